@@ -1,0 +1,136 @@
+"""Flags: what a user may switch, for the process, for a thread, or for a block.
+
+    config.update("jax_enable_x64", True)   # for the process, from now on
+    config.enable_x64                       # True; config.jax_enable_x64 as well
+    with enable_x64(False):                 # for this thread, inside the block
+        ...
+
+The environment sets a flag before the program starts: MINIJIT_ENABLE_X64=1.
+A later module adds flags of its own with `config.define`.  Some flags change what
+a trace records; `config.trace_key()` is their values, and part of every cache key.
+"""
+
+import os
+import threading
+from contextlib import contextmanager
+
+
+class Overrides(threading.local):
+    """The flags that `with` blocks have set: one dict for each Python thread."""
+
+    def __init__(self):
+        self.values = {}
+
+
+def from_environment(name, default):
+    """The value that MINIJIT_<NAME> gives a flag, or its default."""
+    text = os.environ.get(f"MINIJIT_{name.upper()}")
+    if text is None:
+        return default
+    if not isinstance(default, bool):
+        return type(default)(text)
+    words = {"1": True, "true": True, "on": True, "yes": True}
+    words |= {"0": False, "false": False, "off": False, "no": False, "": False}
+    if text.lower() not in words:
+        raise ValueError(f"MINIJIT_{name.upper()} must be 0 or 1, got {text!r}")
+    return words[text.lower()]
+
+
+class Config:
+    """All flags by name; `config.enable_x64` reads one."""
+
+    def __init__(self):
+        self.values = {}
+        self.docs = {}
+        self.changes_traces = []
+        self.overrides = Overrides()
+        self.process_key = ()
+
+    def define(self, name, default, doc, changes_traces=False):
+        """Add a flag.  `changes_traces`: caches of traces must tell its values apart."""
+        if name not in self.values:
+            self.values[name] = from_environment(name, default)
+        self.docs[name] = doc
+        if changes_traces and name not in self.changes_traces:
+            self.changes_traces.append(name)
+        self.process_key = self.make_key(self.values)
+
+    def check(self, name, value):
+        """The flag's own name, without `jax_` in front, if `value` fits it."""
+        name = name.removeprefix("jax_")
+        if isinstance(self.read(name), bool) and not isinstance(value, bool):
+            raise TypeError(f"config option {name} must be a bool, got {value!r}")
+        return name
+
+    def read(self, name):
+        """The value of a flag here: this thread's, else the process's."""
+        name = name.removeprefix("jax_")
+        for values in (self.overrides.values, self.values):
+            if name in values:
+                return values[name]
+        known = ", ".join(sorted(self.values))
+        raise AttributeError(
+            f"Unrecognized config option: {name}; the options are {known}"
+        )
+
+    def update(self, name, value):
+        """Set a flag for the whole process, as `jax.config.update` does."""
+        self.values[self.check(name, value)] = value
+        self.process_key = self.make_key(self.values)
+
+    @contextmanager
+    def override(self, name, value):
+        """Set a flag for this thread while a `with` block runs."""
+        name = self.check(name, value)
+        before = self.overrides.values
+        self.overrides.values = {**before, name: value}
+        try:
+            yield
+        finally:
+            self.overrides.values = before
+
+    def __getattr__(self, name):
+        # Python asks here only for what is no ordinary attribute: a flag.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.read(name)
+
+    def trace_key(self):
+        """The values of the flags on which a trace depends: a part of cache keys."""
+        overridden = self.overrides.values
+        if not overridden:
+            return self.process_key
+        return self.make_key({**self.values, **overridden})
+
+    def make_key(self, values):
+        return tuple(values[name] for name in self.changes_traces)
+
+
+config = Config()
+config.define(
+    "enable_x64", False, "keep 64-bit types, and default to them", changes_traces=True
+)
+config.define("disable_jit", False, "run jitted functions as plain Python")
+config.define("log_compiles", False, "print a line for each trace and each compile")
+config.define("check_tracer_leaks", False, "raise where a tracer outlives its trace")
+config.define("debug_checks", False, "check every jaxpr and loop program made")
+
+
+def enable_x64(new_val=True):
+    """`with enable_x64(True):` keeps 64-bit types.  JAX: `jax.enable_x64`."""
+    return config.override("enable_x64", new_val)
+
+
+def disable_jit(disable=True):
+    """`with disable_jit():` runs jitted functions as Python.  JAX: same name."""
+    return config.override("disable_jit", disable)
+
+
+def log_compiles(do_log=True):
+    """`with log_compiles():` prints each trace and compile.  JAX: same name."""
+    return config.override("log_compiles", do_log)
+
+
+def checking_leaks():
+    """`with checking_leaks():` finds the line that keeps a tracer.  JAX: same name."""
+    return config.override("check_tracer_leaks", True)

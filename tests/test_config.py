@@ -1,0 +1,117 @@
+"""Flags: process, thread and block; the environment; the key for caches."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from minijit.trace.config import Config, config, disable_jit, enable_x64, log_compiles
+
+pytestmark = pytest.mark.chapter(2)
+
+
+def test_a_block_sets_and_restores():
+    assert config.enable_x64 is False
+    with enable_x64(True):
+        assert config.enable_x64 and config.jax_enable_x64
+        with enable_x64(False):
+            assert not config.enable_x64
+        assert config.enable_x64
+    assert not config.enable_x64
+
+
+def test_a_block_restores_after_an_error():
+    with pytest.raises(ZeroDivisionError), enable_x64(True):
+        1 / 0  # noqa: B018
+    assert not config.enable_x64
+
+
+def test_a_context_manager_decorates_a_function():
+    @disable_jit()
+    def f():
+        return config.disable_jit
+
+    assert f() and f()
+    assert not config.disable_jit
+
+
+def test_an_override_stays_in_its_thread():
+    seen = []
+    with enable_x64(True):
+        thread = threading.Thread(target=lambda: seen.append(config.enable_x64))
+        thread.start()
+        thread.join()
+        assert config.enable_x64
+    assert seen == [False]
+
+
+def test_update_reaches_other_threads():
+    seen = []
+    config.update("jax_log_compiles", True)
+    try:
+        thread = threading.Thread(target=lambda: seen.append(config.log_compiles))
+        thread.start()
+        thread.join()
+        with log_compiles(False):
+            assert not config.log_compiles
+    finally:
+        config.update("log_compiles", False)
+    assert seen == [True]
+
+
+def test_the_trace_key_depends_on_what_changes_traces_only():
+    key = config.trace_key()
+    with disable_jit():
+        assert config.trace_key() == key
+    with enable_x64(True):
+        inside = config.trace_key()
+        assert inside != key
+        # An update inside the block must not carry the block's values out of it.
+        config.update("log_compiles", False)
+        assert config.trace_key() == inside
+    assert config.trace_key() == key
+
+
+def test_bad_names_and_values():
+    with pytest.raises(AttributeError, match="Unrecognized config option: nope.*x64"):
+        config.update("jax_nope", True)
+    with pytest.raises(AttributeError, match="nope"):
+        config.nope  # noqa: B018
+    with pytest.raises(TypeError, match="enable_x64 must be a bool, got 'yes'"):
+        config.update("jax_enable_x64", "yes")
+
+
+def test_a_flag_defined_later():
+    flags = Config()
+    flags.define("shade", "grey", "a string", changes_traces=True)
+    assert flags.shade == "grey" and flags.trace_key() == ("grey",)
+    with flags.override("shade", "red"):
+        assert flags.trace_key() == ("red",)
+    flags.update("shade", "blue")
+    assert flags.trace_key() == ("blue",)
+    # Defining it again, as a notebook does when a cell runs twice, keeps its value.
+    flags.define("shade", "grey", "a string", changes_traces=True)
+    assert flags.shade == "blue" and flags.trace_key() == ("blue",)
+
+
+@pytest.mark.parametrize("text, expected", [("1", "True"), ("false", "False")])
+def test_the_environment_sets_a_flag(text, expected):
+    code = "from minijit.trace.config import config; print(config.enable_x64)"
+    assert in_a_fresh_process(code, text).stdout.strip() == expected
+
+
+def test_the_environment_is_checked():
+    result = in_a_fresh_process("import minijit.trace.config", "perhaps")
+    assert "MINIJIT_ENABLE_X64 must be 0 or 1, got 'perhaps'" in result.stderr
+
+
+def in_a_fresh_process(code, enable_x64):
+    import os
+
+    import minijit.trace.config as module
+
+    root = os.path.dirname(os.path.dirname(os.path.dirname(module.__file__)))
+    env = {**os.environ, "MINIJIT_ENABLE_X64": enable_x64, "PYTHONPATH": root}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=env, capture_output=True, text=True)
