@@ -1,0 +1,299 @@
+"""Values, primitives and traces: how one Python function gets many meanings.
+
+A *primitive* is an operation minijit knows by name: `sin`, `add`, `transpose`.
+Calling `bind` on one does not compute anything by itself: it asks the current
+*trace* what the call means here.  The bottom trace evaluates; others record,
+differentiate or vectorise, and hand what is left to their parent.
+
+    double_p = Primitive("double")
+    eval_rules[double_p] = lambda x: x + x
+    double_p.bind(3.0)                     # 6.0: the bottom trace evaluates
+    with set_trace(some_trace):
+        double_p.bind(3.0)                 # whatever `some_trace` makes of it
+
+What a primitive means under each trace stands in tables, one row a primitive.
+`eval_rules` is the first of them.
+"""
+
+import threading
+from contextlib import contextmanager
+
+from .errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+    at_line,
+    user_source,
+)
+
+eval_rules = {}
+
+
+class Primitive:
+    """An operation known by name; tables say what it means.
+
+    Args:
+      name: how it prints in a jaxpr.
+      multiple_results: whether `bind` returns a list of results or just one.
+    """
+
+    def __init__(self, name, multiple_results=False):
+        self.name = name
+        self.multiple_results = multiple_results
+
+    def __repr__(self):
+        return self.name
+
+    def bind(self, *args, **params):
+        """Apply the primitive to `args` under the current trace."""
+        results = current.trace.process(self, args, params)
+        if self.multiple_results:
+            return results
+        result, = results
+        return result
+
+
+class Trace:
+    """A meaning for primitives.  `parent` is the trace its own work runs in."""
+
+    parent = None
+
+    def process(self, primitive, args, params):
+        """Apply `primitive`: -> list of results."""
+        raise NotImplementedError(f"{type(self).__name__} has no process method")
+
+
+class EvalTrace(Trace):
+    """The bottom of every stack of traces: compute now, by the eval rule."""
+
+    def process(self, primitive, args, params):
+        for arg in args:
+            if isinstance(arg, Tracer):
+                raise leaked_tracer(primitive, arg)
+        rule = find_rule(eval_rules, primitive, "eval")
+        results = rule(*args, **params)
+        return results if primitive.multiple_results else [results]
+
+
+class CurrentTrace(threading.local):
+    """The trace that `bind` asks: one for each Python thread."""
+
+    def __init__(self):
+        self.trace = EvalTrace()
+
+
+current = CurrentTrace()
+
+
+@contextmanager
+def set_trace(trace):
+    """Let `trace` give primitives their meaning inside a `with` block."""
+    before, current.trace = current.trace, trace
+    try:
+        yield trace
+    finally:
+        current.trace = before
+
+
+def current_trace():
+    """The trace that gives primitives their meaning right now, in this thread."""
+    return current.trace
+
+
+def find_rule(table, primitive, kind):
+    """The row of `primitive` in a rule table, or an error that names both."""
+    rule = table.get(primitive)
+    if rule is None:
+        raise NotImplementedError(
+            f"primitive {primitive.name!r} has no {kind} rule: add a row for it to "
+            f"the {kind} table"
+        )
+    return rule
+
+
+operators = {}
+
+
+def forwarding(name):
+    """A method that looks its meaning up in `operators` when it is called."""
+
+    def method(self, *args, **kwargs):
+        if name not in operators:
+            raise TypeError(f"{name} is not defined on arrays yet")
+        return operators[name](self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+class Array:
+    """What a user holds: a concrete array, or a tracer standing in for one.
+
+    Both have an abstract value `aval` (shape, dtype, weak type).  Operators and
+    methods are looked up by name in the table `operators`, so that a later module
+    can say what `x + y` means without this class being opened again.
+    """
+
+    __slots__ = ()
+    # NumPy must not try to add its own array to ours element by element.
+    __array_priority__ = 100
+
+    @property
+    def shape(self):
+        return self.aval.shape
+
+    @property
+    def dtype(self):
+        return self.aval.dtype
+
+    @property
+    def weak_type(self):
+        return self.aval.weak_type
+
+    @property
+    def ndim(self):
+        return len(self.aval.shape)
+
+    @property
+    def size(self):
+        return self.aval.size
+
+    def __len__(self):
+        if not self.aval.shape:
+            raise TypeError("len() of unsized object: the array has no axes")
+        return self.aval.shape[0]
+
+    # Equality is elementwise, but arrays still sit in sets of identities (`id`).
+    __hash__ = None
+
+    def __getattr__(self, name):
+        rule = operators.get(name)
+        if rule is None or name.startswith("__"):
+            kind = type(self).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+        return rule.__get__(self)
+
+    def __dir__(self):
+        return sorted({*object.__dir__(self), *operators})
+
+
+forwarded_names = """
+    __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__
+    __floordiv__ __rfloordiv__ __mod__ __rmod__ __divmod__ __rdivmod__
+    __pow__ __rpow__ __matmul__ __rmatmul__
+    __and__ __rand__ __or__ __ror__ __xor__ __rxor__
+    __lshift__ __rlshift__ __rshift__ __rrshift__
+    __eq__ __ne__ __lt__ __le__ __gt__ __ge__
+    __neg__ __pos__ __abs__ __invert__ __round__
+    __getitem__ __setitem__ __iter__ __reversed__ __contains__
+""".split()
+
+for name in forwarded_names:
+    setattr(Array, name, forwarding(name))
+
+
+class Tracer(Array):
+    """A stand-in for a value, made by a trace.
+
+    Attributes:
+      trace: the trace that made it and gives primitives applied to it a meaning.
+      aval: what is known of the value: `ShapedArray(shape, dtype, weak_type)`.
+    """
+
+    __slots__ = ("trace", "aval")
+
+    def __init__(self, trace, aval):
+        self.trace = trace
+        self.aval = aval
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.aval})"
+
+    def concrete(self, use):
+        """The value behind the tracer for Python's `use`; raises if there is none.
+
+        A tracer that knows its value (in `grad` outside `jit`, say) overrides this.
+        """
+        raise conversion_error(self, use)
+
+    def origin(self):
+        """Which function is being traced, and which arguments the value needs."""
+        return ""
+
+    def __bool__(self):
+        return bool(self.concrete("bool"))
+
+    def __int__(self):
+        return int(self.concrete("int"))
+
+    def __float__(self):
+        return float(self.concrete("float"))
+
+    def __complex__(self):
+        return complex(self.concrete("complex"))
+
+    def __index__(self):
+        return self.concrete("index").__index__()
+
+    def item(self, *args):
+        """The value as a Python scalar."""
+        return self.concrete("item").item(*args)
+
+    def tolist(self):
+        """The value as nested Python lists."""
+        return self.concrete("tolist").tolist()
+
+    def __array__(self, dtype=None, copy=None):
+        return self.concrete("numpy").__array__(dtype, copy=copy)
+
+
+def conversion_error(tracer, use):
+    """The error for asking Python's `use` (`bool`, `int`, ...) of a tracer."""
+    kind, advice = conversion_advice[use]
+    asked = "a NumPy array" if use == "numpy" else f"{use}()"
+    return kind(
+        f"{asked} was asked of a traced value of type {tracer.aval}, whose value is "
+        f"not known while the function is traced.{tracer.origin()}"
+        f"{at_line(user_source())}\n  Instead: {advice}"
+    )
+
+
+static = "mark the argument it comes from with static_argnums or static_argnames"
+
+conversion_advice = {
+    "bool": (
+        TracerBoolConversionError,
+        "choose with `jnp.where(condition, a, b)` or `lax.cond`, loop with "
+        f"`lax.while_loop`, or {static}.",
+    ),
+    "index": (
+        TracerIntegerConversionError,
+        "index an array (`jnp.asarray(values)[i]`) and not a list, loop with "
+        f"`lax.fori_loop`; where a shape or a range needs the number, {static}.",
+    ),
+    "numpy": (
+        TracerArrayConversionError,
+        "call the function of the same name in `minijit.numpy`; for arithmetic on "
+        "shapes use plain `np` on `x.shape`.",
+    ),
+} | {
+    use: (
+        ConcretizationTypeError,
+        f"convert with `x.astype(...)`, which stays traced, or {static}.",
+    )
+    for use in ("int", "float", "complex", "item", "tolist")
+}
+
+
+def leaked_tracer(where, tracer):
+    """The error for a tracer met after the function it stood in has returned."""
+    return UnexpectedTracerError(
+        f"{where} was given a leaked tracer of type {tracer.aval}: it stood for a "
+        "value inside a function that was being traced, was kept (in a global, a "
+        "list, an attribute), and that tracing is over, so there is no value behind "
+        f"it.{tracer.origin()}{at_line(user_source())}\n"
+        "  Instead: return the value from the function. `minijit.checking_leaks()` "
+        "finds the line that keeps it."
+    )

@@ -1,0 +1,91 @@
+"""The exceptions minijit raises, and the line of the user's program they name.
+
+Every message says what was asked and what came, on which line of the user's own
+code, and what to do instead.  The classes carry JAX's names (`jax.errors`), so that
+`except` clauses written for JAX keep working.
+"""
+
+import os
+import sys
+from dataclasses import dataclass
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where in the user's program something happened."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self):
+        file = "<notebook cell>" if in_notebook(self.file) else self.file
+        return f"{file}:{self.line} ({self.function})"
+
+    def text(self):
+        """The source line itself, stripped; empty where there is no source."""
+        import linecache
+
+        return linecache.getline(self.file, self.line).strip()
+
+
+def in_notebook(file):
+    """Whether `file` is the made-up name that IPython gives a cell."""
+    return "ipykernel_" in file or file.startswith("<ipython-input")
+
+
+def user_source():
+    """The innermost frame outside minijit: the user's line, or None."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(PACKAGE) and not file.startswith("<frozen"):
+            return Source(file, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back
+    return None
+
+
+def at_line(source):
+    """A closing sentence for an error message that shows the user's line."""
+    if source is None:
+        return ""
+    text = source.text()
+    return f"\n  at {source}" + (f"\n      {text}" if text else "")
+
+
+class MinijitError(Exception):
+    """Base of the errors that have no better Python type."""
+
+
+class JaxprTypeError(TypeError):
+    """A jaxpr is ill-formed: `check_jaxpr` says which equation and why."""
+
+
+class ConcretizationTypeError(TypeError):
+    """A traced value was used where Python needs a concrete one."""
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """`if`, `while`, `and`, `assert` on a traced value."""
+
+
+class TracerIntegerConversionError(TypeError):
+    """A traced value used as a Python int: an index of a list, `range(n)`."""
+
+
+class TracerArrayConversionError(TypeError):
+    """A traced value handed to NumPy."""
+
+
+class NonConcreteBooleanIndexError(IndexError):
+    """`x[mask]` with a traced mask: the result's shape would depend on data."""
+
+
+class UnexpectedTracerError(Exception):
+    """A tracer outlived the function it was made for."""
+
+
+class KeyReuseError(RuntimeError):
+    """A random key was used twice where that is checked."""
