@@ -47,7 +47,7 @@ class Config:
         self.process_key = ()
 
     def define(self, name, default, doc, changes_traces=False):
-        """Add a flag.  `changes_traces`: caches of traces must tell its values apart."""
+        """Add a flag.  `changes_traces`: caches of traces tell its values apart."""
         if name not in self.values:
             self.values[name] = from_environment(name, default)
         self.docs[name] = doc

@@ -1,0 +1,392 @@
+"""Element types: which there are, and what an operation on two of them gives.
+
+    promote_types("uint8", "int8")      # int16: the smallest that holds both
+    promote_types("int32", "float16")   # float16: any float beats any integer
+    result_type(np.int8(1), 2)          # int8: a Python number adapts to the array
+    dtype(2.0)                          # float32; float64 with enable_x64
+
+The answers are JAX's.  They all come from one small graph, `wider`: an arrow leads
+from a type to each of the next wider ones, and the type of a mix is the first one
+that can be reached from all its parts, their least upper bound.
+
+Python's numbers have types of their own in that graph, `int*`, `float*` and
+`complex*`, low in it: they are *weak*, and adapt to whatever they meet.
+"""
+
+import functools
+import warnings
+
+import ml_dtypes
+import numpy as np
+
+from .config import config
+
+families = {
+    "bool": ["bool"],
+    "unsigned": ["uint8", "uint16", "uint32", "uint64"],
+    "signed": ["int8", "int16", "int32", "int64"],
+    "floating": ["bfloat16", "float16", "float32", "float64"],
+    "complex": ["complex64", "complex128"],
+}
+
+# The name of each dtype an array may have, and its family.
+dtype_names = {np.dtype(name): name for names in families.values() for name in names}
+family_of = {np.dtype(name): f for f, names in families.items() for name in names}
+
+# The dtype of the tangent of an integer: arrays of it hold nothing.
+float0 = np.dtype([("float0", np.void, 0)])
+
+generic, number = np.generic, np.number
+integer, inexact = np.integer, np.inexact
+signedinteger, unsignedinteger = np.signedinteger, np.unsignedinteger
+floating, complexfloating = np.floating, np.complexfloating
+
+# Without `enable_x64` the widest type of a family gives way to the next one.
+narrow = {np.dtype(f[-1]): np.dtype(f[-2]) for f in families.values() if len(f) > 1}
+
+
+def canonicalize_dtype(dtype):
+    """The dtype, or without `enable_x64` its 32-bit version, as a NumPy dtype."""
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(f"dtype {dtype!r} not understood") from error
+    return dtype if config.enable_x64 else narrow.get(dtype, dtype)
+
+
+python_scalars = {
+    bool: np.dtype("bool"),
+    int: np.dtype("int64"),
+    float: np.dtype("float64"),
+    complex: np.dtype("complex128"),
+}
+
+
+def is_python_scalar(x):
+    """Whether x is a Python bool, int, float or complex; NumPy's scalars are not."""
+    return type(x) in python_scalars
+
+
+def is_weakly_typed(x):
+    """Whether x adapts to the types it meets: Python numbers, and what they made."""
+    return type(x) in (int, float, complex) or getattr(x, "weak_type", False) is True
+
+
+class ScalarType:
+    """`jnp.float32`: stands for a dtype, and makes an array of what it is called on.
+
+    What a call does is looked up in `scalar_makers`, which `minijit.numpy` fills.
+    """
+
+    def __init__(self, name):
+        self.dtype = np.dtype(name)
+        self.__name__ = name if name != "bool" else "bool_"
+
+    def __call__(self, x=0):
+        return scalar_makers["array"](x, dtype=self.dtype)
+
+    def __eq__(self, other):
+        return self is other or (other is not None and self.dtype == other)
+
+    def __hash__(self):
+        return hash(self.dtype.type)
+
+    def __repr__(self):
+        return f"<class 'minijit.numpy.{self.__name__}'>"
+
+
+scalar_makers = {}
+bool_ = ScalarType("bool")
+uint8, uint16, uint32, uint64 = map(ScalarType, families["unsigned"])
+int8, int16, int32, int64 = map(ScalarType, families["signed"])
+bfloat16, float16, float32, float64 = map(ScalarType, families["floating"])
+complex64, complex128 = map(ScalarType, families["complex"])
+
+
+def check_dtype(dtype, what):
+    """Raise unless `dtype`, found in `what`, is one an array may have."""
+    if dtype not in dtype_names and dtype != float0:
+        raise TypeError(
+            f"{what} with dtype {dtype} is not a valid array type. "
+            "Only arrays of numbers and bools are supported."
+        )
+    return dtype
+
+
+def explicit_dtype(dtype, fun_name="dtype"):
+    """A dtype that a user asked for by name: 64 bits are cut to 32, with a warning."""
+    canonical = canonicalize_dtype(dtype)
+    if canonical != dtype:
+        warnings.warn(
+            f"Explicitly requested dtype {dtype.name} requested in {fun_name} is not "
+            f"available, and will be truncated to dtype {canonical.name}. To enable "
+            'more dtypes, call minijit.config.update("jax_enable_x64", True) or set '
+            "the environment variable MINIJIT_ENABLE_X64.",
+            stacklevel=4,
+        )
+    return canonical
+
+
+def user_dtype(dtype, fun_name):
+    """The dtype for an argument `dtype=` of the function `fun_name`.
+
+    `int`, `float` and `complex` stand for the default of their kind, as in JAX.
+
+    Raises:
+      ValueError: for None, or an array in place of its dtype.
+      TypeError: for what no array can hold: strings, objects, dates.
+    """
+    if dtype is None:
+        raise ValueError(f"dtype must be specified in {fun_name}.")
+    if isinstance(dtype, type) and dtype in python_scalars:
+        return canonicalize_dtype(python_scalars[dtype])
+    if hasattr(dtype, "shape") and not isinstance(dtype, (type, np.dtype)):
+        raise ValueError(
+            f"{fun_name} got an array as its dtype argument: "
+            "instead of dtype=arr use dtype=arr.dtype."
+        )
+    found = check_dtype(np.dtype(dtype), f"dtype={dtype!r} in {fun_name}")
+    return explicit_dtype(found, fun_name)
+
+
+def dtype(x):
+    """The dtype of a value, or of the type or name of one.
+
+    Python's and NumPy's values become 32-bit unless `enable_x64`; an array that is
+    already minijit's keeps what it has.
+
+    Raises:
+      ValueError: for None.
+      TypeError: if x is no number, bool or array of them.
+    """
+    if x is None:
+        raise ValueError(f"Invalid argument to dtype: {x}.")
+    python = python_scalars.get(x if isinstance(x, type) else type(x))
+    if python is not None:
+        return canonicalize_dtype(python)
+    if hasattr(x, "weak_type"):
+        return x.dtype
+    if isinstance(x, (type, str, np.dtype, ScalarType)):
+        return explicit_dtype(check_dtype(np.dtype(x), f"Value {x!r}"))
+    found = getattr(x, "dtype", None)
+    if not isinstance(found, np.dtype):
+        try:
+            found = np.result_type(x)
+        except TypeError as error:
+            raise TypeError(f"Cannot determine dtype of {x}") from error
+    return canonicalize_dtype(check_dtype(found, f"Value {x!r}"))
+
+
+# From each type, the next wider ones.  Weak types have a star.
+wider = {
+    "bool": ["int*"],
+    "int*": ["uint8", "int8"],
+    "uint8": ["uint16", "int16"],
+    "uint16": ["uint32", "int32"],
+    "uint32": ["uint64", "int64"],
+    "uint64": ["float*"],
+    "int8": ["int16"],
+    "int16": ["int32"],
+    "int32": ["int64"],
+    "int64": ["float*"],
+    "float*": ["bfloat16", "float16", "complex*"],
+    "bfloat16": ["float32"],
+    "float16": ["float32"],
+    "float32": ["float64", "complex64"],
+    "float64": ["complex128"],
+    "complex*": ["complex64"],
+    "complex64": ["complex128"],
+    "complex128": [],
+}
+
+# With 32-bit defaults two 32-bit types must not make a 64-bit one.  In the whole
+# graph just one pair does: uint32 with a signed integer.
+wider_in_32_bits = wider | {"uint32": ["uint64", "int32"]}
+
+
+def reachable(graph, node):
+    """All nodes to which the arrows of `graph` lead from `node`, itself included."""
+    return {node}.union(*(reachable(graph, next_node) for next_node in graph[node]))
+
+
+@functools.cache
+def least_upper_bound(nodes, enable_x64):
+    """The first node that all of `nodes`, a frozenset of names, lead to."""
+    graph = wider if enable_x64 else wider_in_32_bits
+    common = set.intersection(*(reachable(graph, node) for node in nodes))
+    # The least of them is the one that leads to all the others.
+    least, = (node for node in common if common <= reachable(graph, node))
+    return least
+
+
+# Which node a weak value of each family stands at, and the nodes' own types.
+weak_nodes = {
+    "bool": "bool",
+    "unsigned": "int*",
+    "signed": "int*",
+    "floating": "float*",
+    "complex": "complex*",
+}
+weak_types = {int: "int*", float: "float*", complex: "complex*"}
+weak_dtypes = {node: python_scalars[typ] for typ, node in weak_types.items()}
+
+
+def node_of(dtype, weak_type):
+    """The node of the graph for a dtype, strong or weak."""
+    if dtype not in dtype_names:
+        raise ValueError(f"dtype={dtype!r} is not a valid dtype for type promotion.")
+    return weak_nodes[family_of[dtype]] if weak_type else dtype_names[dtype]
+
+
+def promote_types(a, b):
+    """The dtype of an operation on dtypes a and b.  JAX: `jnp.promote_types`.
+
+    `int`, `float` and `complex` themselves are weak: ("int8", int) gives int8.
+    """
+    nodes = frozenset(
+        weak_types[t]
+        if isinstance(t, type) and t in weak_types
+        else node_of(np.dtype(t), weak_type=False)
+        for t in (a, b)
+    )
+    node = least_upper_bound(nodes, config.enable_x64)
+    return weak_dtypes[node] if node in weak_dtypes else np.dtype(node)
+
+
+def lattice_result_type(*args):
+    """-> (dtype, weak_type) of an operation on `args`: values, or types, or names.
+
+    The dtype is that of the result itself, even where weak: of a weak int16 array
+    and a Python number it is int16, where `result_type` says int32.
+    """
+    dtypes = [dtype(arg) for arg in args]
+    weak = [
+        is_weakly_typed(arg) or (isinstance(arg, type) and arg in weak_types)
+        for arg in args
+    ]
+    if len(set(dtypes)) == 1:
+        return dtypes[0], all(weak) and dtypes[0] != np.bool_
+    # Among weak values only, the widths decide as they do among strong ones.
+    nodes = [node_of(d, w and not all(weak)) for d, w in zip(dtypes, weak, strict=True)]
+    node = least_upper_bound(frozenset(nodes), config.enable_x64)
+    is_weak = all(weak) or node in weak_dtypes
+    return canonicalize_dtype(weak_dtypes.get(node, node)), is_weak and node != "bool"
+
+
+def result_type(*args, return_weak_type_flag=False):
+    """The dtype of an operation on `args`: values, types or names, in any mix.
+
+    JAX: `jnp.result_type`.  With `return_weak_type_flag`: -> (dtype, weak_type).
+    A weak result has the default type of its kind: int32, float32, complex64.
+    """
+    if not args:
+        raise ValueError("at least one array or dtype is required")
+    args = [default_dtype("floating") if arg is None else arg for arg in args]
+    result, weak_type = lattice_result_type(*args)
+    if weak_type:
+        result = default_dtype(family_of[result])
+    return (result, weak_type) if return_weak_type_flag else result
+
+
+def default_dtype(family):
+    """The type of a family that a value has if nobody says: int32, float32, ..."""
+    return canonicalize_dtype(families[family][-1])
+
+
+def scalar_type_to_dtype(typ, value=None):
+    """The dtype for Python's bool, int, float or complex; `value`, if given, fits it.
+
+    Raises OverflowError for an int too large for the default integer type.
+    """
+    found = canonicalize_dtype(python_scalars[typ])
+    if typ is int and value is not None:
+        limits = np.iinfo(found)
+        if not limits.min <= value <= limits.max:
+            raise OverflowError(f"Python int {value} too large to convert to {found}")
+    return found
+
+
+def scalar_class(x):
+    """The NumPy class of a dtype's scalars; abstract classes stand for themselves."""
+    if isinstance(x, type) and issubclass(x, np.generic):
+        return x
+    return np.dtype(x).type
+
+
+def issubdtype(a, b):
+    """Whether dtype a is b or of the kind b, such as `floating`: NumPy's, and bfloat16.
+
+    JAX: `jnp.issubdtype`.
+    """
+    a, b = scalar_class(a), scalar_class(b)
+    if a is ml_dtypes.bfloat16:
+        return b in (a, floating, inexact, number, generic)
+    return bool(np.issubdtype(a, b))
+
+
+kinds = {
+    "bool": ["bool"],
+    "signed integer": ["signed"],
+    "unsigned integer": ["unsigned"],
+    "integral": ["signed", "unsigned"],
+    "real floating": ["floating"],
+    "complex floating": ["complex"],
+    "numeric": ["signed", "unsigned", "floating", "complex"],
+}
+
+
+def isdtype(dtype, kind):
+    """Whether a dtype is of the array API standard's `kind`, or of one of several."""
+    options = []
+    for k in kind if isinstance(kind, tuple) else (kind,):
+        if isinstance(k, str) and k in kinds:
+            options += [d for d, family in family_of.items() if family in kinds[k]]
+            continue
+        try:
+            options.append(np.dtype(k))
+        except TypeError as error:
+            raise ValueError(
+                f"Unrecognized kind={k!r}: expected one of {list(kinds)}, or a dtype"
+            ) from error
+    return np.dtype(dtype) in options
+
+
+def to_inexact_dtype(dtype):
+    """The floating type in which functions like `sin` compute for this dtype."""
+    dtype = np.dtype(dtype)
+    if family_of.get(dtype) in ("bool", "signed", "unsigned"):
+        wide = dtype.itemsize == 8
+        return np.dtype("float64" if wide else "float32")
+    return dtype
+
+
+def to_floating_dtype(dtype):
+    """As `to_inexact_dtype`, and the type of the real part for complex types."""
+    return finfo(to_inexact_dtype(dtype)).dtype
+
+
+def to_complex_dtype(dtype):
+    """The complex type that holds values of this dtype."""
+    wide = to_inexact_dtype(dtype) in (np.dtype("float64"), np.dtype("complex128"))
+    return np.dtype("complex128" if wide else "complex64")
+
+
+def finfo(dtype):
+    """Limits of a floating or complex type (`eps`, `max`, `bits`, ...), or bfloat16."""
+    return ml_dtypes.finfo(np.dtype(dtype))
+
+
+def iinfo(dtype):
+    """Limits of an integer type: `min`, `max`, `bits`."""
+    return ml_dtypes.iinfo(np.dtype(dtype))
+
+
+@functools.cache
+def short_dtype_name(dtype):
+    """The name of a dtype in a jaxpr: f32, i32, u8, bf16, c64, bool."""
+    if dtype == float0:
+        return "float0"
+    name = dtype_names.get(dtype, dtype.name)
+    for long, short in [("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")]:
+        name = name.replace(long, short)
+    return name
