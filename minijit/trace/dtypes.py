@@ -293,17 +293,22 @@ def default_dtype(family):
     return canonicalize_dtype(families[family][-1])
 
 
-def scalar_type_to_dtype(typ, value=None):
-    """The dtype for Python's bool, int, float or complex; `value`, if given, fits it.
+def scalar_dtype(x):
+    """The dtype of a Python bool, int, float or complex.
 
     Raises OverflowError for an int too large for the default integer type.
     """
-    found = canonicalize_dtype(python_scalars[typ])
-    if typ is int and value is not None:
-        limits = np.iinfo(found)
-        if not limits.min <= value <= limits.max:
-            raise OverflowError(f"Python int {value} too large to convert to {found}")
-    return found
+    python = next(typ for typ in python_scalars if isinstance(x, typ))
+    found = canonicalize_dtype(python_scalars[python])
+    return check_python_int(x, found) if found.kind == "i" else found
+
+
+def check_python_int(x, dtype):
+    """The integer `dtype`, or an OverflowError if a Python int does not fit in it."""
+    limits = iinfo(dtype)
+    if not limits.min <= x <= limits.max:
+        raise OverflowError(f"Python int {x} too large to convert to {dtype}")
+    return dtype
 
 
 def scalar_class(x):

@@ -1,0 +1,289 @@
+"""Promotion: the whole table, as text and against JAX; defaults, overflow, kinds."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from minijit.trace import dtypes
+from minijit.trace.config import enable_x64
+
+pytestmark = pytest.mark.chapter(2)
+
+# Taken from JAX 0.10.2 with 64-bit types enabled.  The table is symmetric.
+golden = """
+     bool u8   u16  u32  u64  i8   i16  i32  i64  bf16 f16  f32  f64  c64  c128 i*   f*   c*
+bool bool
+u8   u8   u8
+u16  u16  u16  u16
+u32  u32  u32  u32  u32
+u64  u64  u64  u64  u64  u64
+i8   i8   i16  i32  i64  f*   i8
+i16  i16  i16  i32  i64  f*   i16  i16
+i32  i32  i32  i32  i64  f*   i32  i32  i32
+i64  i64  i64  i64  i64  f*   i64  i64  i64  i64
+bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16
+f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f32  f16
+f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32
+f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64
+c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c128 c64
+c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128
+i*   i*   u8   u16  u32  u64  i8   i16  i32  i64  bf16 f16  f32  f64  c64  c128 i*
+f*   f*   f*   f*   f*   f*   f*   f*   f*   f*   bf16 f16  f32  f64  c64  c128 f*   f*
+c*   c*   c*   c*   c*   c*   c*   c*   c*   c*   c64  c64  c64  c128 c64  c128 c*   c*   c*
+"""  # noqa: E501
+
+# With 32-bit defaults, these pairs only are different.
+golden_32 = {("u32", "i8"): "i32", ("u32", "i16"): "i32", ("u32", "i32"): "i32"}
+
+header, *rows = [line.split() for line in golden.strip().split("\n")]
+strong = dict(zip(header, dtypes.dtype_names.values(), strict=False))
+weak = {"i*": "int*", "f*": "float*", "c*": "complex*"}
+node_names = strong | weak
+pairs = {
+    frozenset([row[0], column]): result
+    for row in rows
+    for column, result in zip(header, row[1:], strict=False)
+}
+
+
+def test_the_table_is_whole():
+    assert len(header) == 18 and len(pairs) == 18 * 19 // 2
+    assert list(strong) == [dtypes.short_dtype_name(d) for d in dtypes.dtype_names]
+
+
+@pytest.mark.parametrize("x64", [True, False])
+def test_promotion_of_every_pair(x64):
+    changes = {} if x64 else {frozenset(k): v for k, v in golden_32.items()}
+    for pair, expected in (pairs | changes).items():
+        nodes = frozenset(node_names[name] for name in pair)
+        assert dtypes.least_upper_bound(nodes, x64) == node_names[expected], pair
+
+
+def test_promotion_is_associative():
+    for x64 in (True, False):
+        join = {
+            (a, b): dtypes.least_upper_bound(frozenset([a, b]), x64)
+            for a in dtypes.wider
+            for b in dtypes.wider
+        }
+        for a, b, c in itertools.product(dtypes.wider, repeat=3):
+            assert join[join[a, b], c] == join[a, join[b, c]], (a, b, c)
+
+
+def weak_value(dtype):
+    return SimpleNamespace(dtype=np.dtype(dtype), weak_type=True)
+
+
+def strong_value(dtype):
+    return SimpleNamespace(dtype=np.dtype(dtype), weak_type=False)
+
+
+def test_result_type_of_values():
+    result = dtypes.result_type
+    assert result(np.int8(1), 2) == np.int8
+    assert result(np.int8(1), 2.0) == np.float32
+    assert result(np.float16(1), 2) == np.float16
+    assert result(np.float16(1), 2j) == np.complex64
+    assert result(np.ones(3), 1) == np.float32
+    assert result(True, 1) == np.int32
+    assert result(True, False) == np.bool_
+    assert result("uint8", "int8") == np.int16
+    assert result(int, "uint8") == np.uint8
+    assert result(None, 1) == np.float32
+    flag = {"return_weak_type_flag": True}
+    assert result(1, 2.0, **flag) == (np.float32, True)
+    assert result(True, True, **flag) == (np.bool_, False)
+    assert result(1, np.float32(1), **flag) == (np.float32, False)
+    assert result(np.uint32(1), np.int32(1), **flag) == (np.int32, False)
+    assert result(strong_value("uint64"), np.int8(1), **flag) == (np.float32, True)
+    with enable_x64(True):
+        assert result(1, 2.0, **flag) == (np.float64, True)
+        assert result(np.uint32(1), np.int32(1), **flag) == (np.int64, False)
+        assert result(np.ones(3), np.float32(1)) == np.float64
+
+
+def test_weak_arrays_keep_their_width():
+    narrow = weak_value("int16"), weak_value("int8")
+    assert dtypes.lattice_result_type(*narrow) == (np.int16, True)
+    assert dtypes.result_type(*narrow, return_weak_type_flag=True) == (np.int32, True)
+    assert dtypes.lattice_result_type(weak_value("float16"), np.int32(1)) == (
+        np.float32,
+        True,
+    )
+    assert dtypes.lattice_result_type(weak_value("bfloat16"), 1) == (
+        dtypes.bfloat16.dtype,
+        True,
+    )
+
+
+def test_dtype_of_values_and_names():
+    assert dtypes.dtype(1) == dtypes.dtype(int) == np.int32
+    assert dtypes.dtype(1.0) == np.float32 and dtypes.dtype(True) == np.bool_
+    assert dtypes.dtype(1j) == np.complex64
+    assert dtypes.dtype(np.float64(1)) == np.float32
+    assert dtypes.dtype(np.zeros(2, "int64")) == np.int32
+    assert dtypes.dtype(dtypes.bfloat16) == np.dtype("bfloat16")
+    # An array made while 64 bits were enabled keeps them.
+    assert dtypes.dtype(strong_value("float64")) == np.float64
+    with pytest.warns(UserWarning, match="float64 .* truncated to dtype float32"):
+        assert dtypes.dtype("float64") == np.float32
+    with enable_x64(True):
+        assert dtypes.dtype("float64") == np.float64
+        assert dtypes.dtype(1) == np.int64
+
+
+@pytest.mark.parametrize(
+    "value, error, text",
+    [
+        (None, ValueError, "Invalid argument to dtype: None"),
+        ([1, 2], TypeError, r"Cannot determine dtype of \[1, 2\]"),
+        (np.array(["a"]), TypeError, "with dtype <U1 is not a valid array type"),
+        ("datetime64[s]", TypeError, "with dtype datetime64"),
+        (np.array([None]), TypeError, "with dtype object"),
+    ],
+)
+def test_what_has_no_dtype(value, error, text):
+    with pytest.raises(error, match=text):
+        dtypes.dtype(value)
+
+
+def test_the_dtype_argument_of_a_function():
+    assert dtypes.user_dtype(float, "zeros") == np.float32
+    assert dtypes.user_dtype("int8", "zeros") == np.int8
+    assert dtypes.user_dtype(dtypes.float16, "zeros") == np.float16
+    with pytest.warns(UserWarning, match="int64 requested in zeros"):
+        assert dtypes.user_dtype(np.int64, "zeros") == np.int32
+    with pytest.raises(TypeError, match="'U3' in zeros with dtype <U3"):
+        dtypes.user_dtype("U3", "zeros")
+    with pytest.raises(ValueError, match="zeros got an array .*dtype=arr.dtype"):
+        dtypes.user_dtype(np.zeros(2), "zeros")
+    with pytest.raises(ValueError, match="must be specified in zeros"):
+        dtypes.user_dtype(None, "zeros")
+
+
+def test_python_ints_that_do_not_fit():
+    assert dtypes.scalar_dtype(2**31 - 1) == np.int32
+    assert dtypes.scalar_dtype(True) == np.bool_
+    with pytest.raises(OverflowError, match="2147483648 too large .* int32"):
+        dtypes.scalar_dtype(2**31)
+    with enable_x64(True):
+        assert dtypes.scalar_dtype(2**31) == np.int64
+        with pytest.raises(OverflowError, match="to int64"):
+            dtypes.scalar_dtype(2**63)
+    with pytest.raises(OverflowError, match="-1 too large to convert to uint8"):
+        dtypes.check_python_int(-1, np.dtype("uint8"))
+
+
+def test_weakness():
+    assert all(map(dtypes.is_weakly_typed, (1, 1.0, 1j, weak_value("int32"))))
+    strong = (True, np.float64(1), np.ones(2), strong_value("int32"))
+    assert not any(map(dtypes.is_weakly_typed, strong))
+    assert dtypes.is_python_scalar(True) and not dtypes.is_python_scalar(np.float64(1))
+
+
+def test_kinds():
+    assert dtypes.issubdtype(dtypes.bfloat16, dtypes.floating)
+    assert dtypes.issubdtype(dtypes.bfloat16, np.inexact)
+    assert dtypes.issubdtype("bfloat16", dtypes.bfloat16)
+    assert not dtypes.issubdtype(dtypes.bfloat16, np.integer)
+    assert dtypes.issubdtype(np.uint8, dtypes.unsignedinteger)
+    assert dtypes.isdtype("bfloat16", "real floating")
+    assert dtypes.isdtype("int8", ("bool", "integral"))
+    assert dtypes.isdtype(np.int8, "int8") and not dtypes.isdtype("int8", "int16")
+    with pytest.raises(ValueError, match="Unrecognized kind='whole'"):
+        dtypes.isdtype("int8", "whole")
+
+
+def test_inexact_floating_and_complex_partners():
+    row = dict.fromkeys("bool uint8 int8 int16 int32 uint32".split(), "float32")
+    row |= {"int64": "float64", "uint64": "float64", "complex64": "complex64"}
+    row |= {name: name for name in ("bfloat16", "float16", "float32", "float64")}
+    for name, expected in row.items():
+        assert dtypes.to_inexact_dtype(name) == np.dtype(expected)
+    assert dtypes.to_floating_dtype("complex128") == np.float64
+    assert dtypes.to_complex_dtype("float16") == np.complex64
+    assert dtypes.to_complex_dtype("int64") == np.complex128
+
+
+def test_scalar_types():
+    f32 = dtypes.float32
+    assert np.dtype(f32) == f32.dtype == np.float32 == f32
+    assert {np.float32: 1}[f32] == 1
+    assert f32 != dtypes.float64 and f32 is not None and f32 != np.int32
+    assert repr(dtypes.bool_) == "<class 'minijit.numpy.bool_'>"
+    assert np.zeros(2, dtypes.bfloat16).dtype == dtypes.bfloat16.dtype
+
+
+def test_limits():
+    assert dtypes.finfo(dtypes.bfloat16).eps == 0.0078125
+    assert dtypes.finfo("float32").bits == 32
+    assert dtypes.finfo(np.complex64).dtype == np.float32
+    assert dtypes.iinfo(dtypes.uint8).max == 255
+
+
+def test_short_names():
+    assert dtypes.short_dtype_name(np.dtype("uint16")) == "u16"
+    assert dtypes.short_dtype_name(dtypes.bfloat16.dtype) == "bf16"
+    assert dtypes.short_dtype_name(dtypes.float0) == "float0"
+
+
+def jax_value(jax, node):
+    """A JAX value at a node of the graph."""
+    if node.endswith("*"):
+        return {"int*": 1, "float*": 1.0, "complex*": 1j}[node]
+    return jax.numpy.ones((), node)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("x64", [True, False])
+def test_jax_agrees_on_every_pair_and_on_triples(x64):
+    jax = pytest.importorskip("jax")
+    from jax._src.dtypes import lattice_result_type
+
+    with jax.enable_x64(x64), enable_x64(x64):
+        nodes = [n for n in dtypes.wider if x64 or "64" not in n or n == "complex64"]
+        nodes.remove("complex128") if not x64 else None
+        values = {node: jax_value(jax, node) for node in nodes}
+        groups = [*itertools.product(nodes, repeat=2)]
+        groups += itertools.combinations(nodes, 3)
+        assert len(groups) > 350
+        for group in groups:
+            args = [values[node] for node in group]
+            expected = lattice_result_type(*args)
+            assert dtypes.lattice_result_type(*args) == expected, group
+            ours = dtypes.result_type(*args, return_weak_type_flag=True)
+            theirs = jax.dtypes.result_type(*args, return_weak_type_flag=True)
+            assert ours == theirs, group
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("x64", [True, False])
+def test_jax_agrees_on_weak_arrays_of_every_width(x64):
+    jax = pytest.importorskip("jax")
+    from jax._src.dtypes import lattice_result_type
+    from jax._src.lax.lax import _convert_element_type
+
+    names = [n for n in dtypes.dtype_names.values() if x64 or not n.endswith("64")]
+    with jax.enable_x64(x64), enable_x64(x64):
+        values = [_convert_element_type(1, n, weak_type=True) for n in names[1:]]
+        values += [np.ones((), n) for n in names] + [True, 1, 1.0, 1j]
+        for pair in itertools.product(values, repeat=2):
+            expected = lattice_result_type(*pair)
+            assert dtypes.lattice_result_type(*pair) == expected, pair
+
+
+@pytest.mark.oracle
+def test_jax_agrees_on_promote_types_and_kinds():
+    jax = pytest.importorskip("jax")
+    names = [*dtypes.dtype_names.values(), int, float, complex]
+    for x64 in (True, False):
+        with jax.enable_x64(x64), enable_x64(x64):
+            for a, b in itertools.product(names, repeat=2):
+                expected = jax.numpy.promote_types(a, b)
+                assert dtypes.promote_types(a, b) == expected, (a, b)
+    classes = [np.number, np.integer, np.signedinteger, np.unsignedinteger]
+    classes += [np.inexact, np.floating, np.complexfloating, np.generic]
+    for a, b in itertools.product(names, names + classes):
+        assert dtypes.issubdtype(a, b) == jax.numpy.issubdtype(a, b), (a, b)
