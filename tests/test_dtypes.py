@@ -267,7 +267,9 @@ def test_jax_agrees_on_weak_arrays_of_every_width(x64):
 
     names = [n for n in dtypes.dtype_names.values() if x64 or not n.endswith("64")]
     with jax.enable_x64(x64), enable_x64(x64):
-        values = [_convert_element_type(1, n, weak_type=True) for n in names[1:]]
+        values = [
+            _convert_element_type(1, np.dtype(n), weak_type=True) for n in names[1:]
+        ]
         values += [np.ones((), n) for n in names] + [True, 1, 1.0, 1j]
         for pair in itertools.product(values, repeat=2):
             expected = lattice_result_type(*pair)
