@@ -15,13 +15,15 @@ a variable is assigned once.  The grammar:
 traced function used without being given them.
 """
 
-from dataclasses import dataclass, field
+import functools
+import inspect
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .array import ArrayImpl, ShapedArray, aval_of, shape_rules
+from .array import ArrayImpl, ShapedArray, aval_of, is_array_like, shape_rules
 from .core import Trace, Tracer, current_trace, find_rule, leaked_tracer, set_trace
-from .errors import Source, user_source
+from .errors import JaxprTypeError, Source, at_line, user_source
 
 
 class Var:
@@ -61,7 +63,7 @@ class Eqn:
 
     def replace(self, **changes):
         """The same equation with some fields changed."""
-        return Eqn(**({f: getattr(self, f) for f in self.__dataclass_fields__} | changes))
+        return replace(self, **changes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ class Jaxpr:
 
     def replace(self, **changes):
         """The same jaxpr with some fields changed."""
-        return Jaxpr(**({f: getattr(self, f) for f in self.__dataclass_fields__} | changes))
+        return replace(self, **changes)
 
     def __str__(self):
         return jaxpr_printers["text"](self)
@@ -181,7 +183,7 @@ class JaxprTrace(Trace):
             if value.trace is self:
                 return value.var
             if not encloses(self, value.trace):
-                raise leaked_tracer(f"{self.info.name} (traced for {self.info.kind})", value)
+                raise leaked_tracer(f"the traced function {self.info.name}", value)
         elif not isinstance(value, np.ndarray) or value.ndim == 0:
             aval = aval_of(value)
             if aval.shape == ():
@@ -203,8 +205,9 @@ class JaxprTrace(Trace):
 
     def origin(self, tracer):
         """A sentence: what is being traced, and which arguments `tracer` needs."""
-        where = f", defined at {self.info.source}," if self.info.source else ""
-        text = f"\n  It was traced as part of {self.info.name}{where} for {self.info.kind}"
+        info = self.info
+        where = f", defined at {info.source}," if info.source else ""
+        text = f"\n  It was traced as part of {info.name}{where} for {info.kind}"
         names = self.arguments_behind(tracer.var)
         text += f", and depends on the argument {', '.join(names)}." if names else "."
         if tracer.source:
@@ -317,6 +320,58 @@ def subjaxprs(eqn):
     return found
 
 
+def check_jaxpr(jaxpr):
+    """Raise `JaxprTypeError` unless every equation is well-formed.
+
+    Variables must be assigned once, before they are used; every equation's results
+    must have the types that its shape rule computes.
+    """
+    todo = [jaxpr]
+    while todo:
+        jaxpr = todo.pop()
+        defined = set()
+        for var in (*jaxpr.constvars, *jaxpr.invars):
+            define(defined, var, "the inputs")
+        for eqn in jaxpr.eqns:
+            check_equation(defined, eqn)
+            todo.extend(subjaxprs(eqn))
+        check_defined(defined, jaxpr.outvars, "the results")
+
+
+def define(defined, var, where):
+    """Note that `var` has a value from here on; it must not have one yet."""
+    if var in defined:
+        raise JaxprTypeError(
+            f"a variable of type {var.aval} is assigned a second time, in {where}"
+        )
+    defined.add(var)
+
+
+def check_defined(defined, atoms, where):
+    """Every variable among `atoms` must have a value."""
+    for atom in atoms:
+        if isinstance(atom, Var) and atom not in defined:
+            raise JaxprTypeError(
+                f"a variable of type {atom.aval} is used before it has a value, in {where}"
+            )
+
+
+def check_equation(defined, eqn):
+    """Check one equation and define its results."""
+    where = f"the equation of {eqn.primitive}{at_line(eqn.source)}"
+    check_defined(defined, eqn.invars, where)
+    rule = find_rule(shape_rules, eqn.primitive, "shape")
+    avals = rule(*[v.aval for v in eqn.invars], **eqn.params)
+    avals = avals if eqn.primitive.multiple_results else [avals]
+    for var, aval in zip(eqn.outvars, avals, strict=True):
+        define(defined, var, where)
+        if var.aval.strip_weak_type() != aval.strip_weak_type():
+            raise JaxprTypeError(
+                f"{where} assigns a result of type {aval} to a variable of type "
+                f"{var.aval}"
+            )
+
+
 def dce(jaxpr, used_outputs=None):
     """Dead code elimination: drop equations whose results nobody needs.
 
@@ -364,3 +419,134 @@ def slice_jaxpr(jaxpr, given, wanted):
     inputs = (*jaxpr.constvars, *jaxpr.invars)
     constvars = tuple(v for v in inputs if v in needed and v not in made)
     return Jaxpr(constvars, tuple(given), eqns, tuple(wanted), jaxpr.debug)
+
+
+def flatten_flat(args):
+    """The default for chapter 3: a tuple of arrays, or one array, is already flat."""
+    return (list(args), len(args)) if isinstance(args, tuple) else ([args], None)
+
+
+def unflatten_flat(count, leaves):
+    """The inverse of `flatten_flat`."""
+    return leaves[0] if count is None else tuple(leaves)
+
+
+# How arguments and results become flat lists of arrays, and what the leaves of an
+# argument are called.  Pytrees take these rows over.
+flattening = {
+    "flatten": flatten_flat,
+    "unflatten": unflatten_flat,
+    "leaf_names": lambda name, tree: [name],
+}
+
+
+def function_source(function):
+    """Where a Python function is defined, or None for other callables."""
+    function = inspect.unwrap(function)
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    return code and Source(code.co_filename, code.co_firstlineno, function.__name__)
+
+
+def function_name(function):
+    """The name under which a function is printed and reported."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def argument_names(function, args, kwargs):
+    """The parameter's name for each positional argument, then the keywords."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return [f"args[{i}]" for i in range(len(args))] + list(kwargs)
+    names = []
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{name}[{i}]" for i in range(len(args) - len(names))]
+        elif parameter.kind is not parameter.VAR_KEYWORD and len(names) < len(args):
+            names.append(name)
+    return names + list(kwargs)
+
+
+def leaf_avals(leaves, names, function):
+    """The avals of flat arguments; anything that is no array is an error."""
+    avals = []
+    for leaf, name in zip(leaves, names, strict=True):
+        if not is_array_like(leaf) and not hasattr(leaf, "dtype"):
+            raise TypeError(
+                f"{function_name(function)} was given {leaf!r} of type "
+                f"{type(leaf).__name__} for the argument {name}, which is not an "
+                f"array{at_line(user_source())}\n"
+                "  Instead: pass arrays and numbers; what is neither must be static "
+                "(static_argnums or static_argnames)."
+            )
+        avals.append(aval_of(leaf) if is_array_like(leaf) else aval_like(leaf))
+    return avals
+
+
+def aval_like(x):
+    """The aval of something that only has a shape and a dtype."""
+    weak_type = getattr(x, "weak_type", False)
+    return ShapedArray(tuple(x.shape), np.dtype(x.dtype), weak_type)
+
+
+def make_jaxpr(fun, static_argnums=(), return_shape=False):
+    """A function that takes `fun`'s arguments and returns its jaxpr (`jax.make_jaxpr`).
+
+    Args:
+      fun: a function of arrays, or of trees of arrays.
+      static_argnums: int or ints; these positional arguments are handed to `fun` as
+        they are.
+      return_shape: also return the results' avals, in the structure of the result.
+
+    Returns:
+      A function that returns a `ClosedJaxpr`.
+    """
+    static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+
+    @functools.wraps(fun)
+    def traced(*args, **kwargs):
+        closed, out_tree = trace_call(fun, args, kwargs, static, "make_jaxpr")
+        if not return_shape:
+            return closed
+        return closed, flattening["unflatten"](out_tree, closed.out_avals)
+
+    return traced
+
+
+def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr"):
+    """Record `fun(*args, **kwargs)`: -> (closed jaxpr, structure of the result).
+
+    The closed jaxpr's consts may be tracers of the traces that surround the call.
+    """
+    flatten, unflatten = flattening["flatten"], flattening["unflatten"]
+    static = {i % len(args) for i in static_argnums}
+    names = argument_names(fun, args, kwargs)
+    dynamic = [i for i in range(len(args)) if i not in static]
+    values = (*[args[i] for i in dynamic], *kwargs.values())
+    value_names = [names[i] for i in dynamic] + list(kwargs)
+    leaves, tree = flatten(values)
+    leaf_names = [
+        leaf
+        for name, value in zip(value_names, values, strict=True)
+        for leaf in flattening["leaf_names"](name, value)
+    ]
+    avals = leaf_avals(leaves, leaf_names, fun)
+    info = TraceInfo(function_name(fun), kind, function_source(fun), tuple(leaf_names))
+    out_tree = None
+
+    def flat(*tracers):
+        nonlocal out_tree
+        values = unflatten(tree, list(tracers))
+        full = list(args)
+        for i, value in zip(dynamic, values, strict=False):
+            full[i] = value
+        result = fun(*full, **dict(zip(kwargs, values[len(dynamic) :], strict=True)))
+        out, out_tree = flatten(result)
+        return out
+
+    jaxpr, consts = trace_to_jaxpr(flat, avals, info)
+    return ClosedJaxpr(jaxpr, consts), out_tree
