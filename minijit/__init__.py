@@ -5,9 +5,20 @@ from . import errors as errors
 
 # chapter 2
 from .trace.array import ShapedArray as ShapedArray
-from .trace.config import config as config
+from .trace.config import (
+    checking_leaks as checking_leaks,
+    config as config,
+    disable_jit as disable_jit,
+    enable_x64 as enable_x64,
+    log_compiles as log_compiles,
+)
 from .trace.core import Array as Array
 
 # chapter 3
 from .trace import jaxpr_text as jaxpr_text
 from .trace.jaxpr import make_jaxpr as make_jaxpr
+
+# chapter 4
+from . import tree as tree
+from . import tree_util as tree_util
+from .trace.pytree import tree_map as tree_map

@@ -1,0 +1,213 @@
+"""More ways with pytrees: more registrations, `Partial`, and the small tools.
+
+    @register_static                     # a class whose instances have no leaves
+    @register_dataclass                  # a dataclass, with meta fields as data
+    Partial(f, x)                        # a function with a part that is a leaf
+    treedef_tuple(treedefs)              # structures made of structures
+"""
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+
+from .pytree import (
+    GetAttrKey,
+    Leaf,
+    Node,
+    NodeType,
+    PyTreeDef,
+    broadcast_prefix,
+    describe,
+    leaf_node,
+    node_type,
+    node_types,
+    register,
+    register_pytree_node,
+    tree_leaves,
+    tree_structure,
+    zip_dict,
+)
+
+
+def tree_reduce_associative(operation, tree, *, identity=None, is_leaf=None):
+    """As `tree_reduce`, combined in pairs: for an associative operation."""
+    values = tree_leaves(tree, is_leaf)
+    if not values:
+        if identity is None:
+            raise ValueError("tree_reduce_associative of no leaves needs an identity")
+        return identity
+    while len(values) > 1:
+        pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
+        values = [operation(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return values[0]
+
+
+def all_leaves(iterable, is_leaf=None):
+    """Whether no item is a container, None included."""
+    one_leaf = PyTreeDef((leaf_node,))
+    return all(tree_structure(x, is_leaf) == one_leaf for x in iterable)
+
+
+def build_tree(treedef, xs):
+    """The pytree of this structure out of `xs`, iterables nested alike."""
+    leaves, stack = [], [xs]
+    for node in treedef.nodes:
+        x = stack.pop()
+        if node.type is Leaf:
+            leaves.append(x)
+            continue
+        children = tuple(x)
+        if len(children) != node.arity:
+            raise ValueError(
+                f"build_tree: expected {describe(node)}, got {len(children)} items"
+            )
+        stack.extend(reversed(children))
+    return treedef.unflatten(leaves)
+
+
+def tree_broadcast(prefix_tree, full_tree, is_leaf=None):
+    """A tree like `full_tree` with the leaves of its prefix `prefix_tree`."""
+    leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
+    return tree_structure(full_tree).unflatten(leaves)
+
+
+def treedef_tuple(treedefs):
+    """The structure of a tuple of trees with these structures."""
+    treedefs = tuple(treedefs)
+    nodes = [Node(tuple, None, len(treedefs))]
+    return PyTreeDef(tuple(nodes + [n for treedef in treedefs for n in treedef.nodes]))
+
+
+def treedef_children(treedef):
+    """The structures of the children of the outermost node."""
+    return treedef.children()
+
+
+def treedef_is_leaf(treedef):
+    """Whether the structure is a single node: a leaf, or an empty container."""
+    return treedef.num_nodes == 1
+
+
+def is_tree_node(x):
+    """Whether x is a container that `tree_flatten` opens, and not a leaf."""
+    return node_type(type(x)) is not None
+
+
+def flatten_one_level(x):
+    """-> (children, data) of one container; ValueError for a leaf."""
+    if not is_tree_node(x):
+        raise ValueError(f"can't tree-flatten type: {type(x)}")
+    children, data = node_type(type(x)).flatten(x)
+    return list(children), data
+
+
+def register_pytree_with_keys(
+    nodetype, flatten_with_keys, unflatten_func, flatten_func=None
+):
+    """As `register_pytree_node`, for a flatten function that names its children."""
+
+    def flatten(x):
+        pairs, data = flatten_with_keys(x)
+        return [child for key, child in pairs], data
+
+    flatten = flatten_func or flatten
+    register_pytree_node(nodetype, flatten, unflatten_func, flatten_with_keys)
+
+
+def register_pytree_with_keys_class(cls):
+    """Class decorator: `tree_flatten_with_keys` and `tree_unflatten`."""
+    register_pytree_with_keys(
+        cls,
+        lambda x: x.tree_flatten_with_keys(),
+        cls.tree_unflatten,
+        getattr(cls, "tree_flatten", None),
+    )
+    return cls
+
+
+def register_static(cls):
+    """Class decorator: instances have no leaves, and are compared as a whole."""
+    register(cls, NodeType(lambda x: ((), x), lambda x, children: x))
+    return cls
+
+
+def dataclass_fields(cls, drop_fields=()):
+    """-> (data_fields, meta_fields): meta if marked metadata=dict(static=True)."""
+    if not dataclasses.is_dataclass(cls):
+        raise TypeError(
+            f"register_dataclass: {cls.__name__} is no dataclass, so data_fields and "
+            "meta_fields are required"
+        )
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
+    names = [name for name in fields if name not in drop_fields]
+    meta = [name for name in names if fields[name].metadata.get("static", False)]
+    return [name for name in names if name not in meta], meta
+
+
+def check_fields(cls, data_fields, meta_fields, drop_fields):
+    """Raise unless the lists name each field that __init__ takes just once."""
+    init = [f.name for f in dataclasses.fields(cls) if f.init]
+    given = [*data_fields, *meta_fields, *drop_fields]
+    if len(set(given)) < len(given) or not set(init) <= set(given):
+        raise ValueError(
+            "data_fields, meta_fields and drop_fields must name each init field of "
+            f"{cls.__name__} once: the fields are {init}, got data_fields="
+            f"{list(data_fields)}, meta_fields={list(meta_fields)}, "
+            f"drop_fields={list(drop_fields)}"
+        )
+
+
+def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields=()):
+    """Make a dataclass a container; its meta fields are compared, not traversed.
+
+    Without lists, the fields with `metadata=dict(static=True)` are the meta fields.
+    Usable as a decorator.
+    """
+    if (data_fields is None) != (meta_fields is None):
+        raise TypeError("register_dataclass needs both data_fields and meta_fields")
+    if data_fields is None:
+        data_fields, meta_fields = dataclass_fields(nodetype, drop_fields)
+    if dataclasses.is_dataclass(nodetype):
+        check_fields(nodetype, data_fields, meta_fields, drop_fields)
+
+    def flatten(x):
+        meta = tuple(getattr(x, name) for name in meta_fields)
+        return [getattr(x, name) for name in data_fields], meta
+
+    def unflatten(meta, children):
+        data = zip_dict(data_fields, children)
+        return nodetype(**zip_dict(meta_fields, meta), **data)
+
+    keys = lambda x: map(GetAttrKey, data_fields)
+    register(nodetype, NodeType(flatten, unflatten, keys))
+    return nodetype
+
+
+class Partial(functools.partial):
+    """`functools.partial` as a pytree: its arguments children, its function data."""
+
+    def __new__(cls, func, *args, **kwargs):
+        # functools.partial would merge with a partial inside it, and what was fixed
+        # there would become leaves.
+        if isinstance(func, functools.partial) and not isinstance(func, Partial):
+            func = Fixed(func)
+        return super().__new__(cls, func, *args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A `functools.partial` as a function without parts."""
+
+    partial: functools.partial
+
+    def __call__(self, *args, **kwargs):
+        return self.partial(*args, **kwargs)
+
+
+node_types |= {
+    Partial: NodeType(
+        lambda x: ((x.args, x.keywords), x.func),
+        lambda func, children: Partial(func, *children[0], **children[1]),
+        lambda x: map(GetAttrKey, ("args", "keywords")),
+    )
+}
