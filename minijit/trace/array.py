@@ -237,14 +237,14 @@ def eval_on_numpy(primitive, function, *args, **params):
     # Division by zero, overflow and NaN follow IEEE 754 and are not worth a warning.
     with np.errstate(all="ignore"):
         values = function(*map(to_numpy, args, avals), **params)
-    if primitive.multiple_results:
-        return [as_array(primitive, v, a) for v, a in zip(values, out, strict=True)]
-    return as_array(primitive, values, out)
+        if primitive.multiple_results:
+            return [as_array(primitive, v, a) for v, a in zip(values, out, strict=True)]
+        return as_array(primitive, values, out)
 
 
 def as_array(primitive, value, aval):
-    """Wrap a result, which must be what the shape rule promised."""
-    value = np.asarray(value)
+    """Wrap a result, which must be what the shape rule promised, rows contiguous."""
+    value = np.asarray(value, dtype=aval.dtype, order="C")
     if value.shape != aval.shape:
         raise AssertionError(f"{primitive}: shape {value.shape}, expected {aval.shape}")
-    return ArrayImpl(value.astype(aval.dtype, copy=False), aval)
+    return ArrayImpl(value, aval)
