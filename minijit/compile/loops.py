@@ -1,0 +1,1060 @@
+"""The loop IR: what a program does to single elements, and in which loops.
+
+A jaxpr speaks of whole arrays.  This language speaks of elements: an *expression* is
+one number, computed from loop axes and loads; a *statement* stores it, for every value
+of the axes around it.
+
+    i, j = Axis(3), Axis(4)
+    x, y = Buffer("x", (4, 3), f32), Buffer("y", (3, 4), f32)
+    Store(y, (i, j), op("sin", Load(x, (j, i))))    # y = sin(x.T), inside i and j
+
+The grammar:
+
+    Expr    ::= Const(value, dtype)
+              | Axis(extent, kind)           kind: loop | reduce | scan | serial
+              | Load(buffer, index*)
+              | Op(name, args*, dtype)
+              | Reduce(op, axes*, bodies*)
+    Stmt    ::= Store(buffer, index*, value, combine?)
+              | For(axis, body*)
+              | Let(expr) | Start(reduce) | Step(reduce)      made by `place`
+              | If(pred, then*, otherwise*)
+              | While(cond, body*)
+              | Swap(buffer, buffer)
+              | Call(routine, inputs*, outputs*, attrs)
+              | Kernel(name, body*, eqns*)
+    View    ::= View(buffer, shape, strides, offset)
+    Buffer  ::= Buffer(name, shape, dtype, order, space)
+    Program ::= Program(name, inputs*, outputs*, constants*, temps*, body*, ...)
+
+Expressions are *interned*: building the same one twice gives the same object, so that
+an expression is a graph with shared parts and never a tree, `is` compares, and a pass
+that remembers what it did does each part once.  Axes and buffers are what they are:
+two axes of the same extent are two axes.
+"""
+
+import weakref
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..trace.dtypes import short_dtype_name
+
+INDEX = np.dtype("int64")
+BOOL = np.dtype("bool")
+
+interned: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+nothing: frozenset = frozenset()
+
+
+class Expr:
+    """One number.
+
+    Attributes:
+      dtype: its `np.dtype`.
+      free: the axes whose values it depends on, a frozenset.
+      bounds: for an integer, the smallest and the largest value it can have.
+    """
+
+    __slots__ = ("dtype", "free", "bounds", "__weakref__")
+    fields: tuple = ()
+
+    def __new__(cls, *values):
+        key = (cls, *values)
+        found = interned.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            for name, value in zip(cls.fields, values, strict=True):
+                setattr(found, name, value)
+            found.derive()
+            interned[key] = found
+        return found
+
+    def derive(self):
+        """Set `dtype`, `free` and `bounds` from the fields."""
+        raise NotImplementedError(type(self).__name__)
+
+    def children(self):
+        """The expressions it is computed from."""
+        return ()
+
+    def rebuild(self, children):
+        """The same kind of expression computed from other ones."""
+        del children
+        return self
+
+    def __repr__(self):
+        return expr_text(self)
+
+
+class Const(Expr):
+    """A number known now.  Constants differ if their dtypes or their bits do."""
+
+    __slots__ = fields = ("value",)
+
+    def __new__(cls, value, dtype):
+        dtype = np.dtype(dtype)
+        array = np.asarray(value, dtype)
+        key = (cls, dtype, array.tobytes())
+        found = interned.get(key)
+        if found is None:
+            found = interned[key] = object.__new__(cls)
+            found.value, found.dtype, found.free = array.item(), dtype, nothing
+            found.bounds = (int(found.value),) * 2 if dtype.kind in "iub" else None
+        return found
+
+
+class Axis(Expr):
+    """One loop's counter, from 0 to `extent` - 1.  Each axis is itself only.
+
+    Attributes:
+      extent: an int, or an expression where only a run can tell.
+      kind: `loop` (any order will do), `reduce` (bound by a `Reduce`), `scan` (in
+        order: `Reduce`s over it are running totals), `serial` (in order).
+    """
+
+    __slots__ = fields = ("extent", "kind")
+
+    def __new__(cls, extent, kind="loop"):
+        axis = object.__new__(cls)
+        axis.extent, axis.kind, axis.dtype = extent, kind, INDEX
+        axis.free = frozenset([axis])
+        top = extent if isinstance(extent, int) else extent.bounds[1]
+        axis.bounds = (0, max(top - 1, 0))
+        return axis
+
+
+class Load(Expr):
+    """The element of a buffer at an index, which must be in bounds."""
+
+    __slots__ = fields = ("buffer", "index")
+
+    def derive(self):
+        self.dtype = self.buffer.dtype
+        self.free = free_axes(self.index)
+        self.bounds = dtype_bounds(self.dtype)
+
+    def children(self):
+        return self.index
+
+    def rebuild(self, children):
+        return Load(self.buffer, tuple(children))
+
+
+class Op(Expr):
+    """A scalar operation, by name: see `scalar operations` below.  Built by `op`."""
+
+    __slots__ = ("name", "args")
+    fields = ("name", "args", "dtype")
+
+    def derive(self):
+        self.free = free_axes(self.args)
+        self.bounds = op_bounds(self)
+
+    def children(self):
+        return self.args
+
+    def rebuild(self, children):
+        return op(self.name, *children, dtype=self.dtype)
+
+
+class Reduce(Expr):
+    """The bodies' values for all values of `axes`, combined by `op`.
+
+    Over axes of kind `reduce`, which it binds, it is a total.  Over an axis of kind
+    `scan`, which a `For` around it binds, it is the running total up to and with the
+    present step.  With several bodies the value is a tuple: `item` takes it apart.
+    """
+
+    __slots__ = fields = ("op", "axes", "bodies")
+
+    def derive(self):
+        self.dtype = self.bodies[0].dtype
+        bound = [axis for axis in self.axes if axis.kind == "reduce"]
+        self.free = free_axes(self.bodies + self.axes).difference(bound)
+        self.bounds = dtype_bounds(self.dtype)
+
+    def children(self):
+        return self.bodies
+
+    def rebuild(self, children):
+        return Reduce(self.op, self.axes, tuple(children))
+
+
+def free_axes(exprs):
+    """The union of the free axes; the very same set where only one contributes."""
+    union = nothing
+    for expr in exprs:
+        if expr.free is not union and not expr.free <= union:
+            union = union | expr.free if union else expr.free
+    return union
+
+
+def dtype_bounds(dtype):
+    """The smallest and largest value of an integer dtype; None for others."""
+    if dtype.kind not in "iub":
+        return None
+    if dtype == BOOL:
+        return (0, 1)
+    bits = 8 * dtype.itemsize
+    if dtype.kind == "u":
+        return (0, 2**bits - 1)
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+# Scalar operations.  Their names and meanings are those of the primitives of JAX
+# (integers wrap, NaN wins in max and min, x / 0 is -1 for integers, and so on), with
+# these besides: `floordiv` and `mod` (of an index by a positive constant), `select`
+# (condition, if true, if false), `convert` (JAX's convert_element_type), `bitcast`,
+# `item` (of a tuple-valued Reduce, and a constant).
+
+comparisons = {"eq", "ne", "lt", "le", "gt", "ge", "is_finite"}
+
+
+def op(name, *args, dtype=None):
+    """`Op(name, args, dtype)`, simplified if it computes an index or compares two.
+
+    Args:
+      dtype: of the result; a comparison's is bool, otherwise the last argument's.
+    """
+    if dtype is None:
+        dtype = BOOL if name in comparisons else args[-1].dtype
+    if name in folds and (args[0].dtype == INDEX or args[0].dtype == BOOL):
+        simpler = folds[name](*args)
+        if simpler is not None:
+            return simpler
+    if name == "convert":
+        return fold_convert(args[0], dtype)
+    return Op(name, args, dtype)
+
+
+def fold_convert(x, dtype):
+    """Nothing to do for the same dtype, and constants that serve as an index."""
+    if x.dtype == dtype:
+        return x
+    if isinstance(x, Const) and x.dtype.kind in "iub" and dtype == INDEX:
+        return wrapped(int(x.value), INDEX)
+    return Op("convert", (x,), dtype)
+
+
+def index(value):
+    """An index expression: an int becomes a constant, an integer is converted."""
+    if isinstance(value, Expr):
+        return op("convert", value, dtype=INDEX)
+    return Const(value, INDEX)
+
+
+def known(expr):
+    """The int that an index expression always is, or None."""
+    low, high = expr.bounds
+    return low if low == high else None
+
+
+def op_bounds(expr):
+    """The interval of an integer `Op`, computed from those of its arguments."""
+    whole = dtype_bounds(expr.dtype)
+    rule = intervals.get(expr.name)
+    if whole is None or rule is None or any(a.bounds is None for a in expr.args):
+        return whole
+    low, high = rule(*(a.bounds for a in expr.args))
+    # An operation that could wrap around can give anything.
+    return (low, high) if whole[0] <= low and high <= whole[1] else whole
+
+
+def corners(function):
+    """The interval of a function of two intervals that is extreme at their ends."""
+
+    def interval(x, y):
+        values = [function(a, b) for a in x for b in y]
+        return min(values), max(values)
+
+    return interval
+
+
+intervals = {
+    "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
+    "sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
+    "neg": lambda x: (-x[1], -x[0]),
+    "mul": corners(lambda a, b: a * b),
+    "floordiv": lambda x, y: (x[0] // y[0], x[1] // y[0]),
+    "mod": lambda x, y: (0, y[0] - 1),
+    "max": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    "min": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
+    "select": lambda c, x, y: (min(x[0], y[0]), max(x[1], y[1])),
+    "convert": lambda x: x,
+}
+
+
+def fold_add(x, y):
+    """0 vanishes; constants move right and meet: (x + c1) + c2 is x + (c1 + c2)."""
+    if isinstance(x, Const):
+        x, y = y, x
+        if isinstance(x, Const):
+            return wrapped(x.value + y.value, x.dtype)
+    if not isinstance(y, Const) or x.dtype == BOOL:
+        return None
+    if y.value == 0:
+        return x
+    if isinstance(x, Op) and x.name == "add" and isinstance(x.args[1], Const):
+        return op("add", x.args[0], wrapped(x.args[1].value + y.value, x.dtype))
+    return Op("add", (x, y), x.dtype)
+
+
+def fold_sub(x, y):
+    if x is y and x.dtype == INDEX:
+        return Const(0, INDEX)
+    if isinstance(y, Const) and x.dtype == INDEX:
+        return op("add", x, wrapped(-y.value, INDEX))
+    return None
+
+
+def fold_mul(x, y):
+    """x * 1 and x * 0, and constants meet on the right."""
+    if isinstance(x, Const):
+        x, y = y, x
+        if isinstance(x, Const):
+            return wrapped(x.value * y.value, x.dtype)
+    if not isinstance(y, Const) or x.dtype == BOOL:
+        return None
+    if y.value in (0, 1):
+        return x if y.value == 1 else y
+    if isinstance(x, Op) and x.name == "mul" and isinstance(x.args[1], Const):
+        return op("mul", x.args[0], wrapped(x.args[1].value * y.value, x.dtype))
+    return Op("mul", (x, y), x.dtype)
+
+
+def wrapped(value, dtype):
+    """The constant that `value` is modulo 2 ** 64 (or 2, for a bool)."""
+    if dtype == BOOL:
+        return Const(bool(value), BOOL)
+    return Const((value + 2**63) % 2**64 - 2**63, dtype)
+
+
+def fold_floordiv(x, y):
+    """By bounds i // 4 is 0 for i < 4; by parts (i * 8 + j) // 4 is i * 2 + j // 4."""
+    low, high = (bound // y.value for bound in x.bounds)
+    if low == high:
+        return Const(low, INDEX)
+    if y.value == 1:
+        return x
+    multiple, rest = split_multiple(x, y.value)
+    if multiple is None:
+        return None
+    return op("add", multiple, op("floordiv", rest, y))
+
+
+def fold_mod(x, y):
+    """The rest of what `fold_floordiv` divides."""
+    if x.bounds[0] >= 0 and x.bounds[1] < y.value:
+        return x
+    if y.value == 1:
+        return Const(0, INDEX)
+    multiple, rest = split_multiple(x, y.value)
+    return None if multiple is None else op("mod", rest, y)
+
+
+def split_multiple(x, c, depth=4):
+    """(m, r) with x = m * c + r where that is plain to see; (None, x) otherwise."""
+    if isinstance(x, Const) and x.value and x.value % c == 0:
+        return Const(x.value // c, INDEX), Const(0, INDEX)
+    if not isinstance(x, Op) or depth == 0:
+        return None, x
+    if x.name == "mul" and isinstance(x.args[1], Const) and x.args[1].value % c == 0:
+        return op("mul", x.args[0], Const(x.args[1].value // c, INDEX)), Const(0, INDEX)
+    if x.name == "add":
+        for part, other in (x.args, x.args[::-1]):
+            multiple, rest = split_multiple(part, c, depth - 1)
+            if multiple is not None:
+                return multiple, op("add", rest, other)
+    return None, x
+
+
+def fold_max(x, y):
+    if x is y or x.bounds[0] >= y.bounds[1]:
+        return x
+    return y if y.bounds[0] >= x.bounds[1] else None
+
+
+def fold_min(x, y):
+    if x is y or x.bounds[1] <= y.bounds[0]:
+        return x
+    return y if y.bounds[1] <= x.bounds[0] else None
+
+
+def fold_lt(x, y):
+    """A comparison that the bounds decide."""
+    if x.bounds[1] < y.bounds[0]:
+        return Const(True, BOOL)
+    return Const(False, BOOL) if x.bounds[0] >= y.bounds[1] else None
+
+
+def fold_le(x, y):
+    if x.bounds[1] <= y.bounds[0]:
+        return Const(True, BOOL)
+    return Const(False, BOOL) if x.bounds[0] > y.bounds[1] else None
+
+
+def fold_eq(x, y):
+    if x is y or (known(x) is not None and known(x) == known(y)):
+        return Const(True, BOOL)
+    apart = x.bounds[1] < y.bounds[0] or y.bounds[1] < x.bounds[0]
+    return Const(False, BOOL) if apart else None
+
+
+def fold_and(x, y):
+    """True vanishes from conjunctions of conditions, False decides them."""
+    if x.dtype != BOOL:
+        return None
+    for a, b in ((x, y), (y, x)):
+        if isinstance(a, Const):
+            return b if a.value else a
+    return x if x is y else None
+
+
+def fold_select(condition, if_true, if_false):
+    if isinstance(condition, Const):
+        return if_true if condition.value else if_false
+    return if_true if if_true is if_false else None
+
+
+folds = {
+    "add": fold_add,
+    "sub": fold_sub,
+    "mul": fold_mul,
+    "floordiv": fold_floordiv,
+    "mod": fold_mod,
+    "max": fold_max,
+    "min": fold_min,
+    "lt": fold_lt,
+    "le": fold_le,
+    "gt": lambda x, y: fold_lt(y, x),
+    "ge": lambda x, y: fold_le(y, x),
+    "eq": fold_eq,
+    "and": fold_and,
+    "select": fold_select,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Memory for one array: what a `Load` reads and a `Store` writes.
+
+    Attributes:
+      name: for printing; unique in its program.
+      order: the axes from the slowest to the fastest in memory; () for row-major.
+      space: `global`, `cache` (fits in one) or `register`.
+    """
+
+    name: str
+    shape: tuple
+    dtype: np.dtype
+    order: tuple = ()
+    space: str = "global"
+
+    @property
+    def nbytes(self):
+        return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+
+    @property
+    def strides(self):
+        """In elements."""
+        strides, step = [0] * len(self.shape), 1
+        for axis in reversed(self.order or range(len(self.shape))):
+            strides[axis], step = step, step * self.shape[axis]
+        return tuple(strides)
+
+    def __str__(self):
+        shape = ",".join(map(str, self.shape))
+        return f"{self.name}: {short_dtype_name(self.dtype)}[{shape}]"
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Some elements of a buffer, as an array: NumPy's strides, in elements."""
+
+    buffer: Buffer
+    shape: tuple
+    strides: tuple
+    offset: int = 0
+
+    @property
+    def whole(self):
+        """Whether it is simply all of its buffer."""
+        return (self.shape, self.strides, self.offset) == (
+            self.buffer.shape,
+            self.buffer.strides,
+            0,
+        )
+
+
+def whole(buffer):
+    """The view of all of a buffer."""
+    return View(buffer, buffer.shape, buffer.strides)
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """`buffer[index] = value`, or `combine(buffer[index], value)`."""
+
+    buffer: Buffer
+    index: tuple
+    value: Expr
+    combine: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class For:
+    """The body for axis = 0, 1, ..., extent - 1."""
+
+    axis: Axis
+    body: tuple
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The accumulators of a `Reduce` get their first value."""
+
+    reduce: Reduce
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The accumulators of a `Reduce` take in its bodies' present values."""
+
+    reduce: Reduce
+
+
+@dataclass(frozen=True, eq=False)
+class Let:
+    """Compute an expression here; whoever uses it afterwards uses this value."""
+
+    expr: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """One of two bodies."""
+
+    pred: Expr
+    then: tuple
+    otherwise: tuple = ()
+
+
+@dataclass(frozen=True, eq=False)
+class While:
+    """The body, for as long as `cond`, computed anew before each turn, is true."""
+
+    cond: Expr
+    body: tuple
+
+
+@dataclass(frozen=True, eq=False)
+class Swap:
+    """Two buffers of one shape exchange their contents (their storage, in fact)."""
+
+    first: Buffer
+    second: Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A routine from elsewhere, on whole arrays.
+
+    Attributes:
+      routine: `matmul`, `program` (attrs: program), `eval` (attrs: primitive, params).
+      inputs, outputs: views.
+      attrs: dict.
+      eqns: the equations it came from.
+    """
+
+    routine: str
+    inputs: tuple
+    outputs: tuple
+    attrs: dict
+    eqns: tuple = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """One loop nest, and the equations it came from: the unit that is launched."""
+
+    name: str
+    body: tuple
+    eqns: tuple = ()
+
+    @property
+    def sources(self):
+        """The lines of the user's program that it computes, in order, each once."""
+        return tuple(dict.fromkeys(e.source for e in self.eqns if e.source))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A decision not to fuse: `producer`'s value goes through memory.
+
+    Attributes:
+      producer: what computes it: the equation.
+      rule: why, a name from the policy.
+      reason: why, a sentence.
+      nbytes: of the buffer written and read back.
+    """
+
+    producer: object
+    rule: str
+    reason: str
+    nbytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A whole compiled function.
+
+    Attributes:
+      inputs: one buffer an argument.
+      outputs: one buffer a result; the same one may stand there twice, and it is never
+        one of the inputs or constants.
+      constants: pairs (buffer, NumPy array).
+      temps: the other buffers.
+      body: kernels and calls, in an order to run them in.
+      cuts: a `Cut` for each value that was not inlined.
+      fallbacks: (primitive name, reason) of what runs uncompiled, each once.
+    """
+
+    name: str
+    inputs: tuple
+    outputs: tuple
+    constants: tuple
+    temps: tuple
+    body: tuple
+    cuts: tuple = ()
+    fallbacks: tuple = ()
+
+    @property
+    def kernels(self):
+        return tuple(s for s in self.body if isinstance(s, Kernel))
+
+    @property
+    def calls(self):
+        return tuple(s for s in self.body if isinstance(s, Call))
+
+    def __str__(self):
+        return program_text(self)
+
+
+# How a `Reduce` starts and goes on.  identities: dtype -> the first value(s).
+def lowest(dtype):
+    """The value that any other one of the dtype is a maximum against."""
+    if dtype.kind in "iub":
+        return dtype_bounds(dtype)[0]
+    return -np.inf
+
+
+def highest(dtype):
+    """The value that any other one of the dtype is a minimum against."""
+    if dtype.kind in "iub":
+        return dtype_bounds(dtype)[1]
+    return np.inf
+
+
+identities = {
+    "add": lambda dtype: (0,),
+    "mul": lambda dtype: (1,),
+    "max": lambda dtype: (lowest(dtype),),
+    "min": lambda dtype: (highest(dtype),),
+    "and": lambda dtype: (dtype_bounds(dtype)[1] if dtype.kind != "i" else -1,),
+    "or": lambda dtype: (0,),
+    "xor": lambda dtype: (0,),
+    "argmax": lambda dtype: (lowest(dtype), 0),
+    "argmin": lambda dtype: (highest(dtype), 0),
+    "logaddexp": lambda dtype: (-np.inf,),
+}
+
+
+def start_values(reduce):
+    """The accumulators of a Reduce before the first step: one constant a body."""
+    values = identities[reduce.op](reduce.dtype)
+    dtypes = [body.dtype for body in reduce.bodies]
+    return tuple(Const(v, d) for v, d in zip(values, dtypes, strict=True))
+
+
+def combine(name, old, new):
+    """One step of a Reduce: accumulators and values -> accumulators, as expressions."""
+    if name not in ("argmax", "argmin"):
+        return (op(name, *old, *new),)
+    # The first of several equal ones stays, and the first NaN stays for good.
+    better = op("gt" if name == "argmax" else "lt", new[0], old[0])
+    if new[0].dtype.kind not in "iub":
+        nan = op("and", op("ne", new[0], new[0]), op("eq", old[0], old[0]))
+        better = op("or", better, nan)
+    return tuple(op("select", better, n, o) for n, o in zip(new, old, strict=True))
+
+
+# Walking over expressions.  All of it with lists of what is still to do: a program of
+# thousands of equations is an expression thousands of nodes deep.
+
+
+def postorder(roots, skip=()):
+    """Every expression that `roots` are computed from, children before parents.
+
+    Does not look into the expressions in `skip`.
+    """
+    done, todo = {}, [(root, False) for root in reversed(roots)]
+    while todo:
+        expr, ready = todo.pop()
+        if expr in done or expr in skip:
+            continue
+        if ready:
+            done[expr] = None
+        else:
+            todo.append((expr, True))
+            todo.extend((child, False) for child in reversed(expr.children()))
+    return list(done)
+
+
+def substitute(roots, replacement):
+    """Rebuild expressions with some of them replaced.
+
+    Args:
+      roots: expressions.
+      replacement: function of an expression: what to put in its place (to which it is
+        applied again), or None.
+
+    Returns:
+      The list of the new roots.
+    """
+    new, todo = {}, list(reversed(roots))
+    while todo:
+        expr = todo[-1]
+        target = None if expr in new else replacement(expr)
+        needed = expr.children() if target is None else (target,)
+        missing = [e for e in needed if e not in new]
+        if missing and expr not in new:
+            todo.extend(reversed(missing))
+            continue
+        todo.pop()
+        if expr not in new:
+            parts = tuple(new[e] for e in needed)
+            same = target is None and parts == needed
+            new[expr] = expr if same else parts[0] if target else expr.rebuild(parts)
+    return [new[root] for root in roots]
+
+
+def own_expressions(stmt):
+    """The expressions that a statement itself uses, without those of its bodies."""
+    match stmt:
+        case Store():
+            return (*stmt.index, stmt.value)
+        case If():
+            return (stmt.pred,)
+        case While():
+            return (stmt.cond,)
+        case Let():
+            return (stmt.expr,)
+        case Step():
+            return stmt.reduce.bodies
+    return ()
+
+
+def bodies_of(stmt):
+    """The lists of statements inside a statement."""
+    match stmt:
+        case For() | While() | Kernel():
+            return (stmt.body,)
+        case If():
+            return (stmt.then, stmt.otherwise)
+    return ()
+
+
+def statements(body):
+    """All statements in some statements, outer before inner."""
+    found = []
+    for stmt in body:
+        found.append(stmt)
+        for inner in bodies_of(stmt):
+            found += statements(inner)
+    return found
+
+
+def expressions(body):
+    """The expressions that some statements and all those inside them use."""
+    return [expr for stmt in statements(body) for expr in own_expressions(stmt)]
+
+
+# Placing: from graphs to lines.  A kernel's statements come out with a `Let` for every
+# expression that needs a name, at the shallowest depth where its axes are bound, and
+# with the loops that compute its Reduces.
+
+
+def place(body, nest=6):
+    """Give every expression in a kernel's statements its place.
+
+        for i in 4:                         for i in 4:
+          y[i] = total(k: exp(x[i,k]))        start total
+                                              for k in 8:
+                                                step total (exp(x[i,k]))
+                                              y[i] = total
+
+    Args:
+      body: statements `Store`, `For`, `If`.
+      nest: how deep an expression may stay inside its only user, if that stands in the
+        same loop.  With 0, everything but sure index arithmetic gets a `Let`.
+
+    Returns:
+      A tuple of statements, with `Let`, `Start` and `Step`.
+    """
+    uses = Counter()
+    for expr in postorder(direct := expressions(body)):
+        uses.update(expr.children())
+    uses.update(direct)
+    return Placer(uses, nest).block(body, nothing, {})
+
+
+class Placer:
+    """The walk of `place`.  `uses` says how often each expression is used in all."""
+
+    def __init__(self, uses, nest):
+        self.uses = uses
+        self.nest = nest
+
+    def block(self, body, bound, placed):
+        """Place what the statements of one loop's body need; `placed` is known."""
+        placed, result = dict(placed), []
+        for stmt in body:
+            here = () if isinstance(stmt, For) else own_expressions(stmt)
+            result += self.exprs(expressions([stmt]), here, bound, placed)
+            if isinstance(stmt, For):
+                result += running_totals(stmt)
+                inner = self.block(stmt.body, bound | {stmt.axis}, placed)
+                stmt = For(stmt.axis, inner)
+            elif isinstance(stmt, If):
+                then, otherwise = stmt.then, stmt.otherwise
+                then = self.block(then, bound, placed)
+                stmt = If(stmt.pred, then, self.block(otherwise, bound, placed))
+            result.append(stmt)
+        return tuple(result)
+
+    def exprs(self, roots, here, bound, placed):
+        """The statements that compute all that `roots` need and can be known here.
+
+        Reduces wait until nothing else is left; those over the same axes that are
+        ready together share their loops.
+        """
+        waiting = [e for e in postorder(roots, placed) if e.free <= bound]
+        users = {c for e in waiting if type(e) is not Reduce for c in e.children()}
+        users.update(here)
+        result = []
+        while waiting:
+            later, blocked = [], set()
+            for expr in waiting:
+                needs = expr.children() if type(expr) is not Reduce else (expr,)
+                if any(child in blocked for child in needs) or type(expr) is Reduce:
+                    blocked.add(expr)
+                    later.append(expr)
+                else:
+                    result += self.let(expr, users, placed)
+            waiting = later
+            if waiting:
+                result += self.loops(waiting, bound, placed)
+                waiting = [e for e in waiting if e not in placed]
+        return result
+
+    def let(self, expr, users, placed):
+        """A `Let` for an expression whose parts are placed, if it needs one."""
+        parts = expr.children()
+        depth = 1 + max((placed[c] for c in parts), default=0)
+        alone = self.uses[expr] == 1 and expr in users and depth <= self.nest
+        leaf = isinstance(expr, (Const, Axis))
+        inside = leaf or alone or (sure(expr) and depth <= 3)
+        placed[expr] = 0 if leaf or not inside else depth
+        return [] if inside else [Let(expr)]
+
+    def loops(self, waiting, bound, placed):
+        """The loops of the first Reduce that is ready, shared with its like."""
+        reduces = [e for e in waiting if type(e) is Reduce]
+        ready = [e for e in reduces if known_here(e, bound, placed)]
+        group = [e for e in ready if e.axes == ready[0].axes]
+        axes = [axis for axis in group[0].axes if axis not in bound]
+        starts = [Start(e) for e in group] if axes else []
+        result = starts + self.nest_of(group, axes, bound, placed)
+        placed.update(dict.fromkeys(group, 0))
+        return result
+
+    def nest_of(self, group, axes, bound, placed):
+        """Nested loops over `axes` around one step of each Reduce in `group`."""
+        values = [body for reduce in group for body in reduce.bodies]
+        placed = dict(placed)
+        lets = self.exprs(values, values if len(axes) < 1 else (), bound, placed)
+        if not axes:
+            return lets + [Step(reduce) for reduce in group]
+        inner = self.nest_of(group, axes[1:], bound | {axes[0]}, placed)
+        return lets + [For(axes[0], tuple(inner))]
+
+
+def sure(expr):
+    """Whether it is arithmetic on an index that cannot overflow."""
+    plain = isinstance(expr, Op) and expr.dtype == INDEX and expr.name in intervals
+    return plain and expr.bounds != dtype_bounds(INDEX)
+
+
+def known_here(reduce, bound, placed):
+    """Whether all that a Reduce uses from outside its loops has been computed."""
+    inside = postorder(reduce.bodies, placed)
+    return not any(e.free <= bound and e.children() for e in inside)
+
+
+def running_totals(loop):
+    """A `Start` for each Reduce over the axis of a loop of kind `scan`."""
+    if loop.axis.kind != "scan":
+        return []
+    inside = postorder(expressions(loop.body))
+    return [Start(e) for e in inside if type(e) is Reduce and loop.axis in e.axes]
+
+
+# Text.
+
+
+def number_text(expr):
+    """A constant; its dtype is added unless it is an index, a float32 or a bool."""
+    if expr.dtype in (INDEX, BOOL) or expr.dtype == np.float32:
+        return str(expr.value)
+    return f"{short_dtype_name(expr.dtype)}({expr.value})"
+
+
+def expr_text(expr, names=None, depth=8):
+    """An expression as text; `names` has those that a `Let` named, and the axes.
+
+    What lies deeper than `depth` is left out.
+    """
+    names = {} if names is None else names
+    if expr in names:
+        return names[expr]
+    if isinstance(expr, Const):
+        return number_text(expr)
+    if isinstance(expr, Axis):
+        return f"axis{expr.extent}"
+    if depth == 0:
+        return "..."
+    parts = [expr_text(e, names, depth - 1) for e in expr.children()]
+    if isinstance(expr, Load):
+        return f"{expr.buffer.name}[{', '.join(parts)}]"
+    if isinstance(expr, Reduce):
+        axes = " ".join(expr_text(a, names) for a in expr.axes)
+        return f"{expr.op}({axes}: {', '.join(parts)})"
+    return op_text(expr, parts)
+
+
+infix = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%"}
+infix |= {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+infix |= {"and": "&", "or": "|", "xor": "^"}
+
+
+def op_text(expr, parts):
+    """An operation, with operators for arithmetic, comparison and logic."""
+    if expr.name in infix:
+        return f"({parts[0]} {infix[expr.name]} {parts[1]})"
+    if expr.name in ("convert", "bitcast"):
+        return f"{expr.name}[{short_dtype_name(expr.dtype)}]({parts[0]})"
+    return f"{expr.name}({', '.join(parts)})"
+
+
+class Writer:
+    """Lines of text, indented, with a name for each expression that has one."""
+
+    def __init__(self):
+        self.lines = []
+        self.names = {}
+        self.counts = Counter()
+
+    def name(self, expr, prefix):
+        """A new name, such as `i2`."""
+        self.names[expr] = f"{prefix}{self.counts[prefix]}"
+        self.counts[prefix] += 1
+        return self.names[expr]
+
+    def text(self, expr):
+        text = expr_text(expr, self.names, 1000)
+        plain = isinstance(expr, Op) and expr.name in infix and expr not in self.names
+        return text[1:-1] if plain else text
+
+    def block(self, body, indent):
+        for stmt in body:
+            self.lines.append("  " * indent + self.statement(stmt))
+            for inner in bodies_of(stmt):
+                if inner:
+                    self.block(inner, indent + 1)
+
+    def loop(self, axis):
+        """`for i0 in 8:`, with the kind of an axis whose steps have an order."""
+        extent = axis.extent if isinstance(axis.extent, int) else self.text(axis.extent)
+        kind = f"{axis.kind} " if axis.kind in ("scan", "serial") else ""
+        name = self.name(axis, "k" if axis.kind == "reduce" else "i")
+        return f"for {name} in {kind}{extent}:"
+
+    def statement(self, stmt):
+        """The first line of a statement."""
+        match stmt:
+            case For():
+                return self.loop(stmt.axis)
+            case Let():
+                text = self.text(stmt.expr)
+                return f"{self.name(stmt.expr, 'v')} = {text}"
+            case Start():
+                values = ", ".join(map(number_text, start_values(stmt.reduce)))
+                return f"{self.name(stmt.reduce, 'r')} = {values}"
+            case Step():
+                name, op = self.names[stmt.reduce], stmt.reduce.op
+                bodies = ", ".join(map(self.text, stmt.reduce.bodies))
+                return f"{name} {infix.get(op, op)}= {bodies}"
+            case Store():
+                index = ", ".join(map(self.text, stmt.index))
+                how = infix.get(stmt.combine, stmt.combine or "")
+                return f"{stmt.buffer.name}[{index}] {how}= {self.text(stmt.value)}"
+            case If():
+                return f"if {self.text(stmt.pred)}:"
+            case While():
+                return f"while {self.text(stmt.cond)}:"
+            case Swap():
+                return f"swap {stmt.first.name}, {stmt.second.name}"
+        raise TypeError(f"not a statement: {stmt!r}")
+
+
+def view_text(view):
+    """`x`, or `x[shape=.. strides=.. offset=..]` where it is not all of the buffer."""
+    if view.whole:
+        return view.buffer.name
+    details = f"shape={view.shape} strides={view.strides}"
+    return f"{view.buffer.name}[{details} offset={view.offset}]"
+
+
+def call_text(call):
+    """`t0 = matmul(x, w)`, and which primitive or program is called."""
+    outputs = ", ".join(map(view_text, call.outputs))
+    inputs = ", ".join(map(view_text, call.inputs))
+    program = call.attrs.get("program")
+    which = program.name if program else call.attrs.get("primitive", "")
+    routine = f"{call.routine}[{which}]" if which else call.routine
+    return f"{outputs} = {routine}({inputs})"
+
+
+def program_text(program):
+    """The whole program: buffers, then kernels and calls in order."""
+    inputs = ", ".join(map(str, program.inputs))
+    lines = [f"program {program.name}({inputs}):"]
+    for kind, buffers in [
+        ("constant", [buffer for buffer, value in program.constants]),
+        ("temp", program.temps),
+        ("output", dict.fromkeys(program.outputs)),
+    ]:
+        lines += [f"  {kind} {buffer}" for buffer in buffers]
+    for stmt in program.body:
+        if isinstance(stmt, Call):
+            lines.append("  " + call_text(stmt))
+            continue
+        lines.append(f"  {stmt.name}:")
+        writer = Writer()
+        writer.block(place(stmt.body), 2)
+        lines += writer.lines
+    inner = {id(c.attrs["program"]): c.attrs["program"] for c in program.calls
+             if c.routine == "program"}
+    return "\n\n".join(["\n".join(lines), *map(program_text, inner.values())])
