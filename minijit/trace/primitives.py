@@ -303,89 +303,61 @@ def as_dtype(x, dtype):
     return np.asarray(x, dtype=dtype)
 
 
-def neg(x):
-    """-x, elementwise; unsigned integers wrap."""
-    return neg_p.bind(x)
+def of_one(primitive, text):
+    """The function of one argument that applies a primitive; `text` documents it."""
+
+    def function(x):
+        return primitive.bind(x)
+
+    return named(function, primitive, text)
 
 
-def sign(x):
-    """-1, 0 or 1, elementwise; NaN and -0.0 stay; x/|x| of complex numbers."""
-    return sign_p.bind(x)
+def of_two(primitive, text):
+    """The function of two arguments that applies a primitive; numbers adapt."""
+
+    def function(x, y):
+        return primitive.bind(*adapt(x, y))
+
+    return named(function, primitive, text)
 
 
-def abs(x):
-    """|x|, elementwise; real for complex numbers."""
-    return abs_p.bind(x)
+def named(function, primitive, text):
+    """`function` with the name and the docstring of a function of `jax.lax`."""
+    bitwise = primitive in (and_p, or_p, xor_p, not_p)
+    function.__name__ = "bitwise_" * bitwise + primitive.name
+    function.__qualname__ = function.__name__
+    function.__doc__ = text
+    return function
 
 
-def exp(x):
-    """e**x, elementwise, of floats or complex numbers."""
-    return exp_p.bind(x)
+neg = of_one(neg_p, "-x, elementwise; unsigned integers wrap.")
+sign = of_one(sign_p, "-1, 0 or 1, elementwise; NaN and -0.0 stay; x/|x| if complex.")
+abs = of_one(abs_p, "|x|, elementwise; real for complex numbers.")
+exp = of_one(exp_p, "e**x, elementwise, of floats or complex numbers.")
+log = of_one(log_p, "The natural logarithm, elementwise; NaN below zero.")
+sqrt = of_one(sqrt_p, "The square root, elementwise; NaN below zero.")
+sin = of_one(sin_p, "The sine, elementwise, of floats or complex numbers.")
+cos = of_one(cos_p, "The cosine, elementwise, of floats or complex numbers.")
+tanh = of_one(tanh_p, "The hyperbolic tangent, elementwise.")
+bitwise_not = of_one(not_p, "~x, elementwise: all bits of integers, `not` of bools.")
+copy = of_one(copy_p, "The same values in memory of their own.")
 
+add = of_two(add_p, "x + y, elementwise, of equal dtypes.")
+sub = of_two(sub_p, "x - y, elementwise, of equal dtypes.")
+mul = of_two(mul_p, "x * y, elementwise, of equal dtypes.")
+div = of_two(div_p, "x / y, elementwise; integers truncate, and x/0 is -1.")
+max = of_two(max_p, "The larger of x and y, elementwise; NaN if either is NaN.")
+min = of_two(min_p, "The smaller of x and y, elementwise; NaN if either is NaN.")
+bitwise_and = of_two(and_p, "x & y, elementwise, of integers or bools.")
+bitwise_or = of_two(or_p, "x | y, elementwise, of integers or bools.")
+bitwise_xor = of_two(xor_p, "x ^ y, elementwise, of integers or bools.")
 
-def log(x):
-    """The natural logarithm, elementwise; NaN below zero."""
-    return log_p.bind(x)
-
-
-def sqrt(x):
-    """The square root, elementwise; NaN below zero."""
-    return sqrt_p.bind(x)
-
-
-def sin(x):
-    """The sine, elementwise, of floats or complex numbers."""
-    return sin_p.bind(x)
-
-
-def cos(x):
-    """The cosine, elementwise, of floats or complex numbers."""
-    return cos_p.bind(x)
-
-
-def tanh(x):
-    """The hyperbolic tangent, elementwise."""
-    return tanh_p.bind(x)
-
-
-def bitwise_not(x):
-    """~x, elementwise: all bits of integers, or `not` of bools."""
-    return not_p.bind(x)
-
-
-def copy(x):
-    """The same values in memory of their own."""
-    return copy_p.bind(x)
-
-
-def add(x, y):
-    """x + y, elementwise, of equal dtypes."""
-    return add_p.bind(*adapt(x, y))
-
-
-def sub(x, y):
-    """x - y, elementwise, of equal dtypes."""
-    return sub_p.bind(*adapt(x, y))
-
-
-def mul(x, y):
-    """x * y, elementwise, of equal dtypes."""
-    return mul_p.bind(*adapt(x, y))
-
-
-def div(x, y):
-    """x / y, elementwise; integers truncate towards zero, and x/0 is -1."""
-    return div_p.bind(*adapt(x, y))
-
-
-def max(x, y):
-    """The larger of x and y, elementwise; NaN if either is NaN."""
-    return max_p.bind(*adapt(x, y))
-
-
-def min(x, y):
-    """The smaller of x and y, elementwise; NaN if either is NaN."""
-    return min_p.bind(*adapt(x, y))
+eq = of_two(eq_p, "x == y, elementwise: bools.")
+ne = of_two(ne_p, "x != y, elementwise: bools; true of NaN and anything.")
+lt = of_two(lt_p, "x < y, elementwise: bools; complex numbers have no order.")
+le = of_two(le_p, "x <= y, elementwise: bools; complex numbers have no order.")
+gt = of_two(gt_p, "x > y, elementwise: bools; complex numbers have no order.")
+ge = of_two(ge_p, "x >= y, elementwise: bools; complex numbers have no order.")
 
 
 def pow(x, y):
@@ -396,51 +368,6 @@ def pow(x, y):
 def integer_pow(x, y):
     """x**y, elementwise, for a Python int y; not below 0 if x is integer."""
     return integer_pow_p.bind(x, y=operator.index(y))
-
-
-def eq(x, y):
-    """x == y, elementwise: bools."""
-    return eq_p.bind(*adapt(x, y))
-
-
-def ne(x, y):
-    """x != y, elementwise: bools; true for NaN and anything."""
-    return ne_p.bind(*adapt(x, y))
-
-
-def lt(x, y):
-    """x < y, elementwise: bools; complex numbers have no order."""
-    return lt_p.bind(*adapt(x, y))
-
-
-def le(x, y):
-    """x <= y, elementwise: bools."""
-    return le_p.bind(*adapt(x, y))
-
-
-def gt(x, y):
-    """x > y, elementwise: bools."""
-    return gt_p.bind(*adapt(x, y))
-
-
-def ge(x, y):
-    """x >= y, elementwise: bools."""
-    return ge_p.bind(*adapt(x, y))
-
-
-def bitwise_and(x, y):
-    """x & y, elementwise, of integers or bools."""
-    return and_p.bind(*adapt(x, y))
-
-
-def bitwise_or(x, y):
-    """x | y, elementwise, of integers or bools."""
-    return or_p.bind(*adapt(x, y))
-
-
-def bitwise_xor(x, y):
-    """x ^ y, elementwise, of integers or bools."""
-    return xor_p.bind(*adapt(x, y))
 
 
 def select_shape(which, *cases):
@@ -636,6 +563,11 @@ eval_rules |= on_numpy({
     iota_p: iota_values,
     broadcast_in_dim_p: broadcast_in_dim_values,
 })
+
+
+def iota(dtype, size):
+    """0, 1, 2, ... up to `size`, which is not included."""
+    return broadcasted_iota(dtype, (size,), 0)
 
 
 def broadcasted_iota(dtype, shape, dimension):
@@ -1012,39 +944,22 @@ eval_rules |= on_numpy({
 })
 
 
-def reduce_sum(operand, axes):
-    """The sum over `axes`, in the operand's own dtype; 0 if there is nothing."""
-    return reduce_sum_p.bind(operand, axes=canonicalize_shape(axes))
+def over_axes(primitive, text):
+    """The function that applies a reduction; `axes` are counted from the front."""
+
+    def function(operand, axes):
+        return primitive.bind(operand, axes=canonicalize_shape(axes))
+
+    return named(function, primitive, text)
 
 
-def reduce_prod(operand, axes):
-    """The product over `axes`, in the operand's own dtype; 1 if there is nothing."""
-    return reduce_prod_p.bind(operand, axes=canonicalize_shape(axes))
-
-
-def reduce_max(operand, axes):
-    """The maximum over `axes`; NaN if one is there; of nothing the lowest value."""
-    return reduce_max_p.bind(operand, axes=canonicalize_shape(axes))
-
-
-def reduce_min(operand, axes):
-    """The minimum over `axes`; NaN if one is there; of nothing the highest value."""
-    return reduce_min_p.bind(operand, axes=canonicalize_shape(axes))
-
-
-def reduce_and(operand, axes):
-    """All bits set in every element along `axes`; of bools: whether all hold."""
-    return reduce_and_p.bind(operand, axes=canonicalize_shape(axes))
-
-
-def reduce_or(operand, axes):
-    """All bits set in some element along `axes`; of bools: whether any holds."""
-    return reduce_or_p.bind(operand, axes=canonicalize_shape(axes))
-
-
-def reduce_xor(operand, axes):
-    """All bits set in an odd number of elements along `axes`."""
-    return reduce_xor_p.bind(operand, axes=canonicalize_shape(axes))
+reduce_sum = over_axes(reduce_sum_p, "The sum over `axes`, in the operand's dtype.")
+reduce_prod = over_axes(reduce_prod_p, "The product over `axes`, in its own dtype.")
+reduce_max = over_axes(reduce_max_p, "The maximum over `axes`; NaN if one is there.")
+reduce_min = over_axes(reduce_min_p, "The minimum over `axes`; NaN if one is there.")
+reduce_and = over_axes(reduce_and_p, "The bits set in all elements along `axes`.")
+reduce_or = over_axes(reduce_or_p, "The bits set in any element along `axes`.")
+reduce_xor = over_axes(reduce_xor_p, "The bits set an odd number of times on `axes`.")
 
 
 def argmax(operand, axis, index_dtype):
