@@ -352,7 +352,7 @@ def check_defined(defined, atoms, where):
     for atom in atoms:
         if isinstance(atom, Var) and atom not in defined:
             raise JaxprTypeError(
-                f"a variable of type {atom.aval} is used before it has a value, in {where}"
+                f"a variable of type {atom.aval} has no value yet, in {where}"
             )
 
 

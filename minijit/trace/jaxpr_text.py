@@ -105,7 +105,7 @@ def jaxpr_text(jaxpr, source_info=False):
     return "\n".join(out + jaxpr_lines(jaxpr, names, WIDTH, source_info))
 
 
-jaxpr_printers["text"] = jaxpr_text
+jaxpr_printers |= {"text": jaxpr_text}
 
 
 def shared_jaxprs(jaxpr):
@@ -138,7 +138,8 @@ def jaxpr_lines(jaxpr, names, width, source_info=False):
     results = [print_atom(v, names) for v in jaxpr.outvars]
     tail = f"in ({', '.join(results)}{',' * (len(results) == 1)}) }}"
     if len(eqns) < width and all(len(lines) == 1 for lines in eqns):
-        flat = f"{head} {'; '.join(lines[0] for lines in eqns)} {tail}"
+        middle = "; ".join(lines[0] for lines in eqns)
+        flat = f"{head} {middle} {tail}" if eqns else f"{head} {tail}"
         if len(flat) <= width and "#" not in flat:
             return [flat]
     return [head, *["    " + line for lines in eqns for line in lines], "  " + tail]

@@ -1,0 +1,127 @@
+"""Primitives, traces, tracers, and the errors that name the user's line."""
+
+import threading
+
+import pytest
+
+from minijit.trace.core import (
+    Array,
+    Primitive,
+    Trace,
+    Tracer,
+    current_trace,
+    eval_rules,
+    operators,
+    set_trace,
+)
+from minijit.trace.errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+    at_line,
+    user_source,
+)
+
+pytestmark = pytest.mark.chapter(1)
+
+double_p = Primitive("double")
+split_p = Primitive("split", multiple_results=True)
+eval_rules[double_p] = lambda x: x + x
+eval_rules[split_p] = lambda x, *, n: [x / n] * n
+
+
+class Counting(Trace):
+    def __init__(self, parent):
+        self.parent, self.seen = parent, []
+
+    def process(self, primitive, args, params):
+        self.seen.append((primitive.name, len(args), params))
+        return self.parent.process(primitive, args, params)
+
+
+def test_the_bottom_trace_evaluates():
+    assert double_p.bind(3.0) == 6.0
+    assert split_p.bind(6.0, n=3) == [2.0, 2.0, 2.0]
+
+
+def test_a_missing_row_names_primitive_and_table():
+    with pytest.raises(NotImplementedError, match="'triple' has no eval rule"):
+        Primitive("triple").bind(1.0)
+
+
+def test_traces_nest_and_are_left_on_an_error():
+    bottom = current_trace()
+    outer = Counting(bottom)
+    with set_trace(outer):
+        inner = Counting(outer)
+        with pytest.raises(TypeError), set_trace(inner):
+            split_p.bind(1.0, n=2)
+            double_p.bind(None)
+        assert current_trace() is outer
+    assert current_trace() is bottom
+    seen = [("split", 1, {"n": 2}), ("double", 1, {})]
+    assert inner.seen == outer.seen == seen
+
+
+def test_each_thread_has_its_own_trace():
+    counting = Counting(current_trace())
+    with set_trace(counting):
+        thread = threading.Thread(target=double_p.bind, args=(1.0,))
+        thread.start()
+        thread.join()
+    assert counting.seen == []
+
+
+def test_operators_are_looked_up_when_they_are_used(monkeypatch):
+    x = Tracer(None, "f32[]")
+    monkeypatch.setitem(operators, "__add__", lambda x, y: ("sum", y))
+    assert x + 1 == ("sum", 1)
+    monkeypatch.setitem(operators, "twice", lambda x: (x, x))
+    assert x.twice() == (x, x) or x.twice()[0] is x
+    monkeypatch.setitem(operators, "both", property(lambda x: "a property"))
+    assert x.both == "a property"
+    with pytest.raises(AttributeError, match="'Tracer' object has no attribute 'nope'"):
+        x.nope  # noqa: B018
+    assert "twice" in dir(x)
+    assert isinstance(x, Array)
+
+
+def test_arrays_and_tracers_are_not_hashable():
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Tracer(None, "f32[]"))
+
+
+@pytest.mark.parametrize(
+    "use, error, advice",
+    [
+        (bool, TracerBoolConversionError, "jnp.where"),
+        (int, ConcretizationTypeError, "astype"),
+        (float, ConcretizationTypeError, "astype"),
+        (complex, ConcretizationTypeError, "astype"),
+        (lambda x: [1, 2][x], TracerIntegerConversionError, "lax.fori_loop"),
+        (lambda x: x.item(), ConcretizationTypeError, "static_argnums"),
+        (lambda x: x.tolist(), ConcretizationTypeError, "static_argnums"),
+        (lambda x: x.__array__(), TracerArrayConversionError, "minijit.numpy"),
+    ],
+)
+def test_a_tracer_has_no_value_to_give(use, error, advice):
+    with pytest.raises(error) as caught:
+        use(Tracer(None, "f32[3]"))
+    message = str(caught.value)
+    assert "f32[3]" in message and "Instead:" in message and advice in message
+    assert "test_core.py" in message
+
+
+def test_a_leaked_tracer_is_reported_by_the_bottom_trace():
+    with pytest.raises(UnexpectedTracerError, match="double was given a leaked tracer"):
+        double_p.bind(Tracer(None, "f32[]"))
+
+
+def test_the_users_line_is_outside_the_package():
+    source = user_source()
+    assert source.file == __file__ and source.function == "test_the_users_line_is_outside_the_package"
+    assert source.text() == "source = user_source()"
+    assert "user_source()" in at_line(source)
+    assert at_line(None) == ""

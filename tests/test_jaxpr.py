@@ -1,0 +1,288 @@
+"""Jaxprs: recorded, printed, read back, checked, cut and run."""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+from minijit.trace import primitives as lax
+from minijit.trace.array import ShapedArray, shape_rules, wrap
+from minijit.trace.core import Primitive, Trace, current_trace, set_trace
+from minijit.trace.errors import (
+    JaxprTypeError,
+    TracerBoolConversionError,
+    UnexpectedTracerError,
+)
+from minijit.trace.jaxpr import (
+    Eqn,
+    Literal,
+    Var,
+    check_jaxpr,
+    dce,
+    eval_jaxpr,
+    slice_jaxpr,
+)
+from minijit.trace.jaxpr_text import jaxpr_text, letters, parse_jaxpr
+
+pytestmark = pytest.mark.chapter(3)
+
+f32 = np.dtype("float32")
+call_p = Primitive("test_call", multiple_results=True)
+shape_rules[call_p] = lambda *args, jaxpr, name: jaxpr.out_avals
+
+
+def f(x, y):
+    z = lax.mul(lax.sin(x), 2.0)
+    return lax.add(z, y), z
+
+
+def same(jaxpr):
+    """The jaxpr read back prints the same, is well-formed, and computes the same."""
+    text = str(jaxpr)
+    again = parse_jaxpr(text)
+    check_jaxpr(again)
+    assert jaxpr_text(again) == text
+    return again
+
+
+def test_golden_text():
+    assert str(mj.make_jaxpr(f)(1.0, 2.0)) == (
+        "{ lambda ; a:f32[] b:f32[]. let\n"
+        "    c:f32[] = sin a\n"
+        "    d:f32[] = mul c 2.0:f32[]\n"
+        "    e:f32[] = add d b\n"
+        "  in (e, d) }"
+    )
+    assert str(mj.make_jaxpr(lax.sin)(1.0)) == (
+        "{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }"
+    )
+
+
+def test_inputs_without_equations_and_literal_results():
+    assert str(mj.make_jaxpr(lambda x: x)(1)) == "{ lambda ; a:i32[]. let in (a,) }"
+    same(mj.make_jaxpr(lambda x: (x, 3))(1))
+
+
+def test_arrays_become_constvars_once_and_scalars_literals():
+    c = wrap(np.arange(3, dtype=f32))
+    closed = mj.make_jaxpr(lambda x: lax.add(lax.mul(x, c), lax.mul(c, c)))(np.ones(3, f32))
+    assert len(closed.consts) == 1 and closed.consts[0] is c
+    assert str(closed).startswith("{ lambda a:f32[3]; b:f32[3]. let")
+    scalar = wrap(np.float32(2.0))
+    closed = mj.make_jaxpr(lambda x: lax.mul(x, scalar))(1.0)
+    assert closed.consts == () and isinstance(closed.eqns[0].invars[1], Literal)
+
+
+def test_an_enclosing_traces_value_is_a_constant():
+    inner = []
+
+    def outer(x):
+        y = lax.sin(x)
+        inner.append(mj.make_jaxpr(lambda z: lax.mul(z, y))(1.0))
+        return y
+
+    mj.make_jaxpr(outer)(1.0)
+    assert str(inner[0]) == "{ lambda a:f32[]; b:f32[]. let c:f32[] = mul b a in (c,) }"
+
+
+def test_params_and_shared_jaxprs_print_and_parse():
+    inner = mj.make_jaxpr(lambda x: lax.mul(2.0, x))(1.0)
+
+    def twice(x):
+        for _ in range(2):
+            x, = call_p.bind(x, jaxpr=inner, name="inner")
+        return lax.reduce_sum(lax.broadcast(x, (3, 2)), (0, 1)), lax.iota(np.int32, 4)
+
+    closed = mj.make_jaxpr(twice)(1.0)
+    text = str(closed)
+    assert text.count("mul") == 1 and text.startswith("let inner = {")
+    assert text.count("test_call[name=inner jaxpr=inner]") == 2
+    again = same(closed)
+    first, second = again.eqns[:2]
+    assert first.params["jaxpr"].jaxpr is second.params["jaxpr"].jaxpr
+
+
+def test_a_jaxpr_used_once_prints_in_place_with_names_of_its_own():
+    inner = mj.make_jaxpr(f)(1.0, 2.0)
+    call = lambda x: tuple(call_p.bind(x, x, jaxpr=inner, name="f"))
+    outer = mj.make_jaxpr(call)(1.0)
+    text = str(outer)
+    assert "let f =" not in text and "jaxpr={ lambda ; " in text
+    names = [word.split(":")[0] for word in text.split() if ":f32" in word and word[0] != "2"]
+    assert len(names) == len(set(names))
+    same(outer)
+
+
+@pytest.mark.parametrize(
+    "value, dtype",
+    [(0.1, "float32"), (1e-30, "float32"), (np.inf, "float32"), (-np.inf, "float32"),
+     (-0.0, "float32"), (7, "uint8"), (-5, "int32"), (True, "bool"), (1 / 3, "float16"),
+     (1 / 3, "bfloat16"), (3e38, "bfloat16"), (1 + 2j, "complex64")],
+)  # fmt: skip
+def test_literals_come_back_bit_for_bit(value, dtype):
+    scalar = np.array(value, np.dtype(dtype))
+    closed = mj.make_jaxpr(lambda x: (x, scalar))(1.0)
+    literal = same(closed).outvars[1]
+    assert literal.val.tobytes() == scalar.tobytes()
+    assert literal.aval.dtype == scalar.dtype
+
+
+def test_nan_literal():
+    literal = same(mj.make_jaxpr(lambda x: (x, np.float32("nan")))(1.0)).outvars[1]
+    assert np.isnan(literal.val)
+
+
+def test_names_skip_the_grammars_words():
+    assert [letters(i) for i in (0, 25, 26, 27)] == ["a", "z", "ba", "bb"]
+
+    def long(x):
+        for _ in range(400):
+            x = lax.sin(x)
+        return x
+
+    text = str(mj.make_jaxpr(long)(1.0))
+    assert " in:f32" not in text and " let:f32" not in text
+    same(mj.make_jaxpr(long)(1.0))
+
+
+def test_text_of_a_parse_error_names_the_place():
+    with pytest.raises(SyntaxError, match="line 1 .* no primitive called frobnicate"):
+        parse_jaxpr("{ lambda ; a:f32[]. let b:f32[] = frobnicate a in (b,) }")
+    with pytest.raises(SyntaxError, match="the variable b has no value here"):
+        parse_jaxpr("{ lambda ; a:f32[]. let in (b,) }")
+    with pytest.raises(SyntaxError, match="ends too early|expected"):
+        parse_jaxpr("{ lambda ; a:f32[]. let")
+
+
+def test_source_info_names_the_users_line():
+    closed = mj.make_jaxpr(f)(1.0, 2.0)
+    assert all(eqn.source.file == __file__ for eqn in closed.eqns)
+    text = jaxpr_text(closed.jaxpr, source_info=True)
+    assert "# " in text and "test_jaxpr.py" in text
+    assert jaxpr_text(parse_jaxpr(text)) == str(closed)
+
+
+def test_eval_jaxpr_evaluates_and_replays():
+    closed = mj.make_jaxpr(f)(1.0, 2.0)
+    got = eval_jaxpr(closed.jaxpr, closed.consts, 3.0, 4.0)
+    want = f(3.0, 4.0)
+    assert [float(x) for x in got] == [float(x) for x in want]
+    replayed = mj.make_jaxpr(lambda x, y: tuple(eval_jaxpr(closed.jaxpr, (), x, y)))(1.0, 2.0)
+    assert str(replayed) == str(closed)
+
+
+def test_values_are_dropped_after_their_last_use():
+    import gc
+    import weakref
+
+    alive = []
+
+    class Watching(Trace):
+        def __init__(self, parent):
+            self.parent, self.refs = parent, []
+
+        def process(self, primitive, args, params):
+            out = self.parent.process(primitive, args, params)
+            self.refs += map(weakref.ref, out)
+            gc.collect()
+            alive.append(sum(r() is not None for r in self.refs))
+            return out
+
+    def chain(x):
+        for _ in range(10):
+            x = lax.sin(x)
+        return x
+
+    closed = mj.make_jaxpr(chain)(np.ones(3, f32))
+    with set_trace(Watching(current_trace())):
+        eval_jaxpr(closed.jaxpr, (), np.ones(3, f32))
+    assert max(alive) <= 2
+
+
+def test_check_jaxpr_finds_what_is_wrong():
+    jaxpr = mj.make_jaxpr(f)(1.0, 2.0).jaxpr
+    check_jaxpr(jaxpr)
+    with pytest.raises(JaxprTypeError, match="has no value yet, in the equation of mul"):
+        check_jaxpr(jaxpr.replace(eqns=jaxpr.eqns[1:]))
+    with pytest.raises(JaxprTypeError, match="assigned a second time"):
+        check_jaxpr(jaxpr.replace(eqns=(jaxpr.eqns[0], *jaxpr.eqns)))
+    wrong = Var(ShapedArray((3,), f32))
+    bad = jaxpr.eqns[0].replace(outvars=(wrong,))
+    with pytest.raises(JaxprTypeError, match=r"type ~?f32\[\] to a variable of type f32\[3\]"):
+        check_jaxpr(jaxpr.replace(eqns=(bad,), outvars=(wrong,)))
+
+
+def test_dce_and_slice():
+    def g(x):
+        y = lax.exp(x)
+        z = lax.mul(lax.cos(x), y)
+        return lax.add(x, 1.0), z
+
+    jaxpr = mj.make_jaxpr(g)(1.0).jaxpr
+    assert [e.primitive.name for e in dce(jaxpr, [True, False]).eqns] == ["add"]
+    assert [e.primitive.name for e in dce(jaxpr, [False, True]).eqns] == ["exp", "cos", "mul"]
+    assert len(dce(jaxpr).eqns) == 4
+    y = jaxpr.eqns[0].outvars[0]
+    part = slice_jaxpr(jaxpr, [y], [jaxpr.outvars[1]])
+    assert [e.primitive.name for e in part.eqns] == ["cos", "mul"]
+    assert part.invars == (y,) and part.constvars == jaxpr.invars
+    got, = eval_jaxpr(part, [2.0], 5.0)
+    assert np.isclose(float(got), np.cos(2.0) * 5.0)
+
+
+def test_static_argnums_and_shapes():
+    def g(n, x):
+        for _ in range(n):
+            x = lax.sin(x)
+        return x
+
+    closed, shape = mj.make_jaxpr(g, static_argnums=0, return_shape=True)(3, 1.0)
+    assert len(closed.eqns) == 3 and shape.shape == ()
+
+
+def test_errors_name_function_argument_and_line():
+    def absolute(value, scale):
+        if lax.lt(lax.mul(value, 2.0), 0.0):
+            return value
+        return scale
+
+    with pytest.raises(TracerBoolConversionError) as caught:
+        mj.make_jaxpr(absolute)(1.0, 2.0)
+    message = str(caught.value)
+    assert "depends on the argument value." in message
+    assert "absolute, defined at" in message
+    assert "if lax.lt(lax.mul(value, 2.0), 0.0):" in message
+
+
+def test_leaks_are_reported_with_where_they_were_made():
+    kept = []
+    mj.make_jaxpr(lambda x: kept.append(lax.sin(x)) or x)(1.0)
+    with pytest.raises(UnexpectedTracerError, match="kept.append"):
+        lax.sin(kept[0])
+    with pytest.raises(UnexpectedTracerError, match="the traced function"):
+        mj.make_jaxpr(lambda x: lax.add(x, kept[0]))(1.0)
+
+
+def test_no_array_is_an_error_that_names_the_argument():
+    with pytest.raises(TypeError, match="for the argument name, which is not an array"):
+        mj.make_jaxpr(lambda x, name: x)(1.0, "abc")
+
+
+def test_twenty_thousand_equations():
+    def unrolled(x):
+        for _ in range(20_000):
+            x = lax.sin(x)
+        return x
+
+    closed = mj.make_jaxpr(unrolled)(1.0)
+    assert len(closed.eqns) == 20_000
+    again = same(closed)
+    assert len(dce(again).eqns) == 20_000
+    got, = eval_jaxpr(closed.jaxpr, (), 1.0)
+    assert np.isfinite(float(got))
+
+
+def test_equations_can_be_replaced():
+    eqn = mj.make_jaxpr(lax.sin)(1.0).eqns[0]
+    other = eqn.replace(primitive=lax.cos_p)
+    assert isinstance(other, Eqn) and other.primitive is lax.cos_p
+    assert other.source is eqn.source and other.invars is eqn.invars
