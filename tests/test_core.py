@@ -121,7 +121,8 @@ def test_a_leaked_tracer_is_reported_by_the_bottom_trace():
 
 def test_the_users_line_is_outside_the_package():
     source = user_source()
-    assert source.file == __file__ and source.function == "test_the_users_line_is_outside_the_package"
+    assert source.file == __file__
+    assert source.function == "test_the_users_line_is_outside_the_package"
     assert source.text() == "source = user_source()"
     assert "user_source()" in at_line(source)
     assert at_line(None) == ""

@@ -64,7 +64,7 @@ def test_inputs_without_equations_and_literal_results():
 
 def test_arrays_become_constvars_once_and_scalars_literals():
     c = wrap(np.arange(3, dtype=f32))
-    closed = mj.make_jaxpr(lambda x: lax.add(lax.mul(x, c), lax.mul(c, c)))(np.ones(3, f32))
+    closed = mj.make_jaxpr(lambda x: lax.add(lax.mul(x, c), c))(np.ones(3, f32))
     assert len(closed.consts) == 1 and closed.consts[0] is c
     assert str(closed).startswith("{ lambda a:f32[3]; b:f32[3]. let")
     scalar = wrap(np.float32(2.0))
@@ -107,7 +107,8 @@ def test_a_jaxpr_used_once_prints_in_place_with_names_of_its_own():
     outer = mj.make_jaxpr(call)(1.0)
     text = str(outer)
     assert "let f =" not in text and "jaxpr={ lambda ; " in text
-    names = [word.split(":")[0] for word in text.split() if ":f32" in word and word[0] != "2"]
+    bound = [word for word in text.split() if ":f32" in word and word[0] != "2"]
+    names = [word.split(":")[0] for word in bound]
     assert len(names) == len(set(names))
     same(outer)
 
@@ -166,7 +167,8 @@ def test_eval_jaxpr_evaluates_and_replays():
     got = eval_jaxpr(closed.jaxpr, closed.consts, 3.0, 4.0)
     want = f(3.0, 4.0)
     assert [float(x) for x in got] == [float(x) for x in want]
-    replayed = mj.make_jaxpr(lambda x, y: tuple(eval_jaxpr(closed.jaxpr, (), x, y)))(1.0, 2.0)
+    replay = lambda x, y: tuple(eval_jaxpr(closed.jaxpr, (), x, y))  # noqa: E731
+    replayed = mj.make_jaxpr(replay)(1.0, 2.0)
     assert str(replayed) == str(closed)
 
 
@@ -201,13 +203,13 @@ def test_values_are_dropped_after_their_last_use():
 def test_check_jaxpr_finds_what_is_wrong():
     jaxpr = mj.make_jaxpr(f)(1.0, 2.0).jaxpr
     check_jaxpr(jaxpr)
-    with pytest.raises(JaxprTypeError, match="has no value yet, in the equation of mul"):
+    with pytest.raises(JaxprTypeError, match="no value yet, in the equation of mul"):
         check_jaxpr(jaxpr.replace(eqns=jaxpr.eqns[1:]))
     with pytest.raises(JaxprTypeError, match="assigned a second time"):
         check_jaxpr(jaxpr.replace(eqns=(jaxpr.eqns[0], *jaxpr.eqns)))
     wrong = Var(ShapedArray((3,), f32))
     bad = jaxpr.eqns[0].replace(outvars=(wrong,))
-    with pytest.raises(JaxprTypeError, match=r"type ~?f32\[\] to a variable of type f32\[3\]"):
+    with pytest.raises(JaxprTypeError, match=r"f32\[\] to a variable of type f32\[3\]"):
         check_jaxpr(jaxpr.replace(eqns=(bad,), outvars=(wrong,)))
 
 
@@ -218,12 +220,13 @@ def test_dce_and_slice():
         return lax.add(x, 1.0), z
 
     jaxpr = mj.make_jaxpr(g)(1.0).jaxpr
-    assert [e.primitive.name for e in dce(jaxpr, [True, False]).eqns] == ["add"]
-    assert [e.primitive.name for e in dce(jaxpr, [False, True]).eqns] == ["exp", "cos", "mul"]
+    names = lambda jaxpr: [e.primitive.name for e in jaxpr.eqns]  # noqa: E731
+    assert names(dce(jaxpr, [True, False])) == ["add"]
+    assert names(dce(jaxpr, [False, True])) == ["exp", "cos", "mul"]
     assert len(dce(jaxpr).eqns) == 4
     y = jaxpr.eqns[0].outvars[0]
     part = slice_jaxpr(jaxpr, [y], [jaxpr.outvars[1]])
-    assert [e.primitive.name for e in part.eqns] == ["cos", "mul"]
+    assert names(part) == ["cos", "mul"]
     assert part.invars == (y,) and part.constvars == jaxpr.invars
     got, = eval_jaxpr(part, [2.0], 5.0)
     assert np.isclose(float(got), np.cos(2.0) * 5.0)

@@ -21,6 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .jaxpr import flattening
+
 
 class Leaf:
     """The type of the nodes that stand for leaves."""
@@ -343,9 +345,9 @@ def show_node(node, children):
     return f"CustomNode({name}[{data}], [{text}])"
 
 
-def abridged(treedef, most=500):
-    """The text of a treedef for an error message, which must not run on for pages."""
-    text = repr(treedef)
+def abridged(x, most=500):
+    """The text of a treedef or a key for an error, which must not run on for pages."""
+    text = repr(x)
     half = most // 2
     return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
 
@@ -383,10 +385,11 @@ def describe(node, leaf=None):
     if node.type in (tuple, list):
         return f"a {node.type.__name__} of length {node.arity}"
     if node.type is dict:
-        return f"a dict with keys {list(node.data)}"
+        return f"a dict with keys {abridged([*node.data])}"
     if node.data is node.type:
         return f"a {node.type.__name__} of length {node.arity}"
-    return f"a {node.type.__name__} of {node.arity} children with data {node.data!r}"
+    data = abridged(node.data)
+    return f"a {node.type.__name__} of {node.arity} children with data {data}"
 
 
 def keys_of(x, arity):
@@ -572,3 +575,16 @@ def register_pytree_node_class(cls):
     """Class decorator, for a class with methods `tree_flatten`, `tree_unflatten`."""
     register_pytree_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)
     return cls
+
+
+def leaf_names(name, tree):
+    """What the leaves of an argument are called in messages: `params['w']`."""
+    return [name + keystr(path) for path, leaf in tree_leaves_with_path(tree)]
+
+
+# From here on functions of trees can be recorded (`make_jaxpr`).
+flattening |= {
+    "flatten": tree_flatten,
+    "unflatten": tree_unflatten,
+    "leaf_names": leaf_names,
+}
