@@ -432,27 +432,36 @@ def tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
 
     A path is a tuple of keys: `DictKey`, `SequenceKey`, `GetAttrKey` and others.
     """
-    if is_leaf is None or not is_leaf_takes_path:
-        stop = lambda path, x: is_leaf is not None and is_leaf(x)
-    else:
-        stop = is_leaf
     found, nodes = [], []
-    stack = [((), tree)]
+    # A place is (the place above, key), so that siblings share what is above them.
+    stack = [(None, tree)]
     while stack:
-        path, x = stack.pop()
-        how = None if stop(path, x) else node_type(type(x))
+        place, x = stack.pop()
+        how = node_type(type(x))
+        if is_leaf is not None:
+            args = (path_to(place), x) if is_leaf_takes_path else (x,)
+            how = None if is_leaf(*args) else how
         if how is None:
-            found.append((path, x))
+            found.append((path_to(place), x))
             nodes.append(leaf_node)
             continue
         children, data = how.flatten(x)
         children = tuple(children)
         nodes.append(Node(type(x), data, len(children)))
         steps = zip(keys_of(x, len(children)), children, strict=True)
-        stack.extend(reversed([((*path, key), child) for key, child in steps]))
+        stack.extend(reversed([((place, key), child) for key, child in steps]))
         if len(nodes) == suspicious_size:
             check_depth(tree)
     return found, PyTreeDef(tuple(nodes))
+
+
+def path_to(place):
+    """The keys on the way from the root to a place."""
+    path = []
+    while place is not None:
+        place, key = place
+        path.append(key)
+    return tuple(reversed(path))
 
 
 def tree_leaves_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
