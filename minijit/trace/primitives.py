@@ -13,6 +13,7 @@ integers wrap and never widen; `div` of integers truncates, and x/0 is -1; a flo
 converts to an integer by saturating, NaN to 0; 16-bit floats compute in 32 bits.
 """
 
+# chapter 2
 import builtins
 import enum
 import functools
@@ -35,29 +36,14 @@ from .array import (
 from .core import Primitive
 from .errors import TracerIntegerConversionError
 
-neg_p, sign_p, abs_p = map(Primitive, ["neg", "sign", "abs"])
+neg_p, sign_p, abs_p, copy_p = map(Primitive, ["neg", "sign", "abs", "copy"])
 exp_p, log_p, sqrt_p = map(Primitive, ["exp", "log", "sqrt"])
 sin_p, cos_p, tanh_p = map(Primitive, ["sin", "cos", "tanh"])
 add_p, sub_p, mul_p, div_p = map(Primitive, ["add", "sub", "mul", "div"])
 max_p, min_p = map(Primitive, ["max", "min"])
-pow_p, integer_pow_p = map(Primitive, ["pow", "integer_pow"])
 eq_p, ne_p = map(Primitive, ["eq", "ne"])
 lt_p, le_p, gt_p, ge_p = map(Primitive, ["lt", "le", "gt", "ge"])
 and_p, or_p, xor_p, not_p = map(Primitive, ["and", "or", "xor", "not"])
-select_n_p, copy_p = map(Primitive, ["select_n", "copy"])
-convert_element_type_p = Primitive("convert_element_type")
-
-iota_p, broadcast_in_dim_p = map(Primitive, ["iota", "broadcast_in_dim"])
-reshape_p, transpose_p = map(Primitive, ["reshape", "transpose"])
-squeeze_p, slice_p = map(Primitive, ["squeeze", "slice"])
-concatenate_p = Primitive("concatenate")
-
-reduce_sum_p, reduce_prod_p = map(Primitive, ["reduce_sum", "reduce_prod"])
-reduce_max_p, reduce_min_p = map(Primitive, ["reduce_max", "reduce_min"])
-reduce_and_p, reduce_or_p = map(Primitive, ["reduce_and", "reduce_or"])
-reduce_xor_p = Primitive("reduce_xor")
-argmax_p, argmin_p = map(Primitive, ["argmax", "argmin"])
-dot_general_p = Primitive("dot_general")
 
 # The kinds of dtypes that a primitive may accept.
 integer = (np.integer,)
@@ -276,6 +262,7 @@ def power_by_squaring(x, *, y):
     return np.true_divide(1, result) if y < 0 else result
 
 
+pow_p, integer_pow_p = map(Primitive, ["pow", "integer_pow"])
 shape_rules |= {
     pow_p: pow_shape,
     integer_pow_p: integer_pow_shape,
@@ -399,6 +386,7 @@ def select_values(which, *cases):
     return result
 
 
+select_n_p = Primitive("select_n")
 shape_rules |= {select_n_p: select_shape}
 eval_rules |= on_numpy({select_n_p: select_values})
 
@@ -438,6 +426,7 @@ def convert_values(x, *, new_dtype, weak_type=False):
     return np.where(x <= low, np.array(limits.min, new_dtype), inside)
 
 
+convert_element_type_p = Primitive("convert_element_type")
 shape_rules |= {convert_element_type_p: convert_shape}
 eval_rules |= on_numpy({convert_element_type_p: convert_values})
 
@@ -528,36 +517,29 @@ def iota_values(*, dtype, shape, dimension):
 
 
 def broadcast_in_dim_shape(x, *, shape, broadcast_dimensions):
-    name, dims = "broadcast_in_dim", broadcast_dimensions
-    check_sizes(name, "shape", shape)
-    if len(dims) != x.ndim:
+    check_sizes("broadcast_in_dim", "shape", shape)
+    pairs = list(zip(x.shape, broadcast_dimensions, strict=False))
+    fits = all(d < len(shape) and n in (1, shape[d]) for n, d in pairs)
+    distinct = len(set(broadcast_dimensions)) == len(broadcast_dimensions) == x.ndim
+    if not fits or not distinct:
         raise TypeError(
-            f"{name} broadcast_dimensions must have length equal to operand ndim; got "
-            f"broadcast_dimensions {dims} for operand ndim {x.ndim}."
-        )
-    if len(set(dims)) < len(dims) or not set(dims) <= set(range(len(shape))):
-        raise TypeError(
-            f"{name} broadcast_dimensions must be distinct dimensions of the result, "
-            f"got {dims} for operand ndim {x.ndim} and shape {shape}."
-        )
-    if any(n not in (1, shape[d]) for n, d in zip(x.shape, dims, strict=True)):
-        raise TypeError(
-            f"{name} operand dimension sizes must either be 1, or be equal to their "
-            "corresponding dimensions in the target broadcast shape; got operand of "
-            f"shape {x.shape}, target broadcast shape {shape}, "
-            f"broadcast_dimensions {dims}"
+            "broadcast_in_dim broadcast_dimensions must name a different dimension of "
+            "the result for each one of the operand, whose size is the same or 1; got "
+            f"operand of shape {x.shape}, target broadcast shape {shape}, "
+            f"broadcast_dimensions {broadcast_dimensions}."
         )
     return x.update(shape=shape)
 
 
 def broadcast_in_dim_values(x, *, shape, broadcast_dimensions):
-    order = np.argsort(broadcast_dimensions)
+    order = sorted(range(x.ndim), key=broadcast_dimensions.__getitem__)
     aligned = [1] * len(shape)
     for size, dim in zip(x.shape, broadcast_dimensions, strict=True):
         aligned[dim] = size
-    return np.broadcast_to(x.transpose(order.astype(int)).reshape(aligned), shape)
+    return np.broadcast_to(x.transpose(order).reshape(aligned), shape)
 
 
+iota_p, broadcast_in_dim_p = map(Primitive, ["iota", "broadcast_in_dim"])
 shape_rules |= {iota_p: iota_shape, broadcast_in_dim_p: broadcast_in_dim_shape}
 eval_rules |= on_numpy({
     iota_p: iota_values,
@@ -624,15 +606,6 @@ def full(shape, fill_value, dtype=None):
     return broadcast(convert(fill_value, dtypes.user_dtype(dtype, "full")), shape)
 
 
-def full_like(x, fill_value, dtype=None, shape=None):
-    """An array like x (its shape, dtype and weak type unless given) of one value."""
-    aval = aval_of(x)
-    shape = aval.shape if shape is None else canonicalize_shape(shape)
-    weak_type = dtype is None and aval.weak_type
-    dtype = aval.dtype if dtype is None else dtypes.user_dtype(dtype, "full_like")
-    return full(shape, convert(fill_value, dtype, weak_type))
-
-
 def expand_dims(array, dimensions):
     """`array` with new axes of size 1 at `dimensions` of the result."""
     shape = aval_of(array).shape
@@ -646,9 +619,7 @@ def expand_dims(array, dimensions):
 
 
 def reshape_shape(x, *, new_sizes, dimensions):
-    if any(size < 0 for size in new_sizes):
-        raise TypeError(f"reshape new_sizes must all be positive, got {new_sizes}.")
-    if math.prod(new_sizes) != x.size:
+    if math.prod(new_sizes) != x.size or any(size < 0 for size in new_sizes):
         raise TypeError(
             f"reshape total size must be unchanged, got new_sizes {new_sizes} with "
             f"{math.prod(new_sizes)} elements for shape {x.shape} with {x.size}."
@@ -671,14 +642,11 @@ def transpose_shape(x, *, permutation):
 
 
 def squeeze_shape(x, *, dimensions):
-    if len(set(dimensions)) < len(dimensions):
-        raise ValueError(f"dimensions are not unique: {dimensions}")
-    if not all(0 <= d < x.ndim for d in dimensions):
-        raise ValueError(f"dimensions outside range [0, ndim): {dimensions}")
-    if any(x.shape[d] != 1 for d in dimensions):
+    inside = [d for d in dimensions if 0 <= d < x.ndim and x.shape[d] == 1]
+    if len(set(inside)) < len(dimensions):
         raise ValueError(
-            "cannot select an axis to squeeze out which has size not equal to one, "
-            f"got shape={x.shape} and dimensions={dimensions}"
+            "squeeze dimensions must be different axes of size 1, got "
+            f"shape={x.shape} and dimensions={dimensions}"
         )
     return x.update(shape=without(x.shape, dimensions))
 
@@ -686,13 +654,6 @@ def squeeze_shape(x, *, dimensions):
 def without(shape, axes):
     """The shape without the axes in `axes`."""
     return tuple(n for i, n in enumerate(shape) if i not in axes)
-
-
-shape_rules |= {
-    reshape_p: reshape_shape,
-    transpose_p: transpose_shape,
-    squeeze_p: squeeze_shape,
-}
 
 
 def reshape_values(x, *, new_sizes, dimensions):
@@ -707,6 +668,12 @@ def squeeze_values(x, *, dimensions):
     return x.squeeze(dimensions)
 
 
+reshape_p, transpose_p, squeeze_p = map(Primitive, ["reshape", "transpose", "squeeze"])
+shape_rules |= {
+    reshape_p: reshape_shape,
+    transpose_p: transpose_shape,
+    squeeze_p: squeeze_shape,
+}
 eval_rules |= on_numpy({
     reshape_p: reshape_values,
     transpose_p: transpose_values,
@@ -747,139 +714,31 @@ def squeeze(array, dimensions):
     return squeeze_p.bind(array, dimensions=dimensions)
 
 
-def slice_shape(x, *, start_indices, limit_indices, strides):
-    starts, limits = start_indices, limit_indices
-    strides = strides or (1,) * x.ndim
-    checks = {"start_indices": starts, "limit_indices": limits, "strides": strides}
-    for what, indices in checks.items():
-        if len(indices) != x.ndim:
-            raise TypeError(
-                f"slice {what} must have length equal to the number of dimensions of "
-                f"the operand, got {indices} for operand shape {x.shape}."
-            )
-    check_sizes("slice", "start_indices", starts)
-    if any(limit > n for limit, n in zip(limits, x.shape, strict=True)):
-        raise TypeError(
-            "slice limit_indices must be less than or equal to operand shape, got "
-            f"limit_indices {limits} for operand shape {x.shape}."
-        )
-    if any(limit < start for start, limit in zip(starts, limits, strict=True)):
-        raise TypeError(
-            "slice limit_indices must be greater than or equal to start_indices, got "
-            f"start_indices {starts} and limit_indices {limits}."
-        )
-    if any(stride < 1 for stride in strides):
-        raise TypeError(f"slice strides must be positive, got {strides}.")
-    ranges = map(range, starts, limits, strides)
-    return x.update(shape=tuple(map(len, ranges)))
-
-
-def slice_values(x, *, start_indices, limit_indices, strides):
-    strides = strides or (1,) * x.ndim
-    return x[tuple(map(builtins.slice, start_indices, limit_indices, strides))]
-
-
-def concatenate_shape(*xs, dimension):
-    shapes = ", ".join(str(x.shape) for x in xs)
-    if len({x.ndim for x in xs}) > 1:
-        raise TypeError(
-            "Cannot concatenate arrays with different numbers of dimensions: "
-            f"got {shapes}."
-        )
-    if not 0 <= dimension < xs[0].ndim:
-        raise TypeError(
-            f"concatenate dimension out of bounds: dimension {dimension} for shapes "
-            f"{shapes}."
-        )
-    if len({without(x.shape, (dimension,)) for x in xs}) > 1:
-        raise TypeError(
-            "Cannot concatenate arrays with shapes that differ in dimensions other "
-            f"than the one being concatenated: concatenating along dimension "
-            f"{dimension} for shapes {shapes}."
-        )
-    check_same_dtypes("concatenate", xs)
-    shape = list(xs[0].shape)
-    shape[dimension] = sum(x.shape[dimension] for x in xs)
-    return ShapedArray(tuple(shape), xs[0].dtype, all_weak(xs))
-
-
-def concatenate_values(*xs, dimension):
-    return np.concatenate(xs, axis=dimension)
-
-
-shape_rules |= {slice_p: slice_shape, concatenate_p: concatenate_shape}
-eval_rules |= on_numpy({slice_p: slice_values, concatenate_p: concatenate_values})
-
-
-def slice(operand, start_indices, limit_indices, strides=None):
-    """operand[start:limit:stride] along every axis; nothing is negative or clipped."""
-    return slice_p.bind(
-        operand,
-        start_indices=canonicalize_shape(start_indices),
-        limit_indices=canonicalize_shape(limit_indices),
-        strides=None if strides is None else canonicalize_shape(strides),
-    )
-
-
-def concatenate(operands, dimension):
-    """The arrays `operands` one after another along `dimension`."""
-    if len(operands) == 0:
-        raise ValueError("concatenate requires a non-empty sequences of arrays")
-    if len(operands) == 1 and isinstance(operands[0], Array):
-        return operands[0]
-    return concatenate_p.bind(*operands, dimension=operator.index(dimension))
-
-
 def reduction(name, kind, keep_weak=True):
     """A shape rule for a reduction over `axes` of arrays of a kind of dtype."""
 
     def rule(x, *, axes):
-        if not is_kind(x.dtype, kind):
-            kinds = ", ".join(k.__name__ for k in kind)
-            raise TypeError(
-                f"{name} does not accept dtype {x.dtype.name}. Accepted dtypes are "
-                f"subtypes of {kinds}."
-            )
-        if len(axes) != len(set(axes)):
-            raise ValueError(f"duplicate value in 'axes' of reduction: {axes}")
-        if not all(0 <= axis < x.ndim for axis in axes):
+        check_kind(name, x.dtype, kind)
+        if len(axes) != len(set(axes)) or not set(axes) <= set(range(x.ndim)):
             raise ValueError(
-                f"reduction axes {axes} contains out-of-bounds indices for {x}."
+                f"{name} axes {axes} contains duplicate or out-of-bounds indices for "
+                f"{x}."
             )
         return ShapedArray(without(x.shape, axes), x.dtype, keep_weak and x.weak_type)
 
     return rule
 
 
-def arg_reduction(name):
-    """A shape rule for argmax or argmin."""
-
-    def rule(x, *, axes, index_dtype):
-        axis, = axes
-        check_kind(name, x.dtype, ordered)
-        if not 0 <= axis < x.ndim:
-            raise ValueError(f"Invalid axis {axis} for operand shape {x.shape}")
-        if x.shape[axis] < 1:
-            raise ValueError(
-                "argmin and argmax require non-empty reduced dimension. "
-                f"operand.shape={x.shape} axis={axis}"
-            )
-        if not is_kind(index_dtype, integer):
-            raise TypeError(
-                f"index_dtype must be an integer type, but got {index_dtype.name}"
-            )
-        return ShapedArray(without(x.shape, axes), index_dtype)
-
-    return rule
-
-
+reduce_sum_p, reduce_prod_p = map(Primitive, ["reduce_sum", "reduce_prod"])
+reduce_max_p, reduce_min_p = map(Primitive, ["reduce_max", "reduce_min"])
+reduce_and_p, reduce_or_p = map(Primitive, ["reduce_and", "reduce_or"])
+reduce_xor_p = Primitive("reduce_xor")
 shape_rules |= {p: reduction(p.name, number) for p in (reduce_sum_p, reduce_prod_p)}
 shape_rules |= {p: reduction(p.name, anything) for p in (reduce_max_p, reduce_min_p)}
 shape_rules |= {
     p: reduction(p.name, bits, keep_weak=False)
     for p in (reduce_and_p, reduce_or_p, reduce_xor_p)
 }
-shape_rules |= {p: arg_reduction(p.name) for p in (argmax_p, argmin_p)}
 
 
 def lowest(dtype):
@@ -920,22 +779,11 @@ def chosen(choose, ufunc, identity):
     return values
 
 
-def index_of(function):
-    """argmax or argmin by NumPy's function of that name: the first NaN wins."""
-
-    def values(x, *, axes, index_dtype):
-        return function(x, axis=axes[0]).astype(index_dtype)
-
-    return values
-
-
 eval_rules |= on_wide({
     reduce_sum_p: summed(np.add),
     reduce_prod_p: summed(np.multiply),
     reduce_max_p: chosen(maximum, np.maximum, lowest),
     reduce_min_p: chosen(minimum, np.minimum, highest),
-    argmax_p: index_of(np.argmax),
-    argmin_p: index_of(np.argmin),
 })
 eval_rules |= on_numpy({
     reduce_and_p: summed(np.bitwise_and),
@@ -962,18 +810,84 @@ reduce_or = over_axes(reduce_or_p, "The bits set in any element along `axes`.")
 reduce_xor = over_axes(reduce_xor_p, "The bits set an odd number of times on `axes`.")
 
 
-def argmax(operand, axis, index_dtype):
-    """The index of the first maximum, or of the first NaN, along `axis`."""
-    index_dtype = dtypes.user_dtype(index_dtype, "argmax")
-    axes = (operator.index(axis),)
-    return argmax_p.bind(operand, axes=axes, index_dtype=index_dtype)
+def dot_general_shape(
+    lhs, rhs, *, dimension_numbers, precision, preferred_element_type
+):
+    contract, batch = dimension_numbers
+    for x, dims in zip((lhs, rhs), map(operator.add, contract, batch), strict=True):
+        if len(set(dims)) < len(dims) or not set(dims) <= set(range(x.ndim)):
+            raise TypeError(
+                "dot_general requires contracting and batch dimensions to be distinct "
+                "axes of the operands, counted from 0, got dimension_numbers="
+                f"{dimension_numbers} for lhs {lhs} and rhs {rhs}."
+            )
+    for what, (left, right) in [("batch", batch), ("contracting", contract)]:
+        sizes = [tuple(map(x.shape.__getitem__, dims))
+                 for x, dims in [(lhs, left), (rhs, right)]]
+        if sizes[0] != sizes[1]:
+            raise TypeError(
+                f"dot_general requires {what} dimensions to have the same shape, got "
+                f"{sizes[0]} and {sizes[1]}: axes {left} of lhs {lhs}, axes {right} of "
+                f"rhs {rhs}."
+            )
+    shape = tuple(lhs.shape[d] for d in batch[0])
+    shape += without(lhs.shape, contract[0] + batch[0])
+    shape += without(rhs.shape, contract[1] + batch[1])
+    dtype = dot_dtype(lhs.dtype, rhs.dtype, preferred_element_type)
+    return ShapedArray(shape, dtype, all_weak((lhs, rhs)))
 
 
-def argmin(operand, axis, index_dtype):
-    """The index of the first minimum, or of the first NaN, along `axis`."""
-    index_dtype = dtypes.user_dtype(index_dtype, "argmin")
-    axes = (operator.index(axis),)
-    return argmin_p.bind(operand, axes=axes, index_dtype=index_dtype)
+def dot_rank(dtype):
+    """Sorts dtypes by how much they hold, as XLA's type inference for dot does."""
+    part = real_part(dtype)
+    floating = is_kind(part, real)
+    limits = dtypes.finfo(part) if floating else None
+    return (
+        dtype.kind == "c",
+        limits.maxexp if floating else -1,
+        limits.nmant if floating else -1,
+        dot_bits(part),
+        part.kind != "u",
+    )
+
+
+def dot_dtype(lhs, rhs, preferred=None):
+    """The dtype of a product: the larger one, or `preferred` if that is asked for."""
+    result = lhs if dot_rank(lhs) > dot_rank(rhs) else rhs
+    if lhs != rhs and dot_rank(lhs) == dot_rank(rhs):
+        raise TypeError(f"lax.dot_general argument type error: {lhs}, {rhs}")
+    if preferred is None or preferred == result:
+        return result
+    if not is_kind(result, real) and dot_bits(preferred) < dot_bits(result):
+        raise TypeError(
+            "`preferred_element_type` must not be narrower than the original type, got "
+            f"preferred_element_type of {preferred} for result type of {result}."
+        )
+    return preferred
+
+
+def dot_bits(dtype):
+    return 1 if dtype.kind == "b" else 8 * dtype.itemsize
+
+
+def dot_general_values(
+    lhs, rhs, *, dimension_numbers, precision, preferred_element_type
+):
+    """Batch axes first, contracted axes together, and then one matrix product."""
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    dtype = dot_dtype(lhs.dtype, rhs.dtype, preferred_element_type)
+    wide = np.result_type(widen(lhs), widen(rhs), widen(np.empty(0, dtype)))
+    lhs_free = without(range(lhs.ndim), lhs_contract + lhs_batch)
+    rhs_free = without(range(rhs.ndim), rhs_contract + rhs_batch)
+    lhs = lhs.transpose(*lhs_batch, *lhs_free, *lhs_contract).astype(wide)
+    rhs = rhs.transpose(*rhs_batch, *rhs_contract, *rhs_free).astype(wide)
+    batch, rest = lhs.shape[:len(lhs_batch)], lhs.shape[len(lhs_batch):]
+    rows, size = math.prod(rest[:len(lhs_free)]), math.prod(rest[len(lhs_free):])
+    columns = rhs.shape[len(lhs_batch) + len(lhs_contract):]
+    lhs = lhs.reshape(*batch, rows, size)
+    product = lhs @ rhs.reshape(*batch, size, math.prod(columns))
+    shape = (*batch, *rest[:len(lhs_free)], *columns)
+    return convert_values(product.reshape(shape), new_dtype=dtype)
 
 
 class Precision(enum.Enum):
@@ -1018,108 +932,7 @@ def canonicalize_precision(precision):
     return pair
 
 
-def check_dot_dims(side, x, contract, batch):
-    """Raise unless the axes named for one operand of dot_general are its own."""
-    if not all(0 <= d < x.ndim for d in contract + batch):
-        raise TypeError(
-            f"dot_general requires {side} dimension numbers to be nonnegative and less "
-            f"than the number of axes of the {side} value, got {side}_batch of {batch} "
-            f"and {side}_contracting of {contract} for {side} of rank {x.ndim}"
-        )
-    for what, dims in [("batch", batch), ("contracting", contract)]:
-        if len(set(dims)) < len(dims):
-            raise TypeError(
-                f"dot_general requires {side} {what} dimensions to be distinct, got "
-                f"{side}_{what} {dims}."
-            )
-    if set(contract) & set(batch):
-        raise TypeError(
-            f"dot_general requires {side} batch dimensions to be disjoint from "
-            f"contracting dimensions, got {side}_batch {batch} and "
-            f"{side}_contracting {contract}."
-        )
-
-
-def check_equal_sizes(what, lhs, rhs, lhs_dims, rhs_dims):
-    """Raise unless the paired axes of both operands of dot_general have equal sizes."""
-    lhs_sizes = tuple(lhs.shape[d] for d in lhs_dims)
-    rhs_sizes = tuple(rhs.shape[d] for d in rhs_dims)
-    if lhs_sizes != rhs_sizes:
-        raise TypeError(
-            f"dot_general requires {what} dimensions to have the same shape, got "
-            f"{lhs_sizes} and {rhs_sizes} (lhs {lhs} along {lhs_dims}, rhs {rhs} along "
-            f"{rhs_dims})."
-        )
-
-
-def dot_general_shape(
-    lhs, rhs, *, dimension_numbers, precision, preferred_element_type
-):
-    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
-    check_dot_dims("lhs", lhs, lhs_contract, lhs_batch)
-    check_dot_dims("rhs", rhs, rhs_contract, rhs_batch)
-    check_equal_sizes("batch", lhs, rhs, lhs_batch, rhs_batch)
-    check_equal_sizes("contracting", lhs, rhs, lhs_contract, rhs_contract)
-    batch = tuple(lhs.shape[d] for d in lhs_batch)
-    lhs_free = without(lhs.shape, lhs_contract + lhs_batch)
-    rhs_free = without(rhs.shape, rhs_contract + rhs_batch)
-    dtype = dot_dtype(lhs.dtype, rhs.dtype, preferred_element_type)
-    return ShapedArray(batch + lhs_free + rhs_free, dtype, all_weak((lhs, rhs)))
-
-
-def dot_rank(dtype):
-    """Sorts dtypes by how much they hold, as XLA's type inference for dot does."""
-    part = real_part(dtype)
-    floating = is_kind(part, real)
-    limits = dtypes.finfo(part) if floating else None
-    return (
-        dtype.kind == "c",
-        limits.maxexp if floating else -1,
-        limits.nmant if floating else -1,
-        dot_bits(part),
-        part.kind != "u",
-    )
-
-
-def dot_dtype(lhs, rhs, preferred=None):
-    """The dtype of a product: the larger one, or `preferred` if that is asked for."""
-    result = lhs if dot_rank(lhs) > dot_rank(rhs) else rhs
-    if lhs != rhs and dot_rank(lhs) == dot_rank(rhs):
-        raise TypeError(f"lax.dot_general argument type error: {lhs}, {rhs}")
-    if preferred is None or preferred == result:
-        return result
-    if not is_kind(result, real) and dot_bits(preferred) < dot_bits(result):
-        raise TypeError(
-            "`preferred_element_type` must not be narrower than the original type, got "
-            f"preferred_element_type of {preferred} for result type of {result}."
-        )
-    return preferred
-
-
-def dot_bits(dtype):
-    return 1 if dtype.kind == "b" else 8 * dtype.itemsize
-
-
-def dot_general_values(
-    lhs, rhs, *, dimension_numbers, precision, preferred_element_type
-):
-    """Batch axes first, contracted axes together, and then one matrix product."""
-    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
-    dtype = dot_dtype(lhs.dtype, rhs.dtype, preferred_element_type)
-    wide = np.result_type(widen(lhs), widen(rhs), widen(np.empty(0, dtype)))
-    batch = [lhs.shape[d] for d in lhs_batch]
-    lhs_free = [d for d in range(lhs.ndim) if d not in lhs_contract + lhs_batch]
-    rhs_free = [d for d in range(rhs.ndim) if d not in rhs_contract + rhs_batch]
-    size = math.prod(lhs.shape[d] for d in lhs_contract)
-    rows = math.prod(lhs.shape[d] for d in lhs_free)
-    columns = math.prod(rhs.shape[d] for d in rhs_free)
-    a = lhs.transpose(*lhs_batch, *lhs_free, *lhs_contract).astype(wide)
-    b = rhs.transpose(*rhs_batch, *rhs_contract, *rhs_free).astype(wide)
-    product = a.reshape(*batch, rows, size) @ b.reshape(*batch, size, columns)
-    shape = [lhs.shape[d] for d in lhs_free] + [rhs.shape[d] for d in rhs_free]
-    return convert_values(product.reshape(*batch, *shape), new_dtype=dtype)
-
-
+dot_general_p = Primitive("dot_general")
 shape_rules |= {dot_general_p: dot_general_shape}
 eval_rules |= on_numpy({dot_general_p: dot_general_values})
 
@@ -1133,7 +946,7 @@ def dot_general(
       lhs, rhs: arrays; their dtypes may differ, and the larger one is the result's.
       dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)),
         each a sequence of axes.
-      precision: None, a `Precision`, its name, or a pair.
+      precision: None, or a pair of `Precision`s; a CPU computes exactly in any case.
       preferred_element_type: the result's dtype, in which the sum is computed too.
 
     Returns:
@@ -1152,3 +965,141 @@ def dot_general(
         precision=canonicalize_precision(precision),
         preferred_element_type=preferred_element_type,
     )
+
+
+# chapter 2s
+def slice_shape(x, *, start_indices, limit_indices, strides):
+    starts, limits = start_indices, limit_indices
+    strides = strides or (1,) * x.ndim
+    if not len(starts) == len(limits) == len(strides) == x.ndim:
+        raise TypeError(
+            "slice start_indices, limit_indices and strides must have length equal to "
+            "the number of dimensions of the operand, got indices "
+            f"{starts}, {limits} and {strides} for operand shape {x.shape}."
+        )
+    bounds = zip(starts, limits, x.shape, strict=True)
+    if not all(0 <= start <= limit <= n for start, limit, n in bounds):
+        raise TypeError(
+            "slice limit_indices must be greater than or equal to start_indices, and "
+            f"less than or equal to operand shape, got start_indices {starts} and "
+            f"limit_indices {limits} for operand shape {x.shape}."
+        )
+    if any(stride < 1 for stride in strides):
+        raise TypeError(f"slice strides must be positive, got {strides}.")
+    return x.update(shape=tuple(map(len, map(range, starts, limits, strides))))
+
+
+def slice_values(x, *, start_indices, limit_indices, strides):
+    strides = strides or (1,) * x.ndim
+    return x[tuple(map(builtins.slice, start_indices, limit_indices, strides))]
+
+
+def concatenate_shape(*xs, dimension):
+    shapes = ", ".join(str(x.shape) for x in xs)
+    if len({x.ndim for x in xs}) > 1:
+        raise TypeError(
+            "Cannot concatenate arrays with different numbers of dimensions: "
+            f"got {shapes}."
+        )
+    if not 0 <= dimension < xs[0].ndim:
+        raise TypeError(
+            f"concatenate dimension out of bounds: dimension {dimension} for shapes "
+            f"{shapes}."
+        )
+    if len({without(x.shape, (dimension,)) for x in xs}) > 1:
+        raise TypeError(
+            "Cannot concatenate arrays with shapes that differ in dimensions other "
+            f"than the one being concatenated: concatenating along dimension "
+            f"{dimension} for shapes {shapes}."
+        )
+    check_same_dtypes("concatenate", xs)
+    shape = list(xs[0].shape)
+    shape[dimension] = sum(x.shape[dimension] for x in xs)
+    return ShapedArray(tuple(shape), xs[0].dtype, all_weak(xs))
+
+
+def concatenate_values(*xs, dimension):
+    return np.concatenate(xs, axis=dimension)
+
+
+slice_p, concatenate_p = map(Primitive, ["slice", "concatenate"])
+shape_rules |= {slice_p: slice_shape, concatenate_p: concatenate_shape}
+eval_rules |= on_numpy({slice_p: slice_values, concatenate_p: concatenate_values})
+
+
+def slice(operand, start_indices, limit_indices, strides=None):
+    """operand[start:limit:stride] along every axis; nothing is negative or clipped."""
+    return slice_p.bind(
+        operand,
+        start_indices=canonicalize_shape(start_indices),
+        limit_indices=canonicalize_shape(limit_indices),
+        strides=None if strides is None else canonicalize_shape(strides),
+    )
+
+
+def concatenate(operands, dimension):
+    """The arrays `operands` one after another along `dimension`."""
+    if len(operands) == 0:
+        raise ValueError("concatenate requires a non-empty sequences of arrays")
+    if len(operands) == 1 and isinstance(operands[0], Array):
+        return operands[0]
+    return concatenate_p.bind(*operands, dimension=operator.index(dimension))
+
+
+def arg_reduction(name):
+    """A shape rule for argmax or argmin."""
+
+    def rule(x, *, axes, index_dtype):
+        axis, = axes
+        check_kind(name, x.dtype, ordered)
+        if not 0 <= axis < x.ndim:
+            raise ValueError(f"Invalid axis {axis} for operand shape {x.shape}")
+        if x.shape[axis] < 1:
+            raise ValueError(
+                "argmin and argmax require non-empty reduced dimension. "
+                f"operand.shape={x.shape} axis={axis}"
+            )
+        if not is_kind(index_dtype, integer):
+            raise TypeError(
+                f"index_dtype must be an integer type, but got {index_dtype.name}"
+            )
+        return ShapedArray(without(x.shape, axes), index_dtype)
+
+    return rule
+
+
+def index_of(function):
+    """argmax or argmin by NumPy's function of that name: the first NaN wins."""
+
+    def values(x, *, axes, index_dtype):
+        return function(x, axis=axes[0]).astype(index_dtype)
+
+    return values
+
+
+argmax_p, argmin_p = map(Primitive, ["argmax", "argmin"])
+shape_rules |= {p: arg_reduction(p.name) for p in (argmax_p, argmin_p)}
+eval_rules |= on_wide({argmax_p: index_of(np.argmax), argmin_p: index_of(np.argmin)})
+
+
+def argmax(operand, axis, index_dtype):
+    """The index of the first maximum, or of the first NaN, along `axis`."""
+    index_dtype = dtypes.user_dtype(index_dtype, "argmax")
+    axes = (operator.index(axis),)
+    return argmax_p.bind(operand, axes=axes, index_dtype=index_dtype)
+
+
+def argmin(operand, axis, index_dtype):
+    """The index of the first minimum, or of the first NaN, along `axis`."""
+    index_dtype = dtypes.user_dtype(index_dtype, "argmin")
+    axes = (operator.index(axis),)
+    return argmin_p.bind(operand, axes=axes, index_dtype=index_dtype)
+
+
+def full_like(x, fill_value, dtype=None, shape=None):
+    """An array like x (its shape, dtype and weak type unless given) of one value."""
+    aval = aval_of(x)
+    shape = aval.shape if shape is None else canonicalize_shape(shape)
+    weak_type = dtype is None and aval.weak_type
+    dtype = aval.dtype if dtype is None else dtypes.user_dtype(dtype, "full_like")
+    return full(shape, convert(fill_value, dtype, weak_type))
