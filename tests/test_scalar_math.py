@@ -1,0 +1,189 @@
+"""Scalar functions: JAX's meaning in plain Python, and the same under numba."""
+
+import numpy as np
+import pytest
+import scipy.special
+
+from minijit.run import scalar_math
+from minijit.run.scalar_math import native_functions
+
+pytestmark = pytest.mark.chapter(14)
+
+signed = ["int8", "int16", "int32", "int64"]
+unsigned = ["uint8", "uint16", "uint32", "uint64"]
+floats = ["float32", "float64"]
+special = ["erf", "erfc", "erf_inv", "lgamma", "digamma"]
+
+
+def samples(dtype):
+    """Values of a dtype, the awkward ones first."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "f":
+        values = "0 -0. 1 -1 .5 -.5 1.5 2.5 -2.5 .49999997 inf -inf nan 1e20 -1e20 300"
+        values += " -300 3e9 1e-40 .3 -.7 .99 -.9999 10.5 -3.3 65504 65520 1e-7"
+        return np.array([float(v) for v in values.split()], dtype)
+    limits = np.iinfo(dtype)
+    values = [0, 1, 2, 3, 7, 8, 31, 32, 33, 64, 100, limits.max, limits.max - 1]
+    values += [limits.min, limits.min + 1, -1, -2, -7, -33]
+    return np.array([v for v in values if limits.min <= v <= limits.max], dtype)
+
+
+def plain(name, *values):
+    """The function as plain Python, one call an element."""
+    function = getattr(scalar_math, name)
+    with np.errstate(all="ignore"):
+        return np.array([function(*args) for args in zip(*values, strict=True)])
+
+
+def grid(*dtypes):
+    """All pairs of samples, as flat arrays."""
+    return [a.ravel() for a in np.meshgrid(*map(samples, dtypes))]
+
+
+def test_integer_division_is_total():
+    x = np.array([7, -7, 7, -7, 0, -(2**31)], np.int32)
+    y = np.array([0, 0, -2, 2, 0, -1], np.int32)
+    assert plain("divide", x, y).tolist() == [-1, -1, -3, -3, -1, -(2**31)]
+    assert plain("remainder", x, y).tolist() == [7, -7, 1, -1, 0, 0]
+    top = np.array([2**32 - 1, 9], np.uint32)
+    zero = np.array([0, 4], np.uint32)
+    assert plain("divide_unsigned", top, zero).tolist() == [2**32 - 1, 2]
+    assert plain("remainder_unsigned", top, zero).tolist() == [2**32 - 1, 1]
+
+
+def test_shifts_past_the_width():
+    x = np.array([-1, -1, -1, 1, 6], np.int32)
+    y = np.array([33, 32, -1, 31, 1], np.int32)
+    assert plain("shift_left", x, y).tolist() == [0, 0, 0, -(2**31), 12]
+    assert plain("shift_right_logical", x, y).tolist() == [0, 0, 0, 0, 3]
+    assert plain("shift_right_arithmetic", x, y).tolist() == [-1, -1, -1, 0, 3]
+    # Also an unsigned number is filled with its first bit, as in JAX.
+    top, one = np.array([255], np.uint8), np.array([1], np.uint8)
+    assert plain("shift_right_arithmetic", top, one).tolist() == [255]
+
+
+def test_float_to_integer_saturates():
+    x = np.array([300, -300, np.nan, np.inf, -np.inf, 3e9, 1.9, -1.9], np.float32)
+    top, low = 2**31 - 1, -(2**31)
+    assert plain("to_int8", x).tolist() == [127, -128, 0, 127, -128, 127, 1, -1]
+    assert plain("to_int32", x).tolist() == [300, -300, 0, top, low, top, 1, -1]
+    assert plain("to_uint8", x).tolist() == [255, 0, 0, 255, 0, 255, 1, 0]
+    assert plain("to_int64", np.array([1e30, 2.0**63]))[0] == 2**63 - 1
+    assert plain("to_int8", np.array([300], np.int32)).tolist() == [44]
+    assert plain("to_bool", np.array([0.0, np.nan])).tolist() == [False, True]
+
+
+def test_nan_wins():
+    x = np.array([1, np.nan, 2], np.float32)
+    y = np.array([np.nan, 1, 3], np.float32)
+    assert np.array_equal(plain("maximum", x, y), [np.nan, np.nan, 3], equal_nan=True)
+    assert np.array_equal(plain("minimum", x, y), [np.nan, np.nan, 2], equal_nan=True)
+    assert np.isnan(plain("clamp", x[:1], np.float32([np.nan]), x[:1])[0])
+    assert np.isnan(plain("sign", y)[0]) and np.signbit(plain("sign", -0.0 * x)[0])
+
+
+@pytest.mark.parametrize("dtype", floats)
+@pytest.mark.parametrize("name", special)
+def test_special_functions(name, dtype):
+    x = np.linspace(-5, 5, 197, dtype=dtype)
+    x = np.tanh(x) if name == "erf_inv" else x[np.abs(x - np.rint(x)) > 1e-3]
+    names = {"lgamma": "gammaln", "erf_inv": "erfinv"}
+    wanted = getattr(scipy.special, names.get(name, name))(x.astype(np.float64))
+    found = plain(name, x)
+    assert found.dtype == dtype
+    tolerance = 3e-6 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(found, wanted, tolerance, tolerance)
+
+
+def test_special_points():
+    poles = np.array([0, -1, -2, np.inf, -np.inf])
+    assert plain("lgamma", poles).tolist() == [np.inf] * 5
+    assert np.isnan(plain("digamma", poles)[[0, 1, 2, 4]]).all()
+    assert plain("digamma", poles)[3] == np.inf
+    assert plain("erf_inv", np.array([1.0, -1.0])).tolist() == [np.inf, -np.inf]
+    assert np.isnan(plain("erf_inv", np.array([2.0, np.nan]))).all()
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_sixteen_bit_floats(name):
+    import ml_dtypes
+
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    x = samples("float32")
+    with np.errstate(over="ignore"):
+        wanted = x.astype(dtype)
+    rounded = plain(f"round_{name}", x)
+    assert np.array_equal(rounded, wanted.astype("f4"), equal_nan=True)
+    number = ~np.isnan(x)
+    stored = plain(f"{name}_bits", x)
+    assert np.array_equal(stored[number], wanted.view(np.uint16)[number])
+    every = np.arange(2**16, dtype=np.uint16)[::97]
+    values = plain(f"{name}_value", every)
+    assert np.array_equal(values, every.view(dtype).astype("f4"), equal_nan=True)
+
+
+def cases():
+    """(name, result dtype, argument dtypes) for the comparison with numba."""
+    for d in [*signed, *unsigned, *floats]:
+        for name in ["maximum", "minimum"]:
+            yield name, d, d, d
+    for d in [*signed, *unsigned]:
+        for name in ["left", "right_logical", "right_arithmetic"]:
+            yield f"shift_{name}", d, d, d
+        kind = "" if d in signed else "_unsigned"
+        yield f"divide{kind}", d, d, d
+        yield f"remainder{kind}", d, d, d
+        for name in ["sign", "population_count", "clz"]:
+            yield name, d, d
+        yield "to_float32", "float32", d
+        yield "to_int8", "int8", d
+        yield "to_uint64", "uint64", d
+    for d in floats:
+        for name in ["sign", "rsqrt", "logistic", "round_away", *special]:
+            yield name, d, d
+        yield "power", d, d, d
+        yield "add_any_order", d, d, d
+        for i in [*signed, *unsigned]:
+            yield f"to_{i}", i, d
+    yield "power", "float32", "float32", "int32"
+    yield "round_float16", "float32", "float32"
+    yield "round_bfloat16", "float32", "float32"
+
+
+def compiled(wanted):
+    """One native kernel that applies several functions: -> the function of arrays."""
+    import numba
+
+    lines, locals_ = ["def kernel(args, results):"], {}
+    for k, (name, out, *dtypes) in enumerate(wanted):
+        arguments = ", ".join(f"args[{k}][{j}][i]" for j in range(len(dtypes)))
+        lines.append(f"    for i in range(results[{k}].size):")
+        lines.append(f"        r{k} = {name}({arguments})")
+        lines.append(f"        results[{k}][i] = r{k}")
+        locals_[f"r{k}"] = getattr(numba.types, out)
+    namespace = dict(native_functions())
+    exec("\n".join(lines), namespace)
+    return numba.njit(namespace["kernel"], locals=locals_, error_model="numpy")
+
+
+def test_native_functions_agree_with_the_plain_ones():
+    wanted = [case for case in cases() if case[1] in ("int8", "uint32", "float32")]
+    arguments = tuple(tuple(grid(*dtypes)) for _, _, *dtypes in wanted)
+    results = tuple(
+        np.zeros(a[0].size, case[1]) for a, case in zip(arguments, wanted, strict=True)
+    )
+    compiled(wanted)(arguments, results)
+    for case, args, found in zip(wanted, arguments, results, strict=True):
+        expected = plain(case[0], *args)
+        assert expected.dtype == case[1], case
+        exact = np.dtype(case[1]).kind != "f"
+        tolerance = 0 if exact else 3e-7
+        np.testing.assert_allclose(found, expected, tolerance, err_msg=str(case))
+
+
+def test_importing_does_not_import_numba():
+    import subprocess
+    import sys
+
+    code = "import minijit.run.scalar_math, sys; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
