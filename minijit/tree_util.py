@@ -6,6 +6,7 @@ from .trace.pytree import (
     DictKey as DictKey,
     FlattenedIndexKey as FlattenedIndexKey,
     GetAttrKey as GetAttrKey,
+    Partial as Partial,
     PyTreeDef as PyTreeDef,
     SequenceKey as SequenceKey,
     keystr as keystr,
@@ -29,7 +30,6 @@ KeyPath = tuple[KeyEntry, ...]
 
 # chapter 4s
 from .trace.pytree_rest import (
-    Partial as Partial,
     all_leaves as all_leaves,
     build_tree as build_tree,
     flatten_one_level as flatten_one_level,

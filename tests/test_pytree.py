@@ -1,5 +1,6 @@
 """Pytrees: taken apart, rebuilt, compared, mapped; their errors; against JAX's."""
 
+import functools
 import pickle
 from collections import OrderedDict, defaultdict, namedtuple
 
@@ -9,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from minijit import tree, tree_util
 from minijit.trace import pytree
 from minijit.trace.pytree import (
+    Partial,
     PyTreeDef,
     broadcast_prefix,
     flatten_axes,
@@ -318,6 +320,27 @@ def test_registering():
         pytree.register_pytree_node(Box, None, None)
     with pytest.raises(TypeError, match="only a class can be registered"):
         pytree.register_pytree_node(3, None, None)
+
+
+def test_partial():
+    add = lambda x, y, z: (x, y, z)
+    part = Partial(add, 1, z=3)
+    assert part(2) == (1, 2, 3)
+    assert tree_leaves(part) == [1, 3]
+    ten = tree_map(lambda x: x * 10, part)
+    assert ten(2) == (10, 2, 30) and isinstance(ten, Partial)
+    assert tree_structure(part) == tree_structure(Partial(add, 5, z=6))
+    assert tree_structure(part) != tree_structure(Partial(max, 5, z=6))
+
+
+def test_partial_of_a_partial():
+    # What functools.partial fixed is part of the function, and no leaf.
+    inner = functools.partial(lambda mode, x, y: (mode, x, y), "fast")
+    part = Partial(inner, 1)
+    assert tree_leaves(part) == [1] and part(2) == ("fast", 1, 2)
+    assert tree_structure(part) == tree_structure(Partial(inner, 2))
+    nested = Partial(Partial(inner, 1), 2)
+    assert tree_leaves(nested) == [1, 2] and nested() == ("fast", 1, 2)
 
 
 def test_the_public_names_are_the_same_functions():

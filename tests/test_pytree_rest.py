@@ -1,4 +1,4 @@
-"""More pytrees: dataclasses, static classes, Partial, structures of structures."""
+"""More pytrees: dataclasses, static classes, structures of structures."""
 
 import functools
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ import pytest
 
 from minijit import tree, tree_util
 from minijit.trace.pytree import keystr, tree_flatten_with_path, tree_leaves, tree_map
-from minijit.tree_util import Partial, tree_structure
+from minijit.tree_util import tree_structure
 
 pytestmark = pytest.mark.chapter("4s")
 
@@ -107,27 +107,6 @@ def test_classes_with_keys():
     (path, leaf), = tree_flatten_with_path(Named(3))[0]
     assert keystr(path) == ".a" and leaf == 3
     assert tree_map(lambda x: x + 1, Named(3)).a == 4
-
-
-def test_partial():
-    add = lambda x, y, z: (x, y, z)
-    part = Partial(add, 1, z=3)
-    assert part(2) == (1, 2, 3)
-    assert tree_leaves(part) == [1, 3]
-    ten = tree_map(lambda x: x * 10, part)
-    assert ten(2) == (10, 2, 30) and isinstance(ten, Partial)
-    assert tree_structure(part) == tree_structure(Partial(add, 5, z=6))
-    assert tree_structure(part) != tree_structure(Partial(max, 5, z=6))
-
-
-def test_partial_of_a_partial():
-    # What functools.partial fixed is part of the function, and no leaf.
-    inner = functools.partial(lambda mode, x, y: (mode, x, y), "fast")
-    part = Partial(inner, 1)
-    assert tree_leaves(part) == [1] and part(2) == ("fast", 1, 2)
-    assert tree_structure(part) == tree_structure(Partial(inner, 2))
-    nested = Partial(Partial(inner, 1), 2)
-    assert tree_leaves(nested) == [1, 2] and nested() == ("fast", 1, 2)
 
 
 def test_reduce_in_pairs():

@@ -597,3 +597,33 @@ flattening |= {
     "unflatten": tree_unflatten,
     "leaf_names": leaf_names,
 }
+
+
+class Partial(functools.partial):
+    """`functools.partial` as a pytree: its arguments children, its function data."""
+
+    def __new__(cls, func, *args, **kwargs):
+        # functools.partial would merge with a partial inside it, and what was fixed
+        # there would become leaves.
+        if isinstance(func, functools.partial) and not isinstance(func, Partial):
+            func = Fixed(func)
+        return super().__new__(cls, func, *args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A `functools.partial` as a function without parts."""
+
+    partial: functools.partial
+
+    def __call__(self, *args, **kwargs):
+        return self.partial(*args, **kwargs)
+
+
+node_types |= {
+    Partial: NodeType(
+        lambda x: ((x.args, x.keywords), x.func),
+        lambda func, children: Partial(func, *children[0], **children[1]),
+        lambda x: map(GetAttrKey, ("args", "keywords")),
+    )
+}

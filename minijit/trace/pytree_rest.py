@@ -1,14 +1,11 @@
-"""More ways with pytrees: more registrations, `Partial`, and the small tools.
+"""More ways with pytrees: more registrations, and the small tools.
 
     @register_static                     # a class whose instances have no leaves
     @register_dataclass                  # a dataclass, with meta fields as data
-    Partial(f, x)                        # a function with a part that is a leaf
     treedef_tuple(treedefs)              # structures made of structures
 """
 
 import dataclasses
-import functools
-from dataclasses import dataclass
 
 from .pytree import (
     GetAttrKey,
@@ -20,7 +17,6 @@ from .pytree import (
     describe,
     leaf_node,
     node_type,
-    node_types,
     register,
     register_pytree_node,
     tree_leaves,
@@ -181,33 +177,3 @@ def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields
     keys = lambda x: map(GetAttrKey, data_fields)
     register(nodetype, NodeType(flatten, unflatten, keys))
     return nodetype
-
-
-class Partial(functools.partial):
-    """`functools.partial` as a pytree: its arguments children, its function data."""
-
-    def __new__(cls, func, *args, **kwargs):
-        # functools.partial would merge with a partial inside it, and what was fixed
-        # there would become leaves.
-        if isinstance(func, functools.partial) and not isinstance(func, Partial):
-            func = Fixed(func)
-        return super().__new__(cls, func, *args, **kwargs)
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A `functools.partial` as a function without parts."""
-
-    partial: functools.partial
-
-    def __call__(self, *args, **kwargs):
-        return self.partial(*args, **kwargs)
-
-
-node_types |= {
-    Partial: NodeType(
-        lambda x: ((x.args, x.keywords), x.func),
-        lambda func, children: Partial(func, *children[0], **children[1]),
-        lambda x: map(GetAttrKey, ("args", "keywords")),
-    )
-}
