@@ -1,0 +1,339 @@
+"""From a chapter's Markdown source to its notebook, and back.
+
+A source is Markdown in which every ```python fence at the left margin is a code cell; words
+after `python` are the cell's tags.  A new cell of prose begins at each heading and at each
+line `<!-- cell -->`.  A build cell may be a placeholder:
+
+    %%build minijit/trace/core.py : Primitive, bind
+
+takes everything of that file from where the file's previous cell stopped through `bind`.
+Names count as often as they are listed (`rules, rules` goes through the second statement of
+`rules` from there); `docstring` and `imports` are names too; an empty list is the rest of
+this chapter's part.  `Array.__add__` stops inside a class, which the next cell goes on with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+
+from .notebook import (
+    BuildCell,
+    Json,
+    build_cells,
+    code_cell,
+    dump,
+    load,
+    markdown_cell,
+    new_notebook,
+    source,
+    tags,
+)
+from .project import Book, BookError, Chapter, Part
+from .text import Statement, members, names
+
+FENCE = re.compile(r"```python\b *(.*)$")
+BREAK = "<!-- cell -->"
+
+
+def parse_source(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """("markdown" or "code", text, tags) of each cell of a chapter's source."""
+    prose: list[str] = []
+    code: list[str] | None = None
+    words: list[str] = []
+    other = False  # inside a fence that is not a cell
+
+    def flush() -> Iterator[tuple[str, str, list[str]]]:
+        body = "\n".join(prose).strip("\n")
+        prose.clear()
+        if body.strip():
+            yield "markdown", body, []
+
+    for line in text.split("\n"):
+        if code is not None:
+            if line.rstrip() == "```":
+                yield "code", "\n".join(code).strip("\n"), words
+                code = None
+            else:
+                code.append(line)
+        elif not other and (m := FENCE.match(line)):
+            yield from flush()
+            code, words = [], m[1].split()
+        elif not other and line.strip() == BREAK:
+            yield from flush()
+        else:
+            if line.startswith("```"):
+                other = not other
+            if not other and re.match(r"#{1,6} ", line):
+                yield from flush()
+            prose.append(line)
+    if code is not None:
+        raise BookError("the source ends inside a code fence")
+    yield from flush()
+
+
+def make_notebook(text: str, old: Json | None = None) -> Json:
+    """The notebook of a source; cells that `old` has too keep their outputs.
+
+    A cell's id is a hash of its text, so it stays while the text does.
+    """
+    known = {c.get("id"): c for c in old["cells"]} if old else {}
+    cells: list[Json] = []
+    seen: set[str] = set()
+    for kind, body, words in parse_source(text):
+        id = next(i for n in range(10**6) if (i := cell_id(body, n)) not in seen)
+        seen.add(id)
+        if kind == "markdown":
+            cells.append(markdown_cell(body, id))
+            continue
+        cell = code_cell(body, id, words)
+        if id in known and not body.startswith("%%build"):
+            cell["outputs"] = known[id].get("outputs", [])
+            cell["execution_count"] = known[id].get("execution_count")
+        cells.append(cell)
+    return new_notebook(cells)
+
+
+def cell_id(text: str, n: int) -> str:
+    """Eight letters for the n-th cell of this text."""
+    return hashlib.sha1(f"{n}:{text}".encode()).hexdigest()[:8]
+
+
+def read_source(book: Book, chapter: Chapter) -> str:
+    """A chapter's source from its notebook; build cells become placeholders."""
+    notebook = load(book.notebook(chapter))
+    cursors: dict[str, Cursor] = {}
+    for cell in build_cells(notebook):
+        if cell.file not in cursors:
+            cursors[cell.file] = Cursor(book, part_for(book, chapter, cell.file))
+        cursor = cursors[cell.file]
+        before = cursor.at
+        if cell.wanted is None and cursor.skip(cell):
+            listed = through(cursor.units[before : cursor.at])
+            cell.cell["source"] = f"%%build {cell.file} : {listed}"
+    return make_source(notebook)
+
+
+def make_source(notebook: Json) -> str:
+    """A notebook as Markdown."""
+    out: list[str] = []
+    after_prose = False
+    for cell in notebook["cells"]:
+        text = source(cell)
+        if cell["cell_type"] == "markdown":
+            if after_prose and not text.startswith("#"):
+                out.append(BREAK)
+            out.append(text)
+        elif cell["cell_type"] == "code":
+            out.append("\n".join(["```python " + " ".join(tags(cell)), text, "```"]))
+        after_prose = cell["cell_type"] == "markdown"
+    return "\n\n".join(out).replace("```python \n", "```python\n") + "\n"
+
+
+# -- filling placeholders
+
+
+class Cursor:
+    """How far the cells of one part of a file have come."""
+
+    def __init__(self, book: Book, part: Part):
+        self.lines = book.lines(part.file)
+        self.part = part
+        own = [
+            s for s in book.statements(part.file) if part.first <= s.first <= part.last
+        ]
+        self.units: list[tuple[Statement, Statement]] = []  # (statement, piece of it)
+        for s in own:
+            self.units += [(s, piece) for piece in pieces(s)]
+        self.at = 0
+
+    def find(self, name: str, start: int) -> int:
+        """The index after the next unit of this name."""
+        for i in range(start, len(self.units)):
+            whole, piece = self.units[i]
+            last = i + 1 == len(self.units) or self.units[i + 1][0] is not whole
+            if name == "imports" and is_import(whole):
+                while i + 1 < len(self.units) and is_import(self.units[i + 1][0]):
+                    i += 1
+                return i + 1
+            if "." in name and piece is not whole and piece.base == name:
+                return i + 1
+            if last and name in called(whole):
+                return i + 1
+        here = self.units[start][1].key if start < len(self.units) else "its end"
+        raise BookError(
+            f"{self.part.file}: no {name} below; the next statement in chapter "
+            f"{self.part.chapter.id}'s part is {here}"
+        )
+
+    def take(self, wanted: str) -> tuple[str, str]:
+        """(text, class it goes on with) of the next cell, through the last wanted name."""
+        listed = [n.strip() for n in wanted.split(",") if n.strip()]
+        end = self.at if listed else len(self.units)
+        for name in listed:
+            end = self.find(name, end)
+        got = self.units[self.at : end]
+        if not got:
+            raise BookError(f"{self.part.file}: nothing is left for a cell (:{wanted})")
+        first = got[0]
+        owner = first[0].base if first[1].key != first[0].key else ""
+        if owner and any(whole is not first[0] for whole, _ in got):
+            raise BookError(
+                f"{self.part.file}: the cell goes on with class {owner}, so it cannot hold "
+                f"{got[-1][0].key} too; end it with `: {owner}` first"
+            )
+        self.at = end
+        return "\n".join(self.lines[first[1].first - 1 : got[-1][1].last]), owner
+
+    def skip(self, cell: BuildCell) -> bool:
+        """Move on past the text of a cell that is filled in already; was it there?"""
+        body = cell.body.strip("\n").split("\n")
+        for i in range(self.at, len(self.units)):
+            first = self.units[i][1].first
+            if self.lines[first - 1 : first - 1 + len(body)] == body:
+                last = first + len(body) - 1
+                while i < len(self.units) and self.units[i][1].first <= last:
+                    i += 1
+                self.at = i
+                return True
+        return False
+
+
+def pieces(s: Statement) -> tuple[Statement, ...]:
+    """A class as head and members, any other statement as itself."""
+    return members(s) if type(s.node).__name__ == "ClassDef" else (s,)
+
+
+def is_import(s: Statement) -> bool:
+    """Is it an import statement?"""
+    return type(s.node).__name__ in ("Import", "ImportFrom")
+
+
+def called(s: Statement) -> set[str]:
+    """The names a placeholder may use for a statement."""
+    return {s.base, s.key, s.base.split(" ")[-1], *names(s.node)}
+
+
+def part_for(book: Book, chapter: Chapter, file: str) -> Part:
+    """The part of a file that a chapter builds; BookError if there is none."""
+    if not (book.root / file).exists():
+        raise BookError(f"there is no library file {file}")
+    for part in book.parts(file):
+        if part.chapter == chapter:
+            return part
+    raise BookError(
+        f"chapter {chapter.id} builds no part of {file}: list it in book.toml, and if "
+        f"several chapters build it, cut it by a line `# chapter {chapter.id}`"
+    )
+
+
+def fill(book: Book, chapter: Chapter, notebook: Json) -> list[str]:
+    """Replace the placeholders of a notebook by the library's text; return complaints."""
+    cursors: dict[str, Cursor] = {}
+    bad = []
+    for cell in build_cells(notebook):
+        try:
+            if cell.file not in cursors:
+                cursors[cell.file] = Cursor(book, part_for(book, chapter, cell.file))
+            cursor = cursors[cell.file]
+            if cell.wanted is None:
+                cursor.skip(cell)
+            else:
+                cell.write(*cursor.take(cell.wanted))
+        except BookError as e:
+            bad.append(f"chapter {chapter.id}, section '{cell.section}': {e}")
+    return bad
+
+
+def new(book: Book, chapter: Chapter, text: str) -> list[str]:
+    """Write a chapter's notebook from its source; return complaints (then nothing is kept)."""
+    path = book.notebook(chapter)
+    notebook = make_notebook(text, load(path) if path.exists() else None)
+    bad = fill(book, chapter, notebook)
+    if not bad:
+        dump(notebook, path)
+        no_longer_pending(book, chapter)
+    return bad
+
+
+def no_longer_pending(book: Book, chapter: Chapter) -> None:
+    """Take the line `pending = true` out of a chapter's entry in book.toml."""
+    path = book.root / "book.toml"
+    entries = path.read_text(encoding="utf-8").split("[[chapter]]")
+    for i, entry in enumerate(entries):
+        if f'"{chapter.file}"' in entry:
+            entries[i] = re.sub(r"(?m)^pending = true\n", "", entry)
+    path.write_text("[[chapter]]".join(entries), encoding="utf-8")
+
+
+# -- helps for authors
+
+
+def outline(book: Book, chapter: Chapter) -> Iterator[str]:
+    """Each statement of a chapter's files with its lines."""
+    for file in chapter.builds:
+        parts = [p for p in book.parts(file) if p.chapter == chapter]
+        if not parts:
+            yield f"{file}: not there yet"
+            continue
+        yield f"{file} ({sum(p.last - p.first + 1 for p in parts)} lines)"
+        for whole, piece in (u for p in parts for u in Cursor(book, p).units):
+            inside = "" if piece.key == whole.key else "    "
+            size = piece.last - piece.first + 1
+            yield f"  {size:4} {inside}{piece.key}{'  <- too long' * (size > 40)}"
+
+
+def draft(book: Book, chapter: Chapter, size: int = 24) -> str:
+    """A source with every placeholder in place, in cells of about `size` lines."""
+    out = [f"# {chapter.title}", "TODO: the goal in a sentence."]
+    out.append(f"```python\n%load_ext minijit.book\n%chapter {chapter.id}\n```")
+    for file in chapter.builds:
+        for part in [p for p in book.parts(file) if p.chapter == chapter]:
+            out.append(f"## {file}")
+            for chunk in chunks(whole_classes(Cursor(book, part).units), size):
+                head = f"%%build {file} : {through(chunk)}"
+                out.append(f"TODO: why.\n\n```python\n{head}\n```")
+    return "\n\n".join(out) + "\n"
+
+
+def whole_classes(
+    units: list[tuple[Statement, Statement]],
+) -> list[tuple[Statement, Statement]]:
+    """The units of a part, with the classes a single cell can show left whole."""
+    out: list[tuple[Statement, Statement]] = []
+    for whole, piece in units:
+        if whole.last - whole.first >= 40:
+            out.append((whole, piece))
+        elif not out or out[-1][0] is not whole:
+            out.append((whole, whole))
+    return out
+
+
+def chunks(
+    units: list[tuple[Statement, Statement]], size: int
+) -> Iterator[list[tuple[Statement, Statement]]]:
+    """Group the units of a part into cells of at most `size` lines, where that can be.
+
+    A cell that begins inside a class ends inside it.
+    """
+    cell: list[tuple[Statement, Statement]] = []
+    for whole, piece in units:
+        if cell:
+            first, inside = cell[0][0], cell[0][1].key != cell[0][0].key
+            long = piece.last - cell[0][1].first + 1 > size
+            if long or inside and whole is not first:
+                yield cell
+                cell = []
+        cell.append((whole, piece))
+    if cell:
+        yield cell
+
+
+def through(chunk: list[tuple[Statement, Statement]]) -> str:
+    """What a placeholder lists to take just this chunk."""
+    whole, piece = chunk[-1]
+    ends = piece is whole or piece.last == whole.last
+    name = whole.base.partition(", ")[0] if ends else piece.base
+    times = [u for u in chunk if name in called(u[0]) and u[1].last == u[0].last]
+    return ", ".join([name] * (len(times) if ends else 1))

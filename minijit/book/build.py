@@ -1,0 +1,556 @@
+"""`%%build`: run a cell's statements in a module of the library, so that edits are live.
+
+A statement whose text and inputs are unchanged is not run again.  An edited one runs, and
+what it made takes the place of the old: functions and classes are changed in place, tables
+lose the old rows and get the new ones, and statements elsewhere that called the edited
+thing when they ran are run again.  Then every cache is cleared.  If anything fails, all of
+it is taken back.
+"""
+
+from __future__ import annotations
+
+import abc
+import ast
+import copy
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from . import tables
+from .check import imported
+from .patch import MISSING, Journal, Patcher, redirect, unpatchable
+from .project import Book, BookError
+from .stage import Stage, StageError
+from .text import calls, loads, makes, members, names
+from .units import (
+    CONSTRUCTORS,
+    HOOK,
+    Unit,
+    changes_calls,
+    code_of,
+    difference,
+    future_flags,
+    read_cell,
+)
+
+SIMPLE = (int, float, complex, str, bytes, bool, type(None))
+GENERATED = {  # what @dataclass puts into a class
+    "__init__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__",
+    "__setattr__", "__delattr__", "__match_args__", "__dataclass_fields__",
+    "__dataclass_params__", "__replace__",
+}  # fmt: skip
+PLAIN = {  # what every class has
+    "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__",
+    "__firstlineno__", "__static_attributes__", "__annotate_func__", "__classdictcell__",
+    "__annotations_cache__",
+}  # fmt: skip
+
+
+@dataclass
+class Record:
+    """What running a unit did: enough to know whether to run it again, and to replace it.
+
+    `cell` is the id of the notebook's cell, where the front end tells it.  `gone` says that
+    the reader took the statement out of that cell again.
+    """
+
+    unit: Unit
+    cell: str | None
+    values: dict[str, Any] = field(default_factory=dict)
+    rows: list[tables.Row] = field(default_factory=list)
+    staged: bool = False
+    gone: bool = False
+
+
+@dataclass
+class Edit:
+    """One run of a cell: what changed so far, and how to take it back."""
+
+    journal: Journal
+    patcher: Patcher
+    cell: str | None = None
+    told: list[str] = field(default_factory=list)
+    dirty: dict[int, Any] = field(
+        default_factory=dict
+    )  # what acts otherwise now, by id
+    replaced: dict[tuple[str, str], tuple[Any, Any]] = field(default_factory=dict)
+    again: list[str] = field(default_factory=list)  # statements run again for that
+    clear: bool = False
+
+
+class Workshop:
+    """The modules of an open chapter, and what has been built in them."""
+
+    def __init__(self, stage: Stage):
+        self.stage = stage
+        self.book = stage.book
+        self.records: dict[tuple[str, str], Record] = {}
+
+    # -- a cell
+
+    def build_cell(
+        self,
+        line: str,
+        cell: str,
+        namespace: dict[str, Any],
+        cell_id: str | None = None,
+    ) -> str:
+        """Run a `%%build` cell; what to tell the reader."""
+        __tracebackhide__ = True
+        words = line.split()
+        if not 1 <= len(words) <= 2 or ":" in line:
+            raise BookError(
+                "write `%%build FILE` or `%%build FILE CLASS`; sync fills in names"
+            )
+        file, owner = [*words, ""][:2]
+        units = self.read(file, owner, cell)
+        codes = [code_of(self.book, u) for u in units]
+        journal = Journal()
+        edit = Edit(journal, Patcher(journal, self.stage.owns), cell_id)
+        back = self.remember(file)
+        try:
+            self.stage.opened.add(file)
+            module = importlib.import_module(self.book.module(file))
+            self.run_cell(module, units, codes, edit)
+            rebind(edit, self.modules(), namespace)
+        except BaseException as e:
+            journal.undo()
+            back()
+            raise shortened(e) from None
+        if edit.clear:
+            clear_caches(self.modules())
+        return "\n".join(edit.told)
+
+    def read(self, file: str, owner: str, cell: str) -> list[Unit]:
+        """The cell's units, if this chapter may build them."""
+        parts = self.book.parts(file) if file in self.book.library() else []
+        if not parts:
+            raise BookError(f"{file} is no file of the library that a chapter builds")
+        if parts[0].chapter.index > self.stage.chapter.index:
+            raise StageError(f"{file} {self.stage.later(parts[0].chapter)}")
+        return read_cell(self.book, file, owner, cell)
+
+    def run_cell(
+        self, module: ModuleType, units: list[Unit], codes: list[CodeType], edit: Edit
+    ) -> None:
+        """Run what changed, then what depends on it."""
+        for unit, code in zip(units, codes, strict=True):
+            if not unit.same:
+                edit.told += difference(unit)
+            if self.changed(unit):
+                self.run(module, unit, code, edit)
+        self.drop_left_out(module, units, edit)
+        self.follow(units, edit)
+        if edit.again:
+            more = f" and {len(edit.again) - 8} more" if len(edit.again) > 8 else ""
+            edit.told.append(f"Made anew with it: {', '.join(edit.again[:8])}{more}.")
+        for what in dict.fromkeys(edit.patcher.failed):
+            edit.told.append(
+                f"Not changed in place: {what}. Old objects stay as they were."
+            )
+
+    def remember(self, file: str) -> Callable[[], None]:
+        """Remember modules, tables and records; a function that puts them back."""
+        known = file in self.stage.opened
+        spaces = [(m, dict(vars(m))) for m in self.modules()]
+        kept = tables.snapshot(self.modules())
+        records = {k: copy.copy(r) for k, r in self.records.items()}
+
+        def back() -> None:
+            for module, space in spaces:
+                vars(module).clear()
+                vars(module).update(space)
+            tables.restore(kept)
+            self.records = records
+            if not known:
+                self.close(file)
+
+        return back
+
+    def close(self, file: str) -> None:
+        """The first cell of a module failed: the module is not there yet."""
+        self.stage.opened.discard(file)
+        name = self.book.module(file)
+        if self.stage.missing(file):
+            sys.modules.pop(name, None)
+            parent, _, last = name.rpartition(".")
+            vars(sys.modules[parent]).pop(last, None)
+
+    def modules(self) -> list[ModuleType]:
+        """The package's modules that are loaded."""
+        return [m for name, m in list(sys.modules.items()) if self.stage.owns(name)]
+
+    # -- what was built before
+
+    def record(self, unit: Unit) -> Record | None:
+        """What an earlier run of this unit did; for what the stage ran, as far as is known."""
+        if found := self.records.get((unit.file, unit.key)):
+            return found
+        staged = self.book.prefix(unit.file, self.stage.chapter.index)
+        if unit.book is None or unit.book.last > staged:
+            return None
+        old = Unit(unit.file, unit.key, unit.book, unit.book, unit.owner)
+        module = sys.modules[self.book.module(unit.file)]
+        space = vars(vars(module)[unit.owner]) if unit.owner else vars(module)
+        values = {n: space[n] for n in old.names if n in space}
+        return Record(old, None, values, staged_rows(old, module), staged=True)
+
+    def changed(self, unit: Unit) -> bool:
+        """Does the unit have to run?"""
+        record = self.record(unit)
+        if record is None or record.gone:
+            return True
+        if record.staged:
+            return not unit.same
+        return record.unit.text != unit.text
+
+    def drop_left_out(self, module: ModuleType, units: list[Unit], edit: Edit) -> None:
+        """Statements that an earlier version of this cell had and that it has no more."""
+        here = {(u.file, u.key) for u in units}
+        for place, record in self.records.items():
+            unit = record.unit
+            if (
+                edit.cell is None
+                or record.cell != edit.cell
+                or record.gone
+                or place in here
+            ):
+                continue
+            tables.take_back(record.rows, edit.journal)
+            for name in unit.names:
+                if unit.owner:
+                    edit.journal.delete(vars(module)[unit.owner], name)
+                else:
+                    vars(module).pop(name, None)
+            record.rows, record.gone, edit.clear = [], True, True
+            if unit.book is not None:
+                edit.told.append(f"{unit.key} is left out; the book has it.")
+
+    # -- running
+
+    def run(self, module: ModuleType, unit: Unit, code: CodeType, edit: Edit) -> None:
+        """Run one unit, and put what it made in the place of what it made before."""
+        record = self.record(unit)
+        if record:
+            tables.take_back(record.rows, edit.journal)
+            edit.clear = True
+        before = tables.snapshot(self.modules())
+        if unit.owner:
+            values = self.run_member(module, unit, code, edit, record)
+        elif record and is_class(unit, record):
+            values = self.run_class(module, unit, code, edit, record)
+        else:
+            exec(code, vars(module))
+            values = {n: vars(module)[n] for n in unit.names if n in vars(module)}
+        if unit.key == "docstring" and not unit.owner:
+            module.__doc__ = unit.node.value.value  # type: ignore[attr-defined]
+        rows = tables.added(before)
+        if not unit.owner:
+            for name, new in values.items():
+                values[name] = self.settle(name, new, unit, record, edit, rows)
+                vars(module)[name] = values[name]
+        edit.clear |= bool(rows)
+        self.records[unit.file, unit.key] = Record(unit, edit.cell, values, rows)
+
+    def settle(
+        self,
+        name: str,
+        new: Any,
+        unit: Unit,
+        record: Record | None,
+        edit: Edit,
+        rows: list[tables.Row],
+    ) -> Any:
+        """What a name should mean after its statement ran: the old object, if possible."""
+        made = makes(unit.node)
+        if record is None:
+            if made and type(new) in (dict, list, set):
+                rows += tables.contents_of(new)
+            return new
+        old = record.values.get(name, MISSING)
+        if old is MISSING or old is new:
+            return new
+        if isinstance(old, SIMPLE) and type(old) is type(new) and old == new:
+            return old
+        made = made and makes(record.unit.node)
+        if made and type(old) is type(new) and type(new) in (dict, list, set):
+            rows += tables.move_in(old, new, edit.journal)
+            return old
+        kept = edit.patcher.patch(old, new) if made else new
+        tables.rename(rows, new, kept)
+        if kept is not old:
+            edit.replaced[unit.file, name] = (old, kept)
+        if record.unit.text == unit.text or changes_calls(record.unit.node, unit.node):
+            edit.dirty[id(kept)] = kept
+        return kept
+
+    def run_class(
+        self, module: ModuleType, unit: Unit, code: CodeType, edit: Edit, record: Record
+    ) -> dict[str, Any]:
+        """Run a class statement again: its members go into the old class, and its
+        decorators are applied to that, so that what they register is the old class too."""
+        assert isinstance(unit.node, ast.ClassDef)
+        name, space = unit.node.name, vars(module)
+        old = record.values[name]
+        decorators = [
+            eval(expression(self.book, unit, d), space)
+            for d in unit.node.decorator_list
+        ]
+        bare = copy.copy(unit.node)
+        bare.decorator_list = []
+        exec(code_of(self.book, unit, bare), space)
+        keep, drop = self.members_of(unit, record)
+        edit.journal.everything(old)
+        if unpatchable(old, space[name]):
+            if decorators:
+                exec(code, space)
+            kept = edit.patcher.cls(old, space[name], keep, drop)
+        else:
+            kept = edit.patcher.cls(old, space[name], keep, drop | GENERATED)
+            later = {n: vars(old)[n] for n in keep if n in vars(old)}
+            for n in later:
+                delattr(old, n)
+            for d in reversed(decorators):
+                kept = d(kept)
+            for n, value in later.items():
+                setattr(old, n, value)
+        space[name] = kept
+        if kept is not old:
+            edit.replaced[unit.file, name] = (old, kept)
+        if record.unit.text == unit.text or changes_calls(record.unit.node, unit.node):
+            edit.dirty[id(kept)] = kept
+        record.values = {name: kept}
+        return {name: kept}
+
+    def members_of(
+        self, unit: Unit, record: Record
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """(members that other cells built, members that only the old text had)."""
+        assert isinstance(unit.node, ast.ClassDef)
+        old, new = members(record.unit.mine)[1:], members(unit.mine)[1:]
+        mine = {n for m in new for n in names(m.node)}
+        elsewhere = {
+            n
+            for r in self.records.values()
+            if r.unit.file == unit.file
+            and r.unit.owner == unit.node.name
+            and not r.gone
+            for n in r.unit.names
+        }
+        if record.staged:  # the cell may show only the beginning of the class
+            shown = [i for i, m in enumerate(old) if names(m.node) & mine]
+            rest = old[max(shown, default=-1) + 1 :]
+            elsewhere |= {n for m in rest for n in names(m.node)}
+        gone = {n for m in old for n in names(m.node)} - mine - elsewhere
+        return frozenset(elsewhere - mine), frozenset(gone)
+
+    def run_member(
+        self,
+        module: ModuleType,
+        unit: Unit,
+        code: CodeType,
+        edit: Edit,
+        record: Record | None,
+    ) -> dict[str, Any]:
+        """Run a member of a class that an earlier cell began, and give it to that class."""
+        cls = vars(module).get(unit.owner)
+        if not isinstance(cls, type):
+            raise BookError(
+                f"class {unit.owner} is begun by an earlier cell; run that first"
+            )
+        scope = {HOOK: continuing(cls)}
+        exec(code, vars(module), scope)
+        made: Any = scope[unit.owner]
+        edit.journal.everything(cls)
+        values = {}
+        for name, value in list(vars(made).items()):
+            if name in PLAIN:
+                continue
+            redirect(value, made, cls, edit.journal)
+            if record:
+                value = edit.patcher.member(vars(cls).get(name), value)
+            setattr(cls, name, value)
+            if hasattr(type(value), "__set_name__"):
+                value.__set_name__(cls, name)
+            values[name] = value
+        abc.update_abstractmethods(cls)
+        if record and values.keys() & CONSTRUCTORS:
+            edit.dirty[id(cls)] = cls
+        return values
+
+    # -- what depends on an edit
+
+    def follow(self, units: list[Unit], edit: Edit) -> None:
+        """Run again what called an edited thing when it ran, or read a replaced one."""
+        done = {(u.file, u.key) for u in units}
+        found = True
+        while found and (edit.dirty or edit.replaced):
+            import_anew(self, edit)
+            found = False
+            for unit in list(self.live_units()):
+                if (unit.file, unit.key) not in done and self.depends(unit, edit):
+                    done.add((unit.file, unit.key))
+                    module = sys.modules[self.book.module(unit.file)]
+                    self.run(module, unit, code_of(self.book, unit), edit)
+                    edit.again.append(unit.key)
+                    found = True
+
+    def live_units(self) -> Iterator[Unit]:
+        """Every unit that has run, in the order of the book."""
+        files = [f for c in self.book.chapters for f in c.builds]
+        for file in dict.fromkeys(files):
+            if self.book.module(file) not in sys.modules:
+                continue
+            staged = self.book.prefix(file, self.stage.chapter.index)
+            for s in self.book.statements(file):
+                if s.last <= staged and (file, s.key) not in self.records:
+                    yield Unit(file, s.key, s, s)
+            for record in self.records.values():
+                if record.unit.file == file and not record.gone:
+                    yield record.unit
+
+    def depends(self, unit: Unit, edit: Edit) -> bool:
+        """Did the unit call something that acts otherwise now, or read a replaced thing?"""
+        if isinstance(unit.node, (ast.Import, ast.ImportFrom)):
+            return False
+        if any((unit.file, name) in edit.replaced for name in loads(unit.node)):
+            return True
+        space = vars(sys.modules[self.book.module(unit.file)])
+        called = [resolve(space, name) for name in calls(unit.node)]
+        return any(id(f) in edit.dirty and edit.dirty[id(f)] is f for f in called)
+
+
+# -- helpers
+
+
+def is_class(unit: Unit, record: Record) -> bool:
+    """Is it a class statement that made a class before?"""
+    node = unit.node
+    return isinstance(node, ast.ClassDef) and isinstance(
+        record.values.get(node.name), type
+    )
+
+
+def expression(book: Book, unit: Unit, node: ast.expr) -> CodeType:
+    """The code of a decorator's expression."""
+    flags = future_flags(book, unit.file)
+    return compile(
+        ast.Expression(node), str(book.root / unit.file), "eval", flags, True
+    )
+
+
+def staged_rows(unit: Unit, module: ModuleType) -> list[tables.Row]:
+    """The rows of a table statement that the stage ran: those of its right side."""
+    node = unit.node
+    if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        return []
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    table = vars(module).get(target.id) if isinstance(target, ast.Name) else None
+    if type(table) is not dict or node.value is None:
+        return []
+    code = compile(ast.Expression(node.value), unit.file, "eval", dont_inherit=True)
+    made = eval(code, vars(module))
+    return [tables.Row(table, k, MISSING, table[k]) for k in made if k in table]
+
+
+def continuing(cls: type) -> type:
+    """A metaclass for `class Name(metaclass=...)` that goes on with `cls`: names that the
+    earlier members bound can be read."""
+
+    class Scope(dict):
+        def __missing__(self, key: str) -> Any:
+            if key == "__annotations__":
+                raise KeyError(key)
+            return vars(cls)[key]
+
+    class Continue(type):
+        @classmethod
+        def __prepare__(meta, name, bases, **keywords):
+            return Scope()
+
+        def __new__(meta, name, bases, scope):
+            return super().__new__(meta, name, bases, dict(scope))
+
+    return Continue
+
+
+def resolve(space: dict[str, Any], dotted: str) -> Any:
+    """The object a dotted name means in a module; MISSING if it means none."""
+    head, *rest = dotted.split(".")
+    found = space.get(head, MISSING)
+    for name in rest:
+        found = inspect.getattr_static(found, name, MISSING)
+    return found
+
+
+def import_anew(workshop: Workshop, edit: Edit) -> None:
+    """Names that other modules imported mean the new objects."""
+    book = workshop.book
+    for module in workshop.modules():
+        file = book.file(module.__name__)
+        for s in book.statements(file) if file and edit.replaced else ():
+            for node, target, name in imported(book, file or "", s.node):
+                if (target, name) not in edit.replaced:
+                    continue
+                alias = next(a.asname or a.name for a in node.names if a.name == name)
+                old, new = edit.replaced[target, name]
+                if vars(module).get(alias) is old:
+                    vars(module)[alias] = new
+                    edit.replaced[file or "", alias] = (old, new)
+
+
+def rebind(edit: Edit, modules: list[ModuleType], namespace: dict[str, Any]) -> None:
+    """What could not be changed in place is replaced in tables and in the notebook."""
+    for (_, name), (old, new) in list(edit.replaced.items()):
+        if namespace.get(name) is old:
+            namespace[name] = new
+        if isinstance(old, SIMPLE):
+            continue
+        for other in [n for n, v in namespace.items() if v is old]:
+            namespace[other] = new
+        for table, _ in tables.snapshot(modules).values():
+            if type(table) is dict:
+                for key in [k for k, v in table.items() if v is old]:
+                    table[key] = new
+
+
+def clear_caches(modules: list[ModuleType]) -> None:
+    """Clear every cache: `cache_clear` of whatever a module or class holds, the members of a
+    module's `caches`, and each module's `clear_caches()`."""
+    hooks: dict[int, Callable[[], Any]] = {}
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            held = [value, *(vars(value).values() if isinstance(value, type) else ())]
+            if name == "caches" and not isinstance(value, ModuleType):
+                held += list(value.values() if isinstance(value, dict) else value)
+            for thing in held:
+                if (clear := static_method(thing, "cache_clear")) is not None:
+                    hooks[id(thing)] = clear
+            if name == "clear_caches" and callable(value):
+                hooks[id(value)] = value
+    for clear in hooks.values():
+        clear()
+
+
+def static_method(thing: Any, name: str) -> Callable[[], Any] | None:
+    """A method, found without running anybody's `__getattr__`."""
+    if isinstance(thing, type) or inspect.getattr_static(thing, name, None) is None:
+        return None
+    found = getattr(thing, name)
+    return found if callable(found) else None
+
+
+def shortened(e: BaseException) -> BaseException:
+    """The exception with a traceback that begins where the reader's own text does."""
+    frame = e.__traceback__
+    here = str(Path(__file__).parent)
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(here):
+        frame = frame.tb_next
+    if not isinstance(e, (BookError, StageError, SyntaxError)):
+        e.add_note("Nothing of this cell took effect.")
+    return e.with_traceback(frame)

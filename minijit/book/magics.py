@@ -1,0 +1,102 @@
+"""`%chapter`, `%%build` and `%check`: the machinery as a notebook sees it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from . import exercise
+from .build import Workshop
+from .project import Book, BookError, Chapter, find_book
+from .stage import open_chapter, stale_names
+
+workshop: Workshop | None = None
+
+
+def register(shell: Any) -> None:
+    """Register the magics in an IPython shell."""
+
+    def chapter(line: str) -> None:
+        """%chapter ID: the library is now what the chapters before this one built."""
+        __tracebackhide__ = True
+        print(open_book(line, shell.user_ns))
+
+    def build(line: str, cell: str) -> None:
+        """%%build FILE [CLASS]: run the cell in that module of the library."""
+        __tracebackhide__ = True
+        if report := opened().build_cell(line, cell, shell.user_ns, cell_id(shell)):
+            print(report)
+
+    def check(line: str) -> None:
+        """%check NAME: is the exercise solved?"""
+        __tracebackhide__ = True
+        print(check_exercise(line.strip(), shell.user_ns))
+
+    shell.register_magic_function(chapter, "line", "chapter")
+    shell.register_magic_function(build, "cell", "build")
+    shell.register_magic_function(check, "line", "check")
+
+
+def cell_id(shell: Any) -> str | None:
+    """The id of the cell that runs, where the front end tells it (JupyterLab does)."""
+    try:
+        found = shell.get_parent()["metadata"]["cellId"]
+    except (AttributeError, KeyError, TypeError):
+        return None
+    return str(found)
+
+
+def opened() -> Workshop:
+    """The workshop of the chapter that is open."""
+    if workshop is None:
+        raise BookError("run the chapter's first cell: it says which chapter this is")
+    return workshop
+
+
+def open_book(id: str, namespace: dict[str, Any]) -> str:
+    """Open a chapter; what to tell the reader."""
+    global workshop
+    book = find_book()
+    chapter = book.chapter(id)
+    stage = open_chapter(book, chapter)
+    workshop = Workshop(stage)
+    told = opening_words(book, chapter)
+    if stale := stale_names(stage, namespace):
+        told += f"\nFrom before this line, and out of date: {', '.join(stale)}."
+    return told
+
+
+def opening_words(book: Book, chapter: Chapter) -> str:
+    """What `%chapter` prints."""
+    last = book.before(chapter)
+    head = f"Chapter {chapter.id}: {chapter.title}."
+    if last is None:
+        return f"{head} {book.package} is empty."
+    first = book.chapters[0].id
+    upto = f"chapters {first} to {last.id}" if last.id != first else f"chapter {first}"
+    return f"{head} {book.package} is what {upto} built."
+
+
+def check_exercise(name: str, namespace: dict[str, Any]) -> str:
+    """The verdict on the reader's answer to an exercise of the open chapter."""
+    __tracebackhide__ = True
+    here = opened().stage
+    space = exercise.solutions(here.book, here.chapter)
+    check = exercise.check_of(space, name)
+    if name not in namespace:
+        return (
+            f"not yet: {exercise.hint(check)}\n(run the cell that defines {name} first)"
+        )
+    return exercise.verdict(check, namespace[name])
+
+
+def unregister() -> None:
+    """Close the open chapter (for tests): the package is the real one again."""
+    global workshop
+    if workshop is not None:
+        stage = workshop.stage
+        if stage in sys.meta_path:
+            sys.meta_path.remove(stage)
+        for name in [m for m in sys.modules if stage.owns(m)]:
+            del sys.modules[name]
+    workshop = None

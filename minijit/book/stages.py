@@ -1,0 +1,244 @@
+"""Stages in folders outside the checkout: their imports, their tests, their exercises.
+
+A stage's process gets `python -P`, a working directory outside the checkout, the stage alone
+on the path, and proves that the package it imported is the stage's.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import fnmatch
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .project import Book, BookError, Chapter
+from .stage import write_stage
+
+PROVE = """
+import sys, {package}
+home = {package}.__file__
+assert home and home.startswith({folder!r}), f"not the stage: {{home}}"
+"""
+PYTEST = """
+import pytest
+sys.exit(pytest.main({args!r}))
+"""
+IMPORT_EACH = """
+import importlib, os, sys, traceback
+for name in {others!r}:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        pass
+bad = 0
+for name in {modules!r}:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            home = importlib.import_module(name).__file__
+            assert home.startswith({folder!r}), f"not the stage: {{home}}"
+        except BaseException:
+            print(f"import {{name}}, first in its process:", file=sys.stderr)
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+        os._exit(0)
+    bad += os.waitpid(pid, 0)[1] != 0
+sys.exit(bad != 0)
+"""
+IMPORT_ONE = """
+import importlib
+home = importlib.import_module({module!r}).__file__
+assert home.startswith({folder!r}), f"not the stage: {{home}}"
+"""
+JUDGE = """
+import importlib.util, pathlib, sys
+spec = importlib.util.spec_from_file_location(
+    "minijit_book", {machinery!r} + "/__init__.py", submodule_search_locations=[{machinery!r}]
+)
+sys.modules["minijit_book"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from minijit_book.exercise import judge
+from minijit_book.project import read_book
+book = read_book(pathlib.Path({root!r}))
+bad = judge(book, book.chapter({id!r}))
+print("\\n".join(bad))
+sys.exit(bool(bad))
+"""
+
+
+@contextmanager
+def stage_folder(book: Book, chapter: Chapter) -> Iterator[Path]:
+    """A temporary folder with the library as it is after a chapter."""
+    with tempfile.TemporaryDirectory(prefix=f"stage_{chapter.id}_") as name:
+        folder = Path(name).resolve()
+        write_stage(book, chapter, folder)
+        yield folder
+
+
+def python(folder: Path, code: str) -> int:
+    """Run code in a fresh process that sees only the stage in `folder`; its exit code."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    env |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-P", "-c", code]
+    return subprocess.run(command, cwd=folder, env=env, check=False).returncode
+
+
+# -- tests
+
+
+def chapter_of_test(book: Book, path: Path) -> Chapter | None:
+    """The chapter a test file's `pytestmark` names.
+
+    Read, not imported: the imports of a later chapter's tests would fail first.
+    """
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        if not any(isinstance(t, ast.Name) and t.id == "pytestmark" for t in targets):
+            continue
+        for call in ast.walk(node):
+            if not isinstance(call, ast.Call) or not call.args:
+                continue
+            name = ast.unparse(call.func)
+            if name.endswith("mark.chapter") and isinstance(call.args[0], ast.Constant):
+                return book.chapter(call.args[0].value)
+    return None
+
+
+def staged_tests(book: Book, chapter: Chapter, only: bool = False) -> list[Path]:
+    """The test files that stage `chapter` can run; those of that chapter, if `only`."""
+    found = []
+    for path in sorted((book.root / "tests").glob("test_*.py")):
+        own = chapter_of_test(book, path)
+        if own and (own == chapter if only else own.index <= chapter.index):
+            found.append(path)
+    return found
+
+
+def unmarked_tests(book: Book) -> list[str]:
+    """Test files without a chapter, those apart that need the whole checkout."""
+    files = sorted((book.root / "tests").glob("test_*.py"))
+    found = [
+        p.relative_to(book.root).as_posix()
+        for p in files
+        if not chapter_of_test(book, p)
+    ]
+    return [
+        f for f in found if not any(fnmatch.fnmatch(f, w) for w in book.whole_tests)
+    ]
+
+
+def run_tests(book: Book, chapter: Chapter, folder: Path, only: bool = False) -> int:
+    """Run the tests of a stage that is in `folder`, on copies of the test files."""
+    tests = staged_tests(book, chapter, only)
+    if not tests:
+        return 0
+    there = folder / "tests"
+    copy_tests(book, tests, there)
+    if (book.root / "pyproject.toml").exists():
+        shutil.copy(book.root / "pyproject.toml", folder)
+    args = ["-q", "-p", "no:cacheprovider", *[str(there / p.name) for p in tests]]
+    prove = PROVE.format(package=book.package, folder=str(folder))
+    return python(folder, prove + PYTEST.format(args=args))
+
+
+def copy_tests(book: Book, tests: list[Path], out: Path) -> None:
+    """Copy test files and all that stands beside them but other tests."""
+    wanted = {p.name for p in tests}
+    source = book.root / "tests"
+
+    def skip(folder: str, names: list[str]) -> list[str]:
+        top = Path(folder) == source
+        return [
+            n for n in names
+            if n == "__pycache__" or top and n.startswith("test_") and n not in wanted
+        ]  # fmt: skip
+
+    shutil.copytree(source, out, ignore=skip, dirs_exist_ok=True)
+
+
+# -- imports
+
+
+def import_modules(book: Book, folder: Path) -> int:
+    """Import each module of the stage in `folder`, each the first of the package in its
+    process; 0 if all went well.
+
+    Processes are forked from one that has the third-party packages loaded already.
+    """
+    files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.py"))
+    modules = [book.module(f) for f in files if f.startswith(f"{book.package}/")]
+    if not hasattr(os, "fork"):
+        one = [IMPORT_ONE.format(module=m, folder=str(folder)) for m in modules]
+        return max(python(folder, code) for code in one)
+    code = IMPORT_EACH.format(
+        modules=modules, folder=str(folder), others=third_party(book, folder, files)
+    )
+    return python(folder, code)
+
+
+def third_party(book: Book, folder: Path, files: list[str]) -> list[str]:
+    """Top-level packages that the stage's modules import at their top level."""
+    found: set[str] = set()
+    for file in files:
+        for node in ast.parse((folder / file).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Import):
+                found |= {a.name.partition(".")[0] for a in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                found.add(node.module.partition(".")[0])
+    return sorted(found - {book.package, "__future__"})
+
+
+# -- exercises
+
+
+def judge_exercises(book: Book, chapter: Chapter, folder: Path) -> int:
+    """Judge a chapter's exercises on its stage in `folder`; 0 if all is well."""
+    if "%check" not in book.notebook(chapter).read_text(encoding="utf-8"):
+        return 0
+    machinery = str(Path(__file__).resolve().parent)
+    code = JUDGE.format(machinery=machinery, root=str(book.root), id=chapter.id)
+    return python(folder, PROVE.format(package=book.package, folder=str(folder)) + code)
+
+
+# -- all of it
+
+
+def all_stages(book: Book, only: Chapter | None = None) -> list[str]:
+    """Write every stage, import each of its modules first, run its chapter's own tests and
+    exercises on it; return the complaints."""
+    bad = [f"{f} names no chapter in its pytestmark" for f in unmarked_tests(book)]
+    for c in book.chapters:
+        if only not in (None, c):
+            continue
+        with stage_folder(book, c) as folder:
+            if import_modules(book, folder):
+                bad.append(f"stage {c.id}: a module does not import")
+            if run_tests(book, c, folder, only=True):
+                bad.append(f"stage {c.id}: tests failed")
+            if not c.pending and judge_exercises(book, c, folder):
+                bad.append(f"stage {c.id}: exercises failed")
+        tests = len(staged_tests(book, c, only=True))
+        print(f"stage {c.id}: imported, {tests} test files", flush=True)
+    return bad
+
+
+def diff(book: Book, one: Chapter, two: Chapter) -> Iterator[str]:
+    """What the library after chapter `two` has and after chapter `one` has not, as a diff."""
+    if one.index > two.index:
+        raise BookError(f"chapter {one.id} comes after chapter {two.id}")
+    for file in book.library():
+        a, b = (book.prefix(file, c.index + 1) for c in (one, two))
+        lines = book.lines(file)
+        if a != b:
+            name = file if a else "/dev/null"
+            yield from difflib.unified_diff(
+                lines[:a], lines[:b], name, file, lineterm="", n=1
+            )

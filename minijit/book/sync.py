@@ -1,0 +1,112 @@
+"""`sync`: bring the build cells along after the library was edited."""
+
+from __future__ import annotations
+
+import ast
+
+from .author import fill
+from .check import cell_units, listing
+from .notebook import BuildCell, Json, build_cells, dump, load
+from .project import Book, Chapter, Part
+from .text import Statement, TextError, likeness, members
+
+
+def sync(book: Book, only: Chapter | None = None) -> list[str]:
+    """Rewrite build cells whose text the library no longer has; return what to tell."""
+    told: list[str] = []
+    for c in book.written():
+        path = book.notebook(c)
+        if only not in (None, c) or not path.exists():
+            continue
+        notebook = load(path)
+        told += fill(book, c, notebook)
+        for file in book.library():
+            for part in book.parts(file):
+                if part.chapter == c:
+                    told += sync_part(book, part, notebook)
+        for cell in build_cells(notebook):
+            if not any(p.chapter == c for p in book.parts(cell.file)):
+                told.append(
+                    f"orphan: chapter {c.id}, '{cell.section}' builds {cell.file}"
+                )
+        if dump(notebook, path):
+            told.append(f"chapter {c.id} changed: run it again")
+    return told
+
+
+def sync_part(book: Book, part: Part, notebook: Json) -> list[str]:
+    """Set the cells of one part anew; each unit stays in the cell that has it.
+
+    A unit no cell has joins the cell of the unit before it.  A unit of a cell that the
+    library no longer has is dropped, and named.
+    """
+    cells = [c for c in build_cells(notebook) if c.file == part.file]
+    own = [s for s in book.statements(part.file) if part.first <= s.first <= part.last]
+    where = f"chapter {part.chapter.id}, {part.file}"
+    if not own:
+        return [f"{where}: the part is empty"] if cells else []
+    if not cells:
+        return [f"{where}: no cell yet for {listing(own)}"]
+    if any(c.wanted is not None for c in cells):
+        return []  # `fill` has said why
+    cut = {c.owner for c in cells if c.owner}
+    units = [(s, u) for s in own for u in (pieces(s) if s.base in cut else (s,))]
+    told: list[str] = []
+    owner = owners([u for _, u in units], cells, cut, where, told)
+    lines = book.lines(part.file)
+    for i, cell in enumerate(cells):
+        got = [u for u, o in zip(units, owner, strict=True) if o == i]
+        if not got:
+            told.append(
+                f"{where}, '{cell.section}': nothing is left of a cell; remove it"
+            )
+            cell.write("", "")
+            continue
+        (whole, first), (_, last) = got[0], got[-1]
+        text = "\n".join(lines[first.first - 1 : last.last])
+        cell.write(text, "" if first.key == whole.key else whole.base)
+    return told
+
+
+def pieces(s: Statement) -> tuple[Statement, ...]:
+    """A class as head and members, any other statement as itself."""
+    return members(s) if isinstance(s.node, ast.ClassDef) else (s,)
+
+
+def owners(
+    units: list[Statement],
+    cells: list[BuildCell],
+    cut: set[str],
+    where: str,
+    told: list[str],
+) -> list[int]:
+    """For each unit of the library, the cell it goes to; never going back."""
+    had: list[tuple[int, Statement]] = []
+    for i, cell in enumerate(cells):
+        try:
+            had += [(i, u) for u in cell_units(cell, cut)]
+        except (SyntaxError, TextError) as e:
+            told.append(f"{where}, '{cell.section}': a cell cannot be read ({e})")
+    found: dict[int, int] = {}
+    for exact in (True, False):
+        for n, unit in enumerate(units):
+            if n in found:
+                continue
+            same = [h for h in had if h[1].base == unit.base]
+            same = [h for h in same if h[1].text == unit.text] if exact else same
+            if same:
+                best = max(same, key=lambda h: likeness(h[1].text, unit.text))
+                had.remove(best)
+                found[n] = best[0]
+    told += [
+        f"{where}: dropped {u.key}, which the library no longer has" for _, u in had
+    ]
+    order: list[int] = []
+    for n, unit in enumerate(units):
+        before = order[-1] if order else 0
+        if n not in found:
+            told.append(
+                f"{where}: {unit.key} is new; it joined the cell of what is before it"
+            )
+        order.append(max(before, found.get(n, before)))
+    return order

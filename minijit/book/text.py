@@ -1,0 +1,251 @@
+"""Python source as the book sees it: a row of statements, each with the comments above it.
+
+A file is cut between top-level statements, and a class, where the book continues it over
+several cells, between its members.  Everything else here is about telling what a statement
+is called (`names`, `key`) and what it reads at the moment it runs (`loads`, `calls`).
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+Definition = (*Function, ast.ClassDef)
+Scope = (
+    *Function,
+    ast.Lambda,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+
+
+class TextError(Exception):
+    """Source that cannot be cut into cells; `line` is where."""
+
+    def __init__(self, message: str, line: int):
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement with the comments above it; lines are counted from 1, both included."""
+
+    key: str  # what it defines; the second statement of a name is "rules #2"
+    first: int
+    last: int
+    text: str
+    node: ast.stmt
+
+    @property
+    def base(self) -> str:
+        """The key without its number."""
+        return self.key.partition(" #")[0]
+
+
+@functools.lru_cache(maxsize=512)
+def statements(text: str, strict: bool = True) -> tuple[Statement, ...]:
+    """The top-level statements of `text`.
+
+    Raises SyntaxError as `ast.parse` does.  If `strict`, raises TextError for a comment with
+    no statement below it: no cell could show it.
+    """
+    lines = text.split("\n")
+    return tuple(split(ast.parse(text).body, lines, 1, len(lines), strict))
+
+
+@functools.lru_cache(maxsize=512)
+def members(cls: Statement) -> tuple[Statement, ...]:
+    """A class as the pieces a cell may begin or end with: its head, then each member.
+
+    The head, whose key is the class's own, holds decorators, the `class` line and the
+    docstring.  Members have keys like `Array.__add__`.
+    """
+    assert isinstance(cls.node, ast.ClassDef)
+    body = [n for n in cls.node.body if not is_docstring(n)]
+    lines = cls.text.split("\n")
+    shift = cls.first - 1  # lines of the node count from the top of the file
+    if not body or body[0].lineno == cls.node.lineno:
+        return (cls,)
+    doc = cls.node.body[0] if body[0] is not cls.node.body[0] else None
+    begin = ((doc.end_lineno or 0) if doc else head_end(cls.node)) - shift
+    while lines[begin].lstrip().startswith(")"):  # a head set over several lines
+        begin += 1
+    parts = list(split(body, lines, begin + 1, len(lines), False, shift))
+    top = parts[0].first - 1 - shift
+    while not lines[top - 1].strip():
+        top -= 1
+    head = Statement(cls.key, cls.first, top + shift, "\n".join(lines[:top]), cls.node)
+    named = [
+        Statement(f"{cls.base}.{m.key}", m.first, m.last, m.text, m.node) for m in parts
+    ]
+    return (head, *named)
+
+
+def head_end(cls: ast.ClassDef) -> int:
+    """Last line of `class Name(bases):`, as far as its nodes tell."""
+    inside = [*cls.bases, *[k.value for k in cls.keywords]]
+    return max([cls.lineno, *[n.end_lineno or 0 for n in inside]])
+
+
+def split(
+    body: Sequence[ast.stmt],
+    lines: Sequence[str],
+    start: int,
+    end: int,
+    strict: bool,
+    shift: int = 0,
+) -> Iterator[Statement]:
+    """Cut `lines[start-1:end]` at the statements of `body`, whose line numbers are `shift` on."""
+    seen: dict[str, int] = {}
+    for node in body:
+        decorators = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *[d.lineno for d in decorators]]) - shift
+        last = (node.end_lineno or node.lineno) - shift
+        if first < start:
+            raise TextError("two statements on one line", first + shift)
+        while start < first and not lines[start - 1].strip():
+            start += 1
+        base = key(node)
+        seen[base] = seen.get(base, 0) + 1
+        name = base if seen[base] == 1 else f"{base} #{seen[base]}"
+        text = "\n".join(lines[start - 1 : last])
+        yield Statement(name, start + shift, last + shift, text, node)
+        start = last + 1
+    rest = next((i for i in range(start, end + 1) if lines[i - 1].strip()), None)
+    if strict and rest is not None:
+        raise TextError("a comment with no statement below it", rest + shift)
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    """Is this statement a bare string?"""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+# -- what a statement is called, and what it reads
+
+
+def names(node: ast.stmt) -> frozenset[str]:
+    """The names a statement binds in its module."""
+    found: set[str] = set()
+    todo: list[ast.AST] = [node]
+    while todo:
+        n = todo.pop()
+        if isinstance(n, Definition):
+            found.add(n.name)
+        elif isinstance(n, (ast.Import, ast.ImportFrom)):
+            found |= {(a.asname or a.name).partition(".")[0] for a in n.names}
+        elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
+            found.add(n.id)
+        elif not isinstance(n, Scope):
+            todo += ast.iter_child_nodes(n)
+    return frozenset(found)
+
+
+def key(node: ast.stmt) -> str:
+    """A short name for a statement, not yet unique."""
+    if is_docstring(node):
+        return "docstring"
+    if isinstance(node, ast.ImportFrom):
+        return f"from {'.' * node.level}{node.module or ''}"
+    if isinstance(node, ast.Import):
+        return "import " + ", ".join(a.name for a in node.names)
+    if bound := names(node):
+        return ", ".join(sorted(bound))
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return ast.unparse(node.value.func)
+    targets = getattr(node, "targets", [getattr(node, "target", node)])
+    return ast.unparse(targets[0]).split("\n")[0][:60]
+
+
+def eager(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes evaluated when the statement itself runs: no bodies of functions."""
+    todo = [node]
+    while todo:
+        n = todo.pop()
+        yield n
+        if isinstance(n, Function):
+            todo += [*n.decorator_list, *n.args.defaults]
+            todo += [d for d in n.args.kw_defaults if d is not None]
+        elif isinstance(n, ast.Lambda):
+            todo += [
+                *n.args.defaults,
+                *[d for d in n.args.kw_defaults if d is not None],
+            ]
+        else:
+            todo += ast.iter_child_nodes(n)
+
+
+def loads(node: ast.AST) -> set[str]:
+    """Names a statement reads when it runs, dotted ones in full and by their first part."""
+    found: set[str] = set()
+    for n in eager(node):
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):
+            found.add(n.id)
+        elif isinstance(n, ast.Attribute):
+            found.add(ast.unparse(n))
+    return found
+
+
+def calls(node: ast.AST) -> set[str]:
+    """Names a statement calls when it runs, decorators among them, dotted ones in full."""
+    found: set[str] = set()
+    for n in eager(node):
+        if isinstance(n, ast.Call):
+            found.add(ast.unparse(n.func))
+        for d in getattr(n, "decorator_list", []):
+            found.add(ast.unparse(d.func if isinstance(d, ast.Call) else d))
+    return found
+
+
+def makes(node: ast.stmt) -> bool:
+    """Does the statement make the objects it binds, rather than give another name to them?"""
+    value = getattr(node, "value", None)
+    if isinstance(node, Definition):
+        return True
+    if isinstance(node, (ast.Assign, ast.AnnAssign)) and value is not None:
+        parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) else [value]
+        return not any(isinstance(p, (ast.Name, ast.Attribute)) for p in parts)
+    return False
+
+
+# -- which statement of the library is meant
+
+
+def likeness(a: str, b: str) -> float:
+    """How alike two texts are, from 0 to 1."""
+    return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio()
+
+
+def match(
+    mine: Sequence[Statement], book: Sequence[Statement]
+) -> list[tuple[Statement, Statement | None]]:
+    """Pair each statement of a cell with the one of the book it stands for, or None.
+
+    By text first, then the likest one of the same name: names alone repeat (a table grows by
+    `rules |= ...`), and positions shift when a reader adds a statement.  The first piece of
+    a class that later cells continue stands for the whole class.
+    """
+    free = list(book)
+    got: dict[int, Statement] = {}
+    for i, s in enumerate(mine):
+        if found := next((b for b in free if b.text == s.text), None):
+            got[i] = found
+            free.remove(found)
+    for i, s in enumerate(mine):
+        same = [b for b in free if b.base == s.base]
+        if i not in got and same:
+            text = s.text
+            got[i] = max(same, key=lambda b: likeness(b.text, text))
+            free.remove(got[i])
+    return [(s, got.get(i)) for i, s in enumerate(mine)]

@@ -1,0 +1,223 @@
+"""A build cell as units: the statements it runs, each paired with the book's."""
+
+from __future__ import annotations
+import __future__ as future
+
+import ast
+import copy
+import difflib
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CodeType
+
+from .project import Book, BookError
+from .text import Statement, TextError, match, members, names, statements
+
+CONSTRUCTORS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__call__"}
+HOOK = (
+    "__continued_class__"  # the metaclass of a continued class, while its members run
+)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One statement to run in a module, or one member to add to the class `owner`.
+
+    `book` is the library's statement that it stands for; `same` says that the text is the
+    library's (a class that later cells go on with may be its beginning).
+    """
+
+    file: str
+    key: str
+    mine: Statement
+    book: Statement | None
+    owner: str = ""
+
+    @property
+    def node(self) -> ast.stmt:
+        return self.mine.node
+
+    @property
+    def text(self) -> str:
+        return self.mine.text
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What it binds: in the module, or in its class."""
+        return names(self.mine.node)
+
+    @property
+    def same(self) -> bool:
+        if self.book is None:
+            return False
+        begins = isinstance(self.node, ast.ClassDef) and self.book.text.startswith(
+            self.text + "\n"
+        )
+        return begins or self.book.text == self.text
+
+
+class CellSyntaxError(SyntaxError):
+    """Text in a build cell that Python cannot read; IPython shows just the place."""
+
+    def _render_traceback_(self) -> list[str]:
+        import traceback
+
+        return ["".join(traceback.format_exception_only(SyntaxError, self)).rstrip()]
+
+
+def read_cell(book: Book, file: str, owner: str, cell: str) -> list[Unit]:
+    """The units of a cell, or CellSyntaxError; nothing has run yet."""
+    text = f"class {owner}:\n{cell}" if owner else cell
+    try:
+        mine: Sequence[Statement] = statements(text.rstrip(), strict=False)
+        if owner:
+            mine = continued(mine, owner)
+    except TextError as e:
+        raise BookError(
+            f"{file}, line {e.line - bool(owner)} of the cell: {e}"
+        ) from None
+    except SyntaxError as e:
+        line = (e.lineno or 1) - bool(owner)
+        details = (f"{file}, as in this cell", line, e.offset, e.text)
+        raise CellSyntaxError(e.msg, details) from None
+    theirs: Sequence[Statement] = book.statements(file)
+    if owner:
+        whole = [
+            s for s in theirs if s.base == owner and isinstance(s.node, ast.ClassDef)
+        ]
+        theirs = members(whole[0])[1:] if whole else ()
+    return [
+        Unit(file, b.key if b else f"{s.key} (new)", s, b, owner)
+        for s, b in match(mine, theirs)
+    ]
+
+
+def continued(mine: Sequence[Statement], owner: str) -> Sequence[Statement]:
+    """The members in a cell that goes on with a class."""
+    if len(mine) != 1:
+        raise BookError(
+            f"a cell that goes on with class {owner} holds only its members"
+        )
+    whole, *found = members(mine[0])
+    if not found:
+        raise TextError(f"no member of class {owner}", 1)
+    return found
+
+
+# -- code
+
+
+def code_of(book: Book, unit: Unit, node: ast.stmt | None = None) -> CodeType:
+    """Compile a unit (or `node`, a part of it).
+
+    The book's own text gets the real file and lines, edited text a `linecache` entry of its
+    own, so that tracebacks and `inspect.getsource` are right for both.
+    """
+    path = str(book.root / unit.file)
+    shift = 1 - unit.mine.first
+    if unit.same and unit.book is not None:
+        where, shift = path, unit.book.first - unit.mine.first
+    else:
+        where = edited_file(path, unit)
+    tree = copy.deepcopy(node or unit.node)
+    if unit.owner:
+        tree = in_class(unit, tree)
+    module = ast.Module([tree], [])
+    ast.increment_lineno(module, shift)
+    return compile(module, where, "exec", future_flags(book, unit.file), True)
+
+
+def edited_file(path: str, unit: Unit) -> str:
+    """Register edited text with `linecache`; the file name it goes by."""
+    name = f"{path} (edited: {unit.key})"
+    n = 1
+    lines = [line + "\n" for line in unit.text.split("\n")]
+    while name in linecache.cache and linecache.cache[name][2] != lines:
+        n += 1
+        name = f"{path} (edited: {unit.key}, {n})"
+    linecache.cache[name] = (len(unit.text), None, lines, name)
+    return name
+
+
+def in_class(unit: Unit, member: ast.stmt) -> ast.stmt:
+    """`class Owner(metaclass=...): member`, so that `super()` and `__class__` work."""
+    cls = ast.parse(f"class {unit.owner}(metaclass={HOOK}): pass").body[0]
+    assert isinstance(cls, ast.ClassDef)
+    cls.body = [member]
+    return cls
+
+
+def future_flags(book: Book, file: str) -> int:
+    """The flags of a file's `from __future__` imports: each unit compiles with them."""
+    flags = 0
+    for s in book.statements(file):
+        if isinstance(s.node, ast.ImportFrom) and s.node.module == "__future__":
+            for alias in s.node.names:
+                flags |= getattr(future, alias.name).compiler_flag
+    return flags
+
+
+# -- what an edit means
+
+
+def changes_calls(old: ast.stmt, new: ast.stmt) -> bool:
+    """Can the edit change what calling the thing gives?
+
+    For a class, only its construction counts: an edited method reaches every instance by
+    itself.  Comments never count.
+    """
+    if isinstance(old, ast.ClassDef) and isinstance(new, ast.ClassDef):
+        return construction(old) != construction(new)
+    return ast.dump(old) != ast.dump(new)
+
+
+def construction(cls: ast.ClassDef) -> list[str]:
+    """The parts of a class that decide how instances are made."""
+    parts = [ast.dump(n) for n in [*cls.decorator_list, *cls.bases]]
+    for n in cls.body:
+        method = isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if not method or getattr(n, "name", "") in CONSTRUCTORS:
+            parts.append(ast.dump(n))
+    return parts
+
+
+def difference(unit: Unit) -> list[str]:
+    """How an edited unit differs from the book: a line of words, then the lines."""
+    name = unit.key
+    if unit.book is None:
+        return [f"{name.removesuffix(' (new)')} is not in the book."]
+    old, new = unit.book, unit.mine
+    if isinstance(unit.node, ast.ClassDef):
+        return class_difference(unit)
+    return diff_lines(name, old.text, new.text)
+
+
+def class_difference(unit: Unit) -> list[str]:
+    """The same for a class: the cell may hold only its beginning, so piece by piece."""
+    assert unit.book is not None
+    theirs = members(unit.book)
+    mine = members(unit.mine)
+    told: list[str] = []
+    last = 0
+    for s, b in match(mine, theirs):
+        if b is None:
+            told.append(f"{s.key} is not in the book.")
+        else:
+            last = max(last, theirs.index(b))
+            told += diff_lines(s.key, b.text, s.text) if s.text != b.text else []
+    had = {s.key for s in mine}
+    gone = [b.key for b in theirs[:last] if b.key not in had]
+    return told + [f"{key} is left out; the book has it." for key in gone]
+
+
+def diff_lines(name: str, old: str, new: str, most: int = 20) -> list[str]:
+    """The lines that differ, `-` the book's and `+` the cell's."""
+    lines = difflib.unified_diff(old.split("\n"), new.split("\n"), n=0, lineterm="")
+    found = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+    more = [f"... and {len(found) - most} more lines"] if len(found) > most else []
+    return [
+        f"{name} differs from the book (- book, + this cell):",
+        *found[:most],
+        *more,
+    ]
