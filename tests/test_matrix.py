@@ -1,0 +1,98 @@
+"""Every primitive in every table: the matrix, and a stated reason for each hole.
+
+`python tests/test_matrix.py` prints it.  A module that adds a table adds a line to
+`tables`; one that adds primitives fills their rows in all of them.
+"""
+
+import importlib
+import importlib.util
+import pkgutil
+
+import pytest
+
+import minijit
+from minijit.trace.core import Primitive
+
+pytestmark = pytest.mark.chapter(14)
+
+# column: (module, the dict in it)
+tables = {
+    "eval": ("minijit.trace.core", "eval_rules"),
+    "shape": ("minijit.trace.array", "shape_rules"),
+    "lower": ("minijit.compile.lower", "lower_rules"),
+}
+
+# (column, primitive): why it has no row there, or which later module gives it one
+reasons: dict[tuple[str, str], str] = {}
+
+
+def library_modules():
+    """Every module of the library, imported; the book machinery is none of it."""
+    found = pkgutil.walk_packages(minijit.__path__, "minijit.")
+    names = [m.name for m in found if not m.name.startswith("minijit.book")]
+    return [importlib.import_module(name) for name in names]
+
+
+def load_tables():
+    """column -> dict, of the modules that exist."""
+    return {
+        column: getattr(importlib.import_module(module), name)
+        for column, (module, name) in tables.items()
+        if importlib.util.find_spec(module)
+    }
+
+
+def all_primitives(columns):
+    """Those that stand in a module or in a table, by name."""
+    modules = library_modules()
+    found = {value for module in modules for value in vars(module).values()
+             if isinstance(value, Primitive)}
+    found |= {p for rows in columns.values() for p in rows}
+    return sorted(found, key=lambda p: p.name)
+
+
+def matrix():
+    """-> (text, holes): the matrix as text, and its holes without a reason."""
+    columns = load_tables()
+    primitives = all_primitives(columns)
+    width = max(len(p.name) for p in primitives)
+    lines = [" " * width + "  " + " ".join(columns)]
+    holes, notes = [], []
+    for p in primitives:
+        cells = []
+        for column, rows in columns.items():
+            reason = reasons.get((column, p.name))
+            mark = "x" if p in rows else "-" if reason else "HOLE"
+            if mark == "-":
+                notes.append(f"  {p.name}, {column}: {reason}")
+            elif mark == "HOLE":
+                holes.append((column, p.name))
+            cells.append(mark.ljust(len(column)))
+        lines.append(f"{p.name.rjust(width)}  {' '.join(cells)}".rstrip())
+    return "\n".join([*lines, "without a row:", *(notes or ["  none"])]), holes
+
+
+def test_no_hole_without_a_reason():
+    text, holes = matrix()
+    print(text)
+    assert not holes, f"no row, and no reason in tests/test_matrix.py: {holes}"
+
+
+def test_no_reason_without_a_hole():
+    columns = load_tables()
+    names = {p.name: p for p in all_primitives(columns)}
+    for column, name in reasons:
+        if column in columns:
+            assert name in names, f"a reason for {name}, which is no primitive"
+            assert names[name] not in columns[column], f"{name} has a {column} row"
+
+
+def test_primitives_have_names_of_their_own():
+    names = [p.name for p in all_primitives(load_tables())]
+    twice = {name for name in names if names.count(name) > 1}
+    assert not twice, f"two primitives each are called {sorted(twice)}"
+    assert len(names) > 60
+
+
+if __name__ == "__main__":
+    print(matrix()[0])

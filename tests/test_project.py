@@ -1,0 +1,176 @@
+"""The project: linters, the book's check, the import law, lazy imports, paths."""
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.chapter(14)
+
+root = Path(__file__).resolve().parent.parent
+rooms = ["trace", "transform", "compile", "run"]
+
+
+def run(*command):
+    return subprocess.run(command, cwd=root, capture_output=True, text=True)
+
+
+def passes(*command):
+    result = run(sys.executable, *command)
+    assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+
+
+def test_ruff_is_content():
+    passes("-m", "ruff", "check", "--no-cache", ".")
+
+
+def test_mypy_is_content():
+    passes("-m", "mypy")
+
+
+def test_the_book_shows_the_library_letter_for_letter():
+    passes("minijit/book", "check")
+
+
+def tracked_files():
+    """Paths of the files in git, or of all files where there is no git."""
+    listed = run("git", "ls-files", "-z")
+    if listed.returncode:
+        return [p for p in root.rglob("*") if p.is_file() and ".venv" not in p.parts]
+    return [root / name for name in listed.stdout.split("\0") if name]
+
+
+def test_no_file_names_a_place_on_somebodys_machine():
+    homes = "|".join(["root", "home", "Users", "work", "private"])
+    place = re.compile(rf"(?<![\w.\-/])/({homes})/[\w.]", re.ASCII)
+    found = []
+    for path in tracked_files():
+        if path.suffix in {".png", ".gz", ".npz", ".npy"} or not path.exists():
+            continue
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+            if place.search(line):
+                found.append(f"{path.relative_to(root)}:{number}: {line.strip()[:100]}")
+    assert not found, "\n".join(found)
+
+
+def library_files():
+    """`trace/core.py` and so on: the library without the book machinery."""
+    files = sorted((root / "minijit").rglob("*.py"))
+    names = [path.relative_to(root / "minijit").as_posix() for path in files]
+    return [name for name in names if not name.startswith("book/")]
+
+
+def chapter_order():
+    """file -> the place in the book of the first chapter that builds it."""
+    book = tomllib.loads((root / "book.toml").read_text())
+    order = {}
+    for place, chapter in enumerate(book["chapter"]):
+        for file in chapter["builds"]:
+            order.setdefault(file.removeprefix("minijit/"), place)
+    return order
+
+
+def imported_files(file):
+    """(line, library file) of each import in a file, those in functions included."""
+    package = ("minijit/" + file).split("/")[:-1]
+    for node in ast.walk(ast.parse((root / "minijit" / file).read_text())):
+        if isinstance(node, ast.Import):
+            targets = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = above + (node.module.split(".") if node.module else [])
+            targets = [[*base, alias.name] for alias in node.names]
+        else:
+            continue
+        for target in targets:
+            if target[0] == "minijit":
+                yield node.lineno, file_of(target)
+
+
+def file_of(target):
+    """The library file of a dotted name: of the module itself, or the one it is in."""
+    for end in range(len(target), 0, -1):
+        inside = "/".join(target[1:end])
+        for name in (f"{inside}.py", f"{inside}/__init__.py".lstrip("/")):
+            if (root / "minijit" / name).is_file():
+                return name
+    raise AssertionError(f"no file for {target}")
+
+
+def room_of(file):
+    """The number of a file's room; None for a public module."""
+    head = file.split("/")[0]
+    return rooms.index(head) if head in rooms else None
+
+
+def test_imports_go_one_way():
+    order = chapter_order()
+    bad = []
+    for file in library_files():
+        room = room_of(file)
+        if room is None:
+            continue
+        for line, target in imported_files(file):
+            where = f"minijit/{file}:{line} imports {target}"
+            if room_of(target) is None:
+                bad.append(f"{where}: a room never imports a public module")
+            elif room_of(target) > room:
+                bad.append(f"{where}: imports go {' <- '.join(rooms)}")
+            elif order.get(target, -1) > order.get(file, len(order)):
+                bad.append(f"{where}, which a later chapter builds")
+    assert not bad, "\n".join(bad)
+
+
+def test_the_import_law_is_seen_inside_functions(tmp_path, monkeypatch):
+    (tmp_path / "minijit" / "trace").mkdir(parents=True)
+    (tmp_path / "minijit" / "numpy.py").touch()
+    source = "def f():\n    from .. import numpy\n    import minijit.numpy\n"
+    (tmp_path / "minijit" / "trace" / "x.py").write_text(source)
+    monkeypatch.setattr(sys.modules[__name__], "root", tmp_path)
+    assert list(imported_files("trace/x.py")) == [(2, "numpy.py"), (3, "numpy.py")]
+
+
+def test_importing_minijit_stays_light():
+    heavy = ["numba", "llvmlite", "scipy", "jax", "matplotlib", "IPython", "pytest"]
+    public = [f[:-3] for f in library_files() if "/" not in f and f != "__init__.py"]
+    code = f"""
+import sys, minijit, importlib
+for name in {public}:
+    importlib.import_module("minijit." + name)
+print([name for name in {heavy} if name in sys.modules])
+"""
+    assert run(sys.executable, "-c", code).stdout == "[]\n"
+
+
+def test_every_test_file_names_its_chapter():
+    chapters = {str(c["id"]) for c in tomllib.loads((root / "book.toml").read_text())[
+        "chapter"
+    ]}
+    for path in sorted((root / "tests").glob("test_*.py")):
+        found = re.search(r"^pytestmark = .*chapter\((.+?)\)", path.read_text(), re.M)
+        if not path.name.startswith("test_book_"):
+            assert found, f"{path.name} has no pytestmark = pytest.mark.chapter(...)"
+            assert found[1].strip("\"'") in chapters, f"{path.name}: chapter {found[1]}"
+
+
+def test_the_readme_has_its_two_commands():
+    readme = (root / "README.md").read_text()
+    commands = re.findall(r"^python3 -m venv \.venv && .*$", readme, re.M)
+    assert len(commands) == 2
+    assert commands[0].endswith(".venv/bin/jupyter lab chapters")
+    assert commands[1].endswith(".venv/bin/python -m pytest --nbval")
+    # `.ci/run` finds the second one by these words.
+    assert "python3 -m venv .*pytest" in (root / ".ci" / "run").read_text()
+
+
+def test_plain_pytest_covers_the_tests_and_the_book():
+    settings = tomllib.loads((root / "pyproject.toml").read_text())
+    assert settings["tool"]["pytest"]["ini_options"]["testpaths"] == [
+        *("tests", "chapters")
+    ]
+    assert importlib.util.find_spec("nbval"), "nbval runs the book's notebooks"
