@@ -22,3 +22,15 @@ from .trace.jaxpr import make_jaxpr as make_jaxpr
 from . import tree as tree
 from . import tree_util as tree_util
 from .trace.pytree import tree_map as tree_map
+
+# chapter 5
+from .trace.jit import (
+    StaleGlobalWarning as StaleGlobalWarning,
+    block_until_ready as block_until_ready,
+    clear_caches as clear_caches,
+    device_get as device_get,
+    device_put as device_put,
+    eval_shape as eval_shape,
+    jit as jit,
+)
+from .trace.stages import ShapeDtypeStruct as ShapeDtypeStruct

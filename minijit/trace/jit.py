@@ -1,0 +1,625 @@
+"""jit: trace a function once for each signature, and run the jaxpr from then on.
+
+    @jit
+    def f(x):
+        print("tracing")
+        return 2 * x + 1
+
+    f(3.0)            # prints "tracing"
+    f(4.0)            # does not: the jaxpr of the signature f32[] is there already
+    f.traces          # what was traced, what it cost, and why it was no hit
+
+What runs a jaxpr is a row of the table `executors`.  This module has the plainest,
+"eval", which binds one primitive after the other; later modules add compilers.
+"""
+
+import functools
+import inspect
+import logging
+import threading
+import time
+import types
+import warnings
+import weakref
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from .array import ArrayImpl, aval_of, is_array_like, shape_rules, to_numpy
+from .captures import Captures, capture_rules, find_captures, show
+from .config import config
+from .core import EvalTrace, Primitive, Tracer, current, eval_rules
+from .errors import at_line, user_source
+from .jaxpr import (
+    ClosedJaxpr,
+    TraceInfo,
+    eval_jaxpr,
+    function_name,
+    function_source,
+    leaf_avals,
+    trace_to_jaxpr,
+)
+from .leaks import check_leaks
+from .pytree import (
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_leaves_with_path,
+    tree_map,
+    tree_unflatten,
+)
+from .retrace import TraceRecord, Traces, call_facts, context_facts, explain
+from .signature import (
+    Options,
+    aval_of_leaf,
+    donated_leaves,
+    leaf_key,
+    resolve_arguments,
+    sort_arguments,
+    static_key,
+)
+from .stages import Lowered
+
+jit_p = Primitive("jit", multiple_results=True)
+
+
+# name -> compile(closed_jaxpr, name) -> callable(*leaves) -> list of arrays
+executors = {}
+
+
+def shape_of_call(*avals, jaxpr, **params):
+    """The avals of a call's results are those of the jaxpr it calls."""
+    return jaxpr.out_avals
+
+
+def eval_call(*args, name, jaxpr, **params):
+    """A call where values are known: compile once, then run."""
+    return compiled_call(jaxpr, name, "default")(*args)
+
+
+shape_rules |= {jit_p: shape_of_call}
+
+
+eval_rules |= {jit_p: eval_call}
+
+
+@functools.lru_cache(maxsize=1024)
+def compiled_call(closed, name, executor):
+    """What the executor makes of a closed jaxpr; remembered by its identity."""
+    return executors[executor](closed, name)
+
+
+def compile_for_eval(closed, name):
+    """The executor "eval": run the jaxpr by the primitives' eval rules."""
+    avals = closed.in_avals
+
+    def run(*leaves):
+        arrays = map(concrete, leaves, avals)
+        return list(map(concrete, eval_jaxpr(closed.jaxpr, closed.consts, *arrays)))
+
+    return run
+
+
+executors |= {"eval": compile_for_eval, "default": compile_for_eval}
+
+
+def concrete(x, aval=None):
+    """A number or a NumPy array as an array of our own; arrays as they are."""
+    if isinstance(x, ArrayImpl):
+        return x
+    aval = aval or aval_of(x)
+    return ArrayImpl(to_numpy(x, aval), aval)
+
+
+config.define(
+    "captured_globals",
+    "ignore",
+    "what a jitted function does when a global that it read while it was traced has "
+    "changed: ignore (as JAX does), warn, retrace or raise",
+    changes_traces=True,
+)
+
+
+# A trace that is reused cannot be searched for leaks, so the flag makes new ones.
+config.define("check_tracer_leaks", False, "", changes_traces=True)
+
+
+GLOBALS_MODES = ("ignore", "warn", "retrace", "raise")
+
+
+lock = threading.RLock()
+
+
+logger = logging.getLogger("minijit")
+
+
+def trace_function(function, call, avals, info):
+    """Record a call: -> (closed jaxpr, tracers of enclosing traces, result's tree).
+
+    The tracers are those that the function uses without being given them; they become
+    the first inputs of the jaxpr.
+    """
+    tree = tree_flatten((call.args, call.kwargs))[1]
+    out_tree = trace = None
+
+    def flat(*leaves):
+        nonlocal out_tree, trace
+        trace = current.trace
+        args, kwargs = call.full(*tree_unflatten(tree, leaves))
+        found, out_tree = tree_flatten_with_path(function(*args, **kwargs))
+        check_results(function, found)
+        return [leaf for path, leaf in found]
+
+    jaxpr, consts = trace_to_jaxpr(flat, avals, info)
+    if config.check_tracer_leaks:
+        vars(trace).pop("inner_traces", None)
+        check_leaks(trace)
+    pairs = list(zip(jaxpr.constvars, consts, strict=True))
+    outer = [(v, x) for v, x in pairs if isinstance(x, Tracer)]
+    own = [(v, x) for v, x in pairs if not isinstance(x, Tracer)]
+    jaxpr = jaxpr.replace(
+        constvars=tuple(v for v, x in own),
+        invars=(*(v for v, x in outer), *jaxpr.invars),
+    )
+    # NumPy arrays are copied: the program may go on writing to them.
+    closed = ClosedJaxpr(jaxpr, tuple(concrete(x) for v, x in own))
+    return closed, tuple(x for v, x in outer), out_tree
+
+
+def check_results(function, leaves_with_path):
+    """Raise TypeError for a result that is no array, naming where it is."""
+    for path, leaf in leaves_with_path:
+        if not is_array_like(leaf):
+            place = f" at output component {keystr(path)}" if path else ""
+            raise TypeError(
+                f"function {function_name(function)} at {function_source(function)} "
+                f"traced for jit returned a value of type {type(leaf)}{place}, which "
+                "is not a valid JAX type\n  Instead: return arrays, numbers, and trees "
+                "of them; compute the rest outside the jitted function."
+            )
+
+
+def log_trace(name, record):
+    """Under `log_compiles`: which trace it was, how long it took, and why."""
+    if config.log_compiles:
+        logger.warning(
+            "Finished tracing %s for jit in %.6f sec: (%s), %s",
+            name,
+            record.trace_ms / 1e3,
+            record.signature,
+            record.why,
+        )
+
+
+@dataclass(eq=False)
+class Entry:
+    """One trace of a function.
+
+    Attributes:
+      name: the function's.
+      closed: its jaxpr.
+      tracers: values of enclosing traces that it uses; they lead `closed`'s inputs.
+      out_tree: the structure of the result.
+      record: the row of `f.traces`.
+      options: the function's.
+      donated: one bool a leaf.
+      watched: the captured values, where changed globals matter, else None.
+    """
+
+    name: str
+    closed: ClosedJaxpr
+    tracers: tuple
+    out_tree: object
+    record: TraceRecord
+    options: Options
+    donated: tuple
+    watched: Captures | None
+    executable: object = None
+    renewed: tuple = ()
+
+    def compile(self):
+        """Hand the jaxpr to the executor, unless that was done before."""
+        with lock:
+            if self.executable is not None:
+                return self.executable
+            start = time.perf_counter()
+            run = compiled_call(self.closed, self.name, self.options.executor)
+            self.record.compile_ms = 1e3 * (time.perf_counter() - start)
+            if config.log_compiles:
+                logger.warning(
+                    "Finished compiling jit(%s) in %.6f sec",
+                    self.name,
+                    self.record.compile_ms / 1e3,
+                )
+            self.renewed = passed_on(self.closed.jaxpr)
+            self.executable = run
+        return run
+
+    def run(self, leaves):
+        """The results for concrete leaves."""
+        run = self.executable or self.compile()
+        results = run(*leaves)
+        for i in self.renewed:
+            results[i] = ArrayImpl(results[i].numpy(), results[i].aval)
+        if True in self.donated:
+            for x, donated in zip(leaves, self.donated, strict=True):
+                if donated and isinstance(x, ArrayImpl):
+                    x.delete()
+        return results
+
+    def bind(self, leaves):
+        """The results inside another trace: one equation, or all of them inlined."""
+        jaxpr, consts = self.closed.jaxpr, self.closed.consts
+        if self.options.inline:
+            return eval_jaxpr(jaxpr, consts, *self.tracers, *leaves)
+        params = {}
+        if True in self.donated:
+            params["donated_invars"] = (*[False] * len(self.tracers), *self.donated)
+        if self.options.keep_unused:
+            params["keep_unused"] = True
+        args = (*self.tracers, *leaves)
+        return jit_p.bind(*args, name=self.name, jaxpr=self.closed, **params)
+
+
+def passed_on(jaxpr):
+    """Which results are inputs, constants or other results: they need objects of
+    their own, or donating or deleting the one would delete the other."""
+    seen, passed = {*jaxpr.invars, *jaxpr.constvars}, []
+    for i, var in enumerate(jaxpr.outvars):
+        if var in seen:
+            passed.append(i)
+        seen.add(var)
+    return tuple(passed)
+
+
+class Recent(OrderedDict):
+    """A dict that forgets the entries that were not used for longest."""
+
+    def __init__(self, limit):
+        super().__init__()
+        self.limit = limit
+
+    def find(self, key):
+        """The value of a key, or None."""
+        if key in self:
+            self.move_to_end(key)
+        return self.get(key)
+
+    def store(self, key, value):
+        """Add an entry; the oldest goes if there are too many."""
+        self[key] = value
+        if len(self) > self.limit:
+            self.popitem(last=False)
+
+
+# Traces by what the function is and by signature, for all wrappers there are.
+shared = Recent(limit=256)
+
+
+# Clearing the caches raises this number, which is a part of every key.
+generation = [0]
+
+
+# All jitted functions, and all lists of traces by code and options.
+jitted = weakref.WeakSet()
+
+
+trace_lists = weakref.WeakValueDictionary()
+
+
+def store_of(function, captures):
+    """Where the traces of a function are kept: a `Recent`."""
+    if captures.tracers:
+        # They are worth nothing after the trace that surrounds them.
+        return vars(current.trace).setdefault("inner_traces", Recent(limit=10_000))
+    if captures.mutable is None:
+        return shared
+    # What may hold large objects lives as long as the function, and no longer.
+    if isinstance(function, types.FunctionType):
+        return vars(function).setdefault("minijit_traces", Recent(limit=256))
+    return Recent(limit=0)
+
+
+def find_code(function):
+    """What identifies a function's text: its code, or else the callable itself."""
+    function = inspect.unwrap(function)
+    while isinstance(function, (functools.partial, types.MethodType)):
+        partial = isinstance(function, functools.partial)
+        function = inspect.unwrap(function.func if partial else function.__func__)
+    return getattr(function, "__code__", function)
+
+
+def trace_list(function, options):
+    """The list of traces that wrappers of the same code and options share."""
+    owner = find_code(function)
+    key = id(owner), options
+    if key not in trace_lists:
+        traces = Traces(owner)
+        trace_lists[key] = traces
+    return trace_lists[key]
+
+
+class StaleGlobalWarning(UserWarning):
+    """A jitted function ran with the value that a global had when it was traced."""
+
+
+def report_globals(function, changed, mode):
+    """Warn of globals that changed since the trace, or raise RuntimeError."""
+    name = function_name(function)
+    told = "; ".join(
+        f"the global {place.name} was {show(then)} when {name} was traced, and is "
+        f"{show(now)} now"
+        for place, then, now in changed
+    )
+    text = (
+        f"{told}. The call uses the old value.\n  Instead: make it an argument of "
+        f'{name}, or jit it with globals="retrace".'
+    )
+    if mode == "raise":
+        raise RuntimeError(text + at_line(user_source()))
+    warnings.warn(text, StaleGlobalWarning, stacklevel=5)
+
+
+class JitFunction:
+    """What `jit` returns: call it as the function it wraps."""
+
+    def __init__(self, function, options):
+        functools.update_wrapper(self, function, updated=())
+        self.function = function
+        self.options = options
+        self.traces = trace_list(function, options)
+        self.entries = {}
+        self.cells = ()
+        self.generation = None
+        jitted.add(self)
+
+    def __repr__(self):
+        return f"<jitted function {function_name(self.function)}>"
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args, **kwargs):
+        if jit_is_disabled():
+            return self.function(*args, **kwargs)
+        leaves, entry = self.look_up(args, kwargs)
+        if type(current.trace) is EvalTrace:
+            results = entry.run(leaves)
+        else:
+            results = entry.bind(leaves)
+        return entry.out_tree.unflatten(results)
+
+    def look_up(self, args, kwargs):
+        """-> (leaves of the traced arguments, the entry for their signature)."""
+        options = self.options
+        statics = ()
+        if options.static_argnums or options.static_argnames:
+            call = sort_arguments(options, args, kwargs)
+            statics = static_key(self.function, call)
+            args, kwargs = call.args, call.kwargs
+        else:
+            call = None
+        leaves, tree = tree_flatten((args, kwargs))
+        try:
+            key = tree, tuple(map(leaf_key, leaves)), statics, config.trace_key()
+        except TypeError:
+            call = call or sort_arguments(options, args, kwargs)
+            leaf_avals(leaves, self.leaf_names(call), self.function)
+            raise
+        entry = self.entries.get(key)
+        if entry is None or (self.cells or entry.watched) and self.is_stale(entry):
+            call = call or sort_arguments(options, args, kwargs)
+            entry = self.find(key, call, leaves)
+        return leaves, entry
+
+    def leaf_names(self, call):
+        """The names of the traced leaves: `params['w']`."""
+        names, statics = call.named(self.function)
+        values = [*call.args, *(call.kwargs[k] for k in sorted(call.kwargs))]
+        return [
+            name + keystr(path)
+            for name, value in zip(names, values, strict=True)
+            for path, leaf in tree_leaves_with_path(value)
+        ]
+
+    def is_stale(self, entry):
+        """Whether what the function captured has changed since its trace."""
+        if any(place.read() is not value for place, value in self.cells):
+            return True
+        changed = entry.watched and entry.watched.changed("global")
+        if not changed:
+            return False
+        mode = self.options.globals or config.captured_globals
+        return mode == "retrace" or report_globals(self.function, changed, mode)
+
+    def find(self, key, call, leaves):
+        """The entry for a signature that is not among this wrapper's own."""
+        with lock:
+            captures = find_captures(self.function)
+            if any(place.read() is not value for place, value in self.cells):
+                self.entries.clear()
+            store = store_of(self.function, captures)
+            full = generation[0], self.generation, captures.key, self.options, key
+            entry = store.find(full)
+            if entry is None:
+                entry = self.make_entry(captures, call, leaves)
+                store.store(full, entry)
+            # An entry that holds tracers must not outlive the trace around it.
+            if not captures.tracers and not entry.tracers:
+                self.cells = captures.places("captured variable")
+                self.entries[key] = entry
+        return entry
+
+    def make_entry(self, captures, call, leaves):
+        """Trace the function for the signature of a call."""
+        names, statics = call.named(self.function)
+        avals = [aval_of_leaf(x) for x in leaves]
+        values = [(x, "position") for x in call.args]
+        values += [(call.kwargs[k], "keyword") for k in sorted(call.kwargs)]
+        facts, leaf_names = call_facts(names, values, statics, avals)
+        facts |= context_facts(captures)
+        why = explain(facts, self.traces, captures.mutable)
+        record = TraceRecord(len(self.traces), facts, why)
+        self.check_max_traces(record)
+        name = function_name(self.function)
+        source = function_source(self.function)
+        info = TraceInfo(name, "jit", source, tuple(leaf_names))
+        start = time.perf_counter()
+        closed, tracers, out_tree = trace_function(self.function, call, avals, info)
+        record.trace_ms = 1e3 * (time.perf_counter() - start)
+        record.index = len(self.traces)
+        self.traces.append(record)
+        log_trace(name, record)
+        donated = donated_leaves(self.options, call)
+        mode = self.options.globals or config.captured_globals
+        watched = None if mode == "ignore" else captures
+        return Entry(
+            name, closed, tracers, out_tree, record, self.options, donated, watched
+        )
+
+    def check_max_traces(self, record):
+        """Raise if one more trace is more than `max_traces` allows."""
+        most = self.options.max_traces
+        if most is not None and len(self.traces) >= most:
+            raise RuntimeError(
+                f"{function_name(self.function)} was to be traced at most {most} "
+                f"times (max_traces={most}); the call with ({record.signature}) needs "
+                f"another trace: {record.why}{at_line(user_source())}\n  Earlier "
+                f"traces:\n{self.traces.table(times=False)}"
+            )
+
+    def lower(self, *args, **kwargs):
+        """The function traced for these arguments, or for their shapes: `Lowered`."""
+        leaves, entry = self.look_up(args, kwargs)
+        return Lowered(entry, self.arguments_tree(args, kwargs))
+
+    def trace(self, *args, **kwargs):
+        """As `lower`, one step earlier: `.jaxpr` is the closed jaxpr."""
+        return self.lower(*args, **kwargs)
+
+    def arguments_tree(self, args, kwargs):
+        """The traced arguments: (args, kwargs)."""
+        call = sort_arguments(self.options, args, kwargs)
+        return call.args, call.kwargs
+
+    def eval_shape(self, *args, **kwargs):
+        """The result's shapes and dtypes: a tree of `ShapeDtypeStruct`."""
+        return self.lower(*args, **kwargs).out_info
+
+    def clear_cache(self):
+        """Forget this function's traces; the next call makes new ones."""
+        self.entries.clear()
+        self.generation = object()
+
+    def _cache_size(self):
+        """How many signatures can be called without tracing."""
+        return len(self.entries)
+
+
+# What a jitted function captures is what the function within it does.
+capture_rules |= {
+    JitFunction: lambda walk, name, f: (f.options, walk.key_of(name, f.function))
+}
+
+
+def jit_is_disabled():
+    """Whether `disable_jit` is in force in this thread."""
+    overrides = config.overrides.values
+    flag = config.values["disable_jit"]
+    return overrides.get("disable_jit", flag) if overrides else flag
+
+
+def jit(
+    fun=None,
+    /,
+    *,
+    static_argnums=None,
+    static_argnames=None,
+    donate_argnums=None,
+    donate_argnames=None,
+    inline=False,
+    keep_unused=False,
+    max_traces=None,
+    globals=None,
+    backend=None,
+    device=None,
+):
+    """A function that traces `fun` once for each signature (JAX: `jax.jit`).
+
+    Args:
+      fun: a pure function of arrays, numbers and trees of them; without it, `jit`
+        returns a decorator.
+      static_argnums, static_argnames: positions and names of arguments that are not
+        traced: any hashable value, and a trace for each.
+      donate_argnums, donate_argnames: arguments that are deleted by the call.
+      inline: inside another trace, leave no call, but the equations themselves.
+      keep_unused: as in JAX, a mark on the call; nothing is dropped here.
+      max_traces: more traces than this raise RuntimeError, with the explanation.
+      globals: what to do if a global read by the function has changed since its
+        trace: "ignore" (JAX's behaviour), "warn", "retrace" or "raise"; by default
+        what `config.captured_globals` says.
+      backend: a row of `executors`; by default, and for "cpu", the row "default".
+      device: accepted for JAX's sake; there is one.
+
+    Returns:
+      A `JitFunction`, with `.traces`, `.lower`, `.eval_shape`, `.clear_cache`.
+    """
+    given = dict(locals())
+    del given["fun"]
+    if fun is None:
+        return functools.partial(jit, **given)
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun!r}")
+    if globals not in (None, *GLOBALS_MODES):
+        raise ValueError(f"globals must be one of {GLOBALS_MODES}, got {globals!r}")
+    static = resolve_arguments(fun, static_argnums, static_argnames, "static")
+    donate = resolve_arguments(fun, donate_argnums, donate_argnames, "donate")
+    both = {*static[0], *static[1]} & {*donate[0], *donate[1]}
+    if both:
+        raise ValueError(f"arguments cannot be both static and donated: {sorted(both)}")
+    executor = "default" if backend in (None, "cpu") else backend
+    if executor not in executors:
+        raise ValueError(f"unknown backend {backend!r}; there are {[*executors]}")
+    options = Options(
+        *static, *donate, inline, keep_unused, max_traces, globals, executor
+    )
+    return JitFunction(fun, options)
+
+
+def eval_shape(fun, *args, **kwargs):
+    """The shapes and dtypes of `fun(*args, **kwargs)`, without computing it.
+
+    Args: arrays, numbers, `ShapeDtypeStruct`s, and trees of them.
+    Returns: a tree of `ShapeDtypeStruct`.
+    """
+    return jit(fun).eval_shape(*args, **kwargs)
+
+
+# Functions that clear the caches of later modules.
+cache_clearers = []
+
+
+def clear_caches():
+    """Forget every trace and every compiled program; the next calls make new ones."""
+    with lock:
+        generation[0] += 1
+        shared.clear()
+        compiled_call.cache_clear()
+        for function in list(jitted):
+            function.entries.clear()
+        for clear in cache_clearers:
+            clear()
+
+
+def block_until_ready(x):
+    """`x` itself: on the CPU results are there when a call returns."""
+    return x
+
+
+def device_put(x, device=None):
+    """A tree of arrays out of a tree of numbers, NumPy arrays and arrays."""
+    return tree_map(concrete, x)
+
+
+def device_get(x):
+    """A tree of NumPy arrays out of a tree of arrays."""
+    return tree_map(to_numpy, x)

@@ -1,0 +1,192 @@
+"""What a call's trace depends on: its arguments, sorted and made into a key.
+
+The key of a call is the structure of its traced arguments, the shape, dtype and weak
+type of each array in them, the values of its static arguments, and the flags that
+change traces.
+"""
+
+import inspect
+from dataclasses import dataclass
+
+from .array import ArrayImpl, ShapedArray
+from .captures import scalar_key, show
+from .core import Tracer, current, leaked_tracer
+from .errors import at_line, user_source
+from .jaxpr import argument_names, encloses, leaf_avals
+from .pytree import tree_leaves
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `jit` was told: its arguments of the same names, made uniform."""
+
+    static_argnums: tuple = ()
+    static_argnames: tuple = ()
+    donate_argnums: tuple = ()
+    donate_argnames: tuple = ()
+    inline: bool = False
+    keep_unused: bool = False
+    max_traces: int | None = None
+    globals: str | None = None
+    executor: str = "default"
+
+
+def resolve_arguments(function, argnums, argnames, kind):
+    """Positions and names of the same arguments, by the function's signature.
+
+    Args:
+      argnums: int, ints or None, counted from the end where negative.
+      argnames: str, strs or None.
+      kind: "static" or "donate", for messages.
+
+    Returns:
+      (tuple of positions, tuple of names): given one of the two, JAX infers the other.
+    """
+    nums = (argnums,) if isinstance(argnums, int) else tuple(argnums or ())
+    names = (argnames,) if isinstance(argnames, str) else tuple(argnames or ())
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return nums, names
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, EITHER)]
+    if not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        check_argnums(nums, len(positional), kind)
+        nums = tuple(i % len(positional) for i in nums)
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        check_argnames(names, [p.name for p in parameters], kind)
+    if argnames is None:
+        both = [p.name for p in parameters if p.kind is EITHER]
+        names = tuple(n for n in both if positional.index(n) in nums)
+    elif argnums is None:
+        nums = tuple(i for i, name in enumerate(positional) if name in names)
+    return nums, names
+
+
+EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def check_argnums(nums, count, kind):
+    """Raise ValueError for positions that the function does not have."""
+    if any(not -count <= i < count for i in nums):
+        raise ValueError(
+            f"Jitted function has {kind}_argnums={nums}, but only accepts {count} "
+            "positional arguments."
+        )
+
+
+def check_argnames(names, known, kind):
+    """Raise ValueError for names that the function does not take."""
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(
+            f"Jitted function has invalid argnames {{{str(unknown)[1:-1]}}} in "
+            f"{kind}_argnames. Function does not take these args: it takes "
+            f"{', '.join(known)}."
+        )
+
+
+def leaf_key(x):
+    """What a trace depends on of one leaf: (shape, dtype, weak type)."""
+    if isinstance(x, ArrayImpl):
+        aval = x.aval
+    elif isinstance(x, Tracer):
+        if not encloses(current.trace, x.trace):
+            raise leaked_tracer("a jitted function", x)
+        aval = x.aval
+    else:
+        aval, = leaf_avals([x], ["?"], leaf_key)
+    return aval.shape, aval.dtype, aval.weak_type
+
+
+def aval_of_leaf(x):
+    """The aval of a leaf that `leaf_key` has accepted."""
+    shape, dtype, weak_type = leaf_key(x)
+    return ShapedArray(shape, dtype, weak_type)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """The arguments of one call, sorted into traced and static ones.
+
+    Attributes:
+      args, kwargs: those that are traced.
+      statics: {position or name: value}.
+      count: how many positional arguments there were.
+    """
+
+    args: tuple
+    kwargs: dict
+    statics: dict
+    count: int
+
+    def full(self, args, kwargs):
+        """All arguments, with `args` and `kwargs` in place of the traced ones."""
+        traced = iter(args)
+        static = self.statics
+        every = [static[i] if i in static else next(traced) for i in range(self.count)]
+        named = {k: v for k, v in static.items() if isinstance(k, str)}
+        return every, {**kwargs, **named}
+
+    def named(self, function):
+        """-> (names of the traced arguments in flattening order, {name: static})."""
+        every, named = self.full(self.args, self.kwargs)
+        names = argument_names(function, every, named)[: self.count]
+        traced = [name for i, name in enumerate(names) if i not in self.statics]
+        statics = {
+            names[k] if isinstance(k, int) else k: v for k, v in self.statics.items()
+        }
+        return traced + sorted(self.kwargs), statics
+
+
+def sort_arguments(options, args, kwargs):
+    """A call's arguments as a `Call`."""
+    n = len(args)
+    nums = {i % n for i in options.static_argnums if -n <= i < n}
+    statics = {i: x for i, x in enumerate(args) if i in nums}
+    statics |= {k: v for k, v in kwargs.items() if k in options.static_argnames}
+    return Call(
+        tuple(x for i, x in enumerate(args) if i not in nums),
+        {k: v for k, v in kwargs.items() if k not in statics},
+        statics,
+        n,
+    )
+
+
+def static_key(function, call):
+    """The key of the static arguments; types count too, as 1 == 1.0 == True."""
+    key = []
+    for where, value in call.statics.items():
+        try:
+            hash(value)
+        except TypeError as error:
+            raise unhashable_static(function, call, where, error) from None
+        key.append((where, type(value), scalar_key(value) or value))
+    return tuple(key)
+
+
+def unhashable_static(function, call, where, error):
+    """The error for a static argument that cannot be looked up in a dict."""
+    name = where
+    if isinstance(where, int):
+        name = argument_names(function, *call.full(call.args, call.kwargs))[where]
+    value = call.statics[where]
+    return ValueError(
+        "Non-hashable static arguments are not supported. An error occurred while "
+        f"trying to hash the argument {name}, an object of type {type(value)}, "
+        f"{show(value)}. The error was:\nTypeError: {error}{at_line(user_source())}"
+        "\n  Instead: pass something hashable (a tuple for a list), or, if it is an "
+        "array, pass it as an ordinary argument, which is traced."
+    )
+
+
+def donated_leaves(options, call):
+    """One bool a leaf of the traced arguments: whether it is donated."""
+    positions = [i for i in range(call.count) if i not in call.statics]
+    nums = {i % call.count if call.count else i for i in options.donate_argnums}
+    donated = []
+    for i, x in zip(positions, call.args, strict=True):
+        donated += [i in nums] * len(tree_leaves(x))
+    for name in sorted(call.kwargs):
+        is_donated = name in options.donate_argnames
+        donated += [is_donated] * len(tree_leaves(call.kwargs[name]))
+    return tuple(donated)

@@ -1,0 +1,145 @@
+"""A jitted function step by step: traced and lowered, compiled, called.
+
+    lowered = jit(f).lower(x)          # x: an array, or a ShapeDtypeStruct
+    print(lowered.as_text())           # the jaxpr
+    compiled = lowered.compile()
+    compiled(x)                        # runs it, and never traces
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .array import aval_of
+from .jaxpr import subjaxprs
+from .pytree import tree_flatten, tree_unflatten
+from .signature import aval_of_leaf
+
+
+@dataclass(frozen=True)
+class ShapeDtypeStruct:
+    """A shape and a dtype where an array would do: for `lower` and `eval_shape`."""
+
+    shape: tuple
+    dtype: np.dtype
+    weak_type: bool = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "shape", tuple(self.shape))
+        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def size(self):
+        return math.prod(self.shape)
+
+    def __repr__(self):
+        weak = ", weak_type=True" if self.weak_type else ""
+        shape, dtype = self.shape, self.dtype.name
+        return f"ShapeDtypeStruct(shape={shape}, dtype={dtype}{weak})"
+
+
+class Lowered:
+    """A function traced for one signature, before it is compiled.
+
+    Attributes:
+      jaxpr: the `ClosedJaxpr`.
+      in_tree, out_tree: the structures of (args, kwargs) and of the result.
+      in_avals: the avals of the arguments, in the structure of (args, kwargs).
+      out_info: `ShapeDtypeStruct`s, in the structure of the result.
+      donate_argnums: the positions of the leaves that are donated.
+    """
+
+    def __init__(self, entry, arguments):
+        self.entry = entry
+        self.jaxpr = entry.closed
+        leaves, self.in_tree = tree_flatten(arguments)
+        self.avals = [aval_of_leaf(x) for x in leaves]
+        self.in_avals = tree_unflatten(self.in_tree, self.avals)
+        self.out_tree = entry.out_tree
+        self.donate_argnums = tuple(i for i, d in enumerate(entry.donated) if d)
+
+    @property
+    def out_info(self):
+        avals = self.jaxpr.out_avals
+        infos = [ShapeDtypeStruct(a.shape, a.dtype, a.weak_type) for a in avals]
+        return self.out_tree.unflatten(infos)
+
+    @property
+    def fun_name(self):
+        return self.entry.name
+
+    def lower(self):
+        """Itself: a trace and what it is lowered to are one thing here."""
+        return self
+
+    def as_text(self, dialect=None):
+        """The jaxpr as text."""
+        return str(self.jaxpr)
+
+    def compile(self, compiler_options=None):
+        """The program the executor makes of the jaxpr: `Compiled`."""
+        return Compiled(self)
+
+
+class Compiled:
+    """A compiled function: takes arguments of one signature only, never traces.
+
+    Attributes:
+      fallbacks: the names of primitives that run uncompiled, by their eval rules.
+    """
+
+    def __init__(self, lowered):
+        self.lowered = lowered
+        self.executable = lowered.entry.compile()
+        self.in_tree, self.out_tree = lowered.in_tree, lowered.out_tree
+        self.in_avals, self.out_info = lowered.in_avals, lowered.out_info
+
+    @property
+    def fallbacks(self):
+        every = sorted({e.primitive.name for e in all_eqns(self.lowered.jaxpr.jaxpr)})
+        return getattr(self.executable, "fallbacks", every)
+
+    def as_text(self):
+        """The generated source, where the executor writes one; else the jaxpr."""
+        return getattr(self.executable, "source", None) or self.lowered.as_text()
+
+    def __call__(self, *args, **kwargs):
+        leaves, tree = tree_flatten((args, kwargs))
+        if tree != self.in_tree:
+            raise TypeError(
+                "Function compiled with input pytree does not match the input pytree "
+                f"it was called with: {self.in_tree} is expected, {tree} came"
+            )
+        self.check_avals(leaves)
+        results = self.lowered.entry.run(leaves)
+        return self.out_tree.unflatten(results)
+
+    def check_avals(self, leaves):
+        """Raise TypeError unless the arguments are of the types compiled for."""
+        names = self.lowered.jaxpr.jaxpr.debug.arg_names
+        wrong = [
+            f"Argument {name!r} compiled with {a.str_short()} and called with "
+            f"{aval_of(x).str_short()}"
+            for name, a, x in zip(names, self.lowered.avals, leaves, strict=True)
+            if (aval_of(x).shape, aval_of(x).dtype) != (a.shape, a.dtype)
+        ]
+        if wrong:
+            told = "\n".join(wrong)
+            raise TypeError(
+                "Argument types differ from the types for which this computation was "
+                f"compiled. The mismatches are:\n{told}"
+            )
+
+
+def all_eqns(jaxpr):
+    """The equations of a jaxpr and of those within it."""
+    todo, found = [jaxpr], []
+    for jaxpr in todo:
+        found += jaxpr.eqns
+        todo += [sub for eqn in jaxpr.eqns for sub in subjaxprs(eqn)]
+    return found
