@@ -167,7 +167,7 @@ def test_eval_jaxpr_evaluates_and_replays():
     got = eval_jaxpr(closed.jaxpr, closed.consts, 3.0, 4.0)
     want = f(3.0, 4.0)
     assert [float(x) for x in got] == [float(x) for x in want]
-    replay = lambda x, y: tuple(eval_jaxpr(closed.jaxpr, (), x, y))  # noqa: E731
+    replay = lambda x, y: tuple(eval_jaxpr(closed.jaxpr, (), x, y))
     replayed = mj.make_jaxpr(replay)(1.0, 2.0)
     assert str(replayed) == str(closed)
 
@@ -220,7 +220,7 @@ def test_dce_and_slice():
         return lax.add(x, 1.0), z
 
     jaxpr = mj.make_jaxpr(g)(1.0).jaxpr
-    names = lambda jaxpr: [e.primitive.name for e in jaxpr.eqns]  # noqa: E731
+    names = lambda jaxpr: [e.primitive.name for e in jaxpr.eqns]
     assert names(dce(jaxpr, [True, False])) == ["add"]
     assert names(dce(jaxpr, [False, True])) == ["exp", "cos", "mul"]
     assert len(dce(jaxpr).eqns) == 4

@@ -42,6 +42,9 @@ KEYWORDS = ("in", "let", "lambda")
 short_names = {dtypes.short_dtype_name(d): d for d in dtypes.dtype_names}
 long_names = {d.name: d for d in dtypes.dtype_names}
 
+# Parameters that are not printed if they have this value, as in JAX.
+quiet_params = {"dot_general": {"precision": None}}
+
 # Aval types by class: how they print, and by the text before "[", how they are read.
 aval_printers = {ShapedArray: ShapedArray.str_short}
 aval_parsers = {}
@@ -168,12 +171,14 @@ def eqn_lines(eqn, names, width, source_info):
     right = " ".join(print_atom(v, names) for v in eqn.invars)
     comment = f"  # {eqn.source}" if source_info and eqn.source else ""
     start = f"{left} = {eqn.primitive.name}" if left else eqn.primitive.name
-    if not eqn.params:
+    quiet = quiet_params.get(eqn.primitive.name, {})
+    keys = [k for k, v in eqn.params.items() if k not in quiet or v != quiet[k]]
+    if not keys:
         return [f"{start} {right}".rstrip() + comment]
     # A call's name comes first, as in JAX; the rest in alphabetical order.
     params = [
         indent_rest(key + "=", print_param(key, eqn.params[key], names, width - 4))
-        for key in sorted(eqn.params, key=lambda key: (key != "name", key))
+        for key in sorted(keys, key=lambda key: (key != "name", key))
     ]
     flat = f"{start}[{' '.join(p[0] for p in params)}] {right}".rstrip()
     if all(len(p) == 1 for p in params) and len(flat) <= width:
@@ -343,7 +348,8 @@ class Reader:
         name = self.token()
         if name not in self.primitives:
             raise self.error(f"there is no primitive called {name}")
-        params = self.params() if self.take("[") else {}
+        params = dict(quiet_params.get(name, {}))
+        params |= self.params() if self.take("[") else {}
         invars = []
         while ATOM.match(self.text, self.at) and self.peek() != "in":
             invars.append(self.atom())
