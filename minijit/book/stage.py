@@ -95,7 +95,9 @@ class Stage(importlib.abc.MetaPathFinder):
             for other in self.book.library():
                 stem = other.removeprefix(folder).removesuffix(".py")
                 parts = self.book.parts(other) if other.startswith(folder) else []
-                if "/" not in stem and parts:
+                if not parts or parts[0].chapter.index < self.chapter.index:
+                    continue
+                if "/" not in stem:
                     found.setdefault(stem, parts[0].chapter)
         return found
 
