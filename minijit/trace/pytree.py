@@ -60,46 +60,6 @@ class NodeType:
     keys: Callable | None = None
 
 
-@dataclass(frozen=True)
-class SequenceKey:
-    """The step to item `idx` of a list or a tuple."""
-
-    idx: int
-
-    def __str__(self):
-        return f"[{self.idx}]"
-
-
-@dataclass(frozen=True)
-class DictKey:
-    """The step to the value of a dict at `key`."""
-
-    key: Any
-
-    def __str__(self):
-        return f"[{self.key!r}]"
-
-
-@dataclass(frozen=True)
-class GetAttrKey:
-    """The step to the attribute `name`."""
-
-    name: str
-
-    def __str__(self):
-        return f".{self.name}"
-
-
-@dataclass(frozen=True)
-class FlattenedIndexKey:
-    """The step to child number `key` of a container whose type names no keys."""
-
-    key: int
-
-    def __str__(self):
-        return f"[<flat index {self.key}>]"
-
-
 node_types = {
     type(None): NodeType(lambda x: ((), None), lambda data, children: None),
     tuple: NodeType(
@@ -345,59 +305,6 @@ def show_node(node, children):
     return f"CustomNode({name}[{data}], [{text}])"
 
 
-def abridged(x, most=500):
-    """The text of a treedef or a key for an error, which must not run on for pages."""
-    text = repr(x)
-    half = most // 2
-    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
-
-
-def mismatch(treedef, tree, names):
-    """The message: where `tree` differs from a treedef that should be its prefix."""
-    stack = [("", tree)]
-    for node in treedef.nodes:
-        path, x = stack.pop()
-        if node.type is Leaf:
-            continue
-        children = matching_children(node, x)
-        if children is None:
-            break
-        keys = keys_of(x, node.arity)
-        steps = zip(keys, children, strict=True)
-        stack.extend(reversed([(path + str(key), child) for key, child in steps]))
-    found = tree_structure(x).nodes[0]
-    first, second = names
-    text = f"pytree structures differ at {path or 'the root'}:"
-    text += f"\n  there {first} has {describe(node)},"
-    text += f"\n  and {second} has {describe(found, x)}."
-    if type(None) in (node.type, found.type):
-        text += "\n  (None has no leaves. To make it one: is_leaf=lambda x: x is None.)"
-    text += f"\n  {first}: {abridged(treedef)}"
-    return text + f"\n  {second}: {abridged(tree_structure(tree))}"
-
-
-def describe(node, leaf=None):
-    """A node in words."""
-    if node.type is Leaf:
-        return f"a leaf of type {type(leaf).__name__}"
-    if node.type is type(None):
-        return "None"
-    if node.type in (tuple, list):
-        return f"a {node.type.__name__} of length {node.arity}"
-    if node.type is dict:
-        return f"a dict with keys {abridged([*node.data])}"
-    if node.data is node.type:
-        return f"a {node.type.__name__} of length {node.arity}"
-    data = abridged(node.data)
-    return f"a {node.type.__name__} of {node.arity} children with data {data}"
-
-
-def keys_of(x, arity):
-    """A key for each child of the node x."""
-    keys = node_type(type(x)).keys
-    return map(FlattenedIndexKey, range(arity)) if keys is None else keys(x)
-
-
 def tree_unflatten(treedef, leaves):
     """The inverse of `tree_flatten`: the pytree of this structure and these leaves."""
     return treedef.unflatten(leaves)
@@ -425,6 +332,52 @@ def tree_map(f, tree, *rest, is_leaf=None):
         for i, other in enumerate(rest, start=2)
     ]
     return treedef.unflatten([f(*xs) for xs in zip(*columns, strict=True)])
+
+
+@dataclass(frozen=True)
+class SequenceKey:
+    """The step to item `idx` of a list or a tuple."""
+
+    idx: int
+
+    def __str__(self):
+        return f"[{self.idx}]"
+
+
+@dataclass(frozen=True)
+class DictKey:
+    """The step to the value of a dict at `key`."""
+
+    key: Any
+
+    def __str__(self):
+        return f"[{self.key!r}]"
+
+
+@dataclass(frozen=True)
+class GetAttrKey:
+    """The step to the attribute `name`."""
+
+    name: str
+
+    def __str__(self):
+        return f".{self.name}"
+
+
+@dataclass(frozen=True)
+class FlattenedIndexKey:
+    """The step to child number `key` of a container whose type names no keys."""
+
+    key: int
+
+    def __str__(self):
+        return f"[<flat index {self.key}>]"
+
+
+def keys_of(x, arity):
+    """A key for each child of the node x."""
+    keys = node_type(type(x)).keys
+    return map(FlattenedIndexKey, range(arity)) if keys is None else keys(x)
 
 
 def tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
@@ -495,6 +448,127 @@ def simple_key(key):
     return str(key)
 
 
+def mismatch(treedef, tree, names):
+    """The message: where `tree` differs from a treedef that should be its prefix."""
+    stack = [("", tree)]
+    for node in treedef.nodes:
+        path, x = stack.pop()
+        if node.type is Leaf:
+            continue
+        children = matching_children(node, x)
+        if children is None:
+            break
+        keys = keys_of(x, node.arity)
+        steps = zip(keys, children, strict=True)
+        stack.extend(reversed([(path + str(key), child) for key, child in steps]))
+    found = tree_structure(x).nodes[0]
+    first, second = names
+    text = f"pytree structures differ at {path or 'the root'}:"
+    text += f"\n  there {first} has {describe(node)},"
+    text += f"\n  and {second} has {describe(found, x)}."
+    if type(None) in (node.type, found.type):
+        text += "\n  (None has no leaves. To make it one: is_leaf=lambda x: x is None.)"
+    text += f"\n  {first}: {abridged(treedef)}"
+    return text + f"\n  {second}: {abridged(tree_structure(tree))}"
+
+
+def describe(node, leaf=None):
+    """A node in words."""
+    if node.type is Leaf:
+        return f"a leaf of type {type(leaf).__name__}"
+    if node.type is type(None):
+        return "None"
+    if node.type in (tuple, list):
+        return f"a {node.type.__name__} of length {node.arity}"
+    if node.type is dict:
+        return f"a dict with keys {abridged([*node.data])}"
+    if node.data is node.type:
+        return f"a {node.type.__name__} of length {node.arity}"
+    data = abridged(node.data)
+    return f"a {node.type.__name__} of {node.arity} children with data {data}"
+
+
+def abridged(x, most=500):
+    """The text of a treedef or a key for an error, which must not run on for pages."""
+    text = repr(x)
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
+
+
+def leaf_names(name, tree):
+    """What the leaves of an argument are called in messages: `params['w']`."""
+    return [name + keystr(path) for path, leaf in tree_leaves_with_path(tree)]
+
+
+# From here on functions of trees can be recorded (`make_jaxpr`).
+flattening |= {
+    "flatten": tree_flatten,
+    "unflatten": tree_unflatten,
+    "leaf_names": leaf_names,
+}
+
+
+def register(kind, how):
+    """Add a row to `node_types`; ValueError if there is one."""
+    if not isinstance(kind, type):
+        raise TypeError(f"only a class can be registered as a pytree, got {kind!r}")
+    if kind in node_types:
+        raise ValueError(f"Duplicate custom PyTreeDef type registration for {kind}.")
+    node_types[kind] = how
+
+
+def register_pytree_node(
+    nodetype, flatten_func, unflatten_func, flatten_with_keys_func=None
+):
+    """Make instances of a class containers.  JAX: the same name in `jax.tree_util`.
+
+    Args:
+      flatten_func: x -> (children, data).  The data is compared and hashed.
+      unflatten_func: (data, children) -> x.
+      flatten_with_keys_func: optional, x -> ([(key, child), ...], data).
+    """
+    keys = None
+    if flatten_with_keys_func is not None:
+        keys = lambda x: [key for key, child in flatten_with_keys_func(x)[0]]
+    register(nodetype, NodeType(flatten_func, unflatten_func, keys))
+
+
+def register_pytree_node_class(cls):
+    """Class decorator, for a class with methods `tree_flatten`, `tree_unflatten`."""
+    register_pytree_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)
+    return cls
+
+
+class Partial(functools.partial):
+    """`functools.partial` as a pytree: its arguments children, its function data."""
+
+    def __new__(cls, func, *args, **kwargs):
+        # functools.partial would merge with a partial inside it, and what was fixed
+        # there would become leaves.
+        if isinstance(func, functools.partial) and not isinstance(func, Partial):
+            func = Fixed(func)
+        return super().__new__(cls, func, *args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A `functools.partial` as a function without parts."""
+
+    partial: functools.partial
+
+    def __call__(self, *args, **kwargs):
+        return self.partial(*args, **kwargs)
+
+
+node_types |= {
+    Partial: NodeType(
+        lambda x: ((x.args, x.keywords), x.func),
+        lambda func, children: Partial(func, *children[0], **children[1]),
+        lambda x: map(GetAttrKey, ("args", "keywords")),
+    )
+}
+
+
 def tree_reduce(function, tree, *initializer, is_leaf=None):
     """The leaves combined by function(total, leaf), as by `functools.reduce`."""
     return functools.reduce(function, tree_leaves(tree, is_leaf), *initializer)
@@ -553,77 +627,3 @@ def flatten_axes(name, treedef, axis_tree):
         raise ValueError(
             f"{name} must be a prefix of the tree it describes: {error}"
         ) from None
-
-
-def register(kind, how):
-    """Add a row to `node_types`; ValueError if there is one."""
-    if not isinstance(kind, type):
-        raise TypeError(f"only a class can be registered as a pytree, got {kind!r}")
-    if kind in node_types:
-        raise ValueError(f"Duplicate custom PyTreeDef type registration for {kind}.")
-    node_types[kind] = how
-
-
-def register_pytree_node(
-    nodetype, flatten_func, unflatten_func, flatten_with_keys_func=None
-):
-    """Make instances of a class containers.  JAX: the same name in `jax.tree_util`.
-
-    Args:
-      flatten_func: x -> (children, data).  The data is compared and hashed.
-      unflatten_func: (data, children) -> x.
-      flatten_with_keys_func: optional, x -> ([(key, child), ...], data).
-    """
-    keys = None
-    if flatten_with_keys_func is not None:
-        keys = lambda x: [key for key, child in flatten_with_keys_func(x)[0]]
-    register(nodetype, NodeType(flatten_func, unflatten_func, keys))
-
-
-def register_pytree_node_class(cls):
-    """Class decorator, for a class with methods `tree_flatten`, `tree_unflatten`."""
-    register_pytree_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)
-    return cls
-
-
-def leaf_names(name, tree):
-    """What the leaves of an argument are called in messages: `params['w']`."""
-    return [name + keystr(path) for path, leaf in tree_leaves_with_path(tree)]
-
-
-# From here on functions of trees can be recorded (`make_jaxpr`).
-flattening |= {
-    "flatten": tree_flatten,
-    "unflatten": tree_unflatten,
-    "leaf_names": leaf_names,
-}
-
-
-class Partial(functools.partial):
-    """`functools.partial` as a pytree: its arguments children, its function data."""
-
-    def __new__(cls, func, *args, **kwargs):
-        # functools.partial would merge with a partial inside it, and what was fixed
-        # there would become leaves.
-        if isinstance(func, functools.partial) and not isinstance(func, Partial):
-            func = Fixed(func)
-        return super().__new__(cls, func, *args, **kwargs)
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A `functools.partial` as a function without parts."""
-
-    partial: functools.partial
-
-    def __call__(self, *args, **kwargs):
-        return self.partial(*args, **kwargs)
-
-
-node_types |= {
-    Partial: NodeType(
-        lambda x: ((x.args, x.keywords), x.func),
-        lambda func, children: Partial(func, *children[0], **children[1]),
-        lambda x: map(GetAttrKey, ("args", "keywords")),
-    )
-}
