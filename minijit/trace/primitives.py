@@ -657,7 +657,7 @@ def without(shape, axes):
 
 
 def reshape_values(x, *, new_sizes, dimensions):
-    return x.transpose(dimensions).reshape(new_sizes)
+    return (x if dimensions is None else x.transpose(dimensions)).reshape(new_sizes)
 
 
 def transpose_values(x, *, permutation):

@@ -1,0 +1,451 @@
+"""The primitives: types and complaints, values on the edges, and agreement with jax."""
+
+import itertools
+from functools import partial
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from minijit.trace import primitives as lax
+from minijit.trace.array import ArrayImpl, ShapedArray, aval_of, eval_rules, shape_rules
+from minijit.trace.config import enable_x64
+
+pytestmark = pytest.mark.chapter(2)
+
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+integers = [np.dtype(name) for name in ("int8", "int32", "uint8", "uint32")]
+floats = [np.dtype("float16"), bfloat16, np.dtype("float32")]
+complexes = [np.dtype("complex64")]
+bools = [np.dtype("bool")]
+numbers = integers + floats + complexes
+all_dtypes = bools + numbers
+
+unary_names = "neg sign abs exp log sqrt sin cos tanh bitwise_not".split()
+binary_names = """add sub mul div max min pow bitwise_and bitwise_or bitwise_xor
+    eq ne lt le gt ge""".split()
+
+
+def arr(x, dtype=None, weak_type=False):
+    """An array of ours, without any of the functions under test."""
+    x = np.array(x, dtype=dtype)
+    return ArrayImpl(x, ShapedArray(x.shape, x.dtype, weak_type))
+
+
+def edges(dtype):
+    """Values of a dtype on which definitions differ."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        small = [0, 1, 2, 3, 5, 7, 100, info.min, info.min + 1, info.max, info.max - 1]
+        return np.array(small + [-1, -2, -7] * (dtype.kind == "i"), dtype)
+    if dtype.kind == "c":
+        parts = itertools.product([0, 0.5, -2], [0, 1.5, -1])
+        return np.array([complex(a, b) for a, b in parts], dtype)
+    values = [0.0, -0.0, 0.5, 1, -1, 2.5, -2.5, 3, 1e-3, 60, -60]
+    return np.array([*values, np.inf, -np.inf, np.nan], dtype)
+
+
+def pairs(dtype):
+    """All pairs of edge values, as two arrays."""
+    x = edges(dtype)
+    a, b = np.meshgrid(x, x, indexing="ij")
+    return a.ravel(), b.ravel()
+
+
+def assert_same(got, want, rtol=0.0):
+    """Equal shapes and values, NaN being equal to NaN."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.shape == want.shape
+    if got.dtype.kind == "V" or got.dtype == np.float16:
+        got, want = got.astype(np.float32), want.astype(np.float32)
+    np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol)
+
+
+tolerance = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 3e-6, "complex64": 3e-6}
+
+
+def test_every_primitive_has_a_shape_rule_and_an_eval_rule():
+    found = {v for v in vars(lax).values() if isinstance(v, lax.Primitive)}
+    assert len(found) >= 30
+    assert not [p for p in found if p not in shape_rules]
+    assert not [p for p in found if p not in eval_rules]
+
+
+def test_integers_wrap():
+    top = arr(127, "int8")
+    assert np.asarray(lax.add(top, arr(1, "int8"))) == -128
+    assert np.asarray(lax.mul(top, top)) == 1
+    assert np.asarray(lax.neg(arr(-128, "int8"))) == -128
+    assert np.asarray(lax.abs(arr(-(2**31), "int32"))) == -(2**31)
+    assert np.asarray(lax.sub(arr(0, "uint32"), arr(1, "uint32"))) == 2**32 - 1
+    total = lax.reduce_sum(arr([100, 100], "int8"), (0,))
+    assert total.dtype == np.int8 and np.asarray(total) == -56
+
+
+@pytest.mark.parametrize("dtype", integers, ids=str)
+def test_integer_division_truncates(dtype):
+    a, b = pairs(dtype)
+    info = np.iinfo(dtype)
+    want = []
+    for x, y in zip(a.tolist(), b.tolist(), strict=True):
+        q = -1 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+        want.append((q - info.min) % (info.max - info.min + 1) + info.min)
+    assert_same(lax.div(arr(a), arr(b)), np.array(want, dtype))
+
+
+def test_nan_propagates_through_max_and_min():
+    x, y = arr([np.nan, 1, np.inf], "float32"), arr([0, np.nan, -np.inf], "float32")
+    assert_same(lax.max(x, y), [np.nan, np.nan, np.inf])
+    assert_same(lax.min(x, y), [np.nan, np.nan, -np.inf])
+    assert_same(lax.reduce_max(arr([1, np.nan, 3], "float32"), (0,)), np.nan)
+
+
+def test_complex_numbers_are_ordered_by_parts_in_max():
+    x, y = arr([1 + 2j, 2, 1j], "complex64"), arr([1 + 3j, 1 + 9j, 1j], "complex64")
+    assert_same(lax.max(x, y), [1 + 3j, 2, 1j])
+    assert_same(lax.min(x, y), [1 + 2j, 1 + 9j, 1j])
+    assert_same(lax.reduce_max(arr([1, 2, 2 + 1j, 0], "complex64"), (0,)), 2 + 1j)
+
+
+@pytest.mark.parametrize("dtype", integers, ids=str)
+def test_floats_convert_to_integers_by_saturating(dtype):
+    info = np.iinfo(dtype)
+    x = [np.nan, np.inf, -np.inf, 1e20, -1e20, 2.7, -2.7, 0.99, -0.99, 300.0]
+    want = [0 if v != v else int(np.clip(v, info.min, info.max)) for v in x]
+    got = lax.convert_element_type(arr(x, "float32"), dtype)
+    assert got.dtype == dtype
+    assert np.asarray(got).tolist() == want
+
+
+def test_other_conversions():
+    bytes_ = lax.convert_element_type(arr([300, -1]), np.int8)
+    assert np.asarray(bytes_).tolist() == [44, -1]
+    bools = lax.convert_element_type(arr([np.nan, 0.0, -0.0, 0.1], "float32"), bool)
+    assert np.asarray(bools).tolist() == [True, False, False, True]
+    with pytest.warns(np.exceptions.ComplexWarning, match="discards the imaginary"):
+        real = lax.convert_element_type(arr([3 + 4j], "complex64"), np.float32)
+    assert real.dtype == np.float32 and np.asarray(real).tolist() == [3]
+    assert np.asarray(lax.convert_element_type(2**40, np.float32)) == 2.0**40
+    assert np.asarray(lax.convert_element_type(2**40 + 5, np.int32)) == 5
+    assert np.asarray(lax.convert_element_type(-1, np.uint8)) == 255
+    x = arr([1.0], "float32")
+    assert lax.convert_element_type(x, np.float32) is x
+    weak = arr(1.0, "float32", weak_type=True)
+    assert not lax.convert_element_type(weak, np.float32).weak_type
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float16"), bfloat16], ids=str)
+def test_16_bit_floats_compute_in_32_bits_and_round_once(dtype):
+    x = np.linspace(0.1, 3, 50).astype(dtype)
+    for name in ("exp", "sin", "tanh", "sqrt", "log"):
+        want = getattr(np, name)(x.astype(np.float32)).astype(dtype)
+        got = getattr(lax, name)(arr(x))
+        assert got.dtype == dtype
+        assert_same(got, want)
+    ones = arr(np.ones(5000), dtype)
+    assert float(np.asarray(lax.reduce_sum(ones, (0,)))) == float(np.array(5000, dtype))
+
+
+def test_reductions_of_nothing_give_the_identity():
+    empty = np.zeros((0, 2))
+    assert_same(lax.reduce_sum(arr(empty, "float32"), (0,)), [0, 0])
+    assert_same(lax.reduce_prod(arr(empty, "int8"), (0,)), [1, 1])
+    assert_same(lax.reduce_max(arr(empty, "float32"), (0,)), [-np.inf, -np.inf])
+    assert_same(lax.reduce_min(arr(empty, "float16"), (0,)), [np.inf, np.inf])
+    assert_same(lax.reduce_max(arr(empty, "int8"), (0,)), [-128, -128])
+    assert_same(lax.reduce_min(arr(empty, "uint8"), (0,)), [255, 255])
+    assert_same(lax.reduce_max(arr(empty, "complex64"), (0,)), [-np.inf, -np.inf])
+    assert_same(lax.reduce_and(arr(empty, "uint8"), (0,)), [255, 255])
+    assert_same(lax.reduce_or(arr(empty, bool), (0,)), [False, False])
+
+
+@pytest.mark.parametrize("axes", [(), (0,), (1,), (0, 2), (2, 1), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
+def test_reductions_against_numpy(name, axes):
+    x = np.random.default_rng(0).integers(-3, 4, (2, 3, 4))
+    for dtype in (np.dtype("int32"), np.dtype("float32"), np.dtype("complex64")):
+        got = getattr(lax, f"reduce_{name}")(arr(x, dtype), axes)
+        assert got.dtype == dtype
+        assert_same(got, getattr(np, name)(x.astype(dtype), axis=axes))
+
+
+def test_logical_reductions():
+    x = arr([[6, 3], [5, 7]], "int32")
+    assert np.asarray(lax.reduce_and(x, (0,))).tolist() == [4, 3]
+    assert np.asarray(lax.reduce_or(x, (1,))).tolist() == [7, 7]
+    assert np.asarray(lax.reduce_xor(x, (0, 1))).tolist() == 7
+    b = arr([[True, False], [True, True]])
+    assert np.asarray(lax.reduce_and(b, (0,))).tolist() == [True, False]
+    assert np.asarray(lax.reduce_xor(b, (0, 1))).tolist() is True
+
+
+shape_pairs = [((), ()), ((), (2, 3)), ((2, 3), (2, 3)), ((2, 1), (2, 3)), ((0,), (1,)),
+               ((1, 1), (0, 4)), ((0, 3), ())]
+
+
+@pytest.mark.parametrize("shapes", shape_pairs, ids=str)
+def test_elementwise_shapes(shapes):
+    a, b = (np.full(shape, i + 2, np.float32) for i, shape in enumerate(shapes))
+    for name, f in {"add": np.add, "max": np.maximum, "lt": np.less}.items():
+        assert_same(getattr(lax, name)(arr(a), arr(b)), f(a, b))
+        assert_same(getattr(lax, name)(a, b), f(a, b))
+
+
+def test_elementwise_complaints():
+    f, i = arr(np.ones((2, 3)), "float32"), arr(np.ones((2, 3)), "int32")
+    with pytest.raises(TypeError, match="lax.add requires .* got float32, int32"):
+        lax.add(f, i)
+    with pytest.raises(TypeError, match=r"number of dimensions.*\(2, 3\), \(3,\)"):
+        lax.add(f, arr(np.ones(3), "float32"))
+    with pytest.raises(TypeError, match=r"incompatible shapes.* \(2, 3\), \(2, 4\)"):
+        lax.mul(f, arr(np.ones((2, 4)), "float32"))
+    with pytest.raises(TypeError, match="sin does not accept dtype int32. Accepted"):
+        lax.sin(i)
+    with pytest.raises(TypeError, match="add does not accept dtype bool at position 0"):
+        lax.add(arr(True), arr(True))
+    with pytest.raises(TypeError, match="lt does not accept dtype complex64"):
+        lax.lt(arr(1j, "complex64"), arr(1j, "complex64"))
+    with pytest.raises(TypeError, match="abs does not accept dtype uint8"):
+        lax.abs(arr(1, "uint8"))
+    with pytest.raises(TypeError, match="str"):
+        lax.add("a", f)
+
+
+def test_python_numbers_adapt_but_never_change_the_array():
+    for dtype in numbers:
+        x = arr([1, 2], dtype)
+        y = lax.add(x, 1)
+        assert y.dtype == dtype and not y.weak_type
+        assert lax.lt(2, arr([1, 3], "int8")).shape == (2,)
+    assert lax.add(arr([1.0], bfloat16), 0.5).dtype == bfloat16
+    with pytest.raises(TypeError, match="same dtypes, got int32, float32"):
+        lax.add(arr([1], "int32"), 1.5)
+    with pytest.raises(TypeError, match="bool"):
+        lax.add(arr([1], "int32"), True)
+    with pytest.raises(OverflowError):
+        lax.add(arr([1], "int8"), 300)
+
+
+def test_weak_types():
+    weak, strong = arr(1.0, "float32", weak_type=True), arr(1.0, "float32")
+    assert lax.sin(weak).weak_type and not lax.sin(strong).weak_type
+    assert lax.add(weak, weak).weak_type and not lax.add(weak, strong).weak_type
+    assert lax.add(1, 2).weak_type and lax.add(1, 2).dtype == np.int32
+    assert lax.full((2,), 1).weak_type and not lax.full((2,), 1, np.int8).weak_type
+    assert lax.select(arr(True), weak, weak).weak_type
+    assert lax.reduce_sum(lax.full((2,), 1.0), (0,)).weak_type
+    assert lax.broadcast_in_dim(weak, (2,), ()).weak_type
+    assert not lax.reduce_or(lax.full((2,), 1), (0,)).weak_type
+
+
+def test_select():
+    which = arr([True, False, True])
+    chosen = lax.select(which, arr([1, 2, 3]), arr([4, 5, 6]))
+    assert np.asarray(chosen).tolist() == [1, 5, 3]
+    cases = [arr([10 * i] * 5) for i in range(3)]
+    index = arr([0, 1, 2, 9, -4], "int32")
+    assert np.asarray(lax.select_n(index, *cases)).tolist() == [0, 10, 20, 20, 0]
+    assert np.asarray(lax.select(True, cases[1], cases[2])).tolist() == [10] * 5
+    with pytest.raises(TypeError, match="cannot have > 2 cases"):
+        lax.select_n(which, *[arr([1, 2, 3])] * 3)
+    with pytest.raises(TypeError, match="must be boolean or integer type, got float32"):
+        lax.select_n(arr(1.0, "float32"), cases[0], cases[1])
+    with pytest.raises(TypeError, match=r"same shapes, got \[\(5,\), \(\)\]"):
+        lax.select_n(True, cases[0], arr(1))
+    with pytest.raises(TypeError, match=r"`which` shape \(3,\) but case shape \(5,\)"):
+        lax.select_n(which, cases[0], cases[1])
+
+
+def test_iota_broadcast_reshape_transpose():
+    x = lax.broadcasted_iota(np.int32, (2, 3), 1)
+    assert np.asarray(x).tolist() == [[0, 1, 2]] * 2 and x.dtype == np.int32
+    assert np.asarray(lax.broadcasted_iota(np.int8, (300,), 0))[-1] == 43
+    y = np.arange(6, dtype=np.int32).reshape(2, 3)
+    assert_same(lax.reshape(y, (3, 2)), y.reshape(3, 2))
+    assert_same(lax.reshape(y, (6,), (1, 0)), y.T.reshape(6))
+    assert_same(lax.transpose(y, (1, 0)), y.T)
+    wide = lax.broadcast_in_dim(y, (3, 4, 2), (2, 0))
+    assert_same(wide, np.broadcast_to(y.T[:, None], (3, 4, 2)))
+    assert_same(lax.broadcast_in_dim(y[:, :1], (2, 3), (0, 1)), y[:, :1].repeat(3, 1))
+    assert lax.broadcast(y, (4, 0)).shape == (4, 0, 2, 3)
+    assert np.asarray(lax.transpose(y, (1, 0))).flags.c_contiguous
+    assert lax.reshape(np.zeros((0, 4)), (2, 0)).shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "call, error, match",
+    [
+        (lambda x: lax.reshape(x, (7,)), TypeError, r"\(7,\).* shape \(2, 3\)"),
+        (lambda x: lax.reshape(x, (-1,)), TypeError, r"got new_sizes \(-1,\)"),
+        (lambda x: lax.reshape(x, (6,), (0, 0)), TypeError, "must be a permutation"),
+        (lambda x: lax.reshape(x, (2.5,)), TypeError, "Shapes must be 1D sequences"),
+        (lambda x: lax.transpose(x, (0,)), TypeError, "isn't a permutation"),
+        (lambda x: lax.broadcast_in_dim(x, (2, 4), (0, 1)), TypeError, r"\(2, 4\)"),
+        (lambda x: lax.broadcast_in_dim(x, (2, 3), (0,)), TypeError, "different"),
+        (lambda x: lax.broadcast_in_dim(x, (2, 3), (0, 2)), TypeError, "different dim"),
+        (lambda x: lax.full((2,), x), TypeError, "scalar fill_value"),
+        (lambda x: lax.full((-1,), 0.0), TypeError, "nonnegative"),
+        (lambda x: lax.reduce_sum(x, (2,)), ValueError, r"\(2,\) contains"),
+        (lambda x: lax.reduce_sum(x, (0, 0)), ValueError, "duplicate"),
+        (lambda x: lax.reduce_and(x, (0,)), TypeError, "does not accept dtype float32"),
+        (lambda x: lax.broadcasted_iota(np.int32, (2,), 1), ValueError, "dimension=1"),
+        (lambda x: lax.broadcasted_iota(bool, (2,), 0), TypeError, "does not accept"),
+        (lambda x: lax.expand_dims(x, (0, 0)), ValueError, "repeated axis"),
+        (lambda x: lax.expand_dims(x, (5,)), ValueError, "out of bounds"),
+    ],
+)
+def test_complaints_about_shapes(call, error, match):
+    with pytest.raises(error, match=match):
+        call(arr(np.ones((2, 3)), "float32"))
+
+
+def test_results_share_no_memory_that_others_write_to():
+    x = np.zeros(3, np.float32)
+    y = lax.reshape(x, (3, 1))
+    x[:] = 7
+    assert np.asarray(y).tolist() == [[0], [0], [0]]
+    with pytest.raises(ValueError):
+        np.asarray(y)[0] = 1
+
+
+def test_64_bits():
+    x = np.array([2**40, -3])
+    assert aval_of(x).dtype == np.int32
+    with enable_x64():
+        assert lax.add(x, 1).dtype == np.int64
+        assert np.asarray(lax.add(x, 1)).tolist() == [2**40 + 1, -2]
+        assert lax.sin(1.0).dtype == np.float64
+        top = lax.convert_element_type(np.array([1e30, -1e30, np.nan]), np.int64)
+        assert np.asarray(top).tolist() == [2**63 - 1, -(2**63), 0]
+
+
+# jax as the referee.
+
+@pytest.fixture(scope="module")
+def jax_lax():
+    jax = pytest.importorskip("jax")
+    return jax.lax
+
+
+def outcome(function, *args):
+    """(value, dtype, weak_type), or the class of the error."""
+    try:
+        y = function(*args)
+    except (TypeError, ValueError, OverflowError) as error:
+        return type(error)
+    return np.asarray(y), y.dtype, bool(y.weak_type)
+
+
+def compare(ours, theirs, rtol=0.0):
+    """Two outcomes are the same."""
+    if isinstance(theirs, type) or isinstance(ours, type):
+        assert ours is theirs
+        return
+    assert ours[1:] == theirs[1:]
+    assert_same(ours[0], theirs[0], rtol)
+
+
+def compare_calls(ours, theirs, args, rtol=0.0):
+    """The same values and dtypes; and weak types, for which jax only traces."""
+    import jax
+
+    got = outcome(ours, *map(arr, args))
+    compare(got, outcome(theirs, *map(jax.numpy.asarray, args)), rtol)
+    if isinstance(got, type):
+        return
+    for weak_types in itertools.product([False, True], repeat=len(args)):
+        pairs = list(zip(args, weak_types, strict=True))
+        avals = [jax.core.ShapedArray(x.shape, x.dtype, weak_type=w) for x, w in pairs]
+        want = jax.make_jaxpr(theirs)(*avals).out_avals[0]
+        aval = aval_of(ours(*[arr(x, weak_type=w) for x, w in pairs]))
+        assert (aval.dtype, aval.weak_type) == (want.dtype, want.weak_type)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", all_dtypes, ids=str)
+@pytest.mark.parametrize("name", unary_names)
+def test_unary_as_jax(jax_lax, name, dtype):
+    ours, theirs = getattr(lax, name), getattr(jax_lax, name)
+    compare_calls(ours, theirs, [edges(dtype)], tolerance.get(dtype.name, 0))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", all_dtypes, ids=str)
+@pytest.mark.parametrize("name", binary_names)
+def test_binary_as_jax(jax_lax, name, dtype):
+    a, b = pairs(dtype)
+    if name == "pow" and dtype.kind == "c":
+        a, b = a[a != 0], b[a != 0]
+    ours, theirs = getattr(lax, name), getattr(jax_lax, name)
+    compare_calls(ours, theirs, [a, b], 4 * tolerance.get(dtype.name, 0))
+
+
+@pytest.mark.oracle
+def test_mixed_dtypes_as_jax(jax_lax):
+    import jax
+
+    for a, b in itertools.product(all_dtypes, all_dtypes):
+        x, y = np.ones(2, a), np.ones(2, b)
+        for name in ("add", "eq", "pow", "bitwise_or"):
+            got = outcome(getattr(lax, name), arr(x), arr(y))
+            try:
+                want = jax.eval_shape(getattr(jax_lax, name), x, y).dtype
+            except TypeError as error:
+                want = type(error)
+            assert (got if isinstance(got, type) else got[1]) == want
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("source", all_dtypes, ids=str)
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_conversions_as_jax(jax_lax, source):
+    import jax
+
+    x = edges(source)
+    for target in all_dtypes:
+        got = outcome(lax.convert_element_type, arr(x), target)
+        want = outcome(jax_lax.convert_element_type, jax.numpy.asarray(x), target)
+        compare(got, want)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", all_dtypes, ids=str)
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "and", "or", "xor"])
+def test_reductions_as_jax(jax_lax, name, dtype):
+    x = np.tile(edges(dtype), 3)[:6].reshape(2, 3)
+    ours, theirs = getattr(lax, f"reduce_{name}"), getattr(jax_lax, f"reduce_{name}")
+    for axes in [(0,), (1, 0), ()]:
+        compare_calls(partial(ours, axes=axes), partial(theirs, axes=axes), [x], 1e-6)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("y", [-3, -1, 0, 2, 3, 13])
+def test_integer_pow_as_jax(jax_lax, y):
+    import jax
+
+    for dtype in numbers:
+        x = edges(dtype)
+        if dtype.kind == "c" and y < 0:
+            continue
+        got = outcome(lax.integer_pow, arr(x), y)
+        want = outcome(jax_lax.integer_pow, jax.numpy.asarray(x), y)
+        compare(got, want, 20 * tolerance.get(dtype.name, 0))
+
+
+@pytest.mark.oracle
+def test_fills_as_jax(jax_lax):
+    values = [1, 1.5, True, 2j, np.float32(2), np.int8(3), np.float64(1e3)]
+    for value, dtype in itertools.product(values, [None, *all_dtypes, int, float]):
+        if isinstance(value, complex) and dtype is not None:
+            continue
+        # Out of range, NumPy's scalars convert in jax as the C compiler pleases.
+        if value == 1e3 and dtype in integers:
+            continue
+        got = outcome(lax.full, (2,), value, dtype)
+        compare(got, outcome(jax_lax.full, (2,), value, dtype))
+        if dtype is not None:
+            got = outcome(lax.convert_element_type, value, dtype)
+            compare(got, outcome(jax_lax.convert_element_type, value, dtype))
