@@ -79,6 +79,7 @@ class Edit:
         default_factory=dict
     )  # what acts otherwise now, by id
     replaced: dict[tuple[str, str], tuple[Any, Any]] = field(default_factory=dict)
+    ran: set[tuple[str, str]] = field(default_factory=set)
     again: list[str] = field(default_factory=list)  # statements run again for that
     clear: bool = False
 
@@ -108,11 +109,11 @@ class Workshop:
                 "write `%%build FILE` or `%%build FILE CLASS`; sync fills in names"
             )
         file, owner = [*words, ""][:2]
-        units = self.read(file, owner, cell)
+        units = self.read(file, owner, cell, cell_id)
         codes = [code_of(self.book, u) for u in units]
         journal = Journal()
         edit = Edit(journal, Patcher(journal, self.stage.owns), cell_id)
-        back = self.remember(file)
+        back = self.remember(file, journal)
         try:
             self.stage.opened.add(file)
             module = importlib.import_module(self.book.module(file))
@@ -126,14 +127,21 @@ class Workshop:
             clear_caches(self.modules())
         return "\n".join(edit.told)
 
-    def read(self, file: str, owner: str, cell: str) -> list[Unit]:
+    def read(
+        self, file: str, owner: str, cell: str, cell_id: str | None
+    ) -> list[Unit]:
         """The cell's units, if this chapter may build them."""
         parts = self.book.parts(file) if file in self.book.library() else []
         if not parts:
             raise BookError(f"{file} is no file of the library that a chapter builds")
         if parts[0].chapter.index > self.stage.chapter.index:
             raise StageError(f"{file} {self.stage.later(parts[0].chapter)}")
-        return read_cell(self.book, file, owner, cell)
+        here = [
+            key
+            for (f, key), r in self.records.items()
+            if f == file and (cell_id is None or r.cell == cell_id)
+        ]
+        return read_cell(self.book, file, owner, cell, here)
 
     def run_cell(
         self, module: ModuleType, units: list[Unit], codes: list[CodeType], edit: Edit
@@ -145,7 +153,7 @@ class Workshop:
             if self.changed(unit):
                 self.run(module, unit, code, edit)
         self.drop_left_out(module, units, edit)
-        self.follow(units, edit)
+        self.follow(edit)
         if edit.again:
             more = f" and {len(edit.again) - 8} more" if len(edit.again) > 8 else ""
             edit.told.append(f"Made anew with it: {', '.join(edit.again[:8])}{more}.")
@@ -154,10 +162,16 @@ class Workshop:
                 f"Not changed in place: {what}. Old objects stay as they were."
             )
 
-    def remember(self, file: str) -> Callable[[], None]:
-        """Remember modules, tables and records; a function that puts them back."""
+    def remember(self, file: str, journal: Journal) -> Callable[[], None]:
+        """Remember modules, tables and records; a function that puts them back.
+
+        Classes go into the journal: a statement may set an attribute of any of them.
+        """
         known = file in self.stage.opened
         spaces = [(m, dict(vars(m))) for m in self.modules()]
+        for cls in {c for _, s in spaces for c in s.values() if isinstance(c, type)}:
+            if self.stage.owns(cls.__module__):
+                journal.everything(cls)
         kept = tables.snapshot(self.modules())
         records = {k: copy.copy(r) for k, r in self.records.items()}
 
@@ -203,11 +217,20 @@ class Workshop:
     def changed(self, unit: Unit) -> bool:
         """Does the unit have to run?"""
         record = self.record(unit)
-        if record is None or record.gone:
+        if record is None or record.gone or self.overridden(record):
             return True
         if record.staged:
             return not unit.same
         return record.unit.text != unit.text
+
+    def overridden(self, record: Record) -> bool:
+        """Has a statement of the reader's own, not the book's, set one of its rows?"""
+        rows = {(id(r.table), id(r.key)) for r in record.rows}
+        for other in self.records.values():
+            if other.unit.book is None and other is not record:
+                if any((id(r.table), id(r.key)) in rows for r in other.rows):
+                    return True
+        return False
 
     def drop_left_out(self, module: ModuleType, units: list[Unit], edit: Edit) -> None:
         """Statements that an earlier version of this cell had and that it has no more."""
@@ -222,7 +245,8 @@ class Workshop:
             ):
                 continue
             tables.take_back(record.rows, edit.journal)
-            for name in unit.names:
+            grows = isinstance(unit.node, ast.AugAssign)
+            for name in () if grows else unit.names:
                 if unit.owner:
                     edit.journal.delete(vars(module)[unit.owner], name)
                 else:
@@ -250,12 +274,22 @@ class Workshop:
         if unit.key == "docstring" and not unit.owner:
             module.__doc__ = unit.node.value.value  # type: ignore[attr-defined]
         rows = tables.added(before)
+        if unit.book is not None:
+            self.disown(rows)
         if not unit.owner:
             for name, new in values.items():
                 values[name] = self.settle(name, new, unit, record, edit, rows)
                 vars(module)[name] = values[name]
         edit.clear |= bool(rows)
+        edit.ran.add((unit.file, unit.key))
         self.records[unit.file, unit.key] = Record(unit, edit.cell, values, rows)
+
+    def disown(self, rows: list[tables.Row]) -> None:
+        """Rows that the book has set again are no longer the reader's own."""
+        now = {(id(r.table), id(r.key)) for r in rows}
+        for other in self.records.values():
+            if other.unit.book is None:
+                other.rows = [r for r in other.rows if (id(r.table), id(r.key)) not in now]
 
     def settle(
         self,
@@ -385,16 +419,14 @@ class Workshop:
 
     # -- what depends on an edit
 
-    def follow(self, units: list[Unit], edit: Edit) -> None:
+    def follow(self, edit: Edit) -> None:
         """Run again what called an edited thing when it ran, or read a replaced one."""
-        done = {(u.file, u.key) for u in units}
         found = True
         while found and (edit.dirty or edit.replaced):
             import_anew(self, edit)
             found = False
             for unit in list(self.live_units()):
-                if (unit.file, unit.key) not in done and self.depends(unit, edit):
-                    done.add((unit.file, unit.key))
+                if (unit.file, unit.key) not in edit.ran and self.depends(unit, edit):
                     module = sys.modules[self.book.module(unit.file)]
                     self.run(module, unit, code_of(self.book, unit), edit)
                     edit.again.append(unit.key)

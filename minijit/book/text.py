@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -227,14 +227,40 @@ def likeness(a: str, b: str) -> float:
     return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio()
 
 
+def row_keys(node: ast.stmt) -> set[str]:
+    """The keys of a table statement, `rules |= {...}`, as text; empty for other statements."""
+    if not isinstance(node, ast.AugAssign):
+        return set()
+    for n in ast.walk(node.value):
+        if isinstance(n, ast.Dict):
+            return {ast.unparse(k) for k in n.keys if k is not None}
+    return set()
+
+
+def alike(mine: Statement, book: Statement, here: bool) -> float:
+    """How likely one is an edit of the other; 0 if it is not.
+
+    Rows count by their keys.  A statement in a cell of its own that has no more than half
+    of the keys adds rows, it does not edit; `here` says that the cell built the book's one.
+    """
+    if isinstance(mine.node, ast.AugAssign) != isinstance(book.node, ast.AugAssign):
+        return 0.0
+    a, b = row_keys(mine.node), row_keys(book.node)
+    if a or b:
+        shared = len(a & b) / len(a | b)
+        return shared + 0.01 if here else shared if shared > 0.5 else 0.0
+    return likeness(mine.text, book.text) + 0.01
+
+
 def match(
-    mine: Sequence[Statement], book: Sequence[Statement]
+    mine: Sequence[Statement], book: Sequence[Statement], here: Collection[str] = ()
 ) -> list[tuple[Statement, Statement | None]]:
     """Pair each statement of a cell with the one of the book it stands for, or None.
 
-    By text first, then the likest one of the same name: names alone repeat (a table grows by
-    `rules |= ...`), and positions shift when a reader adds a statement.  The first piece of
-    a class that later cells continue stands for the whole class.
+    By text first, then the likest one of the same name: names alone repeat (a table grows
+    by `rules |= ...`), and positions shift when a reader adds a statement.  `here` has the
+    keys of what the cell built before.  The first piece of a class that later cells go on
+    with stands for the whole class.
     """
     free = list(book)
     got: dict[int, Statement] = {}
@@ -243,9 +269,9 @@ def match(
             got[i] = found
             free.remove(found)
     for i, s in enumerate(mine):
-        same = [b for b in free if b.base == s.base]
-        if i not in got and same:
-            text = s.text
-            got[i] = max(same, key=lambda b: likeness(b.text, text))
-            free.remove(got[i])
+        scores = [(alike(s, b, b.key in here), b) for b in free if b.base == s.base]
+        best = max(scores, key=lambda x: x[0], default=(0.0, s))
+        if i not in got and best[0] > 0:
+            got[i] = best[1]
+            free.remove(best[1])
     return [(s, got.get(i)) for i, s in enumerate(mine)]

@@ -7,7 +7,7 @@ import ast
 import copy
 import difflib
 import linecache
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from types import CodeType
 
@@ -66,8 +66,13 @@ class CellSyntaxError(SyntaxError):
         return ["".join(traceback.format_exception_only(SyntaxError, self)).rstrip()]
 
 
-def read_cell(book: Book, file: str, owner: str, cell: str) -> list[Unit]:
-    """The units of a cell, or CellSyntaxError; nothing has run yet."""
+def read_cell(
+    book: Book, file: str, owner: str, cell: str, here: Collection[str] = ()
+) -> list[Unit]:
+    """The units of a cell, or CellSyntaxError; nothing has run yet.
+
+    `here` has the keys of what the cell built before.
+    """
     text = f"class {owner}:\n{cell}" if owner else cell
     try:
         mine: Sequence[Statement] = statements(text.rstrip(), strict=False)
@@ -89,7 +94,7 @@ def read_cell(book: Book, file: str, owner: str, cell: str) -> list[Unit]:
         theirs = members(whole[0])[1:] if whole else ()
     return [
         Unit(file, b.key if b else f"{s.key} (new)", s, b, owner)
-        for s, b in match(mine, theirs)
+        for s, b in match(mine, theirs, here)
     ]
 
 
