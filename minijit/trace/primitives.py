@@ -867,7 +867,7 @@ def dot_dtype(lhs, rhs, preferred=None):
 
 
 def dot_bits(dtype):
-    return 1 if dtype.kind == "b" else 8 * dtype.itemsize
+    return 1 if dtype.kind == "b" else 8 * real_part(dtype).itemsize
 
 
 def dot_general_values(

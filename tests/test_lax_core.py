@@ -1,0 +1,301 @@
+"""lax beyond the elementwise: products, slices, indices of extremes, shapes by name."""
+
+import itertools
+import string
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from minijit import lax
+from minijit.trace.array import ArrayImpl, ShapedArray
+from minijit.trace.core import Trace, current_trace, set_trace
+
+pytestmark = pytest.mark.chapter("2s")
+
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+names = "bool int8 int32 uint8 float16 bfloat16 float32 complex64".split()
+all_dtypes = [bfloat16 if name == "bfloat16" else np.dtype(name) for name in names]
+
+
+def arr(x, dtype=None, weak_type=False):
+    """An array of ours, without any of the functions under test."""
+    x = np.array(x, dtype=dtype)
+    return ArrayImpl(x, ShapedArray(x.shape, x.dtype, weak_type))
+
+
+def counting(*shape, dtype="float32"):
+    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+
+
+def einsum_for(lhs, rhs, dimension_numbers):
+    """dot_general by np.einsum: (value, the result's shape)."""
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    letters = iter(string.ascii_letters)
+    a, b = ([next(letters) for _ in x.shape] for x in (lhs, rhs))
+    pairs = [*zip(lhs_contract, rhs_contract, strict=True)]
+    for i, j in [*pairs, *zip(lhs_batch, rhs_batch, strict=True)]:
+        b[j] = a[i]
+    out = [a[i] for i in lhs_batch]
+    out += [a[i] for i in range(lhs.ndim) if i not in lhs_contract + lhs_batch]
+    out += [b[j] for j in range(rhs.ndim) if j not in rhs_contract + rhs_batch]
+    return np.einsum(f"{''.join(a)},{''.join(b)}->{''.join(out)}", lhs, rhs)
+
+
+products = [
+    ((2, 3), (3, 4), (((1,), (0,)), ((), ()))),
+    ((2, 3), (2, 4), (((0,), (0,)), ((), ()))),
+    ((3,), (3,), (((0,), (0,)), ((), ()))),
+    ((), (), (((), ()), ((), ()))),
+    ((2,), (3,), (((), ()), ((), ()))),
+    ((5, 2, 3), (5, 3, 4), (((2,), (1,)), ((0,), (0,)))),
+    ((2, 5, 3), (3, 4, 5), (((2,), (0,)), ((1,), (2,)))),
+    ((2, 3, 4, 5), (5, 3, 2, 6), (((1, 3), (1, 0)), ((0,), (2,)))),
+    ((2, 3), (2, 3), (((), ()), ((0, 1), (0, 1)))),
+    ((2, 0), (0, 3), (((1,), (0,)), ((), ()))),
+    ((0, 2), (2, 3), (((1,), (0,)), ((), ()))),
+]
+
+
+@pytest.mark.parametrize("lhs, rhs, dimension_numbers", products)
+def test_dot_general_against_einsum(lhs, rhs, dimension_numbers):
+    a, b = counting(*lhs), counting(*rhs) - 3
+    for dtype in ("float32", "int32", "complex64"):
+        x, y = a.astype(dtype), b.astype(dtype)
+        got = lax.dot_general(arr(x), arr(y), dimension_numbers)
+        assert got.dtype == np.dtype(dtype)
+        np.testing.assert_allclose(got, einsum_for(x, y, dimension_numbers), rtol=1e-6)
+
+
+def test_dtypes_of_products():
+    def dot(a, b, preferred=None):
+        x, y = np.full((1, 3), 100).astype(a), np.full((3, 1), 100).astype(b)
+        return lax.dot(arr(x), arr(y), preferred_element_type=preferred)
+
+    assert np.asarray(dot("int8", "int8")).item() == 30000 % 256
+    assert np.asarray(dot("int8", "int8", np.int32)).item() == 30000
+    assert np.asarray(dot("int8", "int8", np.float32)).item() == 30000
+    assert np.asarray(dot("bool", "bool")).item() is True
+    assert np.asarray(dot("bool", "bool", np.int32)).item() == 3
+    assert dot(bfloat16, bfloat16, np.float32).dtype == np.float32
+    assert dot("float16", bfloat16).dtype == bfloat16
+    assert dot("int32", "float16").dtype == np.float16
+    assert dot("uint8", "int8").dtype == np.int8
+    with pytest.raises(TypeError, match="must not be narrower"):
+        dot("int32", "int32", np.int8)
+    half = arr(np.full((1, 3), 0.5), "float32"), arr(np.ones((3, 1)), "float32")
+    truncated = lax.dot(*half, preferred_element_type=np.int32)
+    assert truncated.dtype == np.int32 and np.asarray(truncated).item() == 1
+
+
+def test_precision():
+    x = arr(np.ones((2, 2)), "float32")
+    for precision in (None, "highest", lax.Precision.HIGH, ("default", "float32")):
+        assert lax.dot(x, x, precision=precision).shape == (2, 2)
+    with pytest.raises(ValueError, match="precision must be"):
+        lax.dot(x, x, precision="exact")
+    assert repr(lax.Precision.HIGHEST) == "Precision.HIGHEST"
+
+
+def test_slices():
+    x = counting(5, 6)
+    got = lax.slice(x, (1, 0), (5, 6), (2, 3))
+    np.testing.assert_array_equal(got, x[1:5:2, 0:6:3])
+    assert lax.slice(x, (2, 2), (2, 6)).shape == (0, 4)
+    np.testing.assert_array_equal(lax.slice_in_dim(x, -3, None, 2, axis=1), x[:, -3::2])
+    np.testing.assert_array_equal(lax.slice_in_dim(x, None, -1), x[:-1])
+    np.testing.assert_array_equal(lax.index_in_dim(x, -1, 1), x[:, -1:])
+    np.testing.assert_array_equal(lax.index_in_dim(x, 2, 0, keepdims=False), x[2])
+
+
+def test_joining_and_reshaping():
+    x, y = counting(2, 3), counting(2, 1)
+    got = lax.concatenate([x, y, x], 1)
+    np.testing.assert_array_equal(got, np.concatenate([x, y, x], 1))
+    assert lax.concatenate([np.zeros((0, 2)), np.ones((1, 2))], 0).shape == (1, 2)
+    assert lax.expand_dims(x, (0, -1)).shape == (1, 2, 3, 1)
+    assert lax.squeeze(counting(1, 3, 1), (0, -1)).shape == (3,)
+    assert lax.collapse(counting(2, 3, 4), 1).shape == (2, 12)
+    assert lax.collapse(counting(2, 3, 4), 0, 2).shape == (6, 4)
+    assert lax.broadcast_shapes((2, 1), (3,), ()) == (2, 3)
+    assert lax.broadcast_shapes((0, 1), (1,)) == (0, 1)
+    assert lax.broadcast_to_rank(x, 4).shape == (1, 1, 2, 3)
+
+
+def test_weak_types_of_the_tail():
+    weak = arr([1.0, 2.0], "float32", weak_type=True)
+    strong = arr([1.0, 2.0], "float32")
+    assert lax.concatenate([weak, weak], 0).weak_type
+    assert not lax.concatenate([weak, strong], 0).weak_type
+    assert lax.slice(weak, (0,), (1,)).weak_type and lax.dot(weak, weak).weak_type
+    assert not lax.argmax(weak, 0, np.int32).weak_type
+    assert lax.full_like(weak, 2).weak_type and not lax.full_like(strong, 2).weak_type
+    assert not lax.full_like(weak, 2, np.float32).weak_type
+
+
+def test_argmax_and_argmin():
+    x = arr([[1, np.nan, 3, np.nan], [2, 5, 5, 1]], "float32")
+    assert np.asarray(lax.argmax(x, 1, np.int32)).tolist() == [1, 1]
+    assert np.asarray(lax.argmin(x, 1, np.int32)).tolist() == [1, 3]
+    b = arr([0.5, 2], bfloat16)
+    assert np.asarray(lax.argmax(b, 0, np.uint8)).item() == 1
+    assert lax.argmax(b, 0, np.uint8).dtype == np.uint8
+    assert np.asarray(lax.argmax(arr([False, True]), 0, np.int32)).item() == 1
+
+
+def test_reduce_knows_its_monoids():
+    x = arr([[3, 5], [6, 1]], "int32")
+    sums = {lax.add: ([9, 6], 0), lax.mul: ([18, 5], 1), lax.max: ([6, 5], -(2**31))}
+    sums |= {lax.min: ([3, 1], 2**31 - 1), lax.bitwise_and: ([2, 1], -1)}
+    sums |= {lax.bitwise_or: ([7, 5], 0), lax.bitwise_xor: ([5, 4], 0)}
+    for computation, (want, identity) in sums.items():
+        for init in (identity, np.int32(identity)):
+            got = lax.reduce(x, init, computation, (0,))
+            assert np.asarray(got).tolist() == want
+    assert np.asarray(lax.reduce(x, 10, lax.add, (0, 1))).item() == 25
+    assert np.asarray(lax.reduce(x, 4, lax.max, (1,))).tolist() == [5, 6]
+    with pytest.raises(TypeError, match="int32 .* float32"):
+        lax.reduce(x, 0.0, lax.add, (0,))
+
+
+def test_fills_and_counts():
+    x = counting(2, 3)
+    assert lax.full_like(x, 1.5, np.int32).dtype == np.int32
+    assert lax.full_like(x, 1, shape=(4,)).shape == (4,)
+    assert np.asarray(lax.iota(np.float32, 3)).tolist() == [0, 1, 2]
+    assert lax.iota(int, 3).dtype == np.int32 and not lax.iota(int, 3).weak_type
+    reciprocal = lax.reciprocal(arr([4.0, 0.0], "float32"))
+    assert np.asarray(reciprocal).tolist() == [0.25, np.inf]
+
+
+M = counting(2, 3)
+
+
+@pytest.mark.parametrize(
+    "call, error, match",
+    [
+        (lambda: lax.dot(M, M), ValueError, r"lhs_shape=\(2, 3\) rhs_shape=\(2, 3\)"),
+        (lambda: lax.dot(2.0, M), ValueError, "dimension_numbers must be specified"),
+        (
+            lambda: lax.dot_general(M, M, (((1,), (0,)), ((), ()))),
+            TypeError,
+            r"contracting dimensions to have the same shape, got \(3,\) and \(2,\)",
+        ),
+        (
+            lambda: lax.dot_general(M, M, (((1,), (1,)), ((1,), (0,)))),
+            TypeError,
+            "distinct axes",
+        ),
+        (
+            lambda: lax.dot_general(M, M, (((2,), (0,)), ((), ()))),
+            TypeError,
+            "distinct axes",
+        ),
+        (
+            lambda: lax.dot_general(M, M.T, (((), ()), ((0,), (0,)))),
+            TypeError,
+            "batch dimensions to have the same shape",
+        ),
+        (lambda: lax.batch_matmul(M, M[None]), ValueError, "same ndim.* got 2, 3"),
+        (lambda: lax.slice(M, (0,), (1,)), TypeError, "must have length equal"),
+        (lambda: lax.slice(M, (0, 0), (3, 3)), TypeError, r"limit_indices \(3, 3\)"),
+        (lambda: lax.slice(M, (2, 0), (1, 3)), TypeError, "greater than or equal"),
+        (lambda: lax.slice(M, (0, 0), (1, 3), (0, 1)), TypeError, "strides must be"),
+        (lambda: lax.index_in_dim(M, 5, 1), IndexError, "axis 1 with size 3"),
+        (lambda: lax.concatenate([], 0), ValueError, "non-empty"),
+        (lambda: lax.concatenate([M, M[0]], 0), TypeError, "numbers of dimensions"),
+        (lambda: lax.concatenate([M, M.T], 0), TypeError, "differ in dimensions other"),
+        (lambda: lax.concatenate([M, M], 2), TypeError, "dimension 2 for shapes"),
+        (lambda: lax.concatenate([M, M > 0], 0), TypeError, "got float32, bool"),
+        (lambda: lax.squeeze(M, (0,)), ValueError, r"shape=\(2, 3\)"),
+        (lambda: lax.argmax(M, 2, np.int32), ValueError, "Invalid axis 2"),
+        (lambda: lax.argmax(M[:0], 0, np.int32), ValueError, "non-empty reduced"),
+        (lambda: lax.argmax(M, 0, np.float32), TypeError, "must be an integer type"),
+        (lambda: lax.argmax(M * 1j, 0, np.int32), TypeError, "does not accept"),
+        (lambda: lax.collapse(M, 2, 1), ValueError, "Invalid dimension range"),
+        (lambda: lax.broadcast_shapes((2,), (3,)), ValueError, r"\[\(2,\), \(3,\)\]"),
+        (lambda: lax.iota(np.int32, 2.5), TypeError, "Shapes must be 1D"),
+        (
+            lambda: lax.reduce(M, 0.0, lambda x, y: x, (0,)),
+            NotImplementedError,
+            "got <lambda>",
+        ),
+    ],
+)
+def test_complaints(call, error, match):
+    with pytest.raises(error, match=match):
+        call()
+
+
+@pytest.mark.oracle
+def test_dtypes_of_products_as_jax():
+    jax = pytest.importorskip("jax")
+    x = np.ones((2, 2))
+    preferred = [None, np.int32, np.float32, np.dtype("bool")]
+    for a, b, p in itertools.product(all_dtypes, all_dtypes, preferred):
+        try:
+            want = jax.eval_shape(
+                lambda x, y: jax.lax.dot(x, y, preferred_element_type=p),  # noqa: B023
+                *(jax.ShapeDtypeStruct((2, 2), t) for t in (a, b)),
+            ).dtype
+        except TypeError:
+            with pytest.raises(TypeError):
+                lax.dot(arr(x, a), arr(x, b), preferred_element_type=p)
+            continue
+        got = lax.dot(arr(x, a), arr(x, b), preferred_element_type=p)
+        assert got.dtype == want
+
+
+@pytest.mark.oracle
+def test_values_of_products_as_jax():
+    jax = pytest.importorskip("jax")
+    rng = np.random.default_rng(0)
+    for dtype in all_dtypes:
+        a = rng.integers(0, 50, (2, 40)).astype(dtype)
+        b = rng.integers(0, 50, (40, 3)).astype(dtype)
+        got, want = lax.dot(arr(a), arr(b)), jax.lax.dot(a, b)
+        assert got.dtype == want.dtype
+        got, want = (np.asarray(x).astype(np.complex64) for x in (got, want))
+        rtol = 1e-2 if dtype.itemsize == 2 else 1e-6
+        np.testing.assert_allclose(got, want, rtol=rtol)
+
+
+@pytest.mark.oracle
+def test_primitives_and_params_as_jax():
+    jax = pytest.importorskip("jax")
+    recorded = []
+
+    def run(lax, x):
+        lax.slice(x, [0, 0], (1, 2), (1, 1))
+        lax.reshape(x, [3, 2], (1, 0))
+        lax.transpose(x, (1, 0))
+        lax.squeeze(lax.expand_dims(x, (0,)), (0,))
+        lax.concatenate([x, x], 0)
+        lax.argmax(x, 1, np.int32)
+        lax.reduce_sum(x, [0])
+        lax.iota(np.int32, 3)
+        lax.broadcast(x, (2,))
+        lax.dot(x, lax.transpose(x, (1, 0)), precision="highest")
+        lax.convert_element_type(x, np.int32)
+        return lax.select(lax.gt(x, lax.full_like(x, 0)), x, lax.pow(x, 2))
+
+    for eqn in jax.make_jaxpr(lambda x: run(jax.lax, x))(M).eqns:
+        hidden = ("sharding", "out_sharding")
+        params = {k: v for k, v in eqn.params.items() if k not in hidden}
+        recorded.append((eqn.primitive.name, str(sorted(params.items()))))
+    ours = []
+
+    class Recording(Trace):
+        def process(self, primitive, args, params):
+            ours.append((primitive.name, str(sorted(params.items()))))
+            with set_trace(self.parent):
+                results = primitive.bind(*args, **params)
+            return results if primitive.multiple_results else [results]
+
+    trace = Recording()
+    trace.parent = current_trace()
+    x = arr(M)
+    with set_trace(trace):
+        run(lax, x)
+    assert [name for name, _ in ours] == [name for name, _ in recorded]
+    assert ours == recorded
