@@ -176,10 +176,11 @@ class Reduce(Expr):
         self.bounds = dtype_bounds(self.dtype)
 
     def children(self):
-        return self.bodies
+        return (*self.bodies, *self.axes)
 
     def rebuild(self, children):
-        return Reduce(self.op, self.axes, tuple(children))
+        count = len(self.bodies)
+        return Reduce(self.op, tuple(children[count:]), tuple(children[:count]))
 
 
 def free_axes(exprs):
@@ -238,7 +239,7 @@ def fold_convert(x, dtype):
     return Op("convert", (x,), dtype)
 
 
-def index(value):
+def as_index(value):
     """An index expression: an int becomes a constant, an integer is converted."""
     if isinstance(value, Expr):
         return op("convert", value, dtype=INDEX)
@@ -292,10 +293,10 @@ def fold_add(x, y):
         x, y = y, x
         if isinstance(x, Const):
             return wrapped(x.value + y.value, x.dtype)
-    if not isinstance(y, Const) or x.dtype == BOOL:
+    if known(x) == 0 or known(y) == 0:
+        return y if known(x) == 0 else x
+    if not isinstance(y, Const):
         return None
-    if y.value == 0:
-        return x
     if isinstance(x, Op) and x.name == "add" and isinstance(x.args[1], Const):
         return op("add", x.args[0], wrapped(x.args[1].value + y.value, x.dtype))
     return Op("add", (x, y), x.dtype)
@@ -712,18 +713,19 @@ def postorder(roots, skip=()):
     return list(done)
 
 
-def substitute(roots, replacement):
+def substitute(roots, replacement, new=None):
     """Rebuild expressions with some of them replaced.
 
     Args:
       roots: expressions.
       replacement: function of an expression: what to put in its place (to which it is
         applied again), or None.
+      new: {expression: what became of it}, to be used and extended.
 
     Returns:
       The list of the new roots.
     """
-    new, todo = {}, list(reversed(roots))
+    new, todo = {} if new is None else new, list(reversed(roots))
     while todo:
         expr = todo[-1]
         target = None if expr in new else replacement(expr)
@@ -820,6 +822,10 @@ class Placer:
     def block(self, body, bound, placed):
         """Place what the statements of one loop's body need; `placed` is known."""
         placed, result = dict(placed), []
+        # First all Reduces of the block together: they may share loops.
+        within = [e for e in postorder(expressions(body), placed) if e.free <= bound]
+        reduces = [e for e in within if type(e) is Reduce]
+        result = self.exprs(reduces, (), bound, placed)
         for stmt in body:
             here = () if isinstance(stmt, For) else own_expressions(stmt)
             result += self.exprs(expressions([stmt]), here, bound, placed)
@@ -939,8 +945,8 @@ def expr_text(expr, names=None, depth=8):
     if isinstance(expr, Load):
         return f"{expr.buffer.name}[{', '.join(parts)}]"
     if isinstance(expr, Reduce):
-        axes = " ".join(expr_text(a, names) for a in expr.axes)
-        return f"{expr.op}({axes}: {', '.join(parts)})"
+        count = len(expr.bodies)
+        return f"{expr.op}({' '.join(parts[count:])}: {', '.join(parts[:count])})"
     return op_text(expr, parts)
 
 
@@ -978,11 +984,14 @@ class Writer:
         return text[1:-1] if plain else text
 
     def block(self, body, indent):
+        outside = dict(self.names)
         for stmt in body:
             self.lines.append("  " * indent + self.statement(stmt))
             for inner in bodies_of(stmt):
                 if inner:
                     self.block(inner, indent + 1)
+        # What is named in a block means nothing after it.
+        self.names = outside
 
     def loop(self, axis):
         """`for i0 in 8:`, with the kind of an axis whose steps have an order."""
@@ -1058,3 +1067,25 @@ def program_text(program):
     inner = {id(c.attrs["program"]): c.attrs["program"] for c in program.calls
              if c.routine == "program"}
     return "\n\n".join(["\n".join(lines), *map(program_text, inner.values())])
+
+
+def rewrite(stmt, exprs, buffers):
+    """A statement with other expressions and buffers.
+
+    Args:
+      stmt: `Store`, `If` or `For`.
+      exprs: function of a list of expressions: the list to put in their place.
+      buffers: function of a stored buffer: the one to put in its place.
+    """
+    match stmt:
+        case Store():
+            *index, value = exprs([*stmt.index, stmt.value])
+            return Store(buffers(stmt.buffer), tuple(index), value, stmt.combine)
+        case For():
+            return For(stmt.axis, tuple(rewrite(s, exprs, buffers) for s in stmt.body))
+        case If():
+            pred, = exprs([stmt.pred])
+            then = tuple(rewrite(s, exprs, buffers) for s in stmt.then)
+            otherwise = tuple(rewrite(s, exprs, buffers) for s in stmt.otherwise)
+            return If(pred, then, otherwise)
+    raise TypeError(f"cannot rewrite {stmt!r}")

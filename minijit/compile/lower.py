@@ -1,0 +1,1099 @@
+"""Lowering: from equations between whole arrays to loops over their elements.
+
+    program = lower(make_jaxpr(lambda x: sin(x.T) * 2.0)(x))
+    print(program)
+    # program main(in0: f32[4,3]):
+    #   output out0: f32[3,4]
+    #   k0:
+    #     for i0 in 3:
+    #       for i1 in 4:
+    #         out0[i0, i1] = sin(in0[i1, i0]) * 2.0
+
+The question that each primitive answers here is: what is the element of your result at
+this index?  `lower_rules[transpose_p]` says: the element of the operand at the permuted
+index.  So a transpose moves nothing; it changes a question that a later equation asks.
+
+`Lowering` asks the questions from the last equation to the first.  When it comes to an
+equation it knows every index at which anybody wants its result, and a *policy* decides:
+inline (the expression is computed wherever it is asked for), or materialise (a loop
+nest of its own stores all of it in a buffer, and whoever asks loads).
+"""
+
+import heapq
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..trace import primitives as prim
+from ..trace.array import ShapedArray, to_numpy
+from ..trace.core import find_rule
+from ..trace.jaxpr import Eqn, Literal, Var
+from ..trace.jit import jit_p
+from .loops import (
+    BOOL,
+    Axis,
+    Buffer,
+    Call,
+    Const,
+    Cut,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Program,
+    Reduce,
+    Store,
+    View,
+    as_index,
+    dtype_bounds,
+    expressions,
+    free_axes,
+    identities,
+    op,
+    postorder,
+    rewrite,
+    substitute,
+)
+
+lower_rules = {}
+fallbacks = {}
+
+
+class At(Expr):
+    """A question: the element of a variable at an index.
+
+    The rules answer in terms of these; the lowering puts the operand's own expression
+    in their place, or a load.  They are interned, so a question is asked only once.
+    """
+
+    __slots__ = fields = ("var", "index")
+
+    def derive(self):
+        self.dtype = self.var.aval.dtype
+        self.free = free_axes(self.index)
+        self.bounds = dtype_bounds(self.dtype)
+
+    def children(self):
+        return self.index
+
+    def rebuild(self, children):
+        return At(self.var, tuple(children))
+
+
+class Operand:
+    """An equation's operand as its rule sees it: `x[i, j]` is an expression."""
+
+    def __init__(self, atom):
+        self.atom = atom
+        self.shape = atom.aval.shape
+        self.dtype = atom.aval.dtype
+
+    def __getitem__(self, where):
+        where = where if isinstance(where, tuple) else (where,)
+        if len(where) != len(self.shape):
+            raise IndexError(f"{len(where)} indices for shape {self.shape}")
+        if isinstance(self.atom, Literal):
+            return Const(self.atom.val, self.dtype)
+        return At(self.atom, tuple(map(as_index, where)))
+
+    def spread(self, where):
+        """The element that broadcasting puts at `where`: axes of size 1 stand still."""
+        if not self.shape:
+            return self[()]
+        pairs = zip(self.shape, where, strict=True)
+        return self[tuple(0 if n == 1 else i for n, i in pairs)]
+
+
+@dataclass(frozen=True)
+class Elements:
+    """A row: a rule for the element of the result at an index.
+
+    Attributes:
+      rule: `rule(out, index, *operands, **params) -> Expr`, with `out` the result's
+        aval and the operands as `Operand`s.
+      cost: of one element, in additions; 0 for what only renames indices.
+      total: whether each element takes a loop.
+    """
+
+    rule: object
+    cost: int = 1
+    total: bool = False
+
+    def lower(self, walk, eqn):
+        walk.value(eqn, self)
+
+
+@dataclass(frozen=True)
+class Statements:
+    """A row: `function(walk, eqn)` adds loop nests or calls of its own."""
+
+    function: object
+    cost: int = 0
+    total: bool = True
+
+    def lower(self, walk, eqn):
+        self.function(walk, eqn)
+
+
+def row_of(eqn):
+    """The row that lowers an equation; what has none runs its eval rule instead."""
+    if reason_not_compiled(eqn):
+        return Statements(call_eval)
+    return find_rule(lower_rules, eqn.primitive, "lower")
+
+
+def reason_not_compiled(eqn):
+    """Why an equation runs uncompiled, or None."""
+    if eqn.primitive in lower_rules:
+        atoms = (*eqn.invars, *eqn.outvars)
+        if eqn.primitive not in calls and any(a.aval.dtype.kind == "c" for a in atoms):
+            return "complex numbers are computed by NumPy"
+        return None
+    return fallbacks.get(eqn.primitive)
+
+
+@dataclass(eq=False)
+class Group:
+    """What will become one kernel, or one call, while the walk goes on.
+
+    Attributes:
+      number: when it was made; groups are made from the last to the first.
+      axes: the index at which its stores write, one axis a dimension.
+      nest: the same axes from the outermost loop to the innermost.
+      stores: statements on variables, not on buffers yet.
+      values: the stored variables at `axes`, known there without a load.
+      call: makes the `Call`, for a group that is one.
+      seen: the expressions whose questions were counted.
+    """
+
+    number: int
+    axes: tuple = ()
+    nest: tuple = ()
+    stores: list = field(default_factory=list)
+    values: dict = field(default_factory=dict)
+    call: object = None
+    eqns: dict = field(default_factory=dict)
+    seen: set = field(default_factory=set)
+    size: int = 0
+    has_total: bool = False
+    fed: bool = False
+
+
+@dataclass(frozen=True)
+class Value:
+    """A variable about which a policy decides: all that is asked of it.
+
+    Attributes:
+      eqn, aval: what computes it, and its type.
+      cost: of one element, its inlined producers included, in additions.
+      total: whether each element takes a loop.
+      asked: pairs (group, index), one for each index at which it is wanted.
+    """
+
+    eqn: Eqn
+    aval: ShapedArray
+    cost: float
+    total: bool
+    asked: tuple
+
+
+def times_computed(group, index):
+    """How often an expression at `index` is computed in a group's nest.
+
+    It stands in the innermost of the loops that it depends on.
+    """
+    axes = free_axes(index)
+    depth = max((i + 1 for i, a in enumerate(group.nest) if a in axes), default=0)
+    inner = [axis for axis in axes if axis not in group.nest]
+    outer = group.nest if inner else group.nest[:depth]
+    return math.prod(axis.extent for axis in (*outer, *inner))
+
+
+CHEAP = 8
+LARGEST_GROUP = 2048
+MOST_COPIES = 64
+
+
+def first_policy(value):
+    """Inline what is cheap or asked for once; totals get kernels of their own.
+
+    Returns:
+      None to inline, or (rule, reason) to materialise.
+    """
+    groups = dict(value.asked)
+    if any(group.size > LARGEST_GROUP for group in groups):
+        return "large kernel", f"its kernel has {LARGEST_GROUP} operations already"
+    if value.total:
+        alone = len(value.asked) == 1 and value.asked[0][1] == value.asked[0][0].axes
+        return None if alone else ("total", "every element of it takes a loop")
+    copies = len(value.asked)
+    if value.cost == 0:
+        return None
+    if copies > MOST_COPIES:
+        return "many indices", f"it is asked for at {copies} different indices"
+    if value.cost < CHEAP and copies * value.cost <= 4 * CHEAP:
+        return None
+    times = sum(times_computed(*asked) for asked in value.asked)
+    extra = value.cost * (times - value.aval.size)
+    if extra <= CHEAP * value.aval.size:
+        return None
+    return "recompute", f"inlined it would be computed {times} times"
+
+
+policies = {"first": first_policy}
+
+
+class Lowering:
+    """One walk over a jaxpr, from its last equation to its first.
+
+    Attributes:
+      stored: the variables that get a buffer, each with its (rule, reason) or None.
+      readers: for each variable the groups that need it, each with the indices.
+      answers: for each question about an inlined variable its expression.
+      groups: the kernels and calls to be; after: for each of them a bit mask of those
+        that must run after it.
+    """
+
+    def __init__(self, jaxpr, policy, programs):
+        self.jaxpr = jaxpr
+        self.policy_name = policy
+        self.policy = policies[policy]
+        self.programs = programs
+        self.results = set(jaxpr.outvars)
+        self.stored = {}
+        self.readers = defaultdict(dict)
+        self.answers = {}
+        self.groups = []
+        self.after = []
+        self.rooms = defaultdict(list)
+        self.fallbacks = {}
+        self.called = []
+        self.edges = set()
+        self.made_by = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+        self.costs = self.estimate()
+
+    def estimate(self):
+        """{variable: the cost of one element if all before it is inlined}."""
+        costs = defaultdict(float)
+        for eqn in self.jaxpr.eqns:
+            row = row_of(eqn)
+            parts = sum(costs[v] for v in set(eqn.invars) if isinstance(v, Var))
+            cost = 0.0 if row.total else min(row.cost + parts, 1e9)
+            costs.update(dict.fromkeys(eqn.outvars, cost))
+        return costs
+
+    def run(self):
+        """Lower every equation that something needs."""
+        for eqn in reversed(self.jaxpr.eqns):
+            if any(self.is_needed(v) for v in eqn.outvars):
+                reason = reason_not_compiled(eqn)
+                if reason:
+                    self.fallbacks[eqn.primitive.name] = reason
+                row_of(eqn).lower(self, eqn)
+
+    def is_needed(self, var):
+        return var in self.results or var in self.stored or var in self.readers
+
+    def group(self, axes=(), nest=None):
+        """A new group, that is a new kernel or call."""
+        group = Group(len(self.groups), axes, axes if nest is None else nest)
+        self.groups.append(group)
+        self.after.append(0)
+        return group
+
+    def precede(self, first, second):
+        """Note that group `first` has to run before group `second`."""
+        reached = self.after[second.number] | 1 << second.number
+        second.fed = True
+        self.edges.add((first.number, second.number))
+        if reached & ~self.after[first.number] == 0:
+            return
+        self.after[first.number] |= reached
+        if first.fed:
+            for number, mask in enumerate(self.after):
+                if mask >> first.number & 1:
+                    self.after[number] |= reached
+
+    def ask(self, exprs, group):
+        """Note the questions in expressions of a group."""
+        for expr in postorder(exprs, group.seen):
+            group.seen.add(expr)
+            if type(expr) is At:
+                self.readers[expr.var].setdefault(group, {})[expr.index] = None
+
+    def element(self, eqn, row, index, groups):
+        """The expression of an equation's result at an index, wanted by `groups`."""
+        operands = map(Operand, eqn.invars)
+        expr = row.rule(eqn.outvars[0].aval, index, *operands, **eqn.params)
+        for group in groups:
+            self.ask([expr], group)
+            group.eqns[eqn] = None
+            group.size += 1
+        return expr
+
+    def value(self, eqn, row):
+        """Inline or store the one result of an equation, as the policy decides."""
+        var, = eqn.outvars
+        readers = self.readers[var]
+        asked = tuple((g, index) for g, indices in readers.items() for index in indices)
+        if var not in self.results and var not in self.stored:
+            cost = self.costs[var]
+            cut = self.policy(Value(eqn, var.aval, cost or row.cost, row.total, asked))
+            if cut is None:
+                wanted = defaultdict(list)
+                for group, index in asked:
+                    wanted[index].append(group)
+                for index, groups in wanted.items():
+                    expr = self.element(eqn, row, index, groups)
+                    self.answers[At(var, index)] = expr
+                return
+            self.stored[var] = cut
+        self.stored.setdefault(var, None)
+        self.store(eqn, row, var, readers)
+
+    def store(self, eqn, row, var, readers):
+        """Store all elements of an equation's result in a kernel, new or shared."""
+        if var.aval.size == 0:
+            return
+        group = self.room_for(var, row, readers)
+        expr = self.element(eqn, row, group.axes, [group])
+        group.stores.append(Store(var, group.axes, expr))
+        group.values[At(var, group.axes)] = expr
+        for reader in list(readers):
+            if reader is not group:
+                self.precede(group, reader)
+
+    def room_for(self, var, row, readers):
+        """The group to store a variable in: one of the same shape, or a new one.
+
+        It may join a group that reads it only at the index it is stored at, if no path
+        leads from it through a third group back to that one.
+        """
+        shape = var.aval.shape
+        for group in reversed(self.rooms[shape][-8:]):
+            same_index = set(readers.get(group, ())) <= {group.axes}
+            one_nest = shape or not (row.total and group.has_total)
+            path = any(
+                self.after[reader.number] >> group.number & 1 for reader in readers
+            )
+            if same_index and one_nest and not path and group.size <= LARGEST_GROUP:
+                group.has_total |= row.total
+                return group
+        group = self.group(tuple(map(Axis, shape)))
+        group.has_total = row.total
+        self.rooms[shape].append(group)
+        return group
+
+    def nest(self, eqn, var, statement, axes):
+        """A kernel of its own that stores into a variable after others have.
+
+        Args:
+          var: the variable; who reads it waits for this kernel.
+          statement: on variables instead of buffers.
+          axes: of the loops around it, from the outermost one.
+        """
+        group = self.group(axes)
+        self.stored.setdefault(var, ("root", f"{eqn.primitive} stores it in place"))
+        readers = list(self.readers[var])
+        group.stores.append(statement)
+        group.eqns[eqn] = None
+        self.ask(expressions([statement]), group)
+        for reader in readers:
+            self.precede(group, reader)
+        # Whatever stores the variable before is to see this kernel as a reader.
+        self.readers[var] = {group: {}}
+        return group
+
+    def call(self, eqn, routine, views, attrs, results=None):
+        """A call that makes all results of an equation.
+
+        Args:
+          views: for each input a `Strided`.
+          results: for each result a `Strided`, if it is not simply all of it.
+        """
+        group, views = self.group(), tuple(views)
+        results = map(whole_atom, eqn.outvars) if results is None else results
+        group.call = routine, views, attrs, tuple(results)
+        group.eqns[eqn] = None
+        for view in views:
+            if isinstance(view.base, Var):
+                self.readers[view.base].setdefault(group, {})
+                self.stored.setdefault(view.base, ("call", f"{routine} reads it"))
+        for var in eqn.outvars:
+            self.stored.setdefault(var, ("call", f"{routine} writes it"))
+            for reader in list(self.readers[var]):
+                self.precede(group, reader)
+        return group
+
+    def strided(self, atom):
+        """An operand as a strided view of the variable that its layout comes from."""
+        chain = []
+        while atom in self.made_by and self.made_by[atom].primitive in view_rules:
+            chain.append(self.made_by[atom])
+            atom, = chain[-1].invars
+        view = whole_atom(atom)
+        for eqn in reversed(chain):
+            result, = eqn.outvars
+            moved = None
+            if isinstance(view.base, Var):
+                rule = view_rules[eqn.primitive]
+                moved = rule(view, result.aval.shape, **eqn.params)
+            # What is no view starts anew, as a variable with a buffer of its own.
+            view = whole_atom(result) if moved is None else moved
+        return view
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Elements of a variable (or the one of a literal) as NumPy would stride them."""
+
+    base: object
+    shape: tuple
+    strides: tuple
+    offset: int = 0
+
+
+def row_major(shape):
+    """The strides, in elements, of an array that lies row by row."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def whole_atom(atom):
+    """All of a variable or literal as a view."""
+    return Strided(atom, atom.aval.shape, row_major(atom.aval.shape))
+
+
+class Finish:
+    """From the walk's groups to a `Program`: buffers, an order, no more questions."""
+
+    def __init__(self, walk, name, consts):
+        self.walk = walk
+        self.name = name
+        jaxpr = walk.jaxpr
+        self.order = {eqn: i for i, eqn in enumerate(walk.made_by.values())}
+        self.buffers = {}
+        self.constants = []
+        self.add_buffers("in", jaxpr.invars)
+        for var, value in zip(jaxpr.constvars, consts, strict=True):
+            self.constant(var, value)
+        self.add_buffers("out", jaxpr.outvars)
+        stored = [v for v in walk.made_by if v in walk.stored]
+        self.temps = self.add_buffers("t", stored)
+
+    def add_buffers(self, prefix, variables):
+        """A buffer for each variable that has none: -> the new ones."""
+        added = []
+        for var in variables:
+            if var not in self.buffers:
+                name, aval = f"{prefix}{len(added)}", var.aval
+                self.buffers[var] = Buffer(name, aval.shape, aval.dtype)
+                added.append(self.buffers[var])
+        return tuple(added)
+
+    def constant(self, atom, value):
+        """The buffer of a constant: a constvar's value, or a literal's."""
+        if atom not in self.buffers:
+            name, aval = f"c{len(self.constants)}", atom.aval
+            buffer = Buffer(name, aval.shape, aval.dtype)
+            self.buffers[atom] = buffer
+            self.constants.append((buffer, to_numpy(value, aval)))
+        return self.buffers[atom]
+
+    def program(self):
+        walk = self.walk
+        body = [self.statement(group) for group in self.in_order()]
+        numbers = (f"k{i}" for i in range(len(body)))
+        named = [
+            Kernel(next(numbers), s.body, s.eqns) if isinstance(s, Kernel) else s
+            for s in body
+        ]
+        jaxpr = walk.jaxpr
+        return Program(
+            name=self.name,
+            inputs=tuple(self.buffers[v] for v in jaxpr.invars),
+            outputs=tuple(self.buffers[v] for v in jaxpr.outvars),
+            constants=tuple(self.constants),
+            temps=self.temps,
+            body=tuple(named),
+            cuts=self.cuts(),
+            fallbacks=self.all_fallbacks(),
+        )
+
+    def in_order(self):
+        """The groups, each after those it needs, otherwise as in the jaxpr."""
+        walk = self.walk
+        waits = [0] * len(walk.groups)
+        direct = [[] for _ in walk.groups]
+        for first, second in walk.edges:
+            direct[first].append(second)
+            waits[second] += 1
+        # The group made last holds what comes first.
+        ready = [-i for i, n in enumerate(waits) if n == 0]
+        heapq.heapify(ready)
+        ordered = []
+        while ready:
+            number = -heapq.heappop(ready)
+            ordered.append(walk.groups[number])
+            for later in direct[number]:
+                waits[later] -= 1
+                if waits[later] == 0:
+                    heapq.heappush(ready, -later)
+        assert len(ordered) == len(walk.groups), "groups depend on each other in a ring"
+        return ordered
+
+    def statement(self, group):
+        """A group as a `Kernel` or `Call`."""
+        eqns = tuple(sorted(group.eqns, key=self.order.get))
+        if group.call:
+            routine, inputs, attrs, results = group.call
+            inputs = tuple(map(self.view, inputs))
+            return Call(routine, inputs, tuple(map(self.view, results)), attrs, eqns)
+        answers = {}
+        body = tuple(
+            rewrite(s, lambda e: self.answer(e, group, answers), self.buffers.get)
+            for s in reversed(group.stores)
+        )
+        body = share_axes(body)
+        for axis in reversed(group.nest):
+            body = (For(axis, body),)
+        return Kernel("", body, eqns)
+
+    def answer(self, exprs, group, answers):
+        """Expressions of a group with the questions in them answered."""
+
+        def replacement(expr):
+            if type(expr) is not At:
+                return None
+            if expr in group.values:
+                return group.values[expr]
+            if expr.var in self.buffers:
+                return Load(self.buffers[expr.var], expr.index)
+            return self.walk.answers[expr]
+
+        return substitute(exprs, replacement, answers)
+
+    def view(self, view):
+        """A `Strided` of a variable as a `View` of its buffer."""
+        if isinstance(view.base, Literal):
+            self.constant(view.base, view.base.val)
+        return View(self.buffers[view.base], view.shape, view.strides, view.offset)
+
+    def cuts(self):
+        """A `Cut` for each variable that the policy, or a call, put into memory."""
+        walk = self.walk
+        return tuple(
+            Cut(walk.made_by[v], *why, v.aval.nbytes * (1 + len(walk.readers[v])))
+            for v, why in reversed(walk.stored.items())
+            if why is not None and v in walk.made_by
+        )
+
+    def all_fallbacks(self):
+        """What runs uncompiled here, and in the programs called from here."""
+        found = dict(self.walk.fallbacks)
+        for program in self.walk.called:
+            found |= dict(program.fallbacks)
+        return tuple(sorted(found.items()))
+
+
+def share_axes(body):
+    """Statements in which Reduces of equal extents run over the same axes.
+
+    They can share loops then, and what they read.  Those inside each other keep axes
+    of their own.
+    """
+    heights, shared, chosen = {}, {}, {}
+    for expr in postorder(expressions(body)):
+        inside = max((heights[e] for e in expr.children()), default=0)
+        heights[expr] = inside + (type(expr) is Reduce)
+        if type(expr) is Reduce:
+            for place, axis in enumerate(expr.axes):
+                if axis.kind == "reduce":
+                    key = axis.extent, place, heights[expr]
+                    chosen[axis] = shared.setdefault(key, axis)
+    known = {}
+
+    def exprs(roots):
+        return substitute(roots, renamed, known)
+
+    def renamed(expr):
+        return chosen[expr] if chosen.get(expr, expr) is not expr else None
+
+    return tuple(rewrite(stmt, exprs, lambda buffer: buffer) for stmt in body)
+
+
+def lower(closed, name="main", policy="first", programs=None):
+    """Lower a program to loops.
+
+    Args:
+      closed: a `ClosedJaxpr`, simplified or not.
+      name: the program's.
+      policy: a name in `policies`.
+      programs: {jaxpr: Program} of what was lowered already, to be used and extended:
+        the programs of inner jitted functions, one for each jaxpr.
+
+    Returns:
+      A `Program`.
+    """
+    programs = {} if programs is None else programs
+    walk = Lowering(with_own_results(closed.jaxpr), policy, programs)
+    walk.run()
+    return Finish(walk, name, closed.consts).program()
+
+
+def with_own_results(jaxpr):
+    """The jaxpr with a copy of each result that is an argument, constant or literal."""
+    given = {*jaxpr.invars, *jaxpr.constvars}
+    outvars, copies = [], []
+    for atom in jaxpr.outvars:
+        if isinstance(atom, Literal) or atom in given:
+            copy = Var(atom.aval)
+            copies.append(Eqn(prim.copy_p, (atom,), (copy,), {}))
+            atom = copy
+        outvars.append(atom)
+    if not copies:
+        return jaxpr
+    return jaxpr.replace(eqns=(*jaxpr.eqns, *copies), outvars=tuple(outvars))
+
+
+# The rows of the primitives of chapter 2.
+
+
+FLOAT32 = np.dtype("float32")
+
+
+def is_half(dtype):
+    """Whether a dtype is a 16-bit float."""
+    return dtype.itemsize == 2 and dtype.kind not in "iub"
+
+
+def widen(expr):
+    """A 16-bit float in 32 bits."""
+    return op("convert", expr, dtype=FLOAT32) if is_half(expr.dtype) else expr
+
+
+def compute(name, *args, dtype):
+    """`op(name, *args)` of a dtype; 16-bit floats in 32 bits, rounded afterwards."""
+    wide = FLOAT32 if is_half(dtype) else dtype
+    result = op(bool_name(name, dtype), *map(widen, args), dtype=wide)
+    return op("convert", result, dtype=dtype)
+
+
+def bool_name(name, dtype):
+    """The operation's name; of bools, the maximum is `or` and the minimum `and`."""
+    return {"max": "or", "min": "and"}.get(name, name) if dtype == BOOL else name
+
+
+def elementwise(name, cost=1):
+    """The row of a primitive that is one scalar operation of its operands' elements."""
+
+    def rule(out, index, *xs):
+        return compute(name, *(x.spread(index) for x in xs), dtype=out.dtype)
+
+    return Elements(rule, cost)
+
+
+def integer_pow(out, index, x, *, y):
+    """By squaring, as the eval rule does it."""
+    left, square, result = abs(y), widen(x[index]), None
+    while left:
+        if left % 2:
+            result = square if result is None else op("mul", result, square)
+        left, square = left // 2, op("mul", square, square)
+    if result is None:
+        return Const(1, out.dtype)
+    if y < 0:
+        result = op("div", Const(1, result.dtype), result)
+    return op("convert", result, dtype=out.dtype)
+
+
+def power(out, index, x, y):
+    y = op("convert", y.spread(index), dtype=out.dtype)
+    return compute("pow", x.spread(index), y, dtype=out.dtype)
+
+
+def select_n(out, index, which, *cases):
+    """One `select` for two cases; for more, one for each but the last."""
+    which = which.spread(index)
+    if which.dtype == BOOL:
+        if_false, if_true = (cases * 2)[:2]
+        return op("select", which, if_true[index], if_false[index])
+    result = cases[-1][index]
+    for i, case in reversed(list(enumerate(cases[:-1]))):
+        here = op("le", which, Const(i, which.dtype))
+        result = op("select", here, case[index], result)
+    return result
+
+
+def convert(out, index, x, *, new_dtype, weak_type):
+    return op("convert", x[index], dtype=new_dtype)
+
+
+lower_rules |= {
+    p: elementwise(p.name)
+    for p in (
+        prim.neg_p, prim.sign_p, prim.abs_p, prim.add_p, prim.sub_p, prim.mul_p,
+        prim.max_p, prim.min_p, prim.eq_p, prim.ne_p, prim.lt_p, prim.le_p,
+        prim.gt_p, prim.ge_p, prim.and_p, prim.or_p, prim.xor_p, prim.not_p,
+    )
+}
+lower_rules |= {p: elementwise(p.name, 4) for p in (prim.div_p, prim.sqrt_p)}
+lower_rules |= {
+    p: elementwise(p.name, 20)
+    for p in (prim.exp_p, prim.log_p, prim.sin_p, prim.cos_p, prim.tanh_p)
+}
+lower_rules |= {
+    prim.pow_p: Elements(power, 20),
+    prim.integer_pow_p: Elements(integer_pow, 3),
+    prim.select_n_p: Elements(select_n),
+    prim.convert_element_type_p: Elements(convert),
+    prim.copy_p: Elements(lambda out, index, x: x[index], 0),
+}
+
+
+def iota(out, index, *, dtype, shape, dimension):
+    return op("convert", index[dimension], dtype=dtype)
+
+
+def broadcast_in_dim(out, index, x, *, shape, broadcast_dimensions):
+    return x.spread(tuple(index[d] for d in broadcast_dimensions))
+
+
+def transpose(out, index, x, *, permutation):
+    """out[i] is x[j] with j[permutation[d]] = i[d]."""
+    where = dict(zip(permutation, index, strict=True))
+    return x[tuple(where[d] for d in range(len(index)))]
+
+
+def squeeze(out, index, x, *, dimensions):
+    rest = iter(index)
+    return x[tuple(0 if d in dimensions else next(rest) for d in range(len(x.shape)))]
+
+
+def slice_(out, index, x, *, start_indices, limit_indices, strides):
+    strides = strides or (1,) * len(index)
+    return x[tuple(
+        affine(i, stride, start)
+        for i, start, stride in zip(index, start_indices, strides, strict=True)
+    )]
+
+
+def affine(i, scale, offset):
+    """i * scale + offset, as an index expression."""
+    return op("add", op("mul", as_index(i), as_index(scale)), as_index(offset))
+
+
+def reshape(out, index, x, *, new_sizes, dimensions):
+    shape = x.shape if dimensions is None else [x.shape[d] for d in dimensions]
+    where = reshaped_index(index, new_sizes, shape)
+    if dimensions is None:
+        return x[where]
+    return x[tuple(where[dimensions.index(d)] for d in range(len(where)))]
+
+
+def reshaped_index(index, shape, old_shape):
+    """The index into `old_shape` of the element at `index` of `shape`.
+
+    Axes are matched from the last one on, as few as have the same product on both
+    sides: (2, 3, 4) -> (6, 4) keeps the 4, and divides the 6 by 3.
+    """
+    where = []
+    for new, old in matched_axes(shape, old_shape):
+        flat = as_index(0)
+        for d in new:
+            flat = op("add", op("mul", flat, as_index(shape[d])), index[d])
+        for i, d in enumerate(old):
+            rest = math.prod(old_shape[e] for e in old[i + 1 :])
+            part = op("floordiv", flat, as_index(rest))
+            outermost = i == 0
+            where.append(part if outermost else op("mod", part, as_index(old_shape[d])))
+    return tuple(where)
+
+
+def matched_axes(shape, old_shape):
+    """The axes of two shapes of one size in groups of equal products, as in reshape.
+
+    Returns:
+      A list of pairs (axes of `shape`, axes of `old_shape`), from the first axes on.
+    """
+    groups, new, old = [], len(shape), len(old_shape)
+    while new or old:
+        new_end, old_end = new, old
+        new, old = max(new - 1, 0), max(old - 1, 0)
+        while True:
+            size = math.prod(shape[new:new_end])
+            old_size = math.prod(old_shape[old:old_end])
+            if size == old_size:
+                break
+            new, old = (new - 1, old) if size < old_size else (new, old - 1)
+        groups.append((range(new, new_end), range(old, old_end)))
+    return groups[::-1]
+
+
+def concatenate(out, index, *xs, dimension):
+    """The element of the part that `index` falls into, each asked at a safe index."""
+    end, result = out.shape[dimension], None
+    for x in reversed([x for x in xs if x.shape[dimension]]):
+        size = x.shape[dimension]
+        end -= size
+        inside = op("sub", index[dimension], as_index(end))
+        where = (*index[:dimension], clamped(inside, size), *index[dimension + 1 :])
+        element = x[where]
+        if result is None:
+            result = element
+        else:
+            before = op("lt", index[dimension], as_index(end + size))
+            result = op("select", before, element, result)
+    return result
+
+
+def clamped(i, size):
+    """The index nearest to i of an axis of `size` elements."""
+    return op("max", op("min", as_index(i), as_index(size - 1)), as_index(0))
+
+
+view_rules = {}
+
+
+def layout(rule):
+    """The row of a primitive that only renames indices."""
+    return Elements(rule, 0)
+
+
+lower_rules |= {
+    prim.iota_p: layout(iota),
+    prim.broadcast_in_dim_p: layout(broadcast_in_dim),
+    prim.transpose_p: layout(transpose),
+    prim.squeeze_p: layout(squeeze),
+    prim.slice_p: layout(slice_),
+    prim.reshape_p: layout(reshape),
+    prim.concatenate_p: Elements(concatenate),
+}
+
+
+def reduction(name):
+    """The row of a reduction of its operand over `axes`."""
+
+    def rule(out, index, x, *, axes):
+        where, over = reduced_index(index, x.shape, axes)
+        if any(x.shape[d] == 0 for d in axes):
+            return Const(identities[name](out.dtype)[0], out.dtype)
+        total = Reduce(bool_name(name, out.dtype), over, (widen(x[where]),))
+        return op("convert", total, dtype=out.dtype)
+
+    return Elements(rule, total=True)
+
+
+def reduced_index(index, shape, axes):
+    """The index of an operand that is reduced over `axes`: -> (index, new axes)."""
+    rest = iter(index)
+    over = {d: Axis(shape[d], "reduce") for d in sorted(axes)}
+    where = tuple(over[d] if d in over else next(rest) for d in range(len(shape)))
+    return where, tuple(over.values())
+
+
+def arg_reduction(name):
+    """The row of argmax or argmin: a Reduce of pairs (element, where it stands)."""
+
+    def rule(out, index, x, *, axes, index_dtype):
+        where, over = reduced_index(index, x.shape, axes)
+        position = op("convert", over[0], dtype=index_dtype)
+        best = Reduce(name, over, (widen(x[where]), position))
+        return op("item", best, as_index(1), dtype=index_dtype)
+
+    return Elements(rule, total=True)
+
+
+lower_rules |= {
+    prim.reduce_sum_p: reduction("add"),
+    prim.reduce_prod_p: reduction("mul"),
+    prim.reduce_max_p: reduction("max"),
+    prim.reduce_min_p: reduction("min"),
+    prim.reduce_and_p: reduction("and"),
+    prim.reduce_or_p: reduction("or"),
+    prim.reduce_xor_p: reduction("xor"),
+    prim.argmax_p: arg_reduction("argmax"),
+    prim.argmin_p: arg_reduction("argmin"),
+}
+
+
+# Views: the layout operations that a `Call` needs no copy for.
+
+
+def transpose_view(view, shape, *, permutation):
+    strides = tuple(view.strides[d] for d in permutation)
+    return Strided(view.base, shape, strides, view.offset)
+
+
+def squeeze_view(view, shape, *, dimensions):
+    strides = tuple(s for d, s in enumerate(view.strides) if d not in dimensions)
+    return Strided(view.base, shape, strides, view.offset)
+
+
+def broadcast_view(view, shape, *, broadcast_dimensions, **params):
+    strides = [0] * len(shape)
+    for d, size, stride in zip(
+        broadcast_dimensions, view.shape, view.strides, strict=True
+    ):
+        strides[d] = stride if size > 1 else 0
+    return Strided(view.base, shape, tuple(strides), view.offset)
+
+
+def slice_view(view, shape, *, start_indices, limit_indices, strides):
+    steps = strides or (1,) * len(shape)
+    offset = sum(n * s for n, s in zip(start_indices, view.strides, strict=True))
+    strides = tuple(n * s for n, s in zip(steps, view.strides, strict=True))
+    return Strided(view.base, shape, strides, view.offset + offset)
+
+
+def reshape_view(view, shape, *, new_sizes, dimensions):
+    """Axes may be split; they merge where a step in one is a round of the next."""
+    if dimensions is not None or 0 in shape:
+        return None
+    strides = [0] * len(shape)
+    for new, old in matched_axes(shape, view.shape):
+        step = merged_stride(view, old)
+        if step is None:
+            return None
+        for d in reversed(new):
+            strides[d], step = step, step * shape[d]
+    return Strided(view.base, shape, tuple(strides), view.offset)
+
+
+def merged_stride(view, axes):
+    """The stride of neighbouring axes of a view taken as one, or None."""
+    axes = [d for d in axes if view.shape[d] > 1]
+    for d, e in zip(axes, axes[1:], strict=False):
+        if view.strides[d] != view.strides[e] * view.shape[e]:
+            return None
+    return view.strides[axes[-1]] if axes else 1
+
+
+view_rules |= {
+    prim.transpose_p: transpose_view,
+    prim.squeeze_p: squeeze_view,
+    prim.broadcast_in_dim_p: broadcast_view,
+    prim.slice_p: slice_view,
+    prim.reshape_p: reshape_view,
+}
+
+
+# Matrix products: a call of a routine on views where it is one, a sum of products else.
+
+SMALL_PRODUCT = 512
+
+
+def dot_dims(eqn):
+    """The axes of both operands: (batch, free, contracted) of lhs, the same of rhs."""
+    contract, batch = eqn.params["dimension_numbers"]
+    both = []
+    for x, c, b in zip(eqn.invars, contract, batch, strict=True):
+        free = tuple(d for d in range(x.aval.ndim) if d not in c + b)
+        both.append((tuple(b), free, tuple(c)))
+    return both
+
+
+def lower_dot(walk, eqn):
+    """`matmul` for products of float matrices that are not tiny."""
+    lhs, rhs = eqn.invars
+    out, = eqn.outvars
+    dims, (_, _, contract) = dot_dims(eqn)
+    flops = out.aval.size * math.prod(lhs.aval.shape[d] for d in dims[2])
+    same = lhs.aval.dtype == rhs.aval.dtype == out.aval.dtype
+    plain = same and out.aval.dtype in (FLOAT32, np.float64)
+    if not (plain and contract and flops > SMALL_PRODUCT):
+        walk.value(eqn, Elements(sum_of_products, total=True))
+        return
+    left, packed_left = matrix(walk, lhs, dims)
+    batch, free, contract = dot_dims(eqn)[1]
+    right, packed_right = matrix(walk, rhs, (batch, contract, free))
+    shape = (*left.shape[:-1], right.shape[-1])
+    result = Strided(out, shape, row_major(shape))
+    walk.call(eqn, "matmul", [left, right], {}, [result])
+    for copy in (*packed_left, *packed_right):
+        row_of(copy).lower(walk, copy)
+
+
+def matrix(walk, atom, dims):
+    """An operand as a view with its batch axes, one axis of rows and one of columns.
+
+    Args:
+      dims: its axes: (batch, those that make the rows, those that make the columns).
+
+    Returns:
+      (view, equations of the copy it needs: none, or one).
+    """
+    view = walk.strided(atom)
+    if None not in (merged_stride(view, group) for group in dims[1:]):
+        return matrix_of(view, dims), ()
+    order = tuple(d for group in dims for d in group)
+    copy = Var(atom.aval.update(shape=tuple(atom.aval.shape[d] for d in order)))
+    packing = Eqn(prim.transpose_p, (atom,), (copy,), {"permutation": order})
+    walk.made_by[copy] = packing
+    walk.stored[copy] = ("layout", "a matrix product needs it in another order")
+    places = iter(range(len(order)))
+    dims = [[next(places) for _ in group] for group in dims]
+    return matrix_of(whole_atom(copy), dims), (packing,)
+
+
+def matrix_of(view, dims):
+    """A view with its axes in three groups, each of the last two merged into one."""
+    batch, *groups = dims
+    sizes = [math.prod(view.shape[d] for d in group) for group in groups]
+    steps = [merged_stride(view, group) for group in groups]
+    shape = (*(view.shape[d] for d in batch), *sizes)
+    strides = (*(view.strides[d] for d in batch), *steps)
+    return Strided(view.base, shape, strides, view.offset)
+
+
+def sum_of_products(
+    out, index, lhs, rhs, *, dimension_numbers, precision, preferred_element_type
+):
+    """A product as a sum over new axes, in a dtype wide enough for both operands."""
+    contract, batch = dimension_numbers
+    over = tuple(Axis(lhs.shape[d], "reduce") for d in contract[0])
+    if any(axis.extent == 0 for axis in over):
+        return Const(0, out.dtype)
+    wide = np.result_type(*map(wide_dtype, (lhs.dtype, rhs.dtype, out.dtype)))
+    rest, elements = iter(index[len(batch[0]) :]), []
+    for x, c, b in zip((lhs, rhs), contract, batch, strict=True):
+        where = dict(zip((*b, *c), (*index[: len(b)], *over), strict=True))
+        dims = range(len(x.shape))
+        place = tuple(where[d] if d in where else next(rest) for d in dims)
+        elements.append(op("convert", x[place], dtype=wide))
+    total = op("and" if wide == BOOL else "mul", *elements)
+    if over:
+        total = Reduce("or" if wide == BOOL else "add", over, (total,))
+    return op("convert", total, dtype=out.dtype)
+
+
+def wide_dtype(dtype):
+    """The dtype to compute in: float32 for 16-bit floats, otherwise the dtype."""
+    return FLOAT32 if is_half(dtype) else dtype
+
+
+lower_rules[prim.dot_general_p] = Statements(lower_dot)
+
+
+def call_eval(walk, eqn):
+    """A call of the primitive's eval rule, on NumPy arrays."""
+    attrs = {"primitive": eqn.primitive, "params": eqn.params}
+    walk.call(eqn, "eval", map(walk.strided, eqn.invars), attrs)
+
+
+def lower_jit(walk, eqn):
+    """A call of an inner jitted function's program, lowered once for all its calls."""
+    closed, name = eqn.params["jaxpr"], eqn.params["name"]
+    if closed not in walk.programs:
+        walk.programs[closed] = lower(closed, name, walk.policy_name, walk.programs)
+    program = walk.programs[closed]
+    walk.called.append(program)
+    views = map(whole_atom, eqn.invars)
+    walk.call(eqn, "program", views, {"program": program})
+
+
+lower_rules[jit_p] = Statements(lower_jit)
+
+# The primitives whose rows are calls whatever the dtypes.
+calls = {jit_p}

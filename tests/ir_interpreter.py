@@ -1,0 +1,167 @@
+"""Runs loop programs in plain Python, statement by statement: slow, and simple.
+
+Scalar operations are the eval rules of the primitives of the same name, so that what
+is tested with this is the loops and the indices.
+"""
+
+
+import numpy as np
+
+from minijit.compile import loops
+from minijit.trace.array import ArrayImpl, aval_of, to_numpy
+from minijit.trace.config import enable_x64
+from minijit.trace.core import eval_rules
+
+
+def run(program, *args):
+    """The results of a program, as a list of NumPy arrays."""
+    memory = {}
+    for buffer, value in zip(program.inputs, args, strict=True):
+        memory[buffer] = np.array(value, buffer.dtype)
+        assert memory[buffer].shape == buffer.shape
+    memory |= dict(program.constants)
+    for buffer in (*program.temps, *program.outputs):
+        # Garbage that is not zero: nothing may rely on fresh memory.
+        memory[buffer] = np.full(buffer.shape, 77).astype(buffer.dtype)
+    for stmt in program.body:
+        if isinstance(stmt, loops.Call):
+            call(stmt, memory)
+        else:
+            # Indices have 64 bits whatever the flag says.
+            with enable_x64(True):
+                Run(memory).block(loops.place(stmt.body))
+    return [memory[buffer] for buffer in program.outputs]
+
+
+def call(stmt, memory):
+    inputs = [strided(view, memory) for view in stmt.inputs]
+    outputs = [strided(view, memory) for view in stmt.outputs]
+    if stmt.routine == "matmul":
+        results = [np.matmul(*inputs)]
+    elif stmt.routine == "program":
+        results = run(stmt.attrs["program"], *inputs)
+    else:
+        rule = eval_rules[stmt.attrs["primitive"]]
+        arrays = [ArrayImpl(x.copy(), aval_of(x)) for x in inputs]
+        results = rule(*arrays, **stmt.attrs["params"])
+        if not stmt.attrs["primitive"].multiple_results:
+            results = [results]
+        results = map(to_numpy, results)
+    for output, result in zip(outputs, results, strict=True):
+        output[...] = result
+
+
+def strided(view, memory):
+    flat = memory[view.buffer].reshape(-1)
+    strides = [s * flat.itemsize for s in view.strides]
+    if 0 in view.shape:
+        return np.zeros(view.shape, flat.dtype)
+    base = flat[view.offset :]
+    array = np.lib.stride_tricks.as_strided(base, view.shape, strides)
+    assert array.size == 0 or view.offset < flat.size
+    return array
+
+
+def on_numpy(name):
+    named = {p.name: p for p in eval_rules}
+
+    def function(*args):
+        return to_numpy(eval_rules[named[name]](*map(np.asarray, args)))
+
+    return function
+
+
+def convert(expr, x):
+    primitive = {p.name: p for p in eval_rules}["convert_element_type"]
+    params = {"new_dtype": expr.dtype, "weak_type": False}
+    return to_numpy(eval_rules[primitive](x, **params))
+
+
+by_hand = {
+    "floordiv": lambda x, y: x // y,
+    "mod": lambda x, y: x % y,
+    "select": lambda c, x, y: x if c else y,
+    "round_even": np.round,
+    "logaddexp": np.logaddexp,
+}
+
+
+class Run:
+    """One kernel at work.  Every axis and every placed expression has its value."""
+
+    def __init__(self, memory):
+        self.memory = memory
+        self.values = {}
+
+    def block(self, body):
+        outside = dict(self.values)
+        for stmt in body:
+            getattr(self, type(stmt).__name__.lower())(stmt)
+        # What is computed in a block means nothing after it, but for accumulators.
+        self.values = {e: self.values[e] for e in outside}
+
+    def let(self, stmt):
+        assert stmt.expr not in self.values
+        self.values[stmt.expr] = self.value(stmt.expr)
+
+    def start(self, stmt):
+        self.values[stmt.reduce] = [c.value for c in loops.start_values(stmt.reduce)]
+
+    def step(self, stmt):
+        reduce = stmt.reduce
+        dtypes = [body.dtype for body in reduce.bodies]
+        new = [loops.Const(self.value(b), b.dtype) for b in reduce.bodies]
+        olds = zip(self.values[reduce], dtypes, strict=True)
+        old = [loops.Const(v, d) for v, d in olds]
+        combined = loops.combine(reduce.op, old, new)
+        self.values[reduce] = [self.value(e) for e in combined]
+
+    def store(self, stmt):
+        array = self.memory[stmt.buffer]
+        where = tuple(int(self.value(i)) for i in stmt.index)
+        assert all(0 <= i < n for i, n in zip(where, array.shape, strict=True)), stmt
+        value = self.value(stmt.value)
+        if stmt.combine:
+            value = on_numpy(stmt.combine)(array[where], value)
+        assert np.asarray(value).dtype == array.dtype or stmt.combine
+        array[where] = value
+
+    def on_for(self, stmt):
+        for i in range(stmt.axis.extent):
+            self.values[stmt.axis] = np.int64(i)
+            self.block(stmt.body)
+        del self.values[stmt.axis]
+
+    def on_if(self, stmt):
+        self.block(stmt.then if self.value(stmt.pred) else stmt.otherwise)
+
+    def value(self, expr):
+        """A scalar, as an array without axes of the expression's dtype."""
+        if expr in self.values:
+            value = self.values[expr]
+            return value[0] if isinstance(value, list) else value
+        if isinstance(expr, loops.Const):
+            return np.asarray(expr.value, expr.dtype)
+        if isinstance(expr, loops.Load):
+            where = tuple(int(self.value(i)) for i in expr.index)
+            array = self.memory[expr.buffer]
+            assert all(0 <= i < n for i, n in zip(where, array.shape, strict=True))
+            return np.asarray(array[where])
+        assert isinstance(expr, loops.Op), f"{expr} has no place"
+        if expr.name == "item":
+            reduce, which = expr.args
+            return np.asarray(self.values[reduce][which.value], expr.dtype)
+        args = [self.value(e) for e in expr.args]
+        if expr.name == "convert":
+            return convert(expr, args[0])
+        if expr.name == "bitcast":
+            return np.asarray(args[0]).view(expr.dtype)
+        with np.errstate(all="ignore"):
+            function = by_hand.get(expr.name) or on_numpy(expr.name)
+            result = np.asarray(function(*args))
+        assert result.dtype == expr.dtype, (expr, result.dtype, expr.dtype)
+        return result
+
+
+setattr(Run, "for", Run.on_for)
+setattr(Run, "if", Run.on_if)
