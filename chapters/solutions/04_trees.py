@@ -1,0 +1,64 @@
+"""Solutions to chapter 4."""
+
+from minijit.trace.pytree import (
+    Leaf,
+    keystr,
+    tree_flatten,
+    tree_leaves_with_path,
+    tree_structure,
+)
+
+
+def state_dict(tree):
+    found = tree_leaves_with_path(tree)
+    return {keystr(path, simple=True, separator="."): leaf for path, leaf in found}
+
+
+def check_state_dict(state_dict):
+    """`tree_leaves_with_path` and `keystr(..., simple=True, separator=".")`."""
+    tree = {"dense": [{"w": 1, "b": 2}, {"w": 3, "b": None}], "scale": (4,)}
+    assert state_dict(tree) == {
+        "dense.0.b": 2,
+        "dense.0.w": 1,
+        "dense.1.w": 3,
+        "scale.0": 4,
+    }
+    assert state_dict({}) == {}
+
+
+def depth(treedef):
+    stack = []
+    for node in reversed(treedef.nodes):
+        if node.type is Leaf:
+            stack.append(0)
+        else:
+            children = [stack.pop() for _ in range(node.arity)]
+            stack.append(1 + max(children, default=0))
+    return stack.pop()
+
+
+def check_depth(depth):
+    """Read the nodes backwards, with a stack of the depths of finished subtrees."""
+    examples = [(1, 0), ([], 1), (None, 1), ([1, (2,)], 2), ([[], [[1]], 2], 3)]
+    for tree, expected in examples:
+        assert depth(tree_structure(tree)) == expected
+    deep = 1
+    for _ in range(10_000):
+        deep = (0, deep)
+    assert depth(tree_structure(deep)) == 10_000
+
+
+def partition(keep, tree):
+    leaves, treedef = tree_flatten(tree)
+    kept = [x if keep(x) else None for x in leaves]
+    others = [None if keep(x) else x for x in leaves]
+    return treedef.unflatten(kept), treedef.unflatten(others)
+
+
+def check_partition(partition):
+    """Flatten once, and unflatten two lists of leaves."""
+    tree = {"a": [1, 2.0, None], "b": (3, "x")}
+    whole, rest = partition(lambda x: isinstance(x, int), tree)
+    assert whole == {"a": [1, None, None], "b": (3, None)}
+    assert rest == {"a": [None, 2.0, None], "b": (None, "x")}
+    assert partition(bool, 0) == (None, 0)
