@@ -26,6 +26,13 @@ tables = {
 reasons: dict[tuple[str, str], str] = {}
 
 
+def all_reasons():
+    """Those above, and the library's own for what it does not compile."""
+    from minijit.compile.lower import fallbacks
+
+    return reasons | {("lower", p.name): why for p, why in fallbacks.items()}
+
+
 def library_modules():
     """Every module of the library, imported; the book machinery is none of it."""
     found = pkgutil.walk_packages(minijit.__path__, "minijit.")
@@ -45,8 +52,8 @@ def load_tables():
 def all_primitives(columns):
     """Those that stand in a module or in a table, by name."""
     modules = library_modules()
-    found = {value for module in modules for value in vars(module).values()
-             if isinstance(value, Primitive)}
+    values = {id(v): v for module in modules for v in vars(module).values()}
+    found = {v for v in values.values() if isinstance(v, Primitive)}
     found |= {p for rows in columns.values() for p in rows}
     return sorted(found, key=lambda p: p.name)
 
@@ -57,11 +64,11 @@ def matrix():
     primitives = all_primitives(columns)
     width = max(len(p.name) for p in primitives)
     lines = [" " * width + "  " + " ".join(columns)]
-    holes, notes = [], []
+    holes, notes, stated = [], [], all_reasons()
     for p in primitives:
         cells = []
         for column, rows in columns.items():
-            reason = reasons.get((column, p.name))
+            reason = stated.get((column, p.name))
             mark = "x" if p in rows else "-" if reason else "HOLE"
             if mark == "-":
                 notes.append(f"  {p.name}, {column}: {reason}")
