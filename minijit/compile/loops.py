@@ -788,7 +788,7 @@ def expressions(body):
 # with the loops that compute its Reduces.
 
 
-def place(body, nest=6):
+def place(body, nest=6, nestable=None):
     """Give every expression in a kernel's statements its place.
 
         for i in 4:                         for i in 4:
@@ -801,6 +801,7 @@ def place(body, nest=6):
       body: statements `Store`, `For`, `If`.
       nest: how deep an expression may stay inside its only user, if that stands in the
         same loop.  With 0, everything but sure index arithmetic gets a `Let`.
+      nestable: whether an expression may do so at all; by default all may.
 
     Returns:
       A tuple of statements, with `Let`, `Start` and `Step`.
@@ -809,15 +810,16 @@ def place(body, nest=6):
     for expr in postorder(direct := expressions(body)):
         uses.update(expr.children())
     uses.update(direct)
-    return Placer(uses, nest).block(body, nothing, {})
+    return Placer(uses, nest, nestable).block(body, nothing, {})
 
 
 class Placer:
     """The walk of `place`.  `uses` says how often each expression is used in all."""
 
-    def __init__(self, uses, nest):
+    def __init__(self, uses, nest, nestable):
         self.uses = uses
         self.nest = nest
+        self.nestable = nestable
 
     def block(self, body, bound, placed):
         """Place what the statements of one loop's body need; `placed` is known."""
@@ -870,6 +872,7 @@ class Placer:
         parts = expr.children()
         depth = 1 + max((placed[c] for c in parts), default=0)
         alone = self.uses[expr] == 1 and expr in users and depth <= self.nest
+        alone = alone and (self.nestable is None or self.nestable(expr))
         leaf = isinstance(expr, (Const, Axis))
         inside = leaf or alone or (sure(expr) and depth <= 3)
         placed[expr] = 0 if leaf or not inside else depth
