@@ -1,0 +1,224 @@
+"""The printer: what stands in the generated source, and that it runs as it is."""
+
+import re
+
+import numpy as np
+import pytest
+
+import minijit.numpy as jnp
+from minijit import make_jaxpr
+from minijit.compile.loops import Buffer, Const, Kernel, Op, Program, Store
+from minijit.compile.lower import lower
+from minijit.run.executable import compile_plain
+from minijit.run.python_source import (
+    Constants,
+    SourceWriter,
+    Text,
+    operations,
+    print_program,
+)
+
+pytestmark = pytest.mark.chapter(14)
+
+f32 = np.dtype("float32")
+
+
+def source_of(f, *args):
+    """The source printed for a function."""
+    return print_program(lower(make_jaxpr(f)(*args), "f"))
+
+
+def code_of(f, *args):
+    """The same without its comments and imports."""
+    text = source_of(f, *args).text.partition("import numpy as np\n")[2]
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return "\n".join(lines) + "\n"
+
+
+def test_golden_elementwise():
+    x, y = np.ones((3, 4), "f4"), np.ones(4, "f4")
+    assert code_of(lambda x, y: jnp.sin(x) * y + 0.5, x, y) == """\
+f32_0_5 = np.float32(0.5)
+def kernel_0(x0: float32[3, 4], x1: float32[4], y0: float32[3, 4]):
+    for i0 in range(3):
+        for i1 in range(4):
+            y0[i0, i1] = np.sin(x0[i0, i1]) * x1[i1] + f32_0_5
+def run_f(in0, in1):
+    out0 = np.empty((3, 4), np.float32)
+    kernel_0(in0, in1, out0)
+    return (out0,)
+"""
+
+
+def test_golden_integers_have_variables_of_their_own():
+    x = np.ones(3, "u1")
+    assert code_of(lambda x: x * x + x, x) == """\
+def kernel_0(x0: uint8[3], y0: uint8[3]):
+    for i0 in range(3):
+        v0: uint8 = x0[i0]
+        v1: uint8 = v0 * v0
+        v2: uint8 = v1 + v0
+        y0[i0] = v2
+def run_f(in0):
+    out0 = np.empty((3,), np.uint8)
+    kernel_0(in0, out0)
+    return (out0,)
+"""
+
+
+def test_golden_total():
+    x = np.ones((3, 4), "f4")
+    assert code_of(lambda x: jnp.sum(x, axis=1) * 2, x) == """\
+from minijit.run.scalar_math import add_any_order
+f32_0 = np.float32(0.0)
+f32_2 = np.float32(2.0)
+def kernel_0(x0: float32[3, 4], y0: float32[3]):
+    for i0 in range(3):
+        r0: float32 = f32_0
+        for k0 in range(4):
+            r0 = add_any_order(r0, x0[i0, k0])
+        y0[i0] = r0 * f32_2
+def run_f(in0):
+    out0 = np.empty((3,), np.float32)
+    kernel_0(in0, out0)
+    return (out0,)
+"""
+
+
+def test_source_names_the_users_line():
+    def f(x):
+        return jnp.cos(x) + 1  # the line to look for
+
+    source = source_of(f, np.ones(3, "f4"))
+    kernel, = source.kernels
+    assert "# the line to look for" in kernel.comment
+    assert re.search(r"test_python_source.py:\d+ \(f\): return jnp.cos", kernel.comment)
+    assert kernel.comment in source.text
+    assert "cos, add" in kernel.comment
+
+
+def test_equal_kernels_are_printed_once():
+    def f(x, y, w):
+        for _ in range(3):
+            x = jnp.exp(x @ w)
+        return x, y
+
+    w = np.ones((40, 40), "f4")
+    source = source_of(f, w, w, w)
+    names = [kernel.name for kernel in source.kernels]
+    assert len(names) > len(set(names)) == source.text.count("def kernel_")
+
+
+@pytest.mark.parametrize(
+    "dtype, value, name, definition",
+    [
+        ("float32", 0.1, "f32_0_1", "np.float32(0.1)"),
+        ("float32", -0.0, "f32_m0", "np.float32(-0.0)"),
+        ("float32", -np.inf, "f32_minf", "np.float32(-np.inf)"),
+        ("float64", 1e-5, "f64_1em05", "np.float64(1e-05)"),
+        ("float64", np.nan, "f64_nan", "np.float64(np.nan)"),
+        ("uint32", 2**32 - 1, "u32_4294967295", "np.uint32(4294967295)"),
+        ("int8", -128, "i8_m128", "np.int8(-128)"),
+        ("int64", 2**40, "i64_1099511627776", "np.int64(1099511627776)"),
+        ("float16", 0.5, "f32_0_5", "np.float32(0.5)"),
+    ],
+)
+def test_constants_are_typed_and_keep_their_value(dtype, value, name, definition):
+    constants = Constants()
+    constant = Const(value, dtype)
+    assert constants.name(constant) == name
+    assert constants.definitions == {name: definition}
+    found = eval(definition, {"np": np})
+    wanted = np.dtype(dtype).type(value)
+    assert np.signbit(found) == np.signbit(wanted)
+    assert np.array_equal(found, wanted.astype(found.dtype), equal_nan=True)
+
+
+def test_constants_with_one_name_stay_apart():
+    constants = Constants()
+    names = {constants.name(Const(v, "float64")) for v in (1e5, 100000.0, 1e-5, -1e5)}
+    assert len(names) == 3
+
+
+@pytest.mark.parametrize("text", ["(a + b) * c", "a - (b - c)", "a - b - c", "-(a + b)"])
+def test_parentheses_stand_where_they_are_needed(text):
+    import ast
+
+    names = {n: Const(v, f32) for n, v in {"a": 1.5, "b": -2.25, "c": 4.0}.items()}
+    tables = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.USub: "neg"}
+
+    def build(node):
+        if isinstance(node, ast.Name):
+            return Text(node.id)
+        parts = [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
+        row = operations[tables[type(node.op)]]
+        return row(Op("add", (names["a"], names["b"]), f32), *map(build, parts))
+
+    assert build(ast.parse(text, mode="eval").body).text == text
+
+
+def test_select_not_and_comparison_nest():
+    p = Text("p")
+    boolean = Op("not", (Const(True, "bool"),), np.dtype("bool"))
+    negated = operations["not"](boolean, operations["lt"](boolean, Text("a"), Text("b")))
+    assert negated.text == "not a < b"
+    inner = operations["select"](boolean, negated, p, Text("q"))
+    assert inner.text == "p if not a < b else q"
+    assert operations["select"](boolean, inner, p, inner).text == (
+        "p if (p if not a < b else q) else (p if not a < b else q)"
+    )
+    assert operations["eq"](boolean, negated, p).text == "(not a < b) == p"
+
+
+def test_the_writer_indents():
+    writer = SourceWriter()
+    writer.line("for i in range(3):")
+    with writer.indent():
+        writer.line("x[i] = 0")
+        writer.line()
+    writer.line("done = True")
+    assert writer.text() == "for i in range(3):\n    x[i] = 0\n\ndone = True\n"
+
+
+def test_every_operation_of_the_ir_has_a_row():
+    """What the lowering can produce, the printer can print."""
+    import inspect
+
+    from minijit.compile import loops, lower as lowering
+
+    text = inspect.getsource(loops) + inspect.getsource(lowering)
+    names = set(re.findall(r"\b(?:op|compute|elementwise)\(\"(\w+)\"", text))
+    assert len(names) > 12
+    assert names - {"item"} <= set(operations)
+
+
+def test_source_runs_as_plain_python():
+    source = source_of(lambda x: (x * 2, jnp.sum(x)), np.ones((2, 3), "f4"))
+    namespace = {}
+    exec(source.text, namespace)
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    doubled, total = namespace[source.driver](x)
+    assert np.array_equal(doubled, 2 * x) and total == 15
+
+
+def test_store_with_combine_and_a_guard():
+    """`y[idx] += v` prints as a load, an operation and a store."""
+    y, i = Buffer("y", (3,), f32), Const(1, "int64")
+    body = (Store(y, (i,), Const(2.0, f32)), Store(y, (i,), Const(3.0, f32), "add"))
+    program = Program("f", (), (y,), (), (), (Kernel("k0", body),))
+    source = print_program(program)
+    assert "y0[1] = y0[1] + f32_3" in source.text
+    namespace = {}
+    exec(source.text, namespace)
+    assert namespace["run_f"]()[0][1] == 5
+
+
+def test_long_chains_print_without_recursion():
+    def f(x):
+        for _ in range(1500):
+            x = x * 0.5 + 1
+        return x
+
+    run = compile_plain(make_jaxpr(f)(np.ones(2, "f4")), "f")
+    assert len(run.kernels) == 2 or len(run.kernels) == 1
+    assert np.allclose(run(np.ones(2, "f4"))[0], 2)
