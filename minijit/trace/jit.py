@@ -47,7 +47,14 @@ from .pytree import (
     tree_map,
     tree_unflatten,
 )
-from .retrace import TraceRecord, Traces, call_facts, context_facts, explain
+from .retrace import (
+    TraceRecord,
+    Traces,
+    call_facts,
+    context_facts,
+    explain,
+    static_facts,
+)
 from .signature import (
     Options,
     aval_of_leaf,
@@ -182,10 +189,10 @@ def log_trace(name, record):
     """Under `log_compiles`: which trace it was, how long it took, and why."""
     if config.log_compiles:
         logger.warning(
-            "Finished tracing %s for jit in %.6f sec: (%s), %s",
+            "Finished tracing %s%s for jit in %.6f sec: %s",
             name,
+            record.call,
             record.trace_ms / 1e3,
-            record.signature,
             record.why,
         )
 
@@ -199,7 +206,7 @@ class Entry:
       closed: its jaxpr.
       tracers: values of enclosing traces that it uses; they lead `closed`'s inputs.
       out_tree: the structure of the result.
-      record: the row of `f.traces`.
+      record: its row in `traces`, which is kept for the functions to come.
       options: the function's.
       donated: one bool a leaf.
       watched: the captured values, where changed globals matter, else None.
@@ -210,11 +217,15 @@ class Entry:
     tracers: tuple
     out_tree: object
     record: TraceRecord
+    traces: Traces
     options: Options
     donated: tuple
     watched: Captures | None
     executable: object = None
     renewed: tuple = ()
+
+    def __post_init__(self):
+        self.is_single = self.out_tree.num_nodes == self.out_tree.num_leaves == 1
 
     def compile(self):
         """Hand the jaxpr to the executor, unless that was done before."""
@@ -386,7 +397,7 @@ class JitFunction:
             results = entry.run(leaves)
         else:
             results = entry.bind(leaves)
-        return entry.out_tree.unflatten(results)
+        return results[0] if entry.is_single else entry.out_tree.unflatten(results)
 
     def look_up(self, args, kwargs):
         """-> (leaves of the traced arguments, the entry for their signature)."""
@@ -398,7 +409,10 @@ class JitFunction:
             args, kwargs = call.args, call.kwargs
         else:
             call = None
-        leaves, tree = tree_flatten((args, kwargs))
+        if kwargs or not all(type(x) is ArrayImpl for x in args):
+            leaves, tree = tree_flatten((args, kwargs))
+        else:
+            leaves, tree = args, flat_tree(len(args))
         try:
             key = tree, tuple(map(leaf_key, leaves)), statics, config.trace_key()
         except TypeError:
@@ -442,7 +456,10 @@ class JitFunction:
             entry = store.find(full)
             if entry is None:
                 entry = self.make_entry(captures, call, leaves)
-                store.store(full, entry)
+                # Another tracer may sit where a hidden one was found, unnoticed.
+                entry.record.kept = captures.tracers or not entry.tracers
+                if entry.record.kept:
+                    store.store(full, entry)
             # An entry that holds tracers must not outlive the trace around it.
             if not captures.tracers and not entry.tracers:
                 self.cells = captures.places("captured variable")
@@ -455,10 +472,11 @@ class JitFunction:
         avals = [aval_of_leaf(x) for x in leaves]
         values = [(x, "position") for x in call.args]
         values += [(call.kwargs[k], "keyword") for k in sorted(call.kwargs)]
-        facts, leaf_names = call_facts(names, values, statics, avals)
-        facts |= context_facts(captures)
-        why = explain(facts, self.traces, captures.mutable)
-        record = TraceRecord(len(self.traces), facts, why)
+        facts, leaf_names = call_facts(names, values, avals)
+        facts |= static_facts(call, statics) | context_facts(captures)
+        era = generation[0], self.generation
+        why = explain(facts, self.traces, captures.mutable, era)
+        record = TraceRecord(len(self.traces), facts, why, era)
         self.check_max_traces(record)
         name = function_name(self.function)
         source = function_source(self.function)
@@ -472,9 +490,8 @@ class JitFunction:
         donated = donated_leaves(self.options, call)
         mode = self.options.globals or config.captured_globals
         watched = None if mode == "ignore" else captures
-        return Entry(
-            name, closed, tracers, out_tree, record, self.options, donated, watched
-        )
+        kept = record, self.traces, self.options, donated, watched
+        return Entry(name, closed, tracers, out_tree, *kept)
 
     def check_max_traces(self, record):
         """Raise if one more trace is more than `max_traces` allows."""
@@ -482,8 +499,8 @@ class JitFunction:
         if most is not None and len(self.traces) >= most:
             raise RuntimeError(
                 f"{function_name(self.function)} was to be traced at most {most} "
-                f"times (max_traces={most}); the call with ({record.signature}) needs "
-                f"another trace: {record.why}{at_line(user_source())}\n  Earlier "
+                f"times (max_traces={most}); the call with {record.call} needs "
+                f"another trace:\n  {record.why}{at_line(user_source())}\n  Earlier "
                 f"traces:\n{self.traces.table(times=False)}"
             )
 
@@ -521,6 +538,12 @@ capture_rules |= {
 }
 
 
+@functools.lru_cache(maxsize=256)
+def flat_tree(n):
+    """The structure of (args, kwargs) for n arrays: most calls are of this kind."""
+    return tree_flatten(((0,) * n, {}))[1]
+
+
 def jit_is_disabled():
     """Whether `disable_jit` is in force in this thread."""
     overrides = config.overrides.values
@@ -529,20 +552,10 @@ def jit_is_disabled():
 
 
 def jit(
-    fun=None,
-    /,
-    *,
-    static_argnums=None,
-    static_argnames=None,
-    donate_argnums=None,
-    donate_argnames=None,
-    inline=False,
-    keep_unused=False,
-    max_traces=None,
-    globals=None,
-    backend=None,
-    device=None,
-):
+    fun=None, /, *, static_argnums=None, static_argnames=None, donate_argnums=None,
+    donate_argnames=None, inline=False, keep_unused=False, max_traces=None,
+    globals=None, backend=None, device=None,
+):  # fmt: skip
     """A function that traces `fun` once for each signature (JAX: `jax.jit`).
 
     Args:
@@ -567,6 +580,14 @@ def jit(
     del given["fun"]
     if fun is None:
         return functools.partial(jit, **given)
+    return JitFunction(fun, check_options(fun, **given))
+
+
+def check_options(
+    fun, static_argnums, static_argnames, donate_argnums, donate_argnames,
+    globals, backend, device, **rest,
+):  # fmt: skip
+    """The arguments of `jit`, checked, as `Options`; raises TypeError or ValueError."""
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun!r}")
     if globals not in (None, *GLOBALS_MODES):
@@ -575,14 +596,11 @@ def jit(
     donate = resolve_arguments(fun, donate_argnums, donate_argnames, "donate")
     both = {*static[0], *static[1]} & {*donate[0], *donate[1]}
     if both:
-        raise ValueError(f"arguments cannot be both static and donated: {sorted(both)}")
+        raise ValueError(f"arguments cannot be both static and donated: {both}")
     executor = "default" if backend in (None, "cpu") else backend
     if executor not in executors:
         raise ValueError(f"unknown backend {backend!r}; there are {[*executors]}")
-    options = Options(
-        *static, *donate, inline, keep_unused, max_traces, globals, executor
-    )
-    return JitFunction(fun, options)
+    return Options(*static, *donate, globals=globals, executor=executor, **rest)
 
 
 def eval_shape(fun, *args, **kwargs):

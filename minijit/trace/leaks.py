@@ -71,60 +71,64 @@ def variable_names():
 
 
 def holders(tracer, names):
-    """Ways to reach the tracer by name: ["`history[0]`, a global of __main__"]."""
-    found, seen = set(), {id(tracer), id(names)}
-    # Pairs of an object and how one gets from it to the tracer.
-    todo = [(tracer, "")]
-    for x, path in todo:
-        if id(x) in names:
-            name, where = names[id(x)]
-            found.add(f"`{name}{path}`, {where}")
-        elif path.count("[") + path.count(".") < 8 and len(todo) < 1000:
-            for y, step in referrers(x):
-                if isinstance(y, types.FunctionType):
-                    found.add(f"the captured variable `{step}{path}` of {y.__name__}")
-                elif id(y) not in seen:
-                    seen.add(id(y))
-                    todo.append((y, step + path))
+    """The shortest ways to reach the tracer from a name.
+
+    Returns:
+      A list such as ["`history[0]`, a global of __main__"].
+    """
+    found, objects, paths = set(), [tracer], {id(tracer): ()}
+    seen = set(paths)
+    for _ in range(8):
+        for x in objects:
+            if id(x) in names:
+                name, where = names[id(x)]
+                found.add(f"`{name}{''.join(paths[id(x)])}`, {where}")
+            elif isinstance(x, types.FunctionType):
+                variable, *path = paths[id(x)]
+                way = "".join([variable, *path])
+                found.add(f"the captured variable `{way}` of {x.__name__}")
+        if found:
+            break
+        objects, paths = referrers(objects, paths, seen)
     return sorted(found)[:3]
 
 
-def referrers(x):
-    """[(object, how one gets from it to x)]: `("[0]", ".weights")`."""
-    found = []
-    for y in gc.get_referrers(x):
-        if isinstance(y, dict):
-            found += [attribute_or_item(y, k) for k, v in y.items() if v is x]
-        elif isinstance(y, (list, tuple)):
-            found += [(y, f"[{i}]") for i, v in enumerate(y) if v is x]
-        elif isinstance(y, types.CellType):
-            found += functions_of(y)
-        elif not isinstance(y, types.FrameType):
-            slots = getattr(type(y), "__slots__", ())
-            attributes = {k: getattr(y, k, None) for k in slots}
-            attributes |= getattr(y, "__dict__", {})
-            found += [(y, f".{k}") for k, v in attributes.items() if v is x]
-    return found
+def referrers(objects, paths, seen):
+    """The objects that hold one of `objects`, and the way from each to the tracer.
+
+    All at once, as every question to the garbage collector goes through the heap.
+    """
+    found, ways = [], {}
+    for y in gc.get_referrers(*objects):
+        if y is objects or id(y) in seen or isinstance(y, types.FrameType):
+            continue
+        way = way_from(y, paths)
+        if way is not None and len(found) < 1000:
+            seen.add(id(y))
+            found.append(y)
+            ways[id(y)] = way
+    return found, ways
 
 
-def attribute_or_item(namespace, key):
-    """The object whose attributes a dict holds, or else the dict itself."""
-    for owner in gc.get_referrers(namespace):
-        if getattr(owner, "__dict__", None) is namespace:
-            return owner, f".{key}"
-    return namespace, f"[{key!r}]"
-
-
-def functions_of(cell):
-    """[(function, name of the variable)] of the functions that captured a cell."""
-    found = []
-    for closure in gc.get_referrers(cell):
-        for function in gc.get_referrers(closure):
-            if getattr(function, "__closure__", None) is closure:
-                names = function.__code__.co_freevars
-                found += [
-                    (function, name)
-                    for name, c in zip(names, closure, strict=True)
-                    if c is cell
-                ]
-    return found
+def way_from(y, paths):
+    """How one gets from y to the tracer: ("[0]", ".weights"); None if one does not."""
+    if isinstance(y, types.CellType):
+        return paths.get(id(y.cell_contents))
+    if isinstance(y, types.FunctionType):
+        # The tuple of its cells comes before: the first step there tells which.
+        way = paths.get(id(y.__closure__))
+        return way and (y.__code__.co_freevars[int(way[0][1:-1])], *way[1:])
+    if isinstance(y, dict):
+        steps = [(v, f"[{k!r}]") for k, v in y.items()]
+    elif isinstance(y, (list, tuple)):
+        steps = [(v, f"[{i}]") for i, v in enumerate(y)]
+    else:
+        names = (*getattr(type(y), "__slots__", ()), *getattr(y, "__dict__", {}))
+        steps = [(getattr(y, name, None), f".{name}") for name in names]
+        if id(getattr(y, "__dict__", None)) in paths:
+            (key, *way) = paths[id(y.__dict__)]
+            return f".{key[2:-2]}", *way
+    for value, step in steps:
+        if id(value) in paths:
+            return step, *paths[id(value)]
+    return None

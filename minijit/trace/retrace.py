@@ -1,29 +1,30 @@
 """Why a call was traced: signatures that can be compared, and the table of traces.
 
     f.traces
-    #  signature           trace ms  compile ms  why it was traced
-    0  x: f32[3]               0.31        0.02  first call
-    1  x: f32[4]               0.28        0.02  argument x: shape (3,) -> (4,), ...
+    #  signature      trace ms  compile ms  why it was traced
+    0  x: float32[3]  0.31      0.02        first call
+    1  x: float32[4]  0.28      0.02        argument x: shape (3,) -> (4,)
+                                              to do: pad to one shape, or split ...
+                                              nearest: trace 0, (x: float32[3])
 
 A signature says all that a trace depends on, one fact a key: `("shape", "x")` is
 `(3,)`, `("static", "n")` is 2.  Two are compared fact by fact; the known signature
 with the fewest differences is the nearest, and the differences are the explanation.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .captures import capture_rules, scalar_key, show
 from .config import config
 from .pytree import keystr, tree_flatten_with_path
 
 
-def call_facts(names, args, statics, avals):
-    """The facts of one call.
+def call_facts(names, args, avals):
+    """The facts of one call's traced arguments.
 
     Args:
       names: the parameter's name for each value in `args`.
-      args: [(value, "position" or "keyword"), ...] of the arguments that are traced.
-      statics: {name: value}.
+      args: [(value, "position" or "keyword"), ...].
       avals: for each array leaf of all `args`, in order.
 
     Returns:
@@ -33,14 +34,22 @@ def call_facts(names, args, statics, avals):
     for name, (value, how) in zip(names, args, strict=True):
         found, tree = tree_flatten_with_path(value)
         facts["passed by", name] = how
-        facts["structure", name] = str(tree).removeprefix("PyTreeDef")
+        facts["structure", name] = str(tree)[len("PyTreeDef(") : -1]
         leaf_names += [name + keystr(path) for path, leaf in found]
     for name, aval in zip(leaf_names, avals, strict=True):
         facts["shape", name] = aval.shape
         facts["dtype", name] = aval.dtype.name
         facts["weak type", name] = weak_words[aval.weak_type]
-    facts |= {("static", k): f"{v!r:.200}" for k, v in statics.items()}
     return facts, leaf_names
+
+
+def static_facts(call, statics):
+    """The facts of the static arguments, {name: value}."""
+    facts = {("static", name): f"{value!r:.200}" for name, value in statics.items()}
+    for name in statics:
+        how = "keyword" if name in call.statics else "position"
+        facts["passed by", name] = how
+    return facts
 
 
 weak_words = {
@@ -53,7 +62,7 @@ def context_facts(captures):
     """The facts beside the arguments: captured values and flags."""
     facts = {}
     for place, value in captures.values:
-        facts[place.kind, place.name] = Seen(show(value), identity_matters(value))
+        facts[place.kind, place.name] = seen(value)
     for name, value in zip(config.changes_traces, config.trace_key(), strict=True):
         facts["config", name] = value
     return facts
@@ -61,19 +70,19 @@ def context_facts(captures):
 
 @dataclass(frozen=True)
 class Seen:
-    """A captured value in words, with the address that tells it from its like."""
+    """A captured value in words, which are compared, or else its address is."""
 
-    text: str
-    address: int
+    text: str = field(compare=False)
+    key: object
 
     def __str__(self):
         return self.text
 
 
-def identity_matters(value):
-    """The address of a value that counts by identity, 0 for others."""
+def seen(value):
+    """A captured value as a fact, without keeping it alive."""
     by_value = scalar_key(value) is not None or type(value) in capture_rules
-    return 0 if by_value else id(value)
+    return Seen(show(value), show(value) if by_value else id(value))
 
 
 # What each kind of fact is called in an explanation, and what to do about a change.
@@ -125,31 +134,52 @@ def differences(old, new):
     return found
 
 
-def explain(facts, records, mutable):
-    """Why a call had to be traced.
+def distance(old, new):
+    """How far two signatures are from each other."""
+    return sum(10 if kind == "structure" else 1 for kind, *_ in differences(old, new))
+
+
+def explain(facts, records, mutable, era):
+    """Why a call had to be traced: a few lines, each change with what to do about it.
 
     Args:
       facts: its signature.
       records: the earlier traces.
       mutable: the name of a captured value that can change, or None.
+      era: what `TraceRecord.era` of this call will be.
     """
     if not records:
         return "first call"
-    nearest = min(records, key=lambda r: (len(differences(r.facts, facts)), -r.index))
+    # Of several that are as near, the latest; a long history need not be searched.
+    nearest = min(records[:-100:-1], key=lambda r: distance(r.facts, facts))
     found = differences(nearest.facts, facts)
-    if not found and mutable:
+    if not found and not nearest.kept:
         return (
-            f"a new function, and not shared, because it reads {mutable}, which can "
-            "change unseen (make the jitted function once, outside of loops)"
+            f"trace {nearest.index} used a traced value that it found through "
+            f"{mutable or 'an object'}, and so was not kept\n"
+            "  to do: make the value an argument of the function"
+        )
+    if not found and mutable and nearest.era == era:
+        return (
+            f"a new function, not shared, as it reads {mutable}, which can change\n"
+            "  to do: make the jitted function once, outside of loops"
         )
     if not found:
         return f"the caches were cleared, or full, since trace {nearest.index}"
-    changes = []
-    for kind, name, was, now in found:
-        what, advice = explanations[kind]
-        now = f"another, {now}" if str(was) == str(now) else now
-        changes.append(f"{what.format(name)} {was} -> {now} ({advice})")
-    return "; ".join(changes) + f"; nearest: trace {nearest.index}"
+    lines = []
+    for change in found:
+        lines += explain_change(*change)
+    return "\n".join([*lines, f"  nearest: trace {nearest.index}, {nearest.call}"])
+
+
+def explain_change(kind, name, was, now):
+    """What changed, and what to do: two lines."""
+    what, advice = explanations[kind]
+    if kind == "passed by" and "not given" in (was, now):
+        what = "argument {}:"
+    if str(was) == str(now):
+        now = f"another, {now}"
+    return [f"{what.format(name)} {was} -> {now}", f"  to do: {advice}"]
 
 
 @dataclass(eq=False)
@@ -161,17 +191,26 @@ class TraceRecord:
       facts: what it depends on: see `call_facts`.
       why: what made it necessary.
       trace_ms, compile_ms: what it cost; None for what has not happened.
+      era: changes when caches are cleared.
+      kept: whether it is there for calls to come.
     """
 
     index: int
     facts: dict
     why: str
+    era: object = None
     trace_ms: float | None = None
     compile_ms: float | None = None
+    kept: bool = True
+
+    @property
+    def call(self):
+        """The signature in parentheses: `(x: float32[3], n=2)`."""
+        return f"({self.signature})"
 
     @property
     def signature(self):
-        """The arguments in short: `x: f32[3], n=2`."""
+        """The arguments in short: `x: float32[3], n=2`."""
         parts = []
         for kind, name in self.facts:
             if kind == "shape":
@@ -187,7 +226,7 @@ class TraceRecord:
         return f"{weak}{self.facts['dtype', name]}[{shape}]"
 
     def __repr__(self):
-        return f"trace {self.index} of ({self.signature}): {self.why}"
+        return f"trace {self.index} of {self.call}: {self.why}"
 
 
 class Traces(list):
@@ -217,12 +256,13 @@ class Traces(list):
         ]
         keep = [0, 1, 2, 3, 4] if times else [0, 1, 4]
         rows = [[row[i] for i in keep] for row in [head, *rows]]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        widths[-1] = 0
-        return "\n".join(
-            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        )
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+        margin = "\n" + " " * sum(w + 2 for w in widths)
+        lines = []
+        for *cells, why in rows:
+            cells = [c.ljust(w) for c, w in zip(cells, widths, strict=True)]
+            lines.append("  ".join([*cells, why.replace("\n", margin)]))
+        return "\n".join(lines)
 
     __repr__ = __str__ = table
 

@@ -1,0 +1,763 @@
+"""jit: the signature cache, explained traces, stages, donation, leaks, errors."""
+
+import functools
+import gc
+import inspect
+import logging
+import threading
+import weakref
+from collections import namedtuple
+from functools import partial
+
+import numpy as np
+import pytest
+
+import minijit as jax
+import minijit.numpy as jnp
+from minijit import errors
+from minijit.trace import jit as module
+from minijit.trace.captures import find_captures, global_reads, show
+from minijit.tree_util import Partial
+
+pytestmark = pytest.mark.chapter(5)
+
+
+@pytest.fixture(autouse=True)
+def fresh_caches():
+    jax.clear_caches()
+
+
+def counted(function, **options):
+    """(jitted function, list that grows by one with each trace)."""
+    traces = []
+
+    @functools.wraps(function)
+    def counting(*args, **kwargs):
+        traces.append(1)
+        return function(*args, **kwargs)
+
+    return jax.jit(counting, **options), traces
+
+
+# Signatures
+
+
+def test_one_trace_for_one_signature():
+    f, traces = counted(lambda x: x * 2)
+    for x in (1.0, 2.0, float("nan")):
+        f(x)
+    assert len(traces) == 1
+    for x in (np.float32(1), np.float64(1), jnp.float32(1), np.ones((), np.float32)):
+        f(x)
+    assert len(traces) == 2
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        (1, 1.0),
+        (1, True),
+        (1.0, np.float32(1)),
+        (np.ones(3), np.ones(4)),
+        (np.ones(3, np.int8), np.ones(3, np.uint8)),
+        ((1.0,), [1.0]),
+        ({"a": 1.0}, {"b": 1.0}),
+        (None, ()),
+        ((1.0, None), (1.0, 2.0)),
+    ],
+    ids=str,
+)
+def test_signatures_that_differ(first, second):
+    f, traces = counted(lambda x: x)
+    for x in (first, second, first, second):
+        f(x)
+    assert len(traces) == 2
+
+
+def test_trees_in_and_out():
+    point = namedtuple("point", "x y")
+
+    @jax.jit
+    def f(p, extra=None):
+        assert extra is None
+        return {"sum": p.x + p.y, "same": p, "nothing": None}, [1, 2.0]
+
+    out, rest = f(point(1, jnp.ones(2)))
+    assert out["sum"].tolist() == [2.0, 2.0]
+    assert isinstance(out["same"], point) and out["nothing"] is None
+    assert [type(x).__name__ for x in rest] == ["ArrayImpl", "ArrayImpl"]
+    assert rest[0].weak_type and rest[0].dtype == jnp.int32
+
+
+def test_a_partial_goes_in_and_comes_out():
+    def scaled(k, x):
+        return k * x
+
+    f, traces = counted(lambda h, x: Partial(scaled, h(x)))
+    out = f(Partial(scaled, 2.0), 3.0)
+    assert isinstance(out, Partial) and float(out(10.0)) == 60.0
+    f(Partial(scaled, 5.0), 3.0)
+    assert len(traces) == 1
+    f(Partial(lambda k, x: k, 5.0), 3.0)
+    assert len(traces) == 2
+
+
+def test_results_are_fresh_objects():
+    x = jnp.ones(3)
+    a, b, c = jax.jit(lambda x: (x, x, x + 1))(x)
+    assert a is not x and a is not b
+    a.delete()
+    assert b.tolist() == x.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_numpy_arguments_are_not_aliased():
+    x = np.ones(3, np.float32)
+    y = jax.jit(lambda x: x)(x)
+    x[0] = 7
+    assert y.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_captured_numpy_arrays_are_copied():
+    k = np.ones(3, np.float32)
+    f = jax.jit(lambda x: x + k)
+    f(1.0)
+    k[0] = 7
+    assert f(1.0).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_wrapping_keeps_the_function_visible():
+    @jax.jit
+    def documented(x, y=2):
+        """Its docstring."""
+        return x
+
+    assert documented.__name__ == "documented" and documented.__doc__
+    assert str(inspect.signature(documented)) == "(x, y=2)"
+    assert repr(documented) == "<jitted function documented>"
+
+
+def test_forms_of_the_decorator():
+    @jax.jit
+    def a(x):
+        return x
+
+    @partial(jax.jit, static_argnums=1)
+    def b(x, n):
+        return x * n
+
+    @jax.jit(static_argnames="n")
+    def c(x, n):
+        return x * n
+
+    assert (int(a(1)), int(b(2, 3)), int(c(2, n=4))) == (1, 6, 8)
+    with pytest.raises(TypeError, match="Expected a callable value"):
+        jax.jit(3)
+
+
+def test_methods():
+    class Counter:
+        def __init__(self, k):
+            self.k = k
+
+        @partial(jax.jit, static_argnums=0)
+        def scaled(self, x):
+            return self.k * x
+
+        def plain(self, x):
+            return self.k * x
+
+    two, three = Counter(2), Counter(3)
+    assert float(two.scaled(5.0)) == 10.0 and float(three.scaled(5.0)) == 15.0
+    assert float(jax.jit(two.plain)(5.0)) == 10.0
+    assert float(jax.jit(three.plain)(5.0)) == 15.0
+
+
+def test_jit_of_jit_and_of_partials():
+    f = jax.jit(jax.jit(lambda x, y: x - y))
+    assert float(f(3.0, 1.0)) == 2.0
+    assert float(jax.jit(partial(f, 10.0))(1.0)) == 9.0
+    assert float(jax.jit(partial(f, y=10.0))(1.0)) == -9.0
+
+
+def test_recursion_over_a_static_argument():
+    @partial(jax.jit, static_argnames="n")
+    def power(x, n):
+        return x if n == 1 else x * power(x, n - 1)
+
+    assert float(power(2.0, 10)) == 1024.0
+    assert len(power.traces) == 10
+
+
+def test_a_failed_trace_leaves_nothing_behind():
+    fail = [True]
+
+    @jax.jit
+    def f(x):
+        if fail[0]:
+            raise KeyError("user error")
+        return x
+
+    with pytest.raises(KeyError):
+        f(1.0)
+    fail[0] = False
+    assert float(f(1.0)) == 1.0
+    assert len(f.traces) == 1
+
+
+def test_a_missing_argument_is_pythons_error():
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
+        jax.jit(lambda x, y: x)(1.0)
+
+
+def test_a_python_int_that_does_not_fit():
+    with pytest.raises(OverflowError):
+        jax.jit(lambda x: x)(2**40)
+
+
+# Static and donated arguments
+
+
+def test_static_arguments_by_name_and_position():
+    def f(x, n, mode="up"):
+        assert isinstance(n, int) and isinstance(mode, str)
+        return x * n if mode == "up" else x / n
+
+    for options in (
+        {"static_argnums": (1, 2)},
+        {"static_argnums": (-2, -1)},
+        {"static_argnames": ("n", "mode")},
+    ):
+        g = jax.jit(f, **options)
+        assert float(g(6.0, 2)) == float(g(6.0, n=2)) == 12.0
+        assert float(g(6.0, 2, "down")) == float(g(6.0, n=2, mode="down")) == 3.0
+
+
+def test_the_type_of_a_static_value_counts():
+    f, traces = counted(lambda x, n: x * n, static_argnums=1)
+    results = [f(2, n) for n in (1, 1.0, True, 1)]
+    assert [r.dtype.name for r in results] == ["int32", "float32", "int32", "int32"]
+    assert len(traces) == 3
+    signs, _ = counted(lambda x, n: x * n, static_argnums=1)
+    assert np.signbit(np.asarray(signs(2.0, -0.0)))
+    assert not np.signbit(np.asarray(signs(2.0, 0.0)))
+
+
+def test_static_arguments_are_checked():
+    with pytest.raises(ValueError, match="static_argnums=.3,., but only accepts 1"):
+        jax.jit(lambda x: x, static_argnums=3)
+    with pytest.raises(ValueError, match="invalid argnames {'y'} in static_argnames"):
+        jax.jit(lambda x: x, static_argnames="y")
+    with pytest.raises(ValueError, match="both static and donated"):
+        jax.jit(lambda x: x, static_argnums=0, donate_argnums=0)
+    with pytest.raises(ValueError, match="unknown backend 'abacus'"):
+        jax.jit(lambda x: x, backend="abacus")
+    f = jax.jit(lambda *xs: sum(xs[:-1]) * xs[-1], static_argnums=-1)
+    assert float(f(1.0, 2.0, 3)) == 9.0
+
+
+def test_a_traced_value_cannot_be_static():
+    f = jax.jit(lambda x, n: x, static_argnums=1)
+    with pytest.raises(ValueError, match="Non-hashable static"):
+        jax.jit(lambda x: f(x, x))(1.0)
+
+
+def test_donation():
+    x, y = jnp.ones(3), jnp.ones(3)
+    view = np.asarray(x)
+    f = jax.jit(lambda a, b: {"sum": a + b, "a": a}, donate_argnums=0)
+    out = f(x, y)
+    assert x.is_deleted() and not y.is_deleted()
+    assert view.tolist() == out["a"].tolist() == [1.0, 1.0, 1.0]
+    assert out["sum"].tolist() == [2.0, 2.0, 2.0]
+    for use in (lambda: x + 1, lambda: f(x, y), lambda: np.asarray(x)):
+        with pytest.raises(RuntimeError, match="deleted: it was donated"):
+            use()
+
+
+def test_donation_by_name_and_of_trees():
+    tree = {"w": jnp.ones(2), "b": jnp.ones(1)}
+    f = jax.jit(lambda p, q: p["w"] + q["b"], donate_argnames="p")
+    f(q=tree, p={"w": tree["w"], "b": 1.0})
+    assert tree["w"].is_deleted() and not tree["b"].is_deleted()
+    text = str(jax.make_jaxpr(f)({"w": jnp.ones(2)}, {"b": jnp.ones(2)}))
+    assert "donated_invars=(True, False)" in text
+
+
+# What a function captured
+
+
+def test_new_functions_of_one_code_share_their_traces():
+    traces = []
+
+    def made(k):
+        def scaled(x):
+            traces.append(k)
+            return k * x
+
+        return scaled
+
+    for k in (2, 2, 3, 2.0, 2):
+        jax.jit(made(k))(5)
+    # The list `traces` can change unseen, so that nothing may be shared.
+    assert len(traces) == 5
+
+
+def test_sharing_by_value(capsys):
+    def made(k):
+        def scaled(x):
+            print("traced")
+            return k * x
+
+        return scaled
+
+    results = [jax.jit(made(k))(5) for k in (2, 2, 3, 2.0, True, 2, -0.0, 0.0, 0.0)]
+    assert capsys.readouterr().out.count("traced") == 6
+    assert [float(r) for r in results[:5]] == [10, 10, 15, 10, 5]
+    assert [np.signbit(float(r)) for r in results[6:]] == [True, False, False]
+
+
+def test_sharing_follows_functions_and_partials(capsys):
+    def outer(h):
+        def call(x):
+            print("traced")
+            return h(x)
+
+        return call
+
+    def adder(k):
+        return lambda x: x + k
+
+    for k in (1, 1, 2):
+        jax.jit(outer(adder(k)))(0)
+        jax.jit(outer(partial(lambda k, x: x + k, k)))(0)
+        jax.jit(outer(jax.jit(adder(k))))(0)
+    assert capsys.readouterr().out.count("traced") == 6
+
+
+def test_arrays_are_captured_by_identity(capsys):
+    def outer(w):
+        def call(x):
+            print("traced")
+            return w * x
+
+        return call
+
+    w = jnp.ones(2)
+    for weights in (w, w, jnp.ones(2)):
+        jax.jit(outer(weights))(1.0)
+    assert capsys.readouterr().out.count("traced") == 2
+
+
+def test_what_can_change_is_never_shared():
+    class Model:
+        k = 1
+
+    model, values, table = Model(), [1], np.ones(1)
+
+    def result(kind):
+        made = {
+            "object": lambda: jax.jit(lambda x: x * model.k),
+            "list": lambda: jax.jit(lambda x: x * values[0]),
+            "numpy": lambda: jax.jit(lambda x: x * table[0]),
+            "default": lambda: jax.jit(lambda x, v=values: x * v[0]),
+        }
+        return float(made[kind]()(1.0))
+
+    for kind in ("object", "list", "numpy", "default"):
+        assert result(kind) == 1.0
+    model.k = values[0] = table[0] = 2
+    for kind in ("object", "list", "numpy", "default"):
+        assert result(kind) == 2.0
+
+
+def test_a_rebound_variable_is_noticed():
+    k = 1
+    f = jax.jit(lambda x: k * x)
+    assert float(f(1.0)) == 1.0
+    k = 5
+    assert float(f(1.0)) == 5.0
+    k = 1
+    assert float(f(1.0)) == 1.0
+    assert len(f.traces) == 2
+    assert "captured variable k: 1 -> 5" in f.traces[1].why
+
+
+def test_a_new_lambda_sees_new_globals():
+    scope = {"jax": jax, "g": 1}
+    exec(
+        "def helper(x): return x + g\nmade = lambda: jax.jit(lambda x: helper(x))",
+        scope,
+    )
+    assert float(scope["made"]()(1.0)) == 2.0
+    scope["g"] = 10
+    assert float(scope["made"]()(1.0)) == 11.0
+
+
+def test_mutable_traces_die_with_their_function():
+    big = np.ones(3)
+
+    def made():
+        return lambda x: x * big
+
+    function = made()
+    jax.jit(function)(1.0)
+    f = jax.jit(function)
+    f(1.0)
+    assert len(f.traces) == 1
+    alive = weakref.ref(function)
+    del f, function
+    gc.collect()
+    assert alive() is None
+
+
+def test_tracers_are_not_kept():
+    kept = []
+
+    @jax.jit
+    def outer(x):
+        kept.append(weakref.ref(jax.trace.core.current.trace))
+        return jax.jit(lambda y: x * y)(2.0)
+
+    outer(1.0)
+    gc.collect()
+    assert kept[0]() is None
+
+
+def test_find_captures_reads_globals_through_modules():
+    def f(x):
+        return np.sin(module.shared) + partial(x)
+
+    assert ("np", "sin") in global_reads(f.__code__)
+    names = {place.name for place, _ in find_captures(f).values}
+    assert {"np", "module", "partial"} <= names
+
+
+def test_show_has_no_addresses():
+    values = [
+        object(),
+        np.ones(2),
+        jnp.ones((2, 3)),
+        test_show_has_no_addresses,
+        "a" * 99,
+    ]
+    assert not any("0x" in show(v) or len(show(v)) > 40 for v in values)
+
+
+# Explanations
+
+
+@pytest.mark.parametrize(
+    "first, second, wanted",
+    [
+        ("f(o(3))", "f(o(4))", "argument x: shape (3,) -> (4,)"),
+        ("f(o(3))", "f(o(3, int))", "argument x: dtype float32 -> int32"),
+        (
+            "f(1.0)",
+            "f(jnp.float32(1))",
+            "argument x: a Python number (weakly typed) -> ",
+        ),
+        ("f(1.0, n=1)", "f(1.0, n=2)", "static argument n: 1 -> 2"),
+        ("f({'a': 1})", "f({'b': 1})", "argument x: structure {'a': *} -> {'b': *}"),
+        ("f({'a': o(1)})", "f({'a': o(2)})", "argument x['a']: shape (1,) -> (2,)"),
+        ("f(1.0, 2.0)", "f(1.0, y=2.0)", "argument y: passed by position -> keyword"),
+        ("f(1.0)", "f(1.0, 2.0)", "argument y: not given -> position"),
+        ("made(1)(1.0)", "made(2)(1.0)", "captured variable k: 1 -> 2"),
+        ("f(1.0)", "x64(f, 1.0)", "config enable_x64: False -> True"),
+    ],
+)
+def test_explanations(first, second, wanted):
+    def made(k):
+        return jax.jit(lambda x, y=None, n=0: k, static_argnames="n")
+
+    def x64(f, x):
+        with jax.enable_x64():
+            f(x)
+
+    f = made(0)
+    scope = {"f": f, "o": jnp.ones, "made": made, "x64": x64, "jnp": jnp}
+    eval(first, scope)
+    known = f.traces[-1].call
+    eval(second, scope)
+    assert len(f.traces) == 2
+    why = f.traces[-1].why
+    assert wanted in why
+    assert "to do: " in why and f"nearest: trace 0, {known}" in why
+    assert f.traces[0].why == "first call"
+
+
+def test_the_nearest_signature_is_named():
+    f = jax.jit(lambda x, y: x)
+    f(jnp.ones(1), jnp.ones(1))
+    f(jnp.ones(2), jnp.ones(2))
+    f(jnp.ones(2), jnp.ones(3))
+    f(jnp.ones(1), jnp.ones(9))
+    assert "nearest: trace 1" in f.traces[2].why
+    assert "nearest: trace 0" in f.traces[3].why
+
+
+def test_the_table_of_traces():
+    f = jax.jit(lambda x: x)
+    f(jnp.ones(3))
+    f(jnp.ones(4))
+    assert f.traces.table(times=False).splitlines() == [
+        "#  signature      why it was traced",
+        "0  x: float32[3]  first call",
+        "1  x: float32[4]  argument x: shape (3,) -> (4,)",
+        "                    to do: pad to one shape, or split into parts of one shape",
+        "                    nearest: trace 0, (x: float32[3])",
+    ]
+    assert f.traces[0].trace_ms > 0 and f.traces[1].compile_ms > 0
+    assert "trace ms" in str(f.traces) and len(f.traces) == 2
+
+
+def test_max_traces():
+    f = jax.jit(lambda x: x, max_traces=2)
+    f(jnp.ones(1))
+    f(jnp.ones(2))
+    f(jnp.ones(1))
+    with pytest.raises(RuntimeError, match="at most 2 times") as error:
+        f(jnp.ones(3))
+    assert "argument x: shape (2,) -> (3,)" in str(error.value)
+    assert "test_jit.py" in str(error.value)
+
+
+# Flags, caches, threads
+
+
+def test_disable_jit():
+    seen = []
+
+    @jax.jit
+    def f(x):
+        seen.append(float(x))
+        return x
+
+    with jax.disable_jit():
+        f(1.0)
+        f(2.0)
+    assert seen == [1.0, 2.0] and not f.traces
+
+
+def test_clear_caches():
+    f, traces = counted(lambda x: x)
+    f(1.0)
+    jax.clear_caches()
+    f(1.0)
+    f.clear_cache()
+    assert f._cache_size() == 0
+    f(1.0)
+    f(1.0)
+    assert len(traces) == 3 and f._cache_size() == 1
+    assert "the caches were cleared" in f.traces[1].why
+
+
+def test_clear_caches_reaches_jitted_functions(monkeypatch):
+    from minijit.trace.core import eval_rules
+    from minijit.trace.jaxpr import make_jaxpr
+
+    f = jax.jit(lambda x: jnp.sin(x))
+    before = float(f(1.0))
+    sin_p = make_jaxpr(jnp.sin)(1.0).eqns[0].primitive
+    monkeypatch.setitem(eval_rules, sin_p, lambda x, **params: jnp.asarray(7.0))
+    jax.clear_caches()
+    assert float(f(1.0)) == 7.0
+    monkeypatch.undo()
+    jax.clear_caches()
+    assert float(f(1.0)) == before
+
+
+def test_log_compiles(caplog):
+    f = jax.jit(lambda x: x)
+    with caplog.at_level(logging.WARNING, "minijit"), jax.log_compiles():
+        f(jnp.ones(3))
+        f(jnp.ones(4))
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == 4
+    assert "Finished tracing <lambda>(x: float32[3]) for jit in" in texts[0]
+    assert "Finished compiling jit(<lambda>) in" in texts[1]
+    assert "shape (3,) -> (4,)" in texts[2]
+    caplog.clear()
+    f(jnp.ones(5))
+    assert not caplog.records
+
+
+def test_threads_trace_once():
+    f, traces = counted(lambda x: x + 1)
+    results, barrier = [], threading.Barrier(8)
+
+    def work():
+        barrier.wait()
+        results.append(float(f(1.0)))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [2.0] * 8 and len(traces) == 1
+
+
+def test_flags_belong_to_the_signature():
+    f, traces = counted(lambda x: x * 2)
+    assert f(1.0).dtype == jnp.float32
+    with jax.enable_x64():
+        assert f(1.0).dtype == np.float64
+    f(1.0)
+    assert len(traces) == 2
+
+
+# Leaks
+
+leaked_here = []
+
+
+def leaks_through(how):
+    class Holder:
+        pass
+
+    holder, local = Holder(), []
+
+    @jax.jit
+    def f(x):
+        if how == "global":
+            leaked_here.append(x * 2)
+        elif how == "attribute":
+            holder.w = {"a": [x * 2]}
+        elif how == "local":
+            local.append(x * 2)
+        elif how == "argument":
+            local.append(x)
+        return x
+
+    return f(1.0)
+
+
+@pytest.mark.parametrize(
+    "how, wanted",
+    [
+        ("global", "`leaked_here[0]`, a global of "),
+        ("attribute", "`holder.w['a'][0]`, a variable of leaks_through"),
+        ("local", "`local[0]`, a variable of leaks_through"),
+        ("argument", "the argument x: held by `local[0]`"),
+    ],
+)
+def test_checking_leaks(how, wanted):
+    leaked_here.clear()
+    with jax.checking_leaks(), pytest.raises(errors.UnexpectedTracerError) as error:
+        leaks_through(how)
+    leaked_here.clear()
+    assert wanted in str(error.value)
+    if how != "argument":
+        assert "* 2" in str(error.value) and "test_jit.py" in str(error.value)
+
+
+def test_checking_leaks_finds_nothing_in_a_pure_function():
+    @jax.jit
+    def f(x):
+        inner = jax.jit(lambda y: x * y)
+        return [inner(x) + inner(2.0), (lambda: x)()]
+
+    with jax.checking_leaks():
+        assert [float(y) for y in f(3.0)] == [15.0, 3.0]
+
+
+def test_checking_leaks_names_a_captured_variable():
+    def made():
+        kept = None
+
+        def f(x):
+            nonlocal kept
+            kept = x
+            return x
+
+        return f
+
+    f = jax.jit(made())
+    with jax.checking_leaks(), pytest.raises(errors.UnexpectedTracerError) as error:
+        f(1.0)
+    assert "the captured variable `kept` of f" in str(error.value)
+
+
+# Stages
+
+
+def test_lower_and_compile():
+    f = jax.jit(lambda x, y: {"sum": x + y})
+    lowered = f.lower(1.0, y=jnp.ones(3))
+    assert lowered.as_text().startswith("{ lambda ; a:f32[] b:f32[3]. let")
+    assert lowered.out_info == {"sum": jax.ShapeDtypeStruct((3,), np.float32)}
+    assert str(lowered.in_tree) == "PyTreeDef(((*,), {'y': *}))"
+    assert lowered.in_avals[1]["y"].shape == (3,)
+    compiled = lowered.compile()
+    assert compiled(1.0, y=jnp.ones(3))["sum"].tolist() == [2.0] * 3
+    with pytest.raises(TypeError, match="does not match the input pytree"):
+        compiled(1.0)
+    message = r"Argument 'y' compiled with f32\[3\] and called with f32\[4\]"
+    with pytest.raises(TypeError, match=message):
+        compiled(1.0, y=jnp.ones(4))
+    assert len(f.traces) == 1
+
+
+def test_lower_takes_shapes_and_statics():
+    f = jax.jit(lambda x, n: x * n, static_argnums=1)
+    lowered = f.lower(jax.ShapeDtypeStruct((2, 2), np.float32), 3)
+    assert lowered.compile()(np.ones((2, 2), np.float32)).tolist() == [[3.0, 3.0]] * 2
+    assert f.trace(jnp.ones(2), 3).jaxpr.out_avals[0].shape == (2,)
+
+
+def test_the_fallbacks_of_the_plain_executor():
+    compiled = jax.jit(lambda x: jnp.sin(x) + 1, backend="eval").lower(1.0).compile()
+    assert compiled.fallbacks == ["add", "sin"]
+    assert compiled.as_text().startswith("{ lambda ; a:f32[]. let")
+
+
+def test_eval_shape():
+    wanted = jax.ShapeDtypeStruct((2, 4), np.float32)
+    x = jax.ShapeDtypeStruct((2, 3), np.float32)
+    assert jax.eval_shape(lambda x, y: x @ y, x, np.ones((3, 4))) == wanted
+    assert jax.jit(lambda x: x).eval_shape(1.0).weak_type
+
+
+def test_a_long_program():
+    def f(x):
+        for _ in range(5_000):
+            x = x + 1.0
+        return x
+
+    lowered = jax.jit(f).lower(0.0)
+    assert len(lowered.jaxpr.eqns) == 5_000
+    assert float(jax.jit(f)(0.0)) == 5_000.0
+
+
+def test_device_functions():
+    tree = jax.device_put({"a": 1.0, "b": np.arange(2)})
+    assert isinstance(tree["a"], jax.Array)
+    assert isinstance(jax.device_get(tree)["b"], np.ndarray)
+    assert jax.block_until_ready(tree) is tree
+
+
+@pytest.mark.oracle
+def test_errors_have_jaxs_classes():
+    real = pytest.importorskip("jax")
+
+    def kinds(lib, xp):
+        programs = [
+            lambda: lib.jit(lambda x: 1 if x > 0 else 2)(1.0),
+            lambda: lib.jit(lambda x: float(x))(1.0),
+            lambda: lib.jit(lambda x: [1, 2][x])(1),
+            lambda: lib.jit(lambda x: np.sin(x))(1.0),
+            lambda: lib.jit(lambda x: x, static_argnums=0)([1]),
+            lambda: lib.jit(lambda x: x)("text"),
+            lambda: lib.jit(lambda x: "text")(1.0),
+            lambda: lib.jit(lambda x: xp.ones((x,)))(1),
+            lambda: lib.jit(lambda x: x, static_argnums=2),
+            lambda: lib.jit(lambda x: x, static_argnames="y"),
+            lambda: lib.jit(lambda x, y: x)(1.0),
+            lambda: lib.jit(3),
+        ]
+        for program in programs:
+            with pytest.raises(Exception) as error:
+                program()
+            yield error.type.__name__
+
+    assert list(kinds(jax, jnp)) == list(kinds(real, real.numpy))
