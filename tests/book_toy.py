@@ -1,4 +1,4 @@
-"""A toy repository with a book: three chapters and a supplement that build the package `toy`."""
+"""A toy repository with a book, three chapters and a supplement, of a package `toy`."""
 
 from __future__ import annotations
 
@@ -534,7 +534,7 @@ def edit(book: Book, file: str, old: str, new: str) -> None:
 
 
 def command(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the book by path, as one does when the library does not import."""
+    """Run a command of the book by path: that works while the library is broken."""
     env = {**os.environ, "PYTHONPATH": str(REPO)}
     line = [sys.executable, str(REPO / "minijit" / "book"), *args]
     return subprocess.run(

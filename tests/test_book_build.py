@@ -120,12 +120,8 @@ def test_unchanged_statements_do_not_run_again(one: Reader):
     rules = dict(core.eval_rules)
     for cell in one.cells:
         assert one.run(cell) == ""
-    assert all(
-        a is b
-        for a, b in zip(
-            before, [core.sin_p, core.eval_rules, core.unary, core.Array, core.bind]
-        )
-    )
+    after = [core.sin_p, core.eval_rules, core.unary, core.Array, core.bind]
+    assert all(a is b for a, b in zip(before, after, strict=True))
     assert core.eval_rules == rules
 
 
@@ -193,7 +189,7 @@ def test_rows_of_an_earlier_chapter_can_be_edited(three: Reader):
     three.paste("toy/trace/core.py", BOTH)
     assert core.sin(0.0) == 0.0 and core.cos(0.0) == 1.0
     three.paste("toy/trace/core.py", "eval_rules |= {}\n")
-    assert set(core.eval_rules) == {core.mul_p, three.module("toy.trace.more").neg_p}
+    assert core.sin_p not in core.eval_rules and core.mul(2, 3) == 6
 
 
 @pytest.mark.parametrize("chapter", ["1", "3"])
@@ -362,11 +358,14 @@ def test_a_failed_first_cell_leaves_no_module(book: Book, close: None):
 
 def test_all_of_a_cell_is_read_before_any_runs(one: Reader):
     core = one.module("toy.trace.core")
-    with pytest.raises(SyntaxError) as e:
+    with pytest.raises(BookError) as e:
         one.run(one.cell("def bind"), "def mul(x, y):", "def mul(x, y:")
-    assert e.value.lineno and "mul" in (e.value.text or "")
-    shown = e.value._render_traceback_()  # type: ignore[attr-defined]
-    assert len(shown) == 1 and len(shown[0].split("\n")) <= 5
+    assert e.value._render_traceback_() == [
+        'File "toy/trace/core.py, as in this cell", line 16',
+        "    def mul(x, y:",
+        "           ^",
+        "SyntaxError: '(' was never closed",
+    ]
     assert core.mul(2, 3) == 6
 
 
@@ -396,7 +395,9 @@ def test_a_pasted_statement_leaves_the_rest_of_its_cell_alone(one: Reader):
 
 def test_later_modules_and_names_raise_stage_errors(book: Book, close: None):
     open_chapter(book, book.chapter("1s"))
-    with pytest.raises(StageError, match="lin is built in chapter 3; this is chapter 1s"):
+    with pytest.raises(
+        StageError, match="lin is built in chapter 3; this is chapter 1s"
+    ):
         importlib.import_module("toy.transform.lin")
     with pytest.raises(ImportError, match="toy.jvp is built in chapter 3"):
         from toy import jvp  # noqa: F401
@@ -404,9 +405,11 @@ def test_later_modules_and_names_raise_stage_errors(book: Book, close: None):
         from toy.trace import pytree  # noqa: F401
     toy = importlib.import_module("toy")
     with pytest.raises(StageError, match="toy.numpy.neg is built in this chapter, 1s"):
-        _ = toy.numpy.neg if hasattr(toy, "numpy") else importlib.import_module(
-            "toy.numpy"
-        ).neg
+        _ = (
+            toy.numpy.neg
+            if hasattr(toy, "numpy")
+            else importlib.import_module("toy.numpy").neg
+        )
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = toy.nonsense
     assert importlib.import_module("toy.transform").__file__.endswith("__init__.py")
@@ -430,7 +433,9 @@ def test_sources_and_lines(one: Reader):
         text, first = inspect.getsourcelines(function)
         assert function.__code__.co_filename == path
         assert lines[first - 1] == text[0].rstrip("\n")
-    assert inspect.getsource(core.Array).startswith("@dataclass(frozen=True)\nclass Array")
+    assert inspect.getsource(core.Array).startswith(
+        "@dataclass(frozen=True)\nclass Array"
+    )
     try:
         core.sin("no")
     except TypeError as e:
@@ -447,7 +452,10 @@ def test_sources_of_edits(one: Reader):
     except TypeError as e:
         last = traceback.extract_tb(e.__traceback__)[-1]
     assert last.line == "return eval_rules[p](*xs)" and "(edited: bind" in last.filename
-    one.edit("def describe(self):\n        return \"array", "def describe(self):  # !\n        return \"array")
+    one.edit(
+        'def describe(self):\n        return "array',
+        'def describe(self):  # !\n        return "array',
+    )
     assert "# !" in inspect.getsource(core.Array.describe)
 
 
@@ -474,7 +482,12 @@ def test_opening_another_chapter_lists_stale_names(
         "Chapter 3: Linearize. toy is what chapters 1 to 2 built."
     )
     toy = importlib.import_module("toy")
-    names |= {"toy": toy, "a": toy.array(1.0), "flatten": toy.flatten, "_": toy.array(2.0)}
+    names |= {
+        "toy": toy,
+        "a": toy.array(1.0),
+        "flatten": toy.flatten,
+        "_": toy.array(2.0),
+    }
     told = magics.open_book("2", names)
     assert told.endswith("From before this line, and out of date: a, flatten, toy.")
     with pytest.raises(StageError):

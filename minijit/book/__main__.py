@@ -1,10 +1,11 @@
 """`python -m minijit.book`, or `python minijit/book` by path.
 
-By path nothing of the library is imported, so the book's tools work while it is broken: the
-package is loaded from its folder under another name, and the folder leaves `sys.path`, where
-its modules would hide others.
+By path nothing of the library is imported, so the book's tools work while it is broken:
+the package is loaded from its folder under another name, and the folder leaves
+`sys.path`, where its modules would hide others.
 """
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -24,11 +25,8 @@ def by_path() -> None:
     spec.loader.exec_module(module)
 
 
-if __package__:
-    from .cli import main
-else:
-    by_path()
-    from minijit_book.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if not __package__:
+        by_path()
+    cli = importlib.import_module(f"{__package__ or 'minijit_book'}.cli")
+    sys.exit(cli.main(sys.argv[1:]))

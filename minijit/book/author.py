@@ -1,15 +1,16 @@
 """From a chapter's Markdown source to its notebook, and back.
 
-A source is Markdown in which every ```python fence at the left margin is a code cell; words
-after `python` are the cell's tags.  A new cell of prose begins at each heading and at each
-line `<!-- cell -->`.  A build cell may be a placeholder:
+A source is Markdown in which every ```python fence at the left margin is a code cell;
+words after `python` are the cell's tags.  A new cell of prose begins at each heading
+and at each line `<!-- cell -->`.  A build cell may be a placeholder:
 
     %%build minijit/trace/core.py : Primitive, bind
 
-takes everything of that file from where the file's previous cell stopped through `bind`.
-Names count as often as they are listed (`rules, rules` goes through the second statement of
-`rules` from there); `docstring` and `imports` are names too; an empty list is the rest of
-this chapter's part.  `Array.__add__` stops inside a class, which the next cell goes on with.
+takes everything of that file from where the file's previous cell stopped through
+`bind`. Names count as often as they are listed (`rules, rules` goes through the second
+statement of `rules` from there); `docstring` and `imports` are names too; an empty list
+is the rest of this chapter's part.  `Array.__add__` stops inside a class, which the
+next cell goes on with.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .notebook import (
     tags,
 )
 from .project import Book, BookError, Chapter, Part
-from .text import Statement, members, names
+from .text import Statement, names, pieces
 
 FENCE = re.compile(r"```python\b *(.*)$")
 BREAK = "<!-- cell -->"
@@ -168,7 +169,7 @@ class Cursor:
         )
 
     def take(self, wanted: str) -> tuple[str, str]:
-        """(text, class it goes on with) of the next cell, through the last wanted name."""
+        """(text, class it goes on with) of the next cell, through the last name."""
         listed = [n.strip() for n in wanted.split(",") if n.strip()]
         end = self.at if listed else len(self.units)
         for name in listed:
@@ -180,8 +181,8 @@ class Cursor:
         owner = first[0].base if first[1].key != first[0].key else ""
         if owner and any(whole is not first[0] for whole, _ in got):
             raise BookError(
-                f"{self.part.file}: the cell goes on with class {owner}, so it cannot hold "
-                f"{got[-1][0].key} too; end it with `: {owner}` first"
+                f"{self.part.file}: the cell goes on with class {owner}, so it cannot "
+                f"hold {got[-1][0].key} too; end it with `: {owner}` first"
             )
         self.at = end
         return "\n".join(self.lines[first[1].first - 1 : got[-1][1].last]), owner
@@ -198,11 +199,6 @@ class Cursor:
                 self.at = i
                 return True
         return False
-
-
-def pieces(s: Statement) -> tuple[Statement, ...]:
-    """A class as head and members, any other statement as itself."""
-    return members(s) if type(s.node).__name__ == "ClassDef" else (s,)
 
 
 def is_import(s: Statement) -> bool:
@@ -229,7 +225,7 @@ def part_for(book: Book, chapter: Chapter, file: str) -> Part:
 
 
 def fill(book: Book, chapter: Chapter, notebook: Json) -> list[str]:
-    """Replace the placeholders of a notebook by the library's text; return complaints."""
+    """Fill a notebook's placeholders with the library's text; return complaints."""
     cursors: dict[str, Cursor] = {}
     bad = []
     for cell in build_cells(notebook):
@@ -247,7 +243,7 @@ def fill(book: Book, chapter: Chapter, notebook: Json) -> list[str]:
 
 
 def new(book: Book, chapter: Chapter, text: str) -> list[str]:
-    """Write a chapter's notebook from its source; return complaints (then nothing is kept)."""
+    """Write a chapter's notebook from its source, if nothing is to be complained of."""
     path = book.notebook(chapter)
     notebook = make_notebook(text, load(path) if path.exists() else None)
     bad = fill(book, chapter, notebook)

@@ -1,10 +1,10 @@
-"""`%%build`: run a cell's statements in a module of the library, so that edits are live.
+"""`%%build`: run a cell's statements in a module of the library; edits are live.
 
-A statement whose text and inputs are unchanged is not run again.  An edited one runs, and
-what it made takes the place of the old: functions and classes are changed in place, tables
-lose the old rows and get the new ones, and statements elsewhere that called the edited
-thing when they ran are run again.  Then every cache is cleared.  If anything fails, all of
-it is taken back.
+A statement whose text and inputs are unchanged is not run again.  An edited one runs,
+and what it made takes the place of the old: functions and classes are changed in place,
+tables lose the old rows and get the new ones, and statements elsewhere that called the
+edited thing when they ran are run again.  Then every cache is cleared.  If anything
+fails, all of it is taken back.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from . import tables
-from .check import imported
+from .imports import imported
 from .patch import MISSING, Journal, Patcher, redirect, unpatchable
 from .project import Book, BookError
 from .stage import Stage, StageError
@@ -40,23 +40,23 @@ from .units import (
 
 SIMPLE = (int, float, complex, str, bytes, bool, type(None))
 GENERATED = {  # what @dataclass puts into a class
-    "__init__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__",
-    "__setattr__", "__delattr__", "__match_args__", "__dataclass_fields__",
+    "__init__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__",
+    "__ge__", "__setattr__", "__delattr__", "__match_args__", "__dataclass_fields__",
     "__dataclass_params__", "__replace__",
 }  # fmt: skip
 PLAIN = {  # what every class has
-    "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__",
-    "__firstlineno__", "__static_attributes__", "__annotate_func__", "__classdictcell__",
-    "__annotations_cache__",
+    "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__",
+    "__annotations__", "__firstlineno__", "__static_attributes__",
+    "__annotate_func__", "__annotations_cache__", "__classdictcell__",
 }  # fmt: skip
 
 
 @dataclass
 class Record:
-    """What running a unit did: enough to know whether to run it again, and to replace it.
+    """What running a unit did: enough to know when to run it again, and to replace it.
 
-    `cell` is the id of the notebook's cell, where the front end tells it.  `gone` says that
-    the reader took the statement out of that cell again.
+    `cell` is the id of the notebook's cell, where the front end tells it.  `gone` says
+    that the reader took the statement out of that cell again.
     """
 
     unit: Unit
@@ -122,14 +122,14 @@ class Workshop:
         except BaseException as e:
             journal.undo()
             back()
-            raise shortened(e) from None
+            if isinstance(e, Exception) and not isinstance(e, (BookError, StageError)):
+                e.add_note("Nothing of this cell took effect.")
+            raise e.with_traceback(shortened(e.__traceback__)) from e.__cause__
         if edit.clear:
             clear_caches(self.modules())
         return "\n".join(edit.told)
 
-    def read(
-        self, file: str, owner: str, cell: str, cell_id: str | None
-    ) -> list[Unit]:
+    def read(self, file: str, owner: str, cell: str, cell_id: str | None) -> list[Unit]:
         """The cell's units, if this chapter may build them."""
         parts = self.book.parts(file) if file in self.book.library() else []
         if not parts:
@@ -202,7 +202,7 @@ class Workshop:
     # -- what was built before
 
     def record(self, unit: Unit) -> Record | None:
-        """What an earlier run of this unit did; for what the stage ran, as far as is known."""
+        """What an earlier run of this unit did, in a cell or in the stage."""
         if found := self.records.get((unit.file, unit.key)):
             return found
         staged = self.book.prefix(unit.file, self.stage.chapter.index)
@@ -233,7 +233,7 @@ class Workshop:
         return False
 
     def drop_left_out(self, module: ModuleType, units: list[Unit], edit: Edit) -> None:
-        """Statements that an earlier version of this cell had and that it has no more."""
+        """Take back statements that this cell had when it last ran, and has no more."""
         here = {(u.file, u.key) for u in units}
         for place, record in self.records.items():
             unit = record.unit
@@ -289,7 +289,9 @@ class Workshop:
         now = {(id(r.table), id(r.key)) for r in rows}
         for other in self.records.values():
             if other.unit.book is None:
-                other.rows = [r for r in other.rows if (id(r.table), id(r.key)) not in now]
+                other.rows = [
+                    r for r in other.rows if (id(r.table), id(r.key)) not in now
+                ]
 
     def settle(
         self,
@@ -300,7 +302,7 @@ class Workshop:
         edit: Edit,
         rows: list[tables.Row],
     ) -> Any:
-        """What a name should mean after its statement ran: the old object, if possible."""
+        """What a name should mean after its statement ran: the old object, at best."""
         made = makes(unit.node)
         if record is None:
             if made and type(new) in (dict, list, set):
@@ -326,8 +328,10 @@ class Workshop:
     def run_class(
         self, module: ModuleType, unit: Unit, code: CodeType, edit: Edit, record: Record
     ) -> dict[str, Any]:
-        """Run a class statement again: its members go into the old class, and its
-        decorators are applied to that, so that what they register is the old class too."""
+        """Run a class statement again: its members go into the old class.
+
+        The decorators are applied to the old class: what they register is that one.
+        """
         assert isinstance(unit.node, ast.ClassDef)
         name, space = unit.node.name, vars(module)
         old = record.values[name]
@@ -391,7 +395,7 @@ class Workshop:
         edit: Edit,
         record: Record | None,
     ) -> dict[str, Any]:
-        """Run a member of a class that an earlier cell began, and give it to that class."""
+        """Run a member of a class that an earlier cell began; give it to that class."""
         cls = vars(module).get(unit.owner)
         if not isinstance(cls, type):
             raise BookError(
@@ -447,7 +451,7 @@ class Workshop:
                     yield record.unit
 
     def depends(self, unit: Unit, edit: Edit) -> bool:
-        """Did the unit call something that acts otherwise now, or read a replaced thing?"""
+        """Did the unit call what acts otherwise now, or read what was replaced?"""
         if isinstance(unit.node, (ast.Import, ast.ImportFrom)):
             return False
         if any((unit.file, name) in edit.replaced for name in loads(unit.node)):
@@ -491,8 +495,10 @@ def staged_rows(unit: Unit, module: ModuleType) -> list[tables.Row]:
 
 
 def continuing(cls: type) -> type:
-    """A metaclass for `class Name(metaclass=...)` that goes on with `cls`: names that the
-    earlier members bound can be read."""
+    """A metaclass for `class Name(metaclass=...)` that goes on with `cls`.
+
+    Names that the earlier members bound can be read.
+    """
 
     class Scope(dict):
         def __missing__(self, key: str) -> Any:
@@ -502,10 +508,10 @@ def continuing(cls: type) -> type:
 
     class Continue(type):
         @classmethod
-        def __prepare__(meta, name, bases, **keywords):
+        def __prepare__(meta, name: str, bases: Any, /, **keywords: Any) -> Any:
             return Scope()
 
-        def __new__(meta, name, bases, scope):
+        def __new__(meta, name: str, bases: Any, scope: Any) -> Any:
             return super().__new__(meta, name, bases, dict(scope))
 
     return Continue
@@ -552,8 +558,11 @@ def rebind(edit: Edit, modules: list[ModuleType], namespace: dict[str, Any]) -> 
 
 
 def clear_caches(modules: list[ModuleType]) -> None:
-    """Clear every cache: `cache_clear` of whatever a module or class holds, the members of a
-    module's `caches`, and each module's `clear_caches()`."""
+    """Clear every cache of the package.
+
+    That is: `cache_clear` of whatever a module or a class holds, the members of a
+    module's `caches`, and each module's `clear_caches()`.
+    """
     hooks: dict[int, Callable[[], Any]] = {}
     for module in modules:
         for name, value in list(vars(module).items()):
@@ -577,12 +586,9 @@ def static_method(thing: Any, name: str) -> Callable[[], Any] | None:
     return found if callable(found) else None
 
 
-def shortened(e: BaseException) -> BaseException:
-    """The exception with a traceback that begins where the reader's own text does."""
-    frame = e.__traceback__
+def shortened(frame: TracebackType | None) -> TracebackType | None:
+    """A traceback from where the text of a cell begins; None if it never does."""
     here = str(Path(__file__).parent)
     while frame is not None and frame.tb_frame.f_code.co_filename.startswith(here):
         frame = frame.tb_next
-    if not isinstance(e, (BookError, StageError, SyntaxError)):
-        e.add_note("Nothing of this cell took effect.")
-    return e.with_traceback(frame)
+    return frame

@@ -1,32 +1,18 @@
-"""`check`: does the book show the library, all of it, once, letter for letter, and did it run?
+"""`check`: does the book show the library, all of it, once, letter for letter?
 
 Everything said here names chapter, section and definition, never the number of a cell.
 """
 
 from __future__ import annotations
 
-import ast
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from .notebook import (
-    BuildCell,
-    Json,
-    build_cells,
-    headings,
-    joined,
-    load,
-    sections,
-    source,
-    tags,
-)
-from .project import Book, BookError, Chapter, Part
-from .text import Statement, TextError, members, names, statements
-
-CELL_LINES = 40
-CHAPTER_CELLS = 45
-ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
+from .imports import check_imports
+from .notebook import BuildCell, build_cells, load
+from .project import Book, BookError, Chapter, Part, quiet_parts
+from .ran import check_notebook
+from .text import Statement, TextError, members, pieces, statements
 
 
 def check(book: Book, only: Chapter | None = None, complete: bool = False) -> list[str]:
@@ -41,7 +27,7 @@ def check(book: Book, only: Chapter | None = None, complete: bool = False) -> li
         for cell in build_cells(notebook):
             placed[c.id, cell.file].append(cell)
         if only in (None, c):
-            bad += check_notebook(book, c, notebook)
+            bad += check_notebook(c, notebook)
     for file in book.library():
         bad += check_file(book, file, placed, only)
     for (id, file), cells in placed.items():
@@ -80,14 +66,6 @@ def pending_lines(book: Book) -> tuple[int, int]:
     return waiting, total
 
 
-def quiet_parts(book: Book, file: str) -> list[Part]:
-    """A file's parts, or none if its cuts name a chapter that does not exist."""
-    try:
-        return book.parts(file)
-    except BookError:
-        return []
-
-
 # -- files
 
 
@@ -118,7 +96,7 @@ def check_file(
 
 
 def check_cuts(book: Book, file: str, parts: list[Part]) -> Iterator[str]:
-    """The parts follow the order of the book, and book.toml says the same as the cuts."""
+    """The parts are in the order of the book; book.toml and the cuts agree."""
     ids = [p.chapter.id for p in parts]
     order = [p.chapter.index for p in parts]
     if order != sorted(set(order)):
@@ -126,10 +104,10 @@ def check_cuts(book: Book, file: str, parts: list[Part]) -> Iterator[str]:
     listed = [c.id for c in book.builders(file) if not c.pending]
     for id in listed:
         if id not in ids:
-            yield f"{file}: book.toml says that chapter {id} builds a part, but no line reads `# chapter {id}`"
+            yield f"{file}: chapter {id} builds a part, but no line is `# chapter {id}`"
     for p in parts:
         if p.chapter not in book.builders(file):
-            yield f"{file}:{p.first}: `# chapter {p.chapter.id}`, but book.toml does not list it there"
+            yield f"{file}: book.toml does not list it in chapter {p.chapter.id}"
 
 
 def check_part(book: Book, part: Part, cells: list[BuildCell]) -> Iterator[str]:
@@ -149,8 +127,8 @@ def check_part(book: Book, part: Part, cells: list[BuildCell]) -> Iterator[str]:
         if begin is None or bad_owner(cell, *begin):
             got = begin[1].key if begin else body[0].strip()
             yield (
-                f"{place(part, cell)}: a cell cannot begin with {got} here; a cell that goes "
-                "on with a class says so: `%%build FILE CLASS`"
+                f"{place(part, cell)}: a cell cannot begin with {got} here; one that "
+                "goes on with a class says so: `%%build FILE CLASS`"
             )
         at += len(body)
         inside = next((s for s, p in starts.values() if p.first <= at < p.last), None)
@@ -164,11 +142,6 @@ def check_part(book: Book, part: Part, cells: list[BuildCell]) -> Iterator[str]:
 def bad_owner(cell: BuildCell, whole: Statement, piece: Statement) -> bool:
     """Does the cell's header not say what its first line belongs to?"""
     return cell.owner != ("" if piece.key == whole.key else whole.base)
-
-
-def pieces(s: Statement) -> tuple[Statement, ...]:
-    """A class as head and members, any other statement as itself."""
-    return members(s) if isinstance(s.node, ast.ClassDef) else (s,)
 
 
 def place(part: Part, cell: BuildCell) -> str:
@@ -210,7 +183,8 @@ def differences(book: Book, part: Part, cells: list[BuildCell]) -> Iterator[str]
         said = True
         if found := next((u for u in free if u.base == unit.base), None):
             free.remove(found)
-            yield f"{place(part, cell)}: {unit.key} differs{first_difference(unit, found)}"
+            how = first_difference(unit, found)
+            yield f"{place(part, cell)}: {unit.key} differs{how}"
         elif any(u.text == unit.text for u in library):
             yield f"{place(part, cell)}: {unit.key} stands in the book twice"
         else:
@@ -220,11 +194,11 @@ def differences(book: Book, part: Part, cells: list[BuildCell]) -> Iterator[str]
         yield f"{part.file} is in no cell of chapter {part.chapter.id}: {listing(free)}"
     if not said:
         order = ", ".join(
-            u.key for (_, u), b in zip(shown, library) if u.text != b.text
+            u.key for (_, u), b in zip(shown, library, strict=False) if u.text != b.text
         )
         yield (
-            f"{place(part, cells[0])}: the cells are not in the order of the library, or "
-            f"differ between statements{': ' if order else ''}{order}"
+            f"{place(part, cells[0])}: the cells are not in the order of the library, "
+            f"or differ between statements{': ' if order else ''}{order}"
         )
 
 
@@ -242,9 +216,9 @@ def cell_units(cell: BuildCell, cut: set[str]) -> Iterator[Statement]:
 def first_difference(cell: Statement, library: Statement) -> str:
     """The first line in which two statements differ, from either side."""
     mine, theirs = cell.text.split("\n"), library.text.split("\n")
-    i = next((i for i, (a, b) in enumerate(zip(mine, theirs)) if a != b), None)
-    if i is None:
-        i = min(len(mine), len(theirs))
+    i = 0
+    while i < min(len(mine), len(theirs)) and mine[i] == theirs[i]:
+        i += 1
     book_line = mine[i] if i < len(mine) else "(nothing)"
     library_line = theirs[i] if i < len(theirs) else "(nothing)"
     return f"\n    book     {book_line}\n    library  {library_line}"
@@ -264,177 +238,3 @@ def check_placed(
     owners = ", ".join(p.chapter.id for p in parts) or "no chapter"
     names_of = cells[0].body.strip("\n").split("\n")[0]
     yield f"{where} builds {file} ({names_of}), which is chapter {owners}'s"
-
-
-# -- imports
-
-
-def check_imports(book: Book, part: Part) -> Iterator[str]:
-    """Imports go one way: to earlier rooms and chapters, from rooms never to public modules."""
-    room = part.file.split("/")[1] if part.file.count("/") > 1 else None
-    for s in book.statements(part.file):
-        if not part.first <= s.first <= part.last:
-            continue
-        for node, target, name in imported(book, part.file, s.node):
-            where = f"chapter {part.chapter.id}, {part.file}:{node.lineno}, {s.key}"
-            if target.startswith(book.machinery):
-                yield f"{where}: the library must not import the book machinery"
-            elif room and target.count("/") < 2:
-                yield f"{where}: a room must not import the public module {target}"
-            elif room and later_room(book, room, target.split("/")[1]):
-                yield f"{where} imports {target}: imports go {' <- '.join(book.rooms)}"
-            elif later := built_later(book, part, target, name):
-                yield f"{where} imports {name or target}, which chapter {later.id} builds"
-
-
-def later_room(book: Book, room: str, other: str) -> bool:
-    """Is `other` a room after `room`?"""
-    rooms = book.rooms
-    return room in rooms and other in rooms and rooms.index(other) > rooms.index(room)
-
-
-def imported(
-    book: Book, file: str, tree: ast.AST
-) -> Iterator[tuple[ast.Import | ast.ImportFrom, str, str]]:
-    """(node, library file, name in it or "") of each import of the package, at any depth."""
-    here = book.module(file).split(".")
-    base = here if file.endswith("/__init__.py") else here[:-1]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if target := library_file(book, alias.name):
-                    yield node, target, ""
-        elif isinstance(node, ast.ImportFrom):
-            start = base[: len(base) - node.level + 1] if node.level else []
-            module = ".".join([*start, *([node.module] if node.module else [])])
-            for alias in node.names:
-                if target := library_file(book, f"{module}.{alias.name}"):
-                    yield node, target, ""
-                elif target := library_file(book, module):
-                    yield node, target, alias.name
-
-
-def library_file(book: Book, module: str) -> str | None:
-    """The file of a module, if it is the package's."""
-    inside = module == book.package or module.startswith(f"{book.package}.")
-    return book.file(module) if inside else None
-
-
-def built_later(book: Book, part: Part, target: str, name: str) -> Chapter | None:
-    """The chapter that builds the imported thing, if it comes after the importing part's."""
-    parts = quiet_parts(book, target)
-    if not parts:
-        return None
-    owner = parts[0].chapter
-    for s in book.statements(target) if name else ():
-        if name in names(s.node):
-            owner = next(p.chapter for p in parts if p.first <= s.first <= p.last)
-            break
-    return owner if owner.index > part.chapter.index else None
-
-
-# -- notebooks
-
-
-def check_notebook(book: Book, chapter: Chapter, notebook: Json) -> Iterator[str]:
-    """Headings, lengths, and that every cell ran, in order, as its tags say."""
-    titles = [
-        t
-        for _, c in sections(notebook)
-        if c["cell_type"] == "markdown"
-        for level, t in headings(source(c))
-        if level == 1
-    ]
-    if len(titles) != 1:
-        yield f"chapter {chapter.id} has {len(titles)} H1 headings, not one"
-    yield from check_opening(chapter, notebook)
-    yield from check_lengths(chapter, notebook)
-    count = 0
-    for section, cell in sections(notebook):
-        if cell["cell_type"] != "code" or not source(cell).strip():
-            continue
-        count += 1
-        where = f"chapter {chapter.id}, section '{section}', at `{first_line(cell)}`"
-        yield from (f"{where}: {what}" for what in check_run(cell, count))
-
-
-def first_line(cell: Json) -> str:
-    """What tells a cell from the others, for a reader."""
-    lines = [line for line in source(cell).split("\n") if line.strip()]
-    if lines[0].startswith("%%build"):
-        lines = lines[1:] or lines
-        for s in quiet_statements("\n".join(lines)):
-            return f"%%build ... {s.key}"
-    return lines[0].strip()
-
-
-def quiet_statements(text: str) -> tuple[Statement, ...]:
-    """The statements, or none if the text cannot be read."""
-    try:
-        return statements(text, strict=False)
-    except (SyntaxError, TextError):
-        return ()
-
-
-def check_opening(chapter: Chapter, notebook: Json) -> Iterator[str]:
-    """The chapter opens its own stage, and once."""
-    lines = [
-        line.split()
-        for c in notebook["cells"]
-        if c["cell_type"] == "code"
-        for line in source(c).split("\n")
-        if line.startswith("%chapter")
-    ]
-    if lines != [["%chapter", chapter.id]]:
-        found = ", ".join(" ".join(line) for line in lines) or "no %chapter line"
-        yield f"chapter {chapter.id} must say `%chapter {chapter.id}` once; it has {found}"
-
-
-def check_lengths(chapter: Chapter, notebook: Json) -> Iterator[str]:
-    """Build cells of at most 40 lines, at most 45 of them; supplements are free."""
-    cells = list(build_cells(notebook))
-    if chapter.supplement:
-        return
-    if len(cells) > CHAPTER_CELLS:
-        yield f"chapter {chapter.id} has {len(cells)} build cells; at most {CHAPTER_CELLS}"
-    for cell in cells:
-        n = len(cell.body.strip("\n").split("\n"))
-        if n > CELL_LINES:
-            keys = [s.key for s in quiet_statements(cell.body)] or [cell.owner]
-            yield (
-                f"chapter {chapter.id}, section '{cell.section}', {cell.file}: the cell of "
-                f"{', '.join(keys[:4])} has {n} lines; at most {CELL_LINES}"
-            )
-
-
-def check_run(cell: Json, count: int) -> Iterator[str]:
-    """What is wrong with a cell's stored run; `count` is what its execution count must be."""
-    text = source(cell)
-    outputs = cell.get("outputs", [])
-    marks = [t for t in tags(cell) if t.lower().startswith(("nbval", "skip"))]
-    if cell.get("execution_count") != count:
-        yield "the cell was not run, or not in order"
-    errors = [o for o in outputs if o["output_type"] == "error"]
-    if "raises-exception" in tags(cell):
-        if not errors:
-            yield "tagged raises-exception, but no error is stored"
-    elif errors:
-        yield f"raised {errors[0].get('ename')}, without the tag raises-exception"
-    if any(o.get("name") == "stderr" for o in outputs):
-        yield "something went to stderr"
-    if marks or re.search(r"(?m)^\s*#\s*(NBVAL_|PYTEST_VALIDATE)", text):
-        yield "nbval is told to look away"
-    if any(ADDRESS.search(shown) for shown in texts(outputs)):
-        yield "an output holds an address"
-    if "volatile" in tags(cell) and any(o["output_type"] == "stream" for o in outputs):
-        yield "a volatile cell may only show pictures"
-
-
-def texts(outputs: list[Json]) -> Iterator[str]:
-    """The texts that outputs show."""
-    for o in outputs:
-        yield joined(o.get("text", ""))
-        for kind, value in o.get("data", {}).items():
-            if kind.startswith("text/"):
-                yield joined(value)
-        yield str(o.get("evalue", ""))

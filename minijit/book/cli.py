@@ -1,4 +1,4 @@
-"""The book's commands: `python -m minijit.book COMMAND`, or `python minijit/book COMMAND`."""
+"""The book's commands: `python -m minijit.book COMMAND`, or by path."""
 
 from __future__ import annotations
 

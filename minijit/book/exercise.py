@@ -1,8 +1,9 @@
 """Exercises: a stub the reader fills in, a check that never raises, and the solution.
 
-In a chapter's notebook an exercise NAME is a cell with the tag `exercise` that defines NAME
-with a hole in it, and after it a cell `%check NAME`.  In `chapters/solutions/`, in the file
-of the notebook's name, stand the solution and the check, whose docstring is the hint:
+In a chapter's notebook an exercise NAME is a cell with the tag `exercise` that defines
+NAME with a hole in it, and after it a cell `%check NAME`.  In `chapters/solutions/`, in
+the file of the notebook's name, stand the solution and the check, whose docstring is
+the hint:
 
     def count_eqns(jaxpr): ...                  # the solution
 
@@ -19,14 +20,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .notebook import Json, joined, load, sections, source, tags
+from .notebook import Json, joined, load, quiet_statements, sections, source, tags
 from .project import Book, BookError, Chapter
-from .text import TextError, names, statements
+from .text import names
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """What a chapter holds of one exercise; `shown` is what its check printed when run."""
+    """One exercise of a chapter; `shown` is what its check printed when it ran."""
 
     name: str
     section: str
@@ -41,7 +42,7 @@ def exercises(notebook: Json) -> list[Exercise]:
     for section, cell in sections(notebook):
         text = source(cell)
         if "exercise" in tags(cell):
-            for s in safe_statements(text):
+            for s in quiet_statements(text):
                 stubs |= dict.fromkeys(names(s.node), text)
         if cell["cell_type"] == "code" and text.startswith("%check "):
             name = text.split()[1]
@@ -50,14 +51,6 @@ def exercises(notebook: Json) -> list[Exercise]:
             )
             found.append(Exercise(name, section, stubs.get(name, ""), printed.strip()))
     return found
-
-
-def safe_statements(text: str) -> tuple[Any, ...]:
-    """The statements of a cell, or none if it is not plain Python."""
-    try:
-        return statements(text, strict=False)
-    except (SyntaxError, TextError):
-        return ()
 
 
 def solutions(book: Book, chapter: Chapter) -> dict[str, Any]:
@@ -99,8 +92,8 @@ def verdict(check: Callable[[Any], Any], answer: Any) -> str:
 def judge(book: Book, chapter: Chapter) -> list[str]:
     """Complaints about a chapter's exercises; run on the chapter's stage.
 
-    Every stub must be not right, in the notebook's stored output and here; every solution
-    right; every hint there; every solution's check used in the notebook.
+    Every stub must be not right, in the notebook's stored output and here; every
+    solution right; every hint there; every solution's check used in the notebook.
     """
     found = exercises(load(book.notebook(chapter)))
     if not found:

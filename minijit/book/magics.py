@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from . import exercise
-from .build import Workshop
+from .build import Workshop, shortened
 from .project import Book, BookError, Chapter, find_book
 from .stage import open_chapter, stale_names
 
@@ -24,7 +24,12 @@ def register(shell: Any) -> None:
     def build(line: str, cell: str) -> None:
         """%%build FILE [CLASS]: run the cell in that module of the library."""
         __tracebackhide__ = True
-        if report := opened().build_cell(line, cell, shell.user_ns, cell_id(shell)):
+        try:
+            report = opened().build_cell(line, cell, shell.user_ns, cell_id(shell))
+        except Exception as e:
+            show_short(shell, e)
+            raise
+        if report:
             print(report)
 
     def check(line: str) -> None:
@@ -35,6 +40,16 @@ def register(shell: Any) -> None:
     shell.register_magic_function(chapter, "line", "chapter")
     shell.register_magic_function(build, "cell", "build")
     shell.register_magic_function(check, "line", "check")
+
+
+def show_short(shell: Any, e: Exception) -> None:
+    """Let IPython show the traceback of a build cell from the cell's own text on."""
+    if hasattr(e, "_render_traceback_"):
+        return
+    short = shortened(e.__traceback__)
+    if short is not None:
+        lines = shell.InteractiveTB.structured_traceback(type(e), e, short, tb_offset=0)
+        e._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
 
 
 def cell_id(shell: Any) -> str | None:

@@ -1,7 +1,7 @@
 """Notebooks as JSON: their cells, sections and build cells.
 
-Reading and writing go through `json` alone, so that `check` and `sync` need nothing that is
-not in Python; `dump` writes what `nbformat` would write.
+Reading and writing go through `json` alone, so that `check` and `sync` need nothing
+that is not in Python; `dump` writes what `nbformat` would write.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from .text import Statement, TextError, statements
 
 Json = dict[str, Any]
 HEADING = re.compile(r"(#{1,6})\s+(.*)")
@@ -61,7 +63,7 @@ def as_lines(text: str) -> list[str]:
 
 @dataclass
 class BuildCell:
-    """A `%%build FILE [CLASS]` cell: where it stands, and the text below its first line."""
+    """A `%%build FILE [CLASS]` cell: where it stands, and what is below its head."""
 
     cell: Json = field(repr=False)
     section: str
@@ -135,3 +137,11 @@ def markdown_cell(text: str, id: str) -> Json:
 def new_notebook(cells: list[Json]) -> Json:
     """A notebook of these cells."""
     return {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
+
+
+def quiet_statements(text: str) -> tuple[Statement, ...]:
+    """The statements, or none if the text cannot be read."""
+    try:
+        return statements(text, strict=False)
+    except (SyntaxError, TextError):
+        return ()

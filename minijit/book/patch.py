@@ -1,14 +1,15 @@
 """Make objects that are already in use behave as newly built ones.
 
-A reader edits a function; names imported elsewhere, closures and old instances must see the
-edit.  So the old object is changed in place (`Patcher.patch`), and every change goes through
-a `Journal`, which can take all of them back if the rest of the cell fails.
+A reader edits a function; names imported elsewhere, closures and old instances must see
+the edit.  So the old object is changed in place (`Patcher.patch`), and every change
+goes through a `Journal`, which can take all of them back if the rest of the cell fails.
 """
 
 from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 FUNCTION_PARTS = (
@@ -114,7 +115,7 @@ class Patcher:
         self.failed: list[str] = []
 
     def patch(self, old: Any, new: Any) -> Any:
-        """Make `old` behave as `new`; return what the name should mean: `old` where possible."""
+        """Make `old` behave as `new`; return what its name is to mean, at best `old`."""
         if old is new:
             return old
         if isinstance(old, types.FunctionType) and isinstance(new, types.FunctionType):
@@ -164,8 +165,8 @@ class Patcher:
     ) -> Any:
         """A class: its members, so that old instances have the new behaviour.
 
-        `keep` names members that other cells built, `drop` members that only the old text
-        had.
+        `keep` names members that other cells built, `drop` members that only the old
+        text had.
         """
         if reason := unpatchable(old, new):
             self.failed.append(f"{new.__qualname__} ({reason})")
@@ -193,19 +194,17 @@ class Patcher:
     def instance(self, old: Any, new: Any) -> Any:
         """An instance of one of the package's classes keeps its identity.
 
-        Not one that is compared by value: it may be a key somewhere, and a changed key is
-        lost.  An equal one is as good as the new one.
+        Not one that is compared by value: it may be a key somewhere, and a changed key
+        is lost.  An equal one is as good as the new one.
         """
-        cls = type(old)
-        if cls.__eq__ is not object.__eq__:
+        by_value: Any = type(old).__eq__
+        if by_value is not object.__eq__:
             return old if old == new else new
         for name in attributes(old) | attributes(new):
             value = getattr(new, name, MISSING) if name in attributes(new) else MISSING
             was = getattr(old, name, MISSING)
             change_attribute(old, name, value)
-            self.journal.back.append(
-                lambda name=name, was=was: change_attribute(old, name, was)  # type: ignore
-            )
+            self.journal.back.append(partial(change_attribute, old, name, was))
         return old
 
 
@@ -276,8 +275,10 @@ def functions_in(value: Any) -> Iterator[types.FunctionType]:
 
 
 def redirect(value: Any, new: type, old: type, journal: Journal) -> None:
-    """In a member's closures, let `old` stand for `new`: `super()`, `__class__`, and the
-    class that a frozen dataclass' methods compare with."""
+    """In a member's closures, let `old` stand for `new`.
+
+    That is `super()`, `__class__`, and what a frozen dataclass' methods compare with.
+    """
     todo = list(functions_in(value))
     seen: set[int] = set()
     while todo:

@@ -3,7 +3,7 @@
     [book]
     package = "minijit"
     chapters = "chapters"                     # the folder of the notebooks
-    rooms = ["trace", "transform"]            # imports go from later rooms to earlier ones
+    rooms = ["trace", "transform"]            # imports go from later to earlier rooms
     pending = []                              # library files no chapter builds yet
     whole_tests = ["tests/test_book_*.py"]    # tests that need the whole checkout
 
@@ -14,9 +14,9 @@
     builds = ["minijit/trace/windows.py", "minijit/numpy.py"]
     pending = true                            # the notebook is not written yet
 
-A file that several chapters build is cut by lines that read `# chapter 2s`.  Such a line
-opens that chapter's part; what stands before the first one belongs to the first chapter
-that lists the file.
+A file that several chapters build is cut by lines that read `# chapter 2s`.  Such a
+line opens that chapter's part; what stands before the first one belongs to the first
+chapter that lists the file.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Book:
         return f"{self.package}/book/"
 
     def library(self) -> list[str]:
-        """Every file of the package but the book machinery, as `package/room/file.py`."""
+        """Every file of the package but the book machinery: `package/room/file.py`."""
         found = (self.root / self.package).rglob("*.py")
         files = sorted(p.relative_to(self.root).as_posix() for p in found)
         return [f for f in files if not f.startswith(self.machinery)]
@@ -186,14 +186,14 @@ class Book:
 
 
 def find_book(start: Path | None = None) -> Book:
-    """The book of the nearest folder, from `start` (or the working directory) upwards."""
+    """The book of the nearest folder, from `start` or the working directory up."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents, *Path(__file__).resolve().parents):
         if (folder / "book.toml").exists():
             return read_book(folder)
     raise BookError(
-        f"no book.toml in {here} or above: the book comes with a clone of the repository, "
-        "not with the installed package; clone it and open its chapters folder"
+        f"no book.toml in {here} or above: the book comes with a clone of the "
+        "repository, not with the installed package; clone it, and open its chapters"
     )
 
 
@@ -221,3 +221,11 @@ def read_book(root: Path) -> Book:
         pending=tuple(head.get("pending", ())),
         whole_tests=tuple(head.get("whole_tests", ())),
     )
+
+
+def quiet_parts(book: Book, file: str) -> list[Part]:
+    """A file's parts, or none if its cuts name a chapter that does not exist."""
+    try:
+        return book.parts(file)
+    except BookError:
+        return []

@@ -1,4 +1,4 @@
-"""`run`: execute a chapter and store its outputs, so that a second run changes nothing."""
+"""`run`: execute a chapter and store its outputs; a second run changes nothing."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def keep_old(cell: Json, was: Json) -> None:
 
 
 def same_picture(a: str | list[str], b: str | list[str]) -> bool:
-    """Do two PNGs have the same pixels (or the same bytes, where nothing can decode them)?"""
+    """Do two PNGs have the same pixels?  (Or bytes, where nothing decodes them.)"""
     first, second = (base64.b64decode(joined(x)) for x in (a, b))
     if first == second:
         return True

@@ -1,8 +1,8 @@
 """Stages: the library as some chapter left it.
 
-Stage k of a file is the prefix of it that chapters 1..k build.  In a notebook an import hook
-serves those prefixes from the real files, under their real names and line numbers; for the
-tests `write_stage` copies them into a folder.  Neither reads a notebook.
+Stage k of a file is the prefix of it that chapters 1..k build.  In a notebook an import
+hook serves those prefixes from the real files, under their real names and line numbers;
+for the tests `write_stage` copies them into a folder.  Neither reads a notebook.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Stage(importlib.abc.MetaPathFinder):
         inside = module == package or module.startswith(f"{package}.")
         return inside and not f"{module}.".startswith(f"{machinery}.")
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None):
+    def find_spec(
+        self, name: str, path: Any = None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
         """The prefix of a module's file; StageError for what is not built yet."""
         __tracebackhide__ = True
         file = self.book.file(name) if self.owns(name) else None
@@ -80,7 +82,8 @@ class Stage(importlib.abc.MetaPathFinder):
     def later(self, chapter: Chapter) -> str:
         """The words for something that `chapter` builds."""
         if chapter == self.chapter:
-            return f"is built in this chapter, {chapter.id}, by a cell that has not run yet"
+            here = f"is built in this chapter, {chapter.id}"
+            return f"{here}, by a cell that has not run yet"
         return f"is built in chapter {chapter.id}; this is chapter {self.chapter.id}"
 
     def later_names(self, file: str) -> dict[str, Chapter]:
@@ -103,9 +106,10 @@ class Stage(importlib.abc.MetaPathFinder):
 
 
 class StageLoader(importlib.abc.InspectLoader):
-    """Runs a prefix of a file; its source is the whole file, for `inspect` and tracebacks.
+    """Runs a prefix of a file; its source is the whole, for `inspect` and tracebacks.
 
-    Nothing here reads or writes a `.pyc`: a cached prefix would poison the real library.
+    Nothing here reads or writes a `.pyc`: a cached prefix would poison the real
+    library.
     """
 
     def __init__(self, name: str, file: str, stage: Stage):
@@ -139,7 +143,7 @@ class StageLoader(importlib.abc.InspectLoader):
 
 
 def open_chapter(book: Book, chapter: Chapter) -> Stage:
-    """From now on `import package` means the package as the chapters before this left it."""
+    """From now on the package is what the chapters before this one left."""
     machinery = f"{book.package}.book"
     for finder in list(sys.meta_path):
         if isinstance(finder, Stage):
@@ -166,7 +170,7 @@ def stale_names(stage: Stage, namespace: dict[str, Any]) -> list[str]:
 
 
 def write_stage(book: Book, chapter: Chapter, out: Path) -> list[str]:
-    """Copy the library as it is after `chapter` into `out`; return the files written."""
+    """Copy the library as it is after `chapter` into `out`; the files written."""
     if (out / book.package).exists():
         raise BookError(f"{out / book.package} is there already; name an empty folder")
     files = {f: book.prefix(f, chapter.index + 1) for f in book.library()}

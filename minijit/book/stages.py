@@ -1,7 +1,7 @@
 """Stages in folders outside the checkout: their imports, their tests, their exercises.
 
-A stage's process gets `python -P`, a working directory outside the checkout, the stage alone
-on the path, and proves that the package it imported is the stage's.
+A stage's process gets `python -P`, a working directory outside the checkout, the stage
+alone on the path, and proves that the package it imported is the stage's.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ assert home.startswith({folder!r}), f"not the stage: {{home}}"
 """
 JUDGE = """
 import importlib.util, pathlib, sys
+home = {machinery!r}
 spec = importlib.util.spec_from_file_location(
-    "minijit_book", {machinery!r} + "/__init__.py", submodule_search_locations=[{machinery!r}]
+    "minijit_book", home + "/__init__.py", submodule_search_locations=[home]
 )
 sys.modules["minijit_book"] = module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
@@ -84,7 +85,7 @@ def stage_folder(book: Book, chapter: Chapter) -> Iterator[Path]:
 
 
 def python(folder: Path, code: str) -> int:
-    """Run code in a fresh process that sees only the stage in `folder`; its exit code."""
+    """The exit code of a fresh process that runs code and sees only the stage."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     env |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-P", "-c", code]
@@ -108,7 +109,7 @@ def chapter_of_test(book: Book, path: Path) -> Chapter | None:
                 continue
             name = ast.unparse(call.func)
             if name.endswith("mark.chapter") and isinstance(call.args[0], ast.Constant):
-                return book.chapter(call.args[0].value)
+                return book.chapter(str(call.args[0].value))
     return None
 
 
@@ -212,8 +213,11 @@ def judge_exercises(book: Book, chapter: Chapter, folder: Path) -> int:
 
 
 def all_stages(book: Book, only: Chapter | None = None) -> list[str]:
-    """Write every stage, import each of its modules first, run its chapter's own tests and
-    exercises on it; return the complaints."""
+    """Complaints about the stages, each written into a folder outside the checkout.
+
+    Each module of a stage must import, first in its process; the chapter's own tests
+    must pass on it, and its exercises must be in order.
+    """
     bad = [f"{f} names no chapter in its pytestmark" for f in unmarked_tests(book)]
     for c in book.chapters:
         if only not in (None, c):
@@ -231,7 +235,7 @@ def all_stages(book: Book, only: Chapter | None = None) -> list[str]:
 
 
 def diff(book: Book, one: Chapter, two: Chapter) -> Iterator[str]:
-    """What the library after chapter `two` has and after chapter `one` has not, as a diff."""
+    """What the library has after chapter `two` and not after chapter `one`."""
     if one.index > two.index:
         raise BookError(f"chapter {one.id} comes after chapter {two.id}")
     for file in book.library():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-
 from .author import fill
 from .check import cell_units, listing
 from .notebook import BuildCell, Json, build_cells, dump, load
 from .project import Book, Chapter, Part
-from .text import Statement, TextError, likeness, members
+from .text import Statement, TextError, likeness, pieces
 
 
 def sync(book: Book, only: Chapter | None = None) -> list[str]:
@@ -66,11 +64,6 @@ def sync_part(book: Book, part: Part, notebook: Json) -> list[str]:
         text = "\n".join(lines[first.first - 1 : last.last])
         cell.write(text, "" if first.key == whole.key else whole.base)
     return told
-
-
-def pieces(s: Statement) -> tuple[Statement, ...]:
-    """A class as head and members, any other statement as itself."""
-    return members(s) if isinstance(s.node, ast.ClassDef) else (s,)
 
 
 def owners(

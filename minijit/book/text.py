@@ -1,8 +1,9 @@
-"""Python source as the book sees it: a row of statements, each with the comments above it.
+"""Python source as the book sees it: statements, each with the comments above it.
 
-A file is cut between top-level statements, and a class, where the book continues it over
-several cells, between its members.  Everything else here is about telling what a statement
-is called (`names`, `key`) and what it reads at the moment it runs (`loads`, `calls`).
+A file is cut between top-level statements, and a class, where the book continues it
+over several cells, between its members.  Everything else here is about telling what a
+statement is called (`names`, `key`) and what it reads at the moment it runs (`loads`,
+`calls`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class TextError(Exception):
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement with the comments above it; lines are counted from 1, both included."""
+    """One statement with the comments above it; lines count from 1, both included."""
 
     key: str  # what it defines; the second statement of a name is "rules #2"
     first: int
@@ -53,8 +54,8 @@ class Statement:
 def statements(text: str, strict: bool = True) -> tuple[Statement, ...]:
     """The top-level statements of `text`.
 
-    Raises SyntaxError as `ast.parse` does.  If `strict`, raises TextError for a comment with
-    no statement below it: no cell could show it.
+    Raises SyntaxError as `ast.parse` does.  If `strict`, raises TextError for a comment
+    with no statement below it: no cell could show it.
     """
     lines = text.split("\n")
     return tuple(split(ast.parse(text).body, lines, 1, len(lines), strict))
@@ -88,6 +89,11 @@ def members(cls: Statement) -> tuple[Statement, ...]:
     return (head, *named)
 
 
+def pieces(s: Statement) -> tuple[Statement, ...]:
+    """A class as head and members, any other statement as itself."""
+    return members(s) if isinstance(s.node, ast.ClassDef) else (s,)
+
+
 def head_end(cls: ast.ClassDef) -> int:
     """Last line of `class Name(bases):`, as far as its nodes tell."""
     inside = [*cls.bases, *[k.value for k in cls.keywords]]
@@ -102,7 +108,7 @@ def split(
     strict: bool,
     shift: int = 0,
 ) -> Iterator[Statement]:
-    """Cut `lines[start-1:end]` at the statements of `body`, whose line numbers are `shift` on."""
+    """Cut `lines[start-1:end]` at the statements of `body`, numbered `shift` on."""
     seen: dict[str, int] = {}
     for node in body:
         decorators = getattr(node, "decorator_list", [])
@@ -187,7 +193,7 @@ def eager(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def loads(node: ast.AST) -> set[str]:
-    """Names a statement reads when it runs, dotted ones in full and by their first part."""
+    """Names a statement reads when it runs; dotted ones in full, and their head."""
     found: set[str] = set()
     for n in eager(node):
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):
@@ -198,7 +204,7 @@ def loads(node: ast.AST) -> set[str]:
 
 
 def calls(node: ast.AST) -> set[str]:
-    """Names a statement calls when it runs, decorators among them, dotted ones in full."""
+    """Names a statement calls when it runs, or decorates with; dotted ones in full."""
     found: set[str] = set()
     for n in eager(node):
         if isinstance(n, ast.Call):
@@ -209,7 +215,7 @@ def calls(node: ast.AST) -> set[str]:
 
 
 def makes(node: ast.stmt) -> bool:
-    """Does the statement make the objects it binds, rather than give another name to them?"""
+    """Does the statement make the objects it binds, not just name them anew?"""
     value = getattr(node, "value", None)
     if isinstance(node, Definition):
         return True
@@ -228,7 +234,7 @@ def likeness(a: str, b: str) -> float:
 
 
 def row_keys(node: ast.stmt) -> set[str]:
-    """The keys of a table statement, `rules |= {...}`, as text; empty for other statements."""
+    """The keys of a table statement, `rules |= {...}`, as text; else none."""
     if not isinstance(node, ast.AugAssign):
         return set()
     for n in ast.walk(node.value):
@@ -240,8 +246,9 @@ def row_keys(node: ast.stmt) -> set[str]:
 def alike(mine: Statement, book: Statement, here: bool) -> float:
     """How likely one is an edit of the other; 0 if it is not.
 
-    Rows count by their keys.  A statement in a cell of its own that has no more than half
-    of the keys adds rows, it does not edit; `here` says that the cell built the book's one.
+    Rows count by their keys.  A statement in a cell of its own that has no more than
+    half of the keys adds rows, it does not edit; `here` says that the cell built the
+    book's one.
     """
     if isinstance(mine.node, ast.AugAssign) != isinstance(book.node, ast.AugAssign):
         return 0.0
@@ -257,10 +264,10 @@ def match(
 ) -> list[tuple[Statement, Statement | None]]:
     """Pair each statement of a cell with the one of the book it stands for, or None.
 
-    By text first, then the likest one of the same name: names alone repeat (a table grows
-    by `rules |= ...`), and positions shift when a reader adds a statement.  `here` has the
-    keys of what the cell built before.  The first piece of a class that later cells go on
-    with stands for the whole class.
+    By text first, then the likest one of the same name: names alone repeat (a table
+    grows by `rules |= ...`), and positions shift when a reader adds a statement.
+    `here` has the keys of what the cell built before.  The first piece of a class that
+    later cells go on with stands for the whole class.
     """
     free = list(book)
     got: dict[int, Statement] = {}

@@ -7,6 +7,7 @@ import ast
 import copy
 import difflib
 import linecache
+import traceback
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from types import CodeType
@@ -24,8 +25,8 @@ HOOK = (
 class Unit:
     """One statement to run in a module, or one member to add to the class `owner`.
 
-    `book` is the library's statement that it stands for; `same` says that the text is the
-    library's (a class that later cells go on with may be its beginning).
+    `book` is the library's statement that it stands for; `same` says that the text is
+    the library's (a class that later cells go on with may be its beginning).
     """
 
     file: str
@@ -57,13 +58,14 @@ class Unit:
         return begins or self.book.text == self.text
 
 
-class CellSyntaxError(SyntaxError):
-    """Text in a build cell that Python cannot read; IPython shows just the place."""
+class CellSyntaxError(BookError):
+    """Text in a build cell that Python cannot read.
+
+    Not a SyntaxError: IPython shows those with all of the machinery's frames.
+    """
 
     def _render_traceback_(self) -> list[str]:
-        import traceback
-
-        return ["".join(traceback.format_exception_only(SyntaxError, self)).rstrip()]
+        return str(self).split("\n")
 
 
 def read_cell(
@@ -80,12 +82,10 @@ def read_cell(
             mine = continued(mine, owner)
     except TextError as e:
         raise BookError(
-            f"{file}, line {e.line - bool(owner)} of the cell: {e}"
+            f"{file}, line {e.line + 1 - bool(owner)} of the cell: {e}"
         ) from None
     except SyntaxError as e:
-        line = (e.lineno or 1) - bool(owner)
-        details = (f"{file}, as in this cell", line, e.offset, e.text)
-        raise CellSyntaxError(e.msg, details) from None
+        raise CellSyntaxError(describe(e, file, bool(owner))) from None
     theirs: Sequence[Statement] = book.statements(file)
     if owner:
         whole = [
@@ -96,6 +96,15 @@ def read_cell(
         Unit(file, b.key if b else f"{s.key} (new)", s, b, owner)
         for s, b in match(mine, theirs, here)
     ]
+
+
+def describe(e: SyntaxError, file: str, added: bool) -> str:
+    """A syntax error as Python prints it; the `%%build` line is line 1."""
+    line = (e.lineno or 1) + 1 - added
+    end = e.end_lineno + 1 - added if e.end_lineno else None
+    details = (f"{file}, as in this cell", line, e.offset, e.text, end, e.end_offset)
+    shown = traceback.format_exception_only(SyntaxError, SyntaxError(e.msg, details))
+    return "".join(shown).strip()
 
 
 def continued(mine: Sequence[Statement], owner: str) -> Sequence[Statement]:
@@ -116,8 +125,8 @@ def continued(mine: Sequence[Statement], owner: str) -> Sequence[Statement]:
 def code_of(book: Book, unit: Unit, node: ast.stmt | None = None) -> CodeType:
     """Compile a unit (or `node`, a part of it).
 
-    The book's own text gets the real file and lines, edited text a `linecache` entry of its
-    own, so that tracebacks and `inspect.getsource` are right for both.
+    The book's own text gets the real file and lines, edited text a `linecache` entry of
+    its own, so that tracebacks and `inspect.getsource` are right for both.
     """
     path = str(book.root / unit.file)
     shift = 1 - unit.mine.first
@@ -135,12 +144,13 @@ def code_of(book: Book, unit: Unit, node: ast.stmt | None = None) -> CodeType:
 
 def edited_file(path: str, unit: Unit) -> str:
     """Register edited text with `linecache`; the file name it goes by."""
-    name = f"{path} (edited: {unit.key})"
+    key = unit.key.removesuffix(" (new)")
+    name = f"{path} (edited: {key})"
     n = 1
     lines = [line + "\n" for line in unit.text.split("\n")]
     while name in linecache.cache and linecache.cache[name][2] != lines:
         n += 1
-        name = f"{path} (edited: {unit.key}, {n})"
+        name = f"{path} (edited: {key}, {n})"
     linecache.cache[name] = (len(unit.text), None, lines, name)
     return name
 
@@ -150,7 +160,7 @@ def in_class(unit: Unit, member: ast.stmt) -> ast.stmt:
     cls = ast.parse(f"class {unit.owner}(metaclass={HOOK}): pass").body[0]
     assert isinstance(cls, ast.ClassDef)
     cls.body = [member]
-    return cls
+    return ast.copy_location(cls, member)
 
 
 def future_flags(book: Book, file: str) -> int:
@@ -169,8 +179,8 @@ def future_flags(book: Book, file: str) -> int:
 def changes_calls(old: ast.stmt, new: ast.stmt) -> bool:
     """Can the edit change what calling the thing gives?
 
-    For a class, only its construction counts: an edited method reaches every instance by
-    itself.  Comments never count.
+    For a class, only its construction counts: an edited method reaches every instance
+    by itself.  Comments never count.
     """
     if isinstance(old, ast.ClassDef) and isinstance(new, ast.ClassDef):
         return construction(old) != construction(new)

@@ -1,0 +1,75 @@
+"""The import law: imports go to earlier rooms and chapters, and from rooms never to the
+package's public modules; inside functions too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from .project import Book, Chapter, Part, quiet_parts
+from .text import names
+
+
+def check_imports(book: Book, part: Part) -> Iterator[str]:
+    """Complaints about the imports of one part of a file."""
+    room = part.file.split("/")[1] if part.file.count("/") > 1 else None
+    for s in book.statements(part.file):
+        if not part.first <= s.first <= part.last:
+            continue
+        for node, target, name in imported(book, part.file, s.node):
+            where = f"chapter {part.chapter.id}, {part.file}:{node.lineno}, {s.key}"
+            if target.startswith(book.machinery):
+                yield f"{where}: the library must not import the book machinery"
+            elif room and target.count("/") < 2:
+                yield f"{where}: a room must not import the public module {target}"
+            elif room and later_room(book, room, target.split("/")[1]):
+                yield f"{where} imports {target}: imports go {' <- '.join(book.rooms)}"
+            elif later := built_later(book, part, target, name):
+                what = name or target
+                yield f"{where} imports {what}, which chapter {later.id} builds"
+
+
+def later_room(book: Book, room: str, other: str) -> bool:
+    """Is `other` a room after `room`?"""
+    rooms = book.rooms
+    return room in rooms and other in rooms and rooms.index(other) > rooms.index(room)
+
+
+def imported(
+    book: Book, file: str, tree: ast.AST
+) -> Iterator[tuple[ast.Import | ast.ImportFrom, str, str]]:
+    """(node, library file, name in it or "") of each import of the package."""
+    here = book.module(file).split(".")
+    base = here if file.endswith("/__init__.py") else here[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if target := library_file(book, alias.name):
+                    yield node, target, ""
+        elif isinstance(node, ast.ImportFrom):
+            start = base[: len(base) - node.level + 1] if node.level else []
+            module = ".".join([*start, *([node.module] if node.module else [])])
+            for alias in node.names:
+                if target := library_file(book, f"{module}.{alias.name}"):
+                    yield node, target, ""
+                elif target := library_file(book, module):
+                    yield node, target, alias.name
+
+
+def library_file(book: Book, module: str) -> str | None:
+    """The file of a module, if it is the package's."""
+    inside = module == book.package or module.startswith(f"{book.package}.")
+    return book.file(module) if inside else None
+
+
+def built_later(book: Book, part: Part, target: str, name: str) -> Chapter | None:
+    """The chapter that builds the imported thing, if it is a later one."""
+    parts = quiet_parts(book, target)
+    if not parts:
+        return None
+    owner = parts[0].chapter
+    for s in book.statements(target) if name else ():
+        if name in names(s.node):
+            owner = next(p.chapter for p in parts if p.first <= s.first <= p.last)
+            break
+    return owner if owner.index > part.chapter.index else None

@@ -1,0 +1,129 @@
+"""Did a chapter's notebook run, all of it, in order, as its tags say?
+
+nbval passes in vain where a cell never ran, a magic was missing, or an error that was
+to come did not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .notebook import (
+    Json,
+    build_cells,
+    headings,
+    joined,
+    quiet_statements,
+    sections,
+    source,
+    tags,
+)
+from .project import Chapter
+
+CELL_LINES = 40
+CHAPTER_CELLS = 45
+ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
+LOOK_AWAY = re.compile(r"(?m)^\s*#\s*(NBVAL_|PYTEST_VALIDATE)")
+
+
+def check_notebook(chapter: Chapter, notebook: Json) -> Iterator[str]:
+    """Headings, lengths, and that every cell ran, in order, as its tags say."""
+    titles = [
+        title
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "markdown"
+        for level, title in headings(source(cell))
+        if level == 1
+    ]
+    if len(titles) != 1:
+        yield f"chapter {chapter.id} has {len(titles)} H1 headings, not one"
+    yield from check_opening(chapter, notebook)
+    yield from check_lengths(chapter, notebook)
+    code = [(s, c) for s, c in sections(notebook) if is_code(c)]
+    if code and all(c.get("execution_count") is None for _, c in code):
+        yield f"chapter {chapter.id} has not been run"
+        return
+    for count, (section, cell) in enumerate(code, 1):
+        where = f"chapter {chapter.id}, section '{section}', at `{first_line(cell)}`"
+        yield from (f"{where}: {what}" for what in check_run(cell, count))
+
+
+def is_code(cell: Json) -> bool:
+    """Is there something to run?"""
+    return cell["cell_type"] == "code" and bool(source(cell).strip())
+
+
+def first_line(cell: Json) -> str:
+    """What tells a cell from the others, for a reader."""
+    lines = [line for line in source(cell).split("\n") if line.strip()]
+    if lines[0].startswith("%%build"):
+        lines = lines[1:] or lines
+        for s in quiet_statements("\n".join(lines)):
+            return f"%%build ... {s.key}"
+    return lines[0].strip()
+
+
+def check_opening(chapter: Chapter, notebook: Json) -> Iterator[str]:
+    """The chapter opens its own stage, and once."""
+    lines = [
+        line.split()
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "code"
+        for line in source(cell).split("\n")
+        if line.startswith("%chapter")
+    ]
+    if lines != [["%chapter", chapter.id]]:
+        found = ", ".join(" ".join(line) for line in lines) or "no %chapter line"
+        wanted = f"`%chapter {chapter.id}` once"
+        yield f"chapter {chapter.id}: it must say {wanted}, not {found}"
+
+
+def check_lengths(chapter: Chapter, notebook: Json) -> Iterator[str]:
+    """Build cells of at most 40 lines, at most 45 of them; supplements are free."""
+    cells = list(build_cells(notebook))
+    if chapter.supplement:
+        return
+    if len(cells) > CHAPTER_CELLS:
+        how_many = f"{len(cells)} build cells; at most {CHAPTER_CELLS}"
+        yield f"chapter {chapter.id} has {how_many}"
+    for cell in cells:
+        n = len(cell.body.strip("\n").split("\n"))
+        if n > CELL_LINES:
+            keys = [s.key for s in quiet_statements(cell.body)] or [cell.owner]
+            where = f"chapter {chapter.id}, section '{cell.section}', {cell.file}"
+            what = ", ".join(keys[:4])
+            yield f"{where}: the cell of {what} has {n} lines; at most {CELL_LINES}"
+
+
+def check_run(cell: Json, count: int) -> Iterator[str]:
+    """What is wrong with a cell's stored run; `count` must be its execution count."""
+    text = source(cell)
+    outputs = cell.get("outputs", [])
+    marks = [t for t in tags(cell) if t.lower().startswith(("nbval", "skip"))]
+    if cell.get("execution_count") != count:
+        yield "the cell was not run, or not in order"
+    errors = [o for o in outputs if o["output_type"] == "error"]
+    if "raises-exception" in tags(cell):
+        if not errors:
+            yield "tagged raises-exception, but no error is stored"
+    elif errors:
+        yield f"raised {errors[0].get('ename')}, without the tag raises-exception"
+    if any(o.get("name") == "stderr" for o in outputs):
+        yield "something went to stderr"
+    if marks or LOOK_AWAY.search(text):
+        yield "nbval is told to look away"
+    if any(ADDRESS.search(shown) for shown in texts(outputs)):
+        yield "an output holds an address"
+    if "volatile" in tags(cell) and any(o["output_type"] == "stream" for o in outputs):
+        yield "a volatile cell may only show pictures"
+
+
+def texts(outputs: list[Json]) -> Iterator[str]:
+    """The texts that outputs show."""
+    for o in outputs:
+        yield joined(o.get("text", ""))
+        for kind, value in o.get("data", {}).items():
+            if kind.startswith("text/"):
+                yield joined(value)
+        yield str(o.get("evalue", ""))
