@@ -156,6 +156,11 @@ class JaxprTracer(Tracer):
         return self.trace.origin(self)
 
 
+# Primitives that hold Python functions where values are known, and jaxprs in a
+# jaxpr: rule(args, params) -> (args, params), run in the recording trace.
+staging_rules = {}
+
+
 class JaxprTrace(Trace):
     """Records every primitive applied to anything as an equation.
 
@@ -195,6 +200,8 @@ class JaxprTrace(Trace):
     def process(self, primitive, args, params):
         if self.over:
             raise RuntimeError(f"the trace of {self.info.name} is over")
+        if primitive in staging_rules:
+            args, params = staging_rules[primitive](args, params)
         invars = tuple(map(self.lift, args))
         rule = find_rule(shape_rules, primitive, "shape")
         avals = rule(*[v.aval for v in invars], **params)
