@@ -43,6 +43,8 @@ from ..trace.dtypes import short_dtype_name
 
 INDEX = np.dtype("int64")
 BOOL = np.dtype("bool")
+INF = float("inf")
+ANY = (-INF, INF)
 
 interned: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 nothing: frozenset = frozenset()
@@ -214,29 +216,25 @@ comparisons = {"eq", "ne", "lt", "le", "gt", "ge", "is_finite"}
 
 
 def op(name, *args, dtype=None):
-    """`Op(name, args, dtype)`, simplified if it computes an index or compares two.
+    """`Op(name, args, dtype)`, simplified if it computes an index or a condition.
+
+    An integer or bool that can have one value only is a constant.  For the rest, see
+    `folds`.
 
     Args:
       dtype: of the result; a comparison's is bool, otherwise the last argument's.
     """
     if dtype is None:
         dtype = BOOL if name in comparisons else args[-1].dtype
-    if name in folds and (args[0].dtype == INDEX or args[0].dtype == BOOL):
-        simpler = folds[name](*args)
-        if simpler is not None:
-            return simpler
-    if name == "convert":
-        return fold_convert(args[0], dtype)
-    return Op(name, args, dtype)
-
-
-def fold_convert(x, dtype):
-    """Nothing to do for the same dtype, and constants that serve as an index."""
-    if x.dtype == dtype:
-        return x
-    if isinstance(x, Const) and x.dtype.kind in "iub" and dtype == INDEX:
-        return wrapped(int(x.value), INDEX)
-    return Op("convert", (x,), dtype)
+    if name == "convert" and args[0].dtype == dtype:
+        return args[0]
+    expr = Op(name, args, dtype)
+    if dtype not in (INDEX, BOOL) and name != "select":
+        return expr
+    if name in intervals and known(expr) is not None:
+        return Const(known(expr), dtype)
+    simpler = folds[name](*args) if name in folds else None
+    return expr if simpler is None else simpler
 
 
 def as_index(value):
@@ -247,20 +245,21 @@ def as_index(value):
 
 
 def known(expr):
-    """The int that an index expression always is, or None."""
-    low, high = expr.bounds
+    """The int or bool that an expression always is, or None."""
+    low, high = expr.bounds or (0, 1)
     return low if low == high else None
 
 
 def op_bounds(expr):
     """The interval of an integer `Op`, computed from those of its arguments."""
-    whole = dtype_bounds(expr.dtype)
+    everything = dtype_bounds(expr.dtype)
     rule = intervals.get(expr.name)
-    if whole is None or rule is None or any(a.bounds is None for a in expr.args):
-        return whole
+    if None in (everything, rule, *(a.bounds for a in expr.args)):
+        return everything
     low, high = rule(*(a.bounds for a in expr.args))
     # An operation that could wrap around can give anything.
-    return (low, high) if whole[0] <= low and high <= whole[1] else whole
+    fits = everything[0] <= low and high <= everything[1]
+    return (low, high) if fits else everything
 
 
 def corners(function):
@@ -276,102 +275,93 @@ def corners(function):
 intervals = {
     "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
     "sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
-    "neg": lambda x: (-x[1], -x[0]),
     "mul": corners(lambda a, b: a * b),
     "floordiv": lambda x, y: (x[0] // y[0], x[1] // y[0]),
-    "mod": lambda x, y: (0, y[0] - 1),
+    "mod": lambda x, y: x if 0 <= x[0] and x[1] < y[0] else (0, y[0] - 1),
     "max": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
     "min": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
     "select": lambda c, x, y: (min(x[0], y[0]), max(x[1], y[1])),
     "convert": lambda x: x,
 }
+# Of conditions the interval says whether they can fail and whether they can hold.
+intervals |= {
+    "lt": lambda x, y: (x[1] < y[0], x[0] < y[1]),
+    "le": lambda x, y: (x[1] <= y[0], x[0] <= y[1]),
+    "gt": lambda x, y: (x[0] > y[1], x[1] > y[0]),
+    "ge": lambda x, y: (x[0] >= y[1], x[1] >= y[0]),
+    "eq": lambda x, y: (x[0] == x[1] == y[0] == y[1], x[0] <= y[1] and y[0] <= x[1]),
+    # Of integers, `and` can give anything.
+    "and": lambda x, y: (x[0] & y[0], x[1] & y[1]) if {*x, *y} <= {0, 1} else ANY,
+}
 
 
 def fold_add(x, y):
     """0 vanishes; constants move right and meet: (x + c1) + c2 is x + (c1 + c2)."""
-    if isinstance(x, Const):
-        x, y = y, x
-        if isinstance(x, Const):
-            return wrapped(x.value + y.value, x.dtype)
     if known(x) == 0 or known(y) == 0:
         return y if known(x) == 0 else x
-    if not isinstance(y, Const):
-        return None
-    if isinstance(x, Op) and x.name == "add" and isinstance(x.args[1], Const):
-        return op("add", x.args[0], wrapped(x.args[1].value + y.value, x.dtype))
-    return Op("add", (x, y), x.dtype)
+    if isinstance(x, Const):
+        x, y = y, x
+    if isinstance(y, Const) and isinstance(x, Op) and x.name == "add":
+        first, second = x.args
+        if isinstance(second, Const):
+            return op("add", first, op("add", second, y))
+    return Op("add", (x, y), INDEX) if isinstance(y, Const) else None
 
 
 def fold_sub(x, y):
-    if x is y and x.dtype == INDEX:
+    if x is y:
         return Const(0, INDEX)
-    if isinstance(y, Const) and x.dtype == INDEX:
-        return op("add", x, wrapped(-y.value, INDEX))
-    return None
+    return op("add", x, Const(-y.value, INDEX)) if isinstance(y, Const) else None
 
 
 def fold_mul(x, y):
-    """x * 1 and x * 0, and constants meet on the right."""
+    """1 vanishes, and constants meet: (x * c1) * c2 is x * (c1 * c2)."""
     if isinstance(x, Const):
         x, y = y, x
-        if isinstance(x, Const):
-            return wrapped(x.value * y.value, x.dtype)
-    if not isinstance(y, Const) or x.dtype == BOOL:
-        return None
-    if y.value in (0, 1):
-        return x if y.value == 1 else y
-    if isinstance(x, Op) and x.name == "mul" and isinstance(x.args[1], Const):
-        return op("mul", x.args[0], wrapped(x.args[1].value * y.value, x.dtype))
-    return Op("mul", (x, y), x.dtype)
-
-
-def wrapped(value, dtype):
-    """The constant that `value` is modulo 2 ** 64 (or 2, for a bool)."""
-    if dtype == BOOL:
-        return Const(bool(value), BOOL)
-    return Const((value + 2**63) % 2**64 - 2**63, dtype)
+    if known(y) == 1:
+        return x
+    if isinstance(y, Const) and isinstance(x, Op) and x.name == "mul":
+        first, second = x.args
+        if isinstance(second, Const):
+            return op("mul", first, op("mul", second, y))
+    return Op("mul", (x, y), INDEX) if isinstance(y, Const) else None
 
 
 def fold_floordiv(x, y):
-    """By bounds i // 4 is 0 for i < 4; by parts (i * 8 + j) // 4 is i * 2 + j // 4."""
-    low, high = (bound // y.value for bound in x.bounds)
-    if low == high:
-        return Const(low, INDEX)
+    """Part by part: (i * 8 + j) // 4 is i * 2 + j // 4."""
     if y.value == 1:
         return x
     multiple, rest = split_multiple(x, y.value)
-    if multiple is None:
-        return None
-    return op("add", multiple, op("floordiv", rest, y))
+    return multiple and op("add", multiple, op("floordiv", rest, y))
 
 
 def fold_mod(x, y):
-    """The rest of what `fold_floordiv` divides."""
+    """What `floordiv` leaves: (i * 8 + j) % 4 is j % 4."""
     if x.bounds[0] >= 0 and x.bounds[1] < y.value:
         return x
-    if y.value == 1:
-        return Const(0, INDEX)
     multiple, rest = split_multiple(x, y.value)
-    return None if multiple is None else op("mod", rest, y)
+    return multiple and op("mod", rest, y)
 
 
 def split_multiple(x, c, depth=4):
     """(m, r) with x = m * c + r where that is plain to see; (None, x) otherwise."""
-    if isinstance(x, Const) and x.value and x.value % c == 0:
-        return Const(x.value // c, INDEX), Const(0, INDEX)
-    if not isinstance(x, Op) or depth == 0:
+    if not isinstance(x, Op) or x.name not in ("add", "mul") or depth == 0:
         return None, x
-    if x.name == "mul" and isinstance(x.args[1], Const) and x.args[1].value % c == 0:
-        return op("mul", x.args[0], Const(x.args[1].value // c, INDEX)), Const(0, INDEX)
-    if x.name == "add":
-        for part, other in (x.args, x.args[::-1]):
-            multiple, rest = split_multiple(part, c, depth - 1)
-            if multiple is not None:
-                return multiple, op("add", rest, other)
+    first, second = x.args
+    if x.name == "mul":
+        factor = known(second)
+        if factor is None or factor % c:
+            return None, x
+        return op("mul", first, Const(factor // c, INDEX)), Const(0, INDEX)
+    for part, other in ((first, second), (second, first)):
+        multiple, rest = split_multiple(part, c, depth - 1)
+        if multiple:
+            return multiple, op("add", rest, other)
     return None, x
 
 
 def fold_max(x, y):
+    """Whichever cannot be the smaller one."""
     if x is y or x.bounds[0] >= y.bounds[1]:
         return x
     return y if y.bounds[0] >= x.bounds[1] else None
@@ -383,39 +373,17 @@ def fold_min(x, y):
     return y if y.bounds[1] <= x.bounds[0] else None
 
 
-def fold_lt(x, y):
-    """A comparison that the bounds decide."""
-    if x.bounds[1] < y.bounds[0]:
-        return Const(True, BOOL)
-    return Const(False, BOOL) if x.bounds[0] >= y.bounds[1] else None
-
-
-def fold_le(x, y):
-    if x.bounds[1] <= y.bounds[0]:
-        return Const(True, BOOL)
-    return Const(False, BOOL) if x.bounds[0] > y.bounds[1] else None
-
-
-def fold_eq(x, y):
-    if x is y or (known(x) is not None and known(x) == known(y)):
-        return Const(True, BOOL)
-    apart = x.bounds[1] < y.bounds[0] or y.bounds[1] < x.bounds[0]
-    return Const(False, BOOL) if apart else None
-
-
 def fold_and(x, y):
-    """True vanishes from conjunctions of conditions, False decides them."""
-    if x.dtype != BOOL:
-        return None
+    """A condition that always holds vanishes."""
     for a, b in ((x, y), (y, x)):
-        if isinstance(a, Const):
-            return b if a.value else a
+        if known(a) == 1:
+            return b
     return x if x is y else None
 
 
 def fold_select(condition, if_true, if_false):
-    if isinstance(condition, Const):
-        return if_true if condition.value else if_false
+    if known(condition) is not None:
+        return if_true if known(condition) else if_false
     return if_true if if_true is if_false else None
 
 
@@ -427,11 +395,6 @@ folds = {
     "mod": fold_mod,
     "max": fold_max,
     "min": fold_min,
-    "lt": fold_lt,
-    "le": fold_le,
-    "gt": lambda x, y: fold_lt(y, x),
-    "ge": lambda x, y: fold_le(y, x),
-    "eq": fold_eq,
     "and": fold_and,
     "select": fold_select,
 }
@@ -648,14 +611,14 @@ def lowest(dtype):
     """The value that any other one of the dtype is a maximum against."""
     if dtype.kind in "iub":
         return dtype_bounds(dtype)[0]
-    return -np.inf
+    return -INF
 
 
 def highest(dtype):
     """The value that any other one of the dtype is a minimum against."""
     if dtype.kind in "iub":
         return dtype_bounds(dtype)[1]
-    return np.inf
+    return INF
 
 
 identities = {
@@ -668,7 +631,7 @@ identities = {
     "xor": lambda dtype: (0,),
     "argmax": lambda dtype: (lowest(dtype), 0),
     "argmin": lambda dtype: (highest(dtype), 0),
-    "logaddexp": lambda dtype: (-np.inf,),
+    "logaddexp": lambda dtype: (-INF,),
 }
 
 

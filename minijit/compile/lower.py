@@ -30,12 +30,10 @@ from ..trace import primitives as prim
 from ..trace.array import ShapedArray, to_numpy
 from ..trace.core import find_rule
 from ..trace.jaxpr import Eqn, Literal, Var
-from ..trace.jit import jit_p
 from .loops import (
     BOOL,
     Axis,
     Buffer,
-    Call,
     Const,
     Cut,
     Expr,
@@ -45,7 +43,6 @@ from .loops import (
     Program,
     Reduce,
     Store,
-    View,
     as_index,
     dtype_bounds,
     expressions,
@@ -58,7 +55,8 @@ from .loops import (
 )
 
 lower_rules = {}
-fallbacks = {}
+# Functions of an equation: a row for it, or None. A later module looks at dtypes here.
+row_choosers = []
 
 
 class At(Expr):
@@ -138,20 +136,12 @@ class Statements:
 
 
 def row_of(eqn):
-    """The row that lowers an equation; what has none runs its eval rule instead."""
-    if reason_not_compiled(eqn):
-        return Statements(call_eval)
+    """The row that lowers an equation: by its primitive, if nothing else decides."""
+    for choose in row_choosers:
+        row = choose(eqn)
+        if row is not None:
+            return row
     return find_rule(lower_rules, eqn.primitive, "lower")
-
-
-def reason_not_compiled(eqn):
-    """Why an equation runs uncompiled, or None."""
-    if eqn.primitive in lower_rules:
-        atoms = (*eqn.invars, *eqn.outvars)
-        if eqn.primitive not in calls and any(a.aval.dtype.kind == "c" for a in atoms):
-            return "complex numbers are computed by NumPy"
-        return None
-    return fallbacks.get(eqn.primitive)
 
 
 @dataclass(eq=False)
@@ -164,7 +154,7 @@ class Group:
       nest: the same axes from the outermost loop to the innermost.
       stores: statements on variables, not on buffers yet.
       values: the stored variables at `axes`, known there without a load.
-      call: makes the `Call`, for a group that is one.
+      make: for a group that is no loop nest: `make(finish, eqns)`, its statement.
       seen: the expressions whose questions were counted.
     """
 
@@ -173,7 +163,7 @@ class Group:
     nest: tuple = ()
     stores: list = field(default_factory=list)
     values: dict = field(default_factory=dict)
-    call: object = None
+    make: object = None
     eqns: dict = field(default_factory=dict)
     seen: set = field(default_factory=set)
     size: int = 0
@@ -288,9 +278,6 @@ class Lowering:
         """Lower every equation that something needs."""
         for eqn in reversed(self.jaxpr.eqns):
             if any(self.is_needed(v) for v in eqn.outvars):
-                reason = reason_not_compiled(eqn)
-                if reason:
-                    self.fallbacks[eqn.primitive.name] = reason
                 row_of(eqn).lower(self, eqn)
 
     def is_needed(self, var):
@@ -386,84 +373,6 @@ class Lowering:
         self.rooms[shape].append(group)
         return group
 
-    def nest(self, eqn, var, statement, axes):
-        """A kernel of its own that stores into a variable after others have.
-
-        Args:
-          var: the variable; who reads it waits for this kernel.
-          statement: on variables instead of buffers.
-          axes: of the loops around it, from the outermost one.
-        """
-        group = self.group(axes)
-        self.stored.setdefault(var, ("root", f"{eqn.primitive} stores it in place"))
-        readers = list(self.readers[var])
-        group.stores.append(statement)
-        group.eqns[eqn] = None
-        self.ask(expressions([statement]), group)
-        for reader in readers:
-            self.precede(group, reader)
-        # Whatever stores the variable before is to see this kernel as a reader.
-        self.readers[var] = {group: {}}
-        return group
-
-    def call(self, eqn, routine, views, attrs, results=None):
-        """A call that makes all results of an equation.
-
-        Args:
-          views: for each input a `Strided`.
-          results: for each result a `Strided`, if it is not simply all of it.
-        """
-        group, views = self.group(), tuple(views)
-        results = map(whole_atom, eqn.outvars) if results is None else results
-        group.call = routine, views, attrs, tuple(results)
-        group.eqns[eqn] = None
-        for view in views:
-            if isinstance(view.base, Var):
-                self.readers[view.base].setdefault(group, {})
-                self.stored.setdefault(view.base, ("call", f"{routine} reads it"))
-        for var in eqn.outvars:
-            self.stored.setdefault(var, ("call", f"{routine} writes it"))
-            for reader in list(self.readers[var]):
-                self.precede(group, reader)
-        return group
-
-    def strided(self, atom):
-        """An operand as a strided view of the variable that its layout comes from."""
-        chain = []
-        while atom in self.made_by and self.made_by[atom].primitive in view_rules:
-            chain.append(self.made_by[atom])
-            atom, = chain[-1].invars
-        view = whole_atom(atom)
-        for eqn in reversed(chain):
-            result, = eqn.outvars
-            moved = None
-            if isinstance(view.base, Var):
-                rule = view_rules[eqn.primitive]
-                moved = rule(view, result.aval.shape, **eqn.params)
-            # What is no view starts anew, as a variable with a buffer of its own.
-            view = whole_atom(result) if moved is None else moved
-        return view
-
-
-@dataclass(frozen=True)
-class Strided:
-    """Elements of a variable (or the one of a literal) as NumPy would stride them."""
-
-    base: object
-    shape: tuple
-    strides: tuple
-    offset: int = 0
-
-
-def row_major(shape):
-    """The strides, in elements, of an array that lies row by row."""
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-
-
-def whole_atom(atom):
-    """All of a variable or literal as a view."""
-    return Strided(atom, atom.aval.shape, row_major(atom.aval.shape))
-
 
 class Finish:
     """From the walk's groups to a `Program`: buffers, an order, no more questions."""
@@ -546,10 +455,8 @@ class Finish:
     def statement(self, group):
         """A group as a `Kernel` or `Call`."""
         eqns = tuple(sorted(group.eqns, key=self.order.get))
-        if group.call:
-            routine, inputs, attrs, results = group.call
-            inputs = tuple(map(self.view, inputs))
-            return Call(routine, inputs, tuple(map(self.view, results)), attrs, eqns)
+        if group.make:
+            return group.make(self, eqns)
         answers = {}
         body = tuple(
             rewrite(s, lambda e: self.answer(e, group, answers), self.buffers.get)
@@ -573,12 +480,6 @@ class Finish:
             return self.walk.answers[expr]
 
         return substitute(exprs, replacement, answers)
-
-    def view(self, view):
-        """A `Strided` of a variable as a `View` of its buffer."""
-        if isinstance(view.base, Literal):
-            self.constant(view.base, view.base.val)
-        return View(self.buffers[view.base], view.shape, view.strides, view.offset)
 
     def cuts(self):
         """A `Cut` for each variable that the policy, or a call, put into memory."""
@@ -853,9 +754,6 @@ def clamped(i, size):
     return op("max", op("min", as_index(i), as_index(size - 1)), as_index(0))
 
 
-view_rules = {}
-
-
 def layout(rule):
     """The row of a primitive that only renames indices."""
     return Elements(rule, 0)
@@ -916,184 +814,3 @@ lower_rules |= {
     prim.argmax_p: arg_reduction("argmax"),
     prim.argmin_p: arg_reduction("argmin"),
 }
-
-
-# Views: the layout operations that a `Call` needs no copy for.
-
-
-def transpose_view(view, shape, *, permutation):
-    strides = tuple(view.strides[d] for d in permutation)
-    return Strided(view.base, shape, strides, view.offset)
-
-
-def squeeze_view(view, shape, *, dimensions):
-    strides = tuple(s for d, s in enumerate(view.strides) if d not in dimensions)
-    return Strided(view.base, shape, strides, view.offset)
-
-
-def broadcast_view(view, shape, *, broadcast_dimensions, **params):
-    strides = [0] * len(shape)
-    for d, size, stride in zip(
-        broadcast_dimensions, view.shape, view.strides, strict=True
-    ):
-        strides[d] = stride if size > 1 else 0
-    return Strided(view.base, shape, tuple(strides), view.offset)
-
-
-def slice_view(view, shape, *, start_indices, limit_indices, strides):
-    steps = strides or (1,) * len(shape)
-    offset = sum(n * s for n, s in zip(start_indices, view.strides, strict=True))
-    strides = tuple(n * s for n, s in zip(steps, view.strides, strict=True))
-    return Strided(view.base, shape, strides, view.offset + offset)
-
-
-def reshape_view(view, shape, *, new_sizes, dimensions):
-    """Axes may be split; they merge where a step in one is a round of the next."""
-    if dimensions is not None or 0 in shape:
-        return None
-    strides = [0] * len(shape)
-    for new, old in matched_axes(shape, view.shape):
-        step = merged_stride(view, old)
-        if step is None:
-            return None
-        for d in reversed(new):
-            strides[d], step = step, step * shape[d]
-    return Strided(view.base, shape, tuple(strides), view.offset)
-
-
-def merged_stride(view, axes):
-    """The stride of neighbouring axes of a view taken as one, or None."""
-    axes = [d for d in axes if view.shape[d] > 1]
-    for d, e in zip(axes, axes[1:], strict=False):
-        if view.strides[d] != view.strides[e] * view.shape[e]:
-            return None
-    return view.strides[axes[-1]] if axes else 1
-
-
-view_rules |= {
-    prim.transpose_p: transpose_view,
-    prim.squeeze_p: squeeze_view,
-    prim.broadcast_in_dim_p: broadcast_view,
-    prim.slice_p: slice_view,
-    prim.reshape_p: reshape_view,
-}
-
-
-# Matrix products: a call of a routine on views where it is one, a sum of products else.
-
-SMALL_PRODUCT = 512
-
-
-def dot_dims(eqn):
-    """The axes of both operands: (batch, free, contracted) of lhs, the same of rhs."""
-    contract, batch = eqn.params["dimension_numbers"]
-    both = []
-    for x, c, b in zip(eqn.invars, contract, batch, strict=True):
-        free = tuple(d for d in range(x.aval.ndim) if d not in c + b)
-        both.append((tuple(b), free, tuple(c)))
-    return both
-
-
-def lower_dot(walk, eqn):
-    """`matmul` for products of float matrices that are not tiny."""
-    lhs, rhs = eqn.invars
-    out, = eqn.outvars
-    dims, (_, _, contract) = dot_dims(eqn)
-    flops = out.aval.size * math.prod(lhs.aval.shape[d] for d in dims[2])
-    same = lhs.aval.dtype == rhs.aval.dtype == out.aval.dtype
-    plain = same and out.aval.dtype in (FLOAT32, np.float64)
-    if not (plain and contract and flops > SMALL_PRODUCT):
-        walk.value(eqn, Elements(sum_of_products, total=True))
-        return
-    left, packed_left = matrix(walk, lhs, dims)
-    batch, free, contract = dot_dims(eqn)[1]
-    right, packed_right = matrix(walk, rhs, (batch, contract, free))
-    shape = (*left.shape[:-1], right.shape[-1])
-    result = Strided(out, shape, row_major(shape))
-    walk.call(eqn, "matmul", [left, right], {}, [result])
-    for copy in (*packed_left, *packed_right):
-        row_of(copy).lower(walk, copy)
-
-
-def matrix(walk, atom, dims):
-    """An operand as a view with its batch axes, one axis of rows and one of columns.
-
-    Args:
-      dims: its axes: (batch, those that make the rows, those that make the columns).
-
-    Returns:
-      (view, equations of the copy it needs: none, or one).
-    """
-    view = walk.strided(atom)
-    if None not in (merged_stride(view, group) for group in dims[1:]):
-        return matrix_of(view, dims), ()
-    order = tuple(d for group in dims for d in group)
-    copy = Var(atom.aval.update(shape=tuple(atom.aval.shape[d] for d in order)))
-    packing = Eqn(prim.transpose_p, (atom,), (copy,), {"permutation": order})
-    walk.made_by[copy] = packing
-    walk.stored[copy] = ("layout", "a matrix product needs it in another order")
-    places = iter(range(len(order)))
-    dims = [[next(places) for _ in group] for group in dims]
-    return matrix_of(whole_atom(copy), dims), (packing,)
-
-
-def matrix_of(view, dims):
-    """A view with its axes in three groups, each of the last two merged into one."""
-    batch, *groups = dims
-    sizes = [math.prod(view.shape[d] for d in group) for group in groups]
-    steps = [merged_stride(view, group) for group in groups]
-    shape = (*(view.shape[d] for d in batch), *sizes)
-    strides = (*(view.strides[d] for d in batch), *steps)
-    return Strided(view.base, shape, strides, view.offset)
-
-
-def sum_of_products(
-    out, index, lhs, rhs, *, dimension_numbers, precision, preferred_element_type
-):
-    """A product as a sum over new axes, in a dtype wide enough for both operands."""
-    contract, batch = dimension_numbers
-    over = tuple(Axis(lhs.shape[d], "reduce") for d in contract[0])
-    if any(axis.extent == 0 for axis in over):
-        return Const(0, out.dtype)
-    wide = np.result_type(*map(wide_dtype, (lhs.dtype, rhs.dtype, out.dtype)))
-    rest, elements = iter(index[len(batch[0]) :]), []
-    for x, c, b in zip((lhs, rhs), contract, batch, strict=True):
-        where = dict(zip((*b, *c), (*index[: len(b)], *over), strict=True))
-        dims = range(len(x.shape))
-        place = tuple(where[d] if d in where else next(rest) for d in dims)
-        elements.append(op("convert", x[place], dtype=wide))
-    total = op("and" if wide == BOOL else "mul", *elements)
-    if over:
-        total = Reduce("or" if wide == BOOL else "add", over, (total,))
-    return op("convert", total, dtype=out.dtype)
-
-
-def wide_dtype(dtype):
-    """The dtype to compute in: float32 for 16-bit floats, otherwise the dtype."""
-    return FLOAT32 if is_half(dtype) else dtype
-
-
-lower_rules[prim.dot_general_p] = Statements(lower_dot)
-
-
-def call_eval(walk, eqn):
-    """A call of the primitive's eval rule, on NumPy arrays."""
-    attrs = {"primitive": eqn.primitive, "params": eqn.params}
-    walk.call(eqn, "eval", map(walk.strided, eqn.invars), attrs)
-
-
-def lower_jit(walk, eqn):
-    """A call of an inner jitted function's program, lowered once for all its calls."""
-    closed, name = eqn.params["jaxpr"], eqn.params["name"]
-    if closed not in walk.programs:
-        walk.programs[closed] = lower(closed, name, walk.policy_name, walk.programs)
-    program = walk.programs[closed]
-    walk.called.append(program)
-    views = map(whole_atom, eqn.invars)
-    walk.call(eqn, "program", views, {"program": program})
-
-
-lower_rules[jit_p] = Statements(lower_jit)
-
-# The primitives whose rows are calls whatever the dtypes.
-calls = {jit_p}

@@ -1,0 +1,298 @@
+"""Calls: what a program asks of routines, and of other programs.
+
+    c = matmul(a, b)            the BLAS, by np.matmul, on strided views
+    c = program[inner](a)       an inner jitted function, lowered once
+    c = eval[sort](a)           a primitive's eval rule: runs uncompiled
+
+A call takes arrays and not elements, so that its operands are materialised; but a
+transpose, a slice or a broadcast of an operand is no copy, only other strides.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ..trace import primitives as prim
+from ..trace.jaxpr import Eqn, Var
+from ..trace.jit import jit_p
+from .loops import BOOL, Axis, Call, Const, Reduce, View, op
+from .lower import (
+    FLOAT32,
+    Elements,
+    Statements,
+    is_half,
+    lower,
+    lower_rules,
+    matched_axes,
+    row_choosers,
+    row_of,
+)
+
+# Primitives that run uncompiled, and why.
+fallbacks = {}
+view_rules = {}
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Elements of a variable (or the one of a literal) as NumPy would stride them."""
+
+    base: object
+    shape: tuple
+    strides: tuple
+    offset: int = 0
+
+
+def row_major(shape):
+    """The strides, in elements, of an array that lies row by row."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def whole_atom(atom):
+    """All of a variable or literal as a view."""
+    return Strided(atom, atom.aval.shape, row_major(atom.aval.shape))
+
+
+def add_call(walk, eqn, routine, inputs, attrs, results=None):
+    """Have a call make all results of an equation.
+
+    Args:
+      inputs: for each input a `Strided`.
+      results: for each result a `Strided`, if it is not simply all of it.
+    """
+    group, inputs = walk.group(), tuple(inputs)
+    results = map(whole_atom, eqn.outvars) if results is None else results
+    group.make = partial(make_call, routine, inputs, tuple(results), attrs)
+    group.eqns[eqn] = None
+    for view in inputs:
+        if isinstance(view.base, Var):
+            walk.readers[view.base].setdefault(group, {})
+            walk.stored.setdefault(view.base, ("call", f"{routine} reads it"))
+    for var in eqn.outvars:
+        walk.stored.setdefault(var, ("call", f"{routine} writes it"))
+        for reader in list(walk.readers[var]):
+            walk.precede(group, reader)
+
+
+def make_call(routine, inputs, results, attrs, finish, eqns):
+    """The `Call`, once every variable has its buffer."""
+    views = [[as_view(finish, s) for s in side] for side in (inputs, results)]
+    return Call(routine, *map(tuple, views), attrs, eqns)
+
+
+def as_view(finish, strided):
+    """A `Strided` of a variable as a `View` of its buffer; a literal gets a buffer."""
+    base = strided.base
+    buffer = finish.buffers.get(base) or finish.constant(base, base.val)
+    return View(buffer, strided.shape, strided.strides, strided.offset)
+
+
+def strided(walk, atom):
+    """An operand as a strided view of the variable that its layout comes from."""
+    chain = []
+    while atom in walk.made_by and walk.made_by[atom].primitive in view_rules:
+        chain.append(walk.made_by[atom])
+        atom, = chain[-1].invars
+    view = whole_atom(atom)
+    for eqn in reversed(chain):
+        result, = eqn.outvars
+        rule = view_rules[eqn.primitive]
+        is_array = isinstance(view.base, Var)
+        moved = rule(view, result.aval.shape, **eqn.params) if is_array else None
+        # What is no view starts anew, as a variable with a buffer of its own.
+        view = whole_atom(result) if moved is None else moved
+    return view
+
+
+# Views: the layout operations that a `Call` needs no copy for.
+
+
+def transpose_view(view, shape, *, permutation):
+    strides = tuple(view.strides[d] for d in permutation)
+    return Strided(view.base, shape, strides, view.offset)
+
+
+def squeeze_view(view, shape, *, dimensions):
+    strides = tuple(s for d, s in enumerate(view.strides) if d not in dimensions)
+    return Strided(view.base, shape, strides, view.offset)
+
+
+def broadcast_view(view, shape, *, broadcast_dimensions, **params):
+    strides = [0] * len(shape)
+    for d, size, stride in zip(
+        broadcast_dimensions, view.shape, view.strides, strict=True
+    ):
+        strides[d] = stride if size > 1 else 0
+    return Strided(view.base, shape, tuple(strides), view.offset)
+
+
+def slice_view(view, shape, *, start_indices, limit_indices, strides):
+    steps = strides or (1,) * len(shape)
+    offset = sum(n * s for n, s in zip(start_indices, view.strides, strict=True))
+    strides = tuple(n * s for n, s in zip(steps, view.strides, strict=True))
+    return Strided(view.base, shape, strides, view.offset + offset)
+
+
+def reshape_view(view, shape, *, new_sizes, dimensions):
+    """Axes may be split; they merge where a step in one is a round of the next."""
+    if dimensions is not None or 0 in shape:
+        return None
+    strides = [0] * len(shape)
+    for new, old in matched_axes(shape, view.shape):
+        step = merged_stride(view, old)
+        if step is None:
+            return None
+        for d in reversed(new):
+            strides[d], step = step, step * shape[d]
+    return Strided(view.base, shape, tuple(strides), view.offset)
+
+
+def merged_stride(view, axes):
+    """The stride of neighbouring axes of a view taken as one, or None."""
+    axes = [d for d in axes if view.shape[d] > 1]
+    for d, e in zip(axes, axes[1:], strict=False):
+        if view.strides[d] != view.strides[e] * view.shape[e]:
+            return None
+    return view.strides[axes[-1]] if axes else 1
+
+
+view_rules |= {
+    prim.transpose_p: transpose_view,
+    prim.squeeze_p: squeeze_view,
+    prim.broadcast_in_dim_p: broadcast_view,
+    prim.slice_p: slice_view,
+    prim.reshape_p: reshape_view,
+}
+
+
+# Matrix products: a call of a routine on views where it is one, a sum of products else.
+
+SMALL_PRODUCT = 512
+
+
+def dot_dims(eqn):
+    """The axes of both operands: (batch, free, contracted) of lhs, the same of rhs."""
+    contract, batch = eqn.params["dimension_numbers"]
+    both = []
+    for x, c, b in zip(eqn.invars, contract, batch, strict=True):
+        free = tuple(d for d in range(x.aval.ndim) if d not in c + b)
+        both.append((tuple(b), free, tuple(c)))
+    return both
+
+
+def lower_dot(walk, eqn):
+    """`matmul` for products of float matrices that are not tiny."""
+    lhs, rhs = eqn.invars
+    out, = eqn.outvars
+    dims, (_, _, contract) = dot_dims(eqn)
+    flops = out.aval.size * math.prod(lhs.aval.shape[d] for d in dims[2])
+    same = lhs.aval.dtype == rhs.aval.dtype == out.aval.dtype
+    plain = same and out.aval.dtype in (FLOAT32, np.float64)
+    if not (plain and contract and flops > SMALL_PRODUCT):
+        walk.value(eqn, Elements(sum_of_products, total=True))
+        return
+    left, packed_left = matrix(walk, lhs, dims)
+    batch, free, contract = dot_dims(eqn)[1]
+    right, packed_right = matrix(walk, rhs, (batch, contract, free))
+    shape = (*left.shape[:-1], right.shape[-1])
+    result = Strided(out, shape, row_major(shape))
+    add_call(walk, eqn, "matmul", [left, right], {}, [result])
+    for copy in (*packed_left, *packed_right):
+        row_of(copy).lower(walk, copy)
+
+
+def matrix(walk, atom, dims):
+    """An operand as a view with its batch axes, one axis of rows and one of columns.
+
+    Args:
+      dims: its axes: (batch, those that make the rows, those that make the columns).
+
+    Returns:
+      (view, equations of the copy it needs: none, or one).
+    """
+    view = strided(walk, atom)
+    if None not in (merged_stride(view, group) for group in dims[1:]):
+        return matrix_of(view, dims), ()
+    order = tuple(d for group in dims for d in group)
+    copy = Var(atom.aval.update(shape=tuple(atom.aval.shape[d] for d in order)))
+    packing = Eqn(prim.transpose_p, (atom,), (copy,), {"permutation": order})
+    walk.made_by[copy] = packing
+    walk.stored[copy] = ("layout", "a matrix product needs it in another order")
+    places = iter(range(len(order)))
+    dims = [[next(places) for _ in group] for group in dims]
+    return matrix_of(whole_atom(copy), dims), (packing,)
+
+
+def matrix_of(view, dims):
+    """A view with its axes in three groups, each of the last two merged into one."""
+    batch, *groups = dims
+    sizes = [math.prod(view.shape[d] for d in group) for group in groups]
+    steps = [merged_stride(view, group) for group in groups]
+    shape = (*(view.shape[d] for d in batch), *sizes)
+    strides = (*(view.strides[d] for d in batch), *steps)
+    return Strided(view.base, shape, strides, view.offset)
+
+
+def sum_of_products(
+    out, index, lhs, rhs, *, dimension_numbers, precision, preferred_element_type
+):
+    """A product as a sum over new axes, in a dtype wide enough for both operands."""
+    contract, batch = dimension_numbers
+    over = tuple(Axis(lhs.shape[d], "reduce") for d in contract[0])
+    if any(axis.extent == 0 for axis in over):
+        return Const(0, out.dtype)
+    wide = np.result_type(*map(wide_dtype, (lhs.dtype, rhs.dtype, out.dtype)))
+    rest, elements = iter(index[len(batch[0]) :]), []
+    for x, c, b in zip((lhs, rhs), contract, batch, strict=True):
+        where = dict(zip((*b, *c), (*index[: len(b)], *over), strict=True))
+        dims = range(len(x.shape))
+        place = tuple(where[d] if d in where else next(rest) for d in dims)
+        elements.append(op("convert", x[place], dtype=wide))
+    total = op("and" if wide == BOOL else "mul", *elements)
+    if over:
+        total = Reduce("or" if wide == BOOL else "add", over, (total,))
+    return op("convert", total, dtype=out.dtype)
+
+
+def wide_dtype(dtype):
+    """The dtype to compute in: float32 for 16-bit floats, otherwise the dtype."""
+    return FLOAT32 if is_half(dtype) else dtype
+
+
+lower_rules[prim.dot_general_p] = Statements(lower_dot)
+
+
+def call_eval(walk, eqn, reason):
+    """A call of the primitive's eval rule, on NumPy arrays: runs uncompiled."""
+    walk.fallbacks[eqn.primitive.name] = reason
+    attrs = {"primitive": eqn.primitive, "params": eqn.params}
+    inputs = [strided(walk, atom) for atom in eqn.invars]
+    add_call(walk, eqn, "eval", inputs, attrs)
+
+
+def uncompiled(eqn):
+    """The row of an equation that runs uncompiled, or None."""
+    reason = fallbacks.get(eqn.primitive)
+    if reason is None and eqn.primitive is not jit_p:
+        atoms = (*eqn.invars, *eqn.outvars)
+        if any(atom.aval.dtype.kind == "c" for atom in atoms):
+            reason = "complex numbers are left to NumPy"
+    return reason and Statements(partial(call_eval, reason=reason))
+
+
+row_choosers.append(uncompiled)
+
+
+def lower_jit(walk, eqn):
+    """A call of an inner jitted function's program, lowered once for all its calls."""
+    closed, name = eqn.params["jaxpr"], eqn.params["name"]
+    if closed not in walk.programs:
+        walk.programs[closed] = lower(closed, name, walk.policy_name, walk.programs)
+    program = walk.programs[closed]
+    walk.called.append(program)
+    add_call(walk, eqn, "program", map(whole_atom, eqn.invars), {"program": program})
+
+
+lower_rules[jit_p] = Statements(lower_jit)
