@@ -9,7 +9,7 @@ counts axes from the end.  `lax` is the strict one below it: what is written is 
 recorded.  Signatures are JAX's, without its sharding arguments.
 """
 
-# chapter 2
+# chapter 2s
 import builtins
 import math
 import operator

@@ -108,6 +108,37 @@ def test_slices():
     np.testing.assert_array_equal(lax.index_in_dim(x, 2, 0, keepdims=False), x[2])
 
 
+def test_select():
+    which = arr([True, False, True])
+    chosen = lax.select(which, arr([1, 2, 3]), arr([4, 5, 6]))
+    assert np.asarray(chosen).tolist() == [1, 5, 3]
+    cases = [arr([10 * i] * 5) for i in range(3)]
+    index = arr([0, 1, 2, 9, -4], "int32")
+    assert np.asarray(lax.select_n(index, *cases)).tolist() == [0, 10, 20, 20, 0]
+    assert np.asarray(lax.select(True, cases[1], cases[2])).tolist() == [10] * 5
+    with pytest.raises(TypeError, match="cannot have > 2 cases"):
+        lax.select_n(which, *[arr([1, 2, 3])] * 3)
+    with pytest.raises(TypeError, match="must be boolean or integer type, got float32"):
+        lax.select_n(arr(1.0, "float32"), cases[0], cases[1])
+    with pytest.raises(TypeError, match=r"same shapes, got \[\(5,\), \(\)\]"):
+        lax.select_n(True, cases[0], arr(1))
+    with pytest.raises(TypeError, match=r"`which` shape \(3,\) but case shape \(5,\)"):
+        lax.select_n(which, cases[0], cases[1])
+
+
+def test_iota_broadcast_reshape_transpose():
+    x = lax.broadcasted_iota(np.int32, (2, 3), 1)
+    assert np.asarray(x).tolist() == [[0, 1, 2]] * 2 and x.dtype == np.int32
+    assert np.asarray(lax.broadcasted_iota(np.int8, (300,), 0))[-1] == 43
+    y = np.arange(6, dtype=np.int32).reshape(2, 3)
+    np.testing.assert_array_equal(lax.reshape(y, (3, 2)), y.reshape(3, 2))
+    np.testing.assert_array_equal(lax.reshape(y, (6,), (1, 0)), y.T.reshape(6))
+    np.testing.assert_array_equal(lax.transpose(y, (1, 0)), y.T)
+    assert lax.broadcast(y, (4, 0)).shape == (4, 0, 2, 3)
+    assert np.asarray(lax.transpose(y, (1, 0))).flags.c_contiguous
+    assert lax.reshape(np.zeros((0, 4)), (2, 0)).shape == (2, 0)
+
+
 def test_joining_and_reshaping():
     x, y = counting(2, 3), counting(2, 1)
     got = lax.concatenate([x, y, x], 1)
@@ -131,6 +162,10 @@ def test_weak_types_of_the_tail():
     assert not lax.argmax(weak, 0, np.int32).weak_type
     assert lax.full_like(weak, 2).weak_type and not lax.full_like(strong, 2).weak_type
     assert not lax.full_like(weak, 2, np.float32).weak_type
+    assert lax.full((2,), 1).weak_type and not lax.full((2,), 1, np.int8).weak_type
+    assert lax.select(True, weak, weak).weak_type
+    assert not lax.select(True, weak, strong).weak_type
+    assert lax.pow(weak, 2).weak_type and lax.pow(2.0, 3).weak_type
 
 
 def test_argmax_and_argmin():
@@ -215,6 +250,14 @@ M = counting(2, 3)
         (lambda: lax.collapse(M, 2, 1), ValueError, "Invalid dimension range"),
         (lambda: lax.broadcast_shapes((2,), (3,)), ValueError, r"\[\(2,\), \(3,\)\]"),
         (lambda: lax.iota(np.int32, 2.5), TypeError, "Shapes must be 1D"),
+        (lambda: lax.reshape(M, (7,)), TypeError, r"\(7,\).* shape \(2, 3\)"),
+        (lambda: lax.reshape(M, (-1,)), TypeError, r"got new_sizes \(-1,\)"),
+        (lambda: lax.reshape(M, (6,), (0, 0)), TypeError, "must be a permutation"),
+        (lambda: lax.transpose(M, (0,)), TypeError, "isn't a permutation"),
+        (lambda: lax.full((2,), M), TypeError, "scalar fill_value"),
+        (lambda: lax.full((-1,), 0.0), TypeError, "nonnegative"),
+        (lambda: lax.broadcasted_iota(int, (2,), 1), ValueError, "dimension=1"),
+        (lambda: lax.broadcasted_iota(bool, (2,), 0), TypeError, "does not accept"),
         (
             lambda: lax.reduce(M, 0.0, lambda x, y: x, (0,)),
             NotImplementedError,
@@ -299,3 +342,43 @@ def test_primitives_and_params_as_jax():
         run(lax, x)
     assert [name for name, _ in ours] == [name for name, _ in recorded]
     assert ours == recorded
+
+
+@pytest.mark.oracle
+def test_powers_as_jax():
+    jax = pytest.importorskip("jax")
+    values = [0.5, 1, -1, 2.5, -2.5, 3, 60, 0.0, -0.0, np.inf, -np.inf, np.nan]
+    for dtype in (np.dtype("float16"), bfloat16, np.dtype("float32")):
+        a, b = (x.ravel() for x in np.meshgrid(values, values))
+        a, b = a.astype(dtype), b.astype(dtype)
+        rtol = 2e-2 if dtype.itemsize == 2 else 1e-5
+        for y in (b, np.nan_to_num(b, posinf=9, neginf=-9).astype(np.int32)):
+            got, want = lax.pow(arr(a), arr(y)), jax.lax.pow(a, y)
+            assert got.dtype == want.dtype
+            got, want = (np.asarray(x).astype(np.float32) for x in (got, want))
+            np.testing.assert_allclose(got, want, rtol=rtol)
+        for n in (-3, -1, 0, 2, 3, 13):
+            got, want = lax.integer_pow(arr(a), n), jax.lax.integer_pow(a, n)
+            got, want = (np.asarray(x).astype(np.float32) for x in (got, want))
+            np.testing.assert_allclose(got, want, rtol=rtol)
+    x = np.array([2, -3, 100, 127], np.int8)
+    for n in (0, 1, 2, 5):
+        got, want = lax.integer_pow(arr(x), n), jax.lax.integer_pow(x, n)
+        np.testing.assert_array_equal(got, np.asarray(want))
+    with pytest.raises(TypeError, match="negative powers, got integer_pow"):
+        lax.integer_pow(arr(x), -1)
+    with pytest.raises(TypeError, match="pow does not accept dtype int8 at position 0"):
+        lax.pow(arr(x), arr(x))
+
+
+@pytest.mark.oracle
+def test_fills_as_jax():
+    jax = pytest.importorskip("jax")
+    values = [1, 1.5, True, 2j, np.float32(2), np.int8(3), np.float64(7.5)]
+    for value, dtype in itertools.product(values, [None, *all_dtypes, int, float]):
+        if isinstance(value, complex) and dtype is not None:
+            continue
+        got, want = (f((2,), value, dtype) for f in (lax.full, jax.lax.full))
+        assert (got.dtype, got.weak_type) == (want.dtype, want.weak_type)
+        got, want = (np.asarray(x).astype(np.complex64) for x in (got, want))
+        np.testing.assert_array_equal(got, want)

@@ -22,7 +22,7 @@ numbers = integers + floats + complexes
 all_dtypes = bools + numbers
 
 unary_names = "neg sign abs exp log sqrt sin cos tanh bitwise_not".split()
-binary_names = """add sub mul div max min pow bitwise_and bitwise_or bitwise_xor
+binary_names = """add sub mul div max min bitwise_and bitwise_or bitwise_xor
     eq ne lt le gt ge""".split()
 
 
@@ -69,7 +69,7 @@ tolerance = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 3e-6, "complex64": 3e
 
 def test_every_primitive_has_a_shape_rule_and_an_eval_rule():
     found = {v for v in vars(lax).values() if isinstance(v, lax.Primitive)}
-    assert len(found) >= 30
+    assert len(found) >= 28
     assert not [p for p in found if p not in shape_rules]
     assert not [p for p in found if p not in eval_rules]
 
@@ -234,65 +234,31 @@ def test_weak_types():
     assert lax.sin(weak).weak_type and not lax.sin(strong).weak_type
     assert lax.add(weak, weak).weak_type and not lax.add(weak, strong).weak_type
     assert lax.add(1, 2).weak_type and lax.add(1, 2).dtype == np.int32
-    assert lax.full((2,), 1).weak_type and not lax.full((2,), 1, np.int8).weak_type
-    assert lax.select(arr(True), weak, weak).weak_type
-    assert lax.reduce_sum(lax.full((2,), 1.0), (0,)).weak_type
-    assert lax.broadcast_in_dim(weak, (2,), ()).weak_type
-    assert not lax.reduce_or(lax.full((2,), 1), (0,)).weak_type
+    several = lax.broadcast_in_dim(weak, (2,), ())
+    assert several.weak_type and lax.reduce_sum(several, (0,)).weak_type
+    assert not lax.reduce_or(arr([1, 2], "int32", weak_type=True), (0,)).weak_type
 
 
-def test_select():
-    which = arr([True, False, True])
-    chosen = lax.select(which, arr([1, 2, 3]), arr([4, 5, 6]))
-    assert np.asarray(chosen).tolist() == [1, 5, 3]
-    cases = [arr([10 * i] * 5) for i in range(3)]
-    index = arr([0, 1, 2, 9, -4], "int32")
-    assert np.asarray(lax.select_n(index, *cases)).tolist() == [0, 10, 20, 20, 0]
-    assert np.asarray(lax.select(True, cases[1], cases[2])).tolist() == [10] * 5
-    with pytest.raises(TypeError, match="cannot have > 2 cases"):
-        lax.select_n(which, *[arr([1, 2, 3])] * 3)
-    with pytest.raises(TypeError, match="must be boolean or integer type, got float32"):
-        lax.select_n(arr(1.0, "float32"), cases[0], cases[1])
-    with pytest.raises(TypeError, match=r"same shapes, got \[\(5,\), \(\)\]"):
-        lax.select_n(True, cases[0], arr(1))
-    with pytest.raises(TypeError, match=r"`which` shape \(3,\) but case shape \(5,\)"):
-        lax.select_n(which, cases[0], cases[1])
-
-
-def test_iota_broadcast_reshape_transpose():
-    x = lax.broadcasted_iota(np.int32, (2, 3), 1)
-    assert np.asarray(x).tolist() == [[0, 1, 2]] * 2 and x.dtype == np.int32
-    assert np.asarray(lax.broadcasted_iota(np.int8, (300,), 0))[-1] == 43
+def test_broadcasting():
     y = np.arange(6, dtype=np.int32).reshape(2, 3)
-    assert_same(lax.reshape(y, (3, 2)), y.reshape(3, 2))
-    assert_same(lax.reshape(y, (6,), (1, 0)), y.T.reshape(6))
-    assert_same(lax.transpose(y, (1, 0)), y.T)
     wide = lax.broadcast_in_dim(y, (3, 4, 2), (2, 0))
     assert_same(wide, np.broadcast_to(y.T[:, None], (3, 4, 2)))
     assert_same(lax.broadcast_in_dim(y[:, :1], (2, 3), (0, 1)), y[:, :1].repeat(3, 1))
-    assert lax.broadcast(y, (4, 0)).shape == (4, 0, 2, 3)
-    assert np.asarray(lax.transpose(y, (1, 0))).flags.c_contiguous
-    assert lax.reshape(np.zeros((0, 4)), (2, 0)).shape == (2, 0)
+    assert lax.expand_dims(y, (0, -1)).shape == (1, 2, 3, 1)
+    assert lax.broadcast_in_dim(np.zeros((0, 1)), (0, 4), (0, 1)).shape == (0, 4)
 
 
 @pytest.mark.parametrize(
     "call, error, match",
     [
-        (lambda x: lax.reshape(x, (7,)), TypeError, r"\(7,\).* shape \(2, 3\)"),
-        (lambda x: lax.reshape(x, (-1,)), TypeError, r"got new_sizes \(-1,\)"),
-        (lambda x: lax.reshape(x, (6,), (0, 0)), TypeError, "must be a permutation"),
-        (lambda x: lax.reshape(x, (2.5,)), TypeError, "Shapes must be 1D sequences"),
-        (lambda x: lax.transpose(x, (0,)), TypeError, "isn't a permutation"),
         (lambda x: lax.broadcast_in_dim(x, (2, 4), (0, 1)), TypeError, r"\(2, 4\)"),
         (lambda x: lax.broadcast_in_dim(x, (2, 3), (0,)), TypeError, "different"),
         (lambda x: lax.broadcast_in_dim(x, (2, 3), (0, 2)), TypeError, "different dim"),
-        (lambda x: lax.full((2,), x), TypeError, "scalar fill_value"),
-        (lambda x: lax.full((-1,), 0.0), TypeError, "nonnegative"),
+        (lambda x: lax.broadcast_in_dim(x, (2.5,), ()), TypeError, "Shapes must be 1D"),
+        (lambda x: lax.broadcast_in_dim(1.0, (-1,), ()), TypeError, "nonnegative"),
         (lambda x: lax.reduce_sum(x, (2,)), ValueError, r"\(2,\) contains"),
         (lambda x: lax.reduce_sum(x, (0, 0)), ValueError, "duplicate"),
         (lambda x: lax.reduce_and(x, (0,)), TypeError, "does not accept dtype float32"),
-        (lambda x: lax.broadcasted_iota(np.int32, (2,), 1), ValueError, "dimension=1"),
-        (lambda x: lax.broadcasted_iota(bool, (2,), 0), TypeError, "does not accept"),
         (lambda x: lax.expand_dims(x, (0, 0)), ValueError, "repeated axis"),
         (lambda x: lax.expand_dims(x, (5,)), ValueError, "out of bounds"),
     ],
@@ -304,9 +270,10 @@ def test_complaints_about_shapes(call, error, match):
 
 def test_results_share_no_memory_that_others_write_to():
     x = np.zeros(3, np.float32)
-    y = lax.reshape(x, (3, 1))
+    y = lax.expand_dims(x, (1,))
     x[:] = 7
     assert np.asarray(y).tolist() == [[0], [0], [0]]
+    assert np.asarray(y).flags.c_contiguous
     with pytest.raises(ValueError):
         np.asarray(y)[0] = 1
 
@@ -377,8 +344,6 @@ def test_unary_as_jax(jax_lax, name, dtype):
 @pytest.mark.parametrize("name", binary_names)
 def test_binary_as_jax(jax_lax, name, dtype):
     a, b = pairs(dtype)
-    if name == "pow" and dtype.kind == "c":
-        a, b = a[a != 0], b[a != 0]
     ours, theirs = getattr(lax, name), getattr(jax_lax, name)
     compare_calls(ours, theirs, [a, b], 4 * tolerance.get(dtype.name, 0))
 
@@ -389,7 +354,7 @@ def test_mixed_dtypes_as_jax(jax_lax):
 
     for a, b in itertools.product(all_dtypes, all_dtypes):
         x, y = np.ones(2, a), np.ones(2, b)
-        for name in ("add", "eq", "pow", "bitwise_or"):
+        for name in ("add", "eq", "bitwise_or"):
             got = outcome(getattr(lax, name), arr(x), arr(y))
             try:
                 want = jax.eval_shape(getattr(jax_lax, name), x, y).dtype
@@ -419,33 +384,3 @@ def test_reductions_as_jax(jax_lax, name, dtype):
     ours, theirs = getattr(lax, f"reduce_{name}"), getattr(jax_lax, f"reduce_{name}")
     for axes in [(0,), (1, 0), ()]:
         compare_calls(partial(ours, axes=axes), partial(theirs, axes=axes), [x], 1e-6)
-
-
-@pytest.mark.oracle
-@pytest.mark.parametrize("y", [-3, -1, 0, 2, 3, 13])
-def test_integer_pow_as_jax(jax_lax, y):
-    import jax
-
-    for dtype in numbers:
-        x = edges(dtype)
-        if dtype.kind == "c" and y < 0:
-            continue
-        got = outcome(lax.integer_pow, arr(x), y)
-        want = outcome(jax_lax.integer_pow, jax.numpy.asarray(x), y)
-        compare(got, want, 20 * tolerance.get(dtype.name, 0))
-
-
-@pytest.mark.oracle
-def test_fills_as_jax(jax_lax):
-    values = [1, 1.5, True, 2j, np.float32(2), np.int8(3), np.float64(1e3)]
-    for value, dtype in itertools.product(values, [None, *all_dtypes, int, float]):
-        if isinstance(value, complex) and dtype is not None:
-            continue
-        # Out of range, NumPy's scalars convert in jax as the C compiler pleases.
-        if value == 1e3 and dtype in integers:
-            continue
-        got = outcome(lax.full, (2,), value, dtype)
-        compare(got, outcome(jax_lax.full, (2,), value, dtype))
-        if dtype is not None:
-            got = outcome(lax.convert_element_type, value, dtype)
-            compare(got, outcome(jax_lax.convert_element_type, value, dtype))

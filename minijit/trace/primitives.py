@@ -15,9 +15,7 @@ converts to an integer by saturating, NaN to 0; 16-bit floats compute in 32 bits
 
 # chapter 2
 import builtins
-import enum
 import functools
-import math
 import operator
 import warnings
 
@@ -158,6 +156,7 @@ shape_rules |= binary(anything, max_p, min_p)
 shape_rules |= binary(bits, and_p, or_p, xor_p)
 shape_rules |= binary(anything, eq_p, ne_p, result=to_bool)
 shape_rules |= binary(ordered, lt_p, le_p, gt_p, ge_p, result=to_bool)
+shape_rules |= {copy_p: lambda x: x}
 
 
 def widen(x):
@@ -194,81 +193,18 @@ def divide(x, y):
     return np.where(y == 0, ~x.dtype.type(0), quotient + cut.astype(x.dtype))
 
 
-def above(x, y):
-    """x > y; complex numbers by their real parts, then by their imaginary parts."""
-    if x.dtype.kind != "c":
-        return x > y
-    return (x.real > y.real) | ((x.real == y.real) & (x.imag > y.imag))
-
-
-def maximum(x, y):
-    """The larger one, or NaN if either is; of complex numbers y if none is larger."""
-    return np.where(above(x, y), x, y) if x.dtype.kind == "c" else np.maximum(x, y)
-
-
-def minimum(x, y):
-    """The smaller one, or NaN if either is; of complex numbers y if none is smaller."""
-    return np.where(above(y, x), x, y) if x.dtype.kind == "c" else np.minimum(x, y)
-
-
 eval_rules |= on_wide({neg_p: np.negative, sign_p: sign_value, abs_p: np.abs})
 eval_rules |= on_wide({exp_p: np.exp, log_p: np.log, sqrt_p: np.sqrt})
 eval_rules |= on_wide({sin_p: np.sin, cos_p: np.cos, tanh_p: np.tanh})
 eval_rules |= on_wide({add_p: np.add, sub_p: np.subtract})
 eval_rules |= on_wide({mul_p: np.multiply, div_p: divide})
-eval_rules |= on_wide({max_p: maximum, min_p: minimum})
+eval_rules |= on_wide({max_p: np.maximum, min_p: np.minimum})
 eval_rules |= on_wide({eq_p: np.equal, ne_p: np.not_equal})
 eval_rules |= on_wide({lt_p: np.less, le_p: np.less_equal})
 eval_rules |= on_wide({gt_p: np.greater, ge_p: np.greater_equal})
 eval_rules |= on_numpy({and_p: np.bitwise_and, or_p: np.bitwise_or})
 eval_rules |= on_numpy({xor_p: np.bitwise_xor, not_p: np.invert})
 eval_rules |= on_numpy({copy_p: np.copy})
-
-
-def pow_shape(x, y):
-    check_kind("pow", x.dtype, inexact, " at position 0")
-    check_kind("pow", y.dtype, number, " at position 1")
-    if x.dtype != y.dtype and not is_kind(y.dtype, integer):
-        raise TypeError(
-            "the first argument to pow must have an inexact dtype (float or complex), "
-            "and the second argument must have an inexact or integer dtype, and two "
-            f"inexact dtypes must match, but got {x.dtype} and {y.dtype} respectively."
-        )
-    return ShapedArray(joint_shape("pow", (x, y)), x.dtype, all_weak((x, y)))
-
-
-def integer_pow_shape(x, *, y):
-    check_kind("integer_pow", x.dtype, number)
-    if y < 0 and is_kind(x.dtype, integer):
-        raise TypeError(
-            f"Integers cannot be raised to negative powers, got integer_pow({x}, {y})"
-        )
-    return x
-
-
-def power(x, y):
-    return np.power(x, y.astype(x.dtype))
-
-
-def power_by_squaring(x, *, y):
-    """x**y by about log2(y) multiplications; 1/x**-y for negative y."""
-    left, square, result = builtins.abs(y), x, None
-    while left:
-        if left % 2:
-            result = square if result is None else result * square
-        left, square = left // 2, square * square
-    if result is None:
-        return np.ones_like(x)
-    return np.true_divide(1, result) if y < 0 else result
-
-
-pow_p, integer_pow_p = map(Primitive, ["pow", "integer_pow"])
-shape_rules |= {
-    pow_p: pow_shape,
-    integer_pow_p: integer_pow_shape,
-    copy_p: lambda x: x,
-}
-eval_rules |= on_wide({pow_p: power, integer_pow_p: power_by_squaring})
 
 
 def adapt(*args):
@@ -345,64 +281,6 @@ lt = of_two(lt_p, "x < y, elementwise: bools; complex numbers have no order.")
 le = of_two(le_p, "x <= y, elementwise: bools; complex numbers have no order.")
 gt = of_two(gt_p, "x > y, elementwise: bools; complex numbers have no order.")
 ge = of_two(ge_p, "x >= y, elementwise: bools; complex numbers have no order.")
-
-
-def pow(x, y):
-    """x**y, elementwise: x float or complex, y of the same dtype or an integer."""
-    return pow_p.bind(*((x, y) if type(y) is int else adapt(x, y)))
-
-
-def integer_pow(x, y):
-    """x**y, elementwise, for a Python int y; not below 0 if x is integer."""
-    return integer_pow_p.bind(x, y=operator.index(y))
-
-
-def select_shape(which, *cases):
-    if not cases:
-        raise TypeError("select must have at least one case")
-    shapes = ", ".join(str(c.shape) for c in cases)
-    if len({c.shape for c in cases}) > 1:
-        raise TypeError(f"select cases must have the same shapes, got [{shapes}].")
-    if which.shape and which.shape != cases[0].shape:
-        raise TypeError(
-            "select `which` must be scalar or have the same shape as cases, got "
-            f"`which` shape {which.shape} but case shape {cases[0].shape}."
-        )
-    check_same_dtypes("select", cases)
-    if not is_kind(which.dtype, bits):
-        raise TypeError(
-            f"select `which` must be boolean or integer type, got {which.dtype}."
-        )
-    if which.dtype.kind == "b" and len(cases) > 2:
-        raise TypeError("select with boolean `which` cannot have > 2 cases.")
-    return cases[0].update(weak_type=all_weak(cases))
-
-
-def select_values(which, *cases):
-    """cases[which], elementwise; an index out of range takes the nearest case."""
-    result = cases[-1]
-    for i, case in reversed(list(enumerate(cases[:-1]))):
-        result = np.where(which <= i, case, result)
-    return result
-
-
-select_n_p = Primitive("select_n")
-shape_rules |= {select_n_p: select_shape}
-eval_rules |= on_numpy({select_n_p: select_values})
-
-
-def select_n(which, *cases):
-    """cases[which], elementwise: `which` bool (two cases) or integer, or one scalar.
-
-    The cases have one shape and dtype.
-    """
-    return select_n_p.bind(which, *adapt(*cases))
-
-
-def select(pred, on_true, on_false):
-    """`on_true` where `pred` holds, else `on_false`: of one shape and dtype."""
-    # select_n counts its cases from False up.
-    return select_n_p.bind(pred, *adapt(on_false, on_true))
 
 
 def convert_shape(x, *, new_dtype, weak_type):
@@ -499,23 +377,6 @@ def check_sizes(name, what, sizes):
         )
 
 
-def iota_shape(*, dtype, shape, dimension):
-    check_sizes("iota", "shape", shape)
-    check_kind("iota", dtype, number)
-    if not 0 <= dimension < len(shape):
-        raise ValueError(
-            "iota dimension must be between 0 and len(shape), got "
-            f"dimension={dimension} for shape={shape}"
-        )
-    return ShapedArray(shape, dtype)
-
-
-def iota_values(*, dtype, shape, dimension):
-    column = (-1,) + (1,) * (len(shape) - dimension - 1)
-    counts = np.arange(shape[dimension]).astype(dtype)
-    return np.broadcast_to(counts.reshape(column), shape)
-
-
 def broadcast_in_dim_shape(x, *, shape, broadcast_dimensions):
     check_sizes("broadcast_in_dim", "shape", shape)
     pairs = list(zip(x.shape, broadcast_dimensions, strict=False))
@@ -539,24 +400,9 @@ def broadcast_in_dim_values(x, *, shape, broadcast_dimensions):
     return np.broadcast_to(x.transpose(order).reshape(aligned), shape)
 
 
-iota_p, broadcast_in_dim_p = map(Primitive, ["iota", "broadcast_in_dim"])
-shape_rules |= {iota_p: iota_shape, broadcast_in_dim_p: broadcast_in_dim_shape}
-eval_rules |= on_numpy({
-    iota_p: iota_values,
-    broadcast_in_dim_p: broadcast_in_dim_values,
-})
-
-
-def iota(dtype, size):
-    """0, 1, 2, ... up to `size`, which is not included."""
-    return broadcasted_iota(dtype, (size,), 0)
-
-
-def broadcasted_iota(dtype, shape, dimension):
-    """An array of `shape` that counts 0, 1, 2, ... along `dimension`."""
-    dtype = dtypes.user_dtype(dtype, "broadcasted_iota")
-    shape, dimension = canonicalize_shape(shape), operator.index(dimension)
-    return iota_p.bind(dtype=dtype, shape=shape, dimension=dimension)
+broadcast_in_dim_p = Primitive("broadcast_in_dim")
+shape_rules |= {broadcast_in_dim_p: broadcast_in_dim_shape}
+eval_rules |= on_numpy({broadcast_in_dim_p: broadcast_in_dim_values})
 
 
 def broadcast_in_dim(operand, shape, broadcast_dimensions):
@@ -570,6 +416,254 @@ def broadcast_in_dim(operand, shape, broadcast_dimensions):
     if isinstance(operand, Array) and aval.ndim == len(shape) and not dims:
         return operand
     return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims)
+
+
+def expand_dims(array, dimensions):
+    """`array` with new axes of size 1 at `dimensions` of the result."""
+    shape = aval_of(array).shape
+    ndim = len(shape) + len(dimensions)
+    new = {canonicalize_axis(d, ndim) for d in dimensions}
+    if len(new) < len(dimensions):
+        raise ValueError(f"repeated axis in lax.expand_dims: {tuple(dimensions)}")
+    kept = tuple(i for i in range(ndim) if i not in new)
+    sizes = dict(zip(kept, shape, strict=True))
+    return broadcast_in_dim(array, [sizes.get(i, 1) for i in range(ndim)], kept)
+
+
+def without(shape, axes):
+    """The shape without the axes in `axes`."""
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def reduction(name, kind, keep_weak=True):
+    """A shape rule for a reduction over `axes` of arrays of a kind of dtype."""
+
+    def rule(x, *, axes):
+        check_kind(name, x.dtype, kind)
+        if len(axes) != len(set(axes)) or not set(axes) <= set(range(x.ndim)):
+            raise ValueError(
+                f"{name} axes {axes} contains duplicate or out-of-bounds indices for "
+                f"{x}."
+            )
+        return ShapedArray(without(x.shape, axes), x.dtype, keep_weak and x.weak_type)
+
+    return rule
+
+
+reduce_sum_p, reduce_prod_p = map(Primitive, ["reduce_sum", "reduce_prod"])
+reduce_max_p, reduce_min_p = map(Primitive, ["reduce_max", "reduce_min"])
+reduce_and_p, reduce_or_p = map(Primitive, ["reduce_and", "reduce_or"])
+reduce_xor_p = Primitive("reduce_xor")
+shape_rules |= {p: reduction(p.name, number) for p in (reduce_sum_p, reduce_prod_p)}
+shape_rules |= {p: reduction(p.name, anything) for p in (reduce_max_p, reduce_min_p)}
+shape_rules |= {
+    p: reduction(p.name, bits, keep_weak=False)
+    for p in (reduce_and_p, reduce_or_p, reduce_xor_p)
+}
+
+
+def lowest(dtype):
+    """The identity of `max`: -inf, or the least value of an integer or bool dtype."""
+    if is_kind(dtype, integer):
+        return np.array(dtypes.iinfo(dtype).min, dtype)
+    return np.array(-np.inf if is_kind(dtype, inexact) else False, dtype)
+
+
+def highest(dtype):
+    """The identity of `min`: inf, or the largest value of an integer or bool dtype."""
+    if is_kind(dtype, integer):
+        return np.array(dtypes.iinfo(dtype).max, dtype)
+    return np.array(np.inf if is_kind(dtype, inexact) else True, dtype)
+
+
+def summed(ufunc):
+    """A reduction by a ufunc in the array's own dtype; NumPy would widen int8."""
+
+    def values(x, *, axes):
+        return ufunc.reduce(x, axis=axes, dtype=x.dtype)
+
+    return values
+
+
+def chosen(ufunc, identity):
+    """A reduction by `max` or `min`; of an empty axis the identity."""
+
+    def values(x, *, axes):
+        return ufunc.reduce(x, axis=axes, initial=identity(x.dtype))
+
+    return values
+
+
+eval_rules |= on_wide({
+    reduce_sum_p: summed(np.add),
+    reduce_prod_p: summed(np.multiply),
+    reduce_max_p: chosen(np.maximum, lowest),
+    reduce_min_p: chosen(np.minimum, highest),
+})
+eval_rules |= on_numpy({
+    reduce_and_p: summed(np.bitwise_and),
+    reduce_or_p: summed(np.bitwise_or),
+    reduce_xor_p: summed(np.bitwise_xor),
+})
+
+
+def over_axes(primitive, text):
+    """The function that applies a reduction; `axes` are counted from the front."""
+
+    def function(operand, axes):
+        return primitive.bind(operand, axes=canonicalize_shape(axes))
+
+    return named(function, primitive, text)
+
+
+reduce_sum = over_axes(reduce_sum_p, "The sum over `axes`, in the operand's dtype.")
+reduce_prod = over_axes(reduce_prod_p, "The product over `axes`, in its own dtype.")
+reduce_max = over_axes(reduce_max_p, "The maximum over `axes`; NaN if one is there.")
+reduce_min = over_axes(reduce_min_p, "The minimum over `axes`; NaN if one is there.")
+reduce_and = over_axes(reduce_and_p, "The bits set in all elements along `axes`.")
+reduce_or = over_axes(reduce_or_p, "The bits set in any element along `axes`.")
+reduce_xor = over_axes(reduce_xor_p, "The bits set an odd number of times on `axes`.")
+
+
+# chapter 2s
+import enum
+import math
+
+
+def pow_shape(x, y):
+    check_kind("pow", x.dtype, inexact, " at position 0")
+    check_kind("pow", y.dtype, number, " at position 1")
+    if x.dtype != y.dtype and not is_kind(y.dtype, integer):
+        raise TypeError(
+            "the first argument to pow must have an inexact dtype (float or complex), "
+            "and the second argument must have an inexact or integer dtype, and two "
+            f"inexact dtypes must match, but got {x.dtype} and {y.dtype} respectively."
+        )
+    return ShapedArray(joint_shape("pow", (x, y)), x.dtype, all_weak((x, y)))
+
+
+def integer_pow_shape(x, *, y):
+    check_kind("integer_pow", x.dtype, number)
+    if y < 0 and is_kind(x.dtype, integer):
+        raise TypeError(
+            f"Integers cannot be raised to negative powers, got integer_pow({x}, {y})"
+        )
+    return x
+
+
+def power(x, y):
+    return np.power(x, y.astype(x.dtype))
+
+
+def power_by_squaring(x, *, y):
+    """x**y by about log2(y) multiplications; 1/x**-y for negative y."""
+    left, square, result = builtins.abs(y), x, None
+    while left:
+        if left % 2:
+            result = square if result is None else result * square
+        left, square = left // 2, square * square
+    if result is None:
+        return np.ones_like(x)
+    return np.true_divide(1, result) if y < 0 else result
+
+
+pow_p, integer_pow_p = map(Primitive, ["pow", "integer_pow"])
+shape_rules |= {pow_p: pow_shape, integer_pow_p: integer_pow_shape}
+eval_rules |= on_wide({pow_p: power})
+# Each of its products is rounded, also in 16 bits.
+eval_rules |= on_numpy({integer_pow_p: power_by_squaring})
+
+
+def pow(x, y):
+    """x**y, elementwise: x float or complex, y of the same dtype or an integer."""
+    return pow_p.bind(*((x, y) if type(y) is int else adapt(x, y)))
+
+
+def integer_pow(x, y):
+    """x**y, elementwise, for a Python int y; not below 0 if x is integer."""
+    return integer_pow_p.bind(x, y=operator.index(y))
+
+
+def select_shape(which, *cases):
+    if not cases:
+        raise TypeError("select must have at least one case")
+    shapes = ", ".join(str(c.shape) for c in cases)
+    if len({c.shape for c in cases}) > 1:
+        raise TypeError(f"select cases must have the same shapes, got [{shapes}].")
+    if which.shape and which.shape != cases[0].shape:
+        raise TypeError(
+            "select `which` must be scalar or have the same shape as cases, got "
+            f"`which` shape {which.shape} but case shape {cases[0].shape}."
+        )
+    check_same_dtypes("select", cases)
+    if not is_kind(which.dtype, bits):
+        raise TypeError(
+            f"select `which` must be boolean or integer type, got {which.dtype}."
+        )
+    if which.dtype.kind == "b" and len(cases) > 2:
+        raise TypeError("select with boolean `which` cannot have > 2 cases.")
+    return cases[0].update(weak_type=all_weak(cases))
+
+
+def select_values(which, *cases):
+    """cases[which], elementwise; an index out of range takes the nearest case."""
+    result = cases[-1]
+    for i, case in reversed(list(enumerate(cases[:-1]))):
+        result = np.where(which <= i, case, result)
+    return result
+
+
+select_n_p = Primitive("select_n")
+shape_rules |= {select_n_p: select_shape}
+eval_rules |= on_numpy({select_n_p: select_values})
+
+
+def select_n(which, *cases):
+    """cases[which], elementwise: `which` bool (two cases) or integer, or one scalar.
+
+    The cases have one shape and dtype.
+    """
+    return select_n_p.bind(which, *adapt(*cases))
+
+
+def select(pred, on_true, on_false):
+    """`on_true` where `pred` holds, else `on_false`: of one shape and dtype."""
+    # select_n counts its cases from False up.
+    return select_n_p.bind(pred, *adapt(on_false, on_true))
+
+
+def iota_shape(*, dtype, shape, dimension):
+    check_sizes("iota", "shape", shape)
+    check_kind("iota", dtype, number)
+    if not 0 <= dimension < len(shape):
+        raise ValueError(
+            "iota dimension must be between 0 and len(shape), got "
+            f"dimension={dimension} for shape={shape}"
+        )
+    return ShapedArray(shape, dtype)
+
+
+def iota_values(*, dtype, shape, dimension):
+    column = (-1,) + (1,) * (len(shape) - dimension - 1)
+    counts = np.arange(shape[dimension]).astype(dtype)
+    return np.broadcast_to(counts.reshape(column), shape)
+
+
+iota_p = Primitive("iota")
+shape_rules |= {iota_p: iota_shape}
+eval_rules |= on_numpy({iota_p: iota_values})
+
+
+def iota(dtype, size):
+    """0, 1, 2, ... up to `size`, which is not included."""
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(dtype, shape, dimension):
+    """An array of `shape` that counts 0, 1, 2, ... along `dimension`."""
+    dtype = dtypes.user_dtype(dtype, "broadcasted_iota")
+    shape, dimension = canonicalize_shape(shape), operator.index(dimension)
+    return iota_p.bind(dtype=dtype, shape=shape, dimension=dimension)
 
 
 def broadcast(operand, sizes):
@@ -606,16 +700,13 @@ def full(shape, fill_value, dtype=None):
     return broadcast(convert(fill_value, dtypes.user_dtype(dtype, "full")), shape)
 
 
-def expand_dims(array, dimensions):
-    """`array` with new axes of size 1 at `dimensions` of the result."""
-    shape = aval_of(array).shape
-    ndim = len(shape) + len(dimensions)
-    new = {canonicalize_axis(d, ndim) for d in dimensions}
-    if len(new) < len(dimensions):
-        raise ValueError(f"repeated axis in lax.expand_dims: {tuple(dimensions)}")
-    kept = tuple(i for i in range(ndim) if i not in new)
-    sizes = dict(zip(kept, shape, strict=True))
-    return broadcast_in_dim(array, [sizes.get(i, 1) for i in range(ndim)], kept)
+def full_like(x, fill_value, dtype=None, shape=None):
+    """An array like x (its shape, dtype and weak type unless given) of one value."""
+    aval = aval_of(x)
+    shape = aval.shape if shape is None else canonicalize_shape(shape)
+    weak_type = dtype is None and aval.weak_type
+    dtype = aval.dtype if dtype is None else dtypes.user_dtype(dtype, "full_like")
+    return full(shape, convert(fill_value, dtype, weak_type))
 
 
 def reshape_shape(x, *, new_sizes, dimensions):
@@ -649,11 +740,6 @@ def squeeze_shape(x, *, dimensions):
             f"shape={x.shape} and dimensions={dimensions}"
         )
     return x.update(shape=without(x.shape, dimensions))
-
-
-def without(shape, axes):
-    """The shape without the axes in `axes`."""
-    return tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
 def reshape_values(x, *, new_sizes, dimensions):
@@ -714,100 +800,132 @@ def squeeze(array, dimensions):
     return squeeze_p.bind(array, dimensions=dimensions)
 
 
-def reduction(name, kind, keep_weak=True):
-    """A shape rule for a reduction over `axes` of arrays of a kind of dtype."""
+def slice_shape(x, *, start_indices, limit_indices, strides):
+    starts, limits = start_indices, limit_indices
+    strides = strides or (1,) * x.ndim
+    if not len(starts) == len(limits) == len(strides) == x.ndim:
+        raise TypeError(
+            "slice start_indices, limit_indices and strides must have length equal to "
+            "the number of dimensions of the operand, got indices "
+            f"{starts}, {limits} and {strides} for operand shape {x.shape}."
+        )
+    bounds = zip(starts, limits, x.shape, strict=True)
+    if not all(0 <= start <= limit <= n for start, limit, n in bounds):
+        raise TypeError(
+            "slice limit_indices must be greater than or equal to start_indices, and "
+            f"less than or equal to operand shape, got start_indices {starts} and "
+            f"limit_indices {limits} for operand shape {x.shape}."
+        )
+    if any(stride < 1 for stride in strides):
+        raise TypeError(f"slice strides must be positive, got {strides}.")
+    return x.update(shape=tuple(map(len, map(range, starts, limits, strides))))
 
-    def rule(x, *, axes):
-        check_kind(name, x.dtype, kind)
-        if len(axes) != len(set(axes)) or not set(axes) <= set(range(x.ndim)):
+
+def slice_values(x, *, start_indices, limit_indices, strides):
+    strides = strides or (1,) * x.ndim
+    return x[tuple(map(builtins.slice, start_indices, limit_indices, strides))]
+
+
+def concatenate_shape(*xs, dimension):
+    shapes = ", ".join(str(x.shape) for x in xs)
+    if len({x.ndim for x in xs}) > 1:
+        raise TypeError(
+            "Cannot concatenate arrays with different numbers of dimensions: "
+            f"got {shapes}."
+        )
+    if not 0 <= dimension < xs[0].ndim:
+        raise TypeError(
+            f"concatenate dimension out of bounds: dimension {dimension} for shapes "
+            f"{shapes}."
+        )
+    if len({without(x.shape, (dimension,)) for x in xs}) > 1:
+        raise TypeError(
+            "Cannot concatenate arrays with shapes that differ in dimensions other "
+            f"than the one being concatenated: concatenating along dimension "
+            f"{dimension} for shapes {shapes}."
+        )
+    check_same_dtypes("concatenate", xs)
+    shape = list(xs[0].shape)
+    shape[dimension] = sum(x.shape[dimension] for x in xs)
+    return ShapedArray(tuple(shape), xs[0].dtype, all_weak(xs))
+
+
+def concatenate_values(*xs, dimension):
+    return np.concatenate(xs, axis=dimension)
+
+
+slice_p, concatenate_p = map(Primitive, ["slice", "concatenate"])
+shape_rules |= {slice_p: slice_shape, concatenate_p: concatenate_shape}
+eval_rules |= on_numpy({slice_p: slice_values, concatenate_p: concatenate_values})
+
+
+def slice(operand, start_indices, limit_indices, strides=None):
+    """operand[start:limit:stride] along every axis; nothing is negative or clipped."""
+    return slice_p.bind(
+        operand,
+        start_indices=canonicalize_shape(start_indices),
+        limit_indices=canonicalize_shape(limit_indices),
+        strides=None if strides is None else canonicalize_shape(strides),
+    )
+
+
+def concatenate(operands, dimension):
+    """The arrays `operands` one after another along `dimension`."""
+    if len(operands) == 0:
+        raise ValueError("concatenate requires a non-empty sequences of arrays")
+    if len(operands) == 1 and isinstance(operands[0], Array):
+        return operands[0]
+    return concatenate_p.bind(*operands, dimension=operator.index(dimension))
+
+
+def arg_reduction(name):
+    """A shape rule for argmax or argmin."""
+
+    def rule(x, *, axes, index_dtype):
+        axis, = axes
+        check_kind(name, x.dtype, ordered)
+        if not 0 <= axis < x.ndim:
+            raise ValueError(f"Invalid axis {axis} for operand shape {x.shape}")
+        if x.shape[axis] < 1:
             raise ValueError(
-                f"{name} axes {axes} contains duplicate or out-of-bounds indices for "
-                f"{x}."
+                "argmin and argmax require non-empty reduced dimension. "
+                f"operand.shape={x.shape} axis={axis}"
             )
-        return ShapedArray(without(x.shape, axes), x.dtype, keep_weak and x.weak_type)
+        if not is_kind(index_dtype, integer):
+            raise TypeError(
+                f"index_dtype must be an integer type, but got {index_dtype.name}"
+            )
+        return ShapedArray(without(x.shape, axes), index_dtype)
 
     return rule
 
 
-reduce_sum_p, reduce_prod_p = map(Primitive, ["reduce_sum", "reduce_prod"])
-reduce_max_p, reduce_min_p = map(Primitive, ["reduce_max", "reduce_min"])
-reduce_and_p, reduce_or_p = map(Primitive, ["reduce_and", "reduce_or"])
-reduce_xor_p = Primitive("reduce_xor")
-shape_rules |= {p: reduction(p.name, number) for p in (reduce_sum_p, reduce_prod_p)}
-shape_rules |= {p: reduction(p.name, anything) for p in (reduce_max_p, reduce_min_p)}
-shape_rules |= {
-    p: reduction(p.name, bits, keep_weak=False)
-    for p in (reduce_and_p, reduce_or_p, reduce_xor_p)
-}
+def index_of(function):
+    """argmax or argmin by NumPy's function of that name: the first NaN wins."""
 
-
-def lowest(dtype):
-    """The identity of `max`: -inf, or the least value of an integer or bool dtype."""
-    if is_kind(dtype, integer):
-        return np.array(dtypes.iinfo(dtype).min, dtype)
-    return np.array(-np.inf if is_kind(dtype, inexact) else False, dtype)
-
-
-def highest(dtype):
-    """The identity of `min`: inf, or the largest value of an integer or bool dtype."""
-    if is_kind(dtype, integer):
-        return np.array(dtypes.iinfo(dtype).max, dtype)
-    return np.array(np.inf if is_kind(dtype, inexact) else True, dtype)
-
-
-def summed(ufunc):
-    """A reduction by a ufunc in the array's own dtype; NumPy would widen int8."""
-
-    def values(x, *, axes):
-        return ufunc.reduce(x, axis=axes, dtype=x.dtype)
+    def values(x, *, axes, index_dtype):
+        return function(x, axis=axes[0]).astype(index_dtype)
 
     return values
 
 
-def chosen(choose, ufunc, identity):
-    """A reduction by `max` or `min`; of an empty axis the identity."""
-
-    def values(x, *, axes):
-        if x.dtype.kind != "c":
-            return ufunc.reduce(x, axis=axes, initial=identity(x.dtype))
-        rest = [i for i in range(x.ndim) if i not in axes]
-        shape = without(x.shape, axes)
-        size = math.prod(x.shape[i] for i in axes)
-        rows = x.transpose(*axes, *rest).reshape(size, *shape)
-        return functools.reduce(choose, rows, np.full(shape, identity(x.dtype)))
-
-    return values
+argmax_p, argmin_p = map(Primitive, ["argmax", "argmin"])
+shape_rules |= {p: arg_reduction(p.name) for p in (argmax_p, argmin_p)}
+eval_rules |= on_wide({argmax_p: index_of(np.argmax), argmin_p: index_of(np.argmin)})
 
 
-eval_rules |= on_wide({
-    reduce_sum_p: summed(np.add),
-    reduce_prod_p: summed(np.multiply),
-    reduce_max_p: chosen(maximum, np.maximum, lowest),
-    reduce_min_p: chosen(minimum, np.minimum, highest),
-})
-eval_rules |= on_numpy({
-    reduce_and_p: summed(np.bitwise_and),
-    reduce_or_p: summed(np.bitwise_or),
-    reduce_xor_p: summed(np.bitwise_xor),
-})
+def argmax(operand, axis, index_dtype):
+    """The index of the first maximum, or of the first NaN, along `axis`."""
+    index_dtype = dtypes.user_dtype(index_dtype, "argmax")
+    axes = (operator.index(axis),)
+    return argmax_p.bind(operand, axes=axes, index_dtype=index_dtype)
 
 
-def over_axes(primitive, text):
-    """The function that applies a reduction; `axes` are counted from the front."""
-
-    def function(operand, axes):
-        return primitive.bind(operand, axes=canonicalize_shape(axes))
-
-    return named(function, primitive, text)
-
-
-reduce_sum = over_axes(reduce_sum_p, "The sum over `axes`, in the operand's dtype.")
-reduce_prod = over_axes(reduce_prod_p, "The product over `axes`, in its own dtype.")
-reduce_max = over_axes(reduce_max_p, "The maximum over `axes`; NaN if one is there.")
-reduce_min = over_axes(reduce_min_p, "The minimum over `axes`; NaN if one is there.")
-reduce_and = over_axes(reduce_and_p, "The bits set in all elements along `axes`.")
-reduce_or = over_axes(reduce_or_p, "The bits set in any element along `axes`.")
-reduce_xor = over_axes(reduce_xor_p, "The bits set an odd number of times on `axes`.")
+def argmin(operand, axis, index_dtype):
+    """The index of the first minimum, or of the first NaN, along `axis`."""
+    index_dtype = dtypes.user_dtype(index_dtype, "argmin")
+    axes = (operator.index(axis),)
+    return argmin_p.bind(operand, axes=axes, index_dtype=index_dtype)
 
 
 def dot_general_shape(
@@ -965,141 +1083,3 @@ def dot_general(
         precision=canonicalize_precision(precision),
         preferred_element_type=preferred_element_type,
     )
-
-
-# chapter 2s
-def slice_shape(x, *, start_indices, limit_indices, strides):
-    starts, limits = start_indices, limit_indices
-    strides = strides or (1,) * x.ndim
-    if not len(starts) == len(limits) == len(strides) == x.ndim:
-        raise TypeError(
-            "slice start_indices, limit_indices and strides must have length equal to "
-            "the number of dimensions of the operand, got indices "
-            f"{starts}, {limits} and {strides} for operand shape {x.shape}."
-        )
-    bounds = zip(starts, limits, x.shape, strict=True)
-    if not all(0 <= start <= limit <= n for start, limit, n in bounds):
-        raise TypeError(
-            "slice limit_indices must be greater than or equal to start_indices, and "
-            f"less than or equal to operand shape, got start_indices {starts} and "
-            f"limit_indices {limits} for operand shape {x.shape}."
-        )
-    if any(stride < 1 for stride in strides):
-        raise TypeError(f"slice strides must be positive, got {strides}.")
-    return x.update(shape=tuple(map(len, map(range, starts, limits, strides))))
-
-
-def slice_values(x, *, start_indices, limit_indices, strides):
-    strides = strides or (1,) * x.ndim
-    return x[tuple(map(builtins.slice, start_indices, limit_indices, strides))]
-
-
-def concatenate_shape(*xs, dimension):
-    shapes = ", ".join(str(x.shape) for x in xs)
-    if len({x.ndim for x in xs}) > 1:
-        raise TypeError(
-            "Cannot concatenate arrays with different numbers of dimensions: "
-            f"got {shapes}."
-        )
-    if not 0 <= dimension < xs[0].ndim:
-        raise TypeError(
-            f"concatenate dimension out of bounds: dimension {dimension} for shapes "
-            f"{shapes}."
-        )
-    if len({without(x.shape, (dimension,)) for x in xs}) > 1:
-        raise TypeError(
-            "Cannot concatenate arrays with shapes that differ in dimensions other "
-            f"than the one being concatenated: concatenating along dimension "
-            f"{dimension} for shapes {shapes}."
-        )
-    check_same_dtypes("concatenate", xs)
-    shape = list(xs[0].shape)
-    shape[dimension] = sum(x.shape[dimension] for x in xs)
-    return ShapedArray(tuple(shape), xs[0].dtype, all_weak(xs))
-
-
-def concatenate_values(*xs, dimension):
-    return np.concatenate(xs, axis=dimension)
-
-
-slice_p, concatenate_p = map(Primitive, ["slice", "concatenate"])
-shape_rules |= {slice_p: slice_shape, concatenate_p: concatenate_shape}
-eval_rules |= on_numpy({slice_p: slice_values, concatenate_p: concatenate_values})
-
-
-def slice(operand, start_indices, limit_indices, strides=None):
-    """operand[start:limit:stride] along every axis; nothing is negative or clipped."""
-    return slice_p.bind(
-        operand,
-        start_indices=canonicalize_shape(start_indices),
-        limit_indices=canonicalize_shape(limit_indices),
-        strides=None if strides is None else canonicalize_shape(strides),
-    )
-
-
-def concatenate(operands, dimension):
-    """The arrays `operands` one after another along `dimension`."""
-    if len(operands) == 0:
-        raise ValueError("concatenate requires a non-empty sequences of arrays")
-    if len(operands) == 1 and isinstance(operands[0], Array):
-        return operands[0]
-    return concatenate_p.bind(*operands, dimension=operator.index(dimension))
-
-
-def arg_reduction(name):
-    """A shape rule for argmax or argmin."""
-
-    def rule(x, *, axes, index_dtype):
-        axis, = axes
-        check_kind(name, x.dtype, ordered)
-        if not 0 <= axis < x.ndim:
-            raise ValueError(f"Invalid axis {axis} for operand shape {x.shape}")
-        if x.shape[axis] < 1:
-            raise ValueError(
-                "argmin and argmax require non-empty reduced dimension. "
-                f"operand.shape={x.shape} axis={axis}"
-            )
-        if not is_kind(index_dtype, integer):
-            raise TypeError(
-                f"index_dtype must be an integer type, but got {index_dtype.name}"
-            )
-        return ShapedArray(without(x.shape, axes), index_dtype)
-
-    return rule
-
-
-def index_of(function):
-    """argmax or argmin by NumPy's function of that name: the first NaN wins."""
-
-    def values(x, *, axes, index_dtype):
-        return function(x, axis=axes[0]).astype(index_dtype)
-
-    return values
-
-
-argmax_p, argmin_p = map(Primitive, ["argmax", "argmin"])
-shape_rules |= {p: arg_reduction(p.name) for p in (argmax_p, argmin_p)}
-eval_rules |= on_wide({argmax_p: index_of(np.argmax), argmin_p: index_of(np.argmin)})
-
-
-def argmax(operand, axis, index_dtype):
-    """The index of the first maximum, or of the first NaN, along `axis`."""
-    index_dtype = dtypes.user_dtype(index_dtype, "argmax")
-    axes = (operator.index(axis),)
-    return argmax_p.bind(operand, axes=axes, index_dtype=index_dtype)
-
-
-def argmin(operand, axis, index_dtype):
-    """The index of the first minimum, or of the first NaN, along `axis`."""
-    index_dtype = dtypes.user_dtype(index_dtype, "argmin")
-    axes = (operator.index(axis),)
-    return argmin_p.bind(operand, axes=axes, index_dtype=index_dtype)
-
-
-def full_like(x, fill_value, dtype=None, shape=None):
-    """An array like x (its shape, dtype and weak type unless given) of one value."""
-    aval = aval_of(x)
-    shape = aval.shape if shape is None else canonicalize_shape(shape)
-    weak_type = dtype is None and aval.weak_type
-    dtype = aval.dtype if dtype is None else dtypes.user_dtype(dtype, "full_like")
-    return full(shape, convert(fill_value, dtype, weak_type))
