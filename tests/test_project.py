@@ -174,3 +174,26 @@ def test_plain_pytest_covers_the_tests_and_the_book():
         *("tests", "chapters")
     ]
     assert importlib.util.find_spec("nbval"), "nbval runs the book's notebooks"
+
+
+def readme_blocks(language):
+    """The fenced blocks of the README in a language, '' for those without one."""
+    readme = (root / "README.md").read_text()
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", readme, re.M | re.S)
+    return [text for words, text in blocks if words == language]
+
+
+def test_the_readme_shows_what_its_first_program_prints():
+    shown = run(sys.executable, "-c", readme_blocks("python")[0])
+    assert not shown.stderr
+    jaxpr, kernel = (block for block in readme_blocks("") if ".venv" not in block)
+    assert shown.stdout.startswith(jaxpr)
+    assert kernel in shown.stdout
+
+
+def test_the_program_in_the_readme_runs():
+    shown = run(sys.executable, "-c", readme_blocks("python")[1])
+    assert not shown.stderr
+    first, second, header, trace = shown.stdout.splitlines()
+    assert first.startswith("[[-0.99") and second.endswith("]]")
+    assert "first call" in trace
