@@ -15,37 +15,14 @@ shapes that do not fit raise TypeError or ValueError.
 
 # chapter 2
 import builtins
-import math
-import operator
 
 import numpy as np
 
 from .trace import dtypes, primitives
 from .trace.array import ArrayImpl, aval_of, to_numpy, wrap
-from .trace.core import Array, Tracer, operators
-from .trace.dtypes import (
-    bfloat16 as bfloat16,
-    bool_ as bool_,
-    complex64 as complex64,
-    complex128 as complex128,
-    float16 as float16,
-    float32 as float32,
-    float64 as float64,
-    int8 as int8,
-    int16 as int16,
-    int32 as int32,
-    int64 as int64,
-    scalar_makers,
-    uint8 as uint8,
-    uint16 as uint16,
-    uint32 as uint32,
-    uint64 as uint64,
-)
-from .trace.errors import ConcretizationTypeError, at_line, user_source
+from .trace.core import Array, operators
 
 ndarray = Array
-pi, e, euler_gamma = math.pi, math.e, float(np.euler_gamma)
-inf, nan, newaxis = math.inf, math.nan, None
 
 
 def check_arraylike(name, *args):
@@ -90,9 +67,8 @@ def convert(x, dtype, weak_type=False):
     )
 
 
-def broadcast_shapes(*shapes):
-    """The shape that all of `shapes` broadcast to.  JAX: `jnp.broadcast_shapes`."""
-    shapes = [canonical_shape(shape) for shape in shapes]
+def joint_shape(shapes):
+    """The shape that all of `shapes`, tuples of ints, broadcast to, or a ValueError."""
     rank = builtins.max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     result = []
@@ -110,7 +86,7 @@ def promote_shapes(name, args):
     if len({x.ndim for x in args if x.ndim}) < 2:
         return args
     try:
-        rank = len(broadcast_shapes(*[x.shape for x in args]))
+        rank = len(joint_shape([x.shape for x in args]))
     except ValueError:
         text = ", ".join(str(x.shape) for x in args)
         message = f"{name} got incompatible shapes for broadcasting: {text}."
@@ -145,6 +121,185 @@ def promote_args_inexact(name, *args):
     """As `promote_args`, in a floating or complex type."""
     check_arraylike(name, *args)
     return promote_shapes(name, promote_dtypes(args, dtypes.to_inexact_dtype))
+
+
+def unary(name, operation, promote=promote_args_inexact):
+    """The function `name` of one array: promote, then bind."""
+
+    def function(x, /):
+        return operation(*promote(name, x))
+
+    return named(function, name)
+
+
+def binary(name, operation, promote=promote_args):
+    """The function `name` of two arrays: promote, broadcast, then bind."""
+
+    def function(x, y, /):
+        return operation(*promote(name, x, y))
+
+    return named(function, name)
+
+
+def named(function, name):
+    """Give a function made by another one its name and a docstring."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Elementwise `{name}`.  JAX: `jnp.{name}`."
+    return function
+
+
+exp = unary("exp", primitives.exp)
+log = unary("log", primitives.log)
+sin = unary("sin", primitives.sin)
+cos = unary("cos", primitives.cos)
+tanh = unary("tanh", primitives.tanh)
+sqrt = unary("sqrt", primitives.sqrt)
+negative = unary("negative", primitives.neg, promote_args)
+positive = unary("positive", as_array, promote_args)
+sign = unary("sign", primitives.sign, promote_args)
+invert = unary("invert", primitives.bitwise_not, promote_args)
+bitwise_not = unary("bitwise_not", primitives.bitwise_not, promote_args)
+
+subtract = binary("subtract", primitives.sub)
+true_divide = binary("true_divide", primitives.div, promote_args_inexact)
+divide = binary("divide", primitives.div, promote_args_inexact)
+maximum = binary("maximum", primitives.max)
+minimum = binary("minimum", primitives.min)
+equal = binary("equal", primitives.eq)
+not_equal = binary("not_equal", primitives.ne)
+bitwise_and = binary("bitwise_and", primitives.bitwise_and)
+bitwise_or = binary("bitwise_or", primitives.bitwise_or)
+bitwise_xor = binary("bitwise_xor", primitives.bitwise_xor)
+
+
+def add(x, y, /):
+    """Elementwise sum; `or` of bools.  JAX: `jnp.add`."""
+    x, y = promote_args("add", x, y)
+    return (primitives.bitwise_or if x.dtype == np.bool_ else primitives.add)(x, y)
+
+
+def multiply(x, y, /):
+    """Elementwise product; `and` of bools.  JAX: `jnp.multiply`."""
+    x, y = promote_args("multiply", x, y)
+    return (primitives.bitwise_and if x.dtype == np.bool_ else primitives.mul)(x, y)
+
+
+def absolute(x, /):
+    """Elementwise |x|, real for complex x.  JAX: `jnp.absolute`."""
+    x, = arrays("absolute", x)
+    return x if x.dtype.kind in "bu" else primitives.abs(x)
+
+
+abs = absolute
+
+# How complex numbers are ordered needs their parts: `# chapter 2s` fills this in.
+complex_order = {}
+
+
+def comparison(name, operation):
+    """The function `name` that orders two arrays."""
+
+    def function(x, y, /):
+        x, y = promote_args(name, x, y)
+        if x.dtype.kind == "c" and complex_order:
+            return complex_order["lexicographic"](operation, x, y)
+        return operation(x, y)
+
+    return named(function, name)
+
+
+less = comparison("less", primitives.lt)
+less_equal = comparison("less_equal", primitives.le)
+greater = comparison("greater", primitives.gt)
+greater_equal = comparison("greater_equal", primitives.ge)
+
+
+def operator_with(name, function, swap=False):
+    """The method of an operator: NotImplemented for what is no array or number."""
+
+    def method(self, other):
+        numbers = (int, float, complex, np.generic, np.ndarray, Array)
+        if hasattr(other, "__jax_array__"):
+            other = other.__jax_array__()
+        if not isinstance(other, numbers):
+            # Where NumPy would take a list for an array, JAX and minijit do not.
+            if isinstance(other, (list, tuple, set, dict)):
+                raise TypeError(
+                    f"unsupported operand type(s) for {name}: 'Array' and "
+                    f"{type(other).__name__!r}. Convert it with jnp.asarray(...)."
+                )
+            return NotImplemented
+        return function(other, self) if swap else function(self, other)
+
+    return method
+
+
+def operator_methods(table):
+    """The methods `__add__` and `__radd__` for a row "add", and so on."""
+    rows = {}
+    for name, (text, function) in table.items():
+        rows[f"__{name}__"] = operator_with(text, function)
+        rows[f"__r{name}__"] = operator_with(text, function, swap=True)
+    return rows
+
+
+binary_operators = {
+    "add": ("+", add),
+    "sub": ("-", subtract),
+    "mul": ("*", multiply),
+    "truediv": ("/", true_divide),
+    "and": ("&", bitwise_and),
+    "or": ("|", bitwise_or),
+    "xor": ("^", bitwise_xor),
+}
+
+operators |= operator_methods(binary_operators)
+operators |= {
+    "__eq__": operator_with("==", equal),
+    "__ne__": operator_with("!=", not_equal),
+    "__lt__": operator_with("<", less),
+    "__le__": operator_with("<=", less_equal),
+    "__gt__": operator_with(">", greater),
+    "__ge__": operator_with(">=", greater_equal),
+    "__neg__": negative,
+    "__pos__": positive,
+    "__abs__": absolute,
+    "__invert__": invert,
+}
+
+
+# chapter 2s
+import math
+import operator
+
+from .trace.core import Tracer
+from .trace.dtypes import (
+    bfloat16 as bfloat16,
+    bool_ as bool_,
+    complex64 as complex64,
+    complex128 as complex128,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    scalar_makers,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
+)
+from .trace.errors import ConcretizationTypeError, at_line, user_source
+
+pi, e, euler_gamma = math.pi, math.e, float(np.euler_gamma)
+inf, nan, newaxis = math.inf, math.nan, None
+
+
+def broadcast_shapes(*shapes):
+    """The shape that all of `shapes` broadcast to.  JAX: `jnp.broadcast_shapes`."""
+    return joint_shape([canonical_shape(shape) for shape in shapes])
 
 
 def promote_args_numeric(name, *args):
@@ -409,76 +564,6 @@ def arange_bounds(start, stop, step):
     return start, stop, steps[0] if steps else None
 
 
-def unary(name, operation, promote=promote_args_inexact):
-    """The function `name` of one array: promote, then bind."""
-
-    def function(x, /):
-        return operation(*promote(name, x))
-
-    return named(function, name)
-
-
-def binary(name, operation, promote=promote_args):
-    """The function `name` of two arrays: promote, broadcast, then bind."""
-
-    def function(x, y, /):
-        return operation(*promote(name, x, y))
-
-    return named(function, name)
-
-
-def named(function, name):
-    """Give a function made by another one its name and a docstring."""
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Elementwise `{name}`.  JAX: `jnp.{name}`."
-    return function
-
-
-exp = unary("exp", primitives.exp)
-log = unary("log", primitives.log)
-sin = unary("sin", primitives.sin)
-cos = unary("cos", primitives.cos)
-tanh = unary("tanh", primitives.tanh)
-sqrt = unary("sqrt", primitives.sqrt)
-negative = unary("negative", primitives.neg, promote_args)
-positive = unary("positive", as_array, promote_args)
-sign = unary("sign", primitives.sign, promote_args)
-invert = unary("invert", primitives.bitwise_not, promote_args)
-bitwise_not = unary("bitwise_not", primitives.bitwise_not, promote_args)
-
-subtract = binary("subtract", primitives.sub)
-true_divide = binary("true_divide", primitives.div, promote_args_inexact)
-divide = binary("divide", primitives.div, promote_args_inexact)
-maximum = binary("maximum", primitives.max)
-minimum = binary("minimum", primitives.min)
-equal = binary("equal", primitives.eq)
-not_equal = binary("not_equal", primitives.ne)
-bitwise_and = binary("bitwise_and", primitives.bitwise_and)
-bitwise_or = binary("bitwise_or", primitives.bitwise_or)
-bitwise_xor = binary("bitwise_xor", primitives.bitwise_xor)
-
-
-def add(x, y, /):
-    """Elementwise sum; `or` of bools.  JAX: `jnp.add`."""
-    x, y = promote_args("add", x, y)
-    return (primitives.bitwise_or if x.dtype == np.bool_ else primitives.add)(x, y)
-
-
-def multiply(x, y, /):
-    """Elementwise product; `and` of bools.  JAX: `jnp.multiply`."""
-    x, y = promote_args("multiply", x, y)
-    return (primitives.bitwise_and if x.dtype == np.bool_ else primitives.mul)(x, y)
-
-
-def absolute(x, /):
-    """Elementwise |x|, real for complex x.  JAX: `jnp.absolute`."""
-    x, = arrays("absolute", x)
-    return x if x.dtype.kind in "bu" else primitives.abs(x)
-
-
-abs = absolute
-
-
 def power(x1, x2, /):
     """Elementwise x1 to the power x2.  JAX: `jnp.power`.
 
@@ -523,28 +608,6 @@ def integer_powers(x, n):
         x = multiply(x, x)
         n = primitives.div(subtract(n, odd), two)
     return result
-
-
-# How complex numbers are ordered needs their parts: `# chapter 2s` fills this in.
-complex_order = {}
-
-
-def comparison(name, operation):
-    """The function `name` that orders two arrays."""
-
-    def function(x, y, /):
-        x, y = promote_args(name, x, y)
-        if x.dtype.kind == "c" and complex_order:
-            return complex_order["lexicographic"](operation, x, y)
-        return operation(x, y)
-
-    return named(function, name)
-
-
-less = comparison("less", primitives.lt)
-less_equal = comparison("less_equal", primitives.le)
-greater = comparison("greater", primitives.gt)
-greater_equal = comparison("greater_equal", primitives.ge)
 
 
 def truth(x):
@@ -1119,62 +1182,11 @@ def span(entry, size):
     return start, builtins.max(start, stop), step
 
 
-def operator_with(name, function, swap=False):
-    """The method of an operator: NotImplemented for what is no array or number."""
-
-    def method(self, other):
-        numbers = (int, float, complex, np.generic, np.ndarray, Array)
-        if hasattr(other, "__jax_array__"):
-            other = other.__jax_array__()
-        if not isinstance(other, numbers):
-            # Where NumPy would take a list for an array, JAX and minijit do not.
-            if isinstance(other, (list, tuple, set, dict)):
-                raise TypeError(
-                    f"unsupported operand type(s) for {name}: 'Array' and "
-                    f"{type(other).__name__!r}. Convert it with jnp.asarray(...)."
-                )
-            return NotImplemented
-        return function(other, self) if swap else function(self, other)
-
-    return method
-
-
-binary_operators = {
-    "add": ("+", add),
-    "sub": ("-", subtract),
-    "mul": ("*", multiply),
-    "truediv": ("/", true_divide),
+operators |= operator_methods({
     "pow": ("** or pow()", power),
     "matmul": ("@", matmul),
-    "and": ("&", bitwise_and),
-    "or": ("|", bitwise_or),
-    "xor": ("^", bitwise_xor),
-}
-
-
-def operator_methods(table):
-    """The methods `__add__` and `__radd__` for a row "add", and so on."""
-    rows = {}
-    for name, (text, function) in table.items():
-        rows[f"__{name}__"] = operator_with(text, function)
-        rows[f"__r{name}__"] = operator_with(text, function, swap=True)
-    return rows
-
-
-operators |= operator_methods(binary_operators)
-operators |= {
-    "__eq__": operator_with("==", equal),
-    "__ne__": operator_with("!=", not_equal),
-    "__lt__": operator_with("<", less),
-    "__le__": operator_with("<=", less_equal),
-    "__gt__": operator_with(">", greater),
-    "__ge__": operator_with(">=", greater_equal),
-    "__neg__": negative,
-    "__pos__": positive,
-    "__abs__": absolute,
-    "__invert__": invert,
-    "__getitem__": getitem,
-}
+})
+operators |= {"__getitem__": getitem}
 
 
 def setitem(x, index, value):
