@@ -24,6 +24,12 @@ import numpy as np
 from . import dtypes
 from .array import ShapedArray, shape_rules
 from .core import find_rule
+from .elementwise import RoundingMethod
+from .indexing import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+)
 from .jaxpr import (
     ClosedJaxpr,
     Eqn,
@@ -34,6 +40,7 @@ from .jaxpr import (
     scalar,
     subjaxprs,
 )
+from .primitives import Precision
 
 WIDTH = 80
 KEYWORDS = ("in", "let", "lambda")
@@ -218,9 +225,8 @@ def print_value(value, brackets=False):
         return value.name
     if isinstance(value, str):
         return repr(value) if re.search(r"[\s\[\](){}'\"=]|^$", value) else value
-    if hasattr(value, "__dataclass_fields__"):
-        fields = {f: getattr(value, f) for f in value.__dataclass_fields__}
-        inner = [f"{k}={print_value(v)}" for k, v in fields.items()]
+    if hasattr(value, "_asdict"):
+        inner = [f"{k}={print_value(v)}" for k, v in value._asdict().items()]
         return f"{type(value).__name__}({', '.join(inner)})"
     if hasattr(type(value), "__members__"):
         return f"{type(value).__name__}.{value.name}"
@@ -229,7 +235,16 @@ def print_value(value, brackets=False):
 
 # Classes whose instances stand in parameters, by name: how `print_value`'s
 # `Name(field=...)` and `Name.MEMBER` are read back.
-param_types = {}
+param_types = {
+    c.__name__: c
+    for c in (
+        GatherDimensionNumbers,
+        ScatterDimensionNumbers,
+        GatherScatterMode,
+        Precision,
+        RoundingMethod,
+    )
+}
 
 SPACE = r"\s*(?:#[^\n]*\n\s*)*"
 TOKEN = re.compile(SPACE + r"([^\s()\[\]{};,=:]+|[()\[\]{};,=:])")

@@ -1,0 +1,584 @@
+"""Custom derivative rules: `custom_jvp`, `custom_vjp`, `custom_gradient`.
+
+    @custom_jvp
+    def log1pexp(x):
+        return jnp.log(1.0 + jnp.exp(x))
+
+    @log1pexp.defjvp
+    def log1pexp_jvp(primals, tangents):
+        x, = primals
+        t, = tangents
+        return log1pexp(x), t * (1 - 1 / (1 + jnp.exp(x)))
+
+A user's `jvp` rule is linear in its tangents.  So one rule serves both modes: forward
+mode calls it; reverse mode linearizes it in the tangents alone, at zero.
+
+A user's `vjp` rule has two halves.  `fwd` runs where the function would have; what
+`bwd` does is the transpose of a linear primitive that nobody can evaluate.
+
+While values are known the primitives hold Python functions, so a rule may look at
+them; when they are recorded, the function becomes a jaxpr.
+"""
+
+import inspect
+from dataclasses import dataclass, replace
+from functools import partial, update_wrapper
+
+import numpy as np
+
+from ..trace import dtypes
+from ..trace.array import aval_of, eval_rules, shape_rules
+from ..trace.core import Primitive, current_trace
+from ..trace.errors import at_line, user_source
+from ..trace.jaxpr import (
+    ClosedJaxpr,
+    TraceInfo,
+    eval_jaxpr,
+    function_name,
+    function_source,
+    staging_rules,
+    trace_to_jaxpr,
+)
+from ..trace.pytree import (
+    Partial,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_map,
+    tree_unflatten,
+)
+from .linearize import (
+    FlatFunction,
+    add_tangents,
+    apply_closed,
+    fill,
+    finish_linear,
+    joint_rules,
+    linearize_flat,
+    linearize_rules,
+    present,
+    tangent_aval,
+    tangent_out,
+    zeros,
+)
+from .transpose import transpose_rules
+
+custom_jvp_p = Primitive("custom_jvp_call", multiple_results=True)
+custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
+# The linear half of a custom_vjp: only its transpose, `bwd`, is known.
+custom_linear_p = Primitive("custom_vjp_linear", multiple_results=True)
+
+
+def run(call, *args):
+    """Run the primal function of a custom rule: Python's, or a recorded one."""
+    return apply_closed(call, *args) if isinstance(call, ClosedJaxpr) else call(*args)
+
+
+def stage_call(args, params):
+    """Record the primal function.  What it captured comes in front of its arguments."""
+    call = params["call"]
+    if isinstance(call, ClosedJaxpr):
+        return args, params
+    info = TraceInfo(params["rule"].name, "custom rule", params["rule"].source)
+    jaxpr, captured = trace_to_jaxpr(call, list(map(aval_of, args)), info)
+    closed = ClosedJaxpr(
+        jaxpr.replace(constvars=(), invars=(*jaxpr.constvars, *jaxpr.invars))
+    )
+    rule = params["rule"].ignoring(len(captured))
+    return (*captured, *args), params | {"call": closed, "rule": rule}
+
+
+def shape_of_custom(*avals, call, **params):
+    return call.out_avals
+
+
+def eval_custom(*args, call, **params):
+    return run(call, *args)
+
+
+staging_rules |= {custom_jvp_p: stage_call, custom_vjp_p: stage_call}
+shape_rules |= {custom_jvp_p: shape_of_custom, custom_vjp_p: shape_of_custom}
+eval_rules |= {custom_jvp_p: eval_custom, custom_vjp_p: eval_custom}
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A user's rule on flat lists, with a name for jaxprs and messages.
+
+    When the primal function is recorded, what it captured becomes arguments in front
+    of its own; `captured` says how many, and the rule does not see them.
+    """
+
+    name: str
+    source: object
+    call: object
+    captured: int = 0
+
+    def __repr__(self):
+        return self.name
+
+    def ignoring(self, n):
+        """The rule of the same function with n more captured values in front."""
+        return replace(self, captured=self.captured + n)
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicZero:
+    """A zero tangent or cotangent that is not materialised (`symbolic_zeros=True`)."""
+
+    aval: object
+
+    @property
+    def shape(self):
+        return self.aval.shape
+
+    @property
+    def dtype(self):
+        return self.aval.dtype
+
+
+def check_leaves(rule, what, leaves, avals, paths):
+    """Complain unless each leaf that a rule returned has the type it must have."""
+    for x, aval, path in zip(leaves, avals, paths, strict=True):
+        got = aval_of(x)
+        if (got.shape, got.dtype) != (aval.shape, aval.dtype):
+            raise TypeError(
+                f"the rule {rule} must return {what} of type {aval.str_short()} at "
+                f"{path or 'the result'}, but got {got.str_short()}"
+                f"{at_line(user_source())}"
+            )
+
+
+def leaf_paths(tree):
+    """The place of each leaf of a tree, for messages."""
+    return [keystr(path) for path, leaf in tree_flatten_with_path(tree)[0]]
+
+
+class CustomFunction:
+    """What `custom_jvp` and `custom_vjp` share: the arguments of a call.
+
+    `nondiff_argnums` are handed to the function and to its rules as they are.
+    """
+
+    def __init__(self, fun, nondiff_argnums=(), nondiff_argnames=()):
+        update_wrapper(self, fun)
+        self.fun = fun
+        self.nondiff = tuple(nondiff_argnums)
+        if nondiff_argnames:
+            names = list(inspect.signature(fun).parameters)
+            self.nondiff += tuple(map(names.index, nondiff_argnames))
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else partial(self, instance)
+
+    def resolve(self, args, kwargs):
+        """All arguments by position, defaults included; keyword-only ones are not."""
+        try:
+            bound = inspect.signature(self.fun).bind(*args, **kwargs)
+        except ValueError:
+            return args
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeError(
+                f"{function_name(self.fun)} has a custom derivative rule, which takes "
+                f"arguments by position, but {', '.join(bound.kwargs)} can only be "
+                "passed by keyword"
+            )
+        return bound.args
+
+    def split(self, args):
+        """-> (nondiff arguments, the others, a function that joins the others in)."""
+        fixed = {i % len(args) for i in self.nondiff}
+        dynamic = [i for i in range(len(args)) if i not in fixed]
+
+        def join(values):
+            full = list(args)
+            for i, value in zip(dynamic, values, strict=True):
+                full[i] = value
+            return self.fun(*full)
+
+        return [args[i] for i in sorted(fixed)], tuple(args[i] for i in dynamic), join
+
+    def no_rule(self, method):
+        raise AttributeError(
+            f"no derivative rule was given for {function_name(self.fun)}: "
+            f"call its method {method} before the function is used"
+        )
+
+
+# ---- custom_jvp
+
+
+class custom_jvp(CustomFunction):
+    """A function with a jvp rule of its own (`jax.custom_jvp`).
+
+    Args:
+      fun: function of arrays or trees of them.
+      nondiff_argnums: positions of arguments without derivatives, any Python values;
+        the rule gets them first.
+
+    `defjvp(rule)` sets rule(*nondiff, primals, tangents) -> (result, tangent);
+    `defjvps(*rules)` one rule(t, result, *primals) -> tangent for each argument, or
+    None where the derivative is zero.
+    """
+
+    jvp = None
+    symbolic_zeros = False
+
+    def defjvp(self, jvp, symbolic_zeros=False):
+        """Set the rule; returns it, so it can decorate."""
+        self.jvp = jvp
+        self.symbolic_zeros = symbolic_zeros
+        return jvp
+
+    def defjvps(self, *jvps):
+        """Set a rule for each argument."""
+        if self.nondiff:
+            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+
+        def jvp(primals, tangents):
+            result = self(*primals)
+            total = tree_map(zeros_for_tangent, result)
+            for rule, t in zip(jvps, tangents, strict=True):
+                if rule is not None:
+                    total = tree_map(add_tangents, total, rule(t, result, *primals))
+            return result, total
+
+        self.defjvp(jvp)
+
+    def __call__(self, *args, **kwargs):
+        if self.jvp is None:
+            self.no_rule("defjvp")
+        nondiff, dynamic, join = self.split(self.resolve(args, kwargs))
+        leaves, in_tree = tree_flatten(dynamic)
+        flat = FlatFunction(lambda *values: join(values), in_tree)
+        name = function_name(self.jvp)
+        call = partial(self.apply_rule, nondiff, in_tree, flat)
+        rule = Rule(name, function_source(self.jvp), call)
+        outs = custom_jvp_p.bind(*leaves, call=flat, rule=rule)
+        return tree_unflatten(flat.out_tree, outs)
+
+    def apply_rule(self, nondiff, in_tree, flat, primals, tangents):
+        """The user's rule on flat lists, its results checked."""
+        tangents = [
+            t if t is not None else self.zero(x)
+            for x, t in zip(primals, tangents, strict=True)
+        ]
+        unflatten = partial(tree_unflatten, in_tree)
+        pair = self.jvp(*nondiff, unflatten(primals), unflatten(tangents))
+        name = function_name(self.jvp)
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(
+                f"the jvp rule {name} of {function_name(self.fun)} must return a pair "
+                f"(result, tangent), but returned {pair!r}"
+            )
+        outs, tree = tree_flatten(pair[0])
+        # The rule may have been asked before the function: the structure is its own.
+        flat.out_tree = flat.out_tree or tree
+        out_tangents, tangent_tree = tree_flatten(pair[1])
+        if tree != tangent_tree or tree != flat.out_tree:
+            raise TypeError(
+                f"the jvp rule {name} must return a result and a tangent of the "
+                f"structure that {function_name(self.fun)} returns, {flat.out_tree}, "
+                f"got {tree} and {tangent_tree}"
+            )
+        wanted = [tangent_aval(aval_of(y)) for y in outs]
+        out_tangents = [
+            None if a is None or isinstance(t, SymbolicZero) else t
+            for t, a in zip(out_tangents, wanted, strict=True)
+        ]
+        checked = [(t, a, p) for t, a, p in
+                   zip(out_tangents, wanted, leaf_paths(pair[1]), strict=True)
+                   if t is not None]  # fmt: skip
+        if checked:
+            check_leaves(name, "a tangent", *zip(*checked, strict=True))
+        return outs, out_tangents
+
+    def zero(self, x):
+        """A zero tangent as the user's rule wants it."""
+        aval = tangent_aval(aval_of(x))
+        if self.symbolic_zeros and aval is not None:
+            return SymbolicZero(aval)
+        return tangent_out(None, aval_of(x))
+
+
+def zeros_for_tangent(x):
+    """A zero tangent of a value."""
+    return tangent_out(None, aval_of(x))
+
+
+def jvp_joint(primals, tangents, *, call, rule):
+    """Forward mode: just call the rule."""
+    n = rule.captured
+    return rule.call(primals[n:], tangents[n:])
+
+
+def jvp_linearize(nonzero, *primals, call, rule):
+    """Reverse mode: the rule is linear in its tangents; linearize it there, at zero."""
+    n = rule.captured
+    values, nonzero = primals[n:], nonzero[n:]
+    avals = [tangent_aval(aval_of(x)) if nz else None
+             for x, nz in zip(values, nonzero, strict=True)]  # fmt: skip
+    origin = [zeros(a) for a in avals if a is not None]
+    mask = None
+
+    def of_tangents(*tangents):
+        nonlocal mask
+        outs, out_tangents = rule.call(values, fill(nonzero, tangents))
+        mask = [t is not None for t in out_tangents]
+        return [*outs, *present(out_tangents)]
+
+    info = TraceInfo(rule.name, "custom_jvp", rule.source)
+    outs, tangents, recorder = linearize_flat(
+        of_tangents, origin, [True] * len(origin), current_trace(), info
+    )
+    count = len(mask)
+    jaxpr, residuals = finish_linear(recorder, tangents[count:])
+    linear_mask = [t is not None for t in tangents[count:]]
+
+    def linear(*given):
+        out = eval_jaxpr(jaxpr, residuals, *present(given))
+        return fill(mask, fill(linear_mask, out))
+
+    return outs[:count], linear
+
+
+joint_rules |= {custom_jvp_p: jvp_joint}
+linearize_rules |= {custom_jvp_p: jvp_linearize}
+
+
+# ---- custom_vjp
+
+
+class custom_vjp(CustomFunction):
+    """A function with a vjp rule of its own (`jax.custom_vjp`).
+
+    Args:
+      fun: function of arrays or trees of them.
+      nondiff_argnums: positions of arguments without derivatives, any Python values;
+        `fwd` gets them in place, `bwd` first.
+
+    `defvjp(fwd, bwd)` sets fwd(*args) -> (result, residuals) and bwd(*nondiff,
+    residuals, cotangent) -> a cotangent for each argument, None for zero.
+    """
+
+    fwd = bwd = None
+    symbolic_zeros = False
+
+    def defvjp(self, fwd, bwd, symbolic_zeros=False, optimize_remat=False):
+        """Set the two halves of the rule."""
+        del optimize_remat
+        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+
+    def __call__(self, *args, **kwargs):
+        if self.fwd is None:
+            self.no_rule("defvjp")
+        args = self.resolve(args, kwargs)
+        nondiff, dynamic, join = self.split(args)
+        leaves, in_tree = tree_flatten(dynamic)
+        flat = FlatFunction(lambda *values: join(values), in_tree)
+        call = partial(self.apply_fwd, args, nondiff, in_tree, flat)
+        rule = Rule(function_name(self.fwd), function_source(self.fwd), call)
+        outs = custom_vjp_p.bind(*leaves, call=flat, rule=rule)
+        return tree_unflatten(flat.out_tree, outs)
+
+    def apply_fwd(self, args, nondiff, in_tree, flat, primals, nonzero):
+        """Run the user's fwd: -> (results, residuals, bwd on flat lists)."""
+        values = tree_unflatten(in_tree, primals)
+        fixed = {i % len(args) for i in self.nondiff}
+        if self.symbolic_zeros:
+            marked = map(CustomVJPPrimal, primals, nonzero)
+            values = tree_unflatten(in_tree, list(marked))
+        values = iter(values)
+        full = [args[i] if i in fixed else next(values) for i in range(len(args))]
+        pair = self.fwd(*full)
+        name = function_name(self.fwd)
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(
+                f"the fwd rule {name} of {function_name(self.fun)} must return a pair "
+                f"(result, residuals), but returned {pair!r}"
+            )
+        outs, tree = tree_flatten(pair[0])
+        flat.out_tree = flat.out_tree or tree
+        if tree != flat.out_tree:
+            raise TypeError(
+                f"the fwd rule {name} must return a result of the structure that "
+                f"{function_name(self.fun)} returns, {flat.out_tree}, got {tree}"
+            )
+        residuals, residual_tree = tree_flatten(pair[1])
+        in_avals = list(map(aval_of, primals))
+        trees = residual_tree, flat.out_tree, in_tree
+        return outs, residuals, partial(self.apply_bwd, nondiff, trees, in_avals)
+
+    def apply_bwd(self, nondiff, trees, in_avals, residuals, cts):
+        """Run the user's bwd on flat lists: -> a cotangent or None an argument."""
+        residual_tree, out_tree, in_tree = trees
+        result = self.bwd(
+            *nondiff,
+            tree_unflatten(residual_tree, residuals),
+            tree_unflatten(out_tree, cts),
+        )
+        name = function_name(self.bwd)
+        count = len(in_tree.children())
+        if not isinstance(result, (tuple, list)) or len(result) != count:
+            raise TypeError(
+                f"the bwd rule {name} of {function_name(self.fun)} must return a tuple "
+                f"with a cotangent for each of its {count} differentiable arguments, "
+                f"but returned {result!r}"
+            )
+        cts_of = zip(in_tree.children(), result, strict=True)
+        leaves = [ct for tree, x in cts_of for ct in cotangent_leaves(name, tree, x)]
+        return [
+            check_cotangent(name, ct, aval, i)
+            for i, (ct, aval) in enumerate(zip(leaves, in_avals, strict=True))
+        ]
+
+
+def cotangent_leaves(rule, tree, cotangent):
+    """The cotangents of one argument as a list; None stands for a tree of zeros."""
+    if cotangent is None or isinstance(cotangent, SymbolicZero):
+        return [None] * tree.num_leaves
+    leaves, given = tree_flatten(cotangent, is_leaf=lambda x: x is None)
+    if len(leaves) != tree.num_leaves:
+        raise TypeError(
+            f"the bwd rule {rule} must return cotangents of the structure of the "
+            f"arguments: for one of structure {tree} it returned {given}"
+        )
+    return leaves
+
+
+def check_cotangent(rule, ct, aval, i):
+    """The i-th cotangent from a bwd rule, or None if it is zero."""
+    wanted = tangent_aval(aval)
+    is_zero = ct is None or isinstance(ct, SymbolicZero) or wanted is None
+    if is_zero or getattr(ct, "dtype", None) == dtypes.float0:
+        return None
+    check_leaves(rule, "a cotangent", [ct], [wanted], [f"argument leaf {i}"])
+    return ct
+
+
+@dataclass(frozen=True, eq=False)
+class CustomVJPPrimal:
+    """An argument of a `fwd` with symbolic zeros: its value, and whether it varies."""
+
+    value: object
+    perturbed: bool
+
+
+def vjp_linearize(nonzero, *primals, call, rule):
+    """Run fwd now; record a linear primitive that only `bwd` knows how to transpose."""
+    n = rule.captured
+    outs, residuals, bwd = rule.call(primals[n:], nonzero[n:])
+    avals = tuple(tangent_aval(aval_of(y)) for y in outs)
+    has_tangent = [a is not None for a in avals]
+
+    def linear(*tangents):
+        given = tangents[n:]
+        mask = tuple(t is not None for t in given)
+        out = custom_linear_p.bind(
+            *residuals,
+            *present(given),
+            rule=replace(rule, call=bwd),
+            mask=mask,
+            avals=tuple(a for a in avals if a is not None),
+            has_tangent=tuple(has_tangent),
+        )
+        return fill(has_tangent, out)
+
+    return list(outs), linear
+
+
+def linear_shape(*args, avals, **params):
+    return list(avals)
+
+
+def linear_eval(*args, rule, **params):
+    raise TypeError(
+        f"can't apply forward-mode differentiation (jvp) to a custom_vjp function: "
+        f"{rule} only says how to go backwards.{at_line(user_source())}\n"
+        "  Instead: use vjp or grad, or give the function a custom_jvp rule, which "
+        "serves both modes."
+    )
+
+
+def linear_transpose_rule(cts, accs, *args, rule, mask, avals, has_tangent):
+    """The users's bwd, with zeros for cotangents that are zero."""
+    count = len(args) - sum(mask)
+    residuals = args[:count]
+    filled = [zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True)]
+    # An integer result has a cotangent of float0 for the user's rule.
+    filled = iter(filled)
+    cts = [next(filled) if t else float0_of_result for t in has_tangent]
+    new = rule.call(residuals, cts)
+    chosen = [ct for ct, m in zip(new, mask, strict=True) if m]
+    sums = [add_tangents(a, c) for a, c in zip(accs[count:], chosen, strict=True)]
+    return [None] * count + sums
+
+
+# The cotangent of an integer result: there is nothing in it.
+float0_of_result = np.zeros((), dtypes.float0)
+
+shape_rules |= {custom_linear_p: linear_shape}
+eval_rules |= {custom_linear_p: linear_eval}
+linearize_rules |= {custom_vjp_p: vjp_linearize}
+transpose_rules |= {custom_linear_p: linear_transpose_rule}
+
+
+def custom_gradient(fun):
+    """A function that returns its result and its pull-back (`jax.custom_gradient`).
+
+    `fun(*args)` returns (result, vjp), where vjp(cotangent) gives a cotangent for each
+    argument: one for a single argument, else a tuple.
+    """
+    wrapped = custom_vjp(lambda *args: fun(*args)[0])
+    update_wrapper(wrapped, fun)
+
+    def fwd(*args):
+        result, pull_back = fun(*args)
+        convert, captured = closure_convert(pull_back, result)
+        return result, Partial(Carried(convert, len(args)), captured)
+
+    def bwd(carried, ct):
+        return carried(ct)
+
+    wrapped.defvjp(fwd, bwd)
+    return wrapped
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A converted pull-back on its way from fwd to bwd."""
+
+    convert: object
+    arguments: int
+
+    def __call__(self, captured, ct):
+        cts = self.convert(ct, *captured)
+        alone = self.arguments == 1 and not isinstance(cts, (tuple, list))
+        return (cts,) if alone else tuple(cts)
+
+
+def closure_convert(fun, *example_args):
+    """A function that captures no tracers, and what it did (`jax.closure_convert`).
+
+    Returns:
+      (converted, captured): converted(*args, *captured) does what `fun(*args)` does.
+    """
+    leaves, in_tree = tree_flatten(example_args)
+    flat = FlatFunction(fun, in_tree)
+    info = TraceInfo(function_name(fun), "closure_convert", function_source(fun))
+    avals = [tangent_aval(aval_of(x)) or aval_of(x) for x in leaves]
+    jaxpr, captured = trace_to_jaxpr(flat, avals, info)
+    out_tree, count = flat.out_tree, len(example_args)
+
+    def converted(*args):
+        args, captured = args[:count], args[count:]
+        given, tree = tree_flatten(args)
+        if tree != in_tree:
+            raise TypeError(
+                f"a converted function must be called with arguments of the structure "
+                f"it was converted with, {in_tree}, got {tree}"
+            )
+        return tree_unflatten(out_tree, eval_jaxpr(jaxpr, captured, *given))
+
+    return converted, list(captured)
