@@ -140,7 +140,9 @@ def test_constants_with_one_name_stay_apart():
     assert len(names) == 3
 
 
-@pytest.mark.parametrize("text", ["(a + b) * c", "a - (b - c)", "a - b - c", "-(a + b)"])
+@pytest.mark.parametrize(
+    "text", ["(a + b) * c", "a - (b - c)", "a - b - c", "-(a + b)", "a * -b"]
+)
 def test_parentheses_stand_where_they_are_needed(text):
     import ast
 
@@ -150,7 +152,8 @@ def test_parentheses_stand_where_they_are_needed(text):
     def build(node):
         if isinstance(node, ast.Name):
             return Text(node.id)
-        parts = [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
+        unary = isinstance(node, ast.UnaryOp)
+        parts = [node.operand] if unary else [node.left, node.right]
         row = operations[tables[type(node.op)]]
         return row(Op("add", (names["a"], names["b"]), f32), *map(build, parts))
 
@@ -160,7 +163,8 @@ def test_parentheses_stand_where_they_are_needed(text):
 def test_select_not_and_comparison_nest():
     p = Text("p")
     boolean = Op("not", (Const(True, "bool"),), np.dtype("bool"))
-    negated = operations["not"](boolean, operations["lt"](boolean, Text("a"), Text("b")))
+    less = operations["lt"](boolean, Text("a"), Text("b"))
+    negated = operations["not"](boolean, less)
     assert negated.text == "not a < b"
     inner = operations["select"](boolean, negated, p, Text("q"))
     assert inner.text == "p if not a < b else q"

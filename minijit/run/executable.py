@@ -22,6 +22,7 @@ from types import FunctionType
 
 import numpy as np
 
+from ..compile import lower_calls as lower_calls
 from ..compile.loops import Kernel
 from ..compile.lower import lower
 from ..trace.array import ArrayImpl, ShapedArray, to_numpy

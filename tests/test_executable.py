@@ -1,0 +1,252 @@
+"""Executables: the same results as eager, native and as plain Python."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import minijit.numpy as jnp
+from minijit import config, enable_x64, jit, lax, make_jaxpr
+from minijit.errors import MinijitError
+from minijit.run import executable, python_source
+from minijit.run.executable import compile_plain, compile_python
+from minijit.trace.array import ArrayImpl
+
+pytestmark = pytest.mark.chapter(14)
+
+ways = pytest.mark.parametrize("compile", [compile_plain, compile_python])
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path):
+    """A cache folder of its own for each test."""
+    before = config.cache_dir
+    config.update("cache_dir", str(tmp_path))
+    yield tmp_path
+    config.update("cache_dir", before)
+
+
+def make(compile, f, *args):
+    return compile(make_jaxpr(f)(*args), "f")
+
+
+def ones(*shape, dtype="float32"):
+    return jnp.ones(shape, dtype)
+
+
+def test_python_is_the_default_backend():
+    f = jit(lambda x: x * 2 + 1)
+    run = f.lower(ones(3)).compile().executable
+    assert isinstance(run, executable.Executable) and run.native
+    assert run.kernels == ("kernel_0",)
+    assert f(ones(3)).tolist() == [3, 3, 3]
+
+
+def test_plain_backend():
+    run = jit(lambda x: x * 2, backend="plain").lower(ones(3)).compile().executable
+    assert not run.native and run(ones(3))[0].tolist() == [2, 2, 2]
+
+
+@ways
+def test_results_are_arrays_of_the_right_avals(compile):
+    run = make(compile, lambda x: (x + 1, x > 0, jnp.sum(x), 3), ones(2, 3))
+    results = run(ones(2, 3))
+    assert all(type(r) is ArrayImpl for r in results)
+    avals = [str(r.aval) for r in results]
+    assert avals == ["f32[2,3]", "bool[2,3]", "f32[]", "~i32[]"]
+    assert results[2].item() == 6 and results[3].item() == 3
+    assert not results[0].numpy().flags.writeable
+
+
+@ways
+def test_an_output_never_aliases_an_argument(compile):
+    x = ones(3)
+    run = make(compile, lambda x: (x, x.reshape(3, 1), x + 0), x)
+    for result in run(x):
+        assert not np.shares_memory(result.numpy(), x.numpy())
+        assert result.tolist() in ([1, 1, 1], [[1], [1], [1]])
+
+
+@ways
+def test_strided_and_foreign_arguments(compile):
+    base = np.arange(24, dtype="f4").reshape(4, 6)
+    run = make(compile, lambda x: x * 2, base[::2, ::3])
+    for x in (base[::2, ::3], jnp.asarray(base)[::2, ::3], base[::2, ::3].tolist()):
+        x = np.asarray(x, "f4") if isinstance(x, list) else x
+        assert run(x)[0].tolist() == [[0, 6], [24, 30]]
+    transposed = make(compile, lambda x: x + 1, base.T)
+    assert np.array_equal(transposed(base.T)[0], base.T + 1)
+
+
+@ways
+def test_empty_arrays_and_no_axes(compile):
+    run = make(compile, lambda x: (x * 2, jnp.sum(x, 1), jnp.max(x, 0)), ones(3, 0))
+    doubled, total, highest = run(ones(3, 0))
+    assert doubled.shape == (3, 0) and highest.shape == (0,)
+    assert total.tolist() == [0, 0, 0]
+    assert make(compile, lambda x: jnp.exp(x) - 1, 0.0)(0.0)[0].item() == 0
+
+
+@ways
+def test_no_arguments_and_no_results(compile):
+    assert make(compile, lambda: jnp.zeros(2))()[0].tolist() == [0, 0]
+    assert make(compile, lambda x: (), ones(2))(ones(2)) == []
+
+
+@ways
+def test_x64(compile):
+    with enable_x64(True):
+        x = np.array([2**40, -1], "i8")
+        run = make(compile, lambda x: (x * 2 + 2**50, x / 3), x)
+        twice, third = run(x)
+        assert twice.dtype == "int64" and twice.tolist() == [2**41 + 2**50, 2**50 - 2]
+        assert third.dtype == "float64" and third.tolist() == [2**40 / 3, -1 / 3]
+
+
+@ways
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_sixteen_bit_floats_round_after_every_operation(compile, dtype):
+    x = jnp.asarray(np.linspace(-3, 3, 61, dtype="f4")).astype(dtype)
+
+    def f(x):
+        return x * x + x / 3, jnp.maximum(x, 1 - x), x.astype(jnp.float32) * 2
+
+    run = make(compile, f, x)
+    for found, wanted in zip(run(x), f(x), strict=True):
+        assert found.dtype == wanted.dtype and np.array_equal(found, wanted)
+
+
+@ways
+def test_matrix_products_are_calls(compile):
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(2, 70, 80)).astype("f4"), rng.normal(size=(90, 80))
+    w = w.astype("f4")
+
+    def f(x, w):
+        return jnp.tanh(jnp.einsum("bij,kj->bki", x, w)) + 1
+
+    run = make(compile, f, x, w)
+    assert "np.matmul" in run.source and not run.fallbacks
+    wanted = np.tanh(np.einsum("bij,kj->bki", x.astype("f8"), w.astype("f8"))) + 1
+    np.testing.assert_allclose(run(x, w)[0], wanted, 1e-4, 1e-4)
+
+
+@ways
+def test_fallbacks_are_listed_and_right(compile):
+    x = np.array([1 + 2j, -3j], "c8")
+    run = make(compile, lambda x: jnp.abs(x * x) + 1, x)
+    assert {name for name, reason in run.fallbacks} >= {"mul"}
+    np.testing.assert_allclose(run(x)[0], np.abs(x * x) + 1, 1e-6)
+
+
+@ways
+def test_an_inner_function_is_loaded_once(compile):
+    @jit
+    def inner(x):
+        return jnp.sin(x) * 2
+
+    def f(x):
+        for _ in range(5):
+            x = inner(x)
+        return x
+
+    run = make(compile, f, ones(4))
+    inner_calls = [step for step in run.program.calls if step.routine == "program"]
+    assert len(inner_calls) == 5
+    assert len({id(step.attrs["program"]) for step in inner_calls}) == 1
+    assert run.kernels == ("inner/kernel_0",) * 5
+    np.testing.assert_allclose(run(ones(4))[0], f(ones(4)), 1e-6)
+
+
+def test_equal_kernels_are_compiled_once_per_process():
+    executable.clear_caches()
+    make(compile_python, lambda x: x * 2 + 1, ones(5))
+    assert len(executable.native_kernels) == 1
+    make(compile_python, lambda other: other * 2 + 1, ones(5))
+    assert len(executable.native_kernels) == 1
+    make(compile_python, lambda other: other * 2 + 3, ones(5))
+    assert len(executable.native_kernels) == 2
+
+
+def test_the_source_stands_in_a_file(cache):
+    run = make(compile_plain, lambda x: x * 2, ones(5))
+    assert os.path.dirname(run.path) == str(cache / "source")
+    with open(run.path, encoding="utf-8") as file:
+        assert file.read() == run.source
+    again = make(compile_plain, lambda x: x * 2, ones(5))
+    assert len(os.listdir(cache / "source")) == len({run.path, again.path})
+
+
+def test_an_unwritable_folder_is_no_obstacle(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    config.update("cache_dir", str(tmp_path / "file"))
+    assert make(compile_plain, lambda x: x * 2, ones(2))(ones(2))[0].tolist() == [2, 2]
+
+
+def test_a_kernel_that_does_not_compile_is_an_error_that_names_the_file(monkeypatch):
+    row = python_source.call("np.no_such_function")
+    monkeypatch.setitem(python_source.operations, "sin", row)
+    with pytest.raises(MinijitError, match=r"kernel_0, which minijit wrote to .*\.py"):
+        make(compile_python, lambda x: jnp.sin(x), ones(2))
+
+
+def test_a_chain_of_2000_operations_is_one_kernel():
+    def chain(n):
+        def f(x, y):
+            for _ in range(n // 4):
+                x, y = x * 0.5 + y, y - jnp.maximum(x, y)
+            return x, y
+
+        return f
+
+    x = ones(16)
+    run = make(compile_python, chain(2000), x, x)
+    assert run.kernels == ("kernel_0",)
+    assert len(run.program.kernels[0].eqns) == 2000
+    plain = make(compile_plain, chain(2000), x, x)
+    for found, wanted in zip(run(x, x), plain(x, x), strict=True):
+        assert np.array_equal(found, wanted)
+
+
+def test_sums_may_be_regrouped_but_nothing_else():
+    ones_ = np.ones(20_000_000, "f4")
+    assert make(compile_python, jnp.sum, ones_)(ones_)[0].item() == 20_000_000
+    x, y = np.float32([1e20, 1.0]), np.float32([1.0, 1e20])
+    found = make(compile_python, lambda x, y: x + y - x, x, y)(x, y)[0]
+    assert found.tolist() == [0.0, float(np.float32(1e20))]
+
+
+def test_kernels_run_from_several_threads():
+    x = jnp.asarray(np.arange(1000, dtype="f4"))
+    run = make(compile_python, lambda x: jnp.sum(x * 2), x)
+    results = []
+
+    def work():
+        results.extend(run(x)[0].item() for _ in range(50))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(results) == {999000.0} and len(results) == 200
+
+
+@ways
+def test_integer_operations_are_jax_s(compile):
+    x = np.array([7, -7, 2**31 - 1, -(2**31), -(2**31), 5], "i4")
+    y = np.array([0, 2, 3, -1, 33, -3], "i4")
+
+    def f(x, y):
+        return lax.div(x, y), lax.rem(x, y), x * y + x, lax.abs(x), lax.max(x, y), x < y
+
+    for found, wanted in zip(make(compile, f, x, y)(x, y), f(x, y), strict=True):
+        assert found.dtype == wanted.dtype and np.array_equal(found, wanted)
+
+
+def test_importing_minijit_does_not_import_numba():
+    code = "import minijit, sys; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
