@@ -15,17 +15,26 @@ cancel or never become necessary.
 """
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 
-from ..trace import primitives as lax
+from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of
 from ..trace.core import Trace, Tracer, current_trace, find_rule, set_trace
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import argument_names, flattening, function_name, unzip2
 from ..trace.jit import jit_p
 from ..trace.pytree import flatten_axes, tree_flatten, tree_unflatten
-from .linearize import add_any_p, apply_closed, info_of, memoised, trace_closed
+from . import custom
+from .linearize import (
+    add_any_p,
+    apply_closed,
+    fill,
+    info_of,
+    memoised,
+    present,
+    trace_closed,
+)
 
 # primitive -> rule(lanes, axes, *args, **params) -> (results, axes).  Lists for a
 # primitive with several results.
@@ -242,9 +251,10 @@ def vmap(
     def mapped(*args, **kwargs):
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
-                "vmap in_axes must be an int, None, or a tuple of entries corresponding "
-                f"to the positional arguments passed to the function, but got in_axes "
-                f"with {len(in_axes)} entries and {len(args)} positional arguments"
+                "vmap in_axes must be an int, None, or a tuple of entries "
+                "corresponding to the positional arguments passed to the function, "
+                f"but got in_axes with {len(in_axes)} entries and {len(args)} "
+                "positional arguments"
             )
         leaves, tree = tree_flatten((args, kwargs))
         axes = flatten_axes("vmap in_axes", tree, (in_axes, 0))
@@ -280,8 +290,8 @@ def check_in_axes(in_axes):
         if all(isinstance(axis, int) for axis in leaves):
             return
     raise TypeError(
-        "vmap in_axes must be an int, None, or a (nested) container with those types as "
-        f"leaves, but got {in_axes!r}"
+        "vmap in_axes must be an int, None, or a (nested) container with those types "
+        f"as leaves, but got {in_axes!r}"
     )
 
 
@@ -358,7 +368,8 @@ def place_lanes(fun, y, axis, target, size):
 
 def elementwise_rule(primitive, lanes, axes, *args, **params):
     """Line the lanes up; what has none is stretched along an axis of size 1."""
-    one_lane = [aval_of(x).ndim - (a is not None) for x, a in zip(args, axes, strict=True)]
+    pairs = zip(args, axes, strict=True)
+    one_lane = [aval_of(x).ndim - (a is not None) for x, a in pairs]
     ndim = max(one_lane)
     used = {
         axis
@@ -546,3 +557,103 @@ def call_rule(lanes, axes, *args, name, jaxpr, **params):
 
 
 batch_rules |= {jit_p: call_rule}
+
+
+# ---- custom derivative rules
+
+
+def custom_jvp_rule(lanes, axes, *args, call, rule):
+    """The function and its rule both get all lanes."""
+
+    def all_lanes(*values):
+        outs, found = vmap_flat(partial(custom.run, call), lanes, values, axes)
+        return at_front(lanes, outs, found)
+
+    def rule_in_all_lanes(primals, tangents):
+        nonzero = [t is not None for t in tangents]
+        count = len(primals)
+
+        def both(*values):
+            primals, tangents = values[:count], fill(nonzero, values[count:])
+            n = rule.captured
+            outs, out_tangents = rule.call(primals[n:], tangents[n:])
+            mask[:] = [t is not None for t in out_tangents]
+            return [*outs, *present(out_tangents)]
+
+        mask = []
+        pairs = zip(tangents, axes, strict=True)
+        tangent_axes = [a for t, a in pairs if t is not None]
+        values = [*primals, *present(tangents)]
+        outs, found = vmap_flat(both, lanes, values, [*axes, *tangent_axes])
+        outs = at_front(lanes, outs, found)
+        return outs[: len(mask)], fill(mask, outs[len(mask) :])
+
+    new_rule = replace(rule, call=rule_in_all_lanes, captured=0)
+    outs = custom.custom_jvp_p.bind(*args, call=all_lanes, rule=new_rule)
+    return outs, [0] * len(outs)
+
+
+def at_front(lanes, outs, axes):
+    """Results with their lanes on the first axis; made where there are none."""
+    return [lanes_at(y, a, 0, lanes.size) for y, a in zip(outs, axes, strict=True)]
+
+
+def custom_vjp_rule(lanes, axes, *args, call, rule):
+    """The function, fwd and bwd all get all lanes; what was shared gets the sum."""
+
+    def all_lanes(*values):
+        outs, found = vmap_flat(partial(custom.run, call), lanes, values, axes)
+        return at_front(lanes, outs, found)
+
+    def fwd_in_all_lanes(primals, nonzero):
+        n = rule.captured
+        bwd, count = None, None
+
+        def fwd(*values):
+            nonlocal bwd, count
+            outs, residuals, bwd = rule.call(values[n:], nonzero[n:])
+            count = len(outs)
+            return [*outs, *residuals]
+
+        outs, found = vmap_flat(fwd, lanes, primals, axes)
+        out_axes = found[count:]
+        backward = partial(bwd_in_all_lanes, lanes, bwd, out_axes, axes, n)
+        return at_front(lanes, outs[:count], found[:count]), outs[count:], backward
+
+    new_rule = replace(rule, call=fwd_in_all_lanes, captured=0)
+    outs = custom.custom_vjp_p.bind(*args, call=all_lanes, rule=new_rule)
+    return outs, [0] * len(outs)
+
+
+def bwd_in_all_lanes(lanes, bwd, residual_axes, axes, captured, residuals, cts):
+    """A user's bwd in all lanes: what all lanes share gets the sum of cotangents."""
+    mask, count = [], len(residuals)
+    is_float0 = [getattr(ct, "dtype", None) == dtypes.float0 for ct in cts]
+    live = [ct for ct, f in zip(cts, is_float0, strict=True) if not f]
+
+    def one_lane(*values):
+        live = iter(values[count:])
+        pairs = zip(cts, is_float0, strict=True)
+        out = bwd(list(values[:count]), [ct if f else next(live) for ct, f in pairs])
+        mask[:] = [ct is not None for ct in out]
+        return present(out)
+
+    in_axes = [*residual_axes, *[0] * len(live)]
+    outs, found = vmap_flat(one_lane, lanes, [*residuals, *live], in_axes)
+    outs = iter(at_front(lanes, outs, found))
+    new = [next(outs) if m else None for m in mask]
+    placed = [
+        None
+        if ct is None
+        else lax.reduce_sum(ct, (0,))
+        if axis is None
+        else move_axis(ct, 0, axis)
+        for ct, axis in zip(new, axes[captured:], strict=True)
+    ]
+    return [None] * captured + placed
+
+
+batch_rules |= {
+    custom.custom_jvp_p: custom_jvp_rule,
+    custom.custom_vjp_p: custom_vjp_rule,
+}
