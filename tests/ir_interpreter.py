@@ -82,6 +82,7 @@ by_hand = {
     "mod": lambda x, y: x % y,
     "select": lambda c, x, y: x if c else y,
     "round_even": np.round,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + x.dtype.type(0.5)), x),
     "logaddexp": np.logaddexp,
 }
 

@@ -863,9 +863,12 @@ class Placer:
         return lets + [For(axes[0], tuple(inner))]
 
 
+arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}
+
+
 def sure(expr):
     """Whether it is arithmetic on an index that cannot overflow."""
-    plain = isinstance(expr, Op) and expr.dtype == INDEX and expr.name in intervals
+    plain = isinstance(expr, Op) and expr.dtype == INDEX and expr.name in arithmetic
     return plain and expr.bounds != dtype_bounds(INDEX)
 
 

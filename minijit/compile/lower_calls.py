@@ -17,7 +17,7 @@ import numpy as np
 from ..trace import primitives as prim
 from ..trace.jaxpr import Eqn, Var
 from ..trace.jit import jit_p
-from .loops import BOOL, Axis, Call, Const, Reduce, View, op
+from .loops import BOOL, Axis, Call, Const, Reduce, View, expressions, op
 from .lower import (
     FLOAT32,
     Elements,
@@ -87,6 +87,26 @@ def as_view(finish, strided):
     base = strided.base
     buffer = finish.buffers.get(base) or finish.constant(base, base.val)
     return View(buffer, strided.shape, strided.strides, strided.offset)
+
+
+def add_nest(walk, eqn, var, statement, axes):
+    """A kernel of its own that stores into a variable, maybe after others have.
+
+    Args:
+      var: the variable; who reads it waits for this kernel.
+      statement: with variables in place of buffers.
+      axes: of the loops around it, from the outermost one.
+    """
+    group = walk.group(axes)
+    walk.stored.setdefault(var, ("root", f"{eqn.primitive} writes to a copy"))
+    readers = walk.readers.pop(var, {})
+    group.stores.append(statement)
+    group.eqns[eqn] = None
+    walk.ask(expressions([statement]), group)
+    for reader in readers:
+        walk.precede(group, reader)
+    # Whatever stores the variable before this has to know that this comes after.
+    walk.readers[var] = {group: {}}
 
 
 def strided(walk, atom):
