@@ -143,7 +143,7 @@ def pad_numpy(operand, padding_value, *, padding_config):
     shape, target, source = [], [], []
     for n, (low, high, interior) in zip(operand.shape, padding_config, strict=True):
         step = interior + 1
-        size = low + dilated_size(n, step) + high
+        size = max(0, low + dilated_size(n, step) + high)
         # Element i lands on low + i * step; those that land inside are first..last-1.
         first = max(0, -(low // step))
         last = max(first, min(n, (size - low + step - 1) // step))

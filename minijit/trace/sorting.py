@@ -1,0 +1,119 @@
+"""Sorting: by one key or several, with a payload; and the k largest.
+
+    sort(array([3.0, 1.0, 2.0]))            # [1, 2, 3]
+    sort((keys, payload), num_keys=1)       # payload in the order that sorts the keys
+    top_k(x, 2)                             # the two largest, and where they stand
+
+NaN comes last, and -0.0 is equal to 0.0; complex numbers go by their real parts and
+then by their imaginary parts.  `top_k` is stricter, as XLA's is: there 0.0 is larger
+than -0.0.
+"""
+
+import operator
+
+import numpy as np
+
+from .array import aval_of, eval_rules, on_numpy, shape_rules
+from .core import Primitive
+from .primitives import canonicalize_axis, is_kind, widen
+
+sort_p = Primitive("sort", multiple_results=True)
+top_k_p = Primitive("top_k", multiple_results=True)
+
+
+def sort(operand, dimension=-1, is_stable=True, num_keys=1):
+    """Sort along an axis.
+
+    Args:
+      operand: an array; or a sequence of arrays of one shape, of which the first
+        `num_keys` are keys, the first one the most important, and all are brought into
+        the order that sorts the keys.
+      dimension: the axis.
+      is_stable: whether equal keys stay in the order in which they came.
+      num_keys: how many of the operands are keys.
+
+    JAX: `lax.sort`.
+    """
+    several = isinstance(operand, (tuple, list))
+    operands = operand if several else (operand,)
+    if not operands:
+        raise TypeError("sort requires at least one operand")
+    if not 1 <= num_keys <= len(operands):
+        raise ValueError(
+            f"num_keys={num_keys} must be between 1 and the number of operands, "
+            f"{len(operands)}"
+        )
+    results = sort_p.bind(
+        *operands,
+        dimension=canonicalize_axis(dimension, aval_of(operands[0]).ndim),
+        is_stable=bool(is_stable),
+        num_keys=operator.index(num_keys),
+    )
+    return tuple(results) if several else results[0]
+
+
+def sort_shape(*operands, dimension, is_stable, num_keys):
+    """The shape rule of `sort`: everything keeps its type."""
+    if len({x.shape for x in operands}) > 1:
+        shapes = " ".join(str(x.shape) for x in operands)
+        raise TypeError(f"Arguments to sort must have equal shapes, got: {shapes}")
+    return list(operands)
+
+
+def sort_numpy(*operands, dimension, is_stable, num_keys):
+    """Evaluate `sort`; NumPy can put bfloat16 in order only as float32."""
+    kind = "stable" if is_stable else "quicksort"
+    if len(operands) == 1:
+        return [np.sort(widen(operands[0]), axis=dimension, kind=kind)]
+    # lexsort takes the most important key last.
+    keys = [widen(x) for x in reversed(operands[:num_keys])]
+    order = np.lexsort(keys, axis=dimension)
+    return [np.take_along_axis(x, order, dimension) for x in operands]
+
+
+def top_k(operand, k, *, axis=-1):
+    """The k largest elements along an axis, the largest first, and their indices.
+
+    Of equal elements the first comes first.  NaN is larger than all others.
+
+    JAX: `lax.top_k`.
+    """
+    k = operator.index(k)
+    if k < 0:
+        raise ValueError(f"k argument to top_k must be nonnegative, got {k}")
+    axis = canonicalize_axis(axis, aval_of(operand).ndim)
+    return top_k_p.bind(operand, k=k, axis=axis)
+
+
+def top_k_shape(x, *, k, axis):
+    """The shape rule of `top_k`: -> [values, int32 indices]."""
+    if is_kind(x.dtype, (np.complexfloating,)):
+        raise ValueError("top_k is not compatible with complex inputs.")
+    if k > x.shape[axis]:
+        raise ValueError(
+            f"k argument to top_k must be no larger than size along axis; got k={k} "
+            f"with shape={x.shape} and axis={axis}"
+        )
+    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    values = x.update(shape=shape)
+    return [values, values.update(dtype=np.dtype(np.int32), weak_type=False)]
+
+
+def top_k_numpy(x, *, k, axis):
+    """Evaluate `top_k`: sort the negated keys, which keeps equal ones in order."""
+    order = np.argsort(~total_order(x), axis=axis, kind="stable")
+    order = np.take(order, range(k), axis)
+    return [np.take_along_axis(x, order, axis), order]
+
+
+def total_order(x):
+    """Integers in the order of x: of floats -NaN < -inf < -0.0 < 0.0 < inf < NaN."""
+    if x.dtype.kind in "biu":
+        return x
+    bits = np.array(x, order="C").view(f"i{x.dtype.itemsize}")
+    # The bits of negative floats count downwards: turn all of them but the sign.
+    return bits ^ (bits >> 8 * x.dtype.itemsize - 1 & np.iinfo(bits.dtype).max)
+
+
+shape_rules |= {sort_p: sort_shape, top_k_p: top_k_shape}
+eval_rules |= on_numpy({sort_p: sort_numpy, top_k_p: top_k_numpy})
