@@ -689,8 +689,9 @@ linearize_rules |= elementwise({
 
 def share(z, x, y):
     """How much of a maximum z's tangent is x's: 1, 0, or half of it at a tie."""
+    x, y = spread(x, aval_of(z)), spread(y, aval_of(z))
     one_or_half = lax.select(lax.eq(y, z), full_as(z, 0.5), full_as(z, 1))
-    return lax.select(lax.eq(spread(x, z.aval), z), one_or_half, full_as(z, 0))
+    return lax.select(lax.eq(x, z), one_or_half, full_as(z, 0))
 
 
 def full_as(x, value):
@@ -701,15 +702,16 @@ def full_as(x, value):
 def pow_by_base(x, y):
     """The derivative of x ** y by x, which is 0 for y = 0 even at x = 0."""
     y = lax.convert(y, aval_of(x).dtype)
-    zero, one = full_as(y, 0), full_as(y, 1)
-    power = lax.select(lax.eq(y, zero), one, lax.sub(y, one))
-    return lax.select(lax.eq(y, zero), zero, lax.mul(y, lax.pow(x, power)))
+    is_zero = lax.eq(y, full_as(y, 0))
+    power = lax.select(is_zero, full_as(y, 1), lax.sub(y, full_as(y, 1)))
+    factor = lax.mul(y, lax.pow(x, power))
+    return lax.select(spread(is_zero, aval_of(factor)), full_as(factor, 0), factor)
 
 
 def pow_by_exponent(z, x):
     """The derivative of z = x ** y by y: z log x, and 0 at x = 0."""
-    safe = lax.select(lax.eq(x, full_as(x, 0)), full_as(x, 1), x)
-    return lax.mul(z, lax.log(safe))
+    is_zero = lax.eq(x, full_as(x, 0))
+    return lax.mul(z, lax.log(lax.select(is_zero, full_as(x, 1), x)))
 
 
 def add_rule(nonzero, x, y):

@@ -1,0 +1,545 @@
+"""checkpoint: forget values in the forward pass and compute them again in the backward.
+
+    f = checkpoint(f)                                  # keep the arguments only
+    f = checkpoint(f, policy=dots_saveable)            # and the results of products
+    f = checkpoint(f, budget_bytes=1 << 20)            # and what is dearest, in 1 MiB
+    saved_residuals(f, x)                              # what is kept, and for whom
+
+Between a function and its gradient stand the *residuals*: values that the forward
+pass computed and the backward pass needs.  A checkpoint cuts the program between those
+it keeps and those it does not; the backward pass starts by running the part after the
+cut again.  That part is a slice of the jaxpr by whole equations (`slice_jaxpr`), and
+together with the linear equations that follow it is one equation `checkpoint`.
+"""
+
+from dataclasses import dataclass
+from functools import partial, wraps
+
+from ..trace import primitives as lax
+from ..trace.array import aval_of, eval_rules, shape_rules
+from ..trace.core import Primitive
+from ..trace.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    TraceInfo,
+    Var,
+    function_name,
+    function_source,
+    literal_value,
+    needed_equations,
+    trace_to_jaxpr,
+)
+from ..trace.jit import jit_p
+from ..trace.pytree import tree_flatten, tree_unflatten
+from .batching import batch_jaxpr, batch_rules, elementwise as batch_elementwise
+from .linearize import (
+    FlatFunction,
+    apply_closed,
+    drop_dead,
+    fill,
+    info_of,
+    joint_rules,
+    jvp_jaxpr,
+    linear_in_first,
+    linearize_jaxpr,
+    linearize_rules,
+    memoised,
+    present,
+    trace_closed,
+)
+from .transpose import adding, is_linear, transpose_jaxpr, transpose_rules
+
+checkpoint_p = Primitive("checkpoint", multiple_results=True)
+name_p = Primitive("name")
+
+
+def shape_of_checkpoint(*avals, jaxpr, **params):
+    return jaxpr.out_avals
+
+
+def eval_checkpoint(*args, jaxpr, **params):
+    return apply_closed(jaxpr, *args)
+
+
+shape_rules |= {checkpoint_p: shape_of_checkpoint, name_p: lambda x, *, name: x}
+eval_rules |= {checkpoint_p: eval_checkpoint, name_p: lambda x, *, name: lax.copy(x)}
+linearize_rules |= linear_in_first(name_p)
+transpose_rules |= adding({name_p: lambda ct, x, *, name: (ct,)})
+batch_rules |= batch_elementwise(name_p)
+
+
+def checkpoint_name(x, name):
+    """Give a value a name that policies can refer to (`jax.ad_checkpoint`)."""
+    leaves, tree = tree_flatten(x)
+    return tree_unflatten(tree, [name_p.bind(leaf, name=name) for leaf in leaves])
+
+
+# ---- policies: may this equation's results be saved?
+
+
+def everything_saveable(prim, *avals, **params):
+    """Save every value: as if there were no checkpoint."""
+    return True
+
+
+def nothing_saveable(prim, *avals, **params):
+    """Save the arguments only; what `policy=None` means."""
+    return False
+
+
+def dots_saveable(prim, *avals, **params):
+    """Save the results of matrix products and convolutions."""
+    return prim.name in ("dot_general", "conv_general_dilated")
+
+
+def dots_with_no_batch_dims_saveable(prim, *avals, **params):
+    """Save matrix products that have no batch axes: those with a weight matrix."""
+    if prim is not lax.dot_general_p:
+        return False
+    _, (lhs_batch, rhs_batch) = params["dimension_numbers"]
+    return not lhs_batch and not rhs_batch
+
+
+def save_only_these_names(*names):
+    """Save the values that `checkpoint_name` gave one of these names."""
+    chosen = frozenset(names)
+    return lambda prim, *avals, **params: prim is name_p and params["name"] in chosen
+
+
+def save_any_names_but_these(*names):
+    """Save the values that have a name, but for these."""
+    others = frozenset(names)
+    return lambda prim, *avals, **params: (
+        prim is name_p and params["name"] not in others
+    )
+
+
+def save_anything_except_these_names(*names):
+    """Save every value, but for those with one of these names."""
+    others = frozenset(names)
+    return lambda prim, *avals, **params: not (
+        prim is name_p and params["name"] in others
+    )
+
+
+def save_from_both_policies(first, second):
+    """Save what either policy would."""
+    return lambda prim, *avals, **params: (
+        first(prim, *avals, **params) or second(prim, *avals, **params)
+    )
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A policy that looks at the whole program: the dearest values, within `nbytes`."""
+
+    nbytes: int
+
+
+class CheckpointPolicies:
+    """The policies by JAX's names: `checkpoint_policies.dots_saveable`."""
+
+    everything_saveable = staticmethod(everything_saveable)
+    nothing_saveable = staticmethod(nothing_saveable)
+    dots_saveable = checkpoint_dots = staticmethod(dots_saveable)
+    dots_with_no_batch_dims_saveable = staticmethod(dots_with_no_batch_dims_saveable)
+    checkpoint_dots_with_no_batch_dims = staticmethod(dots_with_no_batch_dims_saveable)
+    save_only_these_names = staticmethod(save_only_these_names)
+    save_any_names_but_these = staticmethod(save_any_names_but_these)
+    save_anything_except_these_names = staticmethod(save_anything_except_these_names)
+    save_from_both_policies = staticmethod(save_from_both_policies)
+
+
+checkpoint_policies = CheckpointPolicies()
+
+
+# ---- the users' function
+
+
+def checkpoint(
+    fun=None, *, policy=None, prevent_cse=True, static_argnums=(), budget_bytes=None
+):
+    """A function whose residuals are computed again when needed (`jax.checkpoint`).
+
+    Args:
+      fun: function of arrays or trees of them; without it a decorator is returned.
+      policy: which results of equations may be saved all the same: a function
+        policy(primitive, *avals, **params) -> bool, such as `dots_saveable`; None
+        saves the arguments only.
+      prevent_cse: keep the compiler from merging the second computation with the
+        first, which would save the values after all.
+      static_argnums: positions of arguments that are no arrays.
+      budget_bytes: save the values that are dearest to compute again, of at most so
+        many bytes in all; `saved_residuals` says which.  Not together with `policy`.
+
+    Returns:
+      A function of the same arguments with the same results and derivatives.
+    """
+    if fun is None:
+        return partial(
+            checkpoint,
+            policy=policy,
+            prevent_cse=prevent_cse,
+            static_argnums=static_argnums,
+            budget_bytes=budget_bytes,
+        )
+    if budget_bytes is not None:
+        if policy is not None:
+            raise ValueError("checkpoint takes a policy or budget_bytes, not both")
+        policy = Budget(budget_bytes)
+    static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+
+    @wraps(fun)
+    def checkpointed(*args, **kwargs):
+        fixed = {i % len(args) for i in static}
+        dynamic = [x for i, x in enumerate(args) if i not in fixed]
+
+        def of_dynamic(values, kwargs):
+            values = iter(values)
+            full = [x if i in fixed else next(values) for i, x in enumerate(args)]
+            return fun(*full, **kwargs)
+
+        leaves, tree = tree_flatten((dynamic, kwargs))
+        flat = FlatFunction(of_dynamic, tree)
+        info = TraceInfo(function_name(fun), "checkpoint", function_source(fun))
+        jaxpr, captured = trace_to_jaxpr(flat, list(map(aval_of, leaves)), info)
+        invars = (*jaxpr.constvars, *jaxpr.invars)
+        closed = ClosedJaxpr(jaxpr.replace(constvars=(), invars=invars))
+        params = dict(jaxpr=closed, policy=policy, prevent_cse=prevent_cse)
+        outs = checkpoint_p.bind(*captured, *leaves, **params)
+        return tree_unflatten(flat.out_tree, outs)
+
+    return checkpointed
+
+
+remat = checkpoint
+
+
+# ---- rows of the checkpoint equation
+
+
+@memoised
+def inline_calls(closed):
+    """The same jaxpr without calls of jitted functions: a cut must see all values."""
+    jaxpr = closed.jaxpr
+    while any(eqn.primitive is jit_p for eqn in jaxpr.eqns):
+        closed = trace_closed(
+            partial(apply_inlined, closed), closed.in_avals, info_of(closed, "inline")
+        )
+        jaxpr = closed.jaxpr
+    return closed
+
+
+def apply_inlined(closed, *args):
+    """Replay a jaxpr, and the jaxprs it calls, in place of the calls."""
+    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    env |= zip(closed.jaxpr.invars, args, strict=True)
+
+    def read(atom):
+        return env[atom] if isinstance(atom, Var) else literal_value(atom)
+
+    for eqn in closed.jaxpr.eqns:
+        values = map(read, eqn.invars)
+        if eqn.primitive is jit_p:
+            outs = apply_closed(eqn.params["jaxpr"], *values)
+        else:
+            outs = eqn.primitive.bind(*values, **eqn.params)
+            outs = outs if eqn.primitive.multiple_results else [outs]
+        env |= zip(eqn.outvars, outs, strict=True)
+    return [read(v) for v in closed.jaxpr.outvars]
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A jaxpr cut in two for its derivative.
+
+    Attributes:
+      forward: inputs -> results, then the saved values.
+      linear: the inputs it needs (`inputs`), saved values, nonzero tangents ->
+        nonzero result tangents.  It computes again, and is linear in the tangents.
+      inputs: positions of the inputs that `linear` needs.
+      nonzero_out: one bool a result.
+    """
+
+    forward: ClosedJaxpr
+    linear: ClosedJaxpr
+    inputs: tuple
+    nonzero_out: tuple
+
+
+@memoised
+def cut_jaxpr(closed, nonzero, policy):
+    """Decide what to save, and cut: -> `Cut`."""
+    n = len(closed.out_avals)
+    parts = linearize_jaxpr(inline_calls(closed), nonzero, (False,) * n)
+    forward = parts.forward.jaxpr
+    residuals = [
+        forward.invars[i] if kind == "in" else forward.outvars[n + i]
+        for kind, i in parts.sources
+    ]
+    saved, renamed = choose_saved(forward, residuals, policy)
+    given = (*forward.constvars, *forward.invars, *saved)
+    again = without_names(forward.eqns, renamed, saved)
+    residuals = [renamed.get(v, v) for v in residuals]
+    eqns, needed = needed_equations(again, residuals, given)
+    saved = [v for v in saved if v in needed]
+    inputs = tuple(i for i, v in enumerate(forward.invars) if v in needed)
+    linear = parts.linear.jaxpr
+    substitute = dict(zip(linear.invars, residuals, strict=False))
+    invars = (*[forward.invars[i] for i in inputs], *saved)
+    joined = Jaxpr(
+        (*forward.constvars, *linear.constvars),
+        (*invars, *linear.invars[len(residuals) :]),
+        (*eqns, *[rename_inputs(e, substitute) for e in linear.eqns]),
+        tuple(rename_atom(v, substitute) for v in linear.outvars),
+        linear.debug,
+    )
+    consts = (*parts.forward.consts, *parts.linear.consts)
+    first = forward.replace(outvars=(*forward.outvars[:n], *saved))
+    return Cut(
+        drop_dead(ClosedJaxpr(first, parts.forward.consts)),
+        drop_dead(ClosedJaxpr(joined, consts)),
+        inputs,
+        parts.nonzero_out,
+    )
+
+
+def rename_inputs(eqn, substitute):
+    """An equation that reads other variables."""
+    return eqn.replace(invars=tuple(rename_atom(v, substitute) for v in eqn.invars))
+
+
+def rename_atom(atom, substitute):
+    """What stands for an atom in a renamed program; literals stand for themselves."""
+    return substitute.get(atom, atom) if isinstance(atom, Var) else atom
+
+
+def choose_saved(forward, residuals, policy):
+    """The variables to save, and {value: the name equation's result} of named ones.
+
+    A saved name also supplies the value that it named.
+    """
+    if isinstance(policy, Budget):
+        return within_budget(forward, residuals, policy.nbytes), {}
+    saved, renamed = [], {}
+    for eqn in forward.eqns:
+        avals = [v.aval for v in eqn.invars]
+        if policy is not None and policy(eqn.primitive, *avals, **eqn.params):
+            saved += eqn.outvars
+            source = eqn.invars[0] if eqn.primitive is name_p else None
+            if isinstance(source, Var):
+                renamed[source] = eqn.outvars[0]
+    return saved, renamed
+
+
+def without_names(eqns, renamed, saved):
+    """The equations that run again; they read saved names, not what was named."""
+    saved = set(saved)
+    return [
+        rename_inputs(eqn, renamed)
+        for eqn in eqns
+        if not saved.issuperset(eqn.outvars)
+    ]
+
+
+def within_budget(forward, residuals, nbytes):
+    """Greedily save the residual that spares most work for its bytes, while it fits."""
+    given = {*forward.constvars, *forward.invars}
+    candidates = [v for v in dict.fromkeys(residuals) if v not in given]
+    saved = []
+    while True:
+        base = work_again(forward, residuals, saved)
+        gains = [
+            ((base - work_again(forward, residuals, [*saved, v])) / v.aval.nbytes, -i)
+            for i, v in enumerate(candidates)
+            if v not in saved and 0 < v.aval.nbytes <= nbytes
+        ]
+        if not gains or max(gains)[0] <= 0:
+            return saved
+        chosen = candidates[-max(gains)[1]]
+        saved.append(chosen)
+        nbytes -= chosen.aval.nbytes
+
+
+def work_again(forward, residuals, saved):
+    """How many operations it takes to compute the residuals from what is saved."""
+    given = (*forward.constvars, *forward.invars, *saved)
+    eqns, _ = needed_equations(forward.eqns, residuals, given)
+    return sum(map(operations, eqns))
+
+
+def operations(eqn):
+    """About how many scalar operations an equation takes."""
+    size = max((v.aval.size for v in (*eqn.invars, *eqn.outvars)), default=1)
+    if eqn.primitive is lax.dot_general_p:
+        (contract, _), _ = eqn.params["dimension_numbers"]
+        lhs = eqn.invars[0].aval.shape
+        inner = 1
+        for d in contract:
+            inner *= lhs[d]
+        return 2 * inner * eqn.outvars[0].aval.size
+    return size * cost_of_element.get(eqn.primitive.name, 1)
+
+
+# What one element costs, in multiplications; 1 unless it stands here.
+cost_of_element = dict.fromkeys(("exp", "log", "sin", "cos", "pow", "logistic"), 10)
+cost_of_element |= dict.fromkeys(("tanh", "erf", "erf_inv", "lgamma", "digamma"), 15)
+cost_of_element |= {"div": 4, "sqrt": 4, "rsqrt": 4, "sort": 20}
+
+
+def checkpoint_rule(nonzero, *args, jaxpr, policy, prevent_cse):
+    """Forward: the function and what is saved.  Backward: one equation `checkpoint`."""
+    cut = cut_jaxpr(jaxpr, nonzero, policy)
+    n = len(jaxpr.out_avals)
+    params = dict(policy=policy, prevent_cse=prevent_cse)
+    outs = checkpoint_p.bind(*args, jaxpr=cut.forward, **params)
+    kept = [args[i] for i in cut.inputs] + outs[n:]
+
+    def linear(*tangents):
+        out = checkpoint_p.bind(*kept, *present(tangents), jaxpr=cut.linear, **params)
+        return fill(cut.nonzero_out, out)
+
+    return outs[:n], linear
+
+
+def checkpoint_joint(primals, tangents, *, jaxpr, **params):
+    nonzero = tuple(t is not None for t in tangents)
+    n = len(jaxpr.out_avals)
+    joint, nonzero_out = jvp_jaxpr(jaxpr, nonzero, (False,) * n)
+    outs = checkpoint_p.bind(*primals, *present(tangents), jaxpr=joint, **params)
+    return outs[:n], fill(nonzero_out, outs[n:])
+
+
+def checkpoint_transpose(cts, accs, *args, jaxpr, **params):
+    linear = tuple(map(is_linear, args))
+    masks = [tuple(x is not None for x in xs) for xs in (cts, accs)]
+    closed, nonzero_out = transpose_jaxpr(jaxpr, linear, *masks, (False,) * len(args))
+    given = [x for x in args if not is_linear(x)] + present(cts) + present(accs)
+    return fill(nonzero_out, checkpoint_p.bind(*given, jaxpr=closed, **params))
+
+
+def checkpoint_batch(lanes, axes, *args, jaxpr, **params):
+    wanted = ("any",) * len(jaxpr.out_avals)
+    closed, out_axes = batch_jaxpr(jaxpr, lanes, tuple(axes), wanted)
+    return checkpoint_p.bind(*args, jaxpr=closed, **params), out_axes
+
+
+linearize_rules |= {checkpoint_p: checkpoint_rule}
+joint_rules |= {checkpoint_p: checkpoint_joint}
+transpose_rules |= {checkpoint_p: checkpoint_transpose}
+batch_rules |= {checkpoint_p: checkpoint_batch}
+
+
+# ---- what is kept
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A value held between the forward and the backward pass.
+
+    Attributes:
+      aval: its type.
+      nbytes: how many bytes it holds.
+      origin: what it is: an argument by name, a constant, or a primitive's result.
+      source: the user's line that made it, or None.
+      made_by: the primitive that made it, or None for inputs.
+      used_by: the primitives of the backward pass that read it, at which lines.
+      operations: about how many scalar operations it would take to compute it again.
+    """
+
+    aval: ShapedArray
+    nbytes: int
+    origin: str
+    source: Source | None
+    made_by: str | None
+    used_by: tuple
+    operations: int
+
+    def __str__(self):
+        users = ", ".join(dict.fromkeys(str(use) for use in self.used_by))
+        where = f" at {self.source}" if self.source else ""
+        again = f", {self.operations} operations to compute again" if self.made_by else ""
+        return f"{self.aval} {self.origin}{where}: {self.nbytes} bytes, for {users}{again}"
+
+
+class Residuals(list):
+    """A list of `Residual`s that prints one a line, and the sum of their bytes."""
+
+    @property
+    def nbytes(self):
+        return sum(r.nbytes for r in self)
+
+    def __repr__(self):
+        return "\n".join([*map(str, self), f"{self.nbytes} bytes in all"])
+
+
+def saved_residuals(fun, *args, **kwargs):
+    """What reverse mode of `fun` keeps between its two passes.
+
+    Args:
+      fun: the function to differentiate, by all its floating arguments.
+      args, kwargs: its arguments, or anything with their shapes and dtypes.
+
+    Returns:
+      A list of `Residual`s.  (JAX: `jax.ad_checkpoint.saved_residuals`.)
+    """
+    leaves, tree = tree_flatten((args, kwargs))
+    flat = FlatFunction(lambda args, kwargs: fun(*args, **kwargs), tree)
+    names = residual_names(fun, args, kwargs)
+    info = TraceInfo(function_name(fun), "saved_residuals", function_source(fun))
+    jaxpr, captured = trace_to_jaxpr(flat, list(map(aval_of, leaves)), info)
+    closed = inline_calls(ClosedJaxpr(jaxpr, captured))
+    nonzero = tuple(tangent_aval(a) is not None for a in closed.in_avals)
+    parts = linearize_jaxpr(closed, nonzero, (False,) * len(closed.out_avals))
+    forward, linear = parts.forward.jaxpr, parts.linear.jaxpr
+    made = {v: eqn for eqn in forward.eqns for v in eqn.outvars}
+    users = uses(linear)
+    found = Residuals()
+    for (kind, i), var in zip(parts.sources, linear.invars, strict=False):
+        n = len(closed.out_avals)
+        atom = forward.invars[i] if kind == "in" else forward.outvars[n + i]
+        eqn = made.get(atom)
+        origin = f"result of {eqn.primitive}" if eqn else f"the argument {names[i]}"
+        cost = work_again(forward, [atom], []) if eqn else 0
+        found.append(
+            Residual(
+                var.aval,
+                var.aval.nbytes,
+                origin,
+                eqn and eqn.source,
+                eqn and eqn.primitive.name,
+                tuple(users.get(var, ())),
+                cost,
+            )
+        )
+    for var in linear.constvars:
+        users_of = tuple(users.get(var, ()))
+        made_by = (None, None, users_of, 0)
+        found.append(Residual(var.aval, var.aval.nbytes, "a constant", *made_by))
+    return found
+
+
+def residual_names(fun, args, kwargs):
+    """The names of the leaves of the arguments."""
+    names = argument_names(fun, args, kwargs)
+    values = [*args, *kwargs.values()]
+    leaf_names = flattening["leaf_names"]
+    pairs = list(zip(names, values, strict=True))
+    ordered = pairs[: len(args)] + sorted(pairs[len(args) :], key=lambda pair: pair[0])
+    return [leaf for name, value in ordered for leaf in leaf_names(name, value)]
+
+
+def uses(jaxpr):
+    """{variable: the equations that read it, as 'primitive at line'}"""
+    found = {}
+    for eqn in jaxpr.eqns:
+        where = f"{eqn.primitive} at {eqn.source}" if eqn.source else str(eqn.primitive)
+        for atom in eqn.invars:
+            if isinstance(atom, Var):
+                found.setdefault(atom, []).append(where)
+    return found
+
+
+def print_saved_residuals(fun, *args, **kwargs):
+    """Print `saved_residuals` (`jax.ad_checkpoint.print_saved_residuals`)."""
+    print(repr(saved_residuals(fun, *args, **kwargs)))
