@@ -21,6 +21,7 @@ import functools
 import sysconfig
 import types
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class Place:
 
     kind: str
     name: str
-    holder: object
+    holder: Any
     key: str = ""
 
     def read(self):

@@ -40,6 +40,7 @@ from .jaxpr import (
 )
 from .leaks import check_leaks
 from .pytree import (
+    PyTreeDef,
     keystr,
     tree_flatten,
     tree_flatten_with_path,
@@ -215,7 +216,7 @@ class Entry:
     name: str
     closed: ClosedJaxpr
     tracers: tuple
-    out_tree: object
+    out_tree: PyTreeDef
     record: TraceRecord
     traces: Traces
     options: Options
