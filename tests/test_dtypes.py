@@ -9,7 +9,7 @@ import pytest
 from minijit.trace import dtypes
 from minijit.trace.config import enable_x64
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = pytest.mark.chapter("2s")
 
 # Taken from JAX 0.10.2 with 64-bit types enabled.  The table is symmetric.
 golden = """
@@ -113,7 +113,7 @@ def test_weak_arrays_keep_their_width():
         True,
     )
     assert dtypes.lattice_result_type(weak_value("bfloat16"), 1) == (
-        dtypes.bfloat16.dtype,
+        np.dtype("bfloat16"),
         True,
     )
 
@@ -124,7 +124,7 @@ def test_dtype_of_values_and_names():
     assert dtypes.dtype(1j) == np.complex64
     assert dtypes.dtype(np.float64(1)) == np.float32
     assert dtypes.dtype(np.zeros(2, "int64")) == np.int32
-    assert dtypes.dtype(dtypes.bfloat16) == np.dtype("bfloat16")
+    assert dtypes.dtype("bfloat16") == np.dtype("bfloat16")
     # An array made while 64 bits were enabled keeps them.
     assert dtypes.dtype(strong_value("float64")) == np.float64
     with pytest.warns(UserWarning, match="float64 .* truncated to dtype float32"):
@@ -152,7 +152,7 @@ def test_what_has_no_dtype(value, error, text):
 def test_the_dtype_argument_of_a_function():
     assert dtypes.user_dtype(float, "zeros") == np.float32
     assert dtypes.user_dtype("int8", "zeros") == np.int8
-    assert dtypes.user_dtype(dtypes.float16, "zeros") == np.float16
+    assert dtypes.user_dtype(np.float16, "zeros") == np.float16
     with pytest.warns(UserWarning, match="int64 requested in zeros"):
         assert dtypes.user_dtype(np.int64, "zeros") == np.int32
     with pytest.raises(TypeError, match="'U3' in zeros with dtype <U3"):
@@ -184,48 +184,31 @@ def test_weakness():
 
 
 def test_kinds():
-    assert dtypes.issubdtype(dtypes.bfloat16, dtypes.floating)
-    assert dtypes.issubdtype(dtypes.bfloat16, np.inexact)
-    assert dtypes.issubdtype("bfloat16", dtypes.bfloat16)
-    assert not dtypes.issubdtype(dtypes.bfloat16, np.integer)
+    assert dtypes.issubdtype("bfloat16", dtypes.floating)
+    assert dtypes.issubdtype("bfloat16", np.inexact)
+    assert dtypes.issubdtype("bfloat16", "bfloat16")
+    assert not dtypes.issubdtype("bfloat16", np.integer)
     assert dtypes.issubdtype(np.uint8, dtypes.unsignedinteger)
-    assert dtypes.isdtype("bfloat16", "real floating")
-    assert dtypes.isdtype("int8", ("bool", "integral"))
-    assert dtypes.isdtype(np.int8, "int8") and not dtypes.isdtype("int8", "int16")
-    with pytest.raises(ValueError, match="Unrecognized kind='whole'"):
-        dtypes.isdtype("int8", "whole")
 
 
-def test_inexact_floating_and_complex_partners():
+def test_the_types_that_functions_like_sin_compute_in():
     row = dict.fromkeys("bool uint8 int8 int16 int32 uint32".split(), "float32")
     row |= {"int64": "float64", "uint64": "float64", "complex64": "complex64"}
     row |= {name: name for name in ("bfloat16", "float16", "float32", "float64")}
     for name, expected in row.items():
         assert dtypes.to_inexact_dtype(name) == np.dtype(expected)
-    assert dtypes.to_floating_dtype("complex128") == np.float64
-    assert dtypes.to_complex_dtype("float16") == np.complex64
-    assert dtypes.to_complex_dtype("int64") == np.complex128
-
-
-def test_scalar_types():
-    f32 = dtypes.float32
-    assert np.dtype(f32) == f32.dtype == np.float32 == f32
-    assert {np.float32: 1}[f32] == 1
-    assert f32 != dtypes.float64 and f32 is not None and f32 != np.int32
-    assert repr(dtypes.bool_) == "<class 'minijit.numpy.bool_'>"
-    assert np.zeros(2, dtypes.bfloat16).dtype == dtypes.bfloat16.dtype
 
 
 def test_limits():
-    assert dtypes.finfo(dtypes.bfloat16).eps == 0.0078125
+    assert dtypes.finfo("bfloat16").eps == 0.0078125
     assert dtypes.finfo("float32").bits == 32
     assert dtypes.finfo(np.complex64).dtype == np.float32
-    assert dtypes.iinfo(dtypes.uint8).max == 255
+    assert dtypes.iinfo("uint8").max == 255
 
 
 def test_short_names():
     assert dtypes.short_dtype_name(np.dtype("uint16")) == "u16"
-    assert dtypes.short_dtype_name(dtypes.bfloat16.dtype) == "bf16"
+    assert dtypes.short_dtype_name(np.dtype("bfloat16")) == "bf16"
     assert dtypes.short_dtype_name(dtypes.float0) == "float0"
 
 
