@@ -55,6 +55,8 @@ from .loops import (
 )
 
 lower_rules = {}
+# Primitives that run uncompiled, and why.
+fallbacks = {}
 # Functions of an equation: a row for it, or None. A later module looks at dtypes here.
 row_choosers = []
 
@@ -569,15 +571,20 @@ def is_half(dtype):
     return dtype.itemsize == 2 and dtype.kind not in "iub"
 
 
+def wide_dtype(dtype):
+    """The dtype to compute in: float32 for 16-bit floats, otherwise the dtype."""
+    return FLOAT32 if is_half(dtype) else dtype
+
+
 def widen(expr):
     """A 16-bit float in 32 bits."""
-    return op("convert", expr, dtype=FLOAT32) if is_half(expr.dtype) else expr
+    return op("convert", expr, dtype=wide_dtype(expr.dtype))
 
 
 def compute(name, *args, dtype):
     """`op(name, *args)` of a dtype; 16-bit floats in 32 bits, rounded afterwards."""
-    wide = FLOAT32 if is_half(dtype) else dtype
-    result = op(bool_name(name, dtype), *map(widen, args), dtype=wide)
+    wide = map(widen, args)
+    result = op(bool_name(name, dtype), *wide, dtype=wide_dtype(dtype))
     return op("convert", result, dtype=dtype)
 
 

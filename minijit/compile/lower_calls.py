@@ -22,16 +22,15 @@ from .lower import (
     FLOAT32,
     Elements,
     Statements,
-    is_half,
+    fallbacks,
     lower,
     lower_rules,
     matched_axes,
     row_choosers,
     row_of,
+    wide_dtype,
 )
 
-# Primitives that run uncompiled, and why.
-fallbacks = {}
 view_rules = {}
 
 
@@ -274,11 +273,6 @@ def sum_of_products(
     if over:
         total = Reduce("or" if wide == BOOL else "add", over, (total,))
     return op("convert", total, dtype=out.dtype)
-
-
-def wide_dtype(dtype):
-    """The dtype to compute in: float32 for 16-bit floats, otherwise the dtype."""
-    return FLOAT32 if is_half(dtype) else dtype
 
 
 lower_rules[prim.dot_general_p] = Statements(lower_dot)

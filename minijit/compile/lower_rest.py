@@ -13,6 +13,7 @@ from ..trace import (
     elementwise as ew,
     indexing as ix,
     sorting,
+    windows as win,
 )
 from ..trace.dtypes import finfo
 from .loops import (
@@ -20,10 +21,12 @@ from .loops import (
     Axis,
     Const,
     If,
+    Reduce,
     Store,
     as_index,
     known,
     op,
+    start_values,
 )
 from .lower import (
     Elements,
@@ -33,13 +36,15 @@ from .lower import (
     clamped,
     compute,
     elementwise,
+    fallbacks,
     is_half,
     layout,
     lower_rules,
     row_choosers,
+    wide_dtype,
     widen,
 )
-from .lower_calls import add_nest, call_eval, fallbacks
+from .lower_calls import add_nest, call_eval
 
 lower_rules |= {
     p: elementwise(p.name, 20)
@@ -357,3 +362,105 @@ lower_rules |= {
     ix.scatter_min_p: lower_scatter("min"),
     ix.scatter_max_p: lower_scatter("max"),
 }
+
+
+def cumulative(name):
+    """The row of a running total: a loop of kind `scan`, the innermost one."""
+
+    def function(walk, eqn):
+        var, = eqn.outvars
+        x, = map(Operand, eqn.invars)
+        dim, backward = eqn.params["axis"], eqn.params["reverse"]
+        axes = [Axis(n, "scan" if d == dim else "loop") for d, n in enumerate(x.shape)]
+        walk.stored.setdefault(var, ("scan", f"{eqn.primitive} runs along an axis"))
+        if 0 in x.shape:
+            return
+        step = axes[dim]
+        nest = (*(axis for axis in axes if axis is not step), step)
+        place = affine(step, -1, step.extent - 1) if backward else step
+        where = (*axes[:dim], place, *axes[dim + 1 :])
+        total = Reduce(name, (step,), (widen(x[where]),))
+        value = op("convert", total, dtype=var.aval.dtype)
+        add_nest(walk, eqn, var, Store(var, where, value), nest)
+
+    return Statements(function)
+
+
+lower_rules |= {
+    win.cumsum_p: cumulative("add"),
+    win.cumprod_p: cumulative("mul"),
+    win.cummax_p: cumulative("max"),
+    win.cummin_p: cumulative("min"),
+    win.cumlogsumexp_p: cumulative("logaddexp"),
+}
+
+
+def windowed(name):
+    """The row of a reduction over windows; what is not there does not count."""
+
+    def rule(
+        out, index, x, *, window_dimensions, window_strides, padding, base_dilation,
+        window_dilation,
+    ):
+        over = tuple(Axis(n, "reduce") for n in window_dimensions)
+        where, inside = [], Const(True, BOOL)
+        for d, (i, k) in enumerate(zip(index, over, strict=True)):
+            first = affine(i, window_strides[d], -padding[d][0])
+            place = op("add", first, affine(k, window_dilation[d], 0))
+            place, here = undilated(place, x.shape[d], base_dilation[d])
+            where.append(place)
+            inside = both(inside, here)
+        wide = wide_dtype(out.dtype)
+        start, = start_values(Reduce(name, (), (Const(0, wide),)))
+        if 0 in x.shape or 0 in window_dimensions:
+            return op("convert", start, dtype=out.dtype)
+        value = op("select", inside, widen(x[tuple(where)]), start)
+        return op("convert", Reduce(name, over, (value,)), dtype=out.dtype)
+
+    return Elements(rule, total=True)
+
+
+lower_rules |= {
+    win.reduce_window_sum_p: windowed("add"),
+    win.reduce_window_max_p: windowed("max"),
+    win.reduce_window_min_p: windowed("min"),
+}
+
+
+def convolution(
+    out, index, lhs, rhs, *, dimension_numbers, window_strides, padding, lhs_dilation,
+    rhs_dilation, feature_group_count, batch_group_count, **params,
+):
+    """A sum over features and the kernel's positions, where the input has elements."""
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    n, feature, *places = (index[d] for d in out_spec)
+    over = [Axis(rhs.shape[d], "reduce") for d in rhs_spec[1:]]
+    if 0 in lhs.shape or 0 in rhs.shape:
+        return Const(0, out.dtype)
+    channel, *kernel = over
+    inputs, inside = [n, channel], Const(True, BOOL)
+    groups = max(feature_group_count, batch_group_count)
+    group = op("floordiv", feature, as_index(rhs.shape[rhs_spec[0]] // groups))
+    which = 1 if feature_group_count > 1 else 0
+    size = lhs.shape[lhs_spec[which]] // groups
+    inputs[which] = op("add", affine(group, size, 0), inputs[which])
+    for d, (i, k) in enumerate(zip(places, kernel, strict=True)):
+        first = affine(i, window_strides[d], -padding[d][0])
+        place = op("add", first, affine(k, rhs_dilation[d], 0))
+        place, here = undilated(place, lhs.shape[lhs_spec[2 + d]], lhs_dilation[d])
+        inputs.append(place)
+        inside = both(inside, here)
+    wide = wide_dtype(out.dtype)
+    x = op("convert", lhs[permuted(inputs, lhs_spec)], dtype=wide)
+    x = op("select", inside, x, Const(0, wide))
+    weight = op("convert", rhs[permuted([feature, *over], rhs_spec)], dtype=wide)
+    total = Reduce("add", tuple(over), (op("mul", x, weight),))
+    return op("convert", total, dtype=out.dtype)
+
+
+def permuted(index, spec):
+    """The index that has index[i] at position spec[i]."""
+    return tuple(index[spec.index(d)] for d in range(len(index)))
+
+
+lower_rules[win.conv_general_dilated_p] = Elements(convolution, total=True)
