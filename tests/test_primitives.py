@@ -69,7 +69,7 @@ tolerance = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 3e-6, "complex64": 3e
 
 def test_every_primitive_has_a_shape_rule_and_an_eval_rule():
     found = {v for v in vars(lax).values() if isinstance(v, lax.Primitive)}
-    assert len(found) >= 28
+    assert len(found) >= 25
     assert not [p for p in found if p not in shape_rules]
     assert not [p for p in found if p not in eval_rules]
 
@@ -158,8 +158,6 @@ def test_reductions_of_nothing_give_the_identity():
     assert_same(lax.reduce_max(arr(empty, "int8"), (0,)), [-128, -128])
     assert_same(lax.reduce_min(arr(empty, "uint8"), (0,)), [255, 255])
     assert_same(lax.reduce_max(arr(empty, "complex64"), (0,)), [-np.inf, -np.inf])
-    assert_same(lax.reduce_and(arr(empty, "uint8"), (0,)), [255, 255])
-    assert_same(lax.reduce_or(arr(empty, bool), (0,)), [False, False])
 
 
 @pytest.mark.parametrize("axes", [(), (0,), (1,), (0, 2), (2, 1), (0, 1, 2)], ids=str)
@@ -170,16 +168,6 @@ def test_reductions_against_numpy(name, axes):
         got = getattr(lax, f"reduce_{name}")(arr(x, dtype), axes)
         assert got.dtype == dtype
         assert_same(got, getattr(np, name)(x.astype(dtype), axis=axes))
-
-
-def test_logical_reductions():
-    x = arr([[6, 3], [5, 7]], "int32")
-    assert np.asarray(lax.reduce_and(x, (0,))).tolist() == [4, 3]
-    assert np.asarray(lax.reduce_or(x, (1,))).tolist() == [7, 7]
-    assert np.asarray(lax.reduce_xor(x, (0, 1))).tolist() == 7
-    b = arr([[True, False], [True, True]])
-    assert np.asarray(lax.reduce_and(b, (0,))).tolist() == [True, False]
-    assert np.asarray(lax.reduce_xor(b, (0, 1))).tolist() is True
 
 
 shape_pairs = [((), ()), ((), (2, 3)), ((2, 3), (2, 3)), ((2, 1), (2, 3)), ((0,), (1,)),
@@ -236,7 +224,6 @@ def test_weak_types():
     assert lax.add(1, 2).weak_type and lax.add(1, 2).dtype == np.int32
     several = lax.broadcast_in_dim(weak, (2,), ())
     assert several.weak_type and lax.reduce_sum(several, (0,)).weak_type
-    assert not lax.reduce_or(arr([1, 2], "int32", weak_type=True), (0,)).weak_type
 
 
 def test_broadcasting():
@@ -258,7 +245,7 @@ def test_broadcasting():
         (lambda x: lax.broadcast_in_dim(1.0, (-1,), ()), TypeError, "nonnegative"),
         (lambda x: lax.reduce_sum(x, (2,)), ValueError, r"\(2,\) contains"),
         (lambda x: lax.reduce_sum(x, (0, 0)), ValueError, "duplicate"),
-        (lambda x: lax.reduce_and(x, (0,)), TypeError, "does not accept dtype float32"),
+        (lambda x: lax.reduce_sum(True, ()), TypeError, "not accept dtype bool"),
         (lambda x: lax.expand_dims(x, (0, 0)), ValueError, "repeated axis"),
         (lambda x: lax.expand_dims(x, (5,)), ValueError, "out of bounds"),
     ],
@@ -378,7 +365,7 @@ def test_conversions_as_jax(jax_lax, source):
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("dtype", all_dtypes, ids=str)
-@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "and", "or", "xor"])
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
 def test_reductions_as_jax(jax_lax, name, dtype):
     x = np.tile(edges(dtype), 3)[:6].reshape(2, 3)
     ours, theirs = getattr(lax, f"reduce_{name}"), getattr(jax_lax, f"reduce_{name}")

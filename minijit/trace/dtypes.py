@@ -13,6 +13,7 @@ Python's numbers have types of their own in that graph, `int*`, `float*` and
 `complex*`, low in it: they are *weak*, and adapt to whatever they meet.
 """
 
+# chapter 2
 import functools
 import warnings
 
@@ -70,111 +71,6 @@ def is_python_scalar(x):
 def is_weakly_typed(x):
     """Whether x adapts to the types it meets: Python numbers, and what they made."""
     return type(x) in (int, float, complex) or getattr(x, "weak_type", False) is True
-
-
-class ScalarType:
-    """`jnp.float32`: stands for a dtype, and makes an array of what it is called on.
-
-    What a call does is looked up in `scalar_makers`, which `minijit.numpy` fills.
-    """
-
-    def __init__(self, name):
-        self.dtype = np.dtype(name)
-        self.__name__ = name if name != "bool" else "bool_"
-
-    def __call__(self, x=0):
-        return scalar_makers["array"](x, dtype=self.dtype)
-
-    def __eq__(self, other):
-        return self is other or (other is not None and self.dtype == other)
-
-    def __hash__(self):
-        return hash(self.dtype.type)
-
-    def __repr__(self):
-        return f"<class 'minijit.numpy.{self.__name__}'>"
-
-
-scalar_makers = {}
-bool_ = ScalarType("bool")
-uint8, uint16, uint32, uint64 = map(ScalarType, families["unsigned"])
-int8, int16, int32, int64 = map(ScalarType, families["signed"])
-bfloat16, float16, float32, float64 = map(ScalarType, families["floating"])
-complex64, complex128 = map(ScalarType, families["complex"])
-
-
-def check_dtype(dtype, what):
-    """Raise unless `dtype`, found in `what`, is one an array may have."""
-    if dtype not in dtype_names and dtype != float0:
-        raise TypeError(
-            f"{what} with dtype {dtype} is not a valid array type. "
-            "Only arrays of numbers and bools are supported."
-        )
-    return dtype
-
-
-def explicit_dtype(dtype, fun_name="dtype"):
-    """A dtype that a user asked for by name: 64 bits are cut to 32, with a warning."""
-    canonical = canonicalize_dtype(dtype)
-    if canonical != dtype:
-        warnings.warn(
-            f"Explicitly requested dtype {dtype.name} requested in {fun_name} is not "
-            f"available, and will be truncated to dtype {canonical.name}. To enable "
-            'more dtypes, call minijit.config.update("jax_enable_x64", True) or set '
-            "the environment variable MINIJIT_ENABLE_X64.",
-            stacklevel=4,
-        )
-    return canonical
-
-
-def user_dtype(dtype, fun_name):
-    """The dtype for an argument `dtype=` of the function `fun_name`.
-
-    `int`, `float` and `complex` stand for the default of their kind, as in JAX.
-
-    Raises:
-      ValueError: for None, or an array in place of its dtype.
-      TypeError: for what no array can hold: strings, objects, dates.
-    """
-    if dtype is None:
-        raise ValueError(f"dtype must be specified in {fun_name}.")
-    if isinstance(dtype, type) and dtype in python_scalars:
-        return canonicalize_dtype(python_scalars[dtype])
-    if hasattr(dtype, "shape") and not isinstance(dtype, (type, np.dtype)):
-        raise ValueError(
-            f"{fun_name} got an array as its dtype argument: "
-            "instead of dtype=arr use dtype=arr.dtype."
-        )
-    found = check_dtype(np.dtype(dtype), f"dtype={dtype!r} in {fun_name}")
-    return explicit_dtype(found, fun_name)
-
-
-def dtype(x):
-    """The dtype of a value, or of the type or name of one.
-
-    Python's and NumPy's values become 32-bit unless `enable_x64`; an array that is
-    already minijit's keeps what it has.
-
-    Raises:
-      ValueError: for None.
-      TypeError: if x is no number, bool or array of them.
-    """
-    if x is None:
-        raise ValueError(f"Invalid argument to dtype: {x}.")
-    python = python_scalars.get(x if isinstance(x, type) else type(x))
-    if python is not None:
-        return canonicalize_dtype(python)
-    if hasattr(x, "weak_type"):
-        return x.dtype
-    if isinstance(x, (type, str, np.dtype, ScalarType)):
-        return explicit_dtype(check_dtype(np.dtype(x), f"Value {x!r}"))
-    found = getattr(x, "dtype", None)
-    if not isinstance(found, np.dtype):
-        try:
-            found = np.result_type(x)
-        except TypeError as error:
-            raise TypeError(f"Cannot determine dtype of {x}") from error
-    return canonicalize_dtype(check_dtype(found, f"Value {x!r}"))
 
 
 # From each type, the next wider ones.  Weak types have a star.
@@ -293,6 +189,84 @@ def default_dtype(family):
     return canonicalize_dtype(families[family][-1])
 
 
+# What stands for a type: Python classes, names such as "int8", NumPy's dtypes.
+type_classes = (type, str, np.dtype)
+
+
+def dtype(x):
+    """The dtype of a value, or of the type or name of one.
+
+    Python's and NumPy's values become 32-bit unless `enable_x64`; an array that is
+    already minijit's keeps what it has.
+
+    Raises:
+      ValueError: for None.
+      TypeError: if x is no number, bool or array of them.
+    """
+    if x is None:
+        raise ValueError(f"Invalid argument to dtype: {x}.")
+    python = python_scalars.get(x if isinstance(x, type) else type(x))
+    if python is not None:
+        return canonicalize_dtype(python)
+    if hasattr(x, "weak_type"):
+        return x.dtype
+    if isinstance(x, type_classes):
+        return explicit_dtype(check_dtype(np.dtype(x), f"Value {x!r}"))
+    found = getattr(x, "dtype", None)
+    if not isinstance(found, np.dtype):
+        try:
+            found = np.result_type(x)
+        except TypeError as error:
+            raise TypeError(f"Cannot determine dtype of {x}") from error
+    return canonicalize_dtype(check_dtype(found, f"Value {x!r}"))
+
+
+def check_dtype(dtype, what):
+    """Raise unless `dtype`, found in `what`, is one an array may have."""
+    if dtype not in dtype_names and dtype != float0:
+        raise TypeError(
+            f"{what} with dtype {dtype} is not a valid array type. "
+            "Only arrays of numbers and bools are supported."
+        )
+    return dtype
+
+
+def explicit_dtype(dtype, fun_name="dtype"):
+    """A dtype that a user asked for by name: 64 bits are cut to 32, with a warning."""
+    canonical = canonicalize_dtype(dtype)
+    if canonical != dtype:
+        warnings.warn(
+            f"Explicitly requested dtype {dtype.name} requested in {fun_name} is not "
+            f"available, and will be truncated to dtype {canonical.name}. To enable "
+            'more dtypes, call minijit.config.update("jax_enable_x64", True) or set '
+            "the environment variable MINIJIT_ENABLE_X64.",
+            stacklevel=4,
+        )
+    return canonical
+
+
+def user_dtype(dtype, fun_name):
+    """The dtype for an argument `dtype=` of the function `fun_name`.
+
+    `int`, `float` and `complex` stand for the default of their kind, as in JAX.
+
+    Raises:
+      ValueError: for None, or an array in place of its dtype.
+      TypeError: for what no array can hold: strings, objects, dates.
+    """
+    if dtype is None:
+        raise ValueError(f"dtype must be specified in {fun_name}.")
+    if isinstance(dtype, type) and dtype in python_scalars:
+        return canonicalize_dtype(python_scalars[dtype])
+    if hasattr(dtype, "shape") and not isinstance(dtype, (type, np.dtype)):
+        raise ValueError(
+            f"{fun_name} got an array as its dtype argument: "
+            "instead of dtype=arr use dtype=arr.dtype."
+        )
+    found = check_dtype(np.dtype(dtype), f"dtype={dtype!r} in {fun_name}")
+    return explicit_dtype(found, fun_name)
+
+
 def scalar_dtype(x):
     """The dtype of a Python bool, int, float or complex.
 
@@ -308,6 +282,15 @@ def check_python_int(x, dtype):
     limits = iinfo(dtype)
     if not limits.min <= x <= limits.max:
         raise OverflowError(f"Python int {x} too large to convert to {dtype}")
+    return dtype
+
+
+def to_inexact_dtype(dtype):
+    """The floating type in which functions like `sin` compute for this dtype."""
+    dtype = np.dtype(dtype)
+    if family_of.get(dtype) in ("bool", "signed", "unsigned"):
+        wide = dtype.itemsize == 8
+        return np.dtype("float64" if wide else "float32")
     return dtype
 
 
@@ -328,6 +311,60 @@ def issubdtype(a, b):
         return b in (a, floating, inexact, number, generic)
     return bool(np.issubdtype(a, b))
 
+
+def finfo(dtype):
+    """Limits of a floating or complex type (`eps`, `max`, `bits`, ...), or bfloat16."""
+    return ml_dtypes.finfo(np.dtype(dtype))
+
+
+def iinfo(dtype):
+    """Limits of an integer type: `min`, `max`, `bits`."""
+    return ml_dtypes.iinfo(np.dtype(dtype))
+
+
+@functools.cache
+def short_dtype_name(dtype):
+    """The name of a dtype in a jaxpr: f32, i32, u8, bf16, c64, bool."""
+    if dtype == float0:
+        return "float0"
+    name = dtype_names.get(dtype, dtype.name)
+    for long, short in [("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")]:
+        name = name.replace(long, short)
+    return name
+
+
+# chapter 2s
+class ScalarType:
+    """`jnp.float32`: stands for a dtype, and makes an array of what it is called on.
+
+    What a call does is looked up in `scalar_makers`, which `minijit.numpy` fills.
+    """
+
+    def __init__(self, name):
+        self.dtype = np.dtype(name)
+        self.__name__ = name if name != "bool" else "bool_"
+
+    def __call__(self, x=0):
+        return scalar_makers["array"](x, dtype=self.dtype)
+
+    def __eq__(self, other):
+        return self is other or (other is not None and self.dtype == other)
+
+    def __hash__(self):
+        return hash(self.dtype.type)
+
+    def __repr__(self):
+        return f"<class 'minijit.numpy.{self.__name__}'>"
+
+
+scalar_makers = {}
+bool_ = ScalarType("bool")
+uint8, uint16, uint32, uint64 = map(ScalarType, families["unsigned"])
+int8, int16, int32, int64 = map(ScalarType, families["signed"])
+bfloat16, float16, float32, float64 = map(ScalarType, families["floating"])
+complex64, complex128 = map(ScalarType, families["complex"])
+
+type_classes += (ScalarType,)
 
 kinds = {
     "bool": ["bool"],
@@ -356,15 +393,6 @@ def isdtype(dtype, kind):
     return np.dtype(dtype) in options
 
 
-def to_inexact_dtype(dtype):
-    """The floating type in which functions like `sin` compute for this dtype."""
-    dtype = np.dtype(dtype)
-    if family_of.get(dtype) in ("bool", "signed", "unsigned"):
-        wide = dtype.itemsize == 8
-        return np.dtype("float64" if wide else "float32")
-    return dtype
-
-
 def to_floating_dtype(dtype):
     """As `to_inexact_dtype`, and the type of the real part for complex types."""
     return finfo(to_inexact_dtype(dtype)).dtype
@@ -374,24 +402,3 @@ def to_complex_dtype(dtype):
     """The complex type that holds values of this dtype."""
     wide = to_inexact_dtype(dtype) in (np.dtype("float64"), np.dtype("complex128"))
     return np.dtype("complex128" if wide else "complex64")
-
-
-def finfo(dtype):
-    """Limits of a floating or complex type (`eps`, `max`, `bits`, ...), or bfloat16."""
-    return ml_dtypes.finfo(np.dtype(dtype))
-
-
-def iinfo(dtype):
-    """Limits of an integer type: `min`, `max`, `bits`."""
-    return ml_dtypes.iinfo(np.dtype(dtype))
-
-
-@functools.cache
-def short_dtype_name(dtype):
-    """The name of a dtype in a jaxpr: f32, i32, u8, bf16, c64, bool."""
-    if dtype == float0:
-        return "float0"
-    name = dtype_names.get(dtype, dtype.name)
-    for long, short in [("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")]:
-        name = name.replace(long, short)
-    return name

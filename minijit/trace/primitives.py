@@ -452,14 +452,8 @@ def reduction(name, kind, keep_weak=True):
 
 reduce_sum_p, reduce_prod_p = map(Primitive, ["reduce_sum", "reduce_prod"])
 reduce_max_p, reduce_min_p = map(Primitive, ["reduce_max", "reduce_min"])
-reduce_and_p, reduce_or_p = map(Primitive, ["reduce_and", "reduce_or"])
-reduce_xor_p = Primitive("reduce_xor")
 shape_rules |= {p: reduction(p.name, number) for p in (reduce_sum_p, reduce_prod_p)}
 shape_rules |= {p: reduction(p.name, anything) for p in (reduce_max_p, reduce_min_p)}
-shape_rules |= {
-    p: reduction(p.name, bits, keep_weak=False)
-    for p in (reduce_and_p, reduce_or_p, reduce_xor_p)
-}
 
 
 def lowest(dtype):
@@ -500,11 +494,6 @@ eval_rules |= on_wide({
     reduce_max_p: chosen(np.maximum, lowest),
     reduce_min_p: chosen(np.minimum, highest),
 })
-eval_rules |= on_numpy({
-    reduce_and_p: summed(np.bitwise_and),
-    reduce_or_p: summed(np.bitwise_or),
-    reduce_xor_p: summed(np.bitwise_xor),
-})
 
 
 def over_axes(primitive, text):
@@ -520,9 +509,6 @@ reduce_sum = over_axes(reduce_sum_p, "The sum over `axes`, in the operand's dtyp
 reduce_prod = over_axes(reduce_prod_p, "The product over `axes`, in its own dtype.")
 reduce_max = over_axes(reduce_max_p, "The maximum over `axes`; NaN if one is there.")
 reduce_min = over_axes(reduce_min_p, "The minimum over `axes`; NaN if one is there.")
-reduce_and = over_axes(reduce_and_p, "The bits set in all elements along `axes`.")
-reduce_or = over_axes(reduce_or_p, "The bits set in any element along `axes`.")
-reduce_xor = over_axes(reduce_xor_p, "The bits set an odd number of times on `axes`.")
 
 
 # chapter 2s
@@ -876,6 +862,23 @@ def concatenate(operands, dimension):
     if len(operands) == 1 and isinstance(operands[0], Array):
         return operands[0]
     return concatenate_p.bind(*operands, dimension=operator.index(dimension))
+
+
+reduce_and_p, reduce_or_p = map(Primitive, ["reduce_and", "reduce_or"])
+reduce_xor_p = Primitive("reduce_xor")
+shape_rules |= {
+    p: reduction(p.name, bits, keep_weak=False)
+    for p in (reduce_and_p, reduce_or_p, reduce_xor_p)
+}
+eval_rules |= on_numpy({
+    reduce_and_p: summed(np.bitwise_and),
+    reduce_or_p: summed(np.bitwise_or),
+    reduce_xor_p: summed(np.bitwise_xor),
+})
+
+reduce_and = over_axes(reduce_and_p, "The bits set in all elements along `axes`.")
+reduce_or = over_axes(reduce_or_p, "The bits set in any element along `axes`.")
+reduce_xor = over_axes(reduce_xor_p, "The bits set an odd number of times on `axes`.")
 
 
 def arg_reduction(name):
