@@ -9,7 +9,7 @@ import pytest
 from minijit.trace import dtypes
 from minijit.trace.config import enable_x64
 
-pytestmark = pytest.mark.chapter("2s")
+pytestmark = pytest.mark.chapter(2)
 
 # Taken from JAX 0.10.2 with 64-bit types enabled.  The table is symmetric.
 golden = """
