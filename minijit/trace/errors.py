@@ -7,6 +7,8 @@ code, and what to do instead.  The classes carry JAX's names (`jax.errors`), so 
 
 import os
 import sys
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -36,8 +38,19 @@ def in_notebook(file):
     return "ipykernel_" in file or file.startswith("<ipython-input")
 
 
+class Replayed(threading.local):
+    """The line that work is done for, while a recorded program is run again."""
+
+    source = None
+
+
+replayed = Replayed()
+
+
 def user_source():
-    """The innermost frame outside minijit: the user's line, or None."""
+    """The user's line: of the recorded equation, or the innermost frame outside."""
+    if replayed.source is not None:
+        return replayed.source
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
@@ -45,6 +58,16 @@ def user_source():
             return Source(file, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return None
+
+
+@contextmanager
+def on_behalf_of(source):
+    """Whatever is recorded or reported in a `with` block is the line `source`'s."""
+    before, replayed.source = replayed.source, source or replayed.source
+    try:
+        yield
+    finally:
+        replayed.source = before
 
 
 def at_line(source):

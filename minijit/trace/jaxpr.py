@@ -23,7 +23,7 @@ import numpy as np
 
 from .array import ArrayImpl, ShapedArray, aval_of, is_array_like, shape_rules
 from .core import Trace, Tracer, current_trace, find_rule, leaked_tracer, set_trace
-from .errors import JaxprTypeError, Source, at_line, user_source
+from .errors import JaxprTypeError, Source, at_line, on_behalf_of, user_source
 
 
 class Var:
@@ -291,7 +291,8 @@ def eval_jaxpr(jaxpr, consts, *args):
         return literal_value(atom) if isinstance(atom, Literal) else env[atom]
 
     for i, eqn in enumerate(jaxpr.eqns):
-        results = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+        with on_behalf_of(eqn.source):
+            results = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
         results = results if eqn.primitive.multiple_results else [results]
         env |= zip(eqn.outvars, results, strict=True)
         for var in last.get(i, ()):

@@ -16,13 +16,16 @@ from dataclasses import dataclass
 from functools import partial, wraps
 
 from ..trace import primitives as lax
-from ..trace.array import aval_of, eval_rules, shape_rules
+from ..trace.array import ShapedArray, aval_of, eval_rules, shape_rules
 from ..trace.core import Primitive
+from ..trace.errors import Source, on_behalf_of
 from ..trace.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
     TraceInfo,
     Var,
+    argument_names,
+    flattening,
     function_name,
     function_source,
     literal_value,
@@ -45,6 +48,7 @@ from .linearize import (
     linearize_rules,
     memoised,
     present,
+    tangent_aval,
     trace_closed,
 )
 from .transpose import adding, is_linear, transpose_jaxpr, transpose_rules
@@ -243,7 +247,8 @@ def apply_inlined(closed, *args):
         if eqn.primitive is jit_p:
             outs = apply_closed(eqn.params["jaxpr"], *values)
         else:
-            outs = eqn.primitive.bind(*values, **eqn.params)
+            with on_behalf_of(eqn.source):
+                outs = eqn.primitive.bind(*values, **eqn.params)
             outs = outs if eqn.primitive.multiple_results else [outs]
         env |= zip(eqn.outvars, outs, strict=True)
     return [read(v) for v in closed.jaxpr.outvars]
@@ -458,8 +463,8 @@ class Residual:
     def __str__(self):
         users = ", ".join(dict.fromkeys(str(use) for use in self.used_by))
         where = f" at {self.source}" if self.source else ""
-        again = f", {self.operations} operations to compute again" if self.made_by else ""
-        return f"{self.aval} {self.origin}{where}: {self.nbytes} bytes, for {users}{again}"
+        text = f"{self.aval} {self.origin}{where}: {self.nbytes} bytes, for {users}"
+        return text + f", {self.operations} operations to redo" * bool(self.made_by)
 
 
 class Residuals(list):

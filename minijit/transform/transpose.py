@@ -24,7 +24,7 @@ from functools import partial, wraps
 from ..trace import dtypes, indexing, primitives as lax
 from ..trace.array import aval_of
 from ..trace.core import current_trace, find_rule
-from ..trace.errors import at_line, user_source
+from ..trace.errors import at_line, on_behalf_of, user_source
 from ..trace.jaxpr import Literal, TraceInfo, Var, function_name, literal_value
 from ..trace.jit import jit_p
 from ..trace.pytree import (
@@ -112,7 +112,8 @@ def run_forward(jaxpr, env):
             linear_eqns.append(eqn)
             env |= {v: Linear(v.aval) for v in eqn.outvars}
         else:
-            outs = eqn.primitive.bind(*args, **eqn.params)
+            with on_behalf_of(eqn.source):
+                outs = eqn.primitive.bind(*args, **eqn.params)
             outs = outs if eqn.primitive.multiple_results else [outs]
             env |= zip(eqn.outvars, outs, strict=True)
     return linear_eqns
@@ -129,7 +130,8 @@ def transpose_equation(eqn, env, sums):
             for v, x in zip(eqn.invars, args, strict=True)]  # fmt: skip
     rule = find_rule(transpose_rules, eqn.primitive, "transpose")
     ct = cts if eqn.primitive.multiple_results else cts[0]
-    new = rule(ct, accs, *args, **eqn.params)
+    with on_behalf_of(eqn.source):
+        new = rule(ct, accs, *args, **eqn.params)
     for var, x, acc in zip(eqn.invars, args, new, strict=True):
         if is_linear(x) and acc is not None:
             sums[var] = add_tangents(sums.get(var), acc)
