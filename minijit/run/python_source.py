@@ -21,7 +21,7 @@ which Python ignores and numba is told: in `uint8` a sum wraps around without a 
 import os
 import re
 import textwrap
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -47,6 +47,7 @@ from ..compile.loops import (
     statements,
 )
 from ..trace.dtypes import short_dtype_name
+from .scalar_math import functions
 
 WIDTH = 88
 # How deep expressions may stand inside each other: a line should stay a line.
@@ -166,10 +167,7 @@ numpy_names = """
 """.split()
 operations |= {name: call(f"np.{name}") for name in numpy_names}
 
-own_names = """
-    sign clamp rsqrt logistic erf erfc erf_inv lgamma digamma population_count clz
-    add_any_order multiply_any_order
-""".split()
+own_names = "sign clamp rsqrt logistic add_any_order multiply_any_order".split()
 operations |= {name: call(name) for name in own_names}
 
 
@@ -644,20 +642,20 @@ class DriverPrinter:
 
 def print_imports(text):
     """The import lines for what stands in a program's text."""
-    from . import scalar_math
-
-    words = dict.fromkeys(re.findall(r"(?<![.\w])[a-z]\w*(?=\()", text))
-    names = sorted(word for word in words if hasattr(scalar_math, word))
     lines = ["from __future__ import annotations", "", "import numpy as np"]
     if re.search(r"\bbfloat16\b", text):
-        lines += ["from ml_dtypes import bfloat16"]
-    if names:
-        line = f"from minijit.run.scalar_math import {', '.join(names)}"
+        lines.append("from ml_dtypes import bfloat16")
+    modules = defaultdict(list)
+    for name in sorted(set(re.findall(r"(?<![.\w])[a-z]\w*(?=\()", text))):
+        if name in functions:
+            modules[functions[name].__module__].append(name)
+    for module, names in modules.items():
+        line = f"from {module} import {', '.join(names)}"
         if len(line) > WIDTH:
             wrapped = textwrap.wrap(", ".join(names) + ",", WIDTH - 4)
             body = "\n".join("    " + part for part in wrapped)
-            line = f"from minijit.run.scalar_math import (\n{body}\n)"
-        lines += ["", line]
+            line = f"from {module} import (\n{body}\n)"
+        lines.append(line)
     return "\n".join(lines) + "\n"
 
 

@@ -65,7 +65,7 @@ def with_jax(peers, function, *args):
 def show(rows):
     """Print the rows: minijit's time, then the others' as multiples of it."""
     rate = copy_rate()
-    print(f"a copy moves {rate / 1e9:.1f} GB/s; first minijit's time, then ratios to it")
+    print(f"a copy moves {rate / 1e9:.1f} GB/s; minijit's time, then ratios to it")
     for row in rows:
         times = best_times(row.peers)
         own = times.pop("minijit")

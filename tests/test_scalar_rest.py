@@ -1,0 +1,76 @@
+"""Special functions, counts of bits, 16-bit floats: plain, and under numba."""
+
+import numpy as np
+import pytest
+import scipy.special
+from test_scalar_math import check_native, floats, plain, samples, signed, unsigned
+
+import minijit.numpy as jnp
+import minijit.run.scalar_rest  # noqa: F401
+from minijit import make_jaxpr
+from minijit.run.executable import compile_plain, compile_python
+
+pytestmark = pytest.mark.chapter("14s")
+
+special = ["erf", "erfc", "erf_inv", "lgamma", "digamma"]
+
+
+@pytest.mark.parametrize("dtype", floats)
+@pytest.mark.parametrize("name", special)
+def test_special_functions(name, dtype):
+    x = np.linspace(-5, 5, 197, dtype=dtype)
+    x = np.tanh(x) if name == "erf_inv" else x[np.abs(x - np.rint(x)) > 1e-3]
+    names = {"lgamma": "gammaln", "erf_inv": "erfinv"}
+    wanted = getattr(scipy.special, names.get(name, name))(x.astype(np.float64))
+    found = plain(name, x)
+    assert found.dtype == dtype
+    tolerance = 3e-6 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(found, wanted, tolerance, tolerance)
+
+
+def test_special_points():
+    poles = np.array([0, -1, -2, np.inf, -np.inf])
+    assert plain("lgamma", poles).tolist() == [np.inf] * 5
+    assert np.isnan(plain("digamma", poles)[[0, 1, 2, 4]]).all()
+    assert plain("digamma", poles)[3] == np.inf
+    assert plain("erf_inv", np.array([1.0, -1.0])).tolist() == [np.inf, -np.inf]
+    assert np.isnan(plain("erf_inv", np.array([2.0, np.nan]))).all()
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_sixteen_bit_floats(name):
+    import ml_dtypes
+
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    x = samples("float32")
+    with np.errstate(over="ignore"):
+        wanted = x.astype(dtype)
+    rounded = plain(f"round_{name}", x)
+    assert np.array_equal(rounded, wanted.astype("f4"), equal_nan=True)
+    number = ~np.isnan(x)
+    stored = plain(f"{name}_bits", x)
+    assert np.array_equal(stored[number], wanted.view(np.uint16)[number])
+    every = np.arange(2**16, dtype=np.uint16)[::97]
+    values = plain(f"{name}_value", every)
+    assert np.array_equal(values, every.view(dtype).astype("f4"), equal_nan=True)
+
+
+def test_native_functions_agree_with_the_plain_ones():
+    wanted = [(name, d, d) for name in special for d in floats]
+    counts, halves = ("population_count", "clz"), ("float16", "bfloat16")
+    wanted += [(name, d, d) for name in counts for d in signed + unsigned]
+    wanted += [(f"round_{name}", "float32", "float32") for name in halves]
+    check_native(wanted)
+
+
+@pytest.mark.parametrize("compile", [compile_plain, compile_python])
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_sixteen_bit_floats_round_after_every_operation(compile, dtype):
+    x = jnp.asarray(np.linspace(-3, 3, 61, dtype="f4")).astype(dtype)
+
+    def f(x):
+        return x * x + x / 3, jnp.maximum(x, 1 - x), x.astype(jnp.float32) * 2
+
+    run = compile(make_jaxpr(f)(x), "f")
+    for found, wanted in zip(run(x), f(x), strict=True):
+        assert found.dtype == wanted.dtype and np.array_equal(found, wanted)
