@@ -606,6 +606,10 @@ class Program:
         return program_text(self)
 
 
+# Functions of a program, called when a pass has made one.  The checker is one of them.
+after_pass: list = []
+
+
 # How a `Reduce` starts and goes on.  identities: dtype -> the first value(s).
 def lowest(dtype):
     """The value that any other one of the dtype is a maximum against."""
@@ -812,8 +816,9 @@ class Placer:
         ready together share their loops.
         """
         waiting = [e for e in postorder(roots, placed) if e.free <= bound]
-        users = {c for e in waiting if type(e) is not Reduce for c in e.children()}
-        users.update(here)
+        # A total's parts are used in loops deeper down; a running total's are used here.
+        local = [e for e in waiting if type(e) is not Reduce or bound.issuperset(e.axes)]
+        users = {child for e in local for child in e.children()}.union(here)
         result = []
         while waiting:
             later, blocked = [], set()

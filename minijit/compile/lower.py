@@ -43,6 +43,7 @@ from .loops import (
     Program,
     Reduce,
     Store,
+    after_pass,
     as_index,
     dtype_bounds,
     expressions,
@@ -542,7 +543,10 @@ def lower(closed, name="main", policy="first", programs=None):
     programs = {} if programs is None else programs
     walk = Lowering(with_own_results(closed.jaxpr), policy, programs)
     walk.run()
-    return Finish(walk, name, closed.consts).program()
+    program = Finish(walk, name, closed.consts).program()
+    for function in after_pass:
+        function(program)
+    return program
 
 
 def with_own_results(jaxpr):

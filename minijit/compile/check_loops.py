@@ -1,0 +1,196 @@
+"""The checker of the loop IR: what every pass has to leave in order.
+
+    check_program(program)        # raises LoopTypeError, or returns the program
+    config.update("debug_checks", True)         # from now on, does it after every pass
+
+Checked are: that buffers have names of their own and are written before they are read,
+and by nobody who reads them; that every axis is bound; that indices are as many as the
+array has axes, integers, and in bounds by what is known of them; that dtypes agree.
+"""
+
+from ..trace.config import config
+from .loops import (
+    BOOL,
+    INDEX,
+    Axis,
+    Call,
+    Const,
+    For,
+    If,
+    Kernel,
+    Load,
+    Op,
+    Reduce,
+    Store,
+    after_pass,
+    bodies_of,
+    comparisons,
+    expr_text,
+    expressions,
+    nothing,
+    own_expressions,
+    postorder,
+    statements,
+    whole,
+)
+
+
+class LoopTypeError(TypeError):
+    """A loop program is ill-formed."""
+
+
+def require(condition, message, *parts):
+    """Raise a `LoopTypeError` unless a condition holds."""
+    if not condition:
+        texts = [expr_text(p) if hasattr(p, "free") else str(p) for p in parts]
+        raise LoopTypeError(message.format(*texts))
+
+
+def check_program(program):
+    """Raise a `LoopTypeError` unless a program is well-formed; -> the program."""
+    constants = [buffer for buffer, _ in program.constants]
+    known = {*program.inputs, *constants}
+    writable = {*program.temps, *program.outputs}
+    names = [buffer.name for buffer in known | writable]
+    require(len(set(names)) == len(names), "two buffers have one name")
+    require(not known & writable, "a result or temporary is an input or a constant")
+    for buffer, value in program.constants:
+        require(value.shape == buffer.shape, "{} has another shape", buffer)
+        require(value.dtype == buffer.dtype, "{} has another dtype", buffer)
+    for stmt in program.body:
+        require(isinstance(stmt, (Kernel, Call)), "{} is no kernel, no call", stmt)
+        check = check_kernel if isinstance(stmt, Kernel) else check_call
+        known |= check(stmt, known, writable)
+    for buffer in program.outputs:
+        written = buffer in known or 0 in buffer.shape
+        require(written, "the result {} is never written", buffer)
+    return program
+
+
+def check_call(call, known, writable):
+    """Check a call's views: -> the buffers it writes."""
+    for view in (*call.inputs, *call.outputs):
+        check_view(view)
+    for view in call.inputs:
+        there = view.buffer in known or 0 in view.shape
+        require(there, "a call reads {} before it is written", view.buffer)
+    written = {view.buffer for view in call.outputs}
+    require(written <= writable, "a call writes to an input, or to nowhere")
+    if call.routine == "program":
+        inner = call.attrs["program"]
+        check_program(inner)
+        sides = (call.inputs, inner.inputs), (call.outputs, inner.outputs)
+        for views, buffers in sides:
+            types = [(v.shape, v.buffer.dtype, v.whole) for v in views]
+            wanted = [(b.shape, b.dtype, whole(b).whole) for b in buffers]
+            require(types == wanted, "the arguments do not fit {}", inner.name)
+    return written
+
+
+def check_view(view):
+    """Raise unless all elements of a view lie in its buffer."""
+    if 0 in view.shape:
+        return
+    reach = [s * (n - 1) for s, n in zip(view.strides, view.shape, strict=True)]
+    first = view.offset + sum(r for r in reach if r < 0)
+    last = view.offset + sum(r for r in reach if r > 0)
+    size = view.buffer.nbytes // view.buffer.dtype.itemsize
+    require(0 <= first and last < size, "a view leaves {}", view.buffer)
+
+
+def check_kernel(kernel, known, writable):
+    """Check a loop nest: -> the buffers it writes."""
+    inside = statements(kernel.body)
+    stores = [stmt for stmt in inside if isinstance(stmt, Store)]
+    written = {stmt.buffer for stmt in stores}
+    outermost = [stmt for stmt in kernel.body if isinstance(stmt, For)]
+    require(len(outermost) <= 1, "{} has several outermost loops", kernel.name)
+    require(written <= writable, "{} writes to an input, or to nowhere", kernel.name)
+    for stmt in stores:
+        first = stmt.combine is None or stmt.buffer in known
+        require(first, "{} combines with what nobody wrote", kernel.name)
+    for expr in postorder(expressions(kernel.body)):
+        check_expr(expr)
+        if isinstance(expr, Load):
+            there = expr.buffer in known and expr.buffer not in written
+            require(there, "{} is read before all of it is written", expr)
+    check_body(kernel.body, nothing, False)
+    return written
+
+
+def check_body(body, bound, guarded):
+    """Check statements inside loops over the axes `bound`."""
+    for stmt in body:
+        for expr in own_expressions(stmt):
+            free = "{} uses an axis that no loop around it runs over"
+            require(expr.free <= bound, free, expr)
+        if isinstance(stmt, Store):
+            check_index(stmt.buffer, stmt.index, not guarded)
+            right = stmt.value.dtype == stmt.buffer.dtype
+            require(right, "{} is stored into {}", stmt.value, stmt.buffer)
+        elif isinstance(stmt, For):
+            fresh = stmt.axis not in bound and stmt.axis.kind != "reduce"
+            require(fresh, "a loop inside a loop over its axis")
+            extent = stmt.axis.extent
+            require(not isinstance(extent, int) or extent > 0, "a loop over nothing")
+        elif isinstance(stmt, If):
+            require(stmt.pred.dtype == BOOL, "{} is no condition", stmt.pred)
+        axes = {stmt.axis} if isinstance(stmt, For) else nothing
+        for inner in bodies_of(stmt):
+            check_body(inner, bound | axes, guarded or isinstance(stmt, If))
+
+
+def check_index(buffer, index, in_bounds):
+    """Raise unless an index fits a buffer, also in its values if that is asked for."""
+    require(len(index) == len(buffer.shape), "{} is indexed by {}", buffer, len(index))
+    for i, n in zip(index, buffer.shape, strict=True):
+        require(i.dtype == INDEX, "{} is indexed by {}, no int64", buffer, i)
+        if in_bounds and isinstance(n, int):
+            inside = 0 <= i.bounds[0] and i.bounds[1] < n
+            require(inside, "index {} in {} may be out of bounds", i, buffer)
+
+
+def check_expr(expr):
+    """Check one expression, whose parts are in order."""
+    if isinstance(expr, Load):
+        check_index(expr.buffer, expr.index, True)
+    elif isinstance(expr, Reduce):
+        for axis in expr.axes:
+            kind = isinstance(axis, Axis) and axis.kind in ("reduce", "scan")
+            require(kind, "{} reduces over no axis of that kind", expr)
+        outer = [axis for axis in expr.axes if axis.kind == "scan"]
+        require(len(outer) in (0, len(expr.axes)), "{} mixes kinds of axes", expr)
+    elif isinstance(expr, Op):
+        check_op(expr)
+    else:
+        require(isinstance(expr, (Const, Axis)), "{} is no expression of the IR", expr)
+
+
+def check_op(expr):
+    """Check the dtypes of an operation."""
+    dtypes = [arg.dtype for arg in expr.args]
+    if expr.name == "item":
+        reduce, which = expr.args
+        require(isinstance(reduce, Reduce), "item of {}", reduce)
+        dtypes = [reduce.bodies[which.value].dtype]
+    elif expr.name == "select":
+        require(dtypes.pop(0) == BOOL, "{} selects by no condition", expr)
+    elif expr.name in ("convert", "bitcast"):
+        same = expr.name == "convert" or dtypes[0].itemsize == expr.dtype.itemsize
+        require(same, "{} changes the size", expr)
+        return
+    result = BOOL if expr.name in comparisons else expr.dtype
+    operands = dtypes if expr.name in comparisons else [*dtypes, result]
+    require(len(set(operands)) == 1, "{} mixes dtypes", expr)
+    narrow = operands[0].itemsize == 2 and operands[0].kind not in "iu"
+    free = expr.name in ("select", "item", "nextafter")
+    require(free or not narrow, "{} computes in 16 bits", expr)
+
+
+def check_after_pass(program):
+    """Check a program if the flag says so."""
+    if config.debug_checks:
+        check_program(program)
+
+
+after_pass.append(check_after_pass)

@@ -1,0 +1,259 @@
+"""The loop IR: interning, index algebra, walks, placing, text."""
+
+import gc
+import itertools
+
+import numpy as np
+import pytest
+
+from minijit.compile import loops
+from minijit.compile.loops import (
+    BOOL,
+    INDEX,
+    Axis,
+    Buffer,
+    Const,
+    For,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Program,
+    Reduce,
+    Start,
+    Step,
+    Store,
+    as_index,
+    op,
+    place,
+    postorder,
+    statements,
+    substitute,
+)
+
+pytestmark = pytest.mark.chapter(13)
+F32, I32 = np.dtype("float32"), np.dtype("int32")
+
+
+def buffer(name, *shape, dtype=F32):
+    return Buffer(name, shape, dtype)
+
+
+def test_expressions_are_interned_and_axes_are_not():
+    i, x = Axis(4), buffer("x", 4)
+    assert Load(x, (i,)) is Load(x, (i,))
+    assert op("sin", Load(x, (i,))) is op("sin", Load(x, (i,)))
+    assert Axis(4) is not Axis(4)
+    assert Load(x, (i,)) is not Load(x, (Axis(4),))
+    assert Load(x, (i,)) is not Load(buffer("x", 4), (i,))
+
+
+def test_constants_differ_by_dtype_and_bits():
+    assert Const(1, F32) is Const(1.0, F32)
+    assert len({Const(1, d) for d in (F32, I32, INDEX, BOOL)}) == 4
+    assert Const(0.0, F32) is not Const(-0.0, F32)
+    nan = np.float32("nan")
+    assert Const(nan, F32) is Const(nan, F32)
+
+
+def test_the_table_forgets_what_nobody_uses():
+    i, x = Axis(4), buffer("x", 4)
+    before = len(loops.interned)
+    value = Load(x, (i,))
+    for _ in range(5000):
+        value = op("sin", value)
+    assert len(loops.interned) > before + 5000
+    del value
+    gc.collect()
+    assert len(loops.interned) <= before + 1
+
+
+def test_free_axes():
+    i, k, x = Axis(4), Axis(3, "reduce"), buffer("x", 4, 3)
+    load = Load(x, (i, k))
+    assert load.free == {i, k}
+    assert Reduce("add", (k,), (load,)).free == {i}
+    scan = Axis(3, "scan")
+    assert Reduce("add", (scan,), (Load(x, (i, scan)),)).free == {i, scan}
+
+
+def test_index_algebra():
+    i, j = Axis(4), Axis(8)
+    n = as_index
+    assert op("add", op("add", i, n(2)), n(3)) is op("add", i, n(5))
+    assert op("add", n(0), i) is i and op("add", i, n(0)) is i
+    assert op("mul", i, n(1)) is i and op("mul", n(0), i) is n(0)
+    assert op("mul", op("mul", i, n(2)), n(3)) is op("mul", n(6), i)
+    assert op("sub", op("add", i, n(2)), n(2)) is i
+    assert op("sub", i, i) is n(0)
+    flat = op("add", op("mul", i, n(8)), j)
+    assert op("floordiv", flat, n(8)) is i
+    assert op("mod", flat, n(8)) is j
+    half = op("floordiv", flat, n(4))
+    want = op("add", op("mul", i, n(2)), op("floordiv", j, n(4)))
+    assert half is want
+    assert op("max", op("min", i, n(3)), n(0)) is i
+    assert op("lt", i, n(4)) is Const(True, BOOL)
+    assert op("ge", i, n(4)) is Const(False, BOOL)
+    x = op("sin", Load(buffer("x", 4), (i,)))
+    assert op("select", op("lt", i, n(4)), x, Const(0, F32)) is x
+
+
+def test_floats_are_never_simplified():
+    x = Load(buffer("x", 4), (Axis(4),))
+    for name, y in [("add", 0), ("mul", 1), ("mul", 0)]:
+        assert isinstance(op(name, x, Const(y, F32)), Op)
+    assert isinstance(op("sub", x, x), Op)
+    user = Load(buffer("n", 4, dtype=I32), (Axis(4),))
+    assert isinstance(op("add", user, Const(0, I32)), Op)
+
+
+def random_index(rng, axes, depth):
+    """An index expression and the Python function that it stands for."""
+    if depth == 0 or rng.random() < 0.2:
+        if rng.random() < 0.3:
+            value = int(rng.integers(-3, 9))
+            return as_index(value), lambda env: value
+        axis = axes[rng.integers(len(axes))]
+        return axis, lambda env: env[axis]
+    x, f = random_index(rng, axes, depth - 1)
+    if rng.random() < 0.3:
+        value = int(rng.integers(1, 6))
+        name = ("floordiv", "mod")[rng.integers(2)]
+        function = {"floordiv": int.__floordiv__, "mod": int.__mod__}[name]
+        return op(name, x, as_index(value)), lambda env: function(f(env), value)
+    y, g = random_index(rng, axes, depth - 1)
+    name = ("add", "sub", "mul", "max", "min")[rng.integers(5)]
+    function = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__}
+    function = function.get(name) or {"max": max, "min": min}[name]
+    return op(name, x, y), lambda env: function(f(env), g(env))
+
+
+def evaluate(expr, env):
+    """The value of an index expression, not simplified any further."""
+    if isinstance(expr, Const):
+        return expr.value
+    if isinstance(expr, Axis):
+        return env[expr]
+    args = [evaluate(e, env) for e in expr.args]
+    names = {"add": "__add__", "sub": "__sub__", "mul": "__mul__"}
+    names |= {"floordiv": "__floordiv__", "mod": "__mod__"}
+    if expr.name in names:
+        return getattr(args[0], names[expr.name])(args[1])
+    return {"max": max, "min": min}[expr.name](*args)
+
+
+def test_simplified_indices_have_their_values_and_stay_within_their_bounds():
+    rng = np.random.default_rng(0)
+    axes = [Axis(1), Axis(3), Axis(4)]
+    for _ in range(600):
+        expr, function = random_index(rng, axes, 4)
+        for values in itertools.product(*(range(axis.extent) for axis in axes)):
+            env = dict(zip(axes, values, strict=True))
+            want = function(env)
+            assert evaluate(expr, env) == want, expr
+            assert expr.bounds[0] <= want <= expr.bounds[1], expr
+
+
+def test_walks_do_not_recurse():
+    x = buffer("x", 4)
+    i, j = Axis(4), Axis(4)
+    value = Load(x, (i,))
+    for k in range(30_000):
+        value = op("add", op("sin", value), Const(k, F32))
+    assert len(postorder([value])) == 4 + 2 * 30_000 - 2 + (30_000)
+    new, = substitute([value], lambda e: j if e is i else None)
+    assert new.free == {j} and new is not value
+    back, = substitute([new], lambda e: i if e is j else None)
+    assert back is value
+    placed = place((For(i, (Store(buffer("y", 4), (i,), value),)),))
+    assert len(statements(placed)) < 30_000
+    assert "..." in repr(value)
+
+
+def softmax_kernel():
+    x, y = buffer("x", 4, 8), buffer("y", 4, 8)
+    i, j, k, m = Axis(4), Axis(8), Axis(8, "reduce"), Axis(8, "reduce")
+    top = Reduce("max", (k,), (Load(x, (i, k)),))
+
+    def power(axis):
+        return op("exp", op("sub", Load(x, (i, axis)), top))
+
+    value = op("div", power(j), Reduce("add", (m,), (power(m),)))
+    body = (For(i, (For(j, (Store(y, (i, j), value),)),)),)
+    return Program("softmax", (x,), (y,), (), (), (Kernel("k0", body),))
+
+
+def test_place_puts_totals_where_their_axes_are_bound():
+    assert str(softmax_kernel()) == """\
+program softmax(x: f32[4,8]):
+  output y: f32[4,8]
+  k0:
+    for i0 in 4:
+      r0 = -inf
+      for k0 in 8:
+        r0 max= x[i0, k0]
+      r1 = 0.0
+      for k1 in 8:
+        r1 += exp((x[i0, k1] - r0))
+      for i1 in 8:
+        y[i0, i1] = exp((x[i0, i1] - r0)) / r1"""
+
+
+def test_place_gives_every_operation_a_line_if_asked():
+    kernel, = softmax_kernel().kernels
+    lets = [s for s in statements(place(kernel.body, nest=0)) if isinstance(s, Let)]
+    assert [type(s.expr).__name__ for s in lets].count("Load") == 3
+    assert all(
+        isinstance(part, (Const, Axis, Reduce)) or part in {s.expr for s in lets}
+        for s in lets
+        for part in s.expr.children()
+    )
+
+
+def test_totals_over_one_axis_share_their_loop_and_what_they_read():
+    x, i, k = buffer("x", 4, 8), Axis(4), Axis(8, "reduce")
+    load = Load(x, (i, k))
+    low, high = (Reduce(op, (k,), (load,)) for op in ("min", "max"))
+    body = (Store(buffer("y", 4), (i,), high), Store(buffer("z", 4), (i,), low))
+    loop, = place((For(i, body),))
+    inner = [stmt for stmt in loop.body if isinstance(stmt, For)]
+    assert len(inner) == 1
+    kinds = [type(stmt) for stmt in inner[0].body]
+    assert kinds == [Let, Step, Step]
+    assert [type(stmt) for stmt in loop.body].count(Start) == 2
+
+
+def test_a_total_that_needs_a_total_has_a_loop_of_its_own():
+    x, i, k = buffer("x", 4, 8), Axis(4), Axis(8, "reduce")
+    first = Reduce("max", (k,), (Load(x, (i, k)),))
+    second = Reduce("add", (k,), (op("sub", Load(x, (i, k)), first),))
+    loop, = place((For(i, (Store(buffer("y", 4), (i,), second),)),))
+    assert [type(stmt) for stmt in loop.body] == [Start, For, Start, For, Store]
+
+
+def test_running_totals_start_before_their_loop():
+    x, i, step = buffer("x", 4, 8), Axis(4), Axis(8, "scan")
+    total = Reduce("add", (step,), (Load(x, (i, step)),))
+    body = (For(step, (Store(buffer("y", 4, 8), (i, step), total),)),)
+    loop, = place((For(i, body),))
+    assert [type(stmt) for stmt in loop.body] == [Start, For]
+    assert [type(stmt) for stmt in loop.body[1].body] == [Step, Store]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "bool"])
+def test_totals_start_at_the_identity(dtype):
+    dtype = np.dtype(dtype)
+    values = {True, False} if dtype == BOOL else {0, 1, 3, 100}
+    for name in ("and", "or", "xor") if dtype == BOOL else loops.identities:
+        if name in ("argmax", "argmin", "logaddexp"):
+            continue
+        value = Const(0, dtype)
+        start, = loops.start_values(Reduce(name, (Axis(2, "reduce"),), (value,)))
+        python = {"add": "__add__", "mul": "__mul__", "and": "__and__"}
+        python |= {"or": "__or__", "xor": "__xor__"}
+        for v in values:
+            if name in python:
+                assert getattr(start.value, python[name])(v) == v
+            else:
+                assert {"max": max, "min": min}[name](start.value, v) == v
