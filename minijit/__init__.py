@@ -34,3 +34,38 @@ from .trace.jit import (
     jit as jit,
 )
 from .trace.stages import ShapeDtypeStruct as ShapeDtypeStruct
+
+# chapter 6
+from .transform.linearize import jvp as jvp, linearize as linearize
+
+# chapter 7
+from .transform.custom import (
+    closure_convert as closure_convert,
+    custom_gradient as custom_gradient,
+    custom_jvp as custom_jvp,
+    custom_vjp as custom_vjp,
+)
+from .transform.transpose import (
+    grad as grad,
+    linear_transpose as linear_transpose,
+    value_and_grad as value_and_grad,
+    vjp as vjp,
+)
+
+# chapter 8
+from .transform.batching import vmap as vmap
+from .transform.jacobians import (
+    hessian as hessian,
+    jacfwd as jacfwd,
+    jacobian as jacobian,
+    jacrev as jacrev,
+)
+
+# chapter 10
+from . import ad_checkpoint as ad_checkpoint
+from .transform.checkpoint import (
+    checkpoint as checkpoint,
+    checkpoint_policies as checkpoint_policies,
+    remat as remat,
+    saved_residuals as saved_residuals,
+)

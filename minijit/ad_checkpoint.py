@@ -1,0 +1,10 @@
+"""Checkpointing under the names of `jax.ad_checkpoint`."""
+
+from .transform.checkpoint import (
+    checkpoint as checkpoint,
+    checkpoint_name as checkpoint_name,
+    checkpoint_policies as checkpoint_policies,
+    print_saved_residuals as print_saved_residuals,
+    remat as remat,
+    saved_residuals as saved_residuals,
+)

@@ -1,0 +1,140 @@
+"""Whole derivatives by vmap: `jacfwd`, `jacrev`, `hessian`.
+
+A Jacobian is the derivative in each direction of a basis.  Forward mode gives one
+column a direction, reverse mode one row; `vmap` does all directions in one pass.
+"""
+
+from functools import partial, wraps
+
+import numpy as np
+
+from ..trace import dtypes, primitives as lax
+from ..trace.array import aval_of
+from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
+from .batching import vmap
+from .linearize import jvp
+from .transpose import check_input, checked_argnum, vjp
+
+
+def basis_like(tree):
+    """All directions of a tree of arrays: each leaf gets a leading axis for them."""
+    leaves, structure = tree_flatten(tree)
+    sizes = [aval_of(x).size for x in leaves]
+    total, start, found = sum(sizes), 0, []
+    for x, size in zip(leaves, sizes, strict=True):
+        aval = aval_of(x)
+        rows = np.zeros((total, size), aval.dtype)
+        rows[start : start + size] = np.eye(size, dtype=aval.dtype)
+        found.append(rows.reshape(total, *aval.shape))
+        start += size
+    return tree_unflatten(structure, found)
+
+
+def unstack(x, axis, tree):
+    """Cut the axis of directions into one block a leaf, each of the leaf's shape."""
+    leaves, structure = tree_flatten(tree)
+    shape, start, blocks = aval_of(x).shape, 0, []
+    for leaf in leaves:
+        aval = aval_of(leaf)
+        low, high = [0] * len(shape), list(shape)
+        low[axis], high[axis] = start, start + aval.size
+        start += aval.size
+        block = lax.slice(x, low, high)
+        new_shape = (*shape[:axis], *aval.shape, *shape[axis + 1 :])
+        blocks.append(lax.reshape(block, new_shape))
+    return tree_unflatten(structure, blocks)
+
+
+def chosen_arguments(fun, argnums, args, kwargs):
+    """-> (a function of the chosen arguments, those, whether `argnums` is one int)."""
+    alone = isinstance(argnums, int)
+    positions = (argnums,) if alone else tuple(argnums)
+    positions = [checked_argnum(fun, i, args) for i in positions]
+
+    def of_chosen(*values):
+        full = list(args)
+        for i, value in zip(positions, values, strict=True):
+            full[i] = value
+        return fun(*full, **kwargs)
+
+    return of_chosen, tuple(args[i] for i in positions), alone
+
+
+def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
+    """The Jacobian by forward mode, a column at a time (`jax.jacfwd`).
+
+    Best for functions with fewer inputs than outputs.
+
+    Returns:
+      A function of the same arguments: -> a tree of the result's structure, each leaf
+      of which is a tree of the argument's structure, of arrays of shape
+      [*result shape, *argument shape]; with `has_aux` a pair of that and aux.
+    """
+
+    @wraps(fun)
+    def jacobian(*args, **kwargs):
+        of_chosen, primals, alone = chosen_arguments(fun, argnums, args, kwargs)
+        for x in tree_flatten(primals)[0]:
+            check_input(fun, x, holomorphic, allow_int=False)
+        push = partial(jvp, of_chosen, primals, has_aux=has_aux)
+        out_axes = (None, -1, None) if has_aux else (None, -1)
+        value, columns, *aux = vmap(push, out_axes=out_axes)(basis_like(primals))
+        tree = primals[0] if alone else primals
+        cut = lambda y, x: unstack(x, aval_of(y).ndim, tree)
+        result = tree_map(cut, value, columns)
+        return (result, *aux) if has_aux else result
+
+    return jacobian
+
+
+def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
+    """The Jacobian by reverse mode, a row at a time (`jax.jacrev`).
+
+    Best for functions with more inputs than outputs; arguments and results are those
+    of `jacfwd`.
+    """
+
+    @wraps(fun)
+    def jacobian(*args, **kwargs):
+        of_chosen, primals, alone = chosen_arguments(fun, argnums, args, kwargs)
+        for x in tree_flatten(primals)[0]:
+            check_input(fun, x, holomorphic, allow_int)
+        value, pull_back, *aux = vjp(of_chosen, *primals, has_aux=has_aux)
+        check_result(fun, value, holomorphic)
+        rows = vmap(pull_back)(basis_like(value))
+        rows = rows[0] if alone else rows
+        out_leaves, out_structure = tree_flatten(value)
+        row_leaves, structure = tree_flatten(rows)
+        blocks = [unstack(x, 0, out_leaves) for x in row_leaves]
+        rows_of = map(list, zip(*blocks, strict=True))
+        per_result = [tree_unflatten(structure, block) for block in rows_of]
+        result = tree_unflatten(out_structure, per_result)
+        return (result, *aux) if has_aux else result
+
+    return jacobian
+
+
+def check_result(fun, value, holomorphic):
+    """Complain about results that reverse mode cannot start from."""
+    for y in tree_flatten(value)[0]:
+        dtype = aval_of(y).dtype
+        is_complex = dtypes.issubdtype(dtype, dtypes.complexfloating)
+        if not dtypes.issubdtype(dtype, dtypes.inexact) or is_complex != holomorphic:
+            raise TypeError(
+                f"jacrev requires {'complex' if holomorphic else 'real'} floating "
+                f"results, but {getattr(fun, '__name__', fun)} returned {dtype.name}"
+            )
+
+
+jacobian = jacrev
+
+
+def hessian(fun, argnums=0, has_aux=False, holomorphic=False):
+    """The second derivatives: forward over reverse mode (`jax.hessian`).
+
+    Returns:
+      A function of the same arguments: -> trees of the argument's structure, twice
+      nested, of arrays of shape [*argument shape, *argument shape].
+    """
+    first = jacrev(fun, argnums, has_aux, holomorphic)
+    return jacfwd(first, argnums, has_aux, holomorphic)
