@@ -226,3 +226,13 @@ def test_long_chains_print_without_recursion():
     run = compile_plain(make_jaxpr(f)(np.ones(2, "f4")), "f")
     assert len(run.kernels) == 2 or len(run.kernels) == 1
     assert np.allclose(run(np.ones(2, "f4"))[0], 2)
+
+
+def test_a_name_given_in_one_loop_is_not_used_in_another():
+    def f(x, y):
+        return jnp.sum(x * y, axis=1) / jnp.sum(y * y, axis=0)
+
+    x, y = np.arange(6, dtype="f4").reshape(2, 3), np.arange(1, 4, dtype="f4")
+    run = compile_plain(make_jaxpr(f)(x, y), "f")
+    assert len(run.kernels) == 1
+    np.testing.assert_allclose(run(x, y)[0], f(x, y), 1e-6)

@@ -353,8 +353,12 @@ class KernelPrinter:
         return name
 
     def block(self, body):
+        """Print statements.  Names that they give are known to them only."""
+        outside = self.names
+        self.names = dict(outside)
         for stmt in body:
             printers[type(stmt)](self, stmt)
+        self.names = outside
 
     def text(self, expr):
         """An expression as Text.  `place` nests only a few deep, so this recurses."""

@@ -1,0 +1,85 @@
+"""Every public function, compiled: the generated source against eager evaluation.
+
+The source runs as plain Python over all the cases, on tiny shapes, and is compiled by
+numba for one case a function.  Integers, bools and the operations that IEEE 754 defines
+to the last bit must agree bitwise; for the others a tolerance stands below.
+"""
+
+import numpy as np
+import pytest
+from function_cases import lax_cases, leaves, numpy_cases
+
+import minijit.lax
+import minijit.numpy
+from minijit import jit
+
+pytestmark = pytest.mark.chapter("14s")
+
+tables = [(minijit.numpy, numpy_cases), (minijit.lax, lax_cases)]
+functions = [
+    pytest.param(module, name, cases, id=f"{module.__name__.split('.')[1]}.{name}")
+    for module, table in tables
+    for name, cases in table.items()
+]
+
+# Functions that are exact in floating arithmetic too.
+exact = set(
+    """
+    abs absolute add subtract multiply divide true_divide negative positive sqrt square
+    sub mul div neg max min maximum minimum fmax fmin clip clamp floor ceil trunc fix
+    rint round sign where select select_n reshape transpose ravel squeeze expand_dims
+    flip fliplr flipud roll rot90 concatenate stack vstack hstack dstack tile repeat
+    take slice pad broadcast_to broadcast_in_dim swapaxes moveaxis sort rev iota
+    dynamic_slice dynamic_update_slice gather diag diagonal tril triu eye ones zeros
+    full isnan isinf isfinite signbit copysign nextafter amax amin
+    """.split()
+)
+# Relative to the result, and to the largest number in it: sums add in another order.
+tolerances = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 4e-6, "complex64": 4e-6}
+
+
+def run(module, name, case, backend):
+    """-> (eager results, compiled results), both as lists of leaves."""
+    arrays, function = case.traceable(module, name)
+    wanted = leaves(function(*arrays))
+    found = leaves(jit(function, backend=backend)(*arrays))
+    return wanted, found
+
+
+def check(name, case, wanted, found):
+    """The same number of results, the same types, the same values."""
+    assert len(found) == len(wanted)
+    for f, w in zip(found, wanted, strict=True):
+        assert f.aval == w.aval, case
+        dtype, f, w = f.dtype.name, np.asarray(f), np.asarray(w)
+        if name in exact or dtype not in tolerances:
+            np.testing.assert_array_equal(f, w, err_msg=str(case))
+            continue
+        wide = "complex128" if dtype.startswith("c") else "float64"
+        f, w = f.astype(wide), w.astype(wide)
+        tolerance = max(case.rtol or 0, tolerances[dtype])
+        largest = np.max(np.abs(w), where=np.isfinite(w), initial=0)
+        np.testing.assert_allclose(
+            f, w, tolerance, tolerance * largest, err_msg=str(case)
+        )
+
+
+@pytest.mark.parametrize("module, name, cases", functions)
+def test_as_plain_python(module, name, cases):
+    dynamic = [case for case in cases if case.dynamic]
+    if not dynamic:
+        pytest.skip("all calls need concrete values")
+    for case in dynamic:
+        check(name, case, *run(module, name, case, "plain"))
+
+
+@pytest.mark.parametrize("module, name, cases", functions)
+def test_compiled_by_numba(module, name, cases):
+    """The first case that has anything to compute."""
+    for case in cases:
+        if case.dynamic:
+            wanted, found = run(module, name, case, "python")
+            if any(x.size for x in wanted):
+                check(name, case, wanted, found)
+                return
+    pytest.skip("all calls need concrete values, or give empty results")
