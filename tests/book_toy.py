@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from minijit.book import author, run
@@ -523,6 +527,21 @@ def make(root: Path, execute: bool = False) -> Book:
         if execute:
             assert run.run(book, c) == ""
     return book
+
+
+@functools.cache
+def executed() -> Path:
+    """A toy repository whose notebooks have run, once for all tests."""
+    root = Path(tempfile.mkdtemp(prefix="toy_book_"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    make(root, execute=True)
+    return root
+
+
+def copy(out: Path) -> Book:
+    """A copy of the executed toy repository."""
+    shutil.copytree(executed(), out, dirs_exist_ok=True)
+    return read_book(out)
 
 
 def edit(book: Book, file: str, old: str, new: str) -> None:

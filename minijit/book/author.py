@@ -215,6 +215,8 @@ def part_for(book: Book, chapter: Chapter, file: str) -> Part:
     """The part of a file that a chapter builds; BookError if there is none."""
     if not (book.root / file).exists():
         raise BookError(f"there is no library file {file}")
+    if book.source(file).strip() and not book.statements(file):
+        raise BookError(f"{file} cannot be read: check says why")
     for part in book.parts(file):
         if part.chapter == chapter:
             return part

@@ -91,7 +91,7 @@ def check_file(
     for part in parts:
         if only in (None, part.chapter):
             yield from check_imports(book, part)
-            if not part.chapter.pending:
+            if not part.chapter.pending and book.notebook(part.chapter).exists():
                 yield from check_part(book, part, placed[part.chapter.id, file])
 
 

@@ -115,7 +115,7 @@ class Patcher:
         self.failed: list[str] = []
 
     def patch(self, old: Any, new: Any) -> Any:
-        """Make `old` behave as `new`; return what its name is to mean, at best `old`."""
+        """Make `old` behave as `new`; return what its name is to mean, best `old`."""
         if old is new:
             return old
         if isinstance(old, types.FunctionType) and isinstance(new, types.FunctionType):

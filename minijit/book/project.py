@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from .text import Statement, statements
+from .text import Statement, TextError, statements
 
 CUT = re.compile(r"# chapter (\w+)$")
 
@@ -128,8 +128,11 @@ class Book:
         return self.source(file).split("\n")
 
     def statements(self, file: str) -> tuple[Statement, ...]:
-        """The statements of a library file."""
-        return statements(self.source(file), strict=False)
+        """The statements of a library file; none if Python cannot read it."""
+        try:
+            return statements(self.source(file), strict=False)
+        except (SyntaxError, TextError):
+            return ()
 
     def module(self, file: str) -> str:
         """`package/room/file.py` -> `package.room.file`."""

@@ -70,7 +70,7 @@ from minijit_book.exercise import judge
 from minijit_book.project import read_book
 book = read_book(pathlib.Path({root!r}))
 bad = judge(book, book.chapter({id!r}))
-print("\\n".join(bad))
+print(*bad, sep="\\n", end="\\n" * bool(bad))
 sys.exit(bool(bad))
 """
 
@@ -88,6 +88,7 @@ def python(folder: Path, code: str) -> int:
     """The exit code of a fresh process that runs code and sees only the stage."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     env |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # nbval and its like are slow to load
     command = [sys.executable, "-P", "-c", code]
     return subprocess.run(command, cwd=folder, env=env, check=False).returncode
 

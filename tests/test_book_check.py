@@ -1,0 +1,441 @@
+"""`check`, `sync` and `new` on the toy book.
+
+Nothing may be shown wrongly, twice or not at all, and the stored runs must be real.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import book_toy
+import pytest
+
+from minijit.book import author
+from minijit.book.check import check
+from minijit.book.notebook import build_cells, code_cell, dump, load, source
+from minijit.book.project import Book, read_book
+from minijit.book.sync import sync
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Book:
+    return book_toy.copy(tmp_path)
+
+
+def change(book: Book, id: str, edit: Callable[[list[dict[str, Any]]], Any]) -> None:
+    """Edit the cells of a chapter's notebook."""
+    path = book.notebook(book.chapter(id))
+    notebook = load(path)
+    edit(notebook["cells"])
+    dump(notebook, path)
+
+
+def find(cells: list[dict[str, Any]], text: str) -> dict[str, Any]:
+    """The first cell that holds a text."""
+    return next(c for c in cells if text in source(c))
+
+
+def replace_in_cell(book: Book, id: str, old: str, new: str) -> None:
+    """Replace a text in a cell."""
+
+    def edit(cells: list[dict[str, Any]]) -> None:
+        cell = find(cells, old)
+        cell["source"] = source(cell).replace(old, new, 1)
+
+    change(book, id, edit)
+
+
+def test_the_toy_is_in_order(book: Book):
+    assert check(book, complete=True) == []
+
+
+# -- tiling
+
+
+def definitions(book: Book) -> Iterator[tuple[str, str, int, int]]:
+    """(file, definition, first line, last line) of all that the toy's library holds."""
+    for file in book.library():
+        for s in book.statements(file):
+            yield file, s.key, s.first, s.last
+
+
+def test_any_character_changed_in_the_library_is_found(book: Book):
+    count = 0
+    for file, key, first, last in definitions(book):
+        lines = book.lines(file)
+        line = next(i for i in range(last, first - 1, -1) if lines[i - 1].strip())
+        text = lines[line - 1]
+        lines[line - 1] = text[:-1] + chr(ord(text[-1]) ^ 1)
+        path = book.root / file
+        before = path.read_text()
+        path.write_text("\n".join(lines))
+        told = [c for c in check(book) if file in c]
+        path.write_text(before)
+        assert told, (file, key, text)
+        readable = not any("SyntaxError" in c or "never closed" in c for c in told)
+        if readable and ("def " in before.split("\n")[first - 1]):
+            assert any("chapter" in c and "section" in c for c in told), told
+            assert any(key in c for c in told), (key, told)
+        count += 1
+    assert count > 40
+
+
+def test_a_library_edit_names_chapter_section_and_definition(book: Book):
+    book_toy.edit(
+        book, "toy/trace/core.py", "return eval_rules[p]", "return  eval_rules[p]"
+    )
+    assert check(book) == [
+        "chapter 1, section 'Operations', toy/trace/core.py: bind differs\n"
+        "    book         return eval_rules[p](*xs)\n"
+        "    library      return  eval_rules[p](*xs)"
+    ]
+
+
+def test_a_cell_edit_names_chapter_section_and_definition(book: Book):
+    replace_in_cell(book, "3", "c = cos(x)", "c = cos(x) ")
+    told = check(book)
+    assert len(told) == 1
+    assert told[0].startswith(
+        "chapter 3, section 'Rules', toy/transform/lin.py: sin_lin differs"
+    )
+
+
+def test_a_member_of_a_class_over_several_cells_is_named(book: Book):
+    replace_in_cell(book, "1", "mul(self.value, other", "mul(self.value,  other")
+    assert check(book)[0].startswith(
+        "chapter 1, section 'Arrays', toy/trace/core.py: Array.__mul__ differs"
+    )
+
+
+def test_any_build_cell_left_out_repeated_or_moved_is_found(book: Book):
+    for c in book.chapters:
+        path = book.notebook(c)
+        before = path.read_text()
+        cells = [i for i, x in enumerate(load(path)["cells"]) if "%%build" in source(x)]
+        for i in cells:
+            change(book, c.id, lambda x, i=i: x.pop(i))
+            assert any("is in no cell of chapter" in t for t in check(book)), (c.id, i)
+            path.write_text(before)
+            change(book, c.id, lambda x, i=i: x.insert(i, dict(x[i])))
+            assert any("twice" in t for t in check(book)), (c.id, i)
+            path.write_text(before)
+        files = [source(load(path)["cells"][i]).split()[1] for i in cells]
+        for i, j, a, b in zip(cells, cells[1:], files, files[1:], strict=False):
+            if a == b:
+                change(book, c.id, lambda x, i=i, j=j: x.insert(i, x.pop(j)))
+                told = [t for t in check(book) if "not run, or not in order" not in t]
+                assert told, (c.id, i, j)
+                path.write_text(before)
+
+
+def test_code_in_no_chapter_fails(book: Book):
+    book_toy.edit(book, "toy/trace/more.py", "neg_p = Prim", "EXTRA = 1\nneg_p = Prim")
+    (book.root / "toy/trace/new.py").write_text("x = 1\n")
+    assert check(book) == [
+        "toy/trace/more.py is in no cell of chapter 1s: EXTRA",
+        "toy/trace/new.py is in no chapter: x",
+    ]
+
+
+def test_code_in_two_chapters_fails(book: Book):
+    cell = find(load(book.notebook(book.chapter("1s")))["cells"], "neg_p")
+    cell["outputs"] = []
+    change(book, "2", lambda cells: cells.append(cell))
+    told = check(book)
+    where = "chapter 2, section 'Demo' builds toy/trace/more.py"
+    assert any(t.startswith(where) and "chapter 1s's" in t for t in told)
+
+
+def test_text_that_is_not_in_the_library_fails(book: Book):
+    replace_in_cell(book, "3", "def jvp", "extra = 1\n\n\ndef jvp")
+    assert check(book) == [
+        "chapter 3, section 'Rules', toy/transform/lin.py: extra is not in the library"
+    ]
+    change(book, "2", lambda c: c.append(code_cell("%%build toy/no.py\nx = 1", "a")))
+    assert any("toy/no.py is no file of the library" in t for t in check(book))
+
+
+def test_blank_lines_at_cuts_are_free_and_others_are_not(book: Book):
+    book_toy.edit(book, "toy/transform/lin.py", "\n\n\ndef jvp", "\n\n\n\n\ndef jvp")
+    assert check(book) == []
+    book_toy.edit(book, "toy/trace/core.py", "\n\n\ndef mul(", "\n\n\n\ndef mul(")
+    assert len(check(book)) == 1
+
+
+def test_comments_below_the_last_statement_fail(book: Book):
+    path = book.root / "toy/transform/lin.py"
+    path.write_text(path.read_text() + "\n# the end\n")
+    told = check(book)
+    assert told == ["toy/transform/lin.py:41: a comment with no statement below it"]
+
+
+def test_parts_follow_the_book(book: Book):
+    book_toy.edit(book, "toy/__init__.py", "# chapter 2\n", "# chapter 4\n")
+    (book.root / "toy/transform/__init__.py").write_text("# chapter 9\nx = 1\n")
+    told = check(book)
+    assert "toy/__init__.py: there is no chapter 4; book.toml has 1, 1s, 2, 3" in told
+    assert "toy/transform/__init__.py is in no chapter: x" in told
+
+
+def test_parts_and_book_toml_agree(book: Book):
+    book_toy.edit(book, "toy/numpy.py", "# chapter 1s\n", "# chapter 2\n")
+    told = "\n".join(check(book))
+    assert "toy/numpy.py: chapter 1s builds a part, but no line is" in told
+    assert "toy/numpy.py: book.toml does not list it in chapter 2" in told
+
+
+def test_pending_chapters_and_files(book: Book, tmp_path: Path):
+    book.notebook(book.chapter("3")).unlink()
+    assert check(book) == ["chapter 3: chapters/03_linearize.ipynb is not there"]
+    book_toy.edit(book, "book.toml", 'title = "Lin', 'pending = true\ntitle = "Lin')
+    (book.root / "toy/trace/new.py").write_text("x = 1\n")
+    book_toy.edit(
+        book, "book.toml", "[book]\n", '[book]\npending = ["toy/trace/new.py"]\n'
+    )
+    book = read_book(tmp_path)
+    assert check(book) == []
+    assert check(book, complete=True) == [
+        "chapter 3 is pending",
+        "toy/trace/new.py is pending",
+    ]
+    assert author.new(book, book.chapter("3"), book_toy.CHAPTER_3) == []
+    assert not read_book(tmp_path).chapter("3").pending
+
+
+# -- imports
+
+
+TO_LIN = "import math\nimport toy.transform.lin\n"
+TO_NUMPY = "import Array, array\nfrom .numpy import neg\n"
+TO_BOOK = "import Array, array\nfrom . import book\n"
+INSIDE = "    from .pytree import flatten\n    return 1\n"
+PUBLIC = "clear_caches: a room must not import the public module "
+
+
+@pytest.mark.parametrize(
+    "file, old, new, told",
+    [
+        ("toy/trace/core.py", "    return 1\n", INSIDE,
+         "core.py:84, scale imports flatten, which chapter 2 builds"),
+        ("toy/trace/core.py", "import math\n", TO_LIN,
+         "core.py:7, import toy.transform.lin imports toy/transform/lin.py: "
+         "imports go trace <- transform"),
+        ("toy/transform/lin.py", "    memory.clear()", "    from toy import numpy",
+         PUBLIC + "toy/numpy.py"),
+        ("toy/transform/lin.py", "    memory.clear()", "    from .. import array",
+         PUBLIC + "toy/__init__.py"),
+        ("toy/__init__.py", "import Array, array\n", TO_NUMPY,
+         "toy/__init__.py:4, from .numpy imports neg, which chapter 1s builds"),
+        ("toy/__init__.py", "import Array, array\n", TO_BOOK,
+         "the library must not import the book machinery"),
+    ],
+)  # fmt: skip
+def test_imports_go_one_way(book: Book, file: str, old: str, new: str, told: str):
+    (book.root / "toy/book").mkdir()
+    (book.root / "toy/book/__init__.py").write_text("")
+    book_toy.edit(book, file, old, new)
+    sync(book)
+    assert [c for c in check(book) if told in c], check(book)
+
+
+# -- runs
+
+
+def spoil(cell: dict[str, Any], **values: Any) -> None:
+    cell.update(values)
+
+
+ERROR = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
+STDERR = {"output_type": "stream", "name": "stderr", "text": ["Warning"]}
+SHOWN = {"output_type": "stream", "name": "stdout", "text": ["<f at 0x7f12345678>"]}
+RAISES = {"tags": ["raises-exception"]}
+MAGIC = {"output_type": "stream", "name": "stderr", "text": ["UsageError: Cell magic"]}
+
+
+@pytest.mark.parametrize(
+    "text, values, told",
+    [
+        ("%%build toy/trace/more", {"execution_count": None}, "was not run"),
+        ("%%build toy/trace/more", {"execution_count": 7}, "not in order"),
+        ("%%build toy/trace/more", {"outputs": [MAGIC]}, "something went to stderr"),
+        ("from toy", {"outputs": [ERROR]}, "raised E, without the tag"),
+        ("from toy", {"outputs": [STDERR]}, "something went to stderr"),
+        ("from toy", {"outputs": [SHOWN]}, "an output holds an address"),
+        ("from toy", {"metadata": RAISES}, "no error is stored"),
+        ("from toy", {"metadata": {"tags": ["nbval-skip"]}}, "told to look away"),
+        ("from toy", {"source": "# NBVAL_IGNORE_OUTPUT\n1"}, "told to look away"),
+        ("from toy", {"metadata": {"tags": ["volatile"]}, "outputs": [
+            {"output_type": "stream", "name": "stdout", "text": ["1.3 s"]}]},
+         "a volatile cell may only show pictures"),
+        ("%load_ext", {"source": "%load_ext x"}, "must say `%chapter 1s` once"),
+        ("%load_ext", {"source": "%chapter 2"}, "must say `%chapter 1s` once"),
+        ("# More", {"source": "More"}, "has 0 H1 headings"),
+        ("# More", {"source": "# More\n\n# And more"}, "has 2 H1 headings"),
+    ],
+)  # fmt: skip
+def test_a_run_cannot_pass_in_vain(book: Book, text: str, values: Any, told: str):
+    change(book, "1s", lambda cells: spoil(find(cells, text), **values))
+    assert any(told in c for c in check(book)), check(book)
+
+
+def test_a_raising_cell_that_did_not_raise_is_found(book: Book):
+    change(book, "1", lambda c: spoil(find(c, 'sin("no")'), outputs=[]))
+    told = "chapter 1, section 'Demo', at `sin(\"no\")`: tagged raises-exception"
+    assert any(c.startswith(told) for c in check(book))
+
+
+def test_lengths(book: Book):
+    rows = "".join(f"    {i}: {i},\n" for i in range(50))
+    for file, id in (("toy/transform/lin.py", "3"), ("toy/trace/more.py", "1s")):
+        path = book.root / file
+        path.write_text(path.read_text() + f"\n\nlong = {{\n{rows}}}\n")
+        sync(book, book.chapter(id))
+    told = [c for c in check(book) if "at most 40" in c]
+    assert len(told) == 1 and "chapter 3, section 'Rules'" in told[0]
+    assert "remember" in told[0]
+
+
+def test_too_many_cells(book: Book, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("minijit.book.ran.CHAPTER_CELLS", 2)
+    told = [c for c in check(book) if "build cells; at most 2" in c]
+    assert [c.split(" has")[0] for c in told] == ["chapter 1", "chapter 2", "chapter 3"]
+
+
+def test_stray_notebooks_are_named(book: Book):
+    (book.root / "chapters/99_extra.ipynb").write_text(json.dumps({"cells": []}))
+    assert check(book) == ["99_extra.ipynb is in chapters but not in book.toml"]
+
+
+def test_check_runs_by_path_while_the_library_is_broken(book: Book):
+    book_toy.edit(book, "toy/trace/core.py", "import math\n", "import math\n1 / 0\n")
+    done = book_toy.command(book.root / "chapters", "check")
+    assert done.returncode == 1 and done.stderr == ""
+    assert "toy/trace/core.py is in no cell of chapter 1: 1 / 0" in done.stdout
+    book_toy.edit(book, "toy/trace/core.py", "1 / 0\n", "def broken(:\n")
+    done = book_toy.command(book.root, "check")
+    assert done.returncode == 1 and "toy/trace/core.py:7: inv" in done.stdout
+
+
+# -- sync
+
+
+def test_sync_brings_edits_along(book: Book):
+    core = "toy/trace/core.py"
+    book_toy.edit(
+        book, core, "return eval_rules[p](*xs)", "return eval_rules[p](*xs) + 0"
+    )
+    book_toy.edit(
+        book, core, "def scale()", "def extra():\n    return 2\n\n\ndef scale()"
+    )
+    book_toy.edit(book, core, "    __rmul__ = __mul__\n\n", "")
+    book_toy.edit(book, core, "    @property\n", "    two = 2\n\n    @property\n")
+    told = sync(book)
+    where, joined = (
+        "chapter 1, toy/trace/core.py",
+        "it joined the cell of what is before it",
+    )
+    assert told == [
+        f"{where}: dropped Array.__rmul__, which the library no longer has",
+        f"{where}: Array.two is new; {joined}",
+        f"{where}: extra is new; {joined}",
+        "chapter 1 changed: run it again",
+    ]
+    assert check(book) == []
+    cells = list(build_cells(load(book.notebook(book.chapter("1")))))
+    assert [c.owner for c in cells if "Array" in c.owner] == ["Array", "Array"]
+    assert sync(book) == []
+
+
+def test_sync_keeps_a_table_row_in_its_own_cell(book: Book):
+    core = "toy/trace/core.py"
+    replace_in_cell(book, "1", "eval_rules |= {mul_p", "eval_rules |= {cos_p")
+    book_toy.edit(book, core, "sin_p: math.sin, ", "sin_p: lambda x: math.sin(x), ")
+    sync(book)
+    assert check(book) == []
+
+
+def test_sync_names_orphans_and_files_without_a_cell(book: Book):
+    change(book, "2", lambda c: c.append(code_cell("%%build toy/no.py\nx = 1", "a")))
+    change(book, "1s", lambda c: c.remove(find(c, "%%build toy/trace/more")))
+    told = sync(book)
+    assert "orphan: chapter 2, 'Demo' builds toy/no.py" in told
+    assert any(
+        "toy/trace/more.py: no cell yet for docstring, from .core" in t for t in told
+    )
+
+
+def test_sync_fills_placeholders(book: Book):
+    change(
+        book,
+        "3",
+        lambda c: spoil(
+            find(c, "def jvp"), source="%%build toy/transform/lin.py : jvp"
+        ),
+    )
+    assert any("a placeholder is not filled in" in t for t in check(book))
+    sync(book)
+    assert check(book) == []
+
+
+# -- authors
+
+
+def test_source_and_notebook_are_inverse(book: Book):
+    for c in book.chapters:
+        path = book.notebook(c)
+        before = load(path)
+        text = author.read_source(book, c)
+        assert "%%build" in text and "Primitive(" not in text
+        assert author.new(book, c, text) == []
+        now = load(path)["cells"]
+        assert [source(x) for x in now] == [source(x) for x in before["cells"]]
+
+
+def test_a_new_notebook_keeps_ids_and_outputs_of_what_stays(book: Book):
+    chapter = book.chapter("3")
+    before = {c["id"]: c for c in load(book.notebook(chapter))["cells"]}
+    text = book_toy.CHAPTER_3.replace("## Rules", "## The rules\n\nWhy.")
+    assert author.new(book, chapter, text) == []
+    now = {c["id"]: c for c in load(book.notebook(chapter))["cells"]}
+    assert len(set(now) - set(before)) == 1
+    same = [i for i in now if i in before and before[i].get("outputs")]
+    assert same and all(now[i]["outputs"] == before[i]["outputs"] for i in same)
+
+
+@pytest.mark.parametrize(
+    "old, new, told",
+    [
+        (": Primitive", ": Primitiv", "no Primitiv below; the next statement"),
+        (
+            ": Array.__rmul__",
+            ": array",
+            "the cell goes on with class Array, so it cannot",
+        ),
+        ("toy/numpy.py :", "toy/trace/more.py :", "chapter 1 builds no part of"),
+        (
+            "toy/numpy.py :",
+            "toy/nothing.py :",
+            "there is no library file toy/nothing.py",
+        ),
+        ("toy/numpy.py :", "toy/trace/core.py :", "nothing is left for a cell"),
+    ],
+)
+def test_wrong_placeholders_are_named(book: Book, old: str, new: str, told: str):
+    before = book.notebook(book.chapter("1")).read_text()
+    text = book_toy.CHAPTER_1.replace(old, new, 1)
+    bad = author.new(book, book.chapter("1"), text)
+    assert any(told in b and b.startswith("chapter 1, section '") for b in bad), bad
+    assert book.notebook(book.chapter("1")).read_text() == before
+
+
+def test_a_draft_places_everything(book: Book):
+    for c in book.chapters:
+        for size in (5, 24, 40):
+            assert author.new(book, c, author.draft(book, c, size)) == []
+            told = [t for t in check(book, c) if "run" not in t]
+            assert told == []
+        lines = [line for line in author.outline(book, c) if "too long" in line]
+        assert lines == []
