@@ -43,7 +43,7 @@ config.define(
 # Functions of at most this many equations are inlined wherever they are called.
 SMALL_FUNCTION = 16
 # Constants with at most this many elements are computed while compiling.
-SMALL_CONSTANT = 64
+SMALL_CONSTANT = 256
 
 
 def simplify(closed, fast_math=None):
@@ -268,10 +268,15 @@ class Simplifier:
         """The NumPy value of a constant of few elements, or None."""
         if isinstance(atom, Literal):
             return atom.val
-        value = self.values.get(atom)
-        if value is None or isinstance(value, Tracer):
+        if atom.aval.size > SMALL_CONSTANT:
             return None
-        return np.asarray(value) if atom.aval.size <= SMALL_CONSTANT else None
+        eqn = self.makers.get(atom)
+        if eqn is not None and eqn.primitive in never_folded:
+            inputs = [self.value(x) for x in eqn.invars]
+            known = not any(x is None for x in inputs) and eqn.primitive is not jit_p
+            return compute(eqn.primitive, inputs, eqn.params) if known else None
+        value = self.values.get(atom)
+        return None if isinstance(value, Tracer | None) else np.asarray(value)
 
     def uniform(self, atom):
         """The scalar of which every element of an atom is a copy, or None."""
@@ -437,7 +442,8 @@ def neutral_div(s, out, x, y):
     if out.dtype.kind != "f" or given is None or not np.isfinite(given) or given == 0:
         return None
     mantissa, _ = np.frexp(given)
-    inverse = (1 / given).astype(out.dtype)
+    with np.errstate(over="ignore"):
+        inverse = (1 / given).astype(out.dtype)
     tiny = np.finfo(out.dtype).tiny
     if abs(mantissa) == 0.5 and np.isfinite(inverse) and abs(inverse) >= tiny:
         return s.apply(prim.mul_p, x, s.filled(inverse, y.aval))

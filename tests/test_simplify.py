@@ -1,0 +1,411 @@
+"""simplify: fewer equations, the same bits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import minijit as jax
+import minijit.numpy as jnp
+from minijit import lax, make_jaxpr
+from minijit.compile import simplify as module
+from minijit.compile.simplify import rules, simplify
+from minijit.trace.indexing import rev
+from minijit.trace.jaxpr import check_jaxpr
+from minijit.trace.jit import compile_for_eval
+from minijit.trace.stages import all_eqns
+
+pytestmark = pytest.mark.chapter(12)
+
+special = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 1e-45, 3.4e38]
+floats = np.array(special, np.float32)
+halves = np.array([0.0, -0.0, 1.0, -1.5, np.inf, np.nan, 6e-8, 65504], np.float16)
+ints = np.array([0, 1, -1, 7, -(2**31), 2**31 - 1], np.int32)
+bytes_ = np.array([0, 1, 127, 128, 255], np.uint8)
+bools = np.array([False, True])
+table = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+
+
+def run(closed, *args):
+    return compile_for_eval(closed, "f")(*args)
+
+
+def same_bits(a, b):
+    """Equal to the bit, but for the payload of NaN."""
+    a, b = np.asarray(a), np.asarray(b)
+    assert (a.dtype, a.shape) == (b.dtype, b.shape)
+    if a.dtype.kind in "fc":
+        nan = np.isnan(a)
+        assert (nan == np.isnan(b)).all()
+        a, b = np.where(nan, 0, a), np.where(nan, 0, b)
+    assert a.tobytes() == b.tobytes()
+
+
+def simplified(f, *args, **options):
+    """The simplified jaxpr: sound, and unless fast with the same bits as results."""
+    closed = make_jaxpr(f)(*args)
+    simple = simplify(closed, **options)
+    check_jaxpr(simple.jaxpr)
+    assert simple.out_avals == closed.out_avals
+    assert simple.in_avals == closed.in_avals
+    if not options:
+        for a, b in zip(run(closed, *args), run(simple, *args), strict=True):
+            same_bits(a, b)
+    return simple
+
+
+def names(closed):
+    return " ".join(eqn.primitive.name for eqn in closed.eqns)
+
+
+broadcast_to = jnp.broadcast_to
+CONVERT = "convert_element_type"
+
+
+def zeros(x):
+    return jnp.zeros(x.shape, x.dtype)
+
+
+def ones(x):
+    return jnp.ones(x.shape, x.dtype)
+
+
+@pytest.mark.parametrize(
+    "f, x, want",
+    [
+        # arithmetic of floats: what is exact goes, what is not stays
+        (lambda x: x + 0.0, floats, "add"),
+        (lambda x: x + -0.0, floats, ""),
+        (lambda x: -0.0 + x, floats, ""),
+        (lambda x: x - 0.0, floats, ""),
+        (lambda x: x - -0.0, floats, "sub"),
+        (lambda x: 0.0 - x, floats, "sub"),
+        (lambda x: x - x, floats, "sub"),
+        (lambda x: x * 1.0, floats, ""),
+        (lambda x: x * ones(x), floats, ""),
+        (lambda x: x * 1.0, halves, ""),
+        (lambda x: x * 0.0, floats, "mul"),
+        (lambda x: x * -1.0, floats, "mul"),
+        (lambda x: x / 1.0, floats, ""),
+        (lambda x: x / 4.0, floats, "mul"),
+        (lambda x: x / -0.5, floats, "mul"),
+        (lambda x: x / 3.0, floats, "div"),
+        (lambda x: x / 1e-45, floats, "div"),
+        (lambda x: x / 2.0**-126, floats, "mul"),
+        (lambda x: x / 2.0**127, floats, "div"),
+        (lambda x: x / x, floats, "div"),
+        (lambda x: (x + 1.0) - 1.0, floats, "add sub"),
+        (lambda x: lax.neg(-x), floats, ""),
+        (lambda x: x + -x, floats, "sub"),
+        (lambda x: x - -x, floats, "add"),
+        (lambda x: abs(abs(x)), floats, "abs"),
+        (lambda x: jnp.maximum(x, x), floats, ""),
+        (lambda x: x**1, floats, ""),
+        (lambda x: x**2, floats, "mul"),
+        (lambda x: jnp.where(x == x, x, x), floats, ""),
+        (lambda x: jnp.where(~(x > 0), x, 1.0), floats, None),
+        (lambda x: jnp.where(ones(x) > 0, x, 1.0), floats, ""),
+        # of integers, which wrap
+        (lambda x: x + 0, ints, ""),
+        (lambda x: x - x, ints, "broadcast_in_dim"),
+        (lambda x: x * 0, ints, "broadcast_in_dim"),
+        (lambda x: 1 * x, ints, ""),
+        (lambda x: x & -1, ints, ""),
+        (lambda x: x & 0, ints, "broadcast_in_dim"),
+        (lambda x: x | 0, ints, ""),
+        (lambda x: x | -1, ints, "broadcast_in_dim"),
+        (lambda x: x ^ x, ints, "broadcast_in_dim"),
+        (lambda x: x ^ 0, ints, ""),
+        (lambda x: x & x | x, ints, ""),
+        (lambda x: ~~x, ints, ""),
+        (lambda x: x & 255, bytes_, ""),
+        (lambda x: x & 127, bytes_, "and"),
+        (lambda x: x << 0, ints, ""),
+        (lambda x: lax.shift_right_logical(x, zeros(x)), ints, ""),
+        (lambda x: x & True, bools, ""),
+        (lambda x: x | True, bools, "broadcast_in_dim"),
+        (lambda x: ~~x, bools, ""),
+        # conversions
+        (lambda x: x.astype(jnp.float16).astype(jnp.float32), floats, None),
+        (lambda x: x.astype(jnp.float32).astype(jnp.float16), halves, ""),
+        (lambda x: x.astype(jnp.int32).astype(jnp.uint8), bytes_, ""),
+        (lambda x: x.astype(jnp.int32).astype(jnp.int16), bytes_, CONVERT),
+        (lambda x: x.astype(jnp.int32).astype(jnp.float32), bools, CONVERT),
+        (lambda x: x.astype(jnp.float32).astype(jnp.int8), bytes_, None),
+        (lambda x: x.astype(jnp.int32), floats, CONVERT),
+        (lambda x: lax.real(lax.complex(x, x)), floats, ""),
+        # layout
+        (lambda x: x.T.T, table, ""),
+        (lambda x: x[None].transpose(2, 0, 1).transpose(1, 2, 0), table, None),
+        (lambda x: x.reshape(6).reshape(3, 2).reshape(2, 3), table, ""),
+        (lambda x: x.reshape(6).reshape(3, 2), table, "reshape"),
+        (lambda x: x[:, None].squeeze(1), table, ""),
+        (lambda x: x[:, None].reshape(3, 2), table, "reshape"),
+        (lambda x: x[:, :], table, ""),
+        (lambda x: x[1:][:, ::2][:, 1:], table, "slice"),
+        (lambda x: x[1:][:0], table, "slice"),
+        (lambda x: rev(rev(x, (0,)), (0,)), table, ""),
+        (lambda x: rev(rev(x, (0, 1)), (0,)), table, "rev"),
+        (lambda x: jnp.concatenate([x, x[:0]]), table, ""),
+        (lambda x: jnp.pad(x, 0), table, ""),
+        (lambda x: broadcast_to(broadcast_to(x, (4, 2, 3)), (5, 4, 2, 3)), table,
+         "broadcast_in_dim"),
+        (lambda x: lax.dynamic_slice(x, (1, 7), (1, 2)), table, "slice"),
+        (lambda x: x.sum(axis=()), table, ""),
+        (lambda x: jnp.ones((3, 2)).T * x, table, ""),
+        (lambda x: jnp.array(x, copy=True), table, ""),
+    ],
+)  # fmt: skip
+def test_rules(f, x, want):
+    got = names(simplified(f, x))
+    if want is not None:
+        assert got == want
+
+
+@pytest.mark.parametrize(
+    "f, want",
+    [
+        (lambda x, y: x + y - x, ""),
+        (lambda x, y: y - x + x, ""),
+        (lambda x, y: x + 0.0, ""),
+        (lambda x, y: x - x, "broadcast_in_dim"),
+        (lambda x, y: x * 0.0, "broadcast_in_dim"),
+        (lambda x, y: x * 3.0 * 2.0, "mul"),
+        (lambda x, y: x / 3.0, "mul"),
+        (lambda x, y: x / x, "broadcast_in_dim"),
+    ],
+)
+def test_fast_math(f, want):
+    assert names(simplified(f, table, table, fast_math=True)) == want
+    assert names(simplified(f, table, table)) != want
+    with jax.config.override("fast_math", True):
+        assert names(simplify(make_jaxpr(f)(table, table))) == want
+
+
+def test_precision_stays_what_was_written():
+    f = lambda x, y: x + y - x
+    simple = simplified(f, jnp.float32(1.0), jnp.float32(0.001))
+    assert names(simple) == "add sub"
+
+
+def test_common_subexpressions():
+    f = lambda x, y: (x * y + jnp.sin(x)) + (y * x - jnp.sin(x))
+    assert names(simplified(f, floats, floats)) == "mul sin add sub add"
+
+
+def test_constants_are_told_apart_by_their_bits():
+    scale = lambda k: np.full(3, k, np.float32)
+    x = np.ones(3, np.float32)
+    both = simplified(lambda x: (x + scale(0.0)) + (x + scale(-0.0) * x), x)
+    assert names(both) == "add mul add add"
+    twice = simplified(lambda x: x * np.arange(3.0) + x / np.arange(3.0), x)
+    assert len(twice.consts) == 1
+    assert len(simplify(make_jaxpr(lambda x: x * 1 + x * True)(1)).eqns) == 1
+
+
+def test_large_constants_are_shared_by_identity_and_not_folded():
+    big = jnp.asarray(np.arange(1000.0))
+    simple = simplified(lambda x: x * big + big * 2.0 + jnp.sin(big), 1.0)
+    assert len(simple.consts) == 1
+    assert names(simple).count("sin") == 1
+
+
+def test_folding():
+    simple = simplified(lambda x: x * (jnp.sin(2.0) + jnp.arange(3.0).max()), table)
+    assert names(simple).split()[-1] == "mul"
+    assert not {"sin", "add"} & set(names(simple).split())
+    filled = simplified(lambda x: x + jnp.exp(jnp.zeros((1000, 1000)))[0, 0], 1.0)
+    assert names(filled) == "add"
+
+
+def test_results_keep_their_types():
+    simple = simplified(lambda x: (x * 1.0, x * jnp.float32(1.0), 2.0, x), 3.0)
+    assert [a.weak_type for a in simple.out_avals] == [True, False, True, True]
+
+
+def test_dead_code():
+    simple = simplified(lambda x: (jnp.sin(x), x * 2.0)[1], floats)
+    assert names(simple) == "mul"
+    big = jnp.asarray(np.arange(1000.0))
+    assert simplify(make_jaxpr(lambda x: (big * x, x)[1])(1.0)).consts == ()
+
+
+# Calls
+
+
+def test_a_small_call_is_inlined():
+    inner = jax.jit(lambda s: 2 * s)
+
+    @jax.jit
+    def outer(x):
+        for _ in range(10):
+            x = inner(x)
+        return x
+
+    assert names(simplified(outer, 1.0)) == " ".join(["mul"] * 10)
+
+
+@jax.jit
+def big(x):
+    for _ in range(20):
+        x = jnp.sin(x)
+    return x
+
+
+def test_a_big_shared_call_stays_a_call():
+    simple = simplified(lambda x: big(big(big(x))), floats)
+    assert names(simple) == "jit jit jit"
+    assert len({id(eqn.params["jaxpr"]) for eqn in simple.eqns}) == 1
+
+
+def test_the_only_call_is_inlined():
+    assert names(simplified(lambda x: big(x), floats)) == " ".join(["sin"] * 20)
+
+
+def test_the_same_call_twice_is_one():
+    simple = simplified(lambda x: big(x) + big(x) + big(x), floats)
+    assert names(simple) == "jit add add"
+
+
+def test_a_call_that_becomes_small_is_inlined():
+    @jax.jit
+    def long_nothing(x):
+        for _ in range(30):
+            x = x.T * 1.0
+        return x
+
+    assert names(simplified(lambda x: long_nothing(long_nothing(x)), table)) == ""
+
+
+def test_constants_of_calls_join_the_programs():
+    k = jnp.arange(3.0)
+    f = jax.jit(lambda x: k * x)
+    g = jax.jit(lambda x: k + x)
+    simple = simplified(lambda x: f(x) + g(x), floats[:3])
+    assert len(simple.consts) == 1 and names(simple) == "mul add add"
+
+
+def test_nested_calls_with_captured_tracers():
+    @jax.jit
+    def outer(x, y):
+        inner = jax.jit(lambda z: z * x + y)
+        return inner(inner(y))
+
+    assert names(simplified(outer, floats, floats)) == "mul add mul add"
+
+
+# Size
+
+
+def chain(n):
+    def f(x):
+        for i in range(n):
+            x = jnp.sin(x) * 1.5 + float(i % 3)
+        return x
+
+    return f
+
+
+def test_a_long_program():
+    closed = make_jaxpr(chain(7_000))(1.0)
+    assert len(closed.eqns) == 21_000
+    simple = simplify(closed)
+    # Every third addition is x + 0.0, which has to stay.
+    assert len(simple.eqns) == 21_000
+
+
+@pytest.mark.parametrize("size", [1000, 4000])
+def test_the_number_of_rule_calls_grows_linearly(size, monkeypatch):
+    calls = []
+    emit = module.Simplifier.emit
+    counting = lambda self, *args: calls.append(1) or emit(self, *args)
+    monkeypatch.setattr(module.Simplifier, "emit", counting)
+
+    def layout(x):
+        for _ in range(size // 4):
+            x = (x + 1.0).T.reshape(3, 2).T.T
+        return x
+
+    closed = make_jaxpr(layout)(table.T)
+    simplify(closed)
+    assert len(calls) <= 3 * len(closed.eqns)
+
+
+def test_deep_nests_of_calls():
+    f = lambda x: x + 1.0
+    for _ in range(30):
+        f = jax.jit(lambda x, f=f: f(f(x)) if f.__name__ == "none" else f(x) * 2.0)
+    simple = simplified(f, 1.0)
+    assert not any(e.primitive.name == "jit" for e in all_eqns(simple.jaxpr))
+
+
+# Random programs
+
+unary = [
+    lambda x: -x,
+    lambda x: x * 1,
+    lambda x: x + 0,
+    lambda x: x - 0,
+    lambda x: 0 + x,
+    lambda x: x * 0,
+    lambda x: x / 1 if x.dtype.kind == "f" else lax.div(x, 1),
+    lambda x: x / 2 if x.dtype.kind == "f" else x,
+    lambda x: abs(x),
+    lambda x: x.T,
+    lambda x: x.reshape(-1).reshape(x.shape[::-1]),
+    lambda x: x[:, :],
+    lambda x: rev(x, (0,)),
+    lambda x: x[:, None].squeeze(1),
+    lambda x: jnp.broadcast_to(x[None], (2, *x.shape))[1],
+    lambda x: x.astype(jnp.float32).astype(x.dtype),
+    lambda x: x.astype(jnp.int32).astype(x.dtype) if x.dtype.kind in "iu" else x,
+    lambda x: jnp.where(jnp.ones(x.shape, bool), x, -x),
+    lambda x: jnp.where(~(x > 0), x, x * 2),
+    lambda x: big(x) if x.dtype.kind == "f" else x ^ x,
+    lambda x: jax.jit(lambda y: y + y)(x),
+]
+binary = [
+    lambda x, y: x + y,
+    lambda x, y: x - y,
+    lambda x, y: x * y,
+    lambda x, y: jnp.maximum(x, y),
+    lambda x, y: jnp.minimum(y, x),
+    lambda x, y: x + -y,
+    lambda x, y: jnp.where(x == y, x, y),
+]
+steps = st.tuples(
+    st.integers(0, len(unary) + len(binary) - 1),
+    st.integers(0, 9),
+    st.integers(0, 9),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(steps, min_size=1, max_size=14),
+    st.sampled_from([np.float32, np.float16, np.int32, np.uint8, np.int8]),
+    st.data(),
+)
+def test_random_programs_give_the_same_bits(program, dtype, data):
+    kind = np.dtype(dtype).kind
+    known = special[:8] if kind == "f" else [0, 1, 2, 100, 127]
+    values = data.draw(st.lists(st.sampled_from(known), min_size=4, max_size=4))
+    x = np.array(values).astype(dtype).reshape(2, 2)
+
+    def f(x, y):
+        made = [x, y]
+        for which, i, j in program:
+            a, b = made[i % len(made)], made[j % len(made)]
+            small = which < len(unary)
+            made.append(unary[which](a) if small else binary[which - len(unary)](a, b))
+        return made[-3:]
+
+    with np.errstate(all="ignore"):
+        closed = make_jaxpr(f)(x, x.T)
+        assert len(simplified(f, x, x.T).eqns) <= len(all_eqns(closed.jaxpr))
+
+
+def test_the_table_of_rules_names_primitives_with_shape_rules():
+    from minijit.trace.array import shape_rules
+
+    assert len(rules) >= 30
+    assert all(p in shape_rules and rules[p] for p in rules)
