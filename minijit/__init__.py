@@ -69,3 +69,9 @@ from .transform.checkpoint import (
     remat as remat,
     saved_residuals as saved_residuals,
 )
+
+# chapter 14
+from .run import executable as executable
+
+# chapter 14s
+from .run import scalar_rest as scalar_rest

@@ -133,7 +133,10 @@ def test_fallbacks_are_listed_and_right(compile):
 def test_an_inner_function_is_loaded_once(compile):
     @jit
     def inner(x):
-        return jnp.sin(x) * 2
+        # Large enough not to be inlined.
+        for _ in range(20):
+            x = jnp.sin(x) * 2
+        return x
 
     def f(x):
         for _ in range(5):

@@ -229,10 +229,9 @@ def test_long_chains_print_without_recursion():
 
 
 def test_a_name_given_in_one_loop_is_not_used_in_another():
-    def f(x, y):
-        return jnp.sum(x * y, axis=1) / jnp.sum(y * y, axis=0)
-
-    x, y = np.arange(6, dtype="f4").reshape(2, 3), np.arange(1, 4, dtype="f4")
-    run = compile_plain(make_jaxpr(f)(x, y), "f")
-    assert len(run.kernels) == 1
-    np.testing.assert_allclose(run(x, y)[0], f(x, y), 1e-6)
+    """The divisor's loop and the sum's both load an element of the mask."""
+    x, mask = np.arange(6, dtype="f4").reshape(2, 3), np.array([[False, True, True]])
+    f = lambda x, mask: jnp.mean(x, axis=1, where=mask)
+    run = compile_plain(make_jaxpr(f)(x, mask), "f")
+    assert run.source.count("= x0[0, k") == 2
+    assert run(x, mask)[0].tolist() == [1.5, 4.5]

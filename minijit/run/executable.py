@@ -22,9 +22,10 @@ from types import FunctionType
 
 import numpy as np
 
-from ..compile import lower_calls as lower_calls
+from ..compile import lower_calls as lower_calls, lower_rest as lower_rest
 from ..compile.loops import Kernel
 from ..compile.lower import lower
+from ..compile.simplify import simplify
 from ..trace.array import ArrayImpl, ShapedArray, to_numpy
 from ..trace.config import config
 from ..trace.core import EvalTrace, eval_rules, find_rule, set_trace
@@ -202,7 +203,7 @@ class Executable:
         start = time.perf_counter()
         self.in_avals, self.out_avals = closed.in_avals, closed.out_avals
         self.native = native
-        self.program = lower(closed, name, programs=programs)
+        self.program = lower(simplify(closed), name, programs=programs)
         loaded = load(self.program, native, heading_of(closed))
         self.source, self.path, self.run = loaded.source.text, loaded.path, loaded.run
         self.kernels = kernel_names(self.program, native)
