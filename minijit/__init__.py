@@ -26,14 +26,19 @@ from .trace.pytree import tree_map as tree_map
 # chapter 5
 from .trace.jit import (
     StaleGlobalWarning as StaleGlobalWarning,
-    block_until_ready as block_until_ready,
     clear_caches as clear_caches,
+    jit as jit,
+)
+
+# chapter 5s
+from .trace import leaks as leaks
+from .trace.stages import (
+    ShapeDtypeStruct as ShapeDtypeStruct,
+    block_until_ready as block_until_ready,
     device_get as device_get,
     device_put as device_put,
     eval_shape as eval_shape,
-    jit as jit,
 )
-from .trace.stages import ShapeDtypeStruct as ShapeDtypeStruct
 
 # chapter 6
 from .transform.linearize import jvp as jvp, linearize as linearize

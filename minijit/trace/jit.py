@@ -38,14 +38,12 @@ from .jaxpr import (
     leaf_avals,
     trace_to_jaxpr,
 )
-from .leaks import check_leaks
 from .pytree import (
     PyTreeDef,
     keystr,
     tree_flatten,
     tree_flatten_with_path,
     tree_leaves_with_path,
-    tree_map,
     tree_unflatten,
 )
 from .retrace import (
@@ -65,10 +63,8 @@ from .signature import (
     sort_arguments,
     static_key,
 )
-from .stages import Lowered
 
 jit_p = Primitive("jit", multiple_results=True)
-
 
 # name -> compile(closed_jaxpr, name) -> callable(*leaves) -> list of arrays
 executors = {}
@@ -85,8 +81,6 @@ def eval_call(*args, name, jaxpr, **params):
 
 
 shape_rules |= {jit_p: shape_of_call}
-
-
 eval_rules |= {jit_p: eval_call}
 
 
@@ -127,17 +121,15 @@ config.define(
 )
 
 
-# A trace that is reused cannot be searched for leaks, so the flag makes new ones.
-config.define("check_tracer_leaks", False, "", changes_traces=True)
-
-
 GLOBALS_MODES = ("ignore", "warn", "retrace", "raise")
 
-
+# One thread at a time traces and compiles; calls of what is there do not wait.
 lock = threading.RLock()
-
-
 logger = logging.getLogger("minijit")
+
+
+# Functions of a trace that is over; they may raise.
+trace_checks = []
 
 
 def trace_function(function, call, avals, info):
@@ -158,9 +150,8 @@ def trace_function(function, call, avals, info):
         return [leaf for path, leaf in found]
 
     jaxpr, consts = trace_to_jaxpr(flat, avals, info)
-    if config.check_tracer_leaks:
-        vars(trace).pop("inner_traces", None)
-        check_leaks(trace)
+    for check in trace_checks:
+        check(trace)
     pairs = list(zip(jaxpr.constvars, consts, strict=True))
     outer = [(v, x) for v, x in pairs if isinstance(x, Tracer)]
     own = [(v, x) for v, x in pairs if not isinstance(x, Tracer)]
@@ -306,15 +297,11 @@ class Recent(OrderedDict):
 # Traces by what the function is and by signature, for all wrappers there are.
 shared = Recent(limit=256)
 
-
 # Clearing the caches raises this number, which is a part of every key.
 generation = [0]
 
-
 # All jitted functions, and all lists of traces by code and options.
 jitted = weakref.WeakSet()
-
-
 trace_lists = weakref.WeakValueDictionary()
 
 
@@ -369,6 +356,10 @@ def report_globals(function, changed, mode):
     if mode == "raise":
         raise RuntimeError(text + at_line(user_source()))
     warnings.warn(text, StaleGlobalWarning, stacklevel=5)
+
+
+# What becomes of an entry outside a call: "lowered" is filled in by a later module.
+stages: dict = {}
 
 
 class JitFunction:
@@ -508,16 +499,10 @@ class JitFunction:
     def lower(self, *args, **kwargs):
         """The function traced for these arguments, or for their shapes: `Lowered`."""
         leaves, entry = self.look_up(args, kwargs)
-        return Lowered(entry, self.arguments_tree(args, kwargs))
-
-    def trace(self, *args, **kwargs):
-        """As `lower`, one step earlier: `.jaxpr` is the closed jaxpr."""
-        return self.lower(*args, **kwargs)
-
-    def arguments_tree(self, args, kwargs):
-        """The traced arguments: (args, kwargs)."""
         call = sort_arguments(self.options, args, kwargs)
-        return call.args, call.kwargs
+        return stages["lowered"](entry, (call.args, call.kwargs))
+
+    trace = lower
 
     def eval_shape(self, *args, **kwargs):
         """The result's shapes and dtypes: a tree of `ShapeDtypeStruct`."""
@@ -604,15 +589,6 @@ def check_options(
     return Options(*static, *donate, globals=globals, executor=executor, **rest)
 
 
-def eval_shape(fun, *args, **kwargs):
-    """The shapes and dtypes of `fun(*args, **kwargs)`, without computing it.
-
-    Args: arrays, numbers, `ShapeDtypeStruct`s, and trees of them.
-    Returns: a tree of `ShapeDtypeStruct`.
-    """
-    return jit(fun).eval_shape(*args, **kwargs)
-
-
 # Functions that clear the caches of later modules.
 cache_clearers = []
 
@@ -627,18 +603,3 @@ def clear_caches():
             function.entries.clear()
         for clear in cache_clearers:
             clear()
-
-
-def block_until_ready(x):
-    """`x` itself: on the CPU results are there when a call returns."""
-    return x
-
-
-def device_put(x, device=None):
-    """A tree of arrays out of a tree of numbers, NumPy arrays and arrays."""
-    return tree_map(concrete, x)
-
-
-def device_get(x):
-    """A tree of NumPy arrays out of a tree of arrays."""
-    return tree_map(to_numpy, x)

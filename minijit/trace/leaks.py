@@ -16,12 +16,29 @@ import sys
 import types
 
 from .captures import is_library
+from .config import config
 from .errors import PACKAGE, UnexpectedTracerError
 from .jaxpr import JaxprTracer
+from .jit import trace_checks
+
+# A trace that is reused cannot be searched for leaks, so the flag makes new ones.
+config.define(
+    "check_tracer_leaks",
+    False,
+    "raise where a tracer outlives its trace",
+    changes_traces=True,
+)
 
 
 def check_leaks(trace):
-    """Raise `UnexpectedTracerError` if something still holds a tracer of `trace`."""
+    """Raise `UnexpectedTracerError` if something still holds a tracer of `trace`.
+
+    Does nothing unless `checking_leaks` is in force: it looks at the whole heap.
+    """
+    if not config.check_tracer_leaks:
+        return
+    # Inner functions traced within this one are kept with it, and go with it.
+    vars(trace).pop("inner_traces", None)
     gc.collect()
     leaked = [x for x in gc.get_objects() if is_tracer_of(x, trace)]
     if not leaked:
@@ -34,6 +51,9 @@ def check_leaks(trace):
         f"function is traced for {trace.info.kind} was kept.{told}\n"
         "  Instead: return the value from the function, and keep what the call returns."
     )
+
+
+trace_checks += [check_leaks]
 
 
 def is_tracer_of(x, trace):

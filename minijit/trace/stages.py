@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .array import aval_of
+from .array import aval_of, to_numpy
 from .jaxpr import subjaxprs
-from .pytree import tree_flatten, tree_unflatten
+from .jit import concrete, jit, stages
+from .pytree import tree_flatten, tree_map, tree_unflatten
 from .signature import aval_of_leaf
 
 
@@ -143,3 +144,30 @@ def all_eqns(jaxpr):
         found += jaxpr.eqns
         todo += [sub for eqn in jaxpr.eqns for sub in subjaxprs(eqn)]
     return found
+
+
+stages |= {"lowered": Lowered}
+
+
+def eval_shape(fun, *args, **kwargs):
+    """The shapes and dtypes of `fun(*args, **kwargs)`, without computing it.
+
+    Args: arrays, numbers, `ShapeDtypeStruct`s, and trees of them.
+    Returns: a tree of `ShapeDtypeStruct`.
+    """
+    return jit(fun).eval_shape(*args, **kwargs)
+
+
+def block_until_ready(x):
+    """`x` itself: on the CPU results are there when a call returns."""
+    return x
+
+
+def device_put(x, device=None):
+    """A tree of arrays out of a tree of numbers, NumPy arrays and arrays."""
+    return tree_map(concrete, x)
+
+
+def device_get(x):
+    """A tree of NumPy arrays out of a tree of arrays."""
+    return tree_map(to_numpy, x)

@@ -1,0 +1,129 @@
+"""The rest of jit: lowering and compiling in steps, and the search for leaks."""
+
+import numpy as np
+import pytest
+
+import minijit as jax
+import minijit.numpy as jnp
+from minijit import errors
+
+pytestmark = pytest.mark.chapter("5s")
+
+
+# Leaks
+
+leaked_here = []
+
+
+def leaks_through(how):
+    class Holder:
+        pass
+
+    holder, local = Holder(), []
+
+    @jax.jit
+    def f(x):
+        if how == "global":
+            leaked_here.append(x * 2)
+        elif how == "attribute":
+            holder.w = {"a": [x * 2]}
+        elif how == "local":
+            local.append(x * 2)
+        elif how == "argument":
+            local.append(x)
+        return x
+
+    return f(1.0)
+
+
+@pytest.mark.parametrize(
+    "how, wanted",
+    [
+        ("global", "`leaked_here[0]`, a global of "),
+        ("attribute", "`holder.w['a'][0]`, a variable of leaks_through"),
+        ("local", "`local[0]`, a variable of leaks_through"),
+        ("argument", "the argument x: held by `local[0]`"),
+    ],
+)
+def test_checking_leaks(how, wanted):
+    leaked_here.clear()
+    with jax.checking_leaks(), pytest.raises(errors.UnexpectedTracerError) as error:
+        leaks_through(how)
+    leaked_here.clear()
+    assert wanted in str(error.value)
+    if how != "argument":
+        assert "* 2" in str(error.value) and "test_stages.py" in str(error.value)
+
+
+def test_checking_leaks_finds_nothing_in_a_pure_function():
+    @jax.jit
+    def f(x):
+        inner = jax.jit(lambda y: x * y)
+        return [inner(x) + inner(2.0), (lambda: x)()]
+
+    with jax.checking_leaks():
+        assert [float(y) for y in f(3.0)] == [15.0, 3.0]
+
+
+def test_checking_leaks_names_a_captured_variable():
+    def made():
+        kept = None
+
+        def f(x):
+            nonlocal kept
+            kept = x
+            return x
+
+        return f
+
+    f = jax.jit(made())
+    with jax.checking_leaks(), pytest.raises(errors.UnexpectedTracerError) as error:
+        f(1.0)
+    assert "the captured variable `kept` of f" in str(error.value)
+
+
+# Stages
+
+
+def test_lower_and_compile():
+    f = jax.jit(lambda x, y: {"sum": x + y})
+    lowered = f.lower(1.0, y=jnp.ones(3))
+    assert lowered.as_text().startswith("{ lambda ; a:f32[] b:f32[3]. let")
+    assert lowered.out_info == {"sum": jax.ShapeDtypeStruct((3,), np.float32)}
+    assert str(lowered.in_tree) == "PyTreeDef(((*,), {'y': *}))"
+    assert lowered.in_avals[1]["y"].shape == (3,)
+    compiled = lowered.compile()
+    assert compiled(1.0, y=jnp.ones(3))["sum"].tolist() == [2.0] * 3
+    with pytest.raises(TypeError, match="does not match the input pytree"):
+        compiled(1.0)
+    message = r"Argument 'y' compiled with f32\[3\] and called with f32\[4\]"
+    with pytest.raises(TypeError, match=message):
+        compiled(1.0, y=jnp.ones(4))
+    assert len(f.traces) == 1
+
+
+def test_lower_takes_shapes_and_statics():
+    f = jax.jit(lambda x, n: x * n, static_argnums=1)
+    lowered = f.lower(jax.ShapeDtypeStruct((2, 2), np.float32), 3)
+    assert lowered.compile()(np.ones((2, 2), np.float32)).tolist() == [[3.0, 3.0]] * 2
+    assert f.trace(jnp.ones(2), 3).jaxpr.out_avals[0].shape == (2,)
+
+
+def test_the_fallbacks_of_the_plain_executor():
+    compiled = jax.jit(lambda x: jnp.sin(x) + 1, backend="eval").lower(1.0).compile()
+    assert compiled.fallbacks == ["add", "sin"]
+    assert compiled.as_text().startswith("{ lambda ; a:f32[]. let")
+
+
+def test_eval_shape():
+    wanted = jax.ShapeDtypeStruct((2, 4), np.float32)
+    x = jax.ShapeDtypeStruct((2, 3), np.float32)
+    assert jax.eval_shape(lambda x, y: x @ y, x, np.ones((3, 4))) == wanted
+    assert jax.jit(lambda x: x).eval_shape(1.0).weak_type
+
+
+def test_device_functions():
+    tree = jax.device_put({"a": 1.0, "b": np.arange(2)})
+    assert isinstance(tree["a"], jax.Array)
+    assert isinstance(jax.device_get(tree)["b"], np.ndarray)
+    assert jax.block_until_ready(tree) is tree
