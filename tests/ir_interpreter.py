@@ -5,6 +5,8 @@ is tested with this is the loops and the indices.
 """
 
 
+import functools
+
 import numpy as np
 
 from minijit.compile import loops
@@ -62,25 +64,31 @@ def strided(view, memory):
     return array
 
 
+@functools.cache
+def eval_rule(name):
+    """The eval rule of the primitive of that name."""
+    rule, = (rule for p, rule in eval_rules.items() if p.name == name)
+    return rule
+
+
 def on_numpy(name):
-    named = {p.name: p for p in eval_rules}
-
-    def function(*args):
-        return to_numpy(eval_rules[named[name]](*map(np.asarray, args)))
-
-    return function
+    return lambda *args: to_numpy(eval_rule(name)(*map(np.asarray, args)))
 
 
 def convert(expr, x):
-    primitive = {p.name: p for p in eval_rules}["convert_element_type"]
-    params = {"new_dtype": expr.dtype, "weak_type": False}
-    return to_numpy(eval_rules[primitive](x, **params))
+    rule = eval_rule("convert_element_type")
+    return to_numpy(rule(x, new_dtype=expr.dtype, weak_type=False))
 
 
 by_hand = {
     "floordiv": lambda x, y: x // y,
     "mod": lambda x, y: x % y,
     "select": lambda c, x, y: x if c else y,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "lt": np.less,
+    "ge": np.greater_equal,
     "round_even": np.round,
     "round": lambda x: np.copysign(np.floor(np.abs(x) + x.dtype.type(0.5)), x),
     "logaddexp": np.logaddexp,

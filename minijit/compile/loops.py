@@ -816,9 +816,11 @@ class Placer:
         ready together share their loops.
         """
         waiting = [e for e in postorder(roots, placed) if e.free <= bound]
-        # A total's parts are used in loops deeper down; a running total's are used here.
-        local = [e for e in waiting if type(e) is not Reduce or bound.issuperset(e.axes)]
-        users = {child for e in local for child in e.children()}.union(here)
+        # A total's parts are used in loops deeper down, a running total's here.
+        users = set(here)
+        for expr in waiting:
+            if type(expr) is not Reduce or bound.issuperset(expr.axes):
+                users.update(expr.children())
         result = []
         while waiting:
             later, blocked = [], set()

@@ -788,6 +788,8 @@ def reduction(name):
         where, over = reduced_index(index, x.shape, axes)
         if any(x.shape[d] == 0 for d in axes):
             return Const(identities[name](out.dtype)[0], out.dtype)
+        if not axes:
+            return x[index]
         total = Reduce(bool_name(name, out.dtype), over, (widen(x[where]),))
         return op("convert", total, dtype=out.dtype)
 

@@ -128,44 +128,44 @@ def strided(walk, atom):
 # Views: the layout operations that a `Call` needs no copy for.
 
 
-def transpose_view(view, shape, *, permutation):
+def transpose_view(view, sizes, *, permutation):
     strides = tuple(view.strides[d] for d in permutation)
-    return Strided(view.base, shape, strides, view.offset)
+    return Strided(view.base, sizes, strides, view.offset)
 
 
-def squeeze_view(view, shape, *, dimensions):
+def squeeze_view(view, sizes, *, dimensions):
     strides = tuple(s for d, s in enumerate(view.strides) if d not in dimensions)
-    return Strided(view.base, shape, strides, view.offset)
+    return Strided(view.base, sizes, strides, view.offset)
 
 
-def broadcast_view(view, shape, *, broadcast_dimensions, **params):
-    strides = [0] * len(shape)
+def broadcast_view(view, sizes, *, broadcast_dimensions, **params):
+    strides = [0] * len(sizes)
     for d, size, stride in zip(
         broadcast_dimensions, view.shape, view.strides, strict=True
     ):
         strides[d] = stride if size > 1 else 0
-    return Strided(view.base, shape, tuple(strides), view.offset)
+    return Strided(view.base, sizes, tuple(strides), view.offset)
 
 
-def slice_view(view, shape, *, start_indices, limit_indices, strides):
-    steps = strides or (1,) * len(shape)
+def slice_view(view, sizes, *, start_indices, limit_indices, strides):
+    steps = strides or (1,) * len(sizes)
     offset = sum(n * s for n, s in zip(start_indices, view.strides, strict=True))
     strides = tuple(n * s for n, s in zip(steps, view.strides, strict=True))
-    return Strided(view.base, shape, strides, view.offset + offset)
+    return Strided(view.base, sizes, strides, view.offset + offset)
 
 
-def reshape_view(view, shape, *, new_sizes, dimensions):
+def reshape_view(view, sizes, *, new_sizes, dimensions):
     """Axes may be split; they merge where a step in one is a round of the next."""
-    if dimensions is not None or 0 in shape:
+    if dimensions is not None or 0 in sizes:
         return None
-    strides = [0] * len(shape)
-    for new, old in matched_axes(shape, view.shape):
+    strides = [0] * len(sizes)
+    for new, old in matched_axes(sizes, view.shape):
         step = merged_stride(view, old)
         if step is None:
             return None
         for d in reversed(new):
-            strides[d], step = step, step * shape[d]
-    return Strided(view.base, shape, tuple(strides), view.offset)
+            strides[d], step = step, step * sizes[d]
+    return Strided(view.base, sizes, tuple(strides), view.offset)
 
 
 def merged_stride(view, axes):

@@ -1,0 +1,422 @@
+"""Lowering the long tail: rows, calls, what runs uncompiled, the checker."""
+
+import itertools
+
+import numpy as np
+import pytest
+from ir_interpreter import run
+from test_lower import check, floats, half, ints, trace
+
+from minijit.compile import lower_rest as lower_rest
+from minijit.compile.check_loops import LoopTypeError, check_program
+from minijit.compile.loops import (
+    INDEX,
+    Axis,
+    Buffer,
+    Call,
+    Const,
+    For,
+    Kernel,
+    Load,
+    Op,
+    Program,
+    Store,
+    View,
+    op,
+    whole,
+)
+from minijit.compile.lower import fallbacks, lower, lower_rules
+from minijit.trace import (
+    elementwise as ew,
+    indexing as ix,
+    primitives as prim,
+    sorting,
+    windows as win,
+)
+from minijit.trace.config import enable_x64
+from minijit.trace.core import Primitive, eval_rules
+from minijit.trace.jit import jit
+
+pytestmark = pytest.mark.chapter("13s")
+F32 = np.dtype("float32")
+
+
+def test_every_primitive_has_a_row_or_a_reason():
+    rows = lower_rules.keys() | fallbacks.keys()
+    for module in (prim, ew, ix, win, sorting):
+        for value in vars(module).values():
+            if isinstance(value, Primitive) and value in eval_rules:
+                assert value in rows, value
+    assert not lower_rules.keys() & fallbacks.keys()
+
+
+unary = """exp2 expm1 log1p tan asin acos atan sinh cosh asinh acosh atanh
+    logistic rsqrt cbrt square erf erfc erf_inv lgamma digamma floor ceil round is_finite""".split()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", unary)
+def test_unary(name, dtype):
+    x = np.abs(floats(6)) + (1 if name == "acosh" else 0)
+    x = x / 3 if name in ("asin", "acos", "atanh", "erf_inv") else x
+    x = x.astype(half(dtype))
+    program = check(getattr(ew, name), x)
+    assert len(program.kernels) == 1 and not program.fallbacks
+
+
+def test_binary():
+    x, y = floats(6), floats(6, seed=1)
+    for function in (ew.atan2, ew.rem, ew.nextafter):
+        check(function, x, y)
+    program = check(ew.nextafter, x.astype("float16"), y.astype("float16"))
+    assert program.fallbacks == (("nextafter", "the neighbour of a 16-bit float"),)
+    for dtype in ("int8", "uint32"):
+        x = ints(8, dtype=dtype)
+        shift = np.array([0, 1, 2, 7, 8, 31, 32, 100], dtype)
+        for name in ("shift_left", "shift_right_logical", "shift_right_arithmetic"):
+            check(getattr(ew, name), x, shift)
+        check(ew.rem, x, shift)
+        check(ew.population_count, x)
+        check(ew.clz, x)
+
+
+def test_clamp():
+    x = np.array([-2, 0.5, np.nan, 9], "float32")
+    check(ew.clamp, np.float32(0), x, np.float32(1))
+    check(ew.clamp, floats(4), x, floats(4, seed=1))
+    check(ew.clamp, np.int8(-3), ints(5, dtype="int8"), np.int8(9))
+
+
+@pytest.mark.parametrize("bits", [(8, 23), (5, 10), (3, 2), (8, 0), (1, 3), (11, 52)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_reduce_precision(bits, dtype):
+    x = np.array([0, -0.0, 1, 1.1, -3.75, 1e-30, 6e4, np.inf, np.nan], half(dtype))
+    check(lambda x: ew.reduce_precision(x, *bits), x)
+
+
+def test_bitcast():
+    x = floats(3, 4)
+    for new in ("int32", "uint16", "uint8", "float16", "float32"):
+        check(lambda x, new=new: ew.bitcast_convert_type(x, new), x)
+    parts = ints(3, 4, dtype="uint8")
+    check(lambda x: ew.bitcast_convert_type(x, np.int32), parts)
+    check(lambda x: ew.bitcast_convert_type(x, np.float32), ints(3, 2, dtype="int16"))
+
+
+def test_rev_and_pad():
+    x = floats(3, 4)
+    check(lambda x: ix.rev(prim.neg(x), (0, 1)), x)
+    configs = [
+        ((1, 2, 0), (0, 0, 0)), ((1, -1, 2), (-1, 0, 1)), ((-2, 0, 0), (0, 3, 1)),
+        ((-3, 1, 0), (0, 0, 0)), ((-1, -1, 3), (2, 2, 2)),
+    ]
+    for config in configs:
+        program = check(lambda x, c=config: prim.exp(ix.pad(prim.neg(x), 7.0, c)), x)
+        assert len(program.kernels) == 1
+    check(lambda x: ix.pad(x, 7.0, ((1, 1, 0), (2, 0, 0))), floats(0, 4))
+
+
+@pytest.mark.parametrize("start", [*itertools.product((-9, 0, 1, 9), repeat=2)])
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+def test_dynamic_slices_are_moved_inside(start, dtype):
+    i, j = (np.array(k).astype(dtype) for k in start)
+    x, update = floats(3, 4), floats(2, 3, seed=1)
+    prim_slice, prim_update = ix.dynamic_slice_p, ix.dynamic_update_slice_p
+    check(lambda x, i, j: prim_slice.bind(x, i, j, slice_sizes=(2, 3)), x, i, j)
+    program = check(lambda *args: prim_update.bind(*args), x, update, i, j)
+    assert len(program.kernels) == 2
+
+
+indices = np.array([[0, 1], [2, 3], [5, -1], [1, 1], [-1, 2], [1, 2]], "int32")
+modes = ["clip", "fill", "promise_in_bounds"]
+
+
+@pytest.mark.parametrize("mode", modes)
+def test_gather(mode):
+    numbers, x = ix.GatherDimensionNumbers, floats(3, 4)
+    cases = [
+        (indices, numbers((), (0, 1), (0, 1)), (1, 1)),
+        (indices, numbers((0, 1), (), (0, 1)), (2, 2)),
+        (indices[:, :1], numbers((1,), (0,), (0,)), (1, 3)),
+        (indices[:3, :1], numbers((), (1,), (1,), (0,), (0,)), (1, 1)),
+        (indices[:0], numbers((), (0, 1), (0, 1)), (1, 1)),
+        (indices.astype("uint8"), numbers((), (0, 1), (0, 1)), (1, 1)),
+    ]
+    for where, dims, sizes in cases:
+        program = check(
+            lambda x, i, d=dims, s=sizes: prim.sin(ix.gather(x, i, d, s, mode=mode)),
+            x, where,
+        )
+        assert len(program.kernels) == (where.size > 0)
+        check(lambda x, i, d=dims, s=sizes: ix.gather(x, i, d, s, mode=mode),
+              ints(3, 4), where)
+
+
+@pytest.mark.parametrize("mode", ["clip", "drop", "promise_in_bounds"])
+@pytest.mark.parametrize("name", ["", "_add", "_sub", "_mul", "_min", "_max"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float16"])
+def test_scatter(mode, name, dtype):
+    scatter, numbers = getattr(ix, f"scatter{name}"), ix.ScatterDimensionNumbers
+    cases = [
+        (indices, (6,), numbers((), (0, 1), (0, 1))),
+        (indices, (6, 2, 2), numbers((1, 2), (), (0, 1))),
+        (indices[:, :1], (4, 6), numbers((0,), (0,), (0,))),
+        (indices[:3, :1], (3,), numbers((), (1,), (1,), (0,), (0,))),
+        (indices[:0], (0,), numbers((), (0, 1), (0, 1))),
+    ]
+    make = ints if dtype == "int32" else floats
+    for where, shape, dims in cases:
+        def function(x, i, u, dims=dims):
+            return prim.neg(scatter(prim.neg(x), i, u, dims, mode=mode))
+
+        check(function, make(3, 4, dtype=dtype), where, make(*shape, dtype=dtype))
+
+
+def test_a_scatter_without_duplicates_needs_no_order():
+    numbers = ix.ScatterDimensionNumbers((), (0,), (0,))
+    for unique in (False, True):
+        closed = trace(
+            lambda x, i, u, unique=unique: ix.scatter_add(
+                x, i, u, numbers, unique_indices=unique
+            ),
+            floats(5), np.array([[3], [1]]), floats(2),
+        )
+        kinds = [k.body[0].axis.kind for k in lower(closed).kernels]
+        assert kinds == ["loop", "loop" if unique else "serial"]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "logsumexp"])
+def test_cumulative(name, axis, reverse):
+    primitive = getattr(win, f"cum{name}_p")
+    for x in (floats(3, 5), floats(3, 5, dtype="float16"), floats(3, 0)):
+        check(lambda x: prim.neg(
+            primitive.bind(prim.sin(x), axis=axis, reverse=reverse)
+        ), x, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("case", [
+    ((2, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1)),
+    ((2, 3), (2, 2), ((1, 2), (0, 3)), (2, 1), (1, 2)),
+    ((3, 1), (1, 2), ((-1, 2), (0, -1)), (1, 3), (2, 1)),
+])
+@pytest.mark.parametrize("name", ["sum", "max", "min"])
+def test_reduce_window(name, case):
+    primitive = getattr(win, f"reduce_window_{name}_p")
+    names = "window_dimensions window_strides padding base_dilation window_dilation"
+    params = dict(zip(names.split(), case, strict=True))
+    for x in (floats(5, 6), ints(5, 6)):
+        check(lambda x: primitive.bind(x, **params), x)
+
+
+def test_convolution():
+    x, k = floats(2, 4, 5, 6), floats(6, 4, 2, 3, seed=1)
+
+    def conv(*args, **params):
+        return lambda x, k: win.conv_general_dilated(x, k, *args, **params)
+
+    check(conv((1, 1), "SAME"), x, k, tolerance=1e-5)
+    dilated = conv((2, 1), ((1, 2), (0, 1)), lhs_dilation=(2, 1), rhs_dilation=(1, 2))
+    check(dilated, x, k, tolerance=1e-5)
+    check(conv((1, 1), "VALID", feature_group_count=2), x, floats(6, 2, 2, 3))
+    check(conv((1, 1), "VALID", batch_group_count=2), x, k, tolerance=1e-5)
+    nhwc = conv((1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    check(nhwc, floats(2, 5, 6, 4), floats(2, 3, 4, 7), tolerance=1e-5)
+
+
+def dot(lhs, rhs, contract=((1,), (0,)), batch=((), ()), **params):
+    return prim.dot_general(lhs, rhs, (contract, batch), **params)
+
+
+def test_products_are_calls_on_views():
+    a, b = floats(12, 10), floats(10, 9)
+
+    def function(a, b):
+        return prim.exp(dot(prim.transpose(b, (1, 0)), a, ((1,), (1,))))
+
+    program = check(function, a, b)
+    call, = program.calls
+    assert call.routine == "matmul" and len(program.kernels) == 1
+    assert [v.buffer for v in call.inputs] == [program.inputs[1], program.inputs[0]]
+    assert [v.strides for v in call.inputs] == [(1, 9), (1, 10)]
+
+
+def test_products_of_every_layout():
+    a, b = floats(3, 4, 5, 6), floats(5, 3, 6, 7)
+    cases = [
+        (((2,), (0,)), ((0,), (1,))),
+        (((2, 3), (0, 2)), ((0,), (1,))),
+        (((3, 2), (2, 0)), ((0,), (1,))),
+        (((3,), (2,)), ((2, 0), (0, 1))),
+        (((0,), (1,)), ((), ())),
+    ]
+    for contract, batch in cases:
+        program = check(
+            lambda a, b, c=contract, d=batch: dot(a, b, c, d), a, b, tolerance=2e-5
+        )
+        assert len(program.calls) == 1
+        assert all(k.eqns[0].primitive.name == "transpose" for k in program.kernels)
+
+
+def test_products_through_layout_operations():
+    a, b = floats(12, 10), floats(10, 9)
+    sliced = check(lambda a, b: dot(prim.slice(a, (1, 0), (12, 10), (2, 1)), b), a, b)
+    assert not sliced.kernels
+
+    def spread_first(a, b):
+        return dot(prim.broadcast_in_dim(a, (3, 12, 10), (1, 2)), b, ((2,), (0,)))
+
+    spread = check(spread_first, a, b)
+    assert len(spread.calls) == 1
+
+    def shuffled(a):
+        pairs = prim.transpose(prim.reshape(a, (12, 5, 2)), (0, 2, 1))
+        return prim.reshape(pairs, (12, 10))
+
+    mixed = check(lambda a, b: dot(shuffled(a), b), a, b)
+    assert len(mixed.kernels) == 1 and mixed.calls
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "int32", "bool"])
+def test_products_that_are_sums(dtype):
+    a, b = (ints(20, 20, dtype="int8", seed=s) for s in (0, 1))
+    a, b = ((x > 0 if dtype == "bool" else x % 8).astype(half(dtype)) for x in (a, b))
+    program = check(dot, a, b)
+    assert not program.calls
+    check(lambda a, b: dot(a, b, ((), ())), a[0], b[0])
+    if dtype != "bool":
+        wide = np.dtype("float32" if half(dtype).kind not in "iu" else "int32")
+        check(lambda a, b: dot(a, b, preferred_element_type=wide), a, b)
+
+
+def test_empty_products():
+    check(dot, floats(3, 0), floats(0, 4))
+    check(dot, floats(0, 3), floats(3, 4))
+
+
+def test_inner_functions_are_lowered_once():
+    inner = jit(lambda x: prim.sin(prim.mul(x, 2.0)))
+
+    def outer(x):
+        y = x
+        for _ in range(4):
+            y = inner(y)
+        return prim.add(prim.transpose(inner(prim.transpose(y, (1, 0))), (1, 0)), x)
+
+    x = floats(3, 3)
+    program = check(outer, x)
+    assert len(program.calls) == 5
+    assert len({call.attrs["program"] for call in program.calls}) == 1
+    assert str(program).count("program ") == 2
+
+
+def test_complex_numbers_and_sorting_run_uncompiled():
+    def function(x, y):
+        z = ew.complex(prim.sin(x), y)
+        return ew.real(prim.mul(z, z)), sorting.sort(prim.neg(x))
+
+    program = check(function, floats(4), floats(4, seed=1))
+    names = [name for name, _ in program.fallbacks]
+    assert names == ["complex", "mul", "real", "sort"]
+    assert all(reason for _, reason in program.fallbacks)
+    # A literal operand of a call is a constant.
+    check(lambda x: prim.mul(x, 2j), floats(4).astype("complex64"))
+
+
+def test_int64_indices_wrap_like_numbers():
+    with enable_x64(True):
+        big = np.array([2**63 - 1, -(2**63), 5], "int64")
+        check(lambda x: prim.add(prim.add(x, np.int64(2**62)), np.int64(2**62)), big)
+        check(lambda x: prim.sub(prim.mul(x, np.int64(4)), x), big)
+        check(lambda x: prim.max(prim.min(x, np.int64(7)), np.int64(0)), big)
+        start = np.array(2**64 - 1, "uint64")
+        x = floats(5)
+        slice_p = ix.dynamic_slice_p
+        check(lambda x, i: slice_p.bind(x, i, slice_sizes=(2,)), x, start)
+
+
+def broken_programs():
+    x, y = Buffer("x", (4, 3), F32), Buffer("y", (4, 3), F32)
+    i, j, k = Axis(4), Axis(3), Axis(3, "reduce")
+    value = Load(x, (i, j))
+
+    def program(*body, temps=()):
+        return Program("main", (x,), (y,), (), temps, body)
+
+    def nest(*stores):
+        return Kernel("k0", (For(i, (For(j, stores),)),))
+
+    beyond = Load(x, (op("add", i, Const(1, INDEX)), j))
+    half_value = Op("convert", (value,), np.dtype("float16"))
+    lost = Buffer("t", (4, 3), F32)
+    return {
+        "never written": program(),
+        "no loop around it": program(nest(Store(y, (i, k), value))),
+        "may be out of bounds": program(nest(Store(y, (i, j), beyond))),
+        "out of bounds": program(nest(Store(y, (j, i), value))),
+        "is indexed by 1": program(nest(Store(y, (i,), value))),
+        "is stored into": program(nest(Store(y, (i, j), half_value))),
+        "16 bits": program(nest(Store(y, (i, j), Op("convert", (
+            Op("sin", (half_value,), np.dtype("float16")),), F32)))),
+        "mixes dtypes": program(nest(Store(y, (i, j), Op("add", (value, i), F32)))),
+        "before all of it is written": program(
+            nest(Store(y, (i, j), Load(lost, (i, j)))), temps=(lost,)
+        ),
+        "to an input": program(nest(Store(x, (i, j), value))),
+        "combines with what": program(nest(Store(y, (i, j), value, "add"))),
+        "several outermost": program(Kernel("k0", (
+            For(i, (For(j, (Store(y, (i, j), value),)),)),
+            For(Axis(2), ()),
+        ))),
+        "one name": Program("main", (x,), (Buffer("x", (4, 3), F32),), (), (), ()),
+        "leaves": program(Call("eval", (View(x, (4, 3), (3, 1), 1),), (whole(y),), {})),
+        "call reads": program(Call("eval", (whole(lost),), (whole(y),), {})),
+    }
+
+
+@pytest.mark.parametrize("message", broken_programs())
+def test_the_checker_finds(message):
+    with pytest.raises(LoopTypeError, match=message):
+        check_program(broken_programs()[message])
+
+
+def test_random_programs():
+    """Chains of random operations on a few values, some of them results."""
+    rng = np.random.default_rng(1)
+    layouts = [
+        lambda x: prim.transpose(x, (1, 0)),
+        lambda x: ix.rev(x, (0,)),
+        lambda x: prim.concatenate(
+            [prim.slice(x, (0, 1), (4, 4)), prim.slice(x, (0, 0), (4, 1))], 1
+        ),
+        lambda x: prim.reshape(prim.transpose(prim.reshape(x, (2, 8)), (1, 0)), (4, 4)),
+        lambda x: prim.broadcast_in_dim(prim.reduce_max(x, (0,)), (4, 4), (1,)),
+        lambda x: prim.broadcast_in_dim(prim.reduce_sum(x, (0, 1)), (4, 4), ()),
+        lambda x: ix.pad(x, 0.5, ((1, -1, 0), (0, 0, 0))),
+        lambda x: win.cumsum_p.bind(x, axis=1, reverse=False),
+    ]
+    for _ in range(40):
+        choices = rng.integers(0, 100, (12, 4))
+
+        def function(x, y, choices=choices):
+            values = [x, y]
+            for kind, first, second, layout in choices.tolist():
+                a, b = values[first % len(values)], values[second % len(values)]
+                if kind < 40:
+                    values.append(prim.sin(prim.add(a, b)))
+                elif kind < 60:
+                    values.append(prim.tanh(prim.mul(a, b)))
+                else:
+                    values.append(prim.tanh(layouts[layout % len(layouts)](a)))
+            chosen = sorted({*choices[:3, 1].tolist()})
+            results = [values[i] for i in chosen if i < len(values)]
+            return [*results, values[-1], values[-3]]
+
+        check(function, floats(4, 4), floats(4, 4, seed=1), tolerance=1e-4)
+
+
+def test_the_interpreter_itself_finds_unwritten_memory():
+    x, y = Buffer("x", (2,), F32), Buffer("y", (2,), F32)
+    result, = run(Program("main", (x,), (y,), (), (), ()), floats(2))
+    assert (result == 77).all()
