@@ -50,8 +50,9 @@ from ..trace.dtypes import short_dtype_name
 from .scalar_math import functions
 
 WIDTH = 88
-# How deep expressions may stand inside each other: a line should stay a line.
+# How deep and how long an expression may grow before it gets a line of its own.
 NEST = 4
+LONGEST = 56
 
 
 class SourceWriter:
@@ -375,6 +376,10 @@ class KernelPrinter:
             reduce, k = expr.args
             return Text(self.totals[reduce][k.value])
         parts = [self.text(e) for e in expr.children()]
+        if sum(len(part.text) for part in parts) > LONGEST:
+            longest = max(range(len(parts)), key=lambda i: len(parts[i].text))
+            dtype = expr.children()[longest].dtype
+            parts[longest] = Text(self.assign("v", dtype, parts[longest].text))
         return operations[expr.name](expr, *parts)
 
     def element(self, buffer, index):
