@@ -76,6 +76,8 @@ def check_file(
     only: Chapter | None,
 ) -> Iterator[str]:
     """Tiling of a file by the cells of its chapters, and its imports."""
+    if only is not None and file not in only.builds:
+        return
     try:
         statements(book.source(file))
         parts = book.parts(file)
@@ -159,18 +161,32 @@ def listing(found: list[Statement] | tuple[Statement, ...]) -> str:
 def differences(book: Book, part: Part, cells: list[BuildCell]) -> Iterator[str]:
     """Say, definition by definition, how the cells of a part differ from it."""
     own = [s for s in book.statements(part.file) if part.first <= s.first <= part.last]
-    cut = {cell.owner for cell in cells if cell.owner}
-    library = [u for s in own for u in (pieces(s) if s.base in cut else (s,))]
+    library = [u for s in own for u in pieces(s)]
     shown: list[tuple[BuildCell, Statement]] = []
     for cell in cells:
         if cell.wanted is not None:
             yield f"{place(part, cell)}: a placeholder is not filled in; run sync"
             return
         try:
-            shown += [(cell, u) for u in cell_units(cell, cut)]
+            shown += [(cell, u) for u in cell_units(cell)]
         except (SyntaxError, TextError) as e:
             yield f"{place(part, cell)}: the cell cannot be read: {e}"
             return
+    told = list(unmatched(part, library, shown))
+    yield from told
+    if not told:
+        pairs = zip(shown, library, strict=False)
+        order = ", ".join(u.key for (_, u), b in pairs if u.text != b.text)
+        yield (
+            f"{place(part, cells[0])}: the cells are not in the order of the library, "
+            f"or differ between statements{': ' if order else ''}{order}"
+        )
+
+
+def unmatched(
+    part: Part, library: list[Statement], shown: list[tuple[BuildCell, Statement]]
+) -> Iterator[str]:
+    """What the cells show otherwise than the library, more than it, or less."""
     free = list(library)
     changed = []
     for cell, unit in shown:
@@ -178,39 +194,29 @@ def differences(book: Book, part: Part, cells: list[BuildCell]) -> Iterator[str]
             free.remove(found)
         else:
             changed.append((cell, unit))
-    said = False
     for cell, unit in changed:
-        said = True
+        where = place(part, cell)
         if found := next((u for u in free if u.base == unit.base), None):
             free.remove(found)
-            how = first_difference(unit, found)
-            yield f"{place(part, cell)}: {unit.key} differs{how}"
+            yield f"{where}: {unit.key} differs{first_difference(unit, found)}"
         elif any(u.text == unit.text for u in library):
-            yield f"{place(part, cell)}: {unit.key} stands in the book twice"
+            yield f"{where}: {unit.key} stands in the book twice"
         else:
-            yield f"{place(part, cell)}: {unit.key} is not in the library"
-    if free:
-        said = True
+            yield f"{where}: {unit.key} is not in the library"
+    heads = {u.key for u in free}
+    if free := [u for u in free if u.key.partition(".")[0] not in heads - {u.key}]:
         yield f"{part.file} is in no cell of chapter {part.chapter.id}: {listing(free)}"
-    if not said:
-        order = ", ".join(
-            u.key for (_, u), b in zip(shown, library, strict=False) if u.text != b.text
-        )
-        yield (
-            f"{place(part, cells[0])}: the cells are not in the order of the library, "
-            f"or differ between statements{': ' if order else ''}{order}"
-        )
 
 
-def cell_units(cell: BuildCell, cut: set[str]) -> Iterator[Statement]:
-    """The statements of a cell; classes that several cells show, in pieces."""
+def cell_units(cell: BuildCell) -> Iterator[Statement]:
+    """The statements of a cell, classes in pieces."""
     text = cell.body.strip("\n")
     if cell.owner:
         whole = statements(f"class {cell.owner}:\n{text}")[0]
         yield from members(whole)[1:]
         return
     for s in statements(text):
-        yield from pieces(s) if s.base in cut else (s,)
+        yield from pieces(s)
 
 
 def first_difference(cell: Statement, library: Statement) -> str:

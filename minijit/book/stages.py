@@ -44,9 +44,10 @@ for name in {modules!r}:
         try:
             home = importlib.import_module(name).__file__
             assert home.startswith({folder!r}), f"not the stage: {{home}}"
-        except BaseException:
+        except BaseException as e:
+            last = traceback.extract_tb(e.__traceback__)[-1]
             print(f"import {{name}}, first in its process:", file=sys.stderr)
-            traceback.print_exc()
+            print(f"  {{last.filename}}:{{last.lineno}}: {{e!r}}", file=sys.stderr)
             sys.stderr.flush()
             os._exit(1)
         os._exit(0)

@@ -47,10 +47,9 @@ def sync_part(book: Book, part: Part, notebook: Json) -> list[str]:
         return [f"{where}: no cell yet for {listing(own)}"]
     if any(c.wanted is not None for c in cells):
         return []  # `fill` has said why
-    cut = {c.owner for c in cells if c.owner}
-    units = [(s, u) for s in own for u in (pieces(s) if s.base in cut else (s,))]
+    units = [(s, u) for s in own for u in pieces(s)]
     told: list[str] = []
-    owner = owners([u for _, u in units], cells, cut, where, told)
+    owner = owners([u for _, u in units], cells, where, told)
     lines = book.lines(part.file)
     for i, cell in enumerate(cells):
         got = [u for u, o in zip(units, owner, strict=True) if o == i]
@@ -69,7 +68,6 @@ def sync_part(book: Book, part: Part, notebook: Json) -> list[str]:
 def owners(
     units: list[Statement],
     cells: list[BuildCell],
-    cut: set[str],
     where: str,
     told: list[str],
 ) -> list[int]:
@@ -77,7 +75,7 @@ def owners(
     had: list[tuple[int, Statement]] = []
     for i, cell in enumerate(cells):
         try:
-            had += [(i, u) for u in cell_units(cell, cut)]
+            had += [(i, u) for u in cell_units(cell)]
         except (SyntaxError, TextError) as e:
             told.append(f"{where}, '{cell.section}': a cell cannot be read ({e})")
     found: dict[int, int] = {}

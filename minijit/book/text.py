@@ -58,7 +58,13 @@ def statements(text: str, strict: bool = True) -> tuple[Statement, ...]:
     with no statement below it: no cell could show it.
     """
     lines = text.split("\n")
-    return tuple(split(ast.parse(text).body, lines, 1, len(lines), strict))
+    return tuple(split(parse(text).body, lines, 1, len(lines), strict))
+
+
+@functools.lru_cache(maxsize=512)
+def parse(text: str) -> ast.Module:
+    """`ast.parse`, remembered; nobody may change the tree."""
+    return ast.parse(text)
 
 
 @functools.lru_cache(maxsize=512)

@@ -1,0 +1,122 @@
+"""The book itself: it shows the library, and every edit on either side is noticed."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Iterator
+
+import book_toy
+import pytest
+
+from minijit.book.check import check
+from minijit.book.exercise import exercises, hint, solutions
+from minijit.book.notebook import BuildCell, build_cells, dump, load, source
+from minijit.book.project import Book, Chapter, find_book, read_book
+from minijit.book.stages import unmarked_tests
+from minijit.book.text import pieces
+
+BOOK = find_book(book_toy.REPO)
+WRITTEN = [pytest.param(c, id=c.id) for c in BOOK.written()]
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Book:
+    """A copy of the repository's book and library, to be edited."""
+    root = tmp_path_factory.mktemp("book")
+    shutil.copy(BOOK.root / "book.toml", root)
+    skip = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "book")
+    for folder in (BOOK.package, BOOK.folder):
+        shutil.copytree(BOOK.root / folder, root / folder, ignore=skip)
+    return read_book(root)
+
+
+def test_the_book_shows_the_library_and_ran():
+    assert check(BOOK) == []
+
+
+def test_every_test_names_its_chapter():
+    assert unmarked_tests(BOOK) == []
+
+
+def functions(book: Book, chapter: Chapter) -> Iterator[tuple[str, str, int, int]]:
+    """(file, definition, first line, last line) of a chapter's functions, methods."""
+    for file in dict.fromkeys(chapter.builds):
+        for part in book.parts(file):
+            for s in book.statements(file) if part.chapter == chapter else ():
+                for piece in pieces(s) if part.first <= s.first <= part.last else ():
+                    node = piece.node
+                    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                        yield file, piece.key, piece.first, piece.last
+
+
+def flip(text: str) -> str:
+    """The text with its last character changed."""
+    return text[:-1] + ("_" if text[-1] != "_" else "-")
+
+
+@pytest.mark.parametrize("chapter", WRITTEN)
+def test_a_character_changed_in_the_library_is_found(copied: Book, chapter: Chapter):
+    found = list(functions(copied, chapter))
+    assert found
+    for file, key, _, last in found[:: max(1, len(found) // 3)]:
+        path = copied.root / file
+        before = path.read_text()
+        lines = before.split("\n")
+        lines[last - 1] += " "
+        path.write_text("\n".join(lines))
+        told = [c for c in check(copied, chapter) if file in c and key in c]
+        path.write_text(before)
+        assert told and told[0].startswith(f"chapter {chapter.id}, section '"), (
+            file,
+            key,
+        )
+
+
+@pytest.mark.parametrize("chapter", WRITTEN)
+def test_a_character_changed_in_a_cell_is_found(copied: Book, chapter: Chapter):
+    path = copied.notebook(chapter)
+    before = path.read_text()
+    count = len(list(build_cells(load(path))))
+    for n in range(0, count, max(1, count // 3)):
+        notebook = load(path)
+        cell = list(build_cells(notebook))[n]
+        edit_cell(cell)
+        dump(notebook, path)
+        told = [c for c in check(copied, chapter) if cell.file in c]
+        path.write_text(before)
+        assert told and all(c.startswith(f"chapter {chapter.id}") for c in told), n
+        assert any(f"section '{cell.section}'" in c for c in told), (told, n)
+
+
+def edit_cell(cell: BuildCell) -> None:
+    """Change the last character of a cell."""
+    cell.cell["source"] = flip(source(cell.cell))
+
+
+@pytest.mark.parametrize("chapter", WRITTEN)
+def test_exercises_have_stub_check_hint_and_solution(chapter: Chapter):
+    found = exercises(load(BOOK.notebook(chapter)))
+    if not chapter.supplement:
+        assert 2 <= len(found) <= 4
+    if found:
+        space = solutions(BOOK, chapter)
+        for e in found:
+            told = hint(space[f"check_{e.name}"])
+            assert told and e.name in space and e.stub
+            assert e.shown.startswith(f"not yet: {told}")
+
+
+@pytest.mark.parametrize("chapter", WRITTEN)
+def test_stubs_are_not_right_and_solutions_are(chapter: Chapter):
+    done = book_toy.command(BOOK.root, "exercise", chapter.id)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_broken_library_is_checked_by_path(copied: Book):
+    path = copied.root / next(BOOK.written()).builds[0]
+    before = path.read_text()
+    path.write_text(before + "\n\n1 / 0\n")
+    done = book_toy.command(copied.root, "check")
+    path.write_text(before)
+    assert done.returncode == 1 and "1 / 0" in done.stdout
