@@ -6,6 +6,7 @@ is tested with this is the loops and the indices.
 
 
 import functools
+import itertools
 
 import numpy as np
 
@@ -15,8 +16,12 @@ from minijit.trace.config import enable_x64
 from minijit.trace.core import eval_rules
 
 
-def run(program, *args):
-    """The results of a program, as a list of NumPy arrays."""
+def run(program, *args, place=lambda body: body):
+    """The results of a program, as a list of NumPy arrays.
+
+    With `place`, kernels run statement by statement as it places them; without it,
+    every expression is computed from scratch where it is stored.
+    """
     memory = {}
     for buffer, value in zip(program.inputs, args, strict=True):
         memory[buffer] = np.array(value, buffer.dtype)
@@ -27,21 +32,21 @@ def run(program, *args):
         memory[buffer] = np.full(buffer.shape, 77).astype(buffer.dtype)
     for stmt in program.body:
         if isinstance(stmt, loops.Call):
-            call(stmt, memory)
+            call(stmt, memory, place)
         else:
             # Indices have 64 bits whatever the flag says.
             with enable_x64(True):
-                Run(memory).block(loops.place(stmt.body))
+                Run(memory).block(place(stmt.body))
     return [memory[buffer] for buffer in program.outputs]
 
 
-def call(stmt, memory):
+def call(stmt, memory, place):
     inputs = [strided(view, memory) for view in stmt.inputs]
     outputs = [strided(view, memory) for view in stmt.outputs]
     if stmt.routine == "matmul":
         results = [np.matmul(*inputs)]
     elif stmt.routine == "program":
-        results = run(stmt.attrs["program"], *inputs)
+        results = run(stmt.attrs["program"], *inputs, place=place)
     else:
         rule = eval_rules[stmt.attrs["primitive"]]
         arrays = [ArrayImpl(x.copy(), aval_of(x)) for x in inputs]
@@ -144,6 +149,20 @@ class Run:
     def on_if(self, stmt):
         self.block(stmt.then if self.value(stmt.pred) else stmt.otherwise)
 
+    def total(self, reduce):
+        """The accumulators of a Reduce without a place: of all steps, or those so far."""
+        ranges = [
+            range(a.extent if a.kind == "reduce" else int(self.values[a]) + 1)
+            for a in reduce.axes
+        ]
+        outside = dict(self.values)
+        self.start(loops.Start(reduce))
+        for steps in itertools.product(*ranges):
+            self.values |= zip(reduce.axes, map(np.int64, steps), strict=True)
+            self.step(loops.Step(reduce))
+        totals, self.values = self.values[reduce], outside
+        return totals
+
     def value(self, expr):
         """A scalar, as an array without axes of the expression's dtype."""
         if expr in self.values:
@@ -156,10 +175,12 @@ class Run:
             array = self.memory[expr.buffer]
             assert all(0 <= i < n for i, n in zip(where, array.shape, strict=True))
             return np.asarray(array[where])
-        assert isinstance(expr, loops.Op), f"{expr} has no place"
+        if isinstance(expr, loops.Reduce):
+            return self.total(expr)[0]
         if expr.name == "item":
             reduce, which = expr.args
-            return np.asarray(self.values[reduce][which.value], expr.dtype)
+            totals = self.values.get(reduce) or self.total(reduce)
+            return np.asarray(totals[which.value], expr.dtype)
         args = [self.value(e) for e in expr.args]
         if expr.name == "convert":
             return convert(expr, args[0])

@@ -1,4 +1,4 @@
-"""The loop IR: interning, index algebra, walks, placing, text."""
+"""The loop IR: interning, index algebra, walks, totals."""
 
 import gc
 import itertools
@@ -13,21 +13,12 @@ from minijit.compile.loops import (
     Axis,
     Buffer,
     Const,
-    For,
-    Kernel,
-    Let,
     Load,
     Op,
-    Program,
     Reduce,
-    Start,
-    Step,
-    Store,
     as_index,
     op,
-    place,
     postorder,
-    statements,
     substitute,
 )
 
@@ -166,79 +157,7 @@ def test_walks_do_not_recurse():
     assert new.free == {j} and new is not value
     back, = substitute([new], lambda e: i if e is j else None)
     assert back is value
-    placed = place((For(i, (Store(buffer("y", 4), (i,), value),)),))
-    assert len(statements(placed)) < 30_000
     assert "..." in repr(value)
-
-
-def softmax_kernel():
-    x, y = buffer("x", 4, 8), buffer("y", 4, 8)
-    i, j, k, m = Axis(4), Axis(8), Axis(8, "reduce"), Axis(8, "reduce")
-    top = Reduce("max", (k,), (Load(x, (i, k)),))
-
-    def power(axis):
-        return op("exp", op("sub", Load(x, (i, axis)), top))
-
-    value = op("div", power(j), Reduce("add", (m,), (power(m),)))
-    body = (For(i, (For(j, (Store(y, (i, j), value),)),)),)
-    return Program("softmax", (x,), (y,), (), (), (Kernel("k0", body),))
-
-
-def test_place_puts_totals_where_their_axes_are_bound():
-    assert str(softmax_kernel()) == """\
-program softmax(x: f32[4,8]):
-  output y: f32[4,8]
-  k0:
-    for i0 in 4:
-      r0 = -inf
-      for k0 in 8:
-        r0 max= x[i0, k0]
-      r1 = 0.0
-      for k1 in 8:
-        r1 += exp((x[i0, k1] - r0))
-      for i1 in 8:
-        y[i0, i1] = exp((x[i0, i1] - r0)) / r1"""
-
-
-def test_place_gives_every_operation_a_line_if_asked():
-    kernel, = softmax_kernel().kernels
-    lets = [s for s in statements(place(kernel.body, nest=0)) if isinstance(s, Let)]
-    assert [type(s.expr).__name__ for s in lets].count("Load") == 3
-    assert all(
-        isinstance(part, (Const, Axis, Reduce)) or part in {s.expr for s in lets}
-        for s in lets
-        for part in s.expr.children()
-    )
-
-
-def test_totals_over_one_axis_share_their_loop_and_what_they_read():
-    x, i, k = buffer("x", 4, 8), Axis(4), Axis(8, "reduce")
-    load = Load(x, (i, k))
-    low, high = (Reduce(op, (k,), (load,)) for op in ("min", "max"))
-    body = (Store(buffer("y", 4), (i,), high), Store(buffer("z", 4), (i,), low))
-    loop, = place((For(i, body),))
-    inner = [stmt for stmt in loop.body if isinstance(stmt, For)]
-    assert len(inner) == 1
-    kinds = [type(stmt) for stmt in inner[0].body]
-    assert kinds == [Let, Step, Step]
-    assert [type(stmt) for stmt in loop.body].count(Start) == 2
-
-
-def test_a_total_that_needs_a_total_has_a_loop_of_its_own():
-    x, i, k = buffer("x", 4, 8), Axis(4), Axis(8, "reduce")
-    first = Reduce("max", (k,), (Load(x, (i, k)),))
-    second = Reduce("add", (k,), (op("sub", Load(x, (i, k)), first),))
-    loop, = place((For(i, (Store(buffer("y", 4), (i,), second),)),))
-    assert [type(stmt) for stmt in loop.body] == [Start, For, Start, For, Store]
-
-
-def test_running_totals_start_before_their_loop():
-    x, i, step = buffer("x", 4, 8), Axis(4), Axis(8, "scan")
-    total = Reduce("add", (step,), (Load(x, (i, step)),))
-    body = (For(step, (Store(buffer("y", 4, 8), (i, step), total),)),)
-    loop, = place((For(i, body),))
-    assert [type(stmt) for stmt in loop.body] == [Start, For]
-    assert [type(stmt) for stmt in loop.body[1].body] == [Step, Store]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "bool"])

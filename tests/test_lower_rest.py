@@ -1,11 +1,12 @@
 """Lowering the long tail: rows, calls, what runs uncompiled, the checker."""
 
+import functools
 import itertools
 
 import numpy as np
 import pytest
 from ir_interpreter import run
-from test_lower import check, floats, half, ints, trace
+from test_lower import check as check_raw, floats, half, ints, softmax, trace
 
 from minijit.compile import lower_rest as lower_rest
 from minijit.compile.check_loops import LoopTypeError, check_program
@@ -26,6 +27,7 @@ from minijit.compile.loops import (
     whole,
 )
 from minijit.compile.lower import fallbacks, lower, lower_rules
+from minijit.compile.place import place
 from minijit.trace import (
     elementwise as ew,
     indexing as ix,
@@ -39,6 +41,7 @@ from minijit.trace.jit import jit
 
 pytestmark = pytest.mark.chapter("13s")
 F32 = np.dtype("float32")
+check = functools.partial(check_raw, place=place)
 
 
 def test_every_primitive_has_a_row_or_a_reason():
@@ -50,8 +53,113 @@ def test_every_primitive_has_a_row_or_a_reason():
     assert not lower_rules.keys() & fallbacks.keys()
 
 
+@pytest.mark.parametrize("y", [0, 1, 2, 3, 7, -1, -3])
+def test_powers(y):
+    check(lambda x: prim.integer_pow(x, y), floats(5))
+    check(lambda x: prim.integer_pow(x, abs(y)), ints(5))
+    check(lambda x: prim.pow(x, np.float32(y)), floats(5))
+    check(lambda x: prim.pow(x, y), np.abs(floats(5)))
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_the_first_extreme_and_the_first_nan_win(name):
+    function = getattr(prim, name)
+    rows = [[1, 3, 3, 0], [-np.inf] * 4, [1, np.nan, 5, np.nan], [np.inf, 0, 1, np.inf]]
+    x = np.array(rows, "float32")
+    for axis in (0, 1):
+        check(lambda x, axis=axis: function(x, axis, np.int32), x)
+        check(lambda x, axis=axis: function(x, axis, np.uint8), x.astype(np.float16))
+    check(lambda x: function(x, 1, np.int32), ints(3, 4) > 0)
+
+
+def test_select():
+    which = np.array([True, False, True])
+    check(prim.select_n, which, floats(3), floats(3, seed=1))
+    check(prim.select_n, np.bool_(True), floats(3), floats(3, seed=1))
+    cases = [floats(4, seed=k) for k in range(3)]
+    check(prim.select_n, np.array([0, 1, 2, 9], "int32"), *cases)
+
+
+def test_concatenate():
+    def function(x):
+        return prim.sin(prim.concatenate([x, prim.neg(x), x], 1))
+
+    program = check(function, floats(2, 3, 4))
+    assert len(program.kernels) == 1 and not program.temps
+    check(lambda x: prim.concatenate([x, x], 0), floats(0, 3))
+    check(lambda x: prim.concatenate([x, x], 0), floats(3, 0))
+
+
+def test_softmax_as_text():
+    program = check(softmax, floats(4, 8))
+    assert str(program) == """\
+program main(in0: f32[4,8]):
+  temp t0: f32[4]
+  temp t1: f32[4,8]
+  temp t2: f32[4]
+  output out0: f32[4,8]
+  k0:
+    for i0 in 4:
+      r0 = -inf
+      for k0 in 8:
+        r0 max= in0[i0, k0]
+      t0[i0] = r0
+  k1:
+    for i0 in 4:
+      v0 = t0[i0]
+      for i1 in 8:
+        t1[i0, i1] = exp((in0[i0, i1] - v0))
+  k2:
+    for i0 in 4:
+      r0 = 0.0
+      for k0 in 8:
+        r0 += t1[i0, k0]
+      t2[i0] = r0
+  k3:
+    for i0 in 4:
+      v0 = t2[i0]
+      for i1 in 8:
+        out0[i0, i1] = t1[i0, i1] / v0"""
+
+
+def matrix_options():
+    """Four ways of S1's author to permute a 4x4 matrix, as index maps."""
+    order = np.array([0, 5, 10, 15, 4, 9, 14, 3, 8, 13, 2, 7, 12, 1, 6, 11], "int32")
+
+    def rows(x):
+        parts = []
+        for i in range(4):
+            row = prim.slice(x, (i, 0), (i + 1, 4))
+            left = prim.slice(row, (0, i), (1, 4))
+            parts.append(prim.concatenate([left, prim.slice(row, (0, 0), (1, i))], 1))
+        return prim.concatenate(parts, 0)
+
+    def columns(x):
+        return prim.transpose(rows(prim.transpose(x, (1, 0))), (1, 0))
+
+    def ravel(x):
+        flat = prim.reshape(x, (16,))
+        parts = [prim.slice(flat, (int(k),), (int(k) + 1,)) for k in order]
+        return prim.reshape(prim.concatenate(parts, 0), (4, 4))
+
+    return {"rows": rows, "columns": columns, "ravel": ravel}
+
+
+@pytest.mark.parametrize("name", matrix_options())
+def test_permuting_a_matrix_is_one_kernel(name):
+    permute = matrix_options()[name]
+
+    def mix(x):
+        y = prim.bitwise_xor(permute(prim.add(x, x)), x)
+        return prim.add(y, y)
+
+    program = check(mix, ints(4, 4, dtype="uint32"))
+    assert len(program.kernels) == 1 and not program.temps
+
+
 unary = """exp2 expm1 log1p tan asin acos atan sinh cosh asinh acosh atanh
-    logistic rsqrt cbrt square erf erfc erf_inv lgamma digamma floor ceil round is_finite""".split()
+    logistic rsqrt cbrt square erf erfc erf_inv lgamma digamma
+    floor ceil round is_finite""".split()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

@@ -34,7 +34,6 @@ two axes of the same extent are two axes.
 """
 
 import weakref
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -603,7 +602,11 @@ class Program:
         return tuple(s for s in self.body if isinstance(s, Call))
 
     def __str__(self):
-        return program_text(self)
+        return program_printers["text"](self)
+
+
+# A later module adds the text of programs.
+program_printers = {"text": repr}
 
 
 # Functions of a program, called when a pass has made one.  The checker is one of them.
@@ -750,150 +753,29 @@ def expressions(body):
     return [expr for stmt in statements(body) for expr in own_expressions(stmt)]
 
 
-# Placing: from graphs to lines.  A kernel's statements come out with a `Let` for every
-# expression that needs a name, at the shallowest depth where its axes are bound, and
-# with the loops that compute its Reduces.
-
-
-def place(body, nest=6, nestable=None):
-    """Give every expression in a kernel's statements its place.
-
-        for i in 4:                         for i in 4:
-          y[i] = total(k: exp(x[i,k]))        start total
-                                              for k in 8:
-                                                step total (exp(x[i,k]))
-                                              y[i] = total
+def rewrite(stmt, exprs, buffers):
+    """A statement with other expressions and buffers.
 
     Args:
-      body: statements `Store`, `For`, `If`.
-      nest: how deep an expression may stay inside its only user, if that stands in the
-        same loop.  With 0, everything but sure index arithmetic gets a `Let`.
-      nestable: whether an expression may do so at all; by default all may.
-
-    Returns:
-      A tuple of statements, with `Let`, `Start` and `Step`.
+      stmt: `Store`, `If` or `For`.
+      exprs: function of a list of expressions: the list to put in their place.
+      buffers: function of a stored buffer: the one to put in its place.
     """
-    uses = Counter()
-    for expr in postorder(direct := expressions(body)):
-        uses.update(expr.children())
-    uses.update(direct)
-    return Placer(uses, nest, nestable).block(body, nothing, {})
+    match stmt:
+        case Store():
+            *index, value = exprs([*stmt.index, stmt.value])
+            return Store(buffers(stmt.buffer), tuple(index), value, stmt.combine)
+        case For():
+            return For(stmt.axis, tuple(rewrite(s, exprs, buffers) for s in stmt.body))
+        case If():
+            pred, = exprs([stmt.pred])
+            then = tuple(rewrite(s, exprs, buffers) for s in stmt.then)
+            otherwise = tuple(rewrite(s, exprs, buffers) for s in stmt.otherwise)
+            return If(pred, then, otherwise)
+    raise TypeError(f"cannot rewrite {stmt!r}")
 
 
-class Placer:
-    """The walk of `place`.  `uses` says how often each expression is used in all."""
-
-    def __init__(self, uses, nest, nestable):
-        self.uses = uses
-        self.nest = nest
-        self.nestable = nestable
-
-    def block(self, body, bound, placed):
-        """Place what the statements of one loop's body need; `placed` is known."""
-        placed, result = dict(placed), []
-        # First all Reduces of the block together: they may share loops.
-        within = [e for e in postorder(expressions(body), placed) if e.free <= bound]
-        reduces = [e for e in within if type(e) is Reduce]
-        result = self.exprs(reduces, (), bound, placed)
-        for stmt in body:
-            here = () if isinstance(stmt, For) else own_expressions(stmt)
-            result += self.exprs(expressions([stmt]), here, bound, placed)
-            if isinstance(stmt, For):
-                result += running_totals(stmt)
-                inner = self.block(stmt.body, bound | {stmt.axis}, placed)
-                stmt = For(stmt.axis, inner)
-            elif isinstance(stmt, If):
-                then, otherwise = stmt.then, stmt.otherwise
-                then = self.block(then, bound, placed)
-                stmt = If(stmt.pred, then, self.block(otherwise, bound, placed))
-            result.append(stmt)
-        return tuple(result)
-
-    def exprs(self, roots, here, bound, placed):
-        """The statements that compute all that `roots` need and can be known here.
-
-        Reduces wait until nothing else is left; those over the same axes that are
-        ready together share their loops.
-        """
-        waiting = [e for e in postorder(roots, placed) if e.free <= bound]
-        # A total's parts are used in loops deeper down, a running total's here.
-        users = set(here)
-        for expr in waiting:
-            if type(expr) is not Reduce or bound.issuperset(expr.axes):
-                users.update(expr.children())
-        result = []
-        while waiting:
-            later, blocked = [], set()
-            for expr in waiting:
-                needs = expr.children() if type(expr) is not Reduce else (expr,)
-                if any(child in blocked for child in needs) or type(expr) is Reduce:
-                    blocked.add(expr)
-                    later.append(expr)
-                else:
-                    result += self.let(expr, users, placed)
-            waiting = later
-            if waiting:
-                result += self.loops(waiting, bound, placed)
-                waiting = [e for e in waiting if e not in placed]
-        return result
-
-    def let(self, expr, users, placed):
-        """A `Let` for an expression whose parts are placed, if it needs one."""
-        parts = expr.children()
-        depth = 1 + max((placed[c] for c in parts), default=0)
-        alone = self.uses[expr] == 1 and expr in users and depth <= self.nest
-        alone = alone and (self.nestable is None or self.nestable(expr))
-        leaf = isinstance(expr, (Const, Axis))
-        inside = leaf or alone or (sure(expr) and depth <= 3)
-        placed[expr] = 0 if leaf or not inside else depth
-        return [] if inside else [Let(expr)]
-
-    def loops(self, waiting, bound, placed):
-        """The loops of the first Reduce that is ready, shared with its like."""
-        reduces = [e for e in waiting if type(e) is Reduce]
-        ready = [e for e in reduces if known_here(e, bound, placed)]
-        group = [e for e in ready if e.axes == ready[0].axes]
-        axes = [axis for axis in group[0].axes if axis not in bound]
-        starts = [Start(e) for e in group] if axes else []
-        result = starts + self.nest_of(group, axes, bound, placed)
-        placed.update(dict.fromkeys(group, 0))
-        return result
-
-    def nest_of(self, group, axes, bound, placed):
-        """Nested loops over `axes` around one step of each Reduce in `group`."""
-        values = [body for reduce in group for body in reduce.bodies]
-        placed = dict(placed)
-        lets = self.exprs(values, values if len(axes) < 1 else (), bound, placed)
-        if not axes:
-            return lets + [Step(reduce) for reduce in group]
-        inner = self.nest_of(group, axes[1:], bound | {axes[0]}, placed)
-        return lets + [For(axes[0], tuple(inner))]
-
-
-arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}
-
-
-def sure(expr):
-    """Whether it is arithmetic on an index that cannot overflow."""
-    plain = isinstance(expr, Op) and expr.dtype == INDEX and expr.name in arithmetic
-    return plain and expr.bounds != dtype_bounds(INDEX)
-
-
-def known_here(reduce, bound, placed):
-    """Whether all that a Reduce uses from outside its loops has been computed."""
-    inside = postorder(reduce.bodies, placed)
-    return not any(e.free <= bound and e.children() for e in inside)
-
-
-def running_totals(loop):
-    """A `Start` for each Reduce over the axis of a loop of kind `scan`."""
-    if loop.axis.kind != "scan":
-        return []
-    inside = postorder(expressions(loop.body))
-    return [Start(e) for e in inside if type(e) is Reduce and loop.axis in e.axes]
-
-
-# Text.
+# Text of expressions.  That of programs is in a module of its own.
 
 
 def number_text(expr):
@@ -938,130 +820,3 @@ def op_text(expr, parts):
     if expr.name in ("convert", "bitcast"):
         return f"{expr.name}[{short_dtype_name(expr.dtype)}]({parts[0]})"
     return f"{expr.name}({', '.join(parts)})"
-
-
-class Writer:
-    """Lines of text, indented, with a name for each expression that has one."""
-
-    def __init__(self):
-        self.lines = []
-        self.names = {}
-        self.counts = Counter()
-
-    def name(self, expr, prefix):
-        """A new name, such as `i2`."""
-        self.names[expr] = f"{prefix}{self.counts[prefix]}"
-        self.counts[prefix] += 1
-        return self.names[expr]
-
-    def text(self, expr):
-        text = expr_text(expr, self.names, 1000)
-        plain = isinstance(expr, Op) and expr.name in infix and expr not in self.names
-        return text[1:-1] if plain else text
-
-    def block(self, body, indent):
-        outside = dict(self.names)
-        for stmt in body:
-            self.lines.append("  " * indent + self.statement(stmt))
-            for inner in bodies_of(stmt):
-                if inner:
-                    self.block(inner, indent + 1)
-        # What is named in a block means nothing after it.
-        self.names = outside
-
-    def loop(self, axis):
-        """`for i0 in 8:`, with the kind of an axis whose steps have an order."""
-        extent = axis.extent if isinstance(axis.extent, int) else self.text(axis.extent)
-        kind = f"{axis.kind} " if axis.kind in ("scan", "serial") else ""
-        name = self.name(axis, "k" if axis.kind == "reduce" else "i")
-        return f"for {name} in {kind}{extent}:"
-
-    def statement(self, stmt):
-        """The first line of a statement."""
-        match stmt:
-            case For():
-                return self.loop(stmt.axis)
-            case Let():
-                text = self.text(stmt.expr)
-                return f"{self.name(stmt.expr, 'v')} = {text}"
-            case Start():
-                values = ", ".join(map(number_text, start_values(stmt.reduce)))
-                return f"{self.name(stmt.reduce, 'r')} = {values}"
-            case Step():
-                name, op = self.names[stmt.reduce], stmt.reduce.op
-                bodies = ", ".join(map(self.text, stmt.reduce.bodies))
-                return f"{name} {infix.get(op, op)}= {bodies}"
-            case Store():
-                index = ", ".join(map(self.text, stmt.index))
-                how = infix.get(stmt.combine, stmt.combine or "")
-                return f"{stmt.buffer.name}[{index}] {how}= {self.text(stmt.value)}"
-            case If():
-                return f"if {self.text(stmt.pred)}:"
-            case While():
-                return f"while {self.text(stmt.cond)}:"
-            case Swap():
-                return f"swap {stmt.first.name}, {stmt.second.name}"
-        raise TypeError(f"not a statement: {stmt!r}")
-
-
-def view_text(view):
-    """`x`, or `x[shape=.. strides=.. offset=..]` where it is not all of the buffer."""
-    if view.whole:
-        return view.buffer.name
-    details = f"shape={view.shape} strides={view.strides}"
-    return f"{view.buffer.name}[{details} offset={view.offset}]"
-
-
-def call_text(call):
-    """`t0 = matmul(x, w)`, and which primitive or program is called."""
-    outputs = ", ".join(map(view_text, call.outputs))
-    inputs = ", ".join(map(view_text, call.inputs))
-    program = call.attrs.get("program")
-    which = program.name if program else call.attrs.get("primitive", "")
-    routine = f"{call.routine}[{which}]" if which else call.routine
-    return f"{outputs} = {routine}({inputs})"
-
-
-def program_text(program):
-    """The whole program: buffers, then kernels and calls in order."""
-    inputs = ", ".join(map(str, program.inputs))
-    lines = [f"program {program.name}({inputs}):"]
-    for kind, buffers in [
-        ("constant", [buffer for buffer, value in program.constants]),
-        ("temp", program.temps),
-        ("output", dict.fromkeys(program.outputs)),
-    ]:
-        lines += [f"  {kind} {buffer}" for buffer in buffers]
-    for stmt in program.body:
-        if isinstance(stmt, Call):
-            lines.append("  " + call_text(stmt))
-            continue
-        lines.append(f"  {stmt.name}:")
-        writer = Writer()
-        writer.block(place(stmt.body), 2)
-        lines += writer.lines
-    inner = {id(c.attrs["program"]): c.attrs["program"] for c in program.calls
-             if c.routine == "program"}
-    return "\n\n".join(["\n".join(lines), *map(program_text, inner.values())])
-
-
-def rewrite(stmt, exprs, buffers):
-    """A statement with other expressions and buffers.
-
-    Args:
-      stmt: `Store`, `If` or `For`.
-      exprs: function of a list of expressions: the list to put in their place.
-      buffers: function of a stored buffer: the one to put in its place.
-    """
-    match stmt:
-        case Store():
-            *index, value = exprs([*stmt.index, stmt.value])
-            return Store(buffers(stmt.buffer), tuple(index), value, stmt.combine)
-        case For():
-            return For(stmt.axis, tuple(rewrite(s, exprs, buffers) for s in stmt.body))
-        case If():
-            pred, = exprs([stmt.pred])
-            then = tuple(rewrite(s, exprs, buffers) for s in stmt.then)
-            otherwise = tuple(rewrite(s, exprs, buffers) for s in stmt.otherwise)
-            return If(pred, then, otherwise)
-    raise TypeError(f"cannot rewrite {stmt!r}")

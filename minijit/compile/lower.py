@@ -46,7 +46,6 @@ from .loops import (
     after_pass,
     as_index,
     dtype_bounds,
-    expressions,
     free_axes,
     identities,
     op,
@@ -465,7 +464,6 @@ class Finish:
             rewrite(s, lambda e: self.answer(e, group, answers), self.buffers.get)
             for s in reversed(group.stores)
         )
-        body = share_axes(body)
         for axis in reversed(group.nest):
             body = (For(axis, body),)
         return Kernel("", body, eqns)
@@ -499,32 +497,6 @@ class Finish:
         for program in self.walk.called:
             found |= dict(program.fallbacks)
         return tuple(sorted(found.items()))
-
-
-def share_axes(body):
-    """Statements in which Reduces of equal extents run over the same axes.
-
-    They can share loops then, and what they read.  Those inside each other keep axes
-    of their own.
-    """
-    heights, shared, chosen = {}, {}, {}
-    for expr in postorder(expressions(body)):
-        inside = max((heights[e] for e in expr.children()), default=0)
-        heights[expr] = inside + (type(expr) is Reduce)
-        if type(expr) is Reduce:
-            for place, axis in enumerate(expr.axes):
-                if axis.kind == "reduce":
-                    key = axis.extent, place, heights[expr]
-                    chosen[axis] = shared.setdefault(key, axis)
-    known = {}
-
-    def exprs(roots):
-        return substitute(roots, renamed, known)
-
-    def renamed(expr):
-        return chosen[expr] if chosen.get(expr, expr) is not expr else None
-
-    return tuple(rewrite(stmt, exprs, lambda buffer: buffer) for stmt in body)
 
 
 def lower(closed, name="main", policy="first", programs=None):
@@ -606,38 +578,6 @@ def elementwise(name, cost=1):
     return Elements(rule, cost)
 
 
-def integer_pow(out, index, x, *, y):
-    """By squaring, as the eval rule does it."""
-    left, square, result = abs(y), widen(x[index]), None
-    while left:
-        if left % 2:
-            result = square if result is None else op("mul", result, square)
-        left, square = left // 2, op("mul", square, square)
-    if result is None:
-        return Const(1, out.dtype)
-    if y < 0:
-        result = op("div", Const(1, result.dtype), result)
-    return op("convert", result, dtype=out.dtype)
-
-
-def power(out, index, x, y):
-    y = op("convert", y.spread(index), dtype=out.dtype)
-    return compute("pow", x.spread(index), y, dtype=out.dtype)
-
-
-def select_n(out, index, which, *cases):
-    """One `select` for two cases; for more, one for each but the last."""
-    which = which.spread(index)
-    if which.dtype == BOOL:
-        if_false, if_true = (cases * 2)[:2]
-        return op("select", which, if_true[index], if_false[index])
-    result = cases[-1][index]
-    for i, case in reversed(list(enumerate(cases[:-1]))):
-        here = op("le", which, Const(i, which.dtype))
-        result = op("select", here, case[index], result)
-    return result
-
-
 def convert(out, index, x, *, new_dtype, weak_type):
     return op("convert", x[index], dtype=new_dtype)
 
@@ -656,9 +596,6 @@ lower_rules |= {
     for p in (prim.exp_p, prim.log_p, prim.sin_p, prim.cos_p, prim.tanh_p)
 }
 lower_rules |= {
-    prim.pow_p: Elements(power, 20),
-    prim.integer_pow_p: Elements(integer_pow, 3),
-    prim.select_n_p: Elements(select_n),
     prim.convert_element_type_p: Elements(convert),
     prim.copy_p: Elements(lambda out, index, x: x[index], 0),
 }
@@ -743,28 +680,6 @@ def matched_axes(shape, old_shape):
     return groups[::-1]
 
 
-def concatenate(out, index, *xs, dimension):
-    """The element of the part that `index` falls into, each asked at a safe index."""
-    end, result = out.shape[dimension], None
-    for x in reversed([x for x in xs if x.shape[dimension]]):
-        size = x.shape[dimension]
-        end -= size
-        inside = op("sub", index[dimension], as_index(end))
-        where = (*index[:dimension], clamped(inside, size), *index[dimension + 1 :])
-        element = x[where]
-        if result is None:
-            result = element
-        else:
-            before = op("lt", index[dimension], as_index(end + size))
-            result = op("select", before, element, result)
-    return result
-
-
-def clamped(i, size):
-    """The index nearest to i of an axis of `size` elements."""
-    return op("max", op("min", as_index(i), as_index(size - 1)), as_index(0))
-
-
 def layout(rule):
     """The row of a primitive that only renames indices."""
     return Elements(rule, 0)
@@ -777,7 +692,6 @@ lower_rules |= {
     prim.squeeze_p: layout(squeeze),
     prim.slice_p: layout(slice_),
     prim.reshape_p: layout(reshape),
-    prim.concatenate_p: Elements(concatenate),
 }
 
 
@@ -804,18 +718,6 @@ def reduced_index(index, shape, axes):
     return where, tuple(over.values())
 
 
-def arg_reduction(name):
-    """The row of argmax or argmin: a Reduce of pairs (element, where it stands)."""
-
-    def rule(out, index, x, *, axes, index_dtype):
-        where, over = reduced_index(index, x.shape, axes)
-        position = op("convert", over[0], dtype=index_dtype)
-        best = Reduce(name, over, (widen(x[where]), position))
-        return op("item", best, as_index(1), dtype=index_dtype)
-
-    return Elements(rule, total=True)
-
-
 lower_rules |= {
     prim.reduce_sum_p: reduction("add"),
     prim.reduce_prod_p: reduction("mul"),
@@ -824,6 +726,4 @@ lower_rules |= {
     prim.reduce_and_p: reduction("and"),
     prim.reduce_or_p: reduction("or"),
     prim.reduce_xor_p: reduction("xor"),
-    prim.argmax_p: arg_reduction("argmax"),
-    prim.argmin_p: arg_reduction("argmin"),
 }

@@ -12,10 +12,14 @@ import numpy as np
 from ..trace import (
     elementwise as ew,
     indexing as ix,
+    primitives as prim,
     sorting,
     windows as win,
 )
 from ..trace.dtypes import finfo
+
+# For what it does: programs can be printed.
+from . import loops_text as loops_text
 from .loops import (
     BOOL,
     Axis,
@@ -33,19 +37,94 @@ from .lower import (
     Operand,
     Statements,
     affine,
-    clamped,
     compute,
     elementwise,
     fallbacks,
     is_half,
     layout,
     lower_rules,
+    reduced_index,
     row_choosers,
     wide_dtype,
     widen,
 )
 from .lower_calls import add_nest, call_eval
 
+
+def integer_pow(out, index, x, *, y):
+    """By squaring, as the eval rule does it."""
+    left, square, result = abs(y), widen(x[index]), None
+    while left:
+        if left % 2:
+            result = square if result is None else op("mul", result, square)
+        left, square = left // 2, op("mul", square, square)
+    if result is None:
+        return Const(1, out.dtype)
+    if y < 0:
+        result = op("div", Const(1, result.dtype), result)
+    return op("convert", result, dtype=out.dtype)
+
+
+def power(out, index, x, y):
+    y = op("convert", y.spread(index), dtype=out.dtype)
+    return compute("pow", x.spread(index), y, dtype=out.dtype)
+
+
+def select_n(out, index, which, *cases):
+    """One `select` for two cases; for more, one for each but the last."""
+    which = which.spread(index)
+    if which.dtype == BOOL:
+        if_false, if_true = (cases * 2)[:2]
+        return op("select", which, if_true[index], if_false[index])
+    result = cases[-1][index]
+    for i, case in reversed(list(enumerate(cases[:-1]))):
+        here = op("le", which, Const(i, which.dtype))
+        result = op("select", here, case[index], result)
+    return result
+
+
+def concatenate(out, index, *xs, dimension):
+    """The element of the part that `index` falls into, each asked at a safe index."""
+    end, result = out.shape[dimension], None
+    for x in reversed([x for x in xs if x.shape[dimension]]):
+        size = x.shape[dimension]
+        end -= size
+        inside = op("sub", index[dimension], as_index(end))
+        where = (*index[:dimension], clamped(inside, size), *index[dimension + 1 :])
+        element = x[where]
+        if result is None:
+            result = element
+        else:
+            before = op("lt", index[dimension], as_index(end + size))
+            result = op("select", before, element, result)
+    return result
+
+
+def clamped(i, size):
+    """The index nearest to i of an axis of `size` elements."""
+    return op("max", op("min", as_index(i), as_index(size - 1)), as_index(0))
+
+
+def arg_reduction(name):
+    """The row of argmax or argmin: a Reduce of pairs (element, where it stands)."""
+
+    def rule(out, index, x, *, axes, index_dtype):
+        where, over = reduced_index(index, x.shape, axes)
+        position = op("convert", over[0], dtype=index_dtype)
+        best = Reduce(name, over, (widen(x[where]), position))
+        return op("item", best, as_index(1), dtype=index_dtype)
+
+    return Elements(rule, total=True)
+
+
+lower_rules |= {
+    prim.pow_p: Elements(power, 20),
+    prim.integer_pow_p: Elements(integer_pow, 3),
+    prim.select_n_p: Elements(select_n),
+    prim.concatenate_p: Elements(concatenate),
+    prim.argmax_p: arg_reduction("argmax"),
+    prim.argmin_p: arg_reduction("argmin"),
+}
 lower_rules |= {
     p: elementwise(p.name, 20)
     for p in (

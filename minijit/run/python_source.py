@@ -41,11 +41,11 @@ from ..compile.loops import (
     Step,
     Store,
     expressions,
-    place,
     postorder,
     start_values,
     statements,
 )
+from ..compile.place import place
 from ..trace.dtypes import short_dtype_name
 from .scalar_math import functions
 
@@ -150,7 +150,6 @@ operations |= {
     "max": call("maximum"),
     "min": call("minimum"),
     "pow": call("power"),
-    "round": call("round_away"),
     "round_even": call("np.rint"),
     "asin": call("np.arcsin"),
     "acos": call("np.arccos"),
@@ -168,7 +167,7 @@ numpy_names = """
 """.split()
 operations |= {name: call(f"np.{name}") for name in numpy_names}
 
-own_names = "sign clamp rsqrt logistic add_any_order multiply_any_order".split()
+own_names = "sign clamp add_any_order multiply_any_order".split()
 operations |= {name: call(name) for name in own_names}
 
 
@@ -229,16 +228,7 @@ def print_convert(expr, x):
     return Text(f"to_{target.name}({x.text})")
 
 
-def print_bitcast(expr, x):
-    source, target = expr.args[0].dtype, expr.dtype
-    if source.name in HALF:
-        x = Text(f"{source.name}_bits({x.text})")
-    if target.name in HALF:
-        return Text(f"{target.name}_value(bits_uint16({x.text}))")
-    return Text(f"bits_{target.name}({x.text})")
-
-
-operations |= {"convert": print_convert, "bitcast": print_bitcast}
+operations |= {"convert": print_convert}
 
 
 class Constants:

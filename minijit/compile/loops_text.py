@@ -1,0 +1,142 @@
+"""Loop programs as text, to be read: every expression in its place.
+
+    print(lower(make_jaxpr(lambda x: x.sum(1))(x)))
+    # program main(in0: f32[4,8]):
+    #   output out0: f32[4]
+    #   k0:
+    #     for i0 in 4:
+    #       r0 = 0.0
+    #       for k0 in 8:
+    #         r0 += in0[i0, k0]
+    #       out0[i0] = r0
+"""
+
+from collections import Counter
+
+from .loops import (
+    Call,
+    For,
+    If,
+    Let,
+    Op,
+    Start,
+    Step,
+    Store,
+    Swap,
+    While,
+    bodies_of,
+    expr_text,
+    infix,
+    number_text,
+    program_printers,
+    start_values,
+)
+from .place import place
+
+
+class Writer:
+    """Lines of text, indented, with a name for each expression that has one."""
+
+    def __init__(self):
+        self.lines = []
+        self.names = {}
+        self.counts = Counter()
+
+    def name(self, expr, prefix):
+        """A new name, such as `i2`."""
+        self.names[expr] = f"{prefix}{self.counts[prefix]}"
+        self.counts[prefix] += 1
+        return self.names[expr]
+
+    def text(self, expr):
+        text = expr_text(expr, self.names, 1000)
+        plain = isinstance(expr, Op) and expr.name in infix and expr not in self.names
+        return text[1:-1] if plain else text
+
+    def block(self, body, indent):
+        outside = dict(self.names)
+        for stmt in body:
+            self.lines.append("  " * indent + self.statement(stmt))
+            for inner in bodies_of(stmt):
+                if inner:
+                    self.block(inner, indent + 1)
+        # What is named in a block means nothing after it.
+        self.names = outside
+
+    def loop(self, axis):
+        """`for i0 in 8:`, with the kind of an axis whose steps have an order."""
+        extent = axis.extent if isinstance(axis.extent, int) else self.text(axis.extent)
+        kind = f"{axis.kind} " if axis.kind in ("scan", "serial") else ""
+        name = self.name(axis, "k" if axis.kind == "reduce" else "i")
+        return f"for {name} in {kind}{extent}:"
+
+    def statement(self, stmt):
+        """The first line of a statement."""
+        match stmt:
+            case For():
+                return self.loop(stmt.axis)
+            case Let():
+                text = self.text(stmt.expr)
+                return f"{self.name(stmt.expr, 'v')} = {text}"
+            case Start():
+                values = ", ".join(map(number_text, start_values(stmt.reduce)))
+                return f"{self.name(stmt.reduce, 'r')} = {values}"
+            case Step():
+                name, op = self.names[stmt.reduce], stmt.reduce.op
+                bodies = ", ".join(map(self.text, stmt.reduce.bodies))
+                return f"{name} {infix.get(op, op)}= {bodies}"
+            case Store():
+                index = ", ".join(map(self.text, stmt.index))
+                how = infix.get(stmt.combine, stmt.combine or "")
+                return f"{stmt.buffer.name}[{index}] {how}= {self.text(stmt.value)}"
+            case If():
+                return f"if {self.text(stmt.pred)}:"
+            case While():
+                return f"while {self.text(stmt.cond)}:"
+            case Swap():
+                return f"swap {stmt.first.name}, {stmt.second.name}"
+        raise TypeError(f"not a statement: {stmt!r}")
+
+
+def view_text(view):
+    """`x`, or `x[shape=.. strides=.. offset=..]` where it is not all of the buffer."""
+    if view.whole:
+        return view.buffer.name
+    details = f"shape={view.shape} strides={view.strides}"
+    return f"{view.buffer.name}[{details} offset={view.offset}]"
+
+
+def call_text(call):
+    """`t0 = matmul(x, w)`, and which primitive or program is called."""
+    outputs = ", ".join(map(view_text, call.outputs))
+    inputs = ", ".join(map(view_text, call.inputs))
+    program = call.attrs.get("program")
+    which = program.name if program else call.attrs.get("primitive", "")
+    routine = f"{call.routine}[{which}]" if which else call.routine
+    return f"{outputs} = {routine}({inputs})"
+
+
+def program_text(program):
+    """The whole program: buffers, then kernels and calls in order."""
+    inputs = ", ".join(map(str, program.inputs))
+    lines = [f"program {program.name}({inputs}):"]
+    for kind, buffers in [
+        ("constant", [buffer for buffer, value in program.constants]),
+        ("temp", program.temps),
+        ("output", dict.fromkeys(program.outputs)),
+    ]:
+        lines += [f"  {kind} {buffer}" for buffer in buffers]
+    for stmt in program.body:
+        if isinstance(stmt, Call):
+            lines.append("  " + call_text(stmt))
+            continue
+        lines.append(f"  {stmt.name}:")
+        writer = Writer()
+        writer.block(place(stmt.body), 2)
+        lines += writer.lines
+    inner = {id(c.attrs["program"]): c.attrs["program"] for c in program.calls
+             if c.routine == "program"}
+    return "\n\n".join(["\n".join(lines), *map(program_text, inner.values())])
+
+
+program_printers["text"] = program_text

@@ -1,0 +1,193 @@
+"""Placing: from expressions, which are graphs, to statements, which are lines.
+
+    for i in 4:                         for i in 4:
+      y[i] = total(k: exp(x[i,k]))        start total
+                                          for k in 8:
+                                            step total (exp(x[i,k]))
+                                          y[i] = total
+
+A kernel says what is stored, and in which loops.  Where the parts of a value are
+computed it does not say: each at the shallowest depth where its axes are bound, once,
+and a total in loops of its own.  Printers of code take it from here.
+"""
+
+from collections import Counter
+
+from .loops import (
+    INDEX,
+    Axis,
+    Const,
+    For,
+    If,
+    Let,
+    Op,
+    Reduce,
+    Start,
+    Step,
+    dtype_bounds,
+    expressions,
+    nothing,
+    own_expressions,
+    postorder,
+    rewrite,
+    substitute,
+)
+
+
+def place(body, nest=6, nestable=None):
+    """Give every expression in a kernel's statements its place.
+
+    Args:
+      body: statements `Store`, `For`, `If`.
+      nest: how deep an expression may stay inside its only user, if that stands in the
+        same loop.  With 0, everything but sure index arithmetic gets a `Let`.
+      nestable: whether an expression may do so at all; by default all may.
+
+    Returns:
+      A tuple of statements, with `Let`, `Start` and `Step`.
+    """
+    body = share_axes(body)
+    uses = Counter()
+    for expr in postorder(direct := expressions(body)):
+        uses.update(expr.children())
+    uses.update(direct)
+    return Placer(uses, nest, nestable).block(body, nothing, {})
+
+
+class Placer:
+    """The walk of `place`.  `uses` says how often each expression is used in all."""
+
+    def __init__(self, uses, nest, nestable):
+        self.uses = uses
+        self.nest = nest
+        self.nestable = nestable
+
+    def block(self, body, bound, placed):
+        """Place what the statements of one loop's body need; `placed` is known."""
+        placed, result = dict(placed), []
+        # First all Reduces of the block together: they may share loops.
+        within = [e for e in postorder(expressions(body), placed) if e.free <= bound]
+        reduces = [e for e in within if type(e) is Reduce]
+        result = self.exprs(reduces, (), bound, placed)
+        for stmt in body:
+            here = () if isinstance(stmt, For) else own_expressions(stmt)
+            result += self.exprs(expressions([stmt]), here, bound, placed)
+            if isinstance(stmt, For):
+                result += running_totals(stmt)
+                inner = self.block(stmt.body, bound | {stmt.axis}, placed)
+                stmt = For(stmt.axis, inner)
+            elif isinstance(stmt, If):
+                then, otherwise = stmt.then, stmt.otherwise
+                then = self.block(then, bound, placed)
+                stmt = If(stmt.pred, then, self.block(otherwise, bound, placed))
+            result.append(stmt)
+        return tuple(result)
+
+    def exprs(self, roots, here, bound, placed):
+        """The statements that compute all that `roots` need and can be known here.
+
+        Reduces wait until nothing else is left; those over the same axes that are
+        ready together share their loops.
+        """
+        waiting = [e for e in postorder(roots, placed) if e.free <= bound]
+        # A total's parts are used in loops deeper down, a running total's here.
+        users = set(here)
+        for expr in waiting:
+            if type(expr) is not Reduce or bound.issuperset(expr.axes):
+                users.update(expr.children())
+        result = []
+        while waiting:
+            later, blocked = [], set()
+            for expr in waiting:
+                needs = expr.children() if type(expr) is not Reduce else (expr,)
+                if any(child in blocked for child in needs) or type(expr) is Reduce:
+                    blocked.add(expr)
+                    later.append(expr)
+                else:
+                    result += self.let(expr, users, placed)
+            waiting = later
+            if waiting:
+                result += self.loops(waiting, bound, placed)
+                waiting = [e for e in waiting if e not in placed]
+        return result
+
+    def let(self, expr, users, placed):
+        """A `Let` for an expression whose parts are placed, if it needs one."""
+        parts = expr.children()
+        depth = 1 + max((placed[c] for c in parts), default=0)
+        alone = self.uses[expr] == 1 and expr in users and depth <= self.nest
+        alone = alone and (self.nestable is None or self.nestable(expr))
+        leaf = isinstance(expr, (Const, Axis))
+        inside = leaf or alone or (sure(expr) and depth <= 3)
+        placed[expr] = 0 if leaf or not inside else depth
+        return [] if inside else [Let(expr)]
+
+    def loops(self, waiting, bound, placed):
+        """The loops of the first Reduce that is ready, shared with its like."""
+        reduces = [e for e in waiting if type(e) is Reduce]
+        ready = [e for e in reduces if known_here(e, bound, placed)]
+        group = [e for e in ready if e.axes == ready[0].axes]
+        axes = [axis for axis in group[0].axes if axis not in bound]
+        starts = [Start(e) for e in group] if axes else []
+        result = starts + self.nest_of(group, axes, bound, placed)
+        placed.update(dict.fromkeys(group, 0))
+        return result
+
+    def nest_of(self, group, axes, bound, placed):
+        """Nested loops over `axes` around one step of each Reduce in `group`."""
+        values = [body for reduce in group for body in reduce.bodies]
+        placed = dict(placed)
+        lets = self.exprs(values, values if len(axes) < 1 else (), bound, placed)
+        if not axes:
+            return lets + [Step(reduce) for reduce in group]
+        inner = self.nest_of(group, axes[1:], bound | {axes[0]}, placed)
+        return lets + [For(axes[0], tuple(inner))]
+
+
+arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}
+
+
+def sure(expr):
+    """Whether it is arithmetic on an index that cannot overflow."""
+    plain = isinstance(expr, Op) and expr.dtype == INDEX and expr.name in arithmetic
+    return plain and expr.bounds != dtype_bounds(INDEX)
+
+
+def known_here(reduce, bound, placed):
+    """Whether all that a Reduce uses from outside its loops has been computed."""
+    inside = postorder(reduce.bodies, placed)
+    return not any(e.free <= bound and e.children() for e in inside)
+
+
+def running_totals(loop):
+    """A `Start` for each Reduce over the axis of a loop of kind `scan`."""
+    if loop.axis.kind != "scan":
+        return []
+    inside = postorder(expressions(loop.body))
+    return [Start(e) for e in inside if type(e) is Reduce and loop.axis in e.axes]
+
+
+def share_axes(body):
+    """Statements in which Reduces of equal extents run over the same axes.
+
+    They can share loops then, and what they read.  Those inside each other keep axes
+    of their own.
+    """
+    heights, shared, chosen = {}, {}, {}
+    for expr in postorder(expressions(body)):
+        inside = max((heights[e] for e in expr.children()), default=0)
+        heights[expr] = inside + (type(expr) is Reduce)
+        if type(expr) is Reduce:
+            for place, axis in enumerate(expr.axes):
+                if axis.kind == "reduce":
+                    key = axis.extent, place, heights[expr]
+                    chosen[axis] = shared.setdefault(key, axis)
+    known = {}
+
+    def exprs(roots):
+        return substitute(roots, renamed, known)
+
+    def renamed(expr):
+        return chosen[expr] if chosen.get(expr, expr) is not expr else None
+
+    return tuple(rewrite(stmt, exprs, lambda buffer: buffer) for stmt in body)

@@ -1,0 +1,124 @@
+"""Placing expressions, and the text of programs."""
+
+import numpy as np
+import pytest
+
+from minijit.compile import loops_text as loops_text
+from minijit.compile.loops import (
+    Axis,
+    Buffer,
+    Const,
+    For,
+    Kernel,
+    Let,
+    Load,
+    Program,
+    Reduce,
+    Start,
+    Step,
+    Store,
+    op,
+    statements,
+)
+from minijit.compile.place import place
+
+pytestmark = pytest.mark.chapter("13s")
+F32 = np.dtype("float32")
+
+
+def buffer(name, *shape, dtype=F32):
+    return Buffer(name, shape, dtype)
+
+
+def softmax_kernel():
+    x, y = buffer("x", 4, 8), buffer("y", 4, 8)
+    i, j, k, m = Axis(4), Axis(8), Axis(8, "reduce"), Axis(8, "reduce")
+    top = Reduce("max", (k,), (Load(x, (i, k)),))
+
+    def power(axis):
+        return op("exp", op("sub", Load(x, (i, axis)), top))
+
+    value = op("div", power(j), Reduce("add", (m,), (power(m),)))
+    body = (For(i, (For(j, (Store(y, (i, j), value),)),)),)
+    return Program("softmax", (x,), (y,), (), (), (Kernel("k0", body),))
+
+
+def test_place_puts_totals_where_their_axes_are_bound():
+    assert str(softmax_kernel()) == """\
+program softmax(x: f32[4,8]):
+  output y: f32[4,8]
+  k0:
+    for i0 in 4:
+      r0 = -inf
+      for k0 in 8:
+        r0 max= x[i0, k0]
+      r1 = 0.0
+      for k1 in 8:
+        r1 += exp((x[i0, k1] - r0))
+      for i1 in 8:
+        y[i0, i1] = exp((x[i0, i1] - r0)) / r1"""
+
+
+def test_place_gives_every_operation_a_line_if_asked():
+    kernel, = softmax_kernel().kernels
+    lets = [s for s in statements(place(kernel.body, nest=0)) if isinstance(s, Let)]
+    assert [type(s.expr).__name__ for s in lets].count("Load") == 3
+    assert all(
+        isinstance(part, (Const, Axis, Reduce)) or part in {s.expr for s in lets}
+        for s in lets
+        for part in s.expr.children()
+    )
+
+
+def test_totals_over_one_axis_share_their_loop_and_what_they_read():
+    x, i, k = buffer("x", 4, 8), Axis(4), Axis(8, "reduce")
+    load = Load(x, (i, k))
+    low, high = (Reduce(op, (k,), (load,)) for op in ("min", "max"))
+    body = (Store(buffer("y", 4), (i,), high), Store(buffer("z", 4), (i,), low))
+    loop, = place((For(i, body),))
+    inner = [stmt for stmt in loop.body if isinstance(stmt, For)]
+    assert len(inner) == 1
+    kinds = [type(stmt) for stmt in inner[0].body]
+    assert kinds == [Let, Step, Step]
+    assert [type(stmt) for stmt in loop.body].count(Start) == 2
+
+
+def test_a_total_that_needs_a_total_has_a_loop_of_its_own():
+    x, i, k = buffer("x", 4, 8), Axis(4), Axis(8, "reduce")
+    first = Reduce("max", (k,), (Load(x, (i, k)),))
+    second = Reduce("add", (k,), (op("sub", Load(x, (i, k)), first),))
+    loop, = place((For(i, (Store(buffer("y", 4), (i,), second),)),))
+    assert [type(stmt) for stmt in loop.body] == [Start, For, Start, For, Store]
+
+
+def test_running_totals_start_before_their_loop():
+    x, i, step = buffer("x", 4, 8), Axis(4), Axis(8, "scan")
+    total = Reduce("add", (step,), (Load(x, (i, step)),))
+    body = (For(step, (Store(buffer("y", 4, 8), (i, step), total),)),)
+    loop, = place((For(i, body),))
+    assert [type(stmt) for stmt in loop.body] == [Start, For]
+    assert [type(stmt) for stmt in loop.body[1].body] == [Step, Store]
+
+
+def test_totals_of_equal_extents_get_the_same_axes():
+    x, i = buffer("x", 4, 8), Axis(4)
+    totals = []
+    for name in ("min", "max"):
+        k = Axis(8, "reduce")
+        totals.append(Reduce(name, (k,), (Load(x, (i, k)),)))
+    first, second = totals
+    body = Store(buffer("y", 4), (i,), first), Store(buffer("z", 4), (i,), second)
+    loop, = place((For(i, body),))
+    assert [type(stmt) for stmt in loop.body] == [Start, Start, For, Store, Store]
+
+
+def test_placing_does_not_recurse():
+    x, y, i = buffer("x", 4), buffer("y", 4), Axis(4)
+    value = Load(x, (i,))
+    for k in range(30_000):
+        value = op("add", op("sin", value), Const(k, F32))
+    placed = place((For(i, (Store(y, (i,), value),)),))
+    assert len(statements(placed)) < 30_000
+    kernel = Kernel("k0", (For(i, (Store(y, (i,), value),)),))
+    lines = str(Program("main", (x,), (y,), (), (), (kernel,))).splitlines()
+    assert max(map(len, lines)) < 200
