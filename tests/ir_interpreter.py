@@ -150,7 +150,7 @@ class Run:
         self.block(stmt.then if self.value(stmt.pred) else stmt.otherwise)
 
     def total(self, reduce):
-        """The accumulators of a Reduce without a place: of all steps, or those so far."""
+        """The accumulators of a Reduce that has no place, after its steps so far."""
         ranges = [
             range(a.extent if a.kind == "reduce" else int(self.values[a]) + 1)
             for a in reduce.axes
