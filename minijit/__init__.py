@@ -43,6 +43,9 @@ from .trace.stages import (
 # chapter 6
 from .transform.linearize import jvp as jvp, linearize as linearize
 
+# chapter 6s
+from .transform import linearize_rest as linearize_rest
+
 # chapter 7
 from .transform.custom import (
     closure_convert as closure_convert,
@@ -57,6 +60,9 @@ from .transform.transpose import (
     vjp as vjp,
 )
 
+# chapter 7s
+from .transform import transpose_rest as transpose_rest
+
 # chapter 8
 from .transform.batching import vmap as vmap
 from .transform.jacobians import (
@@ -65,6 +71,9 @@ from .transform.jacobians import (
     jacobian as jacobian,
     jacrev as jacrev,
 )
+
+# chapter 8s
+from .transform import batching_rest as batching_rest
 
 # chapter 10
 from . import ad_checkpoint as ad_checkpoint

@@ -15,14 +15,22 @@ cancel or never become necessary.
 """
 
 import operator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 
 from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of
+from ..trace.config import config
 from ..trace.core import Trace, Tracer, current_trace, find_rule, set_trace
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import argument_names, flattening, function_name, unzip2
+from ..trace.jaxpr import (
+    ClosedJaxpr,
+    argument_names,
+    flattening,
+    function_name,
+    unzip2,
+)
 from ..trace.jit import jit_p
 from ..trace.pytree import flatten_axes, tree_flatten, tree_unflatten
 from . import custom
@@ -50,6 +58,26 @@ class Lanes:
 
     size: int
     name: object = None
+
+
+# Functions traced under axes with names may ask for their sizes, so traces differ.
+config.define("named_axes", (), "set by vmap: its axes' names", changes_traces=True)
+
+
+def axis_sizes():
+    """{name: size} of the axes that the vmaps around us have given a name."""
+    return dict(config.named_axes)
+
+
+@contextmanager
+def naming(lanes):
+    """Make the name of an axis known while a `with` block runs."""
+    if lanes.name is None:
+        yield
+        return
+    named = {**axis_sizes(), lanes.name: lanes.size}
+    with config.override("named_axes", tuple(named.items())):
+        yield
 
 
 # Types of values by class: the type of one lane of a value, the type with lanes on
@@ -153,9 +181,10 @@ class BatchTrace(Trace):
         values, axes = unzip2(map(self.pair, args))
         many = primitive.multiple_results
         with set_trace(self.parent):
-            if primitive in collective_rules and self.is_named(params):
+            named = self.lanes.name is not None and mentions(params, self.lanes.name)
+            if named and primitive in collective_rules:
                 rule = collective_rules[primitive]
-            elif all(axis is None for axis in axes):
+            elif not named and all(axis is None for axis in axes):
                 outs = primitive.bind(*values, **params)
                 return outs if many else [outs]
             else:
@@ -168,15 +197,24 @@ class BatchTrace(Trace):
             for y, axis in zip(outs, out_axes, strict=True)
         ]
 
-    def is_named(self, params):
-        """Whether a collective is over these lanes."""
-        return self.lanes.name is not None and self.lanes.name in params["axis_name"]
+
+def mentions(params, name):
+    """Whether a collective, or one within the jaxprs of a call, is over that axis."""
+    if name in params.get("axis_name", ()):
+        return True
+    values = [
+        value
+        for param in params.values()
+        for value in (param if isinstance(param, (tuple, list)) else (param,))
+    ]
+    jaxprs = [value for value in values if isinstance(value, ClosedJaxpr)]
+    return any(mentions(eqn.params, name) for closed in jaxprs for eqn in closed.eqns)
 
 
 def vmap_flat(f, lanes, values, axes):
     """vmap on flat lists: -> (results, the axes of their lanes or None)."""
     trace = BatchTrace(current_trace(), lanes)
-    with set_trace(trace):
+    with set_trace(trace), naming(lanes):
         outs = f(*[
             x if axis is None else BatchTracer(trace, x, axis)
             for x, axis in zip(values, axes, strict=True)

@@ -672,11 +672,11 @@ def constant(*primitives):
 linearize_rules |= elementwise({
     lax.sin_p: [lambda y, x: lax.cos(x)],
     lax.cos_p: [lambda y, x: lax.neg(lax.sin(x))],
-    lax.tanh_p: [lambda y, x: lax.sub(1, lax.mul(y, y))],
+    lax.tanh_p: [lambda y, x: lax.mul(lax.add(1, y), lax.sub(1, y))],
     lax.exp_p: [lambda y, x: y],
     lax.log_p: [lambda y, x: lax.div(1, x)],
     lax.sqrt_p: [lambda y, x: lax.div(0.5, y)],
-    lax.integer_pow_p: [lambda z, x, y: lax.mul(y, lax.integer_pow(x, y - 1))],
+    lax.integer_pow_p: [lambda z, x, y: integer_pow_factor(x, y)],
     lax.mul_p: [lambda z, x, y: y, lambda z, x, y: x],
     lax.max_p: [lambda z, x, y: share(z, x, y), lambda z, x, y: share(z, y, x)],
     lax.min_p: [lambda z, x, y: share(z, x, y), lambda z, x, y: share(z, y, x)],
@@ -699,13 +699,18 @@ def full_as(x, value):
     return lax.full(aval_of(x).shape, value, aval_of(x).dtype)
 
 
+def integer_pow_factor(x, y):
+    """The derivative of x ** y for an int y: 0 for y = 0, whatever x is."""
+    return full_as(x, 0) if y == 0 else lax.mul(y, lax.integer_pow(x, y - 1))
+
+
 def pow_by_base(x, y):
-    """The derivative of x ** y by x, which is 0 for y = 0 even at x = 0."""
-    y = lax.convert(y, aval_of(x).dtype)
+    """The derivative of x ** y by x; an exponent 0 is harmless if it is an integer."""
+    if aval_of(y).dtype == aval_of(x).dtype:
+        return lax.mul(y, lax.pow(x, lax.sub(y, full_as(y, 1))))
     is_zero = lax.eq(y, full_as(y, 0))
-    power = lax.select(is_zero, full_as(y, 1), lax.sub(y, full_as(y, 1)))
-    factor = lax.mul(y, lax.pow(x, power))
-    return lax.select(spread(is_zero, aval_of(factor)), full_as(factor, 0), factor)
+    power = lax.select(is_zero, full_as(y, 0), lax.sub(y, full_as(y, 1)))
+    return lax.mul(lax.convert(y, aval_of(x).dtype), lax.pow(x, power))
 
 
 def pow_by_exponent(z, x):
@@ -741,11 +746,6 @@ def div_rule(nonzero, x, y):
         return add_tangents(s, None if t is None else spread(lax.mul(t, by_y), aval))
 
     return z, linear
-
-
-def abs_rule(nonzero, x):
-    direction = lax.sign(x)
-    return lax.abs(x), lambda t: lax.mul(t, direction)
 
 
 def add_any_rule(nonzero, x, y):
@@ -820,7 +820,6 @@ def dot_general_rule(nonzero, x, y, **params):
 
 
 linearize_rules |= {
-    lax.abs_p: abs_rule,
     lax.convert_element_type_p: convert_rule,
     lax.select_n_p: select_rule,
     lax.concatenate_p: concatenate_rule,
