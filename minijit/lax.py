@@ -41,6 +41,45 @@ from .trace.primitives import reduce_and_p, reduce_or_p, reduce_xor_p
 from .trace.primitives import reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
 from .trace.primitives import reshape_p, slice_p, squeeze_p, transpose_p
 
+from .trace.elementwise import acos, acosh, asin, asinh, atan, atan2, atanh, cosh, sinh
+from .trace.elementwise import bessel_i0e, bessel_i1e, betainc, digamma, erf, erf_inv
+from .trace.elementwise import bitcast_convert_type, clamp, clz, population_count
+from .trace.elementwise import cbrt, ceil, exp2, expm1, floor, is_finite, log1p
+from .trace.elementwise import complex, conj, imag, real
+from .trace.elementwise import erfc, igamma, igammac, lgamma, polygamma, zeta
+from .trace.elementwise import logistic, nextafter, reduce_precision, rem, rsqrt, square
+from .trace.elementwise import round, RoundingMethod, tan
+from .trace.elementwise import shift_left, shift_right_arithmetic, shift_right_logical
+from .trace.indexing import dilated_size, dynamic_slice, dynamic_update_slice
+from .trace.indexing import gather, pad, rev
+from .trace.indexing import GatherDimensionNumbers, GatherScatterMode
+from .trace.indexing import scatter, scatter_add, scatter_max, scatter_min
+from .trace.indexing import scatter_mul, scatter_sub, ScatterDimensionNumbers
+from .trace.sorting import sort, top_k
+from .trace.windows import conv_dimension_numbers, conv_general_dilated
+from .trace.windows import conv_general_permutations, ConvDimensionNumbers
+from .trace.windows import cumlogsumexp, cummax, cummin, cumprod, cumsum
+from .trace.windows import padtype_to_pads, reduce_window
+
+from .trace.elementwise import acos_p, acosh_p, asin_p, asinh_p, atan2_p, atan_p
+from .trace.elementwise import atanh_p, bessel_i0e_p, bessel_i1e_p
+from .trace.elementwise import bitcast_convert_type_p
+from .trace.elementwise import cbrt_p, ceil_p, clamp_p, clz_p, complex_p, conj_p, cosh_p
+from .trace.elementwise import digamma_p, erf_inv_p, erf_p, erfc_p, exp2_p, expm1_p
+from .trace.elementwise import floor_p, igamma_p, igammac_p, imag_p, is_finite_p, real_p
+from .trace.elementwise import lgamma_p, log1p_p, logistic_p, nextafter_p, polygamma_p
+from .trace.elementwise import population_count_p, reduce_precision_p, rem_p, round_p
+from .trace.elementwise import regularized_incomplete_beta_p, rsqrt_p, sinh_p, square_p
+from .trace.elementwise import shift_left_p, shift_right_arithmetic_p
+from .trace.elementwise import shift_right_logical_p, tan_p, zeta_p
+from .trace.indexing import dynamic_slice_p, dynamic_update_slice_p, gather_p, pad_p
+from .trace.indexing import rev_p, scatter_add_p, scatter_max_p, scatter_min_p
+from .trace.indexing import scatter_mul_p, scatter_p, scatter_sub_p
+from .trace.sorting import sort_p, top_k_p
+from .trace.windows import conv_general_dilated_p, reduce_window_max_p
+from .trace.windows import cumlogsumexp_p, cummax_p, cummin_p, cumprod_p, cumsum_p
+from .trace.windows import reduce_window_min_p, reduce_window_sum_p
+
 # The axes of a product: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)).
 DotDimensionNumbers = tuple[
     tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]
@@ -173,31 +212,339 @@ def reduce(operands, init_values, computation, dimensions):
     """`computation` folded over the axes `dimensions`, in whatever order is quick.
 
     Args:
-      operands: an array.
-      init_values: a scalar of its dtype, folded in as well.
-      computation: one of lax.add, mul, max, min, bitwise_and, bitwise_or, bitwise_xor.
+      operands: an array, or a tuple or list of arrays of one shape.
+      init_values: for each a scalar of its dtype, folded in as well: an identity of
+        the computation.
+      computation: (x, y) -> result, associative, and elementwise if given arrays; of
+        several operands x, y and the result are tuples.
       dimensions: the axes that go.
 
-    Raises:
-      TypeError: if the dtypes differ.
-      NotImplementedError: for another computation.
+    Raises TypeError if the dtypes or the structures differ.
     """
+    several = isinstance(operands, (tuple, list))
+    pairs = zip(operands, init_values, strict=True) if several else None
+    for x, init in pairs or [(operands, init_values)]:
+        dtype, init_dtype = aval_of(x).dtype, aval_of(init).dtype
+        if dtype != init_dtype:
+            raise TypeError(
+                "reduce operand dtypes should match corresponding initial value "
+                f"dtypes, got operands of {dtype} and initial values of {init_dtype}"
+            )
+    if several:
+        return fold(operands, init_values, computation, dimensions)
     if computation not in monoids:
-        name = getattr(computation, "__name__", computation)
-        raise NotImplementedError(
-            f"lax.reduce knows lax.add, mul, max, min, bitwise_and, bitwise_or and "
-            f"bitwise_xor as computations, got {name}: compose what it does of their "
-            "reductions (lax.reduce_sum, ...)"
-        )
-    dtype, init_dtype = aval_of(operands).dtype, aval_of(init_values).dtype
-    if dtype != init_dtype:
-        raise TypeError(
-            "reduce operand dtypes should match corresponding initial value dtypes, "
-            f"got operands of {dtype} and initial values of {init_dtype}"
-        )
+        one = lambda x, y: (computation(x[0], y[0]),)
+        return fold([operands], [init_values], one, dimensions)[0]
     reduction, identity = monoids[computation]
     result = reduction(operands, dimensions)
     known = not isinstance(init_values, Tracer)
     if known and to_numpy(init_values) == identity(dtype):
         return result
     return computation(result, init_values)
+
+
+def fold(operands, init_values, computation, dimensions):
+    """Any `reduce`: halves of the axis are combined until one element is left."""
+    dimensions = primitives.canonicalize_shape(dimensions)
+    shape = aval_of(operands[0]).shape
+    kept = [i for i in range(len(shape)) if i not in dimensions]
+    rest = [shape[i] for i in kept]
+    size = math.prod(shape[i] for i in dimensions)
+    front = [transpose(x, (*dimensions, *kept)) for x in operands]
+    rows = [reshape(x, (size, *rest)) for x in front]
+    while size > 1:
+        half = size // 2
+        left = tuple(slice_in_dim(x, 0, half) for x in rows)
+        right = tuple(slice_in_dim(x, half, 2 * half) for x in rows)
+        odd = [slice_in_dim(x, 2 * half, size) for x in rows]
+        joint = computation(left, right)
+        rows = [concatenate(pair, 0) for pair in zip(joint, odd, strict=True)]
+        size -= half
+    start = tuple(full(rest, init) for init in init_values)
+    if size == 0:
+        return start
+    return tuple(computation(start, tuple(squeeze(x, (0,)) for x in rows)))
+
+
+def dynamic_slice_in_dim(
+    operand, start_index, slice_size, axis=0, *, allow_negative_indices=True
+):
+    """`slice_size` elements along one axis, from `start_index` on, which may be traced.
+
+    A window that would stick out is moved inside.
+    """
+    shape = aval_of(operand).shape
+    axis = primitives.canonicalize_axis(axis, len(shape))
+    sizes = list(shape)
+    sizes[axis] = operator.index(slice_size)
+    starts = starts_along(shape, axis, start_index)
+    wrap = [allow_negative_indices] * len(shape)
+    return dynamic_slice(operand, starts, sizes, allow_negative_indices=wrap)
+
+
+def starts_along(shape, axis, index):
+    """Start indices that are zero but along one axis, all of one dtype."""
+    dtype = aval_of(index).dtype
+    starts = [np.zeros((), dtype)] * len(shape)
+    starts[axis] = index
+    return starts
+
+
+def dynamic_index_in_dim(
+    operand, index, axis=0, keepdims=True, *, allow_negative_indices=True
+):
+    """operand[index] along one axis, which stays with size 1 if `keepdims`."""
+    result = dynamic_slice_in_dim(
+        operand, index, 1, axis, allow_negative_indices=allow_negative_indices
+    )
+    return result if keepdims else squeeze(result, (axis,))
+
+
+def dynamic_update_slice_in_dim(
+    operand, update, start_index, axis, *, allow_negative_indices=True
+):
+    """`operand` with `update` written along one axis from `start_index` on."""
+    shape = aval_of(operand).shape
+    axis = primitives.canonicalize_axis(axis, len(shape))
+    starts = starts_along(shape, axis, start_index)
+    wrap = [allow_negative_indices] * len(shape)
+    return dynamic_update_slice(operand, update, starts, allow_negative_indices=wrap)
+
+
+def dynamic_update_index_in_dim(
+    operand, update, index, axis, *, allow_negative_indices=True
+):
+    """`operand` with `update` written at `index` of one axis.
+
+    The update may lack that axis.
+    """
+    rank = aval_of(operand).ndim
+    axis = primitives.canonicalize_axis(axis, rank)
+    if aval_of(update).ndim != rank:
+        update = expand_dims(update, (axis,))
+    return dynamic_update_slice_in_dim(
+        operand, update, index, axis, allow_negative_indices=allow_negative_indices
+    )
+
+
+def sort_key_val(keys, values, dimension=-1, is_stable=True):
+    """(keys sorted along an axis, values in the same order)."""
+    return sort((keys, values), dimension, is_stable, num_keys=1)
+
+
+def approx_max_k(
+    operand,
+    k,
+    reduction_dimension=-1,
+    recall_target=0.95,
+    reduction_input_size_override=-1,
+    aggregate_to_topk=True,
+):
+    """The k largest along an axis and where they are: exact, as JAX's is on a CPU."""
+    return tuple(top_k(operand, k, axis=reduction_dimension))
+
+
+def approx_min_k(
+    operand,
+    k,
+    reduction_dimension=-1,
+    recall_target=0.95,
+    reduction_input_size_override=-1,
+    aggregate_to_topk=True,
+):
+    """The k smallest along an axis and where they are: exact, as JAX's is on a CPU."""
+    values, indices = top_k(neg(operand), k, axis=reduction_dimension)
+    return neg(values), indices
+
+
+def split(operand, sizes, axis=0):
+    """`operand` cut along one axis into parts of these sizes: a list."""
+    shape = aval_of(operand).shape
+    axis = primitives.canonicalize_axis(axis, len(shape))
+    if sum(sizes) != shape[axis] or any(size < 0 for size in sizes):
+        raise ValueError(
+            f"Sum of sizes {sizes} must be equal to dimension {axis} of the operand "
+            f"shape {shape}"
+        )
+    ends = np.cumsum([0, *sizes]).tolist()
+    return [
+        slice_in_dim(operand, start, end, 1, axis)
+        for start, end in zip(ends, ends[1:], strict=False)
+    ]
+
+
+def stack(operands, axis=0):
+    """Arrays of one shape side by side along a new axis."""
+    shapes = {aval_of(x).shape for x in operands}
+    if len(shapes) != 1:
+        raise ValueError(f"stack requires arrays of one shape, got {sorted(shapes)}")
+    axis = primitives.canonicalize_axis(axis, len(shapes.pop()) + 1)
+    return concatenate([expand_dims(x, (axis,)) for x in operands], axis)
+
+
+def unstack(x, axis=0):
+    """The parts of x along one axis, which goes: a tuple."""
+    size = aval_of(x).shape[axis]
+    return tuple(index_in_dim(x, i, axis, keepdims=False) for i in range(size))
+
+
+def tile(operand, reps):
+    """`operand` repeated reps[i] times along each axis i."""
+    shape = aval_of(operand).shape
+    if len(reps) != len(shape):
+        raise ValueError(
+            f"tile reps must have one entry for each axis, got {reps} for an operand "
+            f"of shape {shape}"
+        )
+    pairs = [n for pair in zip(reps, shape, strict=True) for n in pair]
+    dims = tuple(range(1, 2 * len(shape), 2))
+    repeated = broadcast_in_dim(operand, pairs, dims)
+    return reshape(repeated, [r * n for r, n in zip(reps, shape, strict=True)])
+
+
+def conv(
+    lhs, rhs, window_strides, padding, precision=None, preferred_element_type=None
+):
+    """Convolution of [n, c, *spatial] with a kernel [o, c, *spatial]."""
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_with_general_padding(
+    lhs,
+    rhs,
+    window_strides,
+    padding,
+    lhs_dilation,
+    rhs_dilation,
+    precision=None,
+    preferred_element_type=None,
+):
+    """`conv` with padding in pairs and dilation; see conv_general_dilated."""
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_transpose(
+    lhs,
+    rhs,
+    strides,
+    padding,
+    rhs_dilation=None,
+    dimension_numbers=None,
+    transpose_kernel=False,
+    precision=None,
+    preferred_element_type=None,
+    use_consistent_padding=False,
+):
+    """Convolution with a stride of 1/strides: the input is spread out by them.
+
+    Args:
+      lhs, rhs: the input [n, *spatial, c] and the kernel [*spatial, c, o], unless
+        `dimension_numbers` says otherwise.
+      strides: by how much the result is larger than the input.
+      padding: "SAME" or "VALID", of the convolution that this turns around; pairs are
+        the padding of this one, unless `use_consistent_padding`.
+      rhs_dilation, precision, preferred_element_type: see conv_general_dilated.
+      transpose_kernel: whether to flip the kernel and swap its features, which makes
+        this the transpose of the convolution by that kernel.
+    """
+    shape = aval_of(rhs).shape
+    spatial = "HWD"[: len(shape) - 2]
+    if dimension_numbers is None:
+        dimension_numbers = (f"N{spatial}C", f"{spatial}IO", f"N{spatial}C")
+    numbers = conv_dimension_numbers(aval_of(lhs).shape, shape, dimension_numbers)
+    windows = [shape[d] for d in numbers.rhs_spec[2:]]
+    dilations = rhs_dilation or (1,) * len(windows)
+    if use_consistent_padding or padding in ("SAME", "VALID"):
+        reach = map(dilated_size, windows, dilations)
+        each = [padding] * len(windows) if isinstance(padding, str) else padding
+        padding = tuple(map(transposed_padding, reach, strides, each))
+    if transpose_kernel:
+        rhs = rev(rhs, numbers.rhs_spec[2:])
+        order = list(range(len(shape)))
+        out, features = numbers.rhs_spec[:2]
+        order[out], order[features] = features, out
+        rhs = transpose(rhs, order)
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        (1,) * len(windows),
+        padding,
+        strides,
+        rhs_dilation,
+        numbers,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def transposed_padding(window, stride, padding):
+    """The padding that turns around a convolution by a window with this padding."""
+    if padding == "SAME":
+        total = window + stride - 2
+        low = window - 1 if stride > window - 1 else -(-total // 2)
+        return low, total - low
+    if padding == "VALID":
+        total = window + stride - 2 + builtins.max(window - stride, 0)
+        return window - 1, total - window + 1
+    low, high = padding
+    return window - 1 - low, window - 1 - high
+
+
+def conv_general_dilated_patches(
+    lhs,
+    filter_shape,
+    window_strides,
+    padding,
+    lhs_dilation=None,
+    rhs_dilation=None,
+    dimension_numbers=None,
+    precision=None,
+    preferred_element_type=None,
+):
+    """What a window sees at each place, as features: those of the input times its size.
+
+    Args:
+      lhs: the input of a convolution.
+      filter_shape: the window's size along each spatial axis.
+      others: see conv_general_dilated.
+
+    Returns:
+      An array with c * prod(filter_shape) features: all of the window for the first
+      feature of the input, then for the next.
+    """
+    shape, dtype = aval_of(lhs).shape, aval_of(lhs).dtype
+    filter_shape = tuple(filter_shape)
+    rank = len(filter_shape)
+    numbers = conv_dimension_numbers(shape, (1, 1, *filter_shape), dimension_numbers)
+    size, features = math.prod(filter_shape), shape[numbers.lhs_spec[1]]
+    one_hot = np.eye(size, dtype=dtype).reshape(size, 1, *filter_shape)
+    kernel = np.tile(one_hot, (features, 1, *[1] * rank))
+    kernel = kernel.transpose([numbers.rhs_spec.index(d) for d in range(rank + 2)])
+    return conv_general_dilated(
+        lhs,
+        kernel,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        numbers,
+        feature_group_count=features,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )

@@ -209,6 +209,24 @@ def test_reduce_knows_its_monoids():
         lax.reduce(x, 0.0, lax.add, (0,))
 
 
+def test_reduce_folds_any_computation():
+    x = np.random.default_rng(0).normal(size=(3, 5, 7)).astype(np.float32)
+    hypot = lambda a, b: lax.sqrt(lax.add(lax.mul(a, a), lax.mul(b, b)))
+    for axes in [(0,), (2, 1), (0, 1, 2), ()]:
+        got = lax.reduce(x, 0.0, hypot, axes)
+        np.testing.assert_allclose(got, np.sqrt((x * x).sum(axes)), rtol=1e-5)
+    assert np.asarray(lax.reduce(x[:0], 3.0, hypot, (0, 1))).tolist() == [3.0] * 7
+
+    def larger(a, b):
+        first = lax.ge(a[0], b[0])
+        return lax.select(first, a[0], b[0]), lax.select(first, a[1], b[1])
+
+    index = lax.broadcasted_iota(np.int32, x.shape, 1)
+    value, where = lax.reduce((x, index), (-np.inf, 0), larger, (1,))
+    np.testing.assert_array_equal(value, x.max(1))
+    np.testing.assert_array_equal(where, x.argmax(1))
+
+
 def test_fills_and_counts():
     x = counting(2, 3)
     assert lax.full_like(x, 1.5, np.int32).dtype == np.int32
@@ -275,9 +293,9 @@ M = counting(2, 3)
         (lambda: lax.broadcasted_iota(int, (2,), 1), ValueError, "dimension=1"),
         (lambda: lax.broadcasted_iota(bool, (2,), 0), TypeError, "does not accept"),
         (
-            lambda: lax.reduce(M, 0.0, lambda x, y: x, (0,)),
-            NotImplementedError,
-            "got <lambda>",
+            lambda: lax.reduce((M,), (1,), lambda x, y: x, (0,)),
+            TypeError,
+            "float32 and initial values of int32",
         ),
     ],
 )
