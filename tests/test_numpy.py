@@ -1,0 +1,218 @@
+"""Every public function of `numpy` and `lax`, eagerly: against NumPy, and against jax.
+
+The calls stand in `function_cases.py`.  Values are compared with NumPy's, in double
+precision; with jax (`pytest -m oracle`) values, dtypes and weak types.
+"""
+
+import warnings
+
+import ml_dtypes
+import numpy as np
+import pytest
+from function_cases import (
+    Case,
+    F,
+    Weak,
+    as_jax,
+    collect,
+    lax_cases,
+    leaves,
+    no_cases,
+    numpy_cases,
+)
+
+import minijit.lax as lax
+import minijit.numpy as jnp
+from minijit.trace.array import ArrayImpl
+from minijit.trace.core import Array
+
+pytestmark = pytest.mark.chapter("2s")
+
+tolerances = {"float16": 4e-3, "bfloat16": 4e-2}
+every_case = [
+    pytest.param(module, name, cases, id=f"{module.__name__.split('.')[-1]}.{name}")
+    for module, table in ((jnp, numpy_cases), (lax, lax_cases))
+    for name, cases in table.items()
+]
+
+
+def tolerance(case, *arrays):
+    """How far two results may be apart, relatively and absolutely."""
+    if case.tolerance is not None:
+        return case.tolerance
+    return max(tolerances.get(x.dtype.name, 2e-5) for x in arrays)
+
+
+def comparable(x):
+    """A NumPy array in which NumPy can compute."""
+    x = np.asarray(x)
+    return x.astype(np.float64) if x.dtype == ml_dtypes.bfloat16 else x
+
+
+def assert_close(got, want, case, message):
+    """Equal shapes, and values that are close, NaNs in the same places."""
+    limit = tolerance(case, np.asarray(got), np.asarray(want))
+    got, want = comparable(got), comparable(want)
+    assert got.shape == want.shape, message
+    if got.dtype.kind in "OSU":
+        assert str(got) == str(want), message
+        return
+    with np.errstate(all="ignore"):
+        close = np.allclose(got, want, limit, limit, equal_nan=True)
+    assert close, f"{message}\n got {got}\nwant {want}"
+
+
+@pytest.mark.parametrize("module, name, cases", every_case)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_same_values_as_numpy(module, name, cases):
+    """Each case runs; where NumPy has an answer, it is the same one."""
+    for case in cases:
+        got = leaves(case.call(module, name))
+        want = case.reference(name)
+        if want is None:
+            assert isinstance(case.numpy, str)
+            assert case.numpy.startswith("skip: ")
+            continue
+        want = leaves(want)
+        message = f"{name}(*{case.args}, **{case.kwargs})"
+        assert len(got) == len(want), message
+        for x, y in zip(got, want, strict=True):
+            assert_close(x, y, case, message)
+
+
+# Later chapters add functions to `lax`: `scan` and its kind have tests of their own.
+rooms = "primitives elementwise indexing windows sorting".split()
+homes = {"minijit.lax", *[f"minijit.trace.{room}" for room in rooms]}
+helpers = {"from_front"}
+
+
+def functions_of(module):
+    """The public functions that chapters 2 and 2s put into a module."""
+    return {
+        name
+        for name, value in vars(module).items()
+        if name in dir(module) and type(value).__name__ == "function"
+    }
+
+
+def test_no_public_function_is_without_a_case():
+    """The table has a row for each function, and no row for anything else."""
+    strict = {n for n in functions_of(lax) if getattr(lax, n).__module__ in homes}
+    assert strict - set(lax_cases) <= helpers
+    assert functions_of(jnp) - set(numpy_cases) == set(no_cases)
+    assert {f"linalg.{name}" for name in vars(jnp.linalg)} <= set(numpy_cases)
+    for module, table in ((jnp, numpy_cases), (lax, lax_cases)):
+        assert {name.split(".")[0] for name in table} <= set(dir(module))
+        assert all(cases for cases in table.values())
+
+
+def test_there_are_as_many_functions_as_promised():
+    functions = [n for n in jnp.__all__ if callable(getattr(jnp, n))]
+    assert len(functions) >= 300
+    assert sum(len(cases) for cases in numpy_cases.values()) >= 2500
+
+
+def test_numpy_is_asked_about_most_functions():
+    """A skip is the exception: it stands for a difference that JAX has on purpose."""
+    asked = [
+        name
+        for name, cases in numpy_cases.items()
+        if any(not isinstance(case.numpy, str) for case in cases)
+    ]
+    assert len(asked) >= 0.9 * len(numpy_cases)
+
+
+def test_the_comparison_can_fail():
+    case = Case((F(3),))
+    with pytest.raises(AssertionError):
+        assert_close(np.zeros(3), np.ones(3), case, "different values")
+    with pytest.raises(AssertionError):
+        assert_close(np.zeros(3), np.zeros((1, 3)), case, "different shapes")
+
+
+def test_cases_can_be_traced():
+    """`traceable` splits a call into its arrays and a function of them."""
+    case = Case(([F(2), Weak(1.0, (2,))],), {"axis": 0})
+    arrays, function = case.traceable(jnp, "concatenate")
+    assert [x.weak_type for x in arrays] == [False, True]
+    assert function(*arrays).shape == (4,)
+    found = []
+    collect(case.args, found)
+    assert len(found) == 2
+
+
+def described(x):
+    """What is compared with jax: dtype, weak type, shape; or a type of Python's."""
+    if hasattr(x, "weak_type"):
+        return x.dtype.name, bool(x.weak_type), x.shape
+    return type(x).__name__
+
+
+def jax_result(function):
+    """The leaves of a result, or the exception's class."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return leaves(function()), None
+        except Exception as error:
+            return None, error
+
+
+oracle_rows = [(p.values[0], p.values[1], p.values[2]) for p in every_case]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("module, name, cases", oracle_rows)
+def test_same_types_as_jax(module, name, cases):
+    """dtypes, weak types and shapes, which jax knows without computing."""
+    jax = pytest.importorskip("jax")
+    theirs = jax.numpy if module is jnp else jax.lax
+    for case in cases:
+        if case.jax or not case.dynamic:
+            continue
+        arrays, function = case.traceable(theirs, name)
+        if not arrays:
+            continue
+        want, error = jax_result(lambda f=function, xs=arrays: jax.eval_shape(f, *xs))
+        message = f"{name}(*{case.args}, **{case.kwargs}): {error}"
+        if error is not None:
+            with pytest.raises(Exception):  # noqa: B017
+                case.call(module, name)
+            continue
+        got = leaves(case.call(module, name))
+        assert list(map(described, got)) == [
+            described(x) if hasattr(x, "dtype") else type(x).__name__ for x in want
+        ], message
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("module, name, cases", oracle_rows)
+def test_same_values_as_jax(module, name, cases):
+    """Values and types of what NumPy was not asked, and of the first case."""
+    jax = pytest.importorskip("jax")
+    theirs = jax.numpy if module is jnp else jax.lax
+    chosen = [c for c in cases if isinstance(c.numpy, str) or not c.dynamic]
+    for case in [cases[0], *chosen]:
+        if case.jax:
+            continue
+        want, error = jax_result(lambda c=case: c.call(theirs, name))
+        assert error is None, error
+        got = leaves(case.call(module, name))
+        message = f"{name}(*{case.args}, **{case.kwargs})"
+        assert len(got) == len(want), message
+        for x, y in zip(got, want, strict=True):
+            if hasattr(y, "weak_type"):
+                assert described(x) == described(y), message
+                assert_close(x, y, case, message)
+
+
+def test_results_are_arrays():
+    assert isinstance(jnp.sin(F(3)), ArrayImpl)
+    assert isinstance(jnp.ones(2), jnp.ndarray)
+    assert jnp.ndarray is Array
+
+
+def test_weak_arguments_are_weak():
+    weak, strong = as_jax((Weak(2), F(2)), jnp)
+    assert weak.weak_type
+    assert not strong.weak_type
