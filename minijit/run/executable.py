@@ -5,11 +5,10 @@
     print(run.source)                           # the Python that numba compiled
     run.kernels, run.fallbacks                  # what it launches, what it could not
 
-The printed program goes into a file named after its content, in a folder where a reader
-can open it (`config.cache_dir`).  Its kernels are compiled by numba, each distinct one
-once per process; its driver, a few lines of straight Python, calls them.  Two rows of
-the table `executors`: "python", which is the default from here on, and "plain", which
-leaves the kernels to Python: slow, and good for tests.
+The printed program goes into a file named after its content (in `config.cache_dir`).
+numba compiles its kernels, each distinct one once per process; its driver, a few lines
+of straight Python, calls them.  Two rows of the table `executors`: "python", which is
+the default from here on, and "plain", which leaves the kernels to Python.
 """
 
 import hashlib

@@ -131,32 +131,13 @@ def shift_right_logical(x, y):
     return bits(unsigned >> bits(y, unsigned.dtype), x.dtype)
 
 
-functions |= named(shift_left, shift_right_arithmetic, shift_right_logical)
-
-
 def power(x, y):
     """x to the power y; an integer y becomes x's type."""
     # NumPy takes a square root for y = 0.5, which has another answer there.
     return -x if y == 0.5 and x == -np.inf else np.power(x, like(y, x))
 
 
-def rsqrt(x):
-    """1 / sqrt(x)."""
-    return like(1.0, x) / np.sqrt(x)
-
-
-def logistic(x):
-    """1 / (1 + exp(-x)), the sigmoid."""
-    return like(1.0, x) / (like(1.0, x) + np.exp(-x))
-
-
-def round_away(x):
-    """The nearest whole number; halves go away from zero."""
-    whole = np.trunc(x)
-    return whole + np.copysign(like(1.0, x), x) if abs(x - whole) >= 0.5 else whole
-
-
-functions |= named(power, rsqrt, logistic, round_away)
+functions |= named(shift_left, shift_right_arithmetic, shift_right_logical, power)
 
 
 def truncated(x, dtype):
@@ -196,29 +177,6 @@ to_float32, to_float64 = map(converting, ("float32", "float64"))
 
 functions |= named(to_bool, to_int8, to_int16, to_int32, to_int64)
 functions |= named(to_uint8, to_uint16, to_uint32, to_uint64, to_float32, to_float64)
-
-
-def reading_bits(name):
-    """The function that reads a scalar's bits as the dtype `name`."""
-
-    def read(x):
-        return bits(x, name)
-
-    read.__name__ = read.__qualname__ = f"bits_{name}"
-    return read
-
-
-bits_int8, bits_int16, bits_int32, bits_int64 = map(
-    reading_bits, ("int8", "int16", "int32", "int64")
-)
-bits_uint8, bits_uint16, bits_uint32, bits_uint64 = map(
-    reading_bits, ("uint8", "uint16", "uint32", "uint64")
-)
-bits_float32, bits_float64 = map(reading_bits, ("float32", "float64"))
-
-functions |= named(bits_int8, bits_int16, bits_int32, bits_int64)
-functions |= named(bits_uint8, bits_uint16, bits_uint32, bits_uint64)
-functions |= named(bits_float32, bits_float64)
 
 
 # What follows is for numba only.  A row of `instructions` is (result, emit): the type
@@ -327,16 +285,6 @@ instructions |= {
     "like": (lambda value, x: x, emit_like),
     "to_bool": ("boolean", emit_convert),
     **{f"to_{name}": (name, emit_convert) for name in numbers},
-}
-
-
-def emit_bits(context, builder, signature, values):
-    """LLVM's bitcast: no instruction at all, or a move between register files."""
-    return builder.bitcast(values[0], context.get_value_type(signature.return_type))
-
-
-instructions |= {
-    **{f"bits_{name}": (name, emit_bits) for name in numbers},
 }
 
 

@@ -8,18 +8,61 @@ import math
 
 import numpy as np
 
-from .python_source import call, operations
+from .python_source import HALF, Text, call, operations
 from .scalar_math import (
     bits,
-    bits_float32,
-    bits_uint32,
     call_llvm,
     first,
     functions,
     instructions,
     like,
     named,
+    numbers,
 )
+
+
+def reading_bits(name):
+    """The function that reads a scalar's bits as the dtype `name`."""
+
+    def read(x):
+        return bits(x, name)
+
+    read.__name__ = read.__qualname__ = f"bits_{name}"
+    return read
+
+
+bits_int8, bits_int16, bits_int32, bits_int64 = map(
+    reading_bits, ("int8", "int16", "int32", "int64")
+)
+bits_uint8, bits_uint16, bits_uint32, bits_uint64 = map(
+    reading_bits, ("uint8", "uint16", "uint32", "uint64")
+)
+bits_float32, bits_float64 = map(reading_bits, ("float32", "float64"))
+
+functions |= named(bits_int8, bits_int16, bits_int32, bits_int64)
+functions |= named(bits_uint8, bits_uint16, bits_uint32, bits_uint64)
+functions |= named(bits_float32, bits_float64)
+
+
+def emit_bits(context, builder, signature, values):
+    """LLVM's bitcast: no instruction at all, or a move between register files."""
+    return builder.bitcast(values[0], context.get_value_type(signature.return_type))
+
+
+instructions |= {f"bits_{name}": (name, emit_bits) for name in numbers}
+
+
+def print_bitcast(expr, x):
+    """Bits of one type read as another; the 16-bit floats are kept as float32."""
+    source, target = expr.args[0].dtype, expr.dtype
+    if source.name in HALF:
+        x = Text(f"{source.name}_bits({x.text})")
+    if target.name in HALF:
+        return Text(f"{target.name}_value(bits_uint16({x.text}))")
+    return Text(f"bits_{target.name}({x.text})")
+
+
+operations |= {"bitcast": print_bitcast}
 
 
 def population_count(x):
@@ -47,10 +90,27 @@ def emit_clz(context, builder, signature, values):
 
 
 functions |= named(population_count, clz)
+operations |= {name: call(name) for name in ("population_count", "clz")}
 instructions |= {
     "population_count": (first, emit_population_count),
     "clz": (first, emit_clz),
 }
+
+
+def rsqrt(x):
+    """1 / sqrt(x)."""
+    return like(1.0, x) / np.sqrt(x)
+
+
+def logistic(x):
+    """1 / (1 + exp(-x)), the sigmoid."""
+    return like(1.0, x) / (like(1.0, x) + np.exp(-x))
+
+
+def round_away(x):
+    """The nearest whole number; halves go away from zero."""
+    whole = np.trunc(x)
+    return whole + np.copysign(like(1.0, x), x) if abs(x - whole) >= 0.5 else whole
 
 
 def erf(x):
@@ -147,9 +207,11 @@ def erf_inv(x):
     return like(z * polynomial(erf_inv_tail, math.sqrt(w) - 5), x)
 
 
+functions |= named(rsqrt, logistic, round_away)
 functions |= named(erf, erfc, lgamma, digamma, polynomial, erf_inv)
-own_names = "erf erfc erf_inv lgamma digamma population_count clz".split()
-operations |= {name: call(name) for name in own_names}
+rest_names = "rsqrt logistic erf erfc erf_inv lgamma digamma".split()
+operations |= {name: call(name) for name in rest_names}
+operations |= {"round": call("round_away")}
 
 
 # The 16-bit floats are stored as uint16 and computed with as float32: `..._value` is
