@@ -559,3 +559,18 @@ def command(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         line, cwd=root, env=env, text=True, capture_output=True, check=False
     )
+
+
+def by_path(cwd: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh process that has the machinery alone, as `minijit_book`."""
+    load = f"""
+import importlib.util, sys
+home = {str(REPO / "minijit" / "book")!r}
+spec = importlib.util.spec_from_file_location(
+    "minijit_book", home + "/__init__.py", submodule_search_locations=[home]
+)
+sys.modules["minijit_book"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+"""
+    line = [sys.executable, "-P", "-c", load + code]
+    return subprocess.run(line, cwd=cwd, text=True, capture_output=True, check=False)

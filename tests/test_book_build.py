@@ -390,6 +390,25 @@ def test_a_pasted_statement_leaves_the_rest_of_its_cell_alone(one: Reader):
     assert not hasattr(core, "extra")
 
 
+@pytest.mark.parametrize("chapter", ["1", "3"])
+def test_what_a_scratch_cell_edited_comes_back_when_it_says_something_else(
+    book: Book, close: None, chapter: str
+):
+    reader = Reader(book, chapter)
+    core = reader.module("toy.trace.core")
+    scale = core.scale
+    reader.paste("toy/trace/core.py", "def scale():\n    return 3\n")
+    reader.paste("toy/trace/core.py", "def scale():\n    return 4\n")
+    reader.paste("toy/trace/core.py", BOTH.replace("math.sin", "math.cos"))
+    assert core.scale is scale and scale() == 1 and core.sin(0.0) == 1.0
+    told = reader.paste("toy/numpy.py", "x = 1\n")
+    assert core.sin(0.0) == 0.0 and core.cos(0.0) == 1.0 and len(core.eval_rules) >= 3
+    assert told == "x is not in the book.\neval_rules #2 is as it was before this cell."
+    reader.paste("toy/trace/core.py", "def scale():\n    return 4\n")
+    assert scale() == 4
+    assert "x" not in vars(reader.module("toy.numpy"))
+
+
 # -- stages, files, sources
 
 

@@ -120,3 +120,44 @@ def test_a_broken_library_is_checked_by_path(copied: Book):
     done = book_toy.command(copied.root, "check")
     path.write_text(before)
     assert done.returncode == 1 and "1 / 0" in done.stdout
+
+
+LIVE = """
+from minijit_book.build import Workshop
+from minijit_book.project import find_book
+from minijit_book.stage import open_chapter
+
+book = find_book()
+shop = Workshop(open_chapter(book, book.chapter(12)))
+import minijit as mj, minijit.numpy as jnp
+from minijit.trace import core, primitives
+
+f = mj.jit(lambda x: jnp.sin(x))
+sin, sin_p, Primitive = jnp.sin, primitives.sin_p, core.Primitive
+file = "minijit/trace/primitives.py"
+row = next(s.text for s in book.statements(file) if "sin_p: np.sin" in s.text)
+core_py = "minijit/trace/core.py"
+whole = next(s.text for s in book.statements(core_py) if s.key == "Primitive")
+seen = [float(f(0.0))]
+for text in (row.replace("sin_p: np.sin", "sin_p: np.cos"), row):
+    shop.build_cell(file, text, {}, "a scratch cell")
+    seen.append(float(f(0.0)))
+assert seen == [0.0, 1.0, 0.0], seen
+told = shop.build_cell(core_py, whole.replace("= name", "= name * 2"), {})
+assert "sinsin" in str(mj.make_jaxpr(f)(0.0)) and float(f(0.0)) == 0.0, told
+shop.build_cell(core_py, whole, {})
+assert "sinsin" not in str(mj.make_jaxpr(f)(0.0)) and jnp.sin is sin
+assert primitives.sin_p is sin_p and core.Primitive is Primitive
+try:
+    import minijit.compile.simplify
+except ImportError as e:
+    assert "is built in this chapter, 12" in str(e), e
+else:
+    raise AssertionError("a module of this chapter is there before its first cell")
+"""
+
+
+def test_an_edit_reaches_a_function_jitted_before():
+    """A rule, then the class of primitives, edited in the real library at chapter 12."""
+    done = book_toy.by_path(BOOK.root, LIVE)
+    assert done.returncode == 0, done.stderr

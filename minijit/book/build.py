@@ -55,8 +55,9 @@ PLAIN = {  # what every class has
 class Record:
     """What running a unit did: enough to know when to run it again, and to replace it.
 
-    `cell` is the id of the notebook's cell, where the front end tells it.  `gone` says
-    that the reader took the statement out of that cell again.
+    `cell` is the id of the notebook's cell, where the front end tells it; `before` is
+    what another cell, or the stage, had made of the unit.  `gone` says that the reader
+    took the statement out of its cell again.
     """
 
     unit: Unit
@@ -65,6 +66,7 @@ class Record:
     rows: list[tables.Row] = field(default_factory=list)
     staged: bool = False
     gone: bool = False
+    before: Record | None = None
 
 
 @dataclass
@@ -152,7 +154,7 @@ class Workshop:
                 edit.told += difference(unit)
             if self.changed(unit):
                 self.run(module, unit, code, edit)
-        self.drop_left_out(module, units, edit)
+        self.drop_left_out(units, edit)
         self.follow(edit)
         if edit.again:
             more = f" and {len(edit.again) - 8} more" if len(edit.again) > 8 else ""
@@ -232,28 +234,40 @@ class Workshop:
                     return True
         return False
 
-    def drop_left_out(self, module: ModuleType, units: list[Unit], edit: Edit) -> None:
-        """Take back statements that this cell had when it last ran, and has no more."""
+    def drop_left_out(self, units: list[Unit], edit: Edit) -> None:
+        """Take back statements that this cell had when it last ran, and has no more.
+
+        What another cell, or the stage, had run before comes back.
+        """
         here = {(u.file, u.key) for u in units}
-        for place, record in self.records.items():
-            unit = record.unit
-            if (
-                edit.cell is None
-                or record.cell != edit.cell
-                or record.gone
-                or place in here
-            ):
+        for place, record in list(self.records.items()):
+            mine = edit.cell is not None and record.cell == edit.cell
+            if not mine or record.gone or place in here:
                 continue
-            tables.take_back(record.rows, edit.journal)
-            grows = isinstance(unit.node, ast.AugAssign)
-            for name in () if grows else unit.names:
-                if unit.owner:
-                    edit.journal.delete(vars(module)[unit.owner], name)
-                else:
-                    vars(module).pop(name, None)
-            record.rows, record.gone, edit.clear = [], True, True
+            unit, before = record.unit, record.before
+            module = sys.modules[self.book.module(unit.file)]
+            edit.clear = True
+            if before is not None and not before.gone:
+                self.run(module, before.unit, code_of(self.book, before.unit), edit)
+                now = self.records[place]
+                now.cell, now.before = before.cell, before.before
+                edit.told.append(f"{unit.key} is as it was before this cell.")
+                continue
+            self.take_out(module, record, edit)
             if unit.book is not None:
                 edit.told.append(f"{unit.key} is left out; the book has it.")
+
+    def take_out(self, module: ModuleType, record: Record, edit: Edit) -> None:
+        """Undo what a unit did: its rows and its names go."""
+        unit = record.unit
+        tables.take_back(record.rows, edit.journal)
+        grows = isinstance(unit.node, ast.AugAssign)
+        for name in () if grows else unit.names:
+            if unit.owner:
+                edit.journal.delete(vars(module)[unit.owner], name)
+            else:
+                vars(module).pop(name, None)
+        record.rows, record.gone = [], True
 
     # -- running
 
@@ -282,7 +296,10 @@ class Workshop:
                 vars(module)[name] = values[name]
         edit.clear |= bool(rows)
         edit.ran.add((unit.file, unit.key))
-        self.records[unit.file, unit.key] = Record(unit, edit.cell, values, rows)
+        now = Record(unit, edit.cell, values, rows, before=record)
+        if record is not None and not record.staged and record.cell == edit.cell:
+            now.before = record.before
+        self.records[unit.file, unit.key] = now
 
     def disown(self, rows: list[tables.Row]) -> None:
         """Rows that the book has set again are no longer the reader's own."""
@@ -321,7 +338,8 @@ class Workshop:
         tables.rename(rows, new, kept)
         if kept is not old:
             edit.replaced[unit.file, name] = (old, kept)
-        if record.unit.text == unit.text or changes_calls(record.unit.node, unit.node):
+        again = record.unit.text == unit.text
+        if callable(kept) and (again or changes_calls(record.unit.node, unit.node)):
             edit.dirty[id(kept)] = kept
         return kept
 
@@ -431,10 +449,18 @@ class Workshop:
             found = False
             for unit in list(self.live_units()):
                 if (unit.file, unit.key) not in edit.ran and self.depends(unit, edit):
-                    module = sys.modules[self.book.module(unit.file)]
-                    self.run(module, unit, code_of(self.book, unit), edit)
-                    edit.again.append(unit.key)
+                    self.run_anew(unit, edit)
                     found = True
+
+    def run_anew(self, unit: Unit, edit: Edit) -> None:
+        """Run a unit again as it is; it stays its own cell's, or the stage's."""
+        record = self.record(unit)
+        assert record is not None
+        module = sys.modules[self.book.module(unit.file)]
+        self.run(module, unit, code_of(self.book, unit), edit)
+        now = self.records[unit.file, unit.key]
+        now.cell, now.before, now.staged = record.cell, record.before, record.staged
+        edit.again += unit.key.split(", ")
 
     def live_units(self) -> Iterator[Unit]:
         """Every unit that has run, in the order of the book."""

@@ -13,6 +13,7 @@ import difflib
 import functools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 Definition = (*Function, ast.ClassDef)
@@ -210,14 +211,22 @@ def loads(node: ast.AST) -> set[str]:
 
 
 def calls(node: ast.AST) -> set[str]:
-    """Names a statement calls when it runs, or decorates with; dotted ones in full."""
+    """Names a statement calls when it runs, hands to what it calls, or decorates with.
+
+    Dotted names stand in full.
+    """
     found: set[str] = set()
     for n in eager(node):
         if isinstance(n, ast.Call):
-            found.add(ast.unparse(n.func))
+            found |= {ast.unparse(n.func), *(a.id for a in n.args if is_name(a))}
         for d in getattr(n, "decorator_list", []):
             found.add(ast.unparse(d.func if isinstance(d, ast.Call) else d))
     return found
+
+
+def is_name(node: ast.expr) -> TypeGuard[ast.Name]:
+    """Is it a plain name?"""
+    return isinstance(node, ast.Name)
 
 
 def makes(node: ast.stmt) -> bool:
