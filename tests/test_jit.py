@@ -484,6 +484,20 @@ def test_explanations(first, second, wanted):
     assert f.traces[0].why == "first call"
 
 
+def test_a_new_inner_function_is_named():
+    def wrapped(scale):
+        def f(x):
+            return inner(x)
+
+        inner = jax.jit(scale)
+        return jax.jit(f)
+
+    for scale in (lambda x: 2 * x, lambda x: 3 * x):
+        f = wrapped(scale)
+        f(1.0)
+    assert "captured variable inner: <jitted function" in f.traces[1].why
+
+
 def test_the_nearest_signature_is_named():
     f = jax.jit(lambda x, y: x)
     f(jnp.ones(1), jnp.ones(1))

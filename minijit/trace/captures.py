@@ -54,6 +54,21 @@ class Missing:
 missing = Missing()
 
 
+LIBRARIES = (
+    PACKAGE,
+    *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib")},
+    *{sysconfig.get_path(name) for name in ("purelib", "platlib")},
+)
+
+
+def is_library(file):
+    """Whether a file is Python's, minijit's or an installed package's.
+
+    What such a file reads is not looked at: it does not change while a program runs.
+    """
+    return file is None or file.startswith(LIBRARIES) or file.startswith("<frozen")
+
+
 @dataclass(frozen=True, eq=False)
 class Place:
     """Where a function finds a value that is no argument.
@@ -147,21 +162,6 @@ def global_reads(code):
                 reads[name] = None
         todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return tuple(reads)
-
-
-LIBRARIES = (
-    PACKAGE,
-    *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib")},
-    *{sysconfig.get_path(name) for name in ("purelib", "platlib")},
-)
-
-
-def is_library(file):
-    """Whether a file is Python's, minijit's or an installed package's.
-
-    What such a file reads is not looked at: it does not change while a program runs.
-    """
-    return file is None or file.startswith(LIBRARIES) or file.startswith("<frozen")
 
 
 class CaptureWalk:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from .array import ArrayImpl, aval_of, is_array_like, shape_rules, to_numpy
 from .captures import Captures, capture_rules, find_captures, show
 from .config import config
-from .core import EvalTrace, Primitive, Tracer, current, eval_rules
+from .core import Array, EvalTrace, Primitive, Tracer, current, eval_rules
 from .errors import at_line, user_source
 from .jaxpr import (
     ClosedJaxpr,
@@ -105,8 +105,8 @@ executors |= {"eval": compile_for_eval, "default": compile_for_eval}
 
 
 def concrete(x, aval=None):
-    """A number or a NumPy array as an array of our own; arrays as they are."""
-    if isinstance(x, ArrayImpl):
+    """A number or a NumPy array as an array of our own; values of ours as they are."""
+    if isinstance(x, Array):
         return x
     aval = aval or aval_of(x)
     return ArrayImpl(to_numpy(x, aval), aval)
@@ -180,13 +180,15 @@ def check_results(function, leaves_with_path):
 def log_trace(name, record):
     """Under `log_compiles`: which trace it was, how long it took, and why."""
     if config.log_compiles:
-        logger.warning(
-            "Finished tracing %s%s for jit in %.6f sec: %s",
-            name,
-            record.call,
-            record.trace_ms / 1e3,
-            record.why,
-        )
+        text = "Finished tracing %s%s for jit in %.6f sec: %s"
+        logger.warning(text, name, record.call, record.trace_ms / 1e3, record.why)
+
+
+def log_compile(name, record):
+    """Under `log_compiles`: how long it took."""
+    if config.log_compiles:
+        seconds = record.compile_ms / 1e3
+        logger.warning("Finished compiling jit(%s) in %.6f sec", name, seconds)
 
 
 @dataclass(eq=False)
@@ -227,12 +229,7 @@ class Entry:
             start = time.perf_counter()
             run = compiled_call(self.closed, self.name, self.options.executor)
             self.record.compile_ms = 1e3 * (time.perf_counter() - start)
-            if config.log_compiles:
-                logger.warning(
-                    "Finished compiling jit(%s) in %.6f sec",
-                    self.name,
-                    self.record.compile_ms / 1e3,
-                )
+            log_compile(self.name, self.record)
             self.renewed = passed_on(self.closed.jaxpr)
             self.executable = run
         return run

@@ -79,15 +79,24 @@ def variable_names():
         file = namespace.get("__file__")
         if module_name == "__main__" or file and not is_library(file):
             where = f"a global of {module_name}"
-            names |= {id(value): (key, where) for key, value in namespace.items()}
+            names |= {id(v): (key, where) for key, v in named_values(namespace)}
     frame = sys._getframe(1)
     while frame is not None:
         if not frame.f_code.co_filename.startswith(PACKAGE):
             where = f"a variable of {frame.f_code.co_name}"
-            for key, value in frame.f_locals.items():
+            for key, value in named_values(frame.f_locals):
                 names.setdefault(id(value), (key, where))
         frame = frame.f_back
     return names
+
+
+def named_values(namespace):
+    """The items of a namespace, without `_`, `_7` and `Out`, IPython's for results."""
+    return [
+        (key, value)
+        for key, value in list(namespace.items())
+        if key.strip("_") and not key.strip("_").isdigit() and key != "Out"
+    ]
 
 
 def holders(tracer, names):

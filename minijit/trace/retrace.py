@@ -12,6 +12,7 @@ A signature says all that a trace depends on, one fact a key: `("shape", "x")` i
 with the fewest differences is the nearest, and the differences are the explanation.
 """
 
+import inspect
 from dataclasses import dataclass, field
 
 from .captures import capture_rules, scalar_key, show
@@ -68,6 +69,19 @@ def context_facts(captures):
     return facts
 
 
+def signature_text(facts):
+    """The arguments in short: `x: ~float32[3], n=2`, with ~ for a weak type."""
+    parts = []
+    for kind, name in facts:
+        if kind == "shape":
+            shape = ",".join(map(str, facts[kind, name]))
+            weak = "~" * (facts["weak type", name] == weak_words[True])
+            parts.append(f"{name}: {weak}{facts['dtype', name]}[{shape}]")
+        elif kind == "static":
+            parts.append(f"{name}={facts[kind, name]:.20}")
+    return ", ".join(parts)
+
+
 @dataclass(frozen=True)
 class Seen:
     """A captured value in words, which are compared, or else its address is."""
@@ -82,7 +96,8 @@ class Seen:
 def seen(value):
     """A captured value as a fact, without keeping it alive."""
     by_value = scalar_key(value) is not None or type(value) in capture_rules
-    return Seen(show(value), show(value) if by_value else id(value))
+    code = getattr(inspect.unwrap(value), "__code__", None)
+    return Seen(show(value), (show(value), id(code)) if by_value else id(value))
 
 
 # What each kind of fact is called in an explanation, and what to do about a change.
@@ -139,6 +154,16 @@ def distance(old, new):
     return sum(10 if kind == "structure" else 1 for kind, *_ in differences(old, new))
 
 
+def explain_change(kind, name, was, now):
+    """What changed, and what to do: two lines."""
+    what, advice = explanations[kind]
+    if kind == "passed by" and "not given" in (was, now):
+        what = "argument {}:"
+    if str(was) == str(now):
+        now = f"another, {now}"
+    return [f"{what.format(name)} {was} -> {now}", f"  to do: {advice}"]
+
+
 def explain(facts, records, mutable, era):
     """Why a call had to be traced: a few lines, each change with what to do about it.
 
@@ -172,16 +197,6 @@ def explain(facts, records, mutable, era):
     return "\n".join([*lines, f"  nearest: trace {nearest.index}, {nearest.call}"])
 
 
-def explain_change(kind, name, was, now):
-    """What changed, and what to do: two lines."""
-    what, advice = explanations[kind]
-    if kind == "passed by" and "not given" in (was, now):
-        what = "argument {}:"
-    if str(was) == str(now):
-        now = f"another, {now}"
-    return [f"{what.format(name)} {was} -> {now}", f"  to do: {advice}"]
-
-
 @dataclass(eq=False)
 class TraceRecord:
     """One row of `f.traces`.
@@ -206,27 +221,15 @@ class TraceRecord:
     @property
     def call(self):
         """The signature in parentheses: `(x: float32[3], n=2)`."""
-        return f"({self.signature})"
-
-    @property
-    def signature(self):
-        """The arguments in short: `x: float32[3], n=2`."""
-        parts = []
-        for kind, name in self.facts:
-            if kind == "shape":
-                parts.append(f"{name}: {self.aval_text(name)}")
-            elif kind == "static":
-                parts.append(f"{name}={self.facts[kind, name]:.20}")
-        return ", ".join(parts)
-
-    def aval_text(self, name):
-        """`float32[3]`, with `~` in front of a weak type."""
-        weak = "~" * (self.facts["weak type", name] == weak_words[True])
-        shape = ",".join(map(str, self.facts["shape", name]))
-        return f"{weak}{self.facts['dtype', name]}[{shape}]"
+        return f"({signature_text(self.facts)})"
 
     def __repr__(self):
         return f"trace {self.index} of {self.call}: {self.why}"
+
+
+def number(ms):
+    """Milliseconds for the table."""
+    return "" if ms is None else f"{ms:.2f}"
 
 
 class Traces(list):
@@ -251,7 +254,7 @@ class Traces(list):
         """The table as text; without times it is the same in every run."""
         head = ["#", "signature", "trace ms", "compile ms", "why it was traced"]
         rows = [
-            [str(r.index), r.signature, number(r.trace_ms), number(r.compile_ms), r.why]
+            [str(r.index), signature_text(r.facts), number(r.trace_ms), number(r.compile_ms), r.why]
             for r in self
         ]
         keep = [0, 1, 2, 3, 4] if times else [0, 1, 4]
@@ -265,8 +268,3 @@ class Traces(list):
         return "\n".join(lines)
 
     __repr__ = __str__ = table
-
-
-def number(ms):
-    """Milliseconds for the table."""
-    return "" if ms is None else f"{ms:.2f}"
