@@ -117,6 +117,8 @@ def padtype_to_pads(in_shape, window_shape, window_strides, padding):
             "Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got "
             f"{padding}."
         )
+    if any(stride < 1 for stride in window_strides):
+        raise ValueError(f"window_strides must be positive, got {window_strides}")
     pads = []
     for n, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
         count = -(-n // stride)

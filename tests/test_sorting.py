@@ -1,0 +1,117 @@
+"""Sorting and top_k: orders, ties, special values, and JAX's bits."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from minijit.trace.array import wrap
+from minijit.trace.sorting import sort, top_k
+
+pytestmark = pytest.mark.chapter("2s")
+
+special = [1, np.nan, -0.0, 0, -np.inf, 2, np.inf, 0, -0.0, np.nan]
+special = np.array(special, np.float32)
+names = ["bool", "int8", "uint32", "float16", "bfloat16", "float32", "complex64"]
+
+
+def bits(x):
+    """The bits of a float array as integers, so that NaN and -0.0 can be compared."""
+    x = np.asarray(x)
+    return x if x.dtype.kind in "biuc" else x.view(f"u{x.dtype.itemsize}")
+
+
+def random(dtype, shape):
+    """Few different values of a dtype, so that there are many ties."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, shape)
+    if dtype == "complex64":
+        return (x + 1j * rng.integers(0, 2, shape)).astype(dtype)
+    if np.dtype(dtype).kind in "biu":
+        return x.astype(dtype)
+    return rng.choice(special, shape).astype(dtype)
+
+
+def test_nan_comes_last_and_zeros_are_equal():
+    result = np.asarray(sort(wrap(special)))
+    expected = [-np.inf, -0.0, 0, 0, -0.0, 1, 2, np.inf, np.nan, np.nan]
+    assert np.array_equal(bits(result), bits(np.array(expected, np.float32)))
+
+
+def test_payload_follows_the_keys_stably():
+    keys, payload = sort((wrap(special), wrap(np.arange(10, dtype=np.int32))))
+    assert np.asarray(payload).tolist() == [4, 2, 3, 7, 8, 0, 5, 6, 1, 9]
+    assert np.array_equal(bits(keys), bits(sort(wrap(special))))
+
+
+def test_several_keys_are_as_many_words():
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 3, (2, 4, 20)).astype(np.int32)
+    payload = np.broadcast_to(np.arange(20, dtype=np.int32), (4, 20))
+    result = sort(tuple(map(wrap, (first, second, payload))), num_keys=2)
+    for row in range(4):
+        words = sorted(zip(first[row], second[row], payload[row], strict=True))
+        found = np.array([np.asarray(r)[row] for r in result]).T
+        assert found.tolist() == np.array(words).tolist()
+
+
+def test_sort_of_one_array_and_of_a_sequence_of_one():
+    x = wrap(np.array([3, 1, 2], np.int32))
+    assert np.asarray(sort(x)).tolist() == [1, 2, 3]
+    (only,) = sort([x])
+    assert np.asarray(only).tolist() == [1, 2, 3]
+    assert np.asarray(sort(x, is_stable=False)).tolist() == [1, 2, 3]
+    assert sort(wrap(np.zeros((0, 3), np.float32)), dimension=0).shape == (0, 3)
+
+
+def test_top_k_takes_the_first_of_equal_elements():
+    values, indices = top_k(wrap(np.array([3, 1, 3, 2], np.uint8)), 3)
+    assert np.asarray(values).tolist() == [3, 3, 2]
+    assert np.asarray(indices).tolist() == [0, 2, 3]
+    assert indices.dtype == np.int32
+
+
+def test_top_k_puts_nan_first_and_zero_before_minus_zero():
+    values, indices = top_k(wrap(special), 10)
+    assert np.asarray(indices).tolist() == [1, 9, 6, 5, 0, 3, 7, 2, 8, 4]
+    assert np.array_equal(bits(values), bits(special[np.asarray(indices)]))
+
+
+def test_bad_arguments():
+    x, y = wrap(np.zeros((3, 4), np.float32)), wrap(np.zeros(4, np.float32))
+    with pytest.raises(TypeError, match="at least one operand"):
+        sort(())
+    with pytest.raises(ValueError, match="num_keys=3 must be between 1 and"):
+        sort((x, x), num_keys=3)
+    with pytest.raises(ValueError, match="axis 2 is out of bounds"):
+        sort(x, dimension=2)
+    with pytest.raises(TypeError, match=r"equal shapes, got: \(3, 4\) \(4,\)"):
+        sort((x, y))
+    with pytest.raises(ValueError, match="got k=5 with shape=\\(3, 4\\)"):
+        top_k(x, 5)
+    with pytest.raises(ValueError, match="must be nonnegative, got -1"):
+        top_k(x, -1)
+    with pytest.raises(ValueError, match="complex"):
+        top_k(wrap(np.zeros(3, np.complex64)), 1)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", names)
+def test_jax_agrees_bit_for_bit(dtype):
+    pytest.importorskip("jax")
+    from jax import lax
+
+    x = random(dtype, (5, 6))
+    y = random("int8", (5, 6))
+    payload = np.arange(30, dtype=np.int32).reshape(5, 6)
+    cases = [((x,), 1), ((x, payload), 1), ((y, x, payload), 2)]
+    for (args, num_keys), dimension in itertools.product(cases, (0, -1)):
+        params = {"dimension": dimension, "num_keys": num_keys}
+        found = sort(tuple(map(wrap, args)), **params)
+        for ours, theirs in zip(found, lax.sort(args, **params), strict=True):
+            assert ours.dtype == theirs.dtype
+            assert np.array_equal(bits(ours), bits(theirs)), (params, len(args))
+    for k, axis in [] if dtype == "complex64" else [(0, 0), (3, 0), (4, -1)]:
+        theirs = lax.top_k(x, k, axis=axis)
+        for a, b in zip(top_k(wrap(x), k, axis=axis), theirs, strict=True):
+            assert a.dtype == b.dtype and np.array_equal(bits(a), bits(b)), (k, axis)

@@ -1,0 +1,335 @@
+"""Running totals, windows and convolution: against loops over windows, and JAX."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from minijit import lax
+from minijit.trace.array import wrap
+from minijit.trace.primitives import highest, lowest
+
+pytestmark = pytest.mark.chapter("2s")
+
+
+def integers(rng, shape, dtype=np.float32):
+    """Small whole numbers, whose sums and products are exact."""
+    values = [rng.randint(-4, 4) for _ in range(int(np.prod(shape)))]
+    return np.array(values).reshape(shape).astype(dtype)
+
+
+def same(ours, theirs, message=""):
+    """Assert equal values, shapes and dtypes."""
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), message
+    kind = {"V": np.float32}.get(ours.dtype.kind, ours.dtype)
+    np.testing.assert_allclose(
+        ours.astype(kind), theirs.astype(kind), rtol=1e-6, err_msg=str(message)
+    )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_running_totals(axis, reverse):
+    x = integers(random.Random(0), (3, 4))
+    ufuncs = {
+        "cumsum": np.add,
+        "cumprod": np.multiply,
+        "cummax": np.maximum,
+        "cummin": np.minimum,
+        "cumlogsumexp": np.logaddexp,
+    }
+    for name, ufunc in ufuncs.items():
+        expected = np.flip(x, axis) if reverse else x
+        expected = ufunc.accumulate(expected, axis)
+        expected = np.flip(expected, axis) if reverse else expected
+        same(getattr(lax, name)(wrap(x), axis, reverse), expected, name)
+
+
+def test_running_totals_wrap_and_keep_nan():
+    x = np.array([100, 100, 1], np.int8)
+    assert np.asarray(lax.cumsum(wrap(x))).tolist() == [100, -56, -55]
+    x = np.array([1, np.nan, 3], np.float32)
+    for f in (lax.cummax, lax.cummin, lax.cumsum):
+        assert np.isnan(np.asarray(f(wrap(x)))).tolist() == [False, True, True]
+        back = np.asarray(f(wrap(x), reverse=True))
+        assert np.isnan(back).tolist() == [True, True, False]
+    x = np.array([-np.inf, -np.inf, np.inf], np.float32)
+    assert np.asarray(lax.cumlogsumexp(wrap(x))).tolist() == x.tolist()
+    with pytest.raises(ValueError, match=r"axis must be in the range \[0, 1\)"):
+        lax.cumsum(wrap(x), axis=1)
+    with pytest.raises(TypeError, match="cumsum does not accept dtype bool"):
+        lax.cumsum(wrap(np.ones(2, bool)))
+
+
+def reduced(x, f, init, windows, strides, pads, base, dilation):
+    """A reduction over windows element by element: holes take no part."""
+    steps = [
+        {low + i * b: i for i in range(n)}
+        for n, (low, _), b in zip(x.shape, pads, base, strict=True)
+    ]
+    sizes = [
+        low + max(0, (n - 1) * b + 1) * (n > 0) + high
+        for n, (low, high), b in zip(x.shape, pads, base, strict=True)
+    ]
+    counts = [
+        max(0, (n - (k - 1) * d - 1) // s + 1)
+        for n, k, s, d in zip(sizes, windows, strides, dilation, strict=True)
+    ]
+    result = np.full(counts, init, x.dtype)
+    for place in itertools.product(*map(range, counts)):
+        for offset in itertools.product(*map(range, windows)):
+            rows = zip(steps, place, strides, offset, dilation, sizes, strict=True)
+            index = [
+                step.get(p * s + o * d) if 0 <= p * s + o * d < n else None
+                for step, p, s, o, d, n in rows
+            ]
+            if None not in index:
+                result[place] = f(result[place], x[tuple(index)])
+    return result
+
+
+def window_case(rng):
+    """Arguments for a reduction over windows, drawn at random."""
+    shape = [rng.randint(0, 5) for _ in range(rng.randint(1, 2))]
+    draw = lambda low, high: [rng.randint(low, high) for _ in shape]
+    pads = [(rng.randint(-1, 2), rng.randint(-1, 2)) for _ in shape]
+    return shape, (draw(1, 3), draw(1, 3), pads, draw(1, 2), draw(1, 2))
+
+
+functions = {
+    "add": (np.add, lambda dtype: np.zeros((), dtype)),
+    "max": (np.maximum, lowest),
+    "min": (np.minimum, highest),
+    "mul": (np.multiply, lambda dtype: np.ones((), dtype)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+@pytest.mark.parametrize("name", functions)
+def test_reduce_window_against_a_loop(name, dtype):
+    rng, (ufunc, identity) = random.Random(1), functions[name]
+    init = identity(np.dtype(dtype))
+    for _ in range(12):
+        shape, args = window_case(rng)
+        x = np.abs(integers(rng, shape)).astype(dtype)
+        found = lax.reduce_window(wrap(x), wrap(init), getattr(lax, name), *args)
+        same(found, reduced(x, ufunc, init, *args), (shape, args))
+
+
+def test_reduce_window_by_any_function():
+    rng = random.Random(2)
+    for _ in range(12):
+        shape, args = window_case(rng)
+        x = integers(rng, shape)
+        found = lax.reduce_window(wrap(x), 2.0, lax.add, *args)
+        same(found, reduced(x, np.add, 2, *args), (shape, args))
+        found = lax.reduce_window(wrap(x), 1.0, lambda a, b: lax.max(a, b), *args)
+        same(found, reduced(x, np.maximum, 1, *args), (shape, args))
+
+
+def test_reduce_window_of_several_arrays():
+    def larger(a, b):
+        pick = lax.gt(b[0], a[0])
+        return tuple(lax.select(pick, y, x) for x, y in zip(a, b, strict=True))
+
+    x = np.array([3, 1, 4, 1, 5, 9, 2, 6], np.float32)
+    i = np.arange(8, dtype=np.int32)
+    inits = (-np.inf, -1)
+    values, places = lax.reduce_window((wrap(x), wrap(i)), inits, larger, (3,), (2,))
+    assert np.asarray(values).tolist() == [4, 5, 9]
+    assert np.asarray(places).tolist() == [2, 4, 5]
+
+
+def test_padding_by_name():
+    assert lax.padtype_to_pads((7, 8), (3, 4), (2, 3), "SAME") == [(1, 1), (1, 1)]
+    assert lax.padtype_to_pads((6,), (3,), (2,), "SAME") == [(0, 1)]
+    assert lax.padtype_to_pads((6,), (3,), (2,), "same_lower") == [(1, 0)]
+    assert lax.padtype_to_pads((6,), (3,), (2,), "VALID") == [(0, 0)]
+    with pytest.raises(RuntimeError, match="Unrecognized padding type"):
+        lax.padtype_to_pads((6,), (3,), (2,), "FULL")
+
+
+def test_bad_windows():
+    x = wrap(np.zeros((3, 4), np.float32))
+    with pytest.raises(ValueError, match="one entry for each"):
+        lax.reduce_window(x, 0.0, lax.add, (2,))
+    with pytest.raises(ValueError, match="strides and dilations positive"):
+        lax.reduce_window(x, 0.0, lax.add, (2, 2), window_dilation=(0, 1))
+    with pytest.raises(ValueError, match=r"strides must be positive, got \(0, 1\)"):
+        lax.reduce_window(x, 0.0, lax.add, (2, 2), (0, 1), "SAME")
+    with pytest.raises(TypeError, match="same dtypes, got float32, int32"):
+        lax.reduce_window(x, np.int32(0), lax.add, (2, 2))
+
+
+def convolved(x, k, strides, pads, spread, dilation, features=1, batch=1):
+    """A convolution of [n, c, *spatial] with [o, i, *spatial], sum by sum."""
+    n, o, i = x.shape[0] // batch, k.shape[0], k.shape[1]
+    rows = zip(x.shape[2:], pads, spread, strict=True)
+    sizes = [low + ((m - 1) * b + 1) * (m > 0) + high for m, (low, high), b in rows]
+    rows = zip(sizes, k.shape[2:], strides, dilation, strict=True)
+    counts = [max(0, (m - (w - 1) * d - 1) // s + 1) for m, w, s, d in rows]
+    result = np.zeros((n, o, *counts), x.dtype)
+    for b, f, *place in itertools.product(*map(range, result.shape)):
+        group = f // (o // features)
+        row = b + n * (f // (o // batch))
+        for c, *offset in itertools.product(*map(range, k.shape[1:])):
+            at = zip(place, strides, offset, dilation, pads, spread, strict=True)
+            index = [(p * s + w * d - low, e) for p, s, w, d, (low, _), e in at]
+            if any(j % e for j, e in index):
+                continue
+            index = [j // e for j, e in index]
+            rows = zip(index, x.shape[2:], sizes, pads, spread, strict=True)
+            inside = [0 <= j < m and j * e + p[0] < size for j, m, size, p, e in rows]
+            if all(inside):
+                value = x[(row, group * i + c, *index)] * k[(f, c, *offset)]
+                result[(b, f, *place)] += value
+    return result
+
+
+def conv_case(rng):
+    """Shapes and params of a convolution, drawn at random."""
+    rank = rng.randint(0, 2)
+    features = rng.choice([1, 1, 2])
+    batch = rng.choice([1, 2]) if features == 1 else 1
+    draw = lambda low, high: tuple(rng.randint(low, high) for _ in range(rank))
+    inside, out = rng.randint(1, 2), features * batch * rng.randint(1, 2)
+    lhs = (batch * rng.randint(1, 2), features * inside, *draw(1, 6))
+    rhs = (out, inside, *draw(1, 3))
+    pads = [(rng.randint(-1, 2), rng.randint(0, 2)) for _ in range(rank)]
+    return lhs, rhs, (draw(1, 3), pads, draw(1, 2), draw(1, 2)), features, batch
+
+
+def test_convolution_against_sums():
+    rng, sizes = random.Random(3), 0
+    for _ in range(60):
+        lhs, rhs, args, features, batch = conv_case(rng)
+        x, k = integers(rng, lhs), integers(rng, rhs)
+        groups = {"feature_group_count": features, "batch_group_count": batch}
+        found = lax.conv_general_dilated(wrap(x), wrap(k), *args, **groups)
+        same(found, convolved(x, k, *args, features, batch), (lhs, rhs, args))
+        sizes += found.size
+    assert sizes > 1000
+
+
+def test_layouts_of_a_convolution():
+    rng = random.Random(4)
+    x, k = integers(rng, (2, 3, 5, 6)), integers(rng, (4, 3, 3, 2))
+    expected = np.asarray(lax.conv(wrap(x), wrap(k), (1, 2), "SAME"))
+    for lhs, rhs, out in [("NHWC", "HWIO", "NHWC"), ("CWNH", "WOIH", "HCWN")]:
+        # The strides belong to the spatial axes in the order of the second string.
+        strides = (1, 2) if rhs.index("H") < rhs.index("W") else (2, 1)
+        found = lax.conv_general_dilated(
+            wrap(x.transpose(["NCHW".index(c) for c in lhs])),
+            wrap(k.transpose(["OIHW".index(c) for c in rhs])),
+            strides,
+            "SAME",
+            dimension_numbers=(lhs, rhs, out),
+        )
+        same(found, expected.transpose(["NCHW".index(c) for c in out]), (lhs, rhs, out))
+
+
+def test_dtypes_of_a_convolution():
+    x, k = np.full((1, 1, 4), 100, np.int8), np.ones((1, 1, 2), np.int8)
+    narrow = lax.conv(wrap(x), wrap(k), (1,), "VALID")
+    assert narrow.dtype == np.int8 and np.asarray(narrow)[0, 0, 0] == -56
+    wide = lax.conv(wrap(x), wrap(k), (1,), "VALID", preferred_element_type="int32")
+    assert wide.dtype == np.int32 and np.asarray(wide)[0, 0, 0] == 200
+    with pytest.raises(TypeError, match="cannot have preferred_element_type int32"):
+        ones = wrap(np.ones((1, 1, 4), np.float32))
+        lax.conv(ones, ones, (1,), "VALID", preferred_element_type="int32")
+
+
+def test_a_convolution_too_large_for_one_product(monkeypatch):
+    from minijit.trace import windows
+
+    rng = random.Random(5)
+    x, k = integers(rng, (5, 2, 6)), integers(rng, (3, 2, 2))
+    whole = lax.conv(wrap(x), wrap(k), (1,), "SAME")
+    monkeypatch.setattr(windows, "AT_ONCE", 60)
+    same(lax.conv(wrap(x), wrap(k), (1,), "SAME"), whole)
+
+
+def test_bad_convolutions():
+    x, k = wrap(np.ones((1, 3, 5), np.float32)), wrap(np.ones((2, 2, 3), np.float32))
+    with pytest.raises(ValueError, match="3 // 1 != 2"):
+        lax.conv(x, k, (1,), "SAME")
+    with pytest.raises(TypeError, match="ndim to be equal, got 3 and 2"):
+        lax.conv(x, wrap(np.ones((2, 3), np.float32)), (1,), "SAME")
+    with pytest.raises(ValueError, match="for rhs must have 3 characters"):
+        names = ("NCH", "OO", "NCH")
+        lax.conv_general_dilated(x, k, (1,), "SAME", dimension_numbers=names)
+    with pytest.raises(ValueError, match="use conv_transpose"):
+        lax.conv_general_dilated(x, k, (1,), "SAME", (2,))
+    with pytest.raises(ValueError, match="sequence of \\(low, high\\) pairs, got 3"):
+        lax.conv_general_dilated(x, k, (1,), 3)
+    with pytest.raises(ValueError, match="one of them 1, got 3 and 2"):
+        lax.conv_general_dilated(
+            x, k, (1,), "SAME", feature_group_count=3, batch_group_count=2
+        )
+
+
+def agree(function, name, args, params, message):
+    """Compare a function with JAX's: values and types, or that both complain."""
+    from jax import lax as jax_lax
+
+    wrapped = [wrap(a) if isinstance(a, np.ndarray) else a for a in args]
+    try:
+        expected = getattr(jax_lax, name)(*args, **params)
+    except (TypeError, ValueError):
+        with pytest.raises((TypeError, ValueError)):
+            function(*wrapped, **params)
+        return
+    same(function(*wrapped, **params), expected, message)
+
+
+@pytest.mark.oracle
+def test_jax_agrees_on_running_totals():
+    pytest.importorskip("jax")
+    for dtype in ("int8", "bool", "bfloat16", "float32"):
+        x = integers(random.Random(6), (3, 4), dtype)
+        for name in ("cumsum", "cumprod", "cummax", "cummin"):
+            params = {"axis": 1, "reverse": True}
+            agree(getattr(lax, name), name, [x], params, (name, dtype))
+
+
+@pytest.mark.oracle
+def test_jax_agrees_on_convolutions_and_windows():
+    jax = pytest.importorskip("jax")
+    rng = random.Random(7)
+    for case in range(24):
+        lhs, rhs, (strides, pads, spread, dilation), features, batch = conv_case(rng)
+        dtype = rng.choice(["float32", "int32", "bfloat16", "complex64"])
+        if case % 2:
+            pads, spread = rng.choice(["SAME", "SAME_LOWER", "VALID"]), None
+        params = {"feature_group_count": features, "batch_group_count": batch}
+        args = [integers(rng, lhs, dtype), integers(rng, rhs, dtype)]
+        args += [strides, pads, spread, dilation]
+        name = "conv_general_dilated"
+        agree(lax.conv_general_dilated, name, args, params, (lhs, rhs, args[2:]))
+    for case in range(12):
+        shape, args = window_case(rng)
+        args = (*args[:2], "SAME", *args[3:]) if case % 3 == 0 else args
+        x = integers(rng, shape)
+        expected = jax.lax.reduce_window(x, 0.0, jax.lax.add, *args)
+        same(lax.reduce_window(wrap(x), 0.0, lax.add, *args), expected, (shape, args))
+
+
+@pytest.mark.oracle
+def test_jax_agrees_on_transposed_convolutions_and_patches():
+    pytest.importorskip("jax")
+    rng = random.Random(8)
+    x, k = integers(rng, (2, 4, 5, 3)), integers(rng, (3, 2, 3, 4))
+    options = [{}, {"use_consistent_padding": True}]
+    pads, strides = ["SAME", "VALID", [(1, 0), (2, 1)]], [(1, 1), (2, 3)]
+    name = "conv_transpose"
+    for params, padding, stride in itertools.product(options, pads, strides):
+        args = [x, k, stride, padding]
+        agree(lax.conv_transpose, name, args, params, (args[2:], params))
+    args = [x, k.transpose(0, 1, 3, 2), (2, 2), "SAME"]
+    agree(lax.conv_transpose, name, args, {"transpose_kernel": True}, "flipped")
+    name, layout = "conv_general_dilated_patches", ("NHWC", "HWIO", "NCHW")
+    for params in ({}, {"dimension_numbers": layout, "rhs_dilation": (1, 2)}):
+        args = [x, (2, 2), (1, 1), "SAME"]
+        agree(lax.conv_general_dilated_patches, name, args, params, params)
