@@ -1,36 +1,27 @@
 """The loop IR: what a program does to single elements, and in which loops.
 
-A jaxpr speaks of whole arrays.  This language speaks of elements: an *expression* is
-one number, computed from loop axes and loads; a *statement* stores it, for every value
-of the axes around it.
-
-    i, j = Axis(3), Axis(4)
-    x, y = Buffer("x", (4, 3), f32), Buffer("y", (3, 4), f32)
-    Store(y, (i, j), op("sin", Load(x, (j, i))))    # y = sin(x.T), inside i and j
-
-The grammar:
+A jaxpr speaks of whole arrays, this language of elements.  An *expression* is one
+number, computed from loop axes and loads; a *statement* stores it for every value of
+the axes around it.  The grammar:
 
     Expr    ::= Const(value, dtype)
               | Axis(extent, kind)           kind: loop | reduce | scan | serial
               | Load(buffer, index*)
               | Op(name, args*, dtype)
               | Reduce(op, axes*, bodies*)
-    Stmt    ::= Store(buffer, index*, value, combine?)
-              | For(axis, body*)
-              | Let(expr) | Start(reduce) | Step(reduce)      made by `place`
-              | If(pred, then*, otherwise*)
-              | While(cond, body*)
+    Stmt    ::= Store(buffer, index*, value, combine?) | For(axis, body*)
+              | Let(expr) | Start(reduce) | Step(reduce)         made by `place`
+              | If(pred, then*, otherwise*) | While(cond, body*)
               | Swap(buffer, buffer)
-              | Call(routine, inputs*, outputs*, attrs)
+              | Call(routine, inputs*, outputs*, attrs, eqns*)
               | Kernel(name, body*, eqns*)
     View    ::= View(buffer, shape, strides, offset)
     Buffer  ::= Buffer(name, shape, dtype, order, space)
     Program ::= Program(name, inputs*, outputs*, constants*, temps*, body*, ...)
 
 Expressions are *interned*: building the same one twice gives the same object, so that
-an expression is a graph with shared parts and never a tree, `is` compares, and a pass
-that remembers what it did does each part once.  Axes and buffers are what they are:
-two axes of the same extent are two axes.
+an expression is a graph with shared parts and never a tree.  Axes and buffers are what
+they are: two axes of the same extent are two axes.
 """
 
 import weakref
@@ -195,14 +186,10 @@ def free_axes(exprs):
 
 def dtype_bounds(dtype):
     """The smallest and largest value of an integer dtype; None for others."""
-    if dtype.kind not in "iub":
-        return None
-    if dtype == BOOL:
-        return (0, 1)
-    bits = 8 * dtype.itemsize
-    if dtype.kind == "u":
-        return (0, 2**bits - 1)
-    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    bits = 1 if dtype == BOOL else 8 * dtype.itemsize
+    if dtype.kind == "i":
+        return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return (0, 2**bits - 1) if dtype.kind in "ub" else None
 
 
 # Scalar operations.  Their names and meanings are those of the primitives of JAX
@@ -217,11 +204,7 @@ comparisons = {"eq", "ne", "lt", "le", "gt", "ge", "is_finite"}
 def op(name, *args, dtype=None):
     """`Op(name, args, dtype)`, simplified if it computes an index or a condition.
 
-    An integer or bool that can have one value only is a constant.  For the rest, see
-    `folds`.
-
-    Args:
-      dtype: of the result; a comparison's is bool, otherwise the last argument's.
+    By default a comparison gives a bool, anything else the last argument's dtype.
     """
     if dtype is None:
         dtype = BOOL if name in comparisons else args[-1].dtype
@@ -251,8 +234,7 @@ def known(expr):
 
 def op_bounds(expr):
     """The interval of an integer `Op`, computed from those of its arguments."""
-    everything = dtype_bounds(expr.dtype)
-    rule = intervals.get(expr.name)
+    everything, rule = dtype_bounds(expr.dtype), intervals.get(expr.name)
     if None in (everything, rule, *(a.bounds for a in expr.args)):
         return everything
     low, high = rule(*(a.bounds for a in expr.args))
@@ -281,9 +263,7 @@ intervals = {
     "min": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
     "select": lambda c, x, y: (min(x[0], y[0]), max(x[1], y[1])),
     "convert": lambda x: x,
-}
-# Of conditions the interval says whether they can fail and whether they can hold.
-intervals |= {
+    # Of conditions: whether they must hold, and whether they can.
     "lt": lambda x, y: (x[1] < y[0], x[0] < y[1]),
     "le": lambda x, y: (x[1] <= y[0], x[0] <= y[1]),
     "gt": lambda x, y: (x[0] > y[1], x[1] > y[0]),

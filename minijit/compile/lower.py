@@ -151,12 +151,11 @@ class Group:
     """What will become one kernel, or one call, while the walk goes on.
 
     Attributes:
-      number: when it was made; groups are made from the last to the first.
-      axes: the index at which its stores write, one axis a dimension.
-      nest: the same axes from the outermost loop to the innermost.
-      stores: statements on variables, not on buffers yet.
+      number: when it was made: later ones run earlier, if nothing else decides.
+      axes: the index at which it stores; nest: the same from the outermost loop on.
+      stores: statements, on variables where buffers will be.
       values: the stored variables at `axes`, known there without a load.
-      make: for a group that is no loop nest: `make(finish, eqns)`, its statement.
+      make: if it is no loop nest, `make(finish, eqns)` is its statement.
       seen: the expressions whose questions were counted.
     """
 
@@ -192,10 +191,7 @@ class Value:
 
 
 def times_computed(group, index):
-    """How often an expression at `index` is computed in a group's nest.
-
-    It stands in the innermost of the loops that it depends on.
-    """
+    """How often an expression at `index`, placed well, is computed in a group."""
     axes = free_axes(index)
     depth = max((i + 1 for i, a in enumerate(group.nest) if a in axes), default=0)
     inner = [axis for axis in axes if axis not in group.nest]
@@ -386,6 +382,7 @@ class Finish:
         self.order = {eqn: i for i, eqn in enumerate(walk.made_by.values())}
         self.buffers = {}
         self.constants = []
+        self.kernels = 0
         self.add_buffers("in", jaxpr.invars)
         for var, value in zip(jaxpr.constvars, consts, strict=True):
             self.constant(var, value)
@@ -413,31 +410,25 @@ class Finish:
         return self.buffers[atom]
 
     def program(self):
-        walk = self.walk
+        """The program, with its statements in order."""
+        jaxpr = self.walk.jaxpr
         body = [self.statement(group) for group in self.in_order()]
-        numbers = (f"k{i}" for i in range(len(body)))
-        named = [
-            Kernel(next(numbers), s.body, s.eqns) if isinstance(s, Kernel) else s
-            for s in body
-        ]
-        jaxpr = walk.jaxpr
         return Program(
             name=self.name,
             inputs=tuple(self.buffers[v] for v in jaxpr.invars),
             outputs=tuple(self.buffers[v] for v in jaxpr.outvars),
             constants=tuple(self.constants),
             temps=self.temps,
-            body=tuple(named),
+            body=tuple(body),
             cuts=self.cuts(),
             fallbacks=self.all_fallbacks(),
         )
 
     def in_order(self):
         """The groups, each after those it needs, otherwise as in the jaxpr."""
-        walk = self.walk
-        waits = [0] * len(walk.groups)
-        direct = [[] for _ in walk.groups]
-        for first, second in walk.edges:
+        groups = self.walk.groups
+        waits, direct = [0] * len(groups), [[] for _ in groups]
+        for first, second in self.walk.edges:
             direct[first].append(second)
             waits[second] += 1
         # The group made last holds what comes first.
@@ -446,12 +437,12 @@ class Finish:
         ordered = []
         while ready:
             number = -heapq.heappop(ready)
-            ordered.append(walk.groups[number])
+            ordered.append(groups[number])
             for later in direct[number]:
                 waits[later] -= 1
                 if waits[later] == 0:
                     heapq.heappush(ready, -later)
-        assert len(ordered) == len(walk.groups), "groups depend on each other in a ring"
+        assert len(ordered) == len(groups), "kernels wait for each other in a ring"
         return ordered
 
     def statement(self, group):
@@ -466,7 +457,8 @@ class Finish:
         )
         for axis in reversed(group.nest):
             body = (For(axis, body),)
-        return Kernel("", body, eqns)
+        self.kernels += 1
+        return Kernel(f"k{self.kernels - 1}", body, eqns)
 
     def answer(self, exprs, group, answers):
         """Expressions of a group with the questions in them answered."""
