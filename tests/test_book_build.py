@@ -154,6 +154,26 @@ def test_a_constant_reaches_the_modules_and_the_notebook(two: Reader):
     assert more.LIMIT == 1
 
 
+def test_numba_functions_that_call_an_edited_one_are_made_anew(one: Reader):
+    pytest.importorskip("numba")
+    text = """import numba
+
+@numba.njit
+def term(x):
+    return x + 1
+
+@numba.njit
+def total(x):
+    return term(x) + term(x)
+"""
+    one.paste("toy/trace/core.py", text)
+    core = one.module("toy.trace.core")
+    one.names["total"] = core.total
+    assert core.total(1) == 4
+    one.paste("toy/trace/core.py", text.replace("x + 1", "x + 2"))
+    assert core.total(1) == 6 and one.names["total"] is core.total
+
+
 # -- tables and primitives
 
 
@@ -498,7 +518,7 @@ def test_opening_another_chapter_lists_stale_names(
     monkeypatch.chdir(book.root / "chapters")
     names: dict[str, object] = {"x": 1}
     assert magics.open_book("3", names) == (
-        "Chapter 3: Linearize. toy is what chapters 1 to 2 built."
+        "Chapter 3: Linearize. toy is what the chapters before it built."
     )
     toy = importlib.import_module("toy")
     names |= {

@@ -251,6 +251,7 @@ def spoil(cell: dict[str, Any], **values: Any) -> None:
 ERROR = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
 STDERR = {"output_type": "stream", "name": "stderr", "text": ["Warning"]}
 SHOWN = {"output_type": "stream", "name": "stdout", "text": ["<f at 0x7f12345678>"]}
+PLACE = {"output_type": "stream", "name": "stdout", "text": ["/tmp/ipykernel_3/4.py"]}
 RAISES = {"tags": ["raises-exception"]}
 MAGIC = {"output_type": "stream", "name": "stderr", "text": ["UsageError: Cell magic"]}
 
@@ -264,6 +265,7 @@ MAGIC = {"output_type": "stream", "name": "stderr", "text": ["UsageError: Cell m
         ("from toy", {"outputs": [ERROR]}, "raised E, without the tag"),
         ("from toy", {"outputs": [STDERR]}, "something went to stderr"),
         ("from toy", {"outputs": [SHOWN]}, "an output holds an address"),
+        ("from toy", {"outputs": [PLACE]}, "a path of the machine it ran on"),
         ("from toy", {"metadata": RAISES}, "no error is stored"),
         ("from toy", {"metadata": {"tags": ["nbval-skip"]}}, "told to look away"),
         ("from toy", {"source": "# NBVAL_IGNORE_OUTPUT\n1"}, "told to look away"),

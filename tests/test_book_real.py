@@ -158,6 +158,6 @@ else:
 
 
 def test_an_edit_reaches_a_function_jitted_before():
-    """A rule, then the class of primitives, edited in the real library at chapter 12."""
+    """A rule, then the class of primitives, edited in the library at chapter 12."""
     done = book_toy.by_path(BOOK.root, LIVE)
     assert done.returncode == 0, done.stderr

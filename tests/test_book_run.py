@@ -66,7 +66,7 @@ def test_what_the_chapters_show(book: Book):
         "by a cell that has not run yet"
     )
     assert output(book, "1s", "%chapter") == (
-        "Chapter 1s: More values. toy is what chapter 1 built.\n"
+        "Chapter 1s: More values. toy is what the chapters before it built.\n"
     )
     assert output(book, "2", "flatten([Pair") == "[1.0, 2, 3]"
 

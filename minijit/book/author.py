@@ -75,7 +75,7 @@ def parse_source(text: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def make_notebook(text: str, old: Json | None = None) -> Json:
-    """The notebook of a source; cells that `old` has too keep their outputs.
+    """The notebook of a source, not run; cells that `old` has too keep their outputs.
 
     A cell's id is a hash of its text, so it stays while the text does.
     """
@@ -91,7 +91,6 @@ def make_notebook(text: str, old: Json | None = None) -> Json:
         cell = code_cell(body, id, words)
         if id in known and not body.startswith("%%build"):
             cell["outputs"] = known[id].get("outputs", [])
-            cell["execution_count"] = known[id].get("execution_count")
         cells.append(cell)
     return new_notebook(cells)
 

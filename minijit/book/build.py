@@ -26,7 +26,7 @@ from .imports import imported
 from .patch import MISSING, Journal, Patcher, redirect, unpatchable
 from .project import Book, BookError
 from .stage import Stage, StageError
-from .text import calls, loads, makes, members, names
+from .text import calls, loads, makes, members, mentions, names
 from .units import (
     CONSTRUCTORS,
     HOOK,
@@ -480,7 +480,10 @@ class Workshop:
         """Did the unit call what acts otherwise now, or read what was replaced?"""
         if isinstance(unit.node, (ast.Import, ast.ImportFrom)):
             return False
-        if any((unit.file, name) in edit.replaced for name in loads(unit.node)):
+        read = loads(unit.node)
+        if getattr(unit.node, "decorator_list", []):
+            read |= mentions(unit.node)  # numba bakes in what a body calls
+        if any((unit.file, name) in edit.replaced for name in read):
             return True
         space = vars(sys.modules[self.book.module(unit.file)])
         called = [resolve(space, name) for name in calls(unit.node)]

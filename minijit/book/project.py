@@ -102,10 +102,6 @@ class Book:
         """Where the solutions to a chapter's exercises are."""
         return self.root / self.folder / "solutions" / f"{chapter.stem}.py"
 
-    def before(self, chapter: Chapter) -> Chapter | None:
-        """The chapter before this one."""
-        return self.chapters[chapter.index - 1] if chapter.index else None
-
     # -- files
 
     @cached_property
@@ -173,11 +169,6 @@ class Book:
         return max(
             (p.last for p in self.parts(file) if p.chapter.index < upto), default=0
         )
-
-    def part_of(self, file: str, line: int) -> Part | None:
-        """The part a line of a file is in."""
-        found = [p for p in self.parts(file) if p.first <= line <= p.last]
-        return found[0] if found else None
 
     def written(self) -> Iterator[Chapter]:
         """The chapters that have a notebook."""

@@ -89,10 +89,13 @@ class Stage(importlib.abc.MetaPathFinder):
     def later_names(self, file: str) -> dict[str, Chapter]:
         """Names that this and later chapters add to a module, submodules among them."""
         found: dict[str, Chapter] = {}
-        for s in self.book.statements(file):
-            part = self.book.part_of(file, s.first)
-            if part and part.chapter.index >= self.chapter.index:
-                found |= {n: part.chapter for n in names(s.node) if n not in found}
+        later = [
+            p for p in self.book.parts(file) if p.chapter.index >= self.chapter.index
+        ]
+        for s in self.book.statements(file) if later else ():
+            for part in later:
+                if part.first <= s.first <= part.last:
+                    found |= {n: part.chapter for n in names(s.node) if n not in found}
         if file.endswith("/__init__.py"):
             folder = file.removesuffix("__init__.py")
             for other in self.book.library():

@@ -224,6 +224,11 @@ def calls(node: ast.AST) -> set[str]:
     return found
 
 
+def mentions(node: ast.AST) -> set[str]:
+    """All names read in a statement, bodies of functions included."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
 def is_name(node: ast.expr) -> TypeGuard[ast.Name]:
     """Is it a plain name?"""
     return isinstance(node, ast.Name)
