@@ -12,6 +12,7 @@
 """
 
 import gc
+import re
 import sys
 import types
 
@@ -90,13 +91,13 @@ def variable_names():
     return names
 
 
+# The names under which IPython keeps what was typed and printed.
+HISTORY = re.compile(r"_+|_i*\d*|_[oid]h|In|Out")
+
+
 def named_values(namespace):
-    """The items of a namespace, without `_`, `_7` and `Out`, IPython's for results."""
-    return [
-        (key, value)
-        for key, value in list(namespace.items())
-        if key.strip("_") and not key.strip("_").isdigit() and key != "Out"
-    ]
+    """The items of a namespace, as far as a person gave them their names."""
+    return [(k, v) for k, v in list(namespace.items()) if not HISTORY.fullmatch(k)]
 
 
 def holders(tracer, names):
