@@ -1,5 +1,8 @@
 """Special functions, counts of bits, 16-bit floats: plain, and under numba."""
 
+import inspect
+import re
+
 import numpy as np
 import pytest
 import scipy.special
@@ -9,6 +12,7 @@ import minijit.numpy as jnp
 import minijit.run.scalar_rest  # noqa: F401
 from minijit import make_jaxpr
 from minijit.run.executable import compile_plain, compile_python
+from minijit.run.python_source import operations
 
 pytestmark = pytest.mark.chapter("14s")
 
@@ -75,3 +79,13 @@ def test_sixteen_bit_floats_round_after_every_operation(compile, dtype):
     run = compile(make_jaxpr(f)(x), "f")
     for found, wanted in zip(run(x), f(x), strict=True):
         assert found.dtype == wanted.dtype and np.array_equal(found, wanted)
+
+
+def test_every_operation_of_the_lowering_has_a_row():
+    from minijit.compile import lower, lower_calls, lower_rest
+
+    modules = lower, lower_calls, lower_rest
+    text = "".join(map(inspect.getsource, modules))
+    names = set(re.findall(r"\b(?:op|compute|elementwise)\(\s*\"(\w+)\"", text))
+    assert len(names) > 20
+    assert names - {"item"} <= set(operations)
