@@ -548,3 +548,13 @@ def conv_general_dilated_patches(
         precision=precision,
         preferred_element_type=preferred_element_type,
     )
+
+# chapter 9
+from .transform.control_flow import (
+    cond as cond,
+    fori_loop as fori_loop,
+    map_loop as map,
+    scan as scan,
+    switch as switch,
+    while_loop as while_loop,
+)

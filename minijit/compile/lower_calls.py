@@ -291,8 +291,11 @@ def uncompiled(eqn):
     reason = fallbacks.get(eqn.primitive)
     if reason is None and eqn.primitive is not jit_p:
         atoms = (*eqn.invars, *eqn.outvars)
-        if any(atom.aval.dtype.kind == "c" for atom in atoms):
+        kinds = {atom.aval.dtype.kind for atom in atoms}
+        if "c" in kinds:
             reason = "complex numbers are left to NumPy"
+        if "O" in kinds:
+            reason = "tapes and unions are left to Python"
     return reason and Statements(partial(call_eval, reason=reason))
 
 
@@ -300,8 +303,12 @@ row_choosers.append(uncompiled)
 
 
 def lower_jit(walk, eqn):
-    """A call of an inner jitted function's program, lowered once for all its calls."""
-    closed, name = eqn.params["jaxpr"], eqn.params["name"]
+    """A call of an inner jitted function's program."""
+    call_program(walk, eqn, eqn.params["jaxpr"], eqn.params["name"])
+
+
+def call_program(walk, eqn, closed, name):
+    """A call of a function's program, lowered once for all its calls."""
     if closed not in walk.programs:
         walk.programs[closed] = lower(closed, name, walk.policy_name, walk.programs)
     program = walk.programs[closed]

@@ -40,6 +40,11 @@ config.define(
     changes_traces=True,
 )
 
+# Other primitives than jit that call a function: rule(**params) -> the function whose
+# body is to take the place of the call, or None if the call is to stay.
+inline_rules = {}
+
+
 # Functions of at most this many equations are inlined wherever they are called.
 SMALL_FUNCTION = 16
 # Constants with at most this many elements are computed while compiling.
@@ -180,6 +185,8 @@ class Simplifier:
 
     def to_inline(self, eqn):
         """The function that an equation calls, if its body is to take its place."""
+        if eqn.primitive in inline_rules:
+            return inline_rules[eqn.primitive](**eqn.params)
         if eqn.primitive is not jit_p:
             return None
         closed = eqn.params["jaxpr"]

@@ -21,7 +21,11 @@ from types import FunctionType
 
 import numpy as np
 
-from ..compile import lower_calls as lower_calls, lower_rest as lower_rest
+from ..compile import (
+    lower_calls as lower_calls,
+    lower_rest as lower_rest,
+    lower_transforms as lower_transforms,
+)
 from ..compile.loops import Kernel
 from ..compile.lower import lower
 from ..compile.simplify import simplify
@@ -128,15 +132,30 @@ def evaluating(call):
     avals = [ShapedArray(v.shape, v.buffer.dtype) for v in call.inputs]
 
     def evaluate(*arrays):
-        # Views, for the rule may give its argument back: that is copied below.
-        views = map(np.ndarray.view, arrays)
         with set_trace(EvalTrace()):
-            results = rule(*map(ArrayImpl, views, avals), **params)
+            results = rule(*map(unboxed, arrays, avals), **params)
         if not call.attrs["primitive"].multiple_results:
             results = [results]
-        return [own(x.numpy()) for x in results]
+        return list(map(boxed, results))
 
     return evaluate
+
+
+def boxed(x):
+    """A result as a program holds it; what is no array in an array of one object."""
+    if isinstance(x, ArrayImpl):
+        return own(x.numpy())
+    box = np.empty((), object)
+    box[()] = x
+    return box
+
+
+def unboxed(array, aval):
+    """The value that a program holds as an array."""
+    if array.dtype == object:
+        return array[()]
+    # A view, for a rule may give its argument back: that is copied in `boxed`.
+    return ArrayImpl(array.view(), aval)
 
 
 def own(value):
@@ -216,7 +235,7 @@ class Executable:
         else:
             with np.errstate(all="ignore"):
                 results = self.run(*arrays)
-        return list(map(ArrayImpl, results, self.out_avals))
+        return list(map(unboxed, results, self.out_avals))
 
     def __repr__(self):
         return f"<{self.program.name}: {len(self.kernels)} kernels, {self.path}>"
@@ -224,6 +243,8 @@ class Executable:
 
 def to_array(x, aval):
     """An argument as a NumPy array in row-major order, as kernels take for granted."""
+    if aval.dtype == object:
+        return boxed(x)
     value = to_numpy(x, aval)
     return value if value.flags.c_contiguous else value.copy()
 

@@ -191,7 +191,7 @@ class JaxprTrace(Trace):
                 raise leaked_tracer(f"the traced function {self.info.name}", value)
         elif not isinstance(value, np.ndarray) or value.ndim == 0:
             aval = aval_of(value)
-            if aval.shape == ():
+            if isinstance(aval, ShapedArray) and aval.shape == ():
                 return Literal(scalar(value, aval), aval)
         if id(value) not in self.constants:
             self.constants[id(value)] = Var(aval_of(value)), value

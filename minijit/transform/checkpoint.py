@@ -209,8 +209,8 @@ def checkpoint(
         jaxpr, captured = trace_to_jaxpr(flat, list(map(aval_of, leaves)), info)
         invars = (*jaxpr.constvars, *jaxpr.invars)
         closed = ClosedJaxpr(jaxpr.replace(constvars=(), invars=invars))
-        params = dict(jaxpr=closed, policy=policy, prevent_cse=prevent_cse)
-        outs = checkpoint_p.bind(*captured, *leaves, **params)
+        params = dict(policy=policy, prevent_cse=prevent_cse, differentiated=False)
+        outs = checkpoint_p.bind(*captured, *leaves, jaxpr=closed, **params)
         return tree_unflatten(flat.out_tree, outs)
 
     return checkpointed
@@ -392,12 +392,15 @@ cost_of_element |= dict.fromkeys(("tanh", "erf", "erf_inv", "lgamma", "digamma")
 cost_of_element |= {"div": 4, "sqrt": 4, "rsqrt": 4, "sort": 20}
 
 
-def checkpoint_rule(nonzero, *args, jaxpr, policy, prevent_cse):
-    """Forward: the function and what is saved.  Backward: one equation `checkpoint`."""
+def checkpoint_rule(nonzero, *args, jaxpr, policy, prevent_cse, differentiated):
+    """Forward: the function and what is saved.  Backward: one equation `checkpoint`,
+    which is marked: it computes again what was computed before."""
     cut = cut_jaxpr(jaxpr, nonzero, policy)
     n = len(jaxpr.out_avals)
     params = dict(policy=policy, prevent_cse=prevent_cse)
-    outs = checkpoint_p.bind(*args, jaxpr=cut.forward, **params)
+    first = params | dict(differentiated=differentiated)
+    outs = checkpoint_p.bind(*args, jaxpr=cut.forward, **first)
+    params |= dict(differentiated=True)
     kept = [args[i] for i in cut.inputs] + outs[n:]
 
     def linear(*tangents):

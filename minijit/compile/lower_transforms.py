@@ -1,0 +1,70 @@
+"""Rows of what part 2 added: calls with rules of their own, checkpoints, control flow.
+
+A function with a derivative rule of its own is, to the compiler, that function.  So is
+a checkpoint, but for the one in a backward pass, which computes again what the forward
+pass computed: it stays a program of its own, or the compiler would find the equal
+equations and keep the values after all.
+"""
+
+from ..transform.checkpoint import checkpoint_p, name_p
+from ..transform.control_flow import borrow_p, cond_p, scan_p, while_p
+from ..transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
+from ..transform.linearize import add_any_p
+from ..transform.tape import (
+    every_p,
+    inject_p,
+    project_p,
+    select_lanes_p,
+    spread_p,
+    sum_lanes_p,
+    zero_p,
+)
+from .lower import Elements, Statements, elementwise, fallbacks, lower_rules
+from .lower_calls import call_program
+from .simplify import inline_rules
+
+
+def called_function(*, call, rule):
+    """The primal function of a custom rule."""
+    return call
+
+
+def unless_computed_again(*, jaxpr, policy, prevent_cse, differentiated):
+    """A checkpoint's function, unless it is there to compute something again."""
+    return None if prevent_cse and differentiated else jaxpr
+
+
+inline_rules |= {
+    custom_jvp_p: called_function,
+    custom_vjp_p: called_function,
+    checkpoint_p: unless_computed_again,
+}
+
+
+def lower_custom(walk, eqn):
+    call_program(walk, eqn, eqn.params["call"], str(eqn.params["rule"]))
+
+
+def lower_checkpoint(walk, eqn):
+    call_program(walk, eqn, eqn.params["jaxpr"], "checkpoint")
+
+
+lower_rules |= {
+    add_any_p: elementwise("add"),
+    name_p: Elements(lambda out, index, x, *, name: x[index], 0),
+    custom_jvp_p: Statements(lower_custom),
+    custom_vjp_p: Statements(lower_custom),
+    checkpoint_p: Statements(lower_checkpoint),
+}
+
+fallbacks |= {
+    custom_linear_p: "only its transpose exists: running it says so",
+    borrow_p: "the lanes to borrow from are found in NumPy",
+}
+fallbacks |= dict.fromkeys(
+    (cond_p, scan_p, while_p), "the loop or branch itself is driven from Python"
+)
+fallbacks |= dict.fromkeys(
+    (inject_p, project_p, every_p, select_lanes_p, spread_p, sum_lanes_p, zero_p),
+    "tapes and unions are left to Python",
+)
