@@ -13,20 +13,20 @@ import abc
 import ast
 import copy
 import importlib
-import inspect
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from . import tables
-from .imports import imported
+from .caches import clear_caches
+from .follow import SIMPLE, follow, rebind
 from .patch import MISSING, Journal, Patcher, redirect, unpatchable
 from .project import Book, BookError
+from .records import Edit, Record
 from .stage import Stage, StageError
-from .text import calls, loads, makes, members, mentions, names
+from .text import makes, members, names
 from .units import (
     CONSTRUCTORS,
     HOOK,
@@ -38,7 +38,6 @@ from .units import (
     read_cell,
 )
 
-SIMPLE = (int, float, complex, str, bytes, bool, type(None))
 GENERATED = {  # what @dataclass puts into a class
     "__init__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__",
     "__ge__", "__setattr__", "__delattr__", "__match_args__", "__dataclass_fields__",
@@ -49,41 +48,6 @@ PLAIN = {  # what every class has
     "__annotations__", "__firstlineno__", "__static_attributes__",
     "__annotate_func__", "__annotations_cache__", "__classdictcell__",
 }  # fmt: skip
-
-
-@dataclass
-class Record:
-    """What running a unit did: enough to know when to run it again, and to replace it.
-
-    `cell` is the id of the notebook's cell, where the front end tells it; `before` is
-    what another cell, or the stage, had made of the unit.  `gone` says that the reader
-    took the statement out of its cell again.
-    """
-
-    unit: Unit
-    cell: str | None
-    values: dict[str, Any] = field(default_factory=dict)
-    rows: list[tables.Row] = field(default_factory=list)
-    staged: bool = False
-    gone: bool = False
-    before: Record | None = None
-
-
-@dataclass
-class Edit:
-    """One run of a cell: what changed so far, and how to take it back."""
-
-    journal: Journal
-    patcher: Patcher
-    cell: str | None = None
-    told: list[str] = field(default_factory=list)
-    dirty: dict[int, Any] = field(
-        default_factory=dict
-    )  # what acts otherwise now, by id
-    replaced: dict[tuple[str, str], tuple[Any, Any]] = field(default_factory=dict)
-    ran: set[tuple[str, str]] = field(default_factory=set)
-    again: list[str] = field(default_factory=list)  # statements run again for that
-    clear: bool = False
 
 
 class Workshop:
@@ -155,7 +119,7 @@ class Workshop:
             if self.changed(unit):
                 self.run(module, unit, code, edit)
         self.drop_left_out(units, edit)
-        self.follow(edit)
+        follow(self, edit)
         if edit.again:
             more = f" and {len(edit.again) - 8} more" if len(edit.again) > 8 else ""
             edit.told.append(f"Made anew with it: {', '.join(edit.again[:8])}{more}.")
@@ -439,56 +403,6 @@ class Workshop:
             edit.dirty[id(cls)] = cls
         return values
 
-    # -- what depends on an edit
-
-    def follow(self, edit: Edit) -> None:
-        """Run again what called an edited thing when it ran, or read a replaced one."""
-        found = True
-        while found and (edit.dirty or edit.replaced):
-            import_anew(self, edit)
-            found = False
-            for unit in list(self.live_units()):
-                if (unit.file, unit.key) not in edit.ran and self.depends(unit, edit):
-                    self.run_anew(unit, edit)
-                    found = True
-
-    def run_anew(self, unit: Unit, edit: Edit) -> None:
-        """Run a unit again as it is; it stays its own cell's, or the stage's."""
-        record = self.record(unit)
-        assert record is not None
-        module = sys.modules[self.book.module(unit.file)]
-        self.run(module, unit, code_of(self.book, unit), edit)
-        now = self.records[unit.file, unit.key]
-        now.cell, now.before, now.staged = record.cell, record.before, record.staged
-        edit.again += unit.key.split(", ")
-
-    def live_units(self) -> Iterator[Unit]:
-        """Every unit that has run, in the order of the book."""
-        files = [f for c in self.book.chapters for f in c.builds]
-        for file in dict.fromkeys(files):
-            if self.book.module(file) not in sys.modules:
-                continue
-            staged = self.book.prefix(file, self.stage.chapter.index)
-            for s in self.book.statements(file):
-                if s.last <= staged and (file, s.key) not in self.records:
-                    yield Unit(file, s.key, s, s)
-            for record in self.records.values():
-                if record.unit.file == file and not record.gone:
-                    yield record.unit
-
-    def depends(self, unit: Unit, edit: Edit) -> bool:
-        """Did the unit call what acts otherwise now, or read what was replaced?"""
-        if isinstance(unit.node, (ast.Import, ast.ImportFrom)):
-            return False
-        read = loads(unit.node)
-        if getattr(unit.node, "decorator_list", []):
-            read |= mentions(unit.node)  # numba bakes in what a body calls
-        if any((unit.file, name) in edit.replaced for name in read):
-            return True
-        space = vars(sys.modules[self.book.module(unit.file)])
-        called = [resolve(space, name) for name in calls(unit.node)]
-        return any(id(f) in edit.dirty and edit.dirty[id(f)] is f for f in called)
-
 
 # -- helpers
 
@@ -544,75 +458,6 @@ def continuing(cls: type) -> type:
             return super().__new__(meta, name, bases, dict(scope))
 
     return Continue
-
-
-def resolve(space: dict[str, Any], dotted: str) -> Any:
-    """The object a dotted name means in a module; MISSING if it means none."""
-    head, *rest = dotted.split(".")
-    found = space.get(head, MISSING)
-    for name in rest:
-        found = inspect.getattr_static(found, name, MISSING)
-    return found
-
-
-def import_anew(workshop: Workshop, edit: Edit) -> None:
-    """Names that other modules imported mean the new objects."""
-    book = workshop.book
-    for module in workshop.modules():
-        file = book.file(module.__name__)
-        for s in book.statements(file) if file and edit.replaced else ():
-            for node, target, name in imported(book, file or "", s.node):
-                if (target, name) not in edit.replaced:
-                    continue
-                alias = next(a.asname or a.name for a in node.names if a.name == name)
-                old, new = edit.replaced[target, name]
-                if vars(module).get(alias) is old:
-                    vars(module)[alias] = new
-                    edit.replaced[file or "", alias] = (old, new)
-
-
-def rebind(edit: Edit, modules: list[ModuleType], namespace: dict[str, Any]) -> None:
-    """What could not be changed in place is replaced in tables and in the notebook."""
-    for (_, name), (old, new) in list(edit.replaced.items()):
-        if namespace.get(name) is old:
-            namespace[name] = new
-        if isinstance(old, SIMPLE):
-            continue
-        for other in [n for n, v in namespace.items() if v is old]:
-            namespace[other] = new
-        for table, _ in tables.snapshot(modules).values():
-            if type(table) is dict:
-                for key in [k for k, v in table.items() if v is old]:
-                    table[key] = new
-
-
-def clear_caches(modules: list[ModuleType]) -> None:
-    """Clear every cache of the package.
-
-    That is: `cache_clear` of whatever a module or a class holds, the members of a
-    module's `caches`, and each module's `clear_caches()`.
-    """
-    hooks: dict[int, Callable[[], Any]] = {}
-    for module in modules:
-        for name, value in list(vars(module).items()):
-            held = [value, *(vars(value).values() if isinstance(value, type) else ())]
-            if name == "caches" and not isinstance(value, ModuleType):
-                held += list(value.values() if isinstance(value, dict) else value)
-            for thing in held:
-                if (clear := static_method(thing, "cache_clear")) is not None:
-                    hooks[id(thing)] = clear
-            if name == "clear_caches" and callable(value):
-                hooks[id(value)] = value
-    for clear in hooks.values():
-        clear()
-
-
-def static_method(thing: Any, name: str) -> Callable[[], Any] | None:
-    """A method, found without running anybody's `__getattr__`."""
-    if isinstance(thing, type) or inspect.getattr_static(thing, name, None) is None:
-        return None
-    found = getattr(thing, name)
-    return found if callable(found) else None
 
 
 def shortened(frame: TracebackType | None) -> TracebackType | None:

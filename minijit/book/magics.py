@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from . import exercise
@@ -99,15 +98,3 @@ def check_exercise(name: str, namespace: dict[str, Any]) -> str:
             f"not yet: {exercise.hint(check)}\n(run the cell that defines {name} first)"
         )
     return exercise.verdict(check, namespace[name])
-
-
-def unregister() -> None:
-    """Close the open chapter (for tests): the package is the real one again."""
-    global workshop
-    if workshop is not None:
-        stage = workshop.stage
-        if stage in sys.meta_path:
-            sys.meta_path.remove(stage)
-        for name in [m for m in sys.modules if stage.owns(m)]:
-            del sys.modules[name]
-    workshop = None

@@ -1,0 +1,20 @@
+"""Every stage of the library stands: its modules import, its chapter's tests pass on it.
+
+So each test of the library runs twice: on the whole of it, and on the stage of the first
+chapter that can run it.
+"""
+
+from __future__ import annotations
+
+import book_toy
+import pytest
+
+from minijit.book.project import Chapter, find_book
+from minijit.book.stages import all_stages
+
+BOOK = find_book(book_toy.REPO)
+
+
+@pytest.mark.parametrize("chapter", [pytest.param(c, id=c.id) for c in BOOK.chapters])
+def test_a_stage_stands(chapter: Chapter):
+    assert all_stages(BOOK, chapter) == []
