@@ -91,12 +91,12 @@ def broadcast_shapes(*shapes):
 
     Raises ValueError if there is none.
     """
-    rank = builtins.max(map(len, shapes), default=0)
+    rank = builtins.max(builtins.map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     sizes = [set(column) - {1} for column in zip(*padded, strict=True)]
     if any(len(s) > 1 for s in sizes):
         raise ValueError(
-            f"Incompatible shapes for broadcasting: shapes={list(map(tuple, shapes))}"
+            f"Incompatible shapes for broadcasting: shapes={[tuple(s) for s in shapes]}"
         )
     return tuple(s.pop() if s else 1 for s in sizes)
 
@@ -471,9 +471,9 @@ def conv_transpose(
     windows = [shape[d] for d in numbers.rhs_spec[2:]]
     dilations = rhs_dilation or (1,) * len(windows)
     if use_consistent_padding or padding in ("SAME", "VALID"):
-        reach = map(dilated_size, windows, dilations)
+        reach = builtins.map(dilated_size, windows, dilations)
         each = [padding] * len(windows) if isinstance(padding, str) else padding
-        padding = tuple(map(transposed_padding, reach, strides, each))
+        padding = tuple(builtins.map(transposed_padding, reach, strides, each))
     if transpose_kernel:
         rhs = rev(rhs, numbers.rhs_spec[2:])
         order = list(range(len(shape)))
