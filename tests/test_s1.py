@@ -87,13 +87,13 @@ def test_the_calls_share_one_jaxpr():
 
 def test_a_shared_call_is_compiled_once(monkeypatch):
     from minijit.trace import jit as module
+    from minijit.trace.jaxpr import eval_jaxpr
 
     compiled = []
-    row = module.executors["eval"]
 
     def counting(closed, name):
         compiled.append(name)
-        return row(closed, name)
+        return lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args)
 
     monkeypatch.setitem(module.executors, "default", counting)
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from .array import ArrayImpl, aval_of, is_array_like, shape_rules, to_numpy
 from .captures import Captures, capture_rules, find_captures, show
 from .config import config
-from .core import Array, EvalTrace, Primitive, Tracer, current, eval_rules
+from .core import Array, EvalTrace, Primitive, Tracer, current, eval_rules, set_trace
 from .errors import at_line, user_source
 from .jaxpr import (
     ClosedJaxpr,
@@ -90,13 +90,25 @@ def compiled_call(closed, name, executor):
     return executors[executor](closed, name)
 
 
+class PlainTrace(EvalTrace):
+    """Evaluates calls too equation by equation: nothing within is compiled."""
+
+    def process(self, primitive, args, params):
+        if primitive is not jit_p:
+            return super().process(primitive, args, params)
+        closed = params["jaxpr"]
+        return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+
 def compile_for_eval(closed, name):
     """The executor "eval": run the jaxpr by the primitives' eval rules."""
     avals = closed.in_avals
 
     def run(*leaves):
         arrays = map(concrete, leaves, avals)
-        return list(map(concrete, eval_jaxpr(closed.jaxpr, closed.consts, *arrays)))
+        with set_trace(PlainTrace()):
+            results = eval_jaxpr(closed.jaxpr, closed.consts, *arrays)
+        return list(map(concrete, results))
 
     return run
 

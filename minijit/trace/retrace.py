@@ -254,8 +254,8 @@ class Traces(list):
         """The table as text; without times it is the same in every run."""
         head = ["#", "signature", "trace ms", "compile ms", "why it was traced"]
         rows = [
-            [str(r.index), r.call[1:-1], number(r.trace_ms), number(r.compile_ms), r.why]
-            for r in self
+            [f"{i}", r.call[1:-1], number(r.trace_ms), number(r.compile_ms), r.why]
+            for i, r in enumerate(self)
         ]
         keep = [0, 1, 2, 3, 4] if times else [0, 1, 4]
         rows = [[row[i] for i in keep] for row in [head, *rows]]
