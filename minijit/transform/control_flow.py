@@ -316,7 +316,7 @@ def borrow_eval(running, x):
 
 
 def wrap_like(value):
-    value = np.ascontiguousarray(value)
+    value = np.asarray(value, order="C")
     return ArrayImpl(value, ShapedArray(value.shape, value.dtype))
 
 

@@ -1,0 +1,343 @@
+"""Loops and branches times transformations, against the same unrolled in Python.
+
+The reference runs `if` and `while` in Python, on the concrete values that tracers of
+`grad` outside of `jit` know; it shares no rule of control flow with what it checks.
+"""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.trace.jit import executors
+from minijit.transform.tape import Tape, TapeValue, Union
+
+pytestmark = pytest.mark.chapter(10)
+
+f32 = np.dtype("float32")
+
+
+@pytest.fixture(autouse=True)
+def double_precision(monkeypatch):
+    """Interpret: what is tested here are the rules, and compiling takes its time."""
+    monkeypatch.setitem(executors, "default", executors["eval"])
+    mj.clear_caches()
+    with mj.enable_x64(True):
+        yield
+    mj.clear_caches()
+
+
+class Unrolled:
+    """Control flow as Python has it."""
+
+    @staticmethod
+    def cond(pred, on_true, on_false, *operands):
+        return on_true(*operands) if bool(pred) else on_false(*operands)
+
+    @staticmethod
+    def switch(index, branches, *operands):
+        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+
+    @staticmethod
+    def while_loop(goes_on, body, val):
+        while bool(goes_on(val)):
+            val = body(val)
+        return val
+
+    @staticmethod
+    def fori_loop(lower, upper, body, val):
+        for i in range(int(lower), int(upper)):
+            val = body(i, val)
+        return val
+
+    @staticmethod
+    def scan(f, carry, xs, length=None, reverse=False):
+        n = length if xs is None else mj.tree.leaves(xs)[0].shape[0]
+        ys = []
+        for i in reversed(range(n)) if reverse else range(n):
+            carry, y = f(carry, mj.tree.map(lambda x, i=i: x[i], xs))
+            ys.append(y)
+        ys = ys[::-1] if reverse else ys
+        return carry, mj.tree.map(lambda *rows: jnp.stack(rows), *ys)
+
+
+def a_cond(L, x):
+    return L.cond(x[0] > 0.1, lambda x: jnp.sin(x) * x, lambda x: x * x * x, x)
+
+
+def a_closure(L, x):
+    w = jnp.cos(x)
+    return L.cond(x[0] > 0.1, lambda: w * x, lambda: w + x)
+
+
+def a_switch(L, x):
+    branches = [lambda x: x * 2.0, jnp.sin, lambda x: jnp.exp(x) * x]
+    return L.switch(jnp.argmax(x), branches, x)
+
+
+def a_scan(L, x):
+    xs = jnp.stack([x, x * 2.0, x + 1.0])
+    carry, ys = L.scan(lambda c, a: (jnp.sin(c * a) + x, c * c), x, xs)
+    return carry + jnp.sum(ys, 0)
+
+
+def a_reverse_scan(L, x):
+    def body(carry, row):
+        a, b = carry
+        return (a * row["u"], b + a), {"p": a * b, "q": b}
+
+    xs = {"u": jnp.stack([x, jnp.cos(x), x + 1.0])}
+    (a, b), ys = L.scan(body, (x, jnp.sin(x)), xs, reverse=True)
+    return a + b + ys["p"][0] * ys["q"][2]
+
+
+def a_while(L, x):
+    def body(c):
+        return c[0] * 1.5 + jnp.sin(c[1]) * 0.1 + 0.5, c[1] * x
+
+    return L.while_loop(lambda c: jnp.sum(c[0]) < 20.0, body, (jnp.abs(x), x))[0]
+
+
+def a_while_with_a_captured_bound(L, x):
+    bound = jnp.sum(jnp.abs(x)) + 3.0
+    return L.while_loop(
+        lambda c: jnp.sum(c) < bound, lambda c: c * 1.3 + 0.4 * x * x, x
+    )
+
+
+def a_fori(L, x):
+    return L.fori_loop(0, 5, lambda i, c: c * jnp.cos(x) + i, x)
+
+
+def a_while_in_a_scan(L, x):
+    def body(c, a):
+        step = lambda q: q * 1.3 + 0.1 * jnp.sin(a) + 0.01
+        q = L.while_loop(lambda q: jnp.sum(q * q) < 9.0, step, c)
+        return q * 0.3, jnp.sum(c)
+
+    return L.scan(body, x, jnp.stack([x, x + 1.0]))[0]
+
+
+def a_cond_in_a_scan(L, x):
+    def body(c, a):
+        y = L.cond(jnp.sum(c) > 0.5, lambda c: jnp.sin(c) * a, lambda c: c * c + x, c)
+        return y, c * a
+
+    return L.scan(body, x, jnp.stack([x, x + 1.0, x * 3.0]))[1].sum(0)
+
+
+def a_while_in_a_cond_in_a_scan(L, x):
+    def grow(c):
+        return L.while_loop(lambda q: jnp.sum(q * q) < 4.0, lambda q: q * 1.7 + 0.05, c)
+
+    def body(c, _):
+        on = lambda c: grow(c * 0.5)
+        return L.cond(c[0] > 0.2, on, lambda c: c * 1.3 + 0.1, c), None
+
+    return L.scan(body, x, None, length=3)[0]
+
+
+programs = [
+    a_cond, a_closure, a_switch, a_scan, a_reverse_scan, a_while,
+    a_while_with_a_captured_bound, a_fori, a_while_in_a_scan, a_cond_in_a_scan,
+    a_while_in_a_cond_in_a_scan,
+]  # fmt: skip
+points = [np.array([0.3, -0.2, 0.5]), np.array([-0.4, 0.9, 0.1])]
+v = np.array([0.3, 0.7, -1.1])
+
+
+def weighted(f):
+    return lambda x: jnp.sum(f(x) ** 2 * np.array([1.0, 2.0, -0.5]))
+
+
+# What is done to the program under test; and to the unrolled one, which cannot be
+# jitted, for the same numbers.
+def push(f):
+    return lambda x: mj.jvp(f, (x,), (v,))[1]
+
+
+def slope(f):
+    return mj.grad(weighted(f))
+
+
+stacks = {
+    "f": (lambda f: f, lambda f: f),
+    "jit": (mj.jit, lambda f: f),
+    "jvp": (push, push),
+    "jit-jvp": (lambda f: mj.jit(push(f)), push),
+    "grad": (slope, slope),
+    "jit-grad": (lambda f: mj.jit(slope(f)), slope),
+    "grad-jit": (lambda f: slope(mj.jit(f)), slope),
+    "grad-checkpoint": (lambda f: slope(mj.checkpoint(f)), slope),
+    "jvp-grad": (lambda f: push(slope(f)), lambda f: push(slope(f))),
+    "grad-grad": (lambda f: slope(slope(f)), lambda f: slope(slope(f))),
+    "jvp-jvp": (lambda f: push(push(f)), lambda f: push(push(f))),
+    "linearize": (lambda f: lambda x: mj.linearize(f, x)[1](v), push),
+    "vjp": (lambda f: lambda x: mj.vjp(f, x)[1](v)[0],
+            lambda f: lambda x: mj.vjp(f, x)[1](v)[0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stack", stacks)
+@pytest.mark.parametrize("program", programs)
+def test_as_unrolled(program, stack):
+    transform, reference = stacks[stack]
+    tested = transform(lambda x: program(lax, x))
+    wanted = reference(lambda x: program(Unrolled, x))
+    want = [np.asarray(wanted(x)) for x in points]
+    for x, y in zip(points, want, strict=True):
+        np.testing.assert_allclose(tested(x), y, rtol=1e-9, atol=1e-12)
+    got = mj.vmap(tested)(np.stack(points))
+    np.testing.assert_allclose(got, np.stack(want), rtol=1e-9, atol=1e-12)
+
+
+def test_branches_not_taken_cost_nothing():
+    ran = []
+
+    def noisy(x):
+        ran.append(1)
+        return jnp.sin(x)
+
+    f = mj.jit(lambda x: lax.cond(x > 0, lambda x: x, noisy, x))
+    f(1.0), f(2.0)
+    assert len(ran) == 1  # traced once; running takes the other branch
+    text = str(
+        mj.make_jaxpr(mj.grad(lambda x: lax.cond(x > 0, jnp.sin, jnp.exp, x)))(1.0)
+    )
+    assert "Union[(f64[]), (f64[])]" in text
+
+
+def test_a_tape_is_as_long_as_the_loop_ran():
+    def f(x):
+        return lax.while_loop(lambda c: c < 100.0, lambda c: c * c + 1.0, x)
+
+    _, pull_back = mj.vjp(f, 0.1)
+    tapes = [r for r in mj.tree.leaves(pull_back) if isinstance(r, TapeValue)]
+    steps, c = 0, 0.1
+    while c < 100.0:
+        c, steps = c * c + 1.0, steps + 1
+    assert [len(t) for t in tapes] == [steps]
+    assert tapes[0].nbytes == steps * 8
+
+
+def test_what_a_loop_does_not_change_is_kept_once():
+    w = np.arange(12.0).reshape(3, 4) / 10.0
+
+    def f(w, x):
+        body = lambda c: jnp.tanh(w.T @ (w @ c)) + 0.5
+        return jnp.sum(lax.while_loop(lambda c: jnp.sum(c) < 1e6, body, x))
+
+    def bounded(w, x):
+        body = lambda c: (c[0] + 1, jnp.tanh(w.T @ (w @ c[1])) + 0.5)
+        return jnp.sum(lax.while_loop(lambda c: c[0] < 7, body, (0, x))[1])
+
+    del f
+    _, pull_back = mj.vjp(bounded, w, np.ones(4))
+    leaves = mj.tree.leaves(pull_back)
+    stacked = [t for t in leaves if isinstance(t, TapeValue)]
+    arrays = [x for x in leaves if not isinstance(x, TapeValue)]
+    assert all(item.shape != w.shape for t in stacked for item in t.items)
+    assert sum(x.shape == w.shape for x in arrays if hasattr(x, "shape")) == 1
+
+
+def test_types_print_and_parse():
+    from minijit.trace.array import ShapedArray
+    from minijit.trace.jaxpr_text import parse_aval, print_aval
+
+    a, b = ShapedArray((3,), f32), ShapedArray((), np.dtype("int32"))
+    for aval in (
+        Tape(a),
+        Tape(Tape(b)),
+        Union(((a, Tape(b)), ())),
+        Union(((a,), (b, b)), True),
+    ):
+        assert parse_aval(print_aval(aval)) == aval
+
+
+def test_idle_lanes_bring_no_nan():
+    def f(x):
+        step = lambda c: (c[0] - 1.0, c[1] + jnp.sqrt(c[0]))
+        return lax.while_loop(lambda c: c[0] > 0.5, step, (x, x))[1]
+
+    xs = np.array([0.2, 1.0, 5.0])
+    gradient = mj.grad(lambda xs: jnp.sum(mj.vmap(f)(xs)))(xs)
+    want = [mj.grad(lambda x: Unrolled_f(x))(x) for x in xs]
+    np.testing.assert_allclose(gradient, want, rtol=1e-9)
+
+
+def Unrolled_f(x):
+    c, total = x, x
+    while float(c) > 0.5:
+        c, total = c - 1.0, total + jnp.sqrt(c)
+    return total
+
+
+@pytest.mark.parametrize("levels", range(1, 9))
+def test_nested_scans_cost_no_more_than_their_levels(levels):
+    """Equations of the gradient grow linearly with the depth of the nest."""
+
+    def nest(depth):
+        if depth == 0:
+            return lambda c: jnp.sin(c) * 1.1
+        inner = nest(depth - 1)
+        return lambda c: lax.scan(lambda c, _: (inner(c), None), c, None, length=2)[0]
+
+    def equations(jaxpr, seen):
+        if jaxpr in seen:
+            return 0
+        seen.add(jaxpr)
+        from minijit.trace.jaxpr import subjaxprs
+
+        inner = sum(equations(sub, seen) for e in jaxpr.eqns for sub in subjaxprs(e))
+        return len(jaxpr.eqns) + inner
+
+    count = equations(mj.make_jaxpr(mj.grad(nest(levels)))(0.3).jaxpr, set())
+    assert count <= 30 * (levels + 1)
+
+
+def test_errors_name_the_leaf_and_the_types():
+    with pytest.raises(
+        TypeError, match=r"the carry\['a'\] goes in as f64\[3\] and comes"
+    ):
+        lax.scan(
+            lambda c, _: ({"a": c["a"][:2]}, None), {"a": jnp.ones(3)}, None, length=2
+        )
+    with pytest.raises(TypeError, match="structure"):
+        lax.while_loop(lambda c: True, lambda c: (c, c), 1.0)
+    with pytest.raises(TypeError, match="boolean scalar"):
+        lax.while_loop(lambda c: c, lambda c: c, 1.0)
+    with pytest.raises(TypeError, match="equal output types.*at the result"):
+        lax.cond(True, lambda x: x, lambda x: jnp.ones((2,)) * x, 1.0)
+    with pytest.raises(TypeError, match="Pred must be a scalar"):
+        lax.cond(jnp.ones(3) > 0, lambda: 1, lambda: 2)
+    with pytest.raises(ValueError, match="disagrees with leading axis sizes"):
+        lax.scan(lambda c, x: (c, x), 0.0, jnp.ones(3), length=2)
+
+
+def test_weak_carries_are_promoted():
+    carry, _ = lax.scan(lambda c, x: (c + x, None), 0, jnp.ones(3, jnp.float32))
+    assert carry.dtype == f32 and float(carry) == 3.0
+    with mj.enable_x64(False):
+        assert (
+            lax.while_loop(
+                lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2.0), (0, 1)
+            )[1].dtype
+            == f32
+        )
+
+
+def test_forms_of_cond_map_and_loops():
+    assert float(lax.cond(True, 1.0, lambda x: x + 1, 2.0, lambda x: x * 5)) == 2.0
+    assert float(lax.cond(False, lambda x: x + 1, lambda x: x * 5, operand=2.0)) == 10.0
+    xs = jnp.arange(7.0)
+    for size in (None, 2, 7, 10):
+        np.testing.assert_array_equal(
+            lax.map(lambda x: x * x, xs, batch_size=size), xs * xs
+        )
+    assert (
+        float(lax.fori_loop(jnp.int32(2), jnp.int32(5), lambda i, c: c + i, 0.0)) == 9.0
+    )
+    with mj.disable_jit():
+        assert float(lax.while_loop(lambda c: c < 5, lambda c: c + 2, 0.0)) == 6.0
+        assert float(lax.cond(1.0 > 0.5, lambda: 1.0, lambda: 2.0)) == 1.0
