@@ -11,7 +11,7 @@ from function_cases import lax_cases, leaves, numpy_cases
 
 import minijit.lax
 import minijit.numpy
-from minijit import jit
+from minijit import Array, jit
 
 pytestmark = pytest.mark.chapter("14s")
 
@@ -42,6 +42,8 @@ def run(module, name, case, backend):
     """-> (eager results, compiled results), both as lists of leaves."""
     arrays, function = case.traceable(module, name)
     wanted = leaves(function(*arrays))
+    if not all(isinstance(x, Array) for x in wanted):
+        pytest.skip("returns something else than arrays")
     found = leaves(jit(function, backend=backend)(*arrays))
     return wanted, found
 
@@ -57,7 +59,7 @@ def check(name, case, wanted, found):
             continue
         wide = "complex128" if dtype.startswith("c") else "float64"
         f, w = f.astype(wide), w.astype(wide)
-        tolerance = max(case.rtol or 0, tolerances[dtype])
+        tolerance = max(case.tolerance or 0, tolerances[dtype])
         largest = np.max(np.abs(w), where=np.isfinite(w), initial=0)
         np.testing.assert_allclose(
             f, w, tolerance, tolerance * largest, err_msg=str(case)

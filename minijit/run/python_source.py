@@ -222,7 +222,8 @@ def print_convert(expr, x):
     """Between 16-bit floats and float32 nothing happens but the rounding."""
     source, target = expr.args[0].dtype, expr.dtype
     if target.name in HALF:
-        return Text(f"round_{target.name}({x.text})")
+        wide = x.text if source == np.float32 else f"to_float32({x.text})"
+        return Text(f"round_{target.name}({wide})")
     if source.name in HALF and target == np.float32:
         return x
     return Text(f"to_{target.name}({x.text})")
