@@ -551,9 +551,11 @@ def conv_general_dilated_patches(
 
 # chapter 9
 from .transform.control_flow import (
+    associative_scan as associative_scan,
     cond as cond,
     fori_loop as fori_loop,
     map_loop as map,
+    platform_dependent as platform_dependent,
     scan as scan,
     switch as switch,
     while_loop as while_loop,

@@ -341,3 +341,30 @@ def test_forms_of_cond_map_and_loops():
     with mj.disable_jit():
         assert float(lax.while_loop(lambda c: c < 5, lambda c: c + 2, 0.0)) == 6.0
         assert float(lax.cond(1.0 > 0.5, lambda: 1.0, lambda: 2.0)) == 1.0
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 13])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan(n, reverse):
+    x = np.arange(1.0, n + 1).reshape(n, 1) * np.array([1.0, 0.5])
+    got = lax.associative_scan(jnp.add, x, reverse=reverse)
+    want = np.cumsum(x[::-1], 0)[::-1] if reverse else np.cumsum(x, 0)
+    np.testing.assert_allclose(got, want)
+
+    # A linear recurrence h[t] = a[t] h[t-1] + b[t], as pairs.
+    def combine(left, right):
+        return left[0] * right[0], right[0] * left[1] + right[1]
+
+    a, b = np.linspace(0.5, 1.5, n), np.linspace(-1.0, 1.0, n)
+    h, wanted = 0.0, []
+    for i in range(n):
+        h = a[i] * h + b[i]
+        wanted.append(h)
+    np.testing.assert_allclose(lax.associative_scan(combine, (a, b))[1], wanted)
+    slopes = mj.grad(lambda b: jnp.sum(lax.associative_scan(combine, (a, b))[1]))(b)
+    step = mj.grad(
+        lambda b: jnp.sum(
+            lax.scan(lambda h, ab: (ab[0] * h + ab[1],) * 2, 0.0, (a, b))[1]
+        )
+    )(b)
+    np.testing.assert_allclose(slopes, step)

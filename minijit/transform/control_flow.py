@@ -30,6 +30,7 @@ from ..trace.array import (
 from ..trace.config import config
 from ..trace.core import Primitive, Tracer
 from ..trace.errors import at_line, user_source
+from ..trace.indexing import rev
 from ..trace.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -1377,3 +1378,87 @@ def map_loop(f, xs, *, batch_size=None):
         rest = [cut(x, full, n) for x in leaves]
         parts.append(vmap(f)(tree_unflatten(tree, rest)))
     return tree_map(lambda *ys: lax.concatenate(ys, 0), *parts)
+
+
+def associative_scan(fn, elems, reverse=False, axis=0):
+    """All partial results of an associative function (`jax.lax.associative_scan`).
+
+    Args:
+      fn: fn(a, b) on trees of arrays, element by element along `axis`; associative.
+      elems: a tree of arrays of equal size along `axis`.
+      reverse: whether to go from the last element to the first.
+
+    Returns:
+      A tree like `elems`: element i is elems[0], ..., elems[i] combined.  It takes
+      about 2 n applications of `fn`, in log2 n steps each of which is parallel.
+    """
+    if not callable(fn):
+        raise TypeError("lax.associative_scan: fn argument should be callable.")
+    leaves, tree = tree_flatten(elems)
+    leaves = [lax.as_constant(x) for x in leaves]
+    axis = lax.canonicalize_axis(axis, leaves[0].ndim)
+    sizes = {x.shape[axis] for x in leaves}
+    if len(sizes) > 1:
+        raise ValueError(
+            "Array inputs to associative_scan must have the same size along "
+            f"axis {axis}, got {sorted(sizes)}{at_line(user_source())}"
+        )
+    if reverse:
+        leaves = [rev(x, (axis,)) for x in leaves]
+
+    def combine(a, b):
+        out, _ = tree_flatten(fn(tree_unflatten(tree, a), tree_unflatten(tree, b)))
+        return out
+
+    outs = partial_results(combine, leaves, axis)
+    if reverse:
+        outs = [rev(x, (axis,)) for x in outs]
+    return tree_unflatten(tree, outs)
+
+
+def partial_results(combine, xs, axis):
+    """Combine neighbours, solve the half-sized problem, and fill in between."""
+    n = xs[0].shape[axis]
+    if n < 2:
+        return xs
+    every_other = lambda x, start, stop: slice_axis(x, start, stop, 2, axis)
+    firsts = [every_other(x, 0, n - 1) for x in xs]
+    seconds = [every_other(x, 1, n) for x in xs]
+    odd = partial_results(combine, combine(firsts, seconds), axis)
+    half = odd[0].shape[axis]
+    before = [slice_axis(x, 0, half - (n % 2 == 0), 1, axis) for x in odd]
+    even = combine(before, [every_other(x, 2, n) for x in xs])
+    head = [slice_axis(x, 0, 1, 1, axis) for x in xs]
+    even = [lax.concatenate([h, e], axis) for h, e in zip(head, even, strict=True)]
+    return [interleave(e, o, axis) for e, o in zip(even, odd, strict=True)]
+
+
+def slice_axis(x, start, stop, stride, axis):
+    """x[start:stop:stride] along one axis."""
+    starts, stops, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
+    starts[axis], stops[axis], strides[axis] = start, stop, stride
+    return lax.slice(x, starts, stops, strides)
+
+
+def interleave(even, odd, axis):
+    """even[0], odd[0], even[1], odd[1], ... along an axis."""
+    n = even.shape[axis]
+    short = odd.shape[axis] < n
+    if short:
+        odd = lax.concatenate([odd, slice_axis(even, n - 1, n, 1, axis)], axis)
+    pairs = [lax.expand_dims(x, (axis + 1,)) for x in (even, odd)]
+    shape = list(even.shape)
+    shape[axis] = 2 * n
+    both = lax.reshape(lax.concatenate(pairs, axis + 1), shape)
+    return slice_axis(both, 0, 2 * n - 1, 1, axis) if short else both
+
+
+def platform_dependent(*args, default=None, **per_platform):
+    """`per_platform["cpu"](*args)`, or `default(*args)` (`jax.lax`): here runs a CPU."""
+    function = per_platform.get("cpu", default)
+    if function is None:
+        raise ValueError(
+            "platform_dependent has no function for cpu and no default, only for "
+            f"{sorted(per_platform)}"
+        )
+    return function(*args)
