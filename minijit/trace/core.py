@@ -198,14 +198,14 @@ class Tracer(Array):
     """A stand-in for a value, made by a trace.
 
     Attributes:
-      trace: the trace that made it and gives primitives applied to it a meaning.
+      owner: the trace that made it and gives primitives applied to it a meaning.
       aval: what is known of the value: `ShapedArray(shape, dtype, weak_type)`.
     """
 
-    __slots__ = ("trace", "aval")
+    __slots__ = ("owner", "aval")
 
     def __init__(self, trace, aval):
-        self.trace = trace
+        self.owner = trace
         self.aval = aval
 
     def __repr__(self):

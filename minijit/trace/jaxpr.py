@@ -145,15 +145,15 @@ class TraceInfo:
 class JaxprTracer(Tracer):
     """A variable of the jaxpr that is being recorded."""
 
-    __slots__ = ("var", "source")
+    __slots__ = ("variable", "source")
 
     def __init__(self, trace, var, source=None):
         super().__init__(trace, var.aval)
-        self.var = var
+        self.variable = var
         self.source = source
 
     def origin(self):
-        return self.trace.origin(self)
+        return self.owner.origin(self)
 
 
 # Primitives that hold Python functions where values are known, and jaxprs in a
@@ -185,9 +185,9 @@ class JaxprTrace(Trace):
     def lift(self, value):
         """The atom for a value that is used in the traced function."""
         if isinstance(value, Tracer):
-            if value.trace is self:
-                return value.var
-            if not encloses(self, value.trace):
+            if value.owner is self:
+                return value.variable
+            if not encloses(self, value.owner):
                 raise leaked_tracer(f"the traced function {self.info.name}", value)
         elif not isinstance(value, np.ndarray) or value.ndim == 0:
             aval = aval_of(value)
@@ -215,7 +215,7 @@ class JaxprTrace(Trace):
         info = self.info
         where = f", defined at {info.source}," if info.source else ""
         text = f"\n  It was traced as part of {info.name}{where} for {info.kind}"
-        names = self.arguments_behind(tracer.var)
+        names = self.arguments_behind(tracer.variable)
         text += f", and depends on the argument {', '.join(names)}." if names else "."
         if tracer.source:
             text += f"\n  It was computed at {tracer.source}: {tracer.source.text()}"

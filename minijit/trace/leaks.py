@@ -59,14 +59,14 @@ trace_checks += [check_leaks]
 
 def is_tracer_of(x, trace):
     """Whether x is a tracer of this trace."""
-    return type(x) is JaxprTracer and x.trace is trace
+    return type(x) is JaxprTracer and x.owner is trace
 
 
 def describe_leak(trace, tracer, names):
     """Who holds the tracer, and which line made it."""
     holder = " and ".join(holders(tracer, names)) or "an object without a name"
     if tracer.source is None:
-        made = f"the argument {', '.join(trace.arguments_behind(tracer.var))}"
+        made = f"the argument {', '.join(trace.arguments_behind(tracer.variable))}"
         return f"{tracer.aval}, {made}: held by {holder}"
     made = f"computed at {tracer.source}"
     return f"{tracer.aval}, {made}: held by {holder}\n      {tracer.source.text()}"

@@ -173,7 +173,7 @@ class BatchTrace(Trace):
 
     def pair(self, x):
         """-> (value, the axis of its lanes or None)"""
-        if isinstance(x, BatchTracer) and x.trace is self:
+        if isinstance(x, BatchTracer) and x.owner is self:
             return x.value, x.axis
         return x, None
 

@@ -148,7 +148,7 @@ class JVPTrace(Trace):
 
     def pair(self, x):
         """-> (primal, tangent or None)"""
-        if isinstance(x, JVPTracer) and x.trace is self:
+        if isinstance(x, JVPTracer) and x.owner is self:
             return x.primal, x.tangent
         return x, None
 
