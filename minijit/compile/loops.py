@@ -379,6 +379,44 @@ folds = {
 }
 
 
+def number_text(expr):
+    """A constant; with its dtype unless that is an index's, bool or float32."""
+    plain = expr.dtype in (INDEX, BOOL, np.dtype("float32"))
+    return str(expr.value) if plain else f"{short_dtype_name(expr.dtype)}({expr.value})"
+
+
+def expr_text(expr, names=None, depth=8):
+    """An expression as text, down to a depth; `names` has the names of some parts."""
+    names = {} if names is None else names
+    if expr in names:
+        return names[expr]
+    if isinstance(expr, Const):
+        return number_text(expr)
+    if isinstance(expr, Axis) or depth == 0:
+        return f"axis{expr.extent}" if isinstance(expr, Axis) else "..."
+    parts = [expr_text(e, names, depth - 1) for e in expr.children()]
+    if isinstance(expr, Load):
+        return f"{expr.buffer.name}[{', '.join(parts)}]"
+    if isinstance(expr, Reduce):
+        count = len(expr.bodies)
+        return f"{expr.op}({' '.join(parts[count:])}: {', '.join(parts[:count])})"
+    return op_text(expr, parts)
+
+
+infix = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%"}
+infix |= {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+infix |= {"and": "&", "or": "|", "xor": "^"}
+
+
+def op_text(expr, parts):
+    """An operation, with operators for arithmetic, comparison and logic."""
+    if expr.name in infix:
+        return f"({parts[0]} {infix[expr.name]} {parts[1]})"
+    if expr.name in ("convert", "bitcast"):
+        return f"{expr.name}[{short_dtype_name(expr.dtype)}]({parts[0]})"
+    return f"{expr.name}({', '.join(parts)})"
+
+
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """Memory for one array: what a `Load` reads and a `Store` writes.
@@ -753,50 +791,3 @@ def rewrite(stmt, exprs, buffers):
             otherwise = tuple(rewrite(s, exprs, buffers) for s in stmt.otherwise)
             return If(pred, then, otherwise)
     raise TypeError(f"cannot rewrite {stmt!r}")
-
-
-# Text of expressions.  That of programs is in a module of its own.
-
-
-def number_text(expr):
-    """A constant; its dtype is added unless it is an index, a float32 or a bool."""
-    if expr.dtype in (INDEX, BOOL) or expr.dtype == np.float32:
-        return str(expr.value)
-    return f"{short_dtype_name(expr.dtype)}({expr.value})"
-
-
-def expr_text(expr, names=None, depth=8):
-    """An expression as text; `names` has those that a `Let` named, and the axes.
-
-    What lies deeper than `depth` is left out.
-    """
-    names = {} if names is None else names
-    if expr in names:
-        return names[expr]
-    if isinstance(expr, Const):
-        return number_text(expr)
-    if isinstance(expr, Axis):
-        return f"axis{expr.extent}"
-    if depth == 0:
-        return "..."
-    parts = [expr_text(e, names, depth - 1) for e in expr.children()]
-    if isinstance(expr, Load):
-        return f"{expr.buffer.name}[{', '.join(parts)}]"
-    if isinstance(expr, Reduce):
-        count = len(expr.bodies)
-        return f"{expr.op}({' '.join(parts[count:])}: {', '.join(parts[:count])})"
-    return op_text(expr, parts)
-
-
-infix = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%"}
-infix |= {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-infix |= {"and": "&", "or": "|", "xor": "^"}
-
-
-def op_text(expr, parts):
-    """An operation, with operators for arithmetic, comparison and logic."""
-    if expr.name in infix:
-        return f"({parts[0]} {infix[expr.name]} {parts[1]})"
-    if expr.name in ("convert", "bitcast"):
-        return f"{expr.name}[{short_dtype_name(expr.dtype)}]({parts[0]})"
-    return f"{expr.name}({', '.join(parts)})"

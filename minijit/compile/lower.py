@@ -69,6 +69,7 @@ class At(Expr):
     """
 
     __slots__ = fields = ("var", "index")
+    name = "at"
 
     def derive(self):
         self.dtype = self.var.aval.dtype
@@ -151,12 +152,11 @@ class Group:
     """What will become one kernel, or one call, while the walk goes on.
 
     Attributes:
-      number: when it was made: later ones run earlier, if nothing else decides.
-      axes: the index at which it stores; nest: the same from the outermost loop on.
+      number: groups made later run earlier, if nothing else decides.
+      axes, nest: the index at which it stores, and the same from the outermost loop on.
       stores: statements, on variables where buffers will be.
       values: the stored variables at `axes`, known there without a load.
       make: if it is no loop nest, `make(finish, eqns)` is its statement.
-      seen: the expressions whose questions were counted.
     """
 
     number: int
@@ -178,8 +178,7 @@ class Value:
 
     Attributes:
       eqn, aval: what computes it, and its type.
-      cost: of one element, its inlined producers included, in additions.
-      total: whether each element takes a loop.
+      cost, total: as in `Elements`, but with all inlined producers.
       asked: pairs (group, index), one for each index at which it is wanted.
     """
 
@@ -199,9 +198,7 @@ def times_computed(group, index):
     return math.prod(axis.extent for axis in (*outer, *inner))
 
 
-CHEAP = 8
-LARGEST_GROUP = 2048
-MOST_COPIES = 64
+CHEAP, LARGEST_GROUP, MOST_COPIES = 8, 2048, 64
 
 
 def first_policy(value):
