@@ -84,6 +84,14 @@ from .transform.checkpoint import (
     saved_residuals as saved_residuals,
 )
 
+# chapter 13s
+from .compile import (
+    loops_text as loops_text,
+    lower_calls as lower_calls,
+    lower_rest as lower_rest,
+    lower_transforms as lower_transforms,
+)
+
 # chapter 14
 from .run import executable as executable
 

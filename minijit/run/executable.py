@@ -21,11 +21,6 @@ from types import FunctionType
 
 import numpy as np
 
-from ..compile import (
-    lower_calls as lower_calls,
-    lower_rest as lower_rest,
-    lower_transforms as lower_transforms,
-)
 from ..compile.loops import Kernel
 from ..compile.lower import lower
 from ..compile.simplify import simplify
