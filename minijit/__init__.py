@@ -93,7 +93,18 @@ from .compile import (
 )
 
 # chapter 14
+import importlib
+
 from .run import executable as executable
+
+modules_on_demand = ("lax", "nn", "numpy", "random", "scipy", "test_util")
+
+
+def __getattr__(name):
+    """Modules that are imported when they are first asked for: `minijit.numpy`."""
+    if name in modules_on_demand:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 # chapter 14s
 from .run import scalar_rest as scalar_rest

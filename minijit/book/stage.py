@@ -143,6 +143,11 @@ class StageLoader(importlib.abc.InspectLoader):
         module.__dict__["__getattr__"] = __getattr__
         code = compile(text, self.get_filename(self.name), "exec", dont_inherit=True)
         exec(code, module.__dict__)
+        own = module.__dict__["__getattr__"]
+        if own is not __getattr__:
+            module.__dict__["__getattr__"] = lambda name: (
+                __getattr__(name) if name in later else own(name)
+            )
 
 
 def open_chapter(book: Book, chapter: Chapter) -> Stage:
