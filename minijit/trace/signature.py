@@ -90,7 +90,7 @@ def leaf_key(x):
     if isinstance(x, ArrayImpl):
         aval = x.aval
     elif isinstance(x, Tracer):
-        if not encloses(current.trace, x.trace):
+        if not encloses(current.trace, x.owner):
             raise leaked_tracer("a jitted function", x)
         aval = x.aval
     else:
