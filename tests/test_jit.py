@@ -359,14 +359,38 @@ def test_what_can_change_is_never_shared():
             "list": lambda: jax.jit(lambda x: x * values[0]),
             "numpy": lambda: jax.jit(lambda x: x * table[0]),
             "default": lambda: jax.jit(lambda x, v=values: x * v[0]),
+            "class": lambda: jax.jit(lambda x: x * Model.k),
+            "attribute": lambda: jax.jit(lambda x: x * holder.k),
         }
         return float(made[kind]()(1.0))
 
-    for kind in ("object", "list", "numpy", "default"):
-        assert result(kind) == 1.0
-    model.k = values[0] = table[0] = 2
-    for kind in ("object", "list", "numpy", "default"):
-        assert result(kind) == 2.0
+    def holder():
+        pass
+
+    holder.k = 1
+    kinds = ("object", "list", "numpy", "default", "class", "attribute")
+    assert [result(kind) for kind in kinds] == [1.0] * 6
+    model.k = values[0] = table[0] = Model.k = holder.k = 2
+    assert [result(kind) for kind in kinds] == [2.0] * 6
+
+
+def test_closures_made_by_libraries_are_looked_into(capsys):
+    from minijit.trace.errors import PACKAGE
+
+    scope = {}
+    text = "def twice(f):\n    def call(x):\n        return f(f(x))\n    return call\n"
+    exec(compile(text, PACKAGE + "/made_up.py", "exec"), scope)
+
+    def made(k):
+        def f(x):
+            print("traced")
+            return k * x
+
+        return jax.jit(scope["twice"](f))
+
+    results = [float(made(k)(1.0)) for k in (2, 2, 3)]
+    assert results == [4.0, 4.0, 9.0]
+    assert capsys.readouterr().out.count("traced") == 4
 
 
 def test_a_rebound_variable_is_noticed():

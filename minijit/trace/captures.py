@@ -18,6 +18,7 @@ are then shared only where JAX would share them too.
 import dis
 import enum
 import functools
+import sys
 import sysconfig
 import types
 from dataclasses import dataclass
@@ -182,7 +183,7 @@ class CaptureWalk:
         if rule is not None:
             return rule(self, name, value)
         self.tracers |= isinstance(value, Tracer)
-        if not isinstance(value, immutable_types):
+        if not is_immutable(value):
             self.mutable = self.mutable or name
         return Identity(value)
 
@@ -194,8 +195,10 @@ class CaptureWalk:
 
     def queue(self, name, function):
         """The key of a Python function: its number among those met."""
-        if is_library(function.__code__.co_filename):
+        if is_library(function.__code__.co_filename) and not function.__closure__:
             return Identity(function)
+        if vars(function).keys() - {"__wrapped__", "minijit_traces"}:
+            self.mutable = self.mutable or f"the attributes of {name}"
         if all(function is not f for f in self.functions):
             self.functions.append(function)
         return "function", [f is function for f in self.functions].index(True)
@@ -211,8 +214,9 @@ class CaptureWalk:
         key += [self.key_of(f"{k} of {name}", v) for k, v in defaults.items()]
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         key += [self.at(Place("captured variable", k, cell)) for k, cell in cells]
-        for path in global_reads(code):
-            key.append(self.read_global(function.__globals__, path))
+        if not is_library(code.co_filename):
+            paths = global_reads(code)
+            key += [self.read_global(function.__globals__, path) for path in paths]
         return tuple(key)
 
     def read_global(self, namespace, path):
@@ -249,19 +253,26 @@ def find_captures(function):
     return Captures(tuple(key), tuple(walk.values), walk.mutable, walk.tracers)
 
 
-# Captured values that never change; arrays are among them.  (Classes and modules
-# could be changed, but what they are used for is their methods and functions.)
+# Captured values that never change; arrays are among them.
 immutable_types = (
     Array,
     Primitive,
     np.dtype,
     np.ufunc,
     enum.Enum,
-    type,
     Missing,
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
 )
+
+
+def is_immutable(value):
+    """Whether an object stays what it is.  Classes of a user have attributes to set."""
+    if not isinstance(value, type):
+        return isinstance(value, immutable_types)
+    name = value.__module__
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return name != "__main__" and is_library(file)
 
 
 def capture_partial(walk, name, value):
