@@ -428,19 +428,33 @@ def array(object, dtype=None, copy=True, order="K", ndmin=0, *, device=None):
 
 def from_parts(object, dtype):
     """An array out of whatever `array` accepts; tracers are joined by primitives."""
+    if not isinstance(object, (list, tuple)):
+        return from_one(object, dtype)
     leaves = list_leaves(object)
     if builtins.any(leaf is None for leaf in leaves):
         raise ValueError("None is not a valid value for jnp.array")
-    if object is leaves[0] if leaves else False:
-        if isinstance(object, Array):
-            return object
-        number = dtype is not None and dtypes.is_python_scalar(object)
-        return wrap(np.array(object, dtype)) if number else as_array(as_buffer(object))
     if dtype is None:
         dtype = dtypes.lattice_result_type(*leaves)[0] if leaves else np.float32
     if builtins.any(isinstance(leaf, Tracer) for leaf in leaves):
-        return stack([array(part) for part in object], dtype=dtype)
+        return stack([array(part, dtype, copy=False) for part in object])
     return as_array(np.array(map_lists(as_known, object), dtype))
+
+
+def from_one(object, dtype):
+    """An array out of one array, number, or what speaks a protocol of arrays."""
+    if hasattr(object, "__jax_array__"):
+        object = object.__jax_array__()
+    if isinstance(object, Array):
+        return object
+    if object is None or isinstance(object, (str, bytes)):
+        error = ValueError if object is None else TypeError
+        raise error(
+            f"{object!r} is not a valid value for jnp.array: only numbers, bools, and "
+            "arrays and lists of them are."
+        )
+    # A dtype that is asked for is the first that a NumPy array is converted to.
+    x = as_buffer(object)
+    return as_array(x) if dtype is None else wrap(np.array(x, dtype))
 
 
 def list_leaves(object):
@@ -459,14 +473,15 @@ def map_lists(function, object):
 
 def as_known(x):
     """The NumPy value of an array; anything else as it is."""
+    x = x.__jax_array__() if hasattr(x, "__jax_array__") else x
     return x.numpy() if isinstance(x, ArrayImpl) else x
 
 
 def as_buffer(object):
     """A number as it is; what speaks a protocol (buffer, `__array__`) through NumPy."""
-    if np.isscalar(object) or isinstance(object, np.ndarray):
+    if dtypes.is_python_scalar(object) or isinstance(object, (np.ndarray, np.generic)):
         return object
-    if hasattr(object, "__array__") or hasattr(object, "__buffer__"):
+    if hasattr(object, "__array__") or isinstance(object, (int, float, complex)):
         return np.asarray(object)
     if hasattr(object, "__dlpack__"):
         return np.from_dlpack(object)
@@ -1143,8 +1158,9 @@ def matmul(a, b, *, precision=None, preferred_element_type=None):
 def without_ones(x, names, others):
     """`x` and its axes' names, without the batch axes along which it is repeated."""
     sizes = dict(zip(names, x.shape, strict=True))
-    kept = [n for n in names if n not in others or sizes[n] != 1 or n == "k"]
-    return reshape(x, [sizes[n] for n in kept]), kept
+    gone = [n for n in names if n in others and sizes[n] == 1 and n != "k"]
+    x = primitives.squeeze(x, [names.index(n) for n in gone]) if gone else x
+    return x, [n for n in names if n not in gone]
 
 
 def contract_named(name, x, i, y, j, out, precision=None, dtype=None):
@@ -1155,13 +1171,13 @@ def contract_named(name, x, i, y, j, out, precision=None, dtype=None):
       out: the names of the result's axes.
     """
     shared = [n for n in i if n in j]
-    for n in shared:
+    over = [n for n in shared if n not in out]
+    batch = [n for n in shared if n in out]
+    for n in batch:
         if x.shape[i.index(n)] != y.shape[j.index(n)]:
             raise ValueError(
                 f"Incompatible shapes for {name} arguments: {x.shape} and {y.shape}"
             )
-    over = [n for n in shared if n not in out]
-    batch = [n for n in shared if n in out]
     pairs = [
         (tuple(map(i.index, names)), tuple(map(j.index, names)))
         for names in (over, batch)
@@ -1368,12 +1384,12 @@ def eye(N, M=None, k=0, dtype=None, *, device=None):
     shape = canonical_shape((N, N if M is None else M))
     if builtins.min(shape) < 0:
         raise ValueError(f"negative dimensions are not allowed, got {N} and {M}")
-    k, = arrays("eye", k)
-    if k.shape != () or k.dtype.kind not in "iu":
+    kind = dtypes.dtype(k)
+    if np_shape(k) != () or kind.kind not in "iu":
         raise ValueError(f"k must be a scalar integer; got {k}")
-    rows = primitives.broadcasted_iota(k.dtype, shape, 0)
-    columns = primitives.broadcasted_iota(k.dtype, shape, 1)
-    return convert(strong(rows + k) == columns, dtype)
+    rows = primitives.broadcasted_iota(kind, shape, 0)
+    columns = primitives.broadcasted_iota(kind, shape, 1)
+    return convert(rows + convert(k, kind) == columns, dtype)
 
 
 def identity(n, dtype=None):
@@ -3279,7 +3295,8 @@ def roll(a, shift, axis=None):
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    shifts = shift if isinstance(shift, (tuple, list)) else ravel(as_array(shift))
+    several = isinstance(shift, (tuple, list)) or getattr(shift, "ndim", 0)
+    shifts = shift if several else (shift,)
     axes, places = np.broadcast_arrays(axes, range(len(shifts)))
     for axis, place in zip(axes, places, strict=True):
         x = roll_one(x, shifts[int(place)], canonical_axis(int(axis), x.ndim))

@@ -1,0 +1,275 @@
+"""Operators, methods and properties of arrays, and `.at[...]`."""
+
+import operator
+
+import numpy as np
+import pytest
+
+import minijit.numpy as jnp
+from minijit.trace.array import ArrayImpl, aval_of, shape_rules
+from minijit.trace.core import (
+    Array,
+    Trace,
+    Tracer,
+    forwarded_names,
+    operators,
+    set_trace,
+)
+
+pytestmark = pytest.mark.chapter("2s")
+
+x = np.array([[1.0, -2.0, 3.5], [0.5, 2.0, -1.0]], np.float32)
+y = np.array([2.0, 3.0, -1.0], np.float32)
+i = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
+j = np.array([3, 1, 2], np.int32)
+
+on_numbers = """
+    add sub mul truediv floordiv mod pow matmul eq ne lt le gt ge
+""".split()
+on_bits = "and_ or_ xor lshift rshift".split()
+
+
+def same(got, want):
+    """Whether an array has NumPy's shape and values."""
+    assert isinstance(got, Array)
+    assert got.shape == np.shape(want)
+    assert np.allclose(np.asarray(got), want, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", on_numbers)
+def test_operators_on_floats(name):
+    apply = getattr(operator, name)
+    left = np.abs(x) if name == "pow" else x
+    same(apply(jnp.asarray(left), jnp.asarray(y)), apply(left, y))
+    same(apply(jnp.asarray(left), y), apply(left, y))
+    same(apply(left, jnp.asarray(y)), apply(left, y))
+    if name != "matmul":
+        same(apply(jnp.asarray(left), 2), apply(left, np.float32(2)))
+        same(apply(2, jnp.asarray(y)), apply(np.float32(2), y))
+        same(apply(np.float32(2), jnp.asarray(y)), apply(np.float32(2), y))
+
+
+@pytest.mark.parametrize("name", [*on_numbers, *on_bits])
+def test_operators_on_integers(name):
+    apply = getattr(operator, name)
+    same(apply(jnp.asarray(i), jnp.asarray(j)), apply(i, j))
+    same(apply(i, jnp.asarray(j)), apply(i, j))
+    if name != "matmul":
+        same(apply(jnp.asarray(i), 2), apply(i, 2))
+        same(apply(2, jnp.asarray(j)), apply(2, j))
+
+
+@pytest.mark.parametrize("apply", [
+    operator.neg, operator.pos, operator.abs, operator.invert,
+    lambda a: divmod(a, 2)[0], lambda a: divmod(7, a)[1], lambda a: a.__abs__(),
+])  # fmt: skip
+def test_operators_of_one_array(apply):
+    same(apply(jnp.asarray(j)), apply(j))
+
+
+def test_round_keeps_decimals():
+    same(round(jnp.asarray(x * 1.11), 1), np.round(x * 1.11, 1))
+    same(round(jnp.asarray(x)), np.round(x))
+
+
+def test_every_forwarded_operator_is_defined():
+    assert set(forwarded_names) <= set(operators)
+    assert set(operators) - set(dir(jnp.ones(2))) == set()
+
+
+@pytest.mark.parametrize("other", [[1, 2, 3], (1, 2, 3), {1}, {}])
+@pytest.mark.parametrize("apply", [operator.add, operator.mul, operator.eq])
+def test_lists_are_no_arrays(apply, other):
+    with pytest.raises(TypeError, match="unsupported operand"):
+        apply(jnp.ones(3), other)
+    with pytest.raises(TypeError):
+        apply(other, jnp.ones(3))
+
+
+@pytest.mark.parametrize("other", [None, "a", object()])
+def test_other_types_decide_for_themselves(other):
+    assert jnp.ones(3).__add__(other) is NotImplemented
+    with pytest.raises(TypeError):
+        jnp.ones(3) + other
+    with pytest.raises(TypeError):
+        jnp.ones(3) < other  # noqa: B015
+    assert (jnp.ones(3) == other) is False
+    assert (jnp.ones(3) != other) is True
+
+
+class Left:
+    """A type that knows how to work with arrays."""
+
+    def __radd__(self, other):
+        return "mine"
+
+
+def test_a_foreign_type_gets_its_turn():
+    assert jnp.ones(3) + Left() == "mine"
+
+
+@pytest.mark.parametrize("name, args", [
+    ("sum", ()), ("sum", (0,)), ("prod", (1,)), ("max", ()), ("min", (0,)),
+    ("mean", (1,)), ("std", ()), ("var", (0,)), ("any", ()), ("all", (1,)),
+    ("argmax", ()), ("argmin", (1,)), ("cumsum", (1,)), ("cumprod", ()),
+    ("ravel", ()), ("flatten", ()), ("squeeze", ()), ("transpose", ()),
+    ("transpose", (1, 0)), ("transpose", ((1, 0),)), ("reshape", (3, 2)),
+    ("reshape", ((3, 2),)), ("reshape", (-1,)), ("swapaxes", (0, 1)), ("round", ()),
+    ("clip", (-1, 1)), ("conj", ()), ("diagonal", ()), ("trace", ()), ("repeat", (2,)),
+    ("argsort", ()), ("nonzero", ()), ("take", (np.array([0, 5]),)), ("astype", (int,)),
+    ("copy", ()), ("view", (np.int32,)), ("conjugate", ()), ("byteswap", ()),
+    ("compress", (np.array([True, False]), 0)), ("dot", (y,)),
+])  # fmt: skip
+def test_methods_do_what_numpy_s_do(name, args):
+    got = getattr(jnp.asarray(x), name)(*args)
+    want = getattr(x, name)(*args)
+    for a, b in zip(*[r if isinstance(r, tuple) else (r,) for r in (got, want)],
+                    strict=True):  # fmt: skip
+        same(a, b)
+
+
+def test_methods_that_numpy_has_otherwise():
+    same(jnp.asarray(x).ptp(), np.ptp(x))
+    same(jnp.asarray(x).sort(axis=0), np.sort(x, axis=0))
+    same(jnp.asarray(y[::-1].copy()).searchsorted(0.0), np.searchsorted(y[::-1], 0.0))
+    same(jnp.asarray(j).choose([y, -y, x[0], x[1]]), np.choose(j, [y, -y, x[0], x[1]]))
+    same(jnp.asarray(y).argpartition(0)[:1], [2])
+
+
+def test_properties():
+    a = jnp.asarray(x)
+    same(a.T, x.T)
+    same(jnp.ones((2, 3, 4)).mT, np.ones((2, 4, 3)))
+    same(a.real, x)
+    same(a.imag, np.zeros_like(x))
+    same(jnp.asarray(1 + 2j).imag, 2.0)
+    assert (a.ndim, a.size, a.shape, a.dtype) == (2, 6, (2, 3), np.float32)
+    assert (a.nbytes, a.itemsize) == (24, 4)
+    assert a.block_until_ready() is a
+
+
+def test_arrays_unpack_into_rows():
+    first, second = jnp.asarray(x)
+    same(first, x[0])
+    same(second, x[1])
+    assert [float(v) for v in jnp.asarray(y)] == y.tolist()
+    assert [float(v) for v in reversed(jnp.asarray(y))] == y[::-1].tolist()
+
+
+def test_in_looks_for_a_value():
+    assert 3.0 in jnp.asarray(y)
+    assert 7.0 not in jnp.asarray(y)
+    with pytest.raises(ValueError, match="one-dimensional"):
+        _ = 1.0 in jnp.asarray(x)
+    with pytest.raises(TypeError, match="unsupported operand type"):
+        _ = None in jnp.asarray(y)
+
+
+def test_item_assignment_points_to_at():
+    a = jnp.ones(3)
+    with pytest.raises(TypeError, match=r"x.at\[idx\].set\(y\)") as error:
+        a[0] = 5
+    assert "a[0] = 5" in str(error.value)
+
+
+def test_arrays_are_not_hashable_and_not_always_true():
+    with pytest.raises(TypeError):
+        hash(jnp.ones(2))
+    with pytest.raises(ValueError):
+        bool(jnp.ones(2))
+    assert bool(jnp.ones(1))
+
+
+indices = [
+    0, -1, slice(1, 3), slice(None, None, -1), (Ellipsis, 0), (None, 1), (0, 1),
+    (slice(None), np.array([0, 2])), np.array([True, False]), np.array([[1], [0]]),
+    (np.array([0, 1]), slice(None, None, 2)), (slice(0, 0),), (0, None, slice(1, None)),
+    np.array([], np.int32), (x > 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", indices, ids=str)
+def test_indexing_reads_as_numpy(index):
+    same(jnp.asarray(x)[index], x[index])
+
+
+updates = {
+    "set": lambda a, k, v: a.__setitem__(k, v),
+    "add": lambda a, k, v: np.add.at(a, k, v),
+    "subtract": lambda a, k, v: np.subtract.at(a, k, v),
+    "multiply": lambda a, k, v: np.multiply.at(a, k, v),
+    "mul": lambda a, k, v: np.multiply.at(a, k, v),
+    "divide": lambda a, k, v: np.divide.at(a, k, v),
+    "power": lambda a, k, v: np.power.at(a, k, v),
+    "min": lambda a, k, v: np.minimum.at(a, k, v),
+    "max": lambda a, k, v: np.maximum.at(a, k, v),
+}
+
+
+@pytest.mark.parametrize("name", updates)
+@pytest.mark.parametrize("index", indices, ids=str)
+def test_at_updates_as_numpy(name, index):
+    want = np.abs(x) if name == "power" else x.copy()
+    before = jnp.asarray(want)
+    updates[name](want, index, 2.0)
+    same(getattr(before.at[index], name)(2.0), want)
+    assert before.dtype == np.float32
+
+
+def test_at_leaves_the_array_as_it_was():
+    a = jnp.asarray(x)
+    a.at[0].set(9.0)
+    same(a, x)
+
+
+def test_at_reads_and_applies():
+    a = jnp.asarray(y)
+    same(a.at[np.array([0, 9])].get(mode="fill", fill_value=7.0), [2.0, 7.0])
+    assert np.isnan(np.asarray(a.at[9].get(mode="fill")))
+    same(a.at[9].get(mode="clip"), -1.0)
+    same(a.at[1:].apply(jnp.negative), [2.0, -3.0, 1.0])
+    same(a.at[9].set(5.0), y)
+    same(a.at[np.array([0, 0, 1])].add(1.0), [4.0, 4.0, -1.0])
+    assert "Indexed" in repr(a.at[0])
+
+
+class ShapeTrace(Trace):
+    """Computes types only."""
+
+    def process(self, primitive, args, params):
+        out = shape_rules[primitive](*map(aval_of, args), **params)
+        avals = out if primitive.multiple_results else [out]
+        return [Tracer(self, aval) for aval in avals]
+
+
+def test_operators_and_methods_work_on_tracers():
+    trace = ShapeTrace()
+    with set_trace(trace):
+        a = Tracer(trace, aval_of(x))
+        assert (a + 1).shape == (2, 3)
+        assert (1 - a @ y).shape == (2,)
+        assert a.T.reshape(-1).sum().shape == ()
+        assert a.at[0].set(1.0).shape == (2, 3)
+        assert a[0, 1:].dtype == np.float32
+        assert a.astype(jnp.int32).dtype == np.int32
+        assert [row.shape for row in a] == [(3,), (3,)]
+        assert a.var(axis=0).shape == (3,)
+        assert a.trace().shape == ()
+        assert a.nbytes == 24
+        assert a.block_until_ready() is a
+
+
+def test_no_method_is_hidden_by_an_attribute():
+    """`x.var(...)` must mean the same on a tracer: no slot may have a method's name."""
+    kinds = [ArrayImpl, Tracer]
+    while kinds:
+        kind = kinds.pop()
+        hidden = set(getattr(kind, "__slots__", ())) & set(operators)
+        assert not hidden, (kind, hidden)
+        kinds += kind.__subclasses__()
+
+
+def test_properties_do_not_show_as_methods():
+    assert isinstance(operators["T"], property)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = jnp.ones(2).nothing

@@ -1,0 +1,299 @@
+"""What a table of calls does not show: errors, 64 bits, protocols, einsum's plan."""
+
+import copy
+import io
+
+import numpy as np
+import pytest
+
+import minijit.numpy as jnp
+from minijit.trace import einsum
+from minijit.trace.array import ShapedArray
+from minijit.trace.config import enable_x64
+from minijit.trace.core import Trace, Tracer, set_trace
+from minijit.trace.errors import ConcretizationTypeError
+
+pytestmark = pytest.mark.chapter("2s")
+
+f32, i32 = np.dtype("float32"), np.dtype("int32")
+
+
+class Unknown(Trace):
+    """A trace that computes nothing: its tracers only stand for unknown values."""
+
+
+def unknown(shape=(), dtype=i32):
+    """A traced value."""
+    return Tracer(Unknown(), ShapedArray(shape, np.dtype(dtype)))
+
+
+@pytest.mark.parametrize("make", [
+    lambda n: jnp.zeros(n), lambda n: jnp.ones((n, 3)), lambda n: jnp.full((2, n), 1.0),
+    lambda n: jnp.reshape(jnp.ones(6), (n, -1)), lambda n: jnp.eye(n),
+    lambda n: jnp.broadcast_to(1.0, (n,)), lambda n: jnp.tile(jnp.ones(2), n),
+    lambda n: jnp.ones(4).reshape(n, 2), lambda n: jnp.indices((n,)),
+])  # fmt: skip
+def test_a_traced_shape_is_an_error_that_says_what_to_do(make):
+    with pytest.raises(TypeError, match="Shapes must be 1D sequences of concrete") as e:
+        make(unknown())
+    assert "static_argnums" in str(e.value)
+    assert "test_numpy_more.py" in str(e.value)
+
+
+@pytest.mark.parametrize("call, names", [
+    (lambda x: jnp.arange(x), "jnp.arange"),
+    (lambda x: jnp.linspace(0, 1, x), "'num' argument|'num' of jnp.linspace"),
+    (lambda x: jnp.sum(jnp.ones(3), axis=x), "an axis"),
+    (lambda x: jnp.repeat(jnp.ones(3), x), "total_repeat_length="),
+    (lambda x: jnp.split(jnp.ones(3), x), "jnp.split"),
+    (lambda x: jnp.diff(jnp.ones(3), x), "jnp.diff"),
+    (lambda x: jnp.round(jnp.ones(3), x), "jnp.round"),
+    (lambda x: jnp.pad(jnp.ones(3), x), "pad_width"),
+    (lambda x: jnp.bincount(x[None]), "length="),
+    (lambda x: jnp.unique(x[None]), "size="),
+    (lambda x: jnp.nonzero(x[None]), "size="),
+    (lambda x: jnp.where(x[None]), "size="),
+    (lambda x: jnp.union1d(x[None], x[None]), "size="),
+    (lambda x: jnp.choose(x, [1, 2]), "mode="),
+    (lambda x: jnp.trim_zeros(x[None]), "static_argnums"),
+    (lambda x: jnp.hanning(x), "jnp.hanning"),
+])  # fmt: skip
+def test_a_traced_value_that_must_be_known_is_an_error(call, names):
+    class Shapes(Trace):
+        def process(self, primitive, args, params):
+            from minijit.trace.array import aval_of, shape_rules
+
+            out = shape_rules[primitive](*map(aval_of, args), **params)
+            return [Tracer(self, out)]
+
+    trace = Shapes()
+    with set_trace(trace), pytest.raises(ConcretizationTypeError, match=names) as error:
+        call(Tracer(trace, ShapedArray((), i32)))
+    assert "Instead:" in str(error.value)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: jnp.sin([1, 2]), "sin requires ndarray or scalar arguments, got <class"),
+    (lambda: jnp.sin("a"), "sin requires ndarray or scalar arguments, got <class 'str"),
+    (lambda: jnp.add(1, None), r"add requires .* <class 'NoneType'> at position 1"),
+    (lambda: jnp.sum([1, 2]), "sum requires"),
+    (lambda: jnp.ones(3) + [1, 2, 3], r"unsupported operand type\(s\) for \+"),
+    (lambda: jnp.ones(3) + jnp.ones(2), "add got incompatible shapes for broadcasting"),
+    (lambda: jnp.ones((3, 2)).reshape(4, -1), r"does not evenly divide 6"),
+    (lambda: jnp.ones((3, 2)).reshape(4, 2), r"into shape \(4, 2\) \(size 8\)"),
+    (lambda: jnp.ones((3, 2)).reshape(-1, -1), "only specify one unknown axis size"),
+    (lambda: jnp.zeros(2, 3), r"Did you accidentally write `jnp.zeros\(2, 3\)`"),
+    (lambda: jnp.zeros(2.5), "Shapes must be 1D"),
+    (lambda: jnp.array("a"), "only numbers, bools"),
+    (lambda: jnp.ones((3, 2)) @ jnp.ones((3, 2)), "contracting dimensions"),
+    (lambda: jnp.tensordot(jnp.ones(2), jnp.ones(2), 2), "exceeds input ranks"),
+    (lambda: jnp.ones(3) << 1, "shift_left does not accept dtype float32"),
+    (lambda: iter(jnp.float32(2)), "iteration over a 0-d array"),
+    (lambda: len(jnp.float32(2)), "unsized"),
+    (lambda: jnp.sort(jnp.ones(2), kind="quicksort"), "'kind' argument to sort"),
+])  # fmt: skip
+def test_type_errors(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: jnp.sum(jnp.ones(3), axis=4), "axis 4 is out of bounds for array of"),
+    (lambda: jnp.sum(jnp.ones((3, 3)), axis=(0, 0)), "duplicate value in 'axis'"),
+    (lambda: jnp.max(jnp.ones(0)), "zero-size array to reduction operation max"),
+    (lambda: jnp.max(jnp.ones(2), where=jnp.ones(2, bool)), "not have an identity"),
+    (lambda: jnp.sum(jnp.ones(2), where=jnp.ones(2)), "must be None or a boolean"),
+    (lambda: jnp.argmax(jnp.ones(0)), "attempt to get argmax of an empty sequence"),
+    (lambda: jnp.concatenate([]), "Need at least one array to concatenate"),
+    (lambda: jnp.concatenate([1.0, 2.0]), "Zero-dimensional arrays cannot be concat"),
+    (lambda: jnp.stack([jnp.ones(2), jnp.ones(3)]), "must have the same shape"),
+    (lambda: jnp.array([1, None]), "None is not a valid value for jnp.array"),
+    (lambda: jnp.array([[1, 2], [3]]), "inhomogeneous"),
+    (lambda: jnp.broadcast_to(jnp.ones(3), (2,)), "Incompatible shapes"),
+    (lambda: jnp.broadcast_shapes((2,), (3,)), "Incompatible shapes for broadcasting"),
+    (lambda: jnp.ones(3) @ 1, "matmul input operand 1 must have ndim at least 1"),
+    (lambda: jnp.where(jnp.ones(2), 1), "jnp.where takes condition, x and y"),
+    (lambda: jnp.nonzero(1), "Calling nonzero on 0d arrays"),
+    (lambda: jnp.diag(jnp.ones((2, 2, 2))), "diag input must be 1d or 2d"),
+    (lambda: jnp.clip(1j, 0, 1), "complex"),
+    (lambda: jnp.split(jnp.ones(5), 2), "equal division: rest is 1"),
+    (lambda: jnp.pad(jnp.ones(2), -1), "negative"),
+    (lambda: jnp.quantile(jnp.ones(2), 0.5, method="?"), "method can only be"),
+    (lambda: jnp.einsum("ij,jk", jnp.ones((2, 3))), "name 2 operands, got 1"),
+    (lambda: jnp.einsum("ij", jnp.ones(3)), "has 1 axes, but its subscripts name 2"),
+    (lambda: jnp.einsum("i,i", jnp.ones(2), jnp.ones(3)), "the axis 'i' has size 2"),
+    (lambda: jnp.einsum("i->ij", jnp.ones(2)), "'j' of the result is in no operand"),
+    (lambda: jnp.einsum("i1", jnp.ones((2, 2))), "'1' is not a valid name"),
+])  # fmt: skip
+def test_value_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("call", [
+    lambda: jnp.sum(jnp.ones(2), out=np.ones(2)),
+    lambda: jnp.fill_diagonal(jnp.ones((2, 2)), 1.0),
+    lambda: jnp.ones(2).flat,
+    lambda: jnp.linalg.norm(jnp.ones((2, 2)), "nuc"),
+    lambda: jnp.take(jnp.ones(2), 0, mode="raise"),
+])  # fmt: skip
+def test_what_is_not_implemented_says_so(call):
+    with pytest.raises(NotImplementedError):
+        call()
+
+
+def test_python_ints_must_fit_the_default_type():
+    with pytest.raises(OverflowError, match="too large to convert to int32"):
+        jnp.array(3_000_000_000)
+    with pytest.raises(OverflowError):
+        jnp.array(300, dtype="uint8")
+    assert int(jnp.array(3_000_000_000, dtype="uint32")) == 3_000_000_000
+    assert int(jnp.arange(3, dtype="uint8")[0] + 300) == 44
+
+
+def test_numpy_arrays_are_copied_in():
+    source = np.zeros(3, np.float32)
+    kept = jnp.asarray(source), jnp.array(source), jnp.add(source, 1), jnp.ravel(source)
+    source[:] = 7
+    assert [float(x.sum()) for x in kept] == [0, 0, 3, 0]
+
+
+def test_asarray_returns_an_array_itself():
+    x = jnp.ones(3)
+    assert jnp.asarray(x) is x
+    assert jnp.asarray(x, dtype="float32") is x
+    assert jnp.array(x) is not x
+    assert jnp.asarray(x, dtype="int32").dtype == i32
+
+
+class HasJaxArray:
+    def __jax_array__(self):
+        return jnp.arange(3.0)
+
+
+class HasArray:
+    def __array__(self, dtype=None, copy=None):
+        return np.arange(3.0)
+
+
+@pytest.mark.parametrize("thing", [HasJaxArray(), HasArray(), memoryview(b"\0\1\2")])
+def test_array_takes_what_speaks_a_protocol(thing):
+    assert jnp.array(thing).tolist() == [0, 1, 2]
+    assert jnp.asarray(thing, dtype="int8").dtype == np.int8
+
+
+def test_functions_and_operators_take_what_has_jax_array():
+    assert (jnp.ones(3) + HasJaxArray()).tolist() == [1, 2, 3]
+    assert jnp.sin(HasJaxArray()).shape == (3,)
+    assert jnp.array([HasJaxArray(), HasJaxArray()]).shape == (2, 3)
+
+
+def test_dtype_objects_make_arrays():
+    assert jnp.float32(3).dtype == f32
+    assert jnp.int8([1, 2]).tolist() == [1, 2]
+    assert not jnp.float16(2).weak_type
+    assert jnp.dtype("int8") == jnp.int8
+    assert jnp.issubdtype(jnp.bfloat16, jnp.floating)
+
+
+def test_default_types_follow_enable_x64():
+    assert jnp.zeros(2).dtype == f32
+    assert jnp.arange(2).dtype == i32
+    with enable_x64(True):
+        assert jnp.zeros(2).dtype == np.float64
+        assert jnp.arange(2).dtype == np.int64
+        assert jnp.array([1, 2]).dtype == np.int64
+        assert jnp.array([1.5]).dtype == np.float64
+        assert jnp.asarray(np.float64(1)).dtype == np.float64
+        assert jnp.sum(jnp.ones(2, jnp.int32)).dtype == np.int64
+        assert jnp.argmax(jnp.ones(2)).dtype == np.int64
+        assert jnp.nonzero(jnp.ones(2))[0].dtype == np.int64
+        assert jnp.linspace(0, 1, 3).dtype == np.float64
+        assert (jnp.ones(2, jnp.int64) / 2).dtype == np.float64
+        assert (jnp.ones(2, jnp.int32) / 2).dtype == np.float32
+
+
+def test_dir_shows_public_names_only():
+    names = dir(jnp)
+    assert names == sorted(set(jnp.__all__))
+    assert "promote_args" not in names
+    assert all(hasattr(jnp, name) for name in names)
+    assert len(set(jnp.__all__)) == len(jnp.__all__)
+
+
+def test_public_functions_have_docstrings():
+    without = [
+        name
+        for name in jnp.__all__
+        if type(getattr(jnp, name)).__name__ == "function"
+        and not getattr(jnp, name).__doc__
+    ]
+    assert without in ([], ["get_printoptions", "printoptions", "set_printoptions"])
+
+
+def test_grids_and_index_expressions():
+    assert jnp.mgrid[0:2, 0:3].shape == (2, 2, 3)
+    assert [x.shape for x in jnp.ogrid[0:2, 0:3]] == [(2, 1), (1, 3)]
+    assert np.allclose(jnp.mgrid[0:1:5j], np.mgrid[0:1:5j])
+    assert jnp.r_[1:4, 0, jnp.array([5, 6])].tolist() == [1, 2, 3, 0, 5, 6]
+    assert jnp.c_[jnp.arange(2), jnp.arange(2)].tolist() == [[0, 0], [1, 1]]
+    assert jnp.r_["0,2", jnp.arange(2), jnp.arange(2)].shape == (2, 2)
+    assert jnp.s_[1:2, ...] == (slice(1, 2), ...)
+    assert jnp.index_exp[1] == (1,)
+
+
+def test_save_and_load():
+    file = io.BytesIO()
+    jnp.save(file, jnp.arange(3))
+    file.seek(0)
+    assert jnp.load(file).tolist() == [0, 1, 2]
+    file = io.BytesIO()
+    jnp.savez(file, jnp.arange(2), b=jnp.ones(1))
+    file.seek(0)
+    assert sorted(np.load(file).files) == ["arr_0", "b"]
+
+
+def test_arrays_are_their_own_copies():
+    x = jnp.ones(2)
+    assert copy.copy(x) is x
+    assert copy.deepcopy([x])[0] is x
+
+
+def test_einsum_plans_the_cheaper_order():
+    sizes = {"i": 1000, "j": 2, "k": 1000, "l": 2}
+    terms, result = einsum.parse("ij,jk,kl->il", 3)
+    path = einsum.contraction_path(terms, result, sizes)
+    assert path == [(1, 2), (0, 1)]
+    assert einsum.contraction_path(terms, result, sizes, "greedy") == path
+    assert einsum.contraction_path(terms, result, sizes, False) == [(0, 1), (0, 1)]
+    assert einsum.contraction_path(terms, result, sizes, [(0, 2), (0, 1)])[0] == (0, 2)
+
+
+def test_einsum_with_many_operands_is_planned_greedily():
+    names = "abcdefghij"
+    subscripts = ",".join(names[i : i + 2] for i in range(9)) + "->aj"
+    xs = [np.eye(2, dtype=np.float32) * (i + 1) for i in range(9)]
+    assert np.allclose(jnp.einsum(subscripts, *xs), np.einsum(subscripts, *xs))
+    path, text = jnp.einsum_path(subscripts, *xs)
+    assert len(path) == 8
+    assert "9 operands" in text
+
+
+def test_einsum_parses_ellipsis_and_implicit_results():
+    terms, result = einsum.expand(*einsum.parse("...ij, j", 2), [(5, 2, 3), (3,)])
+    assert terms == [[("...", -1), "i", "j"], ["j"]]
+    assert result == [("...", -1), "i"]
+
+
+def test_power_of_a_known_int_is_an_integer_power():
+    recorded = []
+
+    class Names(Trace):
+        def process(self, primitive, args, params):
+            recorded.append((primitive.name, params))
+            return [Tracer(self, ShapedArray((), f32))]
+
+    trace = Names()
+    with set_trace(trace):
+        jnp.power(Tracer(trace, ShapedArray((), f32)), 3)
+    assert recorded == [("integer_pow", {"y": 3})]
