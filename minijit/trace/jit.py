@@ -84,7 +84,7 @@ shape_rules |= {jit_p: shape_of_call}
 eval_rules |= {jit_p: eval_call}
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def compiled_call(closed, name, executor):
     """What the executor makes of a closed jaxpr; remembered by its identity."""
     return executors[executor](closed, name)
