@@ -622,9 +622,11 @@ class Program:
     def __str__(self):
         return program_printers["text"](self)
 
+    __repr__ = __str__
+
 
 # A later module adds the text of programs.
-program_printers = {"text": repr}
+program_printers = {"text": lambda program: f"program {program.name}"}
 
 
 # Functions of a program, called when a pass has made one.  The checker is one of them.

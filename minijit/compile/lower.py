@@ -61,6 +61,11 @@ fallbacks = {}
 row_choosers = []
 
 
+def new_axis(extent, kind="loop"):
+    """An axis; what has one element only needs none, and is always at 0."""
+    return as_index(0) if extent == 1 else Axis(extent, kind)
+
+
 class At(Expr):
     """A question: the element of a variable at an index.
 
@@ -280,7 +285,9 @@ class Lowering:
 
     def group(self, axes=(), nest=None):
         """A new group, that is a new kernel or call."""
-        group = Group(len(self.groups), axes, axes if nest is None else nest)
+        nest = axes if nest is None else nest
+        nest = tuple(axis for axis in nest if isinstance(axis, Axis))
+        group = Group(len(self.groups), axes, nest)
         self.groups.append(group)
         self.after.append(0)
         return group
@@ -363,7 +370,7 @@ class Lowering:
             if same_index and one_nest and not path and group.size <= LARGEST_GROUP:
                 group.has_total |= row.total
                 return group
-        group = self.group(tuple(map(Axis, shape)))
+        group = self.group(tuple(map(new_axis, shape)))
         group.has_total = row.total
         self.rooms[shape].append(group)
         return group
@@ -691,9 +698,7 @@ def reduction(name):
         where, over = reduced_index(index, x.shape, axes)
         if any(x.shape[d] == 0 for d in axes):
             return Const(identities[name](out.dtype)[0], out.dtype)
-        if not axes:
-            return x[index]
-        total = Reduce(bool_name(name, out.dtype), over, (widen(x[where]),))
+        total = total_over(bool_name(name, out.dtype), over, widen(x[where]))
         return op("convert", total, dtype=out.dtype)
 
     return Elements(rule, total=True)
@@ -702,9 +707,15 @@ def reduction(name):
 def reduced_index(index, shape, axes):
     """The index of an operand that is reduced over `axes`: -> (index, new axes)."""
     rest = iter(index)
-    over = {d: Axis(shape[d], "reduce") for d in sorted(axes)}
+    over = {d: new_axis(shape[d], "reduce") for d in sorted(axes)}
     where = tuple(over[d] if d in over else next(rest) for d in range(len(shape)))
     return where, tuple(over.values())
+
+
+def total_over(name, over, body):
+    """A Reduce over those of the indices `over` that are axes; the body without any."""
+    axes = tuple(i for i in over if isinstance(i, Axis))
+    return Reduce(name, axes, (body,)) if axes else body
 
 
 lower_rules |= {

@@ -17,7 +17,7 @@ import numpy as np
 from ..trace import primitives as prim
 from ..trace.jaxpr import Eqn, Var
 from ..trace.jit import jit_p
-from .loops import BOOL, Axis, Call, Const, Reduce, View, expressions, op
+from .loops import BOOL, Call, Const, View, expressions, op
 from .lower import (
     FLOAT32,
     Elements,
@@ -26,8 +26,10 @@ from .lower import (
     lower,
     lower_rules,
     matched_axes,
+    new_axis,
     row_choosers,
     row_of,
+    total_over,
     wide_dtype,
 )
 
@@ -259,8 +261,8 @@ def sum_of_products(
 ):
     """A product as a sum over new axes, in a dtype wide enough for both operands."""
     contract, batch = dimension_numbers
-    over = tuple(Axis(lhs.shape[d], "reduce") for d in contract[0])
-    if any(axis.extent == 0 for axis in over):
+    over = tuple(new_axis(lhs.shape[d], "reduce") for d in contract[0])
+    if any(lhs.shape[d] == 0 for d in contract[0]):
         return Const(0, out.dtype)
     wide = np.result_type(*map(wide_dtype, (lhs.dtype, rhs.dtype, out.dtype)))
     rest, elements = iter(index[len(batch[0]) :]), []
@@ -270,8 +272,7 @@ def sum_of_products(
         place = tuple(where[d] if d in where else next(rest) for d in dims)
         elements.append(op("convert", x[place], dtype=wide))
     total = op("and" if wide == BOOL else "mul", *elements)
-    if over:
-        total = Reduce("or" if wide == BOOL else "add", over, (total,))
+    total = total_over("or" if wide == BOOL else "add", over, total)
     return op("convert", total, dtype=out.dtype)
 
 

@@ -43,8 +43,10 @@ from .lower import (
     is_half,
     layout,
     lower_rules,
+    new_axis,
     reduced_index,
     row_choosers,
+    total_over,
     wide_dtype,
     widen,
 )
@@ -111,6 +113,8 @@ def arg_reduction(name):
     def rule(out, index, x, *, axes, index_dtype):
         where, over = reduced_index(index, x.shape, axes)
         position = op("convert", over[0], dtype=index_dtype)
+        if not isinstance(over[0], Axis):
+            return position
         best = Reduce(name, over, (widen(x[where]), position))
         return op("item", best, as_index(1), dtype=index_dtype)
 
@@ -375,9 +379,10 @@ def store_operand(walk, eqn):
 def lower_update_slice(walk, eqn):
     """`dynamic_update_slice`: copy the operand, then store the update over it."""
     operand, update, *starts = map(Operand, eqn.invars)
-    axes, where = tuple(map(Axis, update.shape)), []
-    for axis, start, n in zip(axes, starts, operand.shape, strict=True):
-        first = clamped(integer_index(start[()]), n - axis.extent + 1)
+    axes, where = tuple(map(new_axis, update.shape)), []
+    sizes = zip(axes, starts, operand.shape, update.shape, strict=True)
+    for axis, start, n, size in sizes:
+        first = clamped(integer_index(start[()]), n - size + 1)
         where.append(op("add", first, axis))
     var, = eqn.outvars
     if 0 not in update.shape:
@@ -416,13 +421,14 @@ def scatter_store(
     window_dims, inserted, index_map, op_batching, ix_batching = dimension_numbers
     window = ix.window_axes(len(shape), inserted, op_batching)
     axes = tuple(
-        Axis(n, "loop" if unique_indices or d in window_dims else "serial")
+        new_axis(n, "loop" if unique_indices or d in window_dims else "serial")
         for d, n in enumerate(updates.shape)
     )
     batch = [axis for d, axis in enumerate(axes) if d not in window_dims]
     inner = [axes[d] for d in window_dims]
-    sizes = {d: axis.extent for d, axis in zip(window, inner, strict=True)}
-    sizes = [sizes.get(d, 1) for d in range(len(shape))]
+    sizes = [1] * len(shape)
+    for d, u in zip(window, window_dims, strict=True):
+        sizes[d] = updates.shape[u]
     batching = dict(zip(op_batching, ix_batching, strict=True))
     starts, moved, fits = windows_start(indices, batch, shape, sizes, index_map)
     clip = mode is ix.GatherScatterMode.CLIP
@@ -450,11 +456,11 @@ def cumulative(name):
         var, = eqn.outvars
         x, = map(Operand, eqn.invars)
         dim, backward = eqn.params["axis"], eqn.params["reverse"]
-        axes = [Axis(n, "scan" if d == dim else "loop") for d, n in enumerate(x.shape)]
+        axes = [*map(new_axis, x.shape)]
+        axes[dim] = step = Axis(x.shape[dim], "scan")
         walk.stored.setdefault(var, ("scan", f"{eqn.primitive} runs along an axis"))
         if 0 in x.shape:
             return
-        step = axes[dim]
         nest = (*(axis for axis in axes if axis is not step), step)
         place = affine(step, -1, step.extent - 1) if backward else step
         where = (*axes[:dim], place, *axes[dim + 1 :])
@@ -481,7 +487,7 @@ def windowed(name):
         out, index, x, *, window_dimensions, window_strides, padding, base_dilation,
         window_dilation,
     ):
-        over = tuple(Axis(n, "reduce") for n in window_dimensions)
+        over = tuple(new_axis(n, "reduce") for n in window_dimensions)
         where, inside = [], Const(True, BOOL)
         for d, (i, k) in enumerate(zip(index, over, strict=True)):
             first = affine(i, window_strides[d], -padding[d][0])
@@ -494,7 +500,7 @@ def windowed(name):
         if 0 in x.shape or 0 in window_dimensions:
             return op("convert", start, dtype=out.dtype)
         value = op("select", inside, widen(x[tuple(where)]), start)
-        return op("convert", Reduce(name, over, (value,)), dtype=out.dtype)
+        return op("convert", total_over(name, over, value), dtype=out.dtype)
 
     return Elements(rule, total=True)
 
@@ -513,7 +519,7 @@ def convolution(
     """A sum over features and the kernel's positions, where the input has elements."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     n, feature, *places = (index[d] for d in out_spec)
-    over = [Axis(rhs.shape[d], "reduce") for d in rhs_spec[1:]]
+    over = [new_axis(rhs.shape[d], "reduce") for d in rhs_spec[1:]]
     if 0 in lhs.shape or 0 in rhs.shape:
         return Const(0, out.dtype)
     channel, *kernel = over
@@ -533,7 +539,7 @@ def convolution(
     x = op("convert", lhs[permuted(inputs, lhs_spec)], dtype=wide)
     x = op("select", inside, x, Const(0, wide))
     weight = op("convert", rhs[permuted([feature, *over], rhs_spec)], dtype=wide)
-    total = Reduce("add", tuple(over), (op("mul", x, weight),))
+    total = total_over("add", over, op("mul", x, weight))
     return op("convert", total, dtype=out.dtype)
 
 
