@@ -4022,7 +4022,7 @@ def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=False):
     return nanquantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
 
 
-pad_statistics = {"maximum": max, "minimum": min, "mean": mean, "median": median}
+pad_statistics: dict = {"maximum": max, "minimum": min, "mean": mean, "median": median}
 
 
 amax, amin = max, min
@@ -4666,7 +4666,7 @@ def einsum(
         taken = [parts[i] for i in places]
         parts = [part for i, part in enumerate(parts) if i not in places]
         needed = {name for _, names in parts for name in names} | set(result)
-        parts.append(contract_parts(taken, needed, precision, dtype))
+        parts.append(contract_parts(taken, needed, precision, dtype, result))
     (x, names), = parts
     x = transpose(x, [names.index(n) for n in result])
     return convert(x, dtype, weak_type)
@@ -4686,23 +4686,38 @@ def einsum_plan(subscripts, operands, optimize):
     return operands, terms, result, path
 
 
-def contract_parts(parts, needed, precision, dtype):
-    """Multiply operands of an einsum, and sum over the names not `needed` later."""
+def contract_parts(parts, needed, precision, dtype, result=()):
+    """Multiply operands of an einsum, and sum over the names not `needed` later.
+
+    If the order of operands can make the axes come out as `result`, it does.
+    """
     if len(parts) == 1:
-        return reduce_names(*parts[0], needed)
+        (x, i), = parts
+        return reduce_names(x, i, needed)
     (x, i), (y, j), *more = parts
     if more:
         later = needed | {name for _, names in more for name in names}
         first = contract_parts([(x, i), (y, j)], later, precision, dtype)
-        return contract_parts([*more, first], needed, precision, dtype)
+        return contract_parts([*more, first], needed, precision, dtype, result)
     x, i = reduce_names(x, i, needed | set(j))
     y, j = reduce_names(y, j, needed | set(i))
     y, j = without_ones(y, j, i)
     x, i = without_ones(x, i, j)
     x, i = reduce_names(x, i, needed | set(j))
     y, j = reduce_names(y, j, needed | set(i))
-    out = [n for n in i if n in needed] + [n for n in j if n in needed and n not in i]
+    # A product has the free axes of its first operand before those of its second: the
+    # order of operands decides whether the result must be transposed.
+    if product_names(j, i, needed) == list(result):
+        (x, i), (y, j) = (y, j), (x, i)
+    out = product_names(i, j, needed)
     return contract_named("einsum", x, i, y, j, out, precision, dtype), out
+
+
+def product_names(i, j, needed):
+    """The axes of a product of operands with axes i and j, as it leaves them."""
+    i, j = ([n for n in names if n in needed] for names in (i, j))
+    batch, free = [n for n in i if n in j], [n for n in i if n not in j]
+    return batch + free + [n for n in j if n not in i]
 
 
 def reduce_names(x, names, needed):

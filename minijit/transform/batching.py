@@ -35,6 +35,7 @@ from ..trace.jit import jit_p
 from ..trace.pytree import flatten_axes, tree_flatten, tree_unflatten
 from . import custom
 from .linearize import (
+    FlatFunction,
     add_any_p,
     apply_closed,
     fill,
@@ -266,59 +267,45 @@ def vmap(
 
     Args:
       fun: function of arrays or trees of them.
-      in_axes: an int, None, or a tree of them, one for each positional argument or
-        each leaf of it: which axis is mapped; None: not mapped, shared.  Keyword
-        arguments are mapped along axis 0.
+      in_axes: an int, None (not mapped: shared), or a tree of them, one for each
+        positional argument or each leaf; keyword arguments are mapped along axis 0.
       out_axes: likewise for the results: where the new axis goes.
       axis_name: what `lax.psum` and its like call the axis.
       axis_size: how many lanes; needed only if nothing is mapped.
-
-    Returns:
-      A function of the same arguments, with one axis more where `in_axes` says.
 
     Raises:
       ValueError: the mapped axes have different sizes, or do not exist.
       TypeError: `in_axes` is of the wrong kind.
     """
     del spmd_axis_name
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
+    in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
     check_in_axes(in_axes)
 
     @wraps(fun)
     def mapped(*args, **kwargs):
-        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-            raise ValueError(
-                "vmap in_axes must be an int, None, or a tuple of entries "
-                "corresponding to the positional arguments passed to the function, "
-                f"but got in_axes with {len(in_axes)} entries and {len(args)} "
-                "positional arguments"
-            )
+        check_arguments(in_axes, args)
         leaves, tree = tree_flatten((args, kwargs))
         axes = flatten_axes("vmap in_axes", tree, (in_axes, 0))
         names = leaf_names(fun, args, kwargs)
-        axes = [
-            mapped_axis(x, axis, name)
-            for x, axis, name in zip(leaves, axes, names, strict=True)
-        ]
+        axes = list(map(mapped_axis, leaves, axes, names))
         lanes = Lanes(common_size(fun, leaves, axes, names, axis_size), axis_name)
-        out_tree = None
-
-        def flat(*values):
-            nonlocal out_tree
-            new_args, new_kwargs = tree_unflatten(tree, values)
-            outs, out_tree = tree_flatten(fun(*new_args, **new_kwargs))
-            return outs
-
+        flat = FlatFunction(lambda args, kwargs: fun(*args, **kwargs), tree)
         outs, found = vmap_flat(flat, lanes, leaves, axes)
-        targets = flatten_axes("vmap out_axes", out_tree, out_axes)
-        outs = [
-            place_lanes(fun, y, axis, target, lanes.size)
-            for y, axis, target in zip(outs, found, targets, strict=True)
-        ]
-        return tree_unflatten(out_tree, outs)
+        targets = flatten_axes("vmap out_axes", flat.out_tree, out_axes)
+        place = partial(place_lanes, fun, lanes.size)
+        return tree_unflatten(flat.out_tree, list(map(place, outs, found, targets)))
 
     return mapped
+
+
+def check_arguments(in_axes, args):
+    """Complain unless a tuple of axes has one for each positional argument."""
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise ValueError(
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to "
+            "the positional arguments passed to the function, but got in_axes with "
+            f"{len(in_axes)} entries and {len(args)} positional arguments"
+        )
 
 
 def check_in_axes(in_axes):
@@ -382,7 +369,7 @@ def common_size(fun, leaves, axes, names, axis_size):
     )
 
 
-def place_lanes(fun, y, axis, target, size):
+def place_lanes(fun, size, y, axis, target):
     """A result with its lanes where `out_axes` wants them."""
     if target is None:
         if axis is not None:
