@@ -175,45 +175,37 @@ def checkpoint(
       static_argnums: positions of arguments that are no arrays.
       budget_bytes: save the values that are dearest to compute again, of at most so
         many bytes in all; `saved_residuals` says which.  Not together with `policy`.
-
-    Returns:
-      A function of the same arguments with the same results and derivatives.
     """
-    if fun is None:
-        return partial(
-            checkpoint,
-            policy=policy,
-            prevent_cse=prevent_cse,
-            static_argnums=static_argnums,
-            budget_bytes=budget_bytes,
-        )
+    given = dict(locals())
+    if given.pop("fun") is None:
+        return partial(checkpoint, **given)
     if budget_bytes is not None:
         if policy is not None:
             raise ValueError("checkpoint takes a policy or budget_bytes, not both")
         policy = Budget(budget_bytes)
+    params = dict(policy=policy, prevent_cse=prevent_cse, differentiated=False)
     static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+    return wraps(fun)(partial(bind_checkpoint, fun, static, params))
 
-    @wraps(fun)
-    def checkpointed(*args, **kwargs):
-        fixed = {i % len(args) for i in static}
-        dynamic = [x for i, x in enumerate(args) if i not in fixed]
 
-        def of_dynamic(values, kwargs):
-            values = iter(values)
-            full = [x if i in fixed else next(values) for i, x in enumerate(args)]
-            return fun(*full, **kwargs)
+def bind_checkpoint(fun, static, params, *args, **kwargs):
+    """Record a function and bind the equation `checkpoint` to its arguments."""
+    fixed = {i % len(args) for i in static}
+    dynamic = [x for i, x in enumerate(args) if i not in fixed]
 
-        leaves, tree = tree_flatten((dynamic, kwargs))
-        flat = FlatFunction(of_dynamic, tree)
-        info = TraceInfo(function_name(fun), "checkpoint", function_source(fun))
-        jaxpr, captured = trace_to_jaxpr(flat, list(map(aval_of, leaves)), info)
-        invars = (*jaxpr.constvars, *jaxpr.invars)
-        closed = ClosedJaxpr(jaxpr.replace(constvars=(), invars=invars))
-        params = dict(policy=policy, prevent_cse=prevent_cse, differentiated=False)
-        outs = checkpoint_p.bind(*captured, *leaves, jaxpr=closed, **params)
-        return tree_unflatten(flat.out_tree, outs)
+    def of_dynamic(values, kwargs):
+        values = iter(values)
+        full = [x if i in fixed else next(values) for i, x in enumerate(args)]
+        return fun(*full, **kwargs)
 
-    return checkpointed
+    leaves, tree = tree_flatten((dynamic, kwargs))
+    flat = FlatFunction(of_dynamic, tree)
+    info = TraceInfo(function_name(fun), "checkpoint", function_source(fun))
+    jaxpr, captured = trace_to_jaxpr(flat, list(map(aval_of, leaves)), info)
+    invars = (*jaxpr.constvars, *jaxpr.invars)
+    closed = ClosedJaxpr(jaxpr.replace(constvars=(), invars=invars))
+    outs = checkpoint_p.bind(*captured, *leaves, jaxpr=closed, **params)
+    return tree_unflatten(flat.out_tree, outs)
 
 
 remat = checkpoint
@@ -493,37 +485,36 @@ def saved_residuals(fun, *args, **kwargs):
     """
     leaves, tree = tree_flatten((args, kwargs))
     flat = FlatFunction(lambda args, kwargs: fun(*args, **kwargs), tree)
-    names = residual_names(fun, args, kwargs)
     info = TraceInfo(function_name(fun), "saved_residuals", function_source(fun))
     jaxpr, captured = trace_to_jaxpr(flat, list(map(aval_of, leaves)), info)
     closed = inline_calls(ClosedJaxpr(jaxpr, captured))
     nonzero = tuple(tangent_aval(a) is not None for a in closed.in_avals)
     parts = linearize_jaxpr(closed, nonzero, (False,) * len(closed.out_avals))
+    return residuals_of(parts, residual_names(fun, args, kwargs))
+
+
+def residuals_of(parts, names):
+    """The `Residuals` of a `Linearized` jaxpr whose inputs have these names."""
     forward, linear = parts.forward.jaxpr, parts.linear.jaxpr
     made = {v: eqn for eqn in forward.eqns for v in eqn.outvars}
+    inputs = dict(zip(forward.invars, names, strict=True))
+    kept = parts.residuals(forward.invars, forward.outvars[len(parts.nonzero_out) :])
     users = uses(linear)
     found = Residuals()
-    for (kind, i), var in zip(parts.sources, linear.invars, strict=False):
-        n = len(closed.out_avals)
-        atom = forward.invars[i] if kind == "in" else forward.outvars[n + i]
-        eqn = made.get(atom)
-        origin = f"result of {eqn.primitive}" if eqn else f"the argument {names[i]}"
-        cost = work_again(forward, [atom], []) if eqn else 0
+    for var, atom in zip(linear.invars, kept, strict=False):
+        eqn, cost = made.get(atom), 0
+        origin = f"the argument {inputs.get(atom)}"
+        if eqn is not None:
+            origin, cost = f"result of {eqn.primitive}", work_again(forward, [atom], [])
+        made_by = (eqn.source, eqn.primitive.name) if eqn else (None, None)
+        used_by = tuple(users.get(var, ()))
         found.append(
-            Residual(
-                var.aval,
-                var.aval.nbytes,
-                origin,
-                eqn and eqn.source,
-                eqn and eqn.primitive.name,
-                tuple(users.get(var, ())),
-                cost,
-            )
+            Residual(var.aval, var.aval.nbytes, origin, *made_by, used_by, cost)
         )
     for var in linear.constvars:
-        users_of = tuple(users.get(var, ()))
-        made_by = (None, None, users_of, 0)
-        found.append(Residual(var.aval, var.aval.nbytes, "a constant", *made_by))
+        used_by = tuple(users.get(var, ()))
+        nbytes = var.aval.nbytes
+        found.append(Residual(var.aval, nbytes, "a constant", None, None, used_by, 0))
     return found
 
 
