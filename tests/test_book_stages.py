@@ -1,7 +1,7 @@
-"""Every stage of the library stands: its modules import, its chapter's tests pass on it.
+"""Every stage of the library stands: its modules import, its chapter's tests pass.
 
-So each test of the library runs twice: on the whole of it, and on the stage of the first
-chapter that can run it.
+So each test of the library runs twice: on the whole of it, and on the stage of the
+first chapter that can run it.
 """
 
 from __future__ import annotations

@@ -10,16 +10,16 @@ and in a shell, `python -m minijit.book` (or `python minijit/book`, which also w
 when the library itself does not import) gives `check`, `sync`, `run`, `stage`, `test`
 and more.
 
-The library's files are the truth.  The build cells of a file, in book order, one after
-another, are that file letter for letter, so stage k of a file is a prefix of it, and
-staging reads no notebook.  Nothing here imports the rest of minijit.
+The library's files are the truth.  The build cells of a file, in book order, one
+after another, are that file letter for letter, so stage k of a file is a prefix of it,
+and staging reads no notebook.  Nothing here imports the rest of minijit.
 
     text, project, notebook        statements; book.toml; notebooks as JSON
     stage                          the prefixes, as modules and as files
     build, units, records          %%build: a cell's statements run in their module
-    patch, tables, follow, caches  ... so that the edits in it are live everywhere
+    patch, tables, follow, caches  ... so that edits are live everywhere
     check, imports, ran            what must hold of the book, and whether it does
-    author, sync, run              notebooks from sources, from the library, and executed
+    author, sync, run              notebooks from sources, from the library; executed
     stages, exercise               tests and exercises, each on the stage of its chapter
     magics, cli                    the two ways in
 """

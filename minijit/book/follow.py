@@ -1,8 +1,8 @@
 """What depends on an edit: statements that ran with the old thing run again.
 
 A statement depends on an edited function or class if it called it, handed it to
-something it called, or was decorated with it.  It depends on an object that was replaced,
-because it could not be changed in place, if it read that at all.
+something it called, or was decorated with it.  It depends on an object that was
+replaced, because it could not be changed in place, if it read that at all.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def stage_folder(book: Book, chapter: Chapter) -> Iterator[Path]:
 def python(folder: Path, code: str) -> int:
     """The exit code of a fresh process that runs code and sees only the stage."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    env |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    env["PYTHONPATH"] = str(folder)
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # nbval and its like are slow to load
     command = [sys.executable, "-P", "-c", code]
     return subprocess.run(command, cwd=folder, env=env, check=False).returncode
@@ -119,22 +119,24 @@ def staged_tests(book: Book, chapter: Chapter, only: bool = False) -> list[Path]
     """The test files that stage `chapter` can run; those of that chapter, if `only`."""
     found = []
     for path in sorted((book.root / "tests").glob("test_*.py")):
-        own = chapter_of_test(book, path)
+        own = None if needs_all(book, path) else chapter_of_test(book, path)
         if own and (own == chapter if only else own.index <= chapter.index):
             found.append(path)
     return found
 
 
+def needs_all(book: Book, path: Path) -> bool:
+    """Does book.toml list the test file as one that needs the whole checkout?"""
+    name = path.relative_to(book.root).as_posix()
+    return any(fnmatch.fnmatch(name, pattern) for pattern in book.whole_tests)
+
+
 def unmarked_tests(book: Book) -> list[str]:
     """Test files without a chapter, those apart that need the whole checkout."""
-    files = sorted((book.root / "tests").glob("test_*.py"))
-    found = [
-        p.relative_to(book.root).as_posix()
-        for p in files
-        if not chapter_of_test(book, p)
-    ]
     return [
-        f for f in found if not any(fnmatch.fnmatch(f, w) for w in book.whole_tests)
+        p.relative_to(book.root).as_posix()
+        for p in sorted((book.root / "tests").glob("test_*.py"))
+        if not needs_all(book, p) and not chapter_of_test(book, p)
     ]
 
 
@@ -144,7 +146,7 @@ def run_tests(book: Book, chapter: Chapter, folder: Path, only: bool = False) ->
     if not tests:
         return 0
     there = folder / "tests"
-    copy_tests(book, tests, there)
+    copy_tests(book, staged_tests(book, chapter), there)
     if (book.root / "pyproject.toml").exists():
         shutil.copy(book.root / "pyproject.toml", folder)
     args = ["-q", "-p", "no:cacheprovider", *[str(there / p.name) for p in tests]]
