@@ -331,8 +331,8 @@ def promote_args_numeric(name, *args):
 
 
 def to_numeric_dtype(dtype):
-    """The dtype, or int32 for bool (int64 with `enable_x64`)."""
-    return dtypes.default_dtype("signed") if dtype == np.bool_ else dtype
+    """The dtype, or int32 for bool."""
+    return np.dtype(np.int32) if dtype == np.bool_ else dtype
 
 
 def concrete(x, what, advice):
@@ -2174,8 +2174,9 @@ def logaddexp(x1, x2, /):
     x, y = promote_args_inexact("logaddexp", x1, x2)
     if x.dtype.kind == "c":
         return complex_logaddexp(x, y)
-    greater, difference = maximum(x, y), x - y
-    tail = elementwise.log1p(primitives.exp(-primitives.abs(difference)))
+    # Not -abs(x - y): where x = y, both have half of the derivative.
+    greater, difference = maximum(x, y), minimum(x, y) - maximum(x, y)
+    tail = elementwise.log1p(primitives.exp(difference))
     # inf - inf is NaN: equal infinities, and NaNs, are their own sum.
     return choose_where(isnan(difference), x + y, greater + tail)
 
@@ -2192,8 +2193,8 @@ def complex_logaddexp(x, y):
 def logaddexp2(x1, x2, /):
     """log2(2**x1 + 2**x2) without overflow.  JAX: `jnp.logaddexp2`."""
     x, y = promote_args_inexact("logaddexp2", x1, x2)
-    greater, difference = maximum(x, y), x - y
-    tail = elementwise.log1p(elementwise.exp2(-primitives.abs(difference)))
+    greater, difference = maximum(x, y), minimum(x, y) - maximum(x, y)
+    tail = elementwise.log1p(elementwise.exp2(difference))
     tail = tail * like(tail, 1 / math.log(2))
     return choose_where(isnan(difference), x + y, greater + tail)
 
@@ -2352,14 +2353,15 @@ def array_equiv(a1, a2):
     return all(x == y)
 
 
-binary_operators |= {
+more_operators = {
     "floordiv": ("//", floor_divide),
     "mod": ("%", remainder),
     "divmod": ("divmod()", divmod),
     "lshift": ("<<", left_shift),
     "rshift": (">>", right_shift),
 }
-operators |= operator_methods(binary_operators)
+binary_operators |= more_operators
+operators |= operator_methods(more_operators)
 
 
 class Indexed:
