@@ -323,6 +323,120 @@ def test_what_a_decorator_registers_is_the_class_that_stays(two: Reader):
     assert tree.flatten(old) == [0] and len(tree.registry) == 2
 
 
+KINDS = '''
+import abc
+import enum
+import typing
+from dataclasses import field
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    x: int
+
+    def twice(self):
+        return 2 * self.x
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+class Pair(typing.NamedTuple):
+    a: int
+    b: int
+
+    def total(self):
+        return self.a + self.b
+
+
+class Shape(abc.ABC):
+    @abc.abstractmethod
+    def area(self):
+        """Area."""
+
+    @staticmethod
+    def unit():
+        return 1
+
+    @classmethod
+    def make(cls):
+        return cls()
+
+    @functools.cached_property
+    def cached(self):
+        return 1
+
+    @property
+    def double(self):
+        return 2 * self.area()
+
+
+class Square(Shape):
+    def area(self):
+        return 4
+'''
+
+
+def test_kinds_of_classes(one: Reader):
+    core = one.module("toy.trace.core")
+    one.paste("toy/trace/core.py", KINDS)
+    slotted, pair, square = core.Slotted(3), core.Pair(1, 2), core.Square()
+    make, classes = square.make, (core.Slotted, core.Pair, core.Shape, core.Square)
+    text = KINDS.replace("2 * self.x", "4 * self.x").replace(
+        "self.a + ", "10 + self.a + "
+    )
+    text = text.replace("        return 1\n", "        return 7\n")
+    text = text.replace("return 2 * self.area()", "return 6 * self.area()")
+    told = one.paste("toy/trace/core.py", text)
+    assert slotted.twice() == 12 and pair.total() == 13 and square.double == 24
+    assert square.unit() == 7 and square.cached == 7 and type(make()) is core.Square
+    assert (core.Slotted, core.Pair, core.Shape, core.Square) == classes
+    assert slotted == core.Slotted(3) and "Not changed in place" not in told
+    told = one.paste("toy/trace/core.py", text.replace("RED = 1", "RED = 2"))
+    assert "Not changed in place: Color (it is an enum)" in told
+    told = one.paste(
+        "toy/trace/core.py", text.replace("b: int\n", "b: int\n    c: int\n")
+    )
+    assert "Not changed in place: Pair (its fields changed)" in told
+    told = one.paste("toy/trace/core.py", text.replace("(Shape):", "(Base):"))
+    assert "Not changed in place: Square (its bases changed)" in told
+
+
+def test_another_import_does_not_change_what_was_imported(one: Reader):
+    core = one.module("toy.trace.core")
+    one.paste("toy/trace/core.py", "from math import sqrt as root\n")
+    assert core.root(4.0) == 2.0
+    one.paste("toy/trace/core.py", "from math import floor as root\n")
+    import math
+
+    assert core.root(4.5) == 4 and math.sqrt(4.0) == 2.0
+
+
+def test_another_name_for_a_thing_is_not_that_thing(one: Reader):
+    core = one.module("toy.trace.core")
+    one.paste("toy/trace/core.py", "size = scale\n")
+    one.paste("toy/trace/core.py", "size = array\n")
+    assert core.scale() == 1 and core.size is core.array
+    one.paste("toy/trace/core.py", "size = lambda: 5\n")
+    assert core.array(1).value == 1.0 and core.size() == 5
+
+
+def test_a_function_a_closure_holds_is_not_the_closure(one: Reader):
+    core = one.module("toy.trace.core")
+    text = """def wrap(f):
+    def g():
+        return f()
+    return g
+
+w = wrap(scale)
+"""
+    one.paste("toy/trace/core.py", text)
+    w = core.w
+    one.paste("toy/trace/core.py", text.replace("wrap(scale)", "wrap(lambda: 9)"))
+    assert core.w is w and w() == 9 and core.scale() == 1
+
+
 # -- caches
 
 
@@ -365,6 +479,23 @@ def test_a_cell_that_fails_half_way_leaves_nothing_half_done(one: Reader):
     assert vars(core) == space and core.sin is sin and sin(0.0) == 0.0
     assert core.array(1).describe() == "array over base"
     assert one.run(cell) == ""
+
+
+def test_an_edit_that_others_cannot_follow_is_taken_back(two: Reader):
+    core, more = two.module("toy.trace.core"), two.module("toy.trace.more")
+    text = """class Primitive:
+    def __init__(self, name):
+        self.name, self.first = name + "!", name[3 - len(name)]
+        assert name != "neg"
+"""
+    before = [vars(core).copy(), vars(more).copy(), vars(core.Primitive).copy()]
+    with pytest.raises(AssertionError):
+        two.paste("toy/trace/core.py", text)
+    assert [vars(core), vars(more), vars(core.Primitive)] == before
+    assert repr(core.sin_p) == "sin" and vars(core.sin_p) == {"name": "sin"}
+    assert more.neg(1.0) == -1.0
+    assert two.paste("toy/trace/core.py", text.replace('"neg"', '"x"')) != ""
+    assert core.sin_p.name == "sin!" and more.neg_p.first == "n"
 
 
 def test_a_failed_first_cell_leaves_no_module(book: Book, close: None):
@@ -531,6 +662,18 @@ def test_opening_another_chapter_lists_stale_names(
     assert told.endswith("From before this line, and out of date: a, flatten, toy.")
     with pytest.raises(StageError):
         _ = importlib.import_module("toy").flatten
+
+
+def test_the_cell_is_known_by_the_id_the_front_end_sends():
+    class Shell:
+        parent: dict[str, object] = {"metadata": {"cellId": "abc"}}
+
+        def get_parent(self) -> dict[str, object]:
+            return self.parent
+
+    assert magics.cell_id(Shell()) == "abc"
+    Shell.parent = {"metadata": {}}
+    assert magics.cell_id(Shell()) is None and magics.cell_id(object()) is None
 
 
 def test_outside_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
