@@ -1,7 +1,13 @@
 """Solutions to chapter 1."""
 
-from minijit.trace.core import Primitive, Trace, Tracer, current_trace, set_trace
-from minijit.trace.core import eval_rules
+from minijit.trace.core import (
+    Primitive,
+    Trace,
+    Tracer,
+    current_trace,
+    eval_rules,
+    set_trace,
+)
 
 add_p, mul_p = Primitive("add"), Primitive("mul")
 eval_rules |= {add_p: lambda x, y: x + y, mul_p: lambda x, y: x * y}
@@ -24,7 +30,7 @@ def count_operations(f, x):
 
 def check_count_operations(count_operations):
     """`process` adds one, then returns what `self.parent.process(...)` returns."""
-    square = lambda x: mul_p.bind(x, x)  # noqa: E731
+    square = lambda x: mul_p.bind(x, x)
     assert count_operations(square, 3.0) == 1
     assert count_operations(lambda x: add_p.bind(square(x), square(x)), 3.0) == 3
     assert count_operations(lambda x: x, 3.0) == 0
@@ -56,6 +62,6 @@ def check_bounds(bounds):
     """A product's ends are among the four products of the ends: take min and max."""
     assert bounds(lambda x: add_p.bind(x, 1.0), -1.0, 2.0) == (0.0, 3.0)
     assert bounds(lambda x: mul_p.bind(x, -2.0), -1.0, 2.0) == (-4.0, 2.0)
-    twice = lambda x: add_p.bind(mul_p.bind(x, 3.0), mul_p.bind(x, x))  # noqa: E731
+    twice = lambda x: add_p.bind(mul_p.bind(x, 3.0), mul_p.bind(x, x))
     assert bounds(twice, -1.0, 2.0) == (-5.0, 10.0)
     assert bounds(lambda x: 7.0, -1.0, 2.0) == (7.0, 7.0)

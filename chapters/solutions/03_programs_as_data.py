@@ -2,8 +2,15 @@
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
-from minijit.trace.jaxpr import eval_jaxpr, subjaxprs
+from minijit.trace.jaxpr import (
+    ClosedJaxpr,
+    Eqn,
+    Jaxpr,
+    Literal,
+    Var,
+    eval_jaxpr,
+    subjaxprs,
+)
 from minijit.trace.primitives import cos_p, sin_p
 
 

@@ -32,7 +32,7 @@ def in_blocks(layer, n, block):
 
 
 def check_in_blocks(in_blocks):
-    """Checkpoint a function that applies `block` layers, and apply that n // block times."""
+    """Checkpoint a function of `block` layers, and apply that n // block times."""
     f = in_blocks(layer, 8, 2)
     plain = x
     for _ in range(8):

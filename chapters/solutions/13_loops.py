@@ -6,7 +6,6 @@ import minijit.numpy as jnp
 from minijit import make_jaxpr
 from minijit.compile.loops import (
     Axis,
-    Const,
     Load,
     as_index,
     expressions,
