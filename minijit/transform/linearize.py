@@ -672,9 +672,9 @@ def constant(*primitives):
 linearize_rules |= elementwise({
     lax.sin_p: [lambda y, x: lax.cos(x)],
     lax.cos_p: [lambda y, x: lax.neg(lax.sin(x))],
-    lax.tanh_p: [lambda y, x: lax.mul(lax.add(1, y), lax.sub(1, y))],
+    lax.tanh_p: [lambda y, x: lax.mul(lax.add(1.0, y), lax.sub(1.0, y))],
     lax.exp_p: [lambda y, x: y],
-    lax.log_p: [lambda y, x: lax.div(1, x)],
+    lax.log_p: [lambda y, x: lax.div(1.0, x)],
     lax.sqrt_p: [lambda y, x: lax.div(0.5, y)],
     lax.integer_pow_p: [lambda z, x, y: integer_pow_factor(x, y)],
     lax.mul_p: [lambda z, x, y: y, lambda z, x, y: x],

@@ -44,47 +44,36 @@ from .linearize import (
     zeros,
 )
 
-
-def one_more(x):
-    """x + 1"""
-    return lax.add(x, full_as(x, 1))
-
-
-def one_less(x):
-    """x - 1"""
-    return lax.sub(x, full_as(x, 1))
-
-
 linearize_rules |= elementwise({
     ew.exp2_p: [lambda y, x: lax.mul(y, math.log(2))],
-    ew.expm1_p: [lambda y, x: one_more(y)],
-    ew.log1p_p: [lambda y, x: lax.div(1, one_more(x))],
-    ew.tan_p: [lambda y, x: one_more(ew.square(y))],
-    ew.asin_p: [lambda y, x: ew.rsqrt(lax.neg(one_less(ew.square(x))))],
-    ew.acos_p: [lambda y, x: lax.neg(ew.rsqrt(lax.neg(one_less(ew.square(x)))))],
-    ew.atan_p: [lambda y, x: lax.div(1, one_more(ew.square(x)))],
+    ew.expm1_p: [lambda y, x: lax.add(y, 1.0)],
+    ew.log1p_p: [lambda y, x: lax.div(1.0, lax.add(x, 1.0))],
+    ew.tan_p: [lambda y, x: lax.add(ew.square(y), 1.0)],
+    ew.asin_p: [lambda y, x: ew.rsqrt(lax.sub(1.0, ew.square(x)))],
+    ew.acos_p: [lambda y, x: lax.neg(ew.rsqrt(lax.sub(1.0, ew.square(x))))],
+    ew.atan_p: [lambda y, x: lax.div(1.0, lax.add(ew.square(x), 1.0))],
     ew.sinh_p: [lambda y, x: ew.cosh(x)],
     ew.cosh_p: [lambda y, x: ew.sinh(x)],
-    ew.asinh_p: [lambda y, x: ew.rsqrt(one_more(ew.square(x)))],
-    ew.acosh_p: [lambda y, x: ew.rsqrt(one_less(ew.square(x)))],
+    ew.asinh_p: [lambda y, x: ew.rsqrt(lax.add(ew.square(x), 1.0))],
+    ew.acosh_p: [lambda y, x: ew.rsqrt(lax.sub(ew.square(x), 1.0))],
     ew.atanh_p: [lambda y, x: atanh_factor(x)],
-    ew.logistic_p: [lambda y, x: lax.mul(y, lax.neg(one_less(y)))],
+    ew.logistic_p: [lambda y, x: lax.mul(y, lax.sub(1.0, y))],
     ew.rsqrt_p: [lambda y, x: lax.mul(-0.5, lax.div(y, x))],
     ew.cbrt_p: [lambda y, x: lax.mul(1 / 3, lax.integer_pow(y, -2))],
-    ew.square_p: [lambda y, x: lax.mul(2, x)],
+    ew.square_p: [lambda y, x: lax.mul(2.0, x)],
 })
 linearize_rules |= elementwise({
     ew.atan2_p: [
         lambda z, y, x: lax.div(x, lax.add(ew.square(x), ew.square(y))),
         lambda z, y, x: lax.div(lax.neg(y), lax.add(ew.square(x), ew.square(y))),
     ],
-    ew.rem_p: [lambda z, x, y: 1, lambda z, x, y: whole_part(x, y)],
+    ew.rem_p: [lambda z, x, y: 1.0, lambda z, x, y: whole_part(x, y)],
 })
 
 
 def atanh_factor(x):
     """1 / (1 - x²), by its two factors."""
-    return lax.mul(lax.integer_pow(one_more(x), -1), lax.div(-1, one_less(x)))
+    return lax.mul(lax.integer_pow(lax.add(x, 1.0), -1), lax.div(1.0, lax.sub(1.0, x)))
 
 
 def whole_part(x, y):
@@ -107,11 +96,11 @@ linearize_rules |= elementwise({
     ew.bessel_i1e_p: [lambda y, x: bessel_i1e_factor(y, x)],
     ew.polygamma_p: [
         lambda y, m, x: no_partial("polygamma", "its order m"),
-        lambda y, m, x: ew.polygamma(one_more(m), x),
+        lambda y, m, x: ew.polygamma(lax.add(m, 1.0), x),
     ],
     ew.zeta_p: [
         lambda y, s, q: no_partial("zeta", "its exponent x"),
-        lambda y, s, q: lax.mul(lax.neg(s), ew.zeta(one_more(s), q)),
+        lambda y, s, q: lax.mul(lax.neg(s), ew.zeta(lax.add(s, 1.0), q)),
     ],
     ew.igamma_p: [
         lambda y, a, x: no_partial("igamma", "its parameter a"),
@@ -147,7 +136,7 @@ def bessel_i1e_factor(y, x):
     eps = dtypes.finfo(aval_of(x).dtype).eps
     is_tiny = lax.le(lax.abs(x), full_as(x, eps))
     safe = lax.select(is_tiny, full_as(x, eps), x)
-    inner = lax.add(lax.sign(safe), lax.div(1, safe))
+    inner = lax.add(lax.sign(safe), lax.div(1.0, safe))
     factor = lax.sub(ew.bessel_i0e(safe), lax.mul(y, inner))
     return lax.select(is_tiny, full_as(x, 0.5), factor)
 
@@ -155,17 +144,16 @@ def bessel_i1e_factor(y, x):
 def gamma_density(a, x):
     """e**-x x**(a-1) / gamma(a): the derivative of igamma by x."""
     return lax.exp(
-        lax.sub(lax.sub(lax.mul(one_less(a), lax.log(x)), x), ew.lgamma(a))
+        lax.sub(lax.sub(lax.mul(lax.sub(a, 1.0), lax.log(x)), x), ew.lgamma(a))
     )
 
 
 def beta_density(a, b, x):
     """x**(a-1) (1-x)**(b-1) / beta(a, b): the derivative of betainc by x."""
     log_beta = lax.sub(lax.add(ew.lgamma(a), ew.lgamma(b)), ew.lgamma(lax.add(a, b)))
-    powers = lax.add(
-        lax.mul(one_less(b), ew.log1p(lax.neg(x))), lax.mul(one_less(a), lax.log(x))
-    )
-    return lax.exp(lax.sub(powers, log_beta))
+    of_x = lax.mul(lax.sub(a, 1.0), lax.log(x))
+    of_rest = lax.mul(lax.sub(b, 1.0), ew.log1p(lax.neg(x)))
+    return lax.exp(lax.sub(lax.add(of_rest, of_x), log_beta))
 
 
 linearize_rules |= constant(
