@@ -1454,7 +1454,7 @@ def interleave(even, odd, axis):
 
 
 def platform_dependent(*args, default=None, **per_platform):
-    """`per_platform["cpu"](*args)`, or `default(*args)` (`jax.lax`): here runs a CPU."""
+    """`per_platform["cpu"](*args)`, or `default(*args)`: what runs here is a CPU."""
     function = per_platform.get("cpu", default)
     if function is None:
         raise ValueError(
