@@ -157,6 +157,63 @@ def test_permuting_a_matrix_is_one_kernel(name):
     assert len(program.kernels) == 1 and not program.temps
 
 
+def test_scatter_as_text():
+    numbers = ix.ScatterDimensionNumbers((), (0,), (0,))
+
+    def function(x, i, u):
+        return prim.neg(ix.scatter_add(prim.neg(x), i, prim.sin(u), numbers))
+
+    program = check(function, floats(5), np.array([[3], [9], [3]], "int32"), floats(3))
+    assert str(program) == """\
+program main(in0: f32[5], in1: i32[3,1], in2: f32[3]):
+  temp t0: f32[5]
+  output out0: f32[5]
+  k0:
+    for i0 in 5:
+      t0[i0] = neg(in0[i0])
+  k1:
+    for i0 in serial 3:
+      v0 = convert[i64](in1[i0, 0])
+      v1 = sin(in2[i0])
+      if (v0 >= 0) & (v0 <= 4):
+        t0[v0] += v1
+  k2:
+    for i0 in 5:
+      out0[i0] = neg(t0[i0])"""
+
+
+def test_layer_as_text():
+    def layer(x, w, b):
+        product = dot(x, prim.transpose(w, (1, 0)))
+        return prim.tanh(prim.add(product, prim.broadcast_in_dim(b, (64, 16), (1,))))
+
+    program = check(layer, floats(64, 8), floats(16, 8), floats(16))
+    assert str(program) == """\
+program main(in0: f32[64,8], in1: f32[16,8], in2: f32[16]):
+  temp t0: f32[64,16]
+  output out0: f32[64,16]
+  t0 = matmul(in0, in1[shape=(8, 16) strides=(1, 8) offset=0])
+  k0:
+    for i0 in 64:
+      for i1 in 16:
+        out0[i0, i1] = tanh((t0[i0, i1] + in2[i1]))"""
+
+
+def test_running_total_as_text():
+    def function(x):
+        return win.cumsum_p.bind(prim.exp(x), axis=0, reverse=True)
+
+    assert str(check(function, floats(4, 8))) == """\
+program main(in0: f32[4,8]):
+  output out0: f32[4,8]
+  k0:
+    for i0 in 8:
+      r0 = 0.0
+      for i1 in scan 4:
+        r0 += exp(in0[((i1 * -1) + 3), i0])
+        out0[(i1 * -1) + 3, i0] = r0"""
+
+
 unary = """exp2 expm1 log1p tan asin acos atan sinh cosh asinh acosh atanh
     logistic rsqrt cbrt square erf erfc erf_inv lgamma digamma
     floor ceil round is_finite""".split()
