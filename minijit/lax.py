@@ -549,6 +549,17 @@ def conv_general_dilated_patches(
         preferred_element_type=preferred_element_type,
     )
 
+# chapter 8s
+from .transform.batching_rest import (
+    all_gather as all_gather,
+    axis_index as axis_index,
+    axis_size as axis_size,
+    pmax as pmax,
+    pmean as pmean,
+    pmin as pmin,
+    psum as psum,
+)
+
 # chapter 9
 from .transform.control_flow import (
     associative_scan as associative_scan,

@@ -19,11 +19,42 @@ pytestmark = pytest.mark.chapter(14)
 tables = {
     "eval": ("minijit.trace.core", "eval_rules"),
     "shape": ("minijit.trace.array", "shape_rules"),
+    "linearize": ("minijit.transform.linearize", "linearize_rules"),
+    "transpose": ("minijit.transform.transpose", "transpose_rules"),
+    "batch": ("minijit.transform.batching", "batch_rules"),
     "lower": ("minijit.compile.lower", "lower_rules"),
 }
 
 # (column, primitive): why it has no row there, or which later module gives it one
 reasons: dict[tuple[str, str], str] = {}
+
+# What is not linear in any argument: it stands in a linear program on residuals only.
+not_linear = """
+    abs acos acosh and argmax argmin asin asinh atan atan2 atanh axis_index bessel_i0e
+    bessel_i1e bitcast_convert_type borrow cbrt ceil clamp clz cos cosh cumlogsumexp
+    cummax cummin cumprod custom_jvp_call custom_vjp_call digamma eq erf erf_inv erfc
+    exp exp2 expm1 floor ge gt igamma igammac integer_pow iota is_finite le lgamma log
+    log1p logistic lt max min ne nextafter not or pmax pmin polygamma population_count
+    pow reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_window_max
+    reduce_window_min reduce_xor regularized_incomplete_beta rem round rsqrt scatter-max
+    scatter-min shift_left shift_right_arithmetic shift_right_logical sign sin sinh sort
+    sqrt square stop_gradient tan tanh threefry2x32 top_k while xor zero zeta
+"""
+reasons |= {("transpose", name): "not linear" for name in not_linear.split()}
+reasons |= {
+    ("linearize", "axis_index"): "it has no arguments",
+    ("linearize", "custom_vjp_linear"): "only its transpose exists",
+    ("linearize", "pmax"): "not differentiable, as in JAX",
+    ("linearize", "pmin"): "not differentiable, as in JAX",
+    ("batch", "axis_index"): "it has no arguments, so none has lanes",
+    ("batch", "iota"): "it has no arguments, so none has lanes",
+    ("batch", "zero"): "it has no arguments, so none has lanes",
+    ("batch", "custom_vjp_linear"): "only its transpose exists, and is batched",
+}
+collectives = "all_gather axis_index pmax pmin psum"
+reasons |= {
+    ("lower", name): "a vmap makes it a reduction" for name in collectives.split()
+}
 
 
 def all_reasons():
