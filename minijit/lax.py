@@ -562,12 +562,20 @@ from .transform.batching_rest import (
 
 # chapter 9
 from .transform.control_flow import (
-    associative_scan as associative_scan,
     cond as cond,
     fori_loop as fori_loop,
-    map_loop as map,
-    platform_dependent as platform_dependent,
     scan as scan,
     switch as switch,
     while_loop as while_loop,
 )
+
+# chapter 9s
+from .transform.control_flow import (
+    associative_scan as associative_scan,
+    map_loop as map,
+    platform_dependent as platform_dependent,
+)
+
+# chapter 9s
+from .transform.stop_gradient import stop_gradient as stop_gradient
+from .transform.stop_gradient import stop_gradient_p as stop_gradient_p

@@ -15,9 +15,7 @@ a `scan` of as many steps.  What a loop does not change is a residual once.
 
 from dataclasses import dataclass
 from functools import partial
-
 import numpy as np
-
 from ..trace import dtypes, primitives as lax
 from ..trace.array import (
     ArrayImpl,
@@ -30,7 +28,6 @@ from ..trace.array import (
 from ..trace.config import config
 from ..trace.core import Primitive, Tracer
 from ..trace.errors import at_line, user_source
-from ..trace.indexing import rev
 from ..trace.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -50,7 +47,6 @@ from ..trace.pytree import (
     tree_map,
     tree_unflatten,
 )
-from .batching import at_front, batch_jaxpr, batch_rules, lanes_at, move_axis, vmap
 from .linearize import (
     FlatFunction,
     add_tangents,
@@ -67,23 +63,17 @@ from .linearize import (
     trace_closed,
     zeros,
 )
-from .tape import (
-    Tape,
-    TapeValue,
-    Union,
-    every_case,
-    inject,
-    project,
-    select_arrays,
-    select_lanes,
-)
+from .tape import Tape, TapeValue, Union, inject, project
 from .transpose import is_linear, transpose_jaxpr, transpose_rules
 
 cond_p = Primitive("cond", multiple_results=True)
+
 scan_p = Primitive("scan", multiple_results=True)
+
 while_p = Primitive("while", multiple_results=True)
 
 int32 = np.dtype("int32")
+
 index_aval = ShapedArray((), int32)
 
 
@@ -131,7 +121,8 @@ def cond_eval(index, *operands, branches):
 
 def compiled(closed):
     """A branch or a body made to run by the default executor, once."""
-    return compiled_call(closed, closed.jaxpr.debug.name, "default")
+    debug = closed.jaxpr.debug
+    return compiled_call(closed, debug.name if debug else "body", "default")
 
 
 shape_rules |= {cond_p: cond_shape}
@@ -239,110 +230,14 @@ def cond_transpose(cts, accs, index, *args, branches):
     return [None, *fill(nonzero, cond_p.bind(index, *given, branches=transposed))]
 
 
-def cond_batch(lanes, axes, index, *operands, branches):
-    """A shared index: a cond of batched branches.  One index a lane: all branches that
-    some lane takes, and then a choice lane by lane."""
-    index_axis, *operand_axes = axes
-    operand_axes = tuple(operand_axes)
-    n = len(branches[0].out_avals)
-    if index_axis is None:
-        found = [batch_jaxpr(b, lanes, operand_axes, ("any",) * n)[1] for b in branches]
-        wanted = tuple(
-            None if all(a is None for a in column) else 0
-            for column in zip(*found, strict=True)
-        )
-        batched = [batch_jaxpr(b, lanes, operand_axes, wanted)[0] for b in branches]
-        branches = tuple(batched)
-        return cond_p.bind(index, *operands, branches=branches), wanted
-    index = move_axis(index, index_axis, 0)
-    columns = [
-        run_in_some_lanes(lanes, k, index, operands, operand_axes, branch)
-        for k, branch in enumerate(branches)
-    ]
-    outs = [choose_by_lane(index, column) for column in zip(*columns, strict=True)]
-    return outs, [0] * n
-
-
-def run_in_some_lanes(lanes, k, index, operands, axes, branch):
-    """Branch k in all lanes, if some lane takes it; lanes that do not borrow a lane's
-    operands that does, so that nothing illegal is computed."""
-    taken = lax.eq(index, lax.full_like(index, k))
-    borrowed = [
-        x if a is None else borrow(taken, lanes_at(x, a, 0, lanes.size))
-        for x, a in zip(operands, axes, strict=True)
-    ]
-    axes = tuple(None if a is None else 0 for a in axes)
-    closed, _ = batch_jaxpr(branch, lanes, axes, (0,) * len(branch.out_avals))
-    idle = idle_branch(closed)
-    is_taken = lax.convert(lax.reduce_or(taken, (0,)), int32)
-    return cond_p.bind(is_taken, *borrowed, branches=(idle, closed))
-
-
-@memoised
-def idle_branch(closed):
-    """A branch of the same type that computes nothing."""
-    return jaxpr_of(
-        lambda *args: [zeros(a) for a in closed.out_avals], closed.in_avals, "idle"
-    )
-
-
-def choose_by_lane(index, column):
-    """One result a branch, each in all lanes: every lane gets that of its branch."""
-    if isinstance(aval_of(column[0]), Union):
-        return every_case(*column)
-    result = column[0]
-    for k, y in enumerate(column[1:], start=1):
-        result = select_lanes(lax.eq(index, lax.full_like(index, k)), y, result)
-    return result
-
-
-borrow_p = Primitive("borrow")
-
-
-def borrow(running, x):
-    """x, where each lane that is not `running` has the values of the first that is.
-
-    A lane that waits for others still computes; with a running lane's inputs it
-    computes something legal, and no NaN gets into sums over lanes.
-    """
-    return borrow_p.bind(running, x) if isinstance(aval_of(x), ShapedArray) else x
-
-
-def borrow_eval(running, x):
-    running, x = to_numpy(running), to_numpy(x)
-    first = running.argmax(-1)[..., None]
-    lanes = np.where(running, np.arange(running.shape[-1]), first)
-    lanes = lanes.reshape(lanes.shape + (1,) * (x.ndim - running.ndim))
-    return wrap_like(np.take_along_axis(x, lanes, running.ndim - 1))
-
-
 def wrap_like(value):
     value = np.asarray(value, order="C")
     return ArrayImpl(value, ShapedArray(value.shape, value.dtype))
 
 
-def borrow_linearize(nonzero, running, x):
-    """Tangents of idle lanes do not count: they are zero."""
-
-    def linear(_, t):
-        return select_arrays(running, t, zeros(aval_of(t))) if t is not None else None
-
-    return borrow(running, x), linear
-
-
-def borrow_batch(lanes, axes, running, x):
-    running, x = at_front(lanes, (running, x), axes)
-    return borrow_p.bind(running, x), 0
-
-
-shape_rules |= {borrow_p: lambda running, x: x.strip_weak_type()}
-eval_rules |= {borrow_p: borrow_eval}
-linearize_rules |= {borrow_p: borrow_linearize}
-batch_rules |= {borrow_p: borrow_batch}
 linearize_rules |= {cond_p: cond_linearize}
 joint_rules |= {cond_p: cond_joint}
 transpose_rules |= {cond_p: cond_transpose}
-batch_rules |= {cond_p: cond_batch}
 
 
 # ---- scan: carry, y = body(consts, carry, x) for each x, or for each step of a count
@@ -683,110 +578,9 @@ def scan_transpose(
     return [None] * len(steps) + fill(linear_consts, of_consts) + [*of_carry, *of_xs]
 
 
-def stack_axis(aval, axis):
-    """Lanes of a stacked array come after its steps; within a Tape they are first."""
-    return axis if isinstance(aval, ShapedArray) else 0
-
-
-def scan_batch(
-    lanes, axes, *args, jaxpr, length, reverse, num_consts, num_carry, unroll
-):
-    if length is None and axes[0] is not None:
-        params = dict(jaxpr=jaxpr, num_consts=num_consts, num_carry=num_carry)
-        return scan_batch_counts(lanes, axes, *args, reverse=reverse, **params)
-    steps, args = split(args, length is None)
-    axes = axes[len(steps) :]
-    consts, carry, xs = split(args, num_consts, num_carry)
-    const_axes, carry_axes, x_axes = map(tuple, split(axes, num_consts, num_carry))
-    xs, x_axes = step_lanes(xs, x_axes)
-    rest = ("any",) * (len(jaxpr.out_avals) - num_carry)
-
-    def step(mask):
-        wanted = tuple(0 if m else "any" for m in mask)
-        inputs = const_axes + tuple(0 if m else None for m in mask) + x_axes
-        found = batch_jaxpr(jaxpr, lanes, inputs, wanted + rest)[1]
-        return [a is not None for a in found[:num_carry]]
-
-    mask = fixpoint(step, tuple(a is not None for a in carry_axes))
-    wanted = tuple(0 if m else None for m in mask)
-    rest = batch_jaxpr(jaxpr, lanes, const_axes + wanted + x_axes, wanted + rest)[1]
-    rest = tuple(None if a is None else 0 for a in rest[num_carry:])
-    body, _ = batch_jaxpr(jaxpr, lanes, const_axes + wanted + x_axes, wanted + rest)
-    carry = [
-        lanes_at(x, a, 0, lanes.size) if m else x
-        for x, a, m in zip(carry, carry_axes, mask, strict=True)
-    ]
-    outs = scan_p.bind(
-        *(*steps, *consts, *carry, *xs),
-        jaxpr=body,
-        length=length,
-        reverse=reverse,
-        num_consts=num_consts,
-        num_carry=num_carry,
-        unroll=unroll,
-    )
-    y_axes = [
-        None if a is None else stack_axis(aval_of(y), 1)
-        for y, a in zip(outs[num_carry:], rest, strict=True)
-    ]
-    return outs, [*wanted, *y_axes]
-
-
-def step_lanes(xs, axes):
-    """Stacked arrays with their steps first; -> (xs, the lanes' axis in one step)."""
-    moved, found = [], []
-    for x, axis in zip(xs, axes, strict=True):
-        if axis is None or not isinstance(aval_of(x), ShapedArray):
-            moved.append(x)
-            found.append(axis)
-        else:
-            moved.append(move_axis(x, axis, 1))
-            found.append(0)
-    return moved, tuple(found)
-
-
-def scan_batch_counts(lanes, axes, steps, *args, jaxpr, reverse, num_consts, num_carry):
-    """A trip count a lane: run to the longest; a lane that is through stays put."""
-    steps = move_axis(steps, axes[0], 0)
-    consts, carry, xs = split(args, num_consts, num_carry)
-    const_axes, carry_axes, x_axes = map(tuple, split(axes[1:], num_consts, num_carry))
-    xs, x_axes = step_lanes(xs, x_axes)
-    n = len(jaxpr.out_avals)
-    in_axes = const_axes + (0,) * num_carry + x_axes
-    body, _ = batch_jaxpr(jaxpr, lanes, in_axes, (0,) * n)
-
-    def run(*values):
-        pieces = split(values, 1 + num_consts, 1 + num_carry)
-        (counts, *consts), (i, *carry), xs = pieces
-        i = lax.sub(i, 1) if reverse else i
-        outs = apply_closed(body, *consts, *carry, *xs)
-        active = lax.lt(lax.broadcast(i, aval_of(counts).shape), counts)
-        pairs = zip(outs, carry, strict=False)
-        kept = [select_lanes(active, new, old) for new, old in pairs]
-        return [i if reverse else lax.add(i, 1), *kept, *outs[num_carry:]]
-
-    counts = aval_of(steps).strip_weak_type()
-    avals = body.in_avals
-    avals = [counts, *avals[:num_consts], index_aval, *avals[num_consts:]]
-    longest = lax.reduce_max(steps, (0,))
-    carry = at_front(lanes, carry, carry_axes)
-    outs = scan_p.bind(
-        *(longest, steps, *consts, longest if reverse else lax.full((), 0, int32)),
-        *(*carry, *xs),
-        jaxpr=jaxpr_of(run, avals, "lanes"),
-        length=None,
-        reverse=reverse,
-        num_consts=num_consts + 1,
-        num_carry=num_carry + 1,
-        unroll=1,
-    )
-    return outs[1:], [0] * n
-
-
 linearize_rules |= {scan_p: scan_linearize}
 joint_rules |= {scan_p: scan_joint}
 transpose_rules |= {scan_p: scan_transpose}
-batch_rules |= {scan_p: scan_batch}
 
 
 # ---- while: carry = body(body consts, carry) as long as cond(cond consts, carry)
@@ -870,98 +664,8 @@ def while_joint(
     return ok + count + oy, [*out_tangents[:n], None, *out_tangents[n:]]
 
 
-def while_batch(
-    lanes, axes, *args, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, stack
-):
-    cond_axes, const_axes, carry_axes = map(
-        tuple, split(axes, cond_nconsts, body_nconsts)
-    )
-    cond_consts, consts, carry = split(args, cond_nconsts, body_nconsts)
-    n = len(carry)
-    rest = ("any",) * (len(body_jaxpr.out_avals) - n)
-
-    def step(mask):
-        inputs = const_axes + tuple(0 if m else None for m in mask)
-        wanted = tuple(0 if m else "any" for m in mask)
-        found = batch_jaxpr(body_jaxpr, lanes, inputs, wanted + rest)[1]
-        return [a is not None for a in found[:n]]
-
-    mask = fixpoint(step, tuple(a is not None for a in carry_axes))
-    where = tuple(0 if m else None for m in mask)
-    pred_axis, = batch_jaxpr(cond_jaxpr, lanes, cond_axes + where, ("any",))[1]
-    if pred_axis is not None:
-        params = dict(cond_jaxpr=cond_jaxpr, body_jaxpr=body_jaxpr, stack=stack)
-        pieces = (cond_consts, consts, carry), (cond_axes, const_axes, carry_axes)
-        return while_batch_lanes(lanes, *pieces, **params)
-    rest = batch_jaxpr(body_jaxpr, lanes, const_axes + where, where + rest)[1][n:]
-    rest = tuple(None if a is None else 0 for a in rest)
-    carry = [
-        lanes_at(x, a, 0, lanes.size) if m else x
-        for x, a, m in zip(carry, carry_axes, mask, strict=True)
-    ]
-    outs = while_p.bind(
-        *(*cond_consts, *consts, *carry),
-        cond_jaxpr=batch_jaxpr(cond_jaxpr, lanes, cond_axes + where, (None,))[0],
-        body_jaxpr=batch_jaxpr(body_jaxpr, lanes, const_axes + where, where + rest)[0],
-        cond_nconsts=cond_nconsts,
-        body_nconsts=body_nconsts,
-        stack=stack,
-    )
-    return outs, [*where, *((None, *rest) if stack else ())]
-
-
-def while_batch_lanes(lanes, pieces, piece_axes, *, cond_jaxpr, body_jaxpr, stack):
-    """A predicate a lane: as long as one lane runs.  Lanes that are through keep their
-    carry, and borrow a running lane's inputs for what is computed all the same."""
-    cond_consts, consts, carry = pieces
-    cond_axes, const_axes, carry_axes = piece_axes
-    n, nc, nb = len(carry), len(cond_consts), len(consts)
-    front = (0,) * n
-    cond, _ = batch_jaxpr(cond_jaxpr, lanes, cond_axes + front, (0,))
-    outs = (0,) * len(body_jaxpr.out_avals)
-    borrowed = tuple(None if a is None else 0 for a in const_axes)
-    body, _ = batch_jaxpr(body_jaxpr, lanes, borrowed + front, outs)
-    consts = [
-        x if a is None else lanes_at(x, a, 0, lanes.size)
-        for x, a in zip(consts, const_axes, strict=True)
-    ]
-
-    def any_lane(*values):
-        running, = apply_closed(cond, *values[:-1])
-        return [lax.reduce_or(running, (0,))]
-
-    def step(*values):
-        cond_values, consts, carry, (counts,) = split(values, nc, nb, n)
-        running, = apply_closed(cond, *cond_values, *carry)
-        consts = [
-            x if a is None else borrow(running, x)
-            for x, a in zip(consts, const_axes, strict=True)
-        ]
-        outs = apply_closed(body, *consts, *[borrow(running, x) for x in carry])
-        pairs = zip(outs, carry, strict=False)
-        kept = [select_lanes(running, new, old) for new, old in pairs]
-        return [*kept, lax.add(counts, lax.convert(running, int32)), *outs[n:]]
-
-    counts_aval = ShapedArray((lanes.size,), int32)
-    avals = [*cond.in_avals[:nc], *body.in_avals, counts_aval]
-    outs = while_p.bind(
-        *(*cond_consts, *cond_consts, *consts, *at_front(lanes, carry, carry_axes)),
-        lax.full((lanes.size,), 0, int32),
-        cond_jaxpr=jaxpr_of(any_lane, [*cond.in_avals, counts_aval], "cond"),
-        body_jaxpr=jaxpr_of(step, avals, "body"),
-        cond_nconsts=nc,
-        body_nconsts=nc + nb,
-        stack=stack,
-    )
-    # The count of each lane takes the place of the count of the loop.
-    kept, counts, _, tapes = split(outs, n, 1, stack)
-    outs = kept + (counts + tapes if stack else [])
-    return outs, [0] * len(outs)
-
-
 linearize_rules |= {while_p: while_linearize}
 joint_rules |= {while_p: while_joint}
-batch_rules |= {while_p: while_batch}
 
 
 # ---- the users' functions
@@ -1314,19 +1018,6 @@ def scan_length(leaves, length):
     return sizes.pop()
 
 
-def scan_in_python(f, init, leaves, xs_tree, length, reverse):
-    """scan as a Python loop, for `disable_jit`."""
-    carry, ys = init, []
-    for i in reversed(range(length)) if reverse else range(length):
-        carry, y = f(carry, tree_unflatten(xs_tree, [x[i] for x in leaves]))
-        ys.append(y)
-    if not ys:
-        raise ValueError("a scan of no steps cannot run under disable_jit")
-    ys = ys[::-1] if reverse else ys
-    rows = lambda items: [lax.expand_dims(x, (0,)) for x in items]
-    return carry, tree_map(lambda *items: lax.concatenate(rows(items), 0), *ys)
-
-
 def fori_loop(lower, upper, body_fun, init_val, *, unroll=None):
     """`for i in range(lower, upper): val = body_fun(i, val)` (`jax.lax.fori_loop`).
 
@@ -1352,6 +1043,317 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None):
     stop = lax.convert(upper, dtype)
     goes_on = lambda carry: lax.lt(carry[0], stop)
     return while_loop(goes_on, lambda carry: step(*carry), (start, init_val))[1]
+
+# chapter 9s
+from ..trace.indexing import rev
+from .batching import at_front, batch_jaxpr, batch_rules, lanes_at, move_axis, vmap
+from .tape import every_case, select_arrays, select_lanes
+
+
+def cond_batch(lanes, axes, index, *operands, branches):
+    """A shared index: a cond of batched branches.  One index a lane: all branches that
+    some lane takes, and then a choice lane by lane."""
+    index_axis, *operand_axes = axes
+    operand_axes = tuple(operand_axes)
+    n = len(branches[0].out_avals)
+    if index_axis is None:
+        found = [batch_jaxpr(b, lanes, operand_axes, ("any",) * n)[1] for b in branches]
+        wanted = tuple(
+            None if all(a is None for a in column) else 0
+            for column in zip(*found, strict=True)
+        )
+        batched = [batch_jaxpr(b, lanes, operand_axes, wanted)[0] for b in branches]
+        branches = tuple(batched)
+        return cond_p.bind(index, *operands, branches=branches), wanted
+    index = move_axis(index, index_axis, 0)
+    columns = [
+        run_in_some_lanes(lanes, k, index, operands, operand_axes, branch)
+        for k, branch in enumerate(branches)
+    ]
+    outs = [choose_by_lane(index, column) for column in zip(*columns, strict=True)]
+    return outs, [0] * n
+
+
+def run_in_some_lanes(lanes, k, index, operands, axes, branch):
+    """Branch k in all lanes, if some lane takes it; lanes that do not borrow a lane's
+    operands that does, so that nothing illegal is computed."""
+    taken = lax.eq(index, lax.full_like(index, k))
+    borrowed = [
+        x if a is None else borrow(taken, lanes_at(x, a, 0, lanes.size))
+        for x, a in zip(operands, axes, strict=True)
+    ]
+    axes = tuple(None if a is None else 0 for a in axes)
+    closed, _ = batch_jaxpr(branch, lanes, axes, (0,) * len(branch.out_avals))
+    idle = idle_branch(closed)
+    is_taken = lax.convert(lax.reduce_or(taken, (0,)), int32)
+    return cond_p.bind(is_taken, *borrowed, branches=(idle, closed))
+
+
+@memoised
+def idle_branch(closed):
+    """A branch of the same type that computes nothing."""
+    return jaxpr_of(
+        lambda *args: [zeros(a) for a in closed.out_avals], closed.in_avals, "idle"
+    )
+
+
+def choose_by_lane(index, column):
+    """One result a branch, each in all lanes: every lane gets that of its branch."""
+    if isinstance(aval_of(column[0]), Union):
+        return every_case(*column)
+    result = column[0]
+    for k, y in enumerate(column[1:], start=1):
+        result = select_lanes(lax.eq(index, lax.full_like(index, k)), y, result)
+    return result
+
+
+borrow_p = Primitive("borrow")
+
+
+def borrow(running, x):
+    """x, where each lane that is not `running` has the values of the first that is.
+
+    A lane that waits for others still computes; with a running lane's inputs it
+    computes something legal, and no NaN gets into sums over lanes.
+    """
+    return borrow_p.bind(running, x) if isinstance(aval_of(x), ShapedArray) else x
+
+
+def borrow_eval(running, x):
+    running, x = to_numpy(running), to_numpy(x)
+    first = running.argmax(-1)[..., None]
+    lanes = np.where(running, np.arange(running.shape[-1]), first)
+    lanes = lanes.reshape(lanes.shape + (1,) * (x.ndim - running.ndim))
+    return wrap_like(np.take_along_axis(x, lanes, running.ndim - 1))
+
+
+def borrow_linearize(nonzero, running, x):
+    """Tangents of idle lanes do not count: they are zero."""
+
+    def linear(_, t):
+        return select_arrays(running, t, zeros(aval_of(t))) if t is not None else None
+
+    return borrow(running, x), linear
+
+
+def borrow_batch(lanes, axes, running, x):
+    running, x = at_front(lanes, (running, x), axes)
+    return borrow_p.bind(running, x), 0
+
+
+shape_rules |= {borrow_p: lambda running, x: x.strip_weak_type()}
+eval_rules |= {borrow_p: borrow_eval}
+linearize_rules |= {borrow_p: borrow_linearize}
+batch_rules |= {borrow_p: borrow_batch}
+batch_rules |= {cond_p: cond_batch}
+
+
+def stack_axis(aval, axis):
+    """Lanes of a stacked array come after its steps; within a Tape they are first."""
+    return axis if isinstance(aval, ShapedArray) else 0
+
+
+def scan_batch(
+    lanes, axes, *args, jaxpr, length, reverse, num_consts, num_carry, unroll
+):
+    if length is None and axes[0] is not None:
+        params = dict(jaxpr=jaxpr, num_consts=num_consts, num_carry=num_carry)
+        return scan_batch_counts(lanes, axes, *args, reverse=reverse, **params)
+    steps, args = split(args, length is None)
+    axes = axes[len(steps) :]
+    consts, carry, xs = split(args, num_consts, num_carry)
+    const_axes, carry_axes, x_axes = map(tuple, split(axes, num_consts, num_carry))
+    xs, x_axes = step_lanes(xs, x_axes)
+    rest = ("any",) * (len(jaxpr.out_avals) - num_carry)
+
+    def step(mask):
+        wanted = tuple(0 if m else "any" for m in mask)
+        inputs = const_axes + tuple(0 if m else None for m in mask) + x_axes
+        found = batch_jaxpr(jaxpr, lanes, inputs, wanted + rest)[1]
+        return [a is not None for a in found[:num_carry]]
+
+    mask = fixpoint(step, tuple(a is not None for a in carry_axes))
+    wanted = tuple(0 if m else None for m in mask)
+    rest = batch_jaxpr(jaxpr, lanes, const_axes + wanted + x_axes, wanted + rest)[1]
+    rest = tuple(None if a is None else 0 for a in rest[num_carry:])
+    body, _ = batch_jaxpr(jaxpr, lanes, const_axes + wanted + x_axes, wanted + rest)
+    carry = [
+        lanes_at(x, a, 0, lanes.size) if m else x
+        for x, a, m in zip(carry, carry_axes, mask, strict=True)
+    ]
+    outs = scan_p.bind(
+        *(*steps, *consts, *carry, *xs),
+        jaxpr=body,
+        length=length,
+        reverse=reverse,
+        num_consts=num_consts,
+        num_carry=num_carry,
+        unroll=unroll,
+    )
+    y_axes = [
+        None if a is None else stack_axis(aval_of(y), 1)
+        for y, a in zip(outs[num_carry:], rest, strict=True)
+    ]
+    return outs, [*wanted, *y_axes]
+
+
+def step_lanes(xs, axes):
+    """Stacked arrays with their steps first; -> (xs, the lanes' axis in one step)."""
+    moved, found = [], []
+    for x, axis in zip(xs, axes, strict=True):
+        if axis is None or not isinstance(aval_of(x), ShapedArray):
+            moved.append(x)
+            found.append(axis)
+        else:
+            moved.append(move_axis(x, axis, 1))
+            found.append(0)
+    return moved, tuple(found)
+
+
+def scan_batch_counts(lanes, axes, steps, *args, jaxpr, reverse, num_consts, num_carry):
+    """A trip count a lane: run to the longest; a lane that is through stays put."""
+    steps = move_axis(steps, axes[0], 0)
+    consts, carry, xs = split(args, num_consts, num_carry)
+    const_axes, carry_axes, x_axes = map(tuple, split(axes[1:], num_consts, num_carry))
+    xs, x_axes = step_lanes(xs, x_axes)
+    n = len(jaxpr.out_avals)
+    in_axes = const_axes + (0,) * num_carry + x_axes
+    body, _ = batch_jaxpr(jaxpr, lanes, in_axes, (0,) * n)
+
+    def run(*values):
+        pieces = split(values, 1 + num_consts, 1 + num_carry)
+        (counts, *consts), (i, *carry), xs = pieces
+        i = lax.sub(i, 1) if reverse else i
+        outs = apply_closed(body, *consts, *carry, *xs)
+        active = lax.lt(lax.broadcast(i, aval_of(counts).shape), counts)
+        pairs = zip(outs, carry, strict=False)
+        kept = [select_lanes(active, new, old) for new, old in pairs]
+        return [i if reverse else lax.add(i, 1), *kept, *outs[num_carry:]]
+
+    counts = aval_of(steps).strip_weak_type()
+    avals = body.in_avals
+    avals = [counts, *avals[:num_consts], index_aval, *avals[num_consts:]]
+    longest = lax.reduce_max(steps, (0,))
+    carry = at_front(lanes, carry, carry_axes)
+    outs = scan_p.bind(
+        *(longest, steps, *consts, longest if reverse else lax.full((), 0, int32)),
+        *(*carry, *xs),
+        jaxpr=jaxpr_of(run, avals, "lanes"),
+        length=None,
+        reverse=reverse,
+        num_consts=num_consts + 1,
+        num_carry=num_carry + 1,
+        unroll=1,
+    )
+    return outs[1:], [0] * n
+
+
+batch_rules |= {scan_p: scan_batch}
+
+
+def while_batch(
+    lanes, axes, *args, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, stack
+):
+    cond_axes, const_axes, carry_axes = map(
+        tuple, split(axes, cond_nconsts, body_nconsts)
+    )
+    cond_consts, consts, carry = split(args, cond_nconsts, body_nconsts)
+    n = len(carry)
+    rest = ("any",) * (len(body_jaxpr.out_avals) - n)
+
+    def step(mask):
+        inputs = const_axes + tuple(0 if m else None for m in mask)
+        wanted = tuple(0 if m else "any" for m in mask)
+        found = batch_jaxpr(body_jaxpr, lanes, inputs, wanted + rest)[1]
+        return [a is not None for a in found[:n]]
+
+    mask = fixpoint(step, tuple(a is not None for a in carry_axes))
+    where = tuple(0 if m else None for m in mask)
+    pred_axis, = batch_jaxpr(cond_jaxpr, lanes, cond_axes + where, ("any",))[1]
+    if pred_axis is not None:
+        params = dict(cond_jaxpr=cond_jaxpr, body_jaxpr=body_jaxpr, stack=stack)
+        pieces = (cond_consts, consts, carry), (cond_axes, const_axes, carry_axes)
+        return while_batch_lanes(lanes, *pieces, **params)
+    rest = batch_jaxpr(body_jaxpr, lanes, const_axes + where, where + rest)[1][n:]
+    rest = tuple(None if a is None else 0 for a in rest)
+    carry = [
+        lanes_at(x, a, 0, lanes.size) if m else x
+        for x, a, m in zip(carry, carry_axes, mask, strict=True)
+    ]
+    outs = while_p.bind(
+        *(*cond_consts, *consts, *carry),
+        cond_jaxpr=batch_jaxpr(cond_jaxpr, lanes, cond_axes + where, (None,))[0],
+        body_jaxpr=batch_jaxpr(body_jaxpr, lanes, const_axes + where, where + rest)[0],
+        cond_nconsts=cond_nconsts,
+        body_nconsts=body_nconsts,
+        stack=stack,
+    )
+    return outs, [*where, *((None, *rest) if stack else ())]
+
+
+def while_batch_lanes(lanes, pieces, piece_axes, *, cond_jaxpr, body_jaxpr, stack):
+    """A predicate a lane: as long as one lane runs.  Lanes that are through keep their
+    carry, and borrow a running lane's inputs for what is computed all the same."""
+    cond_consts, consts, carry = pieces
+    cond_axes, const_axes, carry_axes = piece_axes
+    n, nc, nb = len(carry), len(cond_consts), len(consts)
+    front = (0,) * n
+    cond, _ = batch_jaxpr(cond_jaxpr, lanes, cond_axes + front, (0,))
+    outs = (0,) * len(body_jaxpr.out_avals)
+    borrowed = tuple(None if a is None else 0 for a in const_axes)
+    body, _ = batch_jaxpr(body_jaxpr, lanes, borrowed + front, outs)
+    consts = [
+        x if a is None else lanes_at(x, a, 0, lanes.size)
+        for x, a in zip(consts, const_axes, strict=True)
+    ]
+
+    def any_lane(*values):
+        running, = apply_closed(cond, *values[:-1])
+        return [lax.reduce_or(running, (0,))]
+
+    def step(*values):
+        cond_values, consts, carry, (counts,) = split(values, nc, nb, n)
+        running, = apply_closed(cond, *cond_values, *carry)
+        consts = [
+            x if a is None else borrow(running, x)
+            for x, a in zip(consts, const_axes, strict=True)
+        ]
+        outs = apply_closed(body, *consts, *[borrow(running, x) for x in carry])
+        pairs = zip(outs, carry, strict=False)
+        kept = [select_lanes(running, new, old) for new, old in pairs]
+        return [*kept, lax.add(counts, lax.convert(running, int32)), *outs[n:]]
+
+    counts_aval = ShapedArray((lanes.size,), int32)
+    avals = [*cond.in_avals[:nc], *body.in_avals, counts_aval]
+    outs = while_p.bind(
+        *(*cond_consts, *cond_consts, *consts, *at_front(lanes, carry, carry_axes)),
+        lax.full((lanes.size,), 0, int32),
+        cond_jaxpr=jaxpr_of(any_lane, [*cond.in_avals, counts_aval], "cond"),
+        body_jaxpr=jaxpr_of(step, avals, "body"),
+        cond_nconsts=nc,
+        body_nconsts=nc + nb,
+        stack=stack,
+    )
+    # The count of each lane takes the place of the count of the loop.
+    kept, counts, _, tapes = split(outs, n, 1, stack)
+    outs = kept + (counts + tapes if stack else [])
+    return outs, [0] * len(outs)
+
+
+batch_rules |= {while_p: while_batch}
+
+
+def scan_in_python(f, init, leaves, xs_tree, length, reverse):
+    """scan as a Python loop, for `disable_jit`."""
+    carry, ys = init, []
+    for i in reversed(range(length)) if reverse else range(length):
+        carry, y = f(carry, tree_unflatten(xs_tree, [x[i] for x in leaves]))
+        ys.append(y)
+    if not ys:
+        raise ValueError("a scan of no steps cannot run under disable_jit")
+    ys = ys[::-1] if reverse else ys
+    rows = lambda items: [lax.expand_dims(x, (0,)) for x in items]
+    return carry, tree_map(lambda *items: lax.concatenate(rows(items), 0), *ys)
 
 
 def map_loop(f, xs, *, batch_size=None):
