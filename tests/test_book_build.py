@@ -587,6 +587,22 @@ def test_later_modules_and_names_raise_stage_errors(book: Book, close: None):
         importlib.import_module("toy.nothing")
 
 
+def test_a_module_s_own_getattr_and_later_names(tmp_path: Path, close: None):
+    book = book_toy.make(tmp_path)
+    own = (
+        "array\n\n\ndef __getattr__(name):\n    if name == 'magic':\n        return 3\n"
+    )
+    own += "    raise AttributeError(name)\n"
+    book_toy.edit(
+        book, "toy/__init__.py", "import Array, array\n", f"import Array, {own}"
+    )
+    open_chapter(book, book.chapter("2"))
+    toy = importlib.import_module("toy")
+    assert toy.magic == 3 and not hasattr(toy, "nonsense")
+    with pytest.raises(StageError, match="toy.jvp is built in chapter 3"):
+        _ = toy.jvp
+
+
 def test_cells_of_other_chapters(one: Reader):
     with pytest.raises(StageError, match="built in chapter 3; this is chapter 1"):
         one.paste("toy/transform/lin.py", "x = 1\n")

@@ -126,28 +126,31 @@ class StageLoader(importlib.abc.InspectLoader):
     def get_filename(self, fullname: str) -> str:
         return str(self.stage.book.root / self.file)
 
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """A module in which a later name is a StageError.
+
+        Not by a `__getattr__` among its names, for the library may build one there.
+        """
+        later, stage = self.stage.later_names(self.file), self.stage
+
+        class StagedModule(types.ModuleType):
+            def __getattr__(self, name: str) -> Any:
+                __tracebackhide__ = True
+                where = self.__name__
+                if name in later:
+                    raise StageError(f"{where}.{name} {stage.later(later[name])}")
+                raise AttributeError(f"module {where!r} has no attribute {name!r}")
+
+        return StagedModule(self.name)
+
     def exec_module(self, module: types.ModuleType) -> None:
-        """Run what the chapters before this one built; later names raise StageError."""
+        """Run what the chapters before this one built."""
         __tracebackhide__ = True
-        book, stage = self.stage.book, self.stage
-        n = book.prefix(self.file, stage.chapter.index)
+        book = self.stage.book
+        n = book.prefix(self.file, self.stage.chapter.index)
         text = "\n".join(book.lines(self.file)[:n])
-        later = stage.later_names(self.file)
-
-        def __getattr__(name: str) -> Any:
-            __tracebackhide__ = True
-            if name in later:
-                raise StageError(f"{self.name}.{name} {stage.later(later[name])}")
-            raise AttributeError(f"module {self.name!r} has no attribute {name!r}")
-
-        module.__dict__["__getattr__"] = __getattr__
         code = compile(text, self.get_filename(self.name), "exec", dont_inherit=True)
         exec(code, module.__dict__)
-        own = module.__dict__["__getattr__"]
-        if own is not __getattr__:
-            module.__dict__["__getattr__"] = lambda name: (
-                __getattr__(name) if name in later else own(name)
-            )
 
 
 def open_chapter(book: Book, chapter: Chapter) -> Stage:
