@@ -6,10 +6,16 @@ pass computed: it stays a program of its own, or the compiler would find the equ
 equations and keep the values after all.
 """
 
+from functools import partial
+
+import numpy as np
+
 from ..transform.checkpoint import checkpoint_p, name_p
 from ..transform.control_flow import borrow_p, cond_p, scan_p, while_p
 from ..transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
 from ..transform.linearize import add_any_p
+from ..transform.prng import threefry2x32, threefry2x32_p
+from ..transform.stop_gradient import stop_gradient_p
 from ..transform.tape import (
     every_p,
     inject_p,
@@ -19,6 +25,7 @@ from ..transform.tape import (
     sum_lanes_p,
     zero_p,
 )
+from .loops import Const, as_index, op
 from .lower import Elements, Statements, elementwise, fallbacks, lower_rules
 from .lower_calls import call_program
 from .simplify import inline_rules
@@ -55,6 +62,31 @@ lower_rules |= {
     custom_jvp_p: Statements(lower_custom),
     custom_vjp_p: Statements(lower_custom),
     checkpoint_p: Statements(lower_checkpoint),
+}
+
+
+
+def word(value):
+    return Const(value, np.dtype("uint32"))
+
+
+def rotate(x, distance):
+    left = op("shift_left", x, word(distance))
+    return op("or", left, op("shift_right_logical", x, word(32 - distance)))
+
+
+def hashed(out, index, *words):
+    """Both words of the hash, and which of them is asked for says the last index."""
+    *where, which = index
+    k1, k2, x1, x2 = (x.spread(where) for x in words)
+    add, xor = partial(op, "add"), partial(op, "xor")
+    first, second = threefry2x32((k1, k2), (x1, x2), add, xor, rotate, word)
+    return op("select", op("eq", which, as_index(0)), first, second)
+
+
+lower_rules |= {
+    threefry2x32_p: Elements(hashed, 120),
+    stop_gradient_p: Elements(lambda out, index, x: x[index], 0),
 }
 
 fallbacks |= {

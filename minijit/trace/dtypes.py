@@ -298,7 +298,8 @@ def scalar_class(x):
     """The NumPy class of a dtype's scalars; abstract classes stand for themselves."""
     if isinstance(x, type) and issubclass(x, np.generic):
         return x
-    return np.dtype(x).type
+    # A dtype that is not one of NumPy's has this attribute too.
+    return getattr(x, "type", None) or np.dtype(x).type
 
 
 def issubdtype(a, b):

@@ -1,0 +1,13 @@
+"""Element types under the names of `jax.dtypes`."""
+
+from .trace.dtypes import (
+    bfloat16 as bfloat16,
+    canonicalize_dtype as canonicalize_dtype,
+    finfo as finfo,
+    float0 as float0,
+    iinfo as iinfo,
+    issubdtype as issubdtype,
+    promote_types as promote_types,
+    result_type as result_type,
+)
+from .transform.prng import extended as extended, prng_key as prng_key

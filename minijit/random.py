@@ -1,0 +1,753 @@
+"""Random numbers under the names of `jax.random`, and the same ones, bit for bit.
+
+    key = random.key(42)
+    key, subkey = random.split(key)            # never use a key twice
+    random.normal(subkey, (3, 4))
+    vmap(lambda k: random.uniform(k, (2,)))(random.split(key, 10))
+
+Every function takes a key first, and gives the same numbers for the same key, in
+`jit`, in `vmap` or outside.  Integers and bits are JAX's own (threefry2x32 with
+`jax_threefry_partitionable`, its default).  So are floats, up to the last digit of a
+logarithm here and there.
+"""
+
+import math
+import operator
+from functools import partial
+
+import numpy as np
+
+from . import lax, numpy as jnp
+from .trace import dtypes
+from .trace.errors import at_line, user_source
+from .trace.jit import jit
+from .transform import prng
+from .transform.prng import KeyArray, key_words
+from .transform.stop_gradient import stop_gradient
+
+# A sampler is traced once for each shape, and stands as one call in a program.  Outside
+# of any it runs operation by operation: new shapes are common there, compiling is slow.
+sampler = partial(jit, backend="eval", static_argnames=("shape", "dtype"))
+
+
+def check_impl(impl, dtype=None, name="key"):
+    """Raise unless an argument `impl` or `dtype` stands for threefry2x32."""
+    if impl is not None and dtype is not None:
+        raise ValueError(
+            f"Cannot specify both `impl` and `dtype` arguments to random.{name}"
+        )
+    impl = dtype if impl is None else impl
+    if impl in (None, prng.key_type, prng.KeyType.implementation):
+        return
+    if isinstance(impl, str):
+        raise ValueError(
+            f'unrecognized PRNG implementation "{impl}". Did you mean one of: '
+            f'"{prng.KeyType.implementation}"?'
+        )
+    raise TypeError(
+        f"unrecognized type {type(impl)} for specifying PRNG implementation."
+    )
+
+
+def seed_words(name, seed):
+    """The words of the key of a seed; `name` is the function it was given to."""
+    if isinstance(seed, KeyArray):
+        raise TypeError(f"{name} accepts a scalar seed, but was given a PRNG key.")
+    if not isinstance(seed, int) and np.shape(seed):
+        raise TypeError(
+            f"{name} accepts a scalar seed, but was given an array of shape "
+            f"{np.shape(seed)} != (). Use vmap for batching"
+        )
+    return prng.seed(seed)
+
+
+def key(seed, *, impl=None, dtype=None):
+    """A key, made from an integer: a scalar array of dtype `key<fry>`.
+
+    Args:
+      seed: an integer of up to 64 bits, of which without `enable_x64` 32 count; it
+        may be traced.
+      impl, dtype: "threefry2x32", or nothing: there is no other.
+    """
+    check_impl(impl, dtype)
+    return KeyArray(seed_words("key", seed))
+
+
+def PRNGKey(seed, *, impl=None):
+    """A key of the old style: its raw words, a uint32 array of shape (2,)."""
+    check_impl(impl)
+    return seed_words("PRNGKey", seed)
+
+
+def wrap_key_data(key_bits_array, *, impl=None, dtype=None):
+    """Keys with a type around raw words, u32[..., 2]."""
+    check_impl(impl, dtype, "wrap_key_data")
+    prng.check_words(key_bits_array)
+    return KeyArray(jnp.asarray(key_bits_array))
+
+
+def key_data(keys):
+    """The raw words of keys: u32[..., 2]."""
+    return key_words("key_data", keys, several=True)
+
+
+def key_impl(keys):
+    """The name of the hash that keys are for."""
+    key_words("key_impl", keys, several=True)
+    return prng.KeyType.implementation
+
+
+def key_dtype(impl=None):
+    """The dtype of keys."""
+    check_impl(impl)
+    return prng.key_type
+
+
+def same_style(key, data):
+    """New keys as what the old one was: raw words, or typed."""
+    return KeyArray(data) if isinstance(key, KeyArray) else data
+
+
+@partial(jit, static_argnames="shape", backend="eval")
+def split_words(data, *, shape):
+    return prng.split(data, shape)
+
+
+def split(key, num=2):
+    """New keys out of one, which should not be used any more.
+
+    Args:
+      num: how many, or the shape of an array of them.
+    """
+    data = key_words("split", key)
+    shape = tuple(num) if isinstance(num, (tuple, list)) else (num,)
+    shape = tuple(map(operator.index, shape))
+    return same_style(key, split_words(data, shape=shape))
+
+
+def fold_in(key, data):
+    """A new key out of a key and a number, say that of a step or a layer.
+
+    Raises TypeError if `data` is not a scalar.
+    """
+    words = key_words("fold_in", key)
+    if np.shape(data):
+        raise TypeError(
+            f"fold_in accepts a scalar, but was given an array of shape "
+            f"{np.shape(data)} != (). Use vmap for batching."
+        )
+    return same_style(key, prng.fold_in(words, jnp.asarray(data, dtype="uint32")))
+
+
+def clone(key):
+    """The same key: says that it is meant to be used again."""
+    key_words("clone", key, several=True)
+    return key
+
+
+# ---- What samplers check
+
+
+def checked(name, key, dtype, default=float, kind=np.floating, what="a float dtype"):
+    """-> (words of the key, dtype), or an error that says what is wrong with them."""
+    data = key_words(name, key)
+    dtype = dtypes.user_dtype(default if dtype is None else dtype, name)
+    if not dtypes.issubdtype(dtype, kind):
+        raise ValueError(
+            f"dtype argument to `{name}` must be {what}, got {dtype}"
+            f"{at_line(user_source())}"
+        )
+    return data, dtype
+
+
+def checked_shape(name, shape, *params):
+    """The shape that was asked for, or that of the parameters together.
+
+    Raises ValueError if the parameters do not broadcast to it.
+    """
+    shapes = [np.shape(x) for x in params]
+    if shape is None:
+        return lax.broadcast_shapes(*shapes)
+    shape = jnp.canonical_shape(shape)
+    joint = lax.broadcast_shapes(shape, *shapes)
+    if joint != shape:
+        raise ValueError(
+            f"{name} parameter shapes must be broadcast-compatible with shape "
+            "argument, and the result of broadcasting the shapes must equal the shape "
+            f"argument, but got result {joint} for shape argument {shape}."
+            f"{at_line(user_source())}"
+        )
+    return shape
+
+
+def to_dtype(x, dtype, shape=None):
+    """A parameter in the sampler's dtype, stretched to a shape if one is given."""
+    x = lax.convert_element_type(x, dtype)
+    return x if shape is None else jnp.broadcast_to(x, shape)
+
+
+def words_of(data, count=2):
+    """The words of `count` new keys, one by one."""
+    keys = prng.split(data, (count,))
+    return [keys[i] for i in range(count)]
+
+
+# ---- Bits, integers, and floats between two bounds
+
+
+@sampler
+def bits_sampler(data, *, shape, dtype):
+    return prng.bits(data, 8 * dtype.itemsize, shape)
+
+
+def bits(key, shape=(), dtype=None):
+    """Random bits as unsigned integers, by default uint32 (uint64 with `enable_x64`).
+
+    Raises ValueError for another kind of dtype.
+    """
+    default = dtypes.default_dtype("unsigned")
+    kind = np.unsignedinteger, "an unsigned int dtype"
+    data, dtype = checked("bits", key, dtype, default, *kind)
+    return bits_sampler(data, shape=jnp.canonical_shape(shape), dtype=dtype)
+
+
+def unit_floats(data, shape, dtype):
+    """Floats in [0, 1): random digits behind a leading 1, less that 1."""
+    info = dtypes.finfo(dtype)
+    # bfloat16 has so few digits that 8 bits are enough for them.
+    width = 8 if info.nmant < 8 else info.bits
+    unsigned = np.dtype(f"uint{info.bits}")
+    digits = lax.convert_element_type(prng.bits(data, width, shape), unsigned)
+    digits = lax.shift_right_logical(digits, unsigned.type(width - info.nmant))
+    one = np.ones((), dtype)
+    floats = lax.bitwise_or(digits, one.view(unsigned))
+    return lax.sub(lax.bitcast_convert_type(floats, dtype), one)
+
+
+@sampler
+def uniform_sampler(data, minval, maxval, *, shape, dtype):
+    low, high = to_dtype(minval, dtype), to_dtype(maxval, dtype)
+    return jnp.maximum(low, unit_floats(data, shape, dtype) * (high - low) + low)
+
+
+def uniform(key, shape=(), dtype=None, minval=0.0, maxval=1.0):
+    """Floats from [minval, maxval), all equally likely.
+
+    Args:
+      shape: a tuple of ints.
+      dtype: of floats, by default float32 (float64 with `enable_x64`).
+      minval, maxval: numbers, or arrays that broadcast to the shape.
+
+    Raises ValueError for a dtype that is not of floats, or shapes that do not fit.
+    """
+    data, dtype = checked("uniform", key, dtype)
+    shape = checked_shape("uniform", shape, minval, maxval)
+    return uniform_sampler(data, minval, maxval, shape=shape, dtype=dtype)
+
+
+def clip_to(x, dtype):
+    """An integer in another dtype, at its limits if it is beyond them."""
+    to, of = dtypes.iinfo(dtype), dtypes.iinfo(x.dtype)
+    low, high = max(to.min, of.min), min(to.max, of.max)
+    bounds = (np.array(bound, x.dtype) for bound in (low, high))
+    return lax.convert_element_type(jnp.clip(x, *bounds), dtype)
+
+
+@sampler
+def randint_sampler(data, minval, maxval, *, shape, dtype):
+    """Twice as many bits as the dtype has, modulo the span: nearly without bias."""
+    width = 8 * dtype.itemsize
+    high, low = (prng.bits(k, width, shape) for k in words_of(data))
+    minval, maxval = map(as_integers, (minval, maxval))
+    largest = clip_to(jnp.array(dtypes.iinfo(dtype).max, dtype), maxval.dtype)
+    is_beyond = maxval > largest
+    minval, maxval = clip_to(minval, dtype), clip_to(maxval, dtype)
+    one = np.ones((), high.dtype)
+    span = lax.convert_element_type(maxval - minval, high.dtype)
+    # An empty range gives minval; one up to the end of the dtype is one longer.
+    span = jnp.where(maxval <= minval, one, span)
+    span = jnp.where(is_beyond & (maxval > minval), span + one, span)
+    span = jnp.broadcast_to(span, shape)
+    # high * 2**width + low, of which only remainders fit into the dtype.
+    factor = lax.rem(jnp.full_like(span, 2 ** (width // 2)), span)
+    factor = lax.rem(lax.mul(factor, factor), span)
+    offset = lax.mul(lax.rem(high, span), factor) + lax.rem(low, span)
+    return minval + lax.convert_element_type(lax.rem(offset, span), dtype)
+
+
+def as_integers(x):
+    x = jnp.asarray(x)
+    return x if dtypes.issubdtype(x.dtype, np.integer) else x.astype(int)
+
+
+def randint(key, shape, minval, maxval, dtype=None):
+    """Integers from [minval, maxval).
+
+    Args:
+      minval, maxval: ints, or arrays of them that broadcast to the shape; what is
+        beyond the limits of the dtype is moved there, but for `maxval` one beyond.
+      dtype: of integers, by default int32 (int64 with `enable_x64`).
+    """
+    data = key_words("randint", key)
+    dtype = dtypes.user_dtype(int if dtype is None else dtype, "randint")
+    if not dtypes.issubdtype(dtype, np.integer):
+        raise TypeError(f"randint only accepts integer dtypes, got {dtype}")
+    shape = checked_shape("randint", shape, minval, maxval)
+    drawn = dtype
+    if dtype.itemsize < 4:
+        # In 8 or 16 bits the remainders would not be equally likely.
+        drawn, info = np.dtype("int32"), dtypes.iinfo(dtype)
+        minval = jnp.asarray(minval).astype(drawn).clip(int(info.min), int(info.max))
+        maxval = jnp.asarray(maxval).astype(drawn)
+        maxval = maxval.clip(int(info.min), int(info.max) + 1)
+    result = randint_sampler(data, minval, maxval, shape=shape, dtype=drawn)
+    return result.astype(dtype)
+
+
+# ---- Order
+
+
+@partial(jit, static_argnames="axis", backend="eval")
+def shuffle(data, x, *, axis):
+    """Sort by random numbers, and again, until ties are as good as impossible."""
+    size = max(1, x.size)
+    rounds = math.ceil(3 * math.log(size) / math.log(2**32 - 1))
+    for _ in range(rounds):
+        data, now = words_of(data)
+        _, x = lax.sort_key_val(prng.bits(now, 32, x.shape), x, axis)
+    return x
+
+
+def permutation(key, x, axis=0, independent=False):
+    """An array with the parts along one axis in random order.
+
+    Args:
+      x: an array, or an int n that stands for arange(n).
+      independent: shuffle each line along the axis by itself.
+    """
+    data = key_words("permutation", key)
+    jnp.check_arraylike("permutation", x)
+    axis = jnp.canonical_axis(axis, np.ndim(x) or 1)
+    if not np.ndim(x):
+        if not dtypes.issubdtype(dtypes.dtype(x), np.integer):
+            raise TypeError("x must be an integer or at least 1-dimensional")
+        return shuffle(data, jnp.arange(jnp.static_int(x, "its length")), axis=axis)
+    x = jnp.asarray(x)
+    if independent or x.ndim == 1:
+        return shuffle(data, x, axis=axis)
+    order = shuffle(data, jnp.arange(x.shape[axis]), axis=0)
+    return jnp.take(x, order, axis)
+
+
+def choice(key, a, shape=(), replace=True, p=None, axis=0, mode=None):
+    """Parts of an array, drawn at random.
+
+    Args:
+      a: an array, or an int n that stands for arange(n).
+      shape: how many are drawn, as a shape.
+      replace: whether one may be drawn twice.
+      p: optional, the probability of each.
+      axis: along which the array is cut into parts.
+      mode: as in `gumbel`, which is used for p without replacement.
+
+    Raises ValueError if there are too few to draw from, or `p` is of another length.
+    """
+    data = key_words("choice", key)
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(
+            f"shape argument of jax.random.choice must be a sequence, got {shape}"
+        )
+    jnp.check_arraylike("choice", a)
+    array, count = jnp.asarray(a), math.prod(shape)
+    axis = jnp.canonical_axis(axis, array.ndim) if array.ndim else 0
+    n = array.shape[axis] if array.ndim else jnp.static_int(a, "the length of a range")
+    if count == 0:
+        return jnp.zeros(shape, array.dtype)
+    check_population(n, count, replace)
+    if p is not None:
+        order = weighted_choice(data, n, tuple(shape), count, replace, p, mode)
+    elif replace:
+        order = randint(data, shape, 0, n)
+    else:
+        parts = permutation(data, array if array.ndim else n, axis)
+        where = (slice(None),) * axis + (slice(count),)
+        return parts[where].reshape(choice_shape(array, axis, shape))
+    parts = jnp.take(array, order, axis) if array.ndim else order
+    return parts.reshape(choice_shape(array, axis, shape))
+
+
+def choice_shape(array, axis, shape):
+    """The shape of what `choice` draws."""
+    if array.ndim == 0:
+        return tuple(shape)
+    return *array.shape[:axis], *shape, *array.shape[axis + 1 :]
+
+
+def check_population(n, count, replace):
+    """Raise ValueError if `count` cannot be drawn out of n."""
+    if n <= 0:
+        raise ValueError("a must be greater than 0 unless no samples are taken")
+    if not replace and count > n:
+        raise ValueError(
+            f"Cannot take a larger sample (size {count}) than population (size {n}) "
+            "when 'replace=False'"
+        )
+
+
+def weighted_choice(data, n, shape, count, replace, p, mode):
+    """Which of n are drawn, if each has a probability of its own."""
+    jnp.check_arraylike("choice", p)
+    p, = jnp.promote_args_inexact("choice", p)
+    if p.shape != (n,):
+        raise ValueError(
+            "p must be None or a 1D vector with the same size as a.shape[axis]. p has "
+            f"shape {p.shape} and a.shape[axis] is {n}."
+        )
+    if not replace:
+        # The largest of log p plus Gumbel noise are a sample without replacement.
+        noise = gumbel(data, (n,), p.dtype, mode=mode)
+        return lax.top_k(noise + jnp.log(p), count)[1].astype(int)
+    totals = jnp.cumsum(p)
+    where = totals[-1] * (1 - uniform(data, shape, totals.dtype))
+    return jnp.searchsorted(totals, where).astype(int)
+
+
+# ---- Floats of other distributions
+
+
+@sampler
+def normal_sampler(data, *, shape, dtype):
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        part = np.zeros((), dtype).real.dtype
+        real, imag = (
+            normal_sampler(k, shape=shape, dtype=part).astype(dtype)
+            for k in words_of(data)
+        )
+        return (real + 1j * imag) / np.sqrt(np.array(2, dtype))
+    low = np.nextafter(np.array(-1, dtype), np.array(0, dtype))
+    u = uniform_sampler(data, low, np.array(1, dtype), shape=shape, dtype=dtype)
+    return lax.mul(np.array(np.sqrt(2), dtype), lax.erf_inv(u))
+
+
+def normal(key, shape=(), dtype=None):
+    """Floats of mean 0 and variance 1, in a bell curve; complex if the dtype is."""
+    kind = np.inexact, "a float or complex dtype"
+    data, dtype = checked("normal", key, dtype, float, *kind)
+    return normal_sampler(data, shape=jnp.canonical_shape(shape), dtype=dtype)
+
+
+@sampler
+def truncated_normal_sampler(data, lower, upper, *, shape, dtype):
+    root = np.array(np.sqrt(2), dtype)
+    lower, upper = to_dtype(lower, dtype), to_dtype(upper, dtype)
+    low, high = lax.erf(lower / root), lax.erf(upper / root)
+    u = uniform_sampler(data, low, high, shape=shape, dtype=dtype)
+    # Rounding must not lead to the bounds, or beyond them.
+    least = lax.nextafter(stop_gradient(lower), np.array(np.inf, dtype))
+    most = lax.nextafter(stop_gradient(upper), np.array(-np.inf, dtype))
+    return jnp.clip(root * lax.erf_inv(u), least, most)
+
+
+def truncated_normal(key, lower, upper, shape=None, dtype=None):
+    """Floats of a bell curve, of which only what is between two bounds is taken."""
+    data, dtype = checked("truncated_normal", key, dtype)
+    shape = checked_shape("truncated_normal", shape, lower, upper)
+    return truncated_normal_sampler(data, lower, upper, shape=shape, dtype=dtype)
+
+
+@partial(jit, backend="eval", static_argnames=("shape", "mode"))
+def bernoulli_sampler(data, p, *, shape, mode):
+    dtype = p.dtype
+    if mode == "low":
+        return uniform_sampler(data, 0.0, 1.0, shape=shape, dtype=dtype) < p
+    u1, u2 = uniform_sampler(data, 0.0, 1.0, shape=(2, *shape), dtype=dtype)
+    return u2 * 2.0 ** -dtypes.finfo(dtype).nmant < p - u1
+
+
+def bernoulli(key, p=0.5, shape=None, mode="low"):
+    """Bools that are true with probability p.
+
+    Args:
+      p: a float, or an array of them.
+      mode: "high" for p below 1e-7: two random numbers for each.
+    """
+    data = key_words("bernoulli", key)
+    if mode not in ("high", "low"):
+        raise ValueError(f"got mode={mode!r}, expected 'high' or 'low'")
+    dtype = dtypes.dtype(p)
+    if not dtypes.issubdtype(dtype, np.floating):
+        raise TypeError(
+            f"bernoulli probability `p` must have a floating dtype, got {dtype}."
+        )
+    shape = checked_shape("bernoulli", shape, p)
+    return bernoulli_sampler(data, to_dtype(p, dtype), shape=shape, mode=mode)
+
+
+def simple(name, from_uniform, minval=0.0, maxval=1.0):
+    """A sampler that transforms uniform floats: name(key, shape=(), dtype=None).
+
+    Args:
+      from_uniform: floats in [minval, maxval) -> the samples.
+      minval: a number, or a function of the dtype's `finfo`.
+    """
+
+    def compute(data, *, shape, dtype):
+        low = minval(dtypes.finfo(dtype)) if callable(minval) else minval
+        u = uniform_sampler(data, low, maxval, shape=shape, dtype=dtype)
+        return from_uniform(u)
+
+    compute.__name__ = compute.__qualname__ = f"{name}_sampler"
+    draw = sampler(compute)
+
+    def function(key, shape=(), dtype=None):
+        data, dtype = checked(name, key, dtype)
+        return draw(data, shape=jnp.canonical_shape(shape), dtype=dtype)
+
+    return jnp.named(function, name)
+
+
+def minus_log(x):
+    return lax.neg(lax.log(x))
+
+
+exponential = simple("exponential", lambda u: lax.neg(lax.log1p(lax.neg(u))))
+exponential.__doc__ = "Floats above 0 with density e**-x."
+laplace = simple(
+    "laplace",
+    lambda u: lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u)))),
+    lambda info: -1.0 + float(info.epsneg),
+)
+laplace.__doc__ = "Floats with density e**-|x| / 2."
+logistic = simple(
+    "logistic",
+    lambda x: lax.sub(lax.log(x), lax.log1p(lax.neg(x))),
+    lambda info: info.tiny,
+)
+logistic.__doc__ = "Floats with density e**-x / (1 + e**-x)**2."
+cauchy = simple(
+    "cauchy",
+    lambda u: lax.tan(lax.mul(np.array(np.pi, u.dtype), u - np.array(0.5, u.dtype))),
+    lambda info: info.eps,
+)
+cauchy.__doc__ = "Floats with density 1 / (pi (1 + x**2))."
+
+
+@partial(jit, backend="eval", static_argnames=("shape", "dtype", "mode"))
+def gumbel_sampler(data, *, shape, dtype, mode):
+    tiny = dtypes.finfo(dtype).tiny
+    if mode == "low":
+        u = uniform_sampler(data, tiny, 1.0, shape=shape, dtype=dtype)
+        return minus_log(minus_log(u))
+    if dtype == np.float32 and mode == "highest":
+        return finest_gumbel(prng.bits(data, 32, (2, *shape)))
+    high, low = uniform_sampler(data, 0.0, 1.0, shape=(2, *shape), dtype=dtype)
+    # Where the leading digits are few, there are more behind.
+    more = high + 2.0 ** -dtypes.finfo(dtype).nmant * low + tiny
+    x = jnp.where(high >= 0.5, high, more)
+    return minus_log(lax.neg(lax.log1p(lax.neg(x))))
+
+
+def finest_gumbel(words):
+    """Gumbel noise in float32 from 64 random bits: u32[2, ...]."""
+    others = lax.bitwise_not(words)
+    carry = (others[1] == np.uint32(2**32 - 1)).astype("uint32")
+    others = others + jnp.stack([carry, jnp.ones_like(carry)])
+    is_small = words[0] < np.uint32(2**31)
+    x = fraction(jnp.where(is_small, words, others))
+    # Both logarithms are taken where they are exact.
+    small = minus_log(lax.neg(lax.log1p(lax.neg(x))))
+    return jnp.where(is_small, small, minus_log(minus_log(x)))
+
+
+def fraction(words):
+    """64 bits behind the binary point, u32[2, ...], as float32 with all its digits."""
+    info = dtypes.finfo(np.float32)
+    high, low = words
+    zeros, zeros_low = lax.clz(words)
+    none = zeros == 32
+    below = jnp.where(none, low << zeros_low, low >> (np.uint32(32) - zeros))
+    digits = (high << zeros | below) >> np.uint32(31 - info.nmant)
+    digits = digits & np.uint32((1 << info.nmant) - 1)
+    shift = jnp.where(none, np.uint32(32) + zeros_low, zeros)
+    exponent = (np.uint32(-info.minexp) - shift) << np.uint32(info.nmant)
+    exponent = exponent & np.uint32((1 << 30) - (1 << (info.nmant - 1)))
+    return lax.bitcast_convert_type(exponent | digits, np.dtype("float32"))
+
+
+def gumbel(key, shape=(), dtype=None, mode=None):
+    """Floats with density e**-(x + e**-x): the noise of `categorical`.
+
+    Args:
+      mode: "low" (the default), "high" or "highest": how far out the largest values
+        can be.
+    """
+    data, dtype = checked("gumbel", key, dtype)
+    mode = "low" if mode is None else mode
+    if mode not in ("highest", "high", "low"):
+        raise ValueError(f"Must provide valid mode for gumbel got: {mode}")
+    shape = jnp.canonical_shape(shape)
+    return gumbel_sampler(data, shape=shape, dtype=dtype, mode=mode)
+
+
+def categorical(key, logits, axis=-1, shape=None, replace=True, mode=None):
+    """Which category, of unnormalised log probabilities along one axis.
+
+    Args:
+      logits: an array of floats; softmax(logits, axis) are the probabilities.
+      shape: of the result; it must end in that of the logits without the axis.
+      replace: False for draws of which no two are equal.
+      mode: as in `gumbel`.
+
+    Returns an array of ints.
+    """
+    data = key_words("categorical", key)
+    jnp.check_arraylike("categorical", logits)
+    logits = jnp.asarray(logits)
+    batch = tuple(np.delete(logits.shape, axis).tolist())
+    shape = batch if shape is None else jnp.canonical_shape(shape)
+    checked_shape("categorical", shape, np.empty(batch, bool))
+    extra = shape[: len(shape) - len(batch)]
+    if not replace:
+        return distinct_categories(data, logits, axis, shape, extra, mode)
+    axis = axis - logits.ndim if axis >= 0 else axis
+    size = list(shape[len(extra) :])
+    size.insert(axis % logits.ndim, logits.shape[axis])
+    noise = gumbel(data, (*extra, *size), logits.dtype, mode=mode)
+    logits = jnp.expand_dims(logits, tuple(range(len(extra))))
+    return jnp.argmax(noise + logits, axis=axis)
+
+
+def distinct_categories(data, logits, axis, shape, extra, mode):
+    """Draws without replacement: the k largest of the logits with noise."""
+    count = math.prod(extra)
+    if count > logits.shape[axis]:
+        raise ValueError(
+            f"Number of samples without replacement ({count}) cannot exceed number of "
+            f"categories ({logits.shape[axis]})."
+        )
+    noisy = logits + gumbel(data, logits.shape, logits.dtype, mode=mode)
+    _, order = lax.top_k(jnp.moveaxis(noisy, axis, -1), count)
+    return jnp.moveaxis(order, -1, 0).reshape(shape)
+
+
+def rademacher(key, shape=(), dtype=None):
+    """-1 or 1, equally likely, of any dtype, by default int32."""
+    data = key_words("rademacher", key)
+    dtype = dtypes.user_dtype(int if dtype is None else dtype, "rademacher")
+    signs = bernoulli(data, 0.5, jnp.canonical_shape(shape)).astype(dtype)
+    return (2 * signs - 1).astype(dtype)
+
+
+def maxwell(key, shape=(), dtype=None):
+    """The lengths of vectors in space whose three parts are normal."""
+    data, dtype = checked("maxwell", key, dtype)
+    parts = normal(data, (*jnp.canonical_shape(shape), 3), dtype)
+    return jnp.linalg.norm(parts, axis=-1)
+
+
+def double_sided_maxwell(key, loc, scale, shape=(), dtype=None):
+    """`maxwell` with a random sign, scaled and moved."""
+    data, dtype = checked("double_sided_maxwell", key, dtype)
+    joint = lax.broadcast_shapes(np.shape(loc), np.shape(scale))
+    shape = (jnp.canonical_shape(shape) or joint) + joint
+    lengths, signs = words_of(data)
+    signs = rademacher(signs, shape, dtype)
+    return signs * maxwell(lengths, shape, dtype) * scale + loc
+
+
+def weibull_min(key, scale, concentration, shape=(), dtype=None):
+    """Floats with density c x**(c-1) e**-x**c, for a concentration c, scaled."""
+    data, dtype = checked("weibull_min", key, dtype)
+    u = uniform(data, shape, dtype)
+    return jnp.power(-jnp.log1p(-u), 1.0 / concentration) * scale
+
+
+def pareto(key, b, shape=None, dtype=None):
+    """Floats above 1 with density b / x**(b+1)."""
+    data, dtype = checked("pareto", key, dtype)
+    shape = checked_shape("pareto", shape, b)
+    return lax.exp(exponential(data, shape, dtype) / to_dtype(b, dtype))
+
+
+def rayleigh(key, scale, shape=None, dtype=None):
+    """The lengths of vectors in the plane whose two parts are normal, scaled."""
+    data, dtype = checked("rayleigh", key, dtype)
+    shape = checked_shape("rayleigh", shape, scale)
+    u = uniform(data, shape, dtype)
+    root = lax.sqrt(lax.mul(lax.log(u), np.array(-2, dtype)))
+    return lax.mul(to_dtype(scale, dtype, shape), root)
+
+
+def wald(key, mean, shape=None, dtype=None):
+    """Floats above 0: when a walk that drifts off first is at 1, for a mean."""
+    data, dtype = checked("wald", key, dtype)
+    shape = checked_shape("wald", shape, mean)
+    k1, k2 = words_of(data)
+    mean = to_dtype(mean, dtype, shape)
+    z = uniform(k2, shape, dtype)
+    y = lax.integer_pow(normal(k1, shape, dtype), 2)
+    squared = lax.integer_pow(mean, 2)
+    root = lax.sqrt(4 * mean * y + squared * lax.integer_pow(y, 2))
+    x = mean + squared * y / 2 - mean / 2 * root
+    return jnp.where(z <= mean / (mean + x), x, squared / x)
+
+
+def geometric(key, p, shape=None, dtype=None):
+    """Ints: how many trials of probability p it takes until one succeeds."""
+    kind = np.integer, "an int dtype"
+    data, dtype = checked("geometric", key, dtype, int, *kind)
+    shape = checked_shape("geometric", shape, p)
+    p, = jnp.promote_args_inexact("geometric", p)
+    u = uniform(data, shape, p.dtype)
+    log_u = lax.log(jnp.where(u == 0, 1, u))
+    log_p = jnp.broadcast_to(lax.log1p(-p), shape)
+    return (lax.floor(lax.div(log_u, log_p)) + 1).astype(dtype)
+
+
+def triangular(key, left, mode, right, shape=None, dtype=None):
+    """Floats between two bounds, whose density rises to a mode and falls again."""
+    data, dtype = checked("triangular", key, dtype)
+    shape = checked_shape("triangular", shape, left, mode, right)
+    left, mode, right = (to_dtype(x, dtype, shape) for x in (left, mode, right))
+    u = uniform(data, shape, dtype)
+    rising = left + lax.sqrt(u * (right - left) * (mode - left))
+    falling = right - lax.sqrt((1 - u) * (right - left) * (right - mode))
+    return jnp.where(u < (mode - left) / (right - left), rising, falling)
+
+
+def lognormal(key, sigma=1.0, shape=None, dtype=None):
+    """e to the power of normal floats of standard deviation sigma."""
+    kind = np.inexact, "a float or complex dtype"
+    data, dtype = checked("lognormal", key, dtype, float, *kind)
+    shape = checked_shape("lognormal", shape, sigma)
+    return lax.exp(normal(data, shape, dtype) * to_dtype(sigma, dtype))
+
+
+def orthogonal(key, n, shape=(), dtype=None, m=None):
+    """Matrices of shape (n, m) whose columns, or rows, are orthonormal.
+
+    Args:
+      n, m: ints; m is n by default.
+      shape: of the array of matrices.
+    """
+    data, dtype = checked("orthogonal", key, dtype)
+    n = jnp.static_int(n, "n")
+    m = n if m is None else jnp.static_int(m, "m")
+    shape = jnp.canonical_shape(shape)
+    z = normal(data, (*shape, max(n, m), min(n, m)), dtype)
+    q = orthonormal_columns(z)
+    return q.mT if n < m else q
+
+
+@partial(jit, backend="eval")
+def orthonormal_columns(z):
+    """Gram and Schmidt's method, twice for each column: what is left is rounding."""
+
+    def column(i, q):
+        v = jnp.take(z, jnp.expand_dims(i, 0), -1)
+        for _ in range(2):
+            v = v - q @ (q.mT.conj() @ v)
+        v = v / jnp.linalg.norm(v, axis=-2, keepdims=True)
+        return jnp.where(jnp.arange(z.shape[-1]) == i, v, q)
+
+    return lax.fori_loop(0, z.shape[-1], column, jnp.zeros_like(z))

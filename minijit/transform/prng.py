@@ -1,0 +1,379 @@
+"""Keys of random numbers, and the hash that makes bits out of them.
+
+A key is two 32-bit words.  It has no state: what is drawn from one is a function of
+the key alone, so that who draws more gets a new key, by `split` or by `fold_in`.
+
+    data = seed(0)                     # u32[2]: what `random.PRNGKey(0)` returns
+    split(data, (3,))                  # u32[3,2]: three new keys
+    bits(data, 32, (4,))               # u32[4]
+    KeyArray(data)                     # what `random.key(0)` returns
+
+All of it is one hash, threefry2x32, of a key and a count: two words each, and two
+words come out.  The words a key gives at the counts 0, 1, 2, ... are its children
+(`split`), or its random bits (`bits`).  Each is a function of its own index, so any
+part of an array of random numbers can be computed apart from the rest.
+
+Here keys are raw words, u32[..., 2].  `KeyArray` puts a type around them: it is a
+pytree with the words as its only leaf, so every transformation knows what to do.
+"""
+
+import functools
+import math
+import operator
+
+import numpy as np
+
+from ..trace import dtypes, elementwise as ew, primitives as lax
+from ..trace.array import ShapedArray, aval_of, eval_rules, on_numpy, shape_rules
+from ..trace.core import Array, Primitive, operators
+from ..trace.errors import at_line, user_source
+from ..trace.pytree import register_pytree_node
+from .batching import batch_rules, elementwise as batch_elementwise
+from .linearize import constant, linearize_rules
+
+threefry2x32_p = Primitive("threefry2x32")
+
+PARITY = 0x1BD11BDA
+ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
+UINT32 = np.dtype("uint32")
+
+
+def threefry2x32(key, count, add, xor, rotate, constant):
+    """The hash: two words of a key and two of a count -> two words.
+
+    What a word is, the four functions say that work on it: NumPy arrays here,
+    expressions of a kernel in `compile.lower_transforms`.  20 rounds, and every four
+    of them words of the key are added (Salmon et al., Parallel random numbers: as
+    easy as 1, 2, 3, 2011).
+    """
+    keys = *key, xor(xor(*key), constant(PARITY))
+    x, y = add(count[0], keys[0]), add(count[1], keys[1])
+    for i in range(5):
+        for distance in ROTATIONS[i % 2]:
+            x = add(x, y)
+            y = xor(x, rotate(y, distance))
+        x = add(x, keys[(i + 1) % 3])
+        y = add(y, add(keys[(i + 2) % 3], constant(i + 1)))
+    return x, y
+
+
+def rotate_values(x, distance):
+    return x << np.uint32(distance) | x >> np.uint32(32 - distance)
+
+
+# So many elements at once: what the rounds leave behind stays in the cache.
+BLOCK = 8192
+
+
+def hash_values(*words):
+    """The hash on NumPy arrays: k1, k2, x1, x2 -> both words, on a new last axis."""
+    how = np.add, np.bitwise_xor, rotate_values, np.uint32
+    shape = np.broadcast_shapes(*(x.shape for x in words))
+    flat = [np.broadcast_to(x, shape).ravel() if x.shape else x for x in words]
+    out = np.empty((math.prod(shape), 2), UINT32)
+    for start in range(0, len(out), BLOCK):
+        part = slice(start, start + BLOCK)
+        k1, k2, x1, x2 = (x[part] if x.shape else x for x in flat)
+        out[part, 0], out[part, 1] = threefry2x32((k1, k2), (x1, x2), *how)
+    return out.reshape(*shape, 2)
+
+
+def hash_shape(*words):
+    """u32 words of equal ranks, or scalars; the result has an axis of two more."""
+    for i, aval in enumerate(words):
+        lax.check_kind("threefry2x32", aval.dtype, (np.uint32,), f" at position {i}")
+    return ShapedArray((*lax.joint_shape("threefry2x32", words), 2), UINT32)
+
+
+shape_rules |= {threefry2x32_p: hash_shape}
+eval_rules |= on_numpy({threefry2x32_p: hash_values})
+linearize_rules |= constant(threefry2x32_p)
+batch_rules |= batch_elementwise(threefry2x32_p)
+
+
+def word(x, i):
+    """Word 0 or 1 of a key, or of an array of hashes."""
+    shape = aval_of(x).shape
+    low = (0,) * (len(shape) - 1)
+    part = lax.slice(x, (*low, i), (*shape[:-1], i + 1))
+    return lax.squeeze(part, (len(shape) - 1,))
+
+
+def hash_counts(data, shape):
+    """The hashes of 0, 1, 2, ... by one key, as an array: u32[*shape, 2]."""
+    size = math.prod(shape)
+    if size > 2**32:
+        raise NotImplementedError(
+            f"random numbers of shape {shape}: more than 2 ** 32 from one key"
+        )
+    count = np.zeros((), UINT32)
+    if shape:
+        count = lax.reshape(lax.iota(UINT32, size), shape)
+    high = np.zeros((), UINT32)
+    return threefry2x32_p.bind(word(data, 0), word(data, 1), high, count)
+
+
+def seed(value):
+    """The key of an integer, which may be traced: its 64 bits, or 32 with a zero.
+
+    Raises TypeError for what is no integer scalar, OverflowError beyond 64 bits.
+    """
+    if isinstance(value, int):
+        return seed_of_int(value)
+    aval = aval_of(value)
+    if not dtypes.issubdtype(aval.dtype, np.integer):
+        raise TypeError(f"PRNG key seed must be an integer; got {value!r}")
+    high = np.zeros((), UINT32)
+    if aval.dtype.itemsize == 8:
+        shift = np.asarray(32, aval.dtype)
+        high = lax.convert(ew.shift_right_logical(value, shift), UINT32)
+    low = lax.convert(value, UINT32)
+    return lax.concatenate([lax.reshape(high, (1,)), lax.reshape(low, (1,))], 0)
+
+
+def seed_of_int(value):
+    """The key of a Python int; without `enable_x64` its lower 32 bits count."""
+    if not -(2**63) <= value < 2**63:
+        raise OverflowError(f"Python int too large to convert to C long: {value}")
+    wide = dtypes.canonicalize_dtype("int64").itemsize == 8
+    high = (value >> 32) & 0xFFFFFFFF if wide else 0
+    return lax.as_constant(np.array([high, value & 0xFFFFFFFF], UINT32))
+
+
+def fold_in(data, value):
+    """A new key out of a key and a number, a scalar."""
+    number = lax.convert(value, UINT32)
+    high = np.zeros((), UINT32)
+    return threefry2x32_p.bind(word(data, 0), word(data, 1), high, number)
+
+
+def split(data, shape):
+    """New keys out of one: u32[*shape, 2]."""
+    return hash_counts(data, shape)
+
+
+def bits(data, width, shape):
+    """Random bits in unsigned integers of `width` bits: 8, 16, 32 or 64."""
+    if width not in (8, 16, 32, 64):
+        raise TypeError("requires 8-, 16-, 32- or 64-bit field width.")
+    words = hash_counts(data, shape)
+    dtype = np.dtype(f"uint{width}")
+    if width < 64:
+        return lax.convert(lax.bitwise_xor(word(words, 0), word(words, 1)), dtype)
+    high, low = lax.convert(word(words, 0), dtype), lax.convert(word(words, 1), dtype)
+    return lax.bitwise_or(ew.shift_left(high, np.asarray(32, dtype)), low)
+
+
+class extended(np.generic):
+    """The class of all dtypes that are not NumPy's.  JAX: `jax.dtypes.extended`."""
+
+
+class prng_key(extended):
+    """The class of the dtypes of keys: `issubdtype(key.dtype, dtypes.prng_key)`."""
+
+
+class KeyType:
+    """The dtype of an array of keys; there is one.  It prints as `key<fry>`."""
+
+    type = prng_key
+    name = "key<fry>"
+    implementation = "threefry2x32"
+    itemsize = 8
+
+    def __repr__(self):
+        return self.name
+
+    def __eq__(self, other):
+        return type(other) is KeyType
+
+    def __hash__(self):
+        return hash(KeyType)
+
+
+key_type = KeyType()
+
+
+class KeyArray(Array):
+    """An array of keys: `random.key(0)`, `random.split(key)`.
+
+    It is indexed, reshaped and passed around like any other array, but has no
+    arithmetic.  It holds its words, u32[*shape, 2], as `data`.
+    """
+
+    __slots__ = ("data",)
+
+    def __init__(self, data):
+        self.data = data
+
+    @property
+    def aval(self):
+        return ShapedArray(self.shape, key_type)
+
+    @property
+    def shape(self):
+        return tuple(self.data.shape[:-1])
+
+    @property
+    def dtype(self):
+        return key_type
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def size(self):
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self):
+        return key_type.itemsize
+
+    @property
+    def nbytes(self):
+        return self.itemsize * self.size
+
+    def __repr__(self):
+        return f"Array({self.shape}, dtype={key_type.name}) overlaying:\n{self.data}"
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            "JAX array with PRNGKey dtype cannot be converted to a NumPy array. Use "
+            "random.key_data(arr) if you wish to extract the underlying integer array."
+        )
+
+    def __bool__(self):
+        raise TypeError("key array cannot be converted to boolean.")
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self):
+        if not self.shape:
+            raise TypeError("iteration over a 0-d key array")
+        return iter([self[i] for i in range(self.shape[0])])
+
+    def __getitem__(self, where):
+        where = where if isinstance(where, tuple) else (where,)
+        if any(i is Ellipsis for i in where):
+            where = *where, slice(None)
+        return KeyArray(operators["__getitem__"](self.data, where))
+
+    def __eq__(self, other):
+        if not isinstance(other, KeyArray):
+            raise TypeError(f"equal does not accept a {key_type} and {other!r}.")
+        return operators["all"](operators["__eq__"](self.data, other.data), -1)
+
+    def __ne__(self, other):
+        return operators["__invert__"](self == other)
+
+    def __getattr__(self, name):
+        if name in like_arrays:
+            return functools.partial(like_arrays[name], self)
+        if name == "T":
+            return self.transpose()
+        if name in ("block_until_ready", "delete", "is_deleted"):
+            return getattr(self.data, name)
+        raise AttributeError(f"an array of keys has no attribute {name!r}")
+
+
+def reshape_keys(keys, *shape):
+    shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    shape = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return KeyArray(operators["reshape"](keys.data, (*shape, 2)))
+
+
+def transpose_keys(keys, *axes):
+    axes = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+    axes = tuple(a % keys.ndim for a in axes or ()) or range(keys.ndim)[::-1]
+    return KeyArray(lax.transpose(keys.data, (*axes, keys.ndim)))
+
+
+def squeeze_keys(keys, axis=None):
+    ones = [d for d, n in enumerate(keys.shape) if n == 1]
+    axes = ones if axis is None else [axis] if isinstance(axis, int) else axis
+    axes = tuple(operator.index(a) % keys.ndim for a in axes)
+    return KeyArray(lax.squeeze(keys.data, axes))
+
+
+# The methods of arrays that arrays of keys have.
+like_arrays = {
+    "copy": lambda keys: KeyArray(lax.copy(keys.data)),
+    "flatten": lambda keys: reshape_keys(keys, -1),
+    "ravel": lambda keys: reshape_keys(keys, -1),
+    "reshape": reshape_keys,
+    "squeeze": squeeze_keys,
+    "transpose": transpose_keys,
+}
+
+
+def no_arithmetic(name):
+    """The method for an operator that arrays of keys have not."""
+
+    def method(self, *others):
+        types = ", ".join(str(getattr(x, "dtype", x)) for x in (self, *others))
+        called = name.strip("_")
+        raise TypeError(f"{called} does not accept dtypes {types}.")
+
+    return method
+
+
+operator_names = """
+    add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod divmod
+    pow rpow matmul rmatmul and rand or ror xor rxor lshift rshift lt le gt ge neg pos
+    abs invert
+""".split()
+
+for operator_name in operator_names:
+    full_name = f"__{operator_name}__"
+    setattr(KeyArray, full_name, no_arithmetic(full_name))
+
+register_pytree_node(
+    KeyArray,
+    lambda keys: ((keys.data,), None),
+    lambda nothing, children: KeyArray(*children),
+)
+
+
+def key_words(name, key, several=False):
+    """The words of a key that the function `name` was given: u32[2].
+
+    Args:
+      key: a `KeyArray`, or raw words as `random.PRNGKey` makes them.
+      several: whether an array of keys will do.
+
+    Raises:
+      TypeError: if it is no key.
+      ValueError: if it is an array of keys, and one was wanted.
+    """
+    data = key.data if isinstance(key, KeyArray) else key
+    if not isinstance(key, KeyArray):
+        check_words(key)
+    if data.ndim > 1 and not several:
+        raise ValueError(
+            f"{name} accepts a single key, but was given a key array of shape "
+            f"{tuple(key.shape)} != (). Use vmap for batching.{at_line(user_source())}"
+        )
+    return data
+
+
+def check_words(data):
+    """Raise TypeError unless an array can be the words of keys: u32[..., 2]."""
+    told = "JAX encountered invalid PRNG key data: expected "
+    if not all(hasattr(data, name) for name in ("ndim", "shape", "dtype")):
+        told += "key_data to have ndim, shape, and dtype attributes. Got "
+        raise TypeError(f"{told}{data}{at_line(user_source())}")
+    if data.ndim < 1:
+        raise TypeError(f"{told}key_data.ndim >= 1; got ndim={data.ndim}")
+    if data.shape[-1] != 2:
+        raise TypeError(
+            f"{told}key_data.shape to end with (2,); got shape={tuple(data.shape)} "
+            f"for impl={KeyType.implementation!r}{at_line(user_source())}"
+        )
+    if data.dtype != UINT32:
+        raise TypeError(
+            f"{told}key_data.dtype = uint32; got dtype={data.dtype}"
+            f"{at_line(user_source())}"
+        )

@@ -1,0 +1,35 @@
+"""`stop_gradient`: the identity, through which no derivative passes.
+
+    grad(lambda x: x * stop_gradient(x))(3.0)       # 3.0, and not 6.0
+"""
+
+import numpy as np
+
+from ..trace import dtypes
+from ..trace.array import aval_of, eval_rules, on_numpy, shape_rules
+from ..trace.core import Primitive
+from ..trace.pytree import tree_map
+from .batching import batch_rules, elementwise
+from .linearize import constant, linearize_rules
+
+stop_gradient_p = Primitive("stop_gradient")
+
+shape_rules |= {stop_gradient_p: lambda x: x}
+eval_rules |= on_numpy({stop_gradient_p: np.copy})
+linearize_rules |= constant(stop_gradient_p)
+batch_rules |= elementwise(stop_gradient_p)
+
+
+def stop_gradient(x):
+    """A tree of arrays as it is, but a constant to every derivative.
+
+    JAX: `jax.lax.stop_gradient`.
+    """
+    return tree_map(stop, x)
+
+
+def stop(x):
+    """One array; integers have no derivative to stop."""
+    if not dtypes.issubdtype(aval_of(x).dtype, np.inexact):
+        return x
+    return stop_gradient_p.bind(x)
