@@ -238,6 +238,8 @@ def wrap_negative(i, n):
         return i
     if is_concrete(i):
         i = to_numpy(i)
+        if not (i < 0).any():
+            return i
         return np.where(i < 0, i + dtype.type(min(n, dtypes.iinfo(dtype).max)), i)
     zero, size = (np.array(k, dtype) for k in (0, min(n, dtypes.iinfo(dtype).max)))
     return select_n(lt(i, zero), i, add(i, size))
@@ -604,16 +606,36 @@ def along(size, axis, rank):
     return np.arange(size).reshape([size if a == axis else 1 for a in range(rank)])
 
 
+def takes_along_axis(operand, dimension_numbers, slice_sizes):
+    """Whether an index picks a place along one axis, and takes all of the others."""
+    _, collapsed, index_map, batching, _ = dimension_numbers
+    whole = [n for d, n in enumerate(operand.shape) if d not in collapsed]
+    kept = [n for d, n in enumerate(slice_sizes) if d not in collapsed]
+    one = len(collapsed) == 1 and index_map == collapsed and not batching
+    return one and kept == whole
+
+
+def take_numpy(operand, indices, offset, axis):
+    """A gather along one axis: `np.take`, several times as fast as what is general."""
+    result = np.take(operand, to_int64(indices[..., 0]), axis, mode="clip")
+    batch = range(axis, axis + indices.ndim - 1)
+    places = [d for d in range(result.ndim) if d not in offset]
+    return np.moveaxis(result, batch, places)
+
+
 def gather_numpy(operand, indices, *, dimension_numbers, slice_sizes, mode, **params):
     """Evaluate `gather`: NumPy's indexing with arrays."""
     offset, *rest = dimension_numbers
+    fill = mode is GatherScatterMode.FILL_OR_DROP
+    if not fill and takes_along_axis(operand, dimension_numbers, slice_sizes):
+        return take_numpy(operand, indices, offset, *rest[0])
     w = find_windows(operand.shape, indices, slice_sizes, *rest)
     view = operand.transpose(w.partial + w.full)
     sizes = [operand.shape[d] for d in w.full]
     batch_rank = indices.ndim - 1
-    if mode is GatherScatterMode.FILL_OR_DROP and not w.inside.all():
-        fill = np.array(params["fill_value"]).astype(operand.dtype)
-        result = np.full((*w.shape, *sizes), fill)
+    if fill and not w.inside.all():
+        value = np.array(params["fill_value"]).astype(operand.dtype)
+        result = np.full((*w.shape, *sizes), value)
         # Only windows that fit are read: an empty operand has no others.
         index = tuple(np.broadcast_to(i, w.shape)[w.inside] for i in w.index)
         result[w.inside] = view[index] if index else view
@@ -742,8 +764,21 @@ def scatter_numpy(combine, operand, indices, updates, *, dimension_numbers, **pa
     elif params["unique_indices"]:
         view[index] = combine(view[index], updates)
     else:
-        combine.at(view, index, updates)
+        # ufunc.at is fast only for one index, into one axis.
+        places = flat_places(result, index, w)
+        combine.at(result.reshape(-1), places.reshape(-1), updates.reshape(-1))
     return result
+
+
+def flat_places(x, index, w):
+    """Where in the memory of x, counted in elements, the windows' elements are."""
+    steps = [step // x.itemsize for step in x.strides]
+    places = index[0]
+    for d, i in zip(w.partial, index[1:], strict=True):
+        places = places + i * steps[d]
+    for d in w.full:
+        places = places[..., None] + np.arange(x.shape[d]) * steps[d]
+    return places
 
 
 combining = {
@@ -1011,7 +1046,8 @@ def wrap_integer(entry, n, wrap):
     unsigned = entry.dtype.kind == "u"
     if isinstance(entry, np.ndarray):
         limits = np.iinfo(np.int32)
-        entry = np.clip(to_int64(entry), limits.min, limits.max).astype(np.int32)
+        if entry.dtype != np.int32:
+            entry = np.clip(to_int64(entry), limits.min, limits.max).astype(np.int32)
     elif entry.dtype not in (np.int32, np.int64):
         entry = convert(entry, np.dtype(np.int32))
     return wrap_negative(entry, n) if wrap and not unsigned else entry
@@ -1261,9 +1297,11 @@ def join_indices(parts, batch):
     for i, (_, first, _) in zip(indices, parts, strict=True):
         axes = tuple(range(first, first + np.ndim(i)))
         columns.append(spread(i, (*batch, 1), axes))
+    if len(columns) == 1:
+        return columns[0]
     if all(isinstance(column, np.ndarray) for column in columns):
         return np.concatenate(columns, -1)
-    return columns[0] if len(columns) == 1 else concatenate(columns, len(batch))
+    return concatenate(columns, len(batch))
 
 
 def spread(x, shape, axes):

@@ -62,13 +62,21 @@ def sort_shape(*operands, dimension, is_stable, num_keys):
 
 def sort_numpy(*operands, dimension, is_stable, num_keys):
     """Evaluate `sort`; NumPy can put bfloat16 in order only as float32."""
-    kind = "stable" if is_stable else "quicksort"
     if len(operands) == 1:
-        return [np.sort(widen(operands[0]), axis=dimension, kind=kind)]
+        x = widen(operands[0])
+        kind = "stable" if is_stable and ties_differ(x) else "quicksort"
+        return [np.sort(x, axis=dimension, kind=kind)]
     # lexsort takes the most important key last.
     keys = [widen(x) for x in reversed(operands[:num_keys])]
     order = np.lexsort(keys, axis=dimension)
     return [np.take_along_axis(x, order, dimension) for x in operands]
+
+
+def ties_differ(x):
+    """Whether elements of x that a sort takes for equal may have different bits."""
+    if x.dtype.kind in "biu":
+        return False
+    return x.dtype.kind == "c" or bool((np.isnan(x) | (x == 0) & np.signbit(x)).any())
 
 
 def top_k(operand, k, *, axis=-1):

@@ -183,19 +183,6 @@ def reduce_window_shape(name, kind):
     return rule
 
 
-def window_view(x, windows, strides, dilations):
-    """A view [*counts, *windows] of an array, padded already, through windows."""
-    reach = tuple(map(dilated_size, windows, dilations))
-    if any(r > n for r, n in zip(reach, x.shape, strict=True)):
-        counts = [
-            max(0, (n - r) // stride + 1)
-            for n, r, stride in zip(x.shape, reach, strides, strict=True)
-        ]
-        return np.empty((*counts, *windows), x.dtype)
-    view = np.lib.stride_tricks.sliding_window_view(x, reach)
-    return view[tuple(slice(None, None, step) for step in (*strides, *dilations))]
-
-
 def over_windows(ufunc, identity):
     """A reduction over windows by a ufunc; `identity(dtype)` fills the holes."""
 
@@ -204,9 +191,19 @@ def over_windows(ufunc, identity):
     ):
         config = [(*p, d - 1) for p, d in zip(padding, base_dilation, strict=True)]
         x = pad_numpy(x, identity(x.dtype), padding_config=config)
-        view = window_view(x, window_dimensions, window_strides, window_dilation)
-        axes = tuple(range(x.ndim, 2 * x.ndim))
-        return ufunc.reduce(view, axes, dtype=x.dtype, initial=identity(x.dtype))
+        rows = zip(window_dimensions, window_strides, window_dilation, strict=True)
+        # Along one axis after the other: windows are boxes.
+        for axis, (window, stride, dilation) in enumerate(rows):
+            left = x.shape[axis] - dilated_size(window, dilation)
+            count = max(0, left // stride + 1)
+            shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+            total = np.full(shape, identity(x.dtype), x.dtype)
+            for i in range(window if count else 0):
+                start = i * dilation
+                part = slice(start, start + (count - 1) * stride + 1, stride)
+                ufunc(total, x[(slice(None),) * axis + (part,)], out=total)
+            x = total
+        return x
 
     return value
 
@@ -582,6 +579,19 @@ def conv_shape(lhs, rhs, *, window_strides, padding, dimension_numbers, **params
     shape = tuple(in_order[out_spec.index(d)] for d in range(lhs.ndim))
     dtype = conv_dtype(lhs.dtype, params["preferred_element_type"])
     return lhs.update(shape=shape, dtype=dtype, weak_type=all_weak((lhs, rhs)))
+
+
+def window_view(x, windows, strides, dilations):
+    """A view [*counts, *windows] of an array, padded already, through windows."""
+    reach = tuple(map(dilated_size, windows, dilations))
+    if any(r > n for r, n in zip(reach, x.shape, strict=True)):
+        counts = [
+            max(0, (n - r) // stride + 1)
+            for n, r, stride in zip(x.shape, reach, strides, strict=True)
+        ]
+        return np.empty((*counts, *windows), x.dtype)
+    view = np.lib.stride_tricks.sliding_window_view(x, reach)
+    return view[tuple(slice(None, None, step) for step in (*strides, *dilations))]
 
 
 # How many elements of windows to copy side by side at once.
