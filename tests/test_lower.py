@@ -1,11 +1,13 @@
 """Lowering: what programs become, and that they compute what they say."""
 
+import math
+
 import numpy as np
 import pytest
 from ir_interpreter import run
 
 from minijit.compile.loops import Kernel, Load, expressions, postorder
-from minijit.compile.lower import lower
+from minijit.compile.lower import LARGEST_GROUP, lower
 from minijit.trace import primitives as prim
 from minijit.trace.array import aval_of
 from minijit.trace.config import config
@@ -262,7 +264,7 @@ def test_long_chains_are_lowered_in_linear_size_without_recursion(n):
         size += len(postorder(expressions(kernel.body)))
     assert n <= size <= 2 * n + 10 * len(program.kernels)
     assert [c.rule for c in program.cuts] == ["large kernel"] * len(program.cuts)
-    assert len(program.kernels) == 1 + n // 2049
+    assert len(program.kernels) == math.ceil(n / (LARGEST_GROUP + 1))
 
 
 def test_twenty_thousand_equations():

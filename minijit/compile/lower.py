@@ -203,7 +203,7 @@ def times_computed(group, index):
     return math.prod(axis.extent for axis in (*outer, *inner))
 
 
-CHEAP, LARGEST_GROUP, MOST_COPIES = 8, 2048, 64
+CHEAP, LARGEST_GROUP, MOST_COPIES = 8, 512, 64
 
 
 def first_policy(value):
