@@ -576,6 +576,5 @@ from .transform.control_flow import (
     platform_dependent as platform_dependent,
 )
 
-# chapter 9r
 from .transform.stop_gradient import stop_gradient as stop_gradient
 from .transform.stop_gradient import stop_gradient_p as stop_gradient_p

@@ -345,15 +345,36 @@ def linearize_body(body, nonzero, num_consts, num_carry):
     part = linearize_jaxpr(body, consts + carry + xs, carry + rest)
     n = len(body.out_avals)
     forward = part.forward.jaxpr
+    places, hoisted, per_step = place_residuals(part, n, num_consts, num_carry)
+    consts_only = Jaxpr(
+        forward.constvars, forward.invars[:num_consts], forward.eqns, tuple(hoisted)
+    )
+    return LinearLoop(
+        carry,
+        part.nonzero_out,
+        drop_dead(reorder(part.forward, outvars=(*forward.outvars[:n], *per_step))),
+        drop_dead(ClosedJaxpr(dce(consts_only), consts_of(part.forward, consts_only))),
+        places,
+        order_linear_body(part.linear, places, consts, carry),
+    )
+
+
+def place_residuals(part, n, num_consts, num_carry):
+    """Where the linear loop finds each residual of a step.
+
+    Returns:
+      (places, the residuals to compute once, the residuals that every step returns).
+    """
+    forward, places = part.forward.jaxpr, []
     new = forward.outvars[n:]
     unchanging = loop_constants(forward, num_consts)
     hoisted = [v for v in new if v in unchanging]
     per_step = [v for v in new if v not in unchanging]
-    places = []
     for kind, i in part.sources:
         if kind == "new":
-            kept = hoisted if new[i] in unchanging else per_step
-            name = "hoisted" if kept is hoisted else "step"
+            name, kept = "step", per_step
+            if new[i] in unchanging:
+                name, kept = "hoisted", hoisted
             places.append((name, kept.index(new[i])))
         elif i < num_consts:
             places.append(("const", i))
@@ -364,17 +385,7 @@ def linearize_body(body, nonzero, num_consts, num_carry):
             if forward.invars[i] not in per_step:
                 per_step.append(forward.invars[i])
             places.append(("step", per_step.index(forward.invars[i])))
-    consts_only = Jaxpr(
-        forward.constvars, forward.invars[:num_consts], forward.eqns, tuple(hoisted)
-    )
-    return LinearLoop(
-        carry,
-        part.nonzero_out,
-        drop_dead(reorder(part.forward, outvars=(*forward.outvars[:n], *per_step))),
-        drop_dead(ClosedJaxpr(dce(consts_only), consts_of(part.forward, consts_only))),
-        tuple(places),
-        order_linear_body(part.linear, places, consts, carry),
-    )
+    return tuple(places), hoisted, per_step
 
 
 def consts_of(closed, jaxpr):
@@ -832,11 +843,8 @@ def while_loop(cond_fun, body_fun, init_val):
     """Repeat `val = body_fun(val)` while `cond_fun(val)` (`jax.lax.while_loop`).
 
     Unlike JAX's it can be differentiated in reverse: the forward pass keeps what the
-    body's gradient needs of each step that was run.
-
-    Raises:
-      TypeError: `body_fun` does not return the structure and types of `init_val`, or
-        `cond_fun` no bool scalar.
+    body's gradient needs of each step that was run.  Raises TypeError if `body_fun`
+    does not return the structure and types of `init_val`, or `cond_fun` no bool.
     """
     if not (callable(cond_fun) and callable(body_fun)):
         raise TypeError("lax.while_loop: cond_fun and body_fun must be callable")
@@ -961,17 +969,7 @@ def scan(
         return scan_in_python(f, init, leaves, xs_tree, length, reverse)
     x_avals = [without_steps(aval_of(x)) for x in leaves]
     n = len(init_leaves)
-
-    def body(*values):
-        carry, x = values[:n], values[n:]
-        result = f(tree_unflatten(tree, carry), tree_unflatten(xs_tree, x))
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(
-                f"scan body output must be a pair, got {result!r}"
-                f"{at_line(function_source(f))}"
-            )
-        return result
-
+    body = partial(call_body, f, tree, xs_tree, n)
     name = f"scan body {function_name(f)}"
     carry, jaxpr, consts, ys_tree = record_body(body, init_leaves, tree, x_avals, name)
     outs = scan_p.bind(
@@ -984,6 +982,17 @@ def scan(
         unroll=length if unroll is True else max(int(unroll), 1),
     )
     return tree_unflatten(tree, outs[:n]), tree_unflatten(ys_tree, outs[n:])
+
+
+def call_body(f, tree, xs_tree, n, *values):
+    """The user's body on flat values: its result must be a pair."""
+    result = f(tree_unflatten(tree, values[:n]), tree_unflatten(xs_tree, values[n:]))
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TypeError(
+            f"scan body output must be a pair, got {result!r}"
+            f"{at_line(function_source(f))}"
+        )
+    return result
 
 
 def without_steps(aval):
