@@ -183,7 +183,7 @@ def test_a_kernel_that_does_not_compile_is_an_error_that_names_the_file(monkeypa
         make(compile_python, lambda x: jnp.sin(x), ones(2))
 
 
-def test_a_chain_of_2000_operations_is_one_kernel():
+def test_a_chain_of_2000_operations_is_a_few_kernels():
     def chain(n):
         def f(x, y):
             for _ in range(n // 4):
@@ -194,8 +194,9 @@ def test_a_chain_of_2000_operations_is_one_kernel():
 
     x = ones(16)
     run = make(compile_python, chain(2000), x, x)
-    assert run.kernels == ("kernel_0",)
-    assert len(run.program.kernels[0].eqns) == 2000
+    # LLVM's time grows faster than a kernel, so that kernels are closed in between.
+    assert 1 < len(run.kernels) <= 6
+    assert sum(len(kernel.eqns) for kernel in run.program.kernels) == 2000
     plain = make(compile_plain, chain(2000), x, x)
     for found, wanted in zip(run(x, x), plain(x, x), strict=True):
         assert np.array_equal(found, wanted)
