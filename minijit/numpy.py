@@ -2187,7 +2187,9 @@ def complex_logaddexp(x, y):
     swapped = choose_where(greater == x, -difference, difference)
     total = choose_where(isnan(difference), x + y, greater + log1p(exp(swapped)))
     wrapped = mod(imag(total) + pi, 2 * pi) - pi
-    return elementwise.complex(real(total), convert(wrapped, real(total).dtype))
+    part = real(total)
+    weak_type = part.weak_type and part.ndim == 0
+    return elementwise.complex(part, convert(wrapped, part.dtype, weak_type))
 
 
 def logaddexp2(x1, x2, /):
@@ -2202,8 +2204,10 @@ def logaddexp2(x1, x2, /):
 def heaviside(x1, x2, /):
     """0 below zero, 1 above, x2 at zero.  JAX: `jnp.heaviside`."""
     x, y = promote_args_inexact("heaviside", x1, x2)
-    at_zero = choose_where(isnan(x), x, y)
-    return choose_where(x < 0, like(x, 0), choose_where(x > 0, like(x, 1), at_zero))
+    zero, one = like(x, 0), like(x, 1)
+    result = choose_where(isnan(x), x, y)
+    result = choose_where(primitives.gt(x, zero), one, result)
+    return choose_where(primitives.lt(x, zero), zero, result)
 
 
 def hypot(x1, x2, /):
