@@ -181,8 +181,7 @@ class LoadedProgram:
                     namespace[kernel.name] = native_kernel(kernel, plain, self.path)
         namespace |= self.source.constants
         for name, call in self.source.calls.items():
-            inner = call.attrs.get("program")
-            namespace[name] = load(inner, native).run if inner else evaluating(call)
+            namespace[name] = routines[call.routine](call, native)
         self.run = namespace[self.source.driver]
 
 
@@ -197,6 +196,12 @@ def load(program, native, heading=""):
             versions[native] = LoadedProgram(program, native, heading)
         return versions[native]
 
+
+# routine -> function(call, native): what the driver calls for it.
+routines = {
+    "program": lambda call, native: load(call.attrs["program"], native).run,
+    "eval": lambda call, native: evaluating(call),
+}
 
 programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
