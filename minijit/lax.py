@@ -563,17 +563,17 @@ from .transform.batching_rest import (
 # chapter 9
 from .transform.control_flow import (
     cond as cond,
-    fori_loop as fori_loop,
     scan as scan,
-    switch as switch,
     while_loop as while_loop,
 )
 
 # chapter 9s
 from .transform.control_flow import (
     associative_scan as associative_scan,
+    fori_loop as fori_loop,
     map_loop as map,
     platform_dependent as platform_dependent,
+    switch as switch,
 )
 
 from .transform.stop_gradient import stop_gradient as stop_gradient

@@ -15,7 +15,9 @@ a `scan` of as many steps.  What a loop does not change is a residual once.
 
 from dataclasses import dataclass
 from functools import partial
+
 import numpy as np
+
 from ..trace import dtypes, primitives as lax
 from ..trace.array import (
     ArrayImpl,
@@ -67,13 +69,9 @@ from .tape import Tape, TapeValue, Union, inject, project
 from .transpose import is_linear, transpose_jaxpr, transpose_rules
 
 cond_p = Primitive("cond", multiple_results=True)
-
 scan_p = Primitive("scan", multiple_results=True)
-
 while_p = Primitive("while", multiple_results=True)
-
 int32 = np.dtype("int32")
-
 index_aval = ShapedArray((), int32)
 
 
@@ -208,16 +206,6 @@ def cond_linearize(nonzero, index, *operands, branches):
     return outs[:n], linear
 
 
-def cond_joint(primals, tangents, *, branches):
-    nonzero = mask_of(tangents[1:])
-    n = len(branches[0].out_avals)
-    masks = [jvp_jaxpr(b, nonzero, none_of(n))[1] for b in branches]
-    nonzero_out = tuple(map(any, zip(*masks, strict=True)))
-    joint = tuple(jvp_jaxpr(b, nonzero, nonzero_out)[0] for b in branches)
-    outs = cond_p.bind(*primals, *present(tangents[1:]), branches=joint)
-    return outs[:n], fill(nonzero_out, outs[n:])
-
-
 def cond_transpose(cts, accs, index, *args, branches):
     """The transpose of a cond is a cond of the branches' transposes."""
     linear = tuple(map(is_linear, args))
@@ -236,7 +224,6 @@ def wrap_like(value):
 
 
 linearize_rules |= {cond_p: cond_linearize}
-joint_rules |= {cond_p: cond_joint}
 transpose_rules |= {cond_p: cond_transpose}
 
 
@@ -474,60 +461,12 @@ def scan_linearize(
     return outs[:n], lambda *tangents: linear(*tangents[len(steps) :])
 
 
-@memoised
-def jvp_body(body, nonzero, num_consts, num_carry):
-    """The body of a loop with its tangents: consts, carries and xs each followed by
-    theirs: -> (closed jaxpr, nonzero carry, nonzero results)."""
-    consts, carry, xs = map(tuple, split(nonzero, num_consts, num_carry))
-    rest = none_of(len(body.out_avals) - num_carry)
-
-    def step(mask):
-        return jvp_jaxpr(body, consts + mask + xs, mask + rest)[1][:num_carry]
-
-    carry = fixpoint(step, carry)
-    joint, nonzero_out = jvp_jaxpr(body, consts + carry + xs, carry + rest)
-    n, n_out = len(body.in_avals), len(body.out_avals)
-    primals, tangents = joint.jaxpr.invars[:n], joint.jaxpr.invars[n:]
-    c, k, x = split(primals, num_consts, num_carry)
-    tc, tk, tx = split(tangents, sum(consts), sum(carry))
-    outs, out_tangents = joint.jaxpr.outvars[:n_out], joint.jaxpr.outvars[n_out:]
-    ok, oy = split(outs, num_carry)
-    otk, oty = split(out_tangents, sum(carry))
-    joint = reorder(joint, [*c, *tc, *k, *tk, *x, *tx], [*ok, *otk, *oy, *oty])
-    return joint, carry, nonzero_out
-
-
 def instantiate_carry(carry, tangents, mask):
     """The initial tangents of a carry that has one in some step."""
     return [
         zeros(tangent_aval(aval_of(x))) if m and t is None else t
         for x, t, m in zip(carry, tangents, mask, strict=True)
     ]
-
-
-def scan_joint(
-    primals, tangents, *, jaxpr, length, reverse, num_consts, num_carry, unroll
-):
-    steps, args = split(primals, length is None)
-    tangents = tangents[len(steps) :]
-    nonzero = mask_of(tangents)
-    joint, mask, nonzero_out = jvp_body(jaxpr, nonzero, num_consts, num_carry)
-    c, k, x = split(args, num_consts, num_carry)
-    tc, tk, tx = split(tangents, num_consts, num_carry)
-    tc, tx = present(tc), present(tx)
-    tk = present(instantiate_carry(k, tk, mask))
-    outs = scan_p.bind(
-        *(*steps, *c, *tc, *k, *tk, *x, *tx),
-        jaxpr=joint,
-        length=length,
-        reverse=reverse,
-        num_consts=num_consts + len(tc),
-        num_carry=num_carry + len(tk),
-        unroll=unroll,
-    )
-    n = len(jaxpr.out_avals)
-    ok, otk, oy, oty = split(outs, num_carry, len(tk), n - num_carry)
-    return ok + oy, fill(nonzero_out, otk + oty)
 
 
 @memoised
@@ -590,7 +529,6 @@ def scan_transpose(
 
 
 linearize_rules |= {scan_p: scan_linearize}
-joint_rules |= {scan_p: scan_joint}
 transpose_rules |= {scan_p: scan_transpose}
 
 
@@ -648,35 +586,7 @@ def while_linearize(
     return outs + ([*count, *ys] if stack else []), linear
 
 
-def while_joint(
-    primals, tangents, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, stack
-):
-    cond_consts, consts, carry = split(primals, cond_nconsts, body_nconsts)
-    _, t_consts, t_carry = split(tangents, cond_nconsts, body_nconsts)
-    n = len(carry)
-    nonzero = mask_of(t_consts + t_carry)
-    body, mask, nonzero_out = jvp_body(body_jaxpr, nonzero, body_nconsts, n)
-    t_consts = present(t_consts)
-    t_carry = present(instantiate_carry(carry, t_carry, mask))
-    ignored = tuple(Var(aval_of(t)) for t in t_carry)
-    outs = while_p.bind(
-        *(*cond_consts, *consts, *t_consts, *carry, *t_carry),
-        cond_jaxpr=reorder(cond_jaxpr, cond_jaxpr.jaxpr.invars + ignored),
-        body_jaxpr=body,
-        cond_nconsts=cond_nconsts,
-        body_nconsts=body_nconsts + len(t_consts),
-        stack=stack,
-    )
-    extra = len(body_jaxpr.out_avals) - n
-    ok, otk, count, oy, oty = split(outs, n, len(t_carry), stack, extra)
-    out_tangents = fill(nonzero_out, otk + oty)
-    if not stack:
-        return ok, out_tangents[:n]
-    return ok + count + oy, [*out_tangents[:n], None, *out_tangents[n:]]
-
-
 linearize_rules |= {while_p: while_linearize}
-joint_rules |= {while_p: while_joint}
 
 
 # ---- the users' functions
@@ -750,26 +660,6 @@ def choose(pred, branches, operands):
         return branches[bool(pred)](*operands)
     names = ("false_fun", "true_fun")
     return bind_branches(as_predicate(pred), branches, operands, names, "cond")
-
-
-def switch(index, branches, *operands, operand=None):
-    """`branches[index](*operands)`, the index clamped to the list (as in JAX)."""
-    if not branches:
-        raise ValueError("Empty branch sequence")
-    if operand is not None:
-        operands = (operand,)
-    aval = aval_of(index)
-    if aval.shape != () or aval.dtype.kind not in "iu":
-        raise TypeError(f"Index type must be an integer scalar, got {aval}.")
-    if config.disable_jit and not isinstance(index, Tracer):
-        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
-    if len(branches) == 1:
-        return branches[0](*operands)
-    index = lax.convert(index, int32)
-    last = lax.full((), len(branches) - 1, int32)
-    index = lax.max(lax.min(index, last), lax.full((), 0, int32))
-    names = [f"branch {i}" for i in range(len(branches))]
-    return bind_branches(index, branches, operands, names, "switch")
 
 
 def bind_branches(index, branches, operands, names, kind):
@@ -988,16 +878,14 @@ def call_body(f, tree, xs_tree, n, *values):
     """The user's body on flat values: its result must be a pair."""
     result = f(tree_unflatten(tree, values[:n]), tree_unflatten(xs_tree, values[n:]))
     if not isinstance(result, tuple) or len(result) != 2:
-        raise TypeError(
-            f"scan body output must be a pair, got {result!r}"
-            f"{at_line(function_source(f))}"
-        )
+        where = at_line(function_source(f))
+        raise TypeError(f"scan body output must be a pair, got {result!r}{where}")
     return result
 
 
 def without_steps(aval):
     """The type of a stacked array in one step."""
-    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
+    return aval.update(shape=aval.shape[1:])
 
 
 def scan_length(leaves, length):
@@ -1026,6 +914,125 @@ def scan_length(leaves, length):
         raise ValueError("scan got no values to scan over and `length` not provided.")
     return sizes.pop()
 
+# chapter 9s
+from ..trace.indexing import rev
+from .batching import at_front, batch_jaxpr, batch_rules, lanes_at, move_axis, vmap
+from .tape import every_case, select_arrays, select_lanes
+
+
+def cond_joint(primals, tangents, *, branches):
+    nonzero = mask_of(tangents[1:])
+    n = len(branches[0].out_avals)
+    masks = [jvp_jaxpr(b, nonzero, none_of(n))[1] for b in branches]
+    nonzero_out = tuple(map(any, zip(*masks, strict=True)))
+    joint = tuple(jvp_jaxpr(b, nonzero, nonzero_out)[0] for b in branches)
+    outs = cond_p.bind(*primals, *present(tangents[1:]), branches=joint)
+    return outs[:n], fill(nonzero_out, outs[n:])
+
+
+joint_rules |= {cond_p: cond_joint}
+
+
+@memoised
+def jvp_body(body, nonzero, num_consts, num_carry):
+    """The body of a loop with its tangents: consts, carries and xs each followed by
+    theirs: -> (closed jaxpr, nonzero carry, nonzero results)."""
+    consts, carry, xs = map(tuple, split(nonzero, num_consts, num_carry))
+    rest = none_of(len(body.out_avals) - num_carry)
+
+    def step(mask):
+        return jvp_jaxpr(body, consts + mask + xs, mask + rest)[1][:num_carry]
+
+    carry = fixpoint(step, carry)
+    joint, nonzero_out = jvp_jaxpr(body, consts + carry + xs, carry + rest)
+    n, n_out = len(body.in_avals), len(body.out_avals)
+    primals, tangents = joint.jaxpr.invars[:n], joint.jaxpr.invars[n:]
+    c, k, x = split(primals, num_consts, num_carry)
+    tc, tk, tx = split(tangents, sum(consts), sum(carry))
+    outs, out_tangents = joint.jaxpr.outvars[:n_out], joint.jaxpr.outvars[n_out:]
+    ok, oy = split(outs, num_carry)
+    otk, oty = split(out_tangents, sum(carry))
+    joint = reorder(joint, [*c, *tc, *k, *tk, *x, *tx], [*ok, *otk, *oy, *oty])
+    return joint, carry, nonzero_out
+
+
+def scan_joint(
+    primals, tangents, *, jaxpr, length, reverse, num_consts, num_carry, unroll
+):
+    steps, args = split(primals, length is None)
+    tangents = tangents[len(steps) :]
+    nonzero = mask_of(tangents)
+    joint, mask, nonzero_out = jvp_body(jaxpr, nonzero, num_consts, num_carry)
+    c, k, x = split(args, num_consts, num_carry)
+    tc, tk, tx = split(tangents, num_consts, num_carry)
+    tc, tx = present(tc), present(tx)
+    tk = present(instantiate_carry(k, tk, mask))
+    outs = scan_p.bind(
+        *(*steps, *c, *tc, *k, *tk, *x, *tx),
+        jaxpr=joint,
+        length=length,
+        reverse=reverse,
+        num_consts=num_consts + len(tc),
+        num_carry=num_carry + len(tk),
+        unroll=unroll,
+    )
+    n = len(jaxpr.out_avals)
+    ok, otk, oy, oty = split(outs, num_carry, len(tk), n - num_carry)
+    return ok + oy, fill(nonzero_out, otk + oty)
+
+
+joint_rules |= {scan_p: scan_joint}
+
+
+def while_joint(
+    primals, tangents, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, stack
+):
+    cond_consts, consts, carry = split(primals, cond_nconsts, body_nconsts)
+    _, t_consts, t_carry = split(tangents, cond_nconsts, body_nconsts)
+    n = len(carry)
+    nonzero = mask_of(t_consts + t_carry)
+    body, mask, nonzero_out = jvp_body(body_jaxpr, nonzero, body_nconsts, n)
+    t_consts = present(t_consts)
+    t_carry = present(instantiate_carry(carry, t_carry, mask))
+    ignored = tuple(Var(aval_of(t)) for t in t_carry)
+    outs = while_p.bind(
+        *(*cond_consts, *consts, *t_consts, *carry, *t_carry),
+        cond_jaxpr=reorder(cond_jaxpr, cond_jaxpr.jaxpr.invars + ignored),
+        body_jaxpr=body,
+        cond_nconsts=cond_nconsts,
+        body_nconsts=body_nconsts + len(t_consts),
+        stack=stack,
+    )
+    extra = len(body_jaxpr.out_avals) - n
+    ok, otk, count, oy, oty = split(outs, n, len(t_carry), stack, extra)
+    out_tangents = fill(nonzero_out, otk + oty)
+    if not stack:
+        return ok, out_tangents[:n]
+    return ok + count + oy, [*out_tangents[:n], None, *out_tangents[n:]]
+
+
+joint_rules |= {while_p: while_joint}
+
+
+def switch(index, branches, *operands, operand=None):
+    """`branches[index](*operands)`, the index clamped to the list (as in JAX)."""
+    if not branches:
+        raise ValueError("Empty branch sequence")
+    if operand is not None:
+        operands = (operand,)
+    aval = aval_of(index)
+    if aval.shape != () or aval.dtype.kind not in "iu":
+        raise TypeError(f"Index type must be an integer scalar, got {aval}.")
+    if config.disable_jit and not isinstance(index, Tracer):
+        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+    if len(branches) == 1:
+        return branches[0](*operands)
+    index = lax.convert(index, int32)
+    last = lax.full((), len(branches) - 1, int32)
+    index = lax.max(lax.min(index, last), lax.full((), 0, int32))
+    names = [f"branch {i}" for i in range(len(branches))]
+    return bind_branches(index, branches, operands, names, "switch")
+
 
 def fori_loop(lower, upper, body_fun, init_val, *, unroll=None):
     """`for i in range(lower, upper): val = body_fun(i, val)` (`jax.lax.fori_loop`).
@@ -1052,11 +1059,6 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None):
     stop = lax.convert(upper, dtype)
     goes_on = lambda carry: lax.lt(carry[0], stop)
     return while_loop(goes_on, lambda carry: step(*carry), (start, init_val))[1]
-
-# chapter 9s
-from ..trace.indexing import rev
-from .batching import at_front, batch_jaxpr, batch_rules, lanes_at, move_axis, vmap
-from .tape import every_case, select_arrays, select_lanes
 
 
 def cond_batch(lanes, axes, index, *operands, branches):
