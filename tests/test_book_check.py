@@ -241,6 +241,23 @@ def test_imports_go_one_way(book: Book, file: str, old: str, new: str, told: str
     assert [c for c in check(book) if told in c], check(book)
 
 
+def test_folders_that_are_no_rooms_are_public(book: Book):
+    (book.root / "toy/nn").mkdir()
+    (book.root / "toy/nn/__init__.py").write_text("from ..numpy import neg\n")
+    for old in ('"toy/__init__.py"]\n\n[[chapter]]\nid = 3',):
+        book_toy.edit(
+            book, "book.toml", old, old.replace("]", ', "toy/nn/__init__.py"]', 1)
+        )
+    book = read_book(book.root)
+    assert check(book) == [
+        "toy/nn/__init__.py is in no cell of chapter 2: from ..numpy"
+    ]
+    book_toy.edit(
+        book, "toy/transform/lin.py", "    memory.clear()", "    from .. import nn"
+    )
+    assert any(PUBLIC + "toy/nn/__init__.py" in c for c in check(book))
+
+
 # -- runs
 
 

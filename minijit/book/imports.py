@@ -12,7 +12,7 @@ from .text import names
 
 def check_imports(book: Book, part: Part) -> Iterator[str]:
     """Complaints about the imports of one part of a file."""
-    room = part.file.split("/")[1] if part.file.count("/") > 1 else None
+    room = room_of(book, part.file)
     for s in book.statements(part.file):
         if not part.first <= s.first <= part.last:
             continue
@@ -20,19 +20,24 @@ def check_imports(book: Book, part: Part) -> Iterator[str]:
             where = f"chapter {part.chapter.id}, {part.file}:{node.lineno}, {s.key}"
             if target.startswith(book.machinery):
                 yield f"{where}: the library must not import the book machinery"
-            elif room and target.count("/") < 2:
+            elif room and not room_of(book, target):
                 yield f"{where}: a room must not import the public module {target}"
-            elif room and later_room(book, room, target.split("/")[1]):
+            elif room and later_room(book, room, room_of(book, target)):
                 yield f"{where} imports {target}: imports go {' <- '.join(book.rooms)}"
             elif later := built_later(book, part, target, name):
                 what = name or target
                 yield f"{where} imports {what}, which chapter {later.id} builds"
 
 
+def room_of(book: Book, file: str) -> str:
+    """The room a file is in; "" for the public modules, folders of them included."""
+    folder = file.split("/")[1]
+    return folder if folder in book.rooms else ""
+
+
 def later_room(book: Book, room: str, other: str) -> bool:
     """Is `other` a room after `room`?"""
-    rooms = book.rooms
-    return room in rooms and other in rooms and rooms.index(other) > rooms.index(room)
+    return book.rooms.index(other) > book.rooms.index(room)
 
 
 def imported(
