@@ -1,0 +1,260 @@
+"""What weights start from, under the names of `jax.nn.initializers`.
+
+    init = glorot_normal()
+    init(random.key(0), (64, 32))               # f32[64,32]
+    init(random.key(0), (64, 32), jnp.bfloat16)
+
+An initializer is a function (key, shape, dtype) -> array.  `zeros` and `ones` are
+initializers themselves; the others are made by a function of their options.
+"""
+
+import math
+
+import numpy as np
+
+from .. import numpy as jnp, random
+from ..trace import dtypes
+
+
+def weight_dtype(dtype):
+    """The dtype of weights: by default float32 (float64 with `enable_x64`)."""
+    return dtypes.user_dtype(float if dtype is None else dtype, "initializer")
+
+
+def zeros(key, shape, dtype=None):
+    """Zeros, whatever the key."""
+    return jnp.zeros(shape, weight_dtype(dtype))
+
+
+def ones(key, shape, dtype=None):
+    """Ones, whatever the key."""
+    return jnp.ones(shape, weight_dtype(dtype))
+
+
+def constant(value, dtype=None):
+    """An initializer to one value, or to an array that broadcasts to the shape."""
+
+    def init(key, shape, dtype=dtype):
+        return jnp.full(shape, value, weight_dtype(dtype))
+
+    return init
+
+
+def uniform(scale=1e-2, dtype=None):
+    """An initializer to random numbers from [0, scale)."""
+
+    def init(key, shape, dtype=dtype):
+        dtype = weight_dtype(dtype)
+        return random.uniform(key, shape, dtype) * jnp.array(scale, dtype)
+
+    return init
+
+
+def normal(stddev=1e-2, dtype=None):
+    """An initializer to normal random numbers of mean 0."""
+
+    def init(key, shape, dtype=dtype):
+        dtype = weight_dtype(dtype)
+        return random.normal(key, shape, dtype) * jnp.array(stddev, dtype)
+
+    return init
+
+
+def truncated_normal(stddev=1e-2, dtype=None, lower=-2.0, upper=2.0):
+    """An initializer to normal random numbers, none beyond two bounds.
+
+    Args:
+      stddev: scales the numbers and the bounds.
+    """
+
+    def init(key, shape, dtype=dtype):
+        dtype = weight_dtype(dtype)
+        sample = random.truncated_normal(key, lower, upper, shape, dtype)
+        return sample * jnp.array(stddev, dtype)
+
+    return init
+
+
+def fans(shape, in_axis, out_axis, batch_axis):
+    """How many inputs a unit has, and how many outputs: -> (fan_in, fan_out).
+
+    Axes that are none of those, as the window of a convolution, count for both.
+    """
+    if isinstance(in_axis, int) and in_axis == -2 and len(shape) <= 1:
+        raise ValueError(
+            f"Can't compute input and output sizes of a {len(shape)}-dimensional "
+            "weights tensor with default in_axis. Must be at least 2D or specify "
+            "in_axis explicitly."
+        )
+    sizes = [
+        math.prod(shape[i] for i in ([axis] if isinstance(axis, int) else axis))
+        for axis in (in_axis, out_axis, batch_axis)
+    ]
+    field = math.prod(shape) / math.prod(sizes)
+    return sizes[0] * field, sizes[1] * field
+
+
+denominators = {
+    "fan_in": lambda fan_in, fan_out: fan_in,
+    "fan_out": lambda fan_in, fan_out: fan_out,
+    "fan_avg": lambda fan_in, fan_out: (fan_in + fan_out) / 2,
+    "fan_geo_avg": lambda fan_in, fan_out: (fan_in * fan_out) ** 0.5,
+}
+
+
+def scaled_truncated_normal(key, shape, dtype, variance):
+    # The standard deviation of what is left of a bell curve between -2 and 2; and of
+    # a complex one within a circle of radius 2.
+    if dtypes.issubdtype(dtype, np.floating):
+        stddev = jnp.sqrt(variance) / jnp.array(0.87962566103423978, dtype)
+        return random.truncated_normal(key, -2, 2, shape, dtype) * stddev
+    stddev = jnp.sqrt(variance) / jnp.array(0.95311164380491208, dtype)
+    return complex_truncated_normal(key, 2, shape, dtype) * stddev
+
+
+def scaled_uniform(key, shape, dtype, variance):
+    if dtypes.issubdtype(dtype, np.floating):
+        return random.uniform(key, shape, dtype, -1) * jnp.sqrt(3 * variance)
+    return complex_uniform(key, shape, dtype) * jnp.sqrt(variance)
+
+
+distributions = {
+    "truncated_normal": scaled_truncated_normal,
+    "normal": lambda key, shape, dtype, variance: (
+        random.normal(key, shape, dtype) * jnp.sqrt(variance)
+    ),
+    "uniform": scaled_uniform,
+}
+
+
+def polar(key, shape, dtype, radius):
+    """Complex numbers of random angle; `radius` makes their lengths from uniforms."""
+    first, second = random.split(key)
+    real = np.zeros((), dtype).real.dtype
+    lengths = radius(random.uniform(first, shape, real)).astype(dtype)
+    angles = 2 * np.pi * random.uniform(second, shape, real).astype(dtype)
+    return lengths * jnp.exp(1j * angles)
+
+
+def complex_uniform(key, shape, dtype):
+    """Complex numbers of variance 1, uniform within a circle."""
+    return polar(key, shape, dtype, lambda u: jnp.sqrt(2 * u))
+
+
+def complex_truncated_normal(key, upper, shape, dtype):
+    """Complex normal numbers of variance 1, none longer than `upper`."""
+    share = 1 - np.exp(-(upper**2.0))
+    return polar(key, shape, dtype, lambda u: jnp.sqrt(-jnp.log(1 - share * u)))
+
+
+def variance_scaling(
+    scale, mode, distribution, in_axis=-2, out_axis=-1, batch_axis=(), dtype=None
+):
+    """An initializer whose variance is `scale` over a number of connections.
+
+    Args:
+      scale: a number.
+      mode: which number: "fan_in", "fan_out", "fan_avg" or "fan_geo_avg".
+      distribution: "truncated_normal", "normal" or "uniform".
+      in_axis, out_axis, batch_axis: the axes of the weights, an int or several, along
+        which inputs, outputs and independent weights lie.
+
+    Raises ValueError for another mode or distribution.
+    """
+
+    def init(key, shape, dtype=dtype):
+        shape, dtype = jnp.canonical_shape(shape), weight_dtype(dtype)
+        both = fans(shape, in_axis, out_axis, batch_axis)
+        if mode not in denominators:
+            raise ValueError(f"invalid mode for variance scaling initializer: {mode}")
+        if distribution not in distributions:
+            raise ValueError(
+                "invalid distribution for variance scaling initializer: "
+                f"{distribution}"
+            )
+        variance = jnp.array(scale / denominators[mode](*both), dtype=dtype)
+        return distributions[distribution](key, shape, dtype, variance)
+
+    return init
+
+
+def scaling(name, scale, mode, distribution, text):
+    """A function that makes one kind of `variance_scaling`."""
+
+    def make(in_axis=-2, out_axis=-1, batch_axis=(), dtype=None):
+        axes = in_axis, out_axis, batch_axis
+        return variance_scaling(scale, mode, distribution, *axes, dtype)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"{text}  (in_axis, out_axis, batch_axis: see variance_scaling.)"
+    return make
+
+
+uniform_text = "Uniform numbers of variance {} initialise."
+normal_text = "Truncated normal numbers of variance {} initialise."
+average, fan_in, twice = "2 / (fan_in + fan_out)", "1 / fan_in", "2 / fan_in"
+
+glorot_uniform = xavier_uniform = scaling(
+    "glorot_uniform", 1.0, "fan_avg", "uniform", uniform_text.format(average)
+)
+glorot_normal = xavier_normal = scaling(
+    "glorot_normal", 1.0, "fan_avg", "truncated_normal", normal_text.format(average)
+)
+lecun_uniform = scaling(
+    "lecun_uniform", 1.0, "fan_in", "uniform", uniform_text.format(fan_in)
+)
+lecun_normal = scaling(
+    "lecun_normal", 1.0, "fan_in", "truncated_normal", normal_text.format(fan_in)
+)
+he_uniform = kaiming_uniform = scaling(
+    "he_uniform", 2.0, "fan_in", "uniform", uniform_text.format(twice)
+)
+he_normal = kaiming_normal = scaling(
+    "he_normal", 2.0, "fan_in", "truncated_normal", normal_text.format(twice)
+)
+
+
+def orthogonal(scale=1.0, column_axis=-1, dtype=None):
+    """An initializer to orthonormal columns, or rows if there are fewer of them.
+
+    Args:
+      scale: a factor.
+      column_axis: the axis along which the columns lie; the others are one.
+    """
+
+    def init(key, shape, dtype=dtype):
+        dtype = weight_dtype(dtype)
+        if len(shape) < 2:
+            raise ValueError("orthogonal initializer requires at least a 2D shape")
+        if 0 in shape:
+            return jnp.zeros(shape, dtype)
+        columns = shape[column_axis]
+        rows = math.prod(shape) // columns
+        matrix = random.orthogonal(key, rows, (), dtype, columns)
+        rest = np.delete(shape, column_axis).tolist()
+        weights = jnp.moveaxis(matrix.reshape(*rest, columns), -1, column_axis)
+        return jnp.array(scale, dtype) * weights
+
+    return init
+
+
+def delta_orthogonal(scale=1.0, column_axis=-1, dtype=None):
+    """An initializer of convolutions: zeros, and in the middle an orthogonal matrix.
+
+    Raises ValueError unless the shape is (*window, fan_in, fan_out) with one to three
+    axes of the window, and fan_in at most fan_out.
+    """
+
+    def init(key, shape, dtype=dtype):
+        dtype = weight_dtype(dtype)
+        if len(shape) not in (3, 4, 5):
+            raise ValueError(
+                "Delta orthogonal initializer requires a 3D, 4D or 5D shape."
+            )
+        if shape[-1] < shape[-2]:
+            raise ValueError("`fan_in` must be less or equal than `fan_out`. ")
+        matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:])
+        middle = tuple((n - 1) // 2 for n in shape[:-2])
+        return jnp.zeros(shape, dtype).at[middle].set(matrix)
+
+    return init
