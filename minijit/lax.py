@@ -576,5 +576,6 @@ from .transform.control_flow import (
     switch as switch,
 )
 
+# chapter 9r
 from .transform.stop_gradient import stop_gradient as stop_gradient
 from .transform.stop_gradient import stop_gradient_p as stop_gradient_p
