@@ -108,3 +108,6 @@ def __getattr__(name):
 
 # chapter 14s
 from .run import scalar_rest as scalar_rest
+
+# chapter 19
+from .run import native_control as native_control

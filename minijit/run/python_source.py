@@ -624,6 +624,8 @@ class DriverPrinter:
         self.writer.line(f"{source.name}({', '.join(names)})")
 
     def call(self, call):
+        # An input without elements is there though nothing was written to it.
+        self.allocate(view.buffer for view in call.inputs)
         if call.routine == "matmul":
             out, = call.outputs
             self.allocate([out.buffer])

@@ -1,0 +1,758 @@
+"""Loops and branches that run natively: one compiled function, no Python within.
+
+    def run_while(in0: float32[()], out0: float32[()]):
+        s0: float32 = in0[()]
+        while True:
+            s1: bool = s0 < f32_100
+            if not s1:
+                break
+            s2: float32 = s0 * s0 + f32_1
+            s0 = s2
+        out0[()] = s0
+
+A `while`, `scan` or `cond` is printed as Python's own, with the kernels of its body as
+loops inside of it, and the loops and branches in the body inside of that: however deep
+they nest, one function.  What has no axes is a local variable.  A carry with axes is
+updated in place where each element depends on no other element of it; otherwise there
+are two of it, and every step reads one and writes the other.  All memory is there
+before the first loop starts.  Products of matrices call the BLAS by its address.
+
+What a body may consist of says `obstacle`; with anything else in it, the loop is
+driven from Python as before, and stands among the `fallbacks` of its program.
+"""
+
+import functools
+import math
+import weakref
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FunctionType
+
+import numpy as np
+
+from ..compile.loops import (
+    Axis,
+    Buffer,
+    Const,
+    Kernel,
+    Let,
+    Load,
+    Store,
+    expressions,
+    postorder,
+    statements,
+)
+from ..compile.lower import Statements, lower, row_choosers
+from ..compile.lower_calls import add_call, call_eval, whole_atom
+from ..compile.place import place
+from ..compile.simplify import simplify
+from ..trace.jit import cache_clearers
+from ..transform.control_flow import cond_p, scan_p, split, while_p
+from .executable import compile_kernel, routines, write_source
+from .python_source import (
+    HALF,
+    NEST,
+    Constants,
+    KernelPrinter,
+    KernelSource,
+    SourceWriter,
+    dtype_text,
+    nestable,
+    operations,
+    print_imports,
+    printers,
+    shape_text,
+    source_comment,
+    storage_dtype,
+)
+from .scalar_math import functions, native_functions
+
+# ---- which loops
+
+# Kernels and calls in one function: beyond that compiling takes longer than it helps.
+LARGEST_LOOP = 400
+
+# {closed jaxpr: the Program of that body or branch}
+bodies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+cache_clearers.append(bodies.clear)
+
+
+def program_of(closed):
+    """The program of a body or a branch, lowered once."""
+    if closed not in bodies:
+        name = closed.jaxpr.debug.name or "body"
+        bodies[closed] = lower(simplify(closed), name, programs=bodies)
+    return bodies[closed]
+
+
+def obstacle(program):
+    """Why a program cannot run within a native loop, or None if it can."""
+    if steps_of(program) > LARGEST_LOOP:
+        return f"its body has more than {LARGEST_LOOP} kernels"
+    for step in program.body:
+        reason = None if isinstance(step, Kernel) else call_obstacle(step)
+        if reason:
+            return reason
+    return None
+
+
+def call_obstacle(call):
+    """The same for one call."""
+    if call.routine == "program":
+        return obstacle(call.attrs["program"])
+    if call.routine == "matmul":
+        fits = all(blas_layout(view) for view in call.inputs)
+        return None if fits else "a matrix in its body has no adjacent elements"
+    if call.routine == "loop":
+        return None
+    return f"{call.attrs['primitive']} in its body runs uncompiled"
+
+
+def steps_of(program):
+    """How many kernels and calls a program consists of, inner ones included."""
+    inner = (p for call in program.calls for p in programs_of(call))
+    return len(program.body) + sum(map(steps_of, inner))
+
+
+def programs_of(call):
+    """The programs that a call runs."""
+    if call.routine == "program":
+        return (call.attrs["program"],)
+    return call.attrs.get("programs", ())
+
+
+def blas_layout(view):
+    """Whether the BLAS takes a matrix as it is."""
+    (rows, columns), (down, right) = view.shape[-2:], view.strides[-2:]
+    return (right == 1 and (down >= columns or rows == 1)) or (
+        down == 1 and (right >= rows or columns == 1)
+    )
+
+
+# primitive -> function of its params: the jaxprs that it runs.
+parts_of = {
+    cond_p: lambda branches: branches,
+    while_p: lambda cond_jaxpr, body_jaxpr, **rest: (cond_jaxpr, body_jaxpr),
+    scan_p: lambda jaxpr, **rest: (jaxpr,),
+}
+
+
+def native_row(eqn):
+    """The row of a loop or branch that can run natively, or None."""
+    if eqn.primitive not in parts_of:
+        return None
+    kinds = {atom.aval.dtype.kind for atom in (*eqn.invars, *eqn.outvars)}
+    if "O" in kinds:
+        return driven_from_python("it keeps values on tapes or in unions")
+    if "c" in kinds:
+        return driven_from_python("it computes with complex numbers")
+    programs = tuple(map(program_of, parts_of[eqn.primitive](**eqn.params)))
+    for reason in filter(None, map(obstacle, programs)):
+        return driven_from_python(reason)
+    return Statements(functools.partial(lower_loop, programs=programs))
+
+
+def driven_from_python(reason):
+    """The row of a loop that runs its body, compiled, from Python."""
+    reason = f"driven from Python: {reason}"
+    return Statements(functools.partial(call_eval, reason=reason))
+
+
+def lower_loop(walk, eqn, programs):
+    """A call that the printer below turns into a loop."""
+    attrs = {"primitive": eqn.primitive, "params": eqn.params, "programs": programs}
+    add_call(walk, eqn, "loop", map(whole_atom, eqn.invars), attrs)
+
+
+row_choosers.insert(0, native_row)
+
+
+# ---- where values are
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value is: in a local variable, or in an array, or in a part of one.
+
+    Attributes:
+      name: of the variable.
+      shape, dtype: of the value.
+      prefix: the indices, as text, of the part of the array: `("i0",)` for a row;
+        extents: of the axes that they index.
+      local: whether it is a local variable that holds a number.
+    """
+
+    name: str
+    shape: tuple
+    dtype: np.dtype
+    prefix: tuple = ()
+    extents: tuple = ()
+    local: bool = False
+
+    def element(self, index):
+        """The text of one element, with its index as texts."""
+        if self.local:
+            return self.name
+        return f"{self.name}[{', '.join((*self.prefix, *index)) or '()'}]"
+
+    def row(self, i):
+        """The part at index i of the first axis."""
+        prefix, extents = (*self.prefix, i), (*self.extents, self.shape[0])
+        return Place(self.name, self.shape[1:], self.dtype, prefix, extents)
+
+    def start(self, offset=0):
+        """The text of how many elements of the array stand before this part."""
+        terms = [str(offset)] if offset or not self.prefix else []
+        for k, i in enumerate(self.prefix):
+            size = math.prod((*self.extents[k + 1 :], *self.shape))
+            terms.append(i if size == 1 else f"({i}) * {size}")
+        return " + ".join(terms)
+
+
+class InlineKernel(KernelPrinter):
+    """Prints a kernel's loops where they are wanted, not as a function."""
+
+    def __init__(self, kernel, function, places):
+        self.constants = function.constants
+        self.counts, self.locals = function.counts, function.locals
+        self.used, self.writer = {}, function.writer
+        self.names, self.totals = {}, {}
+        self.places = places
+        self.body = place(kernel.body, NEST, nestable)
+        self.block(self.body)
+
+    def block(self, body):
+        outside, self.names = self.names, dict(self.names)
+        for stmt in body:
+            if isinstance(stmt, Store):
+                self.store(stmt)
+            else:
+                printers[type(stmt)](self, stmt)
+        self.names = outside
+
+    def element(self, buffer, index):
+        return self.at(self.places[buffer][0], index)
+
+    def at(self, where, index):
+        return where.element([self.text(i).text for i in index])
+
+    def store(self, stmt):
+        """Store into each of the places that a result has."""
+        value = self.text(stmt.value)
+        wheres = self.places[stmt.buffer]
+        if len(wheres) > 1 and not value.text.isidentifier():
+            name = self.assign("v", stmt.value.dtype, value.text)
+            value = type(value)(name)
+        for where in wheres:
+            self.store_at(stmt, where, value)
+
+    def store_at(self, stmt, where, value):
+        buffer, target = stmt.buffer, self.at(where, stmt.index)
+        half = buffer.dtype.name in HALF
+        if stmt.combine:
+            old = f"{buffer.dtype.name}_value({target})" if half else target
+            expr = Load(buffer, stmt.index), stmt.value
+            expr = type("Pair", (), {"args": expr, "dtype": buffer.dtype})
+            value = operations[stmt.combine](expr, type(value)(old), value)
+        text = f"{buffer.dtype.name}_bits({value.text})" if half else value.text
+        kind = f": {storage_dtype(buffer.dtype).name}" if where.local else ""
+        self.writer.line(f"{target}{kind} = {text}")
+
+
+# ---- one function
+
+
+class FunctionPrinter:
+    """Prints a loop or branch, with all that is in it, as the body of one function.
+
+    Attributes:
+      arrays: {name: NumPy array}: the constants of its programs, passed as arguments.
+      rooms: the arrays for what lies between: (name, shape, dtype).
+      locals: {variable: dtype name}.
+    """
+
+    def __init__(self):
+        self.constants = Constants()
+        self.counts, self.locals = Counter(), {}
+        self.writer = SourceWriter()
+        self.writer.depth = 1
+        self.arrays, self.rooms, self.comments = {}, [], {}
+
+    def fresh(self, prefix):
+        self.counts[prefix] += 1
+        return f"{prefix}{self.counts[prefix] - 1}"
+
+    def line(self, text):
+        self.writer.line(text)
+
+    @contextmanager
+    def indent(self):
+        """Indented lines; `pass` if there come none."""
+        before = len(self.writer.lines)
+        with self.writer.indent():
+            yield
+            if len(self.writer.lines) == before:
+                self.line("pass")
+
+    def number(self, dtype):
+        """A local variable."""
+        name = self.fresh("s")
+        self.locals[name] = storage_dtype(dtype).name
+        return Place(name, (), dtype, local=True)
+
+    def room(self, shape, dtype, copies=()):
+        """Where a value between steps goes: a variable, or an array made beforehand."""
+        if shape == () and not copies:
+            return self.number(dtype)
+        name = self.fresh("t")
+        self.rooms.append((name, (*copies, *shape), storage_dtype(dtype)))
+        return Place(name, (*copies, *shape), dtype)
+
+    def constant(self, buffer, value):
+        """A constant of a program: an argument, or a variable if it has no axes."""
+        name = self.fresh("c")
+        self.arrays[name] = value
+        return self.given(Place(name, buffer.shape, buffer.dtype))
+
+    def given(self, where):
+        """An argument, read into a variable if it has no axes."""
+        if where.shape:
+            return where
+        number = self.number(where.dtype)
+        self.loads.append(f"{number.name} = {where.name}[()]")
+        return number
+
+    def copy(self, source, targets):
+        """Print a copy of a value to several places."""
+        targets = [t for t in targets if t != source]
+        if not targets or 0 in source.shape:
+            return
+        names = [self.fresh("i") for _ in source.shape]
+        depth = self.writer.depth
+        for name, n in zip(names, source.shape, strict=True):
+            self.line(f"for {name} in range({n}):")
+            self.writer.depth += 1
+        for target in targets:
+            self.line(f"{target.element(names)} = {source.element(names)}")
+        self.writer.depth = depth
+
+    def program(self, program, inputs, outputs):
+        """Print the steps of a program.
+
+        Args:
+          inputs: for each input its place.
+          outputs: for each output a tuple of places; it is written to all of them.
+        """
+        places = {b: (p,) for b, p in zip(program.inputs, inputs, strict=True)}
+        for buffer, wanted in zip(program.outputs, outputs, strict=True):
+            places[buffer] = places.get(buffer, ()) + tuple(wanted)
+        for buffer, value in program.constants:
+            places[buffer] = (self.constant(buffer, value),)
+        for buffer in (*program.temps, *program.outputs):
+            if not places.get(buffer):
+                places[buffer] = (self.room(buffer.shape, buffer.dtype),)
+        for step in program.body:
+            if isinstance(step, Kernel):
+                InlineKernel(step, self, places)
+                self.comments[source_comment(step)] = None
+            else:
+                self.call(step, places)
+
+    def call(self, call, places):
+        """Print a call; its results have places, maybe several."""
+        if call.routine == "matmul":
+            self.matmul(call, places)
+            return
+        inputs = [places[view.buffer][0] for view in call.inputs]
+        outputs = [places[view.buffer] for view in call.outputs]
+        if call.routine == "program":
+            self.program(call.attrs["program"], inputs, outputs)
+        else:
+            printer = loop_printers[call.attrs["primitive"]]
+            programs, params = call.attrs["programs"], call.attrs["params"]
+            printer(self, programs, inputs, outputs, **params)
+
+    def matmul(self, call, places):
+        """A product of matrices, or of each pair in a batch of them."""
+        views = [*call.outputs, *call.inputs]
+        wheres = [places[view.buffer] for view in views]
+        depth, starts = self.writer.depth, []
+        batch = [(self.fresh("i"), n) for n in call.outputs[0].shape[:-2]]
+        for name, n in batch:
+            self.line(f"for {name} in range({n}):")
+            self.writer.depth += 1
+        for view, where in zip(views, wheres, strict=True):
+            start = where[0].start(view.offset)
+            for (name, _), step in zip(batch, view.strides, strict=False):
+                start += f" + {name} * {step}"
+            steps = view.strides[-2:][: 1 if not starts else 2]
+            starts.append(f"{where[0].name}, {start}, {', '.join(map(str, steps))}")
+        (m, k), n = call.inputs[0].shape[-2:], call.inputs[1].shape[-1]
+        self.line(f"matmul({m}, {k}, {n}, {', '.join(starts)})")
+        self.writer.depth = depth
+        self.copy(wheres[0][0], wheres[0][1:])
+
+
+def updates_in_place(body, source, result):
+    """Whether a step may write the new value of a carry over the old one.
+
+    It may if nothing reads the old one after the kernel that writes the new one, and
+    that kernel reads of the old one the element that it writes.
+    """
+    writers = [step for step in body if result in written_by(step)]
+    if len(writers) != 1 or not isinstance(writers[0], Kernel):
+        return False
+    kernel = writers[0]
+    later = body[body.index(kernel) + 1 :]
+    if any(source in read_by(step) for step in later):
+        return False
+    inside = statements(place(kernel.body, NEST, nestable))
+    stores = [s for s in inside if isinstance(s, Store) and s.buffer is result]
+    if len(stores) != 1 or stores[0].combine is not None:
+        return False
+    axes = [i for i in stores[0].index if not isinstance(i, Const)]
+    if len(set(axes)) != len(axes) or not all(isinstance(i, Axis) for i in axes):
+        return False
+    loads = [e for e in postorder(expressions(inside)) if isinstance(e, Load)]
+    if any(e.index != stores[0].index for e in loads if e.buffer is source):
+        return False
+    # A later statement may still read the old element, unless it has a name by then.
+    after = inside[inside.index(stores[0]) + 1 :]
+    known = {s.expr for s in inside if isinstance(s, Let)}
+    rest = postorder(expressions(after), known)
+    named = any(e.buffer is source for e in known if isinstance(e, Load))
+    again = [s.expr for s in after if isinstance(s, Let)]
+    read_again = any(
+        isinstance(e, Load) and e.buffer is source for e in postorder(again)
+    )
+    return not read_again and (
+        named or not any(isinstance(e, Load) and e.buffer is source for e in rest)
+    )
+
+
+def read_by(step):
+    """The buffers that a kernel or call reads."""
+    if isinstance(step, Kernel):
+        inside = postorder(expressions(step.body))
+        return {e.buffer for e in inside if isinstance(e, Load)}
+    return {view.buffer for view in step.inputs}
+
+
+def written_by(step):
+    """The buffers that a kernel or call writes."""
+    if isinstance(step, Kernel):
+        inside = statements(step.body)
+        return {s.buffer for s in inside if isinstance(s, Store)}
+    return {view.buffer for view in step.outputs}
+
+
+@dataclass(frozen=True)
+class Carry:
+    """Where a carry is when a step begins, and where the step leaves it."""
+
+    now: Place
+    next: Place
+
+
+class Carries:
+    """The carries of one loop: where they are, from the first step to the last."""
+
+    def __init__(self, function, body, buffers, inits, results):
+        """Print what comes before the loop.
+
+        Args:
+          body: the `Program` of a step; buffers: its inputs that are carries.
+          inits: the places of the initial values; results: tuples of places.
+        """
+        self.function, self.results = function, results
+        self.parity, self.all = None, []
+        pairs = zip(buffers, body.outputs, inits, results, strict=False)
+        for source, result, init, wanted in pairs:
+            carry = self.carry(body, source, result, wanted)
+            function.copy(init, [carry.now])
+            self.all.append(carry)
+
+    def carry(self, body, source, result, wanted):
+        function, shape, dtype = self.function, source.shape, source.dtype
+        if shape == ():
+            return Carry(function.number(dtype), function.number(dtype))
+        if updates_in_place(body.body, source, result):
+            where = wanted[0] if wanted else function.room(shape, dtype)
+            return Carry(where, where)
+        if self.parity is None:
+            self.parity = function.fresh("p")
+            function.line(f"{self.parity} = 0")
+        both = function.room(shape, dtype, (2,))
+        return Carry(both.row(self.parity), both.row(f"1 - {self.parity}"))
+
+    @property
+    def now(self):
+        return [carry.now for carry in self.all]
+
+    @property
+    def next(self):
+        return [(carry.next,) for carry in self.all]
+
+    def step(self):
+        """Print the end of a step: what was new is what the next one begins with."""
+        for carry in self.all:
+            if carry.now.local:
+                self.function.copy(carry.next, [carry.now])
+        if self.parity:
+            self.function.line(f"{self.parity} = 1 - {self.parity}")
+
+    def finish(self):
+        """Print what comes after the loop."""
+        for carry, wanted in zip(self.all, self.results, strict=True):
+            self.function.copy(carry.now, wanted)
+
+
+def print_while(
+    function, programs, inputs, outputs, *,
+    cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, stack,
+):  # fmt: skip
+    """`while True:`, with a `break` where the condition is false."""
+    test, body = programs
+    test_consts, consts, inits = split(inputs, cond_nconsts, body_nconsts)
+    carries = Carries(function, body, body.inputs[body_nconsts:], inits, outputs)
+    goes_on = function.number(np.dtype(bool))
+    function.line("while True:")
+    with function.indent():
+        function.program(test, [*test_consts, *carries.now], [(goes_on,)])
+        function.line(f"if not {goes_on.name}:")
+        with function.indent():
+            function.line("break")
+        function.program(body, [*consts, *carries.now], carries.next)
+        carries.step()
+    carries.finish()
+
+
+def print_scan(
+    function, programs, inputs, outputs, *,
+    jaxpr, length, reverse, num_consts, num_carry, unroll,
+):  # fmt: skip
+    """`for i0 in range(n):`; xs are read, and ys written, in row i0."""
+    body, = programs
+    consts, inits, xs = split(inputs, num_consts, num_carry)
+    finals, ys = split(outputs, num_carry)
+    buffers = body.inputs[num_consts : num_consts + num_carry]
+    carries = Carries(function, body, buffers, inits, finals)
+    if length > 0:
+        i = function.fresh("i")
+        order = f"{length - 1}, -1, -1" if reverse else f"{length}"
+        function.line(f"for {i} in range({order}):")
+        with function.indent():
+            rows = [x.row(i) for x in xs]
+            targets = [tuple(y.row(i) for y in wanted) for wanted in ys]
+            given = [*consts, *carries.now, *rows]
+            function.program(body, given, [*carries.next, *targets])
+            carries.step()
+    carries.finish()
+
+
+def print_cond(function, programs, inputs, outputs, *, branches):
+    """`if`, `elif`, `else`."""
+    index, *operands = inputs
+    for k, branch in enumerate(programs):
+        head = "else:" if k == len(programs) - 1 else f"if {index.element(())} == {k}:"
+        head = "if True:" if len(programs) == 1 else head
+        function.line("el" + head if 0 < k < len(programs) - 1 else head)
+        with function.indent():
+            function.program(branch, operands, outputs)
+
+
+loop_printers = {cond_p: print_cond, while_p: print_while, scan_p: print_scan}
+
+
+def print_loop(call):
+    """Print the function for a call: -> (KernelSource, text of the file, constants)."""
+    function = FunctionPrinter()
+    function.loads = []
+    given, results = [], []
+    for prefix, views in (("in", call.inputs), ("out", call.outputs)):
+        for i, view in enumerate(views):
+            b = view.buffer
+            where = Place(f"{prefix}{i}", b.shape, b.dtype)
+            (given if prefix == "in" else results).append(where)
+    inputs = list(map(function.given, given))
+    primitive = call.attrs["primitive"]
+    printer = loop_printers[primitive]
+    outputs = [(where,) for where in results]
+    printer(function, call.attrs["programs"], inputs, outputs, **call.attrs["params"])
+    constants = [
+        Place(name, value.shape, value.dtype) for name, value in function.arrays.items()
+    ]
+    arguments = tuple(
+        Buffer(w.name, w.shape, w.dtype) for w in (*given, *constants, *results)
+    )
+    return finish_source(function, f"run_{primitive.name}", arguments)
+
+
+def finish_source(function, name, arguments):
+    """The function's head, what it allocates, and its body: -> (source, file, ...)."""
+    writer = SourceWriter()
+    writer.line(f"def {name}(")
+    with writer.indent():
+        for b in arguments:
+            kind = storage_dtype(b.dtype).name
+            writer.line(f"{b.name}: {kind}[{shape_text(b.shape)}],")
+    writer.line("):")
+    with writer.indent():
+        for room, shape, dtype in function.rooms:
+            writer.line(f"{room} = np.empty({shape}, {dtype_text(dtype)})")
+        for line in function.loads:
+            writer.line(line)
+    text = writer.text() + function.writer.text()
+    typed = "".join(f"{k} = {v}\n" for k, v in function.constants.definitions.items())
+    comments = "\n".join(function.comments)
+    imports = print_imports(text)
+    file = imports + ("\n" + typed if typed else "") + f"\n\n{comments}\n{text}"
+    used = tuple(function.constants.definitions)
+    source = KernelSource(name, text, comments, arguments, function.locals, used)
+    return source, file, tuple(function.arrays.values())
+
+
+# ---- running it
+
+
+def matmul(m, k, n, out, o, out_row, a, i, a_row, a_column, b, j, b_row, b_column):
+    """out = a @ b, matrices within arrays from the elements o, i and j on.
+
+    Compiled code calls the BLAS here.
+
+    Args:
+      m, k, n: the sizes: [m, k] @ [k, n].
+      out_row, ...: how many elements it is from a row, or column, to the next.
+    """
+
+    def matrix(array, start, strides, shape):
+        flat = array.reshape(-1)[start:]
+        steps = [s * array.itemsize for s in strides]
+        return np.lib.stride_tricks.as_strided(flat, shape, steps)
+
+    left = matrix(a, i, (a_row, a_column), (m, k))
+    right = matrix(b, j, (b_row, b_column), (k, n))
+    matrix(out, o, (out_row, 1), (m, n))[...] = left @ right
+
+
+functions |= {"matmul": matmul}
+
+
+@functools.cache
+def native_matmul():
+    """`matmul` for numba: calls of sgemm and dgemm from SciPy's BLAS."""
+    from numba import types
+    from numba.extending import get_cython_function_address, intrinsic
+
+    letters = {types.float32: "s", types.float64: "d"}
+
+    @intrinsic
+    def product(typing_context, m, k, n, out, o, so, a, i, r, c, b, j, rb, cb):
+        name = f"{letters[out.dtype]}gemm"
+        address = get_cython_function_address("scipy.linalg.cython_blas", name)
+        int64 = types.int64
+        starts = [int64, int64, int64, out, int64, int64]
+        matrices = [a, int64, int64, int64, b, int64, int64, int64]
+
+        def emit(context, builder, signature, values):
+            emit_gemm(context, builder, signature.args, values, address)
+            return context.get_dummy_value()
+
+        return types.void(*starts, *matrices), emit
+
+    return product
+
+
+def emit_gemm(context, builder, types, values, address):
+    """The call of gemm.  It knows columns, not rows: out.T = b.T @ a.T."""
+    from llvmlite import ir
+    from numba.core import cgutils
+
+    m, k, n, out, o, out_row, a, i, a_row, a_column, b, j, b_row, b_column = values
+
+    def slot(value, kind=None):
+        value = builder.trunc(value, kind) if kind else value
+        pointer = cgutils.alloca_once(builder, value.type)
+        builder.store(value, pointer)
+        return pointer
+
+    def data(array, kind, start):
+        pointer = context.make_array(kind)(context, builder, array).data
+        return builder.gep(pointer, [start])
+
+    def larger(x, y):
+        return builder.select(builder.icmp_signed(">", x, y), x, y)
+
+    def matrix(rows, columns, row, column):
+        adjacent = builder.icmp_signed("==", column, column.type(1))
+        step = builder.select(adjacent, larger(row, columns), larger(column, rows))
+        letters = ir.IntType(8)(ord("n")), ir.IntType(8)(ord("t"))
+        return slot(builder.select(adjacent, *letters)), slot(step, ir.IntType(32))
+
+    a_flag, a_step = matrix(m, k, a_row, a_column)
+    b_flag, b_step = matrix(k, n, b_row, b_column)
+    _, out_step = matrix(m, n, out_row, ir.IntType(64)(1))
+    sizes = [slot(size, ir.IntType(32)) for size in (n, m, k)]
+    number = context.get_data_type(types[3].dtype)
+    one, zero = slot(number(1.0)), slot(number(0.0))
+    left, right = data(a, types[6], i), data(b, types[10], j)
+    args = [b_flag, a_flag, *sizes, one, right, b_step, left, a_step]
+    args += [zero, data(out, types[3], o), out_step]
+    kind = ir.FunctionType(ir.VoidType(), [x.type for x in args])
+    target = builder.inttoptr(ir.IntType(64)(address), kind.as_pointer())
+    builder.call(target, args)
+
+
+native_loops: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+cache_clearers.append(native_loops.clear)
+
+
+class LoadedLoop:
+    """A loop made to run: call it with NumPy arrays, get a tuple of them.
+
+    Attributes:
+      source: the `KernelSource`; text, path: of the generated file.
+    """
+
+    def __init__(self, call, native):
+        self.source, self.text, self.constants = print_loop(call)
+        self.path = write_source(self.text)
+        namespace = {"__name__": f"minijit source {self.source.name}"}
+        exec(compile(self.text, self.path, "exec"), namespace)
+        function = namespace[self.source.name]
+        if native:
+            function = compile_loop(self.source, function, self.path)
+        self.function = function
+        self.outputs = [(v.shape, v.buffer.dtype) for v in call.outputs]
+
+    def __call__(self, *arrays):
+        outs = [np.empty(shape, dtype) for shape, dtype in self.outputs]
+        self.function(*map(stored, (*arrays, *self.constants, *outs)))
+        return tuple(outs)
+
+
+def stored(array):
+    """An array as a loop takes it: 16-bit floats as their bits."""
+    return array.view(np.uint16) if array.dtype.name in HALF else array
+
+
+def compile_loop(source, function, path):
+    """Compile the function of a loop with numba, its types given."""
+    constants = {name: function.__globals__[name] for name in source.constants}
+    namespace = native_functions() | constants
+    if "matmul(" in source.text:
+        namespace["matmul"] = native_matmul()
+    code = FunctionType(function.__code__, namespace, source.name)
+    return compile_kernel(source, code, path)
+
+
+def load_loop(call, native):
+    """What runs a call of a loop; compiled once for the call."""
+    versions = native_loops.setdefault(call, {})
+    if native not in versions:
+        versions[native] = LoadedLoop(call, native)
+    return versions[native]
+
+
+routines |= {"loop": load_loop}

@@ -1,0 +1,180 @@
+"""Native loops: what they compute, and that Python stays out of them."""
+
+import ast
+import sys
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.run import native_control
+from minijit.trace.jit import executors
+from tests.test_control_flow import programs, slope
+
+pytestmark = pytest.mark.chapter(19)
+
+points = [np.array([0.3, -0.2, 0.5], "f4"), np.array([-0.4, 0.9, 0.1], "f4")]
+
+
+def executable(f, *args):
+    """The compiled program of a function."""
+    return executors["python"](mj.make_jaxpr(f)(*args), "f")
+
+
+def sources():
+    """The sources of the loops compiled since the caches were cleared."""
+    versions = native_control.native_loops.values()
+    return [loop.text for loops in versions for loop in loops.values()]
+
+
+def agree(f, *args, backend="python", rtol=1e-5):
+    """A function compiled gives what it gives interpreted."""
+    got = mj.jit(f, backend=backend)(*args)
+    want = mj.jit(f, backend="eval")(*args)
+    for x, y in zip(mj.tree.leaves(got), mj.tree.leaves(want), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-6)
+
+
+def loops_only(name):
+    """Whether the jaxpr's loops all became native: -> the fallbacks that are loops."""
+    return [f for f in name.fallbacks if f[0] in ("while", "scan", "cond")]
+
+
+@pytest.mark.parametrize("program", programs)
+def test_forward_is_native_and_as_interpreted(program):
+    f = lambda x: program(lax, x)
+    run = executable(f, points[0])
+    assert run.fallbacks == ()
+    for x in points:
+        agree(f, x)
+
+
+@pytest.mark.parametrize("program", programs)
+def test_source_runs_as_plain_python(program):
+    for x in points:
+        agree(lambda x: program(lax, x), x, backend="plain")
+
+
+@pytest.mark.parametrize("program", programs)
+def test_gradients_as_interpreted(program):
+    for x in points:
+        agree(slope(lambda x: program(lax, x)), x, rtol=1e-4)
+
+
+def matrices(w, x):
+    def body(c, a):
+        y = jnp.tanh(w @ c) + a @ w.T.reshape(6, 6)[:4].T @ jnp.ones((4, 20), w.dtype)
+        return y, (y.sum(0), c.T)
+
+    return lax.scan(body, x, jnp.ones((5, 6, 6), w.dtype), reverse=True)
+
+
+def swaps(x):
+    step = lambda i, c: (c[1], c[0] + i, c[2] * c[2] - c[0])
+    return lax.fori_loop(0, 5, step, (x, x + 1, x * 0.1))
+
+
+def shifted(x):
+    """Each element needs its neighbour: nothing to update in place."""
+    roll = lambda c: jnp.concatenate([c[1:], c[:1]]) * 1.1
+    return lax.while_loop(lambda c: c[0] < 50, roll, x)
+
+
+def narrow(x):
+    half = x.astype("float16")
+    f = lambda c, a: (c * a + jnp.bfloat16(1).astype("float16"), c)
+    carry, ys = lax.scan(f, half, jnp.ones((4, 3), "float16") * 0.7)
+    bits = lambda i, c: (c * 3) ^ (c >> 1)
+    return carry, ys, lax.fori_loop(0, 40, bits, (x * 100).astype("uint8"))
+
+
+def small_and_empty(x):
+    ys = lax.scan(lambda c, a: (c + a, c > a), 0.0, x)
+    none = lax.scan(lambda c, a: (c + a, c), x, jnp.ones((0, 3)))
+    return ys, none, lax.scan(lambda c, _: (c, None), x, None, length=3)[0]
+
+
+def shared(x):
+    g = mj.jit(lambda c, s: jnp.sin(c) * s + jnp.cumsum(c))
+    return lax.fori_loop(0, 3, lambda i, c: g(g(c, 1.5), c), x)
+
+
+def many_branches(x):
+    branches = [lambda c, k=k: c * k + k for k in range(4)]
+    body = lambda i, c: lax.switch(i % 4, branches, c)
+    return lax.fori_loop(0, 6, body, x)
+
+
+@pytest.mark.parametrize("backend", ["python", "plain"])
+@pytest.mark.parametrize(
+    "f", [swaps, shifted, narrow, small_and_empty, shared, many_branches]
+)
+def test_carries(f, backend):
+    x = np.array([0.5, 1.5, -0.7], "f4")
+    assert loops_only(executable(f, x)) == []
+    agree(f, x, backend=backend)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", ["python", "plain"])
+def test_matrix_products_in_loops(backend, dtype):
+    rng = np.random.default_rng(0)
+    w, x = rng.normal(size=(6, 6)).astype(dtype), rng.normal(size=(6, 20)).astype(dtype)
+    with mj.enable_x64(True):
+        assert loops_only(executable(matrices, w, x)) == []
+        agree(matrices, w, x, backend=backend)
+        batched = lambda w, x: lax.fori_loop(
+            0, 3, lambda i, c: jnp.tanh(jnp.einsum("bij,bjk->bik", w, c)), x
+        )
+        w, x = np.stack([w, w * 2]), np.stack([x, -x])
+        agree(batched, w, x, backend=backend)
+
+
+def test_a_linear_recurrence_is_updated_in_place():
+    step = lambda h, ab: (ab[0] * h + ab[1],) * 2
+    f = lambda h, a, b: lax.scan(step, h, (a, b))
+    mj.clear_caches()
+    a = np.ones((4, 8), "f4")
+    agree(f, a[0], a, a)
+    (text,) = sources()
+    assert "np.empty" not in text
+    assert text.count("for ") == 3  # the first carry, and the steps of the elements
+
+
+@pytest.mark.parametrize("program", [*programs, swaps, shifted, shared])
+def test_nothing_is_allocated_in_a_loop(program):
+    mj.clear_caches()
+    f = (lambda x: program(lax, x)) if program in programs else program
+    run = executable(f, points[0])
+    run(points[0])
+    assert run.fallbacks == () and sources()
+    for text in sources():
+        nodes = ast.walk(ast.parse(text))
+        loops = [node for node in nodes if isinstance(node, (ast.For, ast.While))]
+        inside = {node for loop in loops for node in ast.walk(loop)}
+        names = {node.attr for node in inside if isinstance(node, ast.Attribute)}
+        assert "empty" not in names
+
+
+def test_a_million_iterations_without_python():
+    f = mj.jit(lambda x: lax.while_loop(lambda c: c[0] < 1_000_000,
+                                        lambda c: (c[0] + 1, c[1] * 0.5 + 1.0), (0, x)))
+    f(1.0)
+    frames = []
+    sys.setprofile(lambda frame, event, arg: frames.append(event))
+    try:
+        count, value = f(1.0)
+    finally:
+        sys.setprofile(None)
+    assert int(count) == 1_000_000 and abs(float(value) - 2.0) < 1e-5
+    assert len(frames) < 2000
+
+
+def test_what_stays_with_python_is_listed_with_its_reason():
+    f = lambda x: lax.scan(lambda c, _: (jnp.sort(c), None), x, None, length=2)[0]
+    run = executable(f, points[0])
+    assert dict(run.fallbacks)["scan"].startswith("driven from Python")
+    agree(f, points[0])
