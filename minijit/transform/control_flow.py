@@ -917,7 +917,7 @@ def scan_length(leaves, length):
 # chapter 9s
 from ..trace.indexing import rev
 from .batching import at_front, batch_jaxpr, batch_rules, lanes_at, move_axis, vmap
-from .tape import every_case, select_arrays, select_lanes
+from .tape import every_case, inject_p, select_arrays, select_lanes, spread_p, zero_p
 
 
 def cond_joint(primals, tangents, *, branches):
@@ -1081,7 +1081,9 @@ def cond_batch(lanes, axes, index, *operands, branches):
         run_in_some_lanes(lanes, k, index, operands, operand_axes, branch)
         for k, branch in enumerate(branches)
     ]
-    outs = [choose_by_lane(index, column) for column in zip(*columns, strict=True)]
+    tags = [[case_made(b, i) for b in branches] for i in range(n)]
+    pairs = zip(zip(*columns, strict=True), tags, strict=True)
+    outs = [choose_by_lane(index, column, made) for column, made in pairs]
     return outs, [0] * n
 
 
@@ -1108,14 +1110,47 @@ def idle_branch(closed):
     )
 
 
-def choose_by_lane(index, column):
-    """One result a branch, each in all lanes: every lane gets that of its branch."""
-    if isinstance(aval_of(column[0]), Union):
-        return every_case(*column)
-    result = column[0]
-    for k, y in enumerate(column[1:], start=1):
+def choose_by_lane(index, column, made):
+    """One result a branch, each in all lanes: every lane gets that of its branch.
+
+    Of a Union, `made` says which case each branch makes; see `case_made`.
+    """
+    aval = aval_of(column[0])
+    if isinstance(aval, Union):
+        cases = range(len(aval.cases))
+        return every_case(*[choose_case(index, k, column, made) for k in cases])
+    return choose_values(index, list(enumerate(column)))
+
+
+def choose_values(index, numbered):
+    """The values of the branch that each lane took, out of (branch, values) pairs."""
+    (_, result), *others = numbered
+    for k, y in others:
         result = select_lanes(lax.eq(index, lax.full_like(index, k)), y, result)
     return result
+
+
+def choose_case(index, case, column, made):
+    """A Union whose values for one case are right in each lane that is of that case."""
+    aval = Union(aval_of(column[0]).cases)
+    makers = [k for k, c in enumerate(made) if c in (case, None)]
+    if len(makers) < 2:
+        return column[makers[0]] if makers else zeros(aval)
+    values = zip(*[project(case, column[k]) for k in makers], strict=True)
+    pairs = [list(zip(makers, vs, strict=True)) for vs in values]
+    return inject(case, aval, [choose_values(index, p) for p in pairs])
+
+
+def case_made(closed, i):
+    """Which case of a Union a branch returns as its i-th result: -1 for a zero, None
+    where the branch does not say."""
+    made = {v: eqn for eqn in closed.eqns for v in eqn.outvars}
+    eqn = made.get(closed.jaxpr.outvars[i])
+    while eqn is not None and eqn.primitive is spread_p:
+        eqn = made.get(eqn.invars[0])
+    if eqn is None or eqn.primitive not in (inject_p, zero_p):
+        return None
+    return eqn.params.get("case", -1)
 
 
 borrow_p = Primitive("borrow")
