@@ -163,7 +163,7 @@ def test_the_readme_has_its_two_commands():
     commands = re.findall(r"^python3 -m venv \.venv && .*$", readme, re.M)
     assert len(commands) == 2
     assert commands[0].endswith(".venv/bin/jupyter lab chapters")
-    assert commands[1].endswith(".venv/bin/python -m pytest --nbval")
+    assert ".venv/bin/python -m pytest --nbval" in commands[1]
     # `.ci/run` finds the second one by these words.
     assert "python3 -m venv .*pytest" in (root / ".ci" / "run").read_text()
 

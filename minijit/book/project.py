@@ -6,6 +6,7 @@
     rooms = ["trace", "transform"]            # imports go from later to earlier rooms
     pending = []                              # library files no chapter builds yet
     whole_tests = ["tests/test_book_*.py"]    # tests that need the whole checkout
+    whole_marks = "oracle"                    # a mark of tests that no stage runs
 
     [[chapter]]
     id = "2s"                                 # a number, or a supplement's "2s"
@@ -83,6 +84,7 @@ class Book:
     rooms: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     whole_tests: tuple[str, ...] = ()
+    whole_marks: str = ""
 
     def chapter(self, id: str | int) -> Chapter:
         """The chapter called `id`; BookError if there is none."""
@@ -214,6 +216,7 @@ def read_book(root: Path) -> Book:
         rooms=tuple(head.get("rooms", ())),
         pending=tuple(head.get("pending", ())),
         whole_tests=tuple(head.get("whole_tests", ())),
+        whole_marks=head.get("whole_marks", ""),
     )
 
 

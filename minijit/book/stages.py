@@ -150,6 +150,8 @@ def run_tests(book: Book, chapter: Chapter, folder: Path, only: bool = False) ->
     if (book.root / "pyproject.toml").exists():
         shutil.copy(book.root / "pyproject.toml", folder)
     args = ["-q", "-p", "no:cacheprovider", *[str(there / p.name) for p in tests]]
+    if book.whole_marks:
+        args += ["-m", f"not ({book.whole_marks})"]
     prove = PROVE.format(package=book.package, folder=str(folder))
     return python(folder, prove + PYTEST.format(args=args))
 
