@@ -12,6 +12,7 @@ from function_cases import lax_cases, leaves, numpy_cases
 import minijit.lax
 import minijit.numpy
 from minijit import Array, jit
+from minijit.trace.array import ArrayImpl
 
 pytestmark = pytest.mark.chapter("14s")
 
@@ -52,6 +53,9 @@ def check(name, case, wanted, found):
     """The same number of results, the same types, the same values."""
     assert len(found) == len(wanted)
     for f, w in zip(found, wanted, strict=True):
+        if name in ("power", "pow"):
+            # As in JAX, a known exponent and a traced one differ in the weak type.
+            f, w = (ArrayImpl(x.numpy(), x.aval.strip_weak_type()) for x in (f, w))
         assert f.aval == w.aval, case
         dtype, f, w = f.dtype.name, np.asarray(f), np.asarray(w)
         if name in exact or dtype not in tolerances:
