@@ -85,8 +85,11 @@ def native_kernel(source, function, path):
     return native_kernels[key]
 
 
-def compile_kernel(source, function, path):
-    """Compile one kernel with numba, its types given: nothing is left to inference."""
+def compile_kernel(source, function, path, returns=False):
+    """Compile one kernel with numba, its types given: nothing is left to inference.
+
+    What it `returns`, if that is not nothing, numba finds out.
+    """
     import numba
 
     arrays = [
@@ -95,7 +98,7 @@ def compile_kernel(source, function, path):
     ]
     try:
         dispatcher = numba.njit(
-            numba.void(*arrays),
+            tuple(arrays) if returns else numba.void(*arrays),
             locals={name: numba_type(d) for name, d in source.locals.items()},
             error_model="numpy",
             nogil=True,
