@@ -781,6 +781,7 @@ def record_body(body, init, tree, xs_avals, kind, carry_only=False):
       (initial carry, closed jaxpr of captured values, carry, xs; captured values)
       and, unless `carry_only`, the structure of the ys.
     """
+    init = list(map(lax.as_constant, init))
     for _ in range(len(init) + 1):
         avals = [*map(aval_of, init), *xs_avals]
         jaxpr, consts, out_tree = record(body, tuple(avals), kind)
