@@ -1,0 +1,348 @@
+"""nn: activations, softmax and its kin, attention, initializers; against jax."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import nn, random
+from minijit.nn import initializers
+
+pytestmark = pytest.mark.chapter("9r")
+
+activations = """
+    identity relu relu6 squareplus softplus sparse_plus soft_sign sigmoid sparse_sigmoid
+    silu swish mish log_sigmoid elu leaky_relu hard_tanh hard_sigmoid hard_silu
+    hard_swish celu selu gelu tanh
+""".split()
+
+x = np.array([-20, -6, -3, -1, -0.5, -0.0, 0, 0.3, 1, 2.5, 3, 6, 20, 90], np.float32)
+rng = np.random.default_rng(0)
+m = rng.normal(size=(3, 4)).astype(np.float32)
+where = rng.random((3, 4)) < 0.7
+where[:, 0] = True
+
+# name -> function of (nn, array), and the array.
+calls = {
+    **{f: (lambda nn, x, f=f: getattr(nn, f)(x), x) for f in activations},
+    "log1mexp": (lambda nn, x: nn.log1mexp(x), np.abs(x) + np.float32(0.1)),
+    "gelu exact": (lambda nn, x: nn.gelu(x, approximate=False), x),
+    "elu 2": (lambda nn, x: nn.elu(x, 2.0), x),
+    "celu 2": (lambda nn, x: nn.celu(x, 2.0), x),
+    "leaky 0.3": (lambda nn, x: nn.leaky_relu(x, 0.3), x),
+    "squareplus 1": (lambda nn, x: nn.squareplus(x, 1.0), x),
+    "glu": (lambda nn, x: nn.glu(x), m),
+    "glu 1": (lambda nn, x: nn.glu(x, axis=1), m),
+    "softmax": (lambda nn, x: nn.softmax(x), m),
+    "softmax 0": (lambda nn, x: nn.softmax(x, axis=0), m),
+    "softmax both": (lambda nn, x: nn.softmax(x, axis=(0, 1)), m),
+    "softmax where": (lambda nn, x: nn.softmax(x, where=where), m),
+    "log_softmax": (lambda nn, x: nn.log_softmax(x), m),
+    "log_softmax 0": (lambda nn, x: nn.log_softmax(x, axis=0), m),
+    "logsumexp": (lambda nn, x: nn.logsumexp(x), m),
+    "logsumexp 1": (lambda nn, x: nn.logsumexp(x, axis=1), m),
+    "logsumexp keep": (lambda nn, x: nn.logsumexp(x, axis=-1, keepdims=True), m),
+    "logsumexp b": (lambda nn, x: nn.logsumexp(x, axis=0, b=np.abs(m) + 1), m),
+    "logsumexp sign": (
+        lambda nn, x: nn.logsumexp(x, axis=0, b=-np.abs(m), return_sign=True)[0],
+        m,
+    ),
+    "logsumexp where": (lambda nn, x: nn.logsumexp(x, axis=1, where=where), m),
+    "logmeanexp": (lambda nn, x: nn.logmeanexp(x, axis=1), m),
+    "logmeanexp where": (lambda nn, x: nn.logmeanexp(x, where=where), m),
+    "standardize": (lambda nn, x: nn.standardize(x), m),
+    "standardize 0": (lambda nn, x: nn.standardize(x, axis=0, epsilon=0.1), m),
+    "standardize stable": (lambda nn, x: nn.standardize(x, algorithm="stable"), m),
+    "standardize where": (lambda nn, x: nn.standardize(x, where=where), m),
+    "standardize given": (
+        lambda nn, x: nn.standardize(x, mean=0.5, variance=np.float32(2)),
+        m,
+    ),
+}  # fmt: skip
+
+# What is no function of floats.
+others = {
+    "one_hot": lambda nn: nn.one_hot(np.array([0, 2, 5, -1]), 4),
+    "one_hot 0": lambda nn: nn.one_hot(np.array([[0, 2], [1, 1]]), 3, axis=0),
+    "one_hot int": lambda nn: nn.one_hot(np.array(1), 3, dtype=np.int32),
+    "logsumexp inf": lambda nn: nn.logsumexp(np.float32([-np.inf, -np.inf])),
+    "logsumexp +inf": lambda nn: nn.logsumexp(np.float32([np.inf, 1])),
+    "logsumexp empty": lambda nn: nn.logsumexp(np.zeros((0, 2), np.float32), axis=0),
+    "logsumexp signs": lambda nn: nn.logsumexp(m, 1, b=-1.0 * where, return_sign=True),
+    "logsumexp negative": lambda nn: nn.logsumexp(m, b=-1.0),
+    "logsumexp complex": lambda nn: nn.logsumexp(m + 1j * m),
+    "softmax large": lambda nn: nn.softmax(m * 1000),
+    "log_softmax large": lambda nn: nn.log_softmax(m * 1000),
+    "relu int": lambda nn: nn.relu(np.array([-1, 2])),
+    "relu weak": lambda nn: nn.relu(-1.5),
+    "relu6 weak": lambda nn: nn.relu6(2),
+    "elu int": lambda nn: nn.elu(np.array([-1, 2])),
+    "silu weak": lambda nn: nn.silu(2.0),
+    "gelu int": lambda nn: nn.gelu(np.array([-1, 2])),
+    "softmax int": lambda nn: nn.softmax(np.array([1, 2, 3])),
+    "log_softmax where": lambda nn: nn.log_softmax(m, where=where),
+    "leaky_relu int": lambda nn: nn.leaky_relu(np.array([-100, 3])),
+    "hard_tanh int": lambda nn: nn.hard_tanh(np.array([-100, 3])),
+    "soft_sign int": lambda nn: nn.soft_sign(np.array([-100, 3])),
+}
+
+
+@pytest.fixture
+def jax():
+    return pytest.importorskip("jax")
+
+
+def close(got, want, rtol=2e-6, atol=1e-6):
+    """The same types, and the same numbers but for the last digits."""
+    assert got.dtype == want.dtype and got.shape == want.shape
+    assert got.weak_type == want.weak_type
+    got, want = np.asarray(got), np.asarray(want)
+    if got.dtype.itemsize == 2 and got.dtype.kind not in "iu":
+        rtol, got, want = 2e-2, got.astype(np.float32), want.astype(np.float32)
+    np.testing.assert_allclose(got, want, rtol, atol)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", calls)
+def test_values_and_types_are_jax_s(jax, name):
+    function, array = calls[name]
+    for dtype in ("float32", "float16", "bfloat16"):
+        value = jnp.asarray(array).astype(dtype)
+        theirs = jax.numpy.asarray(array).astype(dtype)
+        if name.startswith(("standardize", "log1mexp")) and dtype != "float32":
+            continue
+        atol = 1e-6 if dtype == "float32" else 3e-2
+        want = jax.jit(lambda x: function(jax.nn, x))(theirs)
+        close(function(nn, value), want, atol=atol)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", calls)
+def test_first_and_second_derivatives_are_jax_s(jax, name):
+    function, array = calls[name]
+    weights = np.cos(np.arange(array.size, dtype=np.float32)).reshape(array.shape)
+
+    def both(lib, nn, x):
+        def loss(x):
+            y = function(nn, x)
+            w = np.cos(np.arange(y.size, dtype=np.float32)).reshape(y.shape)
+            return (y * w).sum() + (y**2).sum()
+
+        first = lib.grad(loss)
+        second = lib.grad(lambda x: (first(x) * weights).sum())
+        return first(x), second(x)
+
+    want = jax.jit(lambda x: both(jax, jax.nn, x))(array)
+    for got, w in zip(both(mj, nn, array), want, strict=True):
+        np.testing.assert_allclose(got, w, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", others)
+def test_other_calls_are_jax_s(jax, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        want = jax.tree.leaves(others[name](jax.nn))
+        got = mj.tree.leaves(others[name](nn))
+    for g, w in zip(got, want, strict=True):
+        close(g, w)
+
+
+def test_values_without_an_oracle():
+    """Numbers to be worked out on paper."""
+    np.testing.assert_array_equal(nn.relu(jnp.array([-1.0, 0.0, 2.0])), [0, 0, 2])
+    hot = nn.one_hot(jnp.array([1, 3]), 3)
+    np.testing.assert_array_equal(hot, [[0, 1, 0], [0, 0, 0]])
+    np.testing.assert_allclose(nn.logsumexp(jnp.array([1e4, 1e4])), 1e4 + np.log(2))
+    np.testing.assert_allclose(nn.softmax(jnp.array([0.0, np.log(3)])), [0.25, 0.75])
+    assert mj.grad(nn.relu)(0.0) == 0.0
+    assert mj.grad(nn.relu6)(6.0) == 0.0
+    assert mj.grad(nn.elu)(1e4) == 1.0
+
+
+def test_derivatives_stop_at_the_largest():
+    """The sum of softmax is constant, at ties as well."""
+    g = mj.grad(lambda x: nn.softmax(x).sum())(jnp.array([1.0, 1.0, 0.0]))
+    np.testing.assert_allclose(g, 0, atol=1e-7)
+    g = mj.grad(nn.logsumexp)(jnp.array([1.0, 1.0]))
+    np.testing.assert_allclose(g, 0.5)
+
+
+def test_errors():
+    with pytest.raises(TypeError, match="relu|maximum"):
+        nn.relu("a")
+    with pytest.raises(ValueError, match="divisible by 2"):
+        nn.glu(jnp.ones(3))
+    with pytest.raises(ValueError, match="Unknown algorithm"):
+        nn.standardize(m, algorithm="slow")
+    with pytest.raises(ValueError, match="out of bounds"):
+        nn.one_hot(jnp.array([1]), 3, axis=5)
+
+
+def test_activations_in_jit_and_vmap():
+    def f(row):
+        return nn.softmax(nn.gelu(row)) + nn.silu(row)
+
+    rows = np.stack([f(row) for row in m])
+    np.testing.assert_allclose(mj.vmap(f)(m), rows, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(mj.jit(mj.vmap(f))(m), rows, rtol=2e-6, atol=1e-6)
+
+
+def test_one_hot_over_the_axis_of_a_vmap():
+    f = mj.vmap(
+        lambda i: nn.one_hot(i, 3, axis="classes"),
+        in_axes=None,
+        axis_size=3,
+        axis_name="classes",
+    )
+    np.testing.assert_array_equal(f(jnp.array([2, 0])), [[0, 1], [0, 0], [1, 0]])
+
+
+# ---- Attention
+
+
+def attention_arrays(batch=2, queries=5, keys=6, heads=4, groups=2, features=3):
+    q = rng.normal(size=(batch, queries, heads, features)).astype(np.float32)
+    k, v = rng.normal(size=(2, batch, keys, groups, features)).astype(np.float32)
+    bias = rng.normal(size=(1, heads, queries, keys)).astype(np.float32)
+    mask = rng.random((batch, 1, queries, keys)) < 0.7
+    return q, k, v, bias, mask
+
+
+lengths = np.array([3, 5], np.int32)
+attentions = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "window": {"local_window_size": (1, 2)},
+    "one window": {"local_window_size": 1},
+    "scale": {"scale": 0.3},
+    "lengths": {"query_seq_lengths": lengths, "key_value_seq_lengths": lengths + 1},
+    "key lengths": {"key_value_seq_lengths": lengths},
+    "bias": {"bias": 1},
+    "mask": {"mask": 1},
+    "all": {"bias": 1, "mask": 1, "is_causal": True, "key_value_seq_lengths": lengths},
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", attentions)
+def test_attention_is_jax_s(jax, name):
+    q, k, v, bias, mask = attention_arrays()
+    options = dict(attentions[name])
+    if "bias" in options:
+        options["bias"] = bias
+    if "mask" in options:
+        options["mask"] = mask
+
+    def loss(nn, q):
+        out = nn.dot_product_attention(q, k, v, **options)
+        return (out**2).sum()
+
+    got = nn.dot_product_attention(q, k, v, **options, return_residual=True)
+    want = jax.nn.dot_product_attention(q, k, v, **options, return_residual=True)
+    for g, w in zip(got, want, strict=True):
+        close(g, w, rtol=1e-5)
+    g = mj.grad(lambda q: loss(nn, q))(q)
+    w = jax.grad(lambda q: loss(jax.nn, q))(q)
+    np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-5)
+
+
+def test_attention_by_hand():
+    q, k, v, _, _ = attention_arrays(batch=1, heads=2, groups=2)
+    got = np.asarray(nn.dot_product_attention(q[0], k[0], v[0]))
+    for head in range(2):
+        products = q[0, :, head] @ k[0, :, head].T / np.sqrt(3)
+        shares = np.exp(products) / np.exp(products).sum(-1, keepdims=True)
+        np.testing.assert_allclose(got[:, head], shares @ v[0, :, head], rtol=1e-5)
+
+
+def test_attention_errors():
+    q, k, v, _, _ = attention_arrays()
+    with pytest.raises(ValueError, match="query shape should be"):
+        nn.dot_product_attention(q[..., :2], k, v)
+    with pytest.raises(ValueError, match="multiple of"):
+        nn.dot_product_attention(q[:, :, :3], k, v)
+    with pytest.raises(ValueError, match="value dtype should be"):
+        nn.dot_product_attention(q, k, v.astype(np.float16))
+    with pytest.raises(ValueError, match="Unsupported implementation"):
+        nn.dot_product_attention(q, k, v, implementation="cudnn")
+
+
+# ---- Initializers
+
+inits = {
+    "zeros": lambda i: i.zeros,
+    "ones": lambda i: i.ones,
+    "constant": lambda i: i.constant(3.5),
+    "constant array": lambda i: i.constant(np.arange(5)),
+    "uniform": lambda i: i.uniform(),
+    "uniform 2": lambda i: i.uniform(2.0),
+    "normal": lambda i: i.normal(),
+    "truncated_normal": lambda i: i.truncated_normal(0.5, lower=-1.0, upper=3.0),
+    "glorot_uniform": lambda i: i.glorot_uniform(),
+    "glorot_normal": lambda i: i.glorot_normal(),
+    "xavier_normal": lambda i: i.xavier_normal(in_axis=0, out_axis=1),
+    "lecun_uniform": lambda i: i.lecun_uniform(),
+    "lecun_normal": lambda i: i.lecun_normal(),
+    "he_uniform": lambda i: i.he_uniform(),
+    "kaiming_normal": lambda i: i.kaiming_normal(),
+    "fan_geo_avg": lambda i: i.variance_scaling(1.5, "fan_geo_avg", "normal"),
+    "axes": lambda i: i.variance_scaling(2, "fan_out", "uniform", (0, 1), 2, ()),
+    "orthogonal": lambda i: i.orthogonal(2.0),
+    "orthogonal 0": lambda i: i.orthogonal(column_axis=0),
+}
+settings = [((4, 5), None), ((3, 2, 5), None), ((4, 5), "bfloat16")]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", inits)
+def test_initializers_are_jax_s(jax, name):
+    for shape, dtype in settings:
+        if (name == "axes" and len(shape) < 3) or ("orthog" in name and dtype):
+            continue
+        got = inits[name](initializers)(random.key(3), shape, dtype)
+        theirs = inits[name](jax.nn.initializers)
+        want = theirs(jax.random.key(3), shape, dtype)
+        close(got, want, rtol=1e-5, atol=1e-2 if dtype else 1e-6)
+
+
+@pytest.mark.oracle
+def test_complex_initializers_are_jax_s(jax):
+    for make in ("glorot_normal", "glorot_uniform", "normal"):
+        got = getattr(initializers, make)()(random.key(3), (4, 5), "complex64")
+        theirs = getattr(jax.nn.initializers, make)()
+        close(got, theirs(jax.random.key(3), (4, 5), "complex64"), rtol=1e-5)
+
+
+@pytest.mark.oracle
+def test_delta_orthogonal_is_jax_s(jax):
+    shape = 3, 5, 2, 4
+    got = initializers.delta_orthogonal()(random.key(3), shape)
+    close(got, jax.nn.initializers.delta_orthogonal()(jax.random.key(3), shape))
+
+
+def test_initializers_have_their_variance():
+    key, shape = random.key(0), (200, 300)
+    variances = [
+        ("glorot_normal", 2 / 500), ("glorot_uniform", 2 / 500), ("he_normal", 2 / 200),
+        ("he_uniform", 2 / 200), ("lecun_normal", 1 / 200), ("lecun_uniform", 1 / 200),
+    ]  # fmt: skip
+    for name, variance in variances:
+        weights = getattr(initializers, name)()(key, shape)
+        np.testing.assert_allclose(np.var(weights), variance, rtol=0.02)
+
+
+def test_initializer_errors():
+    key = random.key(0)
+    with pytest.raises(ValueError, match="1-dimensional weights"):
+        initializers.glorot_normal()(key, (3,))
+    with pytest.raises(ValueError, match="invalid mode"):
+        initializers.variance_scaling(1.0, "fan", "normal")(key, (3, 4))
+    with pytest.raises(ValueError, match="invalid distribution"):
+        initializers.variance_scaling(1.0, "fan_in", "cauchy")(key, (3, 4))
+    with pytest.raises(ValueError, match="at least a 2D"):
+        initializers.orthogonal()(key, (3,))
+    with pytest.raises(ValueError, match="3D, 4D or 5D"):
+        initializers.delta_orthogonal()(key, (3, 3))
