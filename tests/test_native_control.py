@@ -11,6 +11,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.run import native_control
 from minijit.trace.jit import executors
+from minijit.transform.tape import TapeValue
 from tests.test_control_flow import programs, slope
 
 pytestmark = pytest.mark.chapter(19)
@@ -59,9 +60,39 @@ def test_source_runs_as_plain_python(program):
 
 
 @pytest.mark.parametrize("program", programs)
-def test_gradients_as_interpreted(program):
+def test_gradients_are_native_and_as_interpreted(program):
+    """Residuals on tapes and in unions, nested, and read backwards."""
+    f = slope(lambda x: program(lax, x))
+    assert executable(f, points[0]).fallbacks == ()
     for x in points:
-        agree(slope(lambda x: program(lax, x)), x, rtol=1e-4)
+        agree(f, x, rtol=1e-4)
+
+
+@pytest.mark.parametrize("program", programs)
+def test_gradients_as_plain_python(program):
+    for x in points:
+        agree(slope(lambda x: program(lax, x)), x, backend="plain", rtol=1e-4)
+
+
+def test_a_tape_is_one_array_that_python_can_read():
+    f = mj.jit(lambda x: lax.while_loop(lambda c: c[0] < 100, lambda c: c * c + 1, x))
+    _, pull_back = mj.vjp(f, points[0])
+    tapes = [t for t in mj.tree.leaves(pull_back) if isinstance(t, TapeValue)]
+    assert tapes
+    for tape in tapes:
+        assert isinstance(tape.items, native_control.TableItems)
+        assert tape.nbytes == sum(tape[i].nbytes for i in range(len(tape)))
+        rows = [np.asarray(tape[i]) for i in range(len(tape))]
+        np.testing.assert_array_equal(rows[-1], np.asarray(tape[-1]))
+        with pytest.raises(IndexError):
+            tape[len(tape)]
+    want = mj.vjp(mj.jit(f, backend="eval"), points[0])[1](np.ones(3, "f4"))
+    np.testing.assert_allclose(pull_back(np.ones(3, "f4")), want, rtol=1e-5)
+
+
+def test_second_derivatives_fall_back_where_a_tape_is_a_zero():
+    f = slope(slope(lambda x: programs[0](lax, x)))
+    agree(f, points[0], rtol=1e-3)
 
 
 def matrices(w, x):

@@ -32,6 +32,7 @@ from types import FunctionType
 import numpy as np
 
 from ..compile.loops import (
+    INDEX,
     Axis,
     Buffer,
     Const,
@@ -47,9 +48,11 @@ from ..compile.lower import Statements, lower, row_choosers
 from ..compile.lower_calls import add_call, call_eval, whole_atom
 from ..compile.place import place
 from ..compile.simplify import simplify
+from ..trace.array import ShapedArray, to_numpy
 from ..trace.jit import cache_clearers
-from ..transform.control_flow import cond_p, scan_p, split, while_p
-from .executable import compile_kernel, routines, write_source
+from ..transform.control_flow import cond_p, scan_p, split, while_p, wrap_like
+from ..transform.tape import Tape, TapeValue, Union, UnionValue, inject_p, project_p
+from .executable import boxed, compile_kernel, evaluating, routines, write_source
 from .python_source import (
     HALF,
     NEST,
@@ -90,6 +93,8 @@ def obstacle(program):
     """Why a program cannot run within a native loop, or None if it can."""
     if steps_of(program) > LARGEST_LOOP:
         return f"its body has more than {LARGEST_LOOP} kernels"
+    if passes_on(program):
+        return "its body hands on a tape or union that it was given"
     for step in program.body:
         reason = None if isinstance(step, Kernel) else call_obstacle(step)
         if reason:
@@ -106,7 +111,42 @@ def call_obstacle(call):
         return None if fits else "a matrix in its body has no adjacent elements"
     if call.routine == "loop":
         return None
+    if call.attrs["primitive"] in (inject_p, project_p):
+        return union_obstacle(call)
     return f"{call.attrs['primitive']} in its body runs uncompiled"
+
+
+def union_obstacle(call):
+    """The same for a Union that is made or opened."""
+    eqn, = call.eqns
+    if not all(is_native(atom.aval) for atom in (*eqn.invars, *eqn.outvars)):
+        return "lanes of a union in its body took different branches"
+    return None
+
+
+def passes_on(program):
+    """Whether a program puts into a Union, or returns, a tape or union it was given."""
+    opened = {
+        view.buffer for call in program.calls for view in call.outputs
+        if call.attrs.get("primitive") is project_p
+    }  # fmt: skip
+    given = {b for b in {*program.inputs, *opened} if b.dtype == object}
+    kept = [
+        view.buffer for call in program.calls for view in call.inputs
+        if call.attrs.get("primitive") is inject_p
+    ]  # fmt: skip
+    kept += program.outputs
+    of_objects = [b for b in kept if b.dtype == object]
+    return len(set(of_objects)) < len(of_objects) or not given.isdisjoint(kept)
+
+
+def is_native(aval):
+    """Whether values of a type can be kept in tables of numbers."""
+    if isinstance(aval, Tape):
+        return is_native(aval.element)
+    if isinstance(aval, Union):
+        return not aval.every and all(is_native(a) for case in aval.cases for a in case)
+    return aval.dtype.kind not in "Oc"
 
 
 def steps_of(program):
@@ -140,17 +180,34 @@ parts_of = {
 
 def native_row(eqn):
     """The row of a loop or branch that can run natively, or None."""
+    if eqn.primitive in (inject_p, project_p):
+        return Statements(lower_union)
     if eqn.primitive not in parts_of:
         return None
-    kinds = {atom.aval.dtype.kind for atom in (*eqn.invars, *eqn.outvars)}
-    if "O" in kinds:
-        return driven_from_python("it keeps values on tapes or in unions")
-    if "c" in kinds:
-        return driven_from_python("it computes with complex numbers")
+    if not all(is_native(atom.aval) for atom in (*eqn.invars, *eqn.outvars)):
+        return driven_from_python("it keeps what is no table of numbers")
+    if any(a.dtype == object for a in carry_avals(eqn)):
+        return driven_from_python("it carries tapes or unions")
     programs = tuple(map(program_of, parts_of[eqn.primitive](**eqn.params)))
     for reason in filter(None, map(obstacle, programs)):
         return driven_from_python(reason)
     return Statements(functools.partial(lower_loop, programs=programs))
+
+
+def carry_avals(eqn):
+    """The types of what a loop carries."""
+    params, avals = eqn.params, [v.aval for v in eqn.outvars]
+    if eqn.primitive is while_p:
+        given = params["cond_nconsts"] + params["body_nconsts"]
+        return avals[: len(eqn.invars) - given]
+    return avals[: params["num_carry"]] if eqn.primitive is scan_p else []
+
+
+def lower_union(walk, eqn):
+    """Making or opening a Union: native within a loop, elsewhere left to Python."""
+    walk.fallbacks[eqn.primitive.name] = "unions outside of loops are left to Python"
+    attrs = {"primitive": eqn.primitive, "params": eqn.params}
+    add_call(walk, eqn, "eval", map(whole_atom, eqn.invars), attrs)
 
 
 def driven_from_python(reason):
@@ -210,6 +267,102 @@ class Place:
         return " + ".join(terms)
 
 
+# Tapes and unions are records in tables.  A value of some type is the record at an
+# index; of an array type, a row of one array.  The record of a Tape says where its
+# items begin in the table of items, and how many there are; the record of a Union which
+# case it is, and where in the tables of that case its values are.
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Tables that have a record each for the same things, and how many so far."""
+
+    count: str
+    tables: tuple
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayTable:
+    rows: Place
+
+    @property
+    def columns(self):
+        return (self.rows.name,)
+
+
+@dataclass(frozen=True, eq=False)
+class TapeTable:
+    start: str
+    length: str
+    items: Records
+
+    @property
+    def columns(self):
+        return (self.start, self.length)
+
+
+@dataclass(frozen=True, eq=False)
+class UnionTable:
+    tag: str
+    position: str
+    cases: tuple
+
+    @property
+    def columns(self):
+        return (self.tag, self.position)
+
+
+def make_table(aval, column, count):
+    """A table for values of a type.
+
+    Args:
+      column: function(shape, dtype) -> the name of an array with such rows.
+      count: function() -> the name of a variable.
+    """
+    if isinstance(aval, Tape):
+        names = column((), INDEX), column((), INDEX)
+        items = make_table(aval.element, column, count)
+        return TapeTable(*names, Records(count(), (items,)))
+    if isinstance(aval, Union):
+        names = column((), INDEX), column((), INDEX)
+        cases = []
+        for case in aval.cases:
+            tables = tuple(make_table(a, column, count) for a in case)
+            cases.append(Records(count(), tables))
+        return UnionTable(*names, tuple(cases))
+    name = column(aval.shape, storage_dtype(aval.dtype))
+    return ArrayTable(Place(name, (-1, *aval.shape), aval.dtype))
+
+
+def own_records(table):
+    """The records that a table's values refer to."""
+    if isinstance(table, TapeTable):
+        return (table.items,)
+    return table.cases if isinstance(table, UnionTable) else ()
+
+
+def inner_records(table):
+    """The same, and what those refer to in turn."""
+    own = own_records(table)
+    inner = (r for records in own for t in records.tables for r in inner_records(t))
+    return [*own, *inner]
+
+
+@dataclass(frozen=True, eq=False)
+class Ref:
+    """One record: where a Tape or Union is."""
+
+    table: object
+    index: str
+
+
+def record(table, index):
+    """The value at an index of a table, as a place or a reference."""
+    if isinstance(table, ArrayTable):
+        return table.rows.row(index)
+    return Ref(table, index)
+
+
 class InlineKernel(KernelPrinter):
     """Prints a kernel's loops where they are wanted, not as a function."""
 
@@ -263,6 +416,10 @@ class InlineKernel(KernelPrinter):
 # ---- one function
 
 
+# How many records a table has room for at first.
+FIRST_RECORDS = 16
+
+
 class FunctionPrinter:
     """Prints a loop or branch, with all that is in it, as the body of one function.
 
@@ -277,7 +434,8 @@ class FunctionPrinter:
         self.counts, self.locals = Counter(), {}
         self.writer = SourceWriter()
         self.writer.depth = 1
-        self.arrays, self.rooms, self.comments = {}, [], {}
+        self.arrays, self.rooms, self.comments, self.loads = {}, [], {}, []
+        self.positions = {}
 
     def fresh(self, prefix):
         self.counts[prefix] += 1
@@ -308,6 +466,88 @@ class FunctionPrinter:
         name = self.fresh("t")
         self.rooms.append((name, (*copies, *shape), storage_dtype(dtype)))
         return Place(name, (*copies, *shape), dtype)
+
+    def table(self, aval):
+        """A new table, that grows as it needs to."""
+
+        def column(shape, dtype):
+            name = self.fresh("t")
+            self.rooms.append((name, (FIRST_RECORDS, *shape), dtype))
+            return name
+
+        def count():
+            name = self.fresh("n")
+            self.loads.append(f"{name} = 0")
+            return name
+
+        return make_table(aval, column, count)
+
+    def reserve(self, records, steps):
+        """Make room for more records."""
+        for table in records.tables:
+            for column in table.columns:
+                self.line(f"{column} = roomy({column}, {records.count} + {steps})")
+
+    def local_record(self, aval):
+        """A Tape or Union that is gone when the program around it has run."""
+        table = self.table(aval)
+        for records in inner_records(table):
+            self.line(f"{records.count} = 0")
+        return Ref(table, "0")
+
+    def unions(self, program, places):
+        """Give tapes and unions their records, and residuals a place in them at once.
+
+        The steps are looked at from the last one on: a Union says where the values go
+        that are put into it.
+        """
+        given = {*program.inputs, *(buffer for buffer, _ in program.constants)}
+        for call in reversed(program.calls):
+            primitive = call.attrs.get("primitive")
+            if primitive is not project_p:
+                for view, var in zip(call.outputs, call.eqns[0].outvars, strict=True):
+                    if view.buffer.dtype == object and view.buffer not in places:
+                        places[view.buffer] = (self.local_record(var.aval),)
+            if primitive is not inject_p:
+                continue
+            records = self.case(call, places)
+            self.reserve(records, 1)
+            position = self.positions[call] = self.fresh("q")
+            self.line(f"{position} = {records.count}")
+            for view, table in zip(call.inputs, records.tables, strict=True):
+                if view.buffer not in given:
+                    where = record(table, position)
+                    places[view.buffer] = (*places.get(view.buffer, ()), where)
+
+    def case(self, call, places):
+        """The records of the case that a Union is made of."""
+        ref = places[call.outputs[0].buffer][0]
+        return ref.table.cases[call.attrs["params"]["case"]]
+
+    def inject(self, call, places):
+        """Copy to the Union what has no place in it yet, and have it say what it is."""
+        ref, records = places[call.outputs[0].buffer][0], self.case(call, places)
+        position = self.positions[call]
+        for view, table in zip(call.inputs, records.tables, strict=True):
+            where = record(table, position)
+            if not isinstance(where, Ref) and where not in places[view.buffer]:
+                self.copy(places[view.buffer][0], [where])
+        self.line(f"{ref.table.tag}[{ref.index}] = {call.attrs['params']['case']}")
+        self.line(f"{ref.table.position}[{ref.index}] = {position}")
+        self.line(f"{records.count} += 1")
+
+    def project(self, call, places, outputs):
+        """The values in a Union are read where they are."""
+        ref = places[call.inputs[0].buffer][0]
+        position = self.fresh("q")
+        self.line(f"{position} = {ref.table.position}[{ref.index}]")
+        tables = ref.table.cases[call.attrs["params"]["case"]].tables
+        for view, table in zip(call.outputs, tables, strict=True):
+            where = record(table, position)
+            if view.buffer in outputs:
+                self.copy(where, places[view.buffer])
+            else:
+                places[view.buffer] = (where,)
 
     def constant(self, buffer, value):
         """A constant of a program: an argument, or a variable if it has no axes."""
@@ -349,20 +589,30 @@ class FunctionPrinter:
             places[buffer] = places.get(buffer, ()) + tuple(wanted)
         for buffer, value in program.constants:
             places[buffer] = (self.constant(buffer, value),)
+        places = {buffer: where for buffer, where in places.items() if where}
+        self.unions(program, places)
         for buffer in (*program.temps, *program.outputs):
-            if not places.get(buffer):
-                places[buffer] = (self.room(buffer.shape, buffer.dtype),)
+            where = places.get(buffer, ())
+            number = buffer.shape == () and buffer in program.temps
+            if buffer.dtype != object and (number or not where):
+                places[buffer] = (self.room(buffer.shape, buffer.dtype), *where)
         for step in program.body:
             if isinstance(step, Kernel):
                 InlineKernel(step, self, places)
                 self.comments[source_comment(step)] = None
             else:
-                self.call(step, places)
+                self.call(step, places, program.outputs)
 
-    def call(self, call, places):
+    def call(self, call, places, results):
         """Print a call; its results have places, maybe several."""
         if call.routine == "matmul":
             self.matmul(call, places)
+            return
+        if call.attrs.get("primitive") is inject_p:
+            self.inject(call, places)
+            return
+        if call.attrs.get("primitive") is project_p:
+            self.project(call, places, results)
             return
         inputs = [places[view.buffer][0] for view in call.inputs]
         outputs = [places[view.buffer] for view in call.outputs]
@@ -515,7 +765,12 @@ def print_while(
     """`while True:`, with a `break` where the condition is false."""
     test, body = programs
     test_consts, consts, inits = split(inputs, cond_nconsts, body_nconsts)
-    carries = Carries(function, body, body.inputs[body_nconsts:], inits, outputs)
+    finals, counts, ys = split(outputs, len(inits), 1 if stack else 0)
+    carries = Carries(function, body, body.inputs[body_nconsts:], inits, finals)
+    tapes = [Recording(function, wanted[0].table, wanted[0].index) for wanted in ys]
+    steps = Place(function.fresh("n"), (), np.dtype("int32"), local=True)
+    if stack:
+        function.line(f"{steps.name} = 0")
     goes_on = function.number(np.dtype(bool))
     function.line("while True:")
     with function.indent():
@@ -523,9 +778,48 @@ def print_while(
         function.line(f"if not {goes_on.name}:")
         with function.indent():
             function.line("break")
-        function.program(body, [*consts, *carries.now], carries.next)
+        rows = [(tape.next_item(),) for tape in tapes]
+        function.program(body, [*consts, *carries.now], [*carries.next, *rows])
         carries.step()
+        for tape in tapes:
+            tape.step()
+        if stack:
+            function.line(f"{steps.name} += 1")
     carries.finish()
+    for tape in tapes:
+        tape.finish()
+    for wanted in counts:
+        function.copy(steps, wanted)
+
+
+class Recording:
+    """A Tape that a loop writes."""
+
+    def __init__(self, function, table, index):
+        self.function, self.table, self.index = function, table, index
+        self.first = function.fresh("b")
+        function.line(f"{self.first} = {table.items.count}")
+        function.line(f"{table.start}[{index}] = {self.first}")
+
+    def next_item(self):
+        """Where the item of this step goes, if the steps are not known beforehand."""
+        items = self.table.items
+        self.function.reserve(items, 1)
+        return record(items.tables[0], items.count)
+
+    def step(self):
+        self.function.line(f"{self.table.items.count} += 1")
+
+    def finish(self):
+        length = f"{self.table.items.count} - {self.first}"
+        self.function.line(f"{self.table.length}[{self.index}] = {length}")
+
+    def all_items(self, steps):
+        """Make room for so many items at once, to be written in any order."""
+        items = self.table.items
+        self.function.reserve(items, steps)
+        self.function.line(f"{items.count} += {steps}")
+        self.finish()
 
 
 def print_scan(
@@ -534,21 +828,46 @@ def print_scan(
 ):  # fmt: skip
     """`for i0 in range(n):`; xs are read, and ys written, in row i0."""
     body, = programs
-    consts, inits, xs = split(inputs, num_consts, num_carry)
+    counts, rest = split(inputs, length is None)
+    consts, inits, xs = split(rest, num_consts, num_carry)
     finals, ys = split(outputs, num_carry)
+    steps = str(length)
+    if counts:
+        steps = function.fresh("n")
+        function.line(f"{steps} = int({counts[0].element(())})")
     buffers = body.inputs[num_consts : num_consts + num_carry]
     carries = Carries(function, body, buffers, inits, finals)
-    if length > 0:
+    readers = [reader_of(function, x) for x in xs]
+    writers = [[writer_of(function, y, steps) for y in wanted] for wanted in ys]
+    if length != 0:
         i = function.fresh("i")
-        order = f"{length - 1}, -1, -1" if reverse else f"{length}"
+        last = f"{length - 1}" if length else f"{steps} - 1"
+        order = f"{last}, -1, -1" if reverse else steps
         function.line(f"for {i} in range({order}):")
         with function.indent():
-            rows = [x.row(i) for x in xs]
-            targets = [tuple(y.row(i) for y in wanted) for wanted in ys]
-            given = [*consts, *carries.now, *rows]
+            targets = [tuple(at(i) for at in writer) for writer in writers]
+            given = [*consts, *carries.now, *[at(i) for at in readers]]
             function.program(body, given, [*carries.next, *targets])
             carries.step()
     carries.finish()
+
+
+def reader_of(function, x):
+    """A function from a step to the place of what the step reads."""
+    if isinstance(x, Place):
+        return x.row
+    first = function.fresh("b")
+    function.line(f"{first} = {x.table.start}[{x.index}]")
+    return lambda i: record(x.table.items.tables[0], f"{first} + {i}")
+
+
+def writer_of(function, y, steps):
+    """A function from a step to the place of what the step writes."""
+    if isinstance(y, Place):
+        return y.row
+    tape = Recording(function, y.table, y.index)
+    tape.all_items(steps)
+    return lambda i: record(y.table.items.tables[0], f"{tape.first} + {i}")
 
 
 def print_cond(function, programs, inputs, outputs, *, branches):
@@ -566,31 +885,53 @@ loop_printers = {cond_p: print_cond, while_p: print_while, scan_p: print_scan}
 
 
 def print_loop(call):
-    """Print the function for a call: -> (KernelSource, text of the file, constants)."""
+    """Print the function of a call: -> (KernelSource, text of the file, constants)."""
     function = FunctionPrinter()
-    function.loads = []
-    given, results = [], []
-    for prefix, views in (("in", call.inputs), ("out", call.outputs)):
-        for i, view in enumerate(views):
-            b = view.buffer
-            where = Place(f"{prefix}{i}", b.shape, b.dtype)
-            (given if prefix == "in" else results).append(where)
-    inputs = list(map(function.given, given))
-    primitive = call.attrs["primitive"]
-    printer = loop_printers[primitive]
-    outputs = [(where,) for where in results]
-    printer(function, call.attrs["programs"], inputs, outputs, **call.attrs["params"])
-    constants = [
-        Place(name, value.shape, value.dtype) for name, value in function.arrays.items()
-    ]
+    eqn, = call.eqns
+    given, inputs = [], []
+    for i, var in enumerate(eqn.invars):
+        inputs.append(argument(function, f"in{i}", var.aval, given))
+    results, outputs, returned = [], [], []
+    for i, var in enumerate(eqn.outvars):
+        if isinstance(var.aval, ShapedArray):
+            where = Place(f"out{i}", var.aval.shape, var.aval.dtype)
+            results.append(where)
+        else:
+            where = Ref(function.table(var.aval), "0")
+            returned += all_columns(where.table)
+        outputs.append((where,))
+    primitive, params = call.attrs["primitive"], call.attrs["params"]
+    programs = call.attrs["programs"]
+    loop_printers[primitive](function, programs, inputs, outputs, **params)
+    constants = [Place(k, x.shape, x.dtype) for k, x in function.arrays.items()]
     arguments = tuple(
         Buffer(w.name, w.shape, w.dtype) for w in (*given, *constants, *results)
     )
-    return finish_source(function, f"run_{primitive.name}", arguments)
+    return finish_source(function, f"run_{primitive.name}", arguments, returned)
 
 
-def finish_source(function, name, arguments):
-    """The function's head, what it allocates, and its body: -> (source, file, ...)."""
+def argument(function, name, aval, given):
+    """The place of an argument, which is several arrays if it is a tape or union."""
+    if isinstance(aval, ShapedArray):
+        given.append(Place(name, aval.shape, aval.dtype))
+        return function.given(given[-1])
+    column_names = (f"{name}_{k}" for k in range(10**6))
+
+    def column(shape, dtype):
+        given.append(Place(next(column_names), (0, *shape), dtype))
+        return given[-1].name
+
+    return Ref(make_table(aval, column, lambda: ""), "0")
+
+
+def all_columns(table):
+    """The names of the arrays of a table, each followed by those of what is in it."""
+    inner = (t for records in own_records(table) for t in records.tables)
+    return [*table.columns, *(name for t in inner for name in all_columns(t))]
+
+
+def finish_source(function, name, arguments, returned):
+    """The function's head, what it allocates, and its body."""
     writer = SourceWriter()
     writer.line(f"def {name}(")
     with writer.indent():
@@ -603,6 +944,8 @@ def finish_source(function, name, arguments):
             writer.line(f"{room} = np.empty({shape}, {dtype_text(dtype)})")
         for line in function.loads:
             writer.line(line)
+    if returned:
+        function.line(f"return ({', '.join(returned)},)")
     text = writer.text() + function.writer.text()
     typed = "".join(f"{k} = {v}\n" for k, v in function.constants.definitions.items())
     comments = "\n".join(function.comments)
@@ -636,7 +979,17 @@ def matmul(m, k, n, out, o, out_row, a, i, a_row, a_column, b, j, b_row, b_colum
     matrix(out, o, (out_row, 1), (m, n))[...] = left @ right
 
 
-functions |= {"matmul": matmul}
+def roomy(array, n):
+    """The array, or one at least twice as long, if it has fewer than n rows."""
+    rows = array.shape[0]
+    if n <= rows:
+        return array
+    longer = np.empty((max(n, 2 * rows), *array.shape[1:]), array.dtype)
+    longer[:rows] = array
+    return longer
+
+
+functions |= {"matmul": matmul, "roomy": roomy}
 
 
 @functools.cache
@@ -704,6 +1057,96 @@ def emit_gemm(context, builder, types, values, address):
     builder.call(target, args)
 
 
+# ---- tapes and unions as Python knows them, and as a loop does
+
+
+class NoTable(Exception):
+    """A value that is in no table: a zero of whatever length or tag is asked for."""
+
+
+class TableItems:
+    """The items of a Tape, in the tables that a loop filled.
+
+    Attributes:
+      item: function from an index into the tables to the value there.
+      first, length: where the items begin, and how many there are.
+      columns: the arrays of the table of items.
+    """
+
+    def __init__(self, item, first, length, columns):
+        self.item, self.first, self.length = item, first, length
+        self.columns = columns
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, i):
+        if not -self.length <= i < self.length:
+            raise IndexError(f"item {i} of a tape of {self.length}")
+        return self.item(self.first + i % self.length)
+
+
+def encode(aval, values):
+    """Values of one type as the arrays of a table: -> list, as `all_columns` has it."""
+    if isinstance(aval, Tape):
+        return encode_tapes(aval, values)
+    if isinstance(aval, Union):
+        return encode_unions(aval, values)
+    rows = [to_numpy(x, aval) for x in values]
+    empty = np.empty((0, *aval.shape), aval.dtype)
+    return [stored(np.stack(rows) if rows else empty)]
+
+
+def encode_tapes(aval, tapes):
+    if any(tape.items is None for tape in tapes):
+        raise NoTable
+    lengths = np.array([len(tape) for tape in tapes], INDEX)
+    if len(tapes) == 1 and isinstance(tapes[0].items, TableItems):
+        items = tapes[0].items
+        return [np.array([items.first], INDEX), lengths, *items.columns]
+    values = [tape.items[i] for tape in tapes for i in range(len(tape))]
+    return [np.cumsum(lengths) - lengths, lengths, *encode(aval.element, values)]
+
+
+def encode_unions(aval, unions):
+    cases = [[] for _ in aval.cases]
+    positions = []
+    for union in unions:
+        if not isinstance(union.tag, int):
+            raise NoTable
+        positions.append(len(cases[union.tag]))
+        cases[union.tag].append(union.values)
+    columns = [[u.tag for u in unions], positions]
+    columns = [np.array(column, INDEX) for column in columns]
+    for avals, taken in zip(aval.cases, cases, strict=True):
+        for i, inner in enumerate(avals):
+            columns += encode(inner, [values[i] for values in taken])
+    return columns
+
+
+def decoder(aval, columns):
+    """A function from an index to the value there; takes its arrays off the list."""
+    if isinstance(aval, Tape):
+        start, length = columns.pop(0), columns.pop(0)
+        arrays = list(columns)
+        item = decoder(aval.element, columns)
+        arrays = arrays[: len(arrays) - len(columns)]
+        return lambda i: TapeValue(
+            aval, TableItems(item, int(start[i]), int(length[i]), arrays)
+        )
+    if isinstance(aval, Union):
+        tag, position = columns.pop(0), columns.pop(0)
+        cases = [[decoder(a, columns) for a in case] for case in aval.cases]
+
+        def union(i):
+            k, at = int(tag[i]), int(position[i])
+            return UnionValue(aval, k, tuple(value(at) for value in cases[k]))
+
+        return union
+    rows = columns.pop(0).view(aval.dtype)
+    return lambda i: wrap_like(rows[i])
+
+
 native_loops: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 cache_clearers.append(native_loops.clear)
 
@@ -713,6 +1156,7 @@ class LoadedLoop:
 
     Attributes:
       source: the `KernelSource`; text, path: of the generated file.
+      in_avals, out_avals: the types; what is no array comes in an array of one object.
     """
 
     def __init__(self, call, native):
@@ -724,12 +1168,37 @@ class LoadedLoop:
         if native:
             function = compile_loop(self.source, function, self.path)
         self.function = function
-        self.outputs = [(v.shape, v.buffer.dtype) for v in call.outputs]
+        eqn, = call.eqns
+        self.in_avals = [atom.aval for atom in eqn.invars]
+        self.out_avals = [var.aval for var in eqn.outvars]
+        self.in_python = evaluating(call)
 
     def __call__(self, *arrays):
-        outs = [np.empty(shape, dtype) for shape, dtype in self.outputs]
-        self.function(*map(stored, (*arrays, *self.constants, *outs)))
-        return tuple(outs)
+        try:
+            given = self.arguments(arrays)
+        except NoTable:
+            return self.in_python(*arrays)
+        outs = [
+            np.empty(aval.shape, aval.dtype)
+            for aval in self.out_avals
+            if isinstance(aval, ShapedArray)
+        ]
+        columns = self.function(*map(stored, (*given, *self.constants, *outs)))
+        columns, outs = list(columns or ()), iter(outs)
+        return tuple(
+            next(outs)
+            if isinstance(aval, ShapedArray)
+            else boxed(decoder(aval, columns)(0))
+            for aval in self.out_avals
+        )
+
+    def arguments(self, arrays):
+        """The arrays that the function takes, those of tapes and unions among them."""
+        given = []
+        for array, aval in zip(arrays, self.in_avals, strict=True):
+            is_array = isinstance(aval, ShapedArray)
+            given += [array] if is_array else encode(aval, [array[()]])
+        return given
 
 
 def stored(array):
@@ -744,7 +1213,8 @@ def compile_loop(source, function, path):
     if "matmul(" in source.text:
         namespace["matmul"] = native_matmul()
     code = FunctionType(function.__code__, namespace, source.name)
-    return compile_kernel(source, code, path)
+    returns = "return (" in source.text
+    return compile_kernel(source, code, path, returns)
 
 
 def load_loop(call, native):
