@@ -18,6 +18,7 @@ instead of making an array of zeros with one number in it and adding that.
 A linear argument is a `Linear`, which only knows its type; a cotangent of None is zero.
 """
 
+import operator
 from dataclasses import dataclass
 from functools import partial, wraps
 
@@ -38,6 +39,7 @@ from .linearize import (
     FlatFunction,
     add_any_p,
     add_tangents,
+    as_array,
     fill,
     finish_linear,
     has_tangent,
@@ -164,23 +166,22 @@ def transpose_jaxpr(closed, linear, nonzero_cts, nonzero_accs, instantiate):
         cts = [next(values) if n else None for n in nonzero_cts]
         accs = [next(values) if n else None for n in nonzero_accs]
         outs = backward(jaxpr, closed.consts, args, cts, accs)
-        outs = [
-            zeros(a) if ct is None and is_lin and wanted else ct
-            for ct, a, is_lin, wanted in zip(
-                outs, closed.in_avals, linear, instantiate, strict=True
-            )
-        ]
+        needed = map(operator.and_, linear, instantiate)
+        rows = zip(outs, closed.in_avals, needed, strict=True)
+        outs = [zeros(a) if ct is None and need else ct for ct, a, need in rows]
         nonzero_out = tuple(ct is not None for ct in outs)
         return present(outs)
-
-    def chosen(avals, mask):
-        return [a for a, m in zip(avals, mask, strict=True) if m]
 
     avals = chosen(closed.in_avals, [not is_lin for is_lin in linear])
     avals += chosen(closed.out_avals, nonzero_cts)
     avals += chosen(closed.in_avals, nonzero_accs)
     info = TraceInfo(getattr(jaxpr.debug, "name", "jaxpr"), "transpose")
     return trace_closed(run, avals, info), nonzero_out
+
+
+def chosen(values, mask):
+    """The values where the mask is True."""
+    return [x for x, m in zip(values, mask, strict=True) if m]
 
 
 # ---- the users' functions
@@ -206,7 +207,8 @@ class PullBack:
             )
         for ct, aval in zip(leaves, self.out_avals, strict=True):
             check_cotangent(ct, aval)
-        cts = [ct for ct, n in zip(leaves, self.nonzero_out, strict=True) if n]
+        pairs = zip(leaves, self.nonzero_out, strict=True)
+        cts = [as_array(ct) for ct, n in pairs if n]
         args = [Linear(v.aval) for v in self.jaxpr.invars]
         outs = backward(self.jaxpr, residuals, args, cts)
         outs = fill([tangent_aval(a) is not None for a in self.in_avals], outs)
@@ -242,6 +244,7 @@ def vjp(fun, *primals, has_aux=False):
       function.
     """
     leaves, tree = tree_flatten(primals)
+    leaves = list(map(as_array, leaves))
     flat = FlatFunction(fun, tree, has_aux)
     nonzero = tuple(map(has_tangent, leaves))
     info = TraceInfo(function_name(fun), "vjp")
@@ -273,12 +276,10 @@ def value_and_grad(
       allow_int: whether to allow integer arguments; their gradients are float0.
 
     Returns:
-      A function of the same arguments: -> (value, gradient), or ((value, aux),
-      gradient).  The gradient has the structure of the argument, or is a tuple of
-      those if `argnums` is one.
+      A function: -> (value, gradient), or ((value, aux), gradient).  The gradient is
+      structured as the argument, or is a tuple of those if `argnums` is one.
 
-    Raises:
-      TypeError: an argument is an integer, or the result is not a real scalar.
+    Raises TypeError if an argument is an integer, or the result no real scalar.
     """
     del reduce_axes
     many = not isinstance(argnums, int)
@@ -286,8 +287,8 @@ def value_and_grad(
 
     @wraps(fun)
     def value_and_gradient(*args, **kwargs):
-        chosen = [args[checked_argnum(fun, i, args)] for i in positions]
-        for x in tree_leaves(chosen):
+        by = [args[checked_argnum(fun, i, args)] for i in positions]
+        for x in tree_leaves(by):
             check_input(fun, x, holomorphic, allow_int)
 
         def of_chosen(*values):
@@ -296,7 +297,7 @@ def value_and_grad(
                 full[i] = value
             return fun(*full, **kwargs)
 
-        value, pull_back, *aux = vjp(of_chosen, *chosen, has_aux=has_aux)
+        value, pull_back, *aux = vjp(of_chosen, *by, has_aux=has_aux)
         check_output(fun, value, holomorphic)
         gradient = pull_back(lax.full((), 1, value.dtype))
         gradient = gradient if many else gradient[0]
