@@ -1,0 +1,454 @@
+"""Keys and random numbers: JAX's bits, and its floats but for the last digits."""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import dtypes, lax, random
+from minijit.transform import prng
+
+pytestmark = pytest.mark.chapter("9r")
+
+n = (300,)
+logits = np.log(np.arange(1, 6, dtype=np.float32))
+grid = np.arange(15, dtype=np.float32).reshape(3, 5) % 4
+table = np.arange(60).reshape(3, 20)
+p = np.array([0.1, 0.2, 0.3, 0.3, 0.1])
+low, high = np.array([0, 10, 20]), np.array([[5, 15, 25], [1, 100, 7]])
+
+# Whole numbers: these must be equal.
+exact = {
+    "bits": lambda r, k: r.bits(k, n),
+    "bits uint8": lambda r, k: r.bits(k, n, "uint8"),
+    "bits uint16": lambda r, k: r.bits(k, (3, 4), "uint16"),
+    "bits scalar": lambda r, k: r.bits(k),
+    "bits empty": lambda r, k: r.bits(k, (0, 3)),
+    "split": lambda r, k: r.key_data(r.split(k)),
+    "split 5": lambda r, k: r.key_data(r.split(k, 5)),
+    "split shape": lambda r, k: r.key_data(r.split(k, (2, 3))),
+    "fold_in": lambda r, k: r.key_data(r.fold_in(k, 7)),
+    "fold_in large": lambda r, k: r.key_data(r.fold_in(k, 2**32 - 1)),
+    "fold_in int8": lambda r, k: r.key_data(r.fold_in(k, np.int8(-3))),
+    "randint": lambda r, k: r.randint(k, n, 0, 10),
+    "randint all": lambda r, k: r.randint(k, n, -(2**31), 2**31 - 1),
+    "randint uint8": lambda r, k: r.randint(k, n, 0, 256, "uint8"),
+    "randint int8": lambda r, k: r.randint(k, n, -300, 300, "int8"),
+    "randint none": lambda r, k: r.randint(k, n, 5, 5, "uint16"),
+    "randint uint32": lambda r, k: r.randint(k, n, 3, 2**31 - 1, "uint32"),
+    "randint arrays": lambda r, k: r.randint(k, (2, 3), low, high),
+    "permutation": lambda r, k: r.permutation(k, 100),
+    "permutation long": lambda r, k: r.permutation(k, 3000),
+    "permutation rows": lambda r, k: r.permutation(k, table),
+    "permutation columns": lambda r, k: r.permutation(k, table, axis=1),
+    "permutation each": lambda r, k: r.permutation(k, table, 1, independent=True),
+    "choice": lambda r, k: r.choice(k, 50, n),
+    "choice once": lambda r, k: r.choice(k, np.arange(50.0), (5, 4), replace=False),
+    "choice p": lambda r, k: r.choice(k, 5, n, p=p),
+    "choice p once": lambda r, k: r.choice(k, 5, (3,), p=p, replace=False),
+    "choice columns": lambda r, k: r.choice(k, table, (2, 2), axis=1),
+    "choice columns once": lambda r, k: r.choice(k, table, (2,), False, axis=1),
+    "choice none": lambda r, k: r.choice(k, 5, (0,)),
+    "bernoulli": lambda r, k: r.bernoulli(k, 0.3, n),
+    "bernoulli p": lambda r, k: r.bernoulli(k, p.astype(np.float32)),
+    "bernoulli high": lambda r, k: r.bernoulli(k, 0.3, n, mode="high"),
+    "categorical": lambda r, k: r.categorical(k, logits, shape=n),
+    "categorical 0": lambda r, k: r.categorical(k, grid, axis=0),
+    "categorical rows": lambda r, k: r.categorical(k, grid, shape=(4, 3)),
+    "categorical once": lambda r, k: r.categorical(
+        k, grid, shape=(4, 3), replace=False
+    ),
+    "rademacher": lambda r, k: r.rademacher(k, n),
+    "rademacher float": lambda r, k: r.rademacher(k, n, "float32"),
+    "geometric": lambda r, k: r.geometric(k, 0.3, n),
+    "uniform": lambda r, k: r.uniform(k, n),
+    "uniform wide": lambda r, k: r.uniform(k, n, minval=-1.0, maxval=3.0),
+    "uniform scalar": lambda r, k: r.uniform(k),
+    "uniform float16": lambda r, k: r.uniform(k, n, "float16"),
+    "uniform bfloat16": lambda r, k: r.uniform(k, n, "bfloat16"),
+    "shape of numpy ints": lambda r, k: r.uniform(k, np.array([2, 3])),
+}
+
+# Logarithms and the like are not rounded alike everywhere.
+rounded = {
+    "uniform odd": lambda r, k: r.uniform(k, n, minval=0.1, maxval=0.7),
+    "uniform arrays": lambda r, k: r.uniform(k, (2, 3), minval=low, maxval=high),
+    "normal": lambda r, k: r.normal(k, n),
+    "normal float16": lambda r, k: r.normal(k, n, "float16"),
+    "normal bfloat16": lambda r, k: r.normal(k, n, "bfloat16"),
+    "normal complex": lambda r, k: r.normal(k, n, "complex64"),
+    "truncated_normal": lambda r, k: r.truncated_normal(k, -2.0, 2.0, n),
+    "truncated_normal 1": lambda r, k: r.truncated_normal(k, -1, 0.5, n),
+    "truncated_normal p": lambda r, k: r.truncated_normal(k, 0.0, 1.0 + p),
+    "exponential": lambda r, k: r.exponential(k, n),
+    "laplace": lambda r, k: r.laplace(k, n),
+    "logistic": lambda r, k: r.logistic(k, n),
+    "cauchy": lambda r, k: r.cauchy(k, n),
+    "gumbel": lambda r, k: r.gumbel(k, n),
+    "gumbel high": lambda r, k: r.gumbel(k, n, mode="high"),
+    "gumbel highest": lambda r, k: r.gumbel(k, n, mode="highest"),
+    "maxwell": lambda r, k: r.maxwell(k, n),
+    "double_sided_maxwell": lambda r, k: r.double_sided_maxwell(k, 1.0, 2.0, n),
+    "weibull_min": lambda r, k: r.weibull_min(k, 2.0, 1.5, n),
+    "pareto": lambda r, k: r.pareto(k, 2.0, n),
+    "rayleigh": lambda r, k: r.rayleigh(k, np.float32(2.0), n),
+    "wald": lambda r, k: r.wald(k, np.float32(2.0), n),
+    "triangular": lambda r, k: r.triangular(k, 0.0, 1.0, 3.0, n),
+    "lognormal": lambda r, k: r.lognormal(k, shape=n),
+    "orthogonal": lambda r, k: r.orthogonal(k, 4),
+    "orthogonal wide": lambda r, k: r.orthogonal(k, 3, (2,), m=5),
+}
+
+
+@pytest.fixture
+def jax():
+    return pytest.importorskip("jax")
+
+
+def same_type(got, want):
+    assert got.shape == want.shape
+    assert got.dtype == want.dtype
+    assert got.weak_type == want.weak_type
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", exact)
+def test_equal_to_jax(jax, name):
+    for seed in (0, 12345):
+        want = exact[name](jax.random, jax.random.key(seed))
+        for make in (random.key, random.PRNGKey):
+            got = exact[name](random, make(seed))
+            same_type(got, want)
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", rounded)
+def test_close_to_jax(jax, name):
+    for seed in (0, 12345):
+        want = rounded[name](jax.random, jax.random.key(seed))
+        got = rounded[name](random, random.key(seed))
+        same_type(got, want)
+        wide = np.complex64 if want.dtype == np.complex64 else np.float32
+        got, want = np.asarray(got).astype(wide), np.asarray(want).astype(wide)
+        rtol = 1e-5 if want.itemsize >= 4 and "16" not in name else 1e-2
+        np.testing.assert_allclose(got, want, rtol, 5e-6)
+
+
+@pytest.mark.oracle
+def test_seeds_are_jax_s(jax):
+    seeds = 0, -1, 2**31, 2**32 + 5, 2**63 - 1, -(2**40), True
+    arrays = np.int8(-3), np.uint8(200), np.int32(-3), np.uint32(2**32 - 1)
+    for seed in (*seeds, *arrays, *map(jnp.asarray, arrays)):
+        theirs = np.asarray(seed) if isinstance(seed, mj.Array) else seed
+        want = jax.random.PRNGKey(theirs)
+        np.testing.assert_array_equal(random.PRNGKey(seed), want)
+        np.testing.assert_array_equal(random.key_data(random.key(seed)), want)
+
+
+@pytest.mark.oracle
+def test_x64_is_jax_s(jax):
+    names = ["bits", "randint", "split", "fold_in", "uniform", "permutation"]
+    with mj.enable_x64(True), jax.enable_x64(True):
+        for seed in (2**40 + 3, -5, np.int64(2**35), np.int32(-7), np.uint32(9)):
+            want = jax.random.PRNGKey(seed)
+            np.testing.assert_array_equal(random.PRNGKey(seed), want)
+        for name in names:
+            got = exact[name](random, random.key(3))
+            want = exact[name](jax.random, jax.random.key(3))
+            same_type(got, want)
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+        got, want = (r.normal(r.key(3), n) for r in (random, jax.random))
+        same_type(got, want)
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_known_bits():
+    """Without an oracle: words that JAX gave once, and those of the paper's authors."""
+    key = random.key(42)
+    np.testing.assert_array_equal(random.key_data(key), [0, 42])
+    children = [[1832780943, 270669613], [64467757, 2916123636]]
+    np.testing.assert_array_equal(random.key_data(random.split(key)), children)
+    ones = np.uint32(0xFFFFFFFF)
+    known = {
+        (0, 0, 0, 0): (0x6B200159, 0x99BA4EFE),
+        (ones,) * 4: (0x1CB996FC, 0xBB002BE7),
+        (0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3): (0xC4923A9C, 0x483DF7A0),
+    }
+    for words, want in known.items():
+        got = prng.threefry2x32_p.bind(*map(np.uint32, words))
+        np.testing.assert_array_equal(got, np.array(want, np.uint32))
+
+
+# ---- Keys as arrays
+
+
+def test_keys_print_as_jax_s():
+    assert repr(random.key(0)) == "Array((), dtype=key<fry>) overlaying:\n[0 0]"
+    keys = random.split(random.key(0))
+    assert repr(keys) == (
+        "Array((2,), dtype=key<fry>) overlaying:\n"
+        "[[1797259609 2579123966]\n [ 928981903 3453687069]]"
+    )
+
+
+def test_keys_have_a_dtype_of_their_own():
+    key = random.key(0)
+    assert str(key.dtype) == key.dtype.name == "key<fry>"
+    assert key.dtype == random.key_dtype() == random.split(key).dtype
+    assert key.dtype != np.dtype("uint32")
+    assert jnp.issubdtype(key.dtype, dtypes.prng_key)
+    assert jnp.issubdtype(key.dtype, dtypes.extended)
+    assert not jnp.issubdtype(key.dtype, jnp.integer)
+    assert not jnp.issubdtype(random.PRNGKey(0).dtype, dtypes.prng_key)
+    assert random.key_impl(key) == random.key_impl(random.PRNGKey(0)) == "threefry2x32"
+    assert str(key.aval) == "key<fry>[]"
+
+
+def test_keys_are_arrays():
+    keys = random.split(random.key(1), (2, 3))
+    data = np.asarray(random.key_data(keys))
+    assert isinstance(keys, mj.Array)
+    assert (keys.shape, keys.ndim, keys.size, len(keys)) == ((2, 3), 2, 6, 2)
+    assert (keys.itemsize, keys.nbytes) == (8, 48)
+    views = {
+        "index": (keys[1], data[1]),
+        "two": (keys[1, 2], data[1, 2]),
+        "slice": (keys[:, 1:], data[:, 1:]),
+        "ellipsis": (keys[..., 0], data[:, 0]),
+        "none": (keys[None], data[None]),
+        "array": (keys[jnp.array([1, 0])], data[[1, 0]]),
+        "reshape": (keys.reshape(3, 2), data.reshape(3, 2, 2)),
+        "flatten": (keys.flatten(), data.reshape(6, 2)),
+        "transpose": (keys.T, data.transpose(1, 0, 2)),
+        "squeeze": (keys[:1].squeeze(), data[0]),
+        "copy": (keys.copy(), data),
+    }
+    for name, (got, want) in views.items():
+        assert got.dtype == keys.dtype, name
+        np.testing.assert_array_equal(random.key_data(got), want, name)
+    assert [k.shape for k in keys] == [(3,), (3,)]
+    np.testing.assert_array_equal(keys == keys[:1], [[True] * 3, [False] * 3])
+    np.testing.assert_array_equal(keys != keys[:1], [[False] * 3, [True] * 3])
+
+
+def test_keys_have_no_arithmetic():
+    key = random.key(0)
+    for act in (lambda: key + 1, lambda: 2 * key, lambda: -key, lambda: key < key):
+        with pytest.raises(TypeError, match="does not accept dtypes"):
+            act()
+    with pytest.raises(TypeError, match="cannot be converted to boolean"):
+        bool(key)
+    with pytest.raises(TypeError, match="use random.key_data|Use random.key_data"):
+        np.asarray(key)
+    with pytest.raises(TypeError, match="unsized"):
+        len(key)
+    with pytest.raises(TypeError, match="0-d"):
+        iter(key)
+
+
+def test_keys_go_through_every_transformation():
+    key = random.key(5)
+    keys = random.split(key, 4)
+    each = np.stack([random.uniform(k, (3,)) for k in keys])
+    draw = lambda k: random.uniform(k, (3,))
+    np.testing.assert_array_equal(mj.vmap(draw)(keys), each)
+    np.testing.assert_array_equal(lax.map(draw, keys), each)
+    split = mj.jit(random.split, backend="plain")
+    assert split(key).dtype == key.dtype
+    np.testing.assert_array_equal(split(key) == random.split(key), [True, True])
+
+    def step(k, _):
+        k, now = random.split(k)
+        return k, random.uniform(now)
+
+    last, drawn = lax.scan(step, key, None, length=3)
+    k, want = key, []
+    for _ in range(3):
+        k, u = step(k, None)
+        want.append(u)
+    np.testing.assert_array_equal(drawn, np.stack(want))
+    assert bool(last == k)
+    chosen = lax.cond(True, lambda k: k, lambda k: random.fold_in(k, 1), key)
+    assert bool(chosen == key)
+
+
+def test_raw_keys_stay_raw():
+    raw = random.PRNGKey(3)
+    assert raw.dtype == np.uint32 and raw.shape == (2,)
+    assert random.split(raw, 3).shape == (3, 2)
+    assert random.fold_in(raw, 1).shape == (2,)
+    typed = random.wrap_key_data(raw)
+    np.testing.assert_array_equal(random.key_data(typed), raw)
+    np.testing.assert_array_equal(random.normal(raw), random.normal(typed))
+    np.testing.assert_array_equal(random.key_data(random.clone(typed)), raw)
+
+
+# ---- Transformations of samplers
+
+
+def test_a_sampler_is_traced_once_for_each_shape():
+    before = len(random.normal_sampler.traces)
+    for seed in range(3):
+        random.normal(random.key(seed), (2, 77))
+    assert len(random.normal_sampler.traces) == before + 1
+
+    def program(k):
+        a, b = random.split(k)
+        return random.normal(a, (78,)) + random.normal(b, (78,))
+
+    jaxpr = mj.make_jaxpr(program)(random.PRNGKey(0))
+    calls = [e for e in jaxpr.jaxpr.eqns if e.primitive.name == "jit"]
+    normal = [e.params["jaxpr"] for e in calls if "normal" in e.params["name"]]
+    assert len(normal) == 2 and normal[0] is normal[1]
+
+
+def test_one_kernel_of_a_sampler():
+    """The hash, and what makes a float of it, is one loop over the result."""
+    executable = pytest.importorskip("minijit.run.executable")
+    key = random.PRNGKey(0)
+    closed = mj.make_jaxpr(lambda k: random.uniform(k, (40,)))(key)
+    run = executable.compile_plain(closed, "uniform")
+    assert run.kernels == ("kernel_0",) and run.fallbacks == ()
+    np.testing.assert_array_equal(run(key)[0], random.uniform(key, (40,)))
+
+
+def test_derivatives_by_the_bounds():
+    key = random.key(0)
+    u = random.uniform(key, (5,))
+    by_low = mj.jacobian(lambda a: random.uniform(key, (5,), minval=a, maxval=2.0))
+    np.testing.assert_allclose(by_low(0.5), 1 - u, rtol=1e-5)
+    g = mj.grad(lambda s: (s * random.normal(key, (5,))).sum())(2.0)
+    np.testing.assert_allclose(g, random.normal(key, (5,)).sum(), rtol=1e-5)
+
+
+@pytest.mark.oracle
+def test_derivatives_by_bounds_are_jax_s(jax):
+    def total(r):
+        return lambda a: r.truncated_normal(r.key(0), a, 2.0, (9,)).sum()
+
+    want = jax.grad(total(jax.random))(-1.0)
+    np.testing.assert_allclose(mj.grad(total(random))(-1.0), want, rtol=1e-4)
+
+
+def test_vmap_over_keys_and_parameters():
+    keys = random.split(random.key(0), 3)
+    ends = jnp.array([1.0, 2.0, 3.0])
+    got = mj.vmap(lambda k, b: random.uniform(k, (4,), maxval=b))(keys, ends)
+    pairs = zip(keys, ends, strict=True)
+    want = np.stack([random.uniform(k, (4,), maxval=b) for k, b in pairs])
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+    got = mj.vmap(lambda k: random.permutation(k, 6))(keys)
+    want = np.stack([random.permutation(k, 6) for k in keys])
+    np.testing.assert_array_equal(got, want)
+
+
+# ---- What the numbers are like
+
+
+def test_moments():
+    key, shape = random.key(9), (20000,)
+    rows = [
+        (random.uniform(key, shape), 0.5, 1 / 12),
+        (random.normal(key, shape), 0.0, 1.0),
+        (random.exponential(key, shape), 1.0, 1.0),
+        (random.laplace(key, shape), 0.0, 2.0),
+        (random.logistic(key, shape), 0.0, np.pi**2 / 3),
+        (random.gumbel(key, shape), np.euler_gamma, np.pi**2 / 6),
+        (random.bernoulli(key, 0.25, shape), 0.25, 3 / 16),
+        (random.randint(key, shape, 0, 6), 2.5, 35 / 12),
+        (random.rademacher(key, shape), 0.0, 1.0),
+    ]
+    for sample, mean, variance in rows:
+        sample = np.asarray(sample, np.float64)
+        assert abs(sample.mean() - mean) < 4 * np.sqrt(variance / sample.size)
+        np.testing.assert_allclose(sample.var(), variance, rtol=0.06)
+
+
+def test_orthogonal_matrices():
+    for m in (3, 5, 8):
+        q = np.asarray(random.orthogonal(random.key(m), 5, m=m), np.float64)
+        product = q.T @ q if m <= 5 else q @ q.T
+        np.testing.assert_allclose(product, np.eye(min(m, 5)), atol=1e-6)
+
+
+def test_truncated_normal_stays_inside():
+    sample = random.truncated_normal(random.key(0), -0.1, 0.1, (5000,))
+    assert np.all(np.abs(sample) < 0.1)
+
+
+# ---- Errors
+
+
+def test_errors_of_keys():
+    told = "JAX encountered invalid PRNG key data"
+    for bad in (3, "a", jnp.zeros(3, "uint32"), jnp.zeros(2), jnp.uint32(3)):
+        with pytest.raises(TypeError, match=told):
+            random.uniform(bad)
+    with pytest.raises(TypeError, match=told):
+        random.wrap_key_data(jnp.zeros(2, int))
+    keys = random.split(random.key(0))
+    for bad in (keys, random.key_data(keys)):
+        with pytest.raises(ValueError, match="uniform accepts a single key.*vmap"):
+            random.uniform(bad)
+    with pytest.raises(TypeError, match="accepts a scalar seed.*shape"):
+        random.key(jnp.zeros(2, int))
+    with pytest.raises(TypeError, match="was given a PRNG key"):
+        random.key(random.key(0))
+    with pytest.raises(TypeError, match="must be an integer"):
+        random.key(1.5)
+    with pytest.raises(OverflowError, match="too large"):
+        random.PRNGKey(2**64)
+    with pytest.raises(ValueError, match='unrecognized PRNG implementation "rbg"'):
+        random.key(0, impl="rbg")
+    with pytest.raises(TypeError, match="fold_in accepts a scalar"):
+        random.fold_in(random.key(0), jnp.arange(2))
+
+
+def test_errors_of_samplers():
+    key = random.key(0)
+    with pytest.raises(ValueError, match="`uniform` must be a float dtype"):
+        random.uniform(key, (2,), int)
+    with pytest.raises(ValueError, match="`bits` must be an unsigned int dtype"):
+        random.bits(key, (2,), "int32")
+    with pytest.raises(TypeError, match="randint only accepts integer"):
+        random.randint(key, (2,), 0, 3, "float32")
+    with pytest.raises(ValueError, match="broadcast"):
+        random.randint(key, (2,), jnp.zeros(3, int), 3)
+    with pytest.raises(TypeError, match="must have a floating dtype"):
+        random.bernoulli(key, 1)
+    with pytest.raises(ValueError, match="population"):
+        random.choice(key, 3, (4,), replace=False)
+    with pytest.raises(ValueError, match="same size as a"):
+        random.choice(key, 3, (2,), p=jnp.ones(4))
+    with pytest.raises(TypeError, match="must be a sequence"):
+        random.choice(key, 3, 2)
+    with pytest.raises(ValueError, match="cannot exceed number of categories"):
+        random.categorical(key, jnp.zeros(3), shape=(4,), replace=False)
+    with pytest.raises(TypeError, match="integer or at least 1-dimensional"):
+        random.permutation(key, 1.5)
+    with pytest.raises(ValueError, match="valid mode"):
+        random.gumbel(key, mode="lowest")
+    with pytest.raises(TypeError, match="Shapes must be 1D sequences of concrete"):
+        mj.jit(lambda n: random.normal(key, (n,)))(3)
+
+
+# ---- stop_gradient
+
+
+def test_stop_gradient():
+    f = lambda x: x * lax.stop_gradient(x)
+    assert mj.grad(f)(3.0) == 3.0
+    assert mj.jvp(f, (3.0,), (1.0,))[1] == 3.0
+    assert mj.grad(mj.grad(lambda x: f(x) * x))(3.0) == 6.0
+    np.testing.assert_array_equal(mj.vmap(mj.grad(f))(jnp.arange(3.0)), [0, 1, 2])
+    tree = lax.stop_gradient({"a": 1.0, "b": (2, random.key(0))})
+    assert tree["a"] == 1.0 and tree["b"][0] == 2
+    g = mj.grad(lambda t: sum(mj.tree.leaves(lax.stop_gradient(t))))({"a": 1.0})
+    assert g == {"a": 0.0}
+
+
+@pytest.mark.oracle
+def test_stop_gradient_prints_as_jax_s(jax):
+    want = str(jax.make_jaxpr(jax.lax.stop_gradient)(1.0))
+    assert str(mj.make_jaxpr(lax.stop_gradient)(1.0)) == want
