@@ -37,6 +37,7 @@ from ..trace.array import (
     to_numpy,
 )
 from ..trace.core import (
+    Array,
     Primitive,
     Trace,
     Tracer,
@@ -58,7 +59,7 @@ from ..trace.jaxpr import (
     unzip2,
 )
 from ..trace.jit import jit_p
-from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 
 # primitive -> rule(nonzero, *primals, **params) -> (results, linear), where
 # linear(*tangents) -> tangents of the results.
@@ -133,6 +134,11 @@ class JVPTracer(Tracer):
 def concrete_array(x, aval):
     """A concrete argument as an array with the given aval."""
     return x if isinstance(x, ArrayImpl) else ArrayImpl(to_numpy(x, aval), aval)
+
+
+def as_array(x):
+    """A number or a NumPy array as an array of our own; arrays and tracers stay."""
+    return x if isinstance(x, Array) else concrete_array(x, aval_of(x))
 
 
 class JVPTrace(Trace):
@@ -469,9 +475,16 @@ class FlatFunction:
                     f"{function_name(self.function)} must return a pair (result, aux), "
                     f"because has_aux=True; it returned {result!r}"
                 )
-            result, self.aux = result
+            result, aux = result
+            self.aux = tree_map(primal_here, aux)
         leaves, self.out_tree = tree_flatten(result)
-        return leaves
+        return list(map(as_array, leaves))
+
+
+def primal_here(x):
+    """A leaf of an aux, which leaves the current trace without its tangent."""
+    mine = isinstance(x, JVPTracer) and x.owner is current_trace()
+    return x.primal if mine else x
 
 
 def check_tangents(primals, tangents, names):
@@ -491,7 +504,7 @@ def check_tangents(primals, tangents, names):
                 f"{at_line(user_source())}"
             )
         else:
-            checked.append(tangent)
+            checked.append(as_array(tangent))
     return checked
 
 
@@ -542,9 +555,8 @@ def jvp(fun, primals, tangents, has_aux=False):
         )
     names = [f"argument leaf {i}" for i in range(len(leaves))]
     flat = FlatFunction(fun, tree, has_aux)
-    outs, out_tangents = jvp_flat(
-        flat, leaves, check_tangents(leaves, tangent_leaves, names)
-    )
+    given = check_tangents(leaves, tangent_leaves, names)
+    outs, out_tangents = jvp_flat(flat, list(map(as_array, leaves)), given)
     out_tangents = list(map(tangent_out, out_tangents, map(aval_of, outs)))
     unflatten = partial(tree_unflatten, flat.out_tree)
     result = unflatten(outs), unflatten(out_tangents)
@@ -560,6 +572,7 @@ def linearize(fun, *primals, has_aux=False):
       (result, f_jvp), or (result, f_jvp, aux), where f_jvp(*tangents) -> tangent.
     """
     leaves, tree = tree_flatten(primals)
+    leaves = list(map(as_array, leaves))
     flat = FlatFunction(fun, tree, has_aux)
     outs, linear = linearize_here(flat, leaves)
 

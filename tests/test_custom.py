@@ -1,0 +1,408 @@
+"""Custom derivative rules: what they are given, where they work, and their errors."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import minijit.numpy as jnp
+from minijit import (
+    closure_convert,
+    custom_gradient,
+    custom_jvp,
+    custom_vjp,
+    enable_x64,
+    grad,
+    hessian,
+    jit,
+    jvp,
+    linearize,
+    make_jaxpr,
+    value_and_grad,
+    vjp,
+    vmap,
+)
+from minijit.trace.pytree import tree_map
+
+pytestmark = pytest.mark.chapter("8s")
+
+
+@pytest.fixture(autouse=True)
+def in_double_precision():
+    with enable_x64(True):
+        yield
+
+
+@custom_jvp
+def log1pexp(x):
+    return jnp.log(1.0 + jnp.exp(x))
+
+
+@log1pexp.defjvp
+def log1pexp_jvp(primals, tangents):
+    x, = primals
+    t, = tangents
+    return log1pexp(x), (1 - 1 / (1 + jnp.exp(x))) * t
+
+
+def clipped():
+    """The identity, whose gradient is cut off."""
+    @custom_vjp
+    def f(x):
+        return x
+
+    f.defvjp(lambda x: (x, None), lambda _, ct: (jnp.clip(ct, -1.0, 1.0),))
+    return f
+
+
+# ---- custom_jvp
+
+
+def test_the_naive_derivative_is_nan_far_out():
+    assert np.isnan(grad(lambda x: jnp.log(1.0 + jnp.exp(x)))(1000.0))
+
+
+@pytest.mark.parametrize("f", [log1pexp, jit(log1pexp), lambda x: jit(log1pexp)(x)])
+def test_a_rule_in_every_mode(f):
+    assert grad(f)(1000.0) == 1.0
+    assert jvp(f, (1000.0,), (2.0,))[1] == 2.0
+    assert linearize(f, 1000.0)[1](2.0) == 2.0
+    assert jit(grad(f))(1000.0) == 1.0
+    assert vmap(grad(f))(np.array([1000.0, 0.0])).tolist() == [1.0, 0.5]
+    assert grad(lambda x: jnp.sum(vmap(f)(x)))(np.zeros(2)).tolist() == [0.5, 0.5]
+
+
+def test_derivatives_of_the_rule():
+    x = 0.3
+    s = 1 / (1 + np.exp(-x))
+    assert np.isclose(grad(grad(log1pexp))(x), s * (1 - s))
+    assert np.isclose(grad(grad(grad(log1pexp)))(x), s * (1 - s) * (1 - 2 * s))
+    assert np.isclose(hessian(log1pexp)(x), s * (1 - s))
+
+
+def test_the_rule_is_not_called_without_a_derivative():
+    called = []
+    f = custom_jvp(lambda x: x * 2)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        called.append(1)
+        return f(*primals), 2 * tangents[0]
+
+    assert f(3.0) == 6.0 and jit(f)(3.0) == 6.0 and not called
+    assert grad(lambda x: x * f(2.0))(3.0) == 4.0 and not called
+    assert grad(f)(3.0) == 2.0 and len(called) == 1
+
+
+def test_python_values_in_a_rule_outside_of_jit():
+    f = custom_jvp(lambda x: abs(x))
+    f.defjvp(lambda p, t: (f(*p), t[0] if p[0] > 0 else -t[0]))
+    assert grad(f)(-2.0) == -1 and grad(f)(2.0) == 1
+
+
+def test_a_rule_for_each_argument():
+    f = custom_jvp(lambda x, y: jnp.sin(x) * y)
+    f.defjvps(lambda t, out, x, y: jnp.cos(x) * t * y, None)
+    assert np.isclose(grad(f)(0.5, 2.0), 2 * np.cos(0.5))
+    assert grad(f, 1)(0.5, 2.0) == 0.0
+
+
+def test_nondiff_argnums():
+    @partial(custom_jvp, nondiff_argnums=(0,))
+    def app(f, x):
+        return f(x)
+
+    app.defjvp(lambda f, p, t: (f(p[0]), 10.0 * t[0]))
+    assert app(np.sin, 0.0) == 0.0
+    assert grad(app, 1)(lambda x: x**2, 3.0) == 10.0
+    assert jit(grad(lambda x: app(jnp.sin, x)))(1.0) == 10.0
+
+
+def test_trees_in_and_out():
+    f = custom_jvp(lambda p: {"y": p["a"] * p["b"]})
+    f.defjvp(lambda p, t: (f(*p), {"y": p[0]["a"] * t[0]["b"]}))
+    g = grad(lambda p: f(p)["y"])({"a": 2.0, "b": 3.0})
+    assert tree_map(float, g) == {"a": 0.0, "b": 2.0}
+
+
+def test_default_and_keyword_arguments():
+    f = custom_jvp(lambda x, scale=3.0: x * scale)
+    f.defjvp(lambda p, t: (f(*p), t[0] * p[1] + p[0] * t[1]))
+    assert grad(f)(1.0) == 3.0
+    assert grad(lambda x: f(x, scale=x))(2.0) == 4.0
+
+
+def test_integer_arguments_have_float0_tangents():
+    f = custom_jvp(lambda x, n: x * n)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        x, n = primals
+        assert tangents[1].dtype == np.dtype([("float0", np.void, 0)])
+        return f(x, n), tangents[0] * n
+
+    assert grad(f)(2.0, 3) == 3.0
+
+
+def test_symbolic_zeros_of_custom_jvp():
+    f = custom_jvp(lambda x, y: x * y)
+    seen = []
+
+    def rule(primals, tangents):
+        seen.append([type(t).__name__ for t in tangents])
+        return f(*primals), tangents[0] * primals[1]
+
+    f.defjvp(rule, symbolic_zeros=True)
+    assert grad(f)(2.0, 3.0) == 3.0
+    assert seen[-1][1] == "SymbolicZero" and seen[-1][0] != "SymbolicZero"
+
+
+def test_methods_can_have_rules():
+    class Scale:
+        def __init__(self, k):
+            self.k = k
+
+        @partial(custom_jvp, nondiff_argnums=(0,))
+        def apply(self, x):
+            return x * self.k
+
+        @apply.defjvp
+        def rule(self, primals, tangents):
+            return self.apply(*primals), tangents[0] * 100.0
+
+    assert grad(Scale(2.0).apply)(1.0) == 100.0
+
+
+def test_captured_tracers():
+    """A function with a rule that closes over a value being differentiated."""
+    def outer(a, x):
+        f = custom_jvp(lambda x: x * 2.0)
+        f.defjvp(lambda p, t: (f(*p), t[0] * 2.0 * a))
+        return f(x)
+
+    assert grad(outer, 1)(3.0, 1.0) == 6.0
+    assert jit(grad(outer, 1))(3.0, 1.0) == 6.0
+
+
+def test_the_jaxpr_names_the_rule():
+    text = str(make_jaxpr(log1pexp)(1.0))
+    assert "custom_jvp_call" in text and "log1pexp" in text
+
+
+# ---- custom_vjp
+
+
+def test_clipped_gradients():
+    f = clipped()
+    loss = lambda x: jnp.sum(f(x) * np.array([5.0, 0.5, -7.0]))
+    for g in (grad(loss), jit(grad(loss)), grad(jit(loss))):
+        assert g(np.ones(3)).tolist() == [1.0, 0.5, -1.0]
+
+
+def test_under_vmap_each_lane_has_its_own_bwd():
+    f = clipped()
+    x = np.array([1.0, 2.0, 3.0])
+    assert vmap(grad(lambda x: f(x) * 3))(x).tolist() == [1, 1, 1]
+    assert grad(lambda x: jnp.sum(vmap(f)(x) * x))(x).tolist() == [2, 3, 4]
+    by_sum = custom_vjp(lambda w, x: w * x)
+    by_sum.defvjp(lambda w, x: (w * x, (w, x)), lambda r, ct: (ct * r[1], ct * r[0]))
+    total = lambda w: jnp.sum(vmap(by_sum, in_axes=(None, 0))(w, x))
+    assert grad(total)(2.0) == 6.0
+
+
+def test_residuals_and_trees():
+    @custom_vjp
+    def f(p, x):
+        return {"y": p["w"] * x}
+
+    def fwd(p, x):
+        return f(p, x), {"kept": (p["w"], x)}
+
+    def bwd(residuals, ct):
+        w, x = residuals["kept"]
+        return {"w": ct["y"] * x, "b": None}, ct["y"] * w
+
+    f.defvjp(fwd, bwd)
+    g = grad(lambda p, x: f(p, x)["y"], argnums=(0, 1))
+    gp, gx = g({"w": 2.0, "b": 1.0}, 3.0)
+    assert tree_map(float, gp) == {"w": 3.0, "b": 0.0} and gx == 2.0
+
+
+def test_nondiff_argnums_of_custom_vjp():
+    @partial(custom_vjp, nondiff_argnums=(0, 2))
+    def f(op, x, n):
+        return op(x) * n
+
+    f.defvjp(lambda op, x, n: (op(x) * n, x), lambda op, n, x, ct: (ct * n * 100,))
+    assert grad(f, 1)(jnp.sin, 1.0, 3) == 300.0
+
+
+def test_second_derivatives_go_through_bwd():
+    f = custom_vjp(lambda x: x**3)
+    f.defvjp(lambda x: (x**3, x), lambda x, ct: (ct * 3 * x**2,))
+    assert grad(grad(f))(2.0) == 12.0
+    assert grad(grad(grad(f)))(2.0) == 6.0
+    assert jvp(grad(f), (2.0,), (1.0,))[1] == 12.0
+
+
+def test_forward_mode_is_refused():
+    with pytest.raises(TypeError, match="can't apply forward-mode.*custom_vjp"):
+        jvp(clipped(), (1.0,), (1.0,))
+
+
+def test_symbolic_zeros_of_custom_vjp():
+    seen = []
+    f = custom_vjp(lambda x, y: (x * y, x + y))
+
+    def fwd(x, y):
+        seen.append((x.perturbed, y.perturbed))
+        return (x.value * y.value, x.value + y.value), (x.value, y.value)
+
+    f.defvjp(fwd, lambda r, ct: (ct[0] * r[1], None), symbolic_zeros=True)
+    assert grad(lambda x: f(x, 3.0)[0])(2.0) == 3.0
+    assert seen == [(True, False)]
+
+
+def test_integers_in_custom_vjp():
+    f = custom_vjp(lambda x, n: x * n)
+    f.defvjp(lambda x, n: (x * n, n), lambda n, ct: (ct * n, None))
+    assert grad(f)(2.0, 3) == 3.0
+    assert jit(grad(f))(2.0, 3) == 3.0
+
+
+def test_optimal_points_by_the_implicit_function_theorem():
+    """A fixed point, whose derivative needs no loop backwards."""
+    @custom_vjp
+    def root(a):
+        x = a
+        for _ in range(40):
+            x = (x + a / x) / 2
+        return x
+
+    root.defvjp(lambda a: (root(a), root(a)), lambda x, ct: (ct / (2 * x),))
+    assert np.isclose(grad(root)(9.0), 1 / 6)
+    assert np.isclose(jit(vmap(grad(root)))(np.array([4.0, 9.0])), [1 / 4, 1 / 6]).all()
+
+
+# ---- custom_gradient, closure_convert
+
+
+def test_custom_gradient():
+    @custom_gradient
+    def f(x):
+        return x**2, lambda ct: (ct * 3 * x,)
+
+    @custom_gradient
+    def g(x, y):
+        return x * y, lambda ct: (ct * y, ct * 7.0)
+
+    assert f(2.0) == 4.0 and grad(f)(2.0) == 6.0
+    assert jit(grad(f))(2.0) == 6.0 and vmap(grad(f))(np.ones(2)).tolist() == [3, 3]
+    assert [float(x) for x in grad(g, (0, 1))(2.0, 5.0)] == [5.0, 7.0]
+    alone = custom_gradient(lambda x: (x, lambda ct: ct * 5.0))
+    assert grad(alone)(1.0) == 5.0
+
+
+def test_closure_convert():
+    def minimise(f, x):
+        converted, captured = closure_convert(f, x)
+        return solve(converted, x, *captured)
+
+    @partial(custom_vjp, nondiff_argnums=(0,))
+    def solve(f, x, *captured):
+        return f(x, *captured)
+
+    def fwd(f, x, *captured):
+        return f(x, *captured), (x, *captured)
+
+    def bwd(f, residuals, ct):
+        return vjp(f, *residuals)[1](ct)
+
+    solve.defvjp(fwd, bwd)
+    loss = lambda a: minimise(lambda x: x * a, 3.0)
+    assert grad(loss)(2.0) == 3.0
+
+
+# ---- errors: which rule, which leaf
+
+
+def jvp_error(result):
+    """What a call says whose jvp rule returns `result(primals, tangents)`."""
+    def bad_rule(primals, tangents):
+        return result(primals, tangents)
+
+    f = custom_jvp(lambda x: {"a": x, "b": jnp.stack([x, x])})
+    f.defjvp(bad_rule)
+    with pytest.raises(TypeError) as error:
+        jvp(f, (1.0,), (1.0,))
+    assert "bad_rule" in str(error.value)
+    return str(error.value)
+
+
+def test_errors_of_jvp_rules():
+    good = lambda x: {"a": x, "b": jnp.stack([x, x])}
+    assert "pair" in jvp_error(lambda p, t: 5)
+    assert "pair" in jvp_error(lambda p, t: (1, 2, 3))
+    assert "structure" in jvp_error(lambda p, t: (good(p[0]), t[0]))
+    message = jvp_error(lambda p, t: (good(p[0]), {"a": t[0], "b": t[0]}))
+    assert "['b']" in message and "f64[2]" in message and "f64[]" in message
+    message = jvp_error(
+        lambda p, t: (good(p[0]), {"a": 1, "b": jnp.stack([t[0], t[0]])})
+    )
+    assert "['a']" in message and "i64[]" in message
+
+
+def vjp_error(fwd, bwd, call=lambda f: grad(lambda p: f(p)["y"])):
+    def bad_fwd(p):
+        return fwd(p)
+
+    def bad_bwd(residuals, ct):
+        return bwd(residuals, ct)
+
+    f = custom_vjp(lambda p: {"y": p["a"] * p["b"]})
+    f.defvjp(bad_fwd, bad_bwd)
+    with pytest.raises(TypeError) as error:
+        call(f)({"a": 1.0, "b": 2.0})
+    return str(error.value)
+
+
+def test_errors_of_fwd_and_bwd():
+    fwd = lambda p: ({"y": p["a"]}, p)
+    assert "bad_fwd" in vjp_error(lambda p: 5, None)
+    assert "pair" in vjp_error(lambda p: 5, None)
+    recorded = lambda f: grad(jit(lambda p: f(p)["y"]))
+    message = vjp_error(lambda p: (p["a"], p), None, recorded)
+    assert "bad_fwd" in message and "structure" in message
+    message = vjp_error(fwd, lambda r, ct: ct["y"])
+    assert "bad_bwd" in message and "tuple" in message
+    message = vjp_error(fwd, lambda r, ct: (ct["y"], ct["y"]))
+    assert "1 differentiable argument" in message
+    message = vjp_error(fwd, lambda r, ct: ({"a": ct["y"]},))
+    assert "structure" in message and "'b'" in message
+    message = vjp_error(fwd, lambda r, ct: ({"a": ct["y"], "b": np.ones(3)},))
+    assert "bad_bwd" in message and "f64[3]" in message and "leaf 1" in message
+
+
+rules = [(custom_jvp, "defjvp"), (custom_vjp, "defvjp")]
+
+
+@pytest.mark.parametrize("kind, method", rules)
+def test_a_function_without_a_rule(kind, method):
+    with pytest.raises(AttributeError, match=f"myfun.*{method}"):
+        def myfun(x):
+            return x
+
+        kind(myfun)(1.0)
+
+
+def test_keyword_only_arguments_are_refused():
+    f = custom_jvp(lambda x, *, k: x * k)
+    f.defjvp(lambda p, t: (f(*p), t[0]))
+    with pytest.raises(TypeError, match="by position, but k"):
+        f(1.0, k=2.0)
+
+
+def test_value_and_grad_through_both():
+    f = clipped()
+    value, g = value_and_grad(lambda x: 3 * f(log1pexp(x)))(0.0)
+    assert np.isclose(value, 3 * np.log(2)) and np.isclose(g, 0.5)
