@@ -12,6 +12,8 @@ cut again.  That part is a slice of the jaxpr by whole equations (`slice_jaxpr`)
 together with the linear equations that follow it is one equation `checkpoint`.
 """
 
+import heapq
+import math
 from dataclasses import dataclass
 from functools import partial, wraps
 
@@ -340,22 +342,30 @@ def without_names(eqns, renamed, saved):
 
 
 def within_budget(forward, residuals, nbytes):
-    """Greedily save the residual that spares most work for its bytes, while it fits."""
+    """Greedily save the value that spares most work for its bytes, while it fits.
+
+    A value spares less the more is saved already: one that has come to be worth less
+    than the next one goes back into the heap, and most are weighed only once.
+    """
     given = {*forward.constvars, *forward.invars}
-    candidates = [v for v in dict.fromkeys(residuals) if v not in given]
-    saved = []
-    while True:
-        base = work_again(forward, residuals, saved)
-        gains = [
-            ((base - work_again(forward, residuals, [*saved, v])) / v.aval.nbytes, -i)
-            for i, v in enumerate(candidates)
-            if v not in saved and 0 < v.aval.nbytes <= nbytes
-        ]
-        if not gains or max(gains)[0] <= 0:
-            return saved
-        chosen = candidates[-max(gains)[1]]
-        saved.append(chosen)
-        nbytes -= chosen.aval.nbytes
+    eqns, _ = needed_equations(forward.eqns, residuals, given)
+    candidates = [v for eqn in eqns for v in eqn.outvars]
+    saved, work = [], work_again(forward, residuals, [])
+    heap = [(-math.inf, i) for i, v in enumerate(candidates) if v.aval.nbytes]
+    while heap:
+        i = heapq.heappop(heap)[1]
+        chosen = candidates[i]
+        if chosen.aval.nbytes > nbytes:
+            continue
+        left = work_again(forward, residuals, [*saved, chosen])
+        worth = (work - left) / chosen.aval.nbytes
+        if heap and -worth > heap[0][0]:
+            if worth > 0:
+                heapq.heappush(heap, (-worth, i))
+        elif worth > 0:
+            saved.append(chosen)
+            nbytes, work = nbytes - chosen.aval.nbytes, left
+    return saved
 
 
 def work_again(forward, residuals, saved):
@@ -502,7 +512,7 @@ def residuals_of(parts, names):
     users = uses(linear)
     found = Residuals()
     for var, atom in zip(linear.invars, kept, strict=False):
-        eqn, cost = made.get(atom), 0
+        eqn, cost = maker(made, atom), 0
         origin = f"the argument {inputs.get(atom)}"
         if eqn is not None:
             origin, cost = f"result of {eqn.primitive}", work_again(forward, [atom], [])
@@ -516,6 +526,16 @@ def residuals_of(parts, names):
         nbytes = var.aval.nbytes
         found.append(Residual(var.aval, nbytes, "a constant", None, None, used_by, 0))
     return found
+
+
+def maker(made, atom):
+    """The equation that makes a value; within a checkpoint, the one in it that does."""
+    eqn = made.get(atom)
+    while eqn is not None and eqn.primitive is checkpoint_p:
+        inner = eqn.params["jaxpr"].jaxpr
+        atom = inner.outvars[eqn.outvars.index(atom)]
+        eqn = {v: e for e in inner.eqns for v in e.outvars}.get(atom)
+    return eqn
 
 
 def residual_names(fun, args, kwargs):

@@ -1,0 +1,262 @@
+"""checkpoint: what is kept, what is computed again, and that nothing else changes."""
+
+import numpy as np
+import pytest
+
+import minijit.numpy as jnp
+from minijit import (
+    ad_checkpoint,
+    checkpoint,
+    checkpoint_policies as policies,
+    clear_caches,
+    enable_x64,
+    grad,
+    jit,
+    jvp,
+    make_jaxpr,
+    remat,
+    saved_residuals,
+    value_and_grad,
+    vjp,
+    vmap,
+)
+from minijit.ad_checkpoint import checkpoint_name
+from minijit.trace import jit as jit_module
+from minijit.trace.jaxpr import subjaxprs
+from minijit.trace.pytree import tree_leaves
+
+pytestmark = pytest.mark.chapter(10)
+
+random = np.random.RandomState(0)
+w1, w2 = random.randn(16, 32), random.randn(32, 4)
+x, y = random.randn(8, 16), random.randn(8, 4)
+params = {"w1": w1, "w2": w2}
+
+
+@pytest.fixture(autouse=True)
+def eager_in_double_precision(monkeypatch):
+    """Jitted functions run by their eval rules: nothing here is about compiling."""
+    clear_caches()
+    executors = jit_module.executors
+    monkeypatch.setitem(executors, "default", executors["eval"])
+    with enable_x64(True):
+        yield
+    clear_caches()
+
+
+def mlp(params, x):
+    hidden = jnp.tanh(x @ params["w1"])
+    return jnp.tanh(hidden @ params["w2"])
+
+
+def loss(params, x):
+    return jnp.mean((mlp(params, x) - y) ** 2)
+
+
+def count(jaxpr, name):
+    """How many equations of a name a jaxpr has, calls and all."""
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    own = sum(eqn.primitive.name == name for eqn in jaxpr.eqns)
+    return own + sum(count(j, name) for eqn in jaxpr.eqns for j in subjaxprs(eqn))
+
+
+def assert_trees(found, wanted, **tolerance):
+    for a, b in zip(tree_leaves(found), tree_leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, **{"rtol": 1e-11, **tolerance})
+
+
+all_policies = {
+    "none": None,
+    "everything": policies.everything_saveable,
+    "nothing": policies.nothing_saveable,
+    "dots": policies.dots_saveable,
+    "dots without batch": policies.dots_with_no_batch_dims_saveable,
+    "names": policies.save_only_these_names("hidden"),
+    "other names": policies.save_any_names_but_these("hidden"),
+    "anything but": policies.save_anything_except_these_names("hidden"),
+    "both": policies.save_from_both_policies(
+        policies.dots_saveable, policies.save_only_these_names("hidden")
+    ),
+}
+
+
+@pytest.mark.parametrize("policy", all_policies)
+def test_values_and_derivatives_are_the_same(policy):
+    f = checkpoint(loss, policy=all_policies[policy])
+    wanted = value_and_grad(loss)(params, x)
+    for g in (value_and_grad(f), jit(value_and_grad(f)), value_and_grad(jit(f))):
+        assert_trees(g(params, x), wanted)
+    tangents = random.randn(8, 16)
+    assert_trees(
+        jvp(lambda x: f(params, x), (x,), (tangents,)),
+        jvp(lambda x: loss(params, x), (x,), (tangents,)),
+    )
+    second = lambda f: grad(lambda x: jnp.sum(grad(f, 1)(params, x) ** 2))(x)
+    assert_trees(second(f), second(loss), rtol=1e-9)
+
+
+@pytest.mark.parametrize("policy", all_policies)
+def test_under_vmap(policy):
+    f = checkpoint(lambda w, x: jnp.sum(jnp.sin(x @ w)), policy=all_policies[policy])
+    plain = lambda w, x: jnp.sum(jnp.sin(x @ w))
+    found = vmap(grad(f), in_axes=(None, 0))(w1, x)
+    assert_trees(found, vmap(grad(plain), in_axes=(None, 0))(w1, x))
+    total = lambda f: grad(lambda w: jnp.sum(vmap(f, in_axes=(None, 0))(w, x)))(w1)
+    assert_trees(total(f), total(plain))
+
+
+def test_sines_are_computed_twice():
+    f = lambda x: jnp.sin(jnp.sin(x))
+    plain = make_jaxpr(grad(f))(1.0)
+    again = make_jaxpr(grad(checkpoint(f)))(1.0)
+    assert count(plain, "sin") == 2 and count(again, "sin") == 3
+
+
+@pytest.mark.parametrize("policy, again", [("nothing", 2), ("dots", 0)])
+def test_products_are_computed_again_unless_saved(policy, again):
+    """Two products forwards, two for the gradient of the first weight."""
+    f = lambda w1: jnp.sum(jnp.tanh(jnp.tanh(x @ w1) @ w2))
+    plain = make_jaxpr(grad(f))(w1)
+    jaxpr = make_jaxpr(grad(checkpoint(f, policy=all_policies[policy])))(w1)
+    assert count(plain, "dot_general") == 4
+    assert count(jaxpr, "dot_general") == 4 + again
+
+
+def test_the_backward_pass_is_one_equation():
+    jaxpr = make_jaxpr(grad(checkpoint(lambda x: jnp.sin(jnp.sin(x)))))(1.0)
+    names = [eqn.primitive.name for eqn in jaxpr.eqns]
+    assert names.count("checkpoint") == 2
+
+
+def test_names_are_kept_and_no_more():
+    def f(x):
+        a = checkpoint_name(jnp.sin(x), "a")
+        return jnp.sin(checkpoint_name(jnp.sin(a), "b"))
+
+    for names, sines in ((("a", "b"), 3), (("a",), 4), ((), 5)):
+        g = checkpoint(f, policy=policies.save_only_these_names(*names))
+        jaxpr = make_jaxpr(grad(lambda x, g=g: jnp.sum(g(x))))(x)
+        assert count(jaxpr, "sin") == sines, names
+
+
+def test_nested_checkpoints():
+    g = checkpoint(lambda x: jnp.sin(checkpoint(jnp.sin)(x)))
+    np.testing.assert_allclose(grad(g)(0.5), np.cos(np.sin(0.5)) * np.cos(0.5))
+    np.testing.assert_allclose(jit(grad(g))(0.5), grad(g)(0.5))
+    f = lambda x: jnp.sin(jnp.sin(x))
+    np.testing.assert_allclose(grad(grad(g))(0.5), grad(grad(f))(0.5))
+
+
+def test_a_call_inside_is_looked_into():
+    """A policy sees the products in a jitted function."""
+    inner = jit(lambda x: jnp.tanh(x @ w1))
+    f = checkpoint(lambda x: jnp.sum(inner(x) ** 2), policy=policies.dots_saveable)
+    jaxpr = make_jaxpr(grad(f))(x)
+    assert count(jaxpr, "dot_general") == 2
+
+
+def test_python_control_flow_and_static_arguments():
+    @checkpoint
+    def f(x, n):
+        return x**n
+
+    static = checkpoint(lambda x, flag: x if flag else -x, static_argnums=1)
+    assert grad(static)(2.0, True) == 1 and grad(static)(2.0, False) == -1
+    assert grad(lambda x: f(x, 2.0))(3.0) == 6.0
+    as_decorator = checkpoint(policy=policies.dots_saveable)(lambda x: x * x)
+    assert grad(as_decorator)(3.0) == 6.0
+    assert remat is checkpoint and ad_checkpoint.checkpoint is checkpoint
+
+
+def test_integers_and_trees_pass_through():
+    @checkpoint
+    def f(p, n):
+        return {"y": p["a"] * n, "n": n + 1}
+
+    out, pull_back = vjp(lambda p: f(p, 3)["y"], {"a": 2.0})
+    assert out == 6.0 and pull_back(1.0)[0]["a"] == 3.0
+    assert f({"a": 2.0}, 3)["n"] == 4
+
+
+def test_captured_values():
+    def f(a, x):
+        return checkpoint(lambda x: jnp.sin(a * x))(x)
+
+    np.testing.assert_allclose(grad(f)(2.0, 0.5), 0.5 * np.cos(1.0))
+    np.testing.assert_allclose(jit(grad(f, 1))(2.0, 0.5), 2 * np.cos(1.0))
+
+
+# ---- the report
+
+
+def held(f, *args):
+    """The bytes that the pull-back of a jitted function holds, arguments and all."""
+    _, pull_back = vjp(jit(f), *args)
+    arrays = {id(leaf): leaf for leaf in tree_leaves(pull_back)}
+    return sum(leaf.nbytes for leaf in arrays.values())
+
+
+def test_the_report_has_every_byte():
+    arrays = {k: jnp.asarray(v) for k, v in params.items()}
+    report = saved_residuals(loss, arrays, jnp.asarray(x))
+    assert report.nbytes == held(loss, arrays, jnp.asarray(x))
+    for residual in report:
+        assert residual.nbytes == residual.aval.nbytes and residual.used_by
+        if residual.made_by:
+            assert residual.source.line > 0 and residual.operations > 0
+    text = repr(report)
+    assert "params['w2']" in text and "tanh" in text and "bytes in all" in text
+    assert "test_checkpoint.py" in text
+
+
+def test_the_report_of_a_checkpoint_has_its_arguments():
+    report = saved_residuals(checkpoint(loss), params, x)
+    assert {r.made_by for r in report} <= {None}
+    everything = saved_residuals(loss, params, x)
+    dots = saved_residuals(checkpoint(loss, policy=policies.dots_saveable), params, x)
+    assert {r.made_by for r in dots} - {None}
+    assert report.nbytes < dots.nbytes and report.nbytes < everything.nbytes
+
+
+def test_printing_the_report(capsys):
+    ad_checkpoint.print_saved_residuals(loss, params, x)
+    assert "params['w1']" in capsys.readouterr().out
+
+
+# ---- a budget
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.75, 1.0])
+def test_a_budget_is_kept_to(share):
+    everything = saved_residuals(loss, params, x)
+    made = sum(r.nbytes for r in everything if r.made_by)
+    budget = int(made * share)
+    f = checkpoint(loss, budget_bytes=budget)
+    report = saved_residuals(f, params, x)
+    kept = sum(r.nbytes for r in report if r.made_by)
+    assert kept <= budget
+    assert_trees(grad(f)(params, x), grad(loss)(params, x))
+    assert_trees(jit(grad(f))(params, x), grad(loss)(params, x))
+
+
+def test_a_budget_buys_the_dearest_first():
+    """A product of 2 * 8 * 16 * 32 operations goes before a sine of as many numbers."""
+    def f(x, w):
+        return jnp.sum(jnp.sin(jnp.sin(x) @ w) * jnp.cos(x @ w))
+
+    hidden = 8 * 32 * 8
+    report = saved_residuals(checkpoint(f, budget_bytes=hidden), x, w1)
+    assert [r.made_by for r in report if r.made_by] == ["dot_general"]
+
+
+def test_more_budget_less_work():
+    work = []
+    for budget in (0, 2048, 4096, 1 << 20):
+        jaxpr = make_jaxpr(grad(checkpoint(loss, budget_bytes=budget)))(params, x)
+        work.append(count(jaxpr, "dot_general") + count(jaxpr, "tanh"))
+    assert work == sorted(work, reverse=True) and work[0] > work[-1]
+
+
+def test_a_budget_and_a_policy_are_too_much():
+    with pytest.raises(ValueError, match="not both"):
+        checkpoint(loss, policy=policies.dots_saveable, budget_bytes=10)
