@@ -84,6 +84,9 @@ from .transform.checkpoint import (
     saved_residuals as saved_residuals,
 )
 
+# chapter 11
+from .transform import reverse_loops as reverse_loops
+
 # chapter 13s
 from .compile import (
     loops_text as loops_text,

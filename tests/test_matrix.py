@@ -51,6 +51,10 @@ reasons |= {
     ("batch", "zero"): "it has no arguments, so none has lanes",
     ("batch", "custom_vjp_linear"): "only its transpose exists, and is batched",
 }
+reasons |= {
+    ("transpose", "checkpointed_while"): "not linear",
+    ("transpose", "treeverse"): "its own derivative takes tapes",
+}
 collectives = "all_gather axis_index pmax pmin psum"
 reasons |= {
     ("lower", name): "a vmap makes it a reduction" for name in collectives.split()

@@ -15,6 +15,7 @@ from ..transform.control_flow import borrow_p, cond_p, scan_p, while_p
 from ..transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
 from ..transform.linearize import add_any_p
 from ..transform.prng import threefry2x32, threefry2x32_p
+from ..transform.reverse_loops import checkpointed_while_p, replay_p, treeverse_p
 from ..transform.stop_gradient import stop_gradient_p
 from ..transform.tape import (
     every_p,
@@ -94,7 +95,8 @@ fallbacks |= {
     borrow_p: "the lanes to borrow from are found in NumPy",
 }
 fallbacks |= dict.fromkeys(
-    (cond_p, scan_p, while_p), "the loop or branch itself is driven from Python"
+    (cond_p, scan_p, while_p, checkpointed_while_p, replay_p, treeverse_p),
+    "the loop or branch itself is driven from Python",
 )
 fallbacks |= dict.fromkeys(
     (inject_p, project_p, every_p, select_lanes_p, spread_p, sum_lanes_p, zero_p),

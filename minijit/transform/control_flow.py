@@ -729,13 +729,29 @@ def with_types(closed, avals):
     return jaxpr_of(converted, closed.in_avals, "branch")
 
 
-def while_loop(cond_fun, body_fun, init_val):
+def tape_mode(slots):
+    """The primitive of a loop that is reversed by a tape, and its param."""
+    if slots is not None:
+        raise ValueError("while_loop: only reverse='checkpoint' has slots")
+    return while_p, {"stack": False}
+
+
+# How a loop is reversed: slots -> (the primitive, its own params).
+reverse_modes = {"tape": tape_mode}
+
+
+def while_loop(cond_fun, body_fun, init_val, *, reverse="tape", slots=None):
     """Repeat `val = body_fun(val)` while `cond_fun(val)` (`jax.lax.while_loop`).
 
-    Unlike JAX's it can be differentiated in reverse: the forward pass keeps what the
-    body's gradient needs of each step that was run.  Raises TypeError if `body_fun`
-    does not return the structure and types of `init_val`, or `cond_fun` no bool.
+    Unlike JAX's it can be differentiated in reverse.  With `reverse` "tape" the forward
+    pass keeps what the body's gradient needs of each step that was run; chapter 11 has
+    another mode.  Raises TypeError if `body_fun` does not return the structure and
+    types of `init_val`, or `cond_fun` no bool.
     """
+    if reverse not in reverse_modes:
+        known = ", ".join(map(repr, reverse_modes))
+        raise ValueError(f"while_loop: reverse must be in {known}, got {reverse!r}")
+    primitive, params = reverse_modes[reverse](slots)
     if not (callable(cond_fun) and callable(body_fun)):
         raise TypeError("lax.while_loop: cond_fun and body_fun must be callable")
     if config.disable_jit and not any(map(is_tracer, tree_flatten(init_val)[0])):
@@ -751,21 +767,25 @@ def while_loop(cond_fun, body_fun, init_val):
     avals = list(map(aval_of, init))
     flat = lambda *values: cond_fun(tree_unflatten(tree, values))
     pred, pred_consts, pred_tree = record(flat, tuple(avals), "while_loop cond_fun")
-    pred_avals = pred.out_avals
-    if len(pred_avals) != 1 or pred_avals[0].shape != () or pred_avals[0].dtype != bool:
-        raise TypeError(
-            "cond_fun must return a boolean scalar, but got "
-            f"{', '.join(map(str, pred_avals)) or pred_tree}{at_line(user_source())}"
-        )
-    outs = while_p.bind(
+    check_predicate(pred.out_avals, pred_tree)
+    outs = primitive.bind(
         *(*pred_consts, *consts, *init),
         cond_jaxpr=close_over(pred, ()),
         body_jaxpr=jaxpr,
         cond_nconsts=len(pred_consts),
         body_nconsts=len(consts),
-        stack=False,
+        **params,
     )
     return tree_unflatten(tree, outs)
+
+
+def check_predicate(avals, tree):
+    """Complain unless a loop's test returns one bool."""
+    if len(avals) != 1 or avals[0].shape != () or avals[0].dtype != bool:
+        raise TypeError(
+            "cond_fun must return a boolean scalar, but got "
+            f"{', '.join(map(str, avals)) or tree}{at_line(user_source())}"
+        )
 
 
 def is_tracer(x):
