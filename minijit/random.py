@@ -22,6 +22,8 @@ from .trace import dtypes
 from .trace.errors import at_line, user_source
 from .trace.jit import jit
 from .transform import prng
+from .transform.batching import vmap
+from .transform.custom import custom_jvp
 from .transform.prng import KeyArray, key_words
 from .transform.stop_gradient import stop_gradient
 
@@ -751,3 +753,235 @@ def orthonormal_columns(z):
         return jnp.where(jnp.arange(z.shape[-1]) == i, v, q)
 
     return lax.fori_loop(0, z.shape[-1], column, jnp.zeros_like(z))
+
+
+# ---- Distributions that take loops
+
+
+def gamma_sample(data, alpha, log_space):
+    """One gamma sample, or its logarithm, by Marsaglia and Tsang's method.
+
+    Below alpha = 1 it draws for alpha + 1, and multiplies by a uniform number to the
+    power of 1 / alpha (A simple method for generating gamma variables, 2000).
+    """
+    dtype = alpha.dtype
+    number = lambda value: np.array(value, dtype)
+    is_large = alpha >= 1
+    d = jnp.where(is_large, alpha, alpha + 1) - number(1 / 3)
+    c = number(1 / 3) / lax.sqrt(d)
+
+    def rejected(state):
+        _, x, v, u = state
+        # x is a square already, and v a cube.
+        surely = u >= 1 - number(0.0331) * (x * x)
+        return surely & (lax.log(u) >= x * number(0.5) + d * ((1 - v) + lax.log(v)))
+
+    def draw(state):
+        key, x_key, u_key = words_of(state[0], 3)
+        x, v = positive_cube_root(x_key, c, dtype)
+        return key, x * x, v * v * v, uniform(u_key, (), dtype)
+
+    key, last = words_of(data)
+    # The first state is one that is rejected.
+    first = key, number(0), number(1), number(2)
+    _, _, v, _ = lax.while_loop(rejected, draw, first)
+    if not log_space:
+        boost = lax.pow(1 - uniform(last, (), dtype), 1 / alpha)
+        return d * v * jnp.where(is_large, number(1), boost)
+    logarithm = -exponential(last, (), dtype)
+    boost = jnp.where(is_large | (logarithm == 0), 0, logarithm * (1 / alpha))
+    return lax.log(d) + lax.log(v) + boost
+
+
+def positive_cube_root(data, c, dtype):
+    """Draws normal x until v = 1 + c x is positive: -> (x, v)."""
+
+    def draw(state):
+        key, now = words_of(state[0])
+        x = normal(now, (), dtype)
+        return key, x, 1 + x * c
+
+    first = data, np.zeros((), dtype), np.array(-1, dtype)
+    _, x, v = lax.while_loop(lambda state: state[2] <= 0, draw, first)
+    return x, v
+
+
+@partial(custom_jvp, nondiff_argnums=(2,))
+def gamma_samples(data, alpha, log_space):
+    """A gamma sample for each alpha."""
+    keys = prng.split(data, (alpha.size,))
+    draw = partial(gamma_sample, log_space=log_space)
+    return vmap(draw)(keys, alpha.reshape(-1)).reshape(alpha.shape)
+
+
+@gamma_samples.defjvp
+def gamma_samples_jvp(log_space, primals, tangents):
+    raise NotImplementedError(
+        "the derivative of a gamma sample by its parameter is not implemented: "
+        "lax.stop_gradient around the parameter treats it as a constant"
+    )
+
+
+@partial(jit, static_argnames=("shape", "dtype", "log_space"), backend="eval")
+def gamma_sampler(data, a, *, shape, dtype, log_space):
+    return gamma_samples(data, to_dtype(a, dtype, shape), log_space)
+
+
+def gamma(key, a, shape=None, dtype=None):
+    """Floats above 0 with density x**(a-1) e**-x / gamma(a).
+
+    It has no derivative by `a`.
+    """
+    data, dtype = checked("gamma", key, dtype)
+    shape = checked_shape("gamma", shape, a)
+    return gamma_sampler(data, a, shape=shape, dtype=dtype, log_space=False)
+
+
+def loggamma(key, a, shape=None, dtype=None):
+    """The logarithms of `gamma`'s samples, exact where those are nearly 0."""
+    data, dtype = checked("loggamma", key, dtype)
+    shape = checked_shape("loggamma", shape, a)
+    return gamma_sampler(data, a, shape=shape, dtype=dtype, log_space=True)
+
+
+def beta(key, a, b, shape=None, dtype=None):
+    """Floats in (0, 1) with density proportional to x**(a-1) (1-x)**(b-1)."""
+    data, dtype = checked("beta", key, dtype)
+    shape = checked_shape("beta", shape, a, b)
+    key_a, key_b = words_of(data)
+    log_a = loggamma(key_a, to_dtype(a, dtype, shape), shape, dtype)
+    log_b = loggamma(key_b, to_dtype(b, dtype, shape), shape, dtype)
+    top = jnp.maximum(log_a, log_b)
+    part_a, part_b = jnp.exp(log_a - top), jnp.exp(log_b - top)
+    return part_a / (part_a + part_b)
+
+
+def dirichlet(key, alpha, shape=None, dtype=None):
+    """Shares that sum to 1: f[*shape, n] for concentrations alpha, f[..., n]."""
+    data, dtype = checked("dirichlet", key, dtype)
+    if np.ndim(alpha) < 1:
+        raise ValueError(
+            f"dirichlet requires alpha.ndim >= 1, got alpha.ndim == {np.ndim(alpha)}"
+        )
+    *batch, n = np.shape(alpha)
+    shape = checked_shape("dirichlet", shape, np.empty(batch, bool))
+    log_shares = loggamma(data, to_dtype(alpha, dtype), (*shape, n), dtype)
+    shares = jnp.exp(log_shares - jnp.max(log_shares, -1, keepdims=True))
+    return shares / jnp.sum(shares, -1, keepdims=True)
+
+
+def chisquare(key, df, shape=None, dtype=None):
+    """Sums of df squares of normal numbers; df need not be whole."""
+    data, dtype = checked("chisquare", key, dtype)
+    shape = checked_shape("chisquare", shape, df)
+    half = lax.div(to_dtype(df, dtype), np.array(2, dtype))
+    return 2 * jnp.exp(loggamma(data, half, shape, dtype))
+
+
+def f(key, dfnum, dfden, shape=None, dtype=None):
+    """Quotients of two `chisquare` samples, each over its degrees of freedom."""
+    data, dtype = checked("f", key, dtype)
+    shape = checked_shape("f", shape, dfnum, dfden)
+    below, above = words_of(data)
+    dfnum, dfden = to_dtype(dfnum, dtype), to_dtype(dfden, dtype)
+    above = chisquare(above, dfnum, shape, dtype) / dfnum
+    return above / (chisquare(below, dfden, shape, dtype) / dfden)
+
+
+def t(key, df, shape=None, dtype=None):
+    """Student's t: normal numbers over the root of a mean of df squares."""
+    data, dtype = checked("t", key, dtype)
+    shape = checked_shape("t", shape, df)
+    key_n, key_g = words_of(data)
+    half = lax.div(to_dtype(df, dtype), np.array(2, dtype))
+    squares = gamma(key_g, half, shape, dtype)
+    return normal(key_n, shape, dtype) * jnp.sqrt(half / squares)
+
+
+def generalized_normal(key, p, shape=(), dtype=None):
+    """Floats with density proportional to e**-|x|**p."""
+    data, dtype = checked("generalized_normal", key, dtype)
+    shape = jnp.canonical_shape(shape)
+    key_g, key_s = words_of(data)
+    powers = gamma(key_g, 1 / p, shape, dtype)
+    return rademacher(key_s, shape, dtype) * powers ** (1 / p)
+
+
+def ball(key, d, p=2, shape=(), dtype=None):
+    """Points of a ball in d dimensions, all equally likely: f[*shape, d].
+
+    Args:
+      p: which norm is at most 1 in the ball.
+    """
+    data, dtype = checked("ball", key, dtype)
+    shape = jnp.canonical_shape(shape)
+    k1, k2 = words_of(data)
+    g = generalized_normal(k1, p, (*shape, jnp.static_int(d, "d")), dtype)
+    total = (jnp.abs(g) ** p).sum(-1) + exponential(k2, shape, dtype)
+    return g / (total ** (1 / p))[..., None]
+
+
+def poisson_small(data, rate, shape):
+    """Knuth's method: multiply uniform numbers until the product is below e**-rate."""
+
+    def unfinished(state):
+        return (state[2] > -rate).any()
+
+    def draw(state):
+        key, count, log_product = state
+        key, now = words_of(key)
+        count = jnp.where(log_product > -rate, count + 1, count)
+        u = uniform(now, shape, np.float32)
+        return key, count, log_product + jnp.log(u)
+
+    zeros = jnp.zeros(shape, np.float32)
+    first = data, jnp.zeros(shape, np.int32), zeros
+    return lax.while_loop(unfinished, draw, first)[1] - 1
+
+
+def poisson_large(data, rate, shape):
+    """Hörmann's transformed rejection (1993), for rates of at least 10."""
+    b = 0.931 + 2.53 * lax.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+    v_r = 0.9277 - 3.6224 / (b - 2)
+
+    def draw(state):
+        key, result, accepted = state
+        key, key_u, key_v = words_of(key, 3)
+        u = uniform(key_u, shape, rate.dtype) - 0.5
+        v = uniform(key_v, shape, rate.dtype)
+        us = 0.5 - abs(u)
+        k = lax.floor((2 * a / us + b) * u + rate + 0.43)
+        s = lax.log(v * inverse_alpha / (a / (us * us) + b))
+        t = -rate + k * lax.log(rate) - lax.lgamma(k + 1)
+        reject = (k < 0) | ((us < 0.013) & (v > us))
+        accept = ((us >= 0.07) & (v <= v_r)) | (~reject & (s <= t))
+        return key, jnp.where(accept, k, result), accepted | accept
+
+    first = data, jnp.full(shape, -1, rate.dtype), jnp.zeros(shape, bool)
+    return lax.while_loop(lambda state: (~state[2]).any(), draw, first)[1]
+
+
+@sampler
+def poisson_sampler(data, lam, *, shape, dtype):
+    lam = jnp.broadcast_to(lam, shape)
+    # NaN counts as small: its loop does not begin.
+    is_small = (lam != lam) | (lam < 10)
+    small = poisson_small(data, jnp.where(is_small, lam, 0.0), shape).astype(dtype)
+    large = poisson_large(data, jnp.where(is_small, 1e5, lam), shape).astype(dtype)
+    return jnp.where(lam == 0, 0, jnp.where(is_small, small, large))
+
+
+def poisson(key, lam, shape=None, dtype=None):
+    """Ints: how many events there are, if a mean of `lam` is expected.
+
+    Args:
+      lam: a float, or an array of them.
+      dtype: of integers, by default int32.
+    """
+    data = key_words("poisson", key)
+    dtype = dtypes.user_dtype(int if dtype is None else dtype, "poisson")
+    shape = checked_shape("poisson", shape, lam)
+    lam = to_dtype(lam, np.dtype("float32"))
+    return poisson_sampler(data, lam, shape=shape, dtype=dtype)

@@ -58,6 +58,7 @@ exact = {
     "categorical once": lambda r, k: r.categorical(
         k, grid, shape=(4, 3), replace=False
     ),
+    "poisson": lambda r, k: r.poisson(k, np.float32([0, 0.1, 3.5, 9.9, 10, 50, 1e4])),
     "rademacher": lambda r, k: r.rademacher(k, n),
     "rademacher float": lambda r, k: r.rademacher(k, n, "float32"),
     "geometric": lambda r, k: r.geometric(k, 0.3, n),
@@ -94,6 +95,14 @@ rounded = {
     "rayleigh": lambda r, k: r.rayleigh(k, np.float32(2.0), n),
     "wald": lambda r, k: r.wald(k, np.float32(2.0), n),
     "triangular": lambda r, k: r.triangular(k, 0.0, 1.0, 3.0, n),
+    "gamma": lambda r, k: r.gamma(k, np.array([0.1, 0.5, 1, 20], np.float32)),
+    "loggamma": lambda r, k: r.loggamma(k, 0.01, (20,)),
+    "beta": lambda r, k: r.beta(k, 0.5, 2.0, (20,)),
+    "dirichlet": lambda r, k: r.dirichlet(k, np.float32([0.5, 1, 2]), (7,)),
+    "chisquare": lambda r, k: r.chisquare(k, 3.0, (20,)),
+    "f": lambda r, k: r.f(k, 3.0, 5.0, (20,)),
+    "t": lambda r, k: r.t(k, 3.0, (20,)),
+    "ball": lambda r, k: r.ball(k, 3, 1.5, (20,)),
     "lognormal": lambda r, k: r.lognormal(k, shape=n),
     "orthogonal": lambda r, k: r.orthogonal(k, 4),
     "orthogonal wide": lambda r, k: r.orthogonal(k, 3, (2,), m=5),
@@ -329,6 +338,24 @@ def test_derivatives_by_bounds_are_jax_s(jax):
 
     want = jax.grad(total(jax.random))(-1.0)
     np.testing.assert_allclose(mj.grad(total(random))(-1.0), want, rtol=1e-4)
+
+
+def test_gamma_has_no_derivative_by_its_parameter():
+    key = random.key(0)
+    with pytest.raises(NotImplementedError, match="gamma sample.*stop_gradient"):
+        mj.grad(lambda a: random.gamma(key, a))(2.0)
+    g = mj.grad(lambda a: a * random.gamma(key, lax.stop_gradient(a)))(2.0)
+    np.testing.assert_allclose(g, random.gamma(key, 2.0))
+
+
+def test_loops_of_samplers_in_vmap():
+    keys = random.split(random.key(0), 3)
+    rates = jnp.array([0.5, 1.0, 30.0])
+    for draw in (random.gamma, random.poisson):
+        got = mj.vmap(lambda k, a, draw=draw: draw(k, a, (2,)))(keys, rates)
+        pairs = zip(keys, rates, strict=True)
+        want = np.stack([draw(k, a, (2,)) for k, a in pairs])
+        np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 def test_vmap_over_keys_and_parameters():

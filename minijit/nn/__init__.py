@@ -383,13 +383,11 @@ def dot_product_attention(
     if implementation not in (None, "xla"):
         raise ValueError(f"Unsupported implementation option: {implementation}")
     shape = np.shape(query)
-    arrays = [as_four(x) for x in (query, key, value, bias, mask)]
-    check_attention(*arrays, query_seq_lengths, key_value_seq_lengths)
-    query, key, value, bias, mask = arrays
-    allowed = attention_mask(
-        (query.shape[1], key.shape[1]), mask, is_causal, local_window_size,
-        query_seq_lengths, key_value_seq_lengths,
-    )  # fmt: skip
+    query, key, value, bias, mask = map(as_four, (query, key, value, bias, mask))
+    lengths = query_seq_lengths, key_value_seq_lengths
+    check_attention(query, key, value, bias, mask, *lengths)
+    sizes = query.shape[1], key.shape[1]
+    allowed = attention_mask(sizes, mask, is_causal, local_window_size, *lengths)
     scale = 1.0 / np.sqrt(query.shape[-1]) if scale is None else scale
     out, sums = attend(query, key, value, bias, allowed, scale)
     if query_seq_lengths is not None:
