@@ -209,3 +209,39 @@ def test_what_stays_with_python_is_listed_with_its_reason():
     run = executable(f, points[0])
     assert dict(run.fallbacks)["scan"].startswith("driven from Python")
     agree(f, points[0])
+
+
+lanes = np.stack(points)
+stacks = {
+    "vmap": lambda f: lambda x: mj.vmap(f)(lanes * x[0]),
+    "vmap-grad": lambda f: lambda x: mj.vmap(slope(f))(lanes * x[0]),
+    "grad-checkpoint": lambda f: slope(mj.checkpoint(f)),
+    "jvp": lambda f: lambda x: mj.jvp(f, (x,), (x,)),
+    "grad-grad": lambda f: slope(slope(f)),
+}
+# Where lanes take different branches, and in second derivatives, unions stay in Python.
+unions = {programs[i] for i in (0, 2, 9, 10)}
+
+
+@pytest.mark.parametrize("stack", stacks)
+@pytest.mark.parametrize("program", programs)
+def test_stacks_of_transformations(program, stack):
+    f = stacks[stack](lambda x: program(lax, x))
+    run = executors["plain"](mj.make_jaxpr(f)(points[0]), "f")
+    if program not in unions or stack in ("vmap", "grad-checkpoint", "jvp"):
+        assert run.fallbacks == ()
+    for got, want in zip(
+        run(points[0]),
+        mj.tree.leaves(mj.jit(f, backend="eval")(points[0])),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
+
+
+def test_lanes_of_different_lengths_run_natively():
+    step = lambda c: (c[0] - 1.0, c[1] + jnp.sqrt(c[0]))
+    f = lambda x: lax.while_loop(lambda c: c[0] > 0.5, step, (x, x))[1]
+    xs = np.array([0.2, 1.0, 5.0], "f4")
+    gradient = mj.grad(lambda xs: jnp.sum(mj.vmap(f)(xs)))
+    assert executable(gradient, xs).fallbacks == ()
+    agree(gradient, xs)

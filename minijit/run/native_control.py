@@ -17,6 +17,9 @@ updated in place where each element depends on no other element of it; otherwise
 are two of it, and every step reads one and writes the other.  All memory is there
 before the first loop starts.  Products of matrices call the BLAS by its address.
 
+The residuals of a loop that is differentiated go into tables that grow: a Tape is a
+range of the rows of an array, a Union a number that says in which tables the rest is.
+
 What a body may consist of says `obstacle`; with anything else in it, the loop is
 driven from Python as before, and stands among the `fallbacks` of its program.
 """
@@ -39,18 +42,28 @@ from ..compile.loops import (
     Kernel,
     Let,
     Load,
+    Reduce,
     Store,
+    as_index,
     expressions,
+    op,
     postorder,
     statements,
 )
-from ..compile.lower import Statements, lower, row_choosers
+from ..compile.lower import Elements, Statements, lower, row_choosers
 from ..compile.lower_calls import add_call, call_eval, whole_atom
 from ..compile.place import place
 from ..compile.simplify import simplify
 from ..trace.array import ShapedArray, to_numpy
 from ..trace.jit import cache_clearers
-from ..transform.control_flow import cond_p, scan_p, split, while_p, wrap_like
+from ..transform.control_flow import (
+    borrow_p,
+    cond_p,
+    scan_p,
+    split,
+    while_p,
+    wrap_like,
+)
 from ..transform.tape import Tape, TapeValue, Union, UnionValue, inject_p, project_p
 from .executable import boxed, compile_kernel, evaluating, routines, write_source
 from .python_source import (
@@ -113,7 +126,9 @@ def call_obstacle(call):
         return None
     if call.attrs["primitive"] in (inject_p, project_p):
         return union_obstacle(call)
-    return f"{call.attrs['primitive']} in its body runs uncompiled"
+    is_loop = call.attrs["primitive"] in parts_of
+    how = "is driven from Python" if is_loop else "runs uncompiled"
+    return f"{call.attrs['primitive']} in its body {how}"
 
 
 def union_obstacle(call):
@@ -182,6 +197,8 @@ def native_row(eqn):
     """The row of a loop or branch that can run natively, or None."""
     if eqn.primitive in (inject_p, project_p):
         return Statements(lower_union)
+    if eqn.primitive is borrow_p:
+        return Elements(borrowed, total=True)
     if eqn.primitive not in parts_of:
         return None
     if not all(is_native(atom.aval) for atom in (*eqn.invars, *eqn.outvars)):
@@ -192,6 +209,22 @@ def native_row(eqn):
     for reason in filter(None, map(obstacle, programs)):
         return driven_from_python(reason)
     return Statements(functools.partial(lower_loop, programs=programs))
+
+
+def borrowed(out, index, running, x):
+    """The row of `borrow`: an idle lane has the element of the first running lane."""
+    axis = len(running.shape) - 1
+    lanes = running.shape[axis]
+    if lanes == 1:
+        return x[index]
+    before, lane, over = index[:axis], index[axis], Axis(lanes, "reduce")
+    runs = op("convert", running[(*before, over)], dtype=np.dtype("int32"))
+    first = Reduce("argmax", (over,), (runs, over))
+    first = op("item", first, as_index(1), dtype=INDEX)
+    chosen = op("select", running[(*before, lane)], lane, first)
+    # It is in bounds; now the indices' own arithmetic can see that.
+    chosen = op("min", op("max", chosen, as_index(0)), as_index(lanes - 1))
+    return x[(*before, chosen, *index[axis + 1 :])]
 
 
 def carry_avals(eqn):
