@@ -41,6 +41,7 @@ from ..trace.core import (
     Primitive,
     Trace,
     Tracer,
+    conversion_advice,
     current_trace,
     find_rule,
     set_trace,
@@ -129,6 +130,30 @@ class JVPTracer(Tracer):
         if isinstance(self.primal, Tracer):
             return self.primal.concrete(use)
         return concrete_array(self.primal, self.aval)
+
+    def __float__(self):
+        raise self.loses_derivative("float")
+
+    def __complex__(self):
+        raise self.loses_derivative("complex")
+
+    def tolist(self):
+        """Raises ConcretizationTypeError: the numbers would have no derivative."""
+        raise self.loses_derivative("tolist")
+
+    def __array__(self, dtype=None, copy=None):
+        raise self.loses_derivative("numpy")
+
+    def loses_derivative(self, use):
+        """The error for a conversion that would silently give a gradient of zero."""
+        kind, advice = conversion_advice[use]
+        asked = "a NumPy array" if use == "numpy" else f"{use}()"
+        return kind(
+            f"{asked} was asked of a value that is being differentiated, of type "
+            f"{self.aval}: what is computed from it would count as a constant, with "
+            f"a derivative of zero.{at_line(user_source())}\n  Instead: {advice} If "
+            "it is to be a constant, say so: `lax.stop_gradient(x)`."
+        )
 
 
 def concrete_array(x, aval):

@@ -1,0 +1,31 @@
+"""What a user broke once: each stays mended."""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.errors import ConcretizationTypeError, TracerArrayConversionError
+
+pytestmark = pytest.mark.chapter(14)
+
+
+@pytest.mark.parametrize(
+    "loses, error",
+    [
+        (lambda x: np.sin(x), TracerArrayConversionError),
+        (lambda x: x * np.asarray(x), TracerArrayConversionError),
+        (lambda x: jnp.sum(jnp.asarray(np.array([x, x]))), TracerArrayConversionError),
+        (lambda x: x * float(x), ConcretizationTypeError),
+        (lambda x: x * x.tolist(), ConcretizationTypeError),
+    ],
+)
+def test_no_gradient_is_lost_in_a_conversion(loses, error):
+    for transform in (mj.grad, mj.value_and_grad, lambda f: mj.jit(mj.grad(f))):
+        with pytest.raises(error, match="Instead: "):
+            transform(loses)(2.0)
+    # What says that it is a constant is one; Python may branch and count.
+    assert mj.grad(lambda x: x * float(lax.stop_gradient(x)))(2.0) == 2.0
+    assert mj.grad(lambda x: x * x if x > 1 else x)(2.0) == 4.0
+    assert mj.grad(lambda x: x * int(x))(2.0) == 2.0
