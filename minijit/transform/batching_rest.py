@@ -45,6 +45,7 @@ from .batching import (
 )
 from .linearize import linear_in_first, linearize_rules
 from .transpose import adding, transpose_rules
+from .transpose_rest import split_axis
 
 batch_rules |= elementwise(
     *(ew.exp2_p, ew.expm1_p, ew.log1p_p, ew.tan_p, ew.asin_p, ew.acos_p, ew.atan_p),
@@ -309,13 +310,6 @@ def merge_into(x, source, target):
     return lax.reshape(x, (*shape[:target], merged, *shape[target + 2 :]))
 
 
-def split_off(x, axis, n):
-    """The outer part, of size n, of an axis, made an axis of its own before it."""
-    shape = aval_of(x).shape
-    sizes = (*shape[:axis], n, shape[axis] // n, *shape[axis + 1 :])
-    return lax.reshape(x, sizes)
-
-
 def conv_rule(lanes, axes, x, y, *, dimension_numbers, **params):
     """Lanes of the input go into its batch, of the kernel into the output features; if
     both have lanes, each lane is a group."""
@@ -331,15 +325,15 @@ def conv_rule(lanes, axes, x, y, *, dimension_numbers, **params):
         y = merge_into(y, y_axis, rhs_spec[0])
         name = "batch_group_count" if batch > 1 else "feature_group_count"
         z = conv(x, y, **{**params, name: n * params[name]})
-        return split_off(z, out_spec[1], n), out_spec[1]
+        return split_axis(z, out_spec[1], n), out_spec[1]
     if x_axis is not None:
         x = merge_grouped(x, x_axis, lhs_spec[0], batch)
-        return split_off(conv(x, y, **params), out_spec[0], n), out_spec[0]
+        return split_axis(conv(x, y, **params), out_spec[0], n), out_spec[0]
     groups = max(features, batch)
     y = merge_grouped(y, y_axis, rhs_spec[0], groups)
-    z = split_off(conv(x, y, **params), out_spec[1], groups)
+    z = split_axis(conv(x, y, **params), out_spec[1], groups)
     # The output features are now groups, lanes, features of a group.
-    z = split_off(z, out_spec[1] + 1, n)
+    z = split_axis(z, out_spec[1] + 1, n)
     z = move_axis(z, out_spec[1] + 1, 0)
     return merge_into(z, out_spec[1] + 1, out_spec[1] + 1), 0
 
@@ -347,7 +341,7 @@ def conv_rule(lanes, axes, x, y, *, dimension_numbers, **params):
 def merge_grouped(x, source, target, groups):
     """Lanes merged into an axis, which is counted without them, inside its groups."""
     x = move_axis(x, source, 0)
-    x = split_off(x, target + 1, groups)
+    x = split_axis(x, target + 1, groups)
     x = merge_into(x, 0, target + 1)
     return merge_into(x, target, target)
 

@@ -192,14 +192,15 @@ def clamp_rule(nonzero, low, x, high):
     return y, linear
 
 
+def no_none(tangents, args):
+    """The tangents of some arguments, zeros of their types instead of None."""
+    avals = [tangent_aval(aval_of(x)) for x in args]
+    pairs = zip(tangents, avals, strict=True)
+    return [zeros(a) if t is None else t for t, a in pairs]
+
+
 def complex_rule(nonzero, x, y):
-    avals = [tangent_aval(aval_of(v)) for v in (x, y)]
-
-    def linear(*tangents):
-        pairs = zip(tangents, avals, strict=True)
-        return ew.complex(*[zeros(a) if t is None else t for t, a in pairs])
-
-    return ew.complex(x, y), linear
+    return ew.complex(x, y), lambda *ts: ew.complex(*no_none(ts, (x, y)))
 
 
 def abs_rule(nonzero, x):
@@ -229,24 +230,17 @@ linearize_rules |= linear_in_first(
 
 
 def pad_rule(nonzero, x, value, *, padding_config):
-    avals = [tangent_aval(aval_of(v)) for v in (x, value)]
-
     def linear(*tangents):
-        pairs = zip(tangents, avals, strict=True)
-        tangents = [zeros(a) if t is None else t for t, a in pairs]
-        return indexing.pad(*tangents, padding_config)
+        return indexing.pad(*no_none(tangents, (x, value)), padding_config)
 
     return indexing.pad(x, value, padding_config), linear
 
 
 def dynamic_update_slice_rule(nonzero, x, update, *starts):
-    avals = [tangent_aval(aval_of(v)) for v in (x, update)]
     write = indexing.dynamic_update_slice_p.bind
 
-    def linear(*tangents):
-        pairs = zip(tangents, avals, strict=False)
-        tangents = [zeros(a) if t is None else t for t, a in pairs]
-        return write(*tangents, *starts)
+    def linear(t, s, *_):
+        return write(*no_none((t, s), (x, update)), *starts)
 
     return write(x, update, *starts), linear
 
@@ -266,18 +260,12 @@ linearize_rules |= {
 }
 
 
-def both_tangents(x, updates, t, s):
-    """The tangents of an operand and its updates, zeros instead of None."""
-    t = zeros(tangent_aval(aval_of(x))) if t is None else t
-    return t, zeros(tangent_aval(aval_of(updates))) if s is None else s
-
-
 def scatter_linear_rule(primitive, nonzero, x, indices, updates, **params):
     """Adding and subtracting are linear in both."""
     write = partial(primitive.bind, **params)
 
     def linear(t, _, s):
-        t, s = both_tangents(x, updates, t, s)
+        t, s = no_none((t, s), (x, updates))
         return write(t, indices, s)
 
     return write(x, indices, updates), linear
@@ -301,7 +289,7 @@ def scatter_rule(nonzero, x, indices, updates, **params):
     y = indexing.scatter_p.bind(x, indices, updates, **params)
 
     def linear(t, _, s):
-        t, s = both_tangents(x, updates, t, s)
+        t, s = no_none((t, s), (x, updates))
         t = lax.select(untouched, t, full_as(t, 0))
         s = lax.select(won, s, full_as(s, 0))
         return indexing.scatter_add_p.bind(t, indices, s, **params)
@@ -378,7 +366,7 @@ def scatter_extremum_rule(primitive, nonzero, x, indices, updates, **params):
     operand_change = lax.div(lost, everybody)
 
     def linear(t, _, s):
-        t, s = both_tangents(x, updates, t, s)
+        t, s = no_none((t, s), (x, updates))
         change = lax.mul(read(t), operand_change)
         change = add_tangents(change, lax.mul(s, update_share))
         return indexing.scatter_add_p.bind(t, indices, change, **params)
