@@ -43,7 +43,7 @@ clip_gradient.defvjp(clip_forward, clip_backward)
 
 
 def check_clip_gradient(clip_gradient):
-    """`partial(mj.custom_vjp, nondiff_argnums=(1,))`; bwd gets (limit, residuals, ct)."""
+    """`partial(mj.custom_vjp, nondiff_argnums=(1,))`; bwd gets the limit first."""
     f = lambda x: jnp.sum(clip_gradient(x, 0.5) ** 2.0)
     x = jnp.array([-3.0, 0.1, 2.0])
     assert jnp.allclose(clip_gradient(x, 0.5), x)

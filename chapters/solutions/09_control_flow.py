@@ -17,7 +17,7 @@ def bisect(f, lo, hi, tolerance):
 
 
 def check_bisect(bisect):
-    """Carry the pair (lo, hi); `jnp.where(f(middle) < 0, ...)` moves one of the ends."""
+    """Carry the pair (lo, hi); `jnp.where(f(middle) < 0, ...)` moves one of them."""
     got = bisect(lambda x: x * x - 2.0, 0.0, 2.0, 1e-5)
     assert abs(float(got) - 2.0**0.5) < 1e-4
     inside = mj.jit(lambda a: bisect(lambda x: x - a, 0.0, 8.0, 1e-4))(jnp.float32(3.0))
@@ -52,4 +52,5 @@ def check_steps_taken(steps_taken):
     """Put a counter beside the value: the carry is (count, value)."""
     count = steps_taken(lambda x: x < 100.0, lambda x: x * 3.0, 1.0)
     assert int(count) == 5 and count.dtype == "int32"
-    assert int(mj.jit(lambda x: steps_taken(lambda c: c > 1, lambda c: c // 2, x))(8)) == 3
+    halvings = mj.jit(lambda x: steps_taken(lambda c: c > 1, lambda c: c // 2, x))
+    assert int(halvings(8)) == 3
