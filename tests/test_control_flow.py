@@ -268,7 +268,7 @@ def test_idle_lanes_bring_no_nan():
 
 def Unrolled_f(x):
     c, total = x, x
-    while float(c) > 0.5:
+    while bool(c > 0.5):
         c, total = c - 1.0, total + jnp.sqrt(c)
     return total
 

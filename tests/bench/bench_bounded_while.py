@@ -49,7 +49,8 @@ def main():
     print("max_steps  forward ms  gradient ms  ratio    jax forward  gradient")
     for n in STEPS:
         own = program(minijit, minijit.lax, jnp, list(map(jnp.asarray, weights)), n)
-        peer = program(jax, jax.lax, jax.numpy, list(map(jax.numpy.asarray, weights)), n)
+        theirs = list(map(jax.numpy.asarray, weights))
+        peer = program(jax, jax.lax, jax.numpy, theirs, n)
         f, g = minijit.jit(own), minijit.jit(minijit.grad(own))
         fj, gj = jax.jit(peer), jax.jit(jax.grad(peer))
         np.testing.assert_allclose(g(x), gj(x), rtol=1e-3)
