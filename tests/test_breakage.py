@@ -29,3 +29,20 @@ def test_no_gradient_is_lost_in_a_conversion(loses, error):
     assert mj.grad(lambda x: x * float(lax.stop_gradient(x)))(2.0) == 2.0
     assert mj.grad(lambda x: x * x if x > 1 else x)(2.0) == 4.0
     assert mj.grad(lambda x: x * int(x))(2.0) == 2.0
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        np.array(["a"]),
+        np.array([None]),
+        np.array(["2020-01-01"], "M8[D]"),
+        np.zeros(2, [("a", "f4")]),
+        np.arange(3, dtype=">f4"),
+    ],
+    ids=["strings", "objects", "dates", "records", "big_endian"],
+)
+def test_numpy_arrays_of_what_arrays_cannot_hold(odd):
+    for f in (mj.jit(lambda a: a), mj.make_jaxpr(lambda a: a)):
+        with pytest.raises(TypeError, match="for the argument a, which is not"):
+            f(odd)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from . import dtypes
 from .array import ArrayImpl, ShapedArray, aval_of, is_array_like, shape_rules
 from .core import Trace, Tracer, current_trace, find_rule, leaked_tracer, set_trace
 from .errors import JaxprTypeError, Source, at_line, on_behalf_of, user_source
@@ -479,11 +480,19 @@ def argument_names(function, args, kwargs):
     return names + list(kwargs)
 
 
+def is_argument(x):
+    """Whether a traced function takes `x`: it has a dtype that arrays may have."""
+    dtype = getattr(x, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return dtype in dtypes.dtype_names or dtype == dtypes.float0
+    return is_array_like(x) or dtype is not None
+
+
 def leaf_avals(leaves, names, function):
     """The avals of flat arguments; anything that is no array is an error."""
     avals = []
     for leaf, name in zip(leaves, names, strict=True):
-        if not is_array_like(leaf) and not hasattr(leaf, "dtype"):
+        if not is_argument(leaf):
             raise TypeError(
                 f"{function_name(function)} was given {leaf!r} of type "
                 f"{type(leaf).__name__} for the argument {name}, which is not an "
