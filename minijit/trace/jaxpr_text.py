@@ -53,7 +53,7 @@ long_names = {d.name: d for d in dtypes.dtype_names}
 quiet_params = {"dot_general": {"precision": None}}
 
 # Aval types by class: how they print, and by the text before "[", how they are read.
-aval_printers = {ShapedArray: ShapedArray.str_short}
+aval_printers: dict = {ShapedArray: ShapedArray.str_short}
 aval_parsers = {}
 
 
