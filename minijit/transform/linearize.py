@@ -739,7 +739,9 @@ def full_as(x, value):
 
 def integer_pow_factor(x, y):
     """The derivative of x ** y for an int y: 0 for y = 0, whatever x is."""
-    return full_as(x, 0) if y == 0 else lax.mul(y, lax.integer_pow(x, y - 1))
+    if y in (0, 1):
+        return full_as(x, y)
+    return lax.mul(y, x if y == 2 else lax.integer_pow(x, y - 1))
 
 
 def pow_by_base(x, y):
