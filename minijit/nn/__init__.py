@@ -203,9 +203,7 @@ log1mexp.defjvps(lambda t, y, x: t / jnp.expm1(x))
 # ---- Functions of a whole axis
 
 
-def logsumexp(
-    a, axis=None, b=None, keepdims=False, return_sign=False, where=None
-):
+def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False, where=None):
     """log(sum(b * e**a)), computed so that e**a overflows for no a.
 
     Args:
@@ -367,8 +365,7 @@ def dot_product_attention(
     Args:
       query: (batch, queries, heads, features), or without the batch.
       key, value: (batch, keys, groups, features); each group of heads shares one.
-      bias: optional, added to the products: (batch or 1, heads or 1, queries or 1,
-        keys).
+      bias: optional, added to the products: (batch or 1, heads or 1, queries, keys).
       mask: optional bools of such a shape: where a query may look.
       scale: of the products, by default 1 / sqrt(features).
       is_causal: a query may look at keys up to its own place only.

@@ -313,9 +313,9 @@ def no_arithmetic(name):
     """The method for an operator that arrays of keys have not."""
 
     def method(self, *others):
-        types = ", ".join(str(getattr(x, "dtype", x)) for x in (self, *others))
-        called = name.strip("_")
-        raise TypeError(f"{called} does not accept dtypes {types}.")
+        others = [x.dtype if hasattr(x, "dtype") else dtypes.dtype(x) for x in others]
+        types = ", ".join(map(str, (self.dtype, *others)))
+        raise TypeError(f"{name.strip('_')} does not accept dtypes {types}.")
 
     return method
 
