@@ -4,6 +4,7 @@
 from . import errors as errors
 
 # chapter 2
+from . import numpy as numpy
 from .trace.array import ShapedArray as ShapedArray
 from .trace.config import (
     checking_leaks as checking_leaks,
@@ -100,7 +101,7 @@ import importlib
 
 from .run import executable as executable
 
-modules_on_demand = ("lax", "nn", "numpy", "random", "scipy", "test_util")
+modules_on_demand = ("lax", "nn", "random", "scipy", "test_util")
 
 
 def __getattr__(name):
