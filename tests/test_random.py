@@ -312,17 +312,6 @@ def test_a_sampler_is_traced_once_for_each_shape():
     assert len(normal) == 2 and normal[0] is normal[1]
 
 
-def test_one_kernel_of_a_sampler():
-    """The hash, and what makes a float of it, is one loop over the result."""
-    name = "minijit.run.executable"
-    executable = pytest.importorskip(name, exc_type=ImportError)
-    key = random.PRNGKey(0)
-    closed = mj.make_jaxpr(lambda k: random.uniform(k, (40,)))(key)
-    run = executable.compile_plain(closed, "uniform")
-    assert run.kernels == ("kernel_0",) and run.fallbacks == ()
-    np.testing.assert_array_equal(run(key)[0], random.uniform(key, (40,)))
-
-
 def test_derivatives_by_the_bounds():
     key = random.key(0)
     u = random.uniform(key, (5,))
