@@ -1,0 +1,73 @@
+"""scipy.special: SciPy's values, and jax's derivatives."""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit.scipy import special
+
+pytestmark = pytest.mark.chapter("9r")
+
+x = np.linspace(-2.7, 3.1, 12).astype(np.float32)
+positive = np.abs(x) + np.float32(0.1)
+unit = np.linspace(0.05, 0.95, 12).astype(np.float32)
+ints = np.arange(1, 13)
+
+# name -> arguments; the last one that is an array of floats is differentiated.
+calls = {
+    "erf": (x,), "erfc": (x,), "erfinv": (unit,), "expit": (x,), "logit": (unit,),
+    "gammaln": (positive,), "digamma": (positive,), "gamma": (x,), "gammasgn": (x,),
+    "gammainc": (2.0, positive), "gammaincc": (2.0, positive),
+    "betainc": (1.5, 2.0, unit), "betaln": (1.5, positive), "beta": (1.5, positive),
+    "factorial": (positive,), "i0": (x,), "i0e": (x,), "i1": (x,), "i1e": (x,),
+    "zeta": (2.5, positive), "polygamma": (ints, positive), "multigammaln":
+    (positive + 2, 3), "xlogy": (unit, positive), "xlog1py": (unit, positive),
+    "entr": (x,), "rel_entr": (unit, positive), "kl_div": (unit, positive),
+    "ndtr": (x,), "logsumexp": (x,), "softmax": (x,), "log_softmax": (x,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", calls)
+def test_values_are_scipy_s(name):
+    scipy = pytest.importorskip("scipy.special")
+    got = getattr(special, name)(*calls[name])
+    wide = [np.float64(a) if np.asarray(a).dtype.kind == "f" else a
+            for a in calls[name]]  # fmt: skip
+    want = getattr(scipy, name)(*wide)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, want, rtol=3e-5, atol=1e-6)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", calls)
+def test_derivatives_are_jax_s(name):
+    jax = pytest.importorskip("jax")
+    args = calls[name]
+    i = max(i for i, a in enumerate(args) if np.ndim(a) and a.dtype == np.float32)
+
+    def total(module, value):
+        full = [*args[:i], value, *args[i + 1 :]]
+        return (getattr(module, name)(*full) * np.float32(0.5)).sum()
+
+    want = jax.grad(lambda v: total(jax.scipy.special, v))(args[i])
+    got = mj.grad(lambda v: total(special, v))(args[i])
+    np.testing.assert_allclose(got, want, rtol=2e-4, atol=1e-5)
+
+
+def test_zero_times_infinity():
+    assert special.xlogy(0.0, 0.0) == 0.0
+    assert special.xlog1py(0.0, -1.0) == 0.0
+    assert special.entr(0.0) == 0.0
+    assert mj.grad(special.xlogy)(0.0, 2.0) == jnp.log(2.0)
+    assert mj.grad(special.xlogy, 1)(0.0, 2.0) == 0.0
+    assert np.isinf(special.rel_entr(1.0, 0.0)) and special.rel_entr(0.0, 0.0) == 0
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="complex-valued"):
+        special.entr(1j)
+    with pytest.raises(ValueError, match="integer type"):
+        special.polygamma(1.0, 2.0)
+    with pytest.raises(TypeError, match="not supported"):
+        special.ndtr(3)
