@@ -28,7 +28,7 @@ from ..trace.array import (
     to_numpy,
 )
 from ..trace.config import config
-from ..trace.core import Primitive, Tracer
+from ..trace.core import Primitive, Tracer, current_trace
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import (
     ClosedJaxpr,
@@ -41,7 +41,7 @@ from ..trace.jaxpr import (
     function_source,
     trace_to_jaxpr,
 )
-from ..trace.jit import compiled_call
+from ..trace.jit import PlainTrace, compiled_call
 from ..trace.pytree import (
     keystr,
     tree_flatten,
@@ -118,9 +118,11 @@ def cond_eval(index, *operands, branches):
 
 
 def compiled(closed):
-    """A branch or a body made to run by the default executor, once."""
+    """A branch or a body made to run, once: compiled if what is around it is."""
     debug = closed.jaxpr.debug
-    return compiled_call(closed, debug.name if debug else "body", "default")
+    is_plain = isinstance(current_trace(), PlainTrace)
+    name = debug.name if debug else "body"
+    return compiled_call(closed, name, "eval" if is_plain else "default")
 
 
 shape_rules |= {cond_p: cond_shape}
