@@ -46,3 +46,11 @@ def test_numpy_arrays_of_what_arrays_cannot_hold(odd):
     for f in (mj.jit(lambda a: a), mj.make_jaxpr(lambda a: a)):
         with pytest.raises(TypeError, match="for the argument a, which is not"):
             f(odd)
+
+
+@pytest.mark.parametrize("use", [jnp.sum, mj.jit(jnp.sum), lambda x: jnp.ones(3) + x])
+def test_a_masked_array_is_refused(use):
+    """Its mask would be ignored, and the sum be plausible and wrong."""
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    with pytest.raises(ValueError, match="masked arrays are not supported"):
+        use(masked)

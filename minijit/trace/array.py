@@ -18,6 +18,7 @@ import numpy as np
 
 from . import dtypes
 from .core import Array, Tracer, eval_rules as eval_rules, find_rule
+from .errors import at_line, user_source
 
 shape_rules = {}
 
@@ -77,6 +78,11 @@ def aval_of(x):
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         return ShapedArray((), dtypes.scalar_dtype(x), dtypes.is_weakly_typed(x))
     if isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "__array__"):
+        if hasattr(x, "mask"):
+            raise ValueError(
+                "numpy masked arrays are not supported: the mask would be ignored. "
+                f"Instead: pass x.filled(...), or use jnp.where{at_line(user_source())}"
+            )
         x = np.asarray(x)
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
     raise TypeError(f"{x!r} of type {type(x).__name__} is not an array or a number")
