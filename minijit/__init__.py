@@ -101,7 +101,7 @@ import importlib
 
 from .run import executable as executable
 
-modules_on_demand = ("lax", "nn", "random", "scipy", "test_util")
+modules_on_demand = ("dtypes", "lax", "nn", "random", "scipy", "test_util")
 
 
 def __getattr__(name):
