@@ -21,6 +21,12 @@ from pathlib import Path
 from .project import Book, BookError, Chapter
 from .stage import write_stage
 
+# An editable install has a finder that would supply what the stage has not built yet.
+ALONE = """
+import sys
+hidden = [f for f in sys.meta_path if "Editable" in getattr(f, "__name__", "")]
+sys.meta_path[:] = [f for f in sys.meta_path if f not in hidden]
+"""
 PROVE = """
 import sys, {package}
 home = {package}.__file__
@@ -90,7 +96,7 @@ def python(folder: Path, code: str) -> int:
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     env["PYTHONPATH"] = str(folder)
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # nbval and its like are slow to load
-    command = [sys.executable, "-P", "-c", code]
+    command = [sys.executable, "-P", "-c", ALONE + code]
     return subprocess.run(command, cwd=folder, env=env, check=False).returncode
 
 
