@@ -85,6 +85,10 @@ from .transform.checkpoint import (
     saved_residuals as saved_residuals,
 )
 
+# chapter 10s
+from . import custom_batching as custom_batching, debug as debug
+from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_nans
+
 # chapter 11
 from .transform import reverse_loops as reverse_loops
 

@@ -29,7 +29,7 @@ import numpy as np
 from ..trace import primitives as prim
 from ..trace.array import ShapedArray, to_numpy
 from ..trace.core import find_rule
-from ..trace.jaxpr import Eqn, Literal, Var
+from ..trace.jaxpr import Eqn, Literal, Var, has_effect
 from .loops import (
     BOOL,
     Axis,
@@ -277,7 +277,7 @@ class Lowering:
     def run(self):
         """Lower every equation that something needs."""
         for eqn in reversed(self.jaxpr.eqns):
-            if any(self.is_needed(v) for v in eqn.outvars):
+            if any(self.is_needed(v) for v in eqn.outvars) or has_effect(eqn):
                 row_of(eqn).lower(self, eqn)
 
     def is_needed(self, var):

@@ -13,6 +13,8 @@ import numpy as np
 from ..transform.checkpoint import checkpoint_p, name_p
 from ..transform.control_flow import borrow_p, cond_p, scan_p, while_p
 from ..transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
+from ..transform.custom_vmap import custom_vmap_p
+from ..transform.debugging import debug_callback_p
 from ..transform.linearize import add_any_p
 from ..transform.prng import threefry2x32, threefry2x32_p
 from ..transform.reverse_loops import checkpointed_while_p, replay_p, treeverse_p
@@ -45,6 +47,7 @@ def unless_computed_again(*, jaxpr, policy, prevent_cse, differentiated):
 inline_rules |= {
     custom_jvp_p: called_function,
     custom_vjp_p: called_function,
+    custom_vmap_p: called_function,
     checkpoint_p: unless_computed_again,
 }
 
@@ -62,6 +65,7 @@ lower_rules |= {
     name_p: Elements(lambda out, index, x, *, name: x[index], 0),
     custom_jvp_p: Statements(lower_custom),
     custom_vjp_p: Statements(lower_custom),
+    custom_vmap_p: Statements(lower_custom),
     checkpoint_p: Statements(lower_checkpoint),
 }
 
@@ -93,6 +97,7 @@ lower_rules |= {
 fallbacks |= {
     custom_linear_p: "only its transpose exists: running it says so",
     borrow_p: "the lanes to borrow from are found in NumPy",
+    debug_callback_p: "it calls back into Python",
 }
 fallbacks |= dict.fromkeys(
     (cond_p, scan_p, while_p, checkpointed_while_p, replay_p, treeverse_p),

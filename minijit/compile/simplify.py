@@ -25,7 +25,17 @@ from ..trace import elementwise as more, indexing, primitives as prim
 from ..trace.array import ArrayImpl, ShapedArray, eval_rules, shape_rules, wrap
 from ..trace.config import config
 from ..trace.core import EvalTrace, Tracer, find_rule, set_trace
-from ..trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, dce, scalar, subjaxprs
+from ..trace.jaxpr import (
+    ClosedJaxpr,
+    Eqn,
+    Jaxpr,
+    Literal,
+    Var,
+    dce,
+    has_effect,
+    scalar,
+    subjaxprs,
+)
 from ..trace.jit import jit_p
 
 # primitive -> [rule, ...]; a rule: (simplifier, aval of the result, *atoms, **params)
@@ -224,6 +234,8 @@ class Simplifier:
             eqn = Eqn(primitive, tuple(args), tuple(outvars), params, self.source)
             self.makers |= dict.fromkeys(outvars, eqn)
             self.eqns.append(eqn)
+            if has_effect(eqn):
+                return outvars
             self.known[key] = outvars
         return self.known[key]
 

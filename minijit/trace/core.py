@@ -30,6 +30,9 @@ from .errors import (
 
 eval_rules = {}
 
+# What looks at results as they are computed: check(primitive, args, params, results).
+result_checks = []
+
 
 class Primitive:
     """An operation known by name; tables say what it means.
@@ -74,7 +77,10 @@ class EvalTrace(Trace):
                 raise leaked_tracer(primitive, arg)
         rule = find_rule(eval_rules, primitive, "eval")
         results = rule(*args, **params)
-        return results if primitive.multiple_results else [results]
+        results = results if primitive.multiple_results else [results]
+        for check in result_checks:
+            check(primitive, args, params, results)
+        return results
 
 
 class CurrentTrace(threading.local):

@@ -17,6 +17,7 @@ traced function used without being given them.
 
 import functools
 import inspect
+import weakref
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -381,22 +382,45 @@ def check_equation(defined, eqn):
             )
 
 
-def dce(jaxpr, used_outputs=None):
+# Primitives that do something, printing for instance, though nobody needs a result.
+effectful = set()
+
+jaxprs_with_effects: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def has_effect(eqn):
+    """Whether an equation, or one in the jaxprs it holds, does more than compute."""
+    if eqn.primitive in effectful:
+        return True
+    return bool(effectful) and any(map(jaxpr_has_effect, subjaxprs(eqn)))
+
+
+def jaxpr_has_effect(jaxpr):
+    """Whether an equation of a jaxpr has an effect; remembered."""
+    if jaxpr not in jaxprs_with_effects:
+        jaxprs_with_effects[jaxpr] = any(map(has_effect, jaxpr.eqns))
+    return jaxprs_with_effects[jaxpr]
+
+
+def dce(jaxpr, used_outputs=None, effects=True):
     """Dead code elimination: drop equations whose results nobody needs.
 
     Args:
       jaxpr: a `Jaxpr`; its invars all stay.
       used_outputs: one bool an output; those that are False go too.
+      effects: whether equations with effects stay.
     """
     used = used_outputs or [True] * len(jaxpr.outvars)
     outvars = tuple(v for v, u in zip(jaxpr.outvars, used, strict=True) if u)
-    eqns, needed = needed_equations(jaxpr.eqns, outvars)
+    eqns, needed = needed_equations(jaxpr.eqns, outvars, effects=effects)
     constvars = tuple(v for v in jaxpr.constvars if v in needed)
     return jaxpr.replace(constvars=constvars, eqns=eqns, outvars=outvars)
 
 
-def needed_equations(eqns, wanted, given=()):
+def needed_equations(eqns, wanted, given=(), effects=False):
     """The equations that compute the atoms `wanted`, stopping at the variables `given`.
+
+    With `effects` those that do more than compute are needed as well.
 
     Returns:
       (eqns in order, the set of variables that they and `wanted` mention).
@@ -405,7 +429,8 @@ def needed_equations(eqns, wanted, given=()):
     needed = {v for v in wanted if isinstance(v, Var)}
     kept = []
     for eqn in reversed(eqns):
-        if any(v in needed and v not in given for v in eqn.outvars):
+        wants = any(v in needed and v not in given for v in eqn.outvars)
+        if wants or (effects and has_effect(eqn)):
             kept.append(eqn)
             needed.update(v for v in eqn.invars if isinstance(v, Var))
     return tuple(reversed(kept)), needed

@@ -27,7 +27,16 @@ from dataclasses import dataclass
 from .array import ArrayImpl, aval_of, is_array_like, shape_rules, to_numpy
 from .captures import Captures, capture_rules, find_captures, show
 from .config import config
-from .core import Array, EvalTrace, Primitive, Tracer, current, eval_rules, set_trace
+from .core import (
+    Array,
+    EvalTrace,
+    Primitive,
+    Tracer,
+    current,
+    eval_rules,
+    result_checks,
+    set_trace,
+)
 from .errors import at_line, user_source
 from .jaxpr import (
     ClosedJaxpr,
@@ -250,6 +259,8 @@ class Entry:
         """The results for concrete leaves."""
         run = self.executable or self.compile()
         results = run(*leaves)
+        for check in result_checks:
+            check(jit_p, leaves, {"name": self.name, "jaxpr": self.closed}, results)
         for i in self.renewed:
             results[i] = ArrayImpl(results[i].numpy(), results[i].aval)
         if True in self.donated:

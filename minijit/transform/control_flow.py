@@ -338,11 +338,13 @@ def linearize_body(body, nonzero, num_consts, num_carry):
     consts_only = Jaxpr(
         forward.constvars, forward.invars[:num_consts], forward.eqns, tuple(hoisted)
     )
+    # What the steps share is computed before the loop; what they print, they print.
+    once = dce(consts_only, effects=False)
     return LinearLoop(
         carry,
         part.nonzero_out,
         drop_dead(reorder(part.forward, outvars=(*forward.outvars[:n], *per_step))),
-        drop_dead(ClosedJaxpr(dce(consts_only), consts_of(part.forward, consts_only))),
+        drop_dead(ClosedJaxpr(once, consts_of(part.forward, once))),
         places,
         order_linear_body(part.linear, places, consts, carry),
     )
@@ -378,9 +380,9 @@ def place_residuals(part, n, num_consts, num_carry):
 
 
 def consts_of(closed, jaxpr):
-    """The values of the constvars that are left after dead code has gone."""
+    """The values of the constvars that are left in a part of a jaxpr."""
     values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    return tuple(values[v] for v in dce(jaxpr).constvars)
+    return tuple(values[v] for v in jaxpr.constvars)
 
 
 def loop_constants(jaxpr, num_consts):

@@ -257,7 +257,7 @@ def finish_linear(recorder, out_tangents):
     """
     outvars = tuple(recorder.lift(t) for t in out_tangents if t is not None)
     recorder.over = True
-    eqns, needed = needed_equations(recorder.eqns, outvars)
+    eqns, needed = needed_equations(recorder.eqns, outvars, effects=True)
     kept = [(v, x) for v, x in recorder.constants.values() if v in needed]
     constvars, residuals = unzip2(kept)
     jaxpr = Jaxpr(constvars, tuple(recorder.invars), eqns, outvars, recorder.info)

@@ -1,0 +1,199 @@
+"""Looking into traced programs: print a value, call a function, find the first NaN.
+
+    debug_print("x is {x}", x=x)            # also under jit, grad, vmap, in loops
+    debug_callback(plot, x)                 # any Python function, with the values
+    config.update("jax_debug_nans", True)   # the first NaN is an error, and its line
+
+A callback is an equation without results, kept for its effect.  It sees the values of
+the forward pass: under `grad` it is called once, under `vmap` once for each lane.
+"""
+
+import string
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ..trace.array import eval_rules, shape_rules, to_numpy
+from ..trace.config import config
+from ..trace.core import EvalTrace, Primitive, Tracer, result_checks, set_trace
+from ..trace.errors import at_line, user_source
+from ..trace.jaxpr import effectful, eval_jaxpr, function_name
+from ..trace.jit import concrete, jit_p
+from ..trace.pytree import tree_flatten, tree_unflatten
+from .batching import batch_rules
+from .linearize import constant, linearize_rules
+
+debug_callback_p = Primitive("debug_callback", multiple_results=True)
+effectful.add(debug_callback_p)
+
+
+@dataclass(frozen=True, eq=False)
+class Callback:
+    """A Python function of trees as one of flat arrays; prints under its name."""
+
+    name: str
+    function: object
+    tree: object
+
+    def __call__(self, leaves):
+        args, kwargs = tree_unflatten(self.tree, leaves)
+        self.function(*args, **kwargs)
+
+    def __repr__(self):
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class InEachLane:
+    """A callback for arrays with lanes: called once for each."""
+
+    callback: object
+    size: int
+    axes: tuple
+
+    def __call__(self, leaves):
+        pairs = list(zip(leaves, self.axes, strict=True))
+        for i in range(self.size):
+            lane = [
+                x if axis is None else concrete(np.take(to_numpy(x), i, axis))
+                for x, axis in pairs
+            ]
+            self.callback(lane)
+
+    def __repr__(self):
+        return repr(self.callback)
+
+
+def eval_callback(*args, callback):
+    callback([concrete(x) for x in args])
+    return []
+
+
+def batch_callback(lanes, axes, *args, callback):
+    in_lanes = InEachLane(callback, lanes.size, tuple(axes))
+    return debug_callback_p.bind(*args, callback=in_lanes), []
+
+
+shape_rules |= {debug_callback_p: lambda *avals, callback: []}
+eval_rules |= {debug_callback_p: eval_callback}
+linearize_rules |= constant(debug_callback_p)
+batch_rules |= {debug_callback_p: batch_callback}
+
+
+def debug_callback(callback, *args, ordered=False, **kwargs):
+    """Call a Python function with the values of traced arrays (`jax.debug.callback`).
+
+    Args:
+      callback: called as callback(*args, **kwargs) each time this line is run, with
+        arrays instead of tracers; what it returns is ignored.
+      args, kwargs: trees of arrays.
+      ordered: accepted for JAX's sake; calls come in the order of the program.
+    """
+    if not callable(callback):
+        raise TypeError(f"debug.callback needs a function, got {callback!r}")
+    leaves, tree = tree_flatten((args, kwargs))
+    wrapped = Callback(function_name(callback), callback, tree)
+    debug_callback_p.bind(*leaves, callback=wrapped)
+
+
+class Checker(string.Formatter):
+    """Reads a format string as `str.format` would, but formats nothing."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def format_field(self, value, format_spec):
+        return ""
+
+    def convert_field(self, value, conversion):
+        return value
+
+    def check_unused_args(self, used_args, args, kwargs):
+        unused = [x for i, x in enumerate(args) if i not in used_args]
+        unused += [name for name in kwargs if name not in used_args]
+        if unused:
+            raise ValueError(
+                f"debug.print was given arguments that its format does not use: "
+                f"{unused}{at_line(self.source)}\n"
+                "  Instead: name each value in the format, and do not use an f-string, "
+                "which would format tracers: debug.print('x is {x}', x=x)"
+            )
+
+
+def debug_print(fmt, *args, ordered=False, **kwargs):
+    """Print values while a program runs, traced or not (`jax.debug.print`).
+
+    Args:
+      fmt: a format string as `str.format` takes it: "x is {x}, y is {}".
+      args, kwargs: trees of arrays, for its fields.
+      ordered: see `debug_callback`.
+
+    Raises ValueError for an argument that the format does not use.
+    """
+    Checker(user_source()).format(fmt, *args, **kwargs)
+
+    def printing(*values, **named):
+        print(fmt.format(*values, **named), flush=True)
+
+    printing.__name__ = f"print {fmt!r}"
+    debug_callback(printing, *args, ordered=ordered, **kwargs)
+
+
+# ---- the first NaN
+
+config.define("debug_nans", False, "raise FloatingPointError where a NaN comes up")
+config.define("debug_infs", False, "raise FloatingPointError where an infinity does")
+
+
+def forbidden():
+    """Whether NaN is, and whether infinity is.  Quick, since every operation asks."""
+    here, values = config.overrides.values, config.values
+    nans = here.get("debug_nans", values["debug_nans"])
+    return nans, here.get("debug_infs", values["debug_infs"])
+
+
+def check_numbers(primitive, args, params, results):
+    """Raise if results hold what the flags forbid, naming the first bad operation.
+
+    The equations of a call are run again one by one, to find out which one it was.
+    """
+    nans, infs = forbidden()
+    if not (nans or infs):
+        return
+    bad = next((b for y in results if (b := what_is_bad(y, nans, infs))), None)
+    if bad is None:
+        return
+    if primitive is jit_p:
+        with set_trace(EvalTrace()):
+            eval_jaxpr(params["jaxpr"].jaxpr, params["jaxpr"].consts, *args)
+    inputs = ", ".join(describe(x, nans, infs) for x in args)
+    name = params["name"] if primitive is jit_p else primitive.name
+    raise FloatingPointError(
+        f"invalid value ({bad}) encountered in {name}, applied to {inputs or 'nothing'}"
+        f"{at_line(user_source())}"
+    )
+
+
+def what_is_bad(y, nans, infs):
+    """"nan" or "inf" if an array holds one and it is forbidden, else None."""
+    if isinstance(y, Tracer) or getattr(y, "dtype", np.dtype(bool)).kind not in "fcV":
+        return None
+    value = to_numpy(y)
+    if nans and np.isnan(value).any():
+        return "nan"
+    return "inf" if infs and np.isinf(value).any() else None
+
+
+def describe(x, nans, infs):
+    """An argument in a message: a number, or a type and whether it was bad already."""
+    value = to_numpy(x)
+    if value.ndim == 0:
+        return str(value)
+    bad = what_is_bad(concrete(x), nans, infs)
+    return f"{concrete(x).aval}" + (f" with {bad} in it" if bad else "")
+
+
+result_checks.append(check_numbers)
+debug_nans = partial(config.override, "debug_nans")
+debug_infs = partial(config.override, "debug_infs")

@@ -1,0 +1,137 @@
+"""custom_vmap: what its rule is given, where it is asked, and its errors."""
+
+import numpy as np
+import pytest
+
+import minijit.numpy as jnp
+from minijit import grad, jit, jvp, lax, make_jaxpr, vmap
+from minijit.custom_batching import custom_vmap, sequential_vmap
+from minijit.trace.pytree import tree_map
+
+pytestmark = pytest.mark.chapter("10s")
+
+
+def marked():
+    """x * y, to which its rule adds 100; and a list of what the rule was given."""
+    seen = []
+    f = custom_vmap(lambda x, y: {"z": x * y})
+
+    @f.def_vmap
+    def rule(axis_size, in_batched, x, y):
+        seen.append((axis_size, in_batched, np.shape(x), np.shape(y)))
+        return {"z": x * y + 100}, {"z": True}
+
+    return f, seen
+
+
+def test_the_rule_is_asked_under_vmap_only():
+    f, seen = marked()
+    x = np.arange(3.0, dtype=np.float32)
+    assert f(2.0, 3.0)["z"] == 6 and jit(f)(2.0, 3.0)["z"] == 6 and not seen
+    assert vmap(f, in_axes=(0, None))(x, 2.0)["z"].tolist() == [100, 102, 104]
+    assert seen == [(3, [True, False], (3,), ())]
+
+
+def test_lanes_come_on_axis_0():
+    f, seen = marked()
+    vmap(f, in_axes=(None, 1))(1.0, np.ones((2, 3), np.float32))
+    assert seen == [(3, [False, True], (), (3, 2))]
+
+
+def test_under_jit_and_around_it():
+    f, _ = marked()
+    x = np.arange(3.0, dtype=np.float32)
+    wanted = [100, 102, 104]
+    assert vmap(jit(f), in_axes=(0, None))(x, 2.0)["z"].tolist() == wanted
+    assert jit(vmap(f, in_axes=(0, None)))(x, 2.0)["z"].tolist() == wanted
+
+
+def test_twice():
+    """The rule's own result is an ordinary computation to the outer vmap."""
+    f, seen = marked()
+    x = np.ones((2, 3), np.float32)
+    found = vmap(vmap(f, in_axes=(0, None)), in_axes=(0, None))(x, 2.0)
+    assert found["z"].tolist() == [[102] * 3] * 2 and len(seen) == 1
+
+
+def test_derivatives():
+    f, seen = marked()
+    x = np.arange(3.0, dtype=np.float32)
+    g = lambda x: f(x, 2.0)["z"]
+    assert grad(g)(3.0) == 2 and jvp(g, (3.0,), (1.0,))[1] == 2
+    assert vmap(grad(g))(x).tolist() == [2, 2, 2] and not seen
+    assert grad(lambda x: jnp.sum(vmap(g)(x)))(x).tolist() == [2, 2, 2] and seen
+    assert grad(grad(lambda x: f(x, x)["z"]))(3.0) == 2
+    assert jit(grad(g))(3.0) == 2
+
+
+def test_captured_values():
+    """What the function closes over may be traced, like the rest of a program."""
+    def outer(a, x):
+        f = custom_vmap(lambda x: a * x)
+        f.def_vmap(lambda n, batched, x: (a * x + 100, batched[0]))
+        return f(x)
+
+    x = np.arange(3.0, dtype=np.float32)
+    assert jit(outer)(2.0, 3.0) == 6
+    assert vmap(outer, in_axes=(None, 0))(2.0, x).tolist() == [100, 102, 104]
+    assert jit(vmap(outer, in_axes=(None, 0)))(2.0, x).tolist() == [100, 102, 104]
+
+
+def test_results_without_lanes():
+    f = custom_vmap(lambda x, y: (x, y))
+    f.def_vmap(lambda n, batched, x, y: ((x, y), tuple(batched)))
+    x = np.arange(3.0, dtype=np.float32)
+    a, b = vmap(f, in_axes=(0, None), out_axes=(0, None))(x, 5.0)
+    assert a.tolist() == [0, 1, 2] and b == 5
+
+
+def test_the_jaxpr():
+    f, _ = marked()
+    assert "custom_vmap_call" in str(make_jaxpr(f)(1.0, 2.0))
+
+
+def test_sequential_vmap():
+    @sequential_vmap
+    def f(x, n):
+        return {"y": lax.fori_loop(0, 3, lambda i, a: a * n, x)}
+
+    x = np.arange(3.0, dtype=np.float32)
+    found = vmap(f, in_axes=(0, None))(x, 2.0)
+    assert found["y"].tolist() == [0, 8, 16]
+    assert vmap(lambda x: f(x, x)["y"])(x).tolist() == [0, 1, 16]
+    jaxpr = make_jaxpr(vmap(f, in_axes=(0, None)))(x, 2.0)
+    assert "scan" in [eqn.primitive.name for eqn in jaxpr.eqns]
+    assert tree_map(np.shape, f(1.0, 2.0)) == {"y": ()}
+
+
+@pytest.mark.parametrize(
+    "result, words",
+    [
+        (lambda x: 5, ["bad_rule", "pair"]),
+        (lambda x: ({"z": x}, True), ["bad_rule", "each leaf"]),
+        (lambda x: ({"z": x}, {"z": (True,)}), ["bad_rule", "each leaf"]),
+    ],
+)
+def test_errors_of_a_rule(result, words):
+    def bad_rule(axis_size, in_batched, x):
+        return result(x)
+
+    f = custom_vmap(lambda x: {"z": x})
+    f.def_vmap(bad_rule)
+    with pytest.raises((TypeError, ValueError)) as error:
+        vmap(f)(np.ones(3))
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_rule_with_another_structure():
+    f = custom_vmap(lambda x: {"z": x})
+    f.def_vmap(lambda n, batched, x: (x, True))
+    with pytest.raises(ValueError, match="structure"):
+        vmap(jit(f))(np.ones(3))
+
+
+def test_a_function_without_a_rule():
+    with pytest.raises(AttributeError, match="def_vmap"):
+        vmap(custom_vmap(lambda x: x))(np.ones(3))
