@@ -9,7 +9,7 @@ from minijit import lax, nn, random
 from minijit.example_libraries import stax
 from minijit.run.executable import compile_plain
 
-pytestmark = pytest.mark.chapter(14)
+pytestmark = pytest.mark.chapter("14s")
 
 key = random.PRNGKey(5)
 
