@@ -1,0 +1,157 @@
+"""grad, vjp and linear_transpose as users call them: sums, structures, errors."""
+
+import numpy as np
+import pytest
+
+import minijit.numpy as jnp
+from minijit import (
+    enable_x64,
+    grad,
+    jit,
+    linear_transpose,
+    make_jaxpr,
+    value_and_grad,
+    vjp,
+)
+from minijit.trace import primitives as lax
+from minijit.trace.pytree import tree_map
+
+pytestmark = pytest.mark.chapter(7)
+
+
+@pytest.fixture(autouse=True)
+def in_double_precision():
+    with enable_x64(True):
+        yield
+
+
+def test_slices_are_added_to_the_sum_so_far():
+    """n parts of one array: one array of zeros, and no addition of whole arrays."""
+    def f(x):
+        return sum(jnp.sin(x[i]) for i in range(10))
+
+    jaxpr = make_jaxpr(grad(f))(np.arange(10.0))
+    whole = [
+        eqn for eqn in jaxpr.eqns
+        if eqn.primitive.name in ("add_any", "pad") and eqn.outvars[0].aval.shape
+    ]
+    assert len(whole) <= 1
+    np.testing.assert_allclose(grad(f)(np.arange(10.0)), np.cos(np.arange(10.0)))
+
+
+def test_an_accumulator_goes_into_a_call():
+    g = jit(lambda x: x[1] * 2.0)
+
+    def f(x):
+        return x[0] * 2.0 + g(x) + g(x)
+
+    np.testing.assert_allclose(grad(f)(np.arange(3.0)), [2, 4, 0])
+
+
+def test_an_argument_that_stands_twice():
+    assert grad(lambda x: x * x)(3.0) == 6.0
+    assert grad(lambda x: (x + x) * x)(3.0) == 12.0
+    np.testing.assert_allclose(
+        linear_transpose(lambda x: lax.add(x, x), np.ones(2))(np.ones(2))[0], [2, 2]
+    )
+
+
+# ---- what grad takes and gives
+
+
+def test_argnums_and_trees():
+    def f(p, x, y):
+        return p["w"] * x * jnp.sum(y)
+
+    p, x, y = {"w": 2.0, "b": 1.0}, 3.0, np.array([1.0, 2.0])
+    assert tree_map(float, grad(f)(p, x, y)) == {"w": 9.0, "b": 0.0}
+    assert float(grad(f, 1)(p, x, y)) == 6.0
+    gp, gy = grad(f, (0, -1))(p, x, y)
+    assert tree_map(float, gp) == {"w": 9.0, "b": 0.0} and gy.tolist() == [6.0, 6.0]
+    value, (gx,) = value_and_grad(f, argnums=(1,))(p, x, y)
+    assert float(value) == 18.0 and float(gx) == 6.0
+
+
+def test_has_aux():
+    f = lambda x: (x * x, {"twice": 2 * x})
+    (value, aux), g = value_and_grad(f, has_aux=True)(3.0)
+    assert (float(value), float(aux["twice"]), float(g)) == (9.0, 6.0, 6.0)
+    g, aux = grad(f, has_aux=True)(3.0)
+    assert (float(g), float(aux["twice"])) == (6.0, 6.0)
+
+
+def test_keyword_arguments_are_not_differentiated():
+    assert grad(lambda x, scale: x * scale)(1.0, scale=3.0) == 3.0
+
+
+def test_integers_get_float0():
+    g = grad(lambda n, x: x * n, argnums=(0, 1), allow_int=True)(3, 2.0)
+    assert g[0].dtype == np.dtype([("float0", np.void, 0)]) and g[1] == 3.0
+
+
+def test_holomorphic():
+    g = grad(lambda z: z**3, holomorphic=True)(1 + 2j)
+    assert np.isclose(g, 3 * (1 + 2j) ** 2)
+
+
+def test_a_pull_back_can_leave_a_jitted_function():
+    @jit
+    def forward(x):
+        return vjp(jnp.sin, x)
+
+    y, pull_back = forward(np.ones(3))
+    np.testing.assert_allclose(pull_back(np.ones(3))[0], np.cos(np.ones(3)))
+
+
+def test_a_jitted_gradient_traces_once():
+    g = jit(grad(lambda x: jnp.sum(jnp.tanh(x) ** 2)))
+    for i in range(4):
+        g(np.arange(3.0) + i)
+    assert len(g.traces) == 1
+
+
+def test_third_order():
+    f = lambda x: jnp.sin(x) * x**3
+    third = grad(grad(grad(f)))(0.5)
+    x = 0.5
+    wanted = (
+        6 * np.sin(x) + 18 * x * np.cos(x) - 9 * x**2 * np.sin(x) - x**3 * np.cos(x)
+    )
+    assert np.isclose(third, wanted)
+
+
+def test_linear_transpose():
+    f = lambda x: lax.reduce_sum(lax.reshape(x, (2, 3)), (1,))
+    back, = linear_transpose(f, np.ones(6))(np.array([1.0, 2.0]))
+    assert back.tolist() == [1, 1, 1, 2, 2, 2]
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: grad(lambda x: x)(np.ones(2)), ["scalar-output", "(2,)", "jacrev"]),
+        (lambda: grad(lambda x: (x, x))(1.0), ["scalar-output"]),
+        (lambda: grad(lambda x: x)(1), ["real- or complex-valued", "int64"]),
+        (lambda: grad(lambda x: x > 0)(1.0), ["real", "bool"]),
+        (lambda: grad(lambda x: x * 1j)(1.0), ["complex128"]),
+        (lambda: grad(lambda x: x, holomorphic=True)(1.0), ["complex dtype"]),
+        (lambda: grad(lambda x: x, argnums=2)(1.0), ["argnums=2", "only 1"]),
+        (lambda: grad(lambda x: x, has_aux=True)(1.0), ["pair"]),
+    ],
+)
+def test_errors_of_grad(call, words):
+    with pytest.raises(TypeError) as error:
+        call()
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_errors_of_a_pull_back():
+    _, pull_back = vjp(lambda x: {"y": x * 2}, np.ones(3))
+    with pytest.raises(ValueError, match="structure"):
+        pull_back(np.ones(3))
+    with pytest.raises(ValueError, match=r"f64\[2\].*f64\[3\]"):
+        pull_back({"y": np.ones(2)})

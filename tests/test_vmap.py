@@ -1,0 +1,131 @@
+"""vmap as users call it: axes, trees, with other transformations, errors."""
+
+import numpy as np
+import pytest
+
+import minijit
+import minijit.numpy as jnp
+from minijit import enable_x64, grad, jit, jvp, make_jaxpr, vmap
+from minijit.trace.pytree import tree_map
+
+pytestmark = pytest.mark.chapter(8)
+
+
+@pytest.fixture(autouse=True)
+def in_double_precision():
+    with enable_x64(True):
+        yield
+
+
+# ---- where the lanes are
+
+
+def test_composing_costs_no_transposes():
+    """S3: two vmaps, and one einsum, are the same product."""
+    def f(x, y):
+        return jnp.dot(x, y)
+
+    x, y = np.ones((4, 5)), np.ones((6, 5))
+    outer = vmap(vmap(f, in_axes=(None, 0)), in_axes=(0, None))
+    jaxpr = make_jaxpr(outer)(x, y)
+    assert [eqn.primitive.name for eqn in jaxpr.eqns] == ["dot_general"]
+
+
+def test_out_axes_and_negative_axes():
+    x = np.arange(24.0).reshape(2, 3, 4)
+    f = lambda x: x * 2
+    for axis in (-3, -2, -1, 0, 1, 2):
+        found = vmap(f, in_axes=axis, out_axes=axis)(x)
+        np.testing.assert_array_equal(found, 2 * x)
+    found = vmap(lambda x: (x, x), in_axes=1, out_axes=(0, -1))(x)
+    assert [y.shape for y in found] == [(3, 2, 4), (2, 4, 3)]
+
+
+def test_axes_of_trees():
+    p = {"w": np.ones((5, 3)), "b": np.ones(3)}
+    found = vmap(lambda p, x: p["w"] @ x + p["b"].sum(),
+                 in_axes=({"w": None, "b": 0}, None))(p, np.ones(3))
+    assert found.shape == (3, 5)
+    found = vmap(lambda p: p["w"] + p["b"][0], in_axes=({"w": 1, "b": None},))(p)
+    assert found.shape == (3, 5)
+
+
+def test_keyword_arguments_are_mapped_along_axis_0():
+    found = vmap(lambda x, y: x + y)(np.arange(3.0), y=np.arange(3.0))
+    assert found.tolist() == [0, 2, 4]
+
+
+def test_nothing_mapped_needs_a_size():
+    assert vmap(lambda: 1.0, axis_size=3)().tolist() == [1, 1, 1]
+    assert vmap(lambda x: x, in_axes=None, axis_size=2)(5.0).tolist() == [5, 5]
+    assert vmap(lambda x: 7.0, out_axes=None)(np.ones(3)) == 7.0
+
+
+def test_what_all_lanes_share_is_computed_once():
+    jaxpr = make_jaxpr(lambda x, y: vmap(lambda x: jnp.sin(y) * x)(x))(np.ones(3), 2.0)
+    sin, = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "sin"]
+    assert sin.outvars[0].aval.shape == ()
+
+
+# ---- against other transformations
+
+
+def test_gradients_of_lanes():
+    f = lambda x: jnp.sum(jnp.sin(x) ** 2)
+    x = np.arange(6.0).reshape(3, 2)
+    wanted = np.sin(2 * x)
+    np.testing.assert_allclose(vmap(grad(f))(x), wanted)
+    np.testing.assert_allclose(grad(lambda x: jnp.sum(vmap(f)(x)))(x), wanted)
+    np.testing.assert_allclose(vmap(jit(grad(f)))(x), wanted)
+    y, t = jvp(vmap(f), (x,), (np.ones_like(x),))
+    np.testing.assert_allclose(t, wanted.sum(1))
+
+
+def test_an_argument_all_lanes_share_gets_the_sum_of_cotangents():
+    f = lambda w: jnp.sum(vmap(lambda x: w * x)(np.arange(4.0)))
+    assert grad(f)(2.0) == 6.0
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (lambda: vmap(lambda x, y: x)(np.ones(3), np.ones(4)), ValueError,
+         ["inconsistent sizes", "argument x", "argument y", "size 3", "size 4"]),
+        (lambda: vmap(lambda p: p["a"])({"a": np.ones(3), "b": np.ones(2)}),
+         ValueError, ["p['a']", "p['b']"]),
+        (lambda: vmap(lambda x: x, in_axes=1)(np.ones(3)), ValueError,
+         ["axis 1", "rank", "(3,)"]),
+        (lambda: vmap(lambda x: x)(1.0), ValueError, ["rank", "x"]),
+        (lambda: vmap(lambda x: x, in_axes=None)(1.0), ValueError, ["non-None"]),
+        (lambda: vmap(lambda x: x, in_axes=(0, 0))(np.ones(3)), ValueError,
+         ["2 entries", "1 positional"]),
+        (lambda: vmap(lambda x: x, in_axes="0"), TypeError, ["in_axes"]),
+        (lambda: vmap(lambda x: x, in_axes=1.0), TypeError, ["in_axes"]),
+        (lambda: vmap(lambda x: x, out_axes=None)(np.ones(3)), ValueError,
+         ["out_axes=None", "different in each lane"]),
+        (lambda: vmap(lambda x: x, out_axes=3)(np.ones(3)), ValueError,
+         ["out_axes is 3", "1 axes"]),
+        (lambda: vmap(lambda x: x, axis_size=4)(np.ones(3)), ValueError,
+         ["axis_size=4", "size 3"]),
+        (lambda: vmap(lambda x: 1 if x > 0 else 2)(np.ones(3)),
+         minijit.errors.TracerBoolConversionError, ["different value in each lane"]),
+    ],
+)
+def test_errors(call, kind, words):
+    with pytest.raises(kind) as error:
+        call()
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_trees_of_axes_that_do_not_fit():
+    with pytest.raises(ValueError, match="in_axes"):
+        vmap(lambda p: p, in_axes=({"a": 0},))({"b": np.ones(3)})
+
+
+def test_results_may_be_trees():
+    found = vmap(lambda x: {"a": x, "b": [x.sum(), 1]})(np.ones((3, 2)))
+    assert tree_map(lambda y: y.shape, found) == {"a": (3, 2), "b": [(3,), (3,)]}
