@@ -4,8 +4,10 @@
 `tables`; one that adds primitives fills their rows in all of them.
 """
 
+import functools
 import importlib
 import importlib.util
+import json
 import os
 import pkgutil
 import subprocess
@@ -118,32 +120,53 @@ def matrix():
     return "\n".join([*lines, "without a row:", *(notes or ["  none"])]), holes
 
 
-def test_no_hole_without_a_reason():
-    """In a process of its own: other tests make primitives for themselves."""
-    command = [sys.executable, __file__]
+def stale_reasons(columns, primitives):
+    """Reasons for rows that are there, or for primitives that are not."""
+    names = {p.name: p for p in primitives}
+    return [
+        (column, name)
+        for column, name in reasons
+        if column in columns and (name not in names or names[name] in columns[column])
+    ]
+
+
+def report():
+    """All that the tests want to know."""
+    columns = load_tables()
+    primitives = all_primitives(columns)
+    names = [p.name for p in primitives]
+    text, holes = matrix()
+    return {
+        "text": text,
+        "holes": holes,
+        "stale": stale_reasons(columns, primitives),
+        "twice": sorted({name for name in names if names.count(name) > 1}),
+        "count": len(names),
+    }
+
+
+@functools.cache
+def found():
+    """The report of a process of its own: other tests make primitives as they go."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, __file__, "json"]
     run = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
-    print(run.stdout, run.stderr)
-    assert run.returncode == 0, "no row, and no reason in tests/test_matrix.py"
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_no_hole_without_a_reason():
+    print(found()["text"])
+    assert not found()["holes"], "no row, and no reason in tests/test_matrix.py"
 
 
 def test_no_reason_without_a_hole():
-    columns = load_tables()
-    names = {p.name: p for p in all_primitives(columns)}
-    for column, name in reasons:
-        if column in columns:
-            assert name in names, f"a reason for {name}, which is no primitive"
-            assert names[name] not in columns[column], f"{name} has a {column} row"
+    assert not found()["stale"], "reasons for rows that are there, or no primitives"
 
 
 def test_primitives_have_names_of_their_own():
-    names = [p.name for p in all_primitives(load_tables())]
-    twice = {name for name in names if names.count(name) > 1}
-    assert not twice, f"two primitives each are called {sorted(twice)}"
-    assert len(names) > 60
+    assert not found()["twice"] and found()["count"] > 60
 
 
 if __name__ == "__main__":
-    found, without_reason = matrix()
-    print(found)
-    sys.exit(bool(without_reason))
+    print(json.dumps(report()) if "json" in sys.argv else report()["text"])
