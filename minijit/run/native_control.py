@@ -669,12 +669,31 @@ class FunctionPrinter:
             start = where[0].start(view.offset)
             for (name, _), step in zip(batch, view.strides, strict=False):
                 start += f" + {name} * {step}"
-            steps = view.strides[-2:][: 1 if not starts else 2]
-            starts.append(f"{where[0].name}, {start}, {', '.join(map(str, steps))}")
-        (m, k), n = call.inputs[0].shape[-2:], call.inputs[1].shape[-1]
-        self.line(f"matmul({m}, {k}, {n}, {', '.join(starts)})")
+            starts.append(f"{where[0].name}, {start}")
+        self.line(product_text(views, starts))
         self.writer.depth = depth
         self.copy(wheres[0][0], wheres[0][1:])
+
+
+def product_text(views, starts):
+    """The call of the BLAS for one product.
+
+    Args:
+      views: of the result and the two factors.
+      starts: for each the texts of its array and of its first element there.
+    """
+    (out_row, _), *steps = (view.strides[-2:] for view in views)
+    (a_row, a_column), (b_row, b_column) = steps
+    (m, k), n = views[1].shape[-2:], views[2].shape[-1]
+    out, a, b = starts
+    if n == 1 and k:
+        matrix = f"{a}, {a_row}, {a_column}"
+        return f"matvec({m}, {k}, {out}, {out_row}, {matrix}, {b}, {b_row})"
+    if m == 1 and k:
+        matrix = f"{b}, {b_column}, {b_row}"
+        return f"matvec({n}, {k}, {out}, 1, {matrix}, {a}, {a_column})"
+    left, right = f"{a}, {a_row}, {a_column}", f"{b}, {b_row}, {b_column}"
+    return f"matmul({m}, {k}, {n}, {out}, {out_row}, {left}, {right})"
 
 
 def updates_in_place(body, source, result):
@@ -1002,14 +1021,23 @@ def matmul(m, k, n, out, o, out_row, a, i, a_row, a_column, b, j, b_row, b_colum
       out_row, ...: how many elements it is from a row, or column, to the next.
     """
 
-    def matrix(array, start, strides, shape):
-        flat = array.reshape(-1)[start:]
-        steps = [s * array.itemsize for s in strides]
-        return np.lib.stride_tricks.as_strided(flat, shape, steps)
+    left = elements(a, i, (a_row, a_column), (m, k))
+    right = elements(b, j, (b_row, b_column), (k, n))
+    elements(out, o, (out_row, 1), (m, n))[...] = left @ right
 
-    left = matrix(a, i, (a_row, a_column), (m, k))
-    right = matrix(b, j, (b_row, b_column), (k, n))
-    matrix(out, o, (out_row, 1), (m, n))[...] = left @ right
+
+def matvec(m, k, out, o, out_step, a, i, row, column, x, j, step):
+    """out = a @ x: a matrix [m, k] and a vector, within arrays from i and j on."""
+    vector = elements(x, j, (step,), (k,))
+    result = elements(a, i, (row, column), (m, k)) @ vector
+    elements(out, o, (out_step,), (m,))[...] = result
+
+
+def elements(array, start, strides, shape):
+    """A view of an array's elements, from the one at `start` on; strides count them."""
+    flat = array.reshape(-1)[start:]
+    steps = [s * array.itemsize for s in strides]
+    return np.lib.stride_tricks.as_strided(flat, shape, steps)
 
 
 def roomy(array, n):
@@ -1022,72 +1050,112 @@ def roomy(array, n):
     return longer
 
 
-functions |= {"matmul": matmul, "roomy": roomy}
+functions |= {"matmul": matmul, "matvec": matvec, "roomy": roomy}
 
 
 @functools.cache
-def native_matmul():
-    """`matmul` for numba: calls of sgemm and dgemm from SciPy's BLAS."""
+def native_products():
+    """`matmul` and `matvec` for numba: calls of gemm and gemv in SciPy's BLAS."""
     from numba import types
-    from numba.extending import get_cython_function_address, intrinsic
+    from numba.extending import intrinsic
 
-    letters = {types.float32: "s", types.float64: "d"}
+    def typed(emit, args):
+        kinds = [x if isinstance(x, types.Array) else types.int64 for x in args]
 
-    @intrinsic
-    def product(typing_context, m, k, n, out, o, so, a, i, r, c, b, j, rb, cb):
-        name = f"{letters[out.dtype]}gemm"
-        address = get_cython_function_address("scipy.linalg.cython_blas", name)
-        int64 = types.int64
-        starts = [int64, int64, int64, out, int64, int64]
-        matrices = [a, int64, int64, int64, b, int64, int64, int64]
-
-        def emit(context, builder, signature, values):
-            emit_gemm(context, builder, signature.args, values, address)
+        def generate(context, builder, signature, values):
+            arrays = [x for x in signature.args if isinstance(x, types.Array)]
+            emit(BlasCall(context, builder, arrays), *values)
             return context.get_dummy_value()
 
-        return types.void(*starts, *matrices), emit
+        return types.void(*kinds), generate
 
-    return product
+    @intrinsic
+    def matmul(typing_context, m, k, n, out, o, so, a, i, r, c, b, j, rb, cb):
+        return typed(emit_gemm, (m, k, n, out, o, so, a, i, r, c, b, j, rb, cb))
+
+    @intrinsic
+    def matvec(typing_context, m, k, out, o, so, a, i, r, c, x, j, step):
+        return typed(emit_gemv, (m, k, out, o, so, a, i, r, c, x, j, step))
+
+    return {"matmul": matmul, "matvec": matvec}
 
 
-def emit_gemm(context, builder, types, values, address):
-    """The call of gemm.  It knows columns, not rows: out.T = b.T @ a.T."""
-    from llvmlite import ir
-    from numba.core import cgutils
+class BlasCall:
+    """What a call of the BLAS consists of; all its arguments go by address.
 
-    m, k, n, out, o, out_row, a, i, a_row, a_column, b, j, b_row, b_column = values
+    Attributes:
+      arrays: the types of the result and of the two factors.
+    """
 
-    def slot(value, kind=None):
-        value = builder.trunc(value, kind) if kind else value
-        pointer = cgutils.alloca_once(builder, value.type)
-        builder.store(value, pointer)
+    def __init__(self, context, builder, arrays):
+        from llvmlite import ir
+
+        self.context, self.builder, self.arrays, self.ir = context, builder, arrays, ir
+        number = context.get_data_type(arrays[0].dtype)
+        self.one, self.zero = self.slot(number(1.0)), self.slot(number(0.0))
+
+    def slot(self, value):
+        """The address of a number, on the stack."""
+        from numba.core import cgutils
+
+        pointer = cgutils.alloca_once(self.builder, value.type)
+        self.builder.store(value, pointer)
         return pointer
 
-    def data(array, kind, start):
-        pointer = context.make_array(kind)(context, builder, array).data
-        return builder.gep(pointer, [start])
+    def size(self, value):
+        return self.slot(self.builder.trunc(value, self.ir.IntType(32)))
 
-    def larger(x, y):
-        return builder.select(builder.icmp_signed(">", x, y), x, y)
+    def data(self, which, array, start):
+        """The address of an element of an array."""
+        make = self.context.make_array(self.arrays[which])
+        return self.builder.gep(make(self.context, self.builder, array).data, [start])
 
-    def matrix(rows, columns, row, column):
-        adjacent = builder.icmp_signed("==", column, column.type(1))
-        step = builder.select(adjacent, larger(row, columns), larger(column, rows))
-        letters = ir.IntType(8)(ord("n")), ir.IntType(8)(ord("t"))
-        return slot(builder.select(adjacent, *letters)), slot(step, ir.IntType(32))
+    def flag(self, condition, yes, no):
+        letters = (self.ir.IntType(8)(ord(x)) for x in (yes, no))
+        return self.slot(self.builder.select(condition, *letters))
 
-    a_flag, a_step = matrix(m, k, a_row, a_column)
-    b_flag, b_step = matrix(k, n, b_row, b_column)
-    _, out_step = matrix(m, n, out_row, ir.IntType(64)(1))
-    sizes = [slot(size, ir.IntType(32)) for size in (n, m, k)]
-    number = context.get_data_type(types[3].dtype)
-    one, zero = slot(number(1.0)), slot(number(0.0))
-    left, right = data(a, types[6], i), data(b, types[10], j)
-    args = [b_flag, a_flag, *sizes, one, right, b_step, left, a_step]
-    args += [zero, data(out, types[3], o), out_step]
-    kind = ir.FunctionType(ir.VoidType(), [x.type for x in args])
-    target = builder.inttoptr(ir.IntType(64)(address), kind.as_pointer())
-    builder.call(target, args)
+    def matrix(self, rows, columns, row, column):
+        """Whether a matrix is stored by rows, and the step from one to the next."""
+
+        def larger(x, y):
+            return self.builder.select(self.builder.icmp_signed(">", x, y), x, y)
+
+        by_rows = self.builder.icmp_signed("==", column, column.type(1))
+        step = self.builder.select(by_rows, larger(row, columns), larger(column, rows))
+        return by_rows, self.size(step)
+
+    def call(self, name, *args):
+        from numba.core import types
+        from numba.extending import get_cython_function_address
+
+        letter = {types.float32: "s", types.float64: "d"}[self.arrays[0].dtype]
+        module = "scipy.linalg.cython_blas"
+        address = get_cython_function_address(module, letter + name)
+        kind = self.ir.FunctionType(self.ir.VoidType(), [x.type for x in args])
+        target = self.ir.IntType(64)(address)
+        self.builder.call(self.builder.inttoptr(target, kind.as_pointer()), args)
+
+
+def emit_gemm(blas, m, k, n, out, o, row, a, i, a_row, a_column, b, j, b_row, b_column):
+    """The call of gemm.  It knows columns, not rows: out.T = b.T @ a.T."""
+    a_by_rows, a_step = blas.matrix(m, k, a_row, a_column)
+    b_by_rows, b_step = blas.matrix(k, n, b_row, b_column)
+    _, step = blas.matrix(m, n, row, row.type(1))
+    flags = blas.flag(b_by_rows, "n", "t"), blas.flag(a_by_rows, "n", "t")
+    factors = blas.data(2, b, j), b_step, blas.data(1, a, i), a_step
+    sizes = map(blas.size, (n, m, k))
+    result = blas.zero, blas.data(0, out, o), step
+    blas.call("gemm", *flags, *sizes, blas.one, *factors, *result)
+
+
+def emit_gemv(blas, m, k, out, o, out_step, a, i, row, column, x, j, step):
+    """The call of gemv: of the matrix that has our rows as its columns, or of ours."""
+    by_rows, a_step = blas.matrix(m, k, row, column)
+    choose = functools.partial(blas.builder.select, by_rows)
+    sizes = blas.size(choose(k, m)), blas.size(choose(m, k))
+    factors = blas.data(1, a, i), a_step, blas.data(2, x, j), blas.size(step)
+    result = blas.zero, blas.data(0, out, o), blas.size(out_step)
+    blas.call("gemv", blas.flag(by_rows, "t", "n"), *sizes, blas.one, *factors, *result)
 
 
 # ---- tapes and unions as Python knows them, and as a loop does
@@ -1243,8 +1311,8 @@ def compile_loop(source, function, path):
     """Compile the function of a loop with numba, its types given."""
     constants = {name: function.__globals__[name] for name in source.constants}
     namespace = native_functions() | constants
-    if "matmul(" in source.text:
-        namespace["matmul"] = native_matmul()
+    if "matmul(" in source.text or "matvec(" in source.text:
+        namespace |= native_products()
     code = FunctionType(function.__code__, namespace, source.name)
     returns = "return (" in source.text
     return compile_kernel(source, code, path, returns)
