@@ -575,6 +575,10 @@ from .transform.control_flow import (
     platform_dependent as platform_dependent,
     switch as switch,
 )
+from .transform.implicit import (
+    custom_linear_solve as custom_linear_solve,
+    custom_root as custom_root,
+)
 
 # chapter 9r
 from .transform.stop_gradient import stop_gradient as stop_gradient

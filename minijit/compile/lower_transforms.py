@@ -15,6 +15,7 @@ from ..transform.control_flow import borrow_p, cond_p, scan_p, while_p
 from ..transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
 from ..transform.custom_vmap import custom_vmap_p
 from ..transform.debugging import debug_callback_p
+from ..transform.implicit import linear_solve_p, solution
 from ..transform.linearize import add_any_p
 from ..transform.prng import threefry2x32, threefry2x32_p
 from ..transform.reverse_loops import checkpointed_while_p, replay_p, treeverse_p
@@ -48,12 +49,17 @@ inline_rules |= {
     custom_jvp_p: called_function,
     custom_vjp_p: called_function,
     custom_vmap_p: called_function,
+    linear_solve_p: solution,
     checkpoint_p: unless_computed_again,
 }
 
 
 def lower_custom(walk, eqn):
     call_program(walk, eqn, eqn.params["call"], str(eqn.params["rule"]))
+
+
+def lower_linear_solve(walk, eqn):
+    call_program(walk, eqn, solution(**eqn.params), "custom_linear_solve")
 
 
 def lower_checkpoint(walk, eqn):
@@ -66,6 +72,7 @@ lower_rules |= {
     custom_jvp_p: Statements(lower_custom),
     custom_vjp_p: Statements(lower_custom),
     custom_vmap_p: Statements(lower_custom),
+    linear_solve_p: Statements(lower_linear_solve),
     checkpoint_p: Statements(lower_checkpoint),
 }
 

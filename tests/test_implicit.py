@@ -1,0 +1,385 @@
+"""custom_root and custom_linear_solve: derivatives that no solver's steps go into."""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.trace.jit import executors
+from minijit.transform.tape import TapeValue
+
+pytestmark = pytest.mark.chapter(10)
+
+
+@pytest.fixture(autouse=True)
+def double_precision(monkeypatch):
+    """Interpret: what is tested here are the rules, and compiling takes its time."""
+    monkeypatch.setitem(executors, "default", executors["eval"])
+    mj.clear_caches()
+    with mj.enable_x64(True):
+        yield
+    mj.clear_caches()
+
+
+# ---- solvers, of either library
+
+
+def bisect(lax, f, guess):
+    """The root between 0 and 8 of a rising function of a scalar.  Of no use to a
+    derivative: its steps are comparisons."""
+
+    def step(state):
+        low, high, i = state
+        middle = (low + high) / 2
+        above = f(middle) > 0
+        return (
+            lax.select(above, low, middle),
+            lax.select(above, middle, high),
+            i + 1,
+        )
+
+    start = guess * 0, guess * 0 + 8, 0
+    low, high, _ = lax.while_loop(lambda state: state[2] < 60, step, start)
+    return (low + high) / 2
+
+
+def conjugate_gradients(lax, matvec, b):
+    """For symmetric positive matrices: as many steps as there are unknowns.  A right
+    side of zeros is none's fault: half of a vmap may have no cotangent."""
+
+    def step(i, state):
+        x, r, p, size = state
+        through = matvec(p)
+        length = size / ((p * through).sum() + (size == 0))
+        r = r - length * through
+        new = (r * r).sum()
+        return x + length * p, r, r + new / (size + (size == 0)) * p, new
+
+    return lax.fori_loop(0, 3, step, (b * 0, b, b, (b * b).sum()))[0]
+
+
+def relax(lax, matvec, b):
+    """For matrices near the identity, not symmetric: x = x + b - A x."""
+    step = lambda i, x: x + b - matvec(x)
+    return lax.fori_loop(0, 80, step, b * 0)
+
+
+spd = np.array([[3.0, 1.0, 0.2], [1.0, 2.0, 0.5], [0.2, 0.5, 4.0]])
+skew = np.eye(3) + np.array([[0.1, 0.3, 0.0], [-0.2, 0.1, 0.1], [0.3, 0.0, 0.2]])
+rhs = np.array([1.0, -2.0, 0.5])
+
+
+def cube_root(lib, a):
+    f = lambda x: x * x * x - a
+    solve = lambda f, guess: bisect(lib, f, guess)
+    return lib.custom_root(f, a * 0 + 1, solve, lambda g, y: y / g(1.0))
+
+
+def symmetric_solve(lib, a, b):
+    matvec = lambda x: (a + a.T) / 2 @ x
+    solve = lambda matvec, b: conjugate_gradients(lib, matvec, b)
+    return lib.custom_linear_solve(matvec, b, solve, symmetric=True)
+
+
+def general_solve(lib, a, b):
+    solve = lambda matvec, b: relax(lib, matvec, b)
+    return lib.custom_linear_solve(lambda x: a @ x, b, solve, transpose_solve=solve)
+
+
+# What is done, and what comes out of NumPy.
+problems = {
+    "root": (lambda x: cube_root(lax, x[0] * x[1] + 3.0), [rhs * 0.3]),
+    "symmetric": (lambda a, b: jnp.sum(symmetric_solve(lax, a, b) ** 3), [spd, rhs]),
+    "general": (lambda a, b: jnp.sum(general_solve(lax, a, b) ** 3), [skew, rhs]),
+}
+direct = {
+    "root": lambda x: np.cbrt(x[0] * x[1] + 3.0),
+    "symmetric": lambda a, b: np.sum(np.linalg.solve((a + a.T) / 2, b) ** 3),
+    "general": lambda a, b: np.sum(np.linalg.solve(a, b) ** 3),
+}
+
+
+def differences(f, args, directions):
+    """The derivative of a NumPy function in a direction."""
+    h = 1e-5
+    up, down = (
+        f(*[x + s * h * u for x, u in zip(args, directions, strict=True)])
+        for s in (1, -1)
+    )
+    return (up - down) / (2 * h)
+
+
+def dot(gradients, directions):
+    pairs = zip(gradients, directions, strict=True)
+    return sum(jnp.sum(g * u) for g, u in pairs)
+
+
+def by_grad(wrap=lambda f: f):
+    """The derivative of f in a direction, by reverse mode."""
+
+    def slope(f):
+        every = lambda args: tuple(range(len(args)))
+        return lambda args, us: dot(wrap(mj.grad(f, every(args)))(*args), us)
+
+    return slope
+
+
+ways = {
+    "jvp": lambda f: lambda args, us: mj.jvp(f, tuple(args), tuple(us))[1],
+    "linearize": lambda f: lambda args, us: mj.linearize(f, *args)[1](*us),
+    "jit-jvp": lambda f: mj.jit(
+        lambda args, us: mj.jvp(mj.jit(f), tuple(args), tuple(us))[1]
+    ),
+    "grad": by_grad(),
+    "jit-grad": by_grad(mj.jit),
+    "grad-jit": lambda f: by_grad()(mj.jit(f)),
+    "grad-checkpoint": lambda f: by_grad()(mj.checkpoint(f)),
+    "vmap-grad": lambda f: (
+        lambda args, us: mj.vmap(by_grad()(f))(
+            [np.stack([x, x * 0.9]) for x in args], [np.stack([u, u]) for u in us]
+        )[0]
+    ),
+    "grad-vmap": lambda f: by_grad()(
+        lambda *args: mj.vmap(f)(*[jnp.stack([x * 0.9, x]) for x in args])[1]
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ways)
+@pytest.mark.parametrize("name", problems)
+def test_first_derivatives(name, way):
+    f, args = problems[name]
+    directions = [np.cos(np.arange(x.size) + 1.0).reshape(x.shape) for x in args]
+    np.testing.assert_allclose(f(*args), direct[name](*args), rtol=1e-10)
+    want = differences(direct[name], args, directions)
+    got = ways[way](f)(args, directions)
+    np.testing.assert_allclose(got, want, rtol=1e-7)
+
+
+@pytest.mark.parametrize("inner", ["jvp", "grad", "jit-grad"])
+@pytest.mark.parametrize("outer", ["jvp", "grad", "grad-checkpoint", "grad-vmap"])
+@pytest.mark.parametrize("name", problems)
+def test_second_derivatives(name, outer, inner):
+    f, args = problems[name]
+    directions = [np.cos(np.arange(x.size) + 1.0).reshape(x.shape) for x in args]
+    slope = lambda *args: ways[inner](f)(args, directions)
+    numeric = lambda *args: differences(direct[name], args, directions)
+    got = ways[outer](slope)(args, directions)
+    h = 1e-3
+    up, down = (
+        numeric(*[x + s * h * u for x, u in zip(args, directions, strict=True)])
+        for s in (1, -1)
+    )
+    np.testing.assert_allclose(got, (up - down) / (2 * h), rtol=1e-3)
+
+
+def test_only_what_is_shared_goes_without_lanes():
+    several = np.stack([rhs, rhs * 2, rhs - 1])
+    got = mj.vmap(lambda b: symmetric_solve(lax, spd, b))(several)
+    np.testing.assert_allclose(got, np.linalg.solve(spd, several.T).T, rtol=1e-9)
+    matrices = np.stack([spd, spd + np.eye(3)])
+    got = mj.vmap(lambda a: symmetric_solve(lax, a, rhs))(matrices)
+    np.testing.assert_allclose(
+        got, [np.linalg.solve(a, rhs) for a in matrices], rtol=1e-9
+    )
+    jaxpr = mj.make_jaxpr(mj.vmap(lambda b: symmetric_solve(lax, spd, b)))(several)
+    eqn = next(e for e in jaxpr.eqns if e.primitive.name == "custom_linear_solve")
+    assert eqn.params["jaxprs"][0].in_avals[0].shape == (3, 3)
+
+
+def test_no_step_of_a_solver_is_kept_or_reversed():
+    """Sixty steps of bisection, and nothing of them among the residuals."""
+    f, args = problems["root"]
+    pull_back = mj.vjp(f, *args)[1]
+    leaves = mj.tree.leaves(pull_back)
+    assert not any(isinstance(x, TapeValue) for x in leaves)
+    assert sum(np.asarray(x).nbytes for x in leaves) <= 64
+    text = str(mj.make_jaxpr(mj.grad(f))(*args))
+    assert text.count("while") == 1
+
+
+def test_trees_and_aux():
+    def matvec(x):
+        return {"u": 2.0 * x["u"] + x["v"], "v": x["u"] + 3.0 * x["v"]}
+
+    def solve(matvec, b):
+        u = (3.0 * b["u"] - b["v"]) / 5.0
+        return {"u": u, "v": b["u"] - 2.0 * u}, {"steps": 1}
+
+    def f(s):
+        b = {"u": jnp.sin(s), "v": s * s}
+        x, aux = lax.custom_linear_solve(
+            matvec, b, solve, transpose_solve=solve, has_aux=True
+        )
+        return x["u"] * x["v"], aux
+
+    value, aux = f(0.7)
+    u, v = np.linalg.solve([[2.0, 1.0], [1.0, 3.0]], [np.sin(0.7), 0.49])
+    np.testing.assert_allclose(value, u * v)
+    assert int(aux["steps"]) == 1
+    du, dv = np.linalg.solve([[2.0, 1.0], [1.0, 3.0]], [np.cos(0.7), 1.4])
+    slope, aux = mj.grad(f, has_aux=True)(0.7)
+    np.testing.assert_allclose(slope, u * dv + v * du)
+    assert int(aux["steps"]) == 1
+    np.testing.assert_allclose(
+        mj.vmap(mj.jit(lambda s: mj.jvp(lambda s: f(s)[0], (s,), (1.0,))[1]))(
+            jnp.array([0.7, 0.7])
+        ),
+        [u * dv + v * du] * 2,
+    )
+
+
+def test_a_root_with_aux_that_is_a_system():
+    """x + y = a, x y = 2, by Newton's method; the aux says how far off it is."""
+
+    def of(a):
+        def f(z):
+            x, y = z
+            return x + y - a, x * y - 2.0
+
+        def tangent_solve(g, t):
+            (a1, c1), (b1, d1) = g((1.0, 0.0)), g((0.0, 1.0))
+            det = a1 * d1 - b1 * c1
+            return (d1 * t[0] - b1 * t[1]) / det, (a1 * t[1] - c1 * t[0]) / det
+
+        def solve(f, z):
+            for _ in range(12):
+                z, old = mj.tree.map(jnp.subtract, z, step(f, z)), z
+            return z, f(old)
+
+        def step(f, z):
+            value, f_jvp = mj.linearize(f, z)
+            return tangent_solve(f_jvp, value)
+
+        return lax.custom_root(f, (0.5, 3.0), solve, tangent_solve, has_aux=True)
+
+    (x, y), off = of(4.0)
+    np.testing.assert_allclose([x, y], [2.0 - np.sqrt(2.0), 2.0 + np.sqrt(2.0)])
+    assert max(map(abs, map(float, off))) < 1e-12
+    # x is the smaller root of x (a - x) = 2
+    want = 0.5 - 2.0 / (2.0 * np.sqrt(2.0))
+    np.testing.assert_allclose(mj.grad(lambda a: of(a)[0][0])(4.0), want)
+    np.testing.assert_allclose(mj.jit(mj.jacfwd(lambda a: of(a)[0][0]))(4.0), want)
+
+
+def test_the_guess_has_no_derivative():
+    def f(guess):
+        solve = lambda f, x: bisect(lax, f, x)
+        return lax.custom_root(lambda x: x - 2.0, guess, solve, lambda g, y: y)
+
+    assert float(f(1.0)) == 2.0 and float(mj.grad(f)(1.0)) == 0.0
+    assert float(mj.jvp(f, (1.0,), (1.0,))[1]) == 0.0
+
+
+def test_forward_mode_needs_no_transpose():
+    def f(b):
+        solve = lambda matvec, b: b / 4.0
+        return lax.custom_linear_solve(lambda x: 4.0 * x, b, solve)
+
+    assert float(mj.jvp(f, (2.0,), (1.0,))[1]) == 0.25
+    with pytest.raises(TypeError, match=r"needs transpose_solve, or symmetric=True"):
+        mj.grad(f)(2.0)
+
+
+def test_errors_name_the_function_and_the_leaf():
+    b = {"p": jnp.ones(3), "q": jnp.ones(2)}
+    same = lambda x: x
+    solve = lambda f, x: x
+    with pytest.raises(TypeError, match=r"custom_linear_solve: matvec must .*structur"):
+        lax.custom_linear_solve(lambda x: x["p"], b, solve)
+    with pytest.raises(ValueError, match=r"matvec .* result\['q'\] has type f.*\[3\]"):
+        lax.custom_linear_solve(lambda x: x | {"q": x["p"]}, b, solve)
+    with pytest.raises(ValueError, match=r"solve .* result\['p'\] has type f64\[1\]"):
+        lax.custom_linear_solve(same, b, lambda f, x: x | {"p": x["p"][:1]})
+    with pytest.raises(TypeError, match=r"transpose_solve must .* structure of b"):
+        lax.custom_linear_solve(same, b, solve, lambda f, x: x["q"])
+    with pytest.raises(TypeError, match=r"solve must return a pair .*has_aux=True"):
+        lax.custom_linear_solve(same, b["p"], solve, has_aux=True)
+    with pytest.raises(TypeError, match=r"result\['q'\] has type i32\[2\] in place of"):
+        lax.custom_linear_solve(lambda x: x | {"q": x["q"].astype("i4")}, b, solve)
+    with pytest.raises(TypeError, match=r"custom_root: f must .* of initial_guess"):
+        lax.custom_root(lambda x: (x, x), 1.0, solve, lambda g, y: y)
+    with pytest.raises(ValueError, match=r"custom_root: solve .* f64\[2\] in place of"):
+        lax.custom_root(same, 1.0, lambda f, x: jnp.stack([x, x]), lambda g, y: y)
+    with pytest.raises(TypeError, match=r"tangent_solve must .*structure"):
+        lax.custom_root(same, 1.0, solve, lambda g, y: [y])
+    with pytest.raises(TypeError, match=r"solve must return a pair .*has_aux=True"):
+        lax.custom_root(same, 1.0, solve, lambda g, y: y, has_aux=True)
+
+
+# ---- as JAX has it
+
+
+@pytest.fixture
+def jax():
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    yield jax
+    jax.config.update("jax_enable_x64", False)
+
+
+def both(jax, f, *args, derivatives=True):
+    """f(lax, *args) gives the same values, types and derivatives in both libraries.
+    (Derivatives are strongly typed here, and weakly in JAX if the argument is.)"""
+    results = []
+    for lib in (mj, jax):
+        one = lambda *args, lib=lib: f(lib.lax, *args)
+        found = [one(*args), lib.jit(one)(*args)]
+        if derivatives:
+            total = lambda *args, one=one: one(*args).sum()
+            every = tuple(range(len(args)))
+            found += [lib.grad(total, every)(*args)]
+            found += [lib.jvp(one, tuple(args), tuple(args))]
+            found += [lib.hessian(total)(*args)]
+        results.append(lib.tree_util.tree_leaves(found))
+    for i, (got, want) in enumerate(zip(*results, strict=True)):
+        assert (got.shape, got.dtype) == (want.shape, want.dtype)
+        assert got.weak_type == want.weak_type or i > 1
+        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.oracle
+def test_as_in_jax(jax):
+    f32 = np.float32
+    both(jax, cube_root, 5.0)
+    both(jax, cube_root, np.float64(5.0))
+    both(jax, symmetric_solve, spd, rhs)
+    both(jax, general_solve, skew, rhs)
+    both(jax, general_solve, skew.astype(f32), rhs.astype(f32), derivatives=False)
+    both(jax, lambda lib, b: lib.custom_linear_solve(
+        lambda x: 2 * x, b, lambda f, b: b / 2, symmetric=True), 3.0)  # fmt: skip
+
+
+@pytest.mark.oracle
+def test_errors_are_those_of_jax(jax):
+    solve = lambda f, x: x
+    wrong = [
+        lambda lib: lib.custom_linear_solve(lambda x: (x,), 1.0, solve),
+        lambda lib: lib.custom_linear_solve(lambda x: x[None], np.ones(2), solve),
+        lambda lib: lib.custom_linear_solve(
+            lambda x: x, np.ones(2), lambda f, x: x[:1]
+        ),
+        lambda lib: lib.custom_linear_solve(lambda x: x, 1.0, solve, has_aux=True),
+        lambda lib: lib.custom_root(lambda x: (x,), 1.0, solve, lambda g, y: y),
+        lambda lib: lib.custom_root(lambda x: x, 1.0, lambda f, x: [x], solve),
+        lambda lib: lib.custom_root(lambda x: x, 1.0, solve, lambda g, y: (y,)),
+    ]
+    for call in wrong:
+        with pytest.raises((TypeError, ValueError)) as theirs:
+            call(jax.lax)
+        with pytest.raises((TypeError, ValueError)) as ours:
+            call(lax)
+        assert ours.type is theirs.type
+
+
+@pytest.mark.oracle
+def test_signatures_are_those_of_jax(jax):
+    import inspect
+
+    for name in ("custom_root", "custom_linear_solve"):
+        ours, theirs = (
+            [(p.name, p.default) for p in inspect.signature(f).parameters.values()]
+            for f in (getattr(lax, name), getattr(jax.lax, name))
+        )
+        assert ours == theirs
