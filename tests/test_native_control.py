@@ -165,12 +165,12 @@ def test_matrix_products_in_loops(backend, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("spec", ["ij,j->i", "ji,j->i", "bij,bj->bi", "i,i->"])
+@pytest.mark.parametrize("spec", ["ij,j->i", "ji,j->i", "bij,bj->bi"])
 def test_a_product_with_a_vector_takes_the_matrix_as_it_is(spec, dtype):
     rng = np.random.default_rng(0)
     factor, vector = spec.split("->")[0].split(",")
-    sizes = dict(b=2, i=5, j=5)
-    w, x = (rng.normal(size=[sizes[k] for k in s]) for s in (factor, vector))
+    sizes = dict(b=2, i=24, j=24)
+    w, x = (rng.normal(size=[sizes[k] for k in s]) / 5 for s in (factor, vector))
     step = lambda i, x: jnp.einsum(spec, w.astype(dtype), x) + 0.5 * x
     with mj.enable_x64(True):
         f = lambda x: lax.fori_loop(0, 3, step, x)
