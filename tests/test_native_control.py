@@ -190,6 +190,16 @@ def test_a_linear_recurrence_is_updated_in_place():
     assert text.count("for ") == 3  # the first carry, and the steps of the elements
 
 
+def test_llvm_is_not_told_the_length_of_long_rows_in_a_loop():
+    step = lambda h, ab: (ab[0] * h + ab[1],) * 2
+    f = lambda h, a, b: lax.scan(step, h, (a, b))
+    mj.clear_caches()
+    a = np.linspace(0, 1, 3 * 100, dtype="f4").reshape(3, 100)
+    for backend in ("python", "plain"):
+        agree(f, a[0], a, a, backend=backend)
+    assert all("range(in1.shape[1])" in text for text in sources())
+
+
 @pytest.mark.parametrize("program", [*programs, swaps, shifted, shared])
 def test_nothing_is_allocated_in_a_loop(program):
     mj.clear_caches()

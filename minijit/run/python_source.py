@@ -387,11 +387,14 @@ class KernelPrinter:
     def loop(self, stmt):
         name = self.fresh("k" if stmt.axis.kind == "reduce" else "i")
         self.names[stmt.axis] = name
-        extent = stmt.axis.extent
-        extent = extent if isinstance(extent, int) else self.text(extent).text
-        self.writer.line(f"for {name} in range({extent}):")
+        self.writer.line(f"for {name} in range({self.extent(stmt)}):")
         with self.writer.indent():
             self.block(stmt.body)
+
+    def extent(self, stmt):
+        """How often a loop runs."""
+        extent = stmt.axis.extent
+        return str(extent) if isinstance(extent, int) else self.text(extent).text
 
     def let(self, stmt):
         """`v0: float32 = ...`, unless it would only be a second name for a value.
