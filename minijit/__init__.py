@@ -48,12 +48,7 @@ from .transform.linearize import jvp as jvp, linearize as linearize
 from .transform import linearize_rest as linearize_rest
 
 # chapter 7
-from .transform.custom import (
-    closure_convert as closure_convert,
-    custom_gradient as custom_gradient,
-    custom_jvp as custom_jvp,
-    custom_vjp as custom_vjp,
-)
+from .transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
 from .transform.transpose import (
     grad as grad,
     linear_transpose as linear_transpose,
@@ -62,7 +57,12 @@ from .transform.transpose import (
 )
 
 # chapter 7s
+from . import custom_derivatives as custom_derivatives
 from .transform import transpose_rest as transpose_rest
+from .transform.closures import (
+    closure_convert as closure_convert,
+    custom_gradient as custom_gradient,
+)
 
 # chapter 8
 from .transform.batching import vmap as vmap

@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 
-from ..trace import dtypes, primitives as lax
+from ..trace import primitives as lax
 from ..trace.array import ShapedArray, aval_of
 from ..trace.config import config
 from ..trace.core import Trace, Tracer, current_trace, find_rule, set_trace
-from ..trace.errors import at_line, user_source
+from ..trace.errors import UnexpectedTracerError, at_line, user_source
 from ..trace.jaxpr import (
     ClosedJaxpr,
     argument_names,
@@ -165,6 +165,10 @@ class BatchTracer(Tracer):
         return "\n  It has a different value in each lane of a vmap." + inner
 
 
+# Primitives whose params may be Python functions, which may have captured lanes.
+holding_functions = set()
+
+
 class BatchTrace(Trace):
     """Applies each primitive to all lanes at once, in its parent."""
 
@@ -173,8 +177,12 @@ class BatchTrace(Trace):
         self.lanes = lanes
 
     def pair(self, x):
-        """-> (value, the axis of its lanes or None)"""
-        if isinstance(x, BatchTracer) and x.owner is self:
+        """-> (value, the axis of its lanes or None)
+
+        A custom rule runs in a trace of its own, of the same lanes: what it captured
+        from the `vmap` around it has those lanes too.
+        """
+        if isinstance(x, BatchTracer) and x.owner.lanes is self.lanes:
             return x.value, x.axis
         return x, None
 
@@ -185,7 +193,7 @@ class BatchTrace(Trace):
             named = self.lanes.name is not None and mentions(params, self.lanes.name)
             if named and primitive in collective_rules:
                 rule = collective_rules[primitive]
-            elif not named and all(axis is None for axis in axes):
+            elif not named and shared_by_all(primitive, axes, params):
                 outs = primitive.bind(*values, **params)
                 return outs if many else [outs]
             else:
@@ -197,6 +205,12 @@ class BatchTrace(Trace):
             y if axis is None else BatchTracer(self, y, axis)
             for y, axis in zip(outs, out_axes, strict=True)
         ]
+
+
+def shared_by_all(primitive, axes, params):
+    """Whether all lanes can share one application of a primitive."""
+    hidden = primitive in holding_functions and callable(params["call"])
+    return not hidden and all(axis is None for axis in axes)
 
 
 def mentions(params, name):
@@ -587,12 +601,48 @@ batch_rules |= {jit_p: call_rule}
 # ---- custom derivative rules
 
 
+class ResultAxes:
+    """Where a custom function's results have their lanes: on the first axis, or None.
+
+    They have lanes if an argument does, or if the function captured some.  Its rule,
+    run later, must keep to what the function did.
+    """
+
+    def __init__(self, lanes, axes):
+        self.lanes = lanes
+        self.always = any(axis is not None for axis in axes)
+        self.found = None
+
+    def place(self, outs, axes, more=None):
+        """Results with their lanes on the axes of the first results.
+
+        `more` are axes of their tangents, with which they must agree.
+        """
+        if self.found is None:
+            pairs = zip(axes, more or axes, strict=True)
+            lanes = [self.always or pair != (None, None) for pair in pairs]
+            self.found = [0 if has_lanes else None for has_lanes in lanes]
+        return [
+            y if y is None else self.place_one(y, axis, target)
+            for y, axis, target in zip(outs, axes, self.found, strict=True)
+        ]
+
+    def place_one(self, y, axis, target):
+        if target is None and axis is not None:
+            raise UnexpectedTracerError(
+                "a custom derivative rule captured a value that differs in the lanes "
+                "of a vmap, but its function and its arguments have no lanes"
+                f"{at_line(user_source())}\n  Instead: make the value an argument."
+            )
+        return y if target is None else lanes_at(y, axis, target, self.lanes.size)
+
+
 def custom_jvp_rule(lanes, axes, *args, call, rule):
     """The function and its rule both get all lanes."""
+    where = ResultAxes(lanes, axes)
 
     def all_lanes(*values):
-        outs, found = vmap_flat(partial(custom.run, call), lanes, values, axes)
-        return at_front(lanes, outs, found)
+        return where.place(*vmap_flat(partial(custom.run, call), lanes, values, axes))
 
     def rule_in_all_lanes(primals, tangents):
         nonzero = [t is not None for t in tangents]
@@ -610,12 +660,14 @@ def custom_jvp_rule(lanes, axes, *args, call, rule):
         tangent_axes = [a for t, a in pairs if t is not None]
         values = [*primals, *present(tangents)]
         outs, found = vmap_flat(both, lanes, values, [*axes, *tangent_axes])
-        outs = at_front(lanes, outs, found)
-        return outs[: len(mask)], fill(mask, outs[len(mask) :])
+        n = len(mask)
+        more = fill(mask, found[n:])
+        new = where.place(outs[:n], found[:n], more)
+        return new, where.place(fill(mask, outs[n:]), more)
 
     new_rule = replace(rule, call=rule_in_all_lanes, captured=0)
     outs = custom.custom_jvp_p.bind(*args, call=all_lanes, rule=new_rule)
-    return outs, [0] * len(outs)
+    return outs, where.found
 
 
 def at_front(lanes, outs, axes):
@@ -625,10 +677,10 @@ def at_front(lanes, outs, axes):
 
 def custom_vjp_rule(lanes, axes, *args, call, rule):
     """The function, fwd and bwd all get all lanes; what was shared gets the sum."""
+    where = ResultAxes(lanes, axes)
 
     def all_lanes(*values):
-        outs, found = vmap_flat(partial(custom.run, call), lanes, values, axes)
-        return at_front(lanes, outs, found)
+        return where.place(*vmap_flat(partial(custom.run, call), lanes, values, axes))
 
     def fwd_in_all_lanes(primals, nonzero):
         n = rule.captured
@@ -641,44 +693,71 @@ def custom_vjp_rule(lanes, axes, *args, call, rule):
             return [*outs, *residuals]
 
         outs, found = vmap_flat(fwd, lanes, primals, axes)
-        out_axes = found[count:]
-        backward = partial(bwd_in_all_lanes, lanes, bwd, out_axes, axes, n)
-        return at_front(lanes, outs[:count], found[:count]), outs[count:], backward
+        results = where.place(outs[:count], found[:count])
+        in_axes = found[count:], where.found
+        backward = partial(bwd_in_all_lanes, lanes, bwd, in_axes, axes, n)
+        return results, outs[count:], backward
 
     new_rule = replace(rule, call=fwd_in_all_lanes, captured=0)
     outs = custom.custom_vjp_p.bind(*args, call=all_lanes, rule=new_rule)
-    return outs, [0] * len(outs)
+    return outs, where.found
 
 
-def bwd_in_all_lanes(lanes, bwd, residual_axes, axes, captured, residuals, cts):
+def bwd_in_all_lanes(lanes, bwd, in_axes, axes, captured, residuals, cts):
     """A user's bwd in all lanes: what all lanes share gets the sum of cotangents."""
     mask, count = [], len(residuals)
-    is_float0 = [getattr(ct, "dtype", None) == dtypes.float0 for ct in cts]
-    live = [ct for ct, f in zip(cts, is_float0, strict=True) if not f]
+    residual_axes, ct_axes = in_axes
+    nonzero = [ct is not None for ct in cts]
 
     def one_lane(*values):
-        live = iter(values[count:])
-        pairs = zip(cts, is_float0, strict=True)
-        out = bwd(list(values[:count]), [ct if f else next(live) for ct, f in pairs])
+        out = bwd(list(values[:count]), fill(nonzero, values[count:]))
         mask[:] = [ct is not None for ct in out]
         return present(out)
 
-    in_axes = [*residual_axes, *[0] * len(live)]
-    outs, found = vmap_flat(one_lane, lanes, [*residuals, *live], in_axes)
-    outs = iter(at_front(lanes, outs, found))
-    new = [next(outs) if m else None for m in mask]
+    ct_axes = [axis for axis, n in zip(ct_axes, nonzero, strict=True) if n]
+    outs, found = vmap_flat(
+        one_lane, lanes, [*residuals, *present(cts)], [*residual_axes, *ct_axes]
+    )
+    shared = all(axis is None for axis in (*residual_axes, *ct_axes))
+    if shared and any(axis is not None for axis in found):
+        ResultAxes(lanes, ()).place_one(outs[0], 0, None)
+    pairs = zip(fill(mask, outs), fill(mask, found), axes[captured:], strict=True)
     placed = [
-        None
-        if ct is None
-        else lax.reduce_sum(ct, (0,))
-        if axis is None
-        else move_axis(ct, 0, axis)
-        for ct, axis in zip(new, axes[captured:], strict=True)
+        None if ct is None else place_cotangent(lanes, shared, ct, axis, target)
+        for ct, axis, target in pairs
     ]
     return [None] * captured + placed
 
 
+def place_cotangent(lanes, shared, ct, axis, target):
+    """A cotangent where its argument has its lanes; the sum if it has none."""
+    if shared:
+        return ct
+    if target is None:
+        return lax.reduce_sum(lanes_at(ct, axis, 0, lanes.size), (0,))
+    return lanes_at(ct, axis, target, lanes.size)
+
+
+def custom_linear_rule(lanes, axes, *args, rule, mask, avals, has_tangent):
+    """Still what only knows its transpose: bwd in all lanes."""
+    count = len(args) - sum(mask)
+    in_axes = axes[:count], [0] * len(has_tangent)
+    bwd = partial(
+        bwd_in_all_lanes, lanes, rule.call, in_axes, fill(mask, axes[count:]), 0
+    )
+    outs = custom.custom_linear_p.bind(
+        *args,
+        rule=replace(rule, call=bwd),
+        mask=mask,
+        avals=tuple(with_axis(a, lanes.size, 0) for a in avals),
+        has_tangent=has_tangent,
+    )
+    return outs, [0] * len(outs)
+
+
+holding_functions |= {custom.custom_jvp_p, custom.custom_vjp_p}
 batch_rules |= {
     custom.custom_jvp_p: custom_jvp_rule,
     custom.custom_vjp_p: custom_vjp_rule,
+    custom.custom_linear_p: custom_linear_rule,
 }

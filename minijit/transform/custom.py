@@ -1,4 +1,4 @@
-"""Custom derivative rules: `custom_jvp`, `custom_vjp`, `custom_gradient`.
+"""Custom derivative rules: `custom_jvp`, `custom_vjp`.
 
     @custom_jvp
     def log1pexp(x):
@@ -24,12 +24,10 @@ import inspect
 from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
 
-import numpy as np
-
-from ..trace import dtypes
-from ..trace.array import aval_of, eval_rules, shape_rules
-from ..trace.core import Primitive, current_trace
-from ..trace.errors import at_line, user_source
+from ..trace import dtypes, primitives as lax
+from ..trace.array import ShapedArray, aval_of, eval_rules, shape_rules
+from ..trace.core import Primitive, Tracer, current_trace
+from ..trace.errors import UnexpectedTracerError, at_line, user_source
 from ..trace.jaxpr import (
     ClosedJaxpr,
     TraceInfo,
@@ -40,17 +38,20 @@ from ..trace.jaxpr import (
     trace_to_jaxpr,
 )
 from ..trace.pytree import (
-    Partial,
+    broadcast_prefix,
     keystr,
     tree_flatten,
     tree_flatten_with_path,
+    tree_leaves,
     tree_map,
     tree_unflatten,
 )
 from .linearize import (
     FlatFunction,
+    JVPTrace,
     add_tangents,
     apply_closed,
+    as_array,
     fill,
     finish_linear,
     joint_rules,
@@ -61,7 +62,7 @@ from .linearize import (
     tangent_out,
     zeros,
 )
-from .transpose import transpose_rules
+from .transpose import nonlinear, transpose_rules
 
 custom_jvp_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
@@ -137,16 +138,15 @@ class SymbolicZero:
         return self.aval.dtype
 
 
-def check_leaves(rule, what, leaves, avals, paths):
-    """Complain unless each leaf that a rule returned has the type it must have."""
-    for x, aval, path in zip(leaves, avals, paths, strict=True):
-        got = aval_of(x)
-        if (got.shape, got.dtype) != (aval.shape, aval.dtype):
-            raise TypeError(
-                f"the rule {rule} must return {what} of type {aval.str_short()} at "
-                f"{path or 'the result'}, but got {got.str_short()}"
-                f"{at_line(user_source())}"
-            )
+def check_leaf(rule, what, x, aval, path, kind=TypeError):
+    """Complain unless a leaf that a rule returned has the type it must have."""
+    got = aval_of(x)
+    if (got.shape, got.dtype) != (aval.shape, aval.dtype):
+        raise kind(
+            f"the rule {rule} must return {what} of type {aval.str_short()} at "
+            f"{path or 'the result'}, but got {got.str_short()}"
+            f"{at_line(user_source())}"
+        )
 
 
 def leaf_paths(tree):
@@ -188,16 +188,56 @@ class CustomFunction:
 
     def split(self, args):
         """-> (nondiff arguments, the others, a function that joins the others in)."""
-        fixed = {i % len(args) for i in self.nondiff}
+        fixed = self.positions(args)
         dynamic = [i for i in range(len(args)) if i not in fixed]
 
         def join(values):
             full = list(args)
             for i, value in zip(dynamic, values, strict=True):
                 full[i] = value
-            return self.fun(*full)
+            return self.ask(self.fun, *full)
 
         return [args[i] for i in sorted(fixed)], tuple(args[i] for i in dynamic), join
+
+    def positions(self, args):
+        """The positions of the nondiff arguments, counted from the front."""
+        for i in self.nondiff:
+            if not -len(args) <= i < len(args):
+                raise IndexError(
+                    f"nondiff_argnums of {function_name(self.fun)} has {i}, but the "
+                    f"function was called with {len(args)} arguments"
+                    f"{at_line(user_source())}"
+                )
+        return {i % len(args) for i in self.nondiff}
+
+    def flatten(self, args):
+        """-> (leaves, structure) of arguments, all of which must be arrays."""
+        leaves, tree = tree_flatten(args)
+        for x in leaves:
+            try:
+                aval_of(x)
+            except TypeError as error:
+                raise TypeError(
+                    f"{function_name(self.fun)} has a custom derivative rule, and so "
+                    f"takes arrays: {error}{at_line(user_source())}\n  Instead: name "
+                    "the argument in nondiff_argnums."
+                ) from None
+        return leaves, tree
+
+    def ask(self, f, *args):
+        """Call the user's function or rule; what it may not capture is explained."""
+        try:
+            return f(*args)
+        except UnexpectedTracerError as error:
+            if "custom derivative rule" in str(error):
+                raise
+            raise UnexpectedTracerError(
+                f"{function_name(self.fun)} has a custom derivative rule, which says "
+                f"how to differentiate it by its arguments; but {function_name(f)} "
+                "uses a value from outside that is being differentiated or traced.\n"
+                "  Instead: make that value an argument of both (closure_convert finds "
+                f"such values).\n  What happened: {error}"
+            ) from error
 
     def no_rule(self, method):
         raise AttributeError(
@@ -249,8 +289,11 @@ class custom_jvp(CustomFunction):
     def __call__(self, *args, **kwargs):
         if self.jvp is None:
             self.no_rule("defjvp")
-        nondiff, dynamic, join = self.split(self.resolve(args, kwargs))
-        leaves, in_tree = tree_flatten(dynamic)
+        args = list(self.resolve(args, kwargs))
+        for i in self.positions(args):
+            args[i] = tree_map(without_tangent, args[i])
+        nondiff, dynamic, join = self.split(args)
+        leaves, in_tree = self.flatten(dynamic)
         flat = FlatFunction(lambda *values: join(values), in_tree)
         name = function_name(self.jvp)
         call = partial(self.apply_rule, nondiff, in_tree, flat)
@@ -265,7 +308,7 @@ class custom_jvp(CustomFunction):
             for x, t in zip(primals, tangents, strict=True)
         ]
         unflatten = partial(tree_unflatten, in_tree)
-        pair = self.jvp(*nondiff, unflatten(primals), unflatten(tangents))
+        pair = self.ask(self.jvp, *nondiff, unflatten(primals), unflatten(tangents))
         name = function_name(self.jvp)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(
@@ -287,19 +330,35 @@ class custom_jvp(CustomFunction):
             None if a is None or isinstance(t, SymbolicZero) else t
             for t, a in zip(out_tangents, wanted, strict=True)
         ]
-        checked = [(t, a, p) for t, a, p in
-                   zip(out_tangents, wanted, leaf_paths(pair[1]), strict=True)
-                   if t is not None]  # fmt: skip
-        if checked:
-            check_leaves(name, "a tangent", *zip(*checked, strict=True))
-        return outs, out_tangents
+        paths = leaf_paths(pair[1])
+        for t, aval, path in zip(out_tangents, wanted, paths, strict=True):
+            if t is not None:
+                check_leaf(name, "a tangent", t, aval, path)
+        return list(map(as_array, outs)), out_tangents
 
     def zero(self, x):
         """A zero tangent as the user's rule wants it."""
-        aval = tangent_aval(aval_of(x))
-        if self.symbolic_zeros and aval is not None:
-            return SymbolicZero(aval)
+        if self.symbolic_zeros:
+            return zero_from_primal(x)
         return tangent_out(None, aval_of(x))
+
+
+def without_tangent(x):
+    """A nondiff argument as it is; a traced one is a constant to every derivative."""
+    if not isinstance(x, Tracer):
+        return x
+    rule = Rule("nondiff_argument", None, lambda primals, tangents: (primals, [None]))
+    constant, = custom_jvp_p.bind(x, call=lambda x: [x], rule=rule)
+    return constant
+
+
+def zero_from_primal(x, symbolic_zeros=False):
+    """The zero tangent of a value, not materialised
+    (`jax.custom_derivatives.zero_from_primal`)."""
+    del symbolic_zeros
+    aval = aval_of(x)
+    none = ShapedArray(aval.shape, dtypes.float0)
+    return SymbolicZero(tangent_aval(aval) or none)
 
 
 def zeros_for_tangent(x):
@@ -311,6 +370,22 @@ def jvp_joint(primals, tangents, *, call, rule):
     """Forward mode: just call the rule."""
     n = rule.captured
     return rule.call(primals[n:], tangents[n:])
+
+
+class TangentTrace(JVPTrace):
+    """Runs a jvp rule at a tangent of zero, where only what is linear in it may be
+    recorded: anything else would give a derivative that is plausible and wrong."""
+
+    def process(self, primitive, args, params):
+        varying = [self.pair(x)[1] is not None for x in args]
+        bad = nonlinear(primitive, varying, params) if any(varying) else None
+        if bad is not None:
+            raise NotImplementedError(
+                f"reverse mode needs a jvp rule that is linear in the tangents, but "
+                f"this one applies {bad} to {'them' if sum(varying) > 1 else 'one'}"
+                f"{at_line(user_source())}"
+            )
+        return super().process(primitive, args, params)
 
 
 def jvp_linearize(nonzero, *primals, call, rule):
@@ -330,7 +405,7 @@ def jvp_linearize(nonzero, *primals, call, rule):
 
     info = TraceInfo(rule.name, "custom_jvp", rule.source)
     outs, tangents, recorder = linearize_flat(
-        of_tangents, origin, [True] * len(origin), current_trace(), info
+        of_tangents, origin, [True] * len(origin), current_trace(), info, TangentTrace
     )
     count = len(mask)
     jaxpr, residuals = finish_linear(recorder, tangents[count:])
@@ -375,23 +450,34 @@ class custom_vjp(CustomFunction):
             self.no_rule("defvjp")
         args = self.resolve(args, kwargs)
         nondiff, dynamic, join = self.split(args)
-        leaves, in_tree = tree_flatten(dynamic)
+        self.check_nondiff(nondiff)
+        leaves, in_tree = self.flatten(dynamic)
         flat = FlatFunction(lambda *values: join(values), in_tree)
         call = partial(self.apply_fwd, args, nondiff, in_tree, flat)
         rule = Rule(function_name(self.fwd), function_source(self.fwd), call)
         outs = custom_vjp_p.bind(*leaves, call=flat, rule=rule)
         return tree_unflatten(flat.out_tree, outs)
 
+    def check_nondiff(self, nondiff):
+        """A rule without derivatives by an argument cannot see it vary."""
+        if any(isinstance(x, Tracer) for x in tree_leaves(nondiff)):
+            raise UnexpectedTracerError(
+                f"{function_name(self.fun)} was given a traced value in a position "
+                "that nondiff_argnums names, which is for what is never traced: "
+                f"functions, strings, shapes{at_line(user_source())}\n  Instead: make "
+                "it an ordinary argument, for which bwd returns None."
+            )
+
     def apply_fwd(self, args, nondiff, in_tree, flat, primals, nonzero):
         """Run the user's fwd: -> (results, residuals, bwd on flat lists)."""
         values = tree_unflatten(in_tree, primals)
-        fixed = {i % len(args) for i in self.nondiff}
+        fixed = self.positions(args)
         if self.symbolic_zeros:
             marked = map(CustomVJPPrimal, primals, nonzero)
             values = tree_unflatten(in_tree, list(marked))
         values = iter(values)
         full = [args[i] if i in fixed else next(values) for i in range(len(args))]
-        pair = self.fwd(*full)
+        pair = self.ask(self.fwd, *full)
         name = function_name(self.fwd)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(
@@ -399,6 +485,7 @@ class custom_vjp(CustomFunction):
                 f"(result, residuals), but returned {pair!r}"
             )
         outs, tree = tree_flatten(pair[0])
+        outs = list(map(as_array, outs))
         flat.out_tree = flat.out_tree or tree
         if tree != flat.out_tree:
             raise TypeError(
@@ -408,12 +495,18 @@ class custom_vjp(CustomFunction):
         residuals, residual_tree = tree_flatten(pair[1])
         in_avals = list(map(aval_of, primals))
         trees = residual_tree, flat.out_tree, in_tree
-        return outs, residuals, partial(self.apply_bwd, nondiff, trees, in_avals)
+        avals = in_avals, list(map(aval_of, outs))
+        return outs, residuals, partial(self.apply_bwd, nondiff, trees, avals)
 
-    def apply_bwd(self, nondiff, trees, in_avals, residuals, cts):
+    def apply_bwd(self, nondiff, trees, avals, residuals, cts):
         """Run the user's bwd on flat lists: -> a cotangent or None an argument."""
         residual_tree, out_tree, in_tree = trees
-        result = self.bwd(
+        in_avals, out_avals = avals
+        zero = zero_cotangent if self.symbolic_zeros else partial(tangent_out, None)
+        pairs = zip(cts, out_avals, strict=True)
+        cts = [zero(aval) if ct is None else ct for ct, aval in pairs]
+        result = self.ask(
+            self.bwd,
             *nondiff,
             tree_unflatten(residual_tree, residuals),
             tree_unflatten(out_tree, cts),
@@ -434,26 +527,35 @@ class custom_vjp(CustomFunction):
         ]
 
 
+def zero_cotangent(aval):
+    """A zero cotangent for a rule with symbolic zeros."""
+    return SymbolicZero(tangent_aval(aval) or aval.update(dtype=dtypes.float0))
+
+
 def cotangent_leaves(rule, tree, cotangent):
     """The cotangents of one argument as a list; None stands for a tree of zeros."""
-    if cotangent is None or isinstance(cotangent, SymbolicZero):
-        return [None] * tree.num_leaves
-    leaves, given = tree_flatten(cotangent, is_leaf=lambda x: x is None)
-    if len(leaves) != tree.num_leaves:
+    argument = tree_unflatten(tree, [0] * tree.num_leaves)
+    try:
+        return broadcast_prefix(cotangent, argument, is_leaf=lambda x: x is None)
+    except ValueError as error:
         raise TypeError(
             f"the bwd rule {rule} must return cotangents of the structure of the "
-            f"arguments: for one of structure {tree} it returned {given}"
-        )
-    return leaves
+            f"arguments: for one of structure {tree} it returned "
+            f"{tree_flatten(cotangent)[1]}: {error}"
+        ) from None
 
 
 def check_cotangent(rule, ct, aval, i):
-    """The i-th cotangent from a bwd rule, or None if it is zero."""
+    """The i-th cotangent from a bwd rule, or None if zero; converted between floats."""
     wanted = tangent_aval(aval)
     is_zero = ct is None or isinstance(ct, SymbolicZero) or wanted is None
     if is_zero or getattr(ct, "dtype", None) == dtypes.float0:
         return None
-    check_leaves(rule, "a cotangent", [ct], [wanted], [f"argument leaf {i}"])
+    got = aval_of(ct)
+    if got.shape == wanted.shape and {got.dtype.kind, wanted.dtype.kind} <= {"f", "V"}:
+        return lax.convert(ct, wanted.dtype)
+    kind = TypeError if got.shape == wanted.shape else ValueError
+    check_leaf(rule, "a cotangent", ct, wanted, f"argument leaf {i}", kind)
     return ct
 
 
@@ -502,83 +604,16 @@ def linear_eval(*args, rule, **params):
 
 
 def linear_transpose_rule(cts, accs, *args, rule, mask, avals, has_tangent):
-    """The users's bwd, with zeros for cotangents that are zero."""
+    """The user's bwd, which makes the zeros for cotangents that are zero."""
     count = len(args) - sum(mask)
     residuals = args[:count]
-    filled = [zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True)]
-    # An integer result has a cotangent of float0 for the user's rule.
-    filled = iter(filled)
-    cts = [next(filled) if t else float0_of_result for t in has_tangent]
-    new = rule.call(residuals, cts)
+    new = rule.call(residuals, fill(has_tangent, cts))
     chosen = [ct for ct, m in zip(new, mask, strict=True) if m]
     sums = [add_tangents(a, c) for a, c in zip(accs[count:], chosen, strict=True)]
     return [None] * count + sums
 
 
-# The cotangent of an integer result: there is nothing in it.
-float0_of_result = np.zeros((), dtypes.float0)
-
 shape_rules |= {custom_linear_p: linear_shape}
 eval_rules |= {custom_linear_p: linear_eval}
 linearize_rules |= {custom_vjp_p: vjp_linearize}
 transpose_rules |= {custom_linear_p: linear_transpose_rule}
-
-
-def custom_gradient(fun):
-    """A function that returns its result and its pull-back (`jax.custom_gradient`).
-
-    `fun(*args)` returns (result, vjp), where vjp(cotangent) gives a cotangent for each
-    argument: one for a single argument, else a tuple.
-    """
-    wrapped = custom_vjp(lambda *args: fun(*args)[0])
-    update_wrapper(wrapped, fun)
-
-    def fwd(*args):
-        result, pull_back = fun(*args)
-        convert, captured = closure_convert(pull_back, result)
-        return result, Partial(Carried(convert, len(args)), captured)
-
-    def bwd(carried, ct):
-        return carried(ct)
-
-    wrapped.defvjp(fwd, bwd)
-    return wrapped
-
-
-@dataclass(frozen=True, eq=False)
-class Carried:
-    """A converted pull-back on its way from fwd to bwd."""
-
-    convert: object
-    arguments: int
-
-    def __call__(self, captured, ct):
-        cts = self.convert(ct, *captured)
-        alone = self.arguments == 1 and not isinstance(cts, (tuple, list))
-        return (cts,) if alone else tuple(cts)
-
-
-def closure_convert(fun, *example_args):
-    """A function that captures no tracers, and what it did (`jax.closure_convert`).
-
-    Returns:
-      (converted, captured): converted(*args, *captured) does what `fun(*args)` does.
-    """
-    leaves, in_tree = tree_flatten(example_args)
-    flat = FlatFunction(fun, in_tree)
-    info = TraceInfo(function_name(fun), "closure_convert", function_source(fun))
-    avals = [tangent_aval(aval_of(x)) or aval_of(x) for x in leaves]
-    jaxpr, captured = trace_to_jaxpr(flat, avals, info)
-    out_tree, count = flat.out_tree, len(example_args)
-
-    def converted(*args):
-        args, captured = args[:count], args[count:]
-        given, tree = tree_flatten(args)
-        if tree != in_tree:
-            raise TypeError(
-                f"a converted function must be called with arguments of the structure "
-                f"it was converted with, {in_tree}, got {tree}"
-            )
-        return tree_unflatten(out_tree, eval_jaxpr(jaxpr, captured, *given))
-
-    return converted, list(captured)

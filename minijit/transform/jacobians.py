@@ -10,6 +10,7 @@ import numpy as np
 
 from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of
+from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .batching import vmap
 from .linearize import jvp
@@ -76,6 +77,12 @@ def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
         of_chosen, primals, alone = chosen_arguments(fun, argnums, args, kwargs)
         for x in tree_flatten(primals)[0]:
             check_input(fun, x, holomorphic, allow_int=False)
+            if aval_of(x).dtype.kind == "c" and not holomorphic:
+                raise TypeError(
+                    "jacfwd requires real inputs, but got "
+                    f"{aval_of(x).dtype.name}{at_line(user_source())}\n  Instead: say "
+                    "holomorphic=True if the function is; if not, use jvp."
+                )
         push = partial(jvp, of_chosen, primals, has_aux=has_aux)
         out_axes = (None, -1, None) if has_aux else (None, -1)
         value, columns, *aux = vmap(push, out_axes=out_axes)(basis_like(primals))

@@ -82,10 +82,8 @@ def tangent_aval(aval):
 
 
 def array_tangent(aval):
-    """Tangents of arrays have their shape and dtype; integers and bools have none."""
-    if not dtypes.issubdtype(aval.dtype, np.inexact):
-        return None
-    return aval.strip_weak_type()
+    """Tangents of arrays have their type; those of integers and bools have none."""
+    return aval if dtypes.issubdtype(aval.dtype, np.inexact) else None
 
 
 def zeros(aval):
@@ -226,19 +224,20 @@ def attach(trace, primal, tangent):
     return primal if tangent is None else JVPTracer(trace, primal, tangent)
 
 
-def linearize_flat(f, primals, nonzero, parent, info):
+def linearize_flat(f, primals, nonzero, parent, info, kind=JVPTrace):
     """Run `f` once; record what its tangents do.
 
     Args:
       f: function of flat values to a list of them.
       primals: values of the trace `parent`, in which the primal work happens.
       nonzero: one bool a primal: whether it has a tangent.
+      kind: the class of trace that runs it.
 
     Returns:
       (results, result tangents or None, the tangent trace, its tangent arguments).
     """
     recorder = JaxprTrace(parent, info)
-    trace = JVPTrace(parent, recorder)
+    trace = kind(parent, recorder)
     tangents = [
         recorder.argument(tangent_aval(aval_of(x))) if n else None
         for x, n in zip(primals, nonzero, strict=True)
@@ -495,7 +494,7 @@ class FlatFunction:
     def __call__(self, *leaves):
         result = self.function(*tree_unflatten(self.in_tree, leaves))
         if self.has_aux:
-            if not isinstance(result, tuple) or len(result) != 2:
+            if not isinstance(result, (tuple, list)) or len(result) != 2:
                 raise TypeError(
                     f"{function_name(self.function)} must return a pair (result, aux), "
                     f"because has_aux=True; it returned {result!r}"
@@ -521,7 +520,7 @@ def check_tangents(primals, tangents, names):
             checked.append(None)
         elif got is None and wanted is not None:
             checked.append(None)
-        elif wanted is None or got == dtypes.float0 or wanted != got:
+        elif wanted is None or got == dtypes.float0 or wanted.strip_weak_type() != got:
             raise TypeError(
                 f"primal and tangent of {name} do not match: the primal has type "
                 f"{aval_of(primal)}, so the tangent must have type "
@@ -541,12 +540,17 @@ def tangent_type_given(tangent):
 
 
 def tangent_out(tangent, aval):
-    """A tangent for a user: zeros where there is none, float0 for integers."""
-    if tangent is not None:
-        return tangent
-    if tangent_aval(aval) is None:
+    """A tangent for a user: zeros where there is none, float0 for integers.
+
+    It is weakly typed if the value that it belongs to is.
+    """
+    if tangent is None and tangent_aval(aval) is None:
         return np.zeros(aval.shape, dtypes.float0)
-    return zeros(tangent_aval(aval))
+    tangent = zeros(tangent_aval(aval)) if tangent is None else tangent
+    if getattr(aval, "weak_type", False) and not aval_of(tangent).weak_type:
+        weaken = dict(new_dtype=aval.dtype, weak_type=True)
+        return lax.convert_element_type_p.bind(tangent, **weaken)
+    return tangent
 
 
 def jvp(fun, primals, tangents, has_aux=False):

@@ -23,18 +23,25 @@ from dataclasses import dataclass
 from functools import partial, wraps
 
 from ..trace import dtypes, indexing, primitives as lax
-from ..trace.array import aval_of
+from ..trace.array import ShapedArray, aval_of
 from ..trace.core import current_trace, find_rule
 from ..trace.errors import at_line, on_behalf_of, user_source
-from ..trace.jaxpr import Literal, TraceInfo, Var, function_name, literal_value
+from ..trace.jaxpr import (
+    Literal,
+    TraceInfo,
+    Var,
+    function_name,
+    literal_value,
+    trace_to_jaxpr,
+)
 from ..trace.jit import jit_p
 from ..trace.pytree import (
     Partial,
     tree_flatten,
     tree_leaves,
-    tree_map,
     tree_unflatten,
 )
+from ..trace.windows import conv_general_dilated_p
 from .linearize import (
     FlatFunction,
     add_any_p,
@@ -299,11 +306,19 @@ def value_and_grad(
 
         value, pull_back, *aux = vjp(of_chosen, *by, has_aux=has_aux)
         check_output(fun, value, holomorphic)
-        gradient = pull_back(lax.full((), 1, value.dtype))
+        gradient = pull_back(one_like(value))
         gradient = gradient if many else gradient[0]
         return ((value, *aux) if has_aux else value), gradient
 
     return value_and_gradient
+
+
+def one_like(value):
+    """The cotangent to start from: 1, weakly typed if the value is."""
+    aval = aval_of(value)
+    if aval.weak_type:
+        return complex(1) if aval.dtype.kind == "c" else 1.0
+    return lax.full((), 1, aval.dtype)
 
 
 def grad(
@@ -378,15 +393,94 @@ def check_output(fun, value, holomorphic):
         )
 
 
-def linear_transpose(fun, *primals):
+def linear_transpose(fun, *primals, reduce_axes=()):
     """The transpose of a linear function (`jax.linear_transpose`).
 
-    `primals` only give types: arrays, or anything with a shape and a dtype.  It is the
-    pull-back at zero, where a linear function is its own derivative.
+    Args:
+      fun: a linear function; constants that it adds are ignored.
+      primals: its arguments, of which only types matter: arrays, or anything with a
+        shape and a dtype.
+
+    Returns:
+      A function from a cotangent of `fun`'s result to a tuple of one for each argument.
+
+    Raises NotImplementedError where `fun` is not linear.
     """
-    zero = tree_map(lambda x: lax.full(x.shape, 0, x.dtype), primals)
-    _, pull_back = vjp(fun, *zero)
-    return lambda ct: pull_back(ct)
+    del reduce_axes
+    leaves, in_tree = tree_flatten(primals)
+    avals = list(map(type_of, leaves))
+    flat = FlatFunction(fun, in_tree)
+    info = TraceInfo(function_name(fun), "linear_transpose")
+    jaxpr, captured = trace_to_jaxpr(flat, avals, info)
+    bad = nonlinear_equation(jaxpr, (True,) * len(avals))
+    if bad is not None:
+        raise NotImplementedError(
+            f"linear_transpose needs a linear function, but {function_name(fun)} "
+            f"applies {bad.primitive} to what depends on its arguments"
+            f"{at_line(bad.source)}"
+        )
+
+    def transposed(ct):
+        leaves = check_cotangents(ct, flat.out_tree, [v.aval for v in jaxpr.outvars])
+        args = [Linear(aval) for aval in avals]
+        outs = backward(jaxpr, captured, args, list(map(as_array, leaves)))
+        pairs = zip(outs, avals, strict=True)
+        outs = [zeros(aval) if ct is None else ct for ct, aval in pairs]
+        return tree_unflatten(in_tree, outs)
+
+    return transposed
+
+
+def type_of(x):
+    """The type of an array, or of anything with a shape and a dtype."""
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+    return aval_of(x)
+
+
+def check_cotangents(ct, tree, avals):
+    """The leaves of a cotangent, which must have the types of a result."""
+    leaves, given = tree_flatten(ct)
+    if given != tree:
+        raise TypeError(
+            "cotangent tree does not match function output, expected "
+            f"{tree} but got {given}"
+        )
+    for x, aval in zip(leaves, avals, strict=True):
+        got = aval_of(x)
+        if (got.shape, got.dtype) != (aval.shape, aval.dtype):
+            raise TypeError(
+                f"cotangent type does not match function output, expected {aval} but "
+                f"got {got}{at_line(user_source())}"
+            )
+    return leaves
+
+
+# Linear in each of two arguments, but not in both at once.
+bilinear = {lax.mul_p, lax.dot_general_p, conv_general_dilated_p}
+
+
+def nonlinear(primitive, varying, params):
+    """The primitive, or one in what it calls, that is not linear in the arguments
+    that vary; or None."""
+    if primitive is jit_p:
+        found = nonlinear_equation(params["jaxpr"].jaxpr, varying)
+        return found and found.primitive
+    several = primitive in bilinear and sum(varying) > 1
+    divisor = primitive is lax.div_p and varying[1]
+    return primitive if primitive not in transpose_rules or several or divisor else None
+
+
+def nonlinear_equation(jaxpr, varying):
+    """The first equation of a jaxpr that is not linear in the inputs that vary."""
+    found = {v for v, n in zip(jaxpr.invars, varying, strict=True) if n}
+    for eqn in jaxpr.eqns:
+        mask = [isinstance(x, Var) and x in found for x in eqn.invars]
+        if any(mask):
+            if nonlinear(eqn.primitive, mask, eqn.params) is not None:
+                return eqn
+            found |= set(eqn.outvars)
+    return None
 
 
 # ---- rows

@@ -1,0 +1,13 @@
+"""Custom derivative rules, under the names of `jax.custom_derivatives`."""
+
+from .transform.closures import (
+    closure_convert as closure_convert,
+    custom_gradient as custom_gradient,
+)
+from .transform.custom import (
+    CustomVJPPrimal as CustomVJPPrimal,
+    SymbolicZero as SymbolicZero,
+    custom_jvp as custom_jvp,
+    custom_vjp as custom_vjp,
+    zero_from_primal as zero_from_primal,
+)

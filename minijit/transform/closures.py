@@ -1,0 +1,82 @@
+"""What a function captures, made explicit: `closure_convert`, `custom_gradient`.
+
+    converted, captured = closure_convert(f, x)     # converted(x, *captured) is f(x)
+
+A rule of one's own differentiates by arguments only.  So a solver that is given a
+function, and has a rule, wants as arguments what that function captured.
+"""
+
+from dataclasses import dataclass
+from functools import update_wrapper
+
+from ..trace.array import aval_of
+from ..trace.jaxpr import (
+    TraceInfo,
+    eval_jaxpr,
+    function_name,
+    function_source,
+    trace_to_jaxpr,
+)
+from ..trace.pytree import Partial, tree_flatten, tree_unflatten
+from .custom import custom_vjp
+from .linearize import FlatFunction, tangent_aval
+
+
+def custom_gradient(fun):
+    """A function that returns its result and its pull-back (`jax.custom_gradient`).
+
+    `fun(*args)` returns (result, vjp), where vjp(cotangent) gives a cotangent for each
+    argument: one for a single argument, else a tuple.
+    """
+    wrapped = custom_vjp(lambda *args: fun(*args)[0])
+    update_wrapper(wrapped, fun)
+
+    def fwd(*args):
+        result, pull_back = fun(*args)
+        convert, captured = closure_convert(pull_back, result)
+        return result, Partial(Carried(convert, len(args)), captured)
+
+    def bwd(carried, ct):
+        return carried(ct)
+
+    wrapped.defvjp(fwd, bwd)
+    return wrapped
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A converted pull-back on its way from fwd to bwd."""
+
+    convert: object
+    arguments: int
+
+    def __call__(self, captured, ct):
+        cts = self.convert(ct, *captured)
+        alone = self.arguments == 1 and not isinstance(cts, (tuple, list))
+        return (cts,) if alone else tuple(cts)
+
+
+def closure_convert(fun, *example_args):
+    """A function that captures no tracers, and what it did (`jax.closure_convert`).
+
+    Returns:
+      (converted, captured): converted(*args, *captured) does what `fun(*args)` does.
+    """
+    leaves, in_tree = tree_flatten(example_args)
+    flat = FlatFunction(fun, in_tree)
+    info = TraceInfo(function_name(fun), "closure_convert", function_source(fun))
+    avals = [tangent_aval(aval_of(x)) or aval_of(x) for x in leaves]
+    jaxpr, captured = trace_to_jaxpr(flat, avals, info)
+    out_tree, count = flat.out_tree, len(example_args)
+
+    def converted(*args):
+        args, captured = args[:count], args[count:]
+        given, tree = tree_flatten(args)
+        if tree != in_tree:
+            raise TypeError(
+                f"a converted function must be called with arguments of the structure "
+                f"it was converted with, {in_tree}, got {tree}"
+            )
+        return tree_unflatten(out_tree, eval_jaxpr(jaxpr, captured, *given))
+
+    return converted, list(captured)
