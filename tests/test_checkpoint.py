@@ -13,6 +13,7 @@ from minijit import (
     grad,
     jit,
     jvp,
+    lax,
     make_jaxpr,
     remat,
     saved_residuals,
@@ -24,6 +25,7 @@ from minijit.ad_checkpoint import checkpoint_name
 from minijit.trace import jit as jit_module
 from minijit.trace.jaxpr import subjaxprs
 from minijit.trace.pytree import tree_leaves
+from minijit.transform.tape import TapeValue
 
 pytestmark = pytest.mark.chapter(10)
 
@@ -241,6 +243,7 @@ def test_a_budget_is_kept_to(share):
 
 def test_a_budget_buys_the_dearest_first():
     """A product of 2 * 8 * 16 * 32 operations goes before a sine of as many numbers."""
+
     def f(x, w):
         return jnp.sum(jnp.sin(jnp.sin(x) @ w) * jnp.cos(x @ w))
 
@@ -260,3 +263,36 @@ def test_more_budget_less_work():
 def test_a_budget_and_a_policy_are_too_much():
     with pytest.raises(ValueError, match="not both"):
         checkpoint(loss, policy=policies.dots_saveable, budget_bytes=10)
+
+
+def test_bytes_of_tapes_and_unions_are_reported():
+    """A loop keeps so many bytes a step; a branch those of the case that is dearest."""
+
+    def loop(w, x):
+        body = lambda c: jnp.sin(w @ c) + c * c + 1.0
+        return jnp.sum(lax.while_loop(lambda c: jnp.sum(c) < 50.0, body, x))
+
+    w, x = np.ones((3, 3), "f4"), np.ones(3, "f4")
+    report = saved_residuals(loop, w, x)
+    # The number of steps, and w, once; the cosine, and c itself, for each step.
+    assert (report.nbytes, report.nbytes_per_step) == (4 + 36, 12 + 12)
+    assert "40 bytes and 24 bytes a step in all" in repr(report)
+    tapes = [t for t in tree_leaves(vjp(loop, w, x)[1]) if isinstance(t, TapeValue)]
+    steps = len(tapes[0])
+    assert steps > 1 and {len(t) for t in tapes} == {steps}
+    assert sum(t.nbytes for t in tapes) == steps * report.nbytes_per_step
+
+    def branch(x):
+        return lax.cond(x[0] > 0, lambda x: jnp.sin(x) * x * x, jnp.tanh, x)
+
+    def looped(x):
+        return lax.scan(lambda c, _: (branch(c), None), x, None, length=5)[0]
+
+    one = saved_residuals(branch, x)
+    union = next(r for r in one if "Union" in str(r.aval))
+    first, second = union.aval.cases
+    most = max(sum(a.nbytes for a in case) for case in (first, second))
+    assert (union.nbytes, union.nbytes_per_step) == (most, 0) and most > 0
+    each = next(r for r in saved_residuals(looped, x) if "Union" in str(r.aval))
+    assert (each.nbytes, each.nbytes_per_step) == (0, most)
+    assert f"{most} bytes a step" in str(each)

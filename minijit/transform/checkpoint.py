@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial, wraps
 
 from ..trace import primitives as lax
-from ..trace.array import ShapedArray, aval_of, eval_rules, shape_rules
+from ..trace.array import aval_of, eval_rules, shape_rules
 from ..trace.core import Primitive
 from ..trace.errors import Source, on_behalf_of
 from ..trace.jaxpr import (
@@ -53,6 +53,7 @@ from .linearize import (
     tangent_aval,
     trace_closed,
 )
+from .tape import Tape, Union
 from .transpose import adding, is_linear, transpose_jaxpr, transpose_rules
 
 checkpoint_p = Primitive("checkpoint", multiple_results=True)
@@ -123,8 +124,8 @@ def save_any_names_but_these(*names):
 def save_anything_except_these_names(*names):
     """Save every value, but for those with one of these names."""
     others = frozenset(names)
-    return lambda prim, *avals, **params: not (
-        prim is name_p and params["name"] in others
+    return lambda prim, *avals, **params: (
+        not (prim is name_p and params["name"] in others)
     )
 
 
@@ -335,9 +336,7 @@ def without_names(eqns, renamed, saved):
     """The equations that run again; they read saved names, not what was named."""
     saved = set(saved)
     return [
-        rename_inputs(eqn, renamed)
-        for eqn in eqns
-        if not saved.issuperset(eqn.outvars)
+        rename_inputs(eqn, renamed) for eqn in eqns if not saved.issuperset(eqn.outvars)
     ]
 
 
@@ -449,7 +448,8 @@ class Residual:
 
     Attributes:
       aval: its type.
-      nbytes: how many bytes it holds.
+      nbytes: how many bytes it holds; of a Union, at most.
+      nbytes_per_step: how many bytes a Tape in it holds for each step of its loop.
       origin: what it is: an argument by name, a constant, or a primitive's result.
       source: the user's line that made it, or None.
       made_by: the primitive that made it, or None for inputs.
@@ -457,8 +457,9 @@ class Residual:
       operations: about how many scalar operations it would take to compute it again.
     """
 
-    aval: ShapedArray
+    aval: object
     nbytes: int
+    nbytes_per_step: int
     origin: str
     source: Source | None
     made_by: str | None
@@ -468,7 +469,8 @@ class Residual:
     def __str__(self):
         users = ", ".join(dict.fromkeys(str(use) for use in self.used_by))
         where = f" at {self.source}" if self.source else ""
-        text = f"{self.aval} {self.origin}{where}: {self.nbytes} bytes, for {users}"
+        held = held_text(self.nbytes, self.nbytes_per_step)
+        text = f"{self.aval} {self.origin}{where}: {held}, for {users}"
         return text + f", {self.operations} operations to redo" * bool(self.made_by)
 
 
@@ -479,8 +481,38 @@ class Residuals(list):
     def nbytes(self):
         return sum(r.nbytes for r in self)
 
+    @property
+    def nbytes_per_step(self):
+        return sum(r.nbytes_per_step for r in self)
+
     def __repr__(self):
-        return "\n".join([*map(str, self), f"{self.nbytes} bytes in all"])
+        total = held_text(self.nbytes, self.nbytes_per_step)
+        return "\n".join([*map(str, self), f"{total} in all"])
+
+
+def held_text(nbytes, per_step):
+    """Bytes in words: `40 bytes`, `24 bytes a step`, or both."""
+    once, steps = f"{nbytes} bytes", f"{per_step} bytes a step"
+    if not per_step:
+        return once
+    return f"{once} and {steps}" if nbytes else steps
+
+
+def bytes_held(aval):
+    """How many bytes values of a type hold: -> (once, for each step of its loop).
+
+    Of a Union the case that holds most counts, or all of them if all are there.  What
+    a loop within a loop keeps, it keeps for each of its own steps.
+    """
+    if isinstance(aval, Tape):
+        return 0, sum(bytes_held(aval.element))
+    if isinstance(aval, Union):
+        cases = [list(map(bytes_held, case)) for case in aval.cases]
+        cases = [(sum(n for n, _ in case), sum(n for _, n in case)) for case in cases]
+        if aval.every:
+            return sum(n for n, _ in cases), sum(n for _, n in cases)
+        return max(cases, key=sum)
+    return aval.nbytes, 0
 
 
 def saved_residuals(fun, *args, **kwargs):
@@ -518,13 +550,12 @@ def residuals_of(parts, names):
             origin, cost = f"result of {eqn.primitive}", work_again(forward, [atom], [])
         made_by = (eqn.source, eqn.primitive.name) if eqn else (None, None)
         used_by = tuple(users.get(var, ()))
-        found.append(
-            Residual(var.aval, var.aval.nbytes, origin, *made_by, used_by, cost)
-        )
+        held = bytes_held(var.aval)
+        found.append(Residual(var.aval, *held, origin, *made_by, used_by, cost))
     for var in linear.constvars:
         used_by = tuple(users.get(var, ()))
-        nbytes = var.aval.nbytes
-        found.append(Residual(var.aval, nbytes, "a constant", None, None, used_by, 0))
+        held = bytes_held(var.aval)
+        found.append(Residual(var.aval, *held, "a constant", None, None, used_by, 0))
     return found
 
 
