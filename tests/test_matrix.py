@@ -55,7 +55,6 @@ reasons |= {
     ("batch", "axis_index"): "it has no arguments, so none has lanes",
     ("batch", "iota"): "it has no arguments, so none has lanes",
     ("batch", "zero"): "it has no arguments, so none has lanes",
-    ("batch", "custom_vjp_linear"): "only its transpose exists, and is batched",
 }
 reasons |= {
     ("transpose", "checkpointed_while"): "not linear",
