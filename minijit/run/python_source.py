@@ -392,7 +392,6 @@ class KernelPrinter:
             self.block(stmt.body)
 
     def extent(self, stmt):
-        """How often a loop runs."""
         extent = stmt.axis.extent
         return str(extent) if isinstance(extent, int) else self.text(extent).text
 
@@ -419,12 +418,11 @@ class KernelPrinter:
         if len(reduce.bodies) > 1:
             self.step_of_argmax(reduce)
             return
-        old, new = Text(self.names[reduce]), self.text(reduce.bodies[0])
-        name = reduce.op
+        name, old = reduce.op, Text(self.names[reduce])
         free_order = all(axis.kind == "reduce" for axis in reduce.axes)
         if free_order and register_dtype(reduce.dtype).kind == "f":
             name = any_order.get(name, name)
-        expr = Op(name, reduce.bodies * 2, reduce.dtype)
+        expr, new = Op(name, reduce.bodies * 2, reduce.dtype), self.text(reduce.bodies[0])
         self.writer.line(f"{old.text} = {operations[name](expr, old, new).text}")
 
     def step_of_argmax(self, reduce):
