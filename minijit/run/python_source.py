@@ -391,10 +391,6 @@ class KernelPrinter:
         with self.writer.indent():
             self.block(stmt.body)
 
-    def extent(self, stmt):
-        extent = stmt.axis.extent
-        return str(extent) if isinstance(extent, int) else self.text(extent).text
-
     def let(self, stmt):
         """`v0: float32 = ...`, unless it would only be a second name for a value.
 
@@ -418,11 +414,12 @@ class KernelPrinter:
         if len(reduce.bodies) > 1:
             self.step_of_argmax(reduce)
             return
-        name, old = reduce.op, Text(self.names[reduce])
+        old, new = Text(self.names[reduce]), self.text(reduce.bodies[0])
+        name = reduce.op
         free_order = all(axis.kind == "reduce" for axis in reduce.axes)
         if free_order and register_dtype(reduce.dtype).kind == "f":
             name = any_order.get(name, name)
-        expr, new = Op(name, reduce.bodies * 2, reduce.dtype), self.text(reduce.bodies[0])
+        expr = Op(name, reduce.bodies * 2, reduce.dtype)
         self.writer.line(f"{old.text} = {operations[name](expr, old, new).text}")
 
     def step_of_argmax(self, reduce):
@@ -450,6 +447,11 @@ class KernelPrinter:
         if buffer.dtype.name in HALF:
             text = f"{buffer.dtype.name}_bits({text})"
         self.writer.line(f"{self.element(buffer, stmt.index)} = {text}")
+
+    def extent(self, stmt):
+        """How often a loop runs."""
+        n = stmt.axis.extent
+        return str(n) if isinstance(n, int) else self.text(n).text
 
     def choice(self, stmt):
         self.writer.line(f"if {self.text(stmt.pred).text}:")
