@@ -98,6 +98,7 @@ from .compile import (
     lower_calls as lower_calls,
     lower_rest as lower_rest,
     lower_transforms as lower_transforms,
+    storage as storage,
 )
 
 # chapter 14

@@ -3,6 +3,7 @@
 from .trace.dtypes import (
     bfloat16 as bfloat16,
     canonicalize_dtype as canonicalize_dtype,
+    extended as extended,
     finfo as finfo,
     float0 as float0,
     iinfo as iinfo,
@@ -10,4 +11,4 @@ from .trace.dtypes import (
     promote_types as promote_types,
     result_type as result_type,
 )
-from .transform.prng import extended as extended, prng_key as prng_key
+from .transform.prng import prng_key as prng_key

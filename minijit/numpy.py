@@ -19,7 +19,7 @@ import builtins
 import numpy as np
 
 from .trace import dtypes, primitives
-from .trace.array import ArrayImpl, aval_of, to_numpy, wrap
+from .trace.array import ArrayImpl, ShapedArray, aval_of, to_numpy, wrap
 from .trace.core import Array, operators
 
 ndarray = Array
@@ -58,12 +58,15 @@ def convert(x, dtype, weak_type=False):
     """`x` as an array of exactly this dtype and weakness: itself if it is one."""
     if not isinstance(x, Array):
         # A number is converted once, here, and not again by each run of a program.
+        storage = dtypes.storage_of(dtype)
         with np.errstate(all="ignore"):
-            return wrap(np.array(as_array(x).numpy().astype(dtype)), weak_type)
+            value = np.array(as_array(x).numpy().astype(storage))
+        aval = ShapedArray(value.shape, dtypes.as_dtype(dtype), weak_type)
+        return ArrayImpl(value, aval)
     if x.dtype == dtype and x.weak_type == weak_type:
         return x
     return primitives.convert_element_type_p.bind(
-        x, new_dtype=np.dtype(dtype), weak_type=weak_type
+        x, new_dtype=dtypes.as_dtype(dtype), weak_type=weak_type
     )
 
 
@@ -114,12 +117,24 @@ def promote_dtypes(args, family=None):
 def promote_args(name, *args):
     """The arguments of the function `name` in one dtype, with equally many axes."""
     check_arraylike(name, *args)
+    if len({getattr(x, "dtype", None) for x in args}) > 1:
+        reject_extended(name, args)
     return promote_shapes(name, promote_dtypes(args))
+
+
+def reject_extended(name, args):
+    """Raise TypeError if some of the dtypes are not NumPy's: there is no arithmetic."""
+    given = [getattr(x, "dtype", None) for x in args]
+    if builtins.any(isinstance(d, dtypes.ExtendedDtype) for d in given):
+        found = [dtypes.dtype(x) for x in args]
+        text = ", ".join(d.name for d in found)
+        raise TypeError(f"{name} does not accept dtype{'s' * (len(found) > 1)} {text}.")
 
 
 def promote_args_inexact(name, *args):
     """As `promote_args`, in a floating or complex type."""
     check_arraylike(name, *args)
+    reject_extended(name, args)
     return promote_shapes(name, promote_dtypes(args, dtypes.to_inexact_dtype))
 
 
@@ -435,7 +450,9 @@ def from_parts(object, dtype):
         raise ValueError("None is not a valid value for jnp.array")
     if dtype is None:
         dtype = dtypes.lattice_result_type(*leaves)[0] if leaves else np.float32
-    if builtins.any(isinstance(leaf, Tracer) for leaf in leaves):
+    if builtins.any(isinstance(leaf, Tracer) for leaf in leaves) or isinstance(
+        dtype, dtypes.ExtendedDtype
+    ):
         return stack([array(part, dtype, copy=False) for part in object])
     return as_array(np.array(map_lists(as_known, object), dtype))
 
@@ -5252,3 +5269,41 @@ __all__ = """
 
 def __dir__():
     return sorted(__all__)
+
+# chapter 7s
+from functools import partial
+
+from .transform.custom import SymbolicZero, custom_jvp
+
+# Inside they have a corner where x1 = x2, which only cancels in first derivatives.
+smooth_logaddexp = custom_jvp(logaddexp)
+smooth_logaddexp2 = custom_jvp(logaddexp2)
+
+
+def logaddexp(x1, x2, /):
+    """log(exp(x1) + exp(x2)) without overflow.  JAX: `jnp.logaddexp`."""
+    return smooth_logaddexp(*promote_args_inexact("logaddexp", x1, x2))
+
+
+def logaddexp2(x1, x2, /):
+    """log2(2**x1 + 2**x2) without overflow.  JAX: `jnp.logaddexp2`."""
+    return smooth_logaddexp2(*promote_args_inexact("logaddexp2", x1, x2))
+
+
+def share_of_sum(function, exponential, primals, tangents):
+    """The derivative of a logarithm of a sum by a summand is its share of the sum."""
+    total = function(*primals)
+    out = zeros_like(total)
+    for x, t in zip(primals, tangents, strict=True):
+        if not isinstance(t, SymbolicZero):
+            out = out + t * exponential(without_inf(x) - without_inf(total))
+    return total, out
+
+
+def without_inf(x):
+    """x with zeros for infinity: equal infinities have a difference of 0."""
+    return choose_where(isposinf(real(x)), zeros_like(x), x)
+
+
+smooth_logaddexp.defjvp(partial(share_of_sum, smooth_logaddexp, exp), True)
+smooth_logaddexp2.defjvp(partial(share_of_sum, smooth_logaddexp2, exp2), True)

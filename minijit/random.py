@@ -24,7 +24,7 @@ from .trace.jit import jit
 from .transform import prng
 from .transform.batching import vmap
 from .transform.custom import custom_jvp
-from .transform.prng import KeyArray, key_words
+from .transform.prng import is_key, key_words, wrap_keys
 from .transform.stop_gradient import stop_gradient
 
 # A sampler is traced once for each shape, and stands as one call in a program.  Outside
@@ -53,7 +53,7 @@ def check_impl(impl, dtype=None, name="key"):
 
 def seed_words(name, seed):
     """The words of the key of a seed; `name` is the function it was given to."""
-    if isinstance(seed, KeyArray):
+    if is_key(seed):
         raise TypeError(f"{name} accepts a scalar seed, but was given a PRNG key.")
     if not isinstance(seed, int) and np.shape(seed):
         raise TypeError(
@@ -72,7 +72,7 @@ def key(seed, *, impl=None, dtype=None):
       impl, dtype: "threefry2x32", or nothing: there is no other.
     """
     check_impl(impl, dtype)
-    return KeyArray(seed_words("key", seed))
+    return wrap_keys(seed_words("key", seed))
 
 
 def PRNGKey(seed, *, impl=None):
@@ -85,7 +85,7 @@ def wrap_key_data(key_bits_array, *, impl=None, dtype=None):
     """Keys with a type around raw words, u32[..., 2]."""
     check_impl(impl, dtype, "wrap_key_data")
     prng.check_words(key_bits_array)
-    return KeyArray(jnp.asarray(key_bits_array))
+    return wrap_keys(jnp.asarray(key_bits_array))
 
 
 def key_data(keys):
@@ -107,7 +107,7 @@ def key_dtype(impl=None):
 
 def same_style(key, data):
     """New keys as what the old one was: raw words, or typed."""
-    return KeyArray(data) if isinstance(key, KeyArray) else data
+    return wrap_keys(data) if is_key(key) else data
 
 
 @partial(jit, static_argnames="shape", backend="eval")

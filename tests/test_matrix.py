@@ -41,6 +41,7 @@ not_linear = """
     debug_callback digamma eq erf erf_inv erfc
     exp exp2 expm1 floor ge gt igamma igammac integer_pow iota is_finite le lgamma log
     log1p logistic lt max min ne nextafter not or pmax pmin polygamma population_count
+    random_unwrap random_wrap
     pow reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_window_max
     reduce_window_min reduce_xor regularized_incomplete_beta rem round rsqrt scatter-max
     scatter-min shift_left shift_right_arithmetic shift_right_logical sign sin sinh sort
@@ -63,6 +64,10 @@ reasons |= {
 collectives = "all_gather axis_index pmax pmin psum"
 reasons |= {
     ("lower", name): "a vmap makes it a reduction" for name in collectives.split()
+}
+reasons |= {
+    ("lower", name): "a bitcast in the dtypes of memory, before it is lowered"
+    for name in ("random_unwrap", "random_wrap")
 }
 
 

@@ -55,6 +55,9 @@ config.define(
 inline_rules = {}
 
 
+# Functions closed jaxpr -> closed jaxpr: what is to happen before anything else.
+preparations = []
+
 # Functions of at most this many equations are inlined wherever they are called.
 SMALL_FUNCTION = 16
 # Constants with at most this many elements are computed while compiling.
@@ -72,6 +75,8 @@ def simplify(closed, fast_math=None):
     Returns:
       A `ClosedJaxpr`.  Takes time about linear in the number of equations.
     """
+    for prepare in preparations:
+        closed = prepare(closed)
     fast = config.fast_math if fast_math is None else fast_math
     calls = Calls(count_calls(closed.jaxpr), {}, fast)
     return simplify_function(closed, calls)

@@ -93,14 +93,22 @@ def is_array_like(x):
     return isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex))
 
 
+# The class of the concrete arrays of a dtype that is not NumPy's, by its class.
+array_classes = {}
+
+
 class ArrayImpl(Array):
     """A concrete, immutable array: NumPy's, with an aval.
 
     Made by `jnp.array`, `jnp.asarray` and every operation outside a trace; users see
-    it as `Array`.
+    it as `Array`.  `ArrayImpl(value, aval)` makes one of the class in `array_classes`
+    if the aval's dtype has a row there.
     """
 
     __slots__ = ("aval", "_value", "__weakref__")
+
+    def __new__(cls, value, aval):
+        return object.__new__(array_classes.get(type(aval.dtype), cls))
 
     def __init__(self, value, aval):
         value.flags.writeable = False
@@ -179,7 +187,7 @@ class ArrayImpl(Array):
         return self.numpy().tobytes(order)
 
     def __reduce__(self):
-        return unpickle_array, (np.array(self.numpy()), self.aval.weak_type)
+        return ArrayImpl, (np.array(self.numpy()), self.aval)
 
     def __copy__(self):
         return self
@@ -206,11 +214,6 @@ class ArrayImpl(Array):
     def delete(self):
         """Let the array's memory go; using the array afterwards is an error."""
         self._value = None
-
-
-def unpickle_array(value, weak_type):
-    """The inverse of `ArrayImpl.__reduce__`."""
-    return ArrayImpl(value, ShapedArray(value.shape, value.dtype, weak_type))
 
 
 def wrap(value, weak_type=False):
@@ -250,7 +253,7 @@ def eval_on_numpy(primitive, function, *args, **params):
 
 def as_array(primitive, value, aval):
     """Wrap a result, which must be what the shape rule promised, rows contiguous."""
-    value = np.asarray(value, dtype=aval.dtype, order="C")
+    value = np.asarray(value, dtype=dtypes.storage_of(aval.dtype), order="C")
     if value.shape != aval.shape:
         raise AssertionError(f"{primitive}: shape {value.shape}, expected {aval.shape}")
     return ArrayImpl(value, aval)

@@ -46,10 +46,38 @@ floating, complexfloating = np.floating, np.complexfloating
 narrow = {np.dtype(f[-1]): np.dtype(f[-2]) for f in families.values() if len(f) > 1}
 
 
+class extended(np.generic):
+    """The class of all dtypes that are not NumPy's.  JAX: `jax.dtypes.extended`."""
+
+
+class ExtendedDtype:
+    """The class of dtypes that NumPy does not have.
+
+    Such a dtype has a `name`, a `type` for `issubdtype`, and as `storage` the NumPy
+    dtype that holds its elements in memory.
+    """
+
+    kind = "extended"
+    itemsize = property(lambda self: self.storage.itemsize)
+
+    def __repr__(self):
+        return self.name
+
+
+def storage_of(dtype):
+    """The NumPy dtype that holds the elements of an array of `dtype`."""
+    return dtype.storage if isinstance(dtype, ExtendedDtype) else dtype
+
+
+def as_dtype(x):
+    """What stands for a dtype as a NumPy dtype; extended ones stay what they are."""
+    return x if isinstance(x, ExtendedDtype) else np.dtype(x)
+
+
 def canonicalize_dtype(dtype):
     """The dtype, or without `enable_x64` its 32-bit version, as a NumPy dtype."""
     try:
-        dtype = np.dtype(dtype)
+        dtype = as_dtype(dtype)
     except TypeError as error:
         raise TypeError(f"dtype {dtype!r} not understood") from error
     return dtype if config.enable_x64 else narrow.get(dtype, dtype)
@@ -208,8 +236,8 @@ def dtype(x):
     python = python_scalars.get(x if isinstance(x, type) else type(x))
     if python is not None:
         return canonicalize_dtype(python)
-    if hasattr(x, "weak_type"):
-        return x.dtype
+    if isinstance(x, ExtendedDtype) or hasattr(x, "weak_type"):
+        return getattr(x, "dtype", x)
     if isinstance(x, type_classes):
         return explicit_dtype(check_dtype(np.dtype(x), f"Value {x!r}"))
     found = getattr(x, "dtype", None)
@@ -263,6 +291,8 @@ def user_dtype(dtype, fun_name):
             f"{fun_name} got an array as its dtype argument: "
             "instead of dtype=arr use dtype=arr.dtype."
         )
+    if isinstance(dtype, ExtendedDtype):
+        return dtype
     found = check_dtype(np.dtype(dtype), f"dtype={dtype!r} in {fun_name}")
     return explicit_dtype(found, fun_name)
 

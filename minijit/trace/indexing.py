@@ -454,6 +454,7 @@ def gather(
 
 def default_fill(dtype):
     """What a gather puts where a window is out of bounds, unless it is told."""
+    dtype = dtypes.storage_of(dtype)
     if dtype.kind == "b":
         return True
     if dtype.kind in "iu":

@@ -193,7 +193,7 @@ class JaxprTrace(Trace):
                 raise leaked_tracer(f"the traced function {self.info.name}", value)
         elif not isinstance(value, np.ndarray) or value.ndim == 0:
             aval = aval_of(value)
-            if isinstance(aval, ShapedArray) and aval.shape == ():
+            if is_scalar(aval):
                 return Literal(scalar(value, aval), aval)
         if id(value) not in self.constants:
             self.constants[id(value)] = Var(aval_of(value)), value
@@ -247,6 +247,13 @@ def encloses(inner, trace):
             return True
         inner = inner.parent
     return False
+
+
+def is_scalar(aval):
+    """Whether values of a type can be literals: those of NumPy's, without axes."""
+    if not isinstance(aval, ShapedArray) or aval.shape:
+        return False
+    return isinstance(aval.dtype, np.dtype)
 
 
 def trace_to_jaxpr(function, avals, info):
@@ -532,7 +539,7 @@ def leaf_avals(leaves, names, function):
 def aval_like(x):
     """The aval of something that only has a shape and a dtype."""
     weak_type = getattr(x, "weak_type", False)
-    return ShapedArray(tuple(x.shape), np.dtype(x.dtype), weak_type)
+    return ShapedArray(tuple(x.shape), dtypes.as_dtype(x.dtype), weak_type)
 
 
 def make_jaxpr(fun, static_argnums=(), return_shape=False):

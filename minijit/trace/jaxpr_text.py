@@ -249,8 +249,13 @@ param_types = {
 SPACE = r"\s*(?:#[^\n]*\n\s*)*"
 TOKEN = re.compile(SPACE + r"([^\s()\[\]{};,=:]+|[()\[\]{};,=:])")
 # A type's brackets may hold types with brackets of their own.
-BINDER = re.compile(SPACE + r"([a-z]+):(\w+\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])")
-ATOM = re.compile(SPACE + r"([a-z]+|[^\s\[\]{};]+:\w+\[[\d,]*\])(?=[\s,;)#](?!=))")
+BINDER = re.compile(SPACE + r"([a-z]+):([\w<>]+\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])")
+# A literal starts with no small letter, or it would look like a variable bound.
+ATOM = re.compile(
+    SPACE
+    + r"([a-z]+|(?=[^a-z]|nan|inf)[^\s\[\]{};]+:\w+\[[\d,]*\])"
+    + r"(?=[\s,;)#](?!=))"
+)
 
 
 def parse_jaxpr(text):

@@ -24,15 +24,15 @@ import numpy as np
 from . import dtypes
 from .array import (
     Array,
+    ArrayImpl,
     ShapedArray,
     aval_of,
     eval_rules,
     on_numpy,
     shape_rules,
-    wrap,
 )
 from .core import Primitive
-from .errors import TracerIntegerConversionError
+from .errors import TracerIntegerConversionError, at_line, user_source
 
 neg_p, sign_p, abs_p, copy_p = map(Primitive, ["neg", "sign", "abs", "copy"])
 exp_p, log_p, sqrt_p = map(Primitive, ["exp", "log", "sqrt"])
@@ -154,7 +154,7 @@ shape_rules |= unary(bits, not_p)
 shape_rules |= binary(number, add_p, sub_p, mul_p, div_p)
 shape_rules |= binary(anything, max_p, min_p)
 shape_rules |= binary(bits, and_p, or_p, xor_p)
-shape_rules |= binary(anything, eq_p, ne_p, result=to_bool)
+shape_rules |= binary((*anything, dtypes.extended), eq_p, ne_p, result=to_bool)
 shape_rules |= binary(ordered, lt_p, le_p, gt_p, ge_p, result=to_bool)
 shape_rules |= {copy_p: lambda x: x}
 
@@ -284,6 +284,10 @@ ge = of_two(ge_p, "x >= y, elementwise: bools; complex numbers have no order.")
 
 
 def convert_shape(x, *, new_dtype, weak_type):
+    extended = [isinstance(d, dtypes.ExtendedDtype) for d in (x.dtype, new_dtype)]
+    if any(extended) and x.dtype != new_dtype:
+        names = f"{x.dtype.name} to {new_dtype.name}"
+        raise TypeError(f"there is no conversion from {names}{at_line(user_source())}")
     return ShapedArray(x.shape, new_dtype, weak_type)
 
 
@@ -330,8 +334,9 @@ def convert(x, new_dtype, weak_type=False):
         warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=3)
     if not isinstance(x, Array):
         with np.errstate(all="ignore"):
-            value = convert_values(np.asarray(x), new_dtype=new_dtype)
-        return wrap(value, weak_type)
+            storage = dtypes.storage_of(new_dtype)
+            value = np.asarray(convert_values(np.asarray(x), new_dtype=storage))
+        return ArrayImpl(value, ShapedArray(value.shape, new_dtype, weak_type))
     if (x.dtype, x.weak_type) == (new_dtype, weak_type):
         return x
     return convert_element_type_p.bind(x, new_dtype=new_dtype, weak_type=weak_type)

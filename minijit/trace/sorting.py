@@ -15,7 +15,7 @@ import numpy as np
 
 from .array import aval_of, eval_rules, on_numpy, shape_rules
 from .core import Primitive
-from .primitives import canonicalize_axis, is_kind, widen
+from .primitives import anything, canonicalize_axis, check_kind, is_kind, widen
 
 sort_p = Primitive("sort", multiple_results=True)
 top_k_p = Primitive("top_k", multiple_results=True)
@@ -57,6 +57,8 @@ def sort_shape(*operands, dimension, is_stable, num_keys):
     if len({x.shape for x in operands}) > 1:
         shapes = " ".join(str(x.shape) for x in operands)
         raise TypeError(f"Arguments to sort must have equal shapes, got: {shapes}")
+    for x in operands[:num_keys]:
+        check_kind("sort", x.dtype, anything)
     return list(operands)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from . import dtypes
 from .array import aval_of, to_numpy
 from .jaxpr import subjaxprs
 from .jit import concrete, jit, stages
@@ -28,7 +29,7 @@ class ShapeDtypeStruct:
 
     def __post_init__(self):
         object.__setattr__(self, "shape", tuple(self.shape))
-        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        object.__setattr__(self, "dtype", dtypes.as_dtype(self.dtype))
 
     @property
     def ndim(self):
@@ -169,5 +170,10 @@ def device_put(x, device=None):
 
 
 def device_get(x):
-    """A tree of NumPy arrays out of a tree of arrays."""
-    return tree_map(to_numpy, x)
+    """A tree of NumPy arrays out of a tree of arrays; keys stay what they are."""
+    return tree_map(array_of_host, x)
+
+
+def array_of_host(x):
+    """The NumPy array of an array, if NumPy has its dtype."""
+    return x if isinstance(aval_of(x).dtype, dtypes.ExtendedDtype) else to_numpy(x)

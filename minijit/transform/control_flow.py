@@ -220,9 +220,10 @@ def cond_transpose(cts, accs, index, *args, branches):
     return [None, *fill(nonzero, cond_p.bind(index, *given, branches=transposed))]
 
 
-def wrap_like(value):
+def wrap_like(value, dtype=None):
+    """An array of a NumPy value, whose dtype may stand for another one."""
     value = np.asarray(value, order="C")
-    return ArrayImpl(value, ShapedArray(value.shape, value.dtype))
+    return ArrayImpl(value, ShapedArray(value.shape, dtype or value.dtype))
 
 
 linearize_rules |= {cond_p: cond_linearize}
@@ -269,7 +270,8 @@ def item(x):
 
 
 def np_rows(x):
-    return [wrap_like(row) for row in to_numpy(x).copy()]
+    dtype = aval_of(x).dtype
+    return [wrap_like(row, dtype) for row in to_numpy(x).copy()]
 
 
 def pack(aval, items, length):
@@ -278,8 +280,9 @@ def pack(aval, items, length):
     if isinstance(kind, Tape):
         return TapeValue(kind, items)
     if not items:
-        return wrap_like(np.zeros(kind.shape, kind.dtype))
-    return wrap_like(np.stack([np.asarray(x) for x in items]))
+        nothing = np.zeros(kind.shape, dtypes.storage_of(kind.dtype))
+        return wrap_like(nothing, kind.dtype)
+    return wrap_like(np.stack([to_numpy(x) for x in items]), kind.dtype)
 
 
 shape_rules |= {scan_p: scan_shape}
@@ -1191,11 +1194,12 @@ def borrow(running, x):
 
 
 def borrow_eval(running, x):
+    dtype = aval_of(x).dtype
     running, x = to_numpy(running), to_numpy(x)
     first = running.argmax(-1)[..., None]
     lanes = np.where(running, np.arange(running.shape[-1]), first)
     lanes = lanes.reshape(lanes.shape + (1,) * (x.ndim - running.ndim))
-    return wrap_like(np.take_along_axis(x, lanes, running.ndim - 1))
+    return wrap_like(np.take_along_axis(x, lanes, running.ndim - 1), dtype)
 
 
 def borrow_linearize(nonzero, running, x):

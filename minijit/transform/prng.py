@@ -6,29 +6,38 @@ the key alone, so that who draws more gets a new key, by `split` or by `fold_in`
     data = seed(0)                     # u32[2]: what `random.PRNGKey(0)` returns
     split(data, (3,))                  # u32[3,2]: three new keys
     bits(data, 32, (4,))               # u32[4]
-    KeyArray(data)                     # what `random.key(0)` returns
+    wrap_keys(data)                    # key<fry>[]: what `random.key(0)` returns
 
 All of it is one hash, threefry2x32, of a key and a count: two words each, and two
 words come out.  The words a key gives at the counts 0, 1, 2, ... are its children
 (`split`), or its random bits (`bits`).  Each is a function of its own index, so any
 part of an array of random numbers can be computed apart from the rest.
 
-Here keys are raw words, u32[..., 2].  `KeyArray` puts a type around them: it is a
-pytree with the words as its only leaf, so every transformation knows what to do.
+The functions of this module work on raw words, u32[..., 2].  Users mostly hold them
+as elements of a dtype of its own, `key<fry>`, so that nobody adds 1 to a key, and a
+batch of keys has the shape of the batch.  Two primitives lead from words to keys and
+back; for everything else that moves elements around, keys are elements like others.
 """
 
-import functools
 import math
-import operator
+from functools import partial
 
 import numpy as np
 
 from ..trace import dtypes, elementwise as ew, primitives as lax
-from ..trace.array import ShapedArray, aval_of, eval_rules, on_numpy, shape_rules
-from ..trace.core import Array, Primitive, operators
+from ..trace.array import (
+    ArrayImpl,
+    ShapedArray,
+    array_classes,
+    aval_of,
+    eval_rules,
+    on_numpy,
+    shape_rules,
+)
+from ..trace.core import Primitive
 from ..trace.errors import at_line, user_source
-from ..trace.pytree import register_pytree_node
-from .batching import batch_rules, elementwise as batch_elementwise
+from ..trace.jaxpr_text import aval_parsers
+from .batching import batch_rules, elementwise as batch_elementwise, move_axis
 from .linearize import constant, linearize_rules
 
 threefry2x32_p = Primitive("threefry2x32")
@@ -164,24 +173,20 @@ def bits(data, width, shape):
     return lax.bitwise_or(ew.shift_left(high, np.asarray(32, dtype)), low)
 
 
-class extended(np.generic):
-    """The class of all dtypes that are not NumPy's.  JAX: `jax.dtypes.extended`."""
-
-
-class prng_key(extended):
+class prng_key(dtypes.extended):
     """The class of the dtypes of keys: `issubdtype(key.dtype, dtypes.prng_key)`."""
 
 
-class KeyType:
-    """The dtype of an array of keys; there is one.  It prints as `key<fry>`."""
+class KeyType(dtypes.ExtendedDtype):
+    """The dtype of keys; there is one.  It prints as `key<fry>`.
+
+    In memory a key is its two words, one after the other.
+    """
 
     type = prng_key
     name = "key<fry>"
     implementation = "threefry2x32"
-    itemsize = 8
-
-    def __repr__(self):
-        return self.name
+    storage = np.dtype("uint64")
 
     def __eq__(self, other):
         return type(other) is KeyType
@@ -193,48 +198,28 @@ class KeyType:
 key_type = KeyType()
 
 
-class KeyArray(Array):
-    """An array of keys: `random.key(0)`, `random.split(key)`.
+def is_key(x):
+    """Whether x is an array of keys: one of dtype `key<fry>`."""
+    return isinstance(getattr(x, "dtype", None), KeyType)
 
-    It is indexed, reshaped and passed around like any other array, but has no
-    arithmetic.  It holds its words, u32[*shape, 2], as `data`.
+
+class KeyArray(ArrayImpl):
+    """A concrete array of keys: `random.key(0)`, `random.split(key)`.
+
+    It is indexed, reshaped, stacked and passed around like any other array, but has no
+    arithmetic, and no value that NumPy could show.
     """
 
-    __slots__ = ("data",)
-
-    def __init__(self, data):
-        self.data = data
-
-    @property
-    def aval(self):
-        return ShapedArray(self.shape, key_type)
-
-    @property
-    def shape(self):
-        return tuple(self.data.shape[:-1])
-
-    @property
-    def dtype(self):
-        return key_type
-
-    @property
-    def ndim(self):
-        return len(self.shape)
-
-    @property
-    def size(self):
-        return math.prod(self.shape)
-
-    @property
-    def itemsize(self):
-        return key_type.itemsize
-
-    @property
-    def nbytes(self):
-        return self.itemsize * self.size
+    __slots__ = ()
 
     def __repr__(self):
-        return f"Array({self.shape}, dtype={key_type.name}) overlaying:\n{self.data}"
+        words = unwrap_values(self.numpy())
+        return f"Array({self.shape}, dtype={self.dtype.name}) overlaying:\n{words}"
+
+    __str__ = __repr__
+
+    def __format__(self, spec):
+        return format(str(self), spec)
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
@@ -245,118 +230,103 @@ class KeyArray(Array):
     def __bool__(self):
         raise TypeError("key array cannot be converted to boolean.")
 
-    def __len__(self):
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
-
     def __iter__(self):
         if not self.shape:
             raise TypeError("iteration over a 0-d key array")
         return iter([self[i] for i in range(self.shape[0])])
 
-    def __getitem__(self, where):
-        where = where if isinstance(where, tuple) else (where,)
-        if any(i is Ellipsis for i in where):
-            where = *where, slice(None)
-        return KeyArray(operators["__getitem__"](self.data, where))
 
-    def __eq__(self, other):
-        if not isinstance(other, KeyArray):
-            raise TypeError(f"equal does not accept a {key_type} and {other!r}.")
-        return operators["all"](operators["__eq__"](self.data, other.data), -1)
+def no_number(name):
+    """The method for a conversion that arrays of keys have not."""
 
-    def __ne__(self, other):
-        return operators["__invert__"](self == other)
-
-    def __getattr__(self, name):
-        if name in like_arrays:
-            return functools.partial(like_arrays[name], self)
-        if name == "T":
-            return self.transpose()
-        if name in ("block_until_ready", "delete", "is_deleted"):
-            return getattr(self.data, name)
-        raise AttributeError(f"an array of keys has no attribute {name!r}")
-
-
-def reshape_keys(keys, *shape):
-    shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    shape = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return KeyArray(operators["reshape"](keys.data, (*shape, 2)))
-
-
-def transpose_keys(keys, *axes):
-    axes = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-    axes = tuple(a % keys.ndim for a in axes or ()) or range(keys.ndim)[::-1]
-    return KeyArray(lax.transpose(keys.data, (*axes, keys.ndim)))
-
-
-def squeeze_keys(keys, axis=None):
-    ones = [d for d, n in enumerate(keys.shape) if n == 1]
-    axes = ones if axis is None else [axis] if isinstance(axis, int) else axis
-    axes = tuple(operator.index(a) % keys.ndim for a in axes)
-    return KeyArray(lax.squeeze(keys.data, axes))
-
-
-# The methods of arrays that arrays of keys have.
-like_arrays = {
-    "copy": lambda keys: KeyArray(lax.copy(keys.data)),
-    "flatten": lambda keys: reshape_keys(keys, -1),
-    "ravel": lambda keys: reshape_keys(keys, -1),
-    "reshape": reshape_keys,
-    "squeeze": squeeze_keys,
-    "transpose": transpose_keys,
-}
-
-
-def no_arithmetic(name):
-    """The method for an operator that arrays of keys have not."""
-
-    def method(self, *others):
-        others = [x.dtype if hasattr(x, "dtype") else dtypes.dtype(x) for x in others]
-        types = ", ".join(map(str, (self.dtype, *others)))
-        raise TypeError(f"{name.strip('_')} does not accept dtypes {types}.")
+    def method(self, *args, **kwargs):
+        raise TypeError(
+            f"{name.strip('_')}: a key is not a number. Use random.key_data(key) if "
+            f"you wish to extract the underlying integers.{at_line(user_source())}"
+        )
 
     return method
 
 
-operator_names = """
-    add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod divmod
-    pow rpow matmul rmatmul and rand or ror xor rxor lshift rshift lt le gt ge neg pos
-    abs invert
-""".split()
+not_for_keys = """
+    __int__ __float__ __complex__ __index__ item tolist tobytes __dlpack__
+"""
 
-for operator_name in operator_names:
-    full_name = f"__{operator_name}__"
-    setattr(KeyArray, full_name, no_arithmetic(full_name))
+for conversion in not_for_keys.split():
+    setattr(KeyArray, conversion, no_number(conversion))
 
-register_pytree_node(
-    KeyArray,
-    lambda keys: ((keys.data,), None),
-    lambda nothing, children: KeyArray(*children),
-)
+array_classes |= {KeyType: KeyArray}
+aval_parsers |= {
+    key_type.name: lambda inside: ShapedArray(
+        tuple(int(n) for n in inside.split(",") if n), key_type
+    )
+}
+
+
+# ---- From words to keys, and back
+
+random_wrap_p = Primitive("random_wrap")
+random_unwrap_p = Primitive("random_unwrap")
+
+
+def wrap_values(words):
+    """u32[..., 2] -> what an array of keys holds."""
+    return np.asarray(words, order="C").view(KeyType.storage)[..., 0]
+
+
+def unwrap_values(keys):
+    """The words that an array of keys holds: u32[..., 2]."""
+    return np.asarray(keys, order="C")[..., None].view(UINT32)
+
+
+def wrap_keys(data):
+    """Keys out of words: u32[..., 2] -> key<fry>[...]."""
+    return random_wrap_p.bind(data)
+
+
+def words_of_keys(keys):
+    """The words of keys: key<fry>[...] -> u32[..., 2]."""
+    return random_unwrap_p.bind(keys)
+
+
+shape_rules |= {
+    random_wrap_p: lambda words: ShapedArray(words.shape[:-1], key_type),
+    random_unwrap_p: lambda keys: ShapedArray((*keys.shape, 2), UINT32),
+}
+eval_rules |= on_numpy({random_wrap_p: wrap_values, random_unwrap_p: unwrap_values})
+linearize_rules |= constant(random_wrap_p, random_unwrap_p)
+
+
+def rewrap_rule(primitive, lanes, axes, x):
+    """The words of a key are on the last axis, so the lanes go to the first one."""
+    return primitive.bind(move_axis(x, axes[0], 0)), 0
+
+
+batch_rules |= {
+    p: partial(rewrap_rule, p) for p in (random_wrap_p, random_unwrap_p)
+}
 
 
 def key_words(name, key, several=False):
     """The words of a key that the function `name` was given: u32[2].
 
     Args:
-      key: a `KeyArray`, or raw words as `random.PRNGKey` makes them.
+      key: an array of dtype `key<fry>`, or raw words as `random.PRNGKey` makes them.
       several: whether an array of keys will do.
 
     Raises:
       TypeError: if it is no key.
       ValueError: if it is an array of keys, and one was wanted.
     """
-    data = key.data if isinstance(key, KeyArray) else key
-    if not isinstance(key, KeyArray):
+    if not is_key(key):
         check_words(key)
-    if data.ndim > 1 and not several:
+    shape = key.shape if is_key(key) else key.shape[:-1]
+    if shape and not several:
         raise ValueError(
             f"{name} accepts a single key, but was given a key array of shape "
             f"{tuple(key.shape)} != (). Use vmap for batching.{at_line(user_source())}"
         )
-    return data
+    return words_of_keys(key) if is_key(key) else key
 
 
 def check_words(data):

@@ -1,0 +1,98 @@
+"""Storage: programs of extended dtypes, rewritten in the dtypes that hold them.
+
+A key is 64 bits in memory, and all that a kernel does with keys is to move them: below
+this point there is no `key<fry>`, only u64.  What leads from words to keys and back is
+a reinterpretation of bits.
+
+    { lambda ; a:key<fry>[]. let b:u32[2] = random_unwrap a in (b,) }
+    { lambda ; a:u64[]. let b:u32[2] = bitcast_convert_type[new_dtype=uint32] a in (b,)}
+"""
+
+from ..trace import dtypes, elementwise
+from ..trace.array import ArrayImpl, ShapedArray
+from ..trace.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, subjaxprs
+from ..transform.linearize import memoised
+from ..transform.prng import UINT32, KeyType, random_unwrap_p, random_wrap_p
+from ..transform.tape import Tape, Union
+from .simplify import preparations
+
+# The dtype that takes the place of a conversion between keys and words.
+bitcasts = {random_wrap_p: KeyType.storage, random_unwrap_p: UINT32}
+
+
+def stored_type(aval):
+    """The type in memory of values of a type."""
+    if isinstance(aval, Tape):
+        return Tape(stored_type(aval.element))
+    if isinstance(aval, Union):
+        cases = tuple(tuple(map(stored_type, case)) for case in aval.cases)
+        return Union(cases, aval.every)
+    if isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.ExtendedDtype):
+        return aval.update(dtype=dtypes.storage_of(aval.dtype))
+    return aval
+
+
+@memoised
+def has_extended(jaxpr):
+    """Whether a variable of a jaxpr, or of one within it, is of an extended dtype."""
+    bound = [v for eqn in jaxpr.eqns for v in eqn.outvars]
+    if any(stored_type(v.aval) != v.aval for v in (*jaxpr.constvars, *jaxpr.invars)):
+        return True
+    if any(stored_type(v.aval) != v.aval for v in bound):
+        return True
+    return any(has_extended(sub) for eqn in jaxpr.eqns for sub in subjaxprs(eqn))
+
+
+@memoised
+def in_storage(closed):
+    """A closed jaxpr in the dtypes of memory; itself if it has no others."""
+    if not has_extended(closed.jaxpr):
+        return closed
+    consts = [
+        ArrayImpl(x.numpy(), stored_type(x.aval))
+        if isinstance(x, ArrayImpl) and stored_type(x.aval) != x.aval
+        else x
+        for x in closed.consts
+    ]
+    return ClosedJaxpr(stored_jaxpr(closed.jaxpr), tuple(consts))
+
+
+def stored_jaxpr(jaxpr):
+    """The same equations on variables of the types in memory."""
+    variables = {}
+
+    def stored(atom):
+        if isinstance(atom, Literal):
+            return atom
+        if atom not in variables:
+            variables[atom] = Var(stored_type(atom.aval))
+        return variables[atom]
+
+    eqns = []
+    for eqn in jaxpr.eqns:
+        params = {key: stored_param(value) for key, value in eqn.params.items()}
+        primitive = eqn.primitive
+        if primitive in bitcasts:
+            params = dict(new_dtype=bitcasts[primitive])
+            primitive = elementwise.bitcast_convert_type_p
+        new = dict(primitive=primitive, params=params)
+        new |= dict(invars=tuple(map(stored, eqn.invars)))
+        eqns.append(eqn.replace(**new, outvars=tuple(map(stored, eqn.outvars))))
+    binders = (tuple(map(stored, vs)) for vs in (jaxpr.constvars, jaxpr.invars))
+    return Jaxpr(*binders, tuple(eqns), tuple(map(stored, jaxpr.outvars)), jaxpr.debug)
+
+
+def stored_param(value):
+    """A param in which types and jaxprs are those of memory."""
+    if isinstance(value, ClosedJaxpr):
+        return in_storage(value)
+    if isinstance(value, Jaxpr):
+        return stored_jaxpr(value) if has_extended(value) else value
+    if isinstance(value, (ShapedArray, Tape, Union)):
+        return stored_type(value)
+    if type(value) in (tuple, list):
+        return type(value)(map(stored_param, value))
+    return value
+
+
+preparations += [in_storage]
