@@ -64,8 +64,16 @@ from ..transform.control_flow import (
     while_p,
     wrap_like,
 )
-from ..transform.tape import Tape, TapeValue, Union, UnionValue, inject_p, project_p
-from .executable import boxed, compile_kernel, evaluating, routines, write_source
+from ..transform.tape import (
+    Tape,
+    TapeValue,
+    Union,
+    UnionValue,
+    inject_p,
+    project_p,
+    zero_p,
+)
+from .executable import boxed, compile_kernel, routines, write_source
 from .python_source import (
     HALF,
     NEST,
@@ -124,7 +132,7 @@ def call_obstacle(call):
         return None if fits else "a matrix in its body has no adjacent elements"
     if call.routine == "loop":
         return None
-    if call.attrs["primitive"] in (inject_p, project_p):
+    if call.attrs["primitive"] in in_tables:
         return union_obstacle(call)
     is_loop = call.attrs["primitive"] in parts_of
     how = "is driven from Python" if is_loop else "runs uncompiled"
@@ -185,6 +193,9 @@ def blas_layout(view):
     )
 
 
+# What makes a Union or opens it, or makes a zero.
+in_tables = {inject_p, project_p, zero_p}
+
 # primitive -> function of its params: the jaxprs that it runs.
 parts_of = {
     cond_p: lambda branches: branches,
@@ -195,7 +206,7 @@ parts_of = {
 
 def native_row(eqn):
     """The row of a loop or branch that can run natively, or None."""
-    if eqn.primitive in (inject_p, project_p):
+    if eqn.primitive in in_tables:
         return Statements(lower_union)
     if eqn.primitive is borrow_p:
         return Elements(borrowed, total=True)
@@ -306,6 +317,13 @@ class Place:
 # case it is, and where in the tables of that case its values are.
 
 
+# A zero has whatever length or case is asked for.  Its record says this in place of a
+# length or case, and there is one zero of each kind to be read for all of them.
+ZERO = -1
+# In place of a case: there are values of every case.
+EVERY = -2
+
+
 @dataclass(frozen=True, eq=False)
 class Records:
     """Tables that have a record each for the same things, and how many so far."""
@@ -372,6 +390,19 @@ def own_records(table):
     if isinstance(table, TapeTable):
         return (table.items,)
     return table.cases if isinstance(table, UnionTable) else ()
+
+
+def larger_of(counts):
+    """The text of the largest of some counts."""
+    first, *others = counts
+    return f"max({', '.join((first, *others))})" if others else first
+
+
+def zero_columns(table):
+    """The columns in which a zero stands: (its length or case, where its zeros are)."""
+    if isinstance(table, TapeTable):
+        return table.length, table.start
+    return table.tag, table.position
 
 
 def inner_records(table):
@@ -608,6 +639,28 @@ class FunctionPrinter:
             else:
                 places[view.buffer] = (where,)
 
+    def zero(self, where):
+        """Print a zero at a place."""
+        if isinstance(where, Place):
+            depth = self.writer.depth
+            names = self.loops(where.shape)
+            self.line(f"{where.element(names)} = 0")
+            self.writer.depth = depth
+            return
+        table, position = where.table, self.fresh("q")
+        every = own_records(table)
+        # The same position for all cases, since it is not known which one is asked for.
+        self.line(f"{position} = {larger_of(r.count for r in every)}")
+        for records in every:
+            self.line(f"{records.count} = {position}")
+            self.reserve(records, 1)
+            self.line(f"{records.count} += 1")
+            for inner in records.tables:
+                self.zero(record(inner, position))
+        kind, at = zero_columns(table)
+        self.line(f"{kind}[{where.index}] = {ZERO}")
+        self.line(f"{at}[{where.index}] = {position}")
+
     def constant(self, buffer, value):
         """A constant of a program: an argument, or a variable if it has no axes."""
         name = self.fresh("c")
@@ -627,14 +680,19 @@ class FunctionPrinter:
         targets = [t for t in targets if t != source]
         if not targets or 0 in source.shape:
             return
-        names = [self.fresh("i") for _ in source.shape]
         depth = self.writer.depth
-        for name, n in zip(names, source.shape, strict=True):
-            self.line(f"for {name} in range({n}):")
-            self.writer.depth += 1
+        names = self.loops(source.shape)
         for target in targets:
             self.line(f"{target.element(names)} = {source.element(names)}")
         self.writer.depth = depth
+
+    def loops(self, shape):
+        """Print the heads of loops over all elements: -> the names of the indices."""
+        names = [self.fresh("i") for _ in shape]
+        for name, n in zip(names, shape, strict=True):
+            self.line(f"for {name} in range({n}):")
+            self.writer.depth += 1
+        return names
 
     def program(self, program, inputs, outputs):
         """Print the steps of a program.
@@ -672,6 +730,9 @@ class FunctionPrinter:
             return
         if call.attrs.get("primitive") is project_p:
             self.project(call, places, results)
+            return
+        if call.attrs.get("primitive") is zero_p:
+            self.zero(places[call.outputs[0].buffer][0])
             return
         inputs = [places[view.buffer][0] for view in call.inputs]
         outputs = [places[view.buffer] for view in call.outputs]
@@ -934,9 +995,12 @@ def reader_of(function, x):
     """A function from a step to the place of what the step reads."""
     if isinstance(x, Place):
         return x.row
-    first = function.fresh("b")
+    first, stride = function.fresh("b"), function.fresh("k")
     function.line(f"{first} = {x.table.start}[{x.index}]")
-    return lambda i: record(x.table.items.tables[0], f"{first} + {i}")
+    # A zero has one item, for all steps.
+    function.line(f"{stride} = {x.table.length}[{x.index}] != {ZERO}")
+    items = x.table.items.tables[0]
+    return lambda i: record(items, f"{first} + {i} * {stride}")
 
 
 def writer_of(function, y, steps):
@@ -1187,10 +1251,6 @@ def emit_gemv(blas, m, k, out, o, out_step, a, i, row, column, x, j, step):
 # ---- tapes and unions as Python knows them, and as a loop does
 
 
-class NoTable(Exception):
-    """A value that is in no table: a zero of whatever length or tag is asked for."""
-
-
 class TableItems:
     """The items of a Tape, in the tables that a loop filled.
 
@@ -1225,30 +1285,52 @@ def encode(aval, values):
 
 
 def encode_tapes(aval, tapes):
-    if any(tape.items is None for tape in tapes):
-        raise NoTable
-    lengths = np.array([len(tape) for tape in tapes], INDEX)
     if len(tapes) == 1 and isinstance(tapes[0].items, TableItems):
         items = tapes[0].items
-        return [np.array([items.first], INDEX), lengths, *items.columns]
-    values = [tape.items[i] for tape in tapes for i in range(len(tape))]
-    return [np.cumsum(lengths) - lengths, lengths, *encode(aval.element, values)]
+        return [*index_columns([items.first], [len(items)]), *items.columns]
+    values, starts, lengths = [], [], []
+    for tape in tapes:
+        is_zero = tape.items is None
+        starts.append(len(values))
+        lengths.append(ZERO if is_zero else len(tape))
+        zero = [zero_of(aval.element)]
+        values += zero if is_zero else [tape.items[i] for i in range(len(tape))]
+    return [*index_columns(starts, lengths), *encode(aval.element, values)]
 
 
 def encode_unions(aval, unions):
     cases = [[] for _ in aval.cases]
-    positions = []
+    tags, positions = [], []
+    zeros = [tuple(map(zero_of, case)) for case in aval.cases]
     for union in unions:
-        if not isinstance(union.tag, int):
-            raise NoTable
-        positions.append(len(cases[union.tag]))
-        cases[union.tag].append(union.values)
-    columns = [[u.tag for u in unions], positions]
-    columns = [np.array(column, INDEX) for column in columns]
+        one = isinstance(union.tag, int)
+        tags.append(union.tag if one else ZERO if union.tag is None else EVERY)
+        positions.append(len(cases[union.tag]) if one else max(map(len, cases)))
+        if one:
+            cases[union.tag].append(union.values)
+            continue
+        # A record of each case, in the same place.
+        for taken, zero, k in zip(cases, zeros, range(len(cases)), strict=True):
+            taken += [zero] * (positions[-1] - len(taken))
+            taken.append(zero if union.tag is None else union.values[k])
+    columns = index_columns(tags, positions)
     for avals, taken in zip(aval.cases, cases, strict=True):
         for i, inner in enumerate(avals):
             columns += encode(inner, [values[i] for values in taken])
     return columns
+
+
+def index_columns(*columns):
+    return [np.array(column, INDEX) for column in columns]
+
+
+def zero_of(aval):
+    """A zero of a type as Python has it."""
+    if isinstance(aval, Tape):
+        return TapeValue(aval, None)
+    if isinstance(aval, Union):
+        return UnionValue(aval, None, ())
+    return np.zeros(aval.shape, aval.dtype)
 
 
 def decoder(aval, columns):
@@ -1258,15 +1340,21 @@ def decoder(aval, columns):
         arrays = list(columns)
         item = decoder(aval.element, columns)
         arrays = arrays[: len(arrays) - len(columns)]
-        return lambda i: TapeValue(
-            aval, TableItems(item, int(start[i]), int(length[i]), arrays)
-        )
+
+        def tape(i):
+            first, n = int(start[i]), int(length[i])
+            items = None if n == ZERO else TableItems(item, first, n, arrays)
+            return TapeValue(aval, items)
+
+        return tape
     if isinstance(aval, Union):
         tag, position = columns.pop(0), columns.pop(0)
         cases = [[decoder(a, columns) for a in case] for case in aval.cases]
 
         def union(i):
             k, at = int(tag[i]), int(position[i])
+            if k == ZERO:
+                return zero_of(aval)
             return UnionValue(aval, k, tuple(value(at) for value in cases[k]))
 
         return union
@@ -1298,13 +1386,9 @@ class LoadedLoop:
         eqn, = call.eqns
         self.in_avals = [atom.aval for atom in eqn.invars]
         self.out_avals = [var.aval for var in eqn.outvars]
-        self.in_python = evaluating(call)
 
     def __call__(self, *arrays):
-        try:
-            given = self.arguments(arrays)
-        except NoTable:
-            return self.in_python(*arrays)
+        given = self.arguments(arrays)
         outs = [
             np.empty(aval.shape, aval.dtype)
             for aval in self.out_avals
