@@ -2244,9 +2244,13 @@ def hypot(x1, x2, /):
 def sinc(x, /):
     """sin(pi x) / (pi x), and 1 at zero.  JAX: `jnp.sinc`."""
     x, = promote_args_inexact("sinc", x)
-    y, one = x * like(x, pi), like(x, 1)
-    safe = choose_where(x == 0, one, y)
-    return choose_where(x == 0, one, primitives.sin(safe) / safe)
+    y = x * like(x, pi)
+    safe = choose_where(x == 0, like(x, 1), y)
+    # At zero Taylor's series, for its derivatives: of even order they are not zero.
+    square, series = y * y, like(x, 0)
+    for n in (10, 8, 6, 4, 2, 0):
+        series = like(x, (-1) ** (n // 2) / math.factorial(n + 1)) + series * square
+    return choose_where(x == 0, series, primitives.sin(safe) / safe)
 
 
 def i0(x):
@@ -2254,8 +2258,8 @@ def i0(x):
     x, = promote_args_inexact("i0", x)
     if x.dtype.kind == "c":
         raise ValueError(f"Unsupported input type to jax.numpy.i0: {x.dtype}")
-    x = primitives.abs(x)
-    return primitives.exp(x) * elementwise.bessel_i0e(x)
+    # Not abs(x), whose derivative at zero is 1.
+    return primitives.exp(x * sign(x)) * elementwise.bessel_i0e(x)
 
 
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
@@ -5296,13 +5300,10 @@ def share_of_sum(function, exponential, primals, tangents):
     out = zeros_like(total)
     for x, t in zip(primals, tangents, strict=True):
         if not isinstance(t, SymbolicZero):
-            out = out + t * exponential(without_inf(x) - without_inf(total))
+            # An infinite summand is all of the sum; inf - inf would be NaN.
+            share = choose_where(isposinf(real(x)), like(x, 0), x - total)
+            out = out + t * exponential(share)
     return total, out
-
-
-def without_inf(x):
-    """x with zeros for infinity: equal infinities have a difference of 0."""
-    return choose_where(isposinf(real(x)), zeros_like(x), x)
 
 
 smooth_logaddexp.defjvp(partial(share_of_sum, smooth_logaddexp, exp), True)

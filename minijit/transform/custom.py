@@ -60,7 +60,6 @@ from .linearize import (
     present,
     tangent_aval,
     tangent_out,
-    zeros,
 )
 from .transpose import nonlinear, transpose_rules
 
@@ -392,9 +391,8 @@ def jvp_linearize(nonzero, *primals, call, rule):
     """Reverse mode: the rule is linear in its tangents; linearize it there, at zero."""
     n = rule.captured
     values, nonzero = primals[n:], nonzero[n:]
-    avals = [tangent_aval(aval_of(x)) if nz else None
-             for x, nz in zip(values, nonzero, strict=True)]  # fmt: skip
-    origin = [zeros(a) for a in avals if a is not None]
+    given = [x for x, nz in zip(values, nonzero, strict=True) if nz]
+    origin = [tangent_out(None, aval_of(x)) for x in given]
     mask = None
 
     def of_tangents(*tangents):

@@ -1,0 +1,651 @@
+"""What JAX's pages on differentiation say its functions do, program by program.
+
+Each test is one behaviour that a page relies on, with a program and numbers of its own.
+"""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import (
+    grad,
+    hessian,
+    jacfwd,
+    jacrev,
+    jit,
+    jvp,
+    lax,
+    linear_transpose,
+    linearize,
+    value_and_grad,
+    vjp,
+    vmap,
+)
+from minijit.test_util import check_grads
+
+pytestmark = pytest.mark.chapter(14)
+
+points = np.array([[0.2, -1.0, 0.7], [1.5, 0.3, -0.4]], np.float32)
+labels = np.array([True, False])
+weights, bias = np.array([0.3, -0.2, 0.9], np.float32), np.float32(0.1)
+
+
+def close(found, wanted, tolerance=1e-5):
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-np.float64(z)))
+
+
+def loss(w, b):
+    """The negative log-likelihood of a logistic regression."""
+    p = 0.5 * (jnp.tanh((points @ w + b) / 2) + 1)
+    return -jnp.sum(jnp.log(jnp.where(labels, p, 1 - p)))
+
+
+def wanted_gradient():
+    """Of `loss`, by hand."""
+    residual = sigmoid(points @ weights + bias) - labels
+    return points.T @ residual, residual.sum()
+
+
+# ---- grad: arguments, containers, orders
+
+
+def test_derivatives_of_every_order_by_stacking():
+    f = lambda x: x**4 - 2 * x**3 + x
+    wanted = [4 * 8 - 6 * 4 + 1, 12 * 4 - 12 * 2, 24 * 2 - 12, 24.0, 0.0]
+    for value in wanted:
+        f = grad(f)
+        assert f(2.0) == value
+
+
+def test_a_function_of_numpy_style_is_differentiated_directly():
+    x = 0.7
+    t = np.tanh(x)
+    close(grad(jnp.tanh)(x), 1 - t**2)
+    close(grad(grad(jnp.tanh))(x), -2 * t * (1 - t**2))
+    close(grad(grad(grad(jnp.tanh)))(x), (1 - t**2) * (6 * t**2 - 2))
+
+
+@pytest.mark.parametrize(
+    "argnums, pick",
+    [(0, 0), (1, 1), (-1, 1), (-2, 0), ((0, 1), slice(None)), ([1], slice(1, 2))],
+)
+def test_argnums(argnums, pick):
+    found, wanted = grad(loss, argnums)(weights, bias), wanted_gradient()[pick]
+    if isinstance(argnums, int):
+        found, wanted = (found,), (wanted,)
+    assert isinstance(found, tuple)
+    for f, w in zip(found, wanted, strict=True):
+        close(f, w)
+
+
+def test_a_gradient_has_the_structure_of_its_argument():
+    f = lambda p: loss(p["layer"][0], p["layer"][1]) * p["scale"]
+    g = grad(f)({"layer": (weights, bias), "scale": 2.0})
+    assert set(g) == {"layer", "scale"} and isinstance(g["layer"], tuple)
+    close(g["layer"][0], 2 * wanted_gradient()[0])
+    close(g["scale"], loss(weights, bias))
+
+
+def test_value_and_gradient_in_one_pass():
+    calls = []
+
+    def counted(w, b):
+        calls.append(1)
+        return loss(w, b)
+
+    value, (gw, gb) = value_and_grad(counted, (0, 1))(weights, bias)
+    assert len(calls) == 1
+    close(value, loss(weights, bias))
+    close(gw, wanted_gradient()[0])
+    close(gb, wanted_gradient()[1])
+
+
+def test_against_differences_along_one_direction():
+    eps, v = 1e-2, np.array([1.0, -2.0, 0.5], np.float32)
+    slope = (loss(weights + eps * v, bias) - loss(weights - eps * v, bias)) / (2 * eps)
+    close(slope, jnp.vdot(grad(loss)(weights, bias), v), 1e-2)
+    check_grads(loss, (weights, bias), order=2)
+
+
+def test_check_grads_finds_a_wrong_rule():
+    wrong = mj.custom_jvp(lambda x: x**2)
+    wrong.defjvp(lambda p, t: (wrong(*p), 3 * p[0] * t[0]))
+    with pytest.raises(AssertionError):
+        check_grads(wrong, (2.0,), order=1)
+    only_backwards = mj.custom_vjp(lambda x: x**2)
+    only_backwards.defvjp(lambda x: (x**2, x), lambda x, ct: (2 * x * ct,))
+    check_grads(only_backwards, (2.0,), order=1, modes=["rev"])
+    with pytest.raises(TypeError, match="custom_vjp"):
+        check_grads(only_backwards, (2.0,), order=1)
+
+
+def test_auxiliary_data():
+    def f(x, k):
+        return k * x**2, {"cube": x**3, "k": k, "name": "f"}
+
+    g, aux = grad(f, has_aux=True)(3.0, 2)
+    assert g == 12.0 and aux == {"cube": 27.0, "k": 2, "name": "f"}
+    (value, aux), g = value_and_grad(f, has_aux=True)(3.0, 2)
+    assert value == 18.0 and g == 12.0 and aux["cube"] == 27.0
+    # A list of two will do.
+    assert grad(lambda x: [x * 5, "text"], has_aux=True)(1.0) == (5.0, "text")
+    squares = lambda x: (x**2, x.sum())
+    for jac in (jacfwd, jacrev):
+        j, total = jac(squares, has_aux=True)(np.arange(3.0))
+        close(j, 2 * np.diag(np.arange(3.0)))
+        assert total == 3.0
+    h, total = hessian(lambda x: ((x**3).sum(), x.sum()), has_aux=True)(np.arange(3.0))
+    close(h, 6 * np.diag(np.arange(3.0)))
+    assert total == 3.0
+
+
+def test_auxiliary_data_of_jvp_vjp_linearize():
+    f = lambda x: (x**2, {"next": x + 1})
+    y, pull_back, aux = vjp(f, 3.0, has_aux=True)
+    assert (y, pull_back(1.0)[0], aux["next"]) == (9.0, 6.0, 4.0)
+    y, t, aux = jvp(f, (3.0,), (2.0,), has_aux=True)
+    assert (y, t, aux["next"]) == (9.0, 12.0, 4.0)
+    y, push, aux = linearize(f, 3.0, has_aux=True)
+    assert (y, push(2.0), aux["next"]) == (9.0, 12.0, 4.0)
+
+
+def test_keyword_arguments_pass_through():
+    assert grad(lambda x, *, power=2: x**power)(3.0, power=3) == 27.0
+    with pytest.raises(TypeError, match="positional"):
+        grad(lambda x: x)(x=1.0)
+
+
+def test_a_gradient_by_a_python_number_is_weakly_typed():
+    """So it does not widen what it is combined with."""
+    half = np.ones(3, jnp.bfloat16)
+    for f in (jnp.sin, lambda x: 3.0, lambda x: np.float32(2) * x, jit(lambda x: x**2)):
+        g = grad(f)(1.5)
+        assert g.weak_type and (half * g).dtype == jnp.bfloat16
+        assert jit(grad(f))(1.5).weak_type
+    assert hessian(lambda x: x**3)(2.0).weak_type and jacrev(jnp.sin)(2.0).weak_type
+    g = grad(lambda p: p["a"] * p["b"])({"a": 1.0, "b": np.float32(2)})
+    assert g["a"].weak_type and not g["b"].weak_type
+    assert not grad(jnp.sin)(np.float32(1)).weak_type
+
+
+def test_tangents_of_python_numbers_are_weakly_typed():
+    half = np.ones(3, jnp.bfloat16)
+    y, t = jvp(lambda x: x * half, (2.0,), (1.0,))
+    assert y.dtype == t.dtype == jnp.bfloat16
+    push = linearize(lambda x: x * half, 2.0)[1]
+    assert push(1.0).dtype == jnp.bfloat16
+    # A rule of one's own is given them as weak as the arguments are.
+    scale = mj.custom_jvp(lambda x, s: x * s)
+    scale.defjvp(lambda p, t: (scale(*p), t[0] * p[1] + p[0] * t[1]))
+    total = lambda s: scale(half, s).sum().astype("float32")
+    assert grad(total)(2.0) == 3.0
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: grad(lambda n: n * 2.0)(3), TypeError, "int32"),
+        (lambda: grad(lambda b: b * 2.0)(True), TypeError, "bool"),
+        (lambda: grad(lambda x: x)(np.ones(2)), TypeError, "scalar-output"),
+        (lambda: grad(lambda x: (x, x))(1.0), TypeError, "scalar-output"),
+        (lambda: grad(lambda x: None)(1.0), TypeError, "scalar-output"),
+        (lambda: grad(lambda x: x.astype(int))(jnp.ones(())), TypeError, "int32"),
+        (lambda: grad(lambda x: x, argnums=2)(1.0), TypeError, "argnums=2"),
+        (lambda: grad(lambda x: x, has_aux=True)(1.0), TypeError, "pair"),
+        (lambda: grad(jnp.sin)(1j), TypeError, "real"),
+        (lambda: grad(jnp.sin, holomorphic=True)(1.0), TypeError, "complex"),
+        (lambda: grad(jnp.abs, holomorphic=True)(1j), TypeError, "complex"),
+        (lambda: jacfwd(jnp.sin)(1j), TypeError, "holomorphic=True"),
+        (lambda: jacrev(lambda x: x * 1j)(1.0), TypeError, "real"),
+        (lambda: jacfwd(lambda n: n)(np.arange(2)), TypeError, "int32"),
+        (lambda: jvp(jnp.sin, 1.0, 1.0), TypeError, "tuples or lists"),
+        (lambda: jvp(jnp.sin, (1.0,), (1,)), TypeError, "do not match"),
+        (lambda: vjp(jnp.sin, 1.0)[1]((1.0,)), ValueError, "structure"),
+        (lambda: vjp(jnp.sin, 1.0)[1](np.ones(2)), ValueError, "cotangent"),
+    ],
+)
+def test_what_cannot_be_differentiated(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+# ---- Jacobians, Hessians, products with them
+
+
+def predict(w):
+    return 0.5 * (jnp.tanh((points @ w + bias) / 2) + 1)
+
+
+def test_jacobians_of_both_modes():
+    p = sigmoid(points @ weights + bias)
+    wanted = (p * (1 - p))[:, None] * points
+    for jac in (jacfwd, jacrev, lambda f: jit(jacfwd(f)), lambda f: jit(jacrev(f))):
+        assert jac(predict)(weights).shape == (2, 3)
+        close(jac(predict)(weights), wanted)
+
+
+def test_jacobians_of_containers():
+    f = lambda p, x: {"logit": x @ p["w"] + p["b"], "norm": (p["w"] ** 2).sum()}
+    j = jacrev(f)({"w": weights, "b": bias}, points)
+    assert set(j) == {"logit", "norm"} and set(j["logit"]) == {"w", "b"}
+    close(j["logit"]["w"], points)
+    close(j["logit"]["b"], np.ones(2))
+    close(j["norm"]["w"], 2 * weights)
+    close(j["norm"]["b"], 0.0)
+
+
+@pytest.mark.parametrize("outer", [jacfwd, jacrev])
+@pytest.mark.parametrize("inner", [jacfwd, jacrev, grad])
+def test_hessians_by_composition(outer, inner):
+    f = lambda x: jnp.dot(x, x) * x[0]
+    x = np.array([1.0, 2.0, 3.0], np.float32)
+    wanted = 2 * x[0] * np.eye(3)
+    wanted[0] += 2 * x
+    wanted[:, 0] += 2 * x
+    close(outer(inner(f))(x), wanted)
+
+
+def test_hessians_of_vectors_and_of_several_arguments():
+    x = np.array([1.0, 2.0], np.float32)
+    cubes = jacfwd(jacrev(lambda x: x**3))(x)
+    assert cubes.shape == (2, 2, 2)
+    close(cubes, np.einsum("ij,jk,j->ijk", np.eye(2), np.eye(2), 6 * x))
+    h = hessian(lambda x, y: x**2 * y, argnums=(0, 1))(2.0, 3.0)
+    assert [[float(b) for b in row] for row in h] == [[6.0, 4.0], [4.0, 0.0]]
+
+
+def test_products_with_a_hessian_that_is_never_made():
+    f = lambda x: jnp.sum(jnp.tanh(x) ** 2)
+    random = np.random.default_rng(0)
+    x, v = (random.standard_normal((4, 3)).astype("float32") for _ in range(2))
+    t = np.tanh(x.astype(np.float64))
+    wanted = (2 * (1 - t**2) * (1 - 3 * t**2)) * v
+    close(jvp(grad(f), (x,), (v,))[1], wanted)
+    close(grad(lambda x: jnp.vdot(grad(f)(x), v))(x), wanted)
+    close(grad(lambda x: jvp(f, (x,), (v,))[1])(x), wanted)
+    close(vjp(grad(f), x)[1](v)[0], wanted)
+    close(jnp.tensordot(hessian(f)(x), v, 2), wanted)
+    # Forward over reverse makes nothing of the Hessian's size.
+    jaxpr = mj.make_jaxpr(lambda x, v: jvp(grad(f), (x,), (v,))[1])(x, v)
+    assert max(v.aval.size for eqn in jaxpr.eqns for v in eqn.outvars) == x.size
+
+
+def test_a_matrix_times_a_jacobian_by_vmap():
+    m = np.random.default_rng(1).standard_normal((5, 2)).astype("float32")
+    _, pull_back = vjp(predict, weights)
+    rows, = vmap(pull_back)(m)
+    close(rows, m @ jacrev(predict)(weights))
+    close(rows, np.stack([pull_back(row)[0] for row in m]))
+    n = np.random.default_rng(2).standard_normal((3, 5)).astype("float32")
+    _, push = linearize(predict, weights)
+    columns = vmap(push, in_axes=1, out_axes=1)(n)
+    close(columns, jacfwd(predict)(weights) @ n)
+    close(columns, vmap(lambda t: jvp(predict, (weights,), (t,))[1], 1, 1)(n))
+
+
+def test_jacobians_made_by_hand_from_jvp_and_vjp():
+    f = lambda x: jnp.sin(x) * x[::-1]
+    x = np.array([1.0, 2.0, 3.0], np.float32)
+    wanted = np.diag(np.cos(x) * x[::-1]) + np.fliplr(np.diag(np.sin(x)))
+
+    def by_rows(x):
+        y, pull_back = vjp(f, x)
+        return vmap(pull_back)(jnp.eye(len(y)))[0]
+
+    def by_columns(x):
+        return vmap(lambda t: jvp(f, (x,), (t,))[1], out_axes=-1)(jnp.eye(len(x)))
+
+    for by_hand in (by_rows, by_columns):
+        close(by_hand(x), wanted)
+        close(jit(by_hand)(x), wanted)
+
+
+def test_a_linearized_function_runs_the_original_once():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return jnp.exp(x) * x
+
+    y, push = linearize(f, 2.0)
+    slopes = [float(push(t)) for t in (0.0, 1.0, 2.0)]
+    assert len(calls) == 1
+    close(slopes, np.exp(2.0) * 3 * np.array([0, 1, 2]))
+
+
+def test_a_pull_back_is_a_tree_of_residuals():
+    """Forward and backward passes compiled apart, run when one likes."""
+    forward = jit(lambda w, x: vjp(lambda w, x: jnp.tanh(x @ w), w, x))
+    backward = jit(lambda pull_back, ct: pull_back(ct))
+    w, x = np.full((3, 3), 0.2, np.float32), points
+    y1, first = forward(w, x)
+    y2, second = forward(2 * w, y1)
+    dw2, dy1 = backward(second, jnp.ones_like(y2))
+    dw1, _ = backward(first, dy1)
+    layer = lambda w, x: jnp.tanh(x @ w)
+    whole = lambda w1, w2: layer(w2, layer(w1, x)).sum()
+    wanted = grad(whole, (0, 1))(w, 2 * w)
+    close(dw1, wanted[0])
+    close(dw2, wanted[1])
+    assert len(forward.traces) == len(backward.traces) == 1
+    assert all(hasattr(leaf, "shape") for leaf in mj.tree.leaves(first))
+
+
+# ---- linear functions
+
+
+def test_linear_transpose():
+    a = np.arange(6.0, dtype="float32").reshape(2, 3)
+    c, v = np.float32([1, 2]), np.float32([1, 0, -1])
+    to = linear_transpose(lambda x: a @ x, v)
+    close(to(c)[0], a.T @ c)
+    close(jit(to)(c)[0], a.T @ c)
+    close(vmap(to)(np.eye(2, dtype="float32"))[0], a)
+    back = linear_transpose(lambda c: to(c)[0], c)
+    close(back(v)[0], a @ v)
+
+
+def test_linear_transpose_by_types_alone():
+    number = mj.ShapeDtypeStruct((), np.float32)
+    to = linear_transpose(lambda x, y: 0.5 * x - 3 * y, number, number)
+    assert [float(x) for x in to(2.0)] == [1.0, -6.0]
+    f = lambda d: {"sum": d["a"] + 2 * d["b"]}
+    found, = linear_transpose(f, {"a": number, "b": number})({"sum": np.float32(1)})
+    assert {k: float(v) for k, v in found.items()} == {"a": 1.0, "b": 2.0}
+    # Python's numbers and integers have types too; added constants do not matter.
+    assert linear_transpose(lambda x: 3 * x + 1, 0.0)(2.0)[0] == 6.0
+    ct, = linear_transpose(lambda n: 3 * n, np.int32(0))(np.int32(2))
+    assert ct == 6 and ct.dtype == np.int32
+
+
+def test_linear_transpose_of_a_scan():
+    decay = lambda x: lax.scan(lambda c, a: (0.5 * c + a, c), np.float32(0), x)[1]
+    found, = linear_transpose(decay, np.zeros(4, "float32"))(np.ones(4, "float32"))
+    close(found, jacfwd(decay)(np.zeros(4, "float32")).T @ np.ones(4))
+
+
+@pytest.mark.parametrize(
+    "f, culprit",
+    [
+        (jnp.sin, "sin"),
+        (lambda x: x * x, "mul"),
+        (lambda x: 1 / x, "div"),
+        (lambda x: jit(jnp.exp)(x), "jit"),
+        (lambda x: jnp.maximum(x, 0.0), "max"),
+    ],
+)
+def test_linear_transpose_of_what_is_not_linear(f, culprit):
+    with pytest.raises(NotImplementedError, match=f"needs a linear.*{culprit}"):
+        linear_transpose(f, 1.0)
+
+
+def test_cotangents_that_do_not_fit():
+    to = linear_transpose(lambda x: 2 * x, np.float32(0))
+    with pytest.raises(TypeError, match="cotangent type"):
+        to(np.ones(3, "float32"))
+    with pytest.raises(TypeError, match="cotangent tree"):
+        to((1.0,))
+
+
+# ---- constants within derivatives
+
+
+def test_a_target_that_counts_as_constant():
+    """The update of a value function is the gradient of no loss, but for a stop."""
+    value = lambda theta, s: theta @ s
+    theta = np.float32([0.5, -1.0])
+    s, r, s_next = np.float32([1, 2]), np.float32(0.25), np.float32([3, 1])
+
+    def update(stop):
+        def pseudo_loss(theta, s, r, s_next):
+            target = r + value(theta, s_next)
+            return -0.5 * (stop(target) - value(theta, s)) ** 2
+
+        return pseudo_loss
+
+    error = r + theta @ s_next - theta @ s
+    td = grad(update(lax.stop_gradient))
+    close(td(theta, s, r, s_next), error * s)
+    close(grad(update(lambda x: x))(theta, s, r, s_next), error * (s - s_next))
+    # For each example of its own: (None, 0, 0, 0), and jitted.
+    batch = np.stack([s, 2 * s]), np.stack([r, r]), np.stack([s_next, s])
+    each = jit(vmap(td, in_axes=(None, 0, 0, 0)))(theta, *batch)
+    close(each, np.stack([td(theta, *row) for row in zip(*batch, strict=True)]))
+    shared = vmap(td)(np.stack([theta, theta]), *batch)
+    close(shared, each)
+
+
+def test_straight_through():
+    def through(f):
+        return lambda x: (x - lax.stop_gradient(x)) + lax.stop_gradient(f(x))
+
+    for f in (jnp.round, jnp.floor, jnp.sign):
+        assert through(f)(1.7) == f(1.7)
+        assert grad(f)(1.7) == 0.0 and grad(through(f))(1.7) == 1.0
+        squared = lambda x, f=f: through(f)(x) ** 2
+        assert grad(squared)(1.7) == 2 * f(1.7)
+        assert grad(grad(through(f)))(1.7) == 0.0
+
+
+def test_stopping_trees_in_both_modes_and_orders():
+    f = lambda p: lax.stop_gradient(p)["a"] * p["b"] ** 2
+    g = grad(f)({"a": 3.0, "b": 2.0})
+    assert (g["a"], g["b"]) == (0.0, 12.0)
+    assert jvp(lax.stop_gradient, (2.0,), (1.0,)) == (2.0, 0.0)
+    assert grad(grad(lambda x: x**2 * lax.stop_gradient(x)))(3.0) == 6.0
+    values = lax.stop_gradient((1, np.arange(2), 0.5))
+    assert values[0] == 1 and values[2] == 0.5
+
+
+def test_a_gradient_through_gradient_steps():
+    """Meta-learning: the loss after a step, differentiated by where the step began."""
+    data = np.float32([1, 2, 3])
+    inner = lambda w: jnp.mean((w - data) ** 2)
+    after = lambda w: inner(w - 0.1 * grad(inner)(w))
+    w = 0.5
+    moved = w - 0.1 * 2 * (w - 2)
+    close(grad(after)(w), 2 * (moved - 2) * 0.8)
+    close(jit(grad(after))(w), 2 * (moved - 2) * 0.8)
+
+
+# ---- complex numbers
+
+
+def real_form(u, v):
+    """A function of a complex number from its real and imaginary part."""
+    return lambda z: u(z.real, z.imag) + 1j * v(z.real, z.imag)
+
+
+def test_tangents_and_cotangents_of_complex_functions():
+    """Of functions that need not be holomorphic: the real Jacobian, twice."""
+    u, v = lambda x, y: x**2 - 3 * y, lambda x, y: x * y
+    f, z = real_form(u, v), np.complex64(2 + 1j)
+    j = np.array([[4.0, -3.0], [1.0, 2.0]])
+    c, d = 0.5, -2.0
+    t = jvp(f, (z,), (np.complex64(c + d * 1j),))[1]
+    close(t, (j @ [c, d]) @ [1, 1j])
+    ct, = vjp(f, z)[1](np.complex64(c + d * 1j))
+    close(ct, (np.array([c, -d]) @ j) @ [1, -1j])
+
+
+def test_gradients_of_complex_arguments():
+    z = 3 - 4j
+    f = lambda z: z.real**2 + z.imag**2
+    assert grad(f)(z) == 6 + 8j
+    step = lambda z: z - 0.1 * jnp.conj(grad(f)(z))
+    assert f(step(step(z))) < f(step(z)) < f(z)
+    close(grad(jnp.sin, holomorphic=True)(z), np.cos(z), 1e-4)
+    close(grad(grad(jnp.sin, holomorphic=True), holomorphic=True)(z), -np.sin(z), 1e-4)
+    # What is promised but not so: the Jacobian of the real part alone.
+    assert grad(jnp.conjugate, holomorphic=True)(z) == 1.0
+    # Real in, real out, complex between.
+    close(grad(lambda x: (jnp.exp(1j * x) ** 2).real)(0.3), -2 * np.sin(0.6))
+
+
+def test_holomorphic_jacobians():
+    z = np.array([1 + 1j, 2 - 1j], np.complex64)
+    f = lambda z: jnp.stack([z[0] * z[1], z[0] ** 2])
+    wanted = np.array([[z[1], z[0]], [2 * z[0], 0]])
+    close(jacfwd(f, holomorphic=True)(z), wanted)
+    close(jacrev(f, holomorphic=True)(z), wanted)
+    h = hessian(lambda z: jnp.sum(z**3), holomorphic=True)(z)
+    close(h, np.diag(6 * z))
+
+
+# ---- integers
+
+
+def test_integers_have_gradients_of_float0():
+    f = lambda x, n, flag: jnp.where(flag, x * n, x)
+    gx, gn, gflag = grad(f, (0, 1, 2), allow_int=True)(2.0, 3, True)
+    assert gx == 3.0
+    for g in (gn, gflag):
+        assert g.shape == () and g.dtype == np.dtype([("float0", np.void, 0)])
+    by_tree = grad(lambda p: p["x"] * p["n"][1], allow_int=True)
+    g = by_tree({"x": 2.0, "n": np.arange(3)})
+    assert g["x"] == 1.0 and g["n"].shape == (3,)
+    # Those that are not differentiated may be integers anyway.
+    assert grad(lambda x, n: x**n)(2.0, 3) == 12.0
+
+
+# ---- Python's control flow
+
+
+def test_branches_and_loops_of_python():
+    def f(x):
+        return x**2 if x < 3 else -4 * x
+
+    assert grad(f)(2.0) == 4.0 and grad(f)(5.0) == -4.0
+
+    def doubled(x):
+        while x < 10:
+            x = x * 2
+        return x
+
+    assert grad(doubled)(1.5) == 8.0
+
+    def power(x, n):
+        y = 1.0
+        for _ in range(n):
+            y = y * x
+        return y
+
+    assert grad(power)(2.0, 4) == 32.0
+    assert jit(grad(power), static_argnums=1)(2.0, 4) == 32.0
+    assert jit(f, static_argnums=0)(2.0) == 4.0
+
+
+def test_a_traced_condition_is_an_error_with_two_names():
+    f = jit(lambda x: x if x < 3 else -x)
+    for error in (mj.errors.TracerBoolConversionError, TypeError):
+        with pytest.raises(error, match="static_argnums"):
+            f(2.0)
+    with pytest.raises(mj.errors.ConcretizationTypeError):
+        jit(grad(lambda x: x if x < 3 else -x))(2.0)
+    with pytest.raises(TypeError):
+        jit(lambda n: list(range(n)))(3)
+
+
+def test_structured_control_flow_has_gradients():
+    branch = lambda x: lax.cond(x > 0, lambda x: x**3, jnp.abs, x)
+    assert grad(branch)(2.0) == 12.0 and grad(branch)(-2.0) == -1.0
+    assert vmap(grad(branch))(np.float32([2, -2])).tolist() == [12.0, -1.0]
+    assert hessian(branch)(2.0) == 12.0
+    loop = lambda x: lax.fori_loop(0, 4, lambda i, y: y * x, 1.0)
+    assert grad(loop)(2.0) == 32.0
+    scan = lambda x: lax.scan(lambda c, _: (c * x, c), 1.0, length=3)[1].sum()
+    assert grad(scan)(2.0) == 5.0
+    until = lambda x: lax.while_loop(lambda y: y < 10, lambda y: y * x, x)
+    assert jvp(until, (2.0,), (1.0,)) == (16.0, 32.0)
+
+
+def test_a_guard_must_be_inside_too():
+    """`where` chooses values; the derivative of what was not chosen is NaN anyway."""
+    naive = lambda x: jnp.where(x > 0, jnp.log(x), 0.0)
+    guarded = lambda x: jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), 0.0)
+    assert np.isnan(grad(naive)(0.0)) and grad(guarded)(0.0) == 0.0
+    assert grad(guarded)(2.0) == 0.5
+
+
+# ---- derivatives of library functions, of second and third order
+
+
+def second(f, *x):
+    return float(grad(grad(f))(*x))
+
+
+def test_second_derivatives_where_a_formula_has_a_corner():
+    """Each is smooth there, whatever it is computed from."""
+    for x in (0.0, 3.0):
+        close(second(jnp.logaddexp, x, x), 0.25)
+        close(second(jnp.logaddexp2, x, x), np.log(2) / 4)
+        close(grad(grad(jnp.logaddexp), 1)(x, x), -0.25)
+    close(second(mj.nn.softplus, 0.0), 0.25)
+    close(second(mj.nn.log_sigmoid, 0.0), -0.25)
+    close(second(jnp.sinc, 0.0), -np.pi**2 / 3)
+    close(grad(grad(grad(grad(jnp.sinc))))(0.0), np.pi**4 / 5)
+    close(grad(jnp.i0)(0.0), 0.0)
+    close(second(jnp.i0, 0.0), 0.5)
+
+
+@pytest.mark.parametrize(
+    "x, y", [(np.inf, 1.0), (1.0, np.inf), (np.inf, np.inf), (-np.inf, 1.0)]
+)
+def test_logaddexp_of_infinities(x, y):
+    """e**x is all of the sum, or none of it; two infinities have all of it each."""
+    gx, gy = grad(jnp.logaddexp, (0, 1))(x, y)
+    assert gx == (1.0 if x >= y else 0.0)
+    assert gy == (1.0 if y >= x else 0.0)
+
+
+def test_logaddexp_of_arrays_integers_and_complex_numbers():
+    x = np.float32([-1, 0, 2])
+    total = lambda x: jnp.logaddexp(x[:, None], x).sum()
+    check_grads(total, (x,), order=2)
+    assert jit(jnp.logaddexp)(1, 2).dtype == np.float32
+    close(grad(lambda x: jnp.logaddexp(x, 3))(3.0), 0.5)
+    z = np.complex64(0.3 + 1j)
+    f = lambda z: jnp.logaddexp(z, 1 + 0j)
+    close(grad(f, holomorphic=True)(z), np.exp(z) / (np.exp(z) + np.e))
+
+
+# ---- the oracle: dtypes, weak types and structures, all at once
+
+programs = {
+    "grad": lambda m, n: m.grad(n.sin)(2.0),
+    "constant": lambda m, n: m.grad(lambda x: 3.0)(2.0),
+    "jvp": lambda m, n: m.jvp(lambda x: n.where(x > 0, x, 0.0), (2.0,), (1.0,))[1],
+    "jacobians": lambda m, n: [
+        jac(lambda d: {"s": d["a"] ** 2 * d["b"]})({"a": 2.0, "b": np.ones(2, "f")})
+        for jac in (m.jacfwd, m.jacrev)
+    ],
+    "hessian": lambda m, n: m.hessian(lambda x, y: x * y, (0, 1))(2.0, np.float32(1)),
+    "holomorphic": lambda m, n: m.grad(n.sin, holomorphic=True)(1j),
+    "mixed": lambda m, n: m.grad(
+        lambda x: (x * n.ones(3, n.bfloat16)).sum().astype("float32")
+    )(2.0),
+    "jit": lambda m, n: m.jit(m.value_and_grad(lambda x: x * 2))(1.0),
+    "integers": lambda m, n: m.grad(lambda x, k: x * k)(2.0, 3),
+    "vjp": lambda m, n: m.vjp(lambda x, y: x * y, 2.0, n.ones(2))[1](n.ones(2)),
+    "linear_transpose": lambda m, n: m.linear_transpose(lambda x: 3 * x + 1, 0.0)(2.0),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", programs)
+def test_types_are_those_of_jax(name):
+    jax = pytest.importorskip("jax")
+    ours = mj.tree.flatten(programs[name](mj, jnp))
+    theirs = jax.tree.flatten(programs[name](jax, jax.numpy))
+    assert str(ours[1]) == str(theirs[1])
+    for a, b in zip(ours[0], theirs[0], strict=True):
+        assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
+        close(np.asarray(a, np.complex64), np.asarray(b, np.complex64))
