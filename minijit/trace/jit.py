@@ -52,6 +52,7 @@ from .pytree import (
     keystr,
     tree_flatten,
     tree_flatten_with_path,
+    tree_leaves,
     tree_leaves_with_path,
     tree_unflatten,
 )
@@ -66,12 +67,12 @@ from .retrace import (
 from .signature import (
     Options,
     aval_of_leaf,
-    donated_leaves,
     leaf_key,
     resolve_arguments,
     sort_arguments,
     static_key,
 )
+from .turns import Turns
 
 jit_p = Primitive("jit", multiple_results=True)
 
@@ -144,7 +145,10 @@ config.define(
 
 GLOBALS_MODES = ("ignore", "warn", "retrace", "raise")
 
-# One thread at a time traces and compiles; calls of what is there do not wait.
+# Of several threads that want the same trace, or the same compiled program, one makes
+# it.  The lock is for the tables alone: tracing runs the user's code, which may wait
+# for threads that want traces of their own.
+turns = Turns()
 lock = threading.RLock()
 logger = logging.getLogger("minijit")
 
@@ -212,6 +216,19 @@ def log_compile(name, record):
         logger.warning("Finished compiling jit(%s) in %.6f sec", name, seconds)
 
 
+def donated_leaves(options, call):
+    """One bool a leaf of the traced arguments: whether it is donated."""
+    positions = [i for i in range(call.count) if i not in call.statics]
+    nums = {i % call.count if call.count else i for i in options.donate_argnums}
+    donated = []
+    for i, x in zip(positions, call.args, strict=True):
+        donated += [i in nums] * len(tree_leaves(x))
+    for name in sorted(call.kwargs):
+        is_donated = name in options.donate_argnames
+        donated += [is_donated] * len(tree_leaves(call.kwargs[name]))
+    return tuple(donated)
+
+
 @dataclass(eq=False)
 class Entry:
     """One trace of a function.
@@ -244,7 +261,7 @@ class Entry:
 
     def compile(self):
         """Hand the jaxpr to the executor, unless that was done before."""
-        with lock:
+        with turns.of(self):
             if self.executable is not None:
                 return self.executable
             start = time.perf_counter()
@@ -303,15 +320,17 @@ class Recent(OrderedDict):
 
     def find(self, key):
         """The value of a key, or None."""
-        if key in self:
-            self.move_to_end(key)
-        return self.get(key)
+        with lock:
+            if key in self:
+                self.move_to_end(key)
+            return self.get(key)
 
     def store(self, key, value):
         """Add an entry; the oldest goes if there are too many."""
-        self[key] = value
-        if len(self) > self.limit:
-            self.popitem(last=False)
+        with lock:
+            self[key] = value
+            if len(self) > self.limit:
+                self.popitem(last=False)
 
 
 # Traces by what the function is and by signature, for all wrappers there are.
@@ -350,11 +369,7 @@ def find_code(function):
 def trace_list(function, options):
     """The list of traces that wrappers of the same code and options share."""
     owner = find_code(function)
-    key = id(owner), options
-    if key not in trace_lists:
-        traces = Traces(owner)
-        trace_lists[key] = traces
-    return trace_lists[key]
+    return trace_lists.setdefault((id(owner), options), Traces(owner))
 
 
 class StaleGlobalWarning(UserWarning):
@@ -459,12 +474,11 @@ class JitFunction:
 
     def find(self, key, call, leaves):
         """The entry for a signature that is not among this wrapper's own."""
-        with lock:
-            captures = find_captures(self.function)
-            if any(place.read() is not value for place, value in self.cells):
-                self.entries.clear()
-            store = store_of(self.function, captures)
-            full = generation[0], self.generation, captures.key, self.options, key
+        captures = find_captures(self.function)
+        store = store_of(self.function, captures)
+        era = generation[0], self.generation
+        full = *era, captures.key, self.options, key
+        with turns.of(full):
             entry = store.find(full)
             if entry is None:
                 entry = self.make_entry(captures, call, leaves)
@@ -472,8 +486,13 @@ class JitFunction:
                 entry.record.kept = captures.tracers or not entry.tracers
                 if entry.record.kept:
                     store.store(full, entry)
-            # An entry that holds tracers must not outlive the trace around it.
-            if not captures.tracers and not entry.tracers:
+        with lock:
+            if any(place.read() is not value for place, value in self.cells):
+                self.entries.clear()
+            # An entry that holds tracers must not outlive the trace around it, and
+            # one whose caches were cleared meanwhile serves this call only.
+            cleared = era != (generation[0], self.generation)
+            if not (captures.tracers or entry.tracers or cleared):
                 self.cells = captures.places("captured variable")
                 self.entries[key] = entry
         return entry
@@ -496,8 +515,11 @@ class JitFunction:
         start = time.perf_counter()
         closed, tracers, out_tree = trace_function(self.function, call, avals, info)
         record.trace_ms = 1e3 * (time.perf_counter() - start)
-        record.index = len(self.traces)
-        self.traces.append(record)
+        with lock:
+            # Other threads may have traced meanwhile.
+            self.check_max_traces(record)
+            record.index = len(self.traces)
+            self.traces.append(record)
         log_trace(name, record)
         donated = donated_leaves(self.options, call)
         mode = self.options.globals or config.captured_globals

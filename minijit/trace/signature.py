@@ -13,7 +13,6 @@ from .captures import scalar_key, show
 from .core import Tracer, current, leaked_tracer
 from .errors import at_line, user_source
 from .jaxpr import argument_names, encloses, leaf_avals
-from .pytree import tree_leaves
 
 
 @dataclass(frozen=True)
@@ -177,16 +176,3 @@ def unhashable_static(function, call, where, error):
         "\n  Instead: pass something hashable (a tuple for a list), or, if it is an "
         "array, pass it as an ordinary argument, which is traced."
     )
-
-
-def donated_leaves(options, call):
-    """One bool a leaf of the traced arguments: whether it is donated."""
-    positions = [i for i in range(call.count) if i not in call.statics]
-    nums = {i % call.count if call.count else i for i in options.donate_argnums}
-    donated = []
-    for i, x in zip(positions, call.args, strict=True):
-        donated += [i in nums] * len(tree_leaves(x))
-    for name in sorted(call.kwargs):
-        is_donated = name in options.donate_argnames
-        donated += [is_donated] * len(tree_leaves(call.kwargs[name]))
-    return tuple(donated)

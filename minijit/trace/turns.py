@@ -1,0 +1,47 @@
+"""Turns: of several threads that want the same thing made, one makes it."""
+
+import threading
+from contextlib import contextmanager
+
+
+class Turns:
+    """One lock a key, for work that may itself wait for other keys and threads.
+
+    with turns.of(key):               # waits while another thread is in such a block
+        value = made.get(key) or make(key)
+
+    A thread never waits for one that waits for it: it goes ahead, as it does for a
+    key of its own, and the work is done twice.
+    """
+
+    def __init__(self):
+        self.owners = {}
+        self.wanted = {}
+        self.changed = threading.Condition()
+
+    @contextmanager
+    def of(self, key):
+        """Enter when it is this thread's turn to do the work of `key`."""
+        me = threading.get_ident()
+        with self.changed:
+            self.wanted[me] = key
+            try:
+                self.changed.wait_for(lambda: not self.must_wait(me))
+            finally:
+                del self.wanted[me]
+            is_first = key not in self.owners
+            self.owners.setdefault(key, me)
+        try:
+            yield
+        finally:
+            if is_first:
+                with self.changed:
+                    del self.owners[key]
+                    self.changed.notify_all()
+
+    def must_wait(self, me):
+        """Whether the thread's key is another's, and that one does not wait for it."""
+        first = thread = self.owners.get(self.wanted[me])
+        while thread != me and thread in self.wanted:
+            thread = self.owners.get(self.wanted[thread])
+        return first is not None and thread != me

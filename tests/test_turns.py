@@ -1,0 +1,124 @@
+"""Threads that trace at the same time: nothing is traced twice, and nothing hangs."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import minijit as jax
+from minijit.trace.turns import Turns
+
+pytestmark = pytest.mark.chapter(5)
+
+HEAD = """
+import threading
+import minijit as jax
+
+def in_thread(function, *args):
+    thread = threading.Thread(target=function, args=args, daemon=True)
+    thread.start()
+    return thread
+"""
+
+
+def run(program):
+    """What a program prints, run in a process of its own that may not hang."""
+    text = HEAD + textwrap.dedent(program)
+    root = Path(jax.__file__).parents[1]
+    path = os.pathsep.join([str(root), *filter(None, [os.getenv("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_a_traced_function_may_wait_for_a_thread_that_traces():
+    program = """
+    inner = jax.jit(lambda x: x + 1)
+    results = []
+
+    @jax.jit
+    def outer(x):
+        in_thread(lambda: results.append(float(inner(2.0)))).join()
+        return x * results[0]
+
+    print(float(outer(5.0)))
+    """
+    assert run(program) == ["15.0"]
+
+
+def test_a_second_thread_waits_for_the_trace_of_the_first():
+    program = """
+    begun, others = threading.Event(), threading.Event()
+    traces, results = [], []
+
+    @jax.jit
+    def f(x):
+        traces.append(1)
+        begun.set()
+        others.wait(10)
+        return x + 1
+
+    def call(x):
+        results.append(float(f(x)))
+
+    first = in_thread(call, 1.0)
+    begun.wait()
+    second = in_thread(call, 1.0)
+    while len(module.turns.wanted) == 0:
+        pass
+    others.set()
+    first.join(), second.join()
+    print(len(traces), len(f.traces), *results)
+    """
+    program = "from minijit.trace import jit as module\n" + textwrap.dedent(program)
+    assert run(program) == ["1", "1", "2.0", "2.0"]
+
+
+def test_functions_that_call_each_other_in_two_threads():
+    program = """
+    meet, depth, results = threading.Barrier(2), threading.local(), {}
+
+    def step(x, other):
+        depth.now = getattr(depth, "now", 0) + 1
+        if depth.now == 1:
+            meet.wait(30)
+        return x if depth.now > 3 else other(x) + 1
+
+    f = jax.jit(lambda x: step(x, g))
+    g = jax.jit(lambda x: step(x, f))
+    pair = [in_thread(lambda h=h: results.update({h: float(h(0.0))})) for h in (f, g)]
+    for thread in pair:
+        thread.join()
+    print(len(results))
+    """
+    assert run(program) == ["2"]
+
+
+def test_clearing_the_caches_while_a_function_is_traced():
+    traces = []
+
+    @jax.jit
+    def f(x):
+        traces.append(1)
+        if len(traces) == 1:
+            jax.clear_caches()
+        return x + 1
+
+    assert [float(f(1.0)), float(f(1.0)), float(f(1.0))] == [2.0] * 3
+    assert len(traces) == 2
+
+
+def test_a_turn_is_given_back_after_an_error():
+    turns = Turns()
+    with pytest.raises(KeyError), turns.of("key"), turns.of("key"):
+        raise KeyError
+    assert not turns.owners and not turns.wanted
