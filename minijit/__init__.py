@@ -120,3 +120,6 @@ from .run import scalar_rest as scalar_rest
 
 # chapter 19
 from .run import native_control as native_control
+
+# chapter 19s
+from .run import native_tapes as native_tapes

@@ -9,7 +9,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.run import native_control
+from minijit.run import native_control, native_tapes
 from minijit.trace.array import ShapedArray
 from minijit.trace.jit import executors
 from minijit.transform.control_flow import cond_p, jaxpr_of, scan_p
@@ -89,7 +89,7 @@ def test_a_tape_is_one_array_that_python_can_read():
     tapes = [t for t in mj.tree.leaves(pull_back) if isinstance(t, TapeValue)]
     assert tapes
     for tape in tapes:
-        assert isinstance(tape.items, native_control.TableItems)
+        assert isinstance(tape.items, native_tapes.TableItems)
         assert tape.nbytes == sum(tape[i].nbytes for i in range(len(tape)))
         rows = [np.asarray(tape[i]) for i in range(len(tape))]
         np.testing.assert_array_equal(rows[-1], np.asarray(tape[-1]))
