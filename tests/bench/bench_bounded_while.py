@@ -1,64 +1,106 @@
-"""S2: the gradient of a bounded while loop, against max_steps, with jax beside it."""
+"""S2: the gradient of a bounded while loop, against max_steps, with jax beside it.
+
+    OPENBLAS_NUM_THREADS=1 JAX_PLATFORMS=cpu python -m tests.bench.bench_bounded_while
+
+The program of jax's issue 8239 as it stands there, but for its imports: a network of
+three layers runs 8 times, whatever max_steps allows.  It takes about seven minutes, most
+of which jax needs to compile and to run its gradients.  One thread for the BLAS, for two
+on a busy machine wait for each other: a product takes a hundred times as long then.
+"""
 
 import functools
+import math
 
 import jax
 import numpy as np
+from jax.example_libraries import stax as jax_stax
 
 import minijit
-import minijit.numpy as jnp
+from minijit.experimental import stax
 
 from .harness import best_times
 
-STEPS = (8, 16, 32, 64, 256)
+STEPS = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
-def bounded(mj, lax, cond, body, init, max_steps):
-    """patrick-kidger's bounded_while_loop: scans of length 2, nested."""
-    tree_map = mj.tree.map
+def bounded_while_loop(lib, wrap, cond_fun, body_fun, init_val, max_steps):
+    """Scans of length 2, nested: `lax.while_loop` that stops after max_steps."""
+    lax = lib.lax
 
     def loop(data, max_steps):
         if max_steps == 1:
             pred, val = data
+            new_val = body_fun(val)
             keep = lambda a, b: lax.select(pred, a, b)
-            new = tree_map(keep, body(val), val)
-            return cond(new), new
-        call = lambda data: loop(data, max_steps // 2)
-        step = lambda data, _: (lax.cond(data[0], call, lambda x: x, data), None)
+            new_val = lib.tree.map(keep, new_val, val)
+            return cond_fun(new_val), new_val
+
+        def call(data):
+            return loop(data, max_steps // 2)
+
+        @wrap
+        def step(data, _):
+            return lax.cond(data[0], call, lambda x: x, data), None
+
         return lax.scan(step, data, xs=None, length=2)[0]
 
-    return loop((cond(init), init), max_steps)[1]
+    return loop((cond_fun(init_val), init_val), max_steps)[1]
 
 
-def program(mj, lax, numpy, weights, max_steps):
-    w1, w2, w3 = weights
+def program(lib, layers, wrap):
+    """-> f(val, max_steps), a sum of what the network makes of val in 8 steps."""
+    jnp = lib.numpy
+    wide = layers.Dense(1024), layers.elementwise(jnp.tanh)
+    init, apply = layers.serial(*wide, *wide, layers.Dense(1))
+    expensive_fn = functools.partial(apply, init(lib.random.PRNGKey(0), (1,))[1])
 
-    def net(x):
-        return numpy.tanh(numpy.tanh(x @ w1) @ w2) @ w3
+    def f(val, max_steps):
+        cond_fun = lambda val: val[1] < 8
+        body_fun = lambda val: (expensive_fn(val[0]), val[1] + 1)
+        init_val = val, 0
+        result = bounded_while_loop(lib, wrap, cond_fun, body_fun, init_val, max_steps)
+        return jnp.sum(result[0])
 
-    body = lambda val: (net(val[0]), val[1] + 1)
-    cond = lambda val: val[1] < 8
-    return lambda x: numpy.sum(bounded(mj, lax, cond, body, (x, 0), max_steps)[0])
+    return f
+
+
+def compiled(lib, layers, wrap, max_steps):
+    """The program and its gradient as functions that wait for their results."""
+    f = program(lib, layers, wrap)
+    val = lib.numpy.array([1.0])
+    runs = []
+    for function in (f, lib.grad(f)):
+        run = lib.jit(function, static_argnums=1)
+        runs.append(functools.partial(wait_for, run, val, max_steps))
+    return runs
+
+
+def wait_for(run, *args):
+    return run(*args).block_until_ready()
+
+
+def measure(max_steps):
+    """{name: milliseconds} of forward passes and gradients; they agree."""
+    none = lambda f: f
+    peers = dict(zip(("f", "g"), compiled(minijit, stax, none, max_steps), strict=True))
+    peers["c"] = compiled(minijit, stax, minijit.checkpoint, max_steps)[1]
+    peers["jf"], peers["jg"] = compiled(jax, jax_stax, none, max_steps)
+    peers["jc"] = compiled(jax, jax_stax, jax.checkpoint, max_steps)[1]
+    gradients = [np.asarray(peers[k]()) for k in ("jg", "g", "c", "jc")]
+    for other in gradients[1:]:
+        np.testing.assert_allclose(other, gradients[0], rtol=1e-3)
+    return {name: 1e3 * t for name, t in best_times(peers, 3.0).items()}
 
 
 def main():
-    rng = np.random.default_rng(0)
-    sizes = [(1, 1024), (1024, 1024), (1024, 1)]
-    weights = [rng.normal(size=s).astype("f4") / np.sqrt(s[0]) for s in sizes]
-    x = np.array([1.0], "f4")
-    print("max_steps  forward ms  gradient ms  ratio    jax forward  gradient")
+    print("times in ms; gradients as multiples of the same system's forward pass")
+    print("           minijit                         jax")
+    print("max_steps  forward   plain  checkpointed   forward    plain  checkpointed")
     for n in STEPS:
-        own = program(minijit, minijit.lax, jnp, list(map(jnp.asarray, weights)), n)
-        theirs = list(map(jax.numpy.asarray, weights))
-        peer = program(jax, jax.lax, jax.numpy, theirs, n)
-        f, g = minijit.jit(own), minijit.jit(minijit.grad(own))
-        fj, gj = jax.jit(peer), jax.jit(jax.grad(peer))
-        np.testing.assert_allclose(g(x), gj(x), rtol=1e-3)
-        wait = lambda f: (lambda: f(x).block_until_ready())
-        peers = dict(f=functools.partial(f, x), g=functools.partial(g, x))
-        times = best_times(peers | {"fj": wait(fj), "gj": wait(gj)})
-        f, g, fj, gj = (1e3 * times[k] for k in ("f", "g", "fj", "gj"))
-        print(f"{n:9d} {f:11.3f} {g:12.3f} {g / f:6.2f}x {fj:12.3f} {gj:9.3f}")
+        t = measure(n)
+        own = f"{t['f']:8.3f} {t['g'] / t['f']:6.2f}x {t['c'] / t['f']:12.2f}x"
+        peer = f"{t['jf']:8.3f} {t['jg'] / t['jf']:7.1f}x {t['jc'] / t['jf']:12.1f}x"
+        print(f"{n:9d} {own}  {peer}   aims: 3x, {math.log2(n) + 4:.0f}x", flush=True)
 
 
 if __name__ == "__main__":
