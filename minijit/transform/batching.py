@@ -629,12 +629,24 @@ class ResultAxes:
 
     def place_one(self, y, axis, target):
         if target is None and axis is not None:
-            raise UnexpectedTracerError(
-                "a custom derivative rule captured a value that differs in the lanes "
-                "of a vmap, but its function and its arguments have no lanes"
-                f"{at_line(user_source())}\n  Instead: make the value an argument."
-            )
+            raise captured_lanes()
         return y if target is None else lanes_at(y, axis, target, self.lanes.size)
+
+    def differ(self):
+        """The lanes do not share what is done, so they cannot share its results."""
+        if self.found is None:
+            self.always = True
+        elif None in self.found:
+            raise captured_lanes()
+
+
+def captured_lanes():
+    """The error for a rule that captured lanes of which its function has none."""
+    return UnexpectedTracerError(
+        "a custom derivative rule captured a value that differs in the lanes of a "
+        "vmap, but its function and its arguments have no lanes"
+        f"{at_line(user_source())}\n  Instead: make the value an argument."
+    )
 
 
 def custom_jvp_rule(lanes, axes, *args, call, rule):
@@ -693,6 +705,8 @@ def custom_vjp_rule(lanes, axes, *args, call, rule):
             return [*outs, *residuals]
 
         outs, found = vmap_flat(fwd, lanes, primals, axes)
+        if any(axis is not None for axis in found[count:]):
+            where.differ()
         results = where.place(outs[:count], found[:count])
         in_axes = found[count:], where.found
         backward = partial(bwd_in_all_lanes, lanes, bwd, in_axes, axes, n)
@@ -720,7 +734,7 @@ def bwd_in_all_lanes(lanes, bwd, in_axes, axes, captured, residuals, cts):
     )
     shared = all(axis is None for axis in (*residual_axes, *ct_axes))
     if shared and any(axis is not None for axis in found):
-        ResultAxes(lanes, ()).place_one(outs[0], 0, None)
+        raise captured_lanes()
     pairs = zip(fill(mask, outs), fill(mask, found), axes[captured:], strict=True)
     placed = [
         None if ct is None else place_cotangent(lanes, shared, ct, axis, target)

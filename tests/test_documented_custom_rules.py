@@ -1,0 +1,875 @@
+"""What JAX's pages on custom derivative rules promise, program by program.
+
+Each test is one behaviour that a page relies on, with a program and numbers of its own.
+What `tests/test_custom.py` has is not repeated here.
+"""
+
+from collections import namedtuple
+from functools import partial
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import (
+    closure_convert,
+    custom_derivatives,
+    custom_gradient,
+    custom_jvp,
+    custom_vjp,
+    grad,
+    hessian,
+    jacfwd,
+    jacrev,
+    jit,
+    jvp,
+    lax,
+    linearize,
+    make_jaxpr,
+    value_and_grad,
+    vjp,
+    vmap,
+)
+from minijit.errors import UnexpectedTracerError
+from minijit.test_util import check_grads
+
+pytestmark = pytest.mark.chapter(14)
+
+three = np.float32([1, 2, 3])
+
+
+def close(found, wanted, tolerance=1e-5):
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+def with_jvp(f, rule, **options):
+    """f with a jvp rule."""
+    f = custom_jvp(f, **options)
+    f.defjvp(rule)
+    return f
+
+
+def with_vjp(f, fwd, bwd, **options):
+    """f with a vjp rule."""
+    f = custom_vjp(f, **options)
+    f.defvjp(fwd, bwd)
+    return f
+
+
+# ---- when which function is called
+
+
+class Log:
+    """Functions that note their calls by a letter."""
+
+    def __init__(self):
+        self.letters = ""
+
+    def note(self, letter, f):
+        def noting(*args):
+            self.letters += letter
+            return f(*args)
+
+        return noting
+
+    def of(self, thunk):
+        self.letters = ""
+        thunk()
+        return self.letters
+
+
+def test_a_jvp_rule_is_called_only_where_something_is_differentiated():
+    log = Log()
+    f = custom_jvp(log.note("f", jnp.sin))
+    f.defjvp(log.note("r", lambda p, t: (f(*p), jnp.cos(p[0]) * t[0])))
+    assert log.of(lambda: f(3.0)) == "f"
+    assert log.of(lambda: vmap(f)(three)) == "f"
+    assert log.of(lambda: jit(lambda x: f(x))(3.0)) == "f"
+    assert log.of(lambda: jvp(f, (3.0,), (1.0,))) == "rf"
+    assert log.of(lambda: grad(f)(3.0)) == "rf"
+    assert log.of(lambda: vmap(grad(f))(three)) == "rf"
+    # Each of two derivatives asks the rule, because the rule calls f.
+    assert log.of(lambda: grad(grad(f))(3.0)) == "rrf"
+
+
+def test_both_halves_of_a_vjp_rule_in_turn():
+    log = Log()
+    f = custom_vjp(log.note("f", jnp.sin))
+    forward = log.note("w", lambda x: (f(x), jnp.cos(x)))
+    f.defvjp(forward, log.note("b", lambda c, ct: (c * ct,)))
+    assert log.of(lambda: f(3.0)) == log.of(lambda: vmap(f)(three)) == "f"
+    y, pull_back = vjp(f, 3.0)
+    assert log.of(lambda: vjp(f, 3.0)) == "wf"
+    assert log.of(lambda: (pull_back(1.0), pull_back(2.0))) == "bb"
+    assert log.of(lambda: grad(f)(3.0)) == "wfb"
+    assert log.of(lambda: jit(grad(f))(3.0)) == "wfb"
+
+
+def test_a_rule_that_does_not_call_the_function_ends_there():
+    """The second derivative is then that of what the rule computes instead."""
+    once = with_jvp(lambda x: x**3, lambda p, t: (p[0] ** 3, 10 * t[0]))
+    assert grad(once)(2.0) == 10.0
+    assert grad(grad(once))(2.0) == 0.0
+    again = with_jvp(lambda x: x**3, lambda p, t: (again(*p), again(*p) * t[0]))
+    assert grad(grad(again))(2.0) == 8.0 and grad(grad(grad(again)))(2.0) == 8.0
+
+
+# ---- what rules are for
+
+
+def test_a_derivative_at_an_edge_by_convention():
+    """x / (1 + sqrt x) has the slope 1 at zero; the formula for it gives NaN."""
+    formula = lambda x: x / (1 + jnp.sqrt(x))
+
+    def rule(primals, tangents):
+        root = jnp.sqrt(primals[0])
+        return f(*primals), (root + 2) / (2 * (root + 1) ** 2) * tangents[0]
+
+    f = with_jvp(formula, rule)
+    assert np.isnan(grad(formula)(0.0)) and grad(f)(0.0) == 1.0
+    x = np.float32([0.25, 1, 4])
+    close(vmap(grad(f))(x), vmap(grad(formula))(x))
+
+
+def stable():
+    """log(1 + e**x) with the derivative that does not overflow, by defjvps."""
+    f = custom_jvp(lambda x: jnp.log1p(jnp.exp(x)))
+    f.defjvps(lambda t, y, x: t * (1 - jnp.exp(-y)))
+    return f
+
+
+def test_stability_survives_every_transformation():
+    f = stable()
+    reverse = grad(f), jit(grad(f)), grad(jit(f)), jacrev(f)
+    for g in (*reverse, jacfwd(f), jit(jacfwd(f))):
+        assert g(200.0) == 1.0
+        close(g(0.5), 1 / (1 + np.exp(-0.5)))
+    assert vmap(jit(grad(f)))(np.float32([200, 0])).tolist() == [1.0, 0.5]
+    s = 1 / (1 + np.exp(-0.5))
+    close(grad(grad(f))(0.5), s * (1 - s))
+    close(hessian(f)(0.5), s * (1 - s))
+
+
+def clipper():
+    """The identity, whose cotangents are kept between two bounds."""
+    return with_vjp(
+        lambda low, high, x: x,
+        lambda low, high, x: (x, (low, high)),
+        lambda bounds, ct: (None, None, jnp.clip(ct, *bounds)),
+    )
+
+
+def test_gradients_clipped_by_bounds_that_are_arguments():
+    clip = clipper()
+    f = lambda x: jnp.sin(clip(-0.5, 0.75, x))
+    x = jnp.linspace(0, 6, 7)
+    close(vmap(f)(x), np.sin(x))
+    close(vmap(grad(f))(x), np.clip(np.cos(x), -0.5, 0.75))
+    close(jit(vmap(grad(f)))(x), np.clip(np.cos(x), -0.5, 0.75))
+    # Bounds may be traced, and differ from lane to lane; None is a zero for them.
+    each = vmap(lambda low, x: grad(lambda x: -9 * clip(low, 1.0, x))(x))
+    close(each(-three, three), -three)
+    assert grad(clip, (0, 1, 2))(-1.0, 1.0, 5.0) == (0.0, 0.0, 1.0)
+
+
+def test_reverse_mode_composes_with_what_has_only_reverse_mode():
+    clip = clipper()
+    f = lambda x: jnp.sum(jnp.sin(clip(-0.5, 0.75, x)))
+    x = np.float32([0.1, 1.2, 2.0])
+    inside = (np.cos(x) > -0.5) & (np.cos(x) < 0.75)
+    wanted = np.diag(np.where(inside, -np.sin(x), 0.0))
+    for h in (hessian(f), jacrev(grad(f)), jacfwd(grad(f)), jit(hessian(f))):
+        close(h(x), wanted)
+    close(jvp(grad(f), (x,), (three,))[1], wanted @ three)
+    close(grad(lambda x: grad(f)(x) @ three)(x), wanted @ three)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda f: jvp(f, (3.0,), (1.0,)),
+        lambda f: jacfwd(f)(3.0),
+        lambda f: linearize(f, 3.0)[1](1.0),
+        lambda f: jit(lambda x: jvp(f, (x,), (x,)))(3.0),
+        lambda f: vmap(lambda x: jvp(f, (x,), (x,)))(three),
+        lambda f: jvp(jit(f), (3.0,), (1.0,)),
+    ],
+)
+def test_forward_mode_cannot_use_a_vjp_rule(forward):
+    with pytest.raises(TypeError, match="can't apply forward-mode.*custom_vjp"):
+        forward(partial(clipper(), -1.0, 1.0))
+
+
+def test_forward_over_reverse_where_fwd_calls_the_function():
+    """The tangent of fwd's own result is not needed; compiled, it is not computed."""
+    f = with_vjp(jnp.sin, lambda x: (f(x), x), lambda x, ct: (ct * jnp.cos(x),))
+    close(jit(hessian(f))(0.5), -np.sin(0.5))
+    close(jit(vmap(hessian(f)))(three), -np.sin(three))
+
+
+def test_looking_at_cotangents_on_their_way():
+    seen = []
+
+    def bwd(x, ct):
+        seen.append((float(x), float(ct)))
+        return (ct,)
+
+    spy = with_vjp(lambda x: x, lambda x: (x, x), bwd)
+    slope = grad(lambda x: 3 * spy(x**2))(4.0)
+    assert slope == 24.0 and seen == [(16.0, 3.0)]
+
+
+def fixed_point(f, a, x):
+    """x with f(a, x) = x, by iteration: differentiated as the point, not the path."""
+    def body(pair):
+        return pair[1], f(a, pair[1])
+
+    moved = lambda pair: jnp.abs(pair[0] - pair[1]) > 1e-6
+    return lax.while_loop(moved, body, (x, f(a, x)))[1]
+
+
+solve = custom_vjp(fixed_point, nondiff_argnums=(0,))
+
+
+def solve_fwd(f, a, x):
+    x = solve(f, a, x)
+    return x, (a, x)
+
+
+def solve_bwd(f, residuals, ct):
+    a, x = residuals
+    by_a, by_x = (vjp(lambda v, i=i: f(*((v, x), (a, v))[i]), (a, x)[i])[1]
+                  for i in range(2))  # fmt: skip
+    step = lambda fixed, u: fixed[2] + vjp(partial(f, fixed[0]), fixed[1])[1](u)[0]
+    u = solve(step, (a, x, ct), ct)
+    return by_a(u)[0], jnp.zeros_like(x)
+
+
+solve.defvjp(solve_fwd, solve_bwd)
+
+
+def test_a_fixed_point_by_the_implicit_function_theorem():
+    """Its backward pass is a fixed point again, so it has any number of derivatives."""
+    root = lambda a: solve(lambda a, x: 0.5 * (x + a / x), a, a)
+    close(root(2.0), np.sqrt(2))
+    close(grad(root)(2.0), 0.5 * 2**-0.5)
+    close(grad(grad(root))(2.0), -0.25 * 2**-1.5)
+    squares = np.float32([1, 4, 9])
+    close(vmap(root)(squares), [1, 2, 3])
+    close(jit(vmap(grad(root)))(squares), [1 / 2, 1 / 4, 1 / 6])
+
+
+def test_a_root_with_a_jvp_rule():
+    """f(x, a) = 0 moves x by -f_a / f_x; forward, reverse, and twice."""
+    @partial(custom_jvp, nondiff_argnums=(0,))
+    def newton(f, a):
+        step = lambda _, x: x - f(x, a) / grad(f)(x, a)
+        return lax.fori_loop(0, 20, step, jnp.ones_like(a))
+
+    @newton.defjvp
+    def rule(f, primals, tangents):
+        a, = primals
+        x = newton(f, a)
+        return x, -jvp(partial(f, x), (a,), tangents)[1] / grad(f)(x, a)
+
+    cube_root = lambda a: newton(lambda x, a: x**3 - a, a)
+    a = np.float32(8)
+    close(cube_root(a), 2.0)
+    close(grad(cube_root)(a), 1 / 12)
+    close(jvp(cube_root, (a,), (np.float32(3),))[1], 1 / 4)
+    close(grad(grad(cube_root))(a), -2 / 9 * 8 ** (-5 / 3), 1e-4)
+    close(vmap(grad(cube_root))(np.float32([1, 27])), [1 / 3, 1 / 27])
+
+
+def test_rules_inside_loops_and_branches():
+    f, clip = stable(), partial(clipper(), -0.5, 0.5)
+    plain = lambda x: jnp.log1p(jnp.exp(x))
+
+    def scanned(f):
+        return lambda x: lax.scan(lambda c, a: (a * f(c), f(c)), x, three)[1].sum()
+
+    for of_both in (grad, jacfwd, hessian, lambda f: jit(grad(f))):
+        close(of_both(scanned(f))(0.3), of_both(scanned(plain))(0.3), 1e-4)
+    until = lambda f: lambda x: lax.while_loop(lambda c: c < 9, lambda c: c + f(c), x)
+    close(jvp(until(f), (1.0,), (1.0,)), jvp(until(plain), (1.0,), (1.0,)), 1e-4)
+    branch = lambda x: lax.cond(x > 0, f, lambda x: 7 * clip(x), x)
+    close(vmap(grad(branch))(np.float32([1, -1])), [1 / (1 + np.exp(-1)), 0.5])
+    remat = mj.checkpoint(lambda x: f(jnp.sin(x)))
+    close(grad(remat)(0.3), grad(lambda x: plain(jnp.sin(x)))(0.3))
+
+
+# ---- Python inside of rules
+
+
+def test_rules_may_branch_on_values():
+    def rule(primals, tangents):
+        x, = primals
+        return f(x), (2.0 if x > 0 else 3.0) * tangents[0]
+
+    f = with_jvp(lambda x: jnp.sin(x) if x > 0 else jnp.cos(x), rule)
+    assert grad(f)(1.0) == 2.0 and grad(f)(-1.0) == 3.0
+    backwards = with_vjp(
+        abs, lambda x: (abs(x), x), lambda x, ct: (5 * ct if x > 0 else -ct,)
+    )
+    assert grad(backwards)(1.0) == 5.0 and grad(backwards)(-1.0) == -1.0
+    with pytest.raises(mj.errors.TracerBoolConversionError):
+        jit(f)(1.0)
+
+
+def test_jitted_functions_and_jitted_rules():
+    f = custom_jvp(jit(lambda x: x**2))
+    f.defjvp(lambda p, t: (f(*p), jit(lambda x, t: 7 * x * t)(*p, *t)))
+    assert grad(f)(3.0) == jit(grad(f))(3.0) == 21.0
+    assert grad(grad(f))(3.0) == 7.0
+
+
+# ---- arguments
+
+Point = namedtuple("Point", ["x", "y"])
+
+
+def polar(p):
+    return {"r": jnp.hypot(p.x, p.y), "angles": (jnp.arctan2(p.y, p.x), p.x)}
+
+
+def polar_jvp(primals, tangents):
+    p, t = primals[0], tangents[0]
+    out = polar(p)
+    r = out["r"]
+    dr = (p.x * t.x + p.y * t.y) / r
+    return out, {"r": dr, "angles": ((p.x * t.y - p.y * t.x) / r**2, t.x)}
+
+
+def polar_bwd(p, ct):
+    r = jnp.hypot(p.x, p.y)
+    to_r, (to_angle, to_x) = ct["r"], ct["angles"]
+    return (
+        Point(
+            to_r * p.x / r - to_angle * p.y / r**2 + to_x,
+            to_r * p.y / r + to_angle * p.x / r**2,
+        ),
+    )
+
+
+def test_named_tuples_and_dicts():
+    p, f = Point(3.0, 4.0), lambda g: lambda p: g(p)["r"] + 25 * g(p)["angles"][0]
+    both = (
+        with_jvp(polar, polar_jvp),
+        with_vjp(polar, lambda p: (polar(p), p), polar_bwd),
+    )
+    for g in both:
+        assert g(p)["r"] == 5.0 and g(p)["angles"][1] == 3.0
+        found = grad(f(g))(p)
+        assert isinstance(found, Point)
+        close(found, grad(f(polar))(p))
+        close(jit(grad(f(g)))(p), found)
+
+
+def test_defaults_and_keywords_become_positions():
+    f = with_vjp(
+        lambda x, y=2.0: x * y,
+        lambda x, y: (x * y, (x, y)),
+        lambda xy, ct: (ct * xy[1], ct * xy[0] * 100),
+    )
+    assert f(3.0) == 6.0 and f(3.0, y=4.0) == 12.0 and f(y=5.0, x=3.0) == 15.0
+    assert grad(f)(3.0) == 2.0
+    assert grad(lambda y: f(y=y, x=3.0))(2.0) == 300.0
+    many = with_jvp(lambda *xs: sum(xs), lambda p, t: (many(*p), 2 * sum(t)))
+    assert grad(many, (0, 2))(1.0, 2.0, 3.0) == (2.0, 2.0)
+    f = with_jvp(lambda x, *, k=1: x, lambda p, t: (f(*p), t[0]))
+    with pytest.raises(TypeError, match="by position"):
+        f(1.0, k=2)
+
+
+def test_nondiff_arguments_come_first_wherever_they_stand():
+    def rule(f, g, primals, tangents):
+        x, = primals
+        return f(g(x)), f(1.0) * g(1.0) * tangents[0]
+
+    composed = with_jvp(lambda f, x, g: f(g(x)), rule, nondiff_argnums=(0, 2))
+    double, triple = lambda x: 2 * x, lambda x: 3 * x
+    assert composed(double, 5.0, triple) == 30.0
+    assert grad(composed, 1)(double, 5.0, triple) == 6.0
+    last = with_jvp(
+        lambda x, n: x**n, lambda n, p, t: (p[0] ** n, n * t[0]), nondiff_argnums=(-1,)
+    )
+    assert grad(last)(2.0, 3) == 3.0
+
+
+@pytest.mark.parametrize("kind", [custom_jvp, custom_vjp])
+def test_nondiff_arguments_by_name(kind):
+    f = kind(lambda x, mode="twice": x, nondiff_argnames=("mode",))
+    scale = {"twice": 2.0, "thrice": 3.0}
+    if kind is custom_jvp:
+        f.defjvp(lambda mode, p, t: (p[0], scale[mode] * t[0]))
+    else:
+        bwd = lambda mode, _, ct: (scale[mode] * ct,)
+        f.defvjp(lambda x, mode: (x, None), bwd)
+    assert grad(f)(1.0) == 2.0 and grad(f)(1.0, "thrice") == 3.0
+    assert grad(lambda x: f(x, mode="thrice"))(1.0) == 3.0
+
+
+def test_traced_nondiff_arguments():
+    """Of a jvp rule they are constants; of a vjp rule, an error."""
+    scaled = lambda n, x: n * x
+    f = with_jvp(
+        scaled, lambda n, p, t: (n * p[0], 10 * n * t[0]), nondiff_argnums=(0,)
+    )
+    assert jit(grad(f, 1))(2.0, 3.0) == 20.0
+    assert vmap(grad(f, 1))(three, three).tolist() == [10.0, 20.0, 30.0]
+    assert grad(f)(2.0, 3.0) == 0.0
+    assert grad(lambda n: n * f(n, 3.0))(2.0) == 6.0
+    g = with_vjp(
+        scaled, lambda n, x: (n * x, None), lambda n, _, ct: (n * ct,),
+        nondiff_argnums=(0,),
+    )  # fmt: skip
+    assert grad(g, 1)(2.0, 3.0) == 2.0
+    for call in (jit(lambda n, x: g(n, x)), grad(g), vmap(g)):
+        with pytest.raises(UnexpectedTracerError, match=r"ordinary.*bwd returns None"):
+            call(three, three)
+
+
+def test_nondiff_positions_that_are_not_there():
+    f = with_jvp(lambda x: x, lambda n, p, t: (p[0], t[0]), nondiff_argnums=(1,))
+    with pytest.raises(IndexError, match="nondiff_argnums"):
+        f(1.0)
+
+
+def test_what_is_no_array_is_refused():
+    f = with_jvp(lambda x, mode: x, lambda p, t: (p[0], t[0]))
+    with pytest.raises(TypeError, match="nondiff_argnums"):
+        f(1.0, "fast")
+
+
+def test_integer_arguments_need_no_nondiff_argnums():
+    f = with_vjp(
+        lambda x, n: x**n,
+        lambda x, n: (x**n, (x, n)),
+        lambda xn, ct: (ct * xn[1] * 100, None),
+    )
+    assert grad(f)(2.0, 3) == 300.0 and jit(grad(f))(2.0, 3) == 300.0
+    float0 = np.zeros((), np.dtype([("float0", np.void, 0)]))
+    for zero in (float0, 0.0, 3):
+        # Whatever stands for the cotangent of an integer is ignored.
+        g = with_vjp(
+            lambda x, n: x * n, lambda x, n: (x * n, n), lambda n, ct, z=zero: (ct, z)
+        )
+        assert grad(g)(2.0, 3) == 1.0
+    assert grad(f, (0, 1), allow_int=True)(2.0, 3)[1].dtype == float0.dtype
+
+
+# ---- captured values
+
+
+def capturing(kind, where):
+    """f(y, x) with a rule by x alone, where the function or the rule captures y."""
+    def f(y, x):
+        inside = y if where == "function" else 3.0
+        outside = y if where == "rule" else 5.0
+        function = lambda x: inside * x
+        if kind is custom_jvp:
+            rule = lambda p, t: (g(*p), 10 * outside * t[0])
+            g = with_jvp(function, rule)
+        else:
+            g = with_vjp(function, lambda x: (g(x), outside), lambda o, ct: (ct * o,))
+        return g(x)
+
+    return f
+
+
+kinds = pytest.mark.parametrize("kind", [custom_jvp, custom_vjp])
+places = pytest.mark.parametrize("where", ["function", "rule"])
+
+
+@kinds
+@places
+def test_functions_and_rules_may_capture_what_is_traced(kind, where):
+    f = capturing(kind, where)
+    scale = 10 if kind is custom_jvp else 1
+    by_x = lambda y: scale * (5 * np.ones_like(y) if where == "function" else y)
+    ys = np.float32([2, 4])
+    close(jit(grad(f, 1))(2.0, 1.0), by_x(2.0))
+    close(vmap(grad(f, 1), (0, None))(ys, 1.0), by_x(ys))
+    close(jit(vmap(grad(f, 1)))(ys, ys), by_x(ys))
+    # All lanes of the capture share x: its gradient is the sum.
+    close(grad(lambda x: vmap(lambda y: f(y, x))(ys).sum())(1.0), by_x(ys).sum())
+    close(vmap(f, (0, None))(ys, 2.0), 2 * (ys if where == "function" else 3))
+
+
+@kinds
+def test_a_capture_that_is_differentiated_is_an_error(kind):
+    """A rule by x says nothing of y: silence would be a wrong gradient."""
+    f = capturing(kind, "function")
+    for transform in (grad, lambda f: jit(grad(f)), lambda f: grad(f, (0, 1))):
+        with pytest.raises(UnexpectedTracerError, match="custom derivative rule") as e:
+            transform(f)(2.0, 3.0)
+        assert "make that value an argument" in str(e.value)
+
+
+@kinds
+def test_a_captured_value_is_constant_where_only_the_rule_has_it(kind):
+    f = capturing(kind, "rule")
+    assert grad(f)(2.0, 3.0) == 0.0
+    twice = grad(lambda y: grad(lambda x: f(y, x))(1.0))
+    assert twice(2.0) == (10.0 if kind is custom_jvp else 1.0)
+
+
+def test_captures_made_arguments():
+    """closure_convert: the rule then differentiates by what was captured, too."""
+    @partial(custom_vjp, nondiff_argnums=(0,))
+    def apply(f, x, *captured):
+        return f(x, *captured)
+
+    def bwd(f, residuals, ct):
+        return tuple(1000 * c for c in vjp(f, *residuals)[1](ct))
+
+    apply.defvjp(lambda f, *args: (f(*args), args), bwd)
+
+    def outer(y, x):
+        converted, captured = closure_convert(lambda x: jnp.sin(y) * x, x)
+        return apply(converted, x, *captured)
+
+    close(grad(outer, (0, 1))(0.5, 2.0), [2000 * np.cos(0.5), 1000 * np.sin(0.5)], 1e-2)
+    close(jit(grad(outer))(0.5, 2.0), 2000 * np.cos(0.5), 1e-2)
+    nothing, captured = closure_convert(lambda x: 2 * x, 1.0)
+    assert not captured and nothing(4.0) == 8.0
+    of_tree, _ = closure_convert(lambda d: d["a"] * 2, {"a": 1.0})
+    assert of_tree({"a": 3.0}) == 6.0
+    with pytest.raises(TypeError, match="structure"):
+        of_tree((3.0,))
+
+
+# ---- symbolic zeros
+
+
+def test_symbolic_zeros_of_a_jvp_rule():
+    seen = []
+
+    def rule(primals, tangents):
+        seen[:] = [
+            isinstance(t, custom_derivatives.SymbolicZero) for t in tangents
+        ]
+        assert tangents[1].shape == (2, 3) and tangents[1].dtype == np.float32
+        return f(*primals), tangents[0] * primals[1].sum()
+
+    f = custom_jvp(lambda x, y, n: x * y.sum() * n)
+    f.defjvp(rule, symbolic_zeros=True)
+    y = np.ones((2, 3), "float32")
+    forward = lambda x, *rest: jvp(lambda x: f(x, *rest), (x,), (1.0,))[1]
+    for g in (grad(f), jit(grad(f)), forward):
+        assert g(2.0, y, 1) == 6.0
+        assert seen == [False, True, True]
+
+
+def test_a_symbolic_zero_may_be_returned():
+    f = custom_jvp(lambda x, y: (x, y))
+    f.defjvp(lambda p, t: (f(*p), (t[0], t[1])), symbolic_zeros=True)
+    assert jvp(lambda x: f(x, 3.0), (2.0,), (1.0,)) == ((2.0, 3.0), (1.0, 0.0))
+    zero = custom_derivatives.zero_from_primal(np.ones(3, "float32"))
+    assert zero.shape == (3,) and zero.dtype == np.float32
+
+
+def test_symbolic_zeros_of_a_vjp_rule():
+    """Which arguments vary, and which results have no cotangent."""
+    seen = []
+
+    def fwd(x, y):
+        seen.append((x.perturbed, y.perturbed))
+        return (x.value * y.value, x.value + y.value), (x.value, y.value)
+
+    def bwd(xy, cts):
+        zero = custom_derivatives.SymbolicZero
+        seen.append([isinstance(ct, zero) for ct in cts])
+        return cts[0] * xy[1], cts[0] * xy[0]
+
+    f = custom_vjp(lambda x, y: (x * y, x + y))
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    assert f(2.0, 3.0) == (6.0, 5.0)
+    assert grad(lambda x: f(x, 3.0)[0])(2.0) == 3.0
+    assert grad(lambda x, y: f(x, y)[0], (0, 1))(2.0, 3.0) == (3.0, 2.0)
+    assert vmap(grad(lambda x: f(x, 3.0)[0]))(three).tolist() == [3.0] * 3
+    assert seen == [(True, False), [False, True], (True, True), [False, True],
+                    (True, False), [False, True]]  # fmt: skip
+
+
+def test_without_symbolic_zeros_all_cotangents_are_arrays():
+    f = with_vjp(
+        lambda x: (x, 2 * x, 3),
+        lambda x: ((x, 2 * x, 3), None),
+        lambda _, cts: (cts[0] + 2 * cts[1],),
+    )
+    assert grad(lambda x: f(x)[1])(1.0) == 2.0
+    assert vmap(grad(lambda x: f(x)[0]))(three).tolist() == [1.0] * 3
+
+
+def test_optimize_remat_changes_no_number():
+    f = custom_vjp(jnp.sin)
+    f.defvjp(
+        lambda x: (jnp.sin(x), x), lambda x, ct: (ct * jnp.cos(x) * 2,),
+        optimize_remat=True,
+    )  # fmt: skip
+    for g in (grad(f), jit(grad(f)), grad(jit(f)), grad(mj.checkpoint(f))):
+        close(g(0.5), 2 * np.cos(0.5))
+    close(vmap(f)(three), np.sin(three))
+
+
+# ---- custom_gradient
+
+
+def test_a_pull_back_that_uses_what_the_function_computed():
+    @custom_gradient
+    def f(x):
+        s = jnp.sin(x)
+        return s, lambda ct: (ct * jnp.sqrt(1 - s**2),)
+
+    close(f(0.4), np.sin(0.4))
+    for g in (grad(f), jit(grad(f)), grad(jit(f))):
+        close(g(0.4), np.cos(0.4))
+    close(grad(grad(f))(0.4), -np.sin(0.4))
+    close(vmap(grad(f))(0.1 * three), np.cos(0.1 * three))
+
+
+def test_custom_gradients_of_several_arguments_results_and_trees():
+    two = custom_gradient(lambda x, y: (x * y, lambda ct: (ct * y, 5 * ct)))
+    assert grad(two, (0, 1))(2.0, 3.0) == (3.0, 5.0)
+    pair = custom_gradient(lambda x: ((x, 2 * x), lambda ct: (ct[0] + 7 * ct[1],)))
+    assert grad(lambda x: pair(x)[1])(1.0) == 7.0
+    tree = custom_gradient(
+        lambda p: (p["a"] * p["b"], lambda ct: ({"a": 2 * ct, "b": 3 * ct},))
+    )
+    assert grad(tree)({"a": 1.0, "b": 1.0}) == {"a": 2.0, "b": 3.0}
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    "rule, culprit",
+    [
+        (lambda p, t: (p[0], t[0] * t[0]), "mul"),
+        (lambda p, t: (p[0], jnp.sin(t[0])), "sin"),
+        (lambda p, t: (p[0], p[0] / (1 + t[0])), "div"),
+        (lambda p, t: (p[0], jit(jnp.exp)(t[0])), "exp"),
+        (lambda p, t: (p[0], jnp.maximum(t[0], 0.0)), "max"),
+        (lambda p, t: (p[0], lax.stop_gradient(t[0])), "stop_gradient"),
+    ],
+)
+def test_reverse_mode_needs_a_linear_rule(rule, culprit):
+    """At a tangent of zero it has a derivative, which is not the one that was meant."""
+    f = with_jvp(lambda x: x, rule)
+    assert np.isfinite(jvp(f, (2.0,), (0.5,))[1])
+    for g in (grad(f), jit(grad(f)), grad(jit(f))):
+        with pytest.raises(NotImplementedError, match=f"linear in the.*{culprit}"):
+            g(2.0)
+
+
+def test_linear_rules_of_all_kinds_are_accepted():
+    matrix = np.float32([[1, 2, 0], [0, 1, 0], [3, 0, 1]])
+
+    def rule(primals, tangents):
+        t, = tangents
+        t = jnp.where(primals[0] > 1, t, 2 * t) @ matrix
+        t = jnp.concatenate([t[1:], jnp.cumsum(t)[:1]]) / 2 - t[::-1]
+        step = lambda c, a: (c + a, c * 3)
+        t = lax.scan(step, jnp.float32(0), t)[1] + jit(lambda t: -t)(t)
+        return f(*primals), lax.cond(primals[0][0] > 0, lambda t: t, jnp.flip, t)
+
+    f = with_jvp(lambda x: x, rule)
+    close(jacrev(f)(three), jacfwd(f)(three))
+
+
+def returning(result):
+    """grad of a function whose bwd returns result(ct)."""
+    f = with_vjp(lambda x: 2 * x, lambda x: (2 * x, None), lambda _, ct: result(ct))
+    return grad(lambda x: f(x).sum())(three)
+
+
+@pytest.mark.parametrize(
+    "result, error, words",
+    [
+        (lambda ct: (np.ones(2, "float32"),), ValueError, "f32.3.*f32.2."),
+        (lambda ct: (ct.sum(),), ValueError, "f32.3.*f32"),
+        (lambda ct: (ct[None],), ValueError, "f32.3.*f32.1,3."),
+        (lambda ct: ct.astype(bool), TypeError, "tuple"),
+        (lambda ct: (ct, ct), TypeError, "1 differentiable argument"),
+        (lambda ct: None, TypeError, "tuple"),
+        (lambda ct: {"x": ct}, TypeError, "tuple"),
+        (lambda ct: ({"a": ct},), TypeError, "structure"),
+        (lambda ct: ([ct],), TypeError, "structure"),
+        (lambda ct: (ct.astype(int),), TypeError, "i32.3."),
+        (lambda ct: (ct * 1j,), TypeError, "c64.3."),
+    ],
+)
+def test_wrong_cotangents(result, error, words):
+    with pytest.raises(error, match=words):
+        returning(result)
+
+
+def test_cotangents_of_another_precision_are_converted():
+    """A backward pass in single precision of a function in half precision, say."""
+    for dtype in (np.float16, jnp.bfloat16):
+        found = returning(lambda ct, d=dtype: (ct.astype(d) * 3,))
+        assert found.dtype == np.float32 and found.tolist() == [3.0] * 3
+    assert returning(lambda ct: [None]).tolist() == [0.0] * 3
+
+
+def test_none_for_a_part_of_a_tree():
+    f = with_vjp(
+        lambda p: p["a"] * p["more"]["b"] * p["more"]["c"],
+        lambda p: (p["a"], p),
+        lambda p, ct: ({"a": ct * 7, "more": None},),
+    )
+    found = grad(f)({"a": 1.0, "more": {"b": 2.0, "c": 3.0}})
+    assert found == {"a": 7.0, "more": {"b": 0.0, "c": 0.0}}
+
+
+@pytest.mark.parametrize(
+    "fwd, words",
+    [
+        (lambda x: x, "pair"),
+        (lambda x: (x, x, x), "pair"),
+        (lambda x: None, "pair"),
+        (lambda x: ((x, x), None), "structure|scalar-output"),
+    ],
+)
+def test_wrong_results_of_fwd(fwd, words):
+    f = with_vjp(lambda x: 2 * x, fwd, lambda _, ct: (ct,))
+    for g in (grad(f), grad(jit(f))):
+        with pytest.raises(TypeError, match=words):
+            g(1.0)
+
+
+def test_fwd_may_return_python_numbers_and_any_tree_of_residuals():
+    f = with_vjp(
+        lambda x: 4.0 * x,
+        lambda x: (4.0, {"k": (x, 2.0)}),
+        lambda residuals, ct: (residuals["k"][1] * ct,),
+    )
+    assert value_and_grad(f)(1.0) == (4.0, 2.0) and jit(grad(f))(1.0) == 2.0
+
+
+@pytest.mark.parametrize(
+    "rule, words",
+    [
+        (lambda p, t: p[0], "pair"),
+        (lambda p, t: (p[0], None), "structure"),
+        (lambda p, t: (p[0], (t[0],)), "structure"),
+        (lambda p, t: (p[0], np.ones(3, "float32")), r"f32\[3\]"),
+        (lambda p, t: (p[0], np.float16(1)), "f16"),
+        (lambda p, t: (p[0], 1), "i32"),
+    ],
+)
+def test_wrong_results_of_a_jvp_rule(rule, words):
+    f = with_jvp(lambda x: 2 * x, rule)
+    for g in (partial(jvp, f, (2.0,), (1.0,)), partial(grad(f), 2.0)):
+        with pytest.raises(TypeError, match=words):
+            g()
+
+
+def test_a_list_will_do_for_a_pair():
+    f = with_jvp(lambda x: 2 * x, lambda p, t: [2 * p[0], 2 * t[0]])
+    assert grad(f)(1.0) == 2.0
+
+
+def test_errors_in_rules_are_the_users_own():
+    f = with_vjp(lambda x: x, lambda x: (x, None), lambda _, ct: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        grad(f)(1.0)
+
+
+def test_defjvps():
+    f = custom_jvp(lambda x, y: (x * y, x + y))
+    f.defjvps(None, lambda t, out, x, y: (5 * t, 6 * t))
+    total = lambda x, y: sum(f(x, y))
+    assert grad(total, (0, 1))(2.0, 3.0) == (0.0, 11.0)
+    f = custom_jvp(lambda n, x: x, nondiff_argnums=(0,))
+    with pytest.raises(TypeError, match="defjvps"):
+        f.defjvps(lambda t, out, x: t)
+
+
+def test_names_and_documentation_are_the_functions_own():
+    def half(x):
+        """x / 2"""
+        return x / 2
+
+    for kind in (custom_jvp, custom_vjp, custom_gradient):
+        assert kind(half).__name__ == "half" and kind(half).__doc__ == "x / 2"
+
+
+def test_jaxprs_show_the_call_and_not_the_rule():
+    text = str(make_jaxpr(stable())(1.0))
+    assert "custom_jvp_call" in text and "log1p" in text
+    text = str(make_jaxpr(partial(clipper(), -1.0, 1.0))(1.0))
+    assert "custom_vjp_call" in text and "clamp" not in text
+
+
+def test_check_grads_of_rules():
+    with mj.enable_x64(True):
+        check_grads(stable(), (0.7,), order=3)
+        f = with_jvp(polar, polar_jvp)
+        check_grads(f, (Point(3.0, 4.0),), order=1)
+
+
+# ---- the oracle: the same errors and the same numbers
+
+
+def clipped(m, n):
+    f = m.custom_vjp(lambda x: x)
+    f.defvjp(lambda x: (x, None), lambda _, ct: (n.clip(ct, -1, 1),))
+    return f
+
+
+def bad_bwd(result):
+    def program(m, n):
+        f = m.custom_vjp(lambda x: x * 2.0)
+        f.defvjp(lambda x: (x * 2.0, None), lambda _, ct: result(ct))
+        return m.grad(f)(1.0)
+
+    return program
+
+
+def capture(m, n):
+    def f(y):
+        g = m.custom_jvp(lambda x: x * y)
+        g.defjvp(lambda p, t: (g(*p), t[0] * y))
+        return g(1.0)
+
+    return m.grad(f)(2.0)
+
+
+def traced_nondiff(m, n):
+    f = m.custom_vjp(lambda k, x: k * x, nondiff_argnums=(0,))
+    f.defvjp(lambda k, x: (k * x, None), lambda k, _, ct: (ct,))
+    return m.jit(f)(1.0, 2.0)
+
+
+errors = {
+    "forward mode": lambda m, n: m.jvp(clipped(m, n), (1.0,), (1.0,)),
+    "jacfwd": lambda m, n: m.jacfwd(clipped(m, n))(1.0),
+    "no rule": lambda m, n: m.custom_jvp(lambda x: x)(1.0),
+    "wrong shape": bad_bwd(lambda ct: (np.ones(3, np.float32),)),
+    "no tuple": bad_bwd(lambda ct: ct),
+    "too many": bad_bwd(lambda ct: (ct, ct)),
+    "wrong tree": bad_bwd(lambda ct: ({"a": ct},)),
+    "capture": capture,
+    "traced nondiff": traced_nondiff,
+    "not linear": lambda m, n: m.linear_transpose(n.sin, 1.0)(1.0),
+    "bool": lambda m, n: m.jit(lambda x: 1 if x else 2)(1.0),
+    "vector as bool": lambda m, n: m.grad(lambda x: x.sum() if x else 0.0)(n.ones(2)),
+    "index": lambda m, n: m.jit(lambda i: [1, 2][i])(0),
+    "numpy": lambda m, n: m.jit(np.sin)(1.0),
+    "float": lambda m, n: m.jit(float)(1.0),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", errors)
+def test_errors_can_be_caught_as_those_of_jax(name):
+    jax = pytest.importorskip("jax")
+    with pytest.raises(Exception) as theirs:
+        errors[name](jax, jax.numpy)
+    with pytest.raises(Exception) as ours:
+        errors[name](mj, jnp)
+    names = {kind.__name__ for kind in type(ours.value).__mro__}
+    assert type(theirs.value).__name__ in names
