@@ -552,12 +552,17 @@ def conv_general_dilated_patches(
 # chapter 8s
 from .transform.batching_rest import (
     all_gather as all_gather,
+    all_to_all as all_to_all,
     axis_index as axis_index,
     axis_size as axis_size,
     pmax as pmax,
     pmean as pmean,
     pmin as pmin,
+    ppermute as ppermute,
+    pshuffle as pshuffle,
     psum as psum,
+    psum_scatter as psum_scatter,
+    pswapaxes as pswapaxes,
 )
 
 # chapter 9

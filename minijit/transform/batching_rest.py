@@ -42,6 +42,7 @@ from .batching import (
     lanes_at,
     move_axis,
     shifted,
+    without_axis,
 )
 from .linearize import linear_in_first, linearize_rules
 from .transpose import adding, transpose_rules
@@ -319,7 +320,8 @@ def conv_rule(lanes, axes, x, y, *, dimension_numbers, **params):
     conv = partial(conv_general_dilated_p.bind, dimension_numbers=dimension_numbers)
     n = lanes.size
     if n == 0:
-        raise NotImplementedError("vmap of a convolution over no lanes at all")
+        params |= dict(dimension_numbers=dimension_numbers)
+        return no_lanes(axes, (x, y), params)
     if x_axis is not None and y_axis is not None:
         x = merge_into(x, x_axis, lhs_spec[0 if batch > 1 else 1])
         y = merge_into(y, y_axis, rhs_spec[0])
@@ -336,6 +338,14 @@ def conv_rule(lanes, axes, x, y, *, dimension_numbers, **params):
     z = split_axis(z, out_spec[1] + 1, n)
     z = move_axis(z, out_spec[1] + 1, 0)
     return merge_into(z, out_spec[1] + 1, out_spec[1] + 1), 0
+
+
+def no_lanes(axes, operands, params):
+    """The result of a convolution in no lanes: the type of one lane says its shape."""
+    pairs = zip(map(aval_of, operands), axes, strict=True)
+    avals = [a if axis is None else without_axis(a, axis) for a, axis in pairs]
+    out = shape_rules[conv_general_dilated_p](*avals, **params)
+    return lax.full((0, *out.shape), 0, out.dtype), 0
 
 
 def merge_grouped(x, source, target, groups):
@@ -462,6 +472,168 @@ def all_gather(x, axis_name, *, axis_index_groups=None, axis=0, tiled=False):
         return merge_into(v, 0, place) if tiled else move_axis(v, 0, place)
 
     return tree_map(one, x)
+
+
+def own_part(x, axis_name, axis):
+    """The part of x, which is the same in all lanes, with this lane's number on an
+    axis; the axis goes."""
+    here = axis_index(axis_name)
+    starts = [np.int32(0)] * aval_of(x).ndim
+    starts[axis] = here
+    sizes = list(aval_of(x).shape)
+    sizes[axis] = 1
+    part = indexing.dynamic_slice_p.bind(x, *starts, slice_sizes=tuple(sizes))
+    return lax.squeeze(part, (axis,))
+
+
+def counted_axis(name, aval, axis):
+    """An axis counted from the front; ValueError if there is none."""
+    if not -aval.ndim <= axis < aval.ndim:
+        raise ValueError(
+            f"{name}: axis {axis} is out of bounds for an array of {aval.ndim} axes"
+            f"{at_line(user_source())}"
+        )
+    return axis % aval.ndim
+
+
+def in_parts(name, aval, axis, size, tiled):
+    """The parts that an axis has for the lanes: how many elements each; or an error."""
+    axis = counted_axis(name, aval, axis)
+    n = aval.shape[axis]
+    if n % size if tiled else n != size:
+        wanted = f"a multiple of {size}" if tiled else str(size)
+        raise ValueError(
+            f"{name} over {size} lanes: axis {axis} of {aval} must have the size "
+            f"{wanted}, one part for each lane{at_line(user_source())}"
+        )
+    return axis
+
+
+def shares(x, axis, size):
+    """An axis as two: whose share it is, and where in it."""
+    return split_axis(x, axis, size)
+
+
+def all_to_all(
+    x, axis_name, split_axis, concat_axis, *, axis_index_groups=None, tiled=False
+):
+    """Lane i gets the i-th part of what each lane has, in the order of the lanes.
+
+    Args:
+      x: array or tree of arrays.
+      axis_name: of the lanes, or several names.
+      split_axis: the axis of which each lane gets one place, and which goes; with
+        `tiled` an equal share of it, and it stays.
+      concat_axis: where the axis of the parts is in the result; with `tiled` the axis
+        along which they are put one after another.
+
+    Raises ValueError if there is not one part for each lane.
+    """
+    reject_groups(axis_index_groups)
+    names = names_of(axis_name)
+    size = axis_size(names)
+
+    def one(v):
+        axis = in_parts("all_to_all", aval_of(v), split_axis, size, tiled)
+        target = counted_axis("all_to_all", aval_of(v), concat_axis)
+        parts = shares(v, axis, size) if tiled else v
+        parts = own_part(all_gather(parts, names), names, axis + 1)
+        return merge_into(parts, 0, target) if tiled else move_axis(parts, 0, target)
+
+    return tree_map(one, x)
+
+
+def pswapaxes(x, axis_name, axis, *, axis_index_groups=None):
+    """The axis of the lanes and one of x exchanged (`jax.lax.pswapaxes`)."""
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+def psum_scatter(
+    x, axis_name, *, scatter_dimension=0, axis_index_groups=None, tiled=False
+):
+    """Lane i gets the i-th part of the sum over the lanes (`jax.lax.psum_scatter`).
+
+    Args:
+      scatter_dimension: the axis of the parts, one for each lane; it goes, but with
+        `tiled`, where each lane gets an equal share of it.
+    """
+    reject_groups(axis_index_groups)
+    names = names_of(axis_name)
+    size = axis_size(names)
+
+    def one(v):
+        axis = in_parts("psum_scatter", aval_of(v), scatter_dimension, size, tiled)
+        total = psum(shares(v, axis, size) if tiled else v, names)
+        return own_part(total, names, axis)
+
+    return tree_map(one, x)
+
+
+def ppermute(x, axis_name, perm):
+    """Send values from lane to lane.
+
+    Args:
+      perm: pairs (from which lane, to which lane); no lane may stand twice on the same
+        side.  A lane that gets nothing has zeros.
+    """
+    names = names_of(axis_name)
+    size = axis_size(names)
+    senders = sender_table(perm, size)
+    here = axis_index(names)
+    sender = lax.as_constant(np.array([max(s, 0) for s in senders], np.int32))
+    known = lax.as_constant(np.array([s >= 0 for s in senders]))
+
+    def one(v):
+        everything = all_gather(v, names)
+        start = own_place(sender, here)
+        zeros = [np.int32(0)] * aval_of(v).ndim
+        sizes = (1, *aval_of(v).shape)
+        part = indexing.dynamic_slice_p.bind(
+            everything, start, *zeros, slice_sizes=sizes
+        )
+        part = lax.squeeze(part, (0,))
+        if min(senders) >= 0:
+            return part
+        nothing = lax.full(aval_of(v).shape, 0, aval_of(v).dtype)
+        return lax.select_n(own_place(known, here), nothing, part)
+
+    return tree_map(one, x)
+
+
+def own_place(table, here):
+    """One entry of a table, as a scalar."""
+    entry = indexing.dynamic_slice_p.bind(table, here, slice_sizes=(1,))
+    return lax.squeeze(entry, (0,))
+
+
+def sender_table(perm, size):
+    """For each lane the one that sends to it, or -1."""
+    senders, pairs = [-1] * size, [tuple(map(int, pair)) for pair in perm]
+    if any(not 0 <= lane < size for pair in pairs for lane in pair):
+        raise ValueError(
+            f"ppermute over {size} lanes: perm={pairs} names lanes that are not there"
+            f"{at_line(user_source())}"
+        )
+    for side in zip(*pairs, strict=True):
+        if len(set(side)) < len(side):
+            raise ValueError(
+                "ppermute: a lane may send once and receive once, but perm="
+                f"{pairs}{at_line(user_source())}"
+            )
+    for source, target in pairs:
+        senders[target] = source
+    return senders
+
+
+def pshuffle(x, axis_name, perm):
+    """Lane i gets what lane perm[i] has (`jax.lax.pshuffle`)."""
+    size = axis_size(axis_name)
+    if sorted(perm) != list(range(size)):
+        raise ValueError(
+            f"pshuffle: perm={list(perm)} is no permutation of {size} lanes"
+            f"{at_line(user_source())}"
+        )
+    return ppermute(x, axis_name, list(zip(perm, range(size), strict=True)))
 
 
 def gathered_shape(x, *, axis_size, all_gather_dimension, **params):

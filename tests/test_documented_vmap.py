@@ -1,0 +1,607 @@
+"""vmap as JAX's documentation uses it: lanes along any axis of any tree, per-example
+gradients, collectives over named axes, `jnp.vectorize`, and vmap rules of one's own."""
+
+from collections import namedtuple
+from functools import partial
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import custom_vjp, grad, jacfwd, jacrev, jit, jvp, lax, vjp, vmap
+from minijit.custom_batching import custom_vmap, sequential_vmap
+
+pytestmark = pytest.mark.chapter("10s")
+
+draw = np.random.default_rng(5)
+
+
+def array(*shape):
+    return draw.normal(size=shape).astype(np.float32)
+
+
+def close(found, wanted, rtol=2e-5):
+    np.testing.assert_allclose(found, wanted, rtol=rtol, atol=2e-5)
+
+
+# ---- one example at a time, written with Python loops over slices
+
+
+def smooth(signal, weights):
+    """A moving weighted sum, one window after another."""
+    n = len(weights)
+    windows = [signal[i : i + n] for i in range(len(signal) - n + 1)]
+    return jnp.array([jnp.dot(window, weights) for window in windows])
+
+
+signals, filters = array(3, 6), array(3, 2)
+smoothed = np.stack([
+    np.correlate(s, w, "valid") for s, w in zip(signals, filters, strict=True)
+])
+
+
+def test_a_batch_of_both_arguments():
+    close(vmap(smooth)(signals, filters), smoothed)
+    close(jit(vmap(smooth))(signals, filters), smoothed)
+    close(vmap(jit(smooth))(signals, filters), smoothed)
+
+
+def test_lanes_in_columns_come_and_go():
+    """in_axes and out_axes say where, for all arguments and results at once."""
+    found = vmap(smooth, in_axes=1, out_axes=1)(signals.T, filters.T)
+    close(found, smoothed.T)
+    found = vmap(smooth, in_axes=(-1, 0), out_axes=-1)(signals.T, filters)
+    close(found, smoothed.T)
+
+
+def test_axes_in_a_list_share_an_argument():
+    found = vmap(smooth, in_axes=[0, None])(signals, filters[0])
+    close(found, [np.correlate(s, filters[0], "valid") for s in signals])
+
+
+def test_products_of_matrices_out_of_products_of_vectors():
+    """A dot becomes matrix times vector, and that matrix times matrix."""
+    times_vector = vmap(jnp.vdot, in_axes=(0, None))
+    times_matrix = vmap(times_vector, in_axes=(None, 1), out_axes=1)
+    a, b = array(4, 3), array(3, 5)
+    close(times_vector(a, b[:, 0]), a @ b[:, 0])
+    close(times_matrix(a, b), a @ b)
+    swapped = vmap(times_vector, in_axes=(None, 1), out_axes=0)(a, b)
+    close(swapped, (a @ b).T)
+
+
+# ---- trees
+
+
+def test_each_leaf_has_an_axis_of_its_own():
+    a, b, c = array(6, 2), array(2, 6), array(2, 3, 6)
+
+    def f(x, pair):
+        y, z = pair
+        return jnp.sum(x * y) + jnp.sum(z)
+
+    wanted = [np.sum(a[i] * b[:, i]) + np.sum(c[..., i]) for i in range(6)]
+    close(vmap(f, in_axes=(0, (1, 2)))(a, (b, c)), wanted)
+    close(vmap(f, in_axes=(0, (1, -1)))(a, (b, c)), wanted)
+
+
+def test_one_entry_stands_for_a_whole_subtree():
+    layer = {"w": array(4, 2, 3), "b": array(4, 2)}
+    x = array(3)
+    f = lambda layer, x: layer["w"] @ x + layer["b"]
+    wanted = [w @ x + b for w, b in zip(layer["w"], layer["b"], strict=True)]
+    close(vmap(f, in_axes=(0, None))(layer, x), wanted)
+    close(vmap(f, in_axes=({"w": 0, "b": 0}, None))(layer, x), wanted)
+    shared = {"w": layer["w"], "b": layer["b"][0]}
+    wanted = [w @ x + layer["b"][0] for w in layer["w"]]
+    close(vmap(f, in_axes=({"w": 0, "b": None}, None))(shared, x), wanted)
+
+
+Point = namedtuple("Point", "x y")
+
+
+def test_named_tuples_are_specifications_too():
+    points = Point(array(5), array(2))
+    f = lambda p: Point(p.x + p.y.sum(), p.y)
+    found = vmap(f, in_axes=(Point(0, None),), out_axes=Point(0, None))(points)
+    assert type(found) is Point
+    close(found.x, points.x + points.y.sum())
+    close(found.y, points.y)
+
+
+def test_results_where_out_axes_wants_them():
+    x = array(3, 2)
+    f = lambda row: {"row": row, "twice": 2 * row, "three": 3.0}
+    axes = {"row": 1, "twice": 0, "three": None}
+    found = vmap(f, out_axes=axes)(x)
+    close(found["row"], x.T)
+    close(found["twice"], 2 * x)
+    assert found["three"] == 3.0
+    everywhere = vmap(f)(x)["three"]
+    assert everywhere.tolist() == [3.0] * 3
+
+
+def test_none_and_python_values_among_the_arguments():
+    """What is not mapped may be anything; None has no leaves."""
+    x = array(3)
+    close(vmap(lambda x, y: x if y is None else x + y)(x, None), x)
+    close(vmap(lambda x, word: x * len(word), in_axes=(0, None))(x, "four"), 4 * x)
+    close(vmap(lambda x, f: f(x), in_axes=(0, None))(x, jnp.sin), np.sin(x))
+
+
+def test_no_lanes_at_all():
+    assert vmap(lambda x: x.sum())(np.zeros((0, 4), np.float32)).shape == (0,)
+    f = lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME")
+    kernel, image = np.ones((4, 3, 3, 3), np.float32), np.ones((2, 3, 5, 5), np.float32)
+    none = lambda x: np.zeros((0, *x.shape), np.float32)
+    assert vmap(f, (0, None))(none(image), kernel).shape == (0, 2, 4, 5, 5)
+    assert vmap(f, (None, 0))(image, none(kernel)).shape == (0, 2, 4, 5, 5)
+    assert vmap(f)(none(image), none(kernel)).shape == (0, 2, 4, 5, 5)
+
+
+def test_a_size_makes_lanes_of_what_has_none():
+    found = vmap(lambda: {"i": lax.axis_index("i")}, axis_size=3, axis_name="i")()
+    assert found["i"].tolist() == [0, 1, 2]
+
+
+# ---- per-example gradients, and Jacobians from lanes of directions
+
+
+def predict(params, x):
+    return jnp.tanh(params["w"] @ x + params["b"])
+
+
+def loss(params, x, y):
+    return jnp.sum((predict(params, x) - y) ** 2)
+
+
+params = {"w": array(2, 3), "b": array(2)}
+inputs, targets = array(5, 3), array(5, 2)
+
+
+def gradient_by_hand(x, y):
+    """The chain rule, in NumPy, for one example."""
+    out = np.tanh(params["w"] @ x + params["b"])
+    delta = 2 * (out - y) * (1 - out**2)
+    return {"w": np.outer(delta, x), "b": delta}
+
+
+def test_one_gradient_for_each_example():
+    each = vmap(grad(loss), in_axes=(None, 0, 0))(params, inputs, targets)
+    for i in range(5):
+        wanted = gradient_by_hand(inputs[i], targets[i])
+        for name in ("w", "b"):
+            close(each[name][i], wanted[name])
+    total = grad(lambda p: vmap(loss, (None, 0, 0))(p, inputs, targets).sum())(params)
+    close(total["w"], each["w"].sum(0))
+    fast = jit(vmap(grad(loss), in_axes=(None, 0, 0)))(params, inputs, targets)
+    close(fast["b"], each["b"])
+
+
+def test_gradients_clipped_one_by_one():
+    def clipped(params, x, y):
+        g = grad(loss)(params, x, y)
+        norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in mj.tree.leaves(g)))
+        return mj.tree.map(lambda leaf: leaf * jnp.minimum(1, 0.5 / norm), g)
+
+    found = vmap(clipped, in_axes=(None, 0, 0))(params, inputs, targets)
+    for i in range(5):
+        g = gradient_by_hand(inputs[i], targets[i])
+        norm = np.sqrt(sum((leaf**2).sum() for leaf in g.values()))
+        close(found["w"][i], g["w"] * min(1, 0.5 / norm))
+
+
+def test_values_and_gradients_of_lanes():
+    values, grads = vmap(mj.value_and_grad(loss), (None, 0, 0))(params, inputs, targets)
+    assert values.shape == (5,) and grads["w"].shape == (5, 2, 3)
+    close(values[0], loss(params, inputs[0], targets[0]))
+
+
+def test_jacobians_from_lanes_of_basis_vectors():
+    f = lambda x: jnp.sin(x) * jnp.sum(x)
+    x = array(3)
+    wanted = np.diag(np.cos(x) * x.sum()) + np.sin(x)[:, None]
+    eye = np.eye(3, dtype=np.float32)
+    _, pull = vjp(f, x)
+    rows, = vmap(pull)(eye)
+    close(rows, wanted)
+    push = lambda v: jvp(f, (x,), (v,))[1]
+    close(vmap(push, out_axes=1)(eye), wanted)
+    close(jacfwd(f)(x), wanted)
+    close(vmap(jacrev(f))(np.stack([x, 2 * x]))[0], wanted)
+
+
+def test_a_batch_of_hessian_vector_products():
+    f = lambda x: jnp.sum(x**3)
+    hvp = lambda x, v: jvp(grad(f), (x,), (v,))[1]
+    x, v = array(4, 3), array(4, 3)
+    close(vmap(hvp)(x, v), 6 * x * v)
+    close(vmap(hvp, in_axes=(None, 0))(x[0], v), 6 * x[0] * v)
+
+
+# ---- control flow and indexing in lanes
+
+
+def test_each_lane_takes_its_own_branch_and_its_own_number_of_steps():
+    x = np.array([1.0, -2.0, 3.0], np.float32)
+    f = lambda x: lax.cond(x > 0, jnp.sqrt, lambda x: x * x, x)
+    close(vmap(f)(x), [1, 4, np.sqrt(3)])
+
+    def halvings(x):
+        step = lambda s: (s[0] / 2, s[1] + 1)
+        return lax.while_loop(lambda s: s[0] > 1, step, (x, 0))
+
+    last, steps = vmap(halvings)(np.array([1.0, 9.0, 40.0], np.float32))
+    assert steps.tolist() == [0, 4, 6]
+    close(last, [1, 9 / 16, 40 / 64])
+
+
+def test_a_scan_of_lanes():
+    step = lambda c, x: (c + x, c * x)
+    f = lambda c, xs: lax.scan(step, c, xs)
+    xs = array(3, 4)
+    last, ys = vmap(f, in_axes=(None, 0), out_axes=(0, 1))(1.0, xs)
+    before = 1 + np.concatenate([np.zeros((3, 1)), np.cumsum(xs, 1)[:, :-1]], 1)
+    close(last, 1 + xs.sum(1))
+    close(ys, (before * xs).T)
+
+
+def test_lanes_of_indices_and_updates():
+    table, where = array(6, 2), np.array([[0, 5], [3, 3]])
+    close(vmap(lambda i: jnp.asarray(table)[i])(where), table[where])
+    f = lambda row, i: row.at[i].add(1.0)
+    found = vmap(f, in_axes=(0, 0))(np.zeros((2, 6), np.float32), where)
+    assert found.tolist() == [[1, 0, 0, 0, 0, 1], [0, 0, 0, 2, 0, 0]]
+
+
+# ---- collectives over a named axis
+
+
+def test_shares_of_the_sum_over_lanes():
+    x = np.array([1.0, 3.0, 4.0], np.float32)
+    f = lambda x: x / lax.psum(x, axis_name="batch")
+    close(vmap(f, axis_name="batch")(x), x / 8)
+    close(vmap(f, axis_name="batch", in_axes=1, out_axes=1)(x[None])[0], x / 8)
+
+
+def test_normalising_by_the_statistics_of_a_batch():
+    def normalise(x):
+        mean = lax.pmean(x, "batch")
+        variance = lax.pmean((x - mean) ** 2, "batch")
+        return (x - mean) / jnp.sqrt(variance + 1e-5)
+
+    x = array(6, 3)
+    wanted = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)
+    close(vmap(normalise, axis_name="batch")(x), wanted, 1e-4)
+    close(jit(vmap(jit(normalise), axis_name="batch"))(x), wanted, 1e-4)
+
+
+def over(f, x, **options):
+    return vmap(f, axis_name="i", **options)(x)
+
+
+def test_values_sent_from_lane_to_lane():
+    x = np.arange(4.0, dtype=np.float32) + 1
+    turn = [(i, (i + 1) % 4) for i in range(4)]
+    assert over(lambda x: lax.ppermute(x, "i", turn), x).tolist() == [4, 1, 2, 3]
+    found = over(lambda x: lax.ppermute(x, "i", [(3, 0), (0, 2)]), x)
+    assert found.tolist() == [4, 0, 1, 0]
+    found = over(lambda x: lax.pshuffle(x, "i", [2, 0, 3, 1]), x)
+    assert found.tolist() == [3, 1, 4, 2]
+    tree = over(lambda x: lax.ppermute({"a": x, "n": 7}, "i", [(1, 0)]), x)
+    assert tree["a"].tolist() == [2, 0, 0, 0] and tree["n"].tolist() == [7, 0, 0, 0]
+
+
+def test_parts_exchanged_between_lanes():
+    x = array(3, 3, 2)
+    exchange = lambda x: lax.all_to_all(x, "i", 0, 0)
+    close(over(exchange, x), x.transpose(1, 0, 2))
+    close(over(lambda x: lax.pswapaxes(x, "i", 0), x), x.transpose(1, 0, 2))
+    y = array(3, 2, 3)
+    found = over(lambda y: lax.all_to_all(y, "i", 1, 0), y)
+    close(found, y.transpose(2, 0, 1))
+    z = array(3, 6)
+    tiled = over(lambda z: lax.all_to_all(z, "i", 0, 0, tiled=True), z)
+    close(tiled, z.reshape(3, 3, 2).transpose(1, 0, 2).reshape(3, 6))
+
+
+def test_each_lane_gets_its_part_of_the_sum():
+    x = array(3, 3, 2)
+    close(over(lambda x: lax.psum_scatter(x, "i"), x), x.sum(0))
+    y = array(2, 3, 2)
+    found = over(lambda y: lax.psum_scatter(y, "i", scatter_dimension=1), y)
+    close(found, y.sum(0).T)
+    z = array(3, 6)
+    found = over(lambda z: lax.psum_scatter(z, "i", tiled=True), z)
+    close(found, z.sum(0).reshape(3, 2))
+
+
+def test_gradients_through_exchanges():
+    """What was sent one way comes back the other way."""
+    x = array(3)
+    turn = [(0, 1), (1, 2), (2, 0)]
+    weight = lambda: 1.0 + lax.axis_index("i")
+    send = lambda x: weight() * lax.ppermute(x**2, "i", turn)
+    close(over(grad(send), x), 2 * x * np.array([2, 3, 1]))
+    y, scale = array(3, 3), np.arange(3.0, dtype=np.float32)
+    f = lambda y: jnp.sum(lax.all_to_all(y**2, "i", 0, 0) * scale)
+    close(over(grad(f), y), 2 * y * scale[:, None])
+
+
+def test_collectives_of_an_outer_axis_leave_the_inner_one_alone():
+    x = array(3, 2)
+    send = lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)])
+    found = vmap(vmap(send), axis_name="i")(x)
+    close(found, np.roll(x, 1, 0))
+    found = vmap(vmap(lambda x: lax.all_to_all(x, "i", 0, 0)), axis_name="i")(
+        array(3, 2, 3)
+    )
+    assert found.shape == (3, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "f, words",
+    [
+        (lambda x: lax.ppermute(x, "i", [(0, 1), (2, 1)]), ["send once", "[(0, 1)"]),
+        (lambda x: lax.ppermute(x, "i", [(0, 9)]), ["3 lanes", "not there"]),
+        (lambda x: lax.pshuffle(x, "i", [0, 0, 1]), ["no permutation", "3 lanes"]),
+        (lambda x: lax.all_to_all(x, "i", 0, 0), ["size 3", "f32[4]"]),
+        (lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True), ["multiple of 3"]),
+        (lambda x: lax.all_to_all(x, "i", 3, 0), ["axis 3", "1 axes"]),
+        (lambda x: lax.psum_scatter(x, "i"), ["size 3", "psum_scatter"]),
+    ],
+)
+def test_errors_of_exchanges(f, words):
+    with pytest.raises(ValueError) as error:
+        over(f, np.ones((3, 4), np.float32))
+    for word in [*words, "test_documented_vmap.py"]:
+        assert word in str(error.value)
+
+
+# ---- vectorize and apply_along_axis
+
+
+def test_scalar_functions_broadcast():
+    f = jnp.vectorize(lambda a, b: jnp.where(a > b, a - b, a + b))
+    a, b = array(4, 1), array(3)
+    close(f(a, b), np.where(a > b, a - b, a + b))
+    assert f(1.0, 2.0) == 3.0 and f([1, 5], 2).tolist() == [3, 3]
+    close(jit(f)(a, b), f(a, b))
+    assert f.__name__ == "<lambda>"
+
+
+def test_a_signature_says_which_axes_belong_to_one_call():
+    matrix, vectors = array(5, 1, 2, 3), array(4, 3)
+    times = jnp.vectorize(jnp.dot, signature="(n,m),(m)->(n)")
+    close(times(matrix, vectors), np.einsum("bxnm,cm->bcn", matrix, vectors))
+    close(times(matrix[0, 0], vectors[0]), matrix[0, 0] @ vectors[0])
+
+    @partial(jnp.vectorize, signature="(k),(k)->(k)")
+    def cross(a, b):
+        return jnp.cross(a, b)
+
+    a, b = array(2, 1, 3), array(5, 3)
+    close(cross(a, b), np.cross(a, b))
+
+
+def test_several_results_and_new_axes():
+    moments = jnp.vectorize(lambda x: (x.mean(), x - x.mean()), signature="(n)->(),(n)")
+    x = array(4, 6)
+    mean, rest = moments(x)
+    close(mean, x.mean(1))
+    close(rest, x - x.mean(1, keepdims=True))
+    powers = jnp.vectorize(lambda x: jnp.stack([x, x**2]), signature="()->(p)")
+    assert powers(x).shape == (4, 6, 2)
+    free = jnp.vectorize(lambda x: jnp.stack([x, x, x]))
+    assert free(x).shape == (4, 6, 3)
+
+
+def test_what_all_calls_share_is_not_repeated():
+    """An axis of size 1 that broadcasts is no axis of the products."""
+    times = jnp.vectorize(jnp.dot, signature="(n,m),(m)->(n)")
+    jaxpr = mj.make_jaxpr(times)(np.ones((1, 2, 3)), np.ones((7, 3)))
+    operands = [
+        v.aval.shape
+        for eqn in jaxpr.eqns
+        if eqn.primitive.name == "dot_general"
+        for v in eqn.invars
+    ]
+    assert sorted(operands) == [(2, 3), (7, 3)]
+    assert times(np.ones((1, 2, 3)), np.ones((1, 1, 3))).shape == (1, 1, 2)
+
+
+def test_excluded_arguments_stay_what_they_are():
+    seen = []
+
+    def f(x, table, power=1):
+        seen.append((np.shape(x), np.shape(table)))
+        return table[0] * x**power
+
+    x = array(2, 3)
+    found = jnp.vectorize(f, excluded={1, "power"})(x, np.array([5.0, 6.0]), power=2)
+    close(found, 5 * x**2)
+    assert set(seen) == {((), (2,))}
+    call = jnp.vectorize(lambda f, x: f(x), excluded=(0,))
+    close(call(jnp.cos, x), np.cos(x))
+    # A keyword argument that is not excluded broadcasts, as NumPy's does.
+    powers = np.array([[2.0], [3.0]], np.float32)
+    found = jnp.vectorize(f, excluded={1})(x[0], np.array([1.0]), power=powers)
+    close(found, x[0] ** powers)
+    none = jnp.vectorize(lambda x, y: x if y is None else x + y)
+    close(none(x, None), x)
+
+
+def test_derivatives_of_vectorized_functions():
+    f = jnp.vectorize(lambda a, b: jnp.dot(a, b) ** 2, signature="(n),(n)->()")
+    a, b = array(4, 3), array(3)
+    found = grad(lambda b: f(a, b).sum())(b)
+    close(found, (2 * (a @ b)[:, None] * a).sum(0))
+
+
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (lambda f: f(np.ones((2, 3)), np.ones(4)), ValueError, ["'m'", "3", "4"]),
+        (lambda f: f(np.ones(3), np.ones(3)), ValueError, ["(3,)", "('n', 'm')"]),
+        (lambda f: f(np.ones(3)), TypeError, ["expected 2", "got 1"]),
+        (lambda f: f(np.ones(3), b=np.ones(3)), TypeError, ["keyword", "b"]),
+        (lambda f: f(None, np.ones(3)), ValueError, ["None", "('n', 'm')"]),
+        (lambda f: f(np.ones((5, 2, 3)), np.ones((4, 3))), ValueError,
+         ["(5,)", "(4,)"]),
+    ],
+)
+def test_errors_of_shapes_and_arguments(call, kind, words):
+    def product(a, b):
+        return jnp.dot(a, b)
+
+    with pytest.raises(kind) as error:
+        call(jnp.vectorize(product, signature="(n,m),(m)->(n)"))
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "result, kind, words",
+    [
+        (lambda x: x.sum(), ValueError, ["shape ()", "('n',)"]),
+        (lambda x: x[1:], ValueError, ["'n'", "size 3", "size 2"]),
+    ],
+)
+def test_errors_of_results(result, kind, words):
+    with pytest.raises(kind) as error:
+        jnp.vectorize(result, signature="(n)->(n)")(np.ones((2, 3)))
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_errors_of_specifications():
+    with pytest.raises(ValueError, match="gufunc signature"):
+        jnp.vectorize(jnp.dot, signature="n,m->n")
+    with pytest.raises(ValueError, match="negative"):
+        jnp.vectorize(jnp.dot, excluded={-1})
+    with pytest.raises(TypeError, match="integer or string"):
+        jnp.vectorize(jnp.dot, excluded={1.5})
+    with pytest.raises(TypeError, match="tuple of 2"):
+        jnp.vectorize(lambda x: x, signature="()->(),()")(np.ones(2))
+
+
+def test_a_function_of_lines():
+    x = array(2, 3, 4)
+    for axis in range(-3, 3):
+        found = jnp.apply_along_axis(lambda v: v - v.mean(), axis, x)
+        close(found, x - x.mean(axis, keepdims=True))
+        found = jnp.apply_along_axis(jnp.sum, axis, x)
+        close(found, x.sum(axis))
+        found = jnp.apply_along_axis(lambda v: jnp.outer(v, v), axis, x)
+        wanted = np.apply_along_axis(lambda v: np.outer(v, v), axis, x)
+        close(found, wanted)
+    found = jnp.apply_along_axis(lambda v, n, scale=1: v[:n] * scale, 1, x, 2, scale=3)
+    close(found, 3 * x[:, :2])
+    with pytest.raises(ValueError, match="axis 3 is out of bounds"):
+        jnp.apply_along_axis(jnp.sum, 3, x)
+
+
+def test_reductions_over_several_axes():
+    x = array(2, 3, 4)
+    close(jnp.apply_over_axes(jnp.sum, x, [0, -1]), x.sum((0, 2), keepdims=True))
+
+
+# ---- rules of one's own
+
+
+def marked():
+    """sin(x) * y, whose rule says cos(x) * y: so that one sees who computed."""
+    f = custom_vmap(lambda x, y: jnp.sin(x) * y)
+    asked = []
+
+    @f.def_vmap
+    def rule(axis_size, in_batched, x, y):
+        asked.append((axis_size, tuple(in_batched)))
+        return jnp.cos(x) * y, True
+
+    return f, asked
+
+
+def test_a_rule_under_derivatives_within_lanes():
+    """Forward and reverse mode are those of what the rule computes."""
+    f, asked = marked()
+    x = array(3)
+    push = lambda x: jvp(lambda x: f(x, 2.0), (x,), (1.0,))
+    y, t = vmap(push)(x)
+    close(y, 2 * np.cos(x))
+    close(t, -2 * np.sin(x))
+    assert asked and all(size == 3 for size, _ in asked)
+    g = lambda x: f(x, 2.0)
+    close(vmap(jacfwd(g))(x), -2 * np.sin(x))
+    for each in (vmap(grad(g)), jit(vmap(grad(g))), vmap(jit(grad(g)))):
+        close(each(x), -2 * np.sin(x))
+    close(vmap(grad(jit(g)))(x), -2 * np.sin(x))
+    close(vmap(grad(grad(g)))(x), -2 * np.cos(x))
+    # Outside of lanes it is the function that is differentiated.
+    close(grad(g)(x[0]), 2 * np.cos(x[0]))
+
+
+def test_derivatives_by_what_all_lanes_share():
+    f, _ = marked()
+    x, y = array(3), array(3)
+    dx, dy = vmap(grad(f, (0, 1)), in_axes=(0, None))(x, 2.0)
+    close(dx, -2 * np.sin(x))
+    close(dy, np.cos(x))
+    dy = vmap(grad(f, 1), in_axes=(None, 0))(0.5, y)
+    close(dy, np.cos(0.5) * np.ones(3))
+    # Many tangents at one point are no lanes of the function: nobody asks the rule.
+    push = lambda t: jvp(lambda y: f(0.5, y), (3.0,), (t,))[1]
+    close(vmap(push)(y), np.sin(0.5) * y)
+    close(jacfwd(f)(0.5, 2.0), 2 * np.cos(0.5))
+    close(jacrev(f)(0.5, 2.0), 2 * np.cos(0.5))
+    total = lambda y: vmap(f, in_axes=(0, None))(x, y).sum()
+    close(grad(total)(2.0), np.cos(x).sum())
+
+
+def test_a_rule_for_a_function_with_a_loop_and_two_results():
+    @custom_vmap
+    def f(x, n):
+        y = lax.fori_loop(0, 3, lambda i, y: jnp.sin(y) * x, x)
+        return {"y": y, "n": n + 1}
+
+    @f.def_vmap
+    def rule(size, batched, x, n):
+        return {"y": x**3, "n": n}, {"y": batched[0], "n": batched[1]}
+
+    x = array(3)
+    g = lambda x: f(x, 4)["y"]
+    close(vmap(grad(g))(x), 3 * x**2)
+    close(vmap(grad(grad(g)))(x), 6 * x)
+    close(vmap(jit(jacfwd(g)))(x), 3 * x**2)
+    step, dy, y = 1e-3, grad(g)(1.0), lambda x: float(g(x))
+    close(dy, (y(1.0 + step) - y(1.0 - step)) / (2 * step), 1e-3)
+    assert vmap(lambda x: f(x, 4)["n"])(x).tolist() == [4, 4, 4]
+
+
+def test_a_rule_and_a_derivative_of_ones_own():
+    f, _ = marked()
+    g = custom_vjp(f)
+    g.defvjp(
+        lambda x, y: (f(x, y), (x, y)),
+        lambda saved, ct: (5 * ct * saved[0], 7 * ct * saved[1]),
+    )
+    x, y = array(3), array(3)
+    close(g(x[0], y[0]), np.sin(x[0]) * y[0])
+    close(vmap(g)(x, y), np.cos(x) * y)
+    close(grad(g)(x[0], y[0]), 5 * x[0])
+    dx, dy = vmap(grad(g, (0, 1)))(x, y)
+    close(dx, 5 * x)
+    close(dy, 7 * y)
+
+
+def test_lane_by_lane_in_order():
+    seen = []
+
+    @sequential_vmap
+    def f(x):
+        mj.debug.callback(lambda x: seen.append(int(x)), x)
+        return x + 1
+
+    assert vmap(f)(np.arange(3)).tolist() == [1, 2, 3]
+    assert seen == [0, 1, 2]
