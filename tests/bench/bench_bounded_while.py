@@ -3,9 +3,9 @@
     OPENBLAS_NUM_THREADS=1 JAX_PLATFORMS=cpu python -m tests.bench.bench_bounded_while
 
 The program of jax's issue 8239 as it stands there, but for its imports: a network of
-three layers runs 8 times, whatever max_steps allows.  It takes about seven minutes, most
-of which jax needs to compile and to run its gradients.  One thread for the BLAS, for two
-on a busy machine wait for each other: a product takes a hundred times as long then.
+three layers runs 8 times, whatever max_steps allows.  It takes about seven minutes; jax
+needs most of them to compile and to run its gradients.  The BLAS gets one thread: on a
+busy machine two wait for each other, and a product takes a hundred times as long.
 """
 
 import functools
