@@ -51,7 +51,6 @@ from ..compile.loops import (
 from ..compile.lower import Elements, Statements, lower, row_choosers
 from ..compile.lower_calls import add_call, call_eval, whole_atom
 from ..compile.place import place
-from ..compile.simplify import simplify
 from ..trace.array import ShapedArray
 from ..trace.jit import cache_clearers
 from ..transform.control_flow import borrow_p, cond_p, scan_p, split, while_p
@@ -93,10 +92,13 @@ cache_clearers.append(bodies.clear)
 
 
 def program_of(closed):
-    """The program of a body or a branch, lowered once."""
+    """The program of a body or a branch, lowered once.
+
+    It is simplified already, as a param of an equation of a simplified program.
+    """
     if closed not in bodies:
         name = closed.jaxpr.debug.name or "body"
-        bodies[closed] = lower(simplify(closed), name, programs=bodies)
+        bodies[closed] = lower(closed, name, programs=bodies)
     return bodies[closed]
 
 

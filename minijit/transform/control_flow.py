@@ -39,6 +39,7 @@ from ..trace.jaxpr import (
     dce,
     function_name,
     function_source,
+    subjaxprs,
     trace_to_jaxpr,
 )
 from ..trace.jit import PlainTrace, compiled_call
@@ -809,26 +810,92 @@ def record_body(body, init, tree, xs_avals, kind, carry_only=False):
       and, unless `carry_only`, the structure of the ys.
     """
     init = list(map(lax.as_constant, init))
-    for _ in range(len(init) + 1):
+    closed = None
+    while True:
         avals = [*map(aval_of, init), *xs_avals]
-        jaxpr, consts, out_tree = record(body, tuple(avals), kind)
-        children = out_tree.children()
-        carry_tree = children[0] if children else out_tree
-        if carry_tree != tree:
-            raise TypeError(
-                f"{kind} must return a carry of the structure of its input, {tree}, "
-                f"but returned {carry_tree}{at_line(user_source())}"
-            )
-        out = jaxpr.out_avals[: len(init)]
+        if closed is None:
+            jaxpr, consts, out_tree = record(body, tuple(avals), kind)
+            closed = close_over(jaxpr, ())
+            children = check_carry_tree(kind, tree, out_tree)
+        out = closed.out_avals[: len(init)]
         promoted = [promote_carry(x, a) for x, a in zip(init, out, strict=True)]
         if all(a is b for a, b in zip(promoted, init, strict=True)):
             break
         init = promoted
+        avals = [*map(aval_of, consts), *map(aval_of, init), *xs_avals]
+        closed = with_input_types(closed, avals)
     check_carry(kind, tree, list(map(aval_of, init)), out)
-    wanted = [*map(aval_of, init), *jaxpr.out_avals[len(init) :]]
-    closed = with_types(close_over(jaxpr, ()), wanted)
-    result = init, closed, consts
+    wanted = [*map(aval_of, init), *closed.out_avals[len(init) :]]
+    result = init, with_types(closed, wanted), consts
     return result if carry_only else (*result, children[1])
+
+
+def check_carry_tree(kind, tree, out_tree):
+    """Complain if a carry changes its structure: -> those of all that came back."""
+    children = out_tree.children()
+    carry_tree = children[0] if children else out_tree
+    if carry_tree != tree:
+        raise TypeError(
+            f"{kind} must return a carry of the structure of its input, {tree}, "
+            f"but returned {carry_tree}{at_line(user_source())}"
+        )
+    return children
+
+
+def with_input_types(closed, avals):
+    """A recorded body for inputs of other types, or None if it must be recorded again.
+
+    Recording it again runs the user's function again: in a nest of loops twice for each
+    level, which makes 2^n times.  So the types are changed in the jaxpr where they
+    would not have changed what was recorded: weak types become strong ones, and what
+    was converted as it came in comes in converted.
+    """
+    weak = set()
+    for var, aval in zip(closed.jaxpr.invars, avals, strict=True):
+        if var.aval == aval:
+            continue
+        if var.aval.dtype == aval.dtype:
+            weak.add(var)
+        elif not is_only_converted(closed.jaxpr, var, aval.dtype):
+            return None
+    if weak_types_matter(closed.jaxpr, weak):
+        return None
+    info = closed.jaxpr.debug
+    return trace_closed(partial(apply_closed, closed), avals, info)
+
+
+def is_only_converted(jaxpr, var, dtype):
+    """Whether all that happens to a variable is that it is converted to a dtype."""
+    users = [eqn for eqn in jaxpr.eqns if var in eqn.invars]
+    return var not in jaxpr.outvars and all(
+        eqn.primitive is lax.convert_element_type_p
+        and eqn.params["new_dtype"] == dtype
+        and not eqn.params["weak_type"]
+        for eqn in users
+    )
+
+
+def weak_types_matter(jaxpr, weak):
+    """Whether a value may have become another dtype because it is weakly typed.
+
+    Args:
+      weak: the variables that are looked at; what is computed from them, and is weakly
+        typed too, counts like them (but for bools, which give way to everything).
+    """
+    weak = {v for v in weak if v.aval.dtype != bool}
+    for eqn in jaxpr.eqns:
+        if weak.isdisjoint(v for v in eqn.invars if isinstance(v, Var)):
+            continue
+        if eqn.primitive is lax.convert_element_type_p:
+            if eqn.params["new_dtype"] != eqn.invars[0].aval.dtype:
+                return True
+        for inner in subjaxprs(eqn):
+            if weak_types_matter(inner, [v for v in inner.invars if v.aval.weak_type]):
+                return True
+        weak.update(
+            v for v in eqn.outvars if v.aval.weak_type and v.aval.dtype != bool
+        )
+    return False
 
 
 def promote_carry(x, aval):
