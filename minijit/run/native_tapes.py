@@ -535,6 +535,7 @@ def encode(aval, values):
 
 
 def encode_tapes(aval, tapes):
+    """The same for Tapes.  One that a loop filled is in a table already."""
     if len(tapes) == 1 and isinstance(tapes[0].items, TableItems):
         items = tapes[0].items
         return [*index_columns([items.first], [len(items)]), *items.columns]
@@ -549,6 +550,7 @@ def encode_tapes(aval, tapes):
 
 
 def encode_unions(aval, unions):
+    """The same for Unions."""
     cases = [[] for _ in aval.cases]
     tags, positions = [], []
     zeros = [tuple(map(zero_of, case)) for case in aval.cases]
@@ -571,6 +573,7 @@ def encode_unions(aval, unions):
 
 
 def index_columns(*columns):
+    """Columns of starts, lengths, tags or positions."""
     return [np.array(column, INDEX) for column in columns]
 
 
@@ -586,30 +589,38 @@ def zero_of(aval):
 def decoder(aval, columns):
     """A function from an index to the value there; takes its arrays off the list."""
     if isinstance(aval, Tape):
-        start, length = columns.pop(0), columns.pop(0)
-        arrays = list(columns)
-        item = decoder(aval.element, columns)
-        arrays = arrays[: len(arrays) - len(columns)]
-
-        def tape(i):
-            first, n = int(start[i]), int(length[i])
-            items = None if n == ZERO else TableItems(item, first, n, arrays)
-            return TapeValue(aval, items)
-
-        return tape
+        return tape_decoder(aval, columns.pop(0), columns.pop(0), columns)
     if isinstance(aval, Union):
-        tag, position = columns.pop(0), columns.pop(0)
-        cases = [[decoder(a, columns) for a in case] for case in aval.cases]
-
-        def union(i):
-            k, at = int(tag[i]), int(position[i])
-            if k == ZERO:
-                return zero_of(aval)
-            return UnionValue(aval, k, tuple(value(at) for value in cases[k]))
-
-        return union
+        return union_decoder(aval, columns.pop(0), columns.pop(0), columns)
     rows = columns.pop(0).view(aval.dtype)
     return lambda i: wrap_like(rows[i])
+
+
+def tape_decoder(aval, start, length, columns):
+    """The same for Tapes; the items are read when they are asked for."""
+    arrays = list(columns)
+    item = decoder(aval.element, columns)
+    arrays = arrays[: len(arrays) - len(columns)]
+
+    def tape(i):
+        first, n = int(start[i]), int(length[i])
+        items = None if n == ZERO else TableItems(item, first, n, arrays)
+        return TapeValue(aval, items)
+
+    return tape
+
+
+def union_decoder(aval, tag, position, columns):
+    """The same for Unions."""
+    cases = [[decoder(a, columns) for a in case] for case in aval.cases]
+
+    def union(i):
+        k, at = int(tag[i]), int(position[i])
+        if k == ZERO:
+            return zero_of(aval)
+        return UnionValue(aval, k, tuple(value(at) for value in cases[k]))
+
+    return union
 
 
 class LoadedTables(LoadedLoop):
