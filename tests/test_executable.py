@@ -170,10 +170,17 @@ def test_the_source_stands_in_a_file(cache):
     assert len(os.listdir(cache / "source")) == len({run.path, again.path})
 
 
-def test_an_unwritable_folder_is_no_obstacle(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    config.update("cache_dir", str(tmp_path / "file"))
-    assert make(compile_plain, lambda x: x * 2, ones(2))(ones(2))[0].tolist() == [2, 2]
+def test_an_unwritable_folder_is_one_warning_and_no_obstacle(tmp_path):
+    folder = tmp_path / "file"
+    folder.write_text("in the way")
+    config.update("cache_dir", str(folder))
+    with pytest.warns(UserWarning) as told:
+        for k in (2, 3):
+            run = make(compile_plain, lambda x: x * k, ones(2))  # noqa: B023
+            assert run(ones(2))[0].tolist() == [k, k]
+    (warning,) = told
+    assert str(folder) in str(warning.message)
+    assert "MINIJIT_CACHE_DIR" in str(warning.message)
 
 
 def test_a_kernel_that_does_not_compile_is_an_error_that_names_the_file(monkeypatch):

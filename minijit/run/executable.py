@@ -16,6 +16,7 @@ import os
 import tempfile
 import threading
 import time
+import warnings
 import weakref
 from types import FunctionType
 
@@ -43,7 +44,7 @@ def write_source(text):
     """Put a source file into the cache folder: -> its path.
 
     The name is a hash of the content, so a file that is there is the right one.  Where
-    nothing can be written, the path only names the source in tracebacks.
+    nothing can be written, it only names the source in tracebacks: a warning says so.
     """
     name = hashlib.sha256(text.encode()).hexdigest()[:16] + ".py"
     folder = os.path.join(config.cache_dir, "source")
@@ -57,9 +58,28 @@ def write_source(text):
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(temporary, path)
-    except OSError:
-        pass
+    except OSError as error:
+        report_unwritable(folder, error)
     return path
+
+
+# The folders that a warning has named.
+unwritable = set()
+
+
+def report_unwritable(folder, error):
+    """Warn, once, that generated source cannot be kept in a folder."""
+    if folder in unwritable:
+        return
+    unwritable.add(folder)
+    warnings.warn(
+        f"minijit cannot write the source it generates to {folder}: {error.strerror}. "
+        "Functions run all the same, but their source cannot be opened.\n"
+        '  Instead: name another folder, config.update("jax_cache_dir", folder) or '
+        "MINIJIT_CACHE_DIR in the environment.",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 # (text, constants) -> the compiled kernel, for all programs of this process.
