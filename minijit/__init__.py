@@ -62,6 +62,7 @@ from .transform import transpose_rest as transpose_rest
 from .transform.closures import (
     closure_convert as closure_convert,
     custom_gradient as custom_gradient,
+    fwd_and_bwd as fwd_and_bwd,
 )
 
 # chapter 8

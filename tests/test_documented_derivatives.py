@@ -207,6 +207,12 @@ def test_tangents_of_python_numbers_are_weakly_typed():
         (lambda: jacrev(lambda x: x * 1j)(1.0), TypeError, "real"),
         (lambda: jacfwd(lambda n: n)(np.arange(2)), TypeError, "int32"),
         (lambda: jvp(jnp.sin, 1.0, 1.0), TypeError, "tuples or lists"),
+        (lambda: jvp(jnp.sin, (np.ones(2),), (np.ones(3),)), ValueError, "f32.3."),
+        (lambda: linearize(jnp.sin, np.ones(2))[1](np.ones(3)), ValueError, "f32.3."),
+        (lambda: linearize(jnp.sin, np.ones(2))[1](np.arange(2)), ValueError, "i32.2."),
+        (lambda: grad(3), TypeError, "callable"),
+        (lambda: jacfwd("f"), TypeError, "callable"),
+        (lambda: vjp(None, 1.0), TypeError, "callable"),
         (lambda: jvp(jnp.sin, (1.0,), (1,)), TypeError, "do not match"),
         (lambda: vjp(jnp.sin, 1.0)[1]((1.0,)), ValueError, "structure"),
         (lambda: vjp(jnp.sin, 1.0)[1](np.ones(2)), ValueError, "cotangent"),
@@ -337,6 +343,62 @@ def test_a_pull_back_is_a_tree_of_residuals():
     close(dw2, wanted[1])
     assert len(forward.traces) == len(backward.traces) == 1
     assert all(hasattr(leaf, "shape") for leaf in mj.tree.leaves(first))
+
+
+def test_both_passes_as_functions():
+    layer = lambda w, x: jnp.tanh(x @ w)
+    forward, backward = mj.fwd_and_bwd(layer, argnums=(0, 1))
+    w = np.full((3, 3), 0.2, np.float32)
+    for scale in (1, 2, 3):
+        y, residuals = forward(scale * w, points)
+        close(y, layer(scale * w, points))
+        found = backward(residuals, jnp.ones_like(y))
+        wanted = grad(lambda w, x: layer(w, x).sum(), (0, 1))(scale * w, points)
+        close(found[0], wanted[0])
+        close(found[1], wanted[1])
+    assert len(forward.traces) == len(backward.traces) == 1
+    forward, backward = mj.fwd_and_bwd(lambda x, k: (x**k, k), 0, True, jitted=False)
+    y, residuals, aux = forward(3.0, 2)
+    assert (y, aux, backward(residuals, 1.0)) == (9.0, 2, 6.0)
+
+
+def test_reverse_mode_is_linearize_and_then_transpose():
+    y, push = linearize(predict, weights)
+    ct = np.float32([1, -2])
+    close(linear_transpose(push, weights)(ct)[0], vjp(predict, weights)[1](ct)[0])
+
+
+def test_what_python_did_stays_out_of_the_pull_back():
+    """However the function found its way, the linear part can be jitted."""
+    def f(x):
+        try:
+            if x < 3:
+                raise ValueError
+            return x**2
+        except ValueError:
+            return 10 * x
+
+    for x, slope in ((2.0, 10.0), (4.0, 8.0)):
+        assert jit(vjp(f, x)[1])(1.0)[0] == slope
+
+
+def test_sums_of_rows_and_lists_of_cotangents():
+    y, pull_back = vjp(lambda x: 3 * x**2, np.ones((2, 2), "float32"))
+    assert pull_back(jnp.ones(y.shape))[0].tolist() == [[6.0, 6.0]] * 2
+    _, pull_back = vjp(predict, weights)
+    rows = jnp.vstack([jnp.asarray(pull_back(row)) for row in np.eye(2, dtype="f")])
+    close(rows, jacrev(predict)(weights))
+
+
+def test_jacobians_with_integers_are_zero_there():
+    f = lambda x, n: (x * n, n)
+    x, n = np.ones(2, "float32"), np.arange(2)
+    by_x, by_n = jacrev(lambda x, n: x * n, (0, 1), allow_int=True)(x, n)
+    assert by_x.tolist() == [[0.0, 0.0], [0.0, 1.0]]
+    assert by_n.dtype == np.int32 and not by_n.any() and by_n.shape == (2, 2)
+    of_floats, of_integers = jacfwd(f)(x, n)
+    assert of_floats.shape == of_integers.shape == (2, 2)
+    assert of_integers.dtype == np.int32 and not of_integers.any()
 
 
 # ---- linear functions
@@ -552,6 +614,10 @@ def test_a_traced_condition_is_an_error_with_two_names():
         jit(grad(lambda x: x if x < 3 else -x))(2.0)
     with pytest.raises(TypeError):
         jit(lambda n: list(range(n)))(3)
+    # Of several elements there is no truth value, traced or not.
+    for call in (bool, jit(bool), lambda x: grad(lambda x: x.sum() if x else 0.0)(x)):
+        with pytest.raises(ValueError, match="ambiguous"):
+            call(jnp.ones(3))
 
 
 def test_structured_control_flow_has_gradients():

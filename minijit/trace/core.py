@@ -229,6 +229,11 @@ class Tracer(Array):
         return ""
 
     def __bool__(self):
+        if getattr(self.aval, "size", 1) != 1:
+            raise ValueError(
+                f"The truth value of an array of type {self.aval} is ambiguous"
+                f"{at_line(user_source())}\n  Instead: use x.any() or x.all()."
+            )
         return bool(self.concrete("bool"))
 
     def __int__(self):

@@ -1,4 +1,5 @@
-"""What a function captures, made explicit: `closure_convert`, `custom_gradient`.
+"""What a function captures, made explicit: `closure_convert`, `custom_gradient`, and
+both passes of reverse mode as functions that capture nothing: `fwd_and_bwd`.
 
     converted, captured = closure_convert(f, x)     # converted(x, *captured) is f(x)
 
@@ -17,9 +18,11 @@ from ..trace.jaxpr import (
     function_source,
     trace_to_jaxpr,
 )
+from ..trace.jit import jit
 from ..trace.pytree import Partial, tree_flatten, tree_unflatten
 from .custom import custom_vjp
-from .linearize import FlatFunction, tangent_aval
+from .linearize import FlatFunction, check_callable, tangent_aval
+from .transpose import checked_argnum, vjp
 
 
 def custom_gradient(fun):
@@ -80,3 +83,40 @@ def closure_convert(fun, *example_args):
         return tree_unflatten(out_tree, eval_jaxpr(jaxpr, captured, *given))
 
     return converted, list(captured)
+
+
+def fwd_and_bwd(fun, argnums, has_aux=False, jitted=True):
+    """The forward and the backward pass as two functions (`jax.fwd_and_bwd`).
+
+    Each is compiled once, and they may be called in any order and number.
+
+    Args:
+      fun: the function; `argnums` says by which positional arguments to differentiate.
+      has_aux: whether `fun` returns a pair (result, whatever else).
+      jitted: whether to jit both.
+
+    Returns:
+      (fwd, bwd): fwd(*args) -> (result, residuals), or (result, residuals, aux);
+      bwd(residuals, cotangent) -> a cotangent for each argument that was asked for, or
+      just one for one int.
+    """
+    many = not isinstance(argnums, int)
+    positions = tuple(argnums) if many else (argnums,)
+    check_callable(fun)
+
+    def fwd(*args):
+        by = [args[checked_argnum(fun, i, args)] for i in positions]
+
+        def of_chosen(*values):
+            full = list(args)
+            for i, value in zip(positions, values, strict=True):
+                full[i] = value
+            return fun(*full)
+
+        return vjp(of_chosen, *by, has_aux=has_aux)
+
+    def bwd(residuals, ct):
+        cts = residuals(ct)
+        return cts if many else cts[0]
+
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

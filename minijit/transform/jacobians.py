@@ -13,7 +13,7 @@ from ..trace.array import aval_of
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .batching import vmap
-from .linearize import jvp
+from .linearize import check_callable, jvp
 from .transpose import check_input, checked_argnum, vjp
 
 
@@ -46,6 +46,12 @@ def unstack(x, axis, tree):
     return tree_unflatten(structure, blocks)
 
 
+def zeros_of_integers(x, row, column):
+    """The block of a Jacobian where float0 says that there is no derivative."""
+    shape = (*aval_of(row).shape, *aval_of(column).shape)
+    return np.zeros(shape, dtypes.canonicalize_dtype(aval_of(x).dtype))
+
+
 def chosen_arguments(fun, argnums, args, kwargs):
     """-> (a function of the chosen arguments, those, whether `argnums` is one int)."""
     alone = isinstance(argnums, int)
@@ -64,7 +70,7 @@ def chosen_arguments(fun, argnums, args, kwargs):
 def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
     """The Jacobian by forward mode, a column at a time (`jax.jacfwd`).
 
-    Best for functions with fewer inputs than outputs.
+    Best for functions with fewer inputs than outputs.  Of integers it is zero.
 
     Returns:
       A function of the same arguments: -> a tree of the result's structure, each leaf
@@ -72,7 +78,7 @@ def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
       [*result shape, *argument shape]; with `has_aux` a pair of that and aux.
     """
 
-    @wraps(fun)
+    @wraps(check_callable(fun))
     def jacobian(*args, **kwargs):
         of_chosen, primals, alone = chosen_arguments(fun, argnums, args, kwargs)
         for x in tree_flatten(primals)[0]:
@@ -87,7 +93,12 @@ def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
         out_axes = (None, -1, None) if has_aux else (None, -1)
         value, columns, *aux = vmap(push, out_axes=out_axes)(basis_like(primals))
         tree = primals[0] if alone else primals
-        cut = lambda y, x: unstack(x, aval_of(y).ndim, tree)
+
+        def cut(y, x):
+            if aval_of(x).dtype == dtypes.float0:
+                return tree_map(partial(zeros_of_integers, y, y), tree)
+            return unstack(x, aval_of(y).ndim, tree)
+
         result = tree_map(cut, value, columns)
         return (result, *aux) if has_aux else result
 
@@ -101,7 +112,7 @@ def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
     of `jacfwd`.
     """
 
-    @wraps(fun)
+    @wraps(check_callable(fun))
     def jacobian(*args, **kwargs):
         of_chosen, primals, alone = chosen_arguments(fun, argnums, args, kwargs)
         for x in tree_flatten(primals)[0]:
@@ -112,7 +123,13 @@ def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
         rows = rows[0] if alone else rows
         out_leaves, out_structure = tree_flatten(value)
         row_leaves, structure = tree_flatten(rows)
-        blocks = [unstack(x, 0, out_leaves) for x in row_leaves]
+        arguments = tree_flatten(primals)[0]
+        blocks = [
+            [zeros_of_integers(x, y, x) for y in out_leaves]
+            if aval_of(row).dtype == dtypes.float0
+            else unstack(row, 0, out_leaves)
+            for row, x in zip(row_leaves, arguments, strict=True)
+        ]
         rows_of = map(list, zip(*blocks, strict=True))
         per_result = [tree_unflatten(structure, block) for block in rows_of]
         result = tree_unflatten(out_structure, per_result)

@@ -485,7 +485,7 @@ class FlatFunction:
     """
 
     def __init__(self, function, in_tree, has_aux=False):
-        self.function = function
+        self.function = check_callable(function)
         self.in_tree = in_tree
         self.has_aux = has_aux
         self.out_tree = None
@@ -505,14 +505,25 @@ class FlatFunction:
         return list(map(as_array, leaves))
 
 
+def check_callable(fun):
+    """`fun`, which is to be differentiated; TypeError if it is no function."""
+    if not callable(fun):
+        where = at_line(user_source())
+        raise TypeError(f"Expected a callable value, got {fun!r}{where}")
+    return fun
+
+
 def primal_here(x):
     """A leaf of an aux, which leaves the current trace without its tangent."""
     mine = isinstance(x, JVPTracer) and x.owner is current_trace()
     return x.primal if mine else x
 
 
-def check_tangents(primals, tangents, names):
-    """Complain unless each tangent fits its primal; zero ones come back as None."""
+def check_tangents(primals, tangents, names, kind=TypeError):
+    """Complain unless each tangent fits its primal; zero ones come back as None.
+
+    Raises `kind`, and ValueError where it is the shape that differs.
+    """
     checked = []
     for primal, tangent, name in zip(primals, tangents, names, strict=True):
         wanted, got = tangent_aval(aval_of(primal)), tangent_type_given(tangent)
@@ -521,7 +532,8 @@ def check_tangents(primals, tangents, names):
         elif got is None and wanted is not None:
             checked.append(None)
         elif wanted is None or got == dtypes.float0 or wanted.strip_weak_type() != got:
-            raise TypeError(
+            shapes_differ = getattr(got, "shape", ()) != getattr(wanted, "shape", ())
+            raise (ValueError if shapes_differ else kind)(
                 f"primal and tangent of {name} do not match: the primal has type "
                 f"{aval_of(primal)}, so the tangent must have type "
                 f"{wanted.str_short() if wanted else 'float0'}, got {got}"
@@ -567,7 +579,8 @@ def jvp(fun, primals, tangents, has_aux=False):
       (result, tangent), or (result, tangent, aux): d/dε fun(primals + ε tangents).
 
     Raises:
-      TypeError: structures, shapes or dtypes of primals and tangents differ.
+      TypeError: structures or dtypes of primals and tangents differ.
+      ValueError: shapes differ.
     """
     if not all(isinstance(x, (tuple, list)) for x in (primals, tangents)):
         raise TypeError(
@@ -613,7 +626,7 @@ def linearize(fun, *primals, has_aux=False):
                 f"of its arguments, {tree}, got {tangent_tree}"
             )
         names = [f"argument leaf {i}" for i in range(len(leaves))]
-        given = check_tangents(leaves, tangent_leaves, names)
+        given = check_tangents(leaves, tangent_leaves, names, ValueError)
         out = map(tangent_out, linear(given), map(aval_of, outs))
         return tree_unflatten(flat.out_tree, list(out))
 

@@ -47,6 +47,7 @@ from .linearize import (
     add_any_p,
     add_tangents,
     as_array,
+    check_callable,
     fill,
     finish_linear,
     has_tangent,
@@ -292,7 +293,7 @@ def value_and_grad(
     many = not isinstance(argnums, int)
     positions = tuple(argnums) if many else (argnums,)
 
-    @wraps(fun)
+    @wraps(check_callable(fun))
     def value_and_gradient(*args, **kwargs):
         by = [args[checked_argnum(fun, i, args)] for i in positions]
         for x in tree_leaves(by):
