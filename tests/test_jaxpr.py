@@ -256,6 +256,38 @@ def test_errors_name_function_argument_and_line():
     assert "if lax.lt(lax.mul(value, 2.0), 0.0):" in message
 
 
+def join(x, y):
+    return lax.add(x, y)
+
+
+ones = {n: wrap(np.ones(n, f32)) for n in (3, 4)}
+
+
+def test_a_misfit_names_the_types_and_the_line_while_tracing():
+    with pytest.raises(TypeError) as caught:
+        mj.make_jaxpr(join)(ones[3], ones[4])
+    message = str(caught.value)
+    assert "incompatible shapes" in message
+    assert "add was given f32[3], f32[4]" in message
+    assert message.count("return lax.add(x, y)") == 1
+
+
+def test_a_misfit_names_the_recorded_line_in_a_replay():
+    jaxpr = mj.make_jaxpr(join)(ones[3], ones[3]).jaxpr
+    with pytest.raises(TypeError) as caught:
+        eval_jaxpr(jaxpr, (), ones[3], ones[4])
+    assert "return lax.add(x, y)" in str(caught.value)
+    with pytest.raises(TypeError) as caught:
+        mj.make_jaxpr(lambda *args: eval_jaxpr(jaxpr, (), *args))(ones[3], ones[4])
+    assert "return lax.add(x, y)" in str(caught.value)
+
+
+def test_a_misfit_outside_a_trace_leaves_the_line_to_python():
+    with pytest.raises(TypeError) as caught:
+        join(ones[3], ones[4])
+    assert "return lax.add" not in str(caught.value)
+
+
 def test_leaks_are_reported_with_where_they_were_made():
     kept = []
     mj.make_jaxpr(lambda x: kept.append(lax.sin(x)) or x)(1.0)

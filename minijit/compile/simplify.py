@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..trace import elementwise as more, indexing, primitives as prim
-from ..trace.array import ArrayImpl, ShapedArray, eval_rules, shape_rules, wrap
+from ..trace.array import ArrayImpl, ShapedArray, eval_rules, result_avals, wrap
 from ..trace.config import config
 from ..trace.core import EvalTrace, Tracer, find_rule, set_trace
 from ..trace.jaxpr import (
@@ -256,9 +256,8 @@ class Simplifier:
 
     def apply(self, primitive, *args, **params):
         """For rules: the atom for another primitive's result, its type worked out."""
-        rule = find_rule(shape_rules, primitive, "shape")
-        out = rule(*[x.aval for x in args], **params)
-        return self.emit(primitive, list(args), params, [out])[0]
+        out = result_avals(primitive, [x.aval for x in args], params, self.source)
+        return self.emit(primitive, list(args), params, out)[0]
 
     def args_key(self, primitive, args):
         """A key for arguments, the same in either order where that does not matter."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from . import dtypes
 from .core import Array, Tracer, eval_rules as eval_rules, find_rule
-from .errors import at_line, user_source
+from .errors import at_line, replayed, user_source
 
 shape_rules = {}
 
@@ -234,6 +234,24 @@ def to_numpy(x, aval=None):
     return np.array(x, dtype=aval.dtype)
 
 
+def result_avals(primitive, avals, params, source=None):
+    """What the shape rule of a primitive says: a list of avals, one a result.
+
+    The error for arguments that do not fit names their types and the line `source`,
+    which is None where Python's traceback shows it.
+    """
+    rule = find_rule(shape_rules, primitive, "shape")
+    try:
+        out = rule(*avals, **params)
+    except (TypeError, ValueError) as error:
+        if source is not None and "\n  at " not in str(error):
+            types = ", ".join(map(str, avals)) or "no arguments"
+            given = f"\n  {primitive} was given {types}"
+            error.args = (f"{error}{given}{at_line(source)}",)
+        raise
+    return out if primitive.multiple_results else [out]
+
+
 def on_numpy(rows):
     """Eval rules out of NumPy functions: `{primitive: f(*ndarrays, **params)}`."""
     return {p: partial(eval_on_numpy, p, f) for p, f in rows.items()}
@@ -242,13 +260,13 @@ def on_numpy(rows):
 def eval_on_numpy(primitive, function, *args, **params):
     """Run `function` on NumPy values; the shape rule says what must come out."""
     avals = [aval_of(x) for x in args]
-    out = find_rule(shape_rules, primitive, "shape")(*avals, **params)
+    out = result_avals(primitive, avals, params, replayed.source)
     # Division by zero, overflow and NaN follow IEEE 754 and are not worth a warning.
     with np.errstate(all="ignore"):
         values = function(*map(to_numpy, args, avals), **params)
         if primitive.multiple_results:
             return [as_array(primitive, v, a) for v, a in zip(values, out, strict=True)]
-        return as_array(primitive, values, out)
+        return as_array(primitive, values, *out)
 
 
 def as_array(primitive, value, aval):

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from . import dtypes
-from .array import ArrayImpl, ShapedArray, aval_of, is_array_like, shape_rules
-from .core import Trace, Tracer, current_trace, find_rule, leaked_tracer, set_trace
+from .array import ArrayImpl, ShapedArray, aval_of, is_array_like, result_avals
+from .core import Trace, Tracer, current_trace, leaked_tracer, set_trace
 from .errors import JaxprTypeError, Source, at_line, on_behalf_of, user_source
 
 
@@ -205,10 +205,9 @@ class JaxprTrace(Trace):
         if primitive in staging_rules:
             args, params = staging_rules[primitive](args, params)
         invars = tuple(map(self.lift, args))
-        rule = find_rule(shape_rules, primitive, "shape")
-        avals = rule(*[v.aval for v in invars], **params)
-        outvars = tuple(map(Var, avals if primitive.multiple_results else [avals]))
         source = user_source()
+        avals = result_avals(primitive, [v.aval for v in invars], params, source)
+        outvars = tuple(map(Var, avals))
         self.eqns.append(Eqn(primitive, invars, outvars, params, source))
         return [JaxprTracer(self, v, source) for v in outvars]
 
@@ -377,9 +376,8 @@ def check_equation(defined, eqn):
     """Check one equation and define its results."""
     where = f"the equation of {eqn.primitive}{at_line(eqn.source)}"
     check_defined(defined, eqn.invars, where)
-    rule = find_rule(shape_rules, eqn.primitive, "shape")
-    avals = rule(*[v.aval for v in eqn.invars], **eqn.params)
-    avals = avals if eqn.primitive.multiple_results else [avals]
+    in_avals = [v.aval for v in eqn.invars]
+    avals = result_avals(eqn.primitive, in_avals, eqn.params, eqn.source)
     for var, aval in zip(eqn.outvars, avals, strict=True):
         define(defined, var, where)
         if var.aval.strip_weak_type() != aval.strip_weak_type():

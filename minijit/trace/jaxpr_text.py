@@ -22,8 +22,7 @@ import re
 import numpy as np
 
 from . import dtypes
-from .array import ShapedArray, shape_rules
-from .core import find_rule
+from .array import ShapedArray, result_avals, shape_rules
 from .elementwise import RoundingMethod
 from .indexing import (
     GatherDimensionNumbers,
@@ -417,9 +416,7 @@ class Reader:
 
 def typed_eqn(primitive, invars, outvars, params):
     """An equation as read, with the weak types that its shape rule gives."""
-    rule = find_rule(shape_rules, primitive, "shape")
-    avals = rule(*[v.aval for v in invars], **params)
-    avals = avals if primitive.multiple_results else [avals]
+    avals = result_avals(primitive, [v.aval for v in invars], params)
     for var, aval in zip(outvars, avals, strict=True):
         if isinstance(aval, ShapedArray) and aval.strip_weak_type() == var.aval:
             var.aval = aval
