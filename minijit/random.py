@@ -985,3 +985,241 @@ def poisson(key, lam, shape=None, dtype=None):
     shape = checked_shape("poisson", shape, lam)
     lam = to_dtype(lam, np.dtype("float32"))
     return poisson_sampler(data, lam, shape=shape, dtype=dtype)
+
+
+def stirling_tail(k):
+    """What Stirling's formula for log k! lacks: from a table up to 9, then a series."""
+    known = [
+        math.lgamma(i + 1)
+        - ((i + 0.5) * math.log(i + 1) - (i + 1) + 0.5 * math.log(2 * math.pi))
+        for i in range(10)
+    ]
+    is_small = k <= 9
+    k = lax.clamp(np.zeros((), k.dtype), k, np.array(9, k.dtype))
+    square = (k + 1) * (k + 1)
+    series = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
+    table = jnp.array(known, k.dtype)
+    return jnp.where(is_small, table[lax.floor(k).astype("int32")], series)
+
+
+def binomial_small(data, count, p, shape):
+    """Adds up waiting times until they are beyond the number of trials."""
+    log_failure = lax.log1p(-p)
+
+    def draw(state):
+        successes, time, key = state
+        now, key = words_of(key)
+        successes = jnp.where(time <= count, successes + 1, successes)
+        u = uniform(now, shape, p.dtype)
+        return successes, time + lax.ceil(lax.log(u) / log_failure), key
+
+    zeros = jnp.zeros(shape, p.dtype)
+    unfinished = lambda state: (state[1] <= count).any()
+    return lax.while_loop(unfinished, draw, (zeros, zeros, data))[0] - 1
+
+
+def binomial_large(data, count, p, shape):
+    """Hörmann's transformed rejection (The generation of binomial random variates,
+    1993), for at least 10 expected successes and as many failures."""
+    deviation = lax.sqrt(count * p * (1 - p))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    c = count * p + 0.5
+    v_r = 0.92 - 4.2 / b
+    odds = p / (1 - p)
+    alpha = (2.83 + 5.1 / b) * deviation
+    mode = lax.floor((count + 1) * p)
+
+    def log_density(k):
+        return (
+            (mode + 0.5) * lax.log((mode + 1) / (odds * (count - mode + 1)))
+            + (count + 1) * lax.log((count - mode + 1) / (count - k + 1))
+            + (k + 0.5) * lax.log(odds * (count - k + 1) / (k + 1))
+            + stirling_tail(mode)
+            + stirling_tail(count - mode)
+            - stirling_tail(k)
+            - stirling_tail(count - k)
+        )
+
+    def draw(state):
+        result, accepted, key = state
+        key, key_u, key_v = words_of(key, 3)
+        u = uniform(key_u, shape, p.dtype) - 0.5
+        v = uniform(key_v, shape, p.dtype)
+        us = 0.5 - abs(u)
+        surely = (us >= 0.07) & (v <= v_r)
+        k = lax.floor((2 * a / us + b) * u + c)
+        inside = ~((k < 0) | (k > count))
+        v = lax.log(v * alpha / (a / (us * us) + b))
+        accept = surely | (inside & (v <= log_density(k)))
+        return jnp.where(accept, k, result), accepted | accept, key
+
+    first = jnp.full(shape, -1, p.dtype), jnp.zeros(shape, bool), data
+    return lax.while_loop(lambda state: (~state[1]).any(), draw, first)[0]
+
+
+@sampler
+def binomial_sampler(data, n, p, *, shape, dtype):
+    """Draws for p below one half, and turns the result round for the rest."""
+    n = jnp.broadcast_to(n, shape)
+    p = jnp.broadcast_to(p, shape)
+    is_rare = p < 0.5
+    q = jnp.where(is_rare, p, 1.0 - p)
+    bad_n, bad_q = jnp.isnan(n) | (n < 0), jnp.isnan(q) | (q < 0)
+    q = jnp.where(bad_q, 0.01, q)
+    is_small = bad_n | (n * q <= 10)
+    endless, n = jnp.isinf(n), lax.floor(n)
+    small = binomial_small(data, jnp.where(is_small, n, 0.0), q, shape)
+    large_n, large_q = jnp.where(is_small, 1e4, n), jnp.where(is_small, 0.5, q)
+    large = binomial_large(data, large_n, large_q, shape)
+    drawn = jnp.where(is_small, small.astype(dtype), large.astype(dtype))
+    drawn = jnp.where(bad_n | bad_q, np.nan, drawn)
+    drawn = jnp.where(endless & ~(bad_n | bad_q), np.inf, drawn)
+    as_drawn = is_rare | bad_n | jnp.isnan(q) | endless
+    return jnp.where(as_drawn, drawn, n.astype(dtype) - drawn).astype(dtype)
+
+
+def binomial(key, n, p, shape=None, dtype=None):
+    """Floats: how many of n trials of probability p succeed.
+
+    Args:
+      n, p: numbers, or arrays of them; where they make no sense the result is NaN.
+    """
+    data = key_words("binomial", key)
+    jnp.check_arraylike("binomial", n, p)
+    data, dtype = checked("binomial", key, dtype)
+    shape = checked_shape("binomial", shape, n, p)
+    p, = jnp.promote_args_inexact("binomial", p)
+    return binomial_sampler(data, to_dtype(n, p.dtype), p, shape=shape, dtype=dtype)
+
+
+def multinomial(key, n, p, *, shape=None, dtype=None, unroll=1):
+    """Floats: how often each of several outcomes comes up in n trials.
+
+    Args:
+      n: numbers of trials, which broadcast to the shape without its last axis.
+      p: the probabilities of the outcomes, along the last axis.
+      shape: of the result, its last axis included; by default that of p.
+      unroll: as in `lax.scan`, which runs from outcome to outcome.
+    """
+    data, dtype = checked("multinomial", key, dtype)
+    jnp.check_arraylike("multinomial", n, p)
+    n, p = jnp.promote_dtypes([n, p], dtypes.to_inexact_dtype)
+    shape = p.shape if shape is None else jnp.canonical_shape(shape)
+    n = jnp.broadcast_to(n, shape[:-1])
+    p = jnp.moveaxis(jnp.broadcast_to(p, shape), -1, 0)
+    left = lax.cumsum(p, 0, reverse=True)
+    # Of what is left, each outcome takes its share of the probability that is left.
+    shares = p / jnp.where(left == 0, 1, left)
+
+    def draw(remaining, given):
+        share, key = given
+        count = binomial(key, remaining, share.clip(0, 1), dtype=remaining.dtype)
+        return remaining - count, count
+
+    keys = prng.split(data, (p.shape[0],))
+    counts = lax.scan(draw, n, (shares, keys), unroll=unroll)[1]
+    return jnp.moveaxis(counts, 0, -1).astype(dtype)
+
+
+# ---- Vectors of normal numbers that go together
+
+
+def triangular_factor(a):
+    """The lower triangular l of which l @ l.T is the matrix a; NaN if there is none."""
+    n = a.shape[-1]
+    a = (a + a.mT) / 2
+    rows = jnp.arange(n)
+
+    def column(j, factor):
+        here = rows == j
+        row = jnp.sum(jnp.where(here[:, None], factor, 0), 0)
+        rest = jnp.sum(jnp.where(here, a, 0), 1) - factor @ row
+        pivot = jnp.sqrt(jnp.sum(jnp.where(here, rest, 0)))
+        return jnp.where(here, jnp.where(rows >= j, rest / pivot, 0)[:, None], factor)
+
+    return lax.fori_loop(0, n, column, jnp.zeros_like(a))
+
+
+def eigen_factor(a):
+    """A factor f of which f @ f.T is the matrix a, from eigenvectors: of any rank.
+
+    Jacobi's method: rotate pairs of axes until nothing is off the diagonal.
+    """
+    n = a.shape[-1]
+    a = (a + a.mT) / 2
+    pairs = np.array([(p, q) for q in range(n) for p in range(q)]).reshape(-1, 2)
+    sweeps = 12 if a.dtype == np.float64 else 8
+    eye = jnp.eye(n, dtype=a.dtype)
+    # What a rounding error may leave of a zero eigenvalue counts as zero.
+    tiny = dtypes.finfo(a.dtype).tiny
+
+    def rotate(k, state):
+        a, vectors = state
+        p, q = jnp.asarray(pairs)[k % len(pairs)]
+        off = a[p, q]
+        is_zero = jnp.abs(off) < tiny
+        slope = (a[q, q] - a[p, p]) / (2 * jnp.where(is_zero, 1, off))
+        sign = jnp.where(slope < 0, -1, 1)
+        tangent = sign / (jnp.abs(slope) + jnp.sqrt(slope * slope + 1))
+        tangent = jnp.where(is_zero, 0, tangent)
+        cosine = lax.rsqrt(tangent * tangent + 1)
+        sine = tangent * cosine
+        turn = eye.at[p, p].set(cosine).at[q, q].set(cosine)
+        turn = turn.at[p, q].set(sine).at[q, p].set(-sine)
+        return turn.T @ a @ turn, vectors @ turn
+
+    if len(pairs):
+        a, eye = lax.fori_loop(0, sweeps * len(pairs), rotate, (a, eye))
+    values = jnp.maximum(jnp.diagonal(a), 0)
+    return eye * jnp.sqrt(values)
+
+
+factors = {
+    "cholesky": triangular_factor,
+    "eigh": eigen_factor,
+    "svd": eigen_factor,
+}
+
+
+@partial(jit, backend="eval", static_argnames=("shape", "dtype", "method"))
+def multivariate_normal_sampler(data, mean, cov, *, shape, dtype, method):
+    factor = jnp.vectorize(factors[method], signature="(n,n)->(n,n)")(cov)
+    z = normal(data, (*shape, mean.shape[-1]), dtype)
+    return mean + jnp.einsum("...ij,...j->...i", factor, z)
+
+
+def multivariate_normal(key, mean, cov, shape=None, dtype=None, method="cholesky"):
+    """Vectors of normal numbers with given means and covariances: f[*shape, n].
+
+    Args:
+      mean: f[..., n]; cov: f[..., n, n], symmetric and positive definite.
+      shape: to which the leading axes of both must broadcast.
+      dtype: of floats, by default that of mean and cov.
+      method: "cholesky"; "eigh" or "svd" (here the same) if cov may be singular.  All
+        follow the same distribution, but do not draw the same numbers, and those of
+        the latter are not JAX's: eigenvectors may have either sign.
+    """
+    data = key_words("multivariate_normal", key)
+    mean, cov = jnp.promote_dtypes([mean, cov], dtypes.to_inexact_dtype)
+    if method not in factors:
+        raise ValueError("method must be one of {'svd', 'eigh', 'cholesky'}")
+    dtype = mean.dtype if dtype is None else dtype
+    data, dtype = checked("multivariate_normal", key, dtype)
+    for name, x, ndim in (("mean", mean, 1), ("cov", cov, 2)):
+        if x.ndim < ndim:
+            raise ValueError(
+                f"multivariate_normal requires {name}.ndim >= {ndim}, got "
+                f"{name}.ndim == {x.ndim}"
+            )
+    n = mean.shape[-1]
+    if cov.shape[-2:] != (n, n):
+        raise ValueError(
+            f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got "
+            f"cov.shape == {cov.shape}."
+        )
+    given = np.empty(mean.shape[:-1], bool), np.empty(cov.shape[:-2], bool)
+    shape = checked_shape("multivariate_normal", shape, *given)
+    return multivariate_normal_sampler(
+        data, mean, cov, shape=shape, dtype=dtype, method=method
+    )

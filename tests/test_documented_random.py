@@ -1,0 +1,506 @@
+"""Random numbers as JAX's documentation uses them: keys as values in programs of all
+kinds, arrays of keys, and the samplers that its reference lists."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import dtypes, grad, jit, lax, random, vmap
+
+pytestmark = pytest.mark.chapter("9r")
+
+
+def words(keys):
+    return np.asarray(random.key_data(keys))
+
+
+def same_keys(found, wanted):
+    assert found.dtype == random.key(0).dtype
+    np.testing.assert_array_equal(words(found), wanted)
+
+
+# ---- keys as values
+
+
+def test_a_key_is_used_up_by_nobody():
+    """It has no state: the same draw again is the same number."""
+    key = random.key(7)
+    before = words(key).copy()
+    assert random.normal(key) == random.normal(key)
+    np.testing.assert_array_equal(words(key), before)
+    first, second = random.split(key)
+    draws = {float(random.normal(k)) for k in (key, first, second)}
+    assert len(draws) == 3
+
+
+def test_the_order_of_draws_does_not_matter():
+    """Each draw is a function of its own key, whatever was drawn before."""
+    def bar(k):
+        return random.uniform(k)
+
+    def baz(k):
+        return 2 * random.uniform(k)
+
+    def sum_in_order(seed, swap):
+        a, b = random.split(random.key(seed))
+        if swap:
+            y = baz(b)
+            x = bar(a)
+        else:
+            x = bar(a)
+            y = baz(b)
+        return x + 2 * y
+
+    assert sum_in_order(3, False) == sum_in_order(3, True)
+
+
+def test_a_sequence_of_subkeys():
+    """One key on, as many as needed off."""
+    key = random.key(11)
+    seen = []
+    for _ in range(4):
+        key, subkey = random.split(key)
+        seen.append(float(random.normal(subkey)))
+    again = random.key(11)
+    by_loop = lax.scan(lambda k, _: tuple(random.split(k)), again, None, length=4)[1]
+    np.testing.assert_allclose(vmap(random.normal)(by_loop), seen, rtol=1e-6)
+    assert len(set(seen)) == 4
+
+
+def test_one_draw_of_many_is_not_many_draws_of_one():
+    """Here JAX differs from NumPy's streams, and this from neither."""
+    key = random.key(1)
+    one_by_one = np.stack([random.uniform(k) for k in random.split(key, 4)])
+    at_once = np.asarray(random.uniform(key, (4,)))
+    assert not np.array_equal(one_by_one, at_once)
+    # The prefix of a longer draw is a shorter one: bits depend on their index only.
+    np.testing.assert_array_equal(random.uniform(key, (9,))[:4], at_once)
+
+
+def test_seeds_and_styles():
+    old, new = random.PRNGKey(5), random.key(5)
+    assert (old.shape, old.dtype, new.shape) == ((2,), np.uint32, ())
+    np.testing.assert_array_equal(words(new), old)
+    assert random.uniform(old) == random.uniform(new)
+    back = random.wrap_key_data(old)
+    assert bool(back == new) and back.dtype == new.dtype
+    batch = random.wrap_key_data(jnp.stack([old, old + 1]))
+    assert batch.shape == (2,) and bool(batch[0] == new)
+    assert random.key_impl(new) == random.key_impl(old) == "threefry2x32"
+    assert bool(random.clone(new) == new)
+
+
+def test_which_dtypes_are_keys():
+    key, old = random.key(0), random.PRNGKey(0)
+    assert dtypes.issubdtype(key.dtype, dtypes.prng_key)
+    assert not dtypes.issubdtype(old.dtype, dtypes.prng_key)
+    assert jnp.issubdtype(key.dtype, dtypes.extended)
+    assert not jnp.issubdtype(key.dtype, np.number)
+    assert jnp.result_type(key, key) == key.dtype
+    assert f"{key.dtype}" == "key<fry>"
+    assert isinstance(key, mj.Array) and not isinstance(key, np.ndarray)
+
+
+# ---- arrays of keys
+
+
+keys = random.split(random.key(2), (3, 4))
+data = words(keys)
+
+
+@pytest.mark.parametrize(
+    "act, on_words",
+    [
+        (lambda k: jnp.stack([k[0], k[2]], 1), lambda d: np.stack([d[0], d[2]], 1)),
+        (lambda k: jnp.concatenate([k, k[:1]]), lambda d: np.concatenate([d, d[:1]])),
+        (lambda k: jnp.concatenate([k, k], -1),
+         lambda d: np.concatenate([d, d], 1)),
+        (lambda k: jnp.where(np.eye(3, 4, dtype=bool), k, k[::-1, ::-1]),
+         lambda d: np.where(np.eye(3, 4, dtype=bool)[..., None], d, d[::-1, ::-1])),
+        (lambda k: jnp.where(True, k[0], k[1]), lambda d: d[0]),
+        (lambda k: k.reshape(2, -1), lambda d: d.reshape(2, 6, 2)),
+        (lambda k: jnp.ravel(k), lambda d: d.reshape(12, 2)),
+        (lambda k: k.T, lambda d: d.transpose(1, 0, 2)),
+        (lambda k: jnp.swapaxes(k, 0, -1), lambda d: d.transpose(1, 0, 2)),
+        (lambda k: jnp.expand_dims(k, -1), lambda d: d[:, :, None]),
+        (lambda k: jnp.broadcast_to(k[0], (2, 4)), lambda d: np.stack([d[0]] * 2)),
+        (lambda k: jnp.take(k, np.array([3, 0]), 1), lambda d: d[:, [3, 0]]),
+        (lambda k: k[np.array([0, 2]), np.array([1, 3])],
+         lambda d: d[[0, 2], [1, 3]]),
+        (lambda k: k.at[0, 1].set(k[2, 2]),
+         lambda d: np.concatenate([[d[0, 0]], [d[2, 2]], d[0, 2:], *d[1:]]).reshape(
+             3, 4, 2)),
+        (lambda k: jnp.flip(k, 1), lambda d: d[:, ::-1]),
+        (lambda k: jnp.roll(k, 1, 0), lambda d: np.roll(d, 1, 0)),
+        (lambda k: jnp.tile(k[0], 2), lambda d: np.concatenate([d[0], d[0]])),
+        (lambda k: jnp.repeat(k[0], 2), lambda d: np.repeat(d[0], 2, 0)),
+        (lambda k: jnp.array([k[0, 0], k[1, 1]]),
+         lambda d: np.stack([d[0, 0], d[1, 1]])),
+        (lambda k: lax.dynamic_slice(k, (1, 2), (2, 2)), lambda d: d[1:, 2:]),
+        (lambda k: lax.select(True, k, k[::-1]), lambda d: d),
+        (lambda k: jnp.asarray(k).squeeze(), lambda d: d),
+        (lambda k: jnp.zeros_like(k), lambda d: 0 * d),
+    ],
+)
+def test_keys_move_like_other_elements(act, on_words):
+    same_keys(act(keys), on_words(data))
+    same_keys(jit(act)(keys), on_words(data))
+
+
+def test_keys_chosen_by_a_mask():
+    same_keys(keys[keys[:, 0] == keys[1, 0]], data[1:2])
+    found = jnp.compress(np.array([True, False, True]), keys, axis=0)
+    same_keys(found, data[[0, 2]])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, -2])
+def test_lanes_of_keys_along_any_axis(axis):
+    f = lambda line: random.split(line[1])
+    found = vmap(f, in_axes=axis, out_axes=axis)(keys)
+    lines = np.moveaxis(data, axis % 2, 0)
+    each = [words(random.split(random.wrap_key_data(d[1]))) for d in lines]
+    same_keys(found, np.stack(each, axis % 2))
+    shared = vmap(lambda k, x: random.uniform(k) + x, in_axes=(None, 0))
+    x = np.arange(3.0, dtype=np.float32)
+    np.testing.assert_allclose(shared(keys[0, 0], x), random.uniform(keys[0, 0]) + x)
+
+
+def test_keys_are_leaves():
+    """A tree of keys has the shape of a tree of parameters."""
+    assert len(mj.tree.leaves({"a": keys, "b": keys[0]})) == 2
+    params = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.float32)}
+    leaves, tree = mj.tree.flatten(params)
+    each = mj.tree.unflatten(tree, list(random.split(random.key(0), len(leaves))))
+    noise = mj.tree.map(lambda p, k: random.normal(k, p.shape), params, each)
+    assert mj.tree.map(np.shape, noise) == {"w": (2, 3), "b": (3,)}
+    many = vmap(lambda key: random.normal(key, (2,)))(keys.ravel())
+    assert many.shape == (12, 2)
+
+
+def test_the_type_stands_in_jaxprs():
+    jaxpr = mj.make_jaxpr(lambda k: jnp.stack([k, k])[1])(keys[0])
+    text = str(jaxpr)
+    assert "a:key<fry>[4]" in text and "key<fry>[2,4]" in text
+    assert str(mj.jaxpr_text.parse_jaxpr(text)) == text
+    out = mj.eval_shape(random.split, mj.ShapeDtypeStruct((), keys.dtype))
+    assert (out.shape, out.dtype) == ((2,), keys.dtype)
+    same = mj.eval_shape(lambda k: k[:, 0], keys)
+    assert (same.shape, same.dtype) == ((3,), keys.dtype)
+
+
+def test_a_key_that_a_function_captured():
+    key = random.key(9)
+    f = jit(lambda x: x + random.uniform(key))
+    np.testing.assert_allclose(f(1.0), 1 + random.uniform(key))
+    assert "key<fry>[]" in str(mj.make_jaxpr(lambda: key)())
+    same_keys(jit(lambda: random.split(key))(), words(random.split(key)))
+
+
+def test_keys_in_loops_and_branches():
+    key = keys[0, 0]
+    walk = lambda key: lax.while_loop(
+        lambda s: s[1] < 0.9,
+        lambda s: (random.split(s[0])[0], random.uniform(s[0])),
+        (key, 0.0),
+    )
+    k, u = key, 0.0
+    while u < 0.9:
+        k, u = random.split(k)[0], random.uniform(k)
+    for f in (walk, jit(walk)):
+        same_keys(f(key)[0], words(k))
+        np.testing.assert_allclose(f(key)[1], u, rtol=1e-6)
+    folded = jit(lambda k: lax.fori_loop(0, 3, lambda i, k: random.fold_in(k, i), k))
+    wanted = key
+    for i in range(3):
+        wanted = random.fold_in(wanted, i)
+    same_keys(folded(key), words(wanted))
+    branch = jit(lambda b, k: lax.cond(b, lambda k: k, lambda k: random.split(k)[1], k))
+    same_keys(branch(True, key), words(key))
+    same_keys(branch(False, key), words(random.split(key)[1]))
+    stacked = jit(lambda ks: lax.scan(lambda c, k: (c + 1, k), 0, ks, reverse=True)[1])
+    same_keys(stacked(keys), data)
+    # In lanes a cond is a selection between keys.
+    chosen = vmap(lambda b, k: lax.cond(b, lambda k: k, lambda k: keys[2, 3], k))
+    found = chosen(np.array([True, False, True, False]), keys[0])
+    same_keys(found, np.stack([data[0, 0], data[2, 3], data[0, 2], data[2, 3]]))
+
+
+def test_derivatives_pass_by_keys():
+    """A key has no tangent; dropout's gradient is its mask."""
+    def dropped(x, key):
+        keep = random.bernoulli(key, 0.6, x.shape)
+        return jnp.sum(jnp.where(keep, x**2, 0))
+
+    x, key = np.arange(6.0, dtype=np.float32), keys[1, 1]
+    mask = np.asarray(random.bernoulli(key, 0.6, (6,)))
+    np.testing.assert_allclose(grad(dropped)(x, key), 2 * x * mask)
+    each = jit(vmap(grad(dropped), in_axes=(None, 0)))(x, keys[0])
+    masks = np.stack([random.bernoulli(k, 0.6, (6,)) for k in keys[0]])
+    np.testing.assert_allclose(each, 2 * x * masks)
+
+    def noisy(x, key):
+        step = lambda c, k: (c * random.uniform(k), c)
+        return lax.scan(step, x, random.split(key, 5))[0]
+
+    wanted = np.prod([random.uniform(k) for k in random.split(key, 5)])
+    np.testing.assert_allclose(jit(grad(noisy))(2.0, key), wanted, rtol=1e-5)
+    with pytest.raises(TypeError, match="key<fry>"):
+        grad(lambda k: 1.0)(key)
+
+
+def test_keys_are_copied_pickled_and_put():
+    for found in (
+        copy.deepcopy(keys),
+        pickle.loads(pickle.dumps(keys)),
+        mj.device_put(keys),
+        mj.device_get(keys),
+        mj.block_until_ready(keys),
+    ):
+        same_keys(found, data)
+
+
+@pytest.mark.parametrize(
+    "act, words",
+    [
+        (lambda k: k + 1, ["add", "key<fry>, int32"]),
+        (lambda k: 2.0 * k, ["multiply", "float32, key<fry>"]),
+        (lambda k: k == 0, ["equal", "key<fry>, int32"]),
+        (lambda k: jnp.sin(k), ["sin", "key<fry>"]),
+        (lambda k: jnp.sum(k), ["reduce_sum", "key<fry>"]),
+        (lambda k: jnp.sort(k), ["sort", "key<fry>"]),
+        (lambda k: k.astype("int32"), ["key<fry> to int32", "test_documented"]),
+        (lambda k: lax.neg(k), ["neg", "key<fry>"]),
+        (lambda k: int(k[0]), ["key_data"]),
+        (lambda k: float(k[0]), ["key_data"]),
+        (lambda k: k.tolist(), ["key_data"]),
+        (lambda k: np.add(np.asarray(k), 1), ["key_data"]),
+    ],
+)
+def test_there_is_no_arithmetic_on_keys(act, words):
+    with pytest.raises(TypeError) as error:
+        act(keys[0])
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_keys_and_numbers_do_not_mix():
+    with pytest.raises(ValueError, match="key<fry>"):
+        jnp.where(True, keys, 1)
+    with pytest.raises(TypeError, match="add does not accept"):
+        jit(lambda k: k + 1)(keys)
+
+
+# ---- samplers
+
+
+def test_what_is_random_is_reproducible_in_every_stack():
+    f = lambda k: random.normal(k, (3,)) + random.uniform(random.fold_in(k, 1))
+    key = random.key(21)
+    wanted = f(key)
+    np.testing.assert_allclose(jit(f)(key), wanted, rtol=1e-6)
+    np.testing.assert_allclose(vmap(f)(keys[0])[2], f(keys[0, 2]), rtol=1e-6)
+    np.testing.assert_allclose(jit(vmap(jit(f)))(keys[0])[2], f(keys[0, 2]), rtol=1e-6)
+
+
+def test_shapes_and_dtypes_of_the_common_samplers():
+    key = random.key(0)
+    cases = {
+        "uniform": random.uniform(key, (2, 3), "float16"),
+        "normal": random.normal(key, (2, 3), "bfloat16"),
+        "randint": random.randint(key, (2, 3), 0, 5, "uint8"),
+        "bits": random.bits(key, (2, 3), "uint16"),
+        "bernoulli": random.bernoulli(key, shape=(2, 3)),
+        "binomial": random.binomial(key, 9, 0.5, (2, 3), "float32"),
+    }
+    wanted = "float16", "bfloat16", "uint8", "uint16", "bool", "float32"
+    for (name, x), dtype in zip(cases.items(), wanted, strict=True):
+        assert x.shape == (2, 3) and x.dtype == dtype, name
+    for draw in (random.uniform, random.normal, random.exponential, random.gumbel):
+        assert draw(key).shape == () and draw(key).dtype == np.float32
+
+
+def test_bounds_that_broadcast():
+    low, high = np.zeros((2, 1), np.float32), np.float32([1, 2, 3])
+    x = random.uniform(random.key(0), (5, 2, 3), minval=low, maxval=high)
+    assert ((x >= low) & (x < high)).all()
+    n = random.randint(random.key(0), (400,), np.arange(4).repeat(100), 4)
+    assert (n >= np.arange(4).repeat(100)).all() and (n < 4).all()
+
+
+def test_draws_without_replacement():
+    key = random.key(4)
+    drawn = random.choice(key, 10, (10,), replace=False)
+    assert sorted(drawn.tolist()) == list(range(10))
+    p = np.array([0.0, 0.5, 0.5, 0.0], np.float32)
+    assert set(random.choice(key, 4, (50,), p=p).tolist()) == {1, 2}
+    rows = random.permutation(key, np.arange(12).reshape(4, 3))
+    assert sorted(rows[:, 0].tolist()) == [0, 3, 6, 9]
+    assert (np.asarray(rows)[:, 1] == np.asarray(rows)[:, 0] + 1).all()
+    one = random.permutation(key, np.arange(12).reshape(4, 3), axis=1, independent=True)
+    assert np.sort(one, 1).tolist() == np.arange(12).reshape(4, 3).tolist()
+
+
+def mean_within(x, mean, variance, axis=0, sigmas=5):
+    """The mean of samples is near theirs, measured in its own standard deviation."""
+    x = np.asarray(x, np.float64)
+    error = np.abs(x.mean(axis) - mean)
+    assert (error <= sigmas * np.sqrt(np.asarray(variance) / x.shape[axis])).all()
+
+
+@pytest.mark.parametrize("n, p", [(5, 0.3), (40, 0.1), (40, 0.5), (1000, 0.93)])
+def test_binomial_moments_and_range(n, p):
+    x = np.asarray(random.binomial(random.key(n), n, p, (4000,)))
+    assert ((x >= 0) & (x <= n) & (x == np.floor(x))).all()
+    variance = n * p * (1 - p)
+    mean_within(x, n * p, variance)
+    mean_within((x - n * p) ** 2, variance, 2.5 * variance**2)
+
+
+def test_binomial_edges():
+    key = random.key(0)
+    draw = lambda n, p: random.binomial(key, n, p).tolist()
+    n = np.float32([4, 4, 4, 4, -1, np.nan, np.inf, 0])
+    p = np.float32([0, 1, -0.5, np.nan, 0.5, 0.5, 0.5, 0.5])
+    found = draw(n, p)
+    assert found[:2] == [0, 4] and np.isnan(found[2:6]).all()
+    assert found[6:] == [np.inf, 0]
+    each = vmap(lambda k: random.binomial(k, 20.0, 0.4))(keys[0])
+    wanted = [random.binomial(k, 20.0, 0.4) for k in keys[0]]
+    assert each.tolist() == np.stack(wanted).tolist()
+
+
+def test_multinomial_counts_add_up():
+    p = np.float32([0.2, 0.5, 0.3])
+    x = np.asarray(random.multinomial(random.key(1), 60.0, p, shape=(500, 3)))
+    assert x.shape == (500, 3) and (x.sum(1) == 60).all() and (x >= 0).all()
+    mean_within(x, 60 * p, 60 * p * (1 - p))
+    trials = np.float32([3, 7])
+    x = random.multinomial(random.key(1), trials, np.stack([p, p]))
+    assert x.sum(1).tolist() == [3, 7]
+
+
+@pytest.mark.parametrize("method", ["cholesky", "eigh", "svd"])
+def test_multivariate_normal_moments(method):
+    mean = np.float32([1, -2, 0.5])
+    root = np.float32([[1, 0, 0], [0.5, 2, 0], [-1, 0.3, 0.7]])
+    cov = root @ root.T
+    draw = lambda key: random.multivariate_normal(
+        key, mean, cov, (4000,), method=method
+    )
+    x = np.asarray(draw(random.key(3)), np.float64)
+    assert x.shape == (4000, 3)
+    mean_within(x, mean, np.diag(cov))
+    products = (x - mean)[:, :, None] * (x - mean)[:, None]
+    spread = cov**2 + np.outer(np.diag(cov), np.diag(cov))
+    mean_within(products, cov, spread)
+
+
+def test_multivariate_normal_of_lower_rank():
+    """A factor of a singular matrix: what the distribution cannot reach stays 0."""
+    v = np.float32([1, 2, -1])
+    draw = lambda method: np.asarray(
+        random.multivariate_normal(
+            random.key(0), np.zeros(3, np.float32), np.outer(v, v), (5,), method=method
+        )
+    )
+    for method in ("eigh", "svd"):
+        x = draw(method)
+        np.testing.assert_allclose(x, x[:, :1] * v, atol=2e-3)
+        assert np.abs(x).max() > 0.1
+    assert np.isnan(draw("cholesky")).any()
+
+
+def test_batches_of_means_and_covariances():
+    cov = np.stack([np.eye(2), 100 * np.eye(2)]).astype(np.float32)
+    x = random.multivariate_normal(random.key(0), np.zeros(2, np.float32), cov)
+    assert x.shape == (2, 2)
+    far = np.float32([[0, 0], [50, 50], [100, 100]])
+    x = random.multivariate_normal(random.key(0), far, np.eye(2, dtype=np.float32))
+    assert x.shape == (3, 2) and np.abs(np.asarray(x) - far).max() < 6
+    g = grad(lambda c: random.multivariate_normal(random.key(0), far[0], c).sum())
+    assert np.isfinite(np.asarray(g(np.eye(2, dtype=np.float32)))).all()
+
+
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (lambda k: random.multivariate_normal(k, np.float32(1), np.eye(1)),
+         ValueError, ["mean.ndim"]),
+        (lambda k: random.multivariate_normal(k, np.ones(2), np.ones(2)),
+         ValueError, ["cov.ndim"]),
+        (lambda k: random.multivariate_normal(k, np.ones(2), np.eye(3)),
+         ValueError, ["n=2", "(3, 3)"]),
+        (lambda k: random.multivariate_normal(k, np.ones(2), np.eye(2), method="lu"),
+         ValueError, ["method", "cholesky"]),
+        (lambda k: random.multivariate_normal(k, np.ones((3, 2)), np.eye(2), (5,)),
+         ValueError, ["broadcast", "(5,)"]),
+        (lambda k: random.binomial(k, 3, 0.5, dtype=int), ValueError, ["float dtype"]),
+        (lambda k: random.binomial(k, np.ones(2), 0.5, (3,)), ValueError, ["(3,)"]),
+        (lambda k: random.binomial(random.split(k), 3, 0.5), ValueError,
+         ["single key", "vmap"]),
+    ],
+)
+def test_errors_of_these_samplers(call, kind, words):
+    with pytest.raises(kind) as error:
+        call(random.key(0))
+    for word in words:
+        assert word in str(error.value)
+
+
+# ---- against JAX itself
+
+
+shape = (2000,)
+p = np.float32([0.05, 0.3, 0.5, 0.9])
+root = np.float32([[1, 0, 0], [0.5, 2, 0], [-1, 0.3, 0.7]])
+same_numbers = {
+    "binomial small": lambda r, k: r.binomial(k, 12.0, 0.3, shape),
+    "binomial large": lambda r, k: r.binomial(k, 100, 0.4, shape),
+    "binomial common": lambda r, k: r.binomial(k, 1000, 0.9, shape),
+    "binomial mixed": lambda r, k: r.binomial(k, np.float32([2, 20, 200, 2000]), p),
+    "binomial ints": lambda r, k: r.binomial(k, np.array([3, 50]), p[:2]),
+    "binomial half": lambda r, k: r.binomial(k, 30, 0.25, (50,), "float16"),
+    "binomial key": lambda r, k: r.binomial(r.split(k)[1], 30, 0.25, (50,)),
+    "multinomial": lambda r, k: r.multinomial(k, 50.0, p / p.sum(), shape=(30, 4)),
+    "multinomial one": lambda r, k: r.multinomial(k, 7, np.float32([0.2, 0.8])),
+    "multinomial batch": lambda r, k: r.multinomial(
+        k, np.float32([5, 500]), np.stack([p, p[::-1]])
+    ),
+}
+near_numbers = {
+    "normal vectors": lambda r, k: r.multivariate_normal(
+        k, np.float32([1, 2, 3]), root @ root.T, (20,)
+    ),
+    "one vector": lambda r, k: r.multivariate_normal(
+        k, np.float32([1, 2, 3]), root @ root.T
+    ),
+    "batches": lambda r, k: r.multivariate_normal(
+        k, np.zeros((4, 1, 3), np.float32), np.stack([root @ root.T, np.eye(3)])
+    ),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", [*same_numbers, *near_numbers])
+def test_numbers_are_jax_s(name):
+    jax = pytest.importorskip("jax")
+    f = (same_numbers | near_numbers)[name]
+    for seed in (0, 77):
+        want, got = f(jax.random, jax.random.key(seed)), f(random, random.key(seed))
+        assert (got.shape, got.dtype) == (want.shape, want.dtype)
+        want, got = np.asarray(want, np.float64), np.asarray(got, np.float64)
+        if name in near_numbers:
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+        else:
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.oracle
+def test_no_sampler_is_missing():
+    jax = pytest.importorskip("jax")
+    theirs = {name for name in dir(jax.random) if not name.startswith("_")}
+    assert theirs - set(dir(random)) == {"random_gamma_p"}
