@@ -110,6 +110,19 @@ def test_a_member_of_a_class_over_several_cells_is_named(book: Book):
     )
 
 
+def test_a_statement_that_stands_in_a_file_twice_is_refused(book: Book):
+    row = "# Said again.\n__version__ = 1\n"
+    path = book.root / "toy/__init__.py"
+    again = path.read_text() + "\n" + row
+    path.write_text(again.replace("\n# chapter 2\n", f"\n{row}\n# chapter 2\n"))
+    assert sync(book) != []
+    told, = [t for t in check(book) if "toy/__init__.py:" in t]
+    assert told == (
+        "toy/__init__.py:14: __version__ #2 is word for word what stands in line 5; "
+        "a build cell would not run it a second time"
+    )
+
+
 def test_any_build_cell_left_out_repeated_or_moved_is_found(book: Book):
     for c in book.chapters:
         path = book.notebook(c)

@@ -355,6 +355,17 @@ def test_commands(book: Book, tmp_path: Path):
     assert done.stderr == "there is no chapter 7; book.toml has 1, 1s, 2, 3\n"
 
 
+def test_run_refuses_cells_that_are_not_the_library(book: Book):
+    path = book.notebook(book.chapter("3"))
+    before = path.read_bytes()
+    book_toy.edit(book, "toy/transform/lin.py", "c = cos(x)", "c = cos(x + 0)")
+    done = book_toy.command(book.root, "run", "3")
+    assert done.returncode == 1
+    assert "sin_lin differs" in done.stdout
+    assert done.stdout.endswith("sync 3, then run\n")
+    assert path.read_bytes() == before
+
+
 def test_the_command_also_runs_as_a_module(book: Book):
     env = {**os.environ, "PYTHONPATH": str(book_toy.REPO)}
     line = [sys.executable, "-m", "minijit.book", "--root", str(book.root), "check"]

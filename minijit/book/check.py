@@ -5,6 +5,7 @@ Everything said here names chapter, section and definition, never the number of 
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -90,6 +91,7 @@ def check_file(
             yield f"{file} is in no chapter: {listing(book.statements(file))}"
         return
     yield from check_cuts(book, file, parts) if only is None else ()
+    yield from check_repeats(book, file)
     for part in parts:
         if only in (None, part.chapter):
             yield from check_imports(book, part)
@@ -110,6 +112,34 @@ def check_cuts(book: Book, file: str, parts: list[Part]) -> Iterator[str]:
     for p in parts:
         if p.chapter not in book.builders(file):
             yield f"{file}: book.toml does not list it in chapter {p.chapter.id}"
+
+
+def check_repeats(book: Book, file: str) -> Iterator[str]:
+    """No statement stands in a file twice: the second, unchanged, would not be run."""
+    seen: dict[str, Statement] = {}
+    for s in book.statements(file):
+        if isinstance(s.node, (ast.Import, ast.ImportFrom)):
+            continue
+        if first := seen.get(s.text):
+            yield (
+                f"{file}:{s.first}: {s.key} is word for word what stands in line "
+                f"{first.first}; a build cell would not run it a second time"
+            )
+        seen[s.text] = s
+
+
+def unlike_library(book: Book, chapter: Chapter) -> list[str]:
+    """How a chapter's build cells differ from the library."""
+    cells: dict[str, list[BuildCell]] = defaultdict(list)
+    for cell in build_cells(load(book.notebook(chapter))):
+        cells[cell.file].append(cell)
+    parts = [p for file in chapter.builds for p in quiet_parts(book, file)]
+    return [
+        told
+        for part in parts
+        if part.chapter == chapter
+        for told in check_part(book, part, cells[part.file])
+    ]
 
 
 def check_part(book: Book, part: Part, cells: list[BuildCell]) -> Iterator[str]:

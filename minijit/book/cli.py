@@ -98,6 +98,10 @@ def do_sync(book: Book, args: Arguments) -> int:
 
 def do_run(book: Book, args: Arguments) -> int:
     for c in written(book, args):
+        if bad := check.unlike_library(book, c):
+            print("\n".join(bad))
+            print(f"chapter {c.id} is not what the library is: sync {c.id}, then run")
+            return 1
         if wrong := run.run(book, c):
             print(wrong)
             return 1
