@@ -61,7 +61,7 @@ from .linearize import (
     tangent_aval,
     tangent_out,
 )
-from .transpose import nonlinear, transpose_rules
+from .transpose import follow_equation, transpose_rules
 
 custom_jvp_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
@@ -377,7 +377,9 @@ class TangentTrace(JVPTrace):
 
     def process(self, primitive, args, params):
         varying = [self.pair(x)[1] is not None for x in args]
-        bad = nonlinear(primitive, varying, params) if any(varying) else None
+        bad = None
+        if any(varying):
+            bad, _ = follow_equation(primitive, varying, params)
         if bad is not None:
             raise NotImplementedError(
                 f"reverse mode needs a jvp rule that is linear in the tangents, but "

@@ -18,6 +18,7 @@ instead of making an array of zeros with one number in it and adding that.
 A linear argument is a `Linear`, which only knows its type; a cotangent of None is zero.
 """
 
+import itertools
 import operator
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -27,6 +28,7 @@ from ..trace.array import ShapedArray, aval_of
 from ..trace.core import current_trace, find_rule
 from ..trace.errors import at_line, on_behalf_of, user_source
 from ..trace.jaxpr import (
+    ClosedJaxpr,
     Literal,
     TraceInfo,
     Var,
@@ -413,7 +415,7 @@ def linear_transpose(fun, *primals, reduce_axes=()):
     flat = FlatFunction(fun, in_tree)
     info = TraceInfo(function_name(fun), "linear_transpose")
     jaxpr, captured = trace_to_jaxpr(flat, avals, info)
-    bad = nonlinear_equation(jaxpr, (True,) * len(avals))
+    bad, _ = follow(jaxpr, (True,) * len(avals))
     if bad is not None:
         raise NotImplementedError(
             f"linear_transpose needs a linear function, but {function_name(fun)} "
@@ -461,27 +463,44 @@ def check_cotangents(ct, tree, avals):
 bilinear = {lax.mul_p, lax.dot_general_p, conv_general_dilated_p}
 
 
-def nonlinear(primitive, varying, params):
-    """The primitive, or one in what it calls, that is not linear in the arguments
-    that vary; or None."""
+def follow_equation(primitive, varying, params):
+    """What an equation does to the arguments that vary.
+
+    Returns:
+      (the primitive, or one in what it calls, that is not linear in them, or None;
+      one bool a result: whether it varies, or None if all do).  Of loops and branches
+      nothing is said: their own rules find out.
+    """
     if primitive is jit_p:
-        found = nonlinear_equation(params["jaxpr"].jaxpr, varying)
-        return found and found.primitive
+        bad, outs = follow(params["jaxpr"].jaxpr, varying)
+        return bad and bad.primitive, outs
+    if any(map(holds_jaxpr, params.values())):
+        return None, ()
     several = primitive in bilinear and sum(varying) > 1
     divisor = primitive is lax.div_p and varying[1]
-    return primitive if primitive not in transpose_rules or several or divisor else None
+    bad = primitive not in transpose_rules or several or divisor
+    return primitive if bad else None, None
 
 
-def nonlinear_equation(jaxpr, varying):
-    """The first equation of a jaxpr that is not linear in the inputs that vary."""
+def holds_jaxpr(value):
+    """Whether a param is a jaxpr, or several."""
+    many = value if isinstance(value, (tuple, list)) else [value]
+    return any(isinstance(x, ClosedJaxpr) for x in many)
+
+
+def follow(jaxpr, varying):
+    """The first equation of a jaxpr that is not linear in the inputs that vary, or
+    None; and one bool a result: whether it varies."""
     found = {v for v, n in zip(jaxpr.invars, varying, strict=True) if n}
     for eqn in jaxpr.eqns:
         mask = [isinstance(x, Var) and x in found for x in eqn.invars]
         if any(mask):
-            if nonlinear(eqn.primitive, mask, eqn.params) is not None:
-                return eqn
-            found |= set(eqn.outvars)
-    return None
+            bad, outs = follow_equation(eqn.primitive, mask, eqn.params)
+            if bad is not None:
+                return eqn, None
+            outs = itertools.repeat(True) if outs is None else outs
+            found |= set(itertools.compress(eqn.outvars, outs))
+    return None, [isinstance(x, Var) and x in found for x in jaxpr.outvars]
 
 
 # ---- rows
