@@ -39,7 +39,6 @@ from ..trace.jaxpr import (
     dce,
     function_name,
     function_source,
-    subjaxprs,
     trace_to_jaxpr,
 )
 from ..trace.jit import PlainTrace, compiled_call
@@ -281,9 +280,8 @@ def pack(aval, items, length):
     if isinstance(kind, Tape):
         return TapeValue(kind, items)
     if not items:
-        nothing = np.zeros(kind.shape, dtypes.storage_of(kind.dtype))
-        return wrap_like(nothing, kind.dtype)
-    return wrap_like(np.stack([to_numpy(x) for x in items]), kind.dtype)
+        return ArrayImpl(np.zeros(kind.shape, dtypes.storage_of(kind.dtype)), kind)
+    return ArrayImpl(np.stack([to_numpy(x) for x in items]), kind)
 
 
 shape_rules |= {scan_p: scan_shape}
@@ -772,7 +770,7 @@ def while_loop(cond_fun, body_fun, init_val, *, reverse="tape", slots=None):
         lambda *values: (body_fun(tree_unflatten(tree, values)),),
         init, tree, [], "while_loop body_fun", carry_only=True,
     )  # fmt: skip
-    avals = list(map(aval_of, init))
+    avals = jaxpr.in_avals[len(consts) :]
     flat = lambda *values: cond_fun(tree_unflatten(tree, values))
     pred, pred_consts, pred_tree = record(flat, tuple(avals), "while_loop cond_fun")
     check_predicate(pred.out_avals, pred_tree)
@@ -803,7 +801,8 @@ def is_tracer(x):
 def record_body(body, init, tree, xs_avals, kind, carry_only=False):
     """Record the body of a loop: its carry must come out as it went in.
 
-    A weakly typed initial carry is promoted to what the body makes of it.
+    A weakly typed initial carry is promoted to the dtype that the body makes of it; if
+    that is its own, it stays weakly typed within the body (as in JAX).
 
     Returns:
       (initial carry, closed jaxpr of captured values, carry, xs; captured values)
@@ -812,9 +811,9 @@ def record_body(body, init, tree, xs_avals, kind, carry_only=False):
     init = list(map(lax.as_constant, init))
     closed = None
     while True:
-        avals = [*map(aval_of, init), *xs_avals]
         if closed is None:
-            jaxpr, consts, out_tree = record(body, tuple(avals), kind)
+            avals = *map(aval_of, init), *xs_avals
+            jaxpr, consts, out_tree = record(body, avals, kind)
             closed = close_over(jaxpr, ())
             children = check_carry_tree(kind, tree, out_tree)
         out = closed.out_avals[: len(init)]
@@ -822,12 +821,11 @@ def record_body(body, init, tree, xs_avals, kind, carry_only=False):
         if all(a is b for a, b in zip(promoted, init, strict=True)):
             break
         init = promoted
-        avals = [*map(aval_of, consts), *map(aval_of, init), *xs_avals]
-        closed = with_input_types(closed, avals)
+        avals = map(aval_of, (*consts, *init))
+        closed = with_input_types(closed, [*avals, *xs_avals])
     check_carry(kind, tree, list(map(aval_of, init)), out)
-    wanted = [*map(aval_of, init), *closed.out_avals[len(init) :]]
-    result = init, with_types(closed, wanted), consts
-    return result if carry_only else (*result, children[1])
+    init = [strengthened(x, a) for x, a in zip(init, out, strict=True)]
+    return (init, closed, consts) + (() if carry_only else (children[1],))
 
 
 def check_carry_tree(kind, tree, out_tree):
@@ -843,25 +841,17 @@ def check_carry_tree(kind, tree, out_tree):
 
 
 def with_input_types(closed, avals):
-    """A recorded body for inputs of other types, or None if it must be recorded again.
+    """A recorded body for inputs of other dtypes, or None if it must be recorded again.
 
     Recording it again runs the user's function again: in a nest of loops twice for each
-    level, which makes 2^n times.  So the types are changed in the jaxpr where they
-    would not have changed what was recorded: weak types become strong ones, and what
-    was converted as it came in comes in converted.
+    level, which makes 2^n times.  So the types are changed in the jaxpr if all that
+    happens to such an input is that it is converted to its new dtype.
     """
-    weak = set()
     for var, aval in zip(closed.jaxpr.invars, avals, strict=True):
-        if var.aval == aval:
-            continue
-        if var.aval.dtype == aval.dtype:
-            weak.add(var)
-        elif not is_only_converted(closed.jaxpr, var, aval.dtype):
+        same = var.aval.dtype == aval.dtype
+        if not same and not is_only_converted(closed.jaxpr, var, aval.dtype):
             return None
-    if weak_types_matter(closed.jaxpr, weak):
-        return None
-    info = closed.jaxpr.debug
-    return trace_closed(partial(apply_closed, closed), avals, info)
+    return trace_closed(partial(apply_closed, closed), avals, closed.jaxpr.debug)
 
 
 def is_only_converted(jaxpr, var, dtype):
@@ -875,41 +865,22 @@ def is_only_converted(jaxpr, var, dtype):
     )
 
 
-def weak_types_matter(jaxpr, weak):
-    """Whether a value may have become another dtype because it is weakly typed.
-
-    Args:
-      weak: the variables that are looked at; what is computed from them, and is weakly
-        typed too, counts like them (but for bools, which give way to everything).
-    """
-    weak = {v for v in weak if v.aval.dtype != bool}
-    for eqn in jaxpr.eqns:
-        if weak.isdisjoint(v for v in eqn.invars if isinstance(v, Var)):
-            continue
-        if eqn.primitive is lax.convert_element_type_p:
-            if eqn.params["new_dtype"] != eqn.invars[0].aval.dtype:
-                return True
-        for inner in subjaxprs(eqn):
-            if weak_types_matter(inner, [v for v in inner.invars if v.aval.weak_type]):
-                return True
-        weak.update(
-            v for v in eqn.outvars if v.aval.weak_type and v.aval.dtype != bool
-        )
-    return False
-
-
 def promote_carry(x, aval):
-    """A weak carry takes the type that the body makes of it."""
+    """A weak carry takes the dtype that the body makes of it."""
     old = aval_of(x)
     is_array = isinstance(old, ShapedArray) and isinstance(aval, ShapedArray)
     if not is_array or not old.weak_type or old.shape != aval.shape:
         return x
-    if old.dtype == aval.dtype and aval.weak_type:
+    if old.dtype == aval.dtype or dtypes.result_type(old, aval) != aval.dtype:
         return x
-    joined = dtypes.promote_types(old.dtype, aval.dtype)
-    if old.dtype == aval.dtype:
-        return lax.convert(x, aval.dtype)
-    return lax.convert(x, aval.dtype) if joined == aval.dtype else x
+    return lax.convert(x, aval.dtype)
+
+
+def strengthened(x, aval):
+    """A weak initial carry, of the weak type of the results: loops may take no step."""
+    if isinstance(x, ArrayImpl) and x.aval.weak_type and not aval.weak_type:
+        return ArrayImpl(x._value, x.aval.strip_weak_type())
+    return x
 
 
 def check_carry(kind, tree, before, after):
@@ -1144,6 +1115,11 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None):
 
     concrete = not isinstance(lower, Tracer) and not isinstance(upper, Tracer)
     start = lax.convert(lower, dtype)
+    if concrete and config.disable_jit:
+        val = init_val
+        for i in range(int(lower), int(upper)):
+            val = body_fun(lax.convert(i, dtype), val)
+        return val
     if concrete:
         count = max(int(upper) - int(lower), 0)
         body = lambda carry, _: (step(*carry), None)
@@ -1261,12 +1237,12 @@ def borrow(running, x):
 
 
 def borrow_eval(running, x):
-    dtype = aval_of(x).dtype
-    running, x = to_numpy(running), to_numpy(x)
+    aval, running, x = aval_of(x), to_numpy(running), to_numpy(x)
     first = running.argmax(-1)[..., None]
     lanes = np.where(running, np.arange(running.shape[-1]), first)
     lanes = lanes.reshape(lanes.shape + (1,) * (x.ndim - running.ndim))
-    return wrap_like(np.take_along_axis(x, lanes, running.ndim - 1), dtype)
+    borrowed = np.take_along_axis(x, lanes, running.ndim - 1)
+    return ArrayImpl(np.ascontiguousarray(borrowed), aval)
 
 
 def borrow_linearize(nonzero, running, x):
@@ -1283,7 +1259,7 @@ def borrow_batch(lanes, axes, running, x):
     return borrow_p.bind(running, x), 0
 
 
-shape_rules |= {borrow_p: lambda running, x: x.strip_weak_type()}
+shape_rules |= {borrow_p: lambda running, x: x}
 eval_rules |= {borrow_p: borrow_eval}
 linearize_rules |= {borrow_p: borrow_linearize}
 batch_rules |= {borrow_p: borrow_batch}
@@ -1494,8 +1470,14 @@ def scan_in_python(f, init, leaves, xs_tree, length, reverse):
     if not ys:
         raise ValueError("a scan of no steps cannot run under disable_jit")
     ys = ys[::-1] if reverse else ys
-    rows = lambda items: [lax.expand_dims(x, (0,)) for x in items]
-    return carry, tree_map(lambda *items: lax.concatenate(rows(items), 0), *ys)
+    return carry, tree_map(stack_rows, *ys)
+
+
+def stack_rows(*items):
+    """Values stacked along a new first axis, promoted to one dtype."""
+    dtype = dtypes.result_type(*items)
+    rows = [lax.expand_dims(lax.convert(x, dtype), (0,)) for x in items]
+    return lax.concatenate(rows, 0)
 
 
 def map_loop(f, xs, *, batch_size=None):
