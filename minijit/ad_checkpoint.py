@@ -1,6 +1,9 @@
 """Checkpointing under the names of `jax.ad_checkpoint`."""
 
 from .transform.checkpoint import (
+    Offloadable as Offloadable,
+    Recompute as Recompute,
+    Saveable as Saveable,
     checkpoint as checkpoint,
     checkpoint_name as checkpoint_name,
     checkpoint_policies as checkpoint_policies,

@@ -17,10 +17,12 @@ import math
 from dataclasses import dataclass
 from functools import partial, wraps
 
+import numpy as np
+
 from ..trace import primitives as lax
 from ..trace.array import aval_of, eval_rules, shape_rules
 from ..trace.core import Primitive
-from ..trace.errors import Source, on_behalf_of
+from ..trace.errors import Source, at_line, on_behalf_of, user_source
 from ..trace.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -137,6 +139,74 @@ def save_from_both_policies(first, second):
 
 
 @dataclass(frozen=True)
+class Offloadable:
+    """A policy's answer: save the value in another memory.
+
+    The CPU has one memory, so that here the value is saved where it is.
+    """
+
+    src: str
+    dst: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A policy's answer with a name: `Saveable` is True, `Recompute` is False."""
+
+    name: str
+
+
+Saveable, Recompute = Answer("Saveable"), Answer("Recompute")
+
+
+def save_and_offload_only_these_names(
+    *, names_which_can_be_saved, names_which_can_be_offloaded, offload_src, offload_dst
+):
+    """Save values with some names, and offload those with others (`Offloadable`)."""
+    saved = frozenset(names_which_can_be_saved)
+    offloaded = frozenset(names_which_can_be_offloaded)
+    if saved & offloaded:
+        raise ValueError(
+            "save_and_offload_only_these_names: a name may be saved or offloaded, not "
+            f"both, but got {sorted(saved & offloaded)} in both"
+        )
+
+    def policy(prim, *avals, **params):
+        if prim is name_p and params["name"] in offloaded:
+            return Offloadable(offload_src, offload_dst)
+        return prim is name_p and params["name"] in saved
+
+    return policy
+
+
+def offload_dot_with_no_batch_dims(offload_src, offload_dst):
+    """Offload matrix products that have no batch axes (`Offloadable`)."""
+    return lambda prim, *avals, **params: (
+        dots_with_no_batch_dims_saveable(prim, *avals, **params)
+        and Offloadable(offload_src, offload_dst)
+    )
+
+
+def may_save(policy, eqn):
+    """What a policy says of an equation's results.
+
+    Raises TypeError for an answer that is none, say because the policy is a function
+    that makes policies.
+    """
+    avals = [v.aval for v in eqn.invars]
+    answer = policy(eqn.primitive, *avals, **eqn.params)
+    if answer in (Saveable, Recompute):
+        return answer == Saveable
+    if isinstance(answer, (bool, np.bool_, Offloadable)):
+        return bool(answer)
+    raise TypeError(
+        f"the policy of a checkpoint must say True or False (or Saveable, Recompute or "
+        f"Offloadable of ad_checkpoint), but {function_name(policy)} said {answer!r} "
+        f"of {eqn.primitive}{at_line(eqn.source)}"
+    )
+
+
+@dataclass(frozen=True)
 class Budget:
     """A policy that looks at the whole program: the dearest values, within `nbytes`."""
 
@@ -155,6 +225,8 @@ class CheckpointPolicies:
     save_any_names_but_these = staticmethod(save_any_names_but_these)
     save_anything_except_these_names = staticmethod(save_anything_except_these_names)
     save_from_both_policies = staticmethod(save_from_both_policies)
+    offload_dot_with_no_batch_dims = staticmethod(offload_dot_with_no_batch_dims)
+    save_and_offload_only_these_names = staticmethod(save_and_offload_only_these_names)
 
 
 checkpoint_policies = CheckpointPolicies()
@@ -164,7 +236,13 @@ checkpoint_policies = CheckpointPolicies()
 
 
 def checkpoint(
-    fun=None, *, policy=None, prevent_cse=True, static_argnums=(), budget_bytes=None
+    fun=None,
+    *,
+    policy=None,
+    prevent_cse=True,
+    static_argnums=(),
+    budget_bytes=None,
+    concrete=None,
 ):
     """A function whose residuals are computed again when needed (`jax.checkpoint`).
 
@@ -178,21 +256,44 @@ def checkpoint(
       static_argnums: positions of arguments that are no arrays.
       budget_bytes: save the values that are dearest to compute again, of at most so
         many bytes in all; `saved_residuals` says which.  Not together with `policy`.
+      concrete: an option that JAX had once; raises NotImplementedError.
     """
     given = dict(locals())
     if given.pop("fun") is None:
         return partial(checkpoint, **given)
-    if budget_bytes is not None:
-        if policy is not None:
-            raise ValueError("checkpoint takes a policy or budget_bytes, not both")
-        policy = Budget(budget_bytes)
+    policy = checked_policy(policy, budget_bytes, concrete)
     params = dict(policy=policy, prevent_cse=prevent_cse, differentiated=False)
     static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
     return wraps(fun)(partial(bind_checkpoint, fun, static, params))
 
 
+def checked_policy(policy, budget_bytes, concrete):
+    """The policy that the options of `checkpoint` stand for, or an error."""
+    if concrete is not None:
+        raise NotImplementedError(
+            "checkpoint has no option `concrete` any more, as in JAX. Instead: name "
+            "the arguments that Python must see with static_argnums."
+        )
+    if budget_bytes is None:
+        if policy is None or callable(policy):
+            return policy
+        raise TypeError(
+            "the policy of a checkpoint is a function, such as "
+            f"checkpoint_policies.dots_saveable, not {policy!r}"
+        )
+    if policy is not None:
+        raise ValueError("checkpoint takes a policy or budget_bytes, not both")
+    return Budget(budget_bytes)
+
+
 def bind_checkpoint(fun, static, params, *args, **kwargs):
     """Record a function and bind the equation `checkpoint` to its arguments."""
+    if any(not -len(args) <= i < len(args) for i in static):
+        raise ValueError(
+            f"checkpoint of {function_name(fun)} has static_argnums={tuple(static)}, "
+            f"but was called with {len(args)} positional arguments"
+            f"{at_line(user_source())}"
+        )
     fixed = {i % len(args) for i in static}
     dynamic = [x for i, x in enumerate(args) if i not in fixed]
 
@@ -323,8 +424,7 @@ def choose_saved(forward, residuals, policy):
         return within_budget(forward, residuals, policy.nbytes), {}
     saved, renamed = [], {}
     for eqn in forward.eqns:
-        avals = [v.aval for v in eqn.invars]
-        if policy is not None and policy(eqn.primitive, *avals, **eqn.params):
+        if policy is not None and may_save(policy, eqn):
             saved += eqn.outvars
             source = eqn.invars[0] if eqn.primitive is name_p else None
             if isinstance(source, Var):
@@ -547,7 +647,7 @@ def residuals_of(parts, names):
         eqn, cost = maker(made, atom), 0
         origin = f"the argument {inputs.get(atom)}"
         if eqn is not None:
-            origin, cost = f"result of {eqn.primitive}", work_again(forward, [atom], [])
+            origin, cost = origin_of(eqn), work_again(forward, [atom], [])
         made_by = (eqn.source, eqn.primitive.name) if eqn else (None, None)
         used_by = tuple(users.get(var, ()))
         held = bytes_held(var.aval)
@@ -557,6 +657,13 @@ def residuals_of(parts, names):
         held = bytes_held(var.aval)
         found.append(Residual(var.aval, *held, "a constant", None, None, used_by, 0))
     return found
+
+
+def origin_of(eqn):
+    """What an equation's results are called in the report."""
+    if eqn.primitive is name_p:
+        return f"named {eqn.params['name']!r}"
+    return f"result of {eqn.primitive}"
 
 
 def maker(made, atom):

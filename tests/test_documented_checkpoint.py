@@ -1,0 +1,393 @@
+"""checkpoint as JAX's documentation uses it: what is held between the two passes, what
+is computed again, policies of every kind, recursive checkpoints, static arguments."""
+
+import numpy as np
+import pytest
+
+import minijit.numpy as jnp
+from minijit import (
+    ad_checkpoint,
+    checkpoint,
+    checkpoint_policies as policies,
+    custom_vjp,
+    grad,
+    hessian,
+    jit,
+    jvp,
+    lax,
+    linearize,
+    make_jaxpr,
+    random,
+    remat,
+    tree,
+    value_and_grad,
+    vjp,
+    vmap,
+)
+from minijit.ad_checkpoint import checkpoint_name, saved_residuals
+from minijit.trace.jaxpr import subjaxprs
+
+pytestmark = pytest.mark.chapter(10)
+
+draw = np.random.default_rng(3)
+sizes = 4, 5, 6, 7
+weights = [
+    draw.normal(size=(n, m)).astype(np.float32)
+    for m, n in zip(sizes, sizes[1:], strict=False)
+]
+x = draw.normal(size=4).astype(np.float32)
+
+
+def layer(w, x):
+    return jnp.sin(w @ x)
+
+
+def network(weights, x, around=lambda f: f):
+    for w in weights:
+        x = around(layer)(w, x)
+    return x
+
+
+def count(jaxpr, name):
+    """How many equations of a name there are, in inner jaxprs too."""
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    own = sum(eqn.primitive.name == name for eqn in jaxpr.eqns)
+    return own + sum(count(sub, name) for eqn in jaxpr.eqns for sub in subjaxprs(eqn))
+
+
+def held(f, *args):
+    """What made the residuals that are no arguments, with their shapes, in order."""
+    found = [(r.made_by, r.aval.shape) for r in saved_residuals(f, *args)]
+    return sorted(pair for pair in found if pair[0] is not None)
+
+
+def arguments(f, *args):
+    """How many residuals are arguments."""
+    return sum(r.made_by is None for r in saved_residuals(f, *args))
+
+
+def gradients_agree(f, g, *args):
+    for a, b in zip(*(tree.leaves(grad(h)(*args)) for h in (f, g)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+def total(f):
+    return lambda *args: jnp.sum(f(*args))
+
+
+# ---- what is held
+
+
+def test_without_checkpoint_everything_that_is_needed():
+    assert arguments(network, weights, x) == 4
+    assert held(network, weights, x) == [
+        ("cos", (5,)), ("cos", (6,)), ("cos", (7,)), ("sin", (5,)), ("sin", (6,)),
+    ]
+
+
+def test_around_each_layer_only_what_passes_between_layers():
+    f = lambda weights, x: network(weights, x, checkpoint)
+    shapes = [r.aval.shape for r in saved_residuals(f, weights, x)]
+    assert sorted(shapes) == sorted([w.shape for w in weights] + [(4,), (5,), (6,)])
+    assert count(make_jaxpr(f)(weights, x), "checkpoint") == 3
+    gradients_agree(total(f), total(network), weights, x)
+
+
+def test_around_the_whole_only_arguments():
+    f = checkpoint(network)
+    assert held(f, weights, x) == [] and arguments(f, weights, x) == 4
+    gradients_agree(total(f), total(network), weights, x)
+
+
+@pytest.mark.parametrize(
+    "policy, wanted",
+    [
+        (policies.everything_saveable, None),
+        (policies.nothing_saveable, []),
+        (policies.dots_saveable, ["dot_general"] * 3),
+        (policies.checkpoint_dots, ["dot_general"] * 3),
+        (policies.dots_with_no_batch_dims_saveable, ["dot_general"] * 3),
+        (policies.checkpoint_dots_with_no_batch_dims, ["dot_general"] * 3),
+        (policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+         ["dot_general"] * 3),
+        (lambda prim, *avals, **params: prim.name == "sin", ["sin"] * 2),
+    ],
+)
+def test_policies_by_primitives(policy, wanted):
+    f = checkpoint(network, policy=policy)
+    kept = [name for name, _ in held(f, weights, x)]
+    if wanted is None:
+        wanted = [name for name, _ in held(network, weights, x)]
+        # Where the cosines' arguments are saved, so are the cosines.
+        assert set(kept) >= {"cos"} and len(kept) >= len(wanted) - 2
+    else:
+        assert kept == wanted
+    gradients_agree(total(f), total(network), weights, x)
+    gradients_agree(jit(total(f)), total(network), weights, x)
+
+
+def test_batch_axes_make_a_difference():
+    """Lanes of a matrix and of a vector are a batch axis of their product."""
+    f = lambda w, x: jnp.sum(jnp.sin(vmap(jnp.dot)(w, x)) ** 2)
+    w, xs = draw.normal(size=(3, 2, 2)), draw.normal(size=(3, 2))
+    dots = checkpoint(f, policy=policies.dots_saveable)
+    no_batch = checkpoint(f, policy=policies.dots_with_no_batch_dims_saveable)
+    assert [name for name, _ in held(dots, w, xs)] == ["dot_general"]
+    assert held(no_batch, w, xs) == []
+    gradients_agree(no_batch, f, w, xs)
+
+
+# ---- names
+
+
+def named(weights, x):
+    for i, w in enumerate(weights):
+        x = checkpoint_name(layer(w, x), f"layer {i}")
+    return x
+
+
+@pytest.mark.parametrize(
+    "policy, shapes",
+    [
+        (policies.save_only_these_names("layer 0"), [(5,)]),
+        (policies.save_only_these_names("layer 0", "layer 1"), [(5,), (6,)]),
+        (policies.save_only_these_names("another"), []),
+        (policies.save_any_names_but_these("layer 0"), [(6,)]),
+        (policies.save_any_names_but_these(), [(5,), (6,)]),
+        (
+            policies.save_and_offload_only_these_names(
+                names_which_can_be_saved=["layer 1"],
+                names_which_can_be_offloaded=["layer 0"],
+                offload_src="device",
+                offload_dst="pinned_host",
+            ),
+            [(5,), (6,)],
+        ),
+    ],
+)
+def test_policies_by_names(policy, shapes):
+    """The last layer's result is needed by nobody, named or not."""
+    f = checkpoint(named, policy=policy)
+    assert held(f, weights, x) == [("name", shape) for shape in shapes]
+    gradients_agree(total(f), total(network), weights, x)
+
+
+def test_anything_but_some_names():
+    f = checkpoint(named, policy=policies.save_anything_except_these_names("layer 0"))
+    kept = held(f, weights, x)
+    assert ("name", (5,)) not in kept and ("name", (6,)) in kept
+    gradients_agree(total(f), total(network), weights, x)
+
+
+def test_two_policies_at_once():
+    names = policies.save_only_these_names("layer 0")
+    both = policies.save_from_both_policies(policies.dots_saveable, names)
+    kept = held(checkpoint(named, policy=both), weights, x)
+    made_by = [name for name, _ in kept]
+    assert made_by.count("dot_general") == 3
+
+
+def test_a_name_changes_nothing_else():
+    f = lambda x: checkpoint_name({"a": x, "b": 2 * x}, "pair")["b"].sum()
+    assert f(x) == 2 * x.sum()
+    np.testing.assert_array_equal(grad(f)(x), np.full(4, 2.0))
+    assert count(make_jaxpr(f)(x), "name") == 2
+    np.testing.assert_allclose(jit(vmap(lambda x: checkpoint_name(x, "n")))(x), x)
+
+
+def test_the_report_prints_names_and_lines(capsys):
+    f = checkpoint(named, policy=policies.save_only_these_names("layer 0"))
+    ad_checkpoint.print_saved_residuals(f, weights, x)
+    text = capsys.readouterr().out
+    assert "named 'layer 0'" in text and "test_documented_checkpoint.py" in text
+    assert "the argument weights[2]" in text and "the argument x" in text
+    # f32: three matrices, x, and the first hidden layer.
+    assert f"{4 * (20 + 30 + 42 + 4 + 5)} bytes in all" in text
+
+
+def test_answers_with_names():
+    answers = {
+        "sin": ad_checkpoint.Saveable,
+        "dot_general": ad_checkpoint.Recompute,
+        "cos": ad_checkpoint.Offloadable(src="device", dst="pinned_host"),
+    }
+    policy = lambda prim, *avals, **params: answers.get(prim.name, False)
+    kept = held(checkpoint(network, policy=policy), weights, x)
+    assert {name for name, _ in kept} == {"sin", "cos"}
+
+
+# ---- what is computed again
+
+
+def test_forward_work_in_the_backward_pass():
+    """sin four times: sines forwards, and again but for the last; cosines once."""
+    f = lambda x: jnp.sin(jnp.sin(jnp.sin(jnp.sin(x))))
+    plain, again = (make_jaxpr(grad(g))(1.0) for g in (f, checkpoint(f)))
+    assert (count(plain, "sin"), count(plain, "cos")) == (4, 4)
+    assert (count(again, "sin"), count(again, "cos")) == (7, 4)
+    keep = checkpoint(f, policy=policies.everything_saveable)
+    assert count(make_jaxpr(grad(keep))(1.0), "sin") == 4
+
+
+def recursive(functions):
+    """A chain of functions with a checkpoint around each first half, at each level."""
+    if len(functions) == 1:
+        return functions[0]
+    half = len(functions) // 2
+    first, second = recursive(functions[:half]), recursive(functions[half:])
+    return lambda x: second(checkpoint(first)(x))
+
+
+def test_recursive_checkpoints_hold_one_value_a_level():
+    """Twice as long a chain holds one value more, and not twice as many."""
+    f = lambda n: recursive([jnp.sin] * n)
+    kept = [len(saved_residuals(f(n), 1.0)) for n in (2, 4, 8, 16, 32)]
+    assert np.diff(kept).tolist() == [1, 1, 1, 1]
+    straight = lambda x: chain(x, 16)
+    assert len(saved_residuals(straight, 1.0)) == 16
+    np.testing.assert_allclose(grad(f(16))(1.0), grad(straight)(1.0), rtol=1e-5)
+    np.testing.assert_allclose(jit(grad(f(16)))(1.0), grad(straight)(1.0), rtol=1e-5)
+
+
+def chain(x, n):
+    for _ in range(n):
+        x = jnp.sin(x)
+    return x
+
+
+def test_a_checkpoint_in_a_scan_holds_the_carries():
+    stack = draw.normal(size=(6, 4, 4)).astype(np.float32) / 2
+
+    def run(body):
+        return lambda ws, x: jnp.sum(lax.scan(body, x, ws)[0])
+
+    def body(x, w):
+        return jnp.tanh(jnp.tanh(w @ x) * 2), None
+
+    plain, again = run(body), run(checkpoint(body))
+    tight = run(checkpoint(body, prevent_cse=False))
+    sizes = [saved_residuals(f, stack, x).nbytes for f in (plain, again, tight)]
+    own = sum(r.nbytes for r in saved_residuals(again, stack, x) if r.made_by)
+    assert own == 6 * 4 * 4, "six carries of four numbers, in float32"
+    assert sizes[1] == sizes[2] < sizes[0]
+    for f in (again, tight, jit(again), jit(tight)):
+        gradients_agree(f, plain, stack, x)
+    whole = checkpoint(plain)
+    assert held(whole, stack, x) == []
+    gradients_agree(whole, plain, stack, x)
+
+
+def test_the_pull_back_holds_what_the_report_says():
+    f = checkpoint(total(named), policy=policies.save_only_these_names("layer 1"))
+    given = [jnp.asarray(w) for w in weights]
+    report = saved_residuals(f, given, jnp.asarray(x))
+    _, pull_back = vjp(jit(f), given, jnp.asarray(x))
+    leaves = {id(leaf): leaf for leaf in tree.leaves(pull_back)}
+    assert sum(leaf.nbytes for leaf in leaves.values()) == report.nbytes
+
+
+def test_random_numbers_are_drawn_again_the_same():
+    @checkpoint
+    def dropped(key, x):
+        keep = random.bernoulli(key, 0.5, x.shape)
+        return jnp.sum(jnp.where(keep, jnp.sin(x), 0))
+
+    key, xs = random.key(3), np.linspace(0, 2, 9, dtype=np.float32)
+    mask = np.asarray(random.bernoulli(key, 0.5, (9,)))
+    for g in (grad(dropped, 1), jit(grad(dropped, 1))):
+        np.testing.assert_allclose(g(key, xs), mask * np.cos(xs), rtol=1e-5)
+    keys = random.split(key, 3)
+    found = vmap(grad(dropped, 1), in_axes=(0, None))(keys, xs)
+    masks = np.stack([random.bernoulli(k, 0.5, (9,)) for k in keys])
+    np.testing.assert_allclose(found, masks * np.cos(xs), rtol=1e-5)
+
+
+# ---- with everything else
+
+
+def test_each_derivative_of_a_checkpoint():
+    f = lambda x: jnp.sin(x) * jnp.exp(x)
+    g = checkpoint(f)
+    first = (np.sin(0.7) + np.cos(0.7)) * np.exp(0.7)
+    second = 2 * np.cos(0.7) * np.exp(0.7)
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5)
+    close(grad(g)(0.7), first)
+    close(jvp(g, (0.7,), (2.0,))[1], 2 * first)
+    close(linearize(g, 0.7)[1](3.0), 3 * first)
+    close(hessian(g)(0.7), second)
+    close(grad(checkpoint(grad(g)))(0.7), second)
+    close(checkpoint(grad(checkpoint(grad(g))))(0.7), second)
+    close(value_and_grad(jit(g))(0.7), (f(0.7), first))
+    close(vmap(grad(g))(np.float32([0.7, 0.7])), [first, first])
+
+
+def test_a_derivative_rule_of_ones_own_in_a_checkpoint():
+    ran = []
+
+    @custom_vjp
+    def f(x):
+        return jnp.sin(x)
+
+    def forward(x):
+        ran.append("forward")
+        return f(x), x
+
+    f.defvjp(forward, lambda x, ct: (7 * ct * x,))
+    np.testing.assert_allclose(grad(checkpoint(lambda x: f(2 * x)))(3.0), 84)
+    assert ran
+
+
+def test_static_arguments_are_seen_by_python():
+    seen = []
+
+    def power(x, n, negative=False):
+        seen.append(n)
+        y = 1.0
+        for _ in range(n):
+            y = y * x
+        return -y if negative else y
+
+    f = remat(power, static_argnums=(1, 2))
+    assert grad(f)(2.0, 3, False) == 12 and grad(f)(2.0, 3, True) == -12
+    assert jit(lambda x: grad(f)(x, 2, False))(5.0) == 10
+    assert grad(remat(power, static_argnums=1))(2.0, 4) == 32
+    assert grad(remat(power, static_argnums=-1))(2.0, 4) == 32
+    assert all(isinstance(n, int) for n in seen)
+    assert grad(remat(lambda x, options: x * len(options), static_argnums=1))(
+        1.0, {"not": "hashable"}
+    ) == 1
+
+
+def test_the_function_keeps_its_name():
+    f = checkpoint(policy=policies.dots_saveable, prevent_cse=False)(layer)
+    assert f.__name__ == "layer" and f.__wrapped__ is layer
+    eqn, = make_jaxpr(f)(weights[0], x).eqns
+    assert eqn.params["prevent_cse"] is False
+    assert remat(fun=layer)(weights[0], x).shape == (5,)
+
+
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (lambda: checkpoint(jnp.sin, concrete=True), NotImplementedError,
+         ["concrete", "static_argnums"]),
+        (lambda: checkpoint(jnp.sin, policy=3), TypeError, ["policy", "3"]),
+        (lambda: checkpoint(lambda x: x, static_argnums=2)(1.0), ValueError,
+         ["static_argnums=(2,)", "1 positional", "test_documented_checkpoint"]),
+        (lambda: grad(checkpoint(jnp.sin, policy=policies.save_only_these_names))(1.0),
+         TypeError, ["save_only_these_names", "sin"]),
+        (lambda: grad(checkpoint(jnp.sin, policy=lambda *a, **k: None))(1.0),
+         TypeError, ["True or False", "None"]),
+        (lambda: policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=["a"], names_which_can_be_offloaded=["a", "b"],
+            offload_src="device", offload_dst="pinned_host"),
+         ValueError, ["not both", "['a']"]),
+        (lambda: grad(checkpoint(lambda x: x if x > 0 else -x))(1.0),
+         TypeError, ["checkpoint", "lambda"]),
+    ],
+)
+def test_errors(call, kind, words):
+    with pytest.raises(kind) as error:
+        call()
+    for word in words:
+        assert word in str(error.value)
