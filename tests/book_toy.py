@@ -346,6 +346,10 @@ a = toy.array(2.0)
 sin("no")
 ```
 
+```python raises-exception
+%tb
+```
+
 ## Exercises
 
 Write `cube`.

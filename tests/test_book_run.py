@@ -72,13 +72,20 @@ def test_what_the_chapters_show(book: Book):
 
 
 def test_tracebacks_have_real_files_and_lines_and_no_paths_of_this_machine(book: Book):
-    shown = output(book, "1", 'sin("no")')
+    shown = output(book, "1", "%tb")
     assert "File toy/trace/core.py:31, in unary.<locals>.op(x)" in shown
     assert "File toy/trace/core.py:40, in bind(p, *xs)" in shown
     assert "---> 40     return eval_rules[p](*xs)" in shown
     text = book.notebook(book.chapter("1")).read_text()
     for local in ("\\u001b", str(book_toy.executed()), "ipykernel_", "minijit/book"):
         assert local not in text
+
+
+def test_tracebacks_show_the_readers_frames_only(book: Book):
+    shown = output(book, "1", 'sin("no")')
+    assert '----> 1 sin("no")' in shown
+    assert "toy/" not in shown
+    assert "%tb shows them)\nTypeError: must be real number, not str" in shown
 
 
 def test_a_failing_cell_is_named_and_nothing_is_written(book: Book):

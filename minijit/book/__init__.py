@@ -5,6 +5,7 @@ In a notebook, `%load_ext minijit.book` gives
     %chapter 6                      minijit is now what the chapters before 6 built
     %%build minijit/trace/core.py   run this text in that module, patching what it edits
     %check NAME                     is exercise NAME solved?  prints `right`, or a hint
+    %tb                             the whole of the last traceback, shown short before
 
 and in a shell, `python -m minijit.book` (or `python minijit/book`, which also works
 when the library itself does not import) gives `check`, `sync`, `run`, `stage`, `test`
@@ -21,12 +22,13 @@ and staging reads no notebook.  Nothing here imports the rest of minijit.
     check, imports, ran            what must hold of the book, and whether it does
     author, sync, run              notebooks from sources, from the library; executed
     stages, exercise               tests and exercises, each on the stage of its chapter
+    tracebacks                     of the reader's frames alone
     magics, cli                    the two ways in
 """
 
 
 def load_ipython_extension(shell):
-    """Register `%chapter`, `%%build` and `%check` in an IPython shell."""
+    """Register `%chapter`, `%%build`, `%check`; shorten tracebacks."""
     from . import magics
 
     magics.register(shell)

@@ -1,10 +1,11 @@
-"""`%chapter`, `%%build` and `%check`: the machinery as a notebook sees it."""
+"""`%chapter`, `%%build`, `%check`, short tracebacks: what a notebook sees."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from . import exercise
+from . import exercise, tracebacks
 from .build import Workshop, shortened
 from .project import Book, BookError, Chapter, find_book
 from .stage import open_chapter, stale_names
@@ -39,6 +40,15 @@ def register(shell: Any) -> None:
     shell.register_magic_function(chapter, "line", "chapter")
     shell.register_magic_function(build, "cell", "build")
     shell.register_magic_function(check, "line", "check")
+    tracebacks.install(shell, library_folders)
+
+
+def library_folders() -> list[Path]:
+    """Where the library lies: the one around this machinery, and the open book's."""
+    folders = [Path(__file__).resolve().parents[1]]
+    if workshop is not None:
+        folders.append(workshop.book.root / workshop.book.package)
+    return folders
 
 
 def show_short(shell: Any, e: Exception) -> None:
