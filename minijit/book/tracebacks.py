@@ -1,0 +1,115 @@
+"""Tracebacks in a notebook: the reader's own frames, and the error.
+
+What lies between, in the library and in what it calls, is left out; `%tb` shows it.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+INSTALLED = tuple(
+    sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+# IPython shows these in a way of its own.
+SHOWN_WHOLE = {"SyntaxError", "UsageError"}
+LEFT_OUT = "(the library's own frames are left out; %tb shows them)"
+
+
+def install(shell: Any, folders: Callable[[], list[Path]]) -> None:
+    """Shorten what an IPython shell shows of the errors of its cells.
+
+    `folders()` are those of the library, asked for anew each time.
+    """
+
+    def show(
+        shell: Any,
+        kind: type[BaseException],
+        error: BaseException,
+        tb: TracebackType,
+        tb_offset: int | None = None,
+    ) -> None:
+        whole = any(c.__name__ in SHOWN_WHOLE for c in kind.__mro__)
+        minimal = shell.InteractiveTB.mode == "Minimal"
+        if whole or minimal or hasattr(error, "_render_traceback_"):
+            # A cell that cannot be compiled fails before `run_code`.
+            runs = tb.tb_frame.f_code.co_name == "run_code"
+            shell.showtraceback((kind, error, tb), running_compiled_code=runs)
+            return
+        lines = short_lines(shell, error, [f"{f}/" for f in folders()])
+        error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
+        try:
+            shell.showtraceback((kind, error, tb))
+        finally:
+            # `%tb` shows the same error later, and then the whole of it.
+            del error._render_traceback_  # type: ignore[attr-defined]
+
+    shell.set_custom_exc((Exception,), show)
+
+
+def short_lines(shell: Any, error: BaseException, folders: list[str]) -> list[str]:
+    """An error and those it came from as IPython shows them, in the reader's frames."""
+    with shortened_chain(error, folders) as shortened:
+        lines = shell.InteractiveTB.structured_traceback(
+            type(error), error, error.__traceback__
+        )
+    return [*lines[:-1], LEFT_OUT, lines[-1]] if shortened else lines
+
+
+@contextmanager
+def shortened_chain(error: BaseException, folders: list[str]) -> Iterator[bool]:
+    """Errors without the library's frames, in the block; whether there are any."""
+    before = [(e, e.__traceback__) for e in chain(error)]
+    shortened = False
+    for e, tb in before:
+        every = list(frames(tb))
+        own = list(readers(every, folders)) or every[-1:]
+        shortened |= len(own) < len(every)
+        e.__traceback__ = joined(own)
+    try:
+        yield shortened
+    finally:
+        for e, tb in before:
+            e.__traceback__ = tb
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and those that Python shows above it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        hide = error.__suppress_context__
+        error = error.__cause__ or (None if hide else error.__context__)
+
+
+def frames(tb: TracebackType | None) -> Iterator[TracebackType]:
+    """The entries of a traceback, outermost first."""
+    while tb is not None:
+        yield tb
+        tb = tb.tb_next
+
+
+def readers(every: list[TracebackType], folders: list[str]) -> Iterator[TracebackType]:
+    """The entries that are neither the library's nor of what the library called."""
+    within = False
+    for tb in every:
+        file = tb.tb_frame.f_code.co_filename
+        # A statement that the reader edited goes by its file's name and this word.
+        library = file.startswith(tuple(folders)) and "(edited:" not in file
+        installed = file.startswith((*INSTALLED, "<frozen", "<string>"))
+        within = library or (within and installed)
+        if not within:
+            yield tb
+
+
+def joined(parts: list[TracebackType]) -> TracebackType | None:
+    """Entries as one traceback."""
+    whole = None
+    for tb in reversed(parts):
+        whole = TracebackType(whole, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
+    return whole
