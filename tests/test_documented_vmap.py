@@ -9,7 +9,18 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import custom_vjp, grad, jacfwd, jacrev, jit, jvp, lax, vjp, vmap
+from minijit import (
+    custom_vjp,
+    grad,
+    jacfwd,
+    jacrev,
+    jit,
+    jvp,
+    lax,
+    random,
+    vjp,
+    vmap,
+)
 from minijit.custom_batching import custom_vmap, sequential_vmap
 
 pytestmark = pytest.mark.chapter("10s")
@@ -605,3 +616,37 @@ def test_lane_by_lane_in_order():
 
     assert vmap(f)(np.arange(3)).tolist() == [1, 2, 3]
     assert seen == [0, 1, 2]
+
+
+def test_callbacks_get_keys_as_keys():
+    keys, seen = random.split(random.key(0)), []
+    f = lambda k: mj.debug.callback(seen.append, k)
+    for g in (lambda: f(keys[0]), lambda: jit(f)(keys[0]), lambda: vmap(f)(keys)):
+        seen.clear()
+        g()
+        for found, wanted in zip(seen, keys, strict=False):
+            assert found.dtype == keys.dtype and bool(found == wanted)
+    assert len(seen) == 2
+    jit(vmap(f))(keys)
+    assert [bool(k == keys[i % 2]) for i, k in enumerate(seen)] == [True] * 4
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_collectives_of_keys(axis):
+    keys = random.split(random.key(1), (2, 2))
+    swap = lambda k: lax.ppermute(k, "i", [(0, 1), (1, 0)])
+    found = vmap(swap, axis_name="i", in_axes=axis, out_axes=axis)(keys)
+    assert (found == jnp.flip(keys, axis)).all()
+    found = vmap(lambda k: lax.all_gather(k, "i"), axis_name="i", in_axes=axis)(keys)
+    assert found.shape == (2, 2, 2) and (found[0] == jnp.moveaxis(keys, axis, 0)).all()
+
+
+def test_lanes_of_seeds_and_of_numbers_folded_in():
+    seeds = np.arange(4)
+    wanted = np.stack([random.key_data(random.key(s)) for s in seeds])
+    np.testing.assert_array_equal(random.key_data(vmap(random.key)(seeds)), wanted)
+    np.testing.assert_array_equal(vmap(random.PRNGKey)(seeds), wanted)
+    key = random.key(3)
+    found = vmap(random.fold_in, in_axes=(None, 0))(key, seeds)
+    one_by_one = jnp.stack([random.fold_in(key, s) for s in seeds])
+    assert (found == one_by_one).all()

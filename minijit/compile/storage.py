@@ -8,9 +8,12 @@ a reinterpretation of bits.
     { lambda ; a:u64[]. let b:u32[2] = bitcast_convert_type[new_dtype=uint32] a in (b,)}
 """
 
+from dataclasses import dataclass
+
 from ..trace import dtypes, elementwise
-from ..trace.array import ArrayImpl, ShapedArray
+from ..trace.array import ArrayImpl, ShapedArray, to_numpy
 from ..trace.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, subjaxprs
+from ..transform.debugging import debug_callback_p
 from ..transform.linearize import memoised
 from ..transform.prng import UINT32, KeyType, random_unwrap_p, random_wrap_p
 from ..transform.tape import Tape, Union
@@ -71,6 +74,9 @@ def stored_jaxpr(jaxpr):
     eqns = []
     for eqn in jaxpr.eqns:
         params = {key: stored_param(value) for key, value in eqn.params.items()}
+        if eqn.primitive is debug_callback_p:
+            avals = tuple(v.aval for v in eqn.invars)
+            params = dict(callback=OnAvals(params["callback"], avals))
         primitive = eqn.primitive
         if primitive in bitcasts:
             params = dict(new_dtype=bitcasts[primitive])
@@ -80,6 +86,24 @@ def stored_jaxpr(jaxpr):
         eqns.append(eqn.replace(**new, outvars=tuple(map(stored, eqn.outvars))))
     binders = (tuple(map(stored, vs)) for vs in (jaxpr.constvars, jaxpr.invars))
     return Jaxpr(*binders, tuple(eqns), tuple(map(stored, jaxpr.outvars)), jaxpr.debug)
+
+
+@dataclass(frozen=True, eq=False)
+class OnAvals:
+    """A callback that gets its values in the types that it was recorded with."""
+
+    callback: object
+    avals: tuple
+
+    def __call__(self, leaves):
+        pairs = zip(leaves, self.avals, strict=True)
+        self.callback([
+            ArrayImpl(to_numpy(x), aval) if stored_type(aval) != aval else x
+            for x, aval in pairs
+        ])
+
+    def __repr__(self):
+        return repr(self.callback)
 
 
 def stored_param(value):

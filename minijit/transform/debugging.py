@@ -14,14 +14,14 @@ from functools import partial
 
 import numpy as np
 
-from ..trace.array import eval_rules, shape_rules, to_numpy
+from ..trace.array import ArrayImpl, aval_of, eval_rules, shape_rules, to_numpy
 from ..trace.config import config
 from ..trace.core import EvalTrace, Primitive, Tracer, result_checks, set_trace
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import effectful, eval_jaxpr, function_name
 from ..trace.jit import concrete, jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
-from .batching import batch_rules
+from .batching import batch_rules, without_axis
 from .linearize import constant, linearize_rules
 
 debug_callback_p = Primitive("debug_callback", multiple_results=True)
@@ -55,14 +55,16 @@ class InEachLane:
     def __call__(self, leaves):
         pairs = list(zip(leaves, self.axes, strict=True))
         for i in range(self.size):
-            lane = [
-                x if axis is None else concrete(np.take(to_numpy(x), i, axis))
-                for x, axis in pairs
-            ]
-            self.callback(lane)
+            self.callback([x if a is None else lane_of(x, a, i) for x, a in pairs])
 
     def __repr__(self):
         return repr(self.callback)
+
+
+def lane_of(x, axis, i):
+    """Lane i of an array, as an array of the same dtype."""
+    value = np.array(np.take(to_numpy(x), i, axis))
+    return ArrayImpl(value, without_axis(aval_of(x), axis))
 
 
 def eval_callback(*args, callback):
