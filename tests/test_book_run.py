@@ -362,6 +362,26 @@ def test_commands(book: Book, tmp_path: Path):
     assert done.stderr == "there is no chapter 7; book.toml has 1, 1s, 2, 3\n"
 
 
+def test_html(book: Book, tmp_path: Path):
+    pytest.importorskip("nbconvert")
+    path = book.notebook(book.chapter("1s"))
+    notebook = load(path)
+    notebook["cells"][0]["source"] += "\nSee [trees](02_trees.ipynb#pairs)."
+    dump(notebook, path)
+    done = book_toy.command(book.root, "html", "1s", "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    names = [p.name for p in (tmp_path / "out").iterdir()]
+    assert sorted(names) == ["01s_more.html", "index.html"]
+    page = (tmp_path / "out" / "01s_more.html").read_text(encoding="utf-8")
+    for file in ("01_values.html", "index.html", "02_trees.html"):
+        assert page.count(f'href="{file}"') == 2, file
+    assert 'href="02_trees.html#pairs"' in page
+    assert "neg_p" in page
+    index = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    order = [index.index(c.stem + ".html") for c in book.chapters]
+    assert order == sorted(order)
+
+
 def test_run_refuses_cells_that_are_not_the_library(book: Book):
     path = book.notebook(book.chapter("3"))
     before = path.read_bytes()

@@ -8,8 +8,8 @@ In a notebook, `%load_ext minijit.book` gives
     %tb                             the whole of the last traceback, shown short before
 
 and in a shell, `python -m minijit.book` (or `python minijit/book`, which also works
-when the library itself does not import) gives `check`, `sync`, `run`, `stage`, `test`
-and more.
+when the library itself does not import) gives `check`, `sync`, `run`, `stage`, `test`,
+`html` and more.
 
 The library's files are the truth.  The build cells of a file, in book order, one
 after another, are that file letter for letter, so stage k of a file is a prefix of it,
@@ -21,6 +21,7 @@ and staging reads no notebook.  Nothing here imports the rest of minijit.
     patch, tables, follow, caches  ... so that edits are live everywhere
     check, imports, ran            what must hold of the book, and whether it does
     author, sync, run              notebooks from sources, from the library; executed
+    pages                          the book as HTML
     stages, exercise               tests and exercises, each on the stage of its chapter
     tracebacks                     of the reader's frames alone
     magics, cli                    the two ways in

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import author, check, run, stages, sync
+from . import author, check, pages, run, stages, sync
 from .project import Book, BookError, Chapter, find_book
 from .stage import write_stage
 
@@ -63,6 +63,8 @@ def parser() -> argparse.ArgumentParser:
     command(
         "outline", "the statements of a chapter's files, with their lines", "chapter"
     )
+    p = command("html", "static pages of the book, as its notebooks stand", "chapter?")
+    p.add_argument("--out", type=Path, default=Path("html"), help="default: html")
     command("draft", "a first source, with every placeholder", "chapter")
     return top
 
@@ -162,6 +164,12 @@ def do_outline(book: Book, args: Arguments) -> int:
     return 0
 
 
+def do_html(book: Book, args: Arguments) -> int:
+    made = pages.write_pages(book, chosen(book, args), args.out)
+    print(f"{len(made)} pages; open {made[0]}")
+    return 0
+
+
 def do_draft(book: Book, args: Arguments) -> int:
     print(author.draft(book, book.chapter(args.chapter)), end="")
     return 0
@@ -180,4 +188,5 @@ COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
     "text": do_text,
     "outline": do_outline,
     "draft": do_draft,
+    "html": do_html,
 }
