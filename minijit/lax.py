@@ -46,7 +46,8 @@ from .trace.elementwise import bessel_i0e, bessel_i1e, betainc, digamma, erf, er
 from .trace.elementwise import bitcast_convert_type, clamp, clz, population_count
 from .trace.elementwise import cbrt, ceil, exp2, expm1, floor, is_finite, log1p
 from .trace.elementwise import complex, conj, imag, real
-from .trace.elementwise import erfc, igamma, igammac, lgamma, polygamma, zeta
+from .trace.elementwise import erfc, igamma, igamma_grad_a, igammac, lgamma
+from .trace.elementwise import polygamma, random_gamma_grad, zeta
 from .trace.elementwise import logistic, nextafter, reduce_precision, rem, rsqrt, square
 from .trace.elementwise import round, RoundingMethod, tan
 from .trace.elementwise import shift_left, shift_right_arithmetic, shift_right_logical

@@ -816,10 +816,14 @@ def gamma_samples(data, alpha, log_space):
 
 @gamma_samples.defjvp
 def gamma_samples_jvp(log_space, primals, tangents):
-    raise NotImplementedError(
-        "the derivative of a gamma sample by its parameter is not implemented: "
-        "lax.stop_gradient around the parameter treats it as a constant"
-    )
+    """A sample moves so that the share of gamma(a) below it stays what it is."""
+    _, alpha = primals
+    out = gamma_samples(*primals, log_space)
+    if not log_space:
+        return out, tangents[1] * lax.random_gamma_grad(alpha, out)
+    # A sample may be too small for a float; its logarithm is not.
+    sample = jnp.maximum(lax.exp(out), dtypes.finfo(alpha.dtype).tiny)
+    return out, tangents[1] * (lax.random_gamma_grad(alpha, sample) / sample)
 
 
 @partial(jit, static_argnames=("shape", "dtype", "log_space"), backend="eval")
@@ -828,10 +832,7 @@ def gamma_sampler(data, a, *, shape, dtype, log_space):
 
 
 def gamma(key, a, shape=None, dtype=None):
-    """Floats above 0 with density x**(a-1) e**-x / gamma(a).
-
-    It has no derivative by `a`.
-    """
+    """Floats above 0 with density x**(a-1) e**-x / gamma(a), differentiable by a."""
     data, dtype = checked("gamma", key, dtype)
     shape = checked_shape("gamma", shape, a)
     return gamma_sampler(data, a, shape=shape, dtype=dtype, log_space=False)

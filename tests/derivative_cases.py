@@ -122,6 +122,12 @@ for y in (-2, 0, 1, 2, 3):
     case(f"integer_pow {y}", lambda lax, x, y=y: lax.integer_pow(x, y), data(4))
 case("igamma", lambda lax, x: lax.igamma(np.full(4, 1.5), x), data(4, low=0.5))
 case("igammac", lambda lax, x: lax.igammac(np.full(4, 1.5), x), data(4, low=0.5))
+for name, x in (("igamma", 2.5), ("igammac", 0.5)):
+    call = lambda lax, a, name=name, x=x: getattr(lax, name)(a, np.full(4, x))
+    case(f"{name} by a", call, data(4, low=0.5), order=1)
+call = lambda lax, x: lax.igamma_grad_a(np.full(4, 1.5), x)
+case("igamma_grad_a", call, data(4, low=0.5))
+case("zeta by s", lambda lax, s: lax.zeta(s, np.full(4, 1.5)), data(4, low=1.5))
 case("zeta", lambda lax, x: lax.zeta(np.full(4, 2.5), x), data(4, low=0.5))
 case("polygamma", lambda lax, x: lax.polygamma(np.full(4, 1.0), x), data(4, low=0.5))
 case(

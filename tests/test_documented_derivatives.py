@@ -683,6 +683,30 @@ def test_logaddexp_of_arrays_integers_and_complex_numbers():
     close(grad(f, holomorphic=True)(z), np.exp(z) / (np.exp(z) + np.e))
 
 
+def test_derivatives_by_parameters_of_special_functions():
+    """Far from where a series is short, and against closed forms."""
+    from minijit.scipy import special
+
+    with mj.enable_x64(True):
+        # At (1, 1): the integral of exp(-t) log(t) up to 1, and Euler's constant.
+        wanted = -0.7965995992970531 + np.euler_gamma * (1 - np.exp(-1))
+        close(grad(special.gammainc)(1.0, 1.0), wanted, 1e-12)
+        a = np.array([0.01, 0.5, 3.0, 30.0, 900.0, 1e4])
+        for x in (a / 2, a, a + 1, 2 * a):
+            by_a = vmap(grad(special.gammainc))(a, x)
+            eps = 1e-5 * a
+            difference = special.gammainc(a + eps, x) - special.gammainc(a - eps, x)
+            close(by_a, difference / (2 * eps), 1e-7)
+            close(vmap(grad(special.gammaincc))(a, x), -by_a, 1e-12)
+        # zeta(s, 1): at s = 2, the derivative is -sum of log(n) / n**2.
+        close(grad(special.zeta)(2.0, 1.0), -0.9375482543158438, 1e-12)
+        n = np.arange(1.0, 4000)
+        wanted = (np.log(n) ** 2 / n**6).sum()
+        close(grad(grad(special.zeta))(6.0, 1.0), wanted, 1e-10)
+    with pytest.raises(NotImplementedError, match="betainc by its parameter"):
+        grad(special.betainc)(1.0, 2.0, 0.5)
+
+
 # ---- the oracle: dtypes, weak types and structures, all at once
 
 programs = {

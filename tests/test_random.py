@@ -355,12 +355,22 @@ def test_derivatives_by_bounds_are_jax_s(jax):
     np.testing.assert_allclose(mj.grad(total(random))(-1.0), want, rtol=1e-4)
 
 
-def test_gamma_has_no_derivative_by_its_parameter():
-    key = random.key(0)
-    with pytest.raises(NotImplementedError, match="gamma sample.*stop_gradient"):
-        mj.grad(lambda a: random.gamma(key, a))(2.0)
+def test_a_gamma_sample_moves_with_its_parameter():
+    """So that the share of the distribution below it stays; constant if stopped."""
+    key, special = random.key(0), pytest.importorskip("scipy.special")
+    for a in (0.4, 2.0, 30.0):
+        x = random.gamma(key, a)
+        eps = 1e-2 * a
+        share = special.gammainc(a, float(x))
+        low, high = (special.gammaincinv(a + d, share) for d in (-eps, eps))
+        slope = mj.grad(lambda a: random.gamma(key, a))(a)
+        np.testing.assert_allclose(slope, (high - low) / (2 * eps), rtol=2e-3)
+        of_log = mj.grad(lambda a: random.loggamma(key, a))(a)
+        np.testing.assert_allclose(of_log, slope / x, rtol=1e-4)
     g = mj.grad(lambda a: a * random.gamma(key, lax.stop_gradient(a)))(2.0)
-    np.testing.assert_allclose(g, random.gamma(key, 2.0))
+    np.testing.assert_allclose(g, random.gamma(key, 2.0), rtol=1e-6)
+    total = lambda a: random.dirichlet(key, a).sum()
+    np.testing.assert_allclose(mj.grad(total)(np.float32([1, 2, 3])), 0, atol=1e-5)
 
 
 def test_loops_of_samplers_in_vmap():

@@ -233,7 +233,8 @@ fallbacks |= {
     p: "a special function without a scalar form of its own"
     for p in (
         ew.igamma_p, ew.igammac_p, ew.bessel_i0e_p, ew.bessel_i1e_p, ew.zeta_p,
-        ew.polygamma_p, ew.regularized_incomplete_beta_p,
+        ew.polygamma_p, ew.regularized_incomplete_beta_p, ew.igamma_grad_a_p,
+        ew.random_gamma_grad_p,
     )
 }
 fallbacks |= {

@@ -54,6 +54,7 @@ batch_rules |= elementwise(
     *(ew.logistic_p, ew.rsqrt_p, ew.cbrt_p, ew.square_p),
     *(ew.erf_p, ew.erfc_p, ew.erf_inv_p, ew.lgamma_p, ew.digamma_p, ew.igamma_p),
     *(ew.igammac_p, ew.bessel_i0e_p, ew.bessel_i1e_p, ew.zeta_p, ew.polygamma_p),
+    *(ew.igamma_grad_a_p, ew.random_gamma_grad_p),
     *(ew.regularized_incomplete_beta_p, ew.floor_p, ew.ceil_p, ew.round_p),
     *(ew.is_finite_p, ew.nextafter_p, ew.rem_p, ew.reduce_precision_p),
     *(ew.shift_left_p, ew.shift_right_logical_p, ew.shift_right_arithmetic_p),

@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from ..trace import dtypes, elementwise as ew, indexing, primitives as lax
-from ..trace.array import aval_of
+from ..trace.array import ShapedArray, aval_of
 from ..trace.sorting import sort_p, top_k_p
 from ..trace.windows import (
     conv_general_dilated_p,
@@ -37,6 +37,7 @@ from .linearize import (
     constant,
     elementwise,
     full_as,
+    jvp,
     linear_in_first,
     linearize_rules,
     spread,
@@ -99,16 +100,26 @@ linearize_rules |= elementwise({
         lambda y, m, x: ew.polygamma(lax.add(m, 1.0), x),
     ],
     ew.zeta_p: [
-        lambda y, s, q: no_partial("zeta", "its exponent x"),
+        lambda y, s, q: zeta_by_exponent(s, q),
         lambda y, s, q: lax.mul(lax.neg(s), ew.zeta(lax.add(s, 1.0), q)),
     ],
     ew.igamma_p: [
-        lambda y, a, x: no_partial("igamma", "its parameter a"),
+        lambda y, a, x: ew.igamma_grad_a(a, x),
         lambda y, a, x: gamma_density(a, x),
     ],
     ew.igammac_p: [
-        lambda y, a, x: no_partial("igammac", "its parameter a"),
+        lambda y, a, x: lax.neg(ew.igamma_grad_a(a, x)),
         lambda y, a, x: lax.neg(gamma_density(a, x)),
+    ],
+    ew.igamma_grad_a_p: [
+        lambda y, a, x: no_partial("igamma_grad_a", "its parameter a"),
+        lambda y, a, x: lax.mul(
+            gamma_density(a, x), lax.sub(lax.log(x), ew.digamma(a))
+        ),
+    ],
+    ew.random_gamma_grad_p: [
+        lambda y, a, x: no_partial("random_gamma_grad", "its parameter a"),
+        lambda y, a, x: no_partial("random_gamma_grad", "the sample x"),
     ],
     ew.regularized_incomplete_beta_p: [
         lambda y, a, b, x: no_partial("betainc", "its parameter a"),
@@ -146,6 +157,33 @@ def gamma_density(a, x):
     return lax.exp(
         lax.sub(lax.sub(lax.mul(lax.sub(a, 1.0), lax.log(x)), x), ew.lgamma(a))
     )
+
+
+def zeta_by_exponent(s, q):
+    """The derivative of zeta(s, q) by s: that of Euler and Maclaurin's formula."""
+    shape = np.broadcast_shapes(aval_of(s).shape, aval_of(q).shape)
+    of_both = ShapedArray(shape, aval_of(s).dtype)
+    s, q = spread(s, of_both), spread(q, of_both)
+    return jvp(lambda s: zeta_sum(s, q), (s,), (full_as(s, 1),))[1]
+
+
+def zeta_sum(s, q):
+    """The first terms of zeta(s, q), and an integral with corrections for the rest."""
+    count, bernoulli = 10, (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730)
+    terms = [lax.pow(lax.add(q, float(k)), lax.neg(s)) for k in range(count)]
+    edge = lax.add(q, float(count))
+    last = lax.pow(edge, lax.neg(s))
+    integral = lax.div(lax.mul(last, edge), lax.sub(s, 1.0))
+    total = lax.add(integral, lax.mul(last, 0.5))
+    for term in terms:
+        total = lax.add(total, term)
+    factor = lax.div(lax.mul(s, last), edge)
+    for j, number in enumerate(bernoulli):
+        n = 2 * j + 2
+        total = lax.add(total, lax.mul(factor, number / math.factorial(n)))
+        both = lax.mul(lax.add(s, float(n - 1)), lax.add(s, float(n)))
+        factor = lax.div(lax.mul(factor, both), ew.square(edge))
+    return total
 
 
 def beta_density(a, b, x):
