@@ -88,7 +88,11 @@ def stage_call(args, params):
     return (*captured, *args), params | {"call": closed, "rule": rule}
 
 
-def shape_of_custom(*avals, call, **params):
+def shape_of_custom(*avals, call, rule, **params):
+    """The types of the function's results, which is recorded if it is not yet."""
+    if not isinstance(call, ClosedJaxpr):
+        info = TraceInfo(rule.name, "custom rule", rule.source)
+        call, _ = trace_to_jaxpr(call, list(avals), info)
     return call.out_avals
 
 
