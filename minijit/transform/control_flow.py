@@ -787,15 +787,25 @@ def while_loop(cond_fun, body_fun, init_val, *, reverse="tape", slots=None):
 
 def check_predicate(avals, tree):
     """Complain unless a loop's test returns one bool."""
-    if len(avals) != 1 or avals[0].shape != () or avals[0].dtype != bool:
+    alone = len(avals) == 1 and not tree.children()
+    if not alone or avals[0].shape != () or avals[0].dtype != bool:
         raise TypeError(
             "cond_fun must return a boolean scalar, but got "
-            f"{', '.join(map(str, avals)) or tree}{at_line(user_source())}"
+            f"{avals[0] if alone else tree}{at_line(user_source())}"
         )
 
 
 def is_tracer(x):
     return isinstance(x, Tracer)
+
+
+def unrolled_steps(unroll, length):
+    """How many steps at a time: of `unroll`, a bool or an int."""
+    if not isinstance(unroll, (bool, int, np.integer)) or unroll < 0:
+        raise ValueError(
+            f"scan: unroll must be a bool or a non-negative int, got {unroll!r}"
+        )
+    return max(length if unroll is True else int(unroll), 1)
 
 
 def record_body(body, init, tree, xs_avals, kind, carry_only=False):
@@ -935,7 +945,7 @@ def scan(
         reverse=bool(reverse),
         num_consts=len(consts),
         num_carry=n,
-        unroll=length if unroll is True else max(int(unroll), 1),
+        unroll=unrolled_steps(unroll, length),
     )
     return tree_unflatten(tree, outs[:n]), tree_unflatten(ys_tree, outs[n:])
 
@@ -1104,32 +1114,49 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None):
     """`for i in range(lower, upper): val = body_fun(i, val)` (`jax.lax.fori_loop`).
 
     Bounds that are Python ints make a scan; traced bounds a loop with a traced count.
-    Both can be differentiated.
+    Both can be differentiated.  With static bounds `unroll` is that of `scan`.
     """
-    dtype = dtypes.result_type(lower, upper)
-    if dtype.kind not in "iu":
-        raise TypeError(f"fori_loop bounds must be integers, got {dtype.name}")
+    dtype, weak = bounds_type(lower, upper)
+    index = lambda i: lax.convert(i, dtype, weak)
 
     def step(i, val):
-        return lax.add(i, lax.full((), 1, dtype)), body_fun(i, val)
+        return lax.add(i, index(1)), body_fun(i, val)
 
     concrete = not isinstance(lower, Tracer) and not isinstance(upper, Tracer)
-    start = lax.convert(lower, dtype)
+    start, stop = index(lower), index(upper)
     if concrete and config.disable_jit:
         val = init_val
         for i in range(int(lower), int(upper)):
-            val = body_fun(lax.convert(i, dtype), val)
+            val = body_fun(index(i), val)
         return val
-    if concrete:
+    if concrete and dtype.kind in "iu":
         count = max(int(upper) - int(lower), 0)
         body = lambda carry, _: (step(*carry), None)
-        (_, result), _ = scan(
-            body, (start, init_val), None, length=count, unroll=unroll or 1
+        body.__name__ = f"of fori_loop with {function_name(body_fun)}"
+        unroll = 1 if unroll is None else unroll
+        return scan(body, (start, init_val), None, length=count, unroll=unroll)[0][1]
+    if unroll is not None:
+        raise ValueError(
+            "fori_loop: `unroll` can only be given if the bounds are known while "
+            f"tracing{at_line(user_source())}"
         )
-        return result
-    stop = lax.convert(upper, dtype)
     goes_on = lambda carry: lax.lt(carry[0], stop)
     return while_loop(goes_on, lambda carry: step(*carry), (start, init_val))[1]
+
+
+def bounds_type(lower, upper):
+    """The type of a loop's index, which the bounds share: -> (dtype, weak_type)."""
+    dtype, weak_type = dtypes.result_type(lower, upper, return_weak_type_flag=True)
+    avals = list(map(aval_of, (lower, upper)))
+    strong = {a.dtype for a in avals if not a.weak_type}
+    if len(strong) > 1:
+        raise TypeError(
+            "lower and upper arguments to fori_loop must have equal types, got "
+            f"{' and '.join(a.dtype.name for a in avals)}{at_line(user_source())}"
+        )
+    if dtype.kind not in "iuf":
+        raise TypeError(f"fori_loop bounds must be integers, got {dtype.name}")
+    return dtype, weak_type
 
 
 def cond_batch(lanes, axes, index, *operands, branches):
@@ -1485,8 +1512,10 @@ def map_loop(f, xs, *, batch_size=None):
 
     With `batch_size`, so many at a time by `vmap`.
     """
-    if batch_size is None:
+    if not batch_size:
         return scan(lambda _, x: ((), f(x)), (), xs)[1]
+    if batch_size < 0:
+        raise ValueError(f"map: batch_size must be positive, got {batch_size}")
     leaves, tree = tree_flatten(xs)
     n = scan_length(leaves, None)
     full = n // batch_size * batch_size
