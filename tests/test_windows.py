@@ -264,6 +264,10 @@ def test_bad_convolutions():
         lax.conv_general_dilated(x, k, (1,), "SAME", (2,))
     with pytest.raises(ValueError, match="sequence of \\(low, high\\) pairs, got 3"):
         lax.conv_general_dilated(x, k, (1,), 3)
+    with pytest.raises(ValueError, match=r"window_strides .* of the 1 .*\(1, 3, 5\)"):
+        lax.conv(x, k, (1, 1), "SAME")
+    with pytest.raises(ValueError, match="rhs_dilation must have one number"):
+        lax.conv_general_dilated(x, k, (1,), "SAME", None, (1, 2))
     with pytest.raises(ValueError, match="one of them 1, got 3 and 2"):
         lax.conv_general_dilated(
             x, k, (1,), "SAME", feature_group_count=3, batch_group_count=2

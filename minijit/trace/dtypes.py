@@ -57,6 +57,8 @@ class ExtendedDtype:
     dtype that holds its elements in memory.
     """
 
+    name: str
+    storage: np.dtype
     kind = "extended"
     itemsize = property(lambda self: self.storage.itemsize)
 

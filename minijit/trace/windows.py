@@ -459,6 +459,9 @@ def conv_general_dilated(
     window_strides = canonicalize_shape(window_strides)
     lhs_dilation = ones if lhs_dilation is None else canonicalize_shape(lhs_dilation)
     rhs_dilation = ones if rhs_dilation is None else canonicalize_shape(rhs_dilation)
+    check_spatial("window_strides", window_strides, lhs_shape)
+    check_spatial("lhs_dilation", lhs_dilation, lhs_shape)
+    check_spatial("rhs_dilation", rhs_dilation, lhs_shape)
     if preferred_element_type is not None:
         preferred_element_type = dtypes.user_dtype(
             preferred_element_type, "conv_general_dilated"
@@ -483,6 +486,15 @@ def conv_general_dilated(
         precision=canonicalize_precision(precision),
         preferred_element_type=preferred_element_type,
     )
+
+
+def check_spatial(name, numbers, shape):
+    """Raise unless a convolution's argument has one number for each spatial axis."""
+    if len(numbers) != len(shape) - 2:
+        raise ValueError(
+            f"conv_general_dilated {name} must have one number for each of the "
+            f"{len(shape) - 2} spatial axes of lhs of shape {shape}, got {numbers}"
+        )
 
 
 def conv_padding(sizes, windows, strides, padding, lhs_dilation, rhs_dilation):
