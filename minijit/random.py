@@ -19,6 +19,7 @@ import numpy as np
 
 from . import lax, numpy as jnp
 from .trace import dtypes
+from .trace.config import config
 from .trace.errors import at_line, user_source
 from .trace.jit import jit
 from .transform import prng
@@ -39,7 +40,8 @@ def check_impl(impl, dtype=None, name="key"):
             f"Cannot specify both `impl` and `dtype` arguments to random.{name}"
         )
     impl = dtype if impl is None else impl
-    if impl in (None, prng.key_type, prng.KeyType.implementation):
+    impl = config.default_prng_impl if impl is None else impl
+    if impl in (prng.key_type, prng.KeyType.implementation):
         return
     if isinstance(impl, str):
         raise ValueError(
@@ -76,9 +78,13 @@ def key(seed, *, impl=None, dtype=None):
 
 
 def PRNGKey(seed, *, impl=None):
-    """A key of the old style: its raw words, a uint32 array of shape (2,)."""
+    """A key of the old style: its raw words, a uint32 array of shape (2,).
+
+    With the flag `enable_custom_prng` it is one like those of `key`.
+    """
     check_impl(impl)
-    return seed_words("PRNGKey", seed)
+    words = seed_words("PRNGKey", seed)
+    return wrap_keys(words) if config.enable_custom_prng else words
 
 
 def wrap_key_data(key_bits_array, *, impl=None, dtype=None):

@@ -105,6 +105,24 @@ def test_which_dtypes_are_keys():
     assert isinstance(key, mj.Array) and not isinstance(key, np.ndarray)
 
 
+def test_flags():
+    config = mj.config
+    assert config.jax_threefry_partitionable is True
+    assert config.jax_default_prng_impl == random.key_impl(random.key(0))
+    with config.override("enable_custom_prng", True):
+        assert bool(random.PRNGKey(3) == random.key(3))
+    with config.override("threefry_partitionable", True):
+        assert random.uniform(random.key(3)).shape == ()
+    with config.override("threefry_partitionable", False):
+        with pytest.raises(NotImplementedError, match="threefry_partitionable"):
+            random.uniform(random.key(3))
+    with pytest.raises(ValueError, match='"rbg".*threefry2x32'):
+        random.key(0, impl="rbg")
+    with config.override("default_prng_impl", "rbg"):
+        with pytest.raises(ValueError, match='"rbg".*threefry2x32'):
+            random.key(0)
+
+
 # ---- arrays of keys
 
 

@@ -34,6 +34,7 @@ from ..trace.array import (
     on_numpy,
     shape_rules,
 )
+from ..trace.config import config
 from ..trace.core import Primitive
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr_text import aval_parsers
@@ -41,6 +42,15 @@ from .batching import batch_rules, elementwise as batch_elementwise, move_axis
 from .linearize import constant, linearize_rules
 
 threefry2x32_p = Primitive("threefry2x32")
+
+config.define(
+    "threefry_partitionable",
+    True,
+    "each random word depends on its own index only; there is no other way here",
+    changes_traces=True,
+)
+config.define("default_prng_impl", "threefry2x32", "the hash of keys without `impl`")
+config.define("enable_custom_prng", False, "random.PRNGKey makes typed keys too")
 
 PARITY = 0x1BD11BDA
 ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
@@ -110,6 +120,11 @@ def word(x, i):
 
 def hash_counts(data, shape):
     """The hashes of 0, 1, 2, ... by one key, as an array: u32[*shape, 2]."""
+    if not config.threefry_partitionable:
+        raise NotImplementedError(
+            "jax_threefry_partitionable=False asks for the random numbers of older "
+            f"versions of JAX, which are not supported{at_line(user_source())}"
+        )
     size = math.prod(shape)
     if size > 2**32:
         raise NotImplementedError(
