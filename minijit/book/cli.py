@@ -31,41 +31,31 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--root", type=Path, help="a folder of the repository")
     sub = top.add_subparsers(dest="command", required=True)
 
-    def command(name: str, help: str, *arguments: str) -> argparse.ArgumentParser:
+    def command(name: str, *arguments: str) -> argparse.ArgumentParser:
+        help = (COMMANDS[name].__doc__ or "").rstrip(".")
         p = sub.add_parser(name, help=help, description=help)
         for a in arguments:
             p.add_argument(a.rstrip("?"), nargs="?" if a.endswith("?") else None)
         return p
 
-    p = command("check", "prove that the book shows the library and ran", "chapter?")
+    p = command("check", "chapter?")
     p.add_argument("--complete", action="store_true", help="nothing may be pending")
-    command("sync", "library -> build cells, after an edit", "chapter?")
-    command("run", "execute chapters and store their outputs", "chapter?")
-    p = command("stage", "write the library as a chapter leaves it", "chapter")
+    command("sync", "chapter?")
+    command("run", "chapter?")
+    p = command("stage", "chapter")
     p.add_argument("--out", type=Path, required=True)
-    p = command(
-        "test", "run the tests of chapters up to this one on its stage", "chapter"
-    )
+    p = command("test", "chapter")
     p.add_argument("--only", action="store_true", help="this chapter's own tests only")
-    command("stages", "import and test every stage, as CI does", "chapter?")
-    command(
-        "diff",
-        "what the chapters after the first, through the second, add",
-        "one",
-        "two",
-    )
-    command("exercise", "stubs not right, solutions right, hints there", "chapter?")
-    p = command("new", "write a chapter's notebook from its source", "chapter")
-    p.add_argument(
-        "source", nargs="?", type=Path, help="Markdown; standard input if left out"
-    )
-    command("text", "a chapter's source, from its notebook", "chapter")
-    command(
-        "outline", "the statements of a chapter's files, with their lines", "chapter"
-    )
-    p = command("html", "static pages of the book, as its notebooks stand", "chapter?")
+    command("stages", "chapter?")
+    command("diff", "one", "two")
+    command("exercise", "chapter?")
+    p = command("new", "chapter")
+    p.add_argument("source", nargs="?", type=Path, help="Markdown; default: stdin")
+    command("text", "chapter")
+    command("outline", "chapter")
+    p = command("html", "chapter?")
     p.add_argument("--out", type=Path, default=Path("html"), help="default: html")
-    command("draft", "a first source, with every placeholder", "chapter")
+    command("draft", "chapter")
     return top
 
 
@@ -87,6 +77,7 @@ def complain(bad: list[str], good: str) -> int:
 
 
 def do_check(book: Book, args: Arguments) -> int:
+    """Prove that the book shows the library, and ran."""
     bad = check.check(book, chosen(book, args), args.complete)
     waiting, total = check.pending_lines(book)
     later = f"; {waiting} of {total} lines wait for their chapter" if waiting else ""
@@ -94,11 +85,13 @@ def do_check(book: Book, args: Arguments) -> int:
 
 
 def do_sync(book: Book, args: Arguments) -> int:
+    """Library -> build cells, after an edit."""
     print("\n".join(sync.sync(book, chosen(book, args))) or "nothing to do")
     return 0
 
 
 def do_run(book: Book, args: Arguments) -> int:
+    """Execute chapters and store their outputs."""
     for c in written(book, args):
         if bad := check.unlike_library(book, c):
             print("\n".join(bad))
@@ -112,6 +105,7 @@ def do_run(book: Book, args: Arguments) -> int:
 
 
 def do_stage(book: Book, args: Arguments) -> int:
+    """Write the library as a chapter leaves it."""
     chapter = book.chapter(args.chapter)
     files = write_stage(book, chapter, args.out.resolve())
     print(f"stage {chapter.id}: {len(files)} files in {args.out}")
@@ -119,6 +113,7 @@ def do_stage(book: Book, args: Arguments) -> int:
 
 
 def do_test(book: Book, args: Arguments) -> int:
+    """Run the tests of chapters up to this one on its stage."""
     chapter = book.chapter(args.chapter)
     if not stages.staged_tests(book, chapter, args.only):
         print(f"no tests for stage {chapter.id}")
@@ -127,15 +122,18 @@ def do_test(book: Book, args: Arguments) -> int:
 
 
 def do_stages(book: Book, args: Arguments) -> int:
+    """Import and test every stage, as CI does."""
     return complain(stages.all_stages(book, chosen(book, args)), "every stage stands")
 
 
 def do_diff(book: Book, args: Arguments) -> int:
+    """What the chapters after the first, through the second, add."""
     print("\n".join(stages.diff(book, book.chapter(args.one), book.chapter(args.two))))
     return 0
 
 
 def do_exercise(book: Book, args: Arguments) -> int:
+    """Stubs not right, solutions right, hints there."""
     code = 0
     for c in written(book, args):
         with stages.stage_folder(book, c) as folder:
@@ -145,6 +143,7 @@ def do_exercise(book: Book, args: Arguments) -> int:
 
 
 def do_new(book: Book, args: Arguments) -> int:
+    """Write a chapter's notebook from its source."""
     chapter = book.chapter(args.chapter)
     text = args.source.read_text(encoding="utf-8") if args.source else sys.stdin.read()
     bad = author.new(book, chapter, text)
@@ -155,22 +154,26 @@ def do_new(book: Book, args: Arguments) -> int:
 
 
 def do_text(book: Book, args: Arguments) -> int:
+    """A chapter's source, from its notebook."""
     print(author.read_source(book, book.chapter(args.chapter)), end="")
     return 0
 
 
 def do_outline(book: Book, args: Arguments) -> int:
+    """The statements of a chapter's files, with their lines."""
     print("\n".join(author.outline(book, book.chapter(args.chapter))))
     return 0
 
 
 def do_html(book: Book, args: Arguments) -> int:
+    """Static pages of the book, as its notebooks stand."""
     made = pages.write_pages(book, chosen(book, args), args.out)
     print(f"{len(made)} pages; open {made[0]}")
     return 0
 
 
 def do_draft(book: Book, args: Arguments) -> int:
+    """A first source, with every placeholder."""
     print(author.draft(book, book.chapter(args.chapter)), end="")
     return 0
 

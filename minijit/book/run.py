@@ -14,7 +14,6 @@ from .project import Book, Chapter
 
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 KERNEL_FILE = re.compile(r"\S*[/\\]ipykernel_\d+[/\\]\d+\.py")
-CELL_NUMBER = re.compile(r"\b(Cell |In ?)\[?(In ?)?\[?\d+\]")
 
 
 def run(book: Book, chapter: Chapter) -> str:
