@@ -569,8 +569,11 @@ from .transform.batching_rest import (
 # chapter 9
 from .transform.control_flow import (
     cond as cond,
+    cond_p as cond_p,
     scan as scan,
+    scan_p as scan_p,
     while_loop as while_loop,
+    while_p as while_p,
 )
 
 # chapter 9s

@@ -1,0 +1,342 @@
+"""Control flow as JAX's documentation describes it, tried on programs of our own."""
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import debug, lax
+from minijit.trace.jit import executors
+
+pytestmark = pytest.mark.chapter(11)
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch):
+    """What is tested is what programs mean; how they run natively is chapter 19's."""
+    monkeypatch.setitem(executors, "default", executors["eval"])
+    mj.clear_caches()
+    yield
+    mj.clear_caches()
+
+
+# ---- Python's own control flow
+
+
+def test_python_decides_on_values_outside_of_jit_only():
+    def tax(income):
+        return 0.1 * income if income < 10 else 0.3 * income - 2.0
+
+    assert float(tax(jnp.float32(20.0))) == pytest.approx(4.0)
+    assert float(mj.grad(tax)(20.0)) == pytest.approx(0.3)
+    with pytest.raises(mj.errors.TracerBoolConversionError, match="lax.cond"):
+        mj.jit(tax)(20.0)
+    with pytest.raises(mj.errors.TracerBoolConversionError):
+        mj.vmap(tax)(jnp.array([5.0, 20.0]))
+
+
+def test_a_static_argument_may_decide():
+    def power(x, n):
+        result = 1.0
+        while n:
+            result, n = result * x, n - 1
+        return result
+
+    fast = mj.jit(power, static_argnums=1)
+    assert [float(fast(2.0, n)) for n in (0, 3, 3, 5)] == [1.0, 8.0, 8.0, 32.0]
+    assert len(fast.traces) == 3
+    with pytest.raises(mj.errors.TracerBoolConversionError):
+        mj.jit(power)(2.0, 3)
+
+
+def test_shapes_are_static_and_may_decide():
+    @mj.jit
+    def last_of_each(x):
+        total = 0.0
+        for i in range(x.shape[0]):
+            total = total + x[i, -1] if x.ndim == 2 else total + x[i]
+        return total
+
+    assert float(last_of_each(jnp.arange(6.0).reshape(3, 2))) == 9.0
+    assert float(last_of_each(jnp.arange(3.0))) == 3.0
+    with pytest.raises(mj.errors.TracerIntegerConversionError, match="fori_loop"):
+        mj.jit(lambda n: jnp.zeros(3) + sum(range(n)))(3)
+
+
+def test_logical_operators_are_functions_of_arrays():
+    between = lambda x: jnp.logical_and(x > 0, jnp.logical_not(x > 1))
+    assert bool(mj.jit(between)(0.5)) and not bool(mj.jit(between)(2.0))
+    np.testing.assert_array_equal(
+        mj.jit(lambda x: (x < 0) | ~(x < 2))(jnp.array([-1.0, 1.0, 3.0])),
+        [True, False, True],
+    )
+    wrong = [
+        lambda x: 0 < x < 1,
+        lambda x: x > 0 and x < 1,
+        lambda x: x > 0 or x < 1,
+        lambda x: not x,
+    ]
+    for f in wrong:
+        assert bool(f(jnp.float32(0.5))) in (True, False)  # a number decides
+        with pytest.raises(mj.errors.TracerBoolConversionError):
+            mj.jit(f)(0.5)
+    # The second operand of `or` is not looked at if the first one decides.
+    assert float(mj.jit(lambda x: x if True or x else -x)(2.0)) == 2.0
+
+
+def test_element_by_element_it_is_where_select_or_piecewise():
+    x = jnp.array([-2.0, 0.5, 3.0])
+    want = [2.0, 0.25, 3.0]
+    np.testing.assert_allclose(
+        mj.jit(lambda x: jnp.where(x < 0, -x, jnp.where(x < 1, x * x, x)))(x), want
+    )
+    np.testing.assert_allclose(
+        jnp.piecewise(x, [x < 0, x >= 1], [lambda x: -x, lambda x: x, lambda x: x * x]),
+        want,
+    )
+    np.testing.assert_allclose(jnp.select([x < 0, x < 1], [-x, x * x], default=x), want)
+    np.testing.assert_allclose(lax.select(x < 0, -x, x), abs(np.asarray(x)))
+
+
+# ---- cond and switch
+
+
+def test_cond_runs_one_branch():
+    ran = []
+
+    def noting(name, f):
+        def branch(x):
+            debug.callback(lambda: ran.append(name))
+            return f(x)
+
+        return branch
+
+    first, second = noting("up", lambda x: x + 1.0), noting("down", lambda x: x - 1.0)
+    f = mj.jit(lambda p, x: lax.cond(p, first, second, x))
+    assert float(f(True, 3.0)) == 4.0 and ran == ["up"]
+    assert float(f(False, 3.0)) == 2.0 and ran == ["up", "down"]
+
+
+def test_cond_takes_trees_and_closures():
+    Pair = namedtuple("Pair", "first second")
+    scale = jnp.array([1.0, 2.0])
+
+    def f(p, pair, extra):
+        return lax.cond(
+            p,
+            lambda pair, extra: Pair(pair.second * scale, extra["k"]),
+            lambda pair, extra: Pair(pair.first, extra["k"] + 1),
+            pair,
+            extra,
+        )
+
+    pair = Pair(jnp.zeros(2), jnp.ones(2))
+    for run in (f, mj.jit(f)):
+        got = run(True, pair, {"k": 3})
+        assert isinstance(got, Pair) and int(got.second) == 3
+        np.testing.assert_array_equal(got.first, [1.0, 2.0])
+        assert int(run(False, pair, {"k": 3}).second) == 4
+
+
+def test_cond_is_one_equation_and_a_select_in_its_effect_on_lanes():
+    relu = lambda x: lax.cond(x > 0, lambda x: x, lambda x: 0.0 * x, x)
+    assert [e.primitive.name for e in mj.make_jaxpr(relu)(1.0).eqns][-1] == "cond"
+    xs = jnp.array([-1.0, 2.0, -3.0])
+    np.testing.assert_array_equal(mj.vmap(relu)(xs), [0.0, 2.0, 0.0])
+    np.testing.assert_array_equal(mj.vmap(mj.grad(relu))(xs), [0.0, 1.0, 0.0])
+    # A predicate without lanes is still one branch for all.
+    shared = mj.vmap(lambda p, x: lax.cond(p, jnp.sin, jnp.cos, x), in_axes=(None, 0))
+    names = [e.primitive.name for e in mj.make_jaxpr(shared)(True, xs).eqns]
+    assert names.count("cond") == 1 and "select_n" not in names
+
+
+def test_switch_clamps_and_takes_several_operands():
+    branches = [lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y]
+    f = mj.jit(lambda i, x, y: lax.switch(i, branches, x, y))
+    assert [float(f(i, 3.0, 2.0)) for i in (-5, 0, 1, 2, 9)] == [
+        5.0,
+        5.0,
+        1.0,
+        6.0,
+        6.0,
+    ]
+    lanes = mj.vmap(f, in_axes=(0, None, None))(jnp.arange(4), 3.0, 2.0)
+    np.testing.assert_array_equal(lanes, [5.0, 1.0, 6.0, 6.0])
+
+
+# ---- loops
+
+
+def test_loops_are_what_their_python_is():
+    assert int(lax.while_loop(lambda n: n < 100, lambda n: n * 3, 1)) == 243
+    assert int(lax.fori_loop(3, 6, lambda i, total: total * i, 1)) == 60
+    squares = lax.fori_loop(0, 5, lambda i, x: x.at[i].set(i * i), jnp.zeros(5))
+    np.testing.assert_array_equal(squares, [0.0, 1.0, 4.0, 9.0, 16.0])
+    # Euclid's algorithm, on a pair.
+    gcd = lambda a, b: lax.while_loop(
+        lambda ab: ab[1] > 0, lambda ab: (ab[1], ab[0] % ab[1]), (a, b)
+    )[0]
+    assert int(mj.jit(gcd)(84, 36)) == 12
+    np.testing.assert_array_equal(
+        mj.vmap(gcd, (0, None))(jnp.array([84, 7, 30]), 36), [12, 1, 6]
+    )
+
+
+def test_a_body_runs_in_python_once_however_often_it_runs():
+    seen = []
+
+    def body(i, x):
+        seen.append(i)
+        return x + i
+
+    assert int(mj.jit(lambda n: lax.fori_loop(0, n, body, 0))(1000)) == 499500
+    assert len(seen) == 1
+    with mj.disable_jit():
+        assert int(lax.fori_loop(0, 4, body, 0)) == 6
+    assert [int(i) for i in seen[1:]] == [0, 1, 2, 3]
+
+
+def test_disable_jit_lets_python_look_inside():
+    halves = []
+
+    def step(x):
+        halves.append(float(x))
+        return x / 2
+
+    with mj.disable_jit():
+        lax.while_loop(lambda x: x > 1, step, jnp.float32(5.0))
+        ys = lax.scan(lambda c, x: (c + x, float(c)), 0.0, jnp.arange(3.0))[1]
+    assert halves == [5.0, 2.5, 1.25]
+    np.testing.assert_array_equal(ys, [0.0, 0.0, 1.0])
+
+
+def test_reverse_mode_of_every_loop():
+    """In JAX the last two cannot be reversed."""
+    by_scan = lambda x: lax.scan(lambda c, _: (c * x, None), 1.0, None, length=4)[0]
+    by_range = lambda x: lax.fori_loop(0, 4, lambda i, c: c * x, 1.0)
+    by_traced = lambda x: mj.jit(
+        lambda n, x: lax.fori_loop(0, n, lambda i, c: c * x, 1.0)
+    )(4, x)
+    by_while = lambda x: lax.while_loop(
+        lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * x), (0, 1.0)
+    )[1]
+    for power in (by_scan, by_range, by_traced, by_while):
+        assert float(power(2.0)) == 16.0
+        assert float(mj.grad(power)(2.0)) == 32.0
+        assert float(mj.jvp(power, (2.0,), (1.0,))[1]) == 32.0
+        assert float(mj.grad(mj.grad(power))(2.0)) == 48.0
+
+
+# ---- scan
+
+
+def test_scan_is_a_fold_that_keeps_what_each_step_says():
+    """Compound interest: what there is, and what each year brought."""
+
+    def year(balance, rate):
+        interest = balance * rate
+        return balance + interest, interest
+
+    rates = jnp.array([0.1, 0.0, 0.5])
+    final, interests = lax.scan(year, 100.0, rates)
+    np.testing.assert_allclose(final, 165.0)
+    np.testing.assert_allclose(interests, [10.0, 0.0, 55.0], rtol=1e-6)
+    # From the last to the first: the ys stay where their xs were.
+    final, interests = lax.scan(year, 100.0, rates, reverse=True)
+    np.testing.assert_allclose(interests, [15.0, 0.0, 50.0], rtol=1e-6)
+
+
+def test_scan_over_trees_and_over_nothing():
+    body = lambda c, x: ({"n": c["n"] + 1}, (x["a"] + x["b"][0], None))
+    xs = {"a": jnp.arange(3), "b": (jnp.ones(3),)}
+    carry, (sums, nothing) = lax.scan(body, {"n": 0}, xs)
+    assert int(carry["n"]) == 3 and nothing is None
+    np.testing.assert_array_equal(sums, [1.0, 2.0, 3.0])
+    carry, ys = lax.scan(lambda c, _: (c * 2, c), 1, None, length=5)
+    assert int(carry) == 32 and list(map(int, ys)) == [1, 2, 4, 8, 16]
+
+
+@pytest.mark.parametrize("unroll", [1, 2, 3, 7, True, False])
+def test_unrolling_changes_nothing_but_the_param(unroll):
+    xs = jnp.arange(7.0)
+    step = lambda c, x: (jnp.sin(c) + x, c)
+    f = lambda xs, unroll: lax.scan(step, 0.5, xs, unroll=unroll)
+    for got, want in zip(f(xs, unroll), f(xs, 1), strict=True):
+        np.testing.assert_array_equal(got, want)
+    eqn = mj.make_jaxpr(lambda xs: f(xs, unroll))(xs).eqns[-1]
+    assert eqn.params["unroll"] == (7 if unroll is True else max(int(unroll), 1))
+
+
+def test_the_size_of_a_program_does_not_depend_on_the_steps():
+    def f(length):
+        body = lambda c, _: (jnp.tanh(c), None)
+        return lambda x: lax.scan(body, x, None, length=length)[0]
+
+    def size(length):
+        return len(str(mj.make_jaxpr(mj.grad(f(length)))(0.5)).splitlines())
+
+    assert size(10) == size(1000)
+
+
+def test_a_checkpointed_body_is_recomputed():
+    """What is kept of a step is its carry, whatever is computed in it."""
+
+    def f(wrap, x):
+        body = wrap(lambda c, _: (jnp.sin(jnp.sin(jnp.sin(c))), None))
+        return lax.scan(body, x, None, length=5)[0]
+
+    x = jnp.ones(8)
+    plain = mj.saved_residuals(lambda x: f(lambda g: g, x), x).nbytes
+    short = mj.saved_residuals(lambda x: f(mj.checkpoint, x), x).nbytes
+    assert (plain, short) == (3 * 5 * x.nbytes, 5 * x.nbytes)
+    f_sum = lambda wrap: mj.grad(lambda x: jnp.sum(f(wrap, x)))(x)
+    np.testing.assert_allclose(f_sum(mj.checkpoint), f_sum(lambda g: g), rtol=1e-6)
+
+
+# ---- map and associative_scan
+
+
+def test_map_is_vmap_one_at_a_time():
+    f = lambda row: {"norm": jnp.sqrt(jnp.sum(row**2)), "top": jnp.argmax(row)}
+    rows = jnp.asarray(np.random.RandomState(0).randn(5, 3))
+    want = mj.vmap(f)(rows)
+    for size in (None, 1, 2, 5, 8):
+        got = lax.map(f, rows, batch_size=size)
+        np.testing.assert_allclose(got["norm"], want["norm"], rtol=1e-6)
+        np.testing.assert_array_equal(got["top"], want["top"])
+    # A branch in a map is a branch; in a vmap all lanes compute both sides.
+    relu = lambda x: lax.cond(x > 0, lambda x: x, lambda x: 0.0, x)
+    text = str(mj.make_jaxpr(lambda xs: lax.map(relu, xs))(jnp.arange(3.0)))
+    assert "cond" in text and "select_n" not in text
+
+
+def test_associative_scan_of_what_does_not_commute():
+    """Products of matrices; and the last number that is not negative."""
+    ms = jnp.asarray(np.random.RandomState(1).randn(6, 2, 2))
+    want = [np.asarray(ms[0])]
+    for m in ms[1:]:
+        want.append(want[-1] @ np.asarray(m))
+    np.testing.assert_allclose(
+        lax.associative_scan(jnp.matmul, ms), want, rtol=1e-4, atol=1e-5
+    )
+    last = lambda a, b: jnp.where(b >= 0, b, a)
+    x = jnp.array([3, -1, -1, 5, -1, 2])
+    np.testing.assert_array_equal(lax.associative_scan(last, x), [3, 3, 3, 5, 5, 2])
+    suffix = lax.associative_scan(jnp.add, x, reverse=True)
+    np.testing.assert_array_equal(suffix, np.cumsum(np.asarray(x)[::-1])[::-1])
+
+
+def test_platform_dependent_takes_what_is_for_this_platform():
+    f = lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos)
+    assert float(mj.jit(f)(0.5)) == pytest.approx(np.sin(0.5))
+    f = lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=jnp.cos)
+    assert float(f(0.5)) == pytest.approx(np.cos(0.5))
+    with pytest.raises(ValueError, match="no function for cpu and no default"):
+        lax.platform_dependent(0.5, tpu=jnp.sin)
+
+
+def test_primitives_have_their_names():
+    names = [p.name for p in (lax.cond_p, lax.scan_p, lax.while_p)]
+    assert names == ["cond", "scan", "while"]
