@@ -237,8 +237,7 @@ def to_numpy(x, aval=None):
 def result_avals(primitive, avals, params, source=None):
     """What the shape rule of a primitive says: a list of avals, one a result.
 
-    The error for arguments that do not fit names their types and the line `source`,
-    which is None where Python's traceback shows it.
+    Where the arguments do not fit, the error names their types and the line `source`.
     """
     rule = find_rule(shape_rules, primitive, "shape")
     try:
