@@ -105,9 +105,9 @@ def key_impl(keys):
     return prng.KeyType.implementation
 
 
-def key_dtype(impl=None):
+def key_dtype(impl_spec=None):
     """The dtype of keys."""
-    check_impl(impl)
+    check_impl(impl_spec)
     return prng.key_type
 
 

@@ -229,6 +229,34 @@ def test_forward_work_in_the_backward_pass():
     assert count(make_jaxpr(grad(keep))(1.0), "sin") == 4
 
 
+def passes(f, *args):
+    """The jaxprs of the forward pass and of the pull-back, as functions of arrays."""
+    forward = make_jaxpr(lambda *args: vjp(f, *args))(*args)
+    y, pull_back = vjp(f, *args)
+    residuals, structure = tree.flatten(pull_back)
+
+    def backward(residuals, ct):
+        return tree.unflatten(structure, residuals)(ct)
+
+    found = backward(residuals, y)
+    wanted = pull_back(y)
+    np.testing.assert_allclose(found[0], wanted[0])
+    return forward, make_jaxpr(backward)(residuals, y)
+
+
+def test_which_pass_does_what():
+    """The two passes are programs; between them is what the pull-back carries."""
+    f = lambda x: jnp.sin(jnp.sin(jnp.sin(x)))
+    forward, backward = passes(f, x)
+    assert [count(forward, name) for name in ("sin", "cos", "mul")] == [3, 3, 0]
+    assert [count(backward, name) for name in ("sin", "cos", "mul")] == [0, 0, 3]
+    assert len(backward.in_avals) == 4
+    forward, backward = passes(checkpoint(f), x)
+    assert [count(forward, name) for name in ("sin", "cos", "mul")] == [3, 0, 0]
+    assert [count(backward, name) for name in ("sin", "cos", "mul")] == [2, 3, 3]
+    assert len(backward.in_avals) == 2
+
+
 def recursive(functions):
     """A chain of functions with a checkpoint around each first half, at each level."""
     if len(functions) == 1:

@@ -281,6 +281,24 @@ def test_keys_are_copied_pickled_and_put():
         same_keys(found, data)
 
 
+def test_a_key_that_was_donated_is_gone():
+    key = random.key(3)
+    wanted = words(random.split(key))
+    same_keys(jit(random.split, donate_argnums=0)(key), wanted)
+    assert key.is_deleted() and "deleted" in repr(key) and "key<fry>" in repr(key)
+    with pytest.raises(RuntimeError, match="deleted"):
+        random.uniform(key)
+
+
+def test_no_keys_at_all():
+    none = random.split(random.key(0), 0)
+    assert none.shape == (0,) and none.dtype == keys.dtype
+    assert vmap(random.uniform)(none).shape == (0,)
+    assert jit(vmap(random.split))(none).shape == (0, 2)
+    assert random.split(random.key(0), (2, 0, 3)).shape == (2, 0, 3)
+    assert "key<fry>" in repr(none)
+
+
 @pytest.mark.parametrize(
     "act, words",
     [

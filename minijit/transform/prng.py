@@ -228,6 +228,8 @@ class KeyArray(ArrayImpl):
     __slots__ = ()
 
     def __repr__(self):
+        if self.is_deleted():
+            return super().__repr__()
         words = unwrap_values(self.numpy())
         return f"Array({self.shape}, dtype={self.dtype.name}) overlaying:\n{words}"
 
