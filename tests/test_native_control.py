@@ -222,3 +222,26 @@ def test_what_stays_with_python_is_listed_with_its_reason():
     run = executable(f, points[0])
     assert dict(run.fallbacks)["scan"].startswith("driven from Python")
     agree(f, points[0])
+
+
+def test_solvers_and_their_derivatives_are_native():
+    """A custom_linear_solve is its solver, and its derivatives are solvers again."""
+
+    def relax(matvec, b):
+        step = lambda c: (c[0] + b - matvec(c[0]), c[1] + 1)
+        return lax.while_loop(lambda c: c[1] < 40, step, (b, 0))[0]
+
+    def solved(a, b):
+        matvec = lambda x: x + 0.1 * jnp.tanh(a) * x
+        return lax.custom_linear_solve(matvec, b, relax, transpose_solve=relax)
+
+    def root(a):
+        halve = lambda f, x: lax.fori_loop(0, 30, lambda i, x: x - 0.5 * f(x), x)
+        f = lambda x: x - 0.3 * jnp.cos(x) * a
+        return lax.custom_root(f, a, halve, lambda g, y: y / g(jnp.ones_like(y)))
+
+    for f in (lambda x: solved(x, x), root):
+        total = mj.grad(lambda x, f=f: jnp.sum(f(x) ** 2))
+        for g in (f, total, lambda x, f=f: mj.jvp(f, (x,), (x,))):
+            assert executable(g, points[0]).fallbacks == ()
+            agree(g, points[1], rtol=1e-4)
