@@ -270,6 +270,54 @@ def test_derivatives_pass_by_keys():
         grad(lambda k: 1.0)(key)
 
 
+def test_the_tangent_of_a_key_is_nothing():
+    key = random.key(5)
+    u = random.uniform(key)
+    nothing = np.zeros((), dtypes.float0)
+    f = lambda x, k: (x * random.uniform(k), k)
+    primals, tangents = mj.jvp(f, (2.0, key), (3.0, nothing))
+    np.testing.assert_allclose([primals[0], tangents[0]], [2 * u, 3 * u], rtol=1e-6)
+    assert bool(primals[1] == key) and tangents[1].dtype == dtypes.float0
+    _, pull_back = mj.vjp(f, 2.0, key)
+    dx, dk = pull_back((1.0, nothing))
+    np.testing.assert_allclose(dx, u, rtol=1e-6)
+    assert dk.dtype == dtypes.float0
+
+
+def test_rules_of_ones_own_for_functions_of_keys():
+    def draw(k, x):
+        return x * random.uniform(k)
+
+    back = mj.custom_vjp(draw)
+    back.defvjp(
+        lambda k, x: (back(k, x), k), lambda k, ct: (None, 10 * ct * random.uniform(k))
+    )
+    forth = mj.custom_jvp(draw)
+    forth.defjvp(lambda primals, tangents: (forth(*primals), 7.0 * tangents[1]))
+    key = random.key(5)
+    each = np.asarray(vmap(random.uniform)(keys[0]))
+    for g in (grad(back, 1), jit(grad(back, 1))):
+        np.testing.assert_allclose(g(key, 2.0), 10 * random.uniform(key), rtol=1e-6)
+    lanes = vmap(grad(back, 1), in_axes=(0, None))
+    np.testing.assert_allclose(jit(lanes)(keys[0], 2.0), 10 * each, rtol=1e-6)
+    chain = lambda x: lax.scan(lambda x, k: (back(k, x), None), x, keys[0])[0]
+    np.testing.assert_allclose(grad(chain)(1.0), np.prod(10 * each), rtol=1e-5)
+    lanes = vmap(grad(forth, 1), in_axes=(0, None))
+    assert lanes(keys[0], 2.0).tolist() == [7.0] * 4
+
+
+def test_a_loop_that_captured_a_key():
+    key = random.key(8)
+    step = lambda i, x: x * (1 + random.uniform(random.fold_in(key, i)))
+    f = lambda x: lax.fori_loop(0, 3, step, x)
+    factors = [1 + random.uniform(random.fold_in(key, i)) for i in range(3)]
+    wanted = np.prod(factors)
+    for g in (f, jit(f), grad(f), jit(grad(f))):
+        np.testing.assert_allclose(g(1.0), wanted, rtol=1e-5)
+    found = vmap(grad(f))(np.ones(2, np.float32))
+    np.testing.assert_allclose(found, [wanted, wanted], rtol=1e-5)
+
+
 def test_keys_are_copied_pickled_and_put():
     for found in (
         copy.deepcopy(keys),
