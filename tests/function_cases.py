@@ -975,6 +975,23 @@ def special(name):
     return function
 
 
+def slope_of_igamma(a, x):
+    """The derivative of the regularised incomplete gamma function by a."""
+    from scipy.special import gammainc
+
+    a, x, step = np.float64(a), np.float64(x), 1e-5
+    slope = (gammainc(a + step, x) - gammainc(a - step, x)) / (2 * step)
+    return slope.astype(np.float32)
+
+
+def slope_of_gamma_sample(a, x):
+    """How a sample of the gamma distribution moves, its share below it kept."""
+    from scipy.stats import gamma
+
+    density = gamma.pdf(np.float64(x), np.float64(a))
+    return (-slope_of_igamma(a, x) / density).astype(np.float32)
+
+
 def truncated(x, y):
     """x / y cut towards zero, for integers not dividing by 0."""
     x, y = np.asarray(x), np.asarray(y)
@@ -1061,6 +1078,12 @@ lax_cases |= {
     "nextafter": [case(F(3), F(3, seed=1), numpy=lambda x, y: np.nextafter(
         np.float32(x), np.float32(y)))],
     "igamma": [case(F(3, low=0.5), F(3, low=0.5, seed=1), numpy=special("gammainc"))],
+    "igamma_grad_a": [
+        case(F(3, low=0.5), F(3, low=0.5, seed=1), numpy=slope_of_igamma,
+             tolerance=1e-4)],
+    "random_gamma_grad": [
+        case(F(3, low=0.5), F(3, low=0.5, seed=1), numpy=slope_of_gamma_sample,
+             tolerance=1e-4)],
     "igammac": [case(F(3, low=0.5), F(3, low=0.5, seed=1), numpy=special("gammaincc"))],
     "betainc": [case(F(3, low=0.5), F(3, low=0.5, seed=1), F(3, low=0.25, high=0.75,
         seed=2), numpy=special("betainc"))],

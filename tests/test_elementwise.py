@@ -64,7 +64,7 @@ def assert_close(ours, theirs, message, scale=1.0):
 
 def test_every_primitive_has_its_rows():
     primitives = [v for v in vars(e).values() if isinstance(v, Primitive)]
-    assert len(primitives) == 47
+    assert len(primitives) == 49
     for p in primitives:
         assert p in shape_rules and p in eval_rules, p
 
