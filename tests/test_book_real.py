@@ -47,7 +47,7 @@ def functions(book: Book, chapter: Chapter) -> Iterator[tuple[str, str, int, int
                 for piece in pieces(s) if part.first <= s.first <= part.last else ():
                     node = piece.node
                     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                        yield file, piece.key, piece.first, piece.last
+                        yield file, piece.base, piece.first, piece.last
 
 
 def flip(text: str) -> str:
