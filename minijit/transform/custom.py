@@ -26,7 +26,7 @@ from functools import partial, update_wrapper
 
 from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of, eval_rules, shape_rules
-from ..trace.core import Primitive, Tracer, current_trace
+from ..trace.core import Primitive, Tracer, current_trace, set_trace
 from ..trace.errors import UnexpectedTracerError, at_line, user_source
 from ..trace.jaxpr import (
     ClosedJaxpr,
@@ -36,7 +36,9 @@ from ..trace.jaxpr import (
     function_source,
     staging_rules,
     trace_to_jaxpr,
+    unzip2,
 )
+from ..trace.jit import jit_p
 from ..trace.pytree import (
     broadcast_prefix,
     keystr,
@@ -60,6 +62,7 @@ from .linearize import (
     present,
     tangent_aval,
     tangent_out,
+    zeros,
 )
 from .transpose import follow_equation, transpose_rules
 
@@ -375,6 +378,16 @@ def jvp_joint(primals, tangents, *, call, rule):
     return rule.call(primals[n:], tangents[n:])
 
 
+def holds_pull_back(closed):
+    """Whether a jitted function, or one that it calls, has the half of a custom_vjp
+    that only goes backwards."""
+    return any(
+        eqn.primitive is custom_linear_p
+        or (eqn.primitive is jit_p and holds_pull_back(eqn.params["jaxpr"]))
+        for eqn in closed.eqns
+    )
+
+
 class TangentTrace(JVPTrace):
     """Runs a jvp rule at a tangent of zero, where only what is linear in it may be
     recorded: anything else would give a derivative that is plausible and wrong."""
@@ -383,6 +396,11 @@ class TangentTrace(JVPTrace):
         varying = [self.pair(x)[1] is not None for x in args]
         bad = None
         if any(varying):
+            if primitive is jit_p and holds_pull_back(params["jaxpr"]):
+                with set_trace(self):
+                    return apply_closed(params["jaxpr"], *args)
+            if primitive is custom_linear_p:
+                return self.at_zero(args, params)
             bad, _ = follow_equation(primitive, varying, params)
         if bad is not None:
             raise NotImplementedError(
@@ -391,6 +409,22 @@ class TangentTrace(JVPTrace):
                 f"{at_line(user_source())}"
             )
         return super().process(primitive, args, params)
+
+    def at_zero(self, args, params):
+        """The linear half of a custom_vjp, within a rule that uses `jvp`.
+
+        Nobody can evaluate it, but at zero it is zero, and its tangent is itself.
+        """
+        primals, tangents = unzip2(map(self.pair, args))
+        given = tangents[len(args) - sum(params["mask"]) :]
+        if any(t is None for t in given):
+            return super().process(custom_linear_p, args, params)
+        residuals = primals[: len(args) - len(given)]
+        with set_trace(self.parent):
+            outs = list(map(zeros, params["avals"]))
+        with set_trace(self.tangent_trace):
+            out_tangents = custom_linear_p.bind(*residuals, *given, **params)
+        return self.join(custom_linear_p, outs, out_tangents)
 
 
 def jvp_linearize(nonzero, *primals, call, rule):
