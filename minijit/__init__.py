@@ -111,7 +111,7 @@ modules_on_demand = ("dtypes", "lax", "nn", "random", "scipy", "test_util")
 
 
 def __getattr__(name):
-    """Modules that are imported when they are first asked for: `minijit.numpy`."""
+    """Modules that are imported when they are first asked for: `minijit.random`."""
     if name in modules_on_demand:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
