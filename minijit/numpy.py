@@ -5284,12 +5284,12 @@ smooth_logaddexp = custom_jvp(logaddexp)
 smooth_logaddexp2 = custom_jvp(logaddexp2)
 
 
-def logaddexp(x1, x2, /):
+def logaddexp(x1, x2, /):  # type: ignore[no-redef]
     """log(exp(x1) + exp(x2)) without overflow.  JAX: `jnp.logaddexp`."""
     return smooth_logaddexp(*promote_args_inexact("logaddexp", x1, x2))
 
 
-def logaddexp2(x1, x2, /):
+def logaddexp2(x1, x2, /):  # type: ignore[no-redef]
     """log2(2**x1 + 2**x2) without overflow.  JAX: `jnp.logaddexp2`."""
     return smooth_logaddexp2(*promote_args_inexact("logaddexp2", x1, x2))
 
