@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import book_toy
 import pytest
@@ -338,6 +339,20 @@ def test_a_verdict_never_raises():
     assert verdict(check, 0) == "not yet: Think.\n(too small)"
     assert verdict(check, "some") == "not yet: Think."
     assert verdict(lambda a: a.x, 1) == "not yet: "
+
+
+def test_a_verdict_tells_the_error_of_the_answer():
+    def check(answer: Callable[[], object]) -> None:
+        """Think."""
+        assert answer().x  # type: ignore[attr-defined]
+
+    space: dict[str, Any] = {}
+    exec(compile("def f():\n    return [][3]", "<a cell>", "exec"), space)
+    exec(compile("def g():\n    ...", "<a cell>", "exec"), space)
+    assert verdict(check, space["f"]) == (
+        "not yet: Think.\n(line 2: IndexError: list index out of range)"
+    )
+    assert verdict(check, space["g"]) == "not yet: Think."
 
 
 # -- commands

@@ -23,6 +23,7 @@ from typing import Any
 from .notebook import Json, joined, load, quiet_statements, sections, source, tags
 from .project import Book, BookError, Chapter
 from .text import names
+from .tracebacks import file_of, frames
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,27 @@ def hint(check: Callable[[Any], Any]) -> str:
 
 
 def verdict(check: Callable[[Any], Any], answer: Any) -> str:
-    """`right`, or `not yet` with the hint.  Never raises."""
+    """`right`, or `not yet` with the hint, and the answer's error.  Never raises."""
+    why = ""
     try:
         result = check(answer)
+        if result is None or result is True:
+            return "right"
     except Exception as e:
-        why = f"\n({e})" if isinstance(e, AssertionError) and str(e) else ""
-        return f"not yet: {hint(check)}{why}"
-    return "right" if result is None or result is True else f"not yet: {hint(check)}"
+        why = reason(e, answer)
+    return f"not yet: {hint(check)}" + (f"\n({why})" if why else "")
+
+
+def reason(error: Exception, answer: Any) -> str:
+    """What a check says of an answer, or the error that the answer itself raised.
+
+    An error elsewhere tells the reader nothing: no check expects what the answer gave.
+    """
+    file = getattr(getattr(answer, "__code__", None), "co_filename", None)
+    own = [tb for tb in frames(error.__traceback__) if file == file_of(tb)]
+    if own and not isinstance(error, AssertionError):
+        return f"line {own[-1].tb_lineno}: {type(error).__name__}: {error}"
+    return str(error) if isinstance(error, AssertionError) else ""
 
 
 def judge(book: Book, chapter: Chapter) -> list[str]:

@@ -94,11 +94,16 @@ def frames(tb: TracebackType | None) -> Iterator[TracebackType]:
         tb = tb.tb_next
 
 
+def file_of(tb: TracebackType) -> str:
+    """The file of an entry of a traceback."""
+    return tb.tb_frame.f_code.co_filename
+
+
 def readers(every: list[TracebackType], folders: list[str]) -> Iterator[TracebackType]:
     """The entries that are neither the library's nor of what the library called."""
     within = False
     for tb in every:
-        file = tb.tb_frame.f_code.co_filename
+        file = file_of(tb)
         # A statement that the reader edited goes by its file's name and this word.
         library = file.startswith(tuple(folders)) and "(edited:" not in file
         installed = file.startswith((*INSTALLED, "<frozen", "<string>"))
