@@ -343,6 +343,11 @@ def test_a_jvp_rule_that_asks_jvp_of_a_function_with_a_vjp_rule():
         assert grad(grad(outer))(2.0) == 24.0
         with pytest.raises(TypeError, match="forward-mode"):
             jvp(outer, (2.0,), (1.0,))
+    once = lambda x: lax.scan(lambda c, _: (cube(c), None), x, length=1)[0]
+    looped = with_jvp(partial(call, once), partial(jvp, once))
+    assert grad(looped)(2.0) == jit(grad(looped))(2.0) == 24.0
+    # In the direction of nothing, nothing changes: even forward mode can say so.
+    assert jvp(cube, (2.0,), (0.0,)) == (8.0, 0.0)
 
 
 # ---- Python inside of rules

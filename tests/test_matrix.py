@@ -50,7 +50,6 @@ not_linear = """
 reasons |= {("transpose", name): "not linear" for name in not_linear.split()}
 reasons |= {
     ("linearize", "axis_index"): "it has no arguments",
-    ("linearize", "custom_vjp_linear"): "only its transpose exists",
     ("linearize", "pmax"): "not differentiable, as in JAX",
     ("linearize", "pmin"): "not differentiable, as in JAX",
     ("batch", "axis_index"): "it has no arguments, so none has lanes",

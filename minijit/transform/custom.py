@@ -24,8 +24,10 @@ import inspect
 from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
 
+import numpy as np
+
 from ..trace import dtypes, primitives as lax
-from ..trace.array import ShapedArray, aval_of, eval_rules, shape_rules
+from ..trace.array import ShapedArray, aval_of, eval_rules, shape_rules, to_numpy
 from ..trace.core import Primitive, Tracer, current_trace, set_trace
 from ..trace.errors import UnexpectedTracerError, at_line, user_source
 from ..trace.jaxpr import (
@@ -632,13 +634,38 @@ def linear_shape(*args, avals, **params):
     return list(avals)
 
 
-def linear_eval(*args, rule, **params):
-    raise TypeError(
+def linear_eval(*args, rule, mask, avals, **params):
+    """What is linear is zero at zero; anywhere else nobody knows."""
+    given = args[len(args) - sum(mask) :]
+    if not any(np.any(to_numpy(t)) for t in given):
+        return list(map(zeros, avals))
+    raise no_forward_mode(rule)
+
+
+def no_forward_mode(rule):
+    """The error for a tangent that a custom_vjp function would have to push."""
+    return TypeError(
         f"can't apply forward-mode differentiation (jvp) to a custom_vjp function: "
         f"{rule} only says how to go backwards.{at_line(user_source())}\n"
         "  Instead: use vjp or grad, or give the function a custom_jvp rule, which "
         "serves both modes."
     )
+
+
+def linear_linearize(nonzero, *args, rule, mask, **params):
+    """The linear half of a custom_vjp is its own derivative by the tangents."""
+    count = len(args) - sum(mask)
+    if any(nonzero[:count]):
+        raise no_forward_mode(rule)
+    outs = custom_linear_p.bind(*args, rule=rule, mask=mask, **params)
+    given = iter(nonzero[count:])
+    mask = tuple(m and next(given) for m in mask)
+
+    def linear(*tangents):
+        given = args[:count] + tuple(present(tangents[count:]))
+        return custom_linear_p.bind(*given, rule=rule, mask=mask, **params)
+
+    return outs, linear
 
 
 def linear_transpose_rule(cts, accs, *args, rule, mask, avals, has_tangent):
@@ -653,5 +680,5 @@ def linear_transpose_rule(cts, accs, *args, rule, mask, avals, has_tangent):
 
 shape_rules |= {custom_linear_p: linear_shape}
 eval_rules |= {custom_linear_p: linear_eval}
-linearize_rules |= {custom_vjp_p: vjp_linearize}
+linearize_rules |= {custom_vjp_p: vjp_linearize, custom_linear_p: linear_linearize}
 transpose_rules |= {custom_linear_p: linear_transpose_rule}
