@@ -114,8 +114,8 @@ def test_flags():
     with config.override("threefry_partitionable", True):
         assert random.uniform(random.key(3)).shape == ()
     with config.override("threefry_partitionable", False):
-        with pytest.raises(NotImplementedError, match="threefry_partitionable"):
-            random.uniform(random.key(3))
+        older = random.uniform(random.key(3), (5,))
+    assert not np.array_equal(older, random.uniform(random.key(3), (5,)))
     with pytest.raises(ValueError, match='"rbg".*threefry2x32'):
         random.key(0, impl="rbg")
     with config.override("default_prng_impl", "rbg"):
@@ -588,3 +588,30 @@ def test_no_sampler_is_missing():
     jax = pytest.importorskip("jax")
     theirs = {name for name in dir(jax.random) if not name.startswith("_")}
     assert theirs - set(dir(random)) == {"random_gamma_p"}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 12])
+def test_numbers_of_the_older_way_are_jax_s(size):
+    jax = pytest.importorskip("jax")
+
+    def draws(r, x64):
+        key = r.key(17)
+        kinds = ["uint8", "uint16", "uint32", *(["uint64"] if x64 else [])]
+        found = [r.bits(key, (size,), dtype) for dtype in kinds]
+        found.append(r.key_data(r.split(key, size)))
+        found.append(r.key_data(r.fold_in(key, 3)))
+        found.append(r.uniform(r.split(key)[1], (2, size)))
+        return [np.asarray(x) for x in found]
+
+    for x64 in (False, True):
+        with jax.threefry_partitionable(False), jax.enable_x64(x64):
+            wanted = draws(jax.random, x64)
+        with mj.config.override("threefry_partitionable", False), mj.enable_x64(x64):
+            found = draws(random, x64)
+            each = jit(vmap(lambda k: random.bits(k, (size,))))(keys[0])
+            one_by_one = np.stack([random.bits(k, (size,)) for k in keys[0]])
+        for a, b in zip(found, wanted, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(each, one_by_one)

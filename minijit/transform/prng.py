@@ -46,7 +46,7 @@ threefry2x32_p = Primitive("threefry2x32")
 config.define(
     "threefry_partitionable",
     True,
-    "each random word depends on its own index only; there is no other way here",
+    "each random word depends on its own index only, as in JAX since version 0.5",
     changes_traces=True,
 )
 config.define("default_prng_impl", "threefry2x32", "the hash of keys without `impl`")
@@ -120,11 +120,6 @@ def word(x, i):
 
 def hash_counts(data, shape):
     """The hashes of 0, 1, 2, ... by one key, as an array: u32[*shape, 2]."""
-    if not config.threefry_partitionable:
-        raise NotImplementedError(
-            "jax_threefry_partitionable=False asks for the random numbers of older "
-            f"versions of JAX, which are not supported{at_line(user_source())}"
-        )
     size = math.prod(shape)
     if size > 2**32:
         raise NotImplementedError(
@@ -173,13 +168,49 @@ def fold_in(data, value):
 
 def split(data, shape):
     """New keys out of one: u32[*shape, 2]."""
+    if not config.threefry_partitionable:
+        return lax.reshape(hash_halves(data, 2 * math.prod(shape)), (*shape, 2))
     return hash_counts(data, shape)
+
+
+def hash_halves(data, size):
+    """The older way to words, u32[size]: of the numbers 0 to size - 1, one from the
+    first half and one from the second are the two words of a count."""
+    if not 0 < size < 2**32 - 1:
+        if size == 0:
+            return lax.full((0,), 0, UINT32)
+        raise NotImplementedError(f"{size} random words from one key")
+    count, half = lax.iota(UINT32, size), (size + 1) // 2
+    first, second = lax.slice(count, (0,), (half,)), lax.slice(count, (half,), (size,))
+    if size % 2:
+        second = lax.concatenate([second, lax.full((1,), 0, UINT32)], 0)
+    words = threefry2x32_p.bind(word(data, 0), word(data, 1), first, second)
+    flat = lax.reshape(lax.transpose(words, (1, 0)), (2 * half,))
+    return lax.slice(flat, (0,), (size,))
+
+
+def bits_of_halves(data, width, shape):
+    """Random bits the older way: words cut to pieces, or two put together."""
+    size, dtype = math.prod(shape), np.dtype(f"uint{width}")
+    words = hash_halves(data, -(-size * width // 32))
+    if width == 64:
+        high, low = (
+            lax.convert(lax.slice(words, (start,), (start + size,)), dtype)
+            for start in (0, size)
+        )
+        words = lax.bitwise_or(ew.shift_left(high, np.asarray(32, dtype)), low)
+    elif width < 32:
+        pieces = ew.bitcast_convert_type(words, dtype)
+        words = lax.slice(lax.reshape(pieces, (pieces.size,)), (0,), (size,))
+    return lax.reshape(words, shape)
 
 
 def bits(data, width, shape):
     """Random bits in unsigned integers of `width` bits: 8, 16, 32 or 64."""
     if width not in (8, 16, 32, 64):
         raise TypeError("requires 8-, 16-, 32- or 64-bit field width.")
+    if not config.threefry_partitionable:
+        return bits_of_halves(data, width, shape)
     words = hash_counts(data, shape)
     dtype = np.dtype(f"uint{width}")
     if width < 64:
