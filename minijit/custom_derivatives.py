@@ -3,6 +3,7 @@
 from .transform.closures import (
     closure_convert as closure_convert,
     custom_gradient as custom_gradient,
+    custom_vjp_primal_tree_values as custom_vjp_primal_tree_values,
 )
 from .transform.custom import (
     CustomVJPPrimal as CustomVJPPrimal,

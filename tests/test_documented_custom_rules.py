@@ -644,6 +644,18 @@ def test_symbolic_zeros_of_a_vjp_rule():
                     (True, False), [False, True]]  # fmt: skip
 
 
+def test_the_values_of_a_tree_of_arguments():
+    def fwd(p, x):
+        assert p["a"].perturbed and not p["b"].perturbed
+        p, x = custom_derivatives.custom_vjp_primal_tree_values((p, x))
+        return f(p, x), (p, x)
+
+    bwd = lambda px, ct: ({"a": 7 * ct * px[1], "b": None}, None)
+    f = custom_vjp(lambda p, x: p["a"] * p["b"] * x)
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    assert grad(lambda a: f({"a": a, "b": 2.0}, 3.0))(5.0) == 21.0
+
+
 def test_without_symbolic_zeros_all_cotangents_are_arrays():
     f = with_vjp(
         lambda x: (x, 2 * x, 3),

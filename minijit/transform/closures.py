@@ -19,8 +19,8 @@ from ..trace.jaxpr import (
     trace_to_jaxpr,
 )
 from ..trace.jit import jit
-from ..trace.pytree import Partial, tree_flatten, tree_unflatten
-from .custom import custom_vjp
+from ..trace.pytree import Partial, tree_flatten, tree_map, tree_unflatten
+from .custom import CustomVJPPrimal, custom_vjp
 from .linearize import FlatFunction, check_callable, tangent_aval
 from .transpose import checked_argnum, vjp
 
@@ -120,3 +120,9 @@ def fwd_and_bwd(fun, argnums, has_aux=False, jitted=True):
         return cts if many else cts[0]
 
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
+
+
+def custom_vjp_primal_tree_values(tree):
+    """The arguments of a `fwd` with symbolic zeros, as arrays
+    (`jax.custom_derivatives.custom_vjp_primal_tree_values`)."""
+    return tree_map(lambda x: x.value if isinstance(x, CustomVJPPrimal) else x, tree)
