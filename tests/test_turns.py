@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import minijit as jax
+from minijit.trace import jit as module
 from minijit.trace.turns import Turns
 
 pytestmark = pytest.mark.chapter(5)
@@ -101,6 +104,26 @@ def test_functions_that_call_each_other_in_two_threads():
     print(len(results))
     """
     assert run(program) == ["2"]
+
+
+def test_one_program_is_compiled_at_a_time(monkeypatch):
+    inside, peak = [], []
+
+    def compile_slowly(closed, name):
+        inside.append(name)
+        peak.append(len(inside))
+        time.sleep(0.1)
+        inside.remove(name)
+        return module.compile_for_eval(closed, name)
+
+    monkeypatch.setitem(module.executors, "slow", compile_slowly)
+    functions = [jax.jit(lambda x, k=k: x + k, backend="slow") for k in (1, 2)]
+    threads = [threading.Thread(target=f, args=(1.0,)) for f in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert peak == [1, 1]
 
 
 def test_clearing_the_caches_while_a_function_is_traced():

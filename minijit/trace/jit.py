@@ -94,10 +94,16 @@ shape_rules |= {jit_p: shape_of_call}
 eval_rules |= {jit_p: eval_call}
 
 
+# Compilers share tables of what they made, and run no code of the user's: one program
+# is compiled at a time.
+compiling = threading.RLock()
+
+
 @functools.lru_cache(maxsize=256)
 def compiled_call(closed, name, executor):
     """What the executor makes of a closed jaxpr; remembered by its identity."""
-    return executors[executor](closed, name)
+    with compiling:
+        return executors[executor](closed, name)
 
 
 class PlainTrace(EvalTrace):
