@@ -124,3 +124,4 @@ from .run import native_control as native_control
 
 # chapter 19s
 from .run import native_tapes as native_tapes
+from .run import lane_blocks as lane_blocks

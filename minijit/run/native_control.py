@@ -303,7 +303,7 @@ class InlineKernel(KernelPrinter):
         self.counts, self.locals = function.counts, function.locals
         self.used, self.writer = {}, function.writer
         self.names, self.totals = {}, {}
-        self.places = places
+        self.places, self.lanes = places, function.lanes
         self.body = place(kernel.body, NEST, nestable)
         self.block(self.body)
 
@@ -320,7 +320,9 @@ class InlineKernel(KernelPrinter):
         return self.at(self.places[buffer][0], index)
 
     def extent(self, stmt):
-        """`4`, but `in0.shape[1]` where unrolling would hurt."""
+        """`4`; `in0.shape[1]` where unrolling would hurt; `b0, b1` in a block."""
+        if self.lanes and any(stmt is outermost for outermost in self.body):
+            return self.lanes
         if self.writer.depth > 1 and stmt.axis.extent in UNROLLED_TOO_FAR:
             for buffer, index in elements_of(stmt.body):
                 where = self.places[buffer][0]
@@ -367,10 +369,11 @@ class FunctionPrinter:
       rooms: the arrays for what lies between: (name, shape, dtype).
       loads: lines at its beginning; returned: the names of what it returns.
       locals: {variable: dtype name}.
+      lanes: the range of first indices to go over, as text, if not all of them.
     """
 
     def __init__(self):
-        self.constants = Constants()
+        self.constants, self.lanes = Constants(), None
         self.counts, self.locals = Counter(), {}
         self.writer = SourceWriter()
         self.writer.depth = 1
@@ -435,8 +438,9 @@ class FunctionPrinter:
     def loops(self, shape):
         """Print the heads of loops over all elements: -> the names of the indices."""
         names = [self.fresh("i") for _ in shape]
-        for name, n in zip(names, shape, strict=True):
-            self.line(f"for {name} in range({n}):")
+        extents = [self.lanes or shape[0], *shape[1:]] if shape else ()
+        for name, extent in zip(names, extents, strict=True):
+            self.line(f"for {name} in range({extent}):")
             self.writer.depth += 1
         return names
 
