@@ -6,20 +6,14 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.trace.jit import executors
 from minijit.transform.tape import TapeValue
 
 pytestmark = pytest.mark.chapter(10)
 
 
 @pytest.fixture(autouse=True)
-def double_precision(monkeypatch):
-    """Interpret: what is tested here are the rules, and compiling takes its time."""
-    monkeypatch.setitem(executors, "default", executors["eval"])
-    mj.clear_caches()
-    with mj.enable_x64(True):
-        yield
-    mj.clear_caches()
+def every_test(interpreted_in_double_precision):
+    """Every test runs so."""
 
 
 # ---- solvers, of either library

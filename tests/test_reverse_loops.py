@@ -11,7 +11,6 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.array import eval_rules, shape_rules
 from minijit.trace.core import Primitive
-from minijit.trace.jit import executors
 from minijit.transform.linearize import linearize_rules
 from minijit.transform.reverse_loops import (
     extra_steps,
@@ -25,13 +24,8 @@ pytestmark = pytest.mark.chapter(11)
 
 
 @pytest.fixture(autouse=True)
-def double_precision(monkeypatch):
-    """Interpret, so that what runs can be counted."""
-    monkeypatch.setitem(executors, "default", executors["eval"])
-    mj.clear_caches()
-    with mj.enable_x64(True):
-        yield
-    mj.clear_caches()
+def every_test(interpreted_in_double_precision):
+    """Rules are tested, and what runs is counted."""
 
 
 # ---- counting: the identity, forward and backward
