@@ -60,8 +60,32 @@ def recurrence_row():
     return Row("scan, 10,000 of f32[512]", peers, 3 * a.nbytes)
 
 
+def settle(lax, x):
+    return lax.fori_loop(0, 100, lambda i, c: c * 0.5 + 1.0, x)
+
+
+@numba.njit
+def settle_by_hand(x):
+    x = x.copy()
+    for i in range(100):
+        for j in range(x.shape[0]):
+            x[j] = x[j] * np.float32(0.5) + np.float32(1.0)
+    return x
+
+
+def settle_row():
+    """A carry larger than the caches: what memory allows is to read and write it once."""
+    import jax
+
+    a = rng.normal(size=10_000_000).astype("f4")
+    f, x = jit(lambda x: settle(lax, x)), jnp.asarray(a)
+    peers = {"minijit": lambda: f(x), "numba": lambda: settle_by_hand(a)}
+    peers = with_jax(peers, lambda x: settle(jax.lax, x), a)
+    return Row("fori, 100 steps of f32[10M]", peers, 2 * a.nbytes)
+
+
 def main():
-    show([scalar_row(), recurrence_row()])
+    show([scalar_row(), recurrence_row(), settle_row()])
 
 
 if __name__ == "__main__":
