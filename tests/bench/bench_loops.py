@@ -67,14 +67,14 @@ def settle(lax, x):
 @numba.njit
 def settle_by_hand(x):
     x = x.copy()
-    for i in range(100):
+    for _ in range(100):
         for j in range(x.shape[0]):
             x[j] = x[j] * np.float32(0.5) + np.float32(1.0)
     return x
 
 
 def settle_row():
-    """A carry larger than the caches: what memory allows is to read and write it once."""
+    """A carry larger than the caches; memory allows to read and write it once."""
     import jax
 
     a = rng.normal(size=10_000_000).astype("f4")
