@@ -245,3 +245,19 @@ def test_solvers_and_their_derivatives_are_native():
         for g in (f, total, lambda x, f=f: mj.jvp(f, (x,), (x,))):
             assert executable(g, points[0]).fallbacks == ()
             agree(g, points[1], rtol=1e-4)
+
+
+@pytest.mark.parametrize("n", [66, 103])
+def test_a_loop_over_a_part_of_an_array_stops_there(n):
+    """Its end is not that of the array: it would read, and write, behind it."""
+
+    def f(x):
+        def step(i, c):
+            part = c[1:] * 0.5 + c[:-1]
+            return lax.dynamic_update_slice(c * 0.1, part, (0,))
+
+        return lax.fori_loop(0, 5, step, x)
+
+    x = np.linspace(-1, 1, n, dtype="f4")
+    agree(f, x)
+    agree(mj.grad(lambda x: jnp.sum(jnp.sin(f(x)))), x)

@@ -326,9 +326,10 @@ class InlineKernel(KernelPrinter):
         if self.writer.depth > 1 and stmt.axis.extent in UNROLLED_TOO_FAR:
             for buffer, index in elements_of(stmt.body):
                 where = self.places[buffer][0]
-                if stmt.axis in index and not where.local:
-                    axis = len(where.prefix) + index.index(stmt.axis)
-                    return f"{where.name}.shape[{axis}]"
+                for axis, (i, size) in enumerate(zip(index, where.shape, strict=True)):
+                    # The loop may be over a part of the array only.
+                    if i is stmt.axis and size == stmt.axis.extent:
+                        return f"{where.name}.shape[{len(where.prefix) + axis}]"
         return super().extent(stmt)
 
     def at(self, where, index):
