@@ -54,3 +54,14 @@ def test_a_masked_array_is_refused(use):
     masked = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
     with pytest.raises(ValueError, match="masked arrays are not supported"):
         use(masked)
+
+
+@pytest.mark.parametrize("backend", ["python", "plain"])
+def test_a_captured_array_in_another_order(backend):
+    """A transpose, or a Fortran array, was read as if it stood in row-major order."""
+    x = np.arange(12, dtype="f4").reshape(3, 4)
+    for captured in (x.T, np.asfortranarray(x), x[:, ::2], x[::-1], jnp.asarray(x.T)):
+        f = mj.jit(lambda y: (captured * y, jnp.asarray(captured)), backend=backend)
+        product, itself = f(jnp.float32(2))
+        assert np.array_equal(product, 2 * np.asarray(captured))
+        assert np.array_equal(itself, captured)

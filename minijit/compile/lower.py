@@ -410,7 +410,9 @@ class Finish:
             name, aval = f"c{len(self.constants)}", atom.aval
             buffer = Buffer(name, aval.shape, aval.dtype)
             self.buffers[atom] = buffer
-            self.constants.append((buffer, to_numpy(value, aval)))
+            # Kernels take row-major order for granted; a transpose has another one.
+            array = np.asarray(to_numpy(value, aval), order="C")
+            self.constants.append((buffer, array))
         return self.buffers[atom]
 
     def program(self):
