@@ -410,9 +410,7 @@ class Finish:
             name, aval = f"c{len(self.constants)}", atom.aval
             buffer = Buffer(name, aval.shape, aval.dtype)
             self.buffers[atom] = buffer
-            # Kernels take row-major order for granted; a transpose has another one.
-            array = np.asarray(to_numpy(value, aval), order="C")
-            self.constants.append((buffer, array))
+            self.constants.append((buffer, constant_array(value, aval)))
         return self.buffers[atom]
 
     def program(self):
@@ -495,6 +493,16 @@ class Finish:
         for program in self.walk.called:
             found |= dict(program.fallbacks)
         return tuple(sorted(found.items()))
+
+
+def constant_array(value, aval):
+    """A constant as programs hold it; what is no array in an array of one object."""
+    if isinstance(aval, ShapedArray):
+        # Kernels take row-major order for granted; a transpose has another one.
+        return np.asarray(to_numpy(value, aval), order="C")
+    box = np.empty((), object)
+    box[()] = value
+    return box
 
 
 def lower(closed, name="main", policy="first", programs=None):

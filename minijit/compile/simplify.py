@@ -274,7 +274,7 @@ class Simplifier:
 
     def constant(self, value, aval):
         """The atom for a constant: a literal if it has no axes, else a constvar."""
-        if isinstance(value, Tracer):
+        if isinstance(value, Tracer) or not isinstance(aval, ShapedArray):
             key = id(value)
         else:
             array = np.asarray(value)
