@@ -59,9 +59,12 @@ def test_a_masked_array_is_refused(use):
 @pytest.mark.parametrize("backend", ["python", "plain"])
 def test_a_captured_array_in_another_order(backend):
     """A transpose, or a Fortran array, was read as if it stood in row-major order."""
+
+    def products(captured):
+        return mj.jit(lambda y: (captured * y, jnp.asarray(captured)), backend=backend)
+
     x = np.arange(12, dtype="f4").reshape(3, 4)
     for captured in (x.T, np.asfortranarray(x), x[:, ::2], x[::-1], jnp.asarray(x.T)):
-        f = mj.jit(lambda y: (captured * y, jnp.asarray(captured)), backend=backend)
-        product, itself = f(jnp.float32(2))
+        product, itself = products(captured)(jnp.float32(2))
         assert np.array_equal(product, 2 * np.asarray(captured))
         assert np.array_equal(itself, captured)
