@@ -94,6 +94,8 @@ def stage_folder(book: Book, chapter: Chapter) -> Iterator[Path]:
 def python(folder: Path, code: str) -> int:
     """The exit code of a fresh process that runs code and sees only the stage."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    # Bytecode goes into the stage's folder, for the next of the many processes there.
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     env["PYTHONPATH"] = str(folder)
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # nbval and its like are slow to load
     command = [sys.executable, "-P", "-c", ALONE + code]
