@@ -495,16 +495,6 @@ class Finish:
         return tuple(sorted(found.items()))
 
 
-def constant_array(value, aval):
-    """A constant as programs hold it; what is no array in an array of one object."""
-    if isinstance(aval, ShapedArray):
-        # Kernels take row-major order for granted; a transpose has another one.
-        return np.asarray(to_numpy(value, aval), order="C")
-    box = np.empty((), object)
-    box[()] = value
-    return box
-
-
 def lower(closed, name="main", policy="first", programs=None):
     """Lower a program to loops.
 
@@ -540,6 +530,15 @@ def with_own_results(jaxpr):
     if not copies:
         return jaxpr
     return jaxpr.replace(eqns=(*jaxpr.eqns, *copies), outvars=tuple(outvars))
+
+
+def constant_array(value, aval):
+    """A constant as kernels take it: in row-major order, or an array of one object."""
+    if isinstance(aval, ShapedArray):
+        return np.asarray(to_numpy(value, aval), order="C")
+    box = np.empty((), object)
+    box[()] = value
+    return box
 
 
 # The rows of the primitives of chapter 2.
