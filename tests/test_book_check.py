@@ -110,6 +110,13 @@ def test_a_member_of_a_class_over_several_cells_is_named(book: Book):
     )
 
 
+def test_a_cell_that_goes_on_with_a_class_holds_only_members(book: Book):
+    replace_in_cell(book, "1", "LIMIT = 1\n", "")
+    replace_in_cell(book, "1", "return LIMIT", "return LIMIT\n\n\nLIMIT = 1")
+    told = "a cell that goes on with class Array holds only its members, not LIMIT"
+    assert any(t.endswith(f"toy/trace/core.py: {told}") for t in check(book))
+
+
 def test_a_statement_that_stands_in_a_file_twice_is_refused(book: Book):
     row = "# Said again.\n__version__ = 1\n"
     path = book.root / "toy/__init__.py"
@@ -377,6 +384,16 @@ def test_sync_brings_edits_along(book: Book):
     cells = list(build_cells(load(book.notebook(book.chapter("1")))))
     assert [c.owner for c in cells if "Array" in c.owner] == ["Array", "Array"]
     assert sync(book) == []
+
+
+def test_sync_keeps_new_statements_out_of_cells_that_go_on_with_a_class(book: Book):
+    core = "toy/trace/core.py"
+    book_toy.edit(book, core, "LIMIT = 1\n", "FLOOR = 0\nLIMIT = 1\n")
+    assert sync(book) == [
+        f"chapter 1, {core}: FLOOR is new; it joined the cell of what is after it",
+        "chapter 1 changed: run it again",
+    ]
+    assert check(book) == []
 
 
 def test_sync_keeps_a_table_row_in_its_own_cell(book: Book):

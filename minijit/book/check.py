@@ -162,6 +162,12 @@ def check_part(book: Book, part: Part, cells: list[BuildCell]) -> Iterator[str]:
                 f"{place(part, cell)}: a cell cannot begin with {got} here; one that "
                 "goes on with a class says so: `%%build FILE CLASS`"
             )
+        held = [s for n, (s, _) in starts.items() if at < n <= at + len(body)]
+        if cell.owner and (more := [s for s in held if s.base != cell.owner]):
+            yield (
+                f"{place(part, cell)}: a cell that goes on with class {cell.owner} "
+                f"holds only its members, not {listing(more)}"
+            )
         at += len(body)
         inside = next((s for s, p in starts.values() if p.first <= at < p.last), None)
         if inside is not None:

@@ -35,7 +35,8 @@ def sync(book: Book, only: Chapter | None = None) -> list[str]:
 def sync_part(book: Book, part: Part, notebook: Json) -> list[str]:
     """Set the cells of one part anew; each unit stays in the cell that has it.
 
-    A unit no cell has joins the cell of the unit before it.  A unit of a cell that the
+    A unit no cell has joins the cell of the unit before it, or the next cell where that
+    one goes on with a class and the unit is no member of it.  A unit of a cell that the
     library no longer has is dropped, and named.
     """
     cells = [c for c in build_cells(notebook) if c.file == part.file]
@@ -49,7 +50,7 @@ def sync_part(book: Book, part: Part, notebook: Json) -> list[str]:
         return []  # `fill` has said why
     units = [(s, u) for s in own for u in pieces(s)]
     told: list[str] = []
-    owner = owners([u for _, u in units], cells, where, told)
+    owner = owners(units, cells, where, told)
     lines = book.lines(part.file)
     for i, cell in enumerate(cells):
         got = [u for u, o in zip(units, owner, strict=True) if o == i]
@@ -66,7 +67,7 @@ def sync_part(book: Book, part: Part, notebook: Json) -> list[str]:
 
 
 def owners(
-    units: list[Statement],
+    units: list[tuple[Statement, Statement]],
     cells: list[BuildCell],
     where: str,
     told: list[str],
@@ -80,7 +81,7 @@ def owners(
             told.append(f"{where}, '{cell.section}': a cell cannot be read ({e})")
     found: dict[int, int] = {}
     for exact in (True, False):
-        for n, unit in enumerate(units):
+        for n, (_, unit) in enumerate(units):
             if n in found:
                 continue
             same = [h for h in had if h[1].base == unit.base]
@@ -93,11 +94,12 @@ def owners(
         f"{where}: dropped {u.key}, which the library no longer has" for _, u in had
     ]
     order: list[int] = []
-    for n, unit in enumerate(units):
+    for n, (whole, unit) in enumerate(units):
         before = order[-1] if order else 0
         if n not in found:
-            told.append(
-                f"{where}: {unit.key} is new; it joined the cell of what is before it"
-            )
+            beside = "what is before it"
+            if cells[before].owner not in ("", whole.base) and before + 1 < len(cells):
+                before, beside = before + 1, "what is after it"
+            told.append(f"{where}: {unit.key} is new; it joined the cell of {beside}")
         order.append(max(before, found.get(n, before)))
     return order
