@@ -124,4 +124,5 @@ from .run import native_control as native_control
 
 # chapter 19s
 from .run import native_tapes as native_tapes
+from .run import native_reversal as native_reversal
 from .run import lane_blocks as lane_blocks

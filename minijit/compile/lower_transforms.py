@@ -11,14 +11,27 @@ from functools import partial
 import numpy as np
 
 from ..transform.checkpoint import checkpoint_p, name_p
-from ..transform.control_flow import borrow_p, cond_p, scan_p, while_p
+from ..transform.control_flow import (
+    borrow_p,
+    cond_p,
+    index_aval,
+    jaxpr_of,
+    scan_p,
+    while_p,
+)
 from ..transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
 from ..transform.custom_vmap import custom_vmap_p
 from ..transform.debugging import debug_callback_p
 from ..transform.implicit import linear_solve_p, solution
-from ..transform.linearize import add_any_p
+from ..transform.linearize import add_any_p, tangent_aval
 from ..transform.prng import threefry2x32, threefry2x32_p
-from ..transform.reverse_loops import checkpointed_while_p, replay_p, treeverse_p
+from ..transform.reverse_loops import (
+    checkpointed_while_p,
+    replay_forward,
+    replay_p,
+    run_while,
+    treeverse_p,
+)
 from ..transform.stop_gradient import stop_gradient_p
 from ..transform.tape import (
     every_p,
@@ -45,7 +58,25 @@ def unless_computed_again(*, jaxpr, policy, prevent_cse, differentiated):
     return None if prevent_cse and differentiated else jaxpr
 
 
+def plain_while(*, slots, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts):
+    """A checkpointed loop with no derivative to come: a while."""
+    avals = [*cond_jaxpr.in_avals[:cond_nconsts], *body_jaxpr.in_avals]
+    params = dict(cond_jaxpr=cond_jaxpr, body_jaxpr=body_jaxpr, slots=slots)
+    params |= dict(cond_nconsts=cond_nconsts, body_nconsts=body_nconsts)
+    return jaxpr_of(partial(run_while, **params), avals, "while")
+
+
+def plain_replay(*, body, num_consts, mask, slots):
+    """The linear side of one, forward: a scan."""
+    tangents = [tangent_aval(a) for a, m in zip(body.in_avals, mask, strict=True) if m]
+    params = dict(body=body, num_consts=num_consts, mask=mask, slots=slots)
+    avals = [index_aval, *body.in_avals, *tangents]
+    return jaxpr_of(partial(replay_forward, **params), avals, "replay")
+
+
 inline_rules |= {
+    checkpointed_while_p: plain_while,
+    replay_p: plain_replay,
     custom_jvp_p: called_function,
     custom_vjp_p: called_function,
     custom_vmap_p: called_function,
@@ -107,7 +138,7 @@ fallbacks |= {
     debug_callback_p: "it calls back into Python",
 }
 fallbacks |= dict.fromkeys(
-    (cond_p, scan_p, while_p, checkpointed_while_p, replay_p, treeverse_p),
+    (cond_p, scan_p, while_p, treeverse_p),
     "the loop or branch itself is driven from Python",
 )
 fallbacks |= dict.fromkeys(

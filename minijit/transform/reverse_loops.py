@@ -8,20 +8,24 @@ again from the carries that it holds.  With s slots and at most t runs of each s
 binomial(s + t, s) steps can be reversed (Griewank and Walther's *treeverse*).
 
 The linear side is the equation `replay`, and its transpose the equation `treeverse`.
-Derivatives of these two (second order), and their lanes, take tapes.
+Derivatives of these two (second order) take tapes of the carries.
 """
 
 from functools import partial
 from math import comb
 
+from ..trace import primitives as lax
 from ..trace.array import aval_of, eval_rules, shape_rules
 from ..trace.core import Primitive
 from ..trace.jaxpr import ClosedJaxpr
-from .batching import batch_jaxpr, batch_rules
+from .batching import batch_jaxpr, batch_rules, lanes_at, move_axis
 from .control_flow import (
     SHARED,
+    borrow,
     compiled,
+    index_aval,
     instantiate_carry,
+    int32,
     jaxpr_of,
     jvp_body,
     linearize_body,
@@ -45,6 +49,7 @@ from .linearize import (
     tangent_aval,
     zeros,
 )
+from .tape import select_lanes
 from .transpose import transpose_rules
 
 checkpointed_while_p = Primitive("checkpointed_while", multiple_results=True)
@@ -70,10 +75,18 @@ def extra_steps(steps, slots):
 
 
 def next_checkpoint(steps, slots):
-    """How far to go before the next carry is held, so that nothing is wasted."""
-    t = runs_of_each_step(steps, slots)
-    before = steps - comb(slots - 1 + t - 1, t - 1)
-    return min(comb(slots + t - 1, slots), before)
+    """How far to go, of two steps or more, before the next carry is held.
+
+    As far as nothing is wasted: what is left can be reversed with a slot less, and what
+    was gone with a run less.  Numbers only, so native code can ask too.
+    """
+    t, shorter, reach = 0, 0, 1  # reach: binomial(slots + t, slots)
+    while reach < steps:
+        t += 1
+        shorter, reach = reach, reach * (slots + t) // t
+    # What one slot less and one run less than that could reverse.
+    both_less = shorter * slots // (slots + t - 1)
+    return min(shorter, steps - both_less)
 
 
 def reverse_steps(advance, back, state, steps, slots):
@@ -188,18 +201,23 @@ def carry_tangents(body, num_consts, mask):
 def replay_transpose(cts, accs, *args, body, num_consts, mask, slots):
     """Backward: sums for the consts, and the cotangents of the carry."""
     n_sums = sum(mask[:num_consts])
-    known, of_consts, of_carry = split(args, 1 + len(mask), n_sums)
-    _, const_accs, carry_accs = split(accs, len(known), n_sums)
+    n_known = 1 + len(mask)
+    known, of_consts, of_carry = split(args, n_known, n_sums)
+    _, const_accs, carry_accs = split(accs, n_known, n_sums)
     start = [
         zeros(x.aval) if a is None else a
         for x, a in zip(of_consts, const_accs, strict=True)
     ]
     avals = carry_tangents(body, num_consts, mask)
     cts = [zeros(a) if c is None else c for c, a in zip(cts, avals, strict=True)]
-    params = dict(body=body, num_consts=num_consts, mask=mask, slots=slots)
-    outs = treeverse_p.bind(*known, *start, *cts, **params)
+    parts, _ = backward_parts(body, num_consts, mask)
+    (count, *consts), carry = split(known, 1 + num_consts)
+    known = count, *shared_residuals(parts, consts), *consts
+    back = one_step_back(body, num_consts, mask)
+    params = dict(body=body, back=back, slots=slots)
+    outs = treeverse_p.bind(*known, *start, *cts, *carry, **params)
     sums, of_carry = split(outs, n_sums)
-    return [None] * len(known) + sums + list(map(add_tangents, carry_accs, of_carry))
+    return [None] * n_known + sums + list(map(add_tangents, carry_accs, of_carry))
 
 
 shape_rules |= {replay_p: replay_shape}
@@ -209,7 +227,8 @@ transpose_rules |= {replay_p: replay_transpose}
 
 # ---- backward
 #
-# Operands: count, consts, carry, sums for consts, cotangents of the last carry.
+# Operands: count; shared residuals and consts; sums for consts and cotangents of the
+# last carry; the carry.  `back`, of one step, takes the same but for the count.
 
 
 @memoised
@@ -232,67 +251,55 @@ def shared_residuals(parts, consts):
 
 @memoised
 def one_step_back(body, num_consts, mask):
-    """Shared residuals, consts, the carry before a step, sums, cotangents after it
+    """Shared residuals, consts, sums, cotangents after a step, the carry before it
     -> sums, cotangents before it."""
     parts, transposed = backward_parts(body, num_consts, mask)
-    n, n_sums = len(body.out_avals), sum(mask[:num_consts])
     n_shared = sum(kind in SHARED for kind, _ in parts.places)
+    residuals, given = transposed.in_avals[:n_shared], transposed.out_avals
 
     def back(*args):
-        shared, consts, carry, sums, cts = split(args, n_shared, num_consts, n, n_sums)
-        kept = apply_closed(parts.forward, *consts, *carry)[n:]
+        shared, consts, given_now, carry = split(args, n_shared, num_consts, len(given))
+        kept = apply_closed(parts.forward, *consts, *carry)[len(carry) :]
         stepwise = [kept[i] for kind, i in parts.places if kind == "step"]
-        return apply_closed(transposed, *shared, *sums, *cts, *stepwise)
+        return apply_closed(transposed, *shared, *given_now, *stepwise)
 
-    shared = transposed.in_avals[:n_shared]
-    sums = transposed.out_avals
-    return jaxpr_of(back, [*shared, *body.in_avals, *sums], "step back")
+    consts, carry = split(body.in_avals, num_consts)
+    return jaxpr_of(back, [*residuals, *consts, *given, *carry], "step back")
 
 
-def run_treeverse(count, *args, body, num_consts, mask, slots):
+def operands(args, body, back):
+    """The operands of `back`: -> (shared, consts, given, carry)."""
+    n_carry, n_given = len(body.out_avals), len(back.out_avals)
+    n_consts = len(body.in_avals) - n_carry
+    return split(args, len(args) - n_consts - n_given - n_carry, n_consts, n_given)
+
+
+def run_treeverse(count, *args, body, back, slots):
     """The backward pass with `slots` carries held: a Python loop over the schedule."""
-    consts, carry, given = split(args, num_consts, len(body.out_avals))
-    parts, _ = backward_parts(body, num_consts, mask)
-    shared = shared_residuals(parts, consts)
-    step, step_back = compiled(body), compiled(one_step_back(body, num_consts, mask))
+    shared, consts, given, carry = operands(args, body, back)
+    step, step_back = compiled(body), compiled(back)
 
     def advance(carry, n):
         for _ in range(n):
             carry = step(*consts, *carry)
         return carry
 
-    def back(carry):
-        given[:] = step_back(*shared, *consts, *carry, *given)
+    def go_back(carry):
+        given[:] = step_back(*shared, *consts, *given, *carry)
 
-    reverse_steps(advance, back, carry, int(count), slots)
+    reverse_steps(advance, go_back, carry, int(count), slots)
     return given
 
 
-def treeverse_by_tape(count, *args, body, num_consts, mask, slots):
-    """The same as two loops and the tapes between them."""
-    n, n_sums = len(body.out_avals), sum(mask[:num_consts])
-    consts, carry, sums, cts = split(args, num_consts, n, n_sums)
-    parts, transposed = backward_parts(body, num_consts, mask)
-    params = dict(length=None, unroll=1)
-    sizes = dict(num_consts=num_consts, num_carry=n)
-    given = count, *consts, *carry
-    kept = scan_p.bind(*given, jaxpr=parts.forward, reverse=False, **sizes, **params)
-    stepwise = [kept[n + i] for kind, i in parts.places if kind == "step"]
-    shared = shared_residuals(parts, consts)
-    sizes = dict(num_consts=len(shared), num_carry=len(sums) + len(cts))
-    given = count, *shared, *sums, *cts, *stepwise
-    return scan_p.bind(*given, jaxpr=transposed, reverse=True, **sizes, **params)
-
-
-def treeverse_shape(*avals, body, num_consts, mask, slots):
-    return list(avals[1 + len(mask) :])
+def treeverse_shape(*avals, body, back, slots):
+    return back.out_avals
 
 
 shape_rules |= {treeverse_p: treeverse_shape}
 eval_rules |= {treeverse_p: run_treeverse}
 
 
-# ---- second derivatives and lanes of both: by tapes
+# ---- second derivatives: of the loops that these equations stand for
 
 
 def linearize_as(function, nonzero, *args, **params):
@@ -302,25 +309,113 @@ def linearize_as(function, nonzero, *args, **params):
     return call_rule(tuple(nonzero), *args, name="reverse", jaxpr=closed)
 
 
-def batch_as(function, lanes, axes, *args, **params):
-    avals = [
-        a if axis is None else a.update(shape=a.shape[:axis] + a.shape[axis + 1 :])
-        for a, axis in zip(map(aval_of, args), axes, strict=True)
-    ]
-    closed = jaxpr_of(partial(function, **params), avals, "reverse")
-    wanted = ("any",) * len(closed.out_avals)
-    batched, out_axes = batch_jaxpr(closed, lanes, tuple(axes), wanted)
-    return apply_closed(batched, *args), out_axes
+def treeverse_by_tape(count, *args, body, back, slots):
+    """The same as two loops, and between them tapes of the carries."""
+    shared, consts, given, carry = operands(args, body, back)
+    loop = partial(scan_p.bind, count, length=None, unroll=1)
+    keep = lambda *args: [*apply_closed(body, *args), *args[len(consts) :]]
+    kept = loop(
+        *(*consts, *carry),
+        jaxpr=jaxpr_of(keep, body.in_avals, "keep"),
+        reverse=False,
+        num_consts=len(consts),
+        num_carry=len(carry),
+    )
+    return loop(
+        *(*shared, *consts, *given, *kept[len(carry) :]),
+        jaxpr=back,
+        reverse=True,
+        num_consts=len(shared) + len(consts),
+        num_carry=len(given),
+    )
 
 
 linearize_rules |= {
     replay_p: partial(linearize_as, replay_forward),
     treeverse_p: partial(linearize_as, treeverse_by_tape),
 }
-batch_rules |= {
-    replay_p: partial(batch_as, replay_forward),
-    treeverse_p: partial(batch_as, treeverse_by_tape),
-}
+
+
+# ---- lanes
+
+
+def replay_batch(lanes, axes, *args, **params):
+    avals = [
+        a if axis is None else a.update(shape=a.shape[:axis] + a.shape[axis + 1 :])
+        for a, axis in zip(map(aval_of, args), axes, strict=True)
+    ]
+    closed = jaxpr_of(partial(replay_forward, **params), avals, "reverse")
+    wanted = ("any",) * len(closed.out_avals)
+    batched, out_axes = batch_jaxpr(closed, lanes, tuple(axes), wanted)
+    return apply_closed(batched, *args), out_axes
+
+
+def treeverse_batch(lanes, axes, count, *args, body, back, slots):
+    """The steps of all lanes together; what is held is held for all of them."""
+    by_lane, *axes = axes
+    shared, consts, given, carry = operands(args, body, back)
+    known = tuple(None if a is None else 0 for a in axes[: len(shared) + len(consts)])
+    every = (*known, *(0,) * len((*given, *carry)))
+    args = [
+        x if axis is None else lanes_at(x, a, 0, lanes.size)
+        for x, a, axis in zip(args, axes, every, strict=True)
+    ]
+    states = (0,) * len(carry)
+    body, _ = batch_jaxpr(body, lanes, known[len(shared) :] + states, states)
+    back, _ = batch_jaxpr(back, lanes, every, (0,) * len(given))
+    if by_lane is not None:
+        counts = move_axis(count, by_lane, 0)
+        count = lax.reduce_max(counts, (0,))
+        shared, consts, given, carry = operands(args, body, back)
+        args = [*shared, counts, *consts, *given, lax.full((), 0, int32), *carry]
+        body, back = of_lanes(body, back, known, aval_of(counts))
+    outs = treeverse_p.bind(count, *args, body=body, back=back, slots=slots)
+    return outs, [0] * len(outs)
+
+
+@memoised
+def of_lanes(body, back, known, counts):
+    """(body, back) with two operands more: a const, the number of steps of each lane,
+    and a carry, how many were taken.
+
+    A lane that has taken its steps stands still, and borrows inputs of one that runs.
+
+    Args:
+      body, back: of all lanes at once; counts: the type of the numbers of steps.
+      known: for each shared residual and const, the axis of its lanes or None.
+    """
+    of_shared, of_consts, of_given, of_carry = operands(back.in_avals, body, back)
+    n_shared, n_consts = len(of_shared), len(of_consts)
+    axes = known + (0,) * len(of_carry)
+
+    def borrowed(running, values, axes):
+        pairs = zip(values, axes, strict=True)
+        return [x if axis is None else borrow(running, x) for x, axis in pairs]
+
+    def step(counts, *values):
+        consts, (i, *carry) = split(values, n_consts)
+        running = lax.lt(lax.broadcast(i, counts.shape), counts)
+        values = borrowed(running, [*consts, *carry], axes[n_shared:])
+        pairs = zip(apply_closed(body, *values), carry, strict=True)
+        return [lax.add(i, 1), *(select_lanes(running, x, old) for x, old in pairs)]
+
+    def step_back(*values):
+        pieces = split(values, n_shared, 1 + n_consts, len(of_given))
+        shared, (counts, *consts), given, (i, *carry) = pieces
+        running = lax.lt(lax.broadcast(i, counts.shape), counts)
+        values = borrowed(running, [*shared, *consts, *carry], axes)
+        known, carry = split(values, n_shared + n_consts)
+        pairs = zip(apply_closed(back, *known, *given, *carry), given, strict=True)
+        return [select_lanes(running, x, old) for x, old in pairs]
+
+    of_lane, state = [counts, *of_consts], [index_aval, *of_carry]
+    return (
+        jaxpr_of(step, [*of_lane, *state], "lanes"),
+        jaxpr_of(step_back, [*of_shared, *of_lane, *of_given, *state], "lanes back"),
+    )
+
+
+batch_rules |= {replay_p: replay_batch, treeverse_p: treeverse_batch}
 
 
 # ---- the mode of `while_loop`
