@@ -123,6 +123,9 @@ from .run import scalar_rest as scalar_rest
 from .run import native_control as native_control
 
 # chapter 19s
+from .run import tables as tables
+from .run import pointwise as pointwise
 from .run import native_tapes as native_tapes
+from .run import table_values as table_values
 from .run import native_reversal as native_reversal
 from .run import lane_blocks as lane_blocks

@@ -6,17 +6,23 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.run import native_tapes
-from minijit.trace.array import ShapedArray
+from minijit.run import table_values, tables
+from minijit.trace.array import ShapedArray, aval_of
 from minijit.trace.jit import executors
 from minijit.transform.control_flow import cond_p, jaxpr_of, scan_p
+from minijit.transform.linearize import add_any_p
 from minijit.transform.tape import (
     Tape,
     TapeValue,
     Union,
     UnionValue,
     eval_zero,
+    inject,
     project,
+    select_lanes_p,
+    spread_p,
+    sum_lanes_p,
+    zero_p,
 )
 from tests.test_control_flow import programs, slope
 from tests.test_native_control import agree, allocations, executable, points
@@ -45,7 +51,7 @@ def test_a_tape_is_one_array_that_python_can_read():
     tapes = [t for t in mj.tree.leaves(pull_back) if isinstance(t, TapeValue)]
     assert tapes
     for tape in tapes:
-        assert isinstance(tape.items, native_tapes.TableItems)
+        assert isinstance(tape.items, table_values.TableItems)
         assert tape.nbytes == sum(tape[i].nbytes for i in range(len(tape)))
         rows = [np.asarray(tape[i]) for i in range(len(tape))]
         np.testing.assert_array_equal(rows[-1], np.asarray(tape[-1]))
@@ -67,6 +73,8 @@ table_types = {
     "Tape of Tapes": Tape(Tape(vector)),
     "Tape of Unions": Tape(Union(((vector, Tape(vector)), (vector,)))),
     "Union": Union(((vector, vector), (Tape(vector),), ())),
+    "Every": Union(((vector, Tape(vector)), (vector,), ()), every=True),
+    "Tape of Everys": Tape(Union(((vector,), (Tape(vector),)), every=True)),
 }
 
 
@@ -80,16 +88,13 @@ def sum_of(aval, x):
         closed = jaxpr_of(body, [number, aval.element], "body")
         params = dict(length=3, reverse=False, num_consts=0, num_carry=1, unroll=1)
         return scan_p.bind(np.float32(0), x, jaxpr=closed, **params)[0]
-    branches = [
-        jaxpr_of(
-            lambda u, k=k: [
-                sum(map(sum_of, aval.cases[k], project(k, u)), jnp.float32(0))
-            ],
-            [aval],
-            "branch",
-        )
-        for k in range(len(aval.cases))
-    ]
+    def cases(*which):
+        """A function of the union that opens it as those."""
+        total = lambda u, k: sum(map(sum_of, aval.cases[k], project(k, u)), zero)
+        return jaxpr_of(lambda u: [sum((total(u, k) for k in which), zero)], [aval], "")
+
+    zero, n = jnp.float32(0), len(aval.cases)
+    branches = [cases(*range(n))] if aval.every else map(cases, range(n))
     return cond_p.bind(np.int32(0), x, branches=tuple(branches))[0]
 
 
@@ -99,21 +104,29 @@ def real(aval):
         return jnp.arange(3.0)
     if isinstance(aval, Tape):
         return TapeValue(aval, [real(aval.element) for _ in range(3)])
+    cases = tuple(tuple(map(real, case)) for case in aval.cases)
+    return UnionValue(aval, "every", cases) if aval.every else one_case(aval)
+
+
+def one_case(aval):
+    """A Union of its first case; where there is one of every case, the rest is zero."""
     return UnionValue(aval, 0, tuple(map(real, aval.cases[0])))
 
 
-def every(aval):
-    """A Union with values of every case; a tape of a zero, that, and a zero."""
+def mixed(aval):
+    """A tape of a zero, of what is left of a real value, and of a zero."""
     if isinstance(aval, Union):
-        return UnionValue(aval, "every", tuple(tuple(map(real, c)) for c in aval.cases))
-    zero = eval_zero(aval=aval.element)
+        return one_case(aval)
     if isinstance(aval.element, ShapedArray):
         return real(aval)
-    middle = every(aval.element)
-    return TapeValue(aval, [zero, middle, eval_zero(aval=aval.element)])
+    zero = eval_zero(aval=aval.element)
+    return TapeValue(aval, [zero, mixed(aval.element), zero])
 
 
-@pytest.mark.parametrize("make", [real, every, lambda aval: eval_zero(aval=aval)])
+makers = [real, mixed, lambda aval: eval_zero(aval=aval)]
+
+
+@pytest.mark.parametrize("make", makers, ids=["real", "mixed", "zero"])
 @pytest.mark.parametrize("backend", ["python", "plain"])
 @pytest.mark.parametrize("name", table_types)
 def test_zeros_of_any_length_and_case_are_read_natively(name, backend, make):
@@ -126,6 +139,78 @@ def test_zeros_of_any_length_and_case_are_read_natively(name, backend, make):
     np.testing.assert_allclose(got[0], want[0])
 
 
+def branch(f, *avals):
+    """A branch that is taken: native, whatever the types of its results."""
+    closed = jaxpr_of(f, avals, "branch")
+    return lambda *args: cond_p.bind(np.int32(0), *args, branches=(closed,))
+
+
+def handed_on(aval, x):
+    """Returned as it was given, twice, and once more after it was put into a union."""
+    union = Union(((aval, aval), (aval,)))
+    wrapped, = branch(lambda x: [inject(1, union, [x])], aval)(x)
+    both = lambda u, x: [x, *project(1, u), x, inject(0, union, [x, *project(1, u)])]
+    *outs, again = branch(both, union, aval)(wrapped, x)
+    opened = branch(lambda u: project(0, u), union)(again)
+    return sum((sum_of(aval, out) for out in [*outs, *opened]), jnp.float32(0))
+
+
+@pytest.mark.parametrize("make", makers, ids=["real", "mixed", "zero"])
+@pytest.mark.parametrize("backend", ["python", "plain"])
+@pytest.mark.parametrize("name", table_types)
+def test_tapes_and_unions_are_handed_on_natively(name, backend, make):
+    """A copy of a tape is a copy of its items, and of what those refer to."""
+    aval = table_types[name]
+    closed = jaxpr_of(lambda x: [handed_on(aval, x)], [aval], "f")
+    run = executors[backend](closed, "f")
+    assert run.fallbacks == ()
+    got, want = run(make(aval)), executors["eval"](closed, "f")(make(aval))
+    np.testing.assert_allclose(got[0], want[0])
+
+
+some_lanes = ShapedArray((3,), np.dtype(bool))
+on_arrays = {
+    "sum": lambda x, y, p: add_any_p.bind(x, y),
+    "sum with a zero": lambda x, y, p: add_any_p.bind(zero_p.bind(aval=aval_of(x)), y),
+    "select": lambda x, y, p: select_lanes_p.bind(p, x, y),
+    "spread": lambda x, y, p: spread_p.bind(x, size=2, axis=1),
+    "sum of lanes": lambda x, y, p: sum_lanes_p.bind(x, axis=0),
+    "sum of spread": lambda x, y, p: sum_lanes_p.bind(
+        spread_p.bind(y, size=5, axis=0), axis=1
+    ),
+}
+
+
+@pytest.mark.parametrize("of", on_arrays.values(), ids=on_arrays)
+@pytest.mark.parametrize("make", makers, ids=["real", "mixed", "zero"])
+@pytest.mark.parametrize("backend", ["python", "plain"])
+@pytest.mark.parametrize("name", table_types)
+def test_functions_of_the_arrays_within(name, backend, make, of):
+    aval = table_types[name]
+    inside = branch(lambda x, y, p: [of(x, y, p)], aval, aval, some_lanes)
+
+    def f(x, y, p):
+        out, = inside(x, y, p)
+        return [sum_of(aval_of(out), out)]
+
+    closed = jaxpr_of(f, [aval, aval, some_lanes], "f")
+    run = executors[backend](closed, "f")
+    assert run.fallbacks == ()
+    args = make(aval), real(aval), np.array([True, False, True])
+    if "select" in str(closed) and make is mixed:
+        args = make(aval), make(aval), args[2]
+    got, want = run(*args), executors["eval"](closed, "f")(*args)
+    np.testing.assert_allclose(got[0], want[0])
+
+
+def test_a_tape_returned_twice_or_as_it_was_given():
+    for name, aval in table_types.items():
+        closed = jaxpr_of(lambda x: [x, x], [aval], "f")
+        value = real(aval)
+        for got in executors["python"](closed, "f")(value):
+            assert got is value, name
+
+
 lanes = np.stack(points)
 stacks = {
     "vmap": lambda f: lambda x: mj.vmap(f)(lanes * x[0]),
@@ -133,12 +218,10 @@ stacks = {
     "grad-checkpoint": lambda f: slope(mj.checkpoint(f)),
     "jvp": lambda f: lambda x: mj.jvp(f, (x,), (x,)),
     "grad-grad": lambda f: slope(slope(f)),
+    "vmap-grad-grad": lambda f: lambda x: mj.vmap(slope(slope(f)))(lanes * x[0]),
+    "grad-vmap-grad": lambda f: slope(lambda x: mj.vmap(slope(f))(lanes * x)),
 }
-# Unions stay in Python where lanes take different branches, and one in a carry does.
-unions = {
-    "vmap-grad": [programs[i] for i in (0, 2, 9, 10)],
-    "grad-grad": [programs[10]],
-}
+outside = "unions outside of loops are left to Python"
 
 
 @pytest.mark.parametrize("stack", stacks)
@@ -146,8 +229,8 @@ unions = {
 def test_stacks_of_transformations(program, stack):
     f = stacks[stack](lambda x: program(lax, x))
     run = executors["plain"](mj.make_jaxpr(f)(points[0]), "f")
-    if program not in unions.get(stack, ()):
-        assert run.fallbacks == ()
+    # Where lanes take different branches outside of any loop, that is joined in Python.
+    assert all(reason == outside for _, reason in run.fallbacks)
     for got, want in zip(
         run(points[0]),
         mj.tree.leaves(mj.jit(f, backend="eval")(points[0])),
@@ -171,10 +254,10 @@ def test_a_tape_grows_by_doubling():
     f = lambda x, n: lax.while_loop(lambda c: c[0] < n, body, (0, x))[1]
     gradient = mj.jit(mj.grad(lambda x, n: jnp.sum(f(x, n))))
     counts = [allocations(gradient, points[0], n) for n in (10, 100, 1000, 10_000)]
-    tables = counts[0]
+    first = counts[0]
     for n, count in zip((100, 1000, 10_000), counts[1:], strict=True):
-        doublings = np.ceil(np.log2(n / native_tapes.FIRST_RECORDS))
-        assert tables < count <= tables + 2 * doublings
+        doublings = np.ceil(np.log2(n / tables.FIRST_RECORDS))
+        assert first < count <= first + 2 * doublings
 
 
 @pytest.mark.parametrize("program", programs)

@@ -518,7 +518,10 @@ def lower(closed, name="main", policy="first", programs=None):
 
 
 def with_own_results(jaxpr):
-    """The jaxpr with a copy of each result that is an argument, constant or literal."""
+    """The jaxpr with a copy of each result that is an argument, constant or literal.
+
+    Arrays are written to two places at once, but what is no array is made in one.
+    """
     given = {*jaxpr.invars, *jaxpr.constvars}
     outvars, copies = [], []
     for atom in jaxpr.outvars:
@@ -526,6 +529,8 @@ def with_own_results(jaxpr):
             copy = Var(atom.aval)
             copies.append(Eqn(prim.copy_p, (atom,), (copy,), {}))
             atom = copy
+        elif not isinstance(atom.aval, ShapedArray):
+            given.add(atom)
         outvars.append(atom)
     if not copies:
         return jaxpr

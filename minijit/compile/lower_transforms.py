@@ -10,6 +10,8 @@ from functools import partial
 
 import numpy as np
 
+from ..trace.array import ShapedArray
+from ..trace.primitives import broadcast_in_dim_p
 from ..transform.checkpoint import checkpoint_p, name_p
 from ..transform.control_flow import (
     borrow_p,
@@ -45,7 +47,7 @@ from ..transform.tape import (
 from .loops import Const, as_index, op
 from .lower import Elements, Statements, elementwise, fallbacks, lower_rules
 from .lower_calls import call_program
-from .simplify import inline_rules
+from .simplify import inline_rules, rules
 
 
 def called_function(*, call, rule):
@@ -83,6 +85,29 @@ inline_rules |= {
     linear_solve_p: solution,
     checkpoint_p: unless_computed_again,
 }
+
+
+def spread_inside(walk, out, union, *, size, axis):
+    """Lanes for a union that was just made: for what it is made of."""
+    eqn = walk.maker(union, inject_p)
+    if eqn is None:
+        return walk.apply(zero_p, aval=out) if walk.maker(union, zero_p) else None
+    values = [spread_value(walk, x, size, axis) for x in eqn.invars]
+    return walk.apply(inject_p, *values, case=eqn.params["case"], aval=out)
+
+
+def spread_value(walk, x, size, axis):
+    """A value repeated along a new axis."""
+    if not isinstance(x.aval, ShapedArray):
+        return walk.apply(spread_p, x, size=size, axis=axis)
+    shape = (*x.aval.shape[:axis], size, *x.aval.shape[axis:])
+    kept = tuple(i for i in range(len(shape)) if i != axis)
+    return walk.apply(
+        broadcast_in_dim_p, x, shape=shape, broadcast_dimensions=kept
+    )
+
+
+rules |= {spread_p: [spread_inside]}
 
 
 def lower_custom(walk, eqn):

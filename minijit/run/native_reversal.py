@@ -22,8 +22,8 @@ import numpy as np
 
 from ..transform.reverse_loops import next_checkpoint, operands, treeverse_p
 from .native_control import Carries, loop_printers, parts_of
-from .native_tapes import FIRST_RECORDS
 from .scalar_math import functions
+from .tables import FIRST_RECORDS
 
 parts_of |= {treeverse_p: lambda body, back, slots: (body, back)}
 functions |= {"next_checkpoint": next_checkpoint}

@@ -199,30 +199,31 @@ tangent_types |= {Tape: tape_tangent, Union: union_tangent}
 zero_makers |= {kind: lambda aval: zero_p.bind(aval=aval) for kind in (Tape, Union)}
 
 
-def pointwise(function, x, *others):
+def pointwise(function, x, *others, typed=lambda aval: aval):
     """Apply a function of arrays to the arrays within values of one type.
 
-    A lazy zero stands for zeros of whatever length or tag the others have.
+    A lazy zero stands for zeros of whatever length or tag the others have.  `typed`
+    gives the type of the result for that of `x`.
     """
-    values = (x, *others)
+    values, aval = (x, *others), getattr(x, "aval", None)
+    within = partial(pointwise, function, typed=typed)
     if isinstance(x, TapeValue):
         longest = max(map(len, values))
         if all(v.items is None for v in values):
-            return x
-        items = [pointwise(function, *[v[i] for v in values]) for i in range(longest)]
-        return TapeValue(x.aval, items)
+            return TapeValue(typed(aval), None)
+        items = [within(*[v[i] for v in values]) for i in range(longest)]
+        return TapeValue(typed(aval), items)
     if isinstance(x, UnionValue):
         tags = {v.tag for v in values} - {None}
         if not tags:
-            return x
+            return UnionValue(typed(aval), None, ())
+        cases = lambda k: zip(*[v.case(k) for v in values], strict=True)
+        one = lambda k: tuple(within(*vs) for vs in cases(k))
+        if aval.every:
+            every = tuple(map(one, range(len(aval.cases))))
+            return UnionValue(typed(aval), "every", every)
         tag, = tags
-        one = lambda k: tuple(
-            pointwise(function, *vs)
-            for vs in zip(*[v.case(k) for v in values], strict=True)
-        )
-        if tag == "every":
-            return UnionValue(x.aval, tag, tuple(map(one, range(len(x.aval.cases)))))
-        return UnionValue(x.aval, tag, one(tag))
+        return UnionValue(typed(aval), tag, one(tag))
     return function(*values)
 
 
@@ -238,7 +239,15 @@ def eval_add_any(x, y):
     return add_arrays(x, y)
 
 
-eval_rules |= {add_any_p: eval_add_any}
+copy_array = eval_rules[lax.copy_p]
+
+
+def eval_copy(x):
+    """A tape or union never changes: it is as good as its copy."""
+    return x if isinstance(x, (TapeValue, UnionValue)) else copy_array(x)
+
+
+eval_rules |= {add_any_p: eval_add_any, lax.copy_p: eval_copy}
 
 
 # ---- making and opening unions
@@ -335,9 +344,8 @@ def spread_lanes(x, size, axis):
 
 
 def eval_spread(x, *, size, axis):
-    out = pointwise(lambda a: lanes_at(a, None, axis, size), x)
-    content = (out.items,) if isinstance(x, TapeValue) else (out.tag, out.values)
-    return type(x)(many_lanes(x.aval, size, axis), *content)
+    spread = lambda a: lanes_at(a, None, axis, size)
+    return pointwise(spread, x, typed=lambda aval: many_lanes(aval, size, axis))
 
 
 def spread_batch(lanes, axes, x, *, size, axis):
@@ -356,9 +364,8 @@ def sum_lanes_transpose(ct, accs, x, *, axis):
 
 
 def eval_sum_lanes(x, *, axis):
-    out = pointwise(lambda a: lax.reduce_sum(a, (axis,)), x)
-    content = (out.items,) if isinstance(x, TapeValue) else (out.tag, out.values)
-    return type(x)(one_lane(x.aval, axis), *content)
+    summed = lambda a: lax.reduce_sum(a, (axis,))
+    return pointwise(summed, x, typed=lambda aval: one_lane(aval, axis))
 
 
 sum_lanes_p = Primitive("sum_lanes")

@@ -1,0 +1,326 @@
+"""Tables: where native code has its tapes and unions.
+
+    while True:                               # a while, with a Tape to fill
+        ...
+        t0 = roomy(t0, n0 + 1)                # the table has room for one more item
+        t0[n0] = s2                           # a residual of this step
+        n0 += 1
+    t1[0] = b0                                # the tape: where its items begin,
+    t2[0] = n0 - b0                           # and how many there are
+
+A Tape is a range of the rows of a table, a Union a number that says which case ran and
+one that says in which row of that case's tables its values stand.  They nest as their
+types do, and all of it is flat arrays of numbers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..compile.loops import INDEX
+from ..transform.tape import Tape, Union
+from .native_control import Place
+from .python_source import storage_dtype
+from .scalar_math import functions
+
+# A value of some type is the record at an index of a table; of an array type, a row of
+# one array.  The record of a Tape says where its items begin in the table of items, and
+# how many there are; the record of a Union which case it is, and where in the tables of
+# that case its values are, or if lanes took different cases, where in those of each.
+
+
+# A zero has whatever length or case is asked for.  Its record says this in place of a
+# length or case, and there is one zero of each kind to be read for all of them.
+ZERO = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Tables that have a record each for the same things, and how many so far."""
+
+    count: str
+    tables: tuple
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayTable:
+    """Arrays as rows of one array: `rows` is the place of it."""
+
+    rows: Place
+
+    @property
+    def columns(self):
+        return (self.rows.name,)
+
+
+@dataclass(frozen=True, eq=False)
+class TapeTable:
+    """Tapes: `start` and `length` are arrays of indices, by name."""
+
+    start: str
+    length: str
+    items: Records
+
+    @property
+    def columns(self):
+        return (self.start, self.length)
+
+
+@dataclass(frozen=True, eq=False)
+class UnionTable:
+    """Unions: `tag` and `position` are arrays by name, `cases` one `Records` each."""
+
+    tag: str
+    position: str
+    cases: tuple
+
+    @property
+    def columns(self):
+        return (self.tag, self.position)
+
+
+@dataclass(frozen=True, eq=False)
+class EveryTable:
+    """Unions of every case: `positions` an array for each case, by name."""
+
+    positions: tuple
+    cases: tuple
+
+    @property
+    def columns(self):
+        return self.positions
+
+
+def make_table(aval, column, count):
+    """A table for values of a type.
+
+    Args:
+      column: function(shape, dtype) -> the name of an array with such rows.
+      count: function() -> the name of a variable.
+    """
+    if isinstance(aval, Tape):
+        names = column((), INDEX), column((), INDEX)
+        items = make_table(aval.element, column, count)
+        return TapeTable(*names, Records(count(), (items,)))
+    if isinstance(aval, Union):
+        n_columns = len(aval.cases) if aval.every else 2
+        names = tuple(column((), INDEX) for _ in range(n_columns))
+        cases = tuple(make_records(case, column, count) for case in aval.cases)
+        return EveryTable(names, cases) if aval.every else UnionTable(*names, cases)
+    name = column(aval.shape, storage_dtype(aval.dtype))
+    return ArrayTable(Place(name, (-1, *aval.shape), aval.dtype))
+
+
+def make_records(case, column, count):
+    """The tables for the values of one case."""
+    tables = tuple(make_table(aval, column, count) for aval in case)
+    return Records(count(), tables)
+
+
+def own_records(table):
+    """The records that a table's values refer to."""
+    if isinstance(table, TapeTable):
+        return (table.items,)
+    return () if isinstance(table, ArrayTable) else table.cases
+
+
+def inner_records(table):
+    """The same, and what those refer to in turn."""
+    return [r for records in own_records(table) for r in (records, *all_inner(records))]
+
+
+def all_inner(records):
+    """What the values in some records refer to."""
+    return [r for table in records.tables for r in inner_records(table)]
+
+
+def all_columns(table):
+    """The names of the arrays of a table, each followed by those of what is in it."""
+    inner = (t for records in own_records(table) for t in records.tables)
+    return [*table.columns, *(name for t in inner for name in all_columns(t))]
+
+
+# ---- where tapes and unions are
+
+
+@dataclass(frozen=True)
+class Ref:
+    """One record: where a Tape or Union is."""
+
+    table: object
+    index: str
+
+    def item(self, i):
+        """Of a Tape, the item in row i of the table of items."""
+        return record(self.table.items.tables[0], i)
+
+    def reader(self, function):
+        """From a step of a scan to the place of what that step reads."""
+        first, stride = function.fresh("b"), function.fresh("k")
+        function.line(f"{first} = {self.table.start}[{self.index}]")
+        # A zero has one item, for all steps.
+        function.line(f"{stride} = {self.table.length}[{self.index}] != {ZERO}")
+        return lambda i: self.item(f"{first} + {i} * {stride}")
+
+    def writer(self, function, steps):
+        """From a step of a scan to the place of what that step writes."""
+        tape = self.recording(function)
+        tape.all_items(steps)
+        return lambda i: self.item(f"{tape.first} + {i}")
+
+    def recording(self, function):
+        """What prints how a loop fills this Tape, item by item."""
+        return Recording(function, self)
+
+
+def record(table, index):
+    """The value at an index of a table, as a place or a reference."""
+    if isinstance(table, ArrayTable):
+        return table.rows.row(index)
+    return Ref(table, index)
+
+
+class Recording:
+    """A Tape that a loop fills: items behind those that are in the table already."""
+
+    def __init__(self, function, ref):
+        self.function, self.ref, self.items = function, ref, ref.table.items
+        self.first = function.fresh("b")
+        function.line(f"{self.first} = {self.items.count}")
+        function.line(f"{ref.table.start}[{ref.index}] = {self.first}")
+
+    def next_item(self):
+        """Where the item of this step goes, if the steps are not known beforehand."""
+        reserve(self.function, self.items, 1)
+        return self.ref.item(self.items.count)
+
+    def step(self):
+        """Print that there is one item more."""
+        self.function.line(f"{self.items.count} += 1")
+
+    def finish(self):
+        """Print how many items the Tape has got."""
+        length = f"{self.items.count} - {self.first}"
+        self.function.line(f"{self.ref.table.length}[{self.ref.index}] = {length}")
+
+    def all_items(self, steps):
+        """Make room for so many items at once, to be written in any order."""
+        reserve(self.function, self.items, steps)
+        self.function.line(f"{self.items.count} += {steps}")
+        self.finish()
+
+
+def reserve(function, records, steps):
+    """Print that tables are made longer, unless they have room for so many more."""
+    for table in records.tables:
+        for column in table.columns:
+            function.line(f"{column} = roomy({column}, {records.count} + {steps})")
+
+
+def roomy(array, n):
+    """The array, or one at least twice as long, if it has fewer than n rows."""
+    rows = array.shape[0]
+    if n <= rows:
+        return array
+    longer = np.empty((max(n, 2 * rows), *array.shape[1:]), array.dtype)
+    longer[:rows] = array
+    return longer
+
+
+functions |= {"roomy": roomy}
+
+
+# ---- tables that a function makes
+
+# How many records a table has room for at first.
+FIRST_RECORDS = 16
+
+
+def growing(function):
+    """(column, count) for a table that a function makes, and that grows."""
+
+    def column(shape, dtype):
+        name = function.fresh("t")
+        function.rooms.append((name, (FIRST_RECORDS, *shape), dtype))
+        return name
+
+    def count():
+        name = function.fresh("n")
+        function.loads.append(f"{name} = 0")
+        return name
+
+    return column, count
+
+
+def local_record(function, aval):
+    """A Tape or Union that is gone when the program around it has run."""
+    table = make_table(aval, *growing(function))
+    empty(function, inner_records(table))
+    return Ref(table, "0")
+
+
+def empty(function, every):
+    """Print that tables have no records yet."""
+    for records in every:
+        function.line(f"{records.count} = 0")
+
+
+# ---- zeros
+
+
+def position_of(ref, case):
+    """The text of where the values of one case of a Union are."""
+    every = isinstance(ref.table, EveryTable)
+    column = ref.table.positions[case] if every else ref.table.position
+    return f"{column}[{ref.index}]"
+
+
+def write_zero(function, where):
+    """Print a zero at a place."""
+    if isinstance(where, Place):
+        depth = function.writer.depth
+        names = function.loops(where.shape)
+        function.line(f"{where.element(names)} = 0")
+        function.writer.depth = depth
+        return
+    if isinstance(where.table, EveryTable):
+        for k in range(len(where.table.cases)):
+            write_zero_case(function, where, k)
+        return
+    table, position = where.table, function.fresh("q")
+    every = own_records(table)
+    # The same position for all cases, since it is not known which one is asked for.
+    function.line(f"{position} = {larger_of(r.count for r in every)}")
+    for records in every:
+        function.line(f"{records.count} = {position}")
+        reserve(function, records, 1)
+        function.line(f"{records.count} += 1")
+        for inner in records.tables:
+            write_zero(function, record(inner, position))
+    kind, at = zero_columns(table)
+    function.line(f"{kind}[{where.index}] = {ZERO}")
+    function.line(f"{at}[{where.index}] = {position}")
+
+
+def larger_of(counts):
+    """The text of the largest of some counts."""
+    first, *others = counts
+    return f"max({', '.join((first, *others))})" if others else first
+
+
+def zero_columns(table):
+    """The columns in which a zero stands: (its length or case, where its zeros are)."""
+    if isinstance(table, TapeTable):
+        return table.length, table.start
+    return table.tag, table.position
+
+
+def write_zero_case(function, ref, case):
+    """Print a zero of one case of a Union of every case."""
+    records, position = ref.table.cases[case], function.fresh("q")
+    function.line(f"{position} = {records.count}")
+    reserve(function, records, 1)
+    function.line(f"{records.count} += 1")
+    for inner in records.tables:
+        write_zero(function, record(inner, position))
+    function.line(f"{position_of(ref, case)} = {position}")
