@@ -44,10 +44,10 @@ class HeldCarries:
         return [table.row(at) for table in self.tables]
 
     def reserve(self, rows):
-        """Print that there is room for so many rows."""
+        """Print that there is room for one row behind so many."""
         for table in (*self.tables, self.todo):
             if self.grows:
-                self.function.line(f"{table.name} = roomy({table.name}, {rows})")
+                self.function.line(f"{table.name} = roomy({table.name}, {rows}, 1)")
 
 
 def print_treeverse(function, programs, inputs, outputs, *, body, back, slots):
@@ -71,7 +71,7 @@ def print_treeverse(function, programs, inputs, outputs, *, body, back, slots):
         with function.indent():
             left = f"max({slots} - {level}, 1)"
             function.line(f"{steps} = next_checkpoint({todo}[{level}], {left})")
-            held.reserve(f"{level} + 2")
+            held.reserve(f"{level} + 1")
             ahead = [(where,) for where in held.row(f"{level} + 1")]
             buffers = step.inputs[len(consts) :]
             carries = Carries(function, step, buffers, held.row(level), ahead)

@@ -28,20 +28,16 @@ from .native_control import (
 )
 from .pointwise import copy_arrays, on_arrays, pointwise, walk_case
 from .tables import (
-    EveryTable,
     Ref,
     all_columns,
     all_inner,
     empty,
     growing,
-    inner_records,
     local_record,
     make_table,
-    position_of,
     record,
     reserve,
     write_zero,
-    write_zero_case,
 )
 
 # ---- which tapes and unions
@@ -143,14 +139,12 @@ def place_cases(function, call, places):
     (every,), growth = places[call.outputs[0].buffer], growing(function)
     pairs = zip(call.inputs, call.eqns[0].invars, strict=True)
     for k, (view, var) in enumerate(pairs):
-        if view.buffer in places:
-            continue
-        table = make_table(var.aval, *growth)
-        cases = (*table.cases[:k], every.table.cases[k], *table.cases[k + 1 :])
-        table = replace(table, cases=cases)
-        shared = [every.table.cases[k], *all_inner(every.table.cases[k])]
-        empty(function, [r for r in inner_records(table) if r not in shared])
-        places[view.buffer] = (Ref(table, "0"),)
+        if view.buffer not in places:
+            table, shared = make_table(var.aval, *growth), every.table.cases[k]
+            cases = (*table.cases[:k], shared, *table.cases[k + 1 :])
+            others = [case for case in cases if case is not shared]
+            empty(function, [r for c in others for r in (c, *all_inner(c))])
+            places[view.buffer] = (Ref(replace(table, cases=cases), "0"),)
 
 
 def place_projected(function, call, places):
@@ -181,13 +175,8 @@ def print_inject(function, call, places):
         if where not in places[view.buffer]:
             pointwise(function, [places[view.buffer][0]], [where], copy_arrays)
     (ref,), case = places[call.outputs[0].buffer], call.attrs["params"]["case"]
-    if isinstance(ref.table, EveryTable):
-        for k in range(len(ref.table.cases)):
-            if k != case:
-                write_zero_case(function, ref, k)
-    else:
-        function.line(f"{ref.table.tag}[{ref.index}] = {case}")
-    function.line(f"{position_of(ref, case)} = {position}")
+    for k in range(len(ref.table.cases)):
+        function.line(f"{ref.position(k)} = {position if k == case else 0}")
     function.line(f"{records.count} += 1")
 
 
@@ -195,31 +184,17 @@ def print_every(function, call, places):
     """A Union of every case has them where the Unions have that it is made of."""
     ref, = places[call.outputs[0].buffer]
     for k, view in enumerate(call.inputs):
-        given = places[view.buffer][0]
-        if isinstance(given.table, EveryTable):
-            take_case(function, given, ref, k)
-            continue
-        tag = f"{given.table.tag}[{given.index}]"
-        function.line(f"if {tag} == {k}:")
-        with function.indent():
-            take_case(function, given, ref, k)
-        function.line("else:")
-        with function.indent():
-            write_zero_case(function, ref, k)
-
-
-def take_case(function, source, target, case):
-    """Print that values of a case are those of another Union, if need be copied."""
-    if source.table.cases[case] is target.table.cases[case]:
-        function.line(f"{position_of(target, case)} = {position_of(source, case)}")
-    else:
-        walk_case(function, [source], target, copy_arrays, case)
+        source = places[view.buffer][0]
+        if source.table.cases[k] is ref.table.cases[k]:
+            function.line(f"{ref.position(k)} = {source.position(k)}")
+        else:
+            walk_case(function, [source], ref, copy_arrays, k)
 
 
 def print_project(function, call, places):
     """Find the values of a Union; copy those that are wanted elsewhere."""
     (ref,), position = places[call.inputs[0].buffer], places[call]
-    function.line(f"{position} = {position_of(ref, call.attrs['params']['case'])}")
+    function.line(f"{position} = {ref.position(call.attrs['params']['case'])}")
     tables = case_of(call, places, call.inputs).tables
     for view, table in zip(call.outputs, tables, strict=True):
         source = record(table, position)
@@ -257,7 +232,7 @@ def table_argument(function, name, aval):
     arguments = function.arguments
     first = len(arguments)
 
-    def column(shape, dtype):
+    def column(shape, dtype, zero):
         where = Place(f"{name}_{len(arguments) - first}", (0, *shape), dtype)
         arguments.append(where)
         return where.name

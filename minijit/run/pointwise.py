@@ -18,17 +18,7 @@ from ..transform.linearize import add_any_p
 from ..transform.tape import select_lanes_p, spread_p, sum_lanes_p
 from .native_control import Place
 from .python_source import HALF, dtype_text
-from .tables import (
-    ZERO,
-    EveryTable,
-    TapeTable,
-    UnionTable,
-    larger_of,
-    position_of,
-    record,
-    reserve,
-    write_zero,
-)
+from .tables import ZERO, TapeTable, UnionTable, record, reserve
 
 
 def pointwise(function, sources, targets, print_arrays):
@@ -56,12 +46,13 @@ def walk_tapes(function, sources, target, print_arrays):
         function.line(f"{starts[-1]} = {source.table.start}[{source.index}]")
         function.line(f"{lengths[-1]} = {source.table.length}[{source.index}]")
     length, first, i = map(function.fresh, "kbi")
-    function.line(f"{length} = {larger_of(lengths)}")
-    function.line(f"{first} = {items.count}")
+    # They are equal, but for those of zeros, which are smaller.
+    largest = f"max({', '.join(lengths)})" if len(lengths) > 1 else lengths[0]
+    function.line(f"{length} = {largest}")
+    function.line(f"{first} = 0 if {length} == {ZERO} else {items.count}")
     function.line(f"{target.table.start}[{target.index}] = {first}")
     function.line(f"{target.table.length}[{target.index}] = {length}")
-    # A zero has one item, for all steps.
-    function.line(f"{length} = 1 if {length} == {ZERO} else {length}")
+    function.line(f"{length} = max({length}, 0)")
     reserve(function, items, length)
     function.line(f"{items.count} += {length}")
     function.line(f"for {i} in range({length}):")
@@ -74,44 +65,32 @@ def walk_tapes(function, sources, target, print_arrays):
 
 
 def walk_unions(function, sources, target, print_arrays):
-    """The same for Unions: of the same case, but for zeros, which are of any."""
-    tag = function.fresh("q")
-    tags = [f"{source.table.tag}[{source.index}]" for source in sources]
-    function.line(f"{tag} = {larger_of(tags)}")
-    for k in range(len(target.table.cases)):
-        function.line(f"{'elif' if k else 'if'} {tag} == {k}:")
-        with function.indent():
-            walk_case(function, sources, target, print_arrays, k)
-            function.line(f"{target.table.tag}[{target.index}] = {k}")
-    function.line("else:")
-    with function.indent():
-        write_zero(function, target)
-
-
-def walk_every_case(function, sources, target, print_arrays):
-    """The same for Unions of every case."""
+    """The same for Unions, case by case."""
     for k in range(len(target.table.cases)):
         walk_case(function, sources, target, print_arrays, k)
 
 
 def walk_case(function, sources, target, print_arrays, case):
-    """The same for the values of one case."""
+    """The same for the values of one case, if any of the sources has that case."""
     records, new = target.table.cases[case], function.fresh("q")
     positions = [function.fresh("q") for _ in sources]
     for source, position in zip(sources, positions, strict=True):
-        function.line(f"{position} = {position_of(source, case)}")
-    function.line(f"{new} = {records.count}")
-    reserve(function, records, 1)
-    function.line(f"{records.count} += 1")
-    for i, table in enumerate(records.tables):
-        tables = (source.table.cases[case].tables[i] for source in sources)
-        given = list(map(record, tables, positions))
-        pointwise(function, given, [record(table, new)], print_arrays)
-    function.line(f"{position_of(target, case)} = {new}")
+        function.line(f"{position} = {source.position(case)}")
+    function.line(f"{target.position(case)} = 0")
+    function.line(f"if {' + '.join(positions)} > 0:")
+    with function.indent():
+        function.line(f"{new} = {records.count}")
+        reserve(function, records, 1)
+        function.line(f"{records.count} += 1")
+        for i, table in enumerate(records.tables):
+            tables = (source.table.cases[case].tables[i] for source in sources)
+            given = list(map(record, tables, positions))
+            pointwise(function, given, [record(table, new)], print_arrays)
+        function.line(f"{target.position(case)} = {new}")
 
 
 # type of a table -> function(function, sources, target, print_arrays).
-walkers = {TapeTable: walk_tapes, UnionTable: walk_unions, EveryTable: walk_every_case}
+walkers = {TapeTable: walk_tapes, UnionTable: walk_unions}
 
 
 def copy_arrays(function, sources, target):

@@ -44,10 +44,8 @@ def encode(aval, values):
     if isinstance(aval, Tape):
         return encode_tapes(aval, values)
     if isinstance(aval, Union):
-        return (encode_every if aval.every else encode_unions)(aval, values)
-    rows = [to_numpy(x, aval) for x in values]
-    empty = np.empty((0, *aval.shape), aval.dtype)
-    return [stored(np.stack(rows) if rows else empty)]
+        return encode_unions(aval, values)
+    return [stored(np.stack([to_numpy(x, aval) for x in values]))]
 
 
 def encode_tapes(aval, tapes):
@@ -55,53 +53,33 @@ def encode_tapes(aval, tapes):
     if len(tapes) == 1 and isinstance(tapes[0].items, TableItems):
         items = tapes[0].items
         return [*index_columns([items.first], [len(items)]), *items.columns]
-    values, starts, lengths = [], [], []
+    # The first item is a zero, which all zeros refer to.
+    values, starts, lengths = [zero_of(aval.element)], [], []
     for tape in tapes:
         is_zero = tape.items is None
-        starts.append(len(values))
+        starts.append(0 if is_zero else len(values))
         lengths.append(ZERO if is_zero else len(tape))
-        zero = [zero_of(aval.element)]
-        values += zero if is_zero else [tape.items[i] for i in range(len(tape))]
+        values += [] if is_zero else [tape.items[i] for i in range(len(tape))]
     return [*index_columns(starts, lengths), *encode(aval.element, values)]
 
 
 def encode_unions(aval, unions):
     """The same for Unions."""
-    cases = [[] for _ in aval.cases]
-    tags, positions = [], []
-    zeros = [tuple(map(zero_of, case)) for case in aval.cases]
-    for union in unions:
-        if union.tag is None:
-            # A zero of each case, in the same place.
-            tags.append(ZERO)
-            positions.append(max(map(len, cases)))
-            for taken, zero in zip(cases, zeros, strict=True):
-                taken += [zero] * (positions[-1] + 1 - len(taken))
-            continue
-        tags.append(union.tag)
-        positions.append(len(cases[union.tag]))
-        cases[union.tag].append(union.values)
-    return index_columns(tags, positions) + encode_cases(aval, cases)
-
-
-def encode_every(aval, unions):
-    """The same for Unions of every case."""
-    n = len(aval.cases)
-    cases = [[union.case(k) for union in unions] for k in range(n)]
-    return index_columns(*[range(len(unions))] * n) + encode_cases(aval, cases)
-
-
-def encode_cases(aval, cases):
-    """The columns of the values of each case."""
-    columns = []
-    for avals, taken in zip(aval.cases, cases, strict=True):
+    positions, columns = [], []
+    for k, avals in enumerate(aval.cases):
+        values, at = [list(map(zero_of, avals))], []
+        for union in unions:
+            has_case = union.tag in (k, "every")
+            at.append(len(values) if has_case else 0)
+            values += [union.case(k)] if has_case else []
+        positions.append(at)
         for i, inner in enumerate(avals):
-            columns += encode(inner, [values[i] for values in taken])
-    return columns
+            columns += encode(inner, [row[i] for row in values])
+    return index_columns(*positions) + columns
 
 
 def index_columns(*columns):
-    """Columns of starts, lengths, tags or positions."""
+    """Columns of starts, lengths or positions."""
     return [np.array(column, INDEX) for column in columns]
 
 
@@ -119,9 +97,8 @@ def decoder(aval, columns):
     if isinstance(aval, Tape):
         return tape_decoder(aval, columns.pop(0), columns.pop(0), columns)
     if isinstance(aval, Union):
-        names = range(len(aval.cases) if aval.every else 2)
-        decoder_of = every_decoder if aval.every else union_decoder
-        return decoder_of(aval, *[columns.pop(0) for _ in names], columns)
+        positions = [columns.pop(0) for _ in aval.cases]
+        return union_decoder(aval, positions, columns)
     rows = columns.pop(0).view(aval.dtype)
     return lambda i: wrap_like(rows[i])
 
@@ -140,28 +117,21 @@ def tape_decoder(aval, start, length, columns):
     return tape
 
 
-def union_decoder(aval, tag, position, columns):
+def union_decoder(aval, positions, columns):
     """The same for Unions."""
     cases = [[decoder(a, columns) for a in case] for case in aval.cases]
 
+    def values(k, i):
+        return tuple(value(int(positions[k][i])) for value in cases[k])
+
     def union(i):
-        k, at = int(tag[i]), int(position[i])
-        if k == ZERO:
+        tags = [k for k in range(len(cases)) if positions[k][i]]
+        if not tags:
             return zero_of(aval)
-        return UnionValue(aval, k, tuple(value(at) for value in cases[k]))
-
-    return union
-
-
-def every_decoder(aval, *columns):
-    """The same for Unions of every case."""
-    *positions, columns = columns
-    cases = [[decoder(a, columns) for a in case] for case in aval.cases]
-
-    def union(i):
-        pairs = zip(positions, cases, strict=True)
-        values = (tuple(value(int(at[i])) for value in case) for at, case in pairs)
-        return UnionValue(aval, "every", tuple(values))
+        if len(tags) == 1:
+            return UnionValue(aval, tags[0], values(tags[0], i))
+        every = tuple(values(k, i) for k in range(len(cases)))
+        return UnionValue(aval, "every", every)
 
     return union
 

@@ -2,15 +2,15 @@
 
     while True:                               # a while, with a Tape to fill
         ...
-        t0 = roomy(t0, n0 + 1)                # the table has room for one more item
+        t0 = roomy(t0, n0, 1)                 # the table has room for one more item
         t0[n0] = s2                           # a residual of this step
         n0 += 1
     t1[0] = b0                                # the tape: where its items begin,
     t2[0] = n0 - b0                           # and how many there are
 
-A Tape is a range of the rows of a table, a Union a number that says which case ran and
-one that says in which row of that case's tables its values stand.  They nest as their
-types do, and all of it is flat arrays of numbers.
+A Tape is a range of the rows of a table, a Union a number for each case, which says in
+which row of that case's tables its values stand.  They nest as their types do, and all
+of it is flat arrays of numbers.
 """
 
 from dataclasses import dataclass
@@ -25,12 +25,11 @@ from .scalar_math import functions
 
 # A value of some type is the record at an index of a table; of an array type, a row of
 # one array.  The record of a Tape says where its items begin in the table of items, and
-# how many there are; the record of a Union which case it is, and where in the tables of
-# that case its values are, or if lanes took different cases, where in those of each.
+# how many there are; the record of a Union, for each case, where in the tables of that
+# case its values are.  Row 0 of a table that is referred to is a zero: a case that did
+# not run is there, and so are all cases of a zero Union.
 
-
-# A zero has whatever length or case is asked for.  Its record says this in place of a
-# length or case, and there is one zero of each kind to be read for all of them.
+# In place of the length of a zero Tape, which has whatever length is asked for.
 ZERO = -1
 
 
@@ -68,20 +67,7 @@ class TapeTable:
 
 @dataclass(frozen=True, eq=False)
 class UnionTable:
-    """Unions: `tag` and `position` are arrays by name, `cases` one `Records` each."""
-
-    tag: str
-    position: str
-    cases: tuple
-
-    @property
-    def columns(self):
-        return (self.tag, self.position)
-
-
-@dataclass(frozen=True, eq=False)
-class EveryTable:
-    """Unions of every case: `positions` an array for each case, by name."""
+    """Unions: `positions` is an array for each case by name, `cases` its `Records`."""
 
     positions: tuple
     cases: tuple
@@ -95,25 +81,24 @@ def make_table(aval, column, count):
     """A table for values of a type.
 
     Args:
-      column: function(shape, dtype) -> the name of an array with such rows.
+      column: function(shape, dtype, zero) -> the name of an array with such rows, the
+        first of which is that zero.
       count: function() -> the name of a variable.
     """
     if isinstance(aval, Tape):
-        names = column((), INDEX), column((), INDEX)
-        items = make_table(aval.element, column, count)
-        return TapeTable(*names, Records(count(), (items,)))
+        names = column((), INDEX, 0), column((), INDEX, ZERO)
+        return TapeTable(*names, make_records((aval.element,), column, count))
     if isinstance(aval, Union):
-        n_columns = len(aval.cases) if aval.every else 2
-        names = tuple(column((), INDEX) for _ in range(n_columns))
+        names = tuple(column((), INDEX, 0) for _ in aval.cases)
         cases = tuple(make_records(case, column, count) for case in aval.cases)
-        return EveryTable(names, cases) if aval.every else UnionTable(*names, cases)
-    name = column(aval.shape, storage_dtype(aval.dtype))
+        return UnionTable(names, cases)
+    name = column(aval.shape, storage_dtype(aval.dtype), 0)
     return ArrayTable(Place(name, (-1, *aval.shape), aval.dtype))
 
 
-def make_records(case, column, count):
-    """The tables for the values of one case."""
-    tables = tuple(make_table(aval, column, count) for aval in case)
+def make_records(avals, column, count):
+    """The tables for values that stand in the same row."""
+    tables = tuple(make_table(aval, column, count) for aval in avals)
     return Records(count(), tables)
 
 
@@ -158,7 +143,7 @@ class Ref:
         """From a step of a scan to the place of what that step reads."""
         first, stride = function.fresh("b"), function.fresh("k")
         function.line(f"{first} = {self.table.start}[{self.index}]")
-        # A zero has one item, for all steps.
+        # A zero has the item in row 0, for all steps.
         function.line(f"{stride} = {self.table.length}[{self.index}] != {ZERO}")
         return lambda i: self.item(f"{first} + {i} * {stride}")
 
@@ -171,6 +156,11 @@ class Ref:
     def recording(self, function):
         """What prints how a loop fills this Tape, item by item."""
         return Recording(function, self)
+
+
+    def position(self, case):
+        """Of a Union, the text of where its values of a case are."""
+        return f"{self.table.positions[case]}[{self.index}]"
 
 
 def record(table, index):
@@ -214,16 +204,16 @@ def reserve(function, records, steps):
     """Print that tables are made longer, unless they have room for so many more."""
     for table in records.tables:
         for column in table.columns:
-            function.line(f"{column} = roomy({column}, {records.count} + {steps})")
+            function.line(f"{column} = roomy({column}, {records.count}, {steps})")
 
 
-def roomy(array, n):
-    """The array, or one at least twice as long, if it has fewer than n rows."""
+def roomy(array, used, more):
+    """The array, or one at least twice as long if it has no room for so many more."""
     rows = array.shape[0]
-    if n <= rows:
+    if used + more <= rows:
         return array
-    longer = np.empty((max(n, 2 * rows), *array.shape[1:]), array.dtype)
-    longer[:rows] = array
+    longer = np.empty((max(used + more, 2 * rows), *array.shape[1:]), array.dtype)
+    longer[:used] = array[:used]
     return longer
 
 
@@ -239,14 +229,15 @@ FIRST_RECORDS = 16
 def growing(function):
     """(column, count) for a table that a function makes, and that grows."""
 
-    def column(shape, dtype):
+    def column(shape, dtype, zero):
         name = function.fresh("t")
         function.rooms.append((name, (FIRST_RECORDS, *shape), dtype))
+        function.loads.append(f"{name}[0] = {zero}")
         return name
 
     def count():
         name = function.fresh("n")
-        function.loads.append(f"{name} = 0")
+        function.loads.append(f"{name} = 1")
         return name
 
     return column, count
@@ -260,67 +251,20 @@ def local_record(function, aval):
 
 
 def empty(function, every):
-    """Print that tables have no records yet."""
+    """Print that tables have no records yet, but for the zero."""
     for records in every:
-        function.line(f"{records.count} = 0")
-
-
-# ---- zeros
-
-
-def position_of(ref, case):
-    """The text of where the values of one case of a Union are."""
-    every = isinstance(ref.table, EveryTable)
-    column = ref.table.positions[case] if every else ref.table.position
-    return f"{column}[{ref.index}]"
+        function.line(f"{records.count} = 1")
 
 
 def write_zero(function, where):
-    """Print a zero at a place."""
+    """Print a zero at a place: an array of zeros, or a record that refers to them."""
     if isinstance(where, Place):
         depth = function.writer.depth
         names = function.loops(where.shape)
         function.line(f"{where.element(names)} = 0")
         function.writer.depth = depth
         return
-    if isinstance(where.table, EveryTable):
-        for k in range(len(where.table.cases)):
-            write_zero_case(function, where, k)
-        return
-    table, position = where.table, function.fresh("q")
-    every = own_records(table)
-    # The same position for all cases, since it is not known which one is asked for.
-    function.line(f"{position} = {larger_of(r.count for r in every)}")
-    for records in every:
-        function.line(f"{records.count} = {position}")
-        reserve(function, records, 1)
-        function.line(f"{records.count} += 1")
-        for inner in records.tables:
-            write_zero(function, record(inner, position))
-    kind, at = zero_columns(table)
-    function.line(f"{kind}[{where.index}] = {ZERO}")
-    function.line(f"{at}[{where.index}] = {position}")
-
-
-def larger_of(counts):
-    """The text of the largest of some counts."""
-    first, *others = counts
-    return f"max({', '.join((first, *others))})" if others else first
-
-
-def zero_columns(table):
-    """The columns in which a zero stands: (its length or case, where its zeros are)."""
-    if isinstance(table, TapeTable):
-        return table.length, table.start
-    return table.tag, table.position
-
-
-def write_zero_case(function, ref, case):
-    """Print a zero of one case of a Union of every case."""
-    records, position = ref.table.cases[case], function.fresh("q")
-    function.line(f"{position} = {records.count}")
-    reserve(function, records, 1)
-    function.line(f"{records.count} += 1")
-    for inner in records.tables:
-        write_zero(function, record(inner, position))
-    function.line(f"{position_of(ref, case)} = {position}")
+    for column in where.table.columns:
+        function.line(f"{column}[{where.index}] = 0")
+    if isinstance(where.table, TapeTable):
+        function.line(f"{where.table.length}[{where.index}] = {ZERO}")

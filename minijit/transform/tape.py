@@ -219,7 +219,7 @@ def pointwise(function, x, *others, typed=lambda aval: aval):
             return UnionValue(typed(aval), None, ())
         cases = lambda k: zip(*[v.case(k) for v in values], strict=True)
         one = lambda k: tuple(within(*vs) for vs in cases(k))
-        if aval.every:
+        if len(tags) > 1 or "every" in tags:
             every = tuple(map(one, range(len(aval.cases))))
             return UnionValue(typed(aval), "every", every)
         tag, = tags
