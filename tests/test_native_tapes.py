@@ -203,6 +203,19 @@ def test_functions_of_the_arrays_within(name, backend, make, of):
     np.testing.assert_allclose(got[0], want[0])
 
 
+@pytest.mark.parametrize("name", table_types)
+def test_what_a_loop_made_is_not_copied_for_the_next_one(name):
+    aval = table_types[name]
+    columns = table_values.encode(aval, [real(aval)])
+    value = table_values.decoder(aval, list(columns))(0)
+    again = table_values.encode(aval, [value])
+    assert len(again) == len(columns)
+    for x, y in zip(again, columns, strict=True):
+        assert x is y or np.array_equal(x, y) and x.ndim == 1
+        assert np.shares_memory(x, y) or x.size == 0 or x.dtype == np.int64
+    assert any(map(np.shares_memory, again, columns))
+
+
 def test_a_tape_returned_twice_or_as_it_was_given():
     for name, aval in table_types.items():
         closed = jaxpr_of(lambda x: [x, x], [aval], "f")
@@ -221,7 +234,7 @@ stacks = {
     "vmap-grad-grad": lambda f: lambda x: mj.vmap(slope(slope(f)))(lanes * x[0]),
     "grad-vmap-grad": lambda f: slope(lambda x: mj.vmap(slope(f))(lanes * x)),
 }
-outside = "unions outside of loops are left to Python"
+outside = "tapes and unions outside of loops are left to Python"
 
 
 @pytest.mark.parametrize("stack", stacks)

@@ -1,21 +1,21 @@
 """The backward pass of a checkpointed loop, natively: the schedule and its carries.
 
-    l0 = 0                                  # how many carries are held behind this one
-    t0[0] = in3                             # row l of a table: a carry that is held
-    n0[0] = in0                             # how many steps to go back to row l
+    l0 = 0                                  # how many carries are held before this one
+    t0[0] = in3                             # row l0 of a table: a carry that is held
+    t1[0] = in0                             # how many steps to go back to row l0
     while l0 >= 0:
-        if n0[l0] > 1:
-            k0 = next_checkpoint(n0[l0], max(slots - l0, 1))
+        if t1[l0] > 1:
+            k0 = next_checkpoint(t1[l0], max(slots - l0, 1))
             ...                             # k0 steps forward, from row l0 to the next
-            n0[l0], n0[l0 + 1] = k0, n0[l0] - k0
+            t1[l0], t1[l0 + 1] = k0, t1[l0] - k0
             l0 += 1
         else:
-            if n0[l0] == 1:
+            if t1[l0] == 1:
                 ...                         # a step back, from row l0
             l0 -= 1
 
 It is the recursion of chapter 11, with its stack made visible: what one call holds is a
-row.  Tables grow to the rows in use, as those of tapes do.
+row.  There are `slots` rows and one; beyond sixteen, tables grow as those of tapes do.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ class HeldCarries:
         return [table.row(at) for table in self.tables]
 
     def reserve(self, rows):
-        """Print that there is room for one row behind so many."""
+        """Print that there is room for one row more than so many."""
         for table in (*self.tables, self.todo):
             if self.grows:
                 self.function.line(f"{table.name} = roomy({table.name}, {rows}, 1)")

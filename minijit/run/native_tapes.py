@@ -86,8 +86,9 @@ def carry_avals(eqn):
 
 
 def lower_union(walk, eqn):
-    """Making or opening a Union: native within a loop, elsewhere left to Python."""
-    walk.fallbacks[eqn.primitive.name] = "unions outside of loops are left to Python"
+    """What is done with a Union: native within a loop, elsewhere left to Python."""
+    reason = "tapes and unions outside of loops are left to Python"
+    walk.fallbacks[eqn.primitive.name] = reason
     attrs = {"primitive": eqn.primitive, "params": eqn.params}
     add_call(walk, eqn, "eval", map(whole_atom, eqn.invars), attrs)
 
@@ -233,6 +234,7 @@ def table_argument(function, name, aval):
     first = len(arguments)
 
     def column(shape, dtype, zero):
+        # How many rows there are, nobody knows yet.
         where = Place(f"{name}_{len(arguments) - first}", (0, *shape), dtype)
         arguments.append(where)
         return where.name

@@ -1,7 +1,7 @@
 """Tables as Python knows them: tapes and unions that a native loop filled, or is given.
 
 `decoder` reads the arrays of a table as values, one at a time, when they are asked for;
-`encode` writes values as the arrays of a table, unless they are in one already.
+`encode` writes values as the arrays of a table, unless a loop put them in one already.
 """
 
 import functools
@@ -39,6 +39,14 @@ class TableItems:
         return self.item(self.first + i % self.length)
 
 
+class TableValues(tuple):
+    """The values of a Union that a loop made.
+
+    Attributes:
+      columns: the arrays of a table of just this Union.
+    """
+
+
 def encode(aval, values):
     """Values of one type as the arrays of a table: -> list, as `all_columns` has it."""
     if isinstance(aval, Tape):
@@ -65,6 +73,8 @@ def encode_tapes(aval, tapes):
 
 def encode_unions(aval, unions):
     """The same for Unions."""
+    if len(unions) == 1 and isinstance(unions[0].values, TableValues):
+        return unions[0].values.columns
     positions, columns = [], []
     for k, avals in enumerate(aval.cases):
         values, at = [list(map(zero_of, avals))], []
@@ -119,7 +129,9 @@ def tape_decoder(aval, start, length, columns):
 
 def union_decoder(aval, positions, columns):
     """The same for Unions."""
+    arrays = list(columns)
     cases = [[decoder(a, columns) for a in case] for case in aval.cases]
+    arrays = arrays[: len(arrays) - len(columns)]
 
     def values(k, i):
         return tuple(value(int(positions[k][i])) for value in cases[k])
@@ -128,10 +140,12 @@ def union_decoder(aval, positions, columns):
         tags = [k for k in range(len(cases)) if positions[k][i]]
         if not tags:
             return zero_of(aval)
-        if len(tags) == 1:
-            return UnionValue(aval, tags[0], values(tags[0], i))
-        every = tuple(values(k, i) for k in range(len(cases)))
-        return UnionValue(aval, "every", every)
+        one = len(tags) == 1
+        tag = tags[0] if one else "every"
+        every = (values(k, i) for k in range(len(cases)))
+        found = TableValues(values(tag, i) if one else every)
+        found.columns = [column[i : i + 1] for column in positions] + arrays
+        return UnionValue(aval, tag, found)
 
     return union
 

@@ -1,12 +1,12 @@
 """Tables: where native code has its tapes and unions.
 
-    while True:                               # a while, with a Tape to fill
+    t0[0] = b0                                # a tape: where its items begin
+    while True:                               # a while that fills it
         ...
-        t0 = roomy(t0, n0, 1)                 # the table has room for one more item
-        t0[n0] = s2                           # a residual of this step
+        t2 = roomy(t2, n0, 1)                 # the table has room for one more item
+        t2[n0] = s2                           # a residual of this step
         n0 += 1
-    t1[0] = b0                                # the tape: where its items begin,
-    t2[0] = n0 - b0                           # and how many there are
+    t1[0] = n0 - b0                           # the tape: how many items there are
 
 A Tape is a range of the rows of a table, a Union a number for each case, which says in
 which row of that case's tables its values stand.  They nest as their types do, and all
@@ -35,7 +35,7 @@ ZERO = -1
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Tables that have a record each for the same things, and how many so far."""
+    """Tables whose rows belong together, and the variable that counts these."""
 
     count: str
     tables: tuple
@@ -156,7 +156,6 @@ class Ref:
     def recording(self, function):
         """What prints how a loop fills this Tape, item by item."""
         return Recording(function, self)
-
 
     def position(self, case):
         """Of a Union, the text of where its values of a case are."""

@@ -77,14 +77,15 @@ def extra_steps(steps, slots):
 def next_checkpoint(steps, slots):
     """How far to go, of two steps or more, before the next carry is held.
 
-    As far as nothing is wasted: what is left can be reversed with a slot less, and what
-    was gone with a run less.  Numbers only, so native code can ask too.
+    So that nothing is wasted: what was passed can be reversed with a run less; what is
+    left, with a slot less, and is long enough to need all its runs.  It is arithmetic
+    only, so native code can ask too.
     """
     t, shorter, reach = 0, 0, 1  # reach: binomial(slots + t, slots)
     while reach < steps:
         t += 1
         shorter, reach = reach, reach * (slots + t) // t
-    # What one slot less and one run less than that could reverse.
+    # binomial(slots + t - 2, slots - 1): what is left is no shorter than this.
     both_less = shorter * slots // (slots + t - 1)
     return min(shorter, steps - both_less)
 
@@ -116,7 +117,7 @@ def joint_while(primals, tangents, *, slots, **params):
 
 
 def checkpointed_batch(lanes, axes, *args, slots, **params):
-    """The batched loop of chapter 9, which is to be reversed in this way too."""
+    """The batched loop of chapter 9s, which is to be reversed in this way too."""
     found = []
 
     def batched(*args):
