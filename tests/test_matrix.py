@@ -69,6 +69,11 @@ reasons |= {
     for name in ("random_unwrap", "random_wrap")
 }
 
+reasons |= {
+    ("lower", "checkpointed_while"): "inlined as a while, before it is lowered",
+    ("lower", "replay"): "inlined as a scan, before it is lowered",
+}
+
 
 def all_reasons():
     """Those above, and the library's own for what it does not compile."""
