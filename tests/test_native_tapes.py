@@ -252,6 +252,19 @@ def test_stacks_of_transformations(program, stack):
         np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
 
 
+def test_a_residual_that_is_a_constant():
+    """An index that is always 0: it goes into the union of its branch as it is."""
+
+    def f(x):
+        def body(c, _):
+            first = lambda: c.at[jnp.argmax(c) * 0].set(c[1])
+            return lax.cond(c[0] > 0.1, first, lambda: c), None
+
+        return jnp.sum(lax.scan(body, x, None, length=3)[0])
+
+    agree(mj.vmap(mj.grad(f)), np.ones((2, 3), "f4"))
+
+
 def test_lanes_of_different_lengths_run_natively():
     step = lambda c: (c[0] - 1.0, c[1] + jnp.sqrt(c[0]))
     f = lambda x: lax.while_loop(lambda c: c[0] > 0.5, step, (x, x))[1]

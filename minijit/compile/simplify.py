@@ -326,6 +326,8 @@ class Simplifier:
         """The value of an equation of constants, or None."""
         if not args or primitive in never_folded or primitive not in eval_rules:
             return None
+        if not isinstance(out, ShapedArray):
+            return None
         if primitive in elementwise and out.shape:
             scalars = [self.uniform(x) for x in args]
             if all(x is not None for x in scalars):

@@ -14,6 +14,8 @@ Derivatives of these two (second order) take tapes of the carries.
 from functools import partial
 from math import comb
 
+import numpy as np
+
 from ..trace import primitives as lax
 from ..trace.array import aval_of, eval_rules, shape_rules
 from ..trace.core import Primitive
@@ -422,12 +424,17 @@ batch_rules |= {replay_p: replay_batch, treeverse_p: treeverse_batch}
 # ---- the mode of `while_loop`
 
 
+# What the number of steps, an int32, can be.
+MOST_STEPS = 2**31 - 1
+
+
 def checkpoint_mode(slots):
     """`slots` carries are held at once: 8 unless it is said."""
     slots = 8 if slots is None else slots
-    if not isinstance(slots, int) or slots < 1:
+    if not isinstance(slots, int | np.integer) or isinstance(slots, bool) or slots < 1:
         raise ValueError(f"while_loop: slots must be a positive integer, got {slots!r}")
-    return checkpointed_while_p, {"slots": slots}
+    # There are no more steps than that, and native code computes with 64 bits.
+    return checkpointed_while_p, {"slots": min(int(slots), MOST_STEPS)}
 
 
 reverse_modes |= {"checkpoint": checkpoint_mode}
