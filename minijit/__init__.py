@@ -31,7 +31,6 @@ from .trace.jit import (
     jit as jit,
 )
 
-# chapter 5s
 from .trace import leaks as leaks
 from .trace.stages import (
     ShapeDtypeStruct as ShapeDtypeStruct,
@@ -44,8 +43,11 @@ from .trace.stages import (
 # chapter 6
 from .transform.linearize import jvp as jvp, linearize as linearize
 
-# chapter 6s
-from .transform import linearize_rest as linearize_rest
+from .transform import (
+    delicate_rules as delicate_rules,
+    joint_calls as joint_calls,
+    linearize_rest as linearize_rest,
+)
 
 # chapter 7
 from .transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
@@ -56,7 +58,6 @@ from .transform.transpose import (
     vjp as vjp,
 )
 
-# chapter 7s
 from . import custom_derivatives as custom_derivatives
 from .transform import transpose_rest as transpose_rest
 from .transform.closures import (
@@ -74,10 +75,9 @@ from .transform.jacobians import (
     jacrev as jacrev,
 )
 
-# chapter 8s
-from .transform import batching_rest as batching_rest
+from .transform import batching_rest as batching_rest, custom_lanes as custom_lanes
 
-# chapter 10
+# chapter 11
 from . import ad_checkpoint as ad_checkpoint
 from .transform.checkpoint import (
     checkpoint as checkpoint,
@@ -86,14 +86,13 @@ from .transform.checkpoint import (
     saved_residuals as saved_residuals,
 )
 
-# chapter 10s
 from . import custom_batching as custom_batching, debug as debug
 from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_nans
 
-# chapter 11
+# chapter 12
 from .transform import reverse_loops as reverse_loops
 
-# chapter 13s
+# chapter 14
 from .compile import (
     loops_text as loops_text,
     lower_calls as lower_calls,
@@ -102,7 +101,7 @@ from .compile import (
     storage as storage,
 )
 
-# chapter 14
+# chapter 15
 import importlib
 
 from .run import executable as executable
@@ -116,16 +115,25 @@ def __getattr__(name):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-# chapter 14s
 from .run import scalar_rest as scalar_rest
 
-# chapter 19
+# chapter 20
 from .run import native_control as native_control
 
-# chapter 19s
 from .run import tables as tables
 from .run import pointwise as pointwise
 from .run import native_tapes as native_tapes
 from .run import table_values as table_values
 from .run import native_reversal as native_reversal
 from .run import lane_blocks as lane_blocks
+
+from .trace import calls
+
+transformations = """
+    checkpoint closure_convert custom_gradient fwd_and_bwd grad hessian jacfwd jacobian
+    jacrev jit linear_transpose make_jaxpr remat value_and_grad vmap
+""".split()
+calls.explain_calls("minijit", globals(), results=transformations)
+
+# chapter 22
+from .run import llvm as llvm

@@ -1,5 +1,6 @@
 """Checkpointing under the names of `jax.ad_checkpoint`."""
 
+from .trace import calls
 from .transform.checkpoint import (
     Offloadable as Offloadable,
     Recompute as Recompute,
@@ -11,3 +12,5 @@ from .transform.checkpoint import (
     remat as remat,
     saved_residuals as saved_residuals,
 )
+
+calls.explain_calls("ad_checkpoint", globals(), results=["checkpoint", "remat"])

@@ -1,5 +1,6 @@
 """Custom derivative rules, under the names of `jax.custom_derivatives`."""
 
+from .trace import calls
 from .transform.closures import (
     closure_convert as closure_convert,
     custom_gradient as custom_gradient,
@@ -12,3 +13,5 @@ from .transform.custom import (
     custom_vjp as custom_vjp,
     zero_from_primal as zero_from_primal,
 )
+
+calls.explain_calls("custom_derivatives", globals(), results=["custom_gradient"])

@@ -6,3 +6,7 @@ from .transform.debugging import (
 )
 
 __all__ = ["callback", "print"]
+
+from .trace import calls
+
+calls.explain_calls("debug", globals())

@@ -1,5 +1,6 @@
 """Element types under the names of `jax.dtypes`."""
 
+from .trace import calls
 from .trace.dtypes import (
     bfloat16 as bfloat16,
     canonicalize_dtype as canonicalize_dtype,
@@ -12,3 +13,5 @@ from .trace.dtypes import (
     result_type as result_type,
 )
 from .transform.prng import prng_key as prng_key
+
+calls.explain_calls("dtypes", globals())

@@ -9,14 +9,14 @@ counts axes from the end.  `lax` is the strict one below it: what is written is 
 recorded.  Signatures are JAX's, without its sharding arguments.
 """
 
-# chapter 2s
+# chapter 2
 import builtins
 import math
 import operator
 
 import numpy as np
 
-from .trace import primitives
+from .trace import calls, dtypes, primitives
 from .trace.array import aval_of, to_numpy
 from .trace.core import Tracer
 from .trace.primitives import abs, cos, exp, integer_pow, log, neg, pow, sign, sin, sqrt
@@ -81,6 +81,20 @@ from .trace.windows import conv_general_dilated_p, reduce_window_max_p
 from .trace.windows import cumlogsumexp_p, cummax_p, cummin_p, cumprod_p, cumsum_p
 from .trace.windows import reduce_window_min_p, reduce_window_sum_p
 
+# A number of a user does not adapt to the array beside it: see `strict`.
+add, sub, mul, div, rem = builtins.map(calls.strict, (add, sub, mul, div, rem))
+max, min, pow, atan2 = builtins.map(calls.strict, (max, min, pow, atan2))
+eq, ne, lt, le, gt, ge = builtins.map(calls.strict, (eq, ne, lt, le, gt, ge))
+bitwise_and, bitwise_or = calls.strict(bitwise_and), calls.strict(bitwise_or)
+bitwise_xor, shift_left = calls.strict(bitwise_xor), calls.strict(shift_left)
+shift_right_arithmetic = calls.strict(shift_right_arithmetic)
+shift_right_logical = calls.strict(shift_right_logical)
+complex, nextafter, zeta = builtins.map(calls.strict, (complex, nextafter, zeta))
+igamma, igammac, betainc = builtins.map(calls.strict, (igamma, igammac, betainc))
+igamma_grad_a, polygamma = calls.strict(igamma_grad_a), calls.strict(polygamma)
+random_gamma_grad, clamp = calls.strict(random_gamma_grad), calls.strict(clamp)
+select, select_n, pad = builtins.map(calls.strict, (select, select_n, pad))
+
 # The axes of a product: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)).
 DotDimensionNumbers = tuple[
     tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]
@@ -92,12 +106,13 @@ def broadcast_shapes(*shapes):
 
     Raises ValueError if there is none.
     """
+    shapes = [primitives.canonicalize_shape(shape) for shape in shapes]
     rank = builtins.max(builtins.map(len, shapes), default=0)
-    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     sizes = [set(column) - {1} for column in zip(*padded, strict=True)]
     if any(len(s) > 1 for s in sizes):
         raise ValueError(
-            f"Incompatible shapes for broadcasting: shapes={[tuple(s) for s in shapes]}"
+            f"Incompatible shapes for broadcasting: shapes={shapes}"
         )
     return tuple(s.pop() if s else 1 for s in sizes)
 
@@ -199,13 +214,13 @@ def batch_matmul(lhs, rhs, precision=None):
 
 # The operations that `reduce` knows, with the reduction for each and its identity.
 monoids = {
-    add: (reduce_sum, lambda dtype: 0),
-    mul: (reduce_prod, lambda dtype: 1),
-    max: (reduce_max, primitives.lowest),
-    min: (reduce_min, primitives.highest),
-    bitwise_and: (reduce_and, lambda dtype: np.array(-1).astype(dtype)),
-    bitwise_or: (reduce_or, lambda dtype: 0),
-    bitwise_xor: (reduce_xor, lambda dtype: 0),
+    primitives.add: (reduce_sum, lambda dtype: 0),
+    primitives.mul: (reduce_prod, lambda dtype: 1),
+    primitives.max: (reduce_max, primitives.lowest),
+    primitives.min: (reduce_min, primitives.highest),
+    primitives.bitwise_and: (reduce_and, lambda dtype: np.array(-1).astype(dtype)),
+    primitives.bitwise_or: (reduce_or, lambda dtype: 0),
+    primitives.bitwise_xor: (reduce_xor, lambda dtype: 0),
 }
 
 
@@ -222,7 +237,18 @@ def reduce(operands, init_values, computation, dimensions):
 
     Raises TypeError if the dtypes or the structures differ.
     """
+    computation = calls.underlying(computation)
     several = isinstance(operands, (tuple, list))
+    if several and not isinstance(init_values, (tuple, list)):
+        raise TypeError(
+            f"reduce of {len(operands)} operands needs as many initial values, got "
+            f"{init_values!r}"
+        )
+    if not several and computation in monoids:
+        reduction, identity = monoids[computation]
+        known = not isinstance(init_values, Tracer)
+        if known and to_numpy(init_values) == identity(aval_of(operands).dtype):
+            return reduction(operands, dimensions)
     pairs = zip(operands, init_values, strict=True) if several else None
     for x, init in pairs or [(operands, init_values)]:
         dtype, init_dtype = aval_of(x).dtype, aval_of(init).dtype
@@ -236,12 +262,7 @@ def reduce(operands, init_values, computation, dimensions):
     if computation not in monoids:
         one = lambda x, y: (computation(x[0], y[0]),)
         return fold([operands], [init_values], one, dimensions)[0]
-    reduction, identity = monoids[computation]
-    result = reduction(operands, dimensions)
-    known = not isinstance(init_values, Tracer)
-    if known and to_numpy(init_values) == identity(dtype):
-        return result
-    return computation(result, init_values)
+    return computation(monoids[computation][0](operands, dimensions), init_values)
 
 
 def fold(operands, init_values, computation, dimensions):
@@ -285,7 +306,7 @@ def dynamic_slice_in_dim(
 
 def starts_along(shape, axis, index):
     """Start indices that are zero but along one axis, all of one dtype."""
-    dtype = aval_of(index).dtype
+    dtype = dtypes.numeric_dtype(aval_of(index).dtype)
     starts = [np.zeros((), dtype)] * len(shape)
     starts[axis] = index
     return starts
@@ -385,7 +406,8 @@ def stack(operands, axis=0):
 
 def unstack(x, axis=0):
     """The parts of x along one axis, which goes: a tuple."""
-    size = aval_of(x).shape[axis]
+    shape = aval_of(x).shape
+    size = shape[primitives.canonicalize_axis(axis, len(shape))]
     return tuple(index_in_dim(x, i, axis, keepdims=False) for i in range(size))
 
 
@@ -550,7 +572,7 @@ def conv_general_dilated_patches(
         preferred_element_type=preferred_element_type,
     )
 
-# chapter 8s
+# chapter 8
 from .transform.batching_rest import (
     all_gather as all_gather,
     all_to_all as all_to_all,
@@ -566,7 +588,7 @@ from .transform.batching_rest import (
     pswapaxes as pswapaxes,
 )
 
-# chapter 9
+# chapter 10
 from .transform.control_flow import (
     cond as cond,
     cond_p as cond_p,
@@ -575,8 +597,6 @@ from .transform.control_flow import (
     while_loop as while_loop,
     while_p as while_p,
 )
-
-# chapter 9s
 from .transform.control_flow import (
     associative_scan as associative_scan,
     fori_loop as fori_loop,
@@ -588,7 +608,7 @@ from .transform.implicit import (
     custom_linear_solve as custom_linear_solve,
     custom_root as custom_root,
 )
-
-# chapter 9r
 from .transform.stop_gradient import stop_gradient as stop_gradient
 from .transform.stop_gradient import stop_gradient_p as stop_gradient_p
+
+calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))

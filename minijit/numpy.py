@@ -15,11 +15,20 @@ shapes that do not fit raise TypeError or ValueError.
 
 # chapter 2
 import builtins
+from functools import lru_cache
 
 import numpy as np
 
 from .trace import dtypes, primitives
-from .trace.array import ArrayImpl, ShapedArray, aval_of, to_numpy, wrap
+from .trace.array import (
+    ArrayImpl,
+    ShapedArray,
+    aval_of,
+    quiet,
+    scalar_aval,
+    to_numpy,
+    wrap,
+)
 from .trace.core import Array, operators
 
 ndarray = Array
@@ -28,7 +37,9 @@ ndarray = Array
 def check_arraylike(name, *args):
     """Raise TypeError unless all arguments of the function `name` are arrays."""
     for position, x in enumerate(args):
-        if isinstance(x, (Array, np.ndarray)) or hasattr(x, "__jax_array__"):
+        if isinstance(x, (Array, np.ndarray)) or type(x) in dtypes.python_scalars:
+            continue
+        if hasattr(x, "__jax_array__"):
             continue
         if isinstance(x, (str, bytes)) or not np.isscalar(x):
             raise TypeError(
@@ -37,12 +48,18 @@ def check_arraylike(name, *args):
             )
 
 
+def unwrapped(x):
+    """What `x.__jax_array__()` gives where there is that method, else `x` itself."""
+    if isinstance(x, Array) or not hasattr(x, "__jax_array__"):
+        return x
+    return x.__jax_array__()
+
+
 def as_array(x):
     """An array, a NumPy array (which is copied) or a number, as an array."""
+    x = unwrapped(x)
     if isinstance(x, Array):
         return x
-    if hasattr(x, "__jax_array__"):
-        return as_array(x.__jax_array__())
     dtypes.dtype(x)
     aval = aval_of(x)
     return ArrayImpl(to_numpy(x, aval), aval)
@@ -50,6 +67,11 @@ def as_array(x):
 
 def arrays(name, *args):
     """The arguments of the function `name` as a list of arrays."""
+    for x in args:
+        if not isinstance(x, Array):
+            break
+    else:
+        return list(args)
     check_arraylike(name, *args)
     return [as_array(x) for x in args]
 
@@ -58,20 +80,40 @@ def convert(x, dtype, weak_type=False):
     """`x` as an array of exactly this dtype and weakness: itself if it is one."""
     if not isinstance(x, Array):
         # A number is converted once, here, and not again by each run of a program.
-        storage = dtypes.storage_of(dtype)
-        with np.errstate(all="ignore"):
-            value = np.array(as_array(x).numpy().astype(storage))
-        aval = ShapedArray(value.shape, dtypes.as_dtype(dtype), weak_type)
+        value = quiet.copy().run(known_value, x, dtypes.storage_of(dtype))
+        if value.shape:
+            aval = ShapedArray(value.shape, dtypes.as_dtype(dtype), weak_type)
+        else:
+            aval = scalar_aval(dtypes.as_dtype(dtype), weak_type)
         return ArrayImpl(value, aval)
-    if x.dtype == dtype and x.weak_type == weak_type:
+    aval = x.aval
+    if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
     return primitives.convert_element_type_p.bind(
         x, new_dtype=dtypes.as_dtype(dtype), weak_type=weak_type
     )
 
 
+def known_value(x, dtype):
+    """The NumPy value of what is no array of ours, in a dtype."""
+    if type(x) is float and dtype == np.float32:
+        return np.array(x, dtype)
+    if dtypes.is_python_scalar(x):
+        # First in the dtype of its kind, which an int has to fit, or else that asked.
+        fits = type(x) is int and dtypes.holds_int(dtype, x)
+        value = np.array(x, dtype if fits else dtypes.scalar_dtype(x))
+    else:
+        value = as_array(x).numpy()
+    return value if value.dtype == dtype else value.astype(dtype)
+
+
+@lru_cache(maxsize=4096)
 def joint_shape(shapes):
-    """The shape that all of `shapes`, tuples of ints, broadcast to, or a ValueError."""
+    """The shape that all of `shapes` broadcast to, or a ValueError.
+
+    Args:
+      shapes: a tuple of tuples of ints.
+    """
     rank = builtins.max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     result = []
@@ -86,10 +128,10 @@ def joint_shape(shapes):
 
 def promote_shapes(name, args):
     """Leading axes of length 1, so that all arrays with axes have as many."""
-    if len({x.ndim for x in args if x.ndim}) < 2:
+    if len({len(x.aval.shape) for x in args if x.aval.shape}) < 2:
         return args
     try:
-        rank = len(joint_shape([x.shape for x in args]))
+        rank = len(joint_shape(tuple(x.shape for x in args)))
     except ValueError:
         text = ", ".join(str(x.shape) for x in args)
         message = f"{name} got incompatible shapes for broadcasting: {text}."
@@ -108,31 +150,63 @@ def promote_dtypes(args, family=None):
     Args:
       family: maps that dtype to the one to compute in (`dtypes.to_inexact_dtype`).
     """
-    args = [x.__jax_array__() if hasattr(x, "__jax_array__") else x for x in args]
+    if family is None and alike(args):
+        return list(args)
+    return promote_unlike(args, family)
+
+
+def promote_unlike(args, family=None):
+    """As `promote_dtypes`, for arguments that are not `alike`."""
+    args = [x if isinstance(x, Array) else unwrapped(x) for x in args]
     dtype, weak_type = dtypes.lattice_result_type(*args)
     dtype = family(dtype) if family else dtype
     return [convert(x, dtype, weak_type) for x in args]
 
 
+def alike(args):
+    """Whether `args` are arrays of one strong dtype, and of one rank or scalars."""
+    dtype, rank = None, 0
+    for x in args:
+        if not isinstance(x, Array) or x.aval.weak_type:
+            return False
+        aval = x.aval
+        # NumPy takes None for float64 where it compares dtypes.
+        if dtype is not None and aval.dtype != dtype:
+            return False
+        if rank and aval.shape and len(aval.shape) != rank:
+            return False
+        dtype, rank = aval.dtype, rank or len(aval.shape)
+    return True
+
+
 def promote_args(name, *args):
     """The arguments of the function `name` in one dtype, with equally many axes."""
+    if alike(args):
+        return args
     check_arraylike(name, *args)
-    if len({getattr(x, "dtype", None) for x in args}) > 1:
+    try:
+        args = promote_unlike(args)
+    except ValueError:
         reject_extended(name, args)
-    return promote_shapes(name, promote_dtypes(args))
+        raise
+    return promote_shapes(name, args)
 
 
 def reject_extended(name, args):
     """Raise TypeError if some of the dtypes are not NumPy's: there is no arithmetic."""
-    given = [getattr(x, "dtype", None) for x in args]
-    if builtins.any(isinstance(d, dtypes.ExtendedDtype) for d in given):
-        found = [dtypes.dtype(x) for x in args]
-        text = ", ".join(d.name for d in found)
-        raise TypeError(f"{name} does not accept dtype{'s' * (len(found) > 1)} {text}.")
+    for x in args:
+        if isinstance(getattr(x, "dtype", None), dtypes.ExtendedDtype):
+            found = [dtypes.dtype(x) for x in args]
+            text = ", ".join(d.name for d in found)
+            plural = "s" * (len(found) > 1)
+            message = f"{name} does not accept dtype{plural} {text}."
+            raise TypeError(message) from None
 
 
 def promote_args_inexact(name, *args):
     """As `promote_args`, in a floating or complex type."""
+    if alike(args) and args[0].aval.dtype.kind in ("f", "c"):
+        return args
     check_arraylike(name, *args)
     reject_extended(name, args)
     return promote_shapes(name, promote_dtypes(args, dtypes.to_inexact_dtype))
@@ -190,13 +264,13 @@ bitwise_xor = binary("bitwise_xor", primitives.bitwise_xor)
 def add(x, y, /):
     """Elementwise sum; `or` of bools.  JAX: `jnp.add`."""
     x, y = promote_args("add", x, y)
-    return (primitives.bitwise_or if x.dtype == np.bool_ else primitives.add)(x, y)
+    return (primitives.bitwise_or if x.dtype.kind == "b" else primitives.add)(x, y)
 
 
 def multiply(x, y, /):
     """Elementwise product; `and` of bools.  JAX: `jnp.multiply`."""
     x, y = promote_args("multiply", x, y)
-    return (primitives.bitwise_and if x.dtype == np.bool_ else primitives.mul)(x, y)
+    return (primitives.bitwise_and if x.dtype.kind == "b" else primitives.mul)(x, y)
 
 
 def absolute(x, /):
@@ -207,7 +281,7 @@ def absolute(x, /):
 
 abs = absolute
 
-# How complex numbers are ordered needs their parts: `# chapter 2s` fills this in.
+# How complex numbers are ordered needs their parts, which are brought along.
 complex_order = {}
 
 
@@ -229,14 +303,16 @@ greater = comparison("greater", primitives.gt)
 greater_equal = comparison("greater_equal", primitives.ge)
 
 
+operands = Array, int, float, complex, np.generic, np.ndarray
+
+
 def operator_with(name, function, swap=False):
     """The method of an operator: NotImplemented for what is no array or number."""
 
     def method(self, other):
-        numbers = (int, float, complex, np.generic, np.ndarray, Array)
-        if hasattr(other, "__jax_array__"):
-            other = other.__jax_array__()
-        if not isinstance(other, numbers):
+        if not isinstance(other, operands):
+            other = unwrapped(other)
+        if not isinstance(other, operands):
             # Where NumPy would take a list for an array, JAX and minijit do not.
             if isinstance(other, (list, tuple, set, dict)):
                 raise TypeError(
@@ -283,7 +359,7 @@ operators |= {
 }
 
 
-# chapter 2s
+# chapter 2, brought along
 import math
 import operator
 from collections import namedtuple
@@ -336,7 +412,7 @@ ComplexWarning = np.exceptions.ComplexWarning
 
 def broadcast_shapes(*shapes):
     """The shape that all of `shapes` broadcast to.  JAX: `jnp.broadcast_shapes`."""
-    return joint_shape([canonical_shape(shape) for shape in shapes])
+    return joint_shape(tuple(map(canonical_shape, shapes)))
 
 
 def promote_args_numeric(name, *args):
@@ -347,7 +423,7 @@ def promote_args_numeric(name, *args):
 
 def to_numeric_dtype(dtype):
     """The dtype, or int32 for bool."""
-    return np.dtype(np.int32) if dtype == np.bool_ else dtype
+    return np.dtype(np.int32) if dtype.kind == "b" else dtype
 
 
 def concrete(x, what, advice):
@@ -372,7 +448,11 @@ static = "mark the argument it comes from with static_argnums or static_argnames
 
 def static_int(x, what):
     """A size or an axis as an int; a traced one raises."""
-    return operator.index(concrete(x, what, static)[()])
+    x = concrete(x, what, static)[()] if isinstance(x, Tracer) else x
+    try:
+        return operator.index(x)
+    except TypeError:
+        raise TypeError(f"{what} must be an integer, got {x!r}") from None
 
 
 def canonical_shape(shape):
@@ -454,13 +534,22 @@ def from_parts(object, dtype):
         dtype, dtypes.ExtendedDtype
     ):
         return stack([array(part, dtype, copy=False) for part in object])
-    return as_array(np.array(map_lists(as_known, object), dtype))
+    return as_array(converted(map_lists(as_known, object), dtype))
+
+
+def converted(x, dtype):
+    """A NumPy array of a dtype out of what may not fit it, which is then named."""
+    try:
+        return np.array(x, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        kinds = (OverflowError, ValueError, TypeError)
+        kind = next(k for k in kinds if isinstance(error, k))
+        raise kind(f"{x!r} gives no array of {dtype}: {error}") from None
 
 
 def from_one(object, dtype):
     """An array out of one array, number, or what speaks a protocol of arrays."""
-    if hasattr(object, "__jax_array__"):
-        object = object.__jax_array__()
+    object = unwrapped(object)
     if isinstance(object, Array):
         return object
     if object is None or isinstance(object, (str, bytes)):
@@ -471,13 +560,13 @@ def from_one(object, dtype):
         )
     # A dtype that is asked for is the first that a NumPy array is converted to.
     x = as_buffer(object)
-    return as_array(x) if dtype is None else wrap(np.array(x, dtype))
+    return as_array(x) if dtype is None else wrap(converted(x, dtype))
 
 
 def list_leaves(object):
     """All that stands in nested lists and tuples; `[object]` if it is neither."""
     if not isinstance(object, (list, tuple)):
-        return [as_array(object) if hasattr(object, "__jax_array__") else object]
+        return [unwrapped(object)]
     return [leaf for part in object for leaf in list_leaves(part)]
 
 
@@ -490,7 +579,7 @@ def map_lists(function, object):
 
 def as_known(x):
     """The NumPy value of an array; anything else as it is."""
-    x = x.__jax_array__() if hasattr(x, "__jax_array__") else x
+    x = unwrapped(x)
     return x.numpy() if isinstance(x, ArrayImpl) else x
 
 
@@ -589,6 +678,12 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None):
     dtype = dtypes.result_type(*given) if dtype is None else dtype
     dtype = dtypes.user_dtype(dtype, "arange")
     start, stop, step = arange_bounds(start, stop, step)
+    given = [x for x in (start, stop, step) if isinstance(x, (float, complex))]
+    if step == 0 or not np.isfinite(given).all() or np.iscomplexobj(given):
+        raise ValueError(
+            "jnp.arange: start, stop and step must be finite real numbers, and step "
+            f"not 0, got {start=}, {stop=}, {step=}"
+        )
     size = math.ceil((stop - start) / (1 if step is None else step))
     small = dtype.kind not in "bui" and dtypes.finfo(dtype).bits < 32
     work = np.dtype(np.float32) if small and step is not None else dtype
@@ -666,7 +761,7 @@ def integer_powers(x, n):
 
 def truth(x):
     """Whether each element is not zero."""
-    return x if x.dtype == np.bool_ else primitives.ne(x, like(x, 0))
+    return x if x.dtype.kind == "b" else primitives.ne(x, like(x, 0))
 
 
 def like(x, value):
@@ -696,7 +791,7 @@ def isnan(x, /):
     return primitives.ne(x, x)
 
 
-# `where` with one argument looks for indices: `# chapter 2s` adds that.
+# `where` with one argument looks for indices: the part brought along adds that.
 one_argument = {}
 
 
@@ -717,13 +812,14 @@ def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
 
 def choose_where(condition, x, y):
     """`where` of three arguments."""
-    condition = truth(arrays("where", condition, x, y)[0])
+    check_arraylike("where", condition, x, y)
+    condition = truth(as_array(condition))
     x, y = promote_dtypes([x, y])
-    if condition.ndim == 0:
-        x, y = broadcast_arrays(x, y)
+    if condition.aval.shape:
+        condition, x, y = to_one_shape([condition, x, y])
     else:
-        condition, x, y = broadcast_arrays(condition, x, y)
-    return primitives.select_n(condition, y, x)
+        x, y = to_one_shape([x, y])
+    return primitives.select_n_p.bind(condition, y, x)
 
 
 def reshape(a, shape, order="C", *, copy=None):
@@ -792,8 +888,7 @@ def moveaxis(a, source, destination):
 def expand_dims(a, axis):
     """New axes of length 1, at places of the result.  JAX: `jnp.expand_dims`."""
     x, = arrays("expand_dims", a)
-    several = isinstance(axis, (tuple, list))
-    return primitives.expand_dims(x, tuple(axis) if several else (axis,))
+    return primitives.expand_dims(x, tuple(axis) if np.iterable(axis) else (axis,))
 
 
 def squeeze(a, axis=None):
@@ -816,18 +911,32 @@ def broadcast_to(array, shape):
         raise ValueError(
             f"Incompatible shapes for broadcasting: {x.shape} and requested {shape}"
         )
+    return stretch(x, shape)
+
+
+def stretch(x, shape):
+    """`x` repeated to a shape that it fits."""
+    given = x.aval.shape
+    new = len(shape) - len(given)
     # Axes of length 1 go first, so that one equation says what is repeated.
-    kept = [i for i in range(x.ndim) if x.shape[i] == shape[new + i]]
-    dropped = tuple(i for i in range(x.ndim) if i not in kept)
+    kept = [i for i, size in enumerate(given) if size == shape[new + i]]
+    dropped = tuple([i for i in range(len(given)) if i not in kept])
     x = primitives.squeeze(x, dropped) if dropped else x
-    return primitives.broadcast_in_dim(x, shape, tuple(new + i for i in kept))
+    dims = tuple([new + i for i in kept])
+    return primitives.broadcast_in_dim_p.bind(
+        x, shape=shape, broadcast_dimensions=dims
+    )
 
 
 def broadcast_arrays(*args):
     """The arrays broadcast to a common shape, as a list.  JAX: same name."""
-    args = arrays("broadcast_arrays", *args)
-    shape = broadcast_shapes(*[x.shape for x in args])
-    return [broadcast_to(x, shape) for x in args]
+    return to_one_shape(arrays("broadcast_arrays", *args))
+
+
+def to_one_shape(args):
+    """`broadcast_arrays` of a list of arrays."""
+    shape = joint_shape(tuple([x.aval.shape for x in args]))
+    return [x if x.aval.shape == shape else stretch(x, shape) for x in args]
 
 
 def concatenate(arrays, axis=0, dtype=None):
@@ -883,9 +992,10 @@ def extreme(dtype, infinity):
 
 def reduce(name, x, axis, out, keepdims, initial=None, where=None, dtype=None):
     """Reduce `x` along axes by the row `name` of `reductions`."""
-    no_out(name, out)
+    if out is not None:
+        no_out(name, out)
     operation, combine, identity = reductions[name]
-    axes = canonical_axes(axis, x.ndim)
+    axes = canonical_axes(axis, len(x.aval.shape))
     if initial is None and name in ("max", "min"):
         needs_identity(name, [x.shape[i] for i in axes], where)
     if where is not None:
@@ -930,7 +1040,7 @@ def accumulate_dtype(dtype, name, asked, promote_integers=True):
         default = dtypes.default_dtype("signed" if dtype.kind == "i" else "unsigned")
         dtype = default if dtype.itemsize < default.itemsize else dtype
     # Sums of 16-bit floats are kept in 32 bits and rounded once.
-    half = dtype in (np.dtype(np.float16), bfloat16.dtype)
+    half = dtype.itemsize == 2 and dtype.kind in ("f", "V")
     return np.dtype(np.float32) if half else dtype, dtype
 
 
@@ -1049,6 +1159,8 @@ def variance_dtypes(dtype, asked):
     """-> (dtype to compute a variance in, dtype of the result)."""
     if asked is not None:
         asked = dtypes.user_dtype(asked, "var")
+        if asked == np.bool_:
+            raise TypeError("jnp.var: dtype must be a type of numbers, got bool")
         if dtype.kind == "c" and asked.kind != "c":
             raise ValueError("jnp.var of complex values needs a complex dtype")
         return accumulate_dtype(asked, "var", None)[0], asked
@@ -1092,24 +1204,39 @@ def argument(name, operation, a, axis, out, keepdims):
 
 
 def contract(name, x, y, dimensions, precision, dtype):
-    """A `dot_general` whose result has the dtype `dtype`, or the promoted one."""
+    """A `dot_general` whose result has the dtype `dtype`, or the promoted one.
+
+    Args:
+      dimensions: the `dimension_numbers`, tuples of ints.
+    """
     if dtype is None:
         dtype, weak_type = dtypes.result_type(x, y, return_weak_type_flag=True)
     else:
         dtype, weak_type = dtypes.user_dtype(dtype, name), False
-    result = primitives.dot_general(
-        x, y, dimensions, precision=precision, preferred_element_type=dtype
+    if precision is not None:
+        precision = primitives.canonicalize_precision(precision)
+    result = primitives.dot_general_p.bind(
+        x,
+        y,
+        dimension_numbers=dimensions,
+        precision=precision,
+        preferred_element_type=dtype,
     )
     return convert(result, dtype, weak_type)
+
+
+def contract_last(name, x, y, precision, dtype):
+    """The sum of products over x's last and y's second to last axis."""
+    axes = ((), ())
+    if x.ndim and y.ndim:
+        axes = ((x.ndim - 1,), (y.ndim - 2 if y.ndim > 1 else 0,))
+    return contract(name, x, y, (axes, ((), ())), precision, dtype)
 
 
 def dot(a, b, *, precision=None, preferred_element_type=None):
     """Sum products over a's last and b's second to last axis.  JAX: `jnp.dot`."""
     x, y = arrays("dot", a, b)
-    axes = ((), ())
-    if x.ndim and y.ndim:
-        axes = ((x.ndim - 1,), (builtins.max(y.ndim - 2, 0),))
-    return contract("dot", x, y, (axes, ((), ())), precision, preferred_element_type)
+    return contract_last("dot", x, y, precision, preferred_element_type)
 
 
 def tensordot(a, b, axes=2, *, precision=None, preferred_element_type=None):
@@ -1157,27 +1284,31 @@ def matmul(a, b, *, precision=None, preferred_element_type=None):
     repeated for broadcasting would be multiplied again and again.
     """
     x, y = arrays("matmul", a, b)
-    for position, operand in enumerate((x, y)):
-        if operand.ndim < 1:
-            raise ValueError(
-                f"matmul input operand {position} must have ndim at least 1, but it "
-                f"has ndim {operand.ndim}"
-            )
-    i = [*range(-x.ndim, -2), "n", "k"][-x.ndim :]
-    j = [*range(-y.ndim, -2), "k", "m"] if y.ndim > 1 else ["k"]
+    ranks = len(x.aval.shape), len(y.aval.shape)
+    if 0 in ranks:
+        raise ValueError(
+            f"matmul input operand {ranks.index(0)} must have ndim at least 1, but it "
+            "has ndim 0"
+        )
+    if builtins.max(ranks) <= 2:
+        return contract_last("matmul", x, y, precision, preferred_element_type)
+    i = (*range(-x.ndim, -2), "n", "k")[-x.ndim :]
+    j = (*range(-y.ndim, -2), "k", "m") if y.ndim > 1 else ("k",)
     y, j = without_ones(y, j, i)
     x, i = without_ones(x, i, j)
-    out = sorted({n for n in i + j if isinstance(n, int)})
-    out += [n for n in "nm" if n in i + j]
+    out = (*sorted({n for n in i + j if isinstance(n, int)}), "n", "m")
+    out = tuple(n for n in out if n in i + j)
     return contract_named("matmul", x, i, y, j, out, precision, preferred_element_type)
 
 
 def without_ones(x, names, others):
     """`x` and its axes' names, without the batch axes along which it is repeated."""
-    sizes = dict(zip(names, x.shape, strict=True))
-    gone = [n for n in names if n in others and sizes[n] == 1 and n != "k"]
-    x = primitives.squeeze(x, [names.index(n) for n in gone]) if gone else x
-    return x, [n for n in names if n not in gone]
+    sizes = zip(names, x.shape, strict=True)
+    gone = [n for n, size in sizes if size == 1 and n in others and n != "k"]
+    if not gone:
+        return x, names
+    x = primitives.squeeze(x, [names.index(n) for n in gone])
+    return x, tuple(n for n in names if n not in gone)
 
 
 def contract_named(name, x, i, y, j, out, precision=None, dtype=None):
@@ -1187,21 +1318,29 @@ def contract_named(name, x, i, y, j, out, precision=None, dtype=None):
       i, j: the names of the axes of x and of y, each at most once.
       out: the names of the result's axes.
     """
-    shared = [n for n in i if n in j]
-    over = [n for n in shared if n not in out]
-    batch = [n for n in shared if n in out]
-    for n in batch:
-        if x.shape[i.index(n)] != y.shape[j.index(n)]:
+    dimensions, order = contraction(tuple(i), tuple(j), tuple(out))
+    for a, b in zip(*dimensions[1], strict=True):
+        if x.shape[a] != y.shape[b]:
             raise ValueError(
                 f"Incompatible shapes for {name} arguments: {x.shape} and {y.shape}"
             )
-    pairs = [
+    result = contract(name, x, y, dimensions, precision, dtype)
+    return transpose(result, order) if order else result
+
+
+@lru_cache(maxsize=4096)
+def contraction(i, j, out):
+    """-> (dimension numbers of a `dot_general`, the order of its axes or None)."""
+    shared = [n for n in i if n in j]
+    over = [n for n in shared if n not in out]
+    batch = [n for n in shared if n in out]
+    pairs = tuple(
         (tuple(map(i.index, names)), tuple(map(j.index, names)))
         for names in (over, batch)
-    ]
-    result = contract(name, x, y, tuple(pairs), precision, dtype)
+    )
     found = batch + [n for n in (*i, *j) if n not in shared]
-    return transpose(result, [found.index(n) for n in out])
+    order = tuple(map(found.index, out))
+    return pairs, None if order == tuple(range(len(order))) else order
 
 
 operators |= operator_methods({
@@ -1286,7 +1425,7 @@ def matrix_transpose(x, /):
 
 def copy(a, order=None):
     """A copy of the array.  JAX: `jnp.copy`."""
-    return array(a, copy=True)
+    return array(a, copy=True, order=order)
 
 
 operators |= {
@@ -1418,7 +1557,7 @@ def tri(N, M=None, k=0, dtype=None):
     """Ones on and below the k-th diagonal of an N by M matrix.  JAX: `jnp.tri`."""
     dtype = dtypes.user_dtype(np.float32 if dtype is None else dtype, "tri")
     shape = canonical_shape((N, N if M is None else M))
-    k, = arrays("tri", k)
+    k = static_int(k, "the argument 'k' of jnp.tri") if not isinstance(k, Tracer) else k
     rows = primitives.broadcasted_iota(np.dtype(np.int32), shape, 0)
     columns = primitives.broadcasted_iota(np.dtype(np.int32), shape, 1)
     return convert(rows + k >= columns, dtype)
@@ -1715,6 +1854,11 @@ def fromstring(string, dtype=float, count=-1, *, sep):
 
 def from_dlpack(x, /, *, device=None, copy=None):
     """An array from another library, through DLPack.  JAX: `jnp.from_dlpack`."""
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack needs an array with a method __dlpack__, got {x!r} of type "
+            f"{type(x).__name__}"
+        )
     return asarray(np.from_dlpack(x))
 
 
@@ -2867,6 +3011,10 @@ def histogram_bin_edges(a, bins=10, range=None, weights=None):
     if edges.ndim == 1:
         return asarray(edges, dtype)
     count = static_int(bins, "the argument 'bins' of jnp.histogram_bin_edges")
+    if range is not None and (not hasattr(range, "__len__") or len(range) != 2):
+        raise ValueError(
+            f"histogram_bin_edges: range must be a pair (low, high), got {range}"
+        )
     low, high = [min(x), max(x)] if range is None else range
     low, high = asarray(low, dtype), asarray(high, dtype)
     empty_range = low == high
@@ -2912,6 +3060,8 @@ def histogramdd(sample, bins=10, range=None, weights=None, density=None):
         sample, weights = promote_dtypes([sample, weights], dtypes.to_inexact_dtype)
         if weights.shape != sample.shape[:1]:
             raise ValueError("should have one weight for each sample.")
+    if sample.ndim != 2:
+        raise ValueError(f"histogramdd: sample must be 2-d, got {sample.shape}")
     rank = sample.shape[1]
     bins = list(bins) if hasattr(bins, "__len__") else [bins] * rank
     ranges = [None] * rank if range is None else list(range)
@@ -3304,7 +3454,10 @@ def rot90(m, k=1, axes=(0, 1)):
             "rot90 requires its first argument to have ndim at least two, but got "
             f"first argument of shape {x.shape}, which has ndim {x.ndim}"
         )
-    i, j = [canonical_axis(a, x.ndim) for a in axes]
+    axes, k = canonical_axes(axes, x.ndim), static_int(k, "k")
+    if len(axes) != 2:
+        raise ValueError(f"rot90 requires two axes, got {axes}")
+    i, j = axes
     if i == j:
         raise ValueError("Axes must be different")
     turns = {
@@ -3322,11 +3475,12 @@ def roll(a, shift, axis=None):
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = [canonical_axis(i, x.ndim) for i in axes]
     several = isinstance(shift, (tuple, list)) or getattr(shift, "ndim", 0)
     shifts = shift if several else (shift,)
     axes, places = np.broadcast_arrays(axes, range(len(shifts)))
     for axis, place in zip(axes, places, strict=True):
-        x = roll_one(x, shifts[int(place)], canonical_axis(int(axis), x.ndim))
+        x = roll_one(x, shifts[int(place)], int(axis))
     return x
 
 
@@ -3378,9 +3532,15 @@ def repeat(a, repeats, axis=None, *, total_repeat_length=None):
     if length is None:
         advice = f"pass total_repeat_length=, or {static}"
         repeats = concrete(repeats, "the argument 'repeats' of jnp.repeat", advice)
+        if repeats.dtype.kind not in "biu":
+            raise TypeError(f"jnp.repeat: repeats must be integers, got {repeats}")
         if repeats.ndim == 0 or repeats.size == 1:
             return repeat_each(x, int(repeats.reshape(())), axis)
-        repeats = np.broadcast_to(np.ravel(repeats), (x.shape[axis],))
+        if repeats.shape != (x.shape[axis],):
+            raise ValueError(
+                f"jnp.repeat: repeats must be one number or as many as axis {axis} is "
+                f"long, got shape {repeats.shape} for an array of shape {x.shape}"
+            )
         length = int(np.sum(repeats))
     repeats = broadcast_to(ravel(as_array(repeats)), (x.shape[axis],))
     if length == 0 or x.shape[axis] == 0:
@@ -3450,6 +3610,8 @@ def column_stack(tup):
 def checked(name, tup):
     """A sequence of arrays, or the rows of one."""
     check_arraylike(name, *tup)
+    if not len(tup):
+        raise ValueError(f"Need at least one array to {name}.")
     return list(tup)
 
 
@@ -3483,6 +3645,8 @@ def split_at(name, ary, where, axis):
         ends = [slice(None, i).indices(n)[1] for i in places]
     else:
         parts = static_int(where, f"the number of parts of jnp.{name}")
+        if parts < 1:
+            raise ValueError(f"jnp.{name}: number sections must be larger than 0.")
         short, more = builtins.divmod(n, parts)
         if more and name != "array_split":
             raise ValueError(
@@ -3648,6 +3812,8 @@ def pad(array, pad_width, mode="constant", **kwargs):
         raise TypeError("`pad_width` must be of integral type.")
     if builtins.any(n < 0 for pair in widths for n in pair):
         raise ValueError("index can't contain negative values")
+    if builtins.any(n > dtypes.iinfo(np.int32).max for pair in widths for n in pair):
+        raise ValueError(f"cannot pad by more than 2**31 - 1, got {pad_width}")
     if mode not in pad_modes:
         raise NotImplementedError(f"Unimplemented padding mode '{mode}' for np.pad.")
     option, rule = pad_modes[mode]
@@ -4217,7 +4383,8 @@ def cumulative(name, operation, a, axis, dtype, out=None, promote_integers=False
     """What `cumsum` and its sisters share."""
     no_out(name, out)
     x, = arrays(name, a)
-    x, axis = (ravel(x), 0) if axis is None or x.ndim == 0 else (x, axis)
+    if axis is None or dtypes.is_python_scalar(a):
+        x, axis = ravel(x), axis or 0
     axis = canonical_axis(axis, x.ndim)
     if dtype is not None:
         result = work = dtypes.user_dtype(dtype, name)
@@ -4243,11 +4410,13 @@ def cumprod(a, axis=None, dtype=None, out=None):
 
 def nancumsum(a, axis=None, dtype=None, out=None):
     """`cumsum` with 0 for NaN.  JAX: `jnp.nancumsum`."""
+    a = ravel(a) if dtypes.is_python_scalar(a) else a
     return without_nans("nancumsum", a, 0, cumsum, axis, dtype, out)[0]
 
 
 def nancumprod(a, axis=None, dtype=None, out=None):
     """`cumprod` with 1 for NaN.  JAX: `jnp.nancumprod`."""
+    a = ravel(a) if dtypes.is_python_scalar(a) else a
     return without_nans("nancumprod", a, 1, cumprod, axis, dtype, out)[0]
 
 
@@ -4428,7 +4597,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         x, xp, fp = periodic_points(x, xp, fp, period)
     i = clip(searchsorted(xp, x, side="right"), 1, xp.shape[0] - 1)
     df, dx = fp[i] - fp[i - 1], xp[i] - xp[i - 1]
-    flat = primitives.abs(dx) <= np.spacing(np.finfo(xp.dtype).eps)
+    flat = primitives.abs(dx) <= np.spacing(dtypes.finfo(xp.dtype).eps)
     slope = (x - xp[i - 1]) / choose_where(flat, 1, dx)
     y = choose_where(flat, fp[i - 1], fp[i - 1] + slope * df)
     if period is None and left != "extrapolate":
@@ -4451,7 +4620,7 @@ def periodic_points(x, xp, fp, period):
 
 def unwrap(p, discont=None, axis=-1, period=2 * pi):
     """Without jumps of more than half a period between neighbours.  JAX: same name."""
-    check_arraylike("unwrap", p, period)
+    check_arraylike("unwrap", p, period, *([] if discont is None else [discont]))
     p, period = promote_dtypes([p, period])
     if p.dtype.kind == "c":
         raise ValueError("jnp.unwrap does not support complex inputs.")
@@ -4621,7 +4790,7 @@ def vdot(a, b, *, precision=None, preferred_element_type=None):
 def vecdot(x1, x2, /, *, axis=-1, precision=None, preferred_element_type=None):
     """Sum products along an axis, x1's conjugated; others broadcast.  JAX: same."""
     x, y = arrays("jnp.vecdot", x1, x2)
-    if x.shape[axis] != y.shape[axis]:
+    if x.shape[canonical_axis(axis, x.ndim)] != y.shape[canonical_axis(axis, y.ndim)]:
         raise ValueError(
             f"axes must match; got shapes {x.shape} and {y.shape} with {axis=}"
         )
@@ -4875,7 +5044,9 @@ def multi_dot(arrays, *, precision=None):
 
 def linalg_cross(x1, x2, /, *, axis=-1):
     """The cross product of vectors of 3.  JAX: `jnp.linalg.cross`."""
-    if np_shape(x1)[axis] != 3 or np_shape(x2)[axis] != 3:
+    x1, x2 = arrays("cross", x1, x2)
+    sizes = [x.shape[canonical_axis(axis, x.ndim)] for x in (x1, x2)]
+    if sizes != [3, 3]:
         raise ValueError("Both input arrays must be 3-dimensional vectors")
     return cross(x1, x2, axis=axis)
 
@@ -5274,7 +5445,7 @@ __all__ = """
 def __dir__():
     return sorted(__all__)
 
-# chapter 7s
+# chapter 7, brought along
 from functools import partial
 
 from .transform.custom import SymbolicZero, custom_jvp
@@ -5310,7 +5481,7 @@ smooth_logaddexp.defjvp(partial(share_of_sum, smooth_logaddexp, exp), True)
 smooth_logaddexp2.defjvp(partial(share_of_sum, smooth_logaddexp2, exp2), True)
 
 
-# chapter 8s
+# chapter 8, brought along
 import functools
 import re
 
@@ -5448,7 +5619,7 @@ def over_batches(function, operands, batches):
 
     An operand that has size 1 along one of them is shared there, and not repeated.
     """
-    broadcast = joint_shape(batches)
+    broadcast = joint_shape(tuple(batches))
     rank = len(broadcast)
     wide = [(1,) * (rank - len(batch)) + tuple(batch) for batch in batches]
     parts = [
@@ -5486,6 +5657,8 @@ def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
       ValueError: for a bad signature, or shapes that do not fit it.
       TypeError: for too few or too many arguments or results.
     """
+    if not callable(pyfunc):
+        raise TypeError(f"jnp.vectorize: expected a callable value, got {pyfunc!r}")
     vectorized = Vectorized(pyfunc, excluded, signature)
     return functools.wraps(pyfunc)(lambda *args, **kwargs: vectorized(*args, **kwargs))
 
@@ -5510,3 +5683,11 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
 
 
 __all__ += ["apply_along_axis", "vectorize"]
+
+from .trace import calls
+
+calls.explain_calls("jnp", globals(), __all__, results=["vectorize"])
+calls.explain_calls("jnp.linalg", vars(linalg))
+calls.explain_calls("Array", operators)
+calls.explain_methods("Array", ArrayImpl, ["item"])
+calls.explain_methods("Array.at", Indexed)

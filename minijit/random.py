@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from . import lax, numpy as jnp
-from .trace import dtypes
+from .trace import calls, dtypes
 from .trace.config import config
 from .trace.errors import at_line, user_source
 from .trace.jit import jit
@@ -173,6 +173,9 @@ def checked_shape(name, shape, *params):
 
     Raises ValueError if the parameters do not broadcast to it.
     """
+    jnp.check_arraylike(name, *params)
+    for x in params:
+        dtypes.check_dtype(getattr(x, "dtype", np.dtype(bool)), "{}: {!r}", name, x)
     shapes = [np.shape(x) for x in params]
     if shape is None:
         return lax.broadcast_shapes(*shapes)
@@ -611,13 +614,14 @@ def categorical(key, logits, axis=-1, shape=None, replace=True, mode=None):
     data = key_words("categorical", key)
     jnp.check_arraylike("categorical", logits)
     logits = jnp.asarray(logits)
-    batch = tuple(np.delete(logits.shape, axis).tolist())
+    axis = jnp.canonical_axis(axis, logits.ndim)
+    batch = (*logits.shape[:axis], *logits.shape[axis + 1 :])
     shape = batch if shape is None else jnp.canonical_shape(shape)
     checked_shape("categorical", shape, np.empty(batch, bool))
     extra = shape[: len(shape) - len(batch)]
     if not replace:
         return distinct_categories(data, logits, axis, shape, extra, mode)
-    axis = axis - logits.ndim if axis >= 0 else axis
+    axis -= logits.ndim
     size = list(shape[len(extra) :])
     size.insert(axis % logits.ndim, logits.shape[axis])
     noise = gumbel(data, (*extra, *size), logits.dtype, mode=mode)
@@ -741,6 +745,8 @@ def orthogonal(key, n, shape=(), dtype=None, m=None):
     data, dtype = checked("orthogonal", key, dtype)
     n = jnp.static_int(n, "n")
     m = n if m is None else jnp.static_int(m, "m")
+    if min(n, m) < 0:
+        raise ValueError(f"orthogonal: n and m must not be negative, got {n} and {m}")
     shape = jnp.canonical_shape(shape)
     z = normal(data, (*shape, max(n, m), min(n, m)), dtype)
     q = orthonormal_columns(z)
@@ -1230,3 +1236,6 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=None, method="cholesky
     return multivariate_normal_sampler(
         data, mean, cov, shape=shape, dtype=dtype, method=method
     )
+
+
+calls.explain_calls("random", globals())

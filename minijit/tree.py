@@ -1,6 +1,6 @@
 """Pytrees under the names of `jax.tree`: `tree.map(f, params)`."""
 
-from .trace.pytree import (
+from .tree_util import (
     tree_all as all,
     tree_flatten as flatten,
     tree_flatten_with_path as flatten_with_path,
@@ -28,8 +28,7 @@ __all__ = [
     "unflatten",
 ]
 
-# chapter 4s
-from .trace.pytree_rest import (
+from .tree_util import (
     tree_broadcast as broadcast,
     tree_reduce_associative as reduce_associative,
 )

@@ -3,33 +3,38 @@
 from typing import Any
 
 from .trace.pytree import (
+    PyTreeDef as PyTreeDef,
+    register_pytree_node as register_pytree_node,
+    register_pytree_node_class as register_pytree_node_class,
+    tree_flatten as tree_flatten,
+    tree_leaves as tree_leaves,
+    tree_map as tree_map,
+    tree_structure as tree_structure,
+    tree_unflatten as tree_unflatten,
+)
+from .trace.tree_tools import (
+    Partial as Partial,
+    tree_all as tree_all,
+    tree_reduce as tree_reduce,
+    tree_transpose as tree_transpose,
+)
+from .trace.tree_paths import (
+    tree_flatten_with_path as tree_flatten_with_path,
+    tree_leaves_with_path as tree_leaves_with_path,
+    tree_map_with_path as tree_map_with_path,
+)
+from .trace.tree_keys import (
     DictKey as DictKey,
     FlattenedIndexKey as FlattenedIndexKey,
     GetAttrKey as GetAttrKey,
-    Partial as Partial,
-    PyTreeDef as PyTreeDef,
     SequenceKey as SequenceKey,
     keystr as keystr,
-    register_pytree_node as register_pytree_node,
-    register_pytree_node_class as register_pytree_node_class,
-    tree_all as tree_all,
-    tree_flatten as tree_flatten,
-    tree_flatten_with_path as tree_flatten_with_path,
-    tree_leaves as tree_leaves,
-    tree_leaves_with_path as tree_leaves_with_path,
-    tree_map as tree_map,
-    tree_map_with_path as tree_map_with_path,
-    tree_reduce as tree_reduce,
-    tree_structure as tree_structure,
-    tree_transpose as tree_transpose,
-    tree_unflatten as tree_unflatten,
 )
 
 KeyEntry = Any
 KeyPath = tuple[KeyEntry, ...]
 
-# chapter 4s
-from .trace.pytree_rest import (
+from .trace.tree_tools import (
     all_leaves as all_leaves,
     build_tree as build_tree,
     flatten_one_level as flatten_one_level,
@@ -44,3 +49,7 @@ from .trace.pytree_rest import (
     treedef_is_leaf as treedef_is_leaf,
     treedef_tuple as treedef_tuple,
 )
+
+from .trace import calls
+
+calls.explain_calls("tree_util", globals())

@@ -23,7 +23,7 @@ from minijit.transform.batching_rest import (
     psum,
 )
 
-pytestmark = pytest.mark.chapter("8s")
+pytestmark = pytest.mark.chapter(8)
 
 LANES = 3
 

@@ -123,7 +123,7 @@ def test_a_statement_that_stands_in_a_file_twice_is_refused(book: Book):
     again = path.read_text() + "\n" + row
     path.write_text(again.replace("\n# chapter 2\n", f"\n{row}\n# chapter 2\n"))
     assert sync(book) != []
-    told, = [t for t in check(book) if "toy/__init__.py:" in t]
+    (told,) = [t for t in check(book) if "toy/__init__.py:" in t]
     assert told == (
         "toy/__init__.py:14: __version__ #2 is word for word what stands in line 5; "
         "a build cell would not run it a second time"
@@ -156,7 +156,7 @@ def test_code_in_no_chapter_fails(book: Book):
     (book.root / "toy/trace/new.py").write_text("x = 1\n")
     assert check(book) == [
         "toy/trace/more.py is in no cell of chapter 1s: EXTRA",
-        "toy/trace/new.py is in no chapter: x",
+        "toy/trace/new.py is neither built nor brought by a chapter: x",
     ]
 
 
@@ -197,7 +197,8 @@ def test_parts_follow_the_book(book: Book):
     (book.root / "toy/transform/__init__.py").write_text("# chapter 9\nx = 1\n")
     told = check(book)
     assert "toy/__init__.py: there is no chapter 4; book.toml has 1, 1s, 2, 3" in told
-    assert "toy/transform/__init__.py is in no chapter: x" in told
+    told_of = "toy/transform/__init__.py is neither built nor brought by a chapter: x"
+    assert told_of in told
 
 
 def test_parts_and_book_toml_agree(book: Book):
@@ -216,6 +217,10 @@ def test_pending_chapters_and_files(book: Book, tmp_path: Path):
         book, "book.toml", "[book]\n", '[book]\npending = ["toy/trace/new.py"]\n'
     )
     book = read_book(tmp_path)
+    assert check(book) == [
+        "chapter 2 must begin with `# 2 Trees` and its links; run sync"
+    ]
+    assert sync(book) == ["chapter 2 changed: run it again"]
     assert check(book) == []
     assert check(book, complete=True) == [
         "chapter 3 is pending",
@@ -309,8 +314,8 @@ MAGIC = {"output_type": "stream", "name": "stderr", "text": ["UsageError: Cell m
          "a volatile cell may only show pictures"),
         ("%load_ext", {"source": "%load_ext x"}, "must say `%chapter 1s` once"),
         ("%load_ext", {"source": "%chapter 2"}, "must say `%chapter 1s` once"),
-        ("# More", {"source": "More"}, "has 0 H1 headings"),
-        ("# More", {"source": "# More\n\n# And more"}, "has 2 H1 headings"),
+        ("# 1s More", {"source": "More"}, "has 0 H1 headings"),
+        ("# 1s More", {"source": "# More\n\n# And more"}, "has 2 H1 headings"),
     ],
 )  # fmt: skip
 def test_a_run_cannot_pass_in_vain(book: Book, text: str, values: Any, told: str):
@@ -330,15 +335,9 @@ def test_lengths(book: Book):
         path = book.root / file
         path.write_text(path.read_text() + f"\n\nlong = {{\n{rows}}}\n")
         sync(book, book.chapter(id))
-    told = [c for c in check(book) if "at most 40" in c]
-    assert len(told) == 1 and "chapter 3, section 'Rules'" in told[0]
-    assert "remember" in told[0]
-
-
-def test_too_many_cells(book: Book, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("minijit.book.ran.CHAPTER_CELLS", 2)
-    told = [c for c in check(book) if "build cells; at most 2" in c]
-    assert [c.split(" has")[0] for c in told] == ["chapter 1", "chapter 2", "chapter 3"]
+    one, two = (c for c in check(book) if "at most 40" in c)
+    assert "chapter 3, section 'Rules'" in two and "the cell of long has 52" in two
+    assert "chapter 1s, section" in one
 
 
 def test_stray_notebooks_are_named(book: Book):

@@ -18,6 +18,7 @@ from minijit.book.text import pieces
 
 BOOK = find_book(book_toy.REPO)
 WRITTEN = [pytest.param(c, id=c.id) for c in BOOK.written()]
+BUILT = [pytest.param(c, id=c.id) for c in BOOK.written() if c.builds]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,8 @@ def functions(book: Book, chapter: Chapter) -> Iterator[tuple[str, str, int, int
     """(file, definition, first line, last line) of a chapter's functions, methods."""
     for file in dict.fromkeys(chapter.builds):
         for part in book.parts(file):
-            for s in book.statements(file) if part.chapter == chapter else ():
+            mine = part.chapter == chapter and part.built
+            for s in book.statements(file) if mine else ():
                 for piece in pieces(s) if part.first <= s.first <= part.last else ():
                     node = piece.node
                     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -55,7 +57,7 @@ def flip(text: str) -> str:
     return text[:-1] + ("_" if text[-1] != "_" else "-")
 
 
-@pytest.mark.parametrize("chapter", WRITTEN)
+@pytest.mark.parametrize("chapter", BUILT)
 def test_a_character_changed_in_the_library_is_found(copied: Book, chapter: Chapter):
     found = list(functions(copied, chapter))
     assert found
@@ -73,7 +75,7 @@ def test_a_character_changed_in_the_library_is_found(copied: Book, chapter: Chap
         )
 
 
-@pytest.mark.parametrize("chapter", WRITTEN)
+@pytest.mark.parametrize("chapter", BUILT)
 def test_a_character_changed_in_a_cell_is_found(copied: Book, chapter: Chapter):
     path = copied.notebook(chapter)
     before = path.read_text()
@@ -97,8 +99,9 @@ def edit_cell(cell: BuildCell) -> None:
 @pytest.mark.parametrize("chapter", WRITTEN)
 def test_exercises_have_stub_check_hint_and_solution(chapter: Chapter):
     found = exercises(load(BOOK.notebook(chapter)))
-    if not chapter.supplement:
-        assert 2 <= len(found) <= 4
+    assert len(found) <= 4
+    if chapter.kind == "chapter":
+        assert len(found) >= 2
     if found:
         space = solutions(BOOK, chapter)
         for e in found:
@@ -114,7 +117,7 @@ def test_stubs_are_not_right_and_solutions_are(chapter: Chapter):
 
 
 def test_a_broken_library_is_checked_by_path(copied: Book):
-    path = copied.root / next(BOOK.written()).builds[0]
+    path = copied.root / BOOK.chapters[0].builds[0]
     before = path.read_text()
     path.write_text(before + "\n\n1 / 0\n")
     done = book_toy.command(copied.root, "check")
@@ -128,7 +131,7 @@ from minijit_book.project import find_book
 from minijit_book.stage import open_chapter
 
 book = find_book()
-shop = Workshop(open_chapter(book, book.chapter(12)))
+shop = Workshop(open_chapter(book, book.chapter(13)))
 import minijit as mj, minijit.numpy as jnp
 from minijit.trace import core, primitives
 
@@ -151,13 +154,13 @@ assert primitives.sin_p is sin_p and core.Primitive is Primitive
 try:
     import minijit.compile.simplify
 except ImportError as e:
-    assert "is built in this chapter, 12" in str(e), e
+    assert "is built in this chapter, 13" in str(e), e
 else:
     raise AssertionError("a module of this chapter is there before its first cell")
 """
 
 
 def test_an_edit_reaches_a_function_jitted_before():
-    """A rule, then the class of primitives, edited in the library at chapter 12."""
+    """A rule, then the class of primitives, edited in the library at chapter 13."""
     done = book_toy.by_path(BOOK.root, LIVE)
     assert done.returncode == 0, done.stderr

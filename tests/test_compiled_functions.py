@@ -1,9 +1,12 @@
 """Every public function, compiled: the generated source against eager evaluation.
 
 The source runs as plain Python over all the cases, on tiny shapes, and is compiled by
-numba for one case a function.  Integers, bools and the operations that IEEE 754 defines
+numba for one case of every fourth function (of all of them by LLVM, which takes less
+time, in `test_llvm`).  Integers, bools and the operations that IEEE 754 defines
 to the last bit must agree bitwise; for the others a tolerance stands below.
 """
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ import minijit.numpy
 from minijit import Array, jit
 from minijit.trace.array import ArrayImpl
 
-pytestmark = pytest.mark.chapter("14s")
+pytestmark = pytest.mark.chapter(15)
 
 tables = [(minijit.numpy, numpy_cases), (minijit.lax, lax_cases)]
 functions = [
@@ -79,7 +82,7 @@ def test_as_plain_python(module, name, cases):
         check(name, case, *run(module, name, case, "plain"))
 
 
-@pytest.mark.parametrize("module, name, cases", functions)
+@pytest.mark.parametrize("module, name, cases", functions[::4])
 def test_compiled_by_numba(module, name, cases):
     """The first case that has anything to compute."""
     for case in cases:
@@ -89,3 +92,35 @@ def test_compiled_by_numba(module, name, cases):
                 check(name, case, wanted, found)
                 return
     pytest.skip("all calls need concrete values, or give empty results")
+
+
+def test_derivatives_by_integers_are_float0_in_compiled_programs():
+    """There is nothing in a float0, so nothing of it reaches a kernel."""
+    mj, float0 = minijit, np.dtype([("float0", np.void, 0)])
+    nothing = np.zeros((), float0)
+    double = lambda x: 2 * x
+    pull = lambda p, ct: mj.vjp(double, p)[1](ct)[0]
+    slope = mj.grad(lambda x: x * 2.0, allow_int=True)
+    many = minijit.numpy.arange(3)
+    branches = [slope, mj.grad(lambda x: x * 3.0, allow_int=True)]
+    lax = minijit.lax
+    for backend in ("python", "plain", "eval"):
+        compiled = lambda f, backend=backend: jit(f, backend=backend)
+        results = {
+            (): [
+                compiled(pull)(4, 1),
+                compiled(lambda p: pull(p, nothing))(4),
+                compiled(pull)(4, nothing),
+                compiled(lambda p: mj.jvp(double, (p,), (nothing,)))(4)[1],
+                compiled(slope)(4),
+                compiled(lambda p, x: lax.cond(p, *branches, x))(True, 3),
+            ],
+            (3,): [
+                compiled(mj.vmap(slope))(many),
+                compiled(partial(lax.map, slope))(many),
+                compiled(lambda x: x)(np.zeros(3, float0)),
+                compiled(partial(lax.map, lambda x: x))(np.zeros(3, float0)),
+            ],
+        }
+        for shape, found in results.items():
+            assert [(x.dtype, x.shape) for x in found] == [(float0, shape)] * len(found)

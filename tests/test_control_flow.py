@@ -12,7 +12,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.transform.tape import Tape, TapeValue, Union
 
-pytestmark = pytest.mark.chapter(10)
+pytestmark = pytest.mark.chapter(11)
 
 f32 = np.dtype("float32")
 
@@ -362,3 +362,145 @@ def test_associative_scan(n, reverse):
         )
     )(b)
     np.testing.assert_allclose(slopes, step)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, mj.jit])
+def test_no_lanes(transform):
+    """A vmap over nothing: no lane to borrow from, none to choose."""
+    two = [lambda x: x + 1, lambda x: x * 2]
+    three = [lambda x: x, lambda x: x * 2, lambda x: -x]
+    flags, rows, index = jnp.zeros(0, bool), jnp.zeros((0, 3)), jnp.zeros(0, "int32")
+    chosen = transform(mj.vmap(lambda p, x: lax.cond(p, *two, x)))(flags, rows)
+    assert chosen.shape == (0, 3)
+    switched = mj.vmap(lambda i, x: lax.switch(i, three, x))
+    assert transform(switched)(index, rows).shape == (0, 3)
+    nested = mj.vmap(mj.vmap(lambda p, x: lax.cond(p, *two, x)))
+    shapes = jnp.zeros((2, 0), bool), jnp.zeros((2, 0, 3))
+    assert transform(nested)(*shapes).shape == (2, 0, 3)
+    slope = mj.vmap(mj.grad(lambda x: lax.cond(x > 0, *two, x)))
+    assert transform(slope)(jnp.zeros(0)).shape == (0,)
+    count = mj.vmap(lambda n: lax.fori_loop(0, n, lambda i, c: i + c, 0))
+    assert transform(count)(index).shape == (0,)
+
+
+def test_a_weak_type_gives_way_only_within_what_promotion_keeps():
+    """cond gave 1 for 1.5, because the other branch was a strong integer."""
+    for pair in [
+        (lambda x: x, lambda x: x.astype(jnp.int32)),
+        (lambda x: 2, lambda x: x.astype(jnp.float16)),
+        (lambda x: 2, lambda x: x.astype(jnp.int8)),
+    ]:
+        for branches in (pair, pair[::-1]):
+            with pytest.raises(TypeError, match="equal output types"):
+                lax.cond(True, *branches, 1.5)
+            with pytest.raises(TypeError, match="equal output types"):
+                lax.switch(0, [*branches, branches[0]], 1.5)
+    for carry, other in [(1.5, jnp.int32(1)), (jnp.int32(1), 1.5)]:
+        with pytest.raises(TypeError, match="must return a carry of the types"):
+            lax.scan(lambda c, _, y=other: (y, None), carry, None, length=1)
+    for bounds in [(0, 3.5), (0.0, 3), (True, 2), (0, jnp.uint8(3))]:
+        with pytest.raises(TypeError, match="must have equal types"):
+            lax.fori_loop(*bounds, lambda i, c: c, 0)
+        with pytest.raises(TypeError, match="must have equal types"):
+            mj.jit(lambda a, b: lax.fori_loop(a, b, lambda i, c: c, 0))(*bounds)
+    assert lax.fori_loop(0, jnp.int8(3), lambda i, c: c + i, 0) == 3
+
+
+def test_an_index_beyond_32_bits_is_clamped():
+    """It became an int32 first, of whatever its lower bits said."""
+    branches = [lambda: 0, lambda: 1, lambda: 2]
+    choose = lambda i: lax.switch(i, branches)
+    for transform in (lambda f: f, mj.jit, lambda f: lambda i: mj.vmap(f)(i[None])[0]):
+        chosen = transform(choose)
+        assert chosen(jnp.asarray(3_000_000_000, "uint32")) == 2
+        assert chosen(jnp.int8(-3)) == 0 and chosen(jnp.uint8(200)) == 2
+        with mj.enable_x64(True):
+            assert chosen(jnp.int64(2**32)) == 2
+            assert chosen(jnp.int64(1 - 2**32)) == 0
+            assert chosen(jnp.asarray(2**63, "uint64")) == 2
+    many = [lambda k=k: k for k in range(200)]
+    assert lax.switch(jnp.int8(127), many) == 127
+    assert lax.switch(jnp.uint8(255), many) == 199
+
+
+@mj.custom_jvp
+def double(x):
+    """Linear, with a rule that applies it to the tangent."""
+    return 2 * x
+
+
+double.defjvp(lambda primals, tangents: (double(*primals), double(*tangents)))
+
+
+def with_tangent(of_tangent):
+    """sin, but its tangent is `of_tangent(x, t)`."""
+    f = mj.custom_jvp(jnp.sin)
+    f.defjvp(lambda p, t: (f(*p), of_tangent(p[0], t[0])))
+    return f
+
+
+# What a rule may do to its tangent, and the derivative at 1.5 that it says.
+linear_rules = {
+    "itself": (double, 2.0),
+    "call": (with_tangent(lambda x, t: double(jnp.cos(x) * t)), 2 * np.cos(1.5)),
+    "two of them": (with_tangent(lambda x, t: double(double(t)) + double(t)), 6.0),
+    "jit": (with_tangent(lambda x, t: mj.jit(double)(t)), 2.0),
+    "checkpoint": (with_tangent(lambda x, t: mj.checkpoint(double)(t)), 2.0),
+    "vmap": (
+        with_tangent(lambda x, t: mj.vmap(double)(jnp.stack([t, t])).sum()), 4.0
+    ),
+    "scan": (
+        with_tangent(lambda x, t: lax.scan(
+            lambda c, s: (c + double(s * t), None), jnp.zeros_like(t), jnp.arange(3.0)
+        )[0]), 6.0
+    ),
+    "fori_loop": (
+        with_tangent(lambda x, t: lax.fori_loop(0, 3, lambda i, c: double(c), t)), 8.0
+    ),
+    "cond": (
+        with_tangent(lambda x, t: lax.cond(x > 0, double, lambda c: c, t)), 2.0
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", linear_rules)
+def test_a_rule_may_apply_functions_with_rules_to_its_tangents(name):
+    """Where they are linear: what they do to a tangent, they do to all of them."""
+    f, slope = linear_rules[name]
+    for transform in (lambda f: f, mj.jit):
+        np.testing.assert_allclose(transform(mj.grad(f))(1.5), slope, rtol=1e-6)
+        tangent = transform(lambda x: mj.jvp(f, (x,), (1.0,))[1])(1.5)
+        np.testing.assert_allclose(tangent, slope, rtol=1e-6)
+        many = transform(mj.vmap(mj.grad(f)))(jnp.array([1.5, 1.5]))
+        np.testing.assert_allclose(many, [slope, slope], rtol=1e-6)
+        chained = lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0]
+        np.testing.assert_allclose(transform(mj.grad(chained))(1.5), slope, rtol=1e-6)
+
+
+def test_a_rule_may_not_apply_what_is_not_linear_to_its_tangents():
+    """Also where that has a rule of its own, or lies in one that is called."""
+    bent = mj.custom_jvp(jnp.sin)
+    bent.defjvp(lambda p, t: (bent(*p), jnp.cos(p[0]) * t[0]))
+    for of_tangent in (bent, mj.jit(bent), lambda t: double(bent(t))):
+        f = with_tangent(lambda x, t, g=of_tangent: g(t))
+        with pytest.raises(NotImplementedError, match="linear in the tangents"):
+            mj.grad(f)(1.5)
+
+
+def test_linear_transpose_of_functions_with_rules():
+    """Through jit, loops and branches, and alone."""
+    transposed = lambda f, *args: mj.linear_transpose(f, *args)
+    loop = lambda x: lax.scan(lambda c, _: (double(c), None), x, None, length=3)[0]
+    nested = lambda x: mj.jit(lambda y: double(y) + y)(x) * 3
+    cases = [(double, 2), (mj.jit(double), 2), (loop, 8), (mj.jit(nested), 9)]
+    cases += [(lambda x: lax.cond(True, double, lambda y: y, x), 2)]
+    cases += [(lambda t: mj.jvp(double, (1.0,), (t,))[1], 2)]
+    for f, factor in cases:
+        for run in (lambda g: g, mj.jit):
+            out, = run(transposed(f, 1.0))(3.0)
+            assert out == 3.0 * factor
+    many, = transposed(lambda x: lax.map(double, x), jnp.ones(3))(jnp.ones(3))
+    assert many.tolist() == [2.0] * 3
+    with pytest.raises(TypeError, match="from integers to integers"):
+        transposed(lambda x: x * 2, True)
+    assert transposed(lambda x: x * 2, 3)(2) == (4,)

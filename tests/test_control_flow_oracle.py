@@ -3,12 +3,14 @@
 Every program is a function of a library (`lib.lax`, `lib.numpy`), and runs in both.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 
 import minijit as mj
 
-pytestmark = [pytest.mark.chapter(19), pytest.mark.oracle]
+pytestmark = [pytest.mark.chapter(20), pytest.mark.oracle]
 jax = pytest.importorskip("jax")
 
 f32, i32 = np.float32, np.int32
@@ -482,3 +484,71 @@ def test_odd_arguments_are_taken_as_in_jax():
     ]
     for scan in scans:
         agree(scan(mj), scan(jax))
+
+
+def scalars_of(lib):
+    """Python numbers, and a scalar of each family and of two widths."""
+    names = "int8 int32 uint8 float16 float32 complex64".split()
+    scalars = {name: lib.numpy.asarray(1, name) for name in names}
+    return {"2": 2, "1.5": 1.5, "1j": 1j, "True": True} | scalars
+
+
+def carry_of(lib, a, b):
+    """A carry that starts as a and goes on as b."""
+    return lib.lax.scan(lambda c, _: (b, c), a, None, length=2)
+
+
+def carry_sum(lib, a, b):
+    body = lambda c: (c[0] + b, c[1] + 1)
+    return lib.lax.while_loop(lambda c: c[1] < 2, body, (a, 0))
+
+
+def carry_in_no_step(lib, a, b):
+    return lib.lax.scan(lambda c, _: (c * b, None), a, None, length=0)
+
+
+def bounds(lib, a, b):
+    return lib.lax.fori_loop(a, b, lambda i, c: (i, c[1] + 1), (lib.numpy.int32(0), 0))
+
+
+def traced_bounds(lib, a, b):
+    sum_of = lambda a, b: lib.lax.fori_loop(a, b, lambda i, c: c + i, 0)
+    return lib.jit(sum_of)(a, b)
+
+
+# Functions of a library and two scalars, that a mix of dtypes and weak types meets in.
+meetings = {
+    "cond": lambda lib, a, b: lib.lax.cond(True, lambda: a, lambda: b),
+    "switch": lambda lib, a, b: lib.lax.switch(1, [lambda: a, lambda: b, lambda: a]),
+    "select": lambda lib, a, b: lib.lax.select(True, a, b),
+    "where": lambda lib, a, b: lib.numpy.where(True, a, b),
+    "scan": carry_of,
+    "scan of no steps": carry_in_no_step,
+    "while": carry_sum,
+    "fori bounds": bounds,
+    "fori traced bounds": traced_bounds,
+    "jvp": lambda lib, a, b: lib.jvp(lib.numpy.sin, (a,), (b,)),
+    "linearize": lambda lib, a, b: lib.linearize(lib.numpy.sin, a)[1](b),
+    "vjp": lambda lib, a, b: lib.vjp(lambda x: lib.numpy.sin(x) * 2, a)[1](b),
+}
+
+
+def meeting(lib, name, a, b):
+    """(value, dtype, weak type) of each result; TypeError or ValueError otherwise."""
+    given = scalars_of(lib)
+    try:
+        out = meetings[name](lib, given[a], given[b])
+    except (TypeError, ValueError) as error:
+        return type(error)
+    leaves = lib.tree_util.tree_leaves(out)
+    weak = [getattr(y, "weak_type", False) for y in leaves]
+    dtypes = [str(y.dtype) for y in leaves]
+    values = [complex(y.sum()) for y in leaves if y.dtype.names is None]
+    return np.round(values, 4).tolist(), dtypes, weak
+
+
+@pytest.mark.parametrize("name", meetings)
+def test_weak_types_give_way_as_in_jax(name):
+    """All pairs: what is promoted, what is an error, and what stays weakly typed."""
+    for a, b in itertools.product(scalars_of(mj), repeat=2):
+        assert meeting(mj, name, a, b) == meeting(jax, name, a, b), (a, b)

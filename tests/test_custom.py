@@ -24,7 +24,7 @@ from minijit import (
 )
 from minijit.trace.pytree import tree_map
 
-pytestmark = pytest.mark.chapter("8s")
+pytestmark = pytest.mark.chapter(8)
 
 
 @pytest.fixture(autouse=True)

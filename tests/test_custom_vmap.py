@@ -8,7 +8,7 @@ from minijit import grad, jit, jvp, lax, make_jaxpr, vmap
 from minijit.custom_batching import custom_vmap, sequential_vmap
 from minijit.trace.pytree import tree_map
 
-pytestmark = pytest.mark.chapter("10s")
+pytestmark = pytest.mark.chapter(11)
 
 
 def marked():

@@ -10,12 +10,12 @@ import minijit.numpy as jnp
 from minijit import debug, lax
 from minijit.trace.jit import executors
 
-pytestmark = pytest.mark.chapter(11)
+pytestmark = pytest.mark.chapter(12)
 
 
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch):
-    """What is tested is what programs mean; how they run natively is chapter 19's."""
+    """What is tested is what programs mean; how they run natively is chapter 20's."""
     monkeypatch.setitem(executors, "default", executors["eval"])
     mj.clear_caches()
     yield

@@ -5,7 +5,7 @@ import pytest
 
 from minijit.trace import dtypes
 
-pytestmark = pytest.mark.chapter("2s")
+pytestmark = pytest.mark.chapter(2)
 
 
 def test_scalar_types():

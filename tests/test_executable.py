@@ -1,13 +1,17 @@
 """Executables: the same results as eager, native and as plain Python."""
 
+import errno
 import os
+import stat
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
+import minijit
 import minijit.numpy as jnp
 from minijit import config, enable_x64, jit, lax, make_jaxpr
 from minijit.errors import MinijitError
@@ -15,7 +19,7 @@ from minijit.run import executable, python_source
 from minijit.run.executable import compile_plain, compile_python
 from minijit.trace.array import ArrayImpl
 
-pytestmark = pytest.mark.chapter(14)
+pytestmark = pytest.mark.chapter(15)
 
 ways = pytest.mark.parametrize("compile", [compile_plain, compile_python])
 
@@ -157,8 +161,94 @@ def test_equal_kernels_are_compiled_once_per_process():
     assert len(executable.native_kernels) == 1
     make(compile_python, lambda other: other * 2 + 1, ones(5))
     assert len(executable.native_kernels) == 1
-    make(compile_python, lambda other: other * 2 + 3, ones(5))
+    make(compile_python, lambda other: other * 2 - 3, ones(5))
     assert len(executable.native_kernels) == 2
+
+
+def test_programs_that_differ_in_a_number_share_a_kernel():
+    executable.clear_caches()
+    xs = [ones(5), ones(5, dtype="bfloat16")]
+    for x in xs:
+        for k in (0.25, 3.0, -7.0):
+            f = lambda x, k=k: jnp.where(x > k, x * k + 1.5, k - x)
+            run = make(compile_python, f, x)
+            np.testing.assert_array_equal(run(x)[0], f(x))
+            # The file shows the number.
+            assert str(k).removesuffix(".0") in run.source
+    assert len(executable.native_kernels) == len(xs)
+    # Divisors, exponents and integer factors are worth a kernel of their own.
+    executable.clear_caches()
+    for k in (3, 5):
+        for f in (lambda x: x / k, lambda x: jnp.full(3, k)):  # noqa: B023
+            assert make(compile_python, f, xs[0])(xs[0])[0][0] == f(xs[0])[0]
+    assert len(executable.native_kernels) == 4
+
+
+def test_an_update_of_128_parameters_compiles_one_kernel():
+    executable.clear_caches()
+    parameters = [ones(5) * k for k in range(128)]
+    run = make(
+        compile_python,
+        lambda ps, gs: [p - 0.1 * g for p, g in zip(ps, gs, strict=True)],
+        parameters,
+        parameters,
+    )
+    assert run.kernels == ("kernel_0",) * 128
+    assert len(executable.native_kernels) == 1
+    for k, found in enumerate(run(*parameters, *parameters)):
+        np.testing.assert_allclose(found, 0.9 * k, 1e-5)
+
+
+def join(xs):
+    return jnp.concatenate([x * 2 for x in xs])
+
+
+def updated(xs):
+    y = jnp.zeros(5 * len(xs))
+    for k, x in enumerate(xs):
+        y = lax.dynamic_update_slice(y, x, (5 * k,))
+    return y
+
+
+def choose(xs):
+    result = xs[0]
+    for k, x in enumerate(xs):
+        result = jnp.where(x < k, x, result)
+    return result
+
+
+def neighbours(xs):
+    total = lambda x: sum(x[k] * x[k + 1] for k in range(len(xs)))
+    return minijit.grad(total)(jnp.concatenate(xs))
+
+
+# name: (function of a list of arrays of 5, kernels compiled, launches for 60 of them)
+cliffs = {
+    "stack": (jnp.stack, 1, 4),
+    "stack of numbers": (lambda xs: jnp.stack([x[0] for x in xs]), 2, 4),
+    "array of numbers": (lambda xs: jnp.array([x[0] * 2 for x in xs]), 2, 4),
+    "stack along the last axis": (lambda xs: jnp.stack(xs, -1), 1, 4),
+    "concatenate": (join, 2, 4),
+    "split": (lambda xs: jnp.split(join(xs), 60), 4, 8),
+    "dynamic_update_slice": (updated, 4, 120),
+    "select": (choose, 3, 5),
+    "gradient of indexing": (neighbours, 6, 242),
+}
+
+
+@pytest.mark.parametrize("name", cliffs)
+def test_many_arrays_are_few_kernels_launched_often(name):
+    """What 60 arrays take to compile is what 600 take: the kernels are the same."""
+    f, kernels, launches = cliffs[name]
+    executable.clear_caches()
+    arrays = [jnp.arange(5, dtype="float32") + k for k in range(60)]
+    run = make(compile_python, f, arrays)
+    assert (len(executable.native_kernels), len(run.kernels)) == (kernels, launches)
+    wanted = f(arrays)
+    wanted = wanted if isinstance(wanted, list) else [wanted]
+    for results in (run(*arrays), make(compile_plain, f, arrays)(*arrays)):
+        for found, want in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(found, want, 1e-5)
 
 
 def test_the_source_stands_in_a_file(cache):
@@ -181,6 +271,92 @@ def test_an_unwritable_folder_is_one_warning_and_no_obstacle(tmp_path):
     (warning,) = told
     assert str(folder) in str(warning.message)
     assert "MINIJIT_CACHE_DIR" in str(warning.message)
+
+
+def test_a_full_disk_leaves_no_files(cache, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.warns(UserWarning, match="No space left on device"):
+        run = make(compile_plain, lambda x: x * 2, ones(2))
+    assert run(ones(2))[0].tolist() == [2, 2]
+    assert os.listdir(cache / "source") == []
+
+
+def test_no_cache_folder_is_the_default_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(executable, "default_folder", str(tmp_path / "home"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    config.update("cache_dir", "")
+    run = make(compile_plain, lambda x: x * 2, ones(5))
+    assert os.path.dirname(run.path) == str(tmp_path / "home" / "source")
+    assert os.listdir() == [] and os.path.exists(run.path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders have no mode")
+@pytest.mark.parametrize("umask", [0, 0o022, 0o777])
+def test_the_cache_folder_is_private(tmp_path, umask):
+    config.update("cache_dir", str(tmp_path / "new"))
+    before = os.umask(umask)
+    try:
+        run = make(compile_plain, lambda x: x * 2, ones(5))
+    finally:
+        os.umask(before)
+    for folder in (tmp_path / "new", tmp_path / "new" / "source"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert os.path.exists(run.path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders have no mode")
+@pytest.mark.parametrize("kind", ["open to all", "a link"])
+def test_a_folder_that_others_write_to_is_refused(tmp_path, kind):
+    config.update("cache_dir", str(tmp_path / "new"))
+    (tmp_path / "new").mkdir()
+    if kind == "a link":
+        (tmp_path / "open").mkdir()
+        (tmp_path / "new" / "source").symlink_to(tmp_path / "open")
+    else:
+        (tmp_path / "new" / "source").mkdir()
+        (tmp_path / "new" / "source").chmod(0o777)
+    with pytest.warns(UserWarning, match="other users may write there"):
+        run = make(compile_plain, lambda x: x * 2, ones(2))
+    assert run(ones(2))[0].tolist() == [2, 2]
+    assert os.listdir(tmp_path / "new" / "source") == []
+
+
+@pytest.mark.parametrize("most, limit", [("MOST_FILES", 16), ("MOST_BYTES", 16_000)])
+def test_the_files_used_last_are_kept(cache, monkeypatch, most, limit):
+    monkeypatch.setattr(executable, most, limit)
+    now, source = time.time(), cache / "source"
+    source.mkdir()
+    for name, age in (("left.tmp", 7200), ("young.tmp", 0)):
+        (source / name).touch()
+        os.utime(source / name, (now - age, now - age))
+    paths = []
+    for k in range(40):
+        paths.append(executable.write_source(f"{k:1000}"))
+        os.utime(paths[-1], (now - 1000 + k,) * 2)
+        # This one is in use.
+        assert os.path.exists(executable.write_source(f"{0:1000}"))
+    kept = {path for path in paths if os.path.exists(path)}
+    assert len(kept) <= 16 and {paths[0], *paths[-10:]} <= kept
+    assert os.name != "posix" or stat.S_IMODE(source.stat().st_mode) == 0o700
+    names = {name for name in os.listdir(source) if name.endswith(".tmp")}
+    assert names == {"young.tmp"}
+
+
+def test_compiled_kernels_are_bounded_and_cleared(monkeypatch):
+    minijit.clear_caches()
+    assert not executable.native_kernels
+    monkeypatch.setattr(executable, "MOST_KERNELS", 2)
+    runs = [make(compile_python, lambda x, k=k: x[k:] * 2, ones(5)) for k in range(3)]
+    assert len(executable.native_kernels) == 2
+    for k, run in enumerate(runs):
+        assert run(ones(5))[0].tolist() == [2] * (5 - k)
+    minijit.clear_caches()
+    assert not executable.native_kernels
+    assert runs[0](ones(5))[0].tolist() == [2] * 5
 
 
 def test_a_kernel_that_does_not_compile_is_an_error_that_names_the_file(monkeypatch):

@@ -15,6 +15,7 @@ from minijit import (
 )
 from minijit.trace import primitives as lax
 from minijit.trace.pytree import tree_map
+from minijit.trace.windows import reduce_window
 
 pytestmark = pytest.mark.chapter(7)
 
@@ -155,3 +156,28 @@ def test_errors_of_a_pull_back():
         pull_back(np.ones(3))
     with pytest.raises(ValueError, match=r"f64\[2\].*f64\[3\]"):
         pull_back({"y": np.ones(2)})
+
+
+def test_a_window_without_axes():
+    """Its maximum is the number itself."""
+    for window, worst in [(lax.max, -np.inf), (lax.min, np.inf)]:
+        extremum = lambda x, f=window, w=worst: reduce_window(x, w, f, (), (), "VALID")
+        assert grad(extremum)(2.0) == 1.0
+        assert jit(grad(extremum))(2.0) == 1.0
+        assert grad(grad(lambda x, g=extremum: g(x) ** 2))(3.0) == 2.0
+
+
+def test_cotangents_are_as_weak_as_what_they_are_made_of():
+    """jax.vjp(jnp.sin, 2.0)[1](jnp.float32(1)) is strong; a number's is weak."""
+    strong = jnp.float64(1)
+    for f in (jnp.sin, lambda x: x * x, lambda x: 1 / x, lambda x: x**2):
+        for transform in (lambda f: f, jit):
+            pull = lambda x, ct, f=f: vjp(f, x)[1](ct)[0]
+            assert not transform(pull)(2.0, strong).weak_type
+            assert not transform(pull)(strong, 1.0).weak_type
+            assert transform(pull)(2.0, 1.0).weak_type
+            assert transform(grad(f))(2.0).weak_type
+            assert not transform(grad(f))(strong).weak_type
+    # What was converted to a strong type is converted back.
+    assert grad(lambda x: x * strong)(2.0).weak_type
+    assert grad(lambda x: strong)(2.0).weak_type

@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.transform.tape import TapeValue
 
-pytestmark = pytest.mark.chapter(10)
+pytestmark = pytest.mark.chapter(11)
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from minijit.trace.indexing import (
     update_index,
 )
 
-pytestmark = pytest.mark.chapter("2s")
+pytestmark = pytest.mark.chapter(2)
 
 cube = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 s_ = np.s_
@@ -577,3 +577,22 @@ def test_jax_agrees_on_writes(mode):
         x = np.arange(3).astype(dtype)
         expected = jnp.asarray(x).at[0].add(update)
         same(update_index(wrap(x), 0, update, lax.scatter_add), expected)
+
+
+def test_what_is_written_to_an_empty_axis_is_dropped():
+    """An array may index it, as in JAX; an integer still is out of bounds."""
+    import minijit.numpy as jnp
+
+    empty, index = jnp.zeros((0, 3)), np.array([5])
+    for mode in (None, "drop", "clip", "promise_in_bounds"):
+        for name in ("set", "add", "mul", "min", "max"):
+            assert getattr(empty.at[index], name)(1.0, mode=mode).shape == (0, 3)
+            with pytest.raises(IndexError, match="axis 0 with size 0"):
+                getattr(empty.at[5], name)(1.0, mode=mode)
+    assert empty.at[index].apply(jnp.sin).shape == (0, 3)
+    assert empty.at[np.array([1]), 2].set(1.0).shape == (0, 3)
+    assert jnp.zeros((3, 0)).at[np.array([1]), 2].set(1.0).shape == (3, 0)
+    with pytest.raises(ValueError, match="does not broadcast"):
+        empty.at[index].set(jnp.ones(7))
+    with pytest.raises(IndexError, match="axis 0 with size 0"):
+        empty[index]

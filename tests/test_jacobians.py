@@ -18,7 +18,7 @@ from minijit import (
 )
 from minijit.trace.pytree import tree_map
 
-pytestmark = pytest.mark.chapter("8s")
+pytestmark = pytest.mark.chapter(8)
 
 both = pytest.mark.parametrize("jac", [jacfwd, jacrev])
 x = np.array([0.5, -1.0, 2.0])

@@ -1,10 +1,17 @@
 """jit: the signature cache, explained traces, stages, donation, leaks, errors."""
 
+import copy
+import enum
 import functools
 import gc
 import inspect
 import logging
+import math
+import pickle
+import sys
+import textwrap
 import threading
+import types
 import weakref
 from collections import namedtuple
 from functools import partial
@@ -374,6 +381,118 @@ def test_what_can_change_is_never_shared():
     assert [result(kind) for kind in kinds] == [2.0] * 6
 
 
+class Level(enum.Enum):
+    LOW = 1
+
+
+class Scaled(enum.Enum):
+    LOW = 1
+
+    def scale(self):
+        return self.factor
+
+
+def test_nothing_old_through_what_holds_the_value(tmp_path, monkeypatch):
+    class Model:
+        def scaled(self, x):
+            return x * self.scale
+
+    holder, table = types.ModuleType("holder"), {"scale": 2}
+    monkeypatch.setitem(sys.modules, "holder", holder)
+    package = tmp_path / "site-packages" / "installed_scale.py"
+    package.parent.mkdir()
+    package.write_text("scale = 2\ndef scaled(x): return x * scale\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    import installed_scale
+
+    model = Model()
+    scope = {"holder": holder, "jax": jax, "installed_scale": installed_scale}
+    text = """
+        read = lambda: jax.jit(lambda x: x * holder.scale)
+        def alias(x):
+            found = holder
+            return x * found.scale
+        def imports(x):
+            import holder
+            return x * holder.scale
+        installed = lambda: jax.jit(lambda x: x * installed_scale.scale)
+        calls = lambda: jax.jit(lambda x: installed_scale.scaled(x))
+        looks = lambda: jax.jit(lambda x: x * globals()["scale"])
+    """
+    exec(textwrap.dedent(text), scope)
+    get, member = table.get, Scaled.LOW
+
+    def copied(f):
+        return types.FunctionType(f.__code__, f.__globals__, f.__name__)
+
+    made = {
+        "method": lambda: jax.jit(model.scaled),
+        "captured method": lambda: (lambda f: jax.jit(lambda x: f(x)))(model.scaled),
+        "partial of a method": lambda: jax.jit(partial(Model.scaled, model)),
+        "captured module": lambda: jax.jit(lambda x: x * holder.scale),
+        "global module": lambda: scope["read"](),
+        "module by another name": lambda: jax.jit(copied(scope["alias"])),
+        "imported module": lambda: jax.jit(copied(scope["imports"])),
+        "bound built-in": lambda: jax.jit(lambda x: x * get("scale")),
+        "member of an enum": lambda: jax.jit(lambda x: x * member.scale()),
+        "installed library's global": lambda: scope["installed"](),
+        "installed library's function": lambda: scope["calls"](),
+        "globals": lambda: scope["looks"](),
+    }
+
+    def results():
+        return {kind: float(make()(1.0)) for kind, make in made.items()}
+
+    for scale in (2.0, 3.0):
+        model.scale = holder.scale = table["scale"] = member.factor = scale
+        installed_scale.scale = scope["scale"] = scale
+        assert results() == dict.fromkeys(made, scale)
+
+
+def test_what_cannot_change_is_shared(capsys):
+    local, sine, level = jnp, math.sin, Level.LOW
+    x, y = jnp.ones(3), jnp.ones(3)
+
+    def results():
+        kinds = [
+            lambda v: print("traced") or local.sin(v) * sine(1.0),
+            lambda v: print("traced") or (v if level is Level.LOW else -v),
+            lambda v: print("traced") or v * x + y,
+            lambda v: print("traced") or jax.nn.relu(v),
+            lambda v: print("traced") or x.dot(v),
+        ]
+        return [jax.jit(kind)(x) for kind in kinds]
+
+    results()
+    results()
+    # The second reads a class, which can change.
+    assert capsys.readouterr().out.count("traced") == 6
+
+
+def test_the_history_of_a_loop_that_always_traces_is_bounded():
+    values = [1.0]
+    for _ in range(400):
+        f = jax.jit(lambda x: x * values[0], backend="eval")
+        f.lower(1.0)
+    assert len(f.traces) == 256
+    assert [f.traces[0].index, f.traces[-1].index] == [144, 399]
+
+
+def scaled_by_three(x):
+    return 3.0 * x
+
+
+def test_a_jitted_function_is_copied():
+    f = jax.jit(scaled_by_three, static_argnames=())
+    f(1.0)
+    copies = [copy.copy(f), copy.deepcopy(f), pickle.loads(pickle.dumps(f))]
+    copies.append(copy.deepcopy({"f": f})["f"])
+    for other in copies:
+        assert other is not f and other.function is scaled_by_three
+        assert float(other(2.0)) == 6.0
+    assert len(f.traces) == 1
+
+
 def test_closures_made_by_libraries_are_looked_into(capsys):
     from minijit.trace.errors import PACKAGE
 
@@ -679,3 +798,51 @@ def test_errors_have_jaxs_classes():
             yield error.type.__name__
 
     assert list(kinds(jax, jnp)) == list(kinds(real, real.numpy))
+
+
+# ---- jitted functions in jitted functions
+
+
+def nested(levels):
+    f, traced = jnp.sin, []
+
+    def around(g):
+        def f(x):
+            traced.append(g)
+            return g(x) + 1.0
+
+        return jax.jit(f)
+
+    for _ in range(levels):
+        f = around(f)
+    return f, traced
+
+
+@pytest.fixture
+def a_thousand_frames():
+    """What Python allows, from here on: pytest takes some for itself."""
+    before = sys.getrecursionlimit()
+    frame, depth = sys._getframe(), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    sys.setrecursionlimit(depth + 1000)
+    yield depth
+    sys.setrecursionlimit(before)
+
+
+def test_jitted_functions_nest_a_hundred_deep(a_thousand_frames):
+    f, traced = nested(100)
+    np.testing.assert_allclose(f(1.0), np.sin(1.0) + 100, rtol=1e-6)
+    assert len(traced) == 100
+
+
+def test_jitted_functions_nest_as_deep_as_python_allows(a_thousand_frames):
+    """Where the frames give out, the error says what of; with more frames it goes."""
+    with pytest.raises(RecursionError) as caught:
+        nested(150)[0](1.0)
+    (note,) = caught.value.__notes__
+    assert "jitted functions were being traced" in note and "fori_loop" in note
+    sys.setrecursionlimit(a_thousand_frames + 4000)
+    f, traced = nested(150)
+    np.testing.assert_allclose(f(1.0), np.sin(1.0) + 150, rtol=1e-6)
+    assert len(traced) == 150

@@ -9,7 +9,7 @@ from minijit import lax
 from minijit.run import lane_blocks
 from tests.test_native_control import agree, executable, sources
 
-pytestmark = pytest.mark.chapter("19s")
+pytestmark = pytest.mark.chapter(20)
 
 x = np.linspace(-1, 1, 103, dtype="f4")
 

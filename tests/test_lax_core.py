@@ -1,5 +1,6 @@
 """lax beyond the elementwise: products, slices, indices of extremes, shapes by name."""
 
+import functools
 import itertools
 import string
 
@@ -9,9 +10,10 @@ import pytest
 
 from minijit import lax
 from minijit.trace.array import ArrayImpl, ShapedArray
+from minijit.trace.config import enable_x64
 from minijit.trace.core import Trace, current_trace, set_trace
 
-pytestmark = pytest.mark.chapter("2s")
+pytestmark = pytest.mark.chapter(2)
 
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 names = "bool int8 int32 uint8 float16 bfloat16 float32 complex64".split()
@@ -205,8 +207,10 @@ def test_reduce_knows_its_monoids():
             assert np.asarray(got).tolist() == want
     assert np.asarray(lax.reduce(x, 10, lax.add, (0, 1))).item() == 25
     assert np.asarray(lax.reduce(x, 4, lax.max, (1,))).tolist() == [5, 6]
+    # As in JAX, of the identity the value counts; of others the dtype too.
+    assert np.asarray(lax.reduce(x, 0.0, lax.add, (0,))).dtype == np.int32
     with pytest.raises(TypeError, match="int32 .* float32"):
-        lax.reduce(x, 0.0, lax.add, (0,))
+        lax.reduce(x, 1.0, lax.add, (0,))
 
 
 def test_reduce_folds_any_computation():
@@ -429,3 +433,92 @@ def test_logical_reductions_as_jax(name):
             want = getattr(jax.lax, name)(x, axes)
             assert got.dtype == want.dtype
             np.testing.assert_array_equal(got, np.asarray(want))
+
+
+two = """add sub mul div rem max min pow atan2 nextafter eq ne lt le gt ge bitwise_and
+    bitwise_or bitwise_xor shift_left shift_right_logical shift_right_arithmetic complex
+    igamma igammac zeta polygamma igamma_grad_a""".split()
+
+
+numbers = {"True": True, "2": 2, "300": 300, "0.5": 0.5, "1j": 1j}
+
+
+def arrays(library):
+    """Weak arrays, NumPy's scalars, and an array of each dtype."""
+    given = {f"weak {x}": library.numpy.asarray(x) for x in (2, 1.5)}
+    for name in names:
+        ones = np.ones(2, bfloat16 if name == "bfloat16" else name)
+        given[name] = library.numpy.asarray(ones)
+    return given | {"NumPy's": np.float64(1), "NumPy's int": np.int8(1)}
+
+
+def outcome(library, name, args):
+    """What a call gives, as (dtype, weak type, shape), or TypeError.
+
+    Closed over, the arguments keep what they are: `eval_shape` would make arrays.
+    """
+    try:
+        out = library.eval_shape(lambda: getattr(library.lax, name)(*args))
+    except (TypeError, ValueError):
+        return TypeError
+    return out.dtype, out.weak_type, out.shape
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", two)
+def test_numbers_beside_arrays_have_dtypes_of_their_own(name):
+    """A number and an array, in both orders, or two numbers: all as in JAX."""
+    jax = pytest.importorskip("jax")
+    import minijit as mj
+
+    theirs, ours = arrays(jax) | numbers, arrays(mj) | numbers
+    for a, b in itertools.product(numbers, theirs):
+        for x, y in [(a, b), (b, a)]:
+            want = outcome(jax, name, (theirs[x], theirs[y]))
+            assert outcome(mj, name, (ours[x], ours[y])) == want, (x, y)
+
+
+def test_numbers_do_not_adapt():
+    """What the review found: f16 + 1e6 was inf without a word."""
+    for dtype, name, number in [
+        ("float16", "add", 0.5),
+        ("float16", "add", 1e6),
+        ("float32", "max", 2),
+        ("uint8", "mul", 2),
+    ]:
+        with pytest.raises(TypeError, match="same dtypes"):
+            getattr(lax, name)(arr([1, 2], dtype), number)
+    for clamped in [(0, arr([1.0]), 1), (0.0, arr([1.0], "float16"), 1.0)]:
+        with pytest.raises(TypeError, match="same dtypes"):
+            lax.clamp(*clamped)
+    with pytest.raises(TypeError, match="same dtypes"):
+        lax.pad(arr([1.0], "float16"), 0.0, [(1, 1, 0)])
+    assert lax.add(arr([1.0], "float32"), 0.5).dtype == np.float32
+    assert lax.pow(arr([2.0], "float16"), 3).dtype == np.float16
+
+
+def test_a_function_that_wraps_an_operation_is_not_that_operation():
+    """A user's function may bear the name of `lax.add`, and do more."""
+
+    @functools.wraps(lax.add)
+    def product(x, y):
+        return lax.mul(x, y)
+
+    x = arr([2.0, 3.0, 5.0], "float32")
+    assert np.asarray(lax.reduce(x, 1.0, product, (0,))).item() == 30.0
+    got = lax.reduce_window(x, 1.0, product, (2,), (1,), "VALID")
+    assert np.asarray(got).tolist() == [6.0, 15.0]
+    assert np.asarray(lax.reduce(x, 0.0, lax.add, (0,))).item() == 10.0
+
+
+def test_a_constant_need_only_fit_the_dtype_it_is_made_in():
+    """2**64 - 1 is no int64, but a uint64; what fits neither is an error."""
+    for dtype in (np.dtype("uint32"), "uint32", np.uint32):
+        full = lax.full((2,), 2**32 - 1, dtype)
+        assert np.asarray(full).tolist() == [2**32 - 1] * 2 and full.dtype == np.uint32
+    assert np.asarray(lax.full((1,), 2**31, "float32")).tolist() == [2.0**31]
+    with pytest.raises(OverflowError, match="4294967296"):
+        lax.full((2,), 2**32, "int32")
+    with enable_x64(True):
+        most = lax.full_like(arr([0], "uint64"), 2**64 - 1)
+        assert np.asarray(most).tolist() == [2**64 - 1] and most.dtype == np.uint64

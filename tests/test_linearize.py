@@ -10,7 +10,7 @@ from minijit.trace.core import Primitive
 from minijit.trace.pytree import tree_leaves
 from minijit.transform.linearize import constant_rule, linearize_rules
 
-pytestmark = pytest.mark.chapter("6s")
+pytestmark = pytest.mark.chapter(6)
 
 EPS = 1e-5
 

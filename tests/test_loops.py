@@ -22,7 +22,7 @@ from minijit.compile.loops import (
     substitute,
 )
 
-pytestmark = pytest.mark.chapter(13)
+pytestmark = pytest.mark.chapter(14)
 F32, I32 = np.dtype("float32"), np.dtype("int32")
 
 
@@ -176,3 +176,24 @@ def test_totals_start_at_the_identity(dtype):
                 assert getattr(start.value, python[name])(v) == v
             else:
                 assert {"max": max, "min": min}[name](start.value, v) == v
+
+
+LEAST, MOST = -(2**63), 2**63 - 1
+
+
+def test_folds_of_64_bits_hold_for_what_wraps_around():
+    """x - LEAST raised OverflowError, and x & 1 of an int64 was x."""
+    x = Load(Buffer("x", (), INDEX), ())
+    number = lambda value: Const(value, INDEX)
+    assert op("sub", x, number(LEAST)) is op("add", x, number(LEAST))
+    assert op("sub", number(LEAST), number(1)) is number(MOST)
+    assert op("add", number(MOST), number(MOST)) is number(-2)
+    assert op("mul", number(MOST), number(3)) is number(MOST * 3 + 2**64 - 2**65)
+    twice = op("add", op("add", x, number(MOST)), number(2))
+    assert twice is op("add", x, number(LEAST + 1))
+    twice = op("mul", op("mul", x, number(2**40)), number(2**23 + 1))
+    assert twice is op("mul", x, number(2**40 + LEAST))
+    assert op("and", x, number(-1)) is x and op("and", x, x) is x
+    for value in (1, 0, MOST, LEAST):
+        assert op("and", x, number(value)).name == "and"
+    assert op("max", x, number(LEAST)) is x and op("min", x, number(MOST)) is x

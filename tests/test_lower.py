@@ -6,14 +6,21 @@ import numpy as np
 import pytest
 from ir_interpreter import run
 
-from minijit.compile.loops import Kernel, Load, expressions, postorder
+from minijit.compile.loops import (
+    Kernel,
+    Load,
+    Store,
+    expressions,
+    postorder,
+    statements,
+)
 from minijit.compile.lower import LARGEST_GROUP, lower
 from minijit.trace import primitives as prim
 from minijit.trace.array import aval_of
 from minijit.trace.config import config
 from minijit.trace.jaxpr import ClosedJaxpr, TraceInfo, eval_jaxpr, trace_to_jaxpr
 
-pytestmark = pytest.mark.chapter(13)
+pytestmark = pytest.mark.chapter(14)
 
 
 def trace(function, *args):
@@ -193,6 +200,53 @@ def test_stores_over_one_space_share_a_kernel_and_its_reads():
     assert len(program.kernels) == 2
     loads = postorder([e for k in program.kernels for e in expressions(k.body)])
     assert sum(isinstance(e, Load) for e in loads) <= 3
+
+
+def buffers_of(kernel):
+    loads = [e for e in postorder(expressions(kernel.body)) if isinstance(e, Load)]
+    stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
+    return {e.buffer for e in (*loads, *stores)}
+
+
+def test_stores_that_share_no_read_share_no_kernel():
+    def update(*arrays):
+        pairs = zip(arrays[:40], arrays[40:], strict=True)
+        return [prim.sub(p, prim.mul(g, 0.1)) for p, g in pairs]
+
+    program = lower(trace(update, *[floats(3) for _ in range(80)]))
+    assert [len(buffers_of(kernel)) for kernel in program.kernels] == [3] * 40
+
+
+def test_a_read_of_a_few_numbers_is_not_worth_a_kernel_for_two():
+    def function(rate, *arrays):
+        return [prim.mul(x, rate) for x in arrays]
+
+    program = lower(trace(function, floats(), *[floats(3) for _ in range(5)]))
+    assert len(program.kernels) == 5
+    # Numbers that share a number do share one.
+    program = lower(trace(function, floats(), *[floats() for _ in range(5)]))
+    assert len(program.kernels) == 1
+
+
+def test_moments_and_parameters_of_one_update_share_a_kernel():
+    def adam(*arrays):
+        groups = list(zip(*(arrays[i::4] for i in range(4)), strict=True))
+        m = [prim.add(prim.mul(m, 0.9), g) for p, g, m, v in groups]
+        v = [prim.add(prim.mul(v, 0.9), prim.mul(g, g)) for p, g, m, v in groups]
+        both = zip(groups, m, v, strict=True)
+        p = [prim.sub(group[0], prim.div(m, v)) for group, m, v in both]
+        return [*p, *m, *v]
+
+    program = lower(trace(adam, *[floats(3) for _ in range(4 * 20)]))
+    assert [len(buffers_of(kernel)) for kernel in program.kernels] == [7] * 20
+
+
+def test_a_kernel_of_several_stores_has_at_most_16_buffers():
+    def function(x):
+        return [prim.mul(x, float(k)) for k in range(2, 52)]
+
+    program = check(function, floats(3))
+    assert [len(buffers_of(kernel)) for kernel in program.kernels] == [6, 16, 16, 16]
 
 
 def test_a_store_does_not_join_a_kernel_that_waits_for_it():

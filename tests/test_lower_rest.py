@@ -6,7 +6,15 @@ import itertools
 import numpy as np
 import pytest
 from ir_interpreter import run
-from test_lower import check as check_raw, floats, half, ints, softmax, trace
+from test_lower import (
+    buffers_of,
+    check as check_raw,
+    floats,
+    half,
+    ints,
+    softmax,
+    trace,
+)
 
 from minijit.compile import lower_rest as lower_rest
 from minijit.compile.check_loops import LoopTypeError, check_program
@@ -39,7 +47,7 @@ from minijit.trace.config import enable_x64
 from minijit.trace.core import Primitive, eval_rules
 from minijit.trace.jit import jit
 
-pytestmark = pytest.mark.chapter("13s")
+pytestmark = pytest.mark.chapter(14)
 F32 = np.dtype("float32")
 check = functools.partial(check_raw, place=place)
 
@@ -78,6 +86,83 @@ def test_select():
     check(prim.select_n, np.bool_(True), floats(3), floats(3, seed=1))
     cases = [floats(4, seed=k) for k in range(3)]
     check(prim.select_n, np.array([0, 1, 2, 9], "int32"), *cases)
+
+
+def arrays_of(program):
+    """For each kernel, how many arrays it takes."""
+    return [len(buffers_of(kernel)) for kernel in program.kernels]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bool"])
+@pytest.mark.parametrize("shape, axis", [((3, 2), 0), ((3, 2), 1), ((1,), 0)])
+def test_each_of_many_parts_is_stored_where_it_belongs(shape, axis, dtype):
+    def join(*parts):
+        return prim.concatenate(parts, axis)
+
+    parts = [floats(*shape, seed=k).astype(dtype) for k in range(40)]
+    assert sorted(arrays_of(check(join, *parts))) == [11, 16, 16]
+    assert arrays_of(check(join, *parts[:16])) == [17]
+
+
+def test_many_parts_of_different_sizes():
+    def join(*parts):
+        return prim.mul(prim.concatenate([prim.neg(x) for x in parts], 0), 2.0)
+
+    sizes = [3, 3, 0, 1, 70, 70, 3, 1, 1, 0, 5] + 9 * [2]
+    parts = [floats(n, seed=k) for k, n in enumerate(sizes)]
+    program = check(join, *parts)
+    # Short neighbours of one shape share a kernel, long ones share none.
+    assert sorted(arrays_of(program)) == [2, 2, 2, 2, 2, 2, 3, 3, 10]
+    check(join, *[floats(0) for _ in range(20)])
+
+
+def test_parts_that_many_arrays_go_into_share_no_kernel():
+    def join(*xs):
+        fours = zip(*(xs[k::4] for k in range(4)), strict=True)
+        sums = [functools.reduce(prim.add, four) for four in fours]
+        return prim.concatenate(sums, 0)
+
+    program = check(join, *[floats(2, seed=k) for k in range(80)])
+    assert arrays_of(program) == [9, *[13] * 6]
+
+
+def test_a_select_of_many_cases_is_a_kernel_for_a_few():
+    cases = [floats(40, seed=k) for k in range(33)]
+    which = np.arange(-3, 37, dtype="int32")
+    program = check(prim.select_n, which, *cases)
+    assert arrays_of(program) == [16, 16, 7]
+    check(prim.select_n, np.int32(20), *cases)
+    check(prim.select_n, np.zeros(0, "int32"), *[floats(0)] * 33)
+
+
+def test_a_long_chain_takes_a_few_arrays_at_a_time():
+    def chain(which, *cases):
+        result = cases[0]
+        for k, case in enumerate(cases):
+            result = prim.select_n(prim.eq(which, k), result, case)
+        return result
+
+    cases = [floats(5, seed=k) for k in range(60)]
+    program = check(chain, np.int32([1, 0, 59, 7, 60]), *cases)
+    assert arrays_of(program) == [17, 16, 16, 16, 9]
+    assert {cut.rule for cut in program.cuts} == {"many arrays"}
+
+    def total(*terms):
+        return functools.reduce(prim.add, terms)
+
+    assert max(arrays_of(check(total, *cases))) <= 17
+
+
+def test_sums_of_pads_take_a_few_arrays_at_a_time():
+    def padded(*xs):
+        rows = [prim_pad(x, k, 39 - k) for k, x in enumerate(xs)]
+        return functools.reduce(prim.add, rows)
+
+    def prim_pad(x, low, high):
+        return ix.pad(x, np.float32(0), [(low, high, 0)])
+
+    program = check(padded, *[floats(1, seed=k) for k in range(40)])
+    assert max(arrays_of(program)) <= 17 and len(program.kernels) <= 4
 
 
 def test_concatenate():

@@ -9,11 +9,13 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.compile.loops import Buffer, Call, View, whole
 from minijit.run import native_control
 from minijit.trace.jit import executors
+from minijit.transform import control_flow
 from tests.test_control_flow import programs
 
-pytestmark = pytest.mark.chapter(19)
+pytestmark = pytest.mark.chapter(20)
 
 points = [np.array([0.3, -0.2, 0.5], "f4"), np.array([-0.4, 0.9, 0.1], "f4")]
 
@@ -261,3 +263,113 @@ def test_a_loop_over_a_part_of_an_array_stops_there(n):
     x = np.linspace(-1, 1, n, dtype="f4")
     agree(f, x)
     agree(mj.grad(lambda x: jnp.sum(jnp.sin(f(x)))), x)
+
+
+def test_many_parts_and_cases_in_a_loop():
+    """What is stored part by part outside of a loop is so within one."""
+
+    def step(x, k):
+        parts = [x[i] * 2 for i in range(20)]
+        cases = [x + i for i in range(20)]
+        return jnp.stack(parts) - lax.select_n(k, *cases), jnp.sum(x)
+
+    def f(x):
+        return lax.scan(step, x, jnp.arange(5))
+
+    x = np.arange(20, dtype="f4")
+    assert executable(f, x).fallbacks == ()
+    agree(f, x)
+
+
+# ---- the size of the code
+
+
+def lines_printed(f, *args):
+    """How many lines the loops of a function have."""
+    mj.clear_caches()
+    mj.jit(f, backend="plain")(*args)
+    return sum(text.count("\n") for text in sources())
+
+
+# Issue 10, "One loop language for all that runs": bodies that occur twice become
+# functions that are called.
+as_functions = pytest.mark.xfail(
+    strict=True, reason="until the loop language of issue 10: bodies are printed inline"
+)
+
+
+@as_functions
+def test_an_inner_function_called_ten_times_is_printed_once():
+    f = mj.jit(lambda x: jnp.sin(x) * jnp.cos(x) + jnp.tanh(x) * x - x.sum())
+
+    def called(times):
+        def body(c, _):
+            for _ in range(times):
+                c = f(c)
+            return c, None
+
+        return lambda x: lax.scan(body, x, None, length=5)[0]
+
+    once, often = (lines_printed(called(k), jnp.ones(4)) for k in (1, 10))
+    assert often < 2 * once
+
+
+@as_functions
+def test_the_code_of_nested_checkpoints_is_linear_in_the_levels():
+    """The bounded while of S2: each level twice, of it half the steps."""
+
+    def steps(data, most):
+        if most == 1:
+            new = jnp.where(data[0], jnp.tanh(data[1]) * 1.5, data[1])
+            return jnp.abs(new) < 2, new
+
+        @mj.checkpoint
+        def half(data, _):
+            run = lambda data: steps(data, most // 2)
+            return lax.cond(data[0], run, lambda data: data, data), None
+
+        return lax.scan(half, data, None, length=2)[0]
+
+    def gradient(most):
+        return mj.grad(lambda x: steps((x < 5, x), most)[1])
+
+    sizes = [lines_printed(gradient(2**k), jnp.float32(0.3)) for k in (1, 2, 5, 6)]
+    assert sizes[3] - sizes[2] <= 1.2 * (sizes[1] - sizes[0])
+
+
+def test_a_blas_is_told_no_number_that_it_cannot_hold():
+    """Its sizes and steps have 32 bits; larger ones go to np.matmul, not truncated."""
+    most, number = 2**31 - 1, np.dtype("float32")
+
+    def product(m, k, n, row=None):
+        a = Buffer("a", (m, k), number)
+        b, c = Buffer("b", (k, n), number), Buffer("c", (m, n), number)
+        left = View(a, (m, k), (k if row is None else row, 1))
+        return Call("matmul", (left, whole(b)), (whole(c),), {})
+
+    for shape in [(most, 3, 2), (3, most, 2), (3, 2, most)]:
+        assert native_control.product_obstacle(product(*shape)) is None
+    wider = [(most + 1, 3, 2), (3, most + 1, 2), (3, 2, most + 1), (2**33, 2, 2**33)]
+    for shape in wider:
+        assert "2147483647" in native_control.product_obstacle(product(*shape))
+    # One row is never left, but its step is an argument all the same.
+    assert native_control.product_obstacle(product(1, 3, 2, row=most)) is None
+    assert "2147483647" in native_control.product_obstacle(product(1, 3, 2, row=2**40))
+
+
+@pytest.mark.parametrize("backend", ["python", "plain", "eval"])
+@pytest.mark.parametrize("mode", ["tape", "checkpoint"])
+def test_steps_that_cannot_be_counted_are_an_error(backend, mode, monkeypatch):
+    """The count is an int32: it must not wrap, for the way back would take no step."""
+    monkeypatch.setattr(control_flow, "MOST_STEPS", 20)
+
+    def last(x, n):
+        body = lambda c: (c[0] + 1, c[1] * 2.0)
+        return lax.while_loop(lambda c: c[0] < n, body, (0, x), reverse=mode)[1]
+
+    slope = mj.jit(mj.grad(last), backend=backend)
+    assert slope(1.0, 20) == 2.0**20
+    with pytest.raises(OverflowError, match="more than 20 steps"):
+        slope(1.0, 21)
+    # What is not differentiated is not counted.
+    assert mj.jit(last, backend=backend)(1.0, 40) == 2.0**40

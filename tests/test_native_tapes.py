@@ -27,7 +27,7 @@ from minijit.transform.tape import (
 from tests.test_control_flow import programs, slope
 from tests.test_native_control import agree, allocations, executable, points
 
-pytestmark = pytest.mark.chapter("19s")
+pytestmark = pytest.mark.chapter(20)
 
 
 @pytest.mark.parametrize("program", programs)
@@ -284,6 +284,20 @@ def test_a_tape_grows_by_doubling():
     for n, count in zip((100, 1000, 10_000), counts[1:], strict=True):
         doublings = np.ceil(np.log2(n / tables.FIRST_RECORDS))
         assert first < count <= first + 2 * doublings
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 3), (4, 0)])
+def test_making_a_table_longer_is_little_code(shape):
+    """Lines of LLVM, which is what its first call waits for: 700; of slices 5,000."""
+    numba = pytest.importorskip("numba")
+    native, table = numba.njit(tables.roomy), np.ones(shape, "f4")
+    for roomy in (native, tables.roomy):
+        assert roomy(table, 3, 1).ctypes.data == table.ctypes.data
+        longer = roomy(table, 4, 1)
+        assert longer.shape == (8, *shape[1:]) and np.all(longer[:4] == 1)
+        assert roomy(table, 4, 20).shape == (24, *shape[1:])
+    (text,) = native.inspect_llvm().values()
+    assert text.count("\n") < 1500
 
 
 @pytest.mark.parametrize("program", programs)

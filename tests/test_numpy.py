@@ -26,7 +26,7 @@ import minijit.numpy as jnp
 from minijit.trace.array import ArrayImpl, aval_of, shape_rules
 from minijit.trace.core import Array, Trace, Tracer, set_trace
 
-pytestmark = pytest.mark.chapter("2s")
+pytestmark = pytest.mark.chapter(2)
 
 tolerances = {"float16": 4e-3, "bfloat16": 4e-2}
 every_case = [

@@ -13,7 +13,7 @@ from minijit.trace.config import enable_x64
 from minijit.trace.core import Trace, Tracer, set_trace
 from minijit.trace.errors import ConcretizationTypeError
 
-pytestmark = pytest.mark.chapter("2s")
+pytestmark = pytest.mark.chapter(2)
 
 f32, i32 = np.dtype("float32"), np.dtype("int32")
 
@@ -297,3 +297,17 @@ def test_power_of_a_known_int_is_an_integer_power():
     with set_trace(trace):
         jnp.power(Tracer(trace, ShapedArray((), f32)), 3)
     assert recorded == [("integer_pow", {"y": 3})]
+
+
+def test_what_jax_refuses_of_scalars_and_bools():
+    """A 0-d array has no axis to sum along; there is no variance in bools."""
+    for function in (jnp.cumsum, jnp.cumprod, jnp.nancumsum, jnp.nancumprod):
+        assert function(2.0).tolist() == function(2.0, axis=0).tolist() == [2.0]
+        for axis in (0, -1, 1):
+            with pytest.raises(ValueError, match="out of bounds"):
+                function(jnp.float32(2), axis=axis)
+        with pytest.raises(ValueError, match="out of bounds"):
+            function(2.0, axis=1)
+    for function in (jnp.var, jnp.std):
+        with pytest.raises(TypeError, match="bool"):
+            function(jnp.ones(3), dtype=bool)

@@ -22,7 +22,7 @@ from minijit.compile.loops import (
 )
 from minijit.compile.place import place
 
-pytestmark = pytest.mark.chapter("13s")
+pytestmark = pytest.mark.chapter(14)
 F32 = np.dtype("float32")
 
 

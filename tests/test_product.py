@@ -18,7 +18,7 @@ from product import (
 from minijit import clear_caches, enable_x64
 from minijit.trace import jit as jit_module
 
-pytestmark = pytest.mark.chapter("14s")
+pytestmark = pytest.mark.chapter(15)
 
 
 @pytest.fixture(autouse=True)

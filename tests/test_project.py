@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.chapter(14)
+pytestmark = pytest.mark.chapter(15)
 
 root = Path(__file__).resolve().parent.parent
 rooms = ["trace", "transform", "compile", "run"]
@@ -66,12 +66,13 @@ def library_files():
 
 
 def chapter_order():
-    """file -> the place in the book of the first chapter that builds it."""
+    """file -> the place in the book of the first chapter that builds or brings it."""
     book = tomllib.loads((root / "book.toml").read_text())
     order = {}
     for place, chapter in enumerate(book["chapter"]):
-        for file in chapter["builds"]:
-            order.setdefault(file.removeprefix("minijit/"), place)
+        for how in ("brings", "builds", "brings_after"):
+            for file in chapter.get(how, []):
+                order.setdefault(file.removeprefix("minijit/"), place)
     return order
 
 
@@ -162,7 +163,7 @@ def test_the_readme_has_its_two_commands():
     readme = (root / "README.md").read_text()
     commands = re.findall(r"^python3 -m venv \.venv && .*$", readme, re.M)
     assert len(commands) == 2
-    assert commands[0].endswith(".venv/bin/jupyter lab chapters")
+    assert commands[0].endswith(".venv/bin/jupyter lab chapters/00_start_here.ipynb")
     assert ".venv/bin/python -m pytest --nbval" in commands[1]
     # `.ci/run` finds the second one by these words.
     assert "python3 -m venv .*pytest" in (root / ".ci" / "run").read_text()

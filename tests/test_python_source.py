@@ -18,7 +18,7 @@ from minijit.run.python_source import (
     print_program,
 )
 
-pytestmark = pytest.mark.chapter(14)
+pytestmark = pytest.mark.chapter(15)
 
 f32 = np.dtype("float32")
 

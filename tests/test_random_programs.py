@@ -23,7 +23,7 @@ from minijit.run.executable import compile_plain, compile_python
 from minijit.trace.jaxpr import eval_jaxpr
 from minijit.trace.jaxpr_text import parse_jaxpr
 
-pytestmark = pytest.mark.chapter("14s")
+pytestmark = pytest.mark.chapter(15)
 
 FLOATS, INTS, UINTS = ["float32"], ["int32", "int8"], ["uint8", "uint32"]
 WHOLE = INTS + UINTS
@@ -317,3 +317,70 @@ def test_results_are_jax_s(program):
     finally:
         Library.lax, Library.numpy = before
     same(found, wanted, program.exact, "jax")
+
+
+binary = """add sub mul div rem max min bitwise_and bitwise_or bitwise_xor shift_left
+    shift_right_logical shift_right_arithmetic""".split()
+unary = "neg sign bitwise_not population_count clz square".split()
+
+
+def limits(dtype):
+    """Numbers where integers of a dtype overflow, or almost; and small ones."""
+    info = np.iinfo(dtype)
+    ends = [info.max, info.max - 1, info.min, info.min + 1]
+    return [0, 1, 2, 3, 8, 63, 64, *ends, *([-1, -2, -8] if info.min else [])]
+
+
+def random_integers(random, dtype):
+    """A function of x, an array of `limits`: up to four operations on x, constants,
+    and a counter, which is the index of the loop."""
+    steps = []
+    for _ in range(random.integers(1, 5)):
+        name = str(random.choice(binary if random.random() < 0.8 else unary))
+        constant = np.array(limits(dtype)[random.integers(len(limits(dtype)))], dtype)
+        other = random.choice(["x", "counter", *["constant"] * 6])
+        steps.append((name, str(other), constant, random.random() < 0.5))
+    begin = str(random.choice(["x", "counter"]))
+
+    def f(x):
+        values = {"x": x, "counter": minijit.lax.iota(dtype, x.shape[0])}
+        y = values[begin]
+        for name, other, constant, left in steps:
+            args = [y]
+            if name in binary:
+                args.insert(0 if left else 1, values.get(other, constant))
+            y = getattr(minijit.lax, name)(*args)
+        return y
+
+    return f, (begin, steps)
+
+
+def test_integers_wrap_at_their_limits():
+    """Index arithmetic never overflows, that of users does, in the same 64 bits.
+
+    numba and LLVM must not conclude from an overflow, as that x - 1 is less than x.
+    """
+    random = np.random.default_rng(0)
+    with minijit.enable_x64(True):
+        for k in range(200):
+            dtype = ["int64", "int64", "uint64", "int32", "uint8"][k % 5]
+            f, steps = random_integers(random, dtype)
+            x = np.array(limits(dtype), dtype)
+            want = minijit.jit(f, backend="eval")(x)
+            for backend in ["plain", "llvm", *["python"] * (k % 40 == 0)]:
+                got = minijit.jit(f, backend=backend)(x)
+                np.testing.assert_array_equal(got, want, err_msg=f"{backend}: {steps}")
+
+
+def test_numba_does_not_conclude_from_an_overflow():
+    """LEAST - 1 is the greatest integer, so it is not below 3."""
+    lax, numbers = minijit.lax, np.array(limits("int64"))
+    with minijit.enable_x64(True):
+        def f(x):
+            y = lax.sub(x, np.int64(1))
+            high = lax.ge(y, np.full(y.shape, 2**63 - 2))
+            return lax.min(lax.select(high, y, np.full(y.shape, 2)), np.int64(3))
+
+        want = [3 if i in (2**63 - 1, -(2**63)) else 2 for i in numbers.tolist()]
+        for backend in ("plain", "python", "llvm"):
+            assert minijit.jit(f, backend=backend)(numbers).tolist() == want

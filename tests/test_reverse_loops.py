@@ -20,7 +20,7 @@ from minijit.transform.reverse_loops import (
 from minijit.transform.tape import TapeValue
 from minijit.transform.transpose import adding, transpose_rules
 
-pytestmark = pytest.mark.chapter(11)
+pytestmark = pytest.mark.chapter(12)
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import pytest
 
 from minijit.run.scalar_math import functions, native_functions
 
-pytestmark = pytest.mark.chapter(14)
+pytestmark = pytest.mark.chapter(15)
 
 signed = ["int8", "int16", "int32", "int64"]
 unsigned = ["uint8", "uint16", "uint32", "uint64"]

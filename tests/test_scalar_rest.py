@@ -14,7 +14,7 @@ from minijit import make_jaxpr
 from minijit.run.executable import compile_plain, compile_python
 from minijit.run.python_source import operations
 
-pytestmark = pytest.mark.chapter("14s")
+pytestmark = pytest.mark.chapter(15)
 
 special = ["erf", "erfc", "erf_inv", "lgamma", "digamma"]
 

@@ -14,7 +14,7 @@ from minijit.trace.jaxpr import check_jaxpr
 from minijit.trace.jit import compile_for_eval
 from minijit.trace.stages import all_eqns
 
-pytestmark = pytest.mark.chapter(12)
+pytestmark = pytest.mark.chapter(13)
 
 special = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 1e-45, 3.4e38]
 floats = np.array(special, np.float32)
@@ -347,7 +347,7 @@ unary = [
     lambda x: x - 0,
     lambda x: 0 + x,
     lambda x: x * 0,
-    lambda x: x / 1 if x.dtype.kind == "f" else lax.div(x, 1),
+    lambda x: x / 1 if x.dtype.kind == "f" else lax.div(x, lax.full_like(x, 1)),
     lambda x: x / 2 if x.dtype.kind == "f" else x,
     lambda x: abs(x),
     lambda x: x.T,
@@ -409,3 +409,20 @@ def test_the_table_of_rules_names_primitives_with_shape_rules():
 
     assert len(rules) >= 30
     assert all(p in shape_rules and rules[p] for p in rules)
+
+
+def test_an_int64_is_not_every_float64():
+    """Through float64 it is rounded; NumPy's "safe" cast is not lossless."""
+    many = [2**53 + 1, -(2**53) - 1, 2**62 + 1, 7]
+    with jax.enable_x64(True):
+        for source in (jnp.int64, jnp.uint64):
+            x = jnp.asarray([abs(i) for i in many], source)
+            for middle in ("float64", "complex128"):
+                f = lambda x, d=middle: jnp.real(x.astype(d)).astype(x.dtype)
+                left = simplify(make_jaxpr(f)(x)).jaxpr
+                assert len(left.eqns) >= 2
+                want = np.asarray(x).astype("float64").astype(x.dtype)
+                np.testing.assert_array_equal(jax.jit(f)(x), want)
+        # An int32 is.
+        closed = make_jaxpr(lambda x: x.astype("float64").astype("int32"))
+        assert not simplify(closed(jnp.arange(3, dtype="int32"))).jaxpr.eqns

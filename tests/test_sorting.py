@@ -6,7 +6,7 @@ import pytest
 from minijit.trace.array import wrap
 from minijit.trace.sorting import sort, top_k
 
-pytestmark = pytest.mark.chapter("2s")
+pytestmark = pytest.mark.chapter(2)
 
 special = [1, np.nan, -0.0, 0, -np.inf, 2, np.inf, 0, -0.0, np.nan]
 special = np.array(special, np.float32)

@@ -7,7 +7,7 @@ import minijit as jax
 import minijit.numpy as jnp
 from minijit import errors
 
-pytestmark = pytest.mark.chapter("5s")
+pytestmark = pytest.mark.chapter(5)
 
 
 # Leaks

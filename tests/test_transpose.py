@@ -19,7 +19,7 @@ from minijit.test_util import check_grads, check_vjp, inner, random_like
 from minijit.trace import indexing, primitives as lax
 from minijit.trace.pytree import tree_leaves
 
-pytestmark = pytest.mark.chapter("7s")
+pytestmark = pytest.mark.chapter(7)
 
 
 @pytest.fixture(autouse=True)

@@ -43,6 +43,48 @@ def run(program):
     return done.stdout.split()
 
 
+def test_a_child_forked_while_another_thread_compiles():
+    program = """
+    import os, sys, time
+    from minijit.trace import jit as module
+
+    inside, go_on = threading.Event(), threading.Event()
+    compile_for_eval = module.executors["eval"]
+
+    def slow(closed, name):
+        inside.set()
+        go_on.wait(1.0)
+        return compile_for_eval(closed, name)
+
+    module.executors["slow"] = slow
+    f = jax.jit(lambda x: x + 1.0, backend="slow")
+    g = jax.jit(lambda x: x + 2.0, backend="eval")
+
+    @jax.jit
+    def traced(x):
+        tracing.set()
+        done.wait(1.0)
+        return x + 3.0
+
+    tracing, done = threading.Event(), threading.Event()
+    threads = [in_thread(f, 1.0), in_thread(traced, 1.0)]
+    inside.wait()
+    tracing.wait()
+    child = os.fork()
+    if child == 0:
+        done.set()
+        print(float(g(1.0)), float(f(1.0)), float(traced(1.0)), flush=True)
+        os._exit(0)
+    go_on.set()
+    done.set()
+    assert os.waitpid(child, 0)[1] == 0
+    for thread in threads:
+        thread.join()
+    print(float(f(1.0)), float(traced(1.0)))
+    """
+    assert run(program) == ["3.0", "2.0", "4.0", "2.0", "4.0"]
+
+
 def test_a_traced_function_may_wait_for_a_thread_that_traces():
     program = """
     inner = jax.jit(lambda x: x + 1)

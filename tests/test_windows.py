@@ -10,7 +10,7 @@ from minijit import lax
 from minijit.trace.array import wrap
 from minijit.trace.primitives import highest, lowest
 
-pytestmark = pytest.mark.chapter("2s")
+pytestmark = pytest.mark.chapter(2)
 
 
 def integers(rng, shape, dtype=np.float32):

@@ -1,7 +1,14 @@
 """Solutions to chapter 8."""
 
+from functools import partial
+
+import numpy as np
+
 import minijit as mj
 import minijit.numpy as jnp
+from minijit.trace.array import eval_rules, shape_rules
+from minijit.trace.core import Primitive
+from minijit.transform.batching import batch_rules
 
 
 def all_pairs(f):
@@ -16,24 +23,6 @@ def check_all_pairs(all_pairs):
     assert jnp.allclose(got, xs[:, None] - ys[None, :])
     a = jnp.arange(6.0).reshape(3, 2)
     assert jnp.allclose(all_pairs(jnp.dot)(a, a), a @ a.T)
-
-
-def influence(loss, w, xs, ys):
-    gradients = mj.vmap(mj.grad(loss), in_axes=(None, 0, 0))(w, xs, ys)
-    return mj.vmap(lambda g: jnp.sqrt(jnp.sum(g * g)))(gradients)
-
-
-def check_influence(influence):
-    """vmap of grad gives one gradient an example; vmap a norm over those."""
-
-    def loss(w, x, y):
-        return (jnp.sum(w * x) - y) ** 2.0
-
-    w = jnp.array([1.0, 2.0])
-    xs = jnp.array([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]])
-    ys = jnp.array([0.0, 2.0, 10.0])
-    got = influence(loss, w, xs, ys)
-    assert jnp.allclose(got, jnp.array([2.0, 0.0, 10.0]), atol=1e-5)
 
 
 def hessian_diagonal(f, x):
@@ -52,3 +41,29 @@ def check_hessian_diagonal(hessian_diagonal):
 
     x = jnp.array([1.0, 2.0, 0.5])
     assert jnp.allclose(hessian_diagonal(f, x), 6.0 * x, atol=1e-4)
+
+
+def rotate_rule(primitive, lanes, axes, x, *, axis, shift):
+    (lane_axis,) = axes
+    axis = axis + (axis >= lane_axis)
+    return primitive.bind(x, axis=axis, shift=shift), lane_axis
+
+
+def check_rotate_rule(rotate_rule):
+    """The axis of one lane counts on behind the lanes, which stay where they are."""
+    rotate_p = Primitive("rotate")
+    eval_rules[rotate_p] = lambda x, *, axis, shift: np.roll(x, shift, axis)
+    shape_rules[rotate_p] = lambda x, *, axis, shift: x
+    batch_rules[rotate_p] = partial(rotate_rule, rotate_p)
+    x = jnp.arange(24.0).reshape(2, 3, 4)
+    for lane_axis in range(3):
+        for axis in range(2):
+            f = partial(rotate_p.bind, axis=axis, shift=1)
+            got = mj.vmap(f, lane_axis, lane_axis)(x)
+            rolled = axis + (axis >= lane_axis)
+            assert np.array_equal(got, np.roll(np.asarray(x), 1, rolled))
+            jaxpr = mj.make_jaxpr(mj.vmap(f, lane_axis, lane_axis))(x)
+            assert len(jaxpr.eqns) == 1, "the lanes need not move"
+    f = partial(rotate_p.bind, axis=0, shift=2)
+    got = mj.vmap(mj.vmap(f))(x)
+    assert np.array_equal(got, np.roll(np.asarray(x), 2, 2))

@@ -3,24 +3,28 @@
 In a notebook, `%load_ext minijit.book` gives
 
     %chapter 6                      minijit is now what the chapters before 6 built
+    %tour random_numbers            ... the finished one
     %%build minijit/trace/core.py   run this text in that module, patching what it edits
+    %show minijit/lax.py reciprocal print a statement of the library
     %check NAME                     is exercise NAME solved?  prints `right`, or a hint
     %tb                             the whole of the last traceback, shown short before
 
 and in a shell, `python -m minijit.book` (or `python minijit/book`, which also works
-when the library itself does not import) gives `check`, `sync`, `run`, `stage`, `test`,
-`html` and more.
+when the library itself does not import) gives `check`, `stats`, `sync`, `run`, `stage`,
+`test`, `html` and more.
 
-The library's files are the truth.  The build cells of a file, in book order, one
-after another, are that file letter for letter, so stage k of a file is a prefix of it,
-and staging reads no notebook.  Nothing here imports the rest of minijit.
+The library's files are the truth.  A chapter builds some, statement by statement, and
+brings others along whole.  The build cells of a file, in book order, one after another,
+are that file letter for letter, so stage k of a file is a prefix of it, and staging
+reads no notebook.  Nothing here imports the rest of minijit.
 
     text, project, notebook        statements; book.toml; notebooks as JSON
     stage                          the prefixes, as modules and as files
     build, units, records          %%build: a cell's statements run in their module
     patch, tables, follow, caches  ... so that edits are live everywhere
-    check, imports, ran            what must hold of the book, and whether it does
-    author, sync, run              notebooks from sources, from the library; executed
+    check, imports, ran, measure   what must hold of the book, and whether it does
+    author, sync, run, headings    notebooks from sources, from the library; executed
+    show, style                    statements and pictures in notebooks
     pages                          the book as HTML
     stages, exercise               tests and exercises, each on the stage of its chapter
     tracebacks                     of the reader's frames alone
@@ -29,7 +33,7 @@ and staging reads no notebook.  Nothing here imports the rest of minijit.
 
 
 def load_ipython_extension(shell):
-    """Register `%chapter`, `%%build`, `%check`; shorten tracebacks."""
+    """Register `%chapter`, `%%build`, `%check`, `%show`; shorten tracebacks."""
     from . import magics
 
     magics.register(shell)

@@ -15,10 +15,12 @@ next cell goes on with.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 from collections.abc import Iterator
 
+from .headings import heading, put_heading
 from .notebook import (
     BuildCell,
     Json,
@@ -31,11 +33,17 @@ from .notebook import (
     source,
     tags,
 )
-from .project import Book, BookError, Chapter, Part
+from .project import HOW, Book, BookError, Chapter, Part
 from .text import Statement, names, pieces
 
 FENCE = re.compile(r"```python\b *(.*)$")
 BREAK = "<!-- cell -->"
+SAID = {
+    "brings": ", brought before the first cell",
+    "builds": "",
+    "brings_after": ", brought after the last build cell",
+    "wires": ", each name there once its definition is",
+}
 
 
 def parse_source(text: str) -> Iterator[tuple[str, str, list[str]]]:
@@ -217,7 +225,7 @@ def part_for(book: Book, chapter: Chapter, file: str) -> Part:
     if book.source(file).strip() and not book.statements(file):
         raise BookError(f"{file} cannot be read: check says why")
     for part in book.parts(file):
-        if part.chapter == chapter:
+        if part.chapter == chapter and part.built:
             return part
     raise BookError(
         f"chapter {chapter.id} builds no part of {file}: list it in book.toml, and if "
@@ -247,6 +255,7 @@ def new(book: Book, chapter: Chapter, text: str) -> list[str]:
     """Write a chapter's notebook from its source, if nothing is to be complained of."""
     path = book.notebook(chapter)
     notebook = make_notebook(text, load(path) if path.exists() else None)
+    put_heading(book, chapter, notebook)
     bad = fill(book, chapter, notebook)
     if not bad:
         dump(notebook, path)
@@ -268,30 +277,65 @@ def no_longer_pending(book: Book, chapter: Chapter) -> None:
 
 
 def outline(book: Book, chapter: Chapter) -> Iterator[str]:
-    """Each statement of a chapter's files with its lines."""
-    for file in chapter.builds:
-        parts = [p for p in book.parts(file) if p.chapter == chapter]
-        if not parts:
-            yield f"{file}: not there yet"
-            continue
-        yield f"{file} ({sum(p.last - p.first + 1 for p in parts)} lines)"
-        for whole, piece in (u for p in parts for u in Cursor(book, p).units):
-            inside = "" if piece.key == whole.key else "    "
-            size = piece.last - piece.first + 1
-            yield f"  {size:4} {inside}{piece.key}{'  <- too long' * (size > 40)}"
+    """Each statement that a chapter builds with its lines, and what it brings."""
+    for how in HOW:
+        files = book.wires if how == "wires" else chapter.lists(how)
+        for file in files:
+            parts = [
+                p for p in book.parts(file) if p.chapter == chapter and p.how == how
+            ]
+            for part in parts:
+                size = part.last - part.first + 1
+                yield f"{file} ({size} lines{SAID[how]})"
+                yield from statement_lines(book, part) if part.built else ()
+            if not parts and how != "wires":
+                yield f"{file}: not there yet"
+
+
+def statement_lines(book: Book, part: Part) -> Iterator[str]:
+    """The statements of a part, classes in pieces, each with its number of lines."""
+    for whole, piece in Cursor(book, part).units:
+        inside = "" if piece.key == whole.key else "    "
+        size = piece.last - piece.first + 1
+        yield f"  {size:4} {inside}{piece.key}{'  <- too long' * (size > 40)}"
 
 
 def draft(book: Book, chapter: Chapter, size: int = 24) -> str:
-    """A source with every placeholder in place, in cells of about `size` lines."""
-    out = [f"# {chapter.title}", "TODO: the goal in a sentence."]
-    out.append(f"```python\n%load_ext minijit.book\n%chapter {chapter.id}\n```")
+    """A source with every placeholder in place, in cells of about `size` lines.
+
+    It has the parts that a chapter is made of: a demo that falls short today, slices
+    that build and run, the demo again, what JAX does, exercises, the matrix.
+    """
+    out = [heading(book, chapter), "TODO: what the reader will be able to do."]
+    out.append(f"```python\n%load_ext minijit.book\n{chapter.opening}\n```")
+    out += ["## TODO: a question", "TODO: a demo that falls short today."]
     for file in chapter.builds:
-        for part in [p for p in book.parts(file) if p.chapter == chapter]:
+        mine = [p for p in book.parts(file) if p.chapter == chapter and p.built]
+        for part in mine:
             out.append(f"## {file}")
             for chunk in chunks(whole_classes(Cursor(book, part).units), size):
                 head = f"%%build {file} : {through(chunk)}"
-                out.append(f"TODO: why.\n\n```python\n{head}\n```")
+                out.append(f"TODO: why.\n\n```python\n{head}\n```\n\nTODO: run it.")
+    out += (
+        [brought_along(book, chapter)] if chapter.brings + chapter.brings_after else []
+    )
+    out += ["## The demo, again", "TODO", "## In JAX", "TODO", "## Exercises", "TODO"]
+    matrix = f"from minijit.book import style\n\nstyle.matrix({chapter.id})"
+    out += ["## So far", f"```python\n{matrix}\n```", "TODO: what is next."]
     return "\n\n".join(out) + "\n"
+
+
+def brought_along(book: Book, chapter: Chapter) -> str:
+    """A section that names what a chapter brings, by the files' docstrings."""
+    lines = ["## Brought along", ""]
+    up = "../" * (1 + chapter.file.count("/"))
+    for file in [*chapter.brings, *chapter.brings_after]:
+        found = [s for s in book.statements(file)[:1] if s.key == "docstring"]
+        says = [ast.literal_eval(s.text).partition("\n\n")[0] for s in found]
+        short = file.removeprefix(f"{book.package}/")
+        told = " ".join(says[0].split()) if says else "TODO"
+        lines.append(f"- [{short}]({up}{file}): {told}")
+    return "\n".join(lines)
 
 
 def whole_classes(
@@ -312,19 +356,36 @@ def chunks(
 ) -> Iterator[list[tuple[Statement, Statement]]]:
     """Group the units of a part into cells of at most `size` lines, where that can be.
 
-    A cell that begins inside a class ends inside it.
+    A cell that begins inside a class ends inside it, and a class keeps its fields: what
+    `@dataclass` makes of them is made in the first cell.
     """
     cell: list[tuple[Statement, Statement]] = []
-    for whole, piece in units:
+    for together in with_fields(units):
+        whole, last = together[0][0], together[-1][1]
         if cell:
             first, inside = cell[0][0], cell[0][1].key != cell[0][0].key
-            long = piece.last - cell[0][1].first + 1 > size
+            long = last.last - cell[0][1].first + 1 > size
             if long or inside and whole is not first:
                 yield cell
                 cell = []
-        cell.append((whole, piece))
+        cell += together
     if cell:
         yield cell
+
+
+def with_fields(
+    units: list[tuple[Statement, Statement]],
+) -> Iterator[list[tuple[Statement, Statement]]]:
+    """Each unit, a class's head together with the fields that follow it."""
+    group: list[tuple[Statement, Statement]] = []
+    for whole, piece in units:
+        field = isinstance(piece.node, ast.AnnAssign) and piece.key != whole.key
+        if group and not (field and group[-1][0] is whole):
+            yield group
+            group = []
+        group.append((whole, piece))
+    if group:
+        yield group
 
 
 def through(chunk: list[tuple[Statement, Statement]]) -> str:

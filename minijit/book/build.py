@@ -14,7 +14,7 @@ import ast
 import copy
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
@@ -23,10 +23,10 @@ from . import tables
 from .caches import clear_caches
 from .follow import SIMPLE, follow, rebind
 from .patch import MISSING, Journal, Patcher, redirect, unpatchable
-from .project import Book, BookError
+from .project import Book, BookError, Part
 from .records import Edit, Record
 from .stage import Stage, StageError
-from .text import makes, members, names
+from .text import makes, members, names, pieces
 from .units import (
     CONSTRUCTORS,
     HOOK,
@@ -84,6 +84,7 @@ class Workshop:
             self.stage.opened.add(file)
             module = importlib.import_module(self.book.module(file))
             self.run_cell(module, units, codes, edit)
+            self.bring_along(edit)
             rebind(edit, self.modules(), namespace)
         except BaseException as e:
             journal.undo()
@@ -99,15 +100,16 @@ class Workshop:
         """The cell's units, if this chapter may build them."""
         parts = self.book.parts(file) if file in self.book.library() else []
         if not parts:
-            raise BookError(f"{file} is no file of the library that a chapter builds")
-        if parts[0].chapter.index > self.stage.chapter.index:
-            raise StageError(f"{file} {self.stage.later(parts[0].chapter)}")
-        here = [
+            raise BookError(f"{file} is no file of the library that a chapter has")
+        here = parts[0].chapter == self.stage.chapter and parts[0].built
+        if parts[0].moment > self.stage.moment and not here:
+            raise StageError(f"{file} {self.stage.later(parts[0])}")
+        keys = [
             key
             for (f, key), r in self.records.items()
             if f == file and (cell_id is None or r.cell == cell_id)
         ]
-        return read_cell(self.book, file, owner, cell, here)
+        return read_cell(self.book, file, owner, cell, keys)
 
     def run_cell(
         self, module: ModuleType, units: list[Unit], codes: list[CodeType], edit: Edit
@@ -133,7 +135,7 @@ class Workshop:
 
         Classes go into the journal: a statement may set an attribute of any of them.
         """
-        known = file in self.stage.opened
+        known, finished = file in self.stage.opened, self.stage.finished
         spaces = [(m, dict(vars(m))) for m in self.modules()]
         for cls in {c for _, s in spaces for c in s.values() if isinstance(c, type)}:
             if self.stage.owns(cls.__module__):
@@ -147,6 +149,10 @@ class Workshop:
                 vars(module).update(space)
             tables.restore(kept)
             self.records = records
+            self.stage.finished = finished
+            for module in self.modules():
+                if module not in [m for m, _ in spaces]:
+                    forget(module)
             if not known:
                 self.close(file)
 
@@ -156,14 +162,45 @@ class Workshop:
         """The first cell of a module failed: the module is not there yet."""
         self.stage.opened.discard(file)
         name = self.book.module(file)
-        if self.stage.missing(file):
-            sys.modules.pop(name, None)
-            parent, _, last = name.rpartition(".")
-            vars(sys.modules[parent]).pop(last, None)
+        if self.stage.missing(file) and name in sys.modules:
+            forget(sys.modules[name])
 
     def modules(self) -> list[ModuleType]:
         """The package's modules that are loaded."""
-        return [m for name, m in list(sys.modules.items()) if self.stage.owns(name)]
+        return self.stage.modules()
+
+    # -- what comes without cells
+
+    def bring_along(self, edit: Edit) -> None:
+        """Bind public names that are built by now; with the last one comes the rest."""
+        if self.stage.finished:
+            return
+        self.stage.wire()
+        if next(self.not_built(), None) is None:
+            self.stage.finish()
+            edit.clear = True
+
+    def not_built(self) -> Iterator[str]:
+        """What of this chapter's parts no cell has built yet."""
+        chapter = self.stage.chapter
+        for file in chapter.builds:
+            for part in self.book.parts(file):
+                if part.chapter == chapter and part.built:
+                    yield from self.not_built_of(part)
+
+    def not_built_of(self, part: Part) -> Iterator[str]:
+        """The same for one part: statements, and members of classes in pieces."""
+        for s in self.book.statements(part.file):
+            if not part.first <= s.first <= part.last:
+                continue
+            record = self.records.get((part.file, s.key))
+            if record is None:
+                yield s.key
+            elif isinstance(s.node, ast.ClassDef) and record.unit.text != s.text:
+                mine = {m.key for m in pieces(record.unit.mine)}
+                for m in members(s)[1:]:
+                    if m.key not in mine and (part.file, m.key) not in self.records:
+                        yield m.key
 
     # -- what was built before
 
@@ -171,7 +208,7 @@ class Workshop:
         """What an earlier run of this unit did, in a cell or in the stage."""
         if found := self.records.get((unit.file, unit.key)):
             return found
-        staged = self.book.prefix(unit.file, self.stage.chapter.index)
+        staged = self.stage.prefix(unit.file)
         if unit.book is None or unit.book.last > staged:
             return None
         old = Unit(unit.file, unit.key, unit.book, unit.book, unit.owner)
@@ -405,6 +442,14 @@ class Workshop:
 
 
 # -- helpers
+
+
+def forget(module: ModuleType) -> None:
+    """Let a module be imported anew when it is next asked for."""
+    parent, _, last = module.__name__.rpartition(".")
+    sys.modules.pop(module.__name__, None)
+    if parent in sys.modules and vars(sys.modules[parent]).get(last) is module:
+        del vars(sys.modules[parent])[last]
 
 
 def is_class(unit: Unit, record: Record) -> bool:

@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from .imports import check_imports
+from .measure import idle_exceptions
 from .notebook import BuildCell, build_cells, load
-from .project import Book, BookError, Chapter, Part, quiet_parts
+from .project import CUT, HOW, Book, BookError, Chapter, Part, quiet_parts
 from .ran import check_notebook
 from .text import Statement, TextError, members, pieces, statements
 
@@ -22,21 +23,24 @@ def check(book: Book, only: Chapter | None = None, complete: bool = False) -> li
     placed: dict[tuple[str, str], list[BuildCell]] = defaultdict(list)
     for c in book.written():
         if not book.notebook(c).exists():
-            bad.append(f"chapter {c.id}: {book.folder}/{c.file} is not there")
+            bad.append(f"{c.called}: {book.folder}/{c.file} is not there")
             continue
         notebook = load(book.notebook(c))
         for cell in build_cells(notebook):
             placed[c.id, cell.file].append(cell)
         if only in (None, c):
-            bad += check_notebook(c, notebook)
+            bad += check_notebook(book, c, notebook)
     for file in book.library():
         bad += check_file(book, file, placed, only)
     for (id, file), cells in placed.items():
         if only in (None, book.chapter(id)):
             bad += check_placed(book, book.chapter(id), file, cells)
     if only is None:
+        bad += missing_files(book)
+        bad += wrong_references(book)
         bad += [f"{f} is in {book.folder} but not in book.toml" for f in strays(book)]
     if complete:
+        bad += idle_exceptions(book)
         bad += [f"chapter {c.id} is pending" for c in book.chapters if c.pending]
         bad += [f"{f} is pending" for f in book.pending]
     return bad
@@ -49,7 +53,31 @@ def strays(book: Book) -> list[str]:
         for p in (book.root / book.folder).rglob("*.ipynb")
         if ".ipynb_checkpoints" not in p.parts
     }
-    return sorted(found - {c.file for c in book.chapters})
+    return sorted(found - {c.file for c in book.notebooks()})
+
+
+def missing_files(book: Book) -> Iterator[str]:
+    """Files that book.toml names and the library does not have."""
+    library = book.library()
+    for c in book.chapters:
+        for how in HOW if not c.pending else ():
+            for file in c.lists(how):
+                if file not in library:
+                    yield f"chapter {c.id} {how.replace('_', ' ')} {file}: no such file"
+    for file in book.wires:
+        if file not in library:
+            yield f"{file}, which is to wire the others, is not there"
+
+
+def wrong_references(book: Book) -> Iterator[str]:
+    """Names in book.toml that mean nothing, or two things."""
+    known = {c.id for c in book.chapters}
+    for c in book.others:
+        if c.after and c.after not in known:
+            yield f"{c.called} is for readers of chapter {c.after}: no such chapter"
+    every = [c.id for c in book.notebooks()]
+    for id in {i for i in every if every.count(i) > 1}:
+        yield f"book.toml has more than one {id}"
 
 
 def pending_lines(book: Book) -> tuple[int, int]:
@@ -77,48 +105,75 @@ def check_file(
     only: Chapter | None,
 ) -> Iterator[str]:
     """Tiling of a file by the cells of its chapters, and its imports."""
-    if only is not None and file not in only.builds:
-        return
     try:
-        statements(book.source(file))
         parts = book.parts(file)
+        if only is not None and all(p.chapter != only for p in parts):
+            return
+        statements(book.source(file), strict=any(p.built for p in parts))
     except (SyntaxError, TextError, BookError) as e:
         line = getattr(e, "line", None) or getattr(e, "lineno", None)
         yield f"{file}{f':{line}' if line else ''}: {e}"
         return
     if not parts:
         if file not in book.pending and not book.is_empty(file) and only is None:
-            yield f"{file} is in no chapter: {listing(book.statements(file))}"
+            told = listing(book.statements(file))
+            yield f"{file} is neither built nor brought by a chapter: {told}"
         return
     yield from check_cuts(book, file, parts) if only is None else ()
-    yield from check_repeats(book, file)
+    yield from check_repeats(book, file, parts)
     for part in parts:
         if only in (None, part.chapter):
             yield from check_imports(book, part)
-            if not part.chapter.pending and book.notebook(part.chapter).exists():
+            written = not part.chapter.pending and book.notebook(part.chapter).exists()
+            if part.built and written:
                 yield from check_part(book, part, placed[part.chapter.id, file])
 
 
 def check_cuts(book: Book, file: str, parts: list[Part]) -> Iterator[str]:
-    """The parts are in the order of the book; book.toml and the cuts agree."""
+    """The parts are in the order of the book; book.toml and the cuts agree.
+
+    So every line of the file is built or brought exactly once.
+    """
     ids = [p.chapter.id for p in parts]
-    order = [p.chapter.index for p in parts]
+    order = [p.moment for p in parts]
     if order != sorted(set(order)):
         yield f"{file}: its parts are not in the order of the book: {', '.join(ids)}"
-    listed = [c.id for c in book.builders(file) if not c.pending]
-    for id in listed:
-        if id not in ids:
-            yield f"{file}: chapter {id} builds a part, but no line is `# chapter {id}`"
-    for p in parts:
-        if p.chapter not in book.builders(file):
-            yield f"{file}: book.toml does not list it in chapter {p.chapter.id}"
+    listed = book.listed(file)
+    found = [(p.chapter, p.how) for p in parts]
+    for i, (c, how) in enumerate(listed):
+        if (c, how) in listed[:i]:
+            yield f"{file}: chapter {c.id} lists it twice"
+        elif (c, how) not in found and not c.pending:
+            cut = f"# chapter {c.id}" + ", brought along" * ((c, "builds") in listed)
+            cut = cut if how != "builds" else f"# chapter {c.id}"
+            yield (
+                f"{file}: chapter {c.id} {how.replace('_', ' ')} a part, but no line "
+                f"is `{cut}`"
+            )
+    yield from check_wires(book, file) if file in book.wires else ()
+    for c, how in found:
+        if how == "wires" and listed:
+            yield f"{file}: it wires the others, so no chapter lists it"
+        elif how != "wires" and (c, how) not in listed:
+            yield f"{file}: book.toml does not list it in chapter {c.id}"
 
 
-def check_repeats(book: Book, file: str) -> Iterator[str]:
-    """No statement stands in a file twice: the second, unchanged, would not be run."""
+def check_wires(book: Book, file: str) -> Iterator[str]:
+    """In a file that wires the others only its docstring is nobody's."""
+    cuts = [i for i, line in enumerate(book.lines(file), 1) if CUT.match(line)]
+    for s in book.statements(file):
+        if s.key != "docstring" and not (cuts and s.last >= cuts[0]):
+            yield f"{file}: {s.key} stands above the first line `# chapter ...`"
+
+
+def check_repeats(book: Book, file: str, parts: list[Part]) -> Iterator[str]:
+    """No built statement stands there twice: unchanged, the second would not run."""
     seen: dict[str, Statement] = {}
+    built = [p for p in parts if p.built]
     for s in book.statements(file):
         if isinstance(s.node, (ast.Import, ast.ImportFrom)):
+            continue
+        if not any(p.first <= s.first <= p.last for p in built):
             continue
         if first := seen.get(s.text):
             yield (
@@ -137,7 +192,7 @@ def unlike_library(book: Book, chapter: Chapter) -> list[str]:
     return [
         told
         for part in parts
-        if part.chapter == chapter
+        if part.chapter == chapter and part.built
         for told in check_part(book, part, cells[part.file])
     ]
 
@@ -271,12 +326,15 @@ def check_placed(
 ) -> Iterator[str]:
     """Cells that build a file which is not this chapter's."""
     parts = quiet_parts(book, file)
-    if any(p.chapter == chapter for p in parts):
+    if any(p.chapter == chapter and p.built for p in parts):
         return
-    where = f"chapter {chapter.id}, section '{cells[0].section}'"
+    where = f"{chapter.called}, section '{cells[0].section}'"
+    if chapter.whole:
+        yield f"{where}: it builds {file}, and only chapters build"
+        return
     if file not in book.library():
         yield f"{where}: {file} is no file of the library"
         return
-    owners = ", ".join(p.chapter.id for p in parts) or "no chapter"
+    owners = ", ".join(p.chapter.id for p in parts if p.built) or "no chapter"
     names_of = cells[0].body.strip("\n").split("\n")[0]
     yield f"{where} builds {file} ({names_of}), which is chapter {owners}'s"

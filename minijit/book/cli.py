@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import author, check, pages, run, stages, sync
+from . import author, check, measure, pages, run, stages, sync
 from .project import Book, BookError, Chapter, find_book
 from .stage import write_stage
 
@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
 
     p = command("check", "chapter?")
     p.add_argument("--complete", action="store_true", help="nothing may be pending")
+    command("stats", "chapter?")
     command("sync", "chapter?")
     command("run", "chapter?")
     p = command("stage", "chapter")
@@ -80,8 +81,20 @@ def do_check(book: Book, args: Arguments) -> int:
     """Prove that the book shows the library, and ran."""
     bad = check.check(book, chosen(book, args), args.complete)
     waiting, total = check.pending_lines(book)
-    later = f"; {waiting} of {total} lines wait for their chapter" if waiting else ""
-    return complain(bad, f"book and library agree{later}")
+    good = "book and library agree"
+    if waiting:
+        good += f"; {waiting} of {total} lines wait for their chapter"
+    if excused := [c for c in book.chapters if c.exceptions]:
+        count = sum(len(c.exceptions) for c in excused)
+        good += f"; {count} exceptions in {len(excused)} chapters"
+        good += "".join(f"\n{told}" for told in measure.idle_exceptions(book))
+    return complain(bad, good)
+
+
+def do_stats(book: Book, args: Arguments) -> int:
+    """Build lines, words, pictures of each chapter."""
+    print("\n".join(measure.table(book, chosen(book, args))))
+    return 0
 
 
 def do_sync(book: Book, args: Arguments) -> int:
@@ -95,12 +108,12 @@ def do_run(book: Book, args: Arguments) -> int:
     for c in written(book, args):
         if bad := check.unlike_library(book, c):
             print("\n".join(bad))
-            print(f"chapter {c.id} is not what the library is: sync {c.id}, then run")
+            print(f"{c.called} is not what the library is: sync {c.id}, then run")
             return 1
         if wrong := run.run(book, c):
             print(wrong)
             return 1
-        print(f"chapter {c.id} ran")
+        print(f"{c.called} ran")
     return 0
 
 
@@ -180,6 +193,7 @@ def do_draft(book: Book, args: Arguments) -> int:
 
 COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
     "check": do_check,
+    "stats": do_stats,
     "sync": do_sync,
     "run": do_run,
     "stage": do_stage,

@@ -58,7 +58,7 @@ def solutions(book: Book, chapter: Chapter) -> dict[str, Any]:
     """Run a chapter's file of solutions; its namespace."""
     path = book.solutions(chapter)
     if not path.exists():
-        raise BookError(f"chapter {chapter.id} has no {path.relative_to(book.root)}")
+        raise BookError(f"{chapter.called} has no {path.relative_to(book.root)}")
     text = path.read_text(encoding="utf-8")
     linecache.checkcache(str(path))
     module = types.ModuleType(f"solutions_{chapter.stem}")
@@ -116,14 +116,12 @@ def judge(book: Book, chapter: Chapter) -> list[str]:
     space = solutions(book, chapter)
     bad = []
     for e in found:
-        where = f"chapter {chapter.id}, section '{e.section}', exercise {e.name}"
+        where = f"{chapter.called}, section '{e.section}', exercise {e.name}"
         bad += [f"{where}: {what}" for what in judge_one(e, space)]
     checked = {e.name for e in found}
     for name in space:
         if name.startswith("check_") and name.removeprefix("check_") not in checked:
-            bad.append(
-                f"chapter {chapter.id}: no `%check {name.removeprefix('check_')}`"
-            )
+            bad.append(f"{chapter.called}: no `%check {name.removeprefix('check_')}`")
     return bad
 
 

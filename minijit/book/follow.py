@@ -52,11 +52,10 @@ def run_anew(shop: Workshop, unit: Unit, edit: Edit) -> None:
 
 def live_units(shop: Workshop) -> Iterator[Unit]:
     """Every unit that has run, in the order of the book."""
-    files = [f for c in shop.book.chapters for f in c.builds]
-    for file in dict.fromkeys(files):
+    for file in shop.book.files_in_order():
         if shop.book.module(file) not in sys.modules:
             continue
-        staged = shop.book.prefix(file, shop.stage.chapter.index)
+        staged = shop.stage.prefix(file)
         for s in shop.book.statements(file):
             if s.last <= staged and (file, s.key) not in shop.records:
                 yield Unit(file, s.key, s, s)

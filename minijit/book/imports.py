@@ -6,8 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from .project import Book, Chapter, Part, quiet_parts
-from .text import names
+from .project import Book, Part
 
 
 def check_imports(book: Book, part: Part) -> Iterator[str]:
@@ -24,9 +23,12 @@ def check_imports(book: Book, part: Part) -> Iterator[str]:
                 yield f"{where}: a room must not import the public module {target}"
             elif room and later_room(book, room, room_of(book, target)):
                 yield f"{where} imports {target}: imports go {' <- '.join(book.rooms)}"
-            elif later := built_later(book, part, target, name):
-                what = name or target
-                yield f"{where} imports {what}, which chapter {later.id} builds"
+            elif later := comes_later(book, part, target, name):
+                what, who = name or target, f"chapter {later.chapter.id}"
+                if later.chapter == part.chapter:
+                    who = "this chapter only later"
+                verb = "builds" if later.built else "brings"
+                yield f"{where} imports {what}, which {who} {verb}"
 
 
 def room_of(book: Book, file: str) -> str:
@@ -67,14 +69,7 @@ def library_file(book: Book, module: str) -> str | None:
     return book.file(module) if inside else None
 
 
-def built_later(book: Book, part: Part, target: str, name: str) -> Chapter | None:
-    """The chapter that builds the imported thing, if it is a later one."""
-    parts = quiet_parts(book, target)
-    if not parts:
-        return None
-    owner = parts[0].chapter
-    for s in book.statements(target) if name else ():
-        if name in names(s.node):
-            owner = next(p.chapter for p in parts if p.first <= s.first <= p.last)
-            break
-    return owner if owner.index > part.chapter.index else None
+def comes_later(book: Book, part: Part, target: str, name: str) -> Part | None:
+    """The part that has the imported thing, if it comes later."""
+    owner = book.part_of(target, name)
+    return owner if owner and owner.moment > part.moment else None

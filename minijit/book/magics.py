@@ -8,6 +8,7 @@ from typing import Any
 from . import exercise, tracebacks
 from .build import Workshop, shortened
 from .project import Book, BookError, Chapter, find_book
+from .show import mime, statement_text
 from .stage import open_chapter, stale_names
 
 workshop: Workshop | None = None
@@ -17,9 +18,19 @@ def register(shell: Any) -> None:
     """Register the magics in an IPython shell."""
 
     def chapter(line: str) -> None:
-        """%chapter ID: the library is now what the chapters before this one built."""
+        """%chapter ID: the library is now what the chapters before this one built.
+
+        %tour NAME: the library is the finished one.
+        """
         __tracebackhide__ = True
         print(open_book(line, shell.user_ns))
+
+    def show(line: str) -> None:
+        """%show FILE NAME: print a statement of the library."""
+        from IPython.display import display
+
+        __tracebackhide__ = True
+        display(mime(statement_text(here(), line)), raw=True)
 
     def build(line: str, cell: str) -> None:
         """%%build FILE [CLASS]: run the cell in that module of the library."""
@@ -38,6 +49,8 @@ def register(shell: Any) -> None:
         print(check_exercise(line.strip(), shell.user_ns))
 
     shell.register_magic_function(chapter, "line", "chapter")
+    shell.register_magic_function(chapter, "line", "tour")
+    shell.register_magic_function(show, "line", "show")
     shell.register_magic_function(build, "cell", "build")
     shell.register_magic_function(check, "line", "check")
     tracebacks.install(shell, library_folders)
@@ -77,6 +90,11 @@ def opened() -> Workshop:
     return workshop
 
 
+def here() -> Book:
+    """The book of the chapter that is open, or of the working directory."""
+    return workshop.book if workshop is not None else find_book()
+
+
 def open_book(id: str, namespace: dict[str, Any]) -> str:
     """Open a chapter; what to tell the reader."""
     global workshop
@@ -92,6 +110,9 @@ def open_book(id: str, namespace: dict[str, Any]) -> str:
 
 def opening_words(book: Book, chapter: Chapter) -> str:
     """What `%chapter` prints: the same whatever chapters land before this one."""
+    if chapter.whole:
+        kind = "Chapter 0" if chapter.kind == "start" else chapter.kind.capitalize()
+        return f"{kind}: {chapter.title}. {book.package} is the finished library."
     head = f"Chapter {chapter.id}: {chapter.title}."
     state = "is what the chapters before it built" if chapter.index else "is empty"
     return f"{head} {book.package} {state}."

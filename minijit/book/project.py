@@ -1,37 +1,57 @@
-"""What `book.toml` says: the chapters in their order, and which files each one builds.
+"""What `book.toml` says: the chapters in their order, and what each builds and brings.
 
     [book]
     package = "minijit"
     chapters = "chapters"                     # the folder of the notebooks
     rooms = ["trace", "transform"]            # imports go from later to earlier rooms
-    pending = []                              # library files no chapter builds yet
+    wires = ["minijit/__init__.py"]           # files that collect names of the others
+    pending = []                              # library files no chapter has yet
     whole_tests = ["tests/test_book_*.py"]    # tests that need the whole checkout
     whole_marks = "oracle"                    # a mark of tests that no stage runs
 
     [[chapter]]
-    id = "2s"                                 # a number, or a supplement's "2s"
-    title = "The rest of NumPy"
-    file = "02s_rest_of_numpy.ipynb"
-    builds = ["minijit/trace/windows.py", "minijit/numpy.py"]
+    id = 2
+    title = "Shapes without values"
+    file = "02_shapes_without_values.ipynb"
+    brings = ["minijit/trace/dtypes.py"]      # there before the first cell; not shown
+    builds = ["minijit/trace/array.py"]       # shown in build cells, letter by letter
+    brings_after = ["minijit/numpy/more.py"]  # there after the last build cell
     pending = true                            # the notebook is not written yet
+    exceptions = { stretch = "why" }          # rules of `check` it is excused from
 
-A file that several chapters build is cut by lines that read `# chapter 2s`.  Such a
-line opens that chapter's part; what stands before the first one belongs to the first
-chapter that lists the file.
+    [start]                                   # chapter 0, [[tour]]s and [[capstone]]s
+    title = "Start here"                      # build nothing: they use the finished
+    file = "00_start_here.ipynb"              # library
+
+    [[tour]]
+    title = "What type is a 2?"
+    file = "tours/types.ipynb"
+    after = 2                                 # the chapter that one should know
+
+Each library file is built or brought by one chapter.  A file that several have parts of
+is cut by lines that read `# chapter 2`, or `# chapter 2, brought along` where that
+chapter also builds a part.  Such a line opens a part; what stands before the first one
+belongs to the first chapter that lists the file.  A file that wires the others is cut
+in the same way and listed by no chapter: each of its names is there once its
+definition is.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from .text import Statement, TextError, statements
+from .text import Statement, TextError, names, statements
 
-CUT = re.compile(r"# chapter (\w+)$")
+CUT = re.compile(r"# chapter (\w+)(, brought along)?$")
+HOW = ("brings", "builds", "brings_after", "wires")  # in the order in which they come
+
+Moment = tuple[int, int]  # (chapter, place in HOW): compared, never counted
 
 
 class BookError(Exception):
@@ -43,34 +63,78 @@ class BookError(Exception):
 
 @dataclass(frozen=True)
 class Chapter:
-    """One entry of book.toml; `index` is its place in the order of the book."""
+    """One entry of book.toml; `index` is its place in the order of the book.
+
+    A notebook that uses the finished library has a place after all chapters.
+    """
 
     id: str
     title: str
     file: str
     builds: tuple[str, ...]
     index: int
+    brings: tuple[str, ...] = ()
+    brings_after: tuple[str, ...] = ()
     pending: bool = False
-
-    @property
-    def supplement(self) -> bool:
-        """Skippable, and free of the limits on cells."""
-        return not self.id.isdigit()
+    exceptions: Mapping[str, str] = field(default_factory=dict, hash=False)
+    kind: str = "chapter"  # or "start", "tour", "capstone"
+    after: str = ""  # the chapter that a tour's reader should know
 
     @property
     def stem(self) -> str:
         """The notebook's name without its suffix."""
         return self.file.removesuffix(".ipynb")
 
+    @property
+    def whole(self) -> bool:
+        """Does it use the finished library, and build nothing?"""
+        return self.kind != "chapter"
+
+    @property
+    def called(self) -> str:
+        """What complaints call it: `chapter 2`, `tour types`."""
+        return f"{'chapter' if self.kind == 'start' else self.kind} {self.id}"
+
+    @property
+    def opening(self) -> str:
+        """The line that its first cell must have."""
+        word = "chapter" if self.kind in ("chapter", "start") else "tour"
+        return f"%{word} {self.id}"
+
+    @property
+    def begin(self) -> Moment:
+        """When what it brings before its first cell is there, and nothing of it."""
+        return self.index, 0
+
+    @property
+    def end(self) -> Moment:
+        """When it is through, and all that it brings is there."""
+        return self.index, len(HOW)
+
+    def lists(self, how: str) -> tuple[str, ...]:
+        """The files that book.toml lists for it under `how`."""
+        return () if how == "wires" else getattr(self, how)
+
 
 @dataclass(frozen=True)
 class Part:
-    """Lines first..last of a file, both included, which one chapter builds."""
+    """Lines first..last of a file, both included, that a chapter builds or brings."""
 
     chapter: Chapter
     file: str
     first: int
     last: int
+    how: str  # one of HOW
+
+    @property
+    def built(self) -> bool:
+        """Is it shown in cells?"""
+        return self.how == "builds"
+
+    @property
+    def moment(self) -> Moment:
+        """When it is there; moments compare in the order of the book."""
+        return self.chapter.index, min(HOW.index(self.how), HOW.index("brings_after"))
 
 
 @dataclass(frozen=True)
@@ -80,21 +144,29 @@ class Book:
     root: Path
     package: str
     chapters: tuple[Chapter, ...]
+    others: tuple[Chapter, ...] = ()  # those on the finished library
     folder: str = "chapters"
     rooms: tuple[str, ...] = ()
+    wires: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     whole_tests: tuple[str, ...] = ()
     whole_marks: str = ""
 
     def chapter(self, id: str | int) -> Chapter:
-        """The chapter called `id`; BookError if there is none."""
+        """The chapter, tour or capstone called `id`; BookError if there is none."""
         wanted = str(id).strip()
-        wanted = wanted.lstrip("0") or wanted
-        for c in self.chapters:
-            if c.id == wanted:
+        wanted = wanted.lstrip("0") or wanted[-1:]
+        for c in self.notebooks():
+            if wanted in (c.id, c.stem):
                 return c
-        known = ", ".join(c.id for c in self.chapters)
+        known = ", ".join(c.id for c in self.notebooks())
         raise BookError(f"there is no chapter {id}; book.toml has {known}")
+
+    def notebooks(self) -> Iterator[Chapter]:
+        """Chapter 0, the chapters, the tours, the capstones."""
+        yield from (c for c in self.others if c.kind == "start")
+        yield from self.chapters
+        yield from (c for c in self.others if c.kind != "start")
 
     def notebook(self, chapter: Chapter) -> Path:
         """Where a chapter's notebook is."""
@@ -146,35 +218,69 @@ class Book:
 
     # -- parts
 
-    def builders(self, file: str) -> list[Chapter]:
-        """The chapters whose `builds` lists the file."""
-        return [c for c in self.chapters if file in c.builds]
-
-    def parts(self, file: str) -> list[Part]:
-        """A file's parts, in the order of its lines; none if no chapter builds it."""
-        owners = self.builders(file)
-        if not owners or not (self.root / file).exists():
-            return []
-        lines = self.lines(file)
-        marks = [(m[1], i) for i, line in enumerate(lines, 1) if (m := CUT.match(line))]
-        if not marks or any(line.strip() for line in lines[: marks[0][1] - 1]):
-            marks = [m for m in marks if m != marks[0] or m[0] != owners[0].id]
-            marks.insert(0, (owners[0].id, 1))
-        ends = [first - 1 for _, first in marks[1:]] + [len(lines)]
+    def listed(self, file: str) -> list[tuple[Chapter, str]]:
+        """(chapter, how) of each list that names the file, in the order of moments."""
         return [
-            Part(self.chapter(id), file, first, last)
-            for (id, first), last in zip(marks, ends, strict=True)
+            (c, how)
+            for c in self.chapters
+            for how in HOW
+            for name in c.lists(how)
+            if name == file
         ]
 
-    def prefix(self, file: str, upto: int) -> int:
-        """How many lines of a file the chapters before index `upto` have built."""
-        return max(
-            (p.last for p in self.parts(file) if p.chapter.index < upto), default=0
-        )
+    def parts(self, file: str) -> list[Part]:
+        """A file's parts, in the order of its lines; none if no chapter has it."""
+        listed = self.listed(file)
+        if not (self.root / file).exists() or not (listed or file in self.wires):
+            return []
+        lines = self.lines(file)
+        cuts = [
+            (*self.meant(file, m[1], bool(m[2])), i)
+            for i, line in enumerate(lines, 1)
+            if (m := CUT.match(line))
+        ]
+        above = lines[: cuts[0][2] - 1] if cuts else lines
+        if listed and (not cuts or any(line.strip() for line in above)):
+            cuts = [c for c in cuts if c != cuts[0] or c[:2] != listed[0]]
+            cuts.insert(0, (*listed[0], 1))
+        ends = [first - 1 for _, _, first in cuts[1:]] + [len(lines)]
+        return [
+            Part(chapter, file, first if i else 1, last, how)
+            for i, ((chapter, how, first), last) in enumerate(
+                zip(cuts, ends, strict=True)
+            )
+        ]
+
+    def meant(self, file: str, id: str, brought: bool) -> tuple[Chapter, str]:
+        """The chapter and the way that a cut line names."""
+        chapter = self.chapter(id)
+        if file in self.wires:
+            return chapter, "wires"
+        ways = [how for how in HOW if file in chapter.lists(how)]
+        if "builds" in ways and not brought or not ways:
+            return chapter, "builds"
+        return chapter, next((how for how in ways if how != "builds"), "brings_after")
+
+    def part_of(self, file: str, name: str = "") -> Part | None:
+        """The part that has a name of a file (or the first one, for ""), if any."""
+        parts = quiet_parts(self, file)
+        for s in self.statements(file) if name and parts else ():
+            if name in names(s.node):
+                return next(p for p in parts if p.first <= s.first <= p.last)
+        return parts[0] if parts else None
+
+    def prefix(self, file: str, at: Moment) -> int:
+        """How many lines of a file are there at a moment."""
+        return max((p.last for p in self.parts(file) if p.moment <= at), default=0)
+
+    def files_in_order(self) -> list[str]:
+        """The files that chapters have, in the order in which they come."""
+        listed = [f for c in self.chapters for how in HOW for f in c.lists(how)]
+        return list(dict.fromkeys([*listed, *self.wires]))
 
     def written(self) -> Iterator[Chapter]:
-        """The chapters that have a notebook."""
-        return (c for c in self.chapters if not c.pending)
+        """What has a notebook, in the order of reading."""
+        return (c for c in self.notebooks() if not c.pending)
 
     def is_empty(self, file: str) -> bool:
         """Is the file without a statement, as the rooms' `__init__.py` are?"""
@@ -204,20 +310,43 @@ def read_book(root: Path) -> Book:
             file=c["file"],
             builds=tuple(c.get("builds", ())),
             index=i,
+            brings=tuple(c.get("brings", ())),
+            brings_after=tuple(c.get("brings_after", ())),
+            exceptions=c.get("exceptions", {}),
             pending=bool(c.get("pending", False)),
         )
         for i, c in enumerate(data.get("chapter", []))
+    ]
+    others = [
+        Chapter(
+            id="0" if kind == "start" else Path(c["file"]).stem,
+            title=c["title"],
+            file=c["file"],
+            builds=(),
+            index=len(chapters),
+            kind=kind,
+            after=str(c.get("after", "")),
+        )
+        for kind in ("start", "tour", "capstone")
+        for c in as_list(data.get(kind, []))
     ]
     return Book(
         root=root,
         package=head["package"],
         chapters=tuple(chapters),
+        others=tuple(others),
         folder=head.get("chapters", "chapters"),
         rooms=tuple(head.get("rooms", ())),
+        wires=tuple(head.get("wires", ())),
         pending=tuple(head.get("pending", ())),
         whole_tests=tuple(head.get("whole_tests", ())),
         whole_marks=head.get("whole_marks", ""),
     )
+
+
+def as_list(entries: Any) -> list[dict[str, Any]]:
+    """A table of TOML, or an array of tables, as a list."""
+    return [entries] if isinstance(entries, dict) else entries
 
 
 def quiet_parts(book: Book, file: str) -> list[Part]:

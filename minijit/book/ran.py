@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .headings import check_heading
+from .measure import check_limits
 from .notebook import (
     Json,
-    build_cells,
     headings,
     joined,
     quiet_statements,
@@ -19,17 +20,16 @@ from .notebook import (
     source,
     tags,
 )
-from .project import Chapter
+from .project import Book, Chapter
+from .show import check_shown
 
-CELL_LINES = 40
-CHAPTER_CELLS = 45
 ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
 LOCAL = re.compile(r"ipykernel_\d+|(?<![\w.])/(home|root|Users|tmp)/\w")
 LOOK_AWAY = re.compile(r"(?m)^\s*#\s*(NBVAL_|PYTEST_VALIDATE)")
 
 
-def check_notebook(chapter: Chapter, notebook: Json) -> Iterator[str]:
-    """Headings, lengths, and that every cell ran, in order, as its tags say."""
+def check_notebook(book: Book, chapter: Chapter, notebook: Json) -> Iterator[str]:
+    """Headings, limits, and that every cell ran, in order, as its tags say."""
     titles = [
         title
         for cell in notebook["cells"]
@@ -38,20 +38,23 @@ def check_notebook(chapter: Chapter, notebook: Json) -> Iterator[str]:
         if level == 1
     ]
     if len(titles) != 1:
-        yield f"chapter {chapter.id} has {len(titles)} H1 headings, not one"
+        yield f"{chapter.called} has {len(titles)} H1 headings, not one"
+    else:
+        yield from check_heading(book, chapter, notebook)
     yield from check_opening(chapter, notebook)
-    yield from check_lengths(chapter, notebook)
+    yield from check_limits(book, chapter, notebook)
     code = [(s, c) for s, c in sections(notebook) if is_code(c)]
     if code and all(c.get("execution_count") is None for _, c in code):
-        yield f"chapter {chapter.id} has not been run"
+        yield f"{chapter.called} has not been run"
         return
     in_order = True
     for count, (section, cell) in enumerate(code, 1):
-        where = f"chapter {chapter.id}, section '{section}', at `{first_line(cell)}`"
+        where = f"{chapter.called}, section '{section}', at `{first_line(cell)}`"
         if in_order and cell.get("execution_count") != count:
             yield f"{where}: the cell was not run, or not in order"
             in_order = False  # and then those below are not either
         yield from (f"{where}: {what}" for what in check_run(cell))
+        yield from (f"{where}: {what}" for what in check_shown(book, cell))
 
 
 def is_code(cell: Json) -> bool:
@@ -76,29 +79,12 @@ def check_opening(chapter: Chapter, notebook: Json) -> Iterator[str]:
         for cell in notebook["cells"]
         if cell["cell_type"] == "code"
         for line in source(cell).split("\n")
-        if line.startswith("%chapter")
+        if line.startswith(("%chapter", "%tour"))
     ]
-    if lines != [["%chapter", chapter.id]]:
-        found = ", ".join(" ".join(line) for line in lines) or "no %chapter line"
-        wanted = f"`%chapter {chapter.id}` once"
-        yield f"chapter {chapter.id}: it must say {wanted}, not {found}"
-
-
-def check_lengths(chapter: Chapter, notebook: Json) -> Iterator[str]:
-    """Build cells of at most 40 lines, at most 45 of them; supplements are free."""
-    cells = list(build_cells(notebook))
-    if chapter.supplement:
-        return
-    if len(cells) > CHAPTER_CELLS:
-        how_many = f"{len(cells)} build cells; at most {CHAPTER_CELLS}"
-        yield f"chapter {chapter.id} has {how_many}"
-    for cell in cells:
-        n = len(cell.body.strip("\n").split("\n"))
-        if n > CELL_LINES:
-            keys = [s.key for s in quiet_statements(cell.body)] or [cell.owner]
-            where = f"chapter {chapter.id}, section '{cell.section}', {cell.file}"
-            what = ", ".join(keys[:4])
-            yield f"{where}: the cell of {what} has {n} lines; at most {CELL_LINES}"
+    if lines != [chapter.opening.split()]:
+        found = ", ".join(" ".join(line) for line in lines) or "no such line"
+        wanted = f"`{chapter.opening}` once"
+        yield f"{chapter.called}: it must say {wanted}, not {found}"
 
 
 def check_run(cell: Json) -> Iterator[str]:

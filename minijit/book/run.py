@@ -40,7 +40,7 @@ def run(book: Book, chapter: Chapter) -> str:
     try:
         client.execute(env=kernel_env(book))
     except CellExecutionError as e:
-        return f"chapter {chapter.id}, {failing(notebook)}\n{clean(str(e), book.root)}"
+        return f"{chapter.called}, {failing(notebook)}\n{clean(str(e), book.root)}"
     new = tidy(notebook, old, book.root)
     dump(new, path)
     return ""

@@ -1,12 +1,15 @@
 """Stages: the library as some chapter left it.
 
-Stage k of a file is the prefix of it that chapters 1..k build.  In a notebook an import
-hook serves those prefixes from the real files, under their real names and line numbers;
-for the tests `write_stage` copies them into a folder.  Neither reads a notebook.
+Stage k of a file is the prefix of it that chapters 1..k build or bring.  In a notebook
+an import hook serves those prefixes from the real files, under their real names and
+line numbers; for the tests `write_stage` copies them into a folder.  Neither reads a
+notebook.
 """
 
 from __future__ import annotations
 
+import ast
+import copy
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -16,7 +19,8 @@ import types
 from pathlib import Path
 from typing import Any
 
-from .project import Book, BookError, Chapter
+from .imports import imported
+from .project import Book, BookError, Chapter, Moment, Part
 from .text import names
 
 
@@ -28,16 +32,27 @@ class StageError(ImportError):
 
 
 class Stage(importlib.abc.MetaPathFinder):
-    """Serves the package as the chapters before `chapter` left it.
+    """Serves the package as the chapters before `chapter` left it, and what it brings.
 
     The files that `chapter` itself builds are modules once a cell has built into them
-    (`opened`).  Every later module is a StageError.
+    (`opened`); what it brings after its last build cell is there from `finish` on.
+    Every later module is a StageError.
     """
 
     def __init__(self, book: Book, chapter: Chapter):
         self.book = book
         self.chapter = chapter
         self.opened: set[str] = set()
+        self.finished = False
+
+    @property
+    def moment(self) -> Moment:
+        """What is not built by cells has come this far."""
+        return self.chapter.end if self.finished else self.chapter.begin
+
+    def prefix(self, file: str) -> int:
+        """How many lines of a file an import gives, apart from this chapter's cells."""
+        return self.book.prefix(file, self.moment)
 
     def owns(self, module: str) -> bool:
         """Is this one of the package's modules, the book machinery apart?"""
@@ -49,8 +64,10 @@ class Stage(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Any = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The prefix of a module's file; StageError for what is not built yet."""
+        """The prefix of a module's file; StageError for what is not there yet."""
         __tracebackhide__ = True
+        if self.chapter.whole:
+            return None
         file = self.book.file(name) if self.owns(name) else None
         if file is None:
             return None
@@ -68,44 +85,124 @@ class Stage(importlib.abc.MetaPathFinder):
         parts = self.book.parts(file)
         if not parts:
             return "is built in no chapter yet"
-        first = parts[0].chapter
-        if first.index > self.chapter.index:
-            return self.later(first)
-        if (
-            first == self.chapter
-            and file not in self.opened
-            and "/__init__" not in file
-        ):
-            return self.later(first)
-        return ""
+        first = parts[0]
+        here = first.chapter == self.chapter
+        if here and (first.how == "wires" or first.built and file in self.opened):
+            return ""
+        if first.moment <= self.moment:
+            return ""
+        if file.endswith("/__init__.py") and self.holds_something(file):
+            return ""
+        return self.later(first)
 
-    def later(self, chapter: Chapter) -> str:
-        """The words for something that `chapter` builds."""
-        if chapter == self.chapter:
+    def holds_something(self, file: str) -> bool:
+        """Is a module of this package there, so that the package must be, too?"""
+        folder = file.removesuffix("__init__.py")
+        inside = [f for f in self.book.library() if f.startswith(folder) and f != file]
+        return folder == f"{self.book.package}/" or any(
+            not self.missing(f) for f in inside if self.book.parts(f)
+        )
+
+    def later(self, part: Part) -> str:
+        """The words for something that comes with `part`."""
+        chapter, verb = part.chapter, "built" if part.built else "brought along"
+        if chapter != self.chapter:
+            here = f"this is chapter {self.chapter.id}"
+            return f"is {verb} in chapter {chapter.id}; {here}"
+        if part.built:
             here = f"is built in this chapter, {chapter.id}"
             return f"{here}, by a cell that has not run yet"
-        return f"is built in chapter {chapter.id}; this is chapter {self.chapter.id}"
+        here = f"comes with this chapter, {chapter.id}"
+        return f"{here}, once all its build cells have run"
 
-    def later_names(self, file: str) -> dict[str, Chapter]:
+    def later_names(self, file: str) -> dict[str, Part]:
         """Names that this and later chapters add to a module, submodules among them."""
-        found: dict[str, Chapter] = {}
-        later = [
-            p for p in self.book.parts(file) if p.chapter.index >= self.chapter.index
-        ]
+        found: dict[str, Part] = {}
+        later = [p for p in self.book.parts(file) if p.moment > self.moment]
         for s in self.book.statements(file) if later else ():
             for part in later:
                 if part.first <= s.first <= part.last:
-                    found |= {n: part.chapter for n in names(s.node) if n not in found}
+                    found |= {n: part for n in names(s.node) if n not in found}
         if file.endswith("/__init__.py"):
             folder = file.removesuffix("__init__.py")
             for other in self.book.library():
                 stem = other.removeprefix(folder).removesuffix(".py")
                 parts = self.book.parts(other) if other.startswith(folder) else []
-                if not parts or parts[0].chapter.index < self.chapter.index:
-                    continue
-                if "/" not in stem:
-                    found.setdefault(stem, parts[0].chapter)
+                if "/" not in stem and parts and parts[0].moment > self.moment:
+                    found.setdefault(stem, parts[0])
         return found
+
+    # -- what comes without cells
+
+    def modules(self) -> list[types.ModuleType]:
+        """The package's modules that are loaded."""
+        return [m for name, m in list(sys.modules.items()) if self.owns(name)]
+
+    def loaded(self, file: str) -> types.ModuleType | None:
+        """A file's module, if it is loaded."""
+        return sys.modules.get(self.book.module(file))
+
+    def finish(self) -> None:
+        """All of the chapter is built: what it brings after that is there from now on.
+
+        A part of a module that is loaded runs in it; every other file is imported when
+        it is first asked for.
+        """
+        files = self.book.files_in_order()
+        parts = [p for file in files for p in self.book.parts(file)]
+        mine = [p for p in parts if p.chapter == self.chapter]
+        rest = [p for p in mine if p.how == "brings_after" and self.loaded(p.file)]
+        self.finished = True
+        for part in rest:
+            module = self.loaded(part.file)
+            assert module is not None
+            self.run(part.file, part.first, part.last, module)
+        self.wire()
+
+    def run(self, file: str, first: int, last: int, module: types.ModuleType) -> None:
+        """Run lines of a file in its module, under their real numbers."""
+        __tracebackhide__ = True
+        text = "\n" * (first - 1) + "\n".join(self.book.lines(file)[first - 1 : last])
+        path = str(self.book.root / file)
+        exec(compile(text, path, "exec", dont_inherit=True), vars(module))
+
+    def wire(self, *only: str) -> None:
+        """Bind the names of the wiring files whose definitions are there by now.
+
+        What is no import waits until all of the chapter is built.
+        """
+        for file in only or self.book.wires:
+            for part in self.book.parts(file):
+                module = self.loaded(file)
+                if part.chapter == self.chapter and module is not None:
+                    self.wire_part(part, module)
+
+    def wire_part(self, part: Part, module: types.ModuleType) -> None:
+        """`wire` for this chapter's part of one file."""
+        where = str(self.book.root / part.file)
+        for s in self.book.statements(part.file):
+            if not part.first <= s.first <= part.last:
+                continue
+            if self.finished:
+                self.run(part.file, s.first, s.last, module)
+                continue
+            if not isinstance(s.node, (ast.Import, ast.ImportFrom)):
+                continue
+            for alias in s.node.names:
+                one = copy.copy(s.node)
+                one.names = [alias]
+                found = imported(self.book, part.file, one)
+                if all(self.has(target, name) for _, target, name in found):
+                    code = compile(ast.Module([one], []), where, "exec")
+                    exec(code, vars(module))
+
+    def has(self, file: str, name: str) -> bool:
+        """Is a name of a file (or the file, for "") there by now?"""
+        if self.missing(file):
+            return False
+        if not name:
+            return True
+        return name in vars(importlib.import_module(self.book.module(file)))
 
 
 class StageLoader(importlib.abc.InspectLoader):
@@ -137,31 +234,34 @@ class StageLoader(importlib.abc.InspectLoader):
             def __getattr__(self, name: str) -> Any:
                 __tracebackhide__ = True
                 where = self.__name__
-                if name in later:
+                if name in later and later[name].moment > stage.moment:
                     raise StageError(f"{where}.{name} {stage.later(later[name])}")
                 raise AttributeError(f"module {where!r} has no attribute {name!r}")
 
         return StagedModule(self.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Run what the chapters before this one built."""
+        """Run what the chapters before this one built, and what this one brought."""
         __tracebackhide__ = True
-        book = self.stage.book
-        n = book.prefix(self.file, self.stage.chapter.index)
-        text = "\n".join(book.lines(self.file)[:n])
-        code = compile(text, self.get_filename(self.name), "exec", dont_inherit=True)
-        exec(code, module.__dict__)
+        self.stage.run(self.file, 1, self.stage.prefix(self.file), module)
+        if self.file in self.stage.book.wires and not self.stage.finished:
+            self.stage.wire(self.file)
 
 
 def open_chapter(book: Book, chapter: Chapter) -> Stage:
-    """From now on the package is what the chapters before this one left."""
+    """From now on the package is what the chapters before this one left.
+
+    For a tour that is the finished library, imported as usual.
+    """
     machinery = f"{book.package}.book"
-    for finder in list(sys.meta_path):
-        if isinstance(finder, Stage):
-            sys.meta_path.remove(finder)
+    before = [finder for finder in sys.meta_path if isinstance(finder, Stage)]
+    sys.meta_path[:] = [f for f in sys.meta_path if f not in before]
     stage = Stage(book, chapter)
-    for name in [m for m in sys.modules if stage.owns(m)]:
-        del sys.modules[name]
+    if before or not chapter.whole:
+        for name in [m for m in sys.modules if stage.owns(m)]:
+            del sys.modules[name]
+    if chapter.whole and str(book.root) not in sys.path:
+        sys.path.insert(0, str(book.root))
     sys.meta_path.insert(0, stage)
     package = importlib.import_module(book.package)
     if machinery in sys.modules:
@@ -184,7 +284,7 @@ def write_stage(book: Book, chapter: Chapter, out: Path) -> list[str]:
     """Copy the library as it is after `chapter` into `out`; the files written."""
     if (out / book.package).exists():
         raise BookError(f"{out / book.package} is there already; name an empty folder")
-    files = {f: book.prefix(f, chapter.index + 1) for f in book.library()}
+    files = {f: book.prefix(f, chapter.end) for f in book.library()}
     built = {f for f, n in files.items() if n}
     for file in sorted(files):
         room = file.removesuffix("__init__.py")

@@ -230,11 +230,17 @@ def all_stages(book: Book, only: Chapter | None = None) -> list[str]:
     """Complaints about the stages, each written into a folder outside the checkout.
 
     Each module of a stage must import, first in its process; the chapter's own tests
-    must pass on it, and its exercises must be in order.
+    must pass on it, and its exercises must be in order.  The exercises of tours and
+    capstones are judged on the finished library.
     """
     bad = [f"{f} names no chapter in its pytestmark" for f in unmarked_tests(book)]
-    for c in book.chapters:
+    for c in book.notebooks():
         if only not in (None, c):
+            continue
+        if c.whole:
+            with stage_folder(book, c) as folder:
+                if judge_exercises(book, c, folder):
+                    bad.append(f"{c.called}: exercises failed")
             continue
         with stage_folder(book, c) as folder:
             if import_modules(book, folder):
@@ -253,7 +259,7 @@ def diff(book: Book, one: Chapter, two: Chapter) -> Iterator[str]:
     if one.index > two.index:
         raise BookError(f"chapter {one.id} comes after chapter {two.id}")
     for file in book.library():
-        a, b = (book.prefix(file, c.index + 1) for c in (one, two))
+        a, b = (book.prefix(file, c.end) for c in (one, two))
         lines = book.lines(file)
         if a != b:
             name = file if a else "/dev/null"

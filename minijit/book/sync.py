@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from .author import fill
+from .author import cell_id, chunks, fill
 from .check import cell_units, listing
-from .notebook import BuildCell, Json, build_cells, dump, load
+from .headings import put_heading
+from .measure import CELL_LINES
+from .notebook import BuildCell, Json, build_cells, code_cell, dump, load
 from .project import Book, Chapter, Part
 from .text import Statement, TextError, likeness, pieces
 
@@ -17,18 +19,17 @@ def sync(book: Book, only: Chapter | None = None) -> list[str]:
         if only not in (None, c) or not path.exists():
             continue
         notebook = load(path)
+        put_heading(book, c, notebook)
         told += fill(book, c, notebook)
         for file in book.library():
             for part in book.parts(file):
-                if part.chapter == c:
+                if part.chapter == c and part.built:
                     told += sync_part(book, part, notebook)
         for cell in build_cells(notebook):
-            if not any(p.chapter == c for p in book.parts(cell.file)):
-                told.append(
-                    f"orphan: chapter {c.id}, '{cell.section}' builds {cell.file}"
-                )
+            if not any(p.chapter == c and p.built for p in book.parts(cell.file)):
+                told.append(f"orphan: {c.called}, '{cell.section}' builds {cell.file}")
         if dump(notebook, path):
-            told.append(f"chapter {c.id} changed: run it again")
+            told.append(f"{c.called} changed: run it again")
     return told
 
 
@@ -37,7 +38,7 @@ def sync_part(book: Book, part: Part, notebook: Json) -> list[str]:
 
     A unit no cell has joins the cell of the unit before it, or the next cell where that
     one goes on with a class and the unit is no member of it.  A unit of a cell that the
-    library no longer has is dropped, and named.
+    library no longer has is dropped, and named.  A cell that grows too long is cut.
     """
     cells = [c for c in build_cells(notebook) if c.file == part.file]
     own = [s for s in book.statements(part.file) if part.first <= s.first <= part.last]
@@ -56,14 +57,36 @@ def sync_part(book: Book, part: Part, notebook: Json) -> list[str]:
         got = [u for u, o in zip(units, owner, strict=True) if o == i]
         if not got:
             told.append(
-                f"{where}, '{cell.section}': nothing is left of a cell; remove it"
+                f"{where}, '{cell.section}': nothing is left of a cell; it is gone"
             )
-            cell.write("", "")
+            notebook["cells"].remove(cell.cell)
             continue
-        (whole, first), (_, last) = got[0], got[-1]
-        text = "\n".join(lines[first.first - 1 : last.last])
-        cell.write(text, "" if first.key == whole.key else whole.base)
+        for n, chunk in enumerate(fitting(got)):
+            (whole, first), (_, last) = chunk[0], chunk[-1]
+            if n:
+                told.append(
+                    f"{where}: a cell grew too long; {first.key} begins another"
+                )
+                cell = next_cell(notebook, cell)
+            text = "\n".join(lines[first.first - 1 : last.last])
+            cell.write(text, "" if first.key == whole.key else whole.base)
     return told
+
+
+def fitting(units: list[tuple[Statement, Statement]]) -> list[list]:
+    """The units of a cell, or of as many cells as they need to be short enough."""
+    short = units[-1][1].last - units[0][1].first < CELL_LINES
+    return [units] if short else list(chunks(units, CELL_LINES))
+
+
+def next_cell(notebook: Json, cell: BuildCell) -> BuildCell:
+    """A new build cell after another one, for more of the same file."""
+    at = notebook["cells"].index(cell.cell) + 1
+    known = {c.get("id") for c in notebook["cells"]}
+    texts = (f"{cell.cell.get('id')}:{n}" for n in range(len(known) + 1))
+    id = next(i for t in texts if (i := cell_id(t, 0)) not in known)
+    notebook["cells"].insert(at, code_cell(f"%%build {cell.file}", id))
+    return BuildCell(notebook["cells"][at], cell.section, cell.file, "", None, "")
 
 
 def owners(

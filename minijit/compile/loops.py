@@ -274,8 +274,20 @@ intervals = {
 }
 
 
+# The folds are of integers of 64 bits, indices as well as what a user computes: they
+# hold whatever wraps around, but for those of `floordiv` and `mod`, which are of
+# indices only and never wrap (the users' own are `div` and `rem`).
+
+
+def wrapped(value):
+    """The 64-bit constant that arithmetic modulo 2**64 makes of an int."""
+    return Const((value + 2**63) % 2**64 - 2**63, INDEX)
+
+
 def fold_add(x, y):
     """0 vanishes; constants move right and meet: (x + c1) + c2 is x + (c1 + c2)."""
+    if isinstance(x, Const) and isinstance(y, Const):
+        return wrapped(x.value + y.value)
     if known(x) == 0 or known(y) == 0:
         return y if known(x) == 0 else x
     if isinstance(x, Const):
@@ -290,11 +302,13 @@ def fold_add(x, y):
 def fold_sub(x, y):
     if x is y:
         return Const(0, INDEX)
-    return op("add", x, Const(-y.value, INDEX)) if isinstance(y, Const) else None
+    return op("add", x, wrapped(-y.value)) if isinstance(y, Const) else None
 
 
 def fold_mul(x, y):
     """1 vanishes, and constants meet: (x * c1) * c2 is x * (c1 * c2)."""
+    if isinstance(x, Const) and isinstance(y, Const):
+        return wrapped(x.value * y.value)
     if isinstance(x, Const):
         x, y = y, x
     if known(y) == 1:
@@ -353,9 +367,10 @@ def fold_min(x, y):
 
 
 def fold_and(x, y):
-    """A condition that always holds vanishes."""
+    """A condition that always holds vanishes, and of an integer one of all bits."""
+    every_bit = 1 if x.dtype == BOOL else -1
     for a, b in ((x, y), (y, x)):
-        if known(a) == 1:
+        if known(a) == every_bit:
             return b
     return x if x is y else None
 

@@ -21,7 +21,7 @@ nest of its own stores all of it in a buffer, and whoever asks loads).
 
 import heapq
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,6 +46,7 @@ from .loops import (
     after_pass,
     as_index,
     dtype_bounds,
+    expressions,
     free_axes,
     identities,
     op,
@@ -162,6 +163,8 @@ class Group:
       stores: statements, on variables where buffers will be.
       values: the stored variables at `axes`, known there without a load.
       make: if it is no loop nest, `make(finish, eqns)` is its statement.
+      shape: of the stored variables, if more of them may join.
+      reads: the variables that it loads, as far as one can tell.
     """
 
     number: int
@@ -172,6 +175,8 @@ class Group:
     make: object = None
     eqns: dict = field(default_factory=dict)
     seen: set = field(default_factory=set)
+    shape: tuple | None = None
+    reads: frozenset = frozenset()
     size: int = 0
     has_total: bool = False
     fed: bool = False
@@ -185,6 +190,7 @@ class Value:
       eqn, aval: what computes it, and its type.
       cost, total: as in `Elements`, but with all inlined producers.
       asked: pairs (group, index), one for each index at which it is wanted.
+      reads: the variables that would be loaded in its place.
     """
 
     eqn: Eqn
@@ -192,6 +198,7 @@ class Value:
     cost: float
     total: bool
     asked: tuple
+    reads: frozenset
 
 
 def times_computed(group, index):
@@ -204,6 +211,8 @@ def times_computed(group, index):
 
 
 CHEAP, LARGEST_GROUP, MOST_COPIES = 8, 512, 64
+# Arrays that a kernel of several stores takes: each costs compile time and a register.
+MOST_BUFFERS = 16
 
 
 def first_policy(value):
@@ -223,6 +232,8 @@ def first_policy(value):
         return None
     if copies > MOST_COPIES:
         return "many indices", f"it is asked for at {copies} different indices"
+    if any(crowded(group, value) for group in groups):
+        return "many arrays", f"its kernel takes {MOST_BUFFERS} arrays already"
     if value.cost < CHEAP and copies * value.cost <= 4 * CHEAP:
         return None
     times = sum(times_computed(*asked) for asked in value.asked)
@@ -230,6 +241,15 @@ def first_policy(value):
     if extra <= CHEAP * value.aval.size:
         return None
     return "recompute", f"inlined it would be computed {times} times"
+
+
+def crowded(group, value):
+    """Whether a kernel takes too many arrays already to inline a value that adds some.
+
+    One array more is no worse than the value itself, in an array of its own.
+    """
+    more = value.reads - group.reads
+    return len(more) > 1 and len(group.reads) + len(more) > MOST_BUFFERS
 
 
 policies = {"first": first_policy}
@@ -257,22 +277,38 @@ class Lowering:
         self.answers = {}
         self.groups = []
         self.after = []
-        self.rooms = defaultdict(list)
+        self.rooms = defaultdict(lambda: deque(maxlen=8))
         self.fallbacks = {}
         self.called = []
         self.edges = set()
         self.made_by = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
-        self.costs = self.estimate()
+        self.costs, self.reads = defaultdict(float), {}
+        self.estimate()
 
     def estimate(self):
-        """{variable: the cost of one element if all before it is inlined}."""
-        costs = defaultdict(float)
+        """Note what an element costs and reads if all before it is inlined.
+
+        A total that several ask for is not.
+        """
+        uses = Counter(a for eqn in self.jaxpr.eqns for a in eqn.invars)
         for eqn in self.jaxpr.eqns:
             row = row_of(eqn)
-            parts = sum(costs[v] for v in set(eqn.invars) if isinstance(v, Var))
+            parts = sum(self.costs[v] for v in set(eqn.invars) if isinstance(v, Var))
             cost = 0.0 if row.total else min(row.cost + parts, 1e9)
-            costs.update(dict.fromkeys(eqn.outvars, cost))
-        return costs
+            self.costs.update(dict.fromkeys(eqn.outvars, cost))
+            reads = self.read_by(eqn)
+            for var in eqn.outvars:
+                inlined = not row.total or (uses[var] == 1 and type(row) is Elements)
+                self.reads[var] = reads if inlined else frozenset([var])
+
+    def read_by(self, eqn):
+        """The variables that an equation loads if all before it is inlined.
+
+        Where these are too many, its own operands.
+        """
+        operands = frozenset(v for v in eqn.invars if isinstance(v, Var))
+        found = frozenset().union(*(self.reads.get(v, {v}) for v in operands))
+        return found if len(found) <= MOST_BUFFERS else operands
 
     def run(self):
         """Lower every equation that something needs."""
@@ -305,6 +341,14 @@ class Lowering:
                 if mask >> first.number & 1:
                     self.after[number] |= reached
 
+    def fill(self, group, eqn, readers, reads):
+        """Ask for what a group's statements need, and let it run before its readers."""
+        group.eqns[eqn] = None
+        group.reads = reads
+        self.ask(expressions(group.stores), group)
+        for reader in readers:
+            self.precede(group, reader)
+
     def ask(self, exprs, group):
         """Note the questions in expressions of a group."""
         for expr in postorder(exprs, group.seen):
@@ -329,8 +373,12 @@ class Lowering:
         asked = tuple((g, index) for g, indices in readers.items() for index in indices)
         if var not in self.results and var not in self.stored:
             cost = self.costs[var]
-            cut = self.policy(Value(eqn, var.aval, cost or row.cost, row.total, asked))
+            reads = self.read_by(eqn)
+            value = Value(eqn, var.aval, cost or row.cost, row.total, asked, reads)
+            cut = self.policy(value)
             if cut is None:
+                for group in readers:
+                    group.reads = group.reads - {var} | reads
                 wanted = defaultdict(list)
                 for group, index in asked:
                     wanted[index].append(group)
@@ -346,7 +394,7 @@ class Lowering:
         """Store all elements of an equation's result in a kernel, new or shared."""
         if var.aval.size == 0:
             return
-        group = self.room_for(var, row, readers)
+        group = self.room_for(var, row, readers, self.read_by(eqn))
         expr = self.element(eqn, row, group.axes, [group])
         group.stores.append(Store(var, group.axes, expr))
         group.values[At(var, group.axes)] = expr
@@ -354,26 +402,43 @@ class Lowering:
             if reader is not group:
                 self.precede(group, reader)
 
-    def room_for(self, var, row, readers):
+    def room_for(self, var, row, readers, reads):
         """The group to store a variable in: one of the same shape, or a new one.
 
-        It may join a group that reads it only at the index it is stored at, if no path
-        leads from it through a third group back to that one.
+        It may join a group that reads it, or an array that it reads, too: together they
+        read that once.  A few numbers, which many kernels may read, are no reason.
+        """
+        shape, size = var.aval.shape, var.aval.size
+        large = [v for v in reads if v.aval.size >= size]
+        alike = [group for v in large for group in reversed(self.rooms[shape, v])]
+        for group in dict.fromkeys([*readers, *alike]):
+            if self.has_room(group, var, row, readers, reads):
+                break
+        else:
+            group = self.group(tuple(map(new_axis, shape)))
+            group.shape = shape
+        group.has_total |= row.total
+        group.reads |= reads
+        for v in large:
+            if group not in self.rooms[shape, v]:
+                self.rooms[shape, v].append(group)
+        return group
+
+    def has_room(self, group, var, row, readers, reads):
+        """Whether a variable can be stored in a group.
+
+        The group may read it only at the index it is stored at, and no path may lead
+        from the group through a third one back to it.
         """
         shape = var.aval.shape
-        for group in reversed(self.rooms[shape][-8:]):
-            same_index = set(readers.get(group, ())) <= {group.axes}
-            one_nest = shape or not (row.total and group.has_total)
-            path = any(
-                self.after[reader.number] >> group.number & 1 for reader in readers
-            )
-            if same_index and one_nest and not path and group.size <= LARGEST_GROUP:
-                group.has_total |= row.total
-                return group
-        group = self.group(tuple(map(new_axis, shape)))
-        group.has_total = row.total
-        self.rooms[shape].append(group)
-        return group
+        return (
+            group.shape == shape
+            and set(readers.get(group, ())) <= {group.axes}
+            and bool(shape or not (row.total and group.has_total))
+            and group.size <= LARGEST_GROUP
+            and len(group.reads | reads) + len(group.stores) < MOST_BUFFERS
+            and not any(self.after[r.number] >> group.number & 1 for r in readers)
+        )
 
 
 class Finish:

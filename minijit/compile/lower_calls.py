@@ -17,7 +17,7 @@ import numpy as np
 from ..trace import primitives as prim
 from ..trace.jaxpr import Eqn, Var
 from ..trace.jit import jit_p
-from .loops import BOOL, Call, Const, View, expressions, op
+from .loops import BOOL, Call, Const, View, op
 from .lower import (
     FLOAT32,
     Elements,
@@ -102,10 +102,7 @@ def add_nest(walk, eqn, var, statement, axes):
     walk.stored.setdefault(var, ("root", f"{eqn.primitive} writes to a copy"))
     readers = walk.readers.pop(var, {})
     group.stores.append(statement)
-    group.eqns[eqn] = None
-    walk.ask(expressions([statement]), group)
-    for reader in readers:
-        walk.precede(group, reader)
+    walk.fill(group, eqn, readers, walk.read_by(eqn))
     # Whatever stores the variable before this has to know that this comes after.
     walk.readers[var] = {group: {}}
 

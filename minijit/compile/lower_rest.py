@@ -7,6 +7,9 @@ the scatters) is a copy of the operand in one kernel and the writing in another.
 """
 
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..trace import (
@@ -33,6 +36,7 @@ from .loops import (
     start_values,
 )
 from .lower import (
+    MOST_BUFFERS,
     Elements,
     Operand,
     Statements,
@@ -72,17 +76,32 @@ def power(out, index, x, y):
     return compute("pow", x.spread(index), y, dtype=out.dtype)
 
 
-def select_n(out, index, which, *cases):
+def select_n(out, index, which, *cases, first=0):
     """One `select` for two cases; for more, one for each but the last."""
     which = which.spread(index)
     if which.dtype == BOOL:
         if_false, if_true = (cases * 2)[:2]
         return op("select", which, if_true[index], if_false[index])
     result = cases[-1][index]
-    for i, case in reversed(list(enumerate(cases[:-1]))):
+    for i, case in reversed(list(enumerate(cases[:-1], first))):
         here = op("le", which, Const(i, which.dtype))
         result = op("select", here, case[index], result)
     return result
+
+
+def lower_select(walk, eqn):
+    """`select_n` of many cases: a few at a time, each kernel over what others chose."""
+    var, = eqn.outvars
+    which, *cases = map(Operand, eqn.invars)
+    axes = tuple(map(new_axis, var.aval.shape))
+    walk.stored.setdefault(var, ("parts", f"{eqn.primitive} is stored part by part"))
+    step = MOST_BUFFERS - 2
+    for first in reversed(range(0, len(cases) * bool(var.aval.size), step)):
+        some = cases[first : first + step]
+        value = select_n(var.aval, axes, which, *some, first=first)
+        store = Store(var, axes, value)
+        here = op("ge", which.spread(axes), Const(first, which.dtype))
+        add_nest(walk, eqn, var, If(here, (store,)) if first else store, axes)
 
 
 def concatenate(out, index, *xs, dimension):
@@ -100,6 +119,65 @@ def concatenate(out, index, *xs, dimension):
             before = op("lt", index[dimension], as_index(end + size))
             result = op("select", before, element, result)
     return result
+
+
+# Parts that lie in shorter pieces are stored together: one piece after the other.
+SHORT = 64
+
+
+def lower_parts(walk, eqn):
+    """`concatenate` of many operands: each is stored where it belongs."""
+    var, = eqn.outvars
+    dim, end, chunks = eqn.params["dimension"], 0, []
+    walk.stored.setdefault(var, ("parts", f"{eqn.primitive} is stored part by part"))
+    readers = list(walk.readers[var])
+    for atom in eqn.invars:
+        shape, first = atom.aval.shape, end
+        end += shape[dim]
+        if not atom.aval.size:
+            continue
+        reads = walk.read_by(eqn.replace(invars=(atom,)))
+        if not (chunks and chunks[-1].takes(shape, reads, dim)):
+            chunks.append(Chunk(shape, [], frozenset()))
+        chunks[-1].parts.append((atom, first))
+        chunks[-1].reads |= reads
+    for chunk in chunks:
+        axes = tuple(map(new_axis, chunk.shape))
+        group = walk.group(axes)
+        for atom, first in chunk.parts:
+            where = (*axes[:dim], affine(axes[dim], 1, first), *axes[dim + 1 :])
+            group.stores.append(Store(var, where, Operand(atom)[axes]))
+        walk.fill(group, eqn, readers, chunk.reads)
+
+
+@dataclass
+class Chunk:
+    """Parts of one shape that one kernel stores: pairs (atom, where it begins)."""
+
+    shape: tuple
+    parts: list
+    reads: frozenset
+
+    def takes(self, shape, reads, dim):
+        """Whether another part may come to these."""
+        short = math.prod(shape[dim:]) < SHORT
+        buffers = len(self.reads | reads) + 1
+        return shape == self.shape and short and buffers <= MOST_BUFFERS
+
+
+def many_operands(eqn):
+    """The row of an equation that has too many operands to choose from.
+
+    Few are chosen from element by element, and so can be inlined.
+    """
+    if eqn.primitive is prim.concatenate_p and len(eqn.invars) > MOST_BUFFERS:
+        return Statements(lower_parts)
+    if eqn.primitive is prim.select_n_p and len(eqn.invars) > MOST_BUFFERS:
+        return Statements(lower_select)
+    return None
+
+
+row_choosers.append(many_operands)
 
 
 def clamped(i, size):

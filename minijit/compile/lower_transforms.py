@@ -25,7 +25,7 @@ from ..transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
 from ..transform.custom_vmap import custom_vmap_p
 from ..transform.debugging import debug_callback_p
 from ..transform.implicit import linear_solve_p, solution
-from ..transform.linearize import add_any_p, tangent_aval
+from ..transform.linearize import add_any_p
 from ..transform.prng import threefry2x32, threefry2x32_p
 from ..transform.reverse_loops import (
     checkpointed_while_p,
@@ -35,6 +35,7 @@ from ..transform.reverse_loops import (
     treeverse_p,
 )
 from ..transform.stop_gradient import stop_gradient_p
+from ..transform.tangents import tangent_aval
 from ..transform.tape import (
     every_p,
     inject_p,

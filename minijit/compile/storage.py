@@ -2,7 +2,7 @@
 
 A key is 64 bits in memory, and all that a kernel does with keys is to move them: below
 this point there is no `key<fry>`, only u64.  What leads from words to keys and back is
-a reinterpretation of bits.
+a reinterpretation of bits.  A float0, in which there is nothing, is a bool.
 
     { lambda ; a:key<fry>[]. let b:u32[2] = random_unwrap a in (b,) }
     { lambda ; a:u64[]. let b:u32[2] = bitcast_convert_type[new_dtype=uint32] a in (b,)}
@@ -10,11 +10,20 @@ a reinterpretation of bits.
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..trace import dtypes, elementwise
-from ..trace.array import ArrayImpl, ShapedArray, to_numpy
-from ..trace.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, subjaxprs
+from ..trace.array import ArrayImpl, ShapedArray, aval_of, to_numpy
+from ..trace.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    Literal,
+    Var,
+    memoised,
+    scalar,
+    subjaxprs,
+)
 from ..transform.debugging import debug_callback_p
-from ..transform.linearize import memoised
 from ..transform.prng import UINT32, KeyType, random_unwrap_p, random_wrap_p
 from ..transform.tape import Tape, Union
 from .simplify import preparations
@@ -30,18 +39,28 @@ def stored_type(aval):
     if isinstance(aval, Union):
         cases = tuple(tuple(map(stored_type, case)) for case in aval.cases)
         return Union(cases, aval.every)
-    if isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.ExtendedDtype):
+    if isinstance(aval, ShapedArray):
         return aval.update(dtype=dtypes.storage_of(aval.dtype))
     return aval
+
+
+def stored_value(x):
+    """A constant as an array of the dtype in memory."""
+    aval = aval_of(x)
+    if stored_type(aval) == aval:
+        return x
+    # There is nothing in a float0: any bytes will do.
+    empty = aval.dtype == dtypes.float0
+    value = np.zeros(aval.shape, bool) if empty else x.numpy()
+    return ArrayImpl(value, stored_type(aval))
 
 
 @memoised
 def has_extended(jaxpr):
     """Whether a variable of a jaxpr, or of one within it, is of an extended dtype."""
     bound = [v for eqn in jaxpr.eqns for v in eqn.outvars]
-    if any(stored_type(v.aval) != v.aval for v in (*jaxpr.constvars, *jaxpr.invars)):
-        return True
-    if any(stored_type(v.aval) != v.aval for v in bound):
+    atoms = *jaxpr.constvars, *jaxpr.invars, *bound, *jaxpr.outvars
+    if any(stored_type(v.aval) != v.aval for v in atoms):
         return True
     return any(has_extended(sub) for eqn in jaxpr.eqns for sub in subjaxprs(eqn))
 
@@ -51,13 +70,8 @@ def in_storage(closed):
     """A closed jaxpr in the dtypes of memory; itself if it has no others."""
     if not has_extended(closed.jaxpr):
         return closed
-    consts = [
-        ArrayImpl(x.numpy(), stored_type(x.aval))
-        if isinstance(x, ArrayImpl) and stored_type(x.aval) != x.aval
-        else x
-        for x in closed.consts
-    ]
-    return ClosedJaxpr(stored_jaxpr(closed.jaxpr), tuple(consts))
+    consts = tuple(map(stored_value, closed.consts))
+    return ClosedJaxpr(stored_jaxpr(closed.jaxpr), consts)
 
 
 def stored_jaxpr(jaxpr):
@@ -66,7 +80,8 @@ def stored_jaxpr(jaxpr):
 
     def stored(atom):
         if isinstance(atom, Literal):
-            return atom
+            aval = stored_type(atom.aval)
+            return atom if aval == atom.aval else Literal(scalar(0, aval), aval)
         if atom not in variables:
             variables[atom] = Var(stored_type(atom.aval))
         return variables[atom]

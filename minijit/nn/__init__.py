@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import lax, numpy as jnp
 from ..numpy import tanh as tanh
-from ..trace import dtypes
+from ..trace import calls, dtypes
 from ..transform.custom import custom_jvp
 from ..transform.stop_gradient import stop_gradient
 from . import initializers as initializers
@@ -173,6 +173,7 @@ def gelu(x, approximate=True):
 def glu(x, axis=-1):
     """The first half along an axis, times the sigmoid of the second half."""
     x = array("glu", x)
+    axis = jnp.canonical_axis(axis, x.ndim)
     if x.shape[axis] % 2:
         raise ValueError(f"glu: axis size must be divisible by 2, got {x.shape[axis]}")
     first, second = jnp.split(x, 2, axis)
@@ -475,3 +476,6 @@ def in_groups(x, groups):
     batch, heads, *rest = x.shape
     split = (1, 1) if heads == 1 else (groups, heads // groups)
     return x.reshape(batch, *split, *rest)
+
+
+calls.explain_calls("nn", globals())

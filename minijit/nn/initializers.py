@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from .. import numpy as jnp, random
-from ..trace import dtypes
+from ..trace import calls, dtypes
 
 
 def weight_dtype(dtype):
@@ -87,9 +87,13 @@ def fans(shape, in_axis, out_axis, batch_axis):
             "in_axis explicitly."
         )
     sizes = [
-        math.prod(shape[i] for i in ([axis] if isinstance(axis, int) else axis))
+        math.prod(shape[i] for i in jnp.canonical_axes(axis, len(shape)))
         for axis in (in_axis, out_axis, batch_axis)
     ]
+    if 0 in shape:
+        raise ValueError(
+            f"variance scaling initializer: no variance is right for the shape {shape}"
+        )
     field = math.prod(shape) / math.prod(sizes)
     return sizes[0] * field, sizes[1] * field
 
@@ -223,12 +227,13 @@ def orthogonal(scale=1.0, column_axis=-1, dtype=None):
     """
 
     def init(key, shape, dtype=dtype):
-        dtype = weight_dtype(dtype)
+        shape, dtype = jnp.canonical_shape(shape), weight_dtype(dtype)
         if len(shape) < 2:
             raise ValueError("orthogonal initializer requires at least a 2D shape")
         if 0 in shape:
             return jnp.zeros(shape, dtype)
-        columns = shape[column_axis]
+        axis = jnp.canonical_axis(column_axis, len(shape))
+        columns = shape[axis]
         rows = math.prod(shape) // columns
         matrix = random.orthogonal(key, rows, (), dtype, columns)
         rest = np.delete(shape, column_axis).tolist()
@@ -246,7 +251,7 @@ def delta_orthogonal(scale=1.0, column_axis=-1, dtype=None):
     """
 
     def init(key, shape, dtype=dtype):
-        dtype = weight_dtype(dtype)
+        shape, dtype = jnp.canonical_shape(shape), weight_dtype(dtype)
         if len(shape) not in (3, 4, 5):
             raise ValueError(
                 "Delta orthogonal initializer requires a 3D, 4D or 5D shape."
@@ -258,3 +263,11 @@ def delta_orthogonal(scale=1.0, column_axis=-1, dtype=None):
         return jnp.zeros(shape, dtype).at[middle].set(matrix)
 
     return init
+
+
+makers = """
+    constant delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform
+    kaiming_normal kaiming_uniform lecun_normal lecun_uniform normal orthogonal
+    truncated_normal uniform variance_scaling xavier_normal xavier_uniform
+""".split()
+calls.explain_calls("nn.initializers", globals(), results=makers)

@@ -14,10 +14,12 @@ the default from here on, and "plain", which leaves the kernels to Python.
 import hashlib
 import os
 import tempfile
-import threading
 import time
+import traceback
 import warnings
 import weakref
+from contextlib import suppress
+from functools import partial
 from types import FunctionType
 
 import numpy as np
@@ -28,9 +30,16 @@ from ..compile.simplify import simplify
 from ..trace.array import ArrayImpl, ShapedArray, to_numpy
 from ..trace.config import config
 from ..trace.core import EvalTrace, eval_rules, find_rule, set_trace
-from ..trace.errors import MinijitError
-from ..trace.jit import executors
-from .python_source import print_program
+from ..trace.dtypes import float0, storage_of
+from ..trace.errors import MinijitError, user_level
+from ..trace.jit import cache_clearers, compiling, executors
+from .python_source import (
+    Constants,
+    factors,
+    print_kernel,
+    print_program,
+    register_dtype,
+)
 from .scalar_math import native_functions
 
 default_folder = os.path.join(
@@ -40,6 +49,28 @@ default_folder = os.path.join(
 config.define("cache_dir", default_folder, "the folder for generated source")
 
 
+def source_folder():
+    """The folder for generated source, private to the user, whatever the umask.
+
+    Raises:
+      OSError: it cannot be made, or another user could write to it.
+    """
+    parent = os.path.abspath(config.cache_dir or default_folder)
+    folder = os.path.join(parent, "source")
+    os.makedirs(os.path.dirname(parent), exist_ok=True)
+    for made in (parent, folder):
+        with suppress(FileExistsError):
+            os.mkdir(made, 0o700)
+            os.chmod(made, 0o700)
+    status = os.lstat(folder)
+    if os.name == "posix" and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        raise PermissionError(0, "other users may write there")
+    if status.st_mode & 0o077:
+        # An earlier edition let others read it.
+        os.chmod(folder, 0o700)
+    return folder
+
+
 def write_source(text):
     """Put a source file into the cache folder: -> its path.
 
@@ -47,20 +78,54 @@ def write_source(text):
     nothing can be written, it only names the source in tracebacks: a warning says so.
     """
     name = hashlib.sha256(text.encode()).hexdigest()[:16] + ".py"
-    folder = os.path.join(config.cache_dir, "source")
+    folder = os.path.join(os.path.abspath(config.cache_dir or default_folder), "source")
     path = os.path.join(folder, name)
-    if os.path.exists(path):
-        return path
     try:
-        os.makedirs(folder, exist_ok=True)
+        source_folder()
+        if os.path.exists(path):
+            os.utime(path)
+            return path
         # Another process may be writing the same file: each moves a whole one there.
         handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=folder)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        part = 1 / MOST_FILES + len(text) / MOST_BYTES
+        written[folder] = written.get(folder, 1) + part
+        if written[folder] > 1 / 8:
+            prune(folder)
     except OSError as error:
         report_unwritable(folder, error)
     return path
+
+
+# What the folder for source may hold, and what part of that has been written since it
+# was last pruned: {folder: a fraction}.
+MOST_FILES, MOST_BYTES = 4096, 64 << 20
+written: dict = {}
+
+
+def prune(folder):
+    """Remove the files that were not used for longest; an eighth stays free."""
+    written[folder] = 0
+    entries = [entry.path for entry in os.scandir(folder) if entry.is_file()]
+    files, count, size = [], 0, 0
+    for path in entries:
+        # Another process may be removing it, too.
+        with suppress(FileNotFoundError):
+            status = os.stat(path)
+            files.append((status.st_mtime, status.st_size, path))
+    for used, nbytes, path in sorted(files, reverse=True):
+        count, size = count + 1, size + nbytes
+        # A process that was killed leaves a file that it was writing.
+        left = path.endswith(".tmp") and used < time.time() - 3600
+        if left or 8 * count > 7 * MOST_FILES or 8 * size > 7 * MOST_BYTES:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
 
 # The folders that a warning has named.
@@ -78,13 +143,24 @@ def report_unwritable(folder, error):
         '  Instead: name another folder, config.update("jax_cache_dir", folder) or '
         "MINIJIT_CACHE_DIR in the environment.",
         UserWarning,
-        stacklevel=2,
+        stacklevel=user_level(),
     )
 
 
-# (text, constants) -> the compiled kernel, for all programs of this process.
-native_kernels = {}
-compiling = threading.RLock()
+# (text, constants) -> the compiled kernel, for all programs of this process; the ones
+# used last.  A program keeps its kernels for itself.
+native_kernels: dict = {}
+MOST_KERNELS = 1024
+
+
+def compiled_once(key, build):
+    """The kernel of a key, from `build()` if it is not there."""
+    with compiling:
+        kernel = native_kernels.pop(key, None) or build()
+        native_kernels[key] = kernel
+        for old in list(native_kernels)[:-MOST_KERNELS]:
+            native_kernels.pop(old, None)
+    return kernel
 
 
 def native_kernel(source, function, path):
@@ -96,13 +172,30 @@ def native_kernel(source, function, path):
       path: of the file it stands in, for error messages.
     """
     constants = {name: function.__globals__[name] for name in source.constants}
+
+    def build():
+        namespace = native_functions() | constants
+        code = FunctionType(function.__code__, namespace, source.name)
+        return compile_kernel(source, code, path)
+
     key = source.body, tuple((n, c.tobytes()) for n, c in constants.items())
-    with compiling:
-        if key not in native_kernels:
-            namespace = native_functions() | constants
-            code = FunctionType(function.__code__, namespace, source.name)
-            native_kernels[key] = compile_kernel(source, code, path)
-    return native_kernels[key]
+    return compiled_once(key, build)
+
+
+def with_arguments(kernel, source, path):
+    """A kernel in which numbers are arguments: -> (source, function, these numbers).
+
+    Programs that differ in a number so share what is compiled.  The file shows the
+    numbers themselves.
+    """
+    constants = Constants()
+    general = print_kernel(kernel, source.name, constants, factors)
+    typed = [f"{name} = {value}" for name, value in constants.definitions.items()]
+    lines = ["from __future__ import annotations", *typed, general.text]
+    namespace = {"np": np}
+    exec(compile("\n".join(lines), path, "exec"), namespace)
+    numbers = [register_dtype(c.dtype).type(c.value) for c in general.numbers]
+    return general, namespace[source.name], numbers
 
 
 def compile_kernel(source, function, path, returns=False):
@@ -112,19 +205,21 @@ def compile_kernel(source, function, path, returns=False):
     """
     import numba
 
-    arrays = [
-        numba.types.Array(numba_type(name), ndim, "C")
-        for name, ndim in source.signature
+    kinds = [
+        numba.types.Array(numba_type(name), *ndim, "C") if ndim else numba_type(name)
+        for name, *ndim in source.signature
     ]
     try:
         dispatcher = numba.njit(
-            tuple(arrays) if returns else numba.void(*arrays),
+            tuple(kinds) if returns else numba.void(*kinds),
             locals={name: numba_type(d) for name, d in source.locals.items()},
             error_model="numpy",
             nogil=True,
             no_cfunc_wrapper=True,
         )(function)
     except Exception as error:
+        if not made_by_compiler(error):
+            raise
         reason = str(error).strip().splitlines()[-1:]
         raise MinijitError(
             f"numba does not compile {source.name}, which minijit wrote to {path}: "
@@ -134,6 +229,16 @@ def compile_kernel(source, function, path, returns=False):
     # The compiled code itself: the dispatcher would look up the argument types again.
     result, = dispatcher.overloads.values()
     return result.entry_point
+
+
+def made_by_compiler(error):
+    """Whether numba or what it asks raised it: a signal's handler may, any time."""
+    from numba.core.errors import NumbaError
+
+    *_, (innermost, _) = traceback.walk_tb(error.__traceback__)
+    package = innermost.f_globals.get("__name__", "").partition(".")[0]
+    known = isinstance(error, (NumbaError, AttributeError))
+    return known or package in ("numba", "llvmlite", "minijit")
 
 
 def numba_type(name):
@@ -172,6 +277,8 @@ def unboxed(array, aval):
     """The value that a program holds as an array."""
     if array.dtype == object:
         return array[()]
+    if aval.dtype == float0:
+        array = np.zeros(aval.shape, float0)
     # A view, for a rule may give its argument back: that is copied in `boxed`.
     return ArrayImpl(array.view(), aval)
 
@@ -190,18 +297,26 @@ class LoadedProgram:
       source: the `Source`.
       path: of the file.
       run: the driver: NumPy arrays -> tuple of NumPy arrays.
+      names: of the kernels it launches, in order.
     """
 
-    def __init__(self, program, native, heading=""):
-        self.source = print_program(program, heading)
+    def __init__(self, program, native, heading):
+        self.source = print_program(program, heading())
+        self.names = [kernel.name for kernel in self.source.kernels]
         self.path = write_source(self.source.text)
         namespace = {"__name__": f"minijit source {program.name}"}
         exec(compile(self.source.text, self.path, "exec"), namespace)
         if native:
-            for kernel in self.source.kernels:
-                plain = namespace[kernel.name]
-                if isinstance(plain, FunctionType):
-                    namespace[kernel.name] = native_kernel(kernel, plain, self.path)
+            pairs = zip(program.kernels, self.source.kernels, strict=True)
+            for kernel, source in pairs:
+                function, numbers = namespace[source.name], ()
+                if not isinstance(function, FunctionType):
+                    continue
+                if source.constants and not source.numbers:
+                    general = with_arguments(kernel, source, self.path)
+                    source, function, numbers = general
+                compiled = native_kernel(source, function, self.path)
+                namespace[source.name] = partial(compiled, *numbers)
         namespace |= self.source.constants
         for name, call in self.source.calls.items():
             namespace[name] = routines[call.routine](call, native)
@@ -209,14 +324,20 @@ class LoadedProgram:
 
 
 loaded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+# native -> the class that loads a program so.
+loaders = {False: LoadedProgram, True: LoadedProgram}
 
 
-def load(program, native, heading=""):
-    """The `LoadedProgram` of a program; one that several call is loaded once."""
+def load(program, native, heading=str):
+    """The `LoadedProgram` of a program; one that several call is loaded once.
+
+    Args:
+      heading: function without arguments: what is to stand above the source.
+    """
     with compiling:
         versions = loaded.setdefault(program, {})
         if native not in versions:
-            versions[native] = LoadedProgram(program, native, heading)
+            versions[native] = loaders[native](program, native, heading)
         return versions[native]
 
 
@@ -245,8 +366,9 @@ class Executable:
         self.in_avals, self.out_avals = closed.in_avals, closed.out_avals
         self.native = native
         self.program = lower(simplify(closed), name, programs=programs)
-        loaded = load(self.program, native, heading_of(closed))
-        self.source, self.path, self.run = loaded.source.text, loaded.path, loaded.run
+        heading = partial(heading_of, weakref.ref(closed))
+        self.loaded = load(self.program, native, heading)
+        self.run = self.loaded.run
         self.kernels = kernel_names(self.program, native)
         self.fallbacks = self.program.fallbacks
         self.compile_ms = 1e3 * (time.perf_counter() - start)
@@ -260,6 +382,30 @@ class Executable:
                 results = self.run(*arrays)
         return list(map(unboxed, results, self.out_avals))
 
+    @property
+    def source(self):
+        return self.loaded.source.text
+
+    @property
+    def texts(self):
+        """{dialect: function that gives the text} of what else it was compiled from."""
+        return getattr(self.loaded, "texts", {})
+
+    @property
+    def routes(self):
+        """{name of what runs it: the names of the kernels and primitives that it runs}.
+
+        Such as {"llvm": ["kernel_0"], "numba": ["while"], "uncompiled": ["sort"]}.
+        """
+        routes = {}
+        for name, route in routes_of(self.program, self.native):
+            routes.setdefault(route, []).append(name)
+        return routes
+
+    @property
+    def path(self):
+        return self.loaded.path
+
     def __repr__(self):
         return f"<{self.program.name}: {len(self.kernels)} kernels, {self.path}>"
 
@@ -269,27 +415,52 @@ def to_array(x, aval):
     if aval.dtype == object:
         return boxed(x)
     value = to_numpy(x, aval)
+    if aval.dtype == float0:
+        return np.zeros(aval.shape, storage_of(float0))
     return value if value.flags.c_contiguous else value.copy()
 
 
 def kernel_names(program, native):
     """The kernels that a run of a program launches, inner programs' as `f/kernel_0`."""
-    names, own = [], iter(load(program, native).source.kernels)
+    names, own = [], iter(load(program, native).names)
     for step in program.body:
         if isinstance(step, Kernel):
-            names.append(next(own).name)
+            names.append(next(own))
         elif step.routine == "program":
             inner = step.attrs["program"]
             names += [f"{inner.name}/{name}" for name in kernel_names(inner, native)]
     return tuple(names)
 
 
+# native -> what runs the kernels.
+kernel_routes = {False: "plain", True: "numba"}
+# routine -> what runs it: where it is native, and where it is not.
+call_routes = {"matmul": ("blas", "blas"), "eval": ("uncompiled", "uncompiled")}
+
+
+def routes_of(program, native):
+    """Pairs (name, what runs it) of the kernels and calls of a program, in order."""
+    names = iter(load(program, native).names)
+    for step in program.body:
+        if isinstance(step, Kernel):
+            yield next(names), kernel_routes[native]
+        elif step.routine == "program":
+            yield from routes_of(step.attrs["program"], native)
+        else:
+            name = str(step.attrs.get("primitive", step.routine))
+            yield name, call_routes.get(step.routine, ("plain", "numba"))[bool(native)]
+
+
 LONGEST_HEADING = 60
 
 
 def heading_of(closed):
-    """The jaxpr, to stand above the source; of a long one the beginning."""
-    lines = str(closed).splitlines()
+    """The jaxpr, to stand above the source; of a long one the beginning.
+
+    Args:
+      closed: a weak reference to it: nothing keeps a jaxpr for the sake of its text.
+    """
+    lines = str(closed() or "").splitlines()
     if len(lines) > LONGEST_HEADING:
         more = len(lines) - LONGEST_HEADING
         lines = [*lines[:LONGEST_HEADING], f"... and {more} more lines"]
@@ -308,11 +479,11 @@ def compile_plain(closed, name):
 
 def clear_caches():
     """Forget compiled kernels and loaded programs."""
-    with compiling:
-        native_kernels.clear()
-        loaded.clear()
-        programs.clear()
+    for cache in (native_kernels, loaded, programs):
+        cache.clear()
 
+
+cache_clearers.append(clear_caches)
 
 executors |= {
     "python": compile_python,

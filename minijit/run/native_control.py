@@ -35,9 +35,8 @@ from ..compile.loops import (
     INDEX,
     Axis,
     Buffer,
-    Const,
+    For,
     Kernel,
-    Let,
     Load,
     Op,
     Reduce,
@@ -53,15 +52,12 @@ from ..compile.lower_calls import add_call, call_eval, whole_atom
 from ..compile.place import place
 from ..trace.array import ShapedArray
 from ..trace.jit import cache_clearers
+from ..transform import control_flow
 from ..transform.control_flow import borrow_p, cond_p, scan_p, split, while_p
-from .blas import blas_layout, native_products, product_text
-from .executable import (
-    compile_kernel,
-    compiling,
-    native_kernels,
-    routines,
-    write_source,
-)
+from .blas import LARGEST, blas_layout, largest_step, native_products, product_text
+from .executable import compile_kernel, compiled_once, routines, write_source
+from .interrupts import BETWEEN_LOOKS, raise_held, work_of
+from .overwriting import copied_by, overwriting_calls, plan
 from .python_source import (
     HALF,
     NEST,
@@ -144,8 +140,12 @@ def kind_of(call):
 
 def product_obstacle(call):
     """What the BLAS cannot take as it is."""
-    fits = all(blas_layout(view) for view in call.inputs)
-    return None if fits else "a matrix in its body has no adjacent elements"
+    views = [*call.inputs, *call.outputs]
+    if all(map(blas_layout, views)):
+        return None
+    if any(largest_step(view) > LARGEST for view in views):
+        return f"a matrix in its body has more than {LARGEST} elements on an axis"
+    return "a matrix in its body has no adjacent elements"
 
 
 # kind of call -> function of the call: why native code cannot make it, or None.
@@ -302,6 +302,7 @@ class InlineKernel(KernelPrinter):
         self.constants = function.constants
         self.counts, self.locals = function.counts, function.locals
         self.used, self.writer = {}, function.writer
+        self.lift, self.numbers = (), {}
         self.names, self.totals = {}, {}
         self.places, self.lanes = places, function.lanes
         self.body = place(kernel.body, NEST, nestable)
@@ -310,10 +311,8 @@ class InlineKernel(KernelPrinter):
     def block(self, body):
         outside, self.names = self.names, dict(self.names)
         for stmt in body:
-            if isinstance(stmt, Store):
-                self.store(stmt)
-            else:
-                printers[type(stmt)](self, stmt)
+            printer = inline_printers.get(type(stmt)) or printers[type(stmt)]
+            printer(self, stmt)
         self.names = outside
 
     def element(self, buffer, index):
@@ -335,10 +334,22 @@ class InlineKernel(KernelPrinter):
     def at(self, where, index):
         return where.element([self.text(i).text for i in index])
 
+    def loop(self, stmt):
+        """A loop, unless nothing is left to do in it."""
+        before = len(self.writer.lines)
+        super().loop(stmt)
+        if len(self.writer.lines) == before + 1:
+            self.writer.lines.pop()
+
     def store(self, stmt):
-        """Store into each of the places that a result has."""
-        value = self.text(stmt.value)
+        """Store into each of the places of a result, but no element onto itself."""
         wheres = self.places[stmt.buffer]
+        source = copied_by(stmt)
+        if source is not None:
+            wheres = [where for where in wheres if where != self.places[source][0]]
+            if not wheres:
+                return
+        value = self.text(stmt.value)
         if len(wheres) > 1 and not value.text.isidentifier():
             name = self.assign("v", stmt.value.dtype, value.text)
             value = Text(name)
@@ -358,6 +369,9 @@ class InlineKernel(KernelPrinter):
         self.writer.line(f"{target}{kind} = {text}")
 
 
+inline_printers = {Store: InlineKernel.store, For: InlineKernel.loop}
+
+
 # ---- one function
 
 
@@ -371,6 +385,8 @@ class FunctionPrinter:
       loads: lines at its beginning; returned: the names of what it returns.
       locals: {variable: dtype name}.
       lanes: the range of first indices to go over, as text, if not all of them.
+      known: what was found out about steps that write results over arguments.
+      ticks: the variable that counts the work since it last looked for signals.
     """
 
     def __init__(self):
@@ -380,6 +396,7 @@ class FunctionPrinter:
         self.writer.depth = 1
         self.arguments, self.results, self.arrays = [], [], {}
         self.rooms, self.loads, self.returned, self.comments = [], [], [], {}
+        self.known, self.ticks = {}, None
 
     def fresh(self, prefix):
         self.counts[prefix] += 1
@@ -387,6 +404,24 @@ class FunctionPrinter:
 
     def line(self, text):
         self.writer.line(text)
+
+    def watch(self, work):
+        """Print that so much `work` is done, and a look for signals, if it is time."""
+        if self.ticks is None:
+            self.ticks = self.fresh("w")
+            self.loads.append(f"{self.ticks} = 0")
+        self.line(f"{self.ticks} += {work}")
+        self.line(f"if {self.ticks} > {BETWEEN_LOOKS}:")
+        with self.indent():
+            self.line(f"{self.ticks} = 0")
+            self.line("if interrupted(stop):")
+            with self.indent():
+                self.line(f"return {self.result}".rstrip())
+
+    @property
+    def result(self):
+        """What it returns, as text."""
+        return f"({', '.join(self.returned)},)" if self.returned else ""
 
     @contextmanager
     def indent(self):
@@ -453,6 +488,16 @@ class FunctionPrinter:
           outputs: for each output a tuple of places; it is written to all of them.
         """
         places = {b: (p,) for b, p in zip(program.inputs, inputs, strict=True)}
+        pairs = [
+            (old, new)
+            for old, where in zip(program.inputs, inputs, strict=True)
+            for new, wanted in zip(program.outputs, outputs, strict=True)
+            if old.shape and where in wanted
+        ]
+        overwriting = plan(program, pairs, self.known)
+        program = overwriting.program
+        for new, old in overwriting.over.items():
+            places[new] = places[old][:1]
         for buffer, wanted in zip(program.outputs, outputs, strict=True):
             places[buffer] = places.get(buffer, ()) + tuple(wanted)
         for buffer, value in program.constants:
@@ -531,60 +576,58 @@ call_printers = {
 # ---- carries
 
 
-def updates_in_place(body, source, result):
-    """Whether a step may write the new value of a carry over the old one.
+def program_overwrites(call, pairs, known):
+    """Whether an inner program may write results over arguments."""
+    return overwrite_within(call.attrs["program"], argument_pairs(call, pairs), known)
 
-    It may if nothing reads the old one after the kernel that writes the new one, and
-    that kernel reads of the old one the element that it writes.
+
+def loop_overwrites(call, pairs, known):
+    """Whether a branch may write results over operands, or a loop over its inits.
+
+    A loop copies these before its first step, if they are not where its carries are.
     """
-    writers = [step for step in body if result in written_by(step)]
-    if len(writers) != 1 or not isinstance(writers[0], Kernel):
+    positions = argument_pairs(call, pairs)
+    if call.attrs["primitive"] is cond_p:
+        positions = positions and [(i - 1, j) for i, j in positions]
+        branches = call.attrs["programs"]
+        return all(overwrite_within(p, positions, known) for p in branches)
+    count = first_carry.get(call.attrs["primitive"])
+    if count is None or positions is None:
         return False
-    kernel, = writers
-    later = body[body.index(kernel) + 1 :]
-    if any(source in read_by(step) for step in later):
+    first = count(**call.attrs["params"])
+    return all(i == first + j for i, j in positions)
+
+
+def argument_pairs(call, pairs):
+    """Pairs of buffers as positions among the inputs and outputs of a call, or None.
+
+    There are none if the call is given a buffer twice, or a part of it.
+    """
+    positions = []
+    for old, new in pairs:
+        given = [i for i, view in enumerate(call.inputs) if view.buffer is old]
+        made = [j for j, view in enumerate(call.outputs) if view.buffer is new]
+        if len(given) != 1 or len(made) != 1 or not call.inputs[given[0]].whole:
+            return None
+        positions.append((given[0], made[0]))
+    return positions
+
+
+def overwrite_within(program, positions, known):
+    """Whether a program may write these results over these inputs."""
+    if positions is None:
         return False
-    return reads_what_it_writes(kernel, source, result)
+    pairs = [(program.inputs[i], program.outputs[j]) for i, j in sorted(positions)]
+    return plan(program, pairs, known).pairs == pairs
 
 
-def reads_what_it_writes(kernel, source, result):
-    """Whether a kernel reads of one array what it writes of the other, and before."""
-    inside = statements(place(kernel.body, NEST, nestable))
-    stores = [s for s in inside if isinstance(s, Store) and s.buffer is result]
-    if len(stores) != 1 or stores[0].combine is not None:
-        return False
-    index = stores[0].index
-    axes = [i for i in index if not isinstance(i, Const)]
-    if len(set(axes)) != len(axes) or not all(isinstance(i, Axis) for i in axes):
-        return False
+# primitive -> function of its params: how many operands stand before the carries.
+first_carry = {
+    while_p: lambda cond_nconsts, body_nconsts, **rest: cond_nconsts + body_nconsts,
+    scan_p: lambda length, num_consts, **rest: (length is None) + num_consts,
+}
 
-    def loads(exprs):
-        return [e for e in exprs if isinstance(e, Load) and e.buffer is source]
-
-    if any(e.index != index for e in loads(postorder(expressions(inside)))):
-        return False
-    # A later statement may still read the old element, unless it has a name by then.
-    after = inside[inside.index(stores[0]) + 1 :]
-    named = {s.expr for s in inside if isinstance(s, Let)}
-    if loads(postorder([s.expr for s in after if isinstance(s, Let)])):
-        return False
-    return bool(loads(named)) or not loads(postorder(expressions(after), named))
-
-
-def read_by(step):
-    """The buffers that a kernel or call reads."""
-    if isinstance(step, Kernel):
-        inside = postorder(expressions(step.body))
-        return {e.buffer for e in inside if isinstance(e, Load)}
-    return {view.buffer for view in step.inputs}
-
-
-def written_by(step):
-    """The buffers that a kernel or call writes."""
-    if isinstance(step, Kernel):
-        inside = statements(step.body)
-        return {s.buffer for s in inside if isinstance(s, Store)}
-    return {view.buffer for view in step.outputs}
+overwriting_calls |= {"program": program_overwrites, "loop": loop_overwrites}
 
 
 @dataclass(frozen=True)
@@ -607,17 +650,18 @@ class Carries:
         """
         self.function, self.results = function, results
         self.parity, self.all = None, []
-        pairs = zip(buffers, body.outputs, inits, results, strict=False)
-        for source, result, init, wanted in pairs:
-            carry = self.carry(body, source, result, wanted)
+        pairs = list(zip(buffers, body.outputs, strict=False))
+        in_place = plan(body, pairs, function.known).pairs
+        for pair, init, wanted in zip(pairs, inits, results, strict=True):
+            carry = self.carry(pair[0], pair in in_place, wanted)
             function.copy(init, [carry.now])
             self.all.append(carry)
 
-    def carry(self, body, source, result, wanted):
+    def carry(self, source, in_place, wanted):
         function, shape, dtype = self.function, source.shape, source.dtype
         if shape == ():
             return Carry(function.number(dtype), function.number(dtype))
-        if updates_in_place(body.body, source, result):
+        if in_place:
             where = wanted[0] if wanted else function.room(shape, dtype)
             return Carry(where, where)
         if self.parity is None:
@@ -674,7 +718,12 @@ def print_while(
         for tape in tapes:
             tape.step()
         if stack:
+            function.line(f"if {steps.name} == {control_flow.MOST_STEPS}:")
+            with function.indent():
+                message = control_flow.too_many_steps()
+                function.line(f"raise OverflowError({message!r})")
             function.line(f"{steps.name} += 1")
+        function.watch(work_of(test) + work_of(body))
     carries.finish()
     for tape in tapes:
         tape.finish()
@@ -700,16 +749,46 @@ def print_scan(
     readers = [x.reader(function) for x in xs]
     writers = [[y.writer(function, steps) for y in wanted] for wanted in ys]
     if length != 0:
-        i = function.fresh("i")
-        last = f"{length - 1}" if length else f"{steps} - 1"
-        order = f"{last}, -1, -1" if reverse else steps
-        function.line(f"for {i} in range({order}):")
+        depth = function.writer.depth
+        i = print_steps(function, steps, length, reverse, work_of(body))
         with function.indent():
             targets = [tuple(at(i) for at in writer) for writer in writers]
             given = [*consts, *carries.now, *[at(i) for at in readers]]
             function.program(body, given, [*carries.next, *targets])
             carries.step()
+        function.writer.depth = depth
     carries.finish()
+
+
+def print_steps(function, steps, length, reverse, work):
+    """Print the head of a scan's loop; of a long scan in parts, between which it looks.
+
+    Args:
+      steps: how many, as text; length: as a number, if it is known.
+      work: of one step.
+
+    Returns:
+      The name of the index.
+    """
+    i, last = function.fresh("i"), f"{length - 1}" if length else f"{steps} - 1"
+    part = max(BETWEEN_LOOKS // work, 1)
+    if length is not None and length <= part:
+        order = f"{last}, -1, -1" if reverse else steps
+        function.line(f"for {i} in range({order}):")
+        return i
+    start, end = function.fresh("k"), function.fresh("k")
+    if reverse:
+        function.line(f"for {start} in range({last}, -1, -{part}):")
+        ahead = f"{end} = max({start} - {part}, -1)", f"{start} - {end}"
+    else:
+        function.line(f"for {start} in range(0, {steps}, {part}):")
+        ahead = f"{end} = min({start} + {part}, {steps})", f"{end} - {start}"
+    function.writer.depth += 1
+    function.line(ahead[0])
+    function.watch(f"({ahead[1]}) * {work}")
+    order = f"{start}, {end}, -1" if reverse else f"{start}, {end}"
+    function.line(f"for {i} in range({order}):")
+    return i
 
 
 def print_cond(function, programs, inputs, outputs, *, branches):
@@ -768,7 +847,8 @@ def print_loop(call):
 def finish_source(function, name):
     """The function's head, what it allocates, and its body."""
     constants = [Place(k, x.shape, x.dtype) for k, x in function.arrays.items()]
-    places = (*function.arguments, *constants, *function.results)
+    stop = [Place("stop", (3,), np.dtype("int64"))] if function.ticks else []
+    places = (*function.arguments, *constants, *function.results, *stop)
     arguments = tuple(Buffer(w.name, w.shape, w.dtype) for w in places)
     writer = SourceWriter()
     print_head(writer, name, arguments)
@@ -778,7 +858,7 @@ def finish_source(function, name):
         for line in function.loads:
             writer.line(line)
     if function.returned:
-        function.line(f"return ({', '.join(function.returned)},)")
+        function.line(f"return {function.result}")
     text = writer.text() + function.writer.text()
     typed = "".join(f"{k} = {v}\n" for k, v in function.constants.definitions.items())
     comments = "\n".join(function.comments)
@@ -823,11 +903,21 @@ class LoadedLoop:
             function = compile_loop(self.source, function, self.path)
         self.function = function
         self.out_avals = [var.aval for var in call.eqns[0].outvars]
+        self.looks = any(b.name == "stop" for b in self.source.buffers)
 
     def __call__(self, *arrays):
         outs = [np.empty(aval.shape, aval.dtype) for aval in self.out_avals]
-        self.function(*map(stored, (*arrays, *self.constants, *outs)))
+        self.call(*arrays, *self.constants, *outs)
         return tuple(outs)
+
+    def call(self, *arrays):
+        """Call the function; raise what the handler of a signal raised meanwhile."""
+        if not self.looks:
+            return self.function(*map(stored, arrays))
+        stop = np.zeros(3, np.int64)
+        result = self.function(*map(stored, arrays), stop)
+        raise_held(stop)
+        return result
 
 
 def stored(array):
@@ -839,16 +929,15 @@ def compile_loop(source, function, path):
     """Compile the function of a loop with numba; one with the same text only once."""
     constants = {name: function.__globals__[name] for name in source.constants}
     values = tuple((name, c.tobytes()) for name, c in constants.items())
-    key = source.text, tuple(source.locals.items()), values
-    with compiling:
-        if key not in native_kernels:
-            namespace = native_functions() | constants
-            if "matmul(" in source.text or "matvec(" in source.text:
-                namespace |= native_products()
-            code = FunctionType(function.__code__, namespace, source.name)
-            returns = "return (" in source.text
-            native_kernels[key] = compile_kernel(source, code, path, returns)
-    return native_kernels[key]
+
+    def build():
+        namespace = native_functions() | constants
+        if "matmul(" in source.text or "matvec(" in source.text:
+            namespace |= native_products()
+        code = FunctionType(function.__code__, namespace, source.name)
+        return compile_kernel(source, code, path, returns="return (" in source.text)
+
+    return compiled_once((source.text, tuple(source.locals.items()), values), build)
 
 
 def load_loop(call, native, loaded=LoadedLoop):

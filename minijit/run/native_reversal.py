@@ -14,13 +14,14 @@
                 ...                         # a step back, from row l0
             l0 -= 1
 
-It is the recursion of chapter 11, with its stack made visible: what one call holds is a
+It is the recursion of chapter 12, with its stack made visible: what one call holds is a
 row.  There are `slots` rows and one; beyond sixteen, tables grow as those of tapes do.
 """
 
 import numpy as np
 
 from ..transform.reverse_loops import next_checkpoint, operands, treeverse_p
+from .interrupts import work_of
 from .native_control import Carries, loop_printers, parts_of
 from .scalar_math import functions
 from .tables import FIRST_RECORDS
@@ -67,6 +68,7 @@ def print_treeverse(function, programs, inputs, outputs, *, body, back, slots):
         function.copy(start, [where])
     function.line(f"while {level} >= 0:")
     with function.indent():
+        function.watch(work_of(step_back))
         function.line(f"if {todo}[{level}] > 1:")
         with function.indent():
             left = f"max({slots} - {level}, 1)"
@@ -79,6 +81,7 @@ def print_treeverse(function, programs, inputs, outputs, *, body, back, slots):
             with function.indent():
                 function.program(step, [*consts, *carries.now], carries.next)
                 carries.step()
+                function.watch(work_of(step))
             carries.finish()
             function.line(f"{todo}[{level} + 1] = {todo}[{level}] - {steps}")
             function.line(f"{todo}[{level}] = {steps}")

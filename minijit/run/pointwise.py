@@ -7,8 +7,8 @@
     for i0 in range(k2):
         t8[b2 + i0] = t2[b0 + i0 * (k0 != -1)] + t5[b1 + i0 * (k1 != -1)]
 
-The walk through the values is that of `pointwise` in chapter 9.  Here it is one through
-the tables, and what it leaves is a program.
+The walk through the values is that of `pointwise` in chapter 10.  Here it is one
+through the tables, and what it leaves is a program.
 """
 
 import numpy as np

@@ -45,7 +45,7 @@ from ..compile.loops import (
     start_values,
     statements,
 )
-from ..compile.place import place
+from ..compile.place import place, sure
 from ..trace.dtypes import short_dtype_name
 from .scalar_math import functions
 
@@ -106,10 +106,22 @@ def call(function):
     return lambda expr, *parts: Text(f"{function}({', '.join(p.text for p in parts)})")
 
 
+def arithmetic(symbol, level, wrapping):
+    """An operator; the function where an int64 may overflow."""
+    plain = infix(symbol, level)
+
+    def row(expr, x, y):
+        if expr.dtype == INDEX and not sure(expr):
+            return Text(f"{wrapping}({x.text}, {y.text})")
+        return plain(expr, x, y)
+
+    return row
+
+
 operations |= {
-    "add": infix("+", SUM),
-    "sub": infix("-", SUM),
-    "mul": infix("*", PRODUCT),
+    "add": arithmetic("+", SUM, "add_wrapping"),
+    "sub": arithmetic("-", SUM, "subtract_wrapping"),
+    "mul": arithmetic("*", PRODUCT, "multiply_wrapping"),
     "floordiv": infix("//", PRODUCT),
     "mod": infix("%", PRODUCT),
     "and": infix("&", AND),
@@ -189,7 +201,8 @@ def print_shift(name, symbol, kinds):
     def row(expr, x, y):
         count = expr.args[1]
         known = isinstance(count, Const) and 0 <= count.value < 8 * expr.dtype.itemsize
-        if known and expr.dtype.kind in kinds:
+        # A small int64 may be an int of Python's, and those grow.
+        if known and expr.dtype.kind in kinds and expr.dtype != INDEX:
             return Text(f"{x.at(SHIFT)} {symbol} {y.at(SUM)}", SHIFT)
         return Text(f"{name}({x.text}, {y.text})")
 
@@ -269,6 +282,7 @@ class KernelSource:
       buffers: the `Buffer`s to call it with.
       locals: {variable: dtype name}.
       constants: the names of constants it uses.
+      numbers: the `Const`s to call it with, before the buffers.
     """
 
     name: str
@@ -277,6 +291,7 @@ class KernelSource:
     buffers: tuple
     locals: dict = field(repr=False)
     constants: tuple = ()
+    numbers: tuple = ()
 
     @property
     def body(self):
@@ -285,8 +300,9 @@ class KernelSource:
 
     @property
     def signature(self):
-        """(dtype name, number of axes) of each argument's array."""
-        return tuple((storage_dtype(b.dtype).name, len(b.shape)) for b in self.buffers)
+        """(dtype name, number of axes) of each argument; of a number (dtype name,)."""
+        arrays = ((storage_dtype(b.dtype).name, len(b.shape)) for b in self.buffers)
+        return (*((register_dtype(c.dtype).name,) for c in self.numbers), *arrays)
 
 
 def nestable(expr):
@@ -297,38 +313,57 @@ def nestable(expr):
     return isinstance(expr, Load) or expr.dtype.kind not in "iu"
 
 
-class KernelPrinter:
-    """Prints one kernel: statement by statement, as `place` put them."""
+# By the kind of their dtype, numbers that may be arguments, and the operations that are
+# as fast if one of their numbers is known only when they run.
+offsets = {"i": {"add", "sub", "lt", "le", "gt", "ge", "eq", "ne", "select"}}
+factors = dict.fromkeys("fV", {*offsets["i"], "mul", "convert"})
 
-    def __init__(self, kernel, name, constants):
+
+class KernelPrinter:
+    """Prints one kernel: statement by statement, as `place` put them.
+
+    Numbers that `lift` names by kind and operation are arguments: kernels that differ
+    in these are then the same.
+    """
+
+    def __init__(self, kernel, name, constants, lift=()):
         self.constants = constants
         self.names = {}
         self.totals = {}
         self.counts = Counter()
         self.locals = {}
         self.used = {}
+        self.lift, self.numbers = lift, {}
         self.body = place(kernel.body, NEST, nestable)
         self.buffers = buffer_names(self.body)
         self.writer = SourceWriter()
-        self.heading(name)
         with self.writer.indent():
             self.block(self.body)
+        self.writer.lines[:0] = self.heading(name)
 
     def heading(self, name):
         """The `def` line, which says what each array is."""
         params = [
-            f"{self.buffers[b]}: {storage_dtype(b.dtype).name}[{shape_text(b.shape)}]"
-            for b in self.buffers
+            f"{argument}: {register_dtype(number.dtype).name}"
+            for number, argument in self.numbers.items()
         ]
+        for buffer, argument in self.buffers.items():
+            dtype, shape = storage_dtype(buffer.dtype).name, shape_text(buffer.shape)
+            params.append(f"{argument}: {dtype}[{shape}]")
         line = f"def {name}({', '.join(params)}):"
         if len(line) <= WIDTH:
-            self.writer.line(line)
-            return
-        self.writer.line(f"def {name}(")
-        with self.writer.indent():
-            for param in params:
-                self.writer.line(param + ",")
-        self.writer.line("):")
+            return [line]
+        return [f"def {name}(", *(f"    {param}," for param in params), "):"]
+
+    def part(self, expr, user=None):
+        """An expression as Text, as a part of another one or as an index."""
+        if not isinstance(expr, Const) or expr.dtype.kind not in self.lift:
+            return self.text(expr)
+        if user is not None and user.name not in self.lift[expr.dtype.kind]:
+            return self.text(expr)
+        if expr not in self.numbers:
+            self.numbers[expr] = self.fresh("n")
+        return Text(self.numbers[expr])
 
     def fresh(self, prefix, dtype=None):
         """A new local name, of a dtype unless it is a loop's counter."""
@@ -366,7 +401,7 @@ class KernelPrinter:
         if expr.name == "item":
             reduce, k = expr.args
             return Text(self.totals[reduce][k.value])
-        parts = [self.text(e) for e in expr.children()]
+        parts = [self.part(e, expr) for e in expr.children()]
         if sum(len(part.text) for part in parts) > LONGEST:
             longest = max(range(len(parts)), key=lambda i: len(parts[i].text))
             dtype = expr.children()[longest].dtype
@@ -375,8 +410,15 @@ class KernelPrinter:
 
     def element(self, buffer, index):
         """`x0[i0, i1]`; of an array without axes `x0[()]`."""
-        index = ", ".join(self.text(i).text for i in index) or "()"
+        index = ", ".join(map(self.index, index)) or "()"
         return f"{self.buffers[buffer]}[{index}]"
+
+    def index(self, expr):
+        """An index; numba has to be told that one with an argument is not negative."""
+        text = self.part(expr).text
+        if any(e in self.numbers for e in postorder([expr], self.names)):
+            return f"np.uint64({text})"
+        return text
 
     def load(self, buffer, index):
         element = self.element(buffer, index)
@@ -419,7 +461,7 @@ class KernelPrinter:
         free_order = all(axis.kind == "reduce" for axis in reduce.axes)
         if free_order and register_dtype(reduce.dtype).kind == "f":
             name = any_order.get(name, name)
-        expr = Op(name, reduce.bodies * 2, reduce.dtype)
+        expr = Op(name, (reduce, *reduce.bodies), reduce.dtype)
         self.writer.line(f"{old.text} = {operations[name](expr, old, new).text}")
 
     def step_of_argmax(self, reduce):
@@ -506,9 +548,9 @@ def source_comment(kernel):
     return "\n".join([*lines, *("# " + line for line in primitives)])
 
 
-def print_kernel(kernel, name, constants):
+def print_kernel(kernel, name, constants, lift=()):
     """Print one kernel: -> `KernelSource`."""
-    printer = KernelPrinter(kernel, name, constants)
+    printer = KernelPrinter(kernel, name, constants, lift)
     return KernelSource(
         name,
         printer.writer.text(),
@@ -516,7 +558,24 @@ def print_kernel(kernel, name, constants):
         tuple(printer.buffers),
         printer.locals,
         tuple(printer.used),
+        tuple(printer.numbers),
     )
+
+
+# So many kernels that differ in numbers only are one, with these for arguments.
+ALIKE = 3
+
+
+def alike(kernels):
+    """Those kernels of a program that are worth printing with numbers as arguments."""
+    if len(kernels) < ALIKE:
+        return ()
+    versions, constants = defaultdict(dict), Constants()
+    for kernel in kernels:
+        source = print_kernel(kernel, "kernel", constants, offsets | factors)
+        versions[source.body].setdefault(source.numbers, []).append(kernel)
+    many = [same.values() for same in versions.values() if len(same) >= ALIKE]
+    return {kernel for same in many for kernels in same for kernel in kernels}
 
 
 @dataclass(frozen=True)
@@ -572,9 +631,10 @@ class DriverPrinter:
     A temporary is dropped after the step that uses it last.
     """
 
-    def __init__(self, program, kernels, writer):
+    def __init__(self, program, kernels, constants, writer):
         self.program = program
         self.kernels = kernels
+        self.constants = constants
         self.writer = writer
         self.known = {*program.inputs, *(buffer for buffer, value in program.constants)}
         self.calls = {}
@@ -606,7 +666,7 @@ class DriverPrinter:
 
     def buffers_of(self, step):
         if isinstance(step, Kernel):
-            return self.kernels[step][1]
+            return self.kernels[step][1].buffers
         return [view.buffer for view in (*step.inputs, *step.outputs)]
 
     def allocate(self, buffers):
@@ -618,12 +678,12 @@ class DriverPrinter:
                 self.writer.line(f"{buffer.name} = np.empty({shape}, {dtype})")
 
     def kernel(self, kernel):
-        source, buffers = self.kernels[kernel]
-        self.allocate(buffers)
-        names = [
-            f"{b.name}.view(np.uint16)" if b.dtype.name in HALF else b.name
-            for b in buffers
-        ]
+        source, own = self.kernels[kernel]
+        self.allocate(own.buffers)
+        names = list(map(self.constants.name, own.numbers))
+        for b in own.buffers:
+            half = b.dtype.name in HALF
+            names.append(f"{b.name}.view(np.uint16)" if half else b.name)
         self.writer.line(f"{source.name}({', '.join(names)})")
 
     def call(self, call):
@@ -672,11 +732,13 @@ def print_program(program, heading=""):
       heading: text to put above it, such as the jaxpr.
     """
     constants, distinct, kernels, writer = Constants(), {}, {}, SourceWriter()
+    lifted = alike(program.kernels)
     for kernel in program.kernels:
         name = f"kernel_{len(distinct)}"
-        source = print_kernel(kernel, name, constants)
-        kernels[kernel] = distinct.setdefault(source.body, source), source.buffers
-    driver = DriverPrinter(program, kernels, writer)
+        lift = offsets | factors if kernel in lifted else ()
+        source = print_kernel(kernel, name, constants, lift)
+        kernels[kernel] = distinct.setdefault(source.body, source), source
+    driver = DriverPrinter(program, kernels, constants, writer)
     driver.print()
     pieces = [f"{k.comment}\n{k.text}" for k in distinct.values()] + [writer.text()]
     body = "\n\n".join(pieces)
@@ -685,5 +747,5 @@ def print_program(program, heading=""):
     title = f'r"""{heading}"""\n\n' if heading else ""
     text = title + print_imports(code) + ("\n" + typed if typed else "") + "\n\n" + body
     arrays = {buffer.name: value for buffer, value in program.constants}
-    sources = tuple(source for source, buffers in kernels.values())
+    sources = tuple(source for source, own in kernels.values())
     return Source(text, sources, driver.name, driver.calls, arrays)

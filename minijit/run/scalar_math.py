@@ -52,6 +52,30 @@ def multiply_any_order(x, y):
 functions |= named(like, add_any_order, multiply_any_order)
 
 
+def typed(x):
+    """A number with a dtype: in plain Python small constants of int64 are ints."""
+    return np.int64(x) if isinstance(x, int) else x
+
+
+# To numba an int64 that overflows is undefined: it may conclude that x - 1 < x.
+def add_wrapping(x, y):
+    """x + y, modulo 2**64."""
+    return typed(x) + y
+
+
+def subtract_wrapping(x, y):
+    """x - y, modulo 2**64."""
+    return typed(x) - y
+
+
+def multiply_wrapping(x, y):
+    """x * y, modulo 2**64."""
+    return typed(x) * y
+
+
+functions |= named(add_wrapping, subtract_wrapping, multiply_wrapping)
+
+
 def maximum(x, y):
     """The larger number; NaN if either is NaN."""
     return x if x > y or x != x else y
@@ -112,11 +136,13 @@ functions |= named(divide, remainder, divide_unsigned, remainder_unsigned)
 
 def shift_left(x, y):
     """x << y; 0 where y is negative or at least the width of x."""
+    x = typed(x)
     return x << y if 0 <= y < 8 * x.itemsize else x ^ x
 
 
 def shift_right_arithmetic(x, y):
     """x >> y, filled with the first bit; an y out of range shifts everything out."""
+    x = typed(x)
     width = 8 * x.itemsize
     signed = bits(x, f"i{x.itemsize}")
     count = int(y) if 0 <= y < width else width - 1
@@ -125,10 +151,11 @@ def shift_right_arithmetic(x, y):
 
 def shift_right_logical(x, y):
     """x >> y, filled with zeros; 0 where y is out of range."""
+    x = typed(x)
     if not 0 <= y < 8 * x.itemsize:
         return x ^ x
     unsigned = bits(x, f"u{x.itemsize}")
-    return bits(unsigned >> bits(y, unsigned.dtype), x.dtype)
+    return bits(unsigned >> bits(typed(y), unsigned.dtype), x.dtype)
 
 
 def power(x, y):
@@ -232,7 +259,15 @@ def extreme(name, comparison):
     return emit
 
 
+def wrapping(method):
+    """Integer arithmetic that may overflow."""
+    return lambda context, builder, signature, values: getattr(builder, method)(*values)
+
+
 instructions |= {
+    "add_wrapping": (first, wrapping("add")),
+    "subtract_wrapping": (first, wrapping("sub")),
+    "multiply_wrapping": (first, wrapping("mul")),
     "add_any_order": (first, reassociated("fadd")),
     "multiply_any_order": (first, reassociated("fmul")),
     "maximum": (first, extreme("llvm.maximum", ">")),

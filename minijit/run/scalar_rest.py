@@ -18,6 +18,7 @@ from .scalar_math import (
     like,
     named,
     numbers,
+    typed,
 )
 
 
@@ -67,11 +68,13 @@ operations |= {"bitcast": print_bitcast}
 
 def population_count(x):
     """How many bits of an integer are 1."""
+    x = typed(x)
     return like(int(bits(x, f"u{x.itemsize}")).bit_count(), x)
 
 
 def clz(x):
     """How many zero bits an integer begins with."""
+    x = typed(x)
     return like(8 * x.itemsize - int(bits(x, f"u{x.itemsize}")).bit_length(), x)
 
 

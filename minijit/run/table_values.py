@@ -165,7 +165,7 @@ class LoadedTables(LoadedLoop):
         is_array = [isinstance(aval, ShapedArray) for aval in self.out_avals]
         pairs = zip(self.out_avals, is_array, strict=True)
         outs = [np.empty(aval.shape, aval.dtype) for aval, array in pairs if array]
-        columns = self.function(*map(stored, (*given, *self.constants, *outs)))
+        columns = self.call(*given, *self.constants, *outs)
         columns, outs = list(columns or ()), iter(outs)
         return tuple(
             next(outs) if array else boxed(decoder(aval, columns)(0))

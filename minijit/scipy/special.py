@@ -12,7 +12,7 @@ from ..nn import (
     logsumexp as logsumexp,
     softmax as softmax,
 )
-from ..trace import dtypes
+from ..trace import calls, dtypes
 from ..transform.custom import custom_jvp
 
 
@@ -210,3 +210,6 @@ def ndtr(x):
     return 0.5 * jnp.where(
         jnp.abs(w) < half, 1 + lax.erf(w), jnp.where(w > 0, 2 - tail, tail)
     )
+
+
+calls.explain_calls("scipy.special", globals())

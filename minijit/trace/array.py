@@ -10,13 +10,16 @@ function into an eval rule that checks itself against that row.
     neg_p.bind(array(1.0))                 # Array(-1., dtype=float32)
 """
 
+import contextvars
+import enum
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
 from . import dtypes
+from .config import config
 from .core import Array, Tracer, eval_rules as eval_rules, find_rule
 from .errors import at_line, replayed, user_source
 
@@ -71,12 +74,18 @@ class ShapedArray:
         return f"ShapedArray({self.str_short()}{weak})"
 
 
+@lru_cache(maxsize=256)
+def scalar_aval(dtype, weak_type):
+    """The aval of a value without axes: one object for each type."""
+    return ShapedArray((), dtype, weak_type)
+
+
 def aval_of(x):
     """The aval of an array, a tracer, a NumPy array or a Python scalar."""
     if isinstance(x, Array):
         return x.aval
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
-        return ShapedArray((), dtypes.scalar_dtype(x), dtypes.is_weakly_typed(x))
+        return scalar_aval(dtypes.scalar_dtype(x), dtypes.is_weakly_typed(x))
     if isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "__array__"):
         if hasattr(x, "mask"):
             raise ValueError(
@@ -84,6 +93,8 @@ def aval_of(x):
                 f"Instead: pass x.filled(...), or use jnp.where{at_line(user_source())}"
             )
         x = np.asarray(x)
+        if x.dtype not in dtypes.dtype_names:
+            dtypes.check_dtype(x.dtype, "Value {!r}", x)
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
     raise TypeError(f"{x!r} of type {type(x).__name__} is not an array or a number")
 
@@ -108,12 +119,11 @@ class ArrayImpl(Array):
     __slots__ = ("aval", "_value", "__weakref__")
 
     def __new__(cls, value, aval):
-        return object.__new__(array_classes.get(type(aval.dtype), cls))
-
-    def __init__(self, value, aval):
-        value.flags.writeable = False
+        self = object.__new__(array_classes.get(type(aval.dtype), cls))
+        value.setflags(write=False)
         self._value = value
         self.aval = aval
+        return self
 
     def __repr__(self):
         if self.is_deleted():
@@ -225,7 +235,7 @@ def wrap(value, weak_type=False):
 def to_numpy(x, aval=None):
     """The NumPy value of a concrete argument, never one that others can write to."""
     if isinstance(x, ArrayImpl):
-        return x.numpy()
+        return x.numpy() if x._value is None else x._value
     if isinstance(x, Tracer):
         return x.concrete("numpy").numpy()
     aval = aval or aval_of(x)
@@ -234,12 +244,46 @@ def to_numpy(x, aval=None):
     return np.array(x, dtype=aval.dtype)
 
 
+# What a shape rule's answer may be remembered by: values without parts, which compare
+# by what they are.  Jaxprs and functions would be kept alive.
+plain_types = (
+    ShapedArray, np.dtype, dtypes.ExtendedDtype, enum.Enum,
+    bool, int, float, complex, str, type(None),
+)  # fmt: skip
+
+
+def is_plain(x):
+    """Whether `x`, an aval or a param, is one of `plain_types` or a tuple of them."""
+    if isinstance(x, tuple):
+        return all(map(is_plain, x))
+    return isinstance(x, plain_types)
+
+
+class NotRememberedError(Exception):
+    """An aval or a param is no key for a table."""
+
+
+@lru_cache(maxsize=4096, typed=True)
+def remembered_avals(primitive, rule, flags, /, *avals, **params):
+    """The answer of a shape rule for these avals, params and flags, as a tuple."""
+    if not (all(map(is_plain, avals)) and all(map(is_plain, params.values()))):
+        raise NotRememberedError
+    out = rule(*avals, **params)
+    return tuple(out) if primitive.multiple_results else (out,)
+
+
 def result_avals(primitive, avals, params, source=None):
-    """What the shape rule of a primitive says: a list of avals, one a result.
+    """What the shape rule of a primitive says: a sequence of avals, one a result.
 
     Where the arguments do not fit, the error names their types and the line `source`.
     """
-    rule = find_rule(shape_rules, primitive, "shape")
+    rule = shape_rules.get(primitive) or find_rule(shape_rules, primitive, "shape")
+    try:
+        return remembered_avals(primitive, rule, config.trace_key(), *avals, **params)
+    except (NotRememberedError, TypeError, ValueError):
+        # Unhashable params end here too.  Answers that are not remembered are worked
+        # out each time, and so are complaints, for they name the line.
+        pass
     try:
         out = rule(*avals, **params)
     except (TypeError, ValueError) as error:
@@ -256,21 +300,43 @@ def on_numpy(rows):
     return {p: partial(eval_on_numpy, p, f) for p, f in rows.items()}
 
 
+# Division by zero, overflow and NaN follow IEEE 754 and are not worth a warning.  NumPy
+# keeps what it does about them in the context; to enter one that was made here, once,
+# takes a tenth of the time of `np.errstate`.
+quiet = contextvars.Context()
+quiet.run(np.seterr, all="ignore")
+
+
+def quietly(function, *args):
+    """`function(*args)` without NumPy's warnings of floating point."""
+    return quiet.copy().run(function, *args)
+
+
 def eval_on_numpy(primitive, function, *args, **params):
     """Run `function` on NumPy values; the shape rule says what must come out."""
-    avals = [aval_of(x) for x in args]
+    return quiet.copy().run(apply_to_numpy, primitive, function, args, params)
+
+
+def apply_to_numpy(primitive, function, args, params):
+    """As `eval_on_numpy`, with the warnings that NumPy is told to give."""
+    avals, values = [], []
+    for x in args:
+        aval = x.aval if isinstance(x, Array) else aval_of(x)
+        avals.append(aval)
+        values.append(to_numpy(x, aval))
     out = result_avals(primitive, avals, params, replayed.source)
-    # Division by zero, overflow and NaN follow IEEE 754 and are not worth a warning.
-    with np.errstate(all="ignore"):
-        values = function(*map(to_numpy, args, avals), **params)
-        if primitive.multiple_results:
-            return [as_array(primitive, v, a) for v, a in zip(values, out, strict=True)]
-        return as_array(primitive, values, *out)
+    results = function(*values, **params)
+    if primitive.multiple_results:
+        return [as_array(primitive, v, a) for v, a in zip(results, out, strict=True)]
+    return as_array(primitive, results, *out)
 
 
 def as_array(primitive, value, aval):
     """Wrap a result, which must be what the shape rule promised, rows contiguous."""
-    value = np.asarray(value, dtype=dtypes.storage_of(aval.dtype), order="C")
+    dtype = aval.dtype
+    if not isinstance(dtype, np.dtype):
+        dtype = dtypes.storage_of(dtype)
+    value = np.asarray(value, dtype, "C")
     if value.shape != aval.shape:
         raise AssertionError(f"{primitive}: shape {value.shape}, expected {aval.shape}")
     return ArrayImpl(value, aval)

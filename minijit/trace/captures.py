@@ -10,17 +10,24 @@ made anew in a loop is one function, traced once.
     find_captures(scaled(2)).key == find_captures(scaled(3)).key        # False
 
 Numbers, strings, tuples and functions count by what they are, everything else by
-which object it is.  An object that can change while it stays the same object (a
-list, an instance of a class) makes the function itself part of the key: traces of it
-are then shared only where JAX would share them too.
+which object it is.  Where a function reads something that can change while it stays
+the same object (a list, an instance of a class, a module that is handed around),
+nothing is shared by what it captured: only the very same function has its traces
+again, as in JAX.
+
+A key keeps nothing alive: what counts by identity is held weakly, and is among the
+`owners` of what is remembered under the key, which goes when one of them does.
 """
 
 import dis
 import enum
 import functools
+import gc
+import os
 import sys
 import sysconfig
 import types
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,19 +40,29 @@ from .errors import PACKAGE
 class Identity:
     """A key for any object, equal only to a key of the very same object.
 
-    It keeps the object alive, so that no other object can get its address.
+    It does not keep the object alive; once that is gone, it equals no other key.  The
+    few kinds that have no weak references (dtypes, ufuncs) are kept.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ("address", "read")
 
     def __init__(self, value):
-        self.value = value
+        self.address = id(value)
+        self.read = weakref.ref(value) if can_be_owner(value) else lambda: value
 
     def __eq__(self, other):
-        return isinstance(other, Identity) and self.value is other.value
+        if not isinstance(other, Identity):
+            return NotImplemented
+        value = self.read()
+        return self is other or value is not None and value is other.read()
 
     def __hash__(self):
-        return id(self.value)
+        return self.address
+
+
+def can_be_owner(value):
+    """Whether there are weak references to an object."""
+    return type(value).__weakrefoffset__ != 0
 
 
 class Missing:
@@ -55,19 +72,40 @@ class Missing:
 missing = Missing()
 
 
-LIBRARIES = (
-    PACKAGE,
-    *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib")},
-    *{sysconfig.get_path(name) for name in ("purelib", "platlib")},
-)
+PYTHON = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
+FIXED = (PACKAGE, os.path.dirname(np.__file__), "<frozen")
+INSTALLED = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
 
 
-def is_library(file):
-    """Whether a file is Python's, minijit's or an installed package's.
+def is_fixed(file):
+    """Whether a file is Python's, NumPy's or minijit's.
 
     What such a file reads is not looked at: it does not change while a program runs.
     """
-    return file is None or file.startswith(LIBRARIES) or file.startswith("<frozen")
+    if file.startswith(FIXED):
+        return True
+    return file.startswith(PYTHON) and not is_installed(file)
+
+
+def is_installed(file):
+    """Whether a file is of a package that was installed, NumPy's among them."""
+    return file.startswith(INSTALLED) or f"{os.sep}site-packages{os.sep}" in file
+
+
+def is_library(file):
+    """Whether a file is no part of the user's program; None is Python's own."""
+    return file is None or is_fixed(file) or is_installed(file)
+
+
+def is_fixed_module(module):
+    """Whether a module's attributes stay what they are while a program runs."""
+    if not isinstance(module, types.ModuleType):
+        return False
+    file = getattr(module, "__file__", None)
+    if file is not None:
+        return is_fixed(file)
+    spec = getattr(module, "__spec__", None)
+    return getattr(spec, "origin", None) in ("built-in", "frozen")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +143,14 @@ class Captures:
       values: ((Place, value), ...).
       mutable: the name of a captured value that can change unseen, or None.
       tracers: whether a value of an enclosing trace is among the captured ones.
+      owners: the objects that the key knows by which they are.
     """
 
     key: tuple
     values: tuple
     mutable: str | None
     tracers: bool
+    owners: tuple
 
     def places(self, kind):
         """((Place, value), ...) of one kind."""
@@ -142,27 +182,47 @@ def scalar_key(value):
     return None
 
 
-@functools.lru_cache(maxsize=4096)
+# {code: what `global_reads` found}
+found_reads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
 def global_reads(code):
     """The globals that a code object reads, those of functions within it included.
 
     Returns:
-      Tuple of names, each a tuple: `g` is ("g",), `settings.g` is ("settings", "g").
+      Tuple of names, each a tuple: `g` is ("g",), `settings.g` is ("settings", "g");
+      a module that is imported there is ("import", name).
     """
-    reads, todo = {}, [code]
-    for code in todo:
-        name = ()
-        for instruction in dis.get_instructions(code):
-            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                name = (instruction.argval,)
-            elif name and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                name = (*name, instruction.argval)
-            else:
-                name = ()
-            if name:
-                reads[name] = None
-        todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return tuple(reads)
+    if code not in found_reads:
+        inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        reads = dict.fromkeys(own_reads(code))
+        for part in inner:
+            reads |= dict.fromkeys(global_reads(part))
+        found_reads[code] = tuple(reads)
+    return found_reads[code]
+
+
+def own_reads(code):
+    """What a code object itself reads: see `global_reads`."""
+    reads: list = []
+    name: tuple = ()
+    for instruction in dis.get_instructions(code):
+        operation, value = instruction.opname, instruction.argval
+        if operation == "EXTENDED_ARG":
+            continue
+        if name and operation in ("LOAD_ATTR", "LOAD_METHOD"):
+            name = (*name, value)
+            continue
+        reads += [name] * bool(name)
+        name = (value,) if operation in GLOBAL_LOADS else ()
+        reads += [("import", value)] * (operation == "IMPORT_NAME")
+    return reads
+
+
+GLOBAL_LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+
+# Built-in functions by which a function reads what its code does not name.
+READ_ANYTHING = {"eval", "exec", "globals", "vars", "__import__"}
 
 
 class CaptureWalk:
@@ -173,18 +233,24 @@ class CaptureWalk:
         self.values = []
         self.mutable = None
         self.tracers = False
+        self.owners = []
 
     def key_of(self, name, value):
         """A hashable key for the captured `value`; functions are queued."""
         key = scalar_key(value)
         if key is not None:
             return key
-        rule = capture_rules.get(tuple if isinstance(value, tuple) else type(value))
+        rule = capture_rules.get(type(value))
         if rule is not None:
             return rule(self, name, value)
         self.tracers |= isinstance(value, Tracer)
-        if not is_immutable(value):
+        return self.identify(name, value, is_immutable(value))
+
+    def identify(self, name, value, immutable=True):
+        """The key of a value that counts by which object it is."""
+        if not immutable:
             self.mutable = self.mutable or name
+        self.owners.append(value)
         return Identity(value)
 
     def at(self, place):
@@ -195,8 +261,9 @@ class CaptureWalk:
 
     def queue(self, name, function):
         """The key of a Python function: its number among those met."""
-        if is_library(function.__code__.co_filename) and not function.__closure__:
-            return Identity(function)
+        file = function.__code__.co_filename
+        if is_library(file) and not function.__closure__:
+            return self.identify(name, function, is_fixed(file))
         if vars(function).keys() - {"__wrapped__", "minijit_traces"}:
             self.mutable = self.mutable or f"the attributes of {name}"
         if all(function is not f for f in self.functions):
@@ -210,28 +277,39 @@ class CaptureWalk:
             **{f"default {i}": v for i, v in enumerate(function.__defaults__ or ())},
             **(function.__kwdefaults__ or {}),
         }
-        key = [Identity(code), Identity(function.__globals__)]
+        file = code.co_filename
+        # What an installed package other than NumPy reads is not looked for.
+        key = [self.identify(name, code, is_fixed(file) or not is_library(file))]
         key += [self.key_of(f"{k} of {name}", v) for k, v in defaults.items()]
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         key += [self.at(Place("captured variable", k, cell)) for k, cell in cells]
-        if not is_library(code.co_filename):
+        if not is_library(file):
             paths = global_reads(code)
             key += [self.read_global(function.__globals__, path) for path in paths]
         return tuple(key)
 
     def read_global(self, namespace, path):
-        """The key of `a`, or of `a.b` where `a` is a user's module."""
-        *modules, name = path
-        for module in modules:
-            module = namespace.get(module)
-            if type(module) is not types.ModuleType:
-                return None
-            if is_library(getattr(module, "__file__", None)):
-                return None
-            namespace = vars(module)
-        if name not in namespace:
+        """The keys of `a`, and of `a.b` where `a` is a module of the user's."""
+        if path[0] == "import":
+            if not is_fixed_module(sys.modules.get(path[1])):
+                self.mutable = self.mutable or f"the module {path[1]}"
             return None
-        return self.at(Place("global", ".".join(path), namespace, name))
+        if path[0] not in namespace:
+            if path[0] in READ_ANYTHING:
+                self.mutable = self.mutable or f"what {path[0]} finds"
+            return None
+        key = []
+        for i, name in enumerate(path):
+            place = Place("global", ".".join(path[: i + 1]), namespace, name)
+            value = place.read()
+            if type(value) is not types.ModuleType or is_fixed_module(value):
+                return *key, self.at(place)
+            # A user's module: what counts is what is read from it.
+            self.values.append((place, value))
+            key.append(self.identify(place.name, value))
+            namespace = vars(value)
+        self.mutable = self.mutable or ".".join(path)
+        return tuple(key)
 
 
 def find_captures(function):
@@ -241,16 +319,14 @@ def find_captures(function):
     global name; methods and partials too; other callables count as one object.
     """
     walk = CaptureWalk()
-    if isinstance(function, types.MethodType):
-        # As in JAX, a bound method is the same if its object is.
-        key = [Identity(function.__self__), walk.key_of("function", function.__func__)]
-    elif type(function) in capture_rules:
+    if type(function) in capture_rules:
         key = [walk.key_of("function", function)]
     else:
-        key = [Identity(function)]
+        key = [walk.identify("an object", function, can_be_owner(function))]
     for function in walk.functions:
         key.append(walk.read_function(function))
-    return Captures(tuple(key), tuple(walk.values), walk.mutable, walk.tracers)
+    found = tuple(walk.values), walk.mutable, walk.tracers, tuple(walk.owners)
+    return Captures(tuple(key), *found)
 
 
 # Captured values that never change; arrays are among them.
@@ -259,20 +335,60 @@ immutable_types = (
     Primitive,
     np.dtype,
     np.ufunc,
-    enum.Enum,
     Missing,
-    types.BuiltinFunctionType,
     types.MethodDescriptorType,
 )
 
 
 def is_immutable(value):
     """Whether an object stays what it is.  Classes of a user have attributes to set."""
+    if isinstance(value, enum.Enum):
+        return is_plain_member(value)
     if not isinstance(value, type):
         return isinstance(value, immutable_types)
-    name = value.__module__
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return name != "__main__" and is_library(file)
+    return is_fixed_module(sys.modules.get(value.__module__))
+
+
+def is_plain_member(member):
+    """Whether a member of an enum is its name and a number or a string, no more."""
+    kinds = [c for c in type(member).__mro__ if not is_immutable(c)]
+    names = {n for kind in kinds for n in vars(kind) if not n.startswith("_")}
+    names |= {n for n in vars(member) if not n.startswith("_")}
+    return not names - set(type(member).__members__) and (
+        scalar_key(member.value) is not None
+    )
+
+
+# What `reaches` need not look into, and what it finds in values of some types.
+atoms = {int, bool, float, complex, str, bytes, type(None), types.ModuleType, Primitive}
+parts: dict = {}
+
+
+def reaches(roots, owners):
+    """Whether objects hold one of `owners`, or a function or a class of the user's.
+
+    If they do, remembering them would keep alive what its owner let go.
+    """
+    todo, seen, owners = list(roots), set(), set(map(id, owners))
+    for value in todo:
+        kind = type(value)
+        if kind in atoms or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if kind in parts:
+            todo += parts[kind](value)
+        elif isinstance(value, types.FunctionType):
+            if not is_fixed(value.__code__.co_filename):
+                return True
+            todo += [value.__closure__, value.__defaults__, value.__kwdefaults__]
+        elif isinstance(value, type):
+            if not is_immutable(value):
+                return True
+        elif id(value) in owners and not isinstance(value, (np.dtype, np.ufunc)):
+            return True
+        else:
+            todo += gc.get_referents(value)
+    return False
 
 
 def capture_partial(walk, name, value):
@@ -283,18 +399,33 @@ def capture_partial(walk, name, value):
 
 
 def capture_method(walk, name, value):
-    """A bound method among the captured values: its function and its object."""
-    return "method", walk.queue(name, value.__func__), walk.key_of(name, value.__self__)
+    """A bound method: its function and its object."""
+    function = walk.key_of(name, value.__func__)
+    return "method", function, walk.key_of(name, value.__self__)
+
+
+def capture_builtin(walk, name, value):
+    """A built-in function, or a built-in method: its name and its object."""
+    owner = value.__self__
+    if owner is None or isinstance(owner, types.ModuleType):
+        return walk.identify(name, value)
+    return "built-in", value.__name__, walk.key_of(name, owner)
+
+
+def capture_module(walk, name, value):
+    """A module, of which any attribute may be read."""
+    return walk.identify(name, value, is_fixed_module(value))
 
 
 # How captured values other than scalars are keyed, by type: (walk, name, value) -> key.
 capture_rules = {
     types.FunctionType: CaptureWalk.queue,
-    types.ModuleType: lambda walk, name, value: Identity(value),
+    types.ModuleType: capture_module,
     types.MethodType: capture_method,
+    types.BuiltinFunctionType: capture_builtin,
     functools.partial: capture_partial,
     tuple: lambda walk, name, value: (
-        type(value),
+        tuple,
         *(walk.key_of(name, v) for v in value),
     ),
 }

@@ -91,6 +91,9 @@ class Config:
 
     def __getattr__(self, name):
         # Python asks here only for what is no ordinary attribute: a flag.
+        for values in (self.overrides.values, self.values):
+            if name in values:
+                return values[name]
         if name.startswith("__"):
             raise AttributeError(name)
         return self.read(name)

@@ -18,19 +18,13 @@ What a primitive means under each trace stands in tables, one row a primitive.
 import threading
 from contextlib import contextmanager
 
-from .errors import (
-    ConcretizationTypeError,
-    TracerArrayConversionError,
-    TracerBoolConversionError,
-    TracerIntegerConversionError,
-    UnexpectedTracerError,
-    at_line,
-    user_source,
-)
+from .advice import ambiguous_truth, conversion_error, leaked_tracer
 
 eval_rules = {}
 
-# What looks at results as they are computed: check(primitive, args, params, results).
+# What looks at arguments before a result is computed, check(primitive, args), and at
+# the results after it, check(primitive, args, params, results).
+argument_checks = []
 result_checks = []
 
 
@@ -72,10 +66,9 @@ class EvalTrace(Trace):
     """The bottom of every stack of traces: compute now, by the eval rule."""
 
     def process(self, primitive, args, params):
-        for arg in args:
-            if isinstance(arg, Tracer):
-                raise leaked_tracer(primitive, arg)
-        rule = find_rule(eval_rules, primitive, "eval")
+        for check in argument_checks:
+            check(primitive, args)
+        rule = eval_rules.get(primitive) or find_rule(eval_rules, primitive, "eval")
         results = rule(*args, **params)
         results = results if primitive.multiple_results else [results]
         for check in result_checks:
@@ -171,7 +164,7 @@ class Array:
             raise TypeError("len() of unsized object: the array has no axes")
         return self.aval.shape[0]
 
-    # Equality is elementwise, but arrays still sit in sets of identities (`id`).
+    # Equality is elementwise, so two arrays cannot be compared as keys of a dict.
     __hash__ = None
 
     def __getattr__(self, name):
@@ -230,10 +223,7 @@ class Tracer(Array):
 
     def __bool__(self):
         if getattr(self.aval, "size", 1) != 1:
-            raise ValueError(
-                f"The truth value of an array of type {self.aval} is ambiguous"
-                f"{at_line(user_source())}\n  Instead: use x.any() or x.all()."
-            )
+            raise ambiguous_truth(self)
         return bool(self.concrete("bool"))
 
     def __int__(self):
@@ -260,51 +250,11 @@ class Tracer(Array):
         return self.concrete("numpy").__array__(dtype, copy=copy)
 
 
-def conversion_error(tracer, use):
-    """The error for asking Python's `use` (`bool`, `int`, ...) of a tracer."""
-    kind, advice = conversion_advice[use]
-    asked = "a NumPy array" if use == "numpy" else f"{use}()"
-    return kind(
-        f"{asked} was asked of a traced value of type {tracer.aval}, whose value is "
-        f"not known while the function is traced.{tracer.origin()}"
-        f"{at_line(user_source())}\n  Instead: {advice}"
-    )
+def check_for_leaks(primitive, args):
+    """Only values may come to the bottom trace: a tracer there has outlived its own."""
+    for arg in args:
+        if isinstance(arg, Tracer):
+            raise leaked_tracer(primitive, arg)
 
 
-static = "mark the argument it comes from with static_argnums or static_argnames"
-
-conversion_advice = {
-    "bool": (
-        TracerBoolConversionError,
-        "choose with `jnp.where(condition, a, b)` or `lax.cond`, loop with "
-        f"`lax.while_loop`, or {static}.",
-    ),
-    "index": (
-        TracerIntegerConversionError,
-        "index an array (`jnp.asarray(values)[i]`) and not a list, loop with "
-        f"`lax.fori_loop`; where a shape or a range needs the number, {static}.",
-    ),
-    "numpy": (
-        TracerArrayConversionError,
-        "call the function of the same name in `minijit.numpy`; for arithmetic on "
-        "shapes use plain `np` on `x.shape`.",
-    ),
-} | {
-    use: (
-        ConcretizationTypeError,
-        f"convert with `x.astype(...)`, which stays traced, or {static}.",
-    )
-    for use in ("int", "float", "complex", "item", "tolist")
-}
-
-
-def leaked_tracer(where, tracer):
-    """The error for a tracer met after the function it stood in has returned."""
-    return UnexpectedTracerError(
-        f"{where} was given a leaked tracer of type {tracer.aval}: it stood for a "
-        "value inside a function that was being traced, was kept (in a global, a "
-        "list, an attribute), and that tracing is over, so there is no value behind "
-        f"it.{tracer.origin()}{at_line(user_source())}\n"
-        "  Instead: return the value from the function. `minijit.checking_leaks()` "
-        "finds the line that keeps it."
-    )
+argument_checks.append(check_for_leaks)

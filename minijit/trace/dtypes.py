@@ -21,6 +21,8 @@ import ml_dtypes
 import numpy as np
 
 from .config import config
+from .core import Array
+from .errors import user_level
 
 families = {
     "bool": ["bool"],
@@ -67,13 +69,15 @@ class ExtendedDtype:
 
 
 def storage_of(dtype):
-    """The NumPy dtype that holds the elements of an array of `dtype`."""
-    return dtype.storage if isinstance(dtype, ExtendedDtype) else dtype
+    """The dtype that compiled code has for the elements of an array of `dtype`."""
+    if isinstance(dtype, ExtendedDtype):
+        return dtype.storage
+    return np.dtype("bool") if dtype == float0 else dtype
 
 
 def as_dtype(x):
     """What stands for a dtype as a NumPy dtype; extended ones stay what they are."""
-    return x if isinstance(x, ExtendedDtype) else np.dtype(x)
+    return x if isinstance(x, (np.dtype, ExtendedDtype)) else np.dtype(x)
 
 
 def canonicalize_dtype(dtype):
@@ -82,7 +86,7 @@ def canonicalize_dtype(dtype):
         dtype = as_dtype(dtype)
     except TypeError as error:
         raise TypeError(f"dtype {dtype!r} not understood") from error
-    return dtype if config.enable_x64 else narrow.get(dtype, dtype)
+    return dtype if dtype not in narrow or config.enable_x64 else narrow[dtype]
 
 
 python_scalars = {
@@ -169,6 +173,9 @@ def promote_types(a, b):
 
     `int`, `float` and `complex` themselves are weak: ("int8", int) gives int8.
     """
+    extended = [t.name for t in (a, b) if isinstance(t, ExtendedDtype)]
+    if extended:
+        raise TypeError(f"no dtype is promoted to or from {', '.join(extended)}")
     nodes = frozenset(
         weak_types[t]
         if isinstance(t, type) and t in weak_types
@@ -185,18 +192,38 @@ def lattice_result_type(*args):
     The dtype is that of the result itself, even where weak: of a weak int16 array
     and a Python number it is int16, where `result_type` says int32.
     """
-    dtypes = [dtype(arg) for arg in args]
-    weak = [
-        is_weakly_typed(arg) or (isinstance(arg, type) and arg in weak_types)
-        for arg in args
+    return joint_type(tuple(map(typed, args)), config.enable_x64)
+
+
+def typed(x):
+    """(dtype, weak_type) of a value, or of the type or name of one.
+
+    Of a Python number its class, which stands for such a pair.
+    """
+    if isinstance(x, Array):
+        return x.aval.dtype, x.aval.weak_type
+    if type(x) in python_scalars:
+        return type(x)
+    is_weak_class = isinstance(x, type) and x in weak_types
+    return dtype(x), is_weakly_typed(x) or is_weak_class
+
+
+@functools.lru_cache(maxsize=4096)
+def joint_type(kinds, enable_x64):
+    """-> (dtype, weak_type) of an operation on values of some `kinds`: see `typed`."""
+    pairs = [
+        (dtype(kind), kind is not bool) if isinstance(kind, type) else kind
+        for kind in kinds
     ]
+    dtypes, weak = zip(*pairs, strict=True)
     if len(set(dtypes)) == 1:
         return dtypes[0], all(weak) and dtypes[0] != np.bool_
     # Among weak values only, the widths decide as they do among strong ones.
     nodes = [node_of(d, w and not all(weak)) for d, w in zip(dtypes, weak, strict=True)]
-    node = least_upper_bound(frozenset(nodes), config.enable_x64)
+    node = least_upper_bound(frozenset(nodes), enable_x64)
     is_weak = all(weak) or node in weak_dtypes
-    return canonicalize_dtype(weak_dtypes.get(node, node)), is_weak and node != "bool"
+    wide = np.dtype(weak_dtypes.get(node, node))
+    return wide if enable_x64 else narrow.get(wide, wide), is_weak and node != "bool"
 
 
 def result_type(*args, return_weak_type_flag=False):
@@ -241,21 +268,24 @@ def dtype(x):
     if isinstance(x, ExtendedDtype) or hasattr(x, "weak_type"):
         return getattr(x, "dtype", x)
     if isinstance(x, type_classes):
-        return explicit_dtype(check_dtype(np.dtype(x), f"Value {x!r}"))
+        return explicit_dtype(check_dtype(np.dtype(x), "Value {!r}", x))
     found = getattr(x, "dtype", None)
     if not isinstance(found, np.dtype):
         try:
             found = np.result_type(x)
         except TypeError as error:
             raise TypeError(f"Cannot determine dtype of {x}") from error
-    return canonicalize_dtype(check_dtype(found, f"Value {x!r}"))
+    return canonicalize_dtype(check_dtype(found, "Value {!r}", x))
 
 
-def check_dtype(dtype, what):
-    """Raise unless `dtype`, found in `what`, is one an array may have."""
+def check_dtype(dtype, what, *given):
+    """Raise unless `dtype`, found in `what.format(*given)`, is one an array may have.
+
+    The values are printed where that is needed: to print an array takes long.
+    """
     if dtype not in dtype_names and dtype != float0:
         raise TypeError(
-            f"{what} with dtype {dtype} is not a valid array type. "
+            f"{what.format(*given)} with dtype {dtype} is not a valid array type. "
             "Only arrays of numbers and bools are supported."
         )
     return dtype
@@ -270,7 +300,7 @@ def explicit_dtype(dtype, fun_name="dtype"):
             f"available, and will be truncated to dtype {canonical.name}. To enable "
             'more dtypes, call minijit.config.update("jax_enable_x64", True) or set '
             "the environment variable MINIJIT_ENABLE_X64.",
-            stacklevel=4,
+            stacklevel=user_level(),
         )
     return canonical
 
@@ -295,7 +325,7 @@ def user_dtype(dtype, fun_name):
         )
     if isinstance(dtype, ExtendedDtype):
         return dtype
-    found = check_dtype(np.dtype(dtype), f"dtype={dtype!r} in {fun_name}")
+    found = check_dtype(np.dtype(dtype), "dtype={!r} in {}", dtype, fun_name)
     return explicit_dtype(found, fun_name)
 
 
@@ -304,9 +334,19 @@ def scalar_dtype(x):
 
     Raises OverflowError for an int too large for the default integer type.
     """
-    python = next(typ for typ in python_scalars if isinstance(x, typ))
+    python = type(x)
+    if python not in python_scalars:
+        python = next(typ for typ in python_scalars if isinstance(x, typ))
     found = canonicalize_dtype(python_scalars[python])
     return check_python_int(x, found) if found.kind == "i" else found
+
+
+def holds_int(dtype, x):
+    """Whether an array of a dtype can hold a Python int; a float one rounds it."""
+    if family_of.get(dtype) in ("signed", "unsigned"):
+        limits = iinfo(dtype)
+        return limits.min <= x <= limits.max
+    return family_of.get(dtype) == "floating"
 
 
 def check_python_int(x, dtype):
@@ -317,9 +357,16 @@ def check_python_int(x, dtype):
     return dtype
 
 
+def numeric_dtype(dtype):
+    """A NumPy dtype; TypeError for one with which nobody can calculate."""
+    if isinstance(dtype, ExtendedDtype):
+        raise TypeError(f"there is no arithmetic on arrays of dtype {dtype.name}")
+    return np.dtype(dtype)
+
+
 def to_inexact_dtype(dtype):
     """The floating type in which functions like `sin` compute for this dtype."""
-    dtype = np.dtype(dtype)
+    dtype = numeric_dtype(dtype)
     if family_of.get(dtype) in ("bool", "signed", "unsigned"):
         wide = dtype.itemsize == 8
         return np.dtype("float64" if wide else "float32")
@@ -347,12 +394,22 @@ def issubdtype(a, b):
 
 def finfo(dtype):
     """Limits of a floating or complex type (`eps`, `max`, `bits`, ...), or bfloat16."""
-    return ml_dtypes.finfo(np.dtype(dtype))
+    return limits_of(ml_dtypes.finfo, numeric_dtype(dtype))
 
 
 def iinfo(dtype):
     """Limits of an integer type: `min`, `max`, `bits`."""
-    return ml_dtypes.iinfo(np.dtype(dtype))
+    return limits_of(ml_dtypes.iinfo, numeric_dtype(dtype))
+
+
+@functools.cache
+def limits_of(info, dtype):
+    """The limits of a dtype, worked out once: `info` is `finfo` or `iinfo`."""
+    try:
+        return info(dtype)
+    except ValueError:
+        kind = "inexact" if info is ml_dtypes.finfo else "an integer type"
+        raise ValueError(f"data type {dtype} is not {kind}") from None
 
 
 @functools.cache
@@ -366,7 +423,7 @@ def short_dtype_name(dtype):
     return name
 
 
-# chapter 2s
+# chapter 2, brought along
 class ScalarType:
     """`jnp.float32`: stands for a dtype, and makes an array of what it is called on.
 

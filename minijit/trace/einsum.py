@@ -139,7 +139,10 @@ def contraction_path(terms, result, sizes, optimize="auto"):
       A list of tuples of positions, as in `np.einsum_path`.
     """
     if isinstance(optimize, (list, tuple)):
-        return [tuple(p) for p in optimize if not isinstance(p, str)]
+        path = [p for p in optimize if not isinstance(p, str)]
+        if not all(isinstance(p, (list, tuple)) for p in path):
+            raise TypeError(f"optimize must be a path of tuples of ints, got {path}")
+        return [tuple(p) for p in path]
     if len(terms) <= 2:
         return [tuple(range(len(terms)))]
     if optimize is False:

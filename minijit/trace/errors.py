@@ -60,6 +60,14 @@ def user_source():
     return None
 
 
+def user_level():
+    """The `stacklevel` with which a warning names the innermost frame outside."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 @contextmanager
 def on_behalf_of(source):
     """Whatever is recorded or reported in a `with` block is the line `source`'s."""

@@ -37,6 +37,7 @@ from .errors import (
     ConcretizationTypeError,
     NonConcreteBooleanIndexError,
     at_line,
+    user_level,
     user_source,
 )
 from .primitives import (
@@ -210,8 +211,13 @@ def dynamic_starts(operand, start_indices, allow_negative_indices):
             "Length of slice indices must match number of operand dimensions "
             f"({len(start_indices)} vs {shape})"
         )
-    if isinstance(allow_negative_indices, bool):
-        allow_negative_indices = [allow_negative_indices] * len(shape)
+    if isinstance(allow_negative_indices, (bool, int)):
+        allow_negative_indices = [bool(allow_negative_indices)] * len(shape)
+    if len(allow_negative_indices) != len(shape):
+        raise ValueError(
+            "allow_negative_indices must be a bool, or one for each axis of the shape "
+            f"{shape}, got {allow_negative_indices}"
+        )
     rows = zip(start_indices, shape, allow_negative_indices, strict=True)
     return [wrap_start(i, n, negative) for i, n, negative in rows]
 
@@ -390,7 +396,7 @@ class GatherScatterMode(enum.Enum):
         """The mode of that name; None is FILL_OR_DROP."""
         if isinstance(mode, GatherScatterMode):
             return mode
-        if mode not in mode_names:
+        if not isinstance(mode, (str, type(None))) or mode not in mode_names:
             raise ValueError(
                 f"Unknown gather mode {mode!r}: expected one of "
                 f"{[name for name in mode_names if name]}"
@@ -1154,20 +1160,20 @@ class GatherForm:
     unique: bool
 
 
-def index_to_gather(shape, index, wrap_negative_indices=True):
+def index_to_gather(shape, index, wrap_negative_indices=True, scatters=False):
     """The `GatherForm` of a NumPy-style index into an array of this shape."""
     entries, contiguous = parse_index(shape, index)
     entries = wrap_entries(entries, shape, wrap_negative_indices)
-    return gather_form(shape, entries, contiguous)
+    return gather_form(shape, entries, contiguous, scatters)
 
 
-def gather_form(shape, entries, contiguous):
+def gather_form(shape, entries, contiguous, scatters=False):
     """The `GatherForm` of parsed and wrapped entries."""
     shape, entries, bool_axes = expand_bools(shape, entries)
     arrays = [i for i, e in enumerate(entries) if is_integer(e)]
     advanced = any(np.ndim(entries[i]) for i in arrays)
     place = None if not advanced else arrays[0] if contiguous else 0
-    builder = FormBuilder(shape)
+    builder = FormBuilder(shape, scatters)
     for position, entry in enumerate(entries):
         if position == place:
             builder.arrays(entries)
@@ -1201,8 +1207,8 @@ class FormBuilder:
     put side by side, they become the start indices.
     """
 
-    def __init__(self, shape):
-        self.operand_shape = shape
+    def __init__(self, shape, scatters):
+        self.operand_shape, self.scatters = shape, scatters
         self.axis = 0
         self.parts, self.batch = [], []
         self.offset, self.collapsed, self.sizes = [], [], []
@@ -1233,7 +1239,9 @@ class FormBuilder:
 
     def integer(self, entry, advanced):
         """An integer or array; what it adds to the result, `arrays` has added."""
-        check_not_empty(self.operand_shape[self.axis] or np.size(entry) == 0, self.axis)
+        # What is written out of bounds is dropped: also where nothing is in bounds.
+        if np.size(entry) and not (self.scatters and advanced):
+            check_not_empty(self.operand_shape[self.axis], self.axis)
         if not advanced:
             self.parts.append((entry, len(self.batch), self.axis))
         self.collapsed.append(self.axis)
@@ -1337,15 +1345,16 @@ def update_index(
     JAX: `x.at[index].set(update)`, `.add` and so on.
     """
     aval = aval_of(x)
-    form = index_to_gather(aval.shape, index, wrap_negative_indices)
-    if 0 in form.shape:
+    form = index_to_gather(aval.shape, index, wrap_negative_indices, scatters=True)
+    operand, update = promote_update(x, update)
+    update = shape_update(update, form)
+    if 0 in (*form.shape, *aval.shape):
         return x
-    x, update = promote_update(x, update)
     dims = ScatterDimensionNumbers(*form.dimension_numbers)
     result = scatter(
-        insert_axes(x, form.bool_axes),
+        insert_axes(operand, form.bool_axes),
         form.indices,
-        shape_update(update, form),
+        update,
         dims,
         indices_are_sorted=form.unique or indices_are_sorted,
         unique_indices=form.unique or unique_indices,
@@ -1376,7 +1385,7 @@ def warn_unsafe_update(dtype, update_dtype):
         f"dtype={update_dtype} to dtype={dtype}. In future JAX releases this will "
         f"result in an error.{at_line(user_source())}",
         FutureWarning,
-        stacklevel=5,
+        stacklevel=user_level(),
     )
 
 
@@ -1408,6 +1417,8 @@ def apply_index(x, index, function, **params):
     JAX: `x.at[index].apply(function)`, but for an element that the index names more
     than once: JAX applies the function to it as often.
     """
+    if aval_of(x).size == 0:
+        return update_index(x, index, 0, scatter, **params)
     wrap = params.get("wrap_negative_indices", True)
     taken = take_index(x, index, mode="clip", wrap_negative_indices=wrap)
     return update_index(x, index, function(taken), scatter, **params)

@@ -23,8 +23,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from . import dtypes
+from .advice import leaked_tracer
 from .array import ArrayImpl, ShapedArray, aval_of, is_array_like, result_avals
-from .core import Trace, Tracer, current_trace, leaked_tracer, set_trace
+from .core import Trace, Tracer, current_trace, set_trace
 from .errors import JaxprTypeError, Source, at_line, on_behalf_of, user_source
 
 
@@ -98,12 +99,54 @@ class Jaxpr:
         return jaxpr_printers["text"](self)
 
 
+class Memory(dict):
+    """What is remembered of one jaxpr: see `memoised`."""
+
+    __slots__ = ("__weakref__",)
+    __hash__ = object.__hash__
+
+
+# All memories there are.
+memories: weakref.WeakSet = weakref.WeakSet()
+
+
+def memoised(transform):
+    """Remember what a function makes of a jaxpr for as long as the jaxpr lives.
+
+    Without this, a loop in a loop in a loop would be transformed over and over.  The
+    jaxpr itself has what is remembered: a table that maps a jaxpr to something which
+    holds it, however far down, would keep both for ever.
+    """
+
+    def remembering(jaxpr, *key):
+        memory = vars(jaxpr).get("memory")
+        if memory is None:
+            memory = vars(jaxpr).setdefault("memory", Memory())
+            memories.add(memory)
+        full = transform, key
+        if full not in memory:
+            memory[full] = transform(jaxpr, *key)
+        return memory[full]
+
+    return remembering
+
+
+def forget_jaxprs():
+    """Forget all that is remembered of jaxprs."""
+    for memory in list(memories):
+        memory.clear()
+
+
 @dataclass(frozen=True, eq=False)
 class ClosedJaxpr:
     """A jaxpr with the values of its constvars."""
 
     jaxpr: Jaxpr
     consts: tuple = ()
+
+    def __reduce__(self):
+        # A copy remembers nothing.
+        return ClosedJaxpr, (self.jaxpr, self.consts)
 
     @property
     def in_avals(self):
@@ -491,7 +534,7 @@ def function_source(function):
 def function_name(function):
     """The name under which a function is printed and reported."""
     while isinstance(function, functools.partial):
-        function = function.func
+        function = getattr(function, "__wrapped__", function.func)
     return getattr(function, "__name__", type(function).__name__)
 
 
@@ -553,6 +596,8 @@ def make_jaxpr(fun, static_argnums=(), return_shape=False):
       A function that returns a `ClosedJaxpr`.
     """
     static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun!r}")
 
     @functools.wraps(fun)
     def traced(*args, **kwargs):

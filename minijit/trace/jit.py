@@ -16,16 +16,33 @@ What runs a jaxpr is a row of the table `executors`.  This module has the plaine
 import functools
 import inspect
 import logging
+import os
 import threading
 import time
+import traceback
 import types
 import warnings
 import weakref
-from collections import OrderedDict
 from dataclasses import dataclass
 
-from .array import ArrayImpl, aval_of, is_array_like, shape_rules, to_numpy
-from .captures import Captures, capture_rules, find_captures, show
+from .array import (
+    ArrayImpl,
+    ShapedArray,
+    aval_of,
+    is_array_like,
+    shape_rules,
+    to_numpy,
+)
+from .captures import (
+    Identity,
+    atoms,
+    can_be_owner,
+    capture_rules,
+    find_captures,
+    parts,
+    reaches,
+    show,
+)
 from .config import config
 from .core import (
     Array,
@@ -37,25 +54,22 @@ from .core import (
     result_checks,
     set_trace,
 )
-from .errors import at_line, user_source
+from .errors import at_line, user_level, user_source
 from .jaxpr import (
     ClosedJaxpr,
+    Eqn,
+    Jaxpr,
+    Memory,
     TraceInfo,
     eval_jaxpr,
+    forget_jaxprs,
     function_name,
     function_source,
     leaf_avals,
+    memoised,
     trace_to_jaxpr,
 )
-from .pytree import (
-    PyTreeDef,
-    keystr,
-    tree_flatten,
-    tree_flatten_with_path,
-    tree_leaves,
-    tree_leaves_with_path,
-    tree_unflatten,
-)
+from .pytree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from .retrace import (
     TraceRecord,
     Traces,
@@ -72,6 +86,8 @@ from .signature import (
     sort_arguments,
     static_key,
 )
+from .tree_keys import keystr
+from .tree_paths import tree_flatten_with_path, tree_leaves_with_path
 from .turns import Turns
 
 jit_p = Primitive("jit", multiple_results=True)
@@ -99,9 +115,9 @@ eval_rules |= {jit_p: eval_call}
 compiling = threading.RLock()
 
 
-@functools.lru_cache(maxsize=256)
+@memoised
 def compiled_call(closed, name, executor):
-    """What the executor makes of a closed jaxpr; remembered by its identity."""
+    """What the executor makes of a closed jaxpr."""
     with compiling:
         return executors[executor](closed, name)
 
@@ -190,9 +206,18 @@ def trace_function(function, call, avals, info):
         constvars=tuple(v for v, x in own),
         invars=(*(v for v, x in outer), *jaxpr.invars),
     )
-    # NumPy arrays are copied: the program may go on writing to them.
-    closed = ClosedJaxpr(jaxpr, tuple(concrete(x) for v, x in own))
+    # NumPy arrays are copied: the program may go on writing to them.  Arrays of ours
+    # get objects of their own, so that those of the user may go.
+    closed = ClosedJaxpr(jaxpr, tuple(renewed(concrete(x)) for v, x in own))
     return closed, tuple(x for v, x in outer), out_tree
+
+
+def renewed(array):
+    """The same array as an object of its own, which can be deleted on its own."""
+    if not isinstance(array, ArrayImpl):
+        # A tape or a union, which nobody deletes.
+        return array
+    return ArrayImpl(array.numpy(), array.aval)
 
 
 def check_results(function, leaves_with_path):
@@ -247,7 +272,6 @@ class Entry:
       record: its row in `traces`, which is kept for the functions to come.
       options: the function's.
       donated: one bool a leaf.
-      watched: the captured values, where changed globals matter, else None.
     """
 
     name: str
@@ -258,7 +282,6 @@ class Entry:
     traces: Traces
     options: Options
     donated: tuple
-    watched: Captures | None
     executable: object = None
     renewed: tuple = ()
 
@@ -285,7 +308,7 @@ class Entry:
         for check in result_checks:
             check(jit_p, leaves, {"name": self.name, "jaxpr": self.closed}, results)
         for i in self.renewed:
-            results[i] = ArrayImpl(results[i].numpy(), results[i].aval)
+            results[i] = renewed(results[i])
         if True in self.donated:
             for x, donated in zip(leaves, self.donated, strict=True):
                 if donated and isinstance(x, ArrayImpl):
@@ -317,27 +340,48 @@ def passed_on(jaxpr):
     return tuple(passed)
 
 
-class Recent(OrderedDict):
-    """A dict that forgets the entries that were not used for longest."""
+class Recent(dict):
+    """A dict that forgets the entries that were not used for longest.
+
+    An entry also goes when one of its owners does.  That may happen at any time, so
+    that nothing here relies on an entry still being there.
+    """
+
+    __hash__ = object.__hash__
 
     def __init__(self, limit):
         super().__init__()
         self.limit = limit
+        stores.add(self)
 
     def find(self, key):
         """The value of a key, or None."""
         with lock:
-            if key in self:
-                self.move_to_end(key)
-            return self.get(key)
+            found = self.pop(key, None)
+            if found is None:
+                return None
+            # Under the key that the owners' callbacks know: once they are gone, it
+            # is equal to no other one.
+            self[found[0]] = found
+            return found[1]
 
-    def store(self, key, value):
+    def store(self, key, value, owners=()):
         """Add an entry; the oldest goes if there are too many."""
-        with lock:
-            self[key] = value
-            if len(self) > self.limit:
-                self.popitem(last=False)
 
+        def forget(owner):
+            self.pop(key, None)
+
+        with lock:
+            owners = {id(x): x for x in owners if can_be_owner(x)}.values()
+            self[key] = key, value, [weakref.ref(x, forget) for x in owners]
+            if len(self) > self.limit:
+                self.pop(list(self)[0], None)
+
+
+# All tables of traces, all jitted functions, and all lists of traces by code.
+stores: weakref.WeakSet = weakref.WeakSet()
+jitted: weakref.WeakSet = weakref.WeakSet()
+trace_lists: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 # Traces by what the function is and by signature, for all wrappers there are.
 shared = Recent(limit=256)
@@ -345,22 +389,42 @@ shared = Recent(limit=256)
 # Clearing the caches raises this number, which is a part of every key.
 generation = [0]
 
-# All jitted functions, and all lists of traces by code and options.
-jitted = weakref.WeakSet()
-trace_lists = weakref.WeakValueDictionary()
+# Of a jaxpr, only params and constants can hold something of the user's.
+atoms |= {Memory, ShapedArray}
+parts |= {
+    ClosedJaxpr: lambda closed: (closed.jaxpr, *closed.consts),
+    Jaxpr: lambda jaxpr: jaxpr.eqns,
+    Eqn: lambda eqn: eqn.params.values(),
+}
 
 
-def store_of(function, captures):
-    """Where the traces of a function are kept: a `Recent`."""
+def store_of(function, captures, holds):
+    """Where a trace of a function is kept: a `Recent`, or None.
+
+    Args:
+      holds: what the trace, and the key it is kept under, consists of.
+    """
     if captures.tracers:
         # They are worth nothing after the trace that surrounds them.
         return vars(current.trace).setdefault("inner_traces", Recent(limit=10_000))
-    if captures.mutable is None:
+    if captures.mutable is None and not reaches(holds, captures.owners):
         return shared
-    # What may hold large objects lives as long as the function, and no longer.
+    return own_store(function)
+
+
+def own_store(function):
+    """The traces that live as long as a Python function, and no longer, or None."""
     if isinstance(function, types.FunctionType):
         return vars(function).setdefault("minijit_traces", Recent(limit=256))
-    return Recent(limit=0)
+    return None
+
+
+def kept_entry(function, captures, key):
+    """The entry that one of the tables has for a key, or None."""
+    inner = vars(current.trace).get("inner_traces") if captures.tracers else None
+    tables = [inner] if captures.tracers else [shared, own_store(function)]
+    found = (table.find(key) for table in tables if table is not None)
+    return next(filter(None, found), None)
 
 
 def find_code(function):
@@ -374,8 +438,7 @@ def find_code(function):
 
 def trace_list(function, options):
     """The list of traces that wrappers of the same code and options share."""
-    owner = find_code(function)
-    return trace_lists.setdefault((id(owner), options), Traces(owner))
+    return trace_lists.setdefault((Identity(find_code(function)), options), Traces())
 
 
 class StaleGlobalWarning(UserWarning):
@@ -396,11 +459,27 @@ def report_globals(function, changed, mode):
     )
     if mode == "raise":
         raise RuntimeError(text + at_line(user_source()))
-    warnings.warn(text, StaleGlobalWarning, stacklevel=5)
+    warnings.warn(text, StaleGlobalWarning, stacklevel=user_level())
 
 
 # What becomes of an entry outside a call: "lowered" is filled in by a later module.
 stages: dict = {}
+
+
+def note_nesting(error):
+    """Add to a RecursionError how deep jitted functions call each other, if they do.
+
+    It is the outermost one that says it: there Python has frames left.
+    """
+    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    depth = frames.count(JitFunction.make_entry.__code__)
+    if depth > 1 and type(current.trace) is EvalTrace:
+        error.add_note(
+            f"{depth} jitted functions were being traced, each called by the one "
+            "before.\n  Instead: repeat a function with lax.fori_loop or lax.scan, "
+            "leave out some of the jits, or allow more frames with "
+            "sys.setrecursionlimit."
+        )
 
 
 class JitFunction:
@@ -413,11 +492,16 @@ class JitFunction:
         self.traces = trace_list(function, options)
         self.entries = {}
         self.cells = ()
+        self.watched = {}
         self.generation = None
         jitted.add(self)
 
     def __repr__(self):
         return f"<jitted function {function_name(self.function)}>"
+
+    def __reduce__(self):
+        # A copy, deep or not, is jitted anew.
+        return JitFunction, (self.function, self.options)
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
@@ -453,7 +537,7 @@ class JitFunction:
             leaf_avals(leaves, self.leaf_names(call), self.function)
             raise
         entry = self.entries.get(key)
-        if entry is None or (self.cells or entry.watched) and self.is_stale(entry):
+        if entry is None or (self.cells or self.watched) and self.is_stale(key):
             call = call or sort_arguments(options, args, kwargs)
             entry = self.find(key, call, leaves)
         return leaves, entry
@@ -468,11 +552,12 @@ class JitFunction:
             for path, leaf in tree_leaves_with_path(value)
         ]
 
-    def is_stale(self, entry):
+    def is_stale(self, key):
         """Whether what the function captured has changed since its trace."""
         if any(place.read() is not value for place, value in self.cells):
             return True
-        changed = entry.watched and entry.watched.changed("global")
+        captures = self.watched.get(key)
+        changed = captures and captures.changed("global")
         if not changed:
             return False
         mode = self.options.globals or config.captured_globals
@@ -481,26 +566,36 @@ class JitFunction:
     def find(self, key, call, leaves):
         """The entry for a signature that is not among this wrapper's own."""
         captures = find_captures(self.function)
-        store = store_of(self.function, captures)
         era = generation[0], self.generation
         full = *era, captures.key, self.options, key
         with turns.of(full):
-            entry = store.find(full)
+            entry = kept_entry(self.function, captures, full)
             if entry is None:
-                entry = self.make_entry(captures, call, leaves)
+                try:
+                    entry = self.make_entry(captures, call, leaves)
+                except RecursionError as error:
+                    note_nesting(error)
+                    raise
                 # Another tracer may sit where a hidden one was found, unnoticed.
                 entry.record.kept = captures.tracers or not entry.tracers
-                if entry.record.kept:
-                    store.store(full, entry)
+                holds = entry.closed, entry.out_tree, key, call.statics
+                store = store_of(self.function, captures, holds)
+                if entry.record.kept and store is not None:
+                    owners = captures.owners if store is shared else ()
+                    store.store(full, entry, owners)
         with lock:
             if any(place.read() is not value for place, value in self.cells):
                 self.entries.clear()
+                self.watched.clear()
             # An entry that holds tracers must not outlive the trace around it, and
             # one whose caches were cleared meanwhile serves this call only.
             cleared = era != (generation[0], self.generation)
             if not (captures.tracers or entry.tracers or cleared):
                 self.cells = captures.places("captured variable")
                 self.entries[key] = entry
+                mode = self.options.globals or config.captured_globals
+                if mode != "ignore":
+                    self.watched[key] = captures
         return entry
 
     def make_entry(self, captures, call, leaves):
@@ -513,7 +608,7 @@ class JitFunction:
         facts |= static_facts(call, statics) | context_facts(captures)
         era = generation[0], self.generation
         why = explain(facts, self.traces, captures.mutable, era)
-        record = TraceRecord(len(self.traces), facts, why, era)
+        record = TraceRecord(self.traces.count, facts, why, era)
         self.check_max_traces(record)
         name = function_name(self.function)
         source = function_source(self.function)
@@ -524,19 +619,16 @@ class JitFunction:
         with lock:
             # Other threads may have traced meanwhile.
             self.check_max_traces(record)
-            record.index = len(self.traces)
-            self.traces.append(record)
+            self.traces.add(record)
         log_trace(name, record)
         donated = donated_leaves(self.options, call)
-        mode = self.options.globals or config.captured_globals
-        watched = None if mode == "ignore" else captures
-        kept = record, self.traces, self.options, donated, watched
+        kept = record, self.traces, self.options, donated
         return Entry(name, closed, tracers, out_tree, *kept)
 
     def check_max_traces(self, record):
         """Raise if one more trace is more than `max_traces` allows."""
         most = self.options.max_traces
-        if most is not None and len(self.traces) >= most:
+        if most is not None and self.traces.count >= most:
             raise RuntimeError(
                 f"{function_name(self.function)} was to be traced at most {most} "
                 f"times (max_traces={most}); the call with {record.call} needs "
@@ -559,6 +651,7 @@ class JitFunction:
     def clear_cache(self):
         """Forget this function's traces; the next call makes new ones."""
         self.entries.clear()
+        self.watched.clear()
         self.generation = object()
 
     def _cache_size(self):
@@ -634,6 +727,7 @@ def check_options(
     executor = "default" if backend in (None, "cpu") else backend
     if executor not in executors:
         raise ValueError(f"unknown backend {backend!r}; there are {[*executors]}")
+    rest |= {name: bool(rest[name]) for name in ("inline", "keep_unused")}
     return Options(*static, *donate, globals=globals, executor=executor, **rest)
 
 
@@ -645,9 +739,42 @@ def clear_caches():
     """Forget every trace and every compiled program; the next calls make new ones."""
     with lock:
         generation[0] += 1
-        shared.clear()
-        compiled_call.cache_clear()
+        for table in list(stores):
+            table.clear()
         for function in list(jitted):
             function.entries.clear()
-        for clear in cache_clearers:
-            clear()
+            function.watched.clear()
+        forget_jaxprs()
+    # A clearer may wait for a thread that compiles, which may want the lock.
+    for clear in cache_clearers:
+        clear()
+
+
+# What is locked while a process forks: no other thread is then in the middle of
+# compiling, or of changing a table, and the child does not wait for one for ever.
+fork_locks = [compiling, lock]
+
+
+def before_fork():
+    """Wait for the other threads to leave what is locked."""
+    for held in fork_locks:
+        held.acquire()
+
+
+def after_fork():
+    """Unlock, in either process."""
+    for held in reversed(fork_locks):
+        held.release()
+
+
+def after_fork_in_child():
+    """Unlock; the threads whose turn it was are not in the child."""
+    turns.forget_others()
+    after_fork()
+
+
+os.register_at_fork(
+    before=before_fork,
+    after_in_parent=after_fork,
+    after_in_child=after_fork_in_child,
+)

@@ -29,10 +29,11 @@ from .array import (
     aval_of,
     eval_rules,
     on_numpy,
+    quietly,
     shape_rules,
 )
 from .core import Primitive
-from .errors import TracerIntegerConversionError, at_line, user_source
+from .errors import TracerIntegerConversionError, at_line, user_level, user_source
 
 neg_p, sign_p, abs_p, copy_p = map(Primitive, ["neg", "sign", "abs", "copy"])
 exp_p, log_p, sqrt_p = map(Primitive, ["exp", "log", "sqrt"])
@@ -161,15 +162,19 @@ shape_rules |= {copy_p: lambda x: x}
 
 def widen(x):
     """A 16-bit float in 32 bits, where both computing and summing are safe."""
-    narrow = x.dtype.itemsize == 2 and is_kind(x.dtype, real)
-    return x.astype(np.float32) if narrow else x
+    if x.dtype.itemsize != 2 or not is_kind(x.dtype, real):
+        return x
+    return x.astype(np.float32)
 
 
 def widened(function):
     """`function` on 32-bit versions of 16-bit floats; `on_numpy` rounds its result."""
 
     def wide(*args, **params):
-        return function(*map(widen, args), **params)
+        for x in args:
+            if x.dtype.itemsize == 2:
+                return function(*map(widen, args), **params)
+        return function(*args, **params)
 
     return wide
 
@@ -212,6 +217,11 @@ def adapt(*args):
 
     Only if they fit without changing it: 2 adapts to float32, 2.5 not to int32.
     """
+    for x in args:
+        if type(x) in dtypes.weak_types:
+            break
+    else:
+        return args
     given = {aval_of(x).dtype for x in args if type(x) not in dtypes.weak_types}
     if len(given) != 1:
         return args
@@ -220,10 +230,11 @@ def adapt(*args):
 
 
 def as_dtype(x, dtype):
-    """A Python number as an array of `dtype`, unless that would change its kind."""
+    """A Python number as a weak array of `dtype`, unless that would change its kind."""
     if dtypes.promote_types(dtype, type(x)) != dtype or aval_of(x).dtype == dtype:
         return x
-    return np.asarray(x, dtype=dtype)
+    # NumPy complains of an int that does not fit.
+    return convert(np.asarray(x, dtype), dtype, weak_type=True)
 
 
 def of_one(primitive, text):
@@ -291,7 +302,7 @@ def convert_shape(x, *, new_dtype, weak_type):
     return ShapedArray(x.shape, new_dtype, weak_type)
 
 
-def convert_values(x, *, new_dtype, weak_type=False):
+def convert_values(x, new_dtype, weak_type=False):
     """As C converts, but a float out of an integer type's range takes its limit."""
     x = widen(x)
     if x.dtype.kind == "c" and new_dtype.kind != "c":
@@ -331,11 +342,10 @@ def convert(x, new_dtype, weak_type=False):
     """
     if aval_dtype(x).kind == "c" and new_dtype.kind != "c":
         message = "Casting complex values to real discards the imaginary part"
-        warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=3)
+        warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=user_level())
     if not isinstance(x, Array):
-        with np.errstate(all="ignore"):
-            storage = dtypes.storage_of(new_dtype)
-            value = np.asarray(convert_values(np.asarray(x), new_dtype=storage))
+        storage = dtypes.storage_of(new_dtype)
+        value = np.asarray(quietly(convert_values, np.asarray(x), storage))
         return ArrayImpl(value, ShapedArray(value.shape, new_dtype, weak_type))
     if (x.dtype, x.weak_type) == (new_dtype, weak_type):
         return x
@@ -353,8 +363,9 @@ def canonicalize_shape(shape):
     Raises TypeError for what is no shape, and names the argument behind a tracer.
     """
     try:
-        sizes = shape if np.iterable(shape) else (shape,)
-        return tuple(operator.index(size) for size in sizes)
+        several = isinstance(shape, tuple) or np.iterable(shape)
+        sizes = shape if several else (shape,)
+        return tuple(map(operator.index, sizes))
     except TracerIntegerConversionError:
         raise
     except TypeError as error:
@@ -398,11 +409,16 @@ def broadcast_in_dim_shape(x, *, shape, broadcast_dimensions):
 
 
 def broadcast_in_dim_values(x, *, shape, broadcast_dimensions):
-    order = sorted(range(x.ndim), key=broadcast_dimensions.__getitem__)
-    aligned = [1] * len(shape)
-    for size, dim in zip(x.shape, broadcast_dimensions, strict=True):
-        aligned[dim] = size
-    return np.broadcast_to(x.transpose(order).reshape(aligned), shape)
+    if x.ndim:
+        order = sorted(range(x.ndim), key=broadcast_dimensions.__getitem__)
+        aligned = [1] * len(shape)
+        for size, dim in zip(x.shape, broadcast_dimensions, strict=True):
+            aligned[dim] = size
+        x = x.transpose(order).reshape(aligned)
+    # Written at once, for results are contiguous; np.broadcast_to takes longer.
+    result = np.empty(shape, x.dtype)
+    result[...] = x
+    return result
 
 
 broadcast_in_dim_p = Primitive("broadcast_in_dim")
@@ -479,7 +495,8 @@ def summed(ufunc):
     """A reduction by a ufunc in the array's own dtype; NumPy would widen int8."""
 
     def values(x, *, axes):
-        return ufunc.reduce(x, axis=axes, dtype=x.dtype)
+        # By position: NumPy takes twice as long to read keywords.
+        return ufunc.reduce(x, axes, x.dtype)
 
     return values
 
@@ -516,7 +533,7 @@ reduce_max = over_axes(reduce_max_p, "The maximum over `axes`; NaN if one is the
 reduce_min = over_axes(reduce_min_p, "The minimum over `axes`; NaN if one is there.")
 
 
-# chapter 2s
+# chapter 2, brought along
 import enum
 import math
 
@@ -598,6 +615,8 @@ def select_shape(which, *cases):
 
 def select_values(which, *cases):
     """cases[which], elementwise; an index out of range takes the nearest case."""
+    if which.dtype.kind == "b" and len(cases) == 2:
+        return np.where(which, cases[1], cases[0])
     result = cases[-1]
     for i, case in reversed(list(enumerate(cases[:-1]))):
         result = np.where(which <= i, case, result)
@@ -681,14 +700,17 @@ def full(shape, fill_value, dtype=None):
     Without a dtype, a Python number gives an array with a weak type.
     """
     shape = canonicalize_shape(shape)
+    if dtype is not None:
+        dtype = dtypes.user_dtype(dtype, "full")
+        if type(fill_value) is int and dtypes.holds_int(dtype, fill_value):
+            return broadcast(convert(fill_value, dtype), shape)
     aval = aval_of(fill_value)
     if aval.shape:
         raise TypeError(
             f"full must be called with scalar fill_value, got shape {aval.shape}."
         )
-    if dtype is None:
-        return broadcast(convert(fill_value, aval.dtype, aval.weak_type), shape)
-    return broadcast(convert(fill_value, dtypes.user_dtype(dtype, "full")), shape)
+    kind = (aval.dtype, aval.weak_type) if dtype is None else (dtype,)
+    return broadcast(convert(fill_value, *kind), shape)
 
 
 def full_like(x, fill_value, dtype=None, shape=None):
@@ -963,6 +985,7 @@ def dot_general_shape(
     return ShapedArray(shape, dtype, all_weak((lhs, rhs)))
 
 
+@functools.cache
 def dot_rank(dtype):
     """Sorts dtypes by how much they hold, as XLA's type inference for dot does."""
     part = real_part(dtype)
@@ -996,24 +1019,34 @@ def dot_bits(dtype):
     return 1 if dtype.kind == "b" else 8 * real_part(dtype).itemsize
 
 
+@functools.cache
+def joint_wide_dtype(*dtypes):
+    """The dtype in which arrays of these are multiplied: 16-bit floats in 32 bits."""
+    return np.result_type(*[widen(np.empty(0, dtype)) for dtype in dtypes])
+
+
 def dot_general_values(
     lhs, rhs, *, dimension_numbers, precision, preferred_element_type
 ):
     """Batch axes first, contracted axes together, and then one matrix product."""
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     dtype = dot_dtype(lhs.dtype, rhs.dtype, preferred_element_type)
-    wide = np.result_type(widen(lhs), widen(rhs), widen(np.empty(0, dtype)))
-    lhs_free = without(range(lhs.ndim), lhs_contract + lhs_batch)
-    rhs_free = without(range(rhs.ndim), rhs_contract + rhs_batch)
-    lhs = lhs.transpose(*lhs_batch, *lhs_free, *lhs_contract).astype(wide)
-    rhs = rhs.transpose(*rhs_batch, *rhs_contract, *rhs_free).astype(wide)
-    batch, rest = lhs.shape[:len(lhs_batch)], lhs.shape[len(lhs_batch):]
-    rows, size = math.prod(rest[:len(lhs_free)]), math.prod(rest[len(lhs_free):])
-    columns = rhs.shape[len(lhs_batch) + len(lhs_contract):]
-    lhs = lhs.reshape(*batch, rows, size)
-    product = lhs @ rhs.reshape(*batch, size, math.prod(columns))
-    shape = (*batch, *rest[:len(lhs_free)], *columns)
-    return convert_values(product.reshape(shape), new_dtype=dtype)
+    wide = joint_wide_dtype(lhs.dtype, rhs.dtype, dtype)
+    lhs, rhs = lhs.astype(wide, copy=False), rhs.astype(wide, copy=False)
+    if lhs.ndim == rhs.ndim == 2 and dimension_numbers == (((1,), (0,)), ((), ())):
+        product = lhs @ rhs
+    else:
+        lhs_free = without(range(lhs.ndim), lhs_contract + lhs_batch)
+        rhs_free = without(range(rhs.ndim), rhs_contract + rhs_batch)
+        lhs = lhs.transpose(*lhs_batch, *lhs_free, *lhs_contract)
+        rhs = rhs.transpose(*rhs_batch, *rhs_contract, *rhs_free)
+        batch, rest = lhs.shape[:len(lhs_batch)], lhs.shape[len(lhs_batch):]
+        rows, size = math.prod(rest[:len(lhs_free)]), math.prod(rest[len(lhs_free):])
+        columns = rhs.shape[len(lhs_batch) + len(lhs_contract):]
+        lhs = lhs.reshape(*batch, rows, size)
+        product = lhs @ rhs.reshape(*batch, size, math.prod(columns))
+        product = product.reshape((*batch, *rest[:len(lhs_free)], *columns))
+    return product if product.dtype == dtype else convert_values(product, dtype)
 
 
 class Precision(enum.Enum):

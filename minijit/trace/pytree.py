@@ -15,13 +15,13 @@ the nest.  Which types are nodes, and not leaves, says the table `node_types`;
 `register_pytree_node` adds a type.  None is a node without children.
 """
 
-import functools
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .jaxpr import flattening
+from .tree_keys import DictKey, GetAttrKey, SequenceKey, abridged
 
 
 class Leaf:
@@ -151,32 +151,18 @@ def tree_flatten(tree, is_leaf=None):
         nodes.append(Node(type(x), data, len(children)))
         stack.extend(reversed(children))
         if len(nodes) == suspicious_size:
-            check_depth(tree, is_leaf)
+            diagnoses["check_depth"](tree, is_leaf)
     return leaves, PyTreeDef(tuple(nodes))
 
 
 # A tree with this many nodes is looked at once for having no end.
 suspicious_size = 100_000
 
-
-def check_depth(tree, is_leaf=None):
-    """Raise if a tree is nested too deeply, as one that contains itself is."""
-    stack = [(tree, 0)]
-    while stack:
-        x, depth = stack.pop()
-        if depth > suspicious_size // 2:
-            raise ValueError(
-                f"a pytree is nested more than {depth - 1:,} levels deep: "
-                f"does a {type(x).__name__} in it contain itself?"
-            )
-        if is_leaf is None or not is_leaf(x):
-            stack.extend((child, depth + 1) for child in children_of(x))
-
-
-def children_of(x):
-    """The children of x, as a tuple; of a leaf none."""
-    how = node_type(type(x))
-    return () if how is None else tuple(how.flatten(x)[0])
+# What is to be said when something is wrong with a tree; `tree_paths.py` says more.
+diagnoses = {
+    "check_depth": lambda tree, is_leaf: None,
+    "mismatch": lambda treedef, tree, names: "pytree structures differ",
+}
 
 
 class PyTreeDef:
@@ -240,7 +226,7 @@ class PyTreeDef:
                 continue
             children = matching_children(node, x)
             if children is None:
-                raise ValueError(mismatch(self, tree, names))
+                raise ValueError(diagnoses["mismatch"](self, tree, names))
             stack.extend(reversed(children))
         return subtrees
 
@@ -334,177 +320,12 @@ def tree_map(f, tree, *rest, is_leaf=None):
     return treedef.unflatten([f(*xs) for xs in zip(*columns, strict=True)])
 
 
-@dataclass(frozen=True)
-class SequenceKey:
-    """The step to item `idx` of a list or a tuple."""
-
-    idx: int
-
-    def __str__(self):
-        return f"[{self.idx}]"
-
-
-@dataclass(frozen=True)
-class DictKey:
-    """The step to the value of a dict at `key`."""
-
-    key: Any
-
-    def __str__(self):
-        return f"[{self.key!r}]"
-
-
-@dataclass(frozen=True)
-class GetAttrKey:
-    """The step to the attribute `name`."""
-
-    name: str
-
-    def __str__(self):
-        return f".{self.name}"
-
-
-@dataclass(frozen=True)
-class FlattenedIndexKey:
-    """The step to child number `key` of a container whose type names no keys."""
-
-    key: int
-
-    def __str__(self):
-        return f"[<flat index {self.key}>]"
-
-
-def keys_of(x, arity):
-    """A key for each child of the node x."""
-    keys = node_type(type(x)).keys
-    return map(FlattenedIndexKey, range(arity)) if keys is None else keys(x)
-
-
-def tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
-    """As `tree_flatten`, with the path to each leaf: -> ([(path, leaf), ...], treedef).
-
-    A path is a tuple of keys: `DictKey`, `SequenceKey`, `GetAttrKey` and others.
-    """
-    found, nodes = [], []
-    # A place is (the place above, key), so that siblings share what is above them.
-    stack = [(None, tree)]
-    while stack:
-        place, x = stack.pop()
-        how = node_type(type(x))
-        if is_leaf is not None:
-            args = (path_to(place), x) if is_leaf_takes_path else (x,)
-            how = None if is_leaf(*args) else how
-        if how is None:
-            found.append((path_to(place), x))
-            nodes.append(leaf_node)
-            continue
-        children, data = how.flatten(x)
-        children = tuple(children)
-        nodes.append(Node(type(x), data, len(children)))
-        steps = zip(keys_of(x, len(children)), children, strict=True)
-        stack.extend(reversed([((place, key), child) for key, child in steps]))
-        if len(nodes) == suspicious_size:
-            check_depth(tree)
-    return found, PyTreeDef(tuple(nodes))
-
-
-def path_to(place):
-    """The keys on the way from the root to a place."""
-    path = []
-    while place is not None:
-        place, key = place
-        path.append(key)
-    return tuple(reversed(path))
-
-
-def tree_leaves_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
-    """The leaves of a pytree with their paths: -> [(path, leaf), ...]."""
-    return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
-
-
-def tree_map_with_path(f, tree, *rest, is_leaf=None, is_leaf_takes_path=False):
-    """As `tree_map`, with f(path, leaf, ...)."""
-    found, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
-    columns = [*zip(*found, strict=True)] or [(), ()]
-    columns += [
-        treedef.flatten_up_to(other, ("the first tree", f"tree number {i}"))
-        for i, other in enumerate(rest, start=2)
-    ]
-    return treedef.unflatten([f(*xs) for xs in zip(*columns, strict=True)])
-
-
-def keystr(path, *, simple=False, separator=""):
-    """A path as text: `['w'][0].x`; `simple` with a separator "/" gives `w/0/x`."""
-    if not simple:
-        return separator.join(map(str, path))
-    return separator.join(map(simple_key, path))
-
-
-def simple_key(key):
-    """The bare name or number of a key."""
-    for field in ("key", "idx", "name"):
-        if hasattr(key, field):
-            return str(getattr(key, field))
-    return str(key)
-
-
-def mismatch(treedef, tree, names):
-    """The message: where `tree` differs from a treedef that should be its prefix."""
-    stack = [("", tree)]
-    for node in treedef.nodes:
-        path, x = stack.pop()
-        if node.type is Leaf:
-            continue
-        children = matching_children(node, x)
-        if children is None:
-            break
-        keys = keys_of(x, node.arity)
-        steps = zip(keys, children, strict=True)
-        stack.extend(reversed([(path + str(key), child) for key, child in steps]))
-    found = tree_structure(x).nodes[0]
-    first, second = names
-    text = f"pytree structures differ at {path or 'the root'}:"
-    text += f"\n  there {first} has {describe(node)},"
-    text += f"\n  and {second} has {describe(found, x)}."
-    if type(None) in (node.type, found.type):
-        text += "\n  (None has no leaves. To make it one: is_leaf=lambda x: x is None.)"
-    text += f"\n  {first}: {abridged(treedef)}"
-    return text + f"\n  {second}: {abridged(tree_structure(tree))}"
-
-
-def describe(node, leaf=None):
-    """A node in words."""
-    if node.type is Leaf:
-        return f"a leaf of type {type(leaf).__name__}"
-    if node.type is type(None):
-        return "None"
-    if node.type in (tuple, list):
-        return f"a {node.type.__name__} of length {node.arity}"
-    if node.type is dict:
-        return f"a dict with keys {abridged([*node.data])}"
-    if node.data is node.type:
-        return f"a {node.type.__name__} of length {node.arity}"
-    data = abridged(node.data)
-    return f"a {node.type.__name__} of {node.arity} children with data {data}"
-
-
-def abridged(x, most=500):
-    """The text of a treedef or a key for an error, which must not run on for pages."""
-    text = repr(x)
-    half = most // 2
-    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
-
-
-def leaf_names(name, tree):
-    """What the leaves of an argument are called in messages: `params['w']`."""
-    return [name + keystr(path) for path, leaf in tree_leaves_with_path(tree)]
-
-
-# From here on functions of trees can be recorded (`make_jaxpr`).
+# From here on functions of trees can be recorded (`make_jaxpr`).  In messages all
+# leaves of an argument bear its name, until `tree_paths.py` has better ones.
 flattening |= {
     "flatten": tree_flatten,
     "unflatten": tree_unflatten,
-    "leaf_names": leaf_names,
+    "leaf_names": lambda name, tree: [name for leaf in tree_leaves(tree)],
 }
 
 
@@ -537,93 +358,3 @@ def register_pytree_node_class(cls):
     """Class decorator, for a class with methods `tree_flatten`, `tree_unflatten`."""
     register_pytree_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)
     return cls
-
-
-class Partial(functools.partial):
-    """`functools.partial` as a pytree: its arguments children, its function data."""
-
-    def __new__(cls, func, *args, **kwargs):
-        # functools.partial would merge with a partial inside it, and what was fixed
-        # there would become leaves.
-        if isinstance(func, functools.partial) and not isinstance(func, Partial):
-            func = Fixed(func)
-        return super().__new__(cls, func, *args, **kwargs)
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A `functools.partial` as a function without parts."""
-
-    partial: functools.partial
-
-    def __call__(self, *args, **kwargs):
-        return self.partial(*args, **kwargs)
-
-
-node_types |= {
-    Partial: NodeType(
-        lambda x: ((x.args, x.keywords), x.func),
-        lambda func, children: Partial(func, *children[0], **children[1]),
-        lambda x: map(GetAttrKey, ("args", "keywords")),
-    )
-}
-
-
-def tree_reduce(function, tree, *initializer, is_leaf=None):
-    """The leaves combined by function(total, leaf), as by `functools.reduce`."""
-    return functools.reduce(function, tree_leaves(tree, is_leaf), *initializer)
-
-
-def tree_all(tree, *, is_leaf=None):
-    """Whether all leaves are true."""
-    return all(tree_leaves(tree, is_leaf))
-
-
-def tree_transpose(outer_treedef, inner_treedef, pytree_to_transpose):
-    """A tree of trees, inside out: a list of dicts becomes a dict of lists.
-
-    Args:
-      outer_treedef: the structure outside; `inner_treedef`: that of each part, or
-        None to take the first part's.
-
-    Raises TypeError if the tree is not made so.
-    """
-    parts = outer_treedef.flatten_up_to(pytree_to_transpose)
-    if inner_treedef is None:
-        inner_treedef = tree_structure(parts[0])
-    expected = outer_treedef.compose(inner_treedef)
-    found = tree_structure(pytree_to_transpose)
-    if found != expected:
-        raise TypeError(
-            "tree_transpose: the tree is not made of the structures given."
-            f"\n  expected {abridged(expected)}\n  got      {abridged(found)}"
-        )
-    rows = [inner_treedef.flatten_up_to(part) for part in parts]
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return inner_treedef.unflatten(map(outer_treedef.unflatten, columns))
-
-
-def broadcast_prefix(prefix_tree, full_tree, is_leaf=None):
-    """The leaves of a prefix of `full_tree`, each repeated for the leaves below it.
-
-    `jax.vmap`'s `in_axes` is such a prefix: (0, None) for arguments (x, (y, z)) is
-    [0, None, None], with is_leaf=lambda x: x is None.
-    """
-    leaves, treedef = tree_flatten(prefix_tree, is_leaf)
-    subtrees = treedef.flatten_up_to(full_tree)
-    counts = [tree_structure(subtree).num_leaves for subtree in subtrees]
-    return [x for x, n in zip(leaves, counts, strict=True) for _ in range(n)]
-
-
-def flatten_axes(name, treedef, axis_tree):
-    """One entry of `axis_tree`, a prefix of `treedef`, for each leaf; None is an entry.
-
-    `name` says in an error what `axis_tree` is: "vmap in_axes".
-    """
-    full = treedef.unflatten([0] * treedef.num_leaves)
-    try:
-        return broadcast_prefix(axis_tree, full, is_leaf=lambda x: x is None)
-    except ValueError as error:
-        raise ValueError(
-            f"{name} must be a prefix of the tree it describes: {error}"
-        ) from None

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 
 from .captures import capture_rules, scalar_key, show
 from .config import config
-from .pytree import keystr, tree_flatten_with_path
+from .tree_keys import keystr
+from .tree_paths import tree_flatten_with_path
 
 
 def call_facts(names, args, avals):
@@ -232,6 +233,10 @@ def number(ms):
     return "" if ms is None else f"{ms:.2f}"
 
 
+# A loop that traces in each of its steps does not grow for ever.
+LONGEST_HISTORY = 256
+
+
 class Traces(list):
     """The traces of a function, oldest first; printing it shows a table.
 
@@ -239,11 +244,17 @@ class Traces(list):
     functions can be seen to trace too often.
     """
 
-    __slots__ = ("__weakref__", "owner")
+    __slots__ = ("__weakref__", "count")
 
-    def __init__(self, owner):
-        # The code object is kept alive, so that its id belongs to this list.
-        self.owner = owner
+    def __init__(self):
+        self.count = 0
+
+    def add(self, record):
+        """Add a trace, which is given its number; of very many, the oldest go."""
+        record.index = self.count
+        self.count += 1
+        self.append(record)
+        del self[:-LONGEST_HISTORY]
 
     __hash__ = object.__hash__
 
@@ -254,10 +265,11 @@ class Traces(list):
         """The table as text; without times it is the same in every run."""
         head = ["#", "signature", "trace ms", "compile ms", "why it was traced"]
         rows = [
-            [f"{i}", r.call[1:-1], number(r.trace_ms), number(r.compile_ms), r.why]
-            for i, r in enumerate(self)
+            [f"{r.index}", r.call[1:-1], number(r.trace_ms), number(r.compile_ms)]
+            for r in self
         ]
         keep = [0, 1, 2, 3, 4] if times else [0, 1, 4]
+        rows = [[*row, r.why] for row, r in zip(rows, self, strict=True)]
         rows = [[row[i] for i in keep] for row in [head, *rows]]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
         margin = "\n" + " " * sum(w + 2 for w in widths)

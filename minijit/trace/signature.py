@@ -8,9 +8,10 @@ change traces.
 import inspect
 from dataclasses import dataclass
 
+from .advice import leaked_tracer
 from .array import ArrayImpl, ShapedArray
 from .captures import scalar_key, show
-from .core import Tracer, current, leaked_tracer
+from .core import Tracer, current
 from .errors import at_line, user_source
 from .jaxpr import argument_names, encloses, leaf_avals
 
@@ -41,7 +42,7 @@ def resolve_arguments(function, argnums, argnames, kind):
     Returns:
       (tuple of positions, tuple of names): given one of the two, JAX infers the other.
     """
-    nums = (argnums,) if isinstance(argnums, int) else tuple(argnums or ())
+    nums = (argnums,) if hasattr(argnums, "__index__") else tuple(argnums or ())
     names = (argnames,) if isinstance(argnames, str) else tuple(argnames or ())
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import dtypes
 from .array import aval_of, to_numpy
+from .calls import check_arguments
 from .jaxpr import subjaxprs
 from .jit import concrete, jit, stages
 from .pytree import tree_flatten, tree_map, tree_unflatten
@@ -28,6 +29,7 @@ class ShapeDtypeStruct:
     weak_type: bool = False
 
     def __post_init__(self):
+        check_arguments(type(self), "ShapeDtypeStruct", (self.shape, self.dtype), {})
         object.__setattr__(self, "shape", tuple(self.shape))
         object.__setattr__(self, "dtype", dtypes.as_dtype(self.dtype))
 
@@ -106,8 +108,20 @@ class Compiled:
         every = sorted({e.primitive.name for e in all_eqns(self.lowered.jaxpr.jaxpr)})
         return getattr(self.executable, "fallbacks", every)
 
-    def as_text(self):
-        """The generated source, where the executor writes one; else the jaxpr."""
+    def as_text(self, dialect=None):
+        """The generated source, where the executor writes one; else the jaxpr.
+
+        Args:
+          dialect: one of the executor's other texts, such as "llvm".
+        """
+        if dialect is not None:
+            texts = getattr(self.executable, "texts", {})
+            if dialect not in texts:
+                raise ValueError(
+                    f"this function has no text {dialect!r}; there are {[*texts]}. "
+                    "Without an argument as_text gives the Python form, or the jaxpr"
+                )
+            return texts[dialect]()
         return getattr(self.executable, "source", None) or self.lowered.as_text()
 
     def __call__(self, *args, **kwargs):

@@ -39,6 +39,13 @@ class Turns:
                     del self.owners[key]
                     self.changed.notify_all()
 
+    def forget_others(self):
+        """In a forked process: the other threads, and what they did, are not there."""
+        me = threading.get_ident()
+        self.owners = {key: owner for key, owner in self.owners.items() if owner == me}
+        self.wanted = {}
+        self.changed = threading.Condition()
+
     def must_wait(self, me):
         """Whether the thread's key is another's, and that one does not wait for it."""
         first = thread = self.owners.get(self.wanted[me])

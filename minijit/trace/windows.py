@@ -17,6 +17,7 @@ import numpy as np
 
 from . import dtypes
 from .array import aval_of, eval_rules, shape_rules, to_numpy
+from .calls import underlying
 from .core import Primitive, Tracer
 from .indexing import dilated_size, pad, pad_numpy
 from .primitives import (
@@ -247,13 +248,15 @@ def reduce_window(
 
     JAX: `lax.reduce_window`.
     """
+    computation = underlying(computation)
     several = isinstance(operand, (tuple, list))
     operands = operand if several else (operand,)
     inits = init_value if several else (init_value,)
     shape = aval_of(operands[0]).shape
     strides, dilations = window_strides, (base_dilation, window_dilation)
     params = window_params(shape, window_dimensions, strides, padding, *dilations)
-    inits = [start_of(x, init) for x, init in zip(operands, inits, strict=True)]
+    pairs = zip(operands, inits, strict=True)
+    inits = [start_of(computation, x, init) for x, init in pairs]
     if not several and is_identity(computation, inits[0]):
         _, primitive = monoids[computation]
         if primitive is not None:
@@ -262,10 +265,13 @@ def reduce_window(
     return type(operand)(results) if several else results[0]
 
 
-def start_of(x, init):
-    """The initial value of a reduction of x, as an array of its dtype."""
-    if type(init) in dtypes.weak_types:
-        init = convert(init, aval_of(x).dtype)
+def start_of(computation, x, init):
+    """The initial value of a reduction of x: of its dtype, or a number that is the
+    computation's identity there."""
+    dtype = aval_of(x).dtype
+    known = type(init) in dtypes.weak_types and computation in monoids
+    if known and monoids[computation][0](dtype) == init:
+        init = convert(init, dtype)
     aval = aval_of(init)
     check_same_dtypes("reduce_window", (aval_of(x), aval))
     if aval.shape != ():
@@ -283,21 +289,19 @@ def window_params(shape, window, strides, padding, base_dilation, window_dilatio
         canonicalize_shape(k) if k is not None else ones
         for k in (strides, base_dilation, window_dilation)
     )
-    if len(window) != len(shape):
-        raise ValueError(
-            "reduce_window window_dimensions must have one entry for each axis of the "
-            f"operand, got {window} for operand shape {shape}"
-        )
+    given = {"window_dimensions": window, "window_strides": strides}
+    given |= {"base_dilation": base, "window_dilation": dilation}
+    for name, entries in given.items():
+        if len(entries) != len(shape):
+            raise ValueError(
+                f"reduce_window {name} must have one entry for each axis of the "
+                f"operand, got {entries} for operand shape {shape}"
+            )
     if isinstance(padding, str):
         reach = tuple(map(dilated_size, window, dilation))
         padding = padtype_to_pads(shape, reach, strides, padding)
-    return {
-        "window_dimensions": window,
-        "window_strides": strides,
-        "padding": tuple((int(low), int(high)) for low, high in padding),
-        "base_dilation": base,
-        "window_dilation": dilation,
-    }
+    padding = tuple((int(low), int(high)) for low, high in padding)
+    return given | {"padding": padding}
 
 
 def zero(dtype):

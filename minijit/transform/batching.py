@@ -14,43 +14,32 @@ leave the lanes on any axis of its result: moving them is a transpose, and most 
 cancel or never become necessary.
 """
 
-import operator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, wraps
 
 from ..trace import primitives as lax
 from ..trace.array import ShapedArray, aval_of
-from ..trace.config import config
 from ..trace.core import Trace, Tracer, current_trace, find_rule, set_trace
-from ..trace.errors import UnexpectedTracerError, at_line, user_source
-from ..trace.jaxpr import (
-    ClosedJaxpr,
-    argument_names,
-    flattening,
-    function_name,
-    unzip2,
-)
+from ..trace.jaxpr import memoised, unzip2
 from ..trace.jit import jit_p
-from ..trace.pytree import flatten_axes, tree_flatten, tree_unflatten
-from . import custom
-from .linearize import (
-    FlatFunction,
-    add_any_p,
-    apply_closed,
-    fill,
-    info_of,
-    memoised,
-    present,
-    trace_closed,
+from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.tree_tools import flatten_axes
+from .closed_jaxprs import apply_closed, info_of, trace_closed
+from .flat_functions import FlatFunction, check_callable
+from .lane_axes import (
+    check_arguments,
+    check_axes,
+    common_size,
+    leaf_names,
+    mapped_axis,
+    result_axis,
 )
+from .lane_names import collective_rules, looks_across, naming
+from .linearize import add_any_p
 
 # primitive -> rule(lanes, axes, *args, **params) -> (results, axes).  Lists for a
 # primitive with several results.
 batch_rules = {}
-
-# Primitives that look across lanes; their rules run even if no argument has any.
-collective_rules = {}
 
 
 @dataclass(frozen=True)
@@ -59,26 +48,6 @@ class Lanes:
 
     size: int
     name: object = None
-
-
-# Functions traced under axes with names may ask for their sizes, so traces differ.
-config.define("named_axes", (), "set by vmap: its axes' names", changes_traces=True)
-
-
-def axis_sizes():
-    """{name: size} of the axes that the vmaps around us have given a name."""
-    return dict(config.named_axes)
-
-
-@contextmanager
-def naming(lanes):
-    """Make the name of an axis known while a `with` block runs."""
-    if lanes.name is None:
-        yield
-        return
-    named = {**axis_sizes(), lanes.name: lanes.size}
-    with config.override("named_axes", tuple(named.items())):
-        yield
 
 
 # Types of values by class: the type of one lane of a value, the type with lanes on
@@ -133,9 +102,7 @@ def move_axis(x, source, target):
     return lax.transpose(x, order)
 
 
-lane_types |= {
-    ShapedArray: LaneType(without_axis, with_axis, spread_array, move_axis)
-}
+lane_types |= {ShapedArray: LaneType(without_axis, with_axis, spread_array, move_axis)}
 
 
 def lane_type(x):
@@ -148,6 +115,15 @@ def lanes_at(x, axis, target, size):
     if axis is None:
         return lane_type(x).spread(x, size, target)
     return lane_type(x).move(x, axis, target)
+
+
+def all_at(lanes, xs, axes, target):
+    """Values with their lanes on the same axis; made where there are none."""
+    pairs = zip(xs, axes, strict=True)
+    return [lanes_at(x, axis, target, lanes.size) for x, axis in pairs]
+
+
+at_front = partial(all_at, target=0)
 
 
 class BatchTracer(Tracer):
@@ -190,14 +166,13 @@ class BatchTrace(Trace):
         values, axes = unzip2(map(self.pair, args))
         many = primitive.multiple_results
         with set_trace(self.parent):
-            named = self.lanes.name is not None and mentions(params, self.lanes.name)
-            if named and primitive in collective_rules:
-                rule = collective_rules[primitive]
-            elif not named and shared_by_all(primitive, axes, params):
+            across = looks_across(params, self.lanes.name)
+            if not across and shared_by_all(primitive, axes, params):
                 outs = primitive.bind(*values, **params)
                 return outs if many else [outs]
-            else:
-                rule = find_rule(batch_rules, primitive, "batch")
+            collective = across and primitive in collective_rules
+            rules = collective_rules if collective else batch_rules
+            rule = find_rule(rules, primitive, "batch")
             outs, out_axes = rule(self.lanes, axes, *values, **params)
         if not many:
             outs, out_axes = [outs], [out_axes]
@@ -213,19 +188,6 @@ def shared_by_all(primitive, axes, params):
     return not hidden and all(axis is None for axis in axes)
 
 
-def mentions(params, name):
-    """Whether a collective, or one within the jaxprs of a call, is over that axis."""
-    if name in params.get("axis_name", ()):
-        return True
-    values = [
-        value
-        for param in params.values()
-        for value in (param if isinstance(param, (tuple, list)) else (param,))
-    ]
-    jaxprs = [value for value in values if isinstance(value, ClosedJaxpr)]
-    return any(mentions(eqn.params, name) for closed in jaxprs for eqn in closed.eqns)
-
-
 def vmap_flat(f, lanes, values, axes):
     """vmap on flat lists: -> (results, the axes of their lanes or None)."""
     trace = BatchTrace(current_trace(), lanes)
@@ -236,42 +198,6 @@ def vmap_flat(f, lanes, values, axes):
         ])
     outs, out_axes = unzip2(map(trace.pair, outs))
     return list(outs), list(out_axes)
-
-
-@memoised
-def batch_jaxpr(closed, lanes, axes, wanted):
-    """The jaxpr that does the work of a closed jaxpr in all lanes.
-
-    Args:
-      axes: for each input the axis of its lanes, or None.
-      wanted: for each result the axis where its lanes must be, "any" for wherever
-        they are (or None if it has none), or None if it may have none.
-
-    Returns:
-      (closed jaxpr, the axis of each result's lanes or None).
-    """
-    avals = [
-        a if axis is None else lane_types[type(a)].many(a, lanes.size, axis)
-        for a, axis in zip(closed.in_avals, axes, strict=True)
-    ]
-    out_axes = None
-
-    def run(*values):
-        nonlocal out_axes
-        outs, found = vmap_flat(partial(apply_closed, closed), lanes, values, axes)
-        out_axes = tuple(
-            found_axis if axis == "any" else axis
-            for axis, found_axis in zip(wanted, found, strict=True)
-        )
-        return [
-            y if axis in ("any", None) else lanes_at(y, found_axis, axis, lanes.size)
-            for y, axis, found_axis in zip(outs, wanted, found, strict=True)
-        ]
-
-    return trace_closed(run, avals, info_of(closed, "vmap")), out_axes
-
-
-# ---- the users' function
 
 
 def vmap(
@@ -293,9 +219,9 @@ def vmap(
     """
     del spmd_axis_name
     in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-    check_in_axes(in_axes)
+    check_axes(in_axes=in_axes, out_axes=out_axes)
 
-    @wraps(fun)
+    @wraps(check_callable(fun))
     def mapped(*args, **kwargs):
         check_arguments(in_axes, args)
         leaves, tree = tree_flatten((args, kwargs))
@@ -306,103 +232,14 @@ def vmap(
         flat = FlatFunction(lambda args, kwargs: fun(*args, **kwargs), tree)
         outs, found = vmap_flat(flat, lanes, leaves, axes)
         targets = flatten_axes("vmap out_axes", flat.out_tree, out_axes)
-        place = partial(place_lanes, fun, lanes.size)
-        return tree_unflatten(flat.out_tree, list(map(place, outs, found, targets)))
+        targets = map(partial(result_axis, fun), outs, found, targets)
+        placed = [
+            y if target is None else lanes_at(y, axis, target, lanes.size)
+            for y, axis, target in zip(outs, found, targets, strict=True)
+        ]
+        return tree_unflatten(flat.out_tree, placed)
 
     return mapped
-
-
-def check_arguments(in_axes, args):
-    """Complain unless a tuple of axes has one for each positional argument."""
-    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-        raise ValueError(
-            "vmap in_axes must be an int, None, or a tuple of entries corresponding to "
-            "the positional arguments passed to the function, but got in_axes with "
-            f"{len(in_axes)} entries and {len(args)} positional arguments"
-        )
-
-
-def check_in_axes(in_axes):
-    """Complain about what can be no specification of axes."""
-    if in_axes is None or isinstance(in_axes, (int, tuple, dict)):
-        leaves, _ = tree_flatten(in_axes)
-        if all(isinstance(axis, int) for axis in leaves):
-            return
-    raise TypeError(
-        "vmap in_axes must be an int, None, or a (nested) container with those types "
-        f"as leaves, but got {in_axes!r}"
-    )
-
-
-def leaf_names(fun, args, kwargs):
-    """What the leaves of the arguments are called in messages."""
-    names = argument_names(fun, args, kwargs)
-    values = [*args, *kwargs.values()]
-    name = flattening["leaf_names"]
-    pairs = list(zip(names, values, strict=True))
-    positional, by_keyword = pairs[: len(args)], sorted(pairs[len(args) :])
-    return [leaf for pair in positional + by_keyword for leaf in name(*pair)]
-
-
-def mapped_axis(x, axis, name):
-    """The axis counted from the front; it must exist."""
-    if axis is None:
-        return None
-    ndim = aval_of(x).ndim
-    if not -ndim <= axis < ndim:
-        raise ValueError(
-            f"vmap was requested to map its argument {name} along axis {axis}, which "
-            f"implies that its rank should be at least "
-            f"{axis + 1 if axis >= 0 else -axis}, but is only {ndim} (its shape is "
-            f"{aval_of(x).shape}){at_line(user_source())}"
-        )
-    return operator.index(axis) % ndim
-
-
-def common_size(fun, leaves, axes, names, axis_size):
-    """The size that all mapped axes have, and the user may have given."""
-    sizes = {
-        f"axis {axis} of argument {name} of type {aval_of(x)}": aval_of(x).shape[axis]
-        for x, axis, name in zip(leaves, axes, names, strict=True)
-        if axis is not None
-    }
-    found = {*sizes.values(), *([] if axis_size is None else [axis_size])}
-    if len(found) == 1:
-        return found.pop()
-    if not found:
-        raise ValueError(
-            f"vmap of {function_name(fun)} must have at least one non-None value in "
-            "in_axes, or an axis_size"
-        )
-    lines = "".join(f"\n  * {where} has size {n}" for where, n in sizes.items())
-    given = "" if axis_size is None else f"\n  * axis_size={axis_size} was given"
-    raise ValueError(
-        f"vmap of {function_name(fun)} got inconsistent sizes for array axes to be "
-        f"mapped:{lines}{given}{at_line(user_source())}\n"
-        "  Instead: pass None in in_axes for an argument that all lanes share."
-    )
-
-
-def place_lanes(fun, size, y, axis, target):
-    """A result with its lanes where `out_axes` wants them."""
-    if target is None:
-        if axis is not None:
-            raise ValueError(
-                f"vmap of {function_name(fun)} has a result with out_axes=None that "
-                "is different in each lane: give it an axis, or reduce it over the "
-                f"lanes{at_line(user_source())}"
-            )
-        return y
-    ndim = aval_of(y).ndim + (axis is None)
-    if not -ndim <= target < ndim:
-        raise ValueError(
-            f"vmap out_axes is {target}, but the result of {function_name(fun)} has "
-            f"only {ndim} axes, the mapped one included"
-        )
-    return lanes_at(y, axis, target % ndim, size)
-
-
-# ---- rows
 
 
 def elementwise_rule(primitive, lanes, axes, *args, **params):
@@ -449,13 +286,6 @@ batch_rules |= elementwise(
 )
 
 
-def add_any_rule(lanes, axes, x, y):
-    """Cotangents may be of any type, and have the same one."""
-    axis = next(a for a in axes if a is not None)
-    x, y = (lanes_at(v, a, axis, lanes.size) for v, a in zip((x, y), axes, strict=True))
-    return add_any_p.bind(x, y), axis
-
-
 def select_rule(lanes, axes, which, *cases):
     """The cases must have equal shapes, and `which` the same one or none at all."""
     which_axis, *case_axes = axes
@@ -463,9 +293,7 @@ def select_rule(lanes, axes, which, *cases):
         axis = next(a for a in case_axes if a is not None)
     else:
         axis = 0
-    cases = [
-        lanes_at(x, a, axis, lanes.size) for x, a in zip(cases, case_axes, strict=True)
-    ]
+    cases = all_at(lanes, cases, case_axes, axis)
     if which_axis is not None or aval_of(which).ndim > 0:
         which = lanes_at(which, which_axis, axis, lanes.size)
         shape = aval_of(cases[0]).shape
@@ -474,7 +302,7 @@ def select_rule(lanes, axes, which, *cases):
     return lax.select_n_p.bind(which, *cases), axis
 
 
-batch_rules |= {add_any_p: add_any_rule, lax.select_n_p: select_rule}
+batch_rules |= {lax.select_n_p: select_rule}
 
 
 def shifted(axes, axis):
@@ -521,7 +349,7 @@ def slice_rule(lanes, axes, x, *, start_indices, limit_indices, strides):
 
 def concatenate_rule(lanes, axes, *args, dimension):
     axis = next(a for a in axes if a is not None)
-    parts = [lanes_at(x, a, axis, lanes.size) for x, a in zip(args, axes, strict=True)]
+    parts = all_at(lanes, args, axes, axis)
     return lax.concatenate(parts, dimension + (dimension >= axis)), axis
 
 
@@ -541,6 +369,16 @@ def reduction_rule(primitive, lanes, lane_axes, x, *, axes, **params):
     axes = shifted(axes, axis)
     y = primitive.bind(x, axes=axes, **params)
     return y, axis - sum(d < axis for d in axes)
+
+
+batch_rules |= {
+    p: partial(reduction_rule, p)
+    for p in (
+        *(lax.reduce_sum_p, lax.reduce_prod_p, lax.reduce_max_p, lax.reduce_min_p),
+        *(lax.reduce_and_p, lax.reduce_or_p, lax.reduce_xor_p),
+        *(lax.argmax_p, lax.argmin_p),
+    )
+}
 
 
 def dot_general_rule(lanes, axes, x, y, *, dimension_numbers, **params):
@@ -578,14 +416,39 @@ def free_before(axis, contract, batch):
 
 
 batch_rules |= {lax.dot_general_p: dot_general_rule}
-batch_rules |= {
-    p: partial(reduction_rule, p)
-    for p in (
-        *(lax.reduce_sum_p, lax.reduce_prod_p, lax.reduce_max_p, lax.reduce_min_p),
-        *(lax.reduce_and_p, lax.reduce_or_p, lax.reduce_xor_p),
-        *(lax.argmax_p, lax.argmin_p),
-    )
-}
+
+
+@memoised
+def batch_jaxpr(closed, lanes, axes, wanted):
+    """The jaxpr that does the work of a closed jaxpr in all lanes.
+
+    Args:
+      axes: for each input the axis of its lanes, or None.
+      wanted: for each result the axis where its lanes must be, "any" for wherever
+        they are (or None if it has none), or None if it may have none.
+
+    Returns:
+      (closed jaxpr, the axis of each result's lanes or None).
+    """
+    avals = [
+        a if axis is None else lane_types[type(a)].many(a, lanes.size, axis)
+        for a, axis in zip(closed.in_avals, axes, strict=True)
+    ]
+    out_axes = None
+
+    def run(*values):
+        nonlocal out_axes
+        outs, found = vmap_flat(partial(apply_closed, closed), lanes, values, axes)
+        out_axes = tuple(
+            found_axis if axis == "any" else axis
+            for axis, found_axis in zip(wanted, found, strict=True)
+        )
+        return [
+            y if axis in ("any", None) else lanes_at(y, found_axis, axis, lanes.size)
+            for y, axis, found_axis in zip(outs, wanted, found, strict=True)
+        ]
+
+    return trace_closed(run, avals, info_of(closed, "vmap")), out_axes
 
 
 def call_rule(lanes, axes, *args, name, jaxpr, **params):
@@ -595,183 +458,10 @@ def call_rule(lanes, axes, *args, name, jaxpr, **params):
     return jit_p.bind(*args, name=name, jaxpr=closed), out_axes
 
 
-batch_rules |= {jit_p: call_rule}
+def add_any_rule(lanes, axes, x, y):
+    """Cotangents may be of any type, and have the same one."""
+    axis = next(a for a in axes if a is not None)
+    return add_any_p.bind(*all_at(lanes, (x, y), axes, axis)), axis
 
 
-# ---- custom derivative rules
-
-
-class ResultAxes:
-    """Where a custom function's results have their lanes: on the first axis, or None.
-
-    They have lanes if an argument does, or if the function captured some.  Its rule,
-    run later, must keep to what the function did.
-    """
-
-    def __init__(self, lanes, axes):
-        self.lanes = lanes
-        self.always = any(axis is not None for axis in axes)
-        self.found = None
-
-    def place(self, outs, axes, more=None):
-        """Results with their lanes on the axes of the first results.
-
-        `more` are axes of their tangents, with which they must agree.
-        """
-        if self.found is None:
-            pairs = zip(axes, more or axes, strict=True)
-            lanes = [self.always or pair != (None, None) for pair in pairs]
-            self.found = [0 if has_lanes else None for has_lanes in lanes]
-        return [
-            y if y is None else self.place_one(y, axis, target)
-            for y, axis, target in zip(outs, axes, self.found, strict=True)
-        ]
-
-    def place_one(self, y, axis, target):
-        if target is None and axis is not None:
-            raise captured_lanes()
-        return y if target is None else lanes_at(y, axis, target, self.lanes.size)
-
-    def differ(self):
-        """The lanes do not share what is done, so they cannot share its results."""
-        if self.found is None:
-            self.always = True
-        elif None in self.found:
-            raise captured_lanes()
-
-
-def captured_lanes():
-    """The error for a rule that captured lanes of which its function has none."""
-    return UnexpectedTracerError(
-        "a custom derivative rule captured a value that differs in the lanes of a "
-        "vmap, but its function and its arguments have no lanes"
-        f"{at_line(user_source())}\n  Instead: make the value an argument."
-    )
-
-
-def custom_jvp_rule(lanes, axes, *args, call, rule):
-    """The function and its rule both get all lanes."""
-    where = ResultAxes(lanes, axes)
-
-    def all_lanes(*values):
-        return where.place(*vmap_flat(partial(custom.run, call), lanes, values, axes))
-
-    def rule_in_all_lanes(primals, tangents):
-        nonzero = [t is not None for t in tangents]
-        count = len(primals)
-
-        def both(*values):
-            primals, tangents = values[:count], fill(nonzero, values[count:])
-            n = rule.captured
-            outs, out_tangents = rule.call(primals[n:], tangents[n:])
-            mask[:] = [t is not None for t in out_tangents]
-            return [*outs, *present(out_tangents)]
-
-        mask = []
-        pairs = zip(tangents, axes, strict=True)
-        tangent_axes = [a for t, a in pairs if t is not None]
-        values = [*primals, *present(tangents)]
-        outs, found = vmap_flat(both, lanes, values, [*axes, *tangent_axes])
-        n = len(mask)
-        more = fill(mask, found[n:])
-        new = where.place(outs[:n], found[:n], more)
-        return new, where.place(fill(mask, outs[n:]), more)
-
-    new_rule = replace(rule, call=rule_in_all_lanes, captured=0)
-    outs = custom.custom_jvp_p.bind(*args, call=all_lanes, rule=new_rule)
-    return outs, where.found
-
-
-def at_front(lanes, outs, axes):
-    """Results with their lanes on the first axis; made where there are none."""
-    return [lanes_at(y, a, 0, lanes.size) for y, a in zip(outs, axes, strict=True)]
-
-
-def custom_vjp_rule(lanes, axes, *args, call, rule):
-    """The function, fwd and bwd all get all lanes; what was shared gets the sum."""
-    where = ResultAxes(lanes, axes)
-
-    def all_lanes(*values):
-        return where.place(*vmap_flat(partial(custom.run, call), lanes, values, axes))
-
-    def fwd_in_all_lanes(primals, nonzero):
-        n = rule.captured
-        bwd, count = None, None
-
-        def fwd(*values):
-            nonlocal bwd, count
-            outs, residuals, bwd = rule.call(values[n:], nonzero[n:])
-            count = len(outs)
-            return [*outs, *residuals]
-
-        outs, found = vmap_flat(fwd, lanes, primals, axes)
-        if any(axis is not None for axis in found[count:]):
-            where.differ()
-        results = where.place(outs[:count], found[:count])
-        in_axes = found[count:], where.found
-        backward = partial(bwd_in_all_lanes, lanes, bwd, in_axes, axes, n)
-        return results, outs[count:], backward
-
-    new_rule = replace(rule, call=fwd_in_all_lanes, captured=0)
-    outs = custom.custom_vjp_p.bind(*args, call=all_lanes, rule=new_rule)
-    return outs, where.found
-
-
-def bwd_in_all_lanes(lanes, bwd, in_axes, axes, captured, residuals, cts):
-    """A user's bwd in all lanes: what all lanes share gets the sum of cotangents."""
-    mask, count = [], len(residuals)
-    residual_axes, ct_axes = in_axes
-    nonzero = [ct is not None for ct in cts]
-
-    def one_lane(*values):
-        out = bwd(list(values[:count]), fill(nonzero, values[count:]))
-        mask[:] = [ct is not None for ct in out]
-        return present(out)
-
-    ct_axes = [axis for axis, n in zip(ct_axes, nonzero, strict=True) if n]
-    outs, found = vmap_flat(
-        one_lane, lanes, [*residuals, *present(cts)], [*residual_axes, *ct_axes]
-    )
-    shared = all(axis is None for axis in (*residual_axes, *ct_axes))
-    if shared and any(axis is not None for axis in found):
-        raise captured_lanes()
-    pairs = zip(fill(mask, outs), fill(mask, found), axes[captured:], strict=True)
-    placed = [
-        None if ct is None else place_cotangent(lanes, shared, ct, axis, target)
-        for ct, axis, target in pairs
-    ]
-    return [None] * captured + placed
-
-
-def place_cotangent(lanes, shared, ct, axis, target):
-    """A cotangent where its argument has its lanes; the sum if it has none."""
-    if shared:
-        return ct
-    if target is None:
-        return lax.reduce_sum(lanes_at(ct, axis, 0, lanes.size), (0,))
-    return lanes_at(ct, axis, target, lanes.size)
-
-
-def custom_linear_rule(lanes, axes, *args, rule, mask, avals, has_tangent):
-    """Still what only knows its transpose: bwd in all lanes."""
-    count = len(args) - sum(mask)
-    in_axes = axes[:count], [0] * len(has_tangent)
-    bwd = partial(
-        bwd_in_all_lanes, lanes, rule.call, in_axes, fill(mask, axes[count:]), 0
-    )
-    outs = custom.custom_linear_p.bind(
-        *args,
-        rule=replace(rule, call=bwd),
-        mask=mask,
-        avals=tuple(with_axis(a, lanes.size, 0) for a in avals),
-        has_tangent=has_tangent,
-    )
-    return outs, [0] * len(outs)
-
-
-holding_functions |= {custom.custom_jvp_p, custom.custom_vjp_p}
-batch_rules |= {
-    custom.custom_jvp_p: custom_jvp_rule,
-    custom.custom_vjp_p: custom_vjp_rule,
-    custom.custom_linear_p: custom_linear_rule,
-}
+batch_rules |= {jit_p: call_rule, add_any_p: add_any_rule}

@@ -35,15 +35,14 @@ from ..trace.windows import (
     reduce_window_sum_p,
 )
 from .batching import (
-    axis_sizes,
     batch_rules,
-    collective_rules,
     elementwise,
     lanes_at,
     move_axis,
     shifted,
     without_axis,
 )
+from .lane_names import axis_sizes, collective_rules
 from .linearize import linear_in_first, linearize_rules
 from .transpose import adding, transpose_rules
 from .transpose_rest import split_axis

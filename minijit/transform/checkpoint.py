@@ -15,7 +15,7 @@ together with the linear equations that follow it is one equation `checkpoint`.
 import heapq
 import math
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial, reduce, wraps
 
 import numpy as np
 
@@ -33,28 +33,18 @@ from ..trace.jaxpr import (
     function_name,
     function_source,
     literal_value,
+    memoised,
     needed_equations,
     trace_to_jaxpr,
 )
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
 from .batching import batch_jaxpr, batch_rules, elementwise as batch_elementwise
-from .linearize import (
-    FlatFunction,
-    apply_closed,
-    drop_dead,
-    fill,
-    info_of,
-    joint_rules,
-    jvp_jaxpr,
-    linear_in_first,
-    linearize_jaxpr,
-    linearize_rules,
-    memoised,
-    present,
-    tangent_aval,
-    trace_closed,
-)
+from .closed_jaxprs import apply_closed, drop_dead, fill, info_of, present, trace_closed
+from .flat_functions import FlatFunction, check_callable
+from .joint_calls import jvp_jaxpr
+from .linearize import joint_rules, linear_in_first, linearize_jaxpr, linearize_rules
+from .tangents import tangent_aval
 from .tape import Tape, Union
 from .transpose import adding, is_linear, transpose_jaxpr, transpose_rules
 
@@ -264,7 +254,7 @@ def checkpoint(
     policy = checked_policy(policy, budget_bytes, concrete)
     params = dict(policy=policy, prevent_cse=prevent_cse, differentiated=False)
     static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
-    return wraps(fun)(partial(bind_checkpoint, fun, static, params))
+    return wraps(check_callable(fun))(partial(bind_checkpoint, fun, static, params))
 
 
 def checked_policy(policy, budget_bytes, concrete):
@@ -443,28 +433,77 @@ def without_names(eqns, renamed, saved):
 def within_budget(forward, residuals, nbytes):
     """Greedily save the value that spares most work for its bytes, while it fits.
 
-    A value spares less the more is saved already: one that has come to be worth less
-    than the next one goes back into the heap, and most are weighed only once.
+    What each would spare is found out anew when so many have been saved as before: as
+    often as their number has binary digits.
     """
-    given = {*forward.constvars, *forward.invars}
-    eqns, _ = needed_equations(forward.eqns, residuals, given)
-    candidates = [v for eqn in eqns for v in eqn.outvars]
-    saved, work = [], work_again(forward, residuals, [])
-    heap = [(-math.inf, i) for i, v in enumerate(candidates) if v.aval.nbytes]
-    while heap:
-        i = heapq.heappop(heap)[1]
-        chosen = candidates[i]
-        if chosen.aval.nbytes > nbytes:
-            continue
-        left = work_again(forward, residuals, [*saved, chosen])
-        worth = (work - left) / chosen.aval.nbytes
-        if heap and -worth > heap[0][0]:
-            if worth > 0:
-                heapq.heappush(heap, (-worth, i))
-        elif worth > 0:
-            saved.append(chosen)
-            nbytes, work = nbytes - chosen.aval.nbytes, left
+    saved = []
+    while chosen := dearest(forward, residuals, saved, nbytes):
+        saved += chosen
+        nbytes -= sum(v.aval.nbytes for v in chosen)
     return saved
+
+
+def dearest(forward, residuals, saved, nbytes):
+    """The next values to save, at most one more than there are: a list.
+
+    A value spares the work of all that only it needs.  What is saved after it is worth
+    nothing, and what stands before it less by what it spares: such a value goes back
+    into the heap if it has come to be worth less than the next one.
+    """
+    above = dominators(forward, residuals, saved)
+    spared = {node: 0 if isinstance(node, Var) else operations(node) for node in above}
+    for node, over in reversed(above.items()):
+        spared[over] = spared.get(over, 0) + spared[node]
+    values = [v for eqn in forward.eqns for v in eqn.outvars if v in above]
+    heap = [(-math.inf, i) for i, v in enumerate(values) if v.aval.nbytes]
+    chosen = []
+    while heap and len(chosen) <= len(saved):
+        i = heapq.heappop(heap)[1]
+        value, size = values[i], values[i].aval.nbytes
+        worth = spared[value] / size
+        if worth <= 0 or size > nbytes:
+            continue
+        if heap and -worth > heap[0][0]:
+            heapq.heappush(heap, (-worth, i))
+            continue
+        path = [value]
+        while (over := above[path[-1]]) is not None:
+            path.append(over)
+        if not any(v in path for v in chosen):
+            chosen.append(value)
+            nbytes -= size
+            for node in reversed(path):
+                spared[node] -= spared[value]
+    return chosen
+
+
+def dominators(forward, residuals, saved):
+    """For each equation and value that is needed: the nearest that it serves alone.
+
+    All that needs it needs it for that one; None is the backward pass.  Users come
+    before what they use.
+    """
+    given = {*forward.constvars, *forward.invars, *saved}
+    users = {v: [None] for v in residuals if isinstance(v, Var)}
+    above, depth = {}, {None: 0}
+
+    def meet(one, other):
+        while one is not other:
+            if depth[one] < depth[other]:
+                one, other = other, one
+            one = above[one]
+        return one
+
+    for eqn in reversed(forward.eqns):
+        users[eqn] = [v for v in eqn.outvars if v in users and v not in given]
+        for node in (*users[eqn], eqn) if users[eqn] else ():
+            # From the deepest on, each next one is met near where the last was.
+            ordered = sorted(users[node], key=depth.get, reverse=True)
+            above[node] = reduce(meet, ordered)
+            depth[node] = depth[above[node]] + 1
+            for v in eqn.invars if node is eqn else ():
+                users.setdefault(v, []).append(eqn)
+    return above
 
 
 def work_again(forward, residuals, saved):

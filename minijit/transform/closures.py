@@ -19,9 +19,11 @@ from ..trace.jaxpr import (
     trace_to_jaxpr,
 )
 from ..trace.jit import jit
-from ..trace.pytree import Partial, tree_flatten, tree_map, tree_unflatten
+from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
+from ..trace.tree_tools import Partial
 from .custom import CustomVJPPrimal, custom_vjp
-from .linearize import FlatFunction, check_callable, tangent_aval
+from .flat_functions import FlatFunction, check_callable
+from .tangents import tangent_aval
 from .transpose import checked_argnum, vjp
 
 
@@ -32,7 +34,7 @@ def custom_gradient(fun):
     argument: one for a single argument, else a tuple.
     """
     wrapped = custom_vjp(lambda *args: fun(*args)[0])
-    update_wrapper(wrapped, fun)
+    update_wrapper(wrapped, check_callable(fun))
 
     def fwd(*args):
         result, pull_back = fun(*args)
@@ -113,6 +115,7 @@ def fwd_and_bwd(fun, argnums, has_aux=False, jitted=True):
                 full[i] = value
             return fun(*full)
 
+        of_chosen.__name__ = function_name(fun)
         return vjp(of_chosen, *by, has_aux=has_aux)
 
     def bwd(residuals, ct):

@@ -14,7 +14,7 @@ a `scan` of as many steps.  What a loop does not change is a residual once.
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, update_wrapper
 
 import numpy as np
 
@@ -39,32 +39,18 @@ from ..trace.jaxpr import (
     dce,
     function_name,
     function_source,
+    memoised,
     trace_to_jaxpr,
 )
 from ..trace.jit import PlainTrace, compiled_call
-from ..trace.pytree import (
-    keystr,
-    tree_flatten,
-    tree_flatten_with_path,
-    tree_map,
-    tree_unflatten,
-)
-from .linearize import (
-    FlatFunction,
-    add_tangents,
-    apply_closed,
-    drop_dead,
-    fill,
-    joint_rules,
-    jvp_jaxpr,
-    linearize_jaxpr,
-    linearize_rules,
-    memoised,
-    present,
-    tangent_aval,
-    trace_closed,
-    zeros,
-)
+from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
+from ..trace.tree_paths import tree_flatten_with_path
+from ..trace.tree_keys import keystr
+from .linearize import add_tangents, joint_rules, linearize_jaxpr, linearize_rules
+from .joint_calls import jvp_jaxpr
+from .tangents import tangent_aval, zeros
+from .flat_functions import FlatFunction
+from .closed_jaxprs import apply_closed, drop_dead, fill, present, trace_closed
 from .tape import Tape, TapeValue, Union, inject, project
 from .transpose import is_linear, transpose_jaxpr, transpose_rules
 
@@ -73,6 +59,9 @@ scan_p = Primitive("scan", multiple_results=True)
 while_p = Primitive("while", multiple_results=True)
 int32 = np.dtype("int32")
 index_aval = ShapedArray((), int32)
+# How many steps a loop may take of which something is kept for each: they are counted
+# in an int32.
+MOST_STEPS = 2**31 - 1
 
 
 def split(values, *sizes):
@@ -562,9 +551,19 @@ def while_eval(*args, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, stack)
         count += 1
     if not stack:
         return carry
+    if count > MOST_STEPS:
+        raise OverflowError(too_many_steps())
     avals = body_jaxpr.out_avals[num_carry:]
     tapes = [TapeValue(Tape(a), [y[k] for y in ys]) for k, a in enumerate(avals)]
     return [*carry, wrap_like(np.array(count, int32)), *tapes]
+
+
+def too_many_steps():
+    """What an error says of a loop whose steps cannot be counted any more."""
+    return (
+        f"while_loop: a loop that is differentiated took more than {MOST_STEPS} steps. "
+        "Instead: nest loops, each of which takes fewer."
+    )
 
 
 shape_rules |= {while_p: while_shape}
@@ -695,13 +694,12 @@ def bind_branches(index, branches, operands, names, kind):
 
 
 def join_avals(kind, names, column, tree, i):
-    """The type of a result in all branches: equal, but weak types give way."""
-    strong = {a.strip_weak_type() for a in column if not a.weak_type}
-    if len(strong) == 0:
-        strong = {a.strip_weak_type() for a in column}
-    if len(strong) == 1 and all(a.shape == column[0].shape for a in column):
-        aval, = strong
-        return aval.update(weak_type=all(a.weak_type for a in column))
+    """The type of a result: one shape and dtype in all branches, or a TypeError.
+
+    Whether it is weak the first branch says, as in JAX.
+    """
+    if len({a.strip_weak_type() for a in column}) == 1:
+        return column[0]
     found = "; ".join(f"{n}: {a}" for n, a in zip(names, column, strict=True))
     path = leaf_path(tree, i)
     raise TypeError(
@@ -750,7 +748,7 @@ def while_loop(cond_fun, body_fun, init_val, *, reverse="tape", slots=None):
     """Repeat `val = body_fun(val)` while `cond_fun(val)` (`jax.lax.while_loop`).
 
     Unlike JAX's it can be differentiated in reverse.  With `reverse` "tape" the forward
-    pass keeps what the body's gradient needs of each step that was run; chapter 11 has
+    pass keeps what the body's gradient needs of each step that was run; chapter 12 has
     another mode.  Raises TypeError if `body_fun` does not return the structure and
     types of `init_val`, or `cond_fun` no bool.
     """
@@ -834,7 +832,7 @@ def record_body(body, init, tree, xs_avals, kind, carry_only=False):
         avals = map(aval_of, (*consts, *init))
         closed = with_input_types(closed, [*avals, *xs_avals])
     check_carry(kind, tree, list(map(aval_of, init)), out)
-    init = [strengthened(x, a) for x, a in zip(init, out, strict=True)]
+    init = [weak_like(x, a) for x, a in zip(init, out, strict=True)]
     return (init, closed, consts) + (() if carry_only else (children[1],))
 
 
@@ -886,10 +884,10 @@ def promote_carry(x, aval):
     return lax.convert(x, aval.dtype)
 
 
-def strengthened(x, aval):
-    """A weak initial carry, of the weak type of the results: loops may take no step."""
-    if isinstance(x, ArrayImpl) and x.aval.weak_type and not aval.weak_type:
-        return ArrayImpl(x._value, x.aval.strip_weak_type())
+def weak_like(x, aval):
+    """An initial carry, as weak as what the body returns: loops may take no step."""
+    if isinstance(x, ArrayImpl) and x.aval.weak_type != aval.weak_type:
+        return ArrayImpl(x._value, x.aval.update(weak_type=aval.weak_type))
     return x
 
 
@@ -935,7 +933,8 @@ def scan(
         return scan_in_python(f, init, leaves, xs_tree, length, reverse)
     x_avals = [without_steps(aval_of(x)) for x in leaves]
     n = len(init_leaves)
-    body = partial(call_body, f, tree, xs_tree, n)
+    # A partial that reports itself as the user's function.
+    body = update_wrapper(partial(call_body, f, tree, xs_tree, n), f)
     name = f"scan body {function_name(f)}"
     carry, jaxpr, consts, ys_tree = record_body(body, init_leaves, tree, x_avals, name)
     outs = scan_p.bind(
@@ -990,7 +989,7 @@ def scan_length(leaves, length):
         raise ValueError("scan got no values to scan over and `length` not provided.")
     return sizes.pop()
 
-# chapter 9s
+# chapter 10, brought along
 from ..trace.indexing import rev
 from .batching import at_front, batch_jaxpr, batch_rules, lanes_at, move_axis, vmap
 from .tape import every_case, inject_p, select_arrays, select_lanes, spread_p, zero_p
@@ -1103,9 +1102,11 @@ def switch(index, branches, *operands, operand=None):
         return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
     if len(branches) == 1:
         return branches[0](*operands)
+    # The index is clamped as what it is: as an int32 a larger one would wrap around.
+    kind = aval.dtype if aval.dtype.itemsize >= 4 else int32
+    index, last = lax.convert(index, kind), lax.full((), len(branches) - 1, kind)
+    index = lax.max(lax.min(index, last), lax.full((), 0, kind))
     index = lax.convert(index, int32)
-    last = lax.full((), len(branches) - 1, int32)
-    index = lax.max(lax.min(index, last), lax.full((), 0, int32))
     names = [f"branch {i}" for i in range(len(branches))]
     return bind_branches(index, branches, operands, names, "switch")
 
@@ -1116,47 +1117,49 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None):
     Bounds that are Python ints make a scan; traced bounds a loop with a traced count.
     Both can be differentiated.  With static bounds `unroll` is that of `scan`.
     """
-    dtype, weak = bounds_type(lower, upper)
-    index = lambda i: lax.convert(i, dtype, weak)
+    dtype = bounds_dtype(lower, upper)
 
     def step(i, val):
-        return lax.add(i, index(1)), body_fun(i, val)
+        one = lax.convert(1, aval_of(i).dtype, weak_type=True)
+        return lax.add(i, one), body_fun(i, val)
 
-    concrete = not isinstance(lower, Tracer) and not isinstance(upper, Tracer)
-    start, stop = index(lower), index(upper)
-    if concrete and config.disable_jit:
-        val = init_val
-        for i in range(int(lower), int(upper)):
-            val = body_fun(index(i), val)
-        return val
-    if concrete and dtype.kind in "iu":
-        count = max(int(upper) - int(lower), 0)
+    if not isinstance(lower, Tracer) and not isinstance(upper, Tracer):
+        lower, upper = int(lower), int(upper)
+        if config.disable_jit:
+            val = init_val
+            for i in range(lower, upper):
+                val = body_fun(lax.as_constant(i), val)
+            return val
         body = lambda carry, _: (step(*carry), None)
         body.__name__ = f"of fori_loop with {function_name(body_fun)}"
-        unroll = 1 if unroll is None else unroll
-        return scan(body, (start, init_val), None, length=count, unroll=unroll)[0][1]
+        count, unroll = max(upper - lower, 0), 1 if unroll is None else unroll
+        return scan(body, (lower, init_val), None, length=count, unroll=unroll)[0][1]
     if unroll is not None:
         raise ValueError(
             "fori_loop: `unroll` can only be given if the bounds are known while "
             f"tracing{at_line(user_source())}"
         )
+    start, stop = (
+        x if aval_of(x).dtype == dtype else lax.convert(x, dtype)
+        for x in (lower, upper)
+    )
     goes_on = lambda carry: lax.lt(carry[0], stop)
     return while_loop(goes_on, lambda carry: step(*carry), (start, init_val))[1]
 
 
-def bounds_type(lower, upper):
-    """The type of a loop's index, which the bounds share: -> (dtype, weak_type)."""
-    dtype, weak_type = dtypes.result_type(lower, upper, return_weak_type_flag=True)
+def bounds_dtype(lower, upper):
+    """The dtype that the bounds of a loop share; weak integers adapt to signed ones."""
     avals = list(map(aval_of, (lower, upper)))
-    strong = {a.dtype for a in avals if not a.weak_type}
-    if len(strong) > 1:
+    found = {a.dtype for a in avals}
+    if len(found) > 1 and all(a.dtype.kind == "i" for a in avals):
+        found = {a.dtype for a in avals if not a.weak_type}
+    if len(found) != 1:
         raise TypeError(
             "lower and upper arguments to fori_loop must have equal types, got "
             f"{' and '.join(a.dtype.name for a in avals)}{at_line(user_source())}"
         )
-    if dtype.kind not in "iuf":
-        raise TypeError(f"fori_loop bounds must be integers, got {dtype.name}")
-    return dtype, weak_type
+    dtype, = found
+    return dtype
 
 
 def cond_batch(lanes, axes, index, *operands, branches):
@@ -1265,6 +1268,8 @@ def borrow(running, x):
 
 def borrow_eval(running, x):
     aval, running, x = aval_of(x), to_numpy(running), to_numpy(x)
+    if not running.size:
+        return ArrayImpl(x, aval)
     first = running.argmax(-1)[..., None]
     lanes = np.where(running, np.arange(running.shape[-1]), first)
     lanes = lanes.reshape(lanes.shape + (1,) * (x.ndim - running.ndim))
@@ -1550,6 +1555,8 @@ def associative_scan(fn, elems, reverse=False, axis=0):
     if not callable(fn):
         raise TypeError("lax.associative_scan: fn argument should be callable.")
     leaves, tree = tree_flatten(elems)
+    if not leaves:
+        raise ValueError("lax.associative_scan: elems has no arrays to scan over.")
     leaves = [lax.as_constant(x) for x in leaves]
     axis = lax.canonicalize_axis(axis, leaves[0].ndim)
     sizes = {x.shape[axis] for x in leaves}

@@ -28,6 +28,7 @@ import numpy as np
 
 from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of, eval_rules, shape_rules, to_numpy
+from ..trace.calls import check_arguments
 from ..trace.core import Primitive, Tracer, current_trace, set_trace
 from ..trace.errors import UnexpectedTracerError, at_line, user_source
 from ..trace.jaxpr import (
@@ -41,32 +42,22 @@ from ..trace.jaxpr import (
     unzip2,
 )
 from ..trace.jit import jit_p
-from ..trace.pytree import (
-    broadcast_prefix,
-    keystr,
-    tree_flatten,
-    tree_flatten_with_path,
-    tree_leaves,
-    tree_map,
-    tree_unflatten,
-)
+from ..trace.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ..trace.tree_keys import keystr
+from ..trace.tree_paths import tree_flatten_with_path
+from ..trace.tree_tools import broadcast_prefix
+from .closed_jaxprs import apply_closed, fill, present
+from .flat_functions import FlatFunction, as_array
 from .linearize import (
-    FlatFunction,
     JVPTrace,
     add_tangents,
-    apply_closed,
-    as_array,
-    fill,
     finish_linear,
     joint_rules,
     linearize_flat,
     linearize_rules,
-    present,
-    tangent_aval,
-    tangent_out,
-    zeros,
 )
-from .transpose import follow_equation, transpose_rules
+from .tangents import tangent_aval, tangent_out, zeros
+from .transpose import call_transpose, calling, follow_equation, transpose_rules
 
 custom_jvp_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
@@ -169,11 +160,19 @@ class CustomFunction:
     """
 
     def __init__(self, fun, nondiff_argnums=(), nondiff_argnames=()):
+        kind = type(self)
+        given = (self, fun, nondiff_argnums, nondiff_argnames)
+        check_arguments(kind.__init__, kind.__name__, given, {})
         update_wrapper(self, fun)
         self.fun = fun
         self.nondiff = tuple(nondiff_argnums)
         if nondiff_argnames:
             names = list(inspect.signature(fun).parameters)
+            if not {*nondiff_argnames} <= {*names}:
+                raise ValueError(
+                    f"{kind.__name__}: nondiff_argnames={nondiff_argnames!r} are not "
+                    f"all among the arguments of {function_name(fun)}: {names}"
+                )
             self.nondiff += tuple(map(names.index, nondiff_argnames))
 
     def __get__(self, instance, owner=None):
@@ -225,10 +224,12 @@ class CustomFunction:
             try:
                 aval_of(x)
             except TypeError as error:
+                advice = "\n  Instead: name the argument in nondiff_argnums."
+                if self.fun.__module__.startswith("minijit."):
+                    advice = ""
                 raise TypeError(
                     f"{function_name(self.fun)} has a custom derivative rule, and so "
-                    f"takes arrays: {error}{at_line(user_source())}\n  Instead: name "
-                    "the argument in nondiff_argnums."
+                    f"takes arrays: {error}{at_line(user_source())}{advice}"
                 ) from None
         return leaves, tree
 
@@ -403,6 +404,11 @@ class TangentTrace(JVPTrace):
                     return apply_closed(params["jaxpr"], *args)
             if primitive is custom_linear_p:
                 return self.at_zero(args, params)
+            if primitive is custom_jvp_p:
+                # What it does to a tangent, its function says: the rule says how that
+                # varies, which for a linear function is the same.
+                with set_trace(self):
+                    return run(params["call"], *args)
             bad, _ = follow_equation(primitive, varying, params)
         if bad is not None:
             raise NotImplementedError(
@@ -458,8 +464,15 @@ def jvp_linearize(nonzero, *primals, call, rule):
     return outs[:count], linear
 
 
+def jvp_transpose(cts, accs, *args, call, rule):
+    """Of a function that is applied to tangents: the transpose of what it computes."""
+    return call_transpose(cts, accs, *args, name=rule.name, jaxpr=call)
+
+
+calling |= {custom_jvp_p: "call"}
 joint_rules |= {custom_jvp_p: jvp_joint}
 linearize_rules |= {custom_jvp_p: jvp_linearize}
+transpose_rules |= {custom_jvp_p: jvp_transpose}
 
 
 # ---- custom_vjp

@@ -31,6 +31,7 @@ from ..trace.jaxpr import (
 )
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .batching import batch_jaxpr, batch_rules, lane_types, lanes_at, vmap_flat
+from .closed_jaxprs import fill, present
 from .control_flow import map_loop
 from .custom import (
     CustomFunction,
@@ -40,19 +41,16 @@ from .custom import (
     shape_of_custom,
     stage_call,
 )
+from .flat_functions import FlatFunction
 from .linearize import (
-    FlatFunction,
     add_tangents,
-    fill,
     finish_linear,
     joint_rules,
     jvp_flat,
     linearize_flat,
     linearize_rules,
-    present,
-    tangent_aval,
-    zeros,
 )
+from .tangents import tangent_aval, zeros
 from .transpose import Linear, backward, is_linear, transpose_jaxpr, transpose_rules
 
 custom_vmap_p = Primitive("custom_vmap_call", multiple_results=True)

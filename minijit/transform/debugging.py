@@ -148,19 +148,15 @@ config.define("debug_nans", False, "raise FloatingPointError where a NaN comes u
 config.define("debug_infs", False, "raise FloatingPointError where an infinity does")
 
 
-def forbidden():
-    """Whether NaN is, and whether infinity is.  Quick, since every operation asks."""
-    here, values = config.overrides.values, config.values
-    nans = here.get("debug_nans", values["debug_nans"])
-    return nans, here.get("debug_infs", values["debug_infs"])
-
-
 def check_numbers(primitive, args, params, results):
     """Raise if results hold what the flags forbid, naming the first bad operation.
 
     The equations of a call are run again one by one, to find out which one it was.
     """
-    nans, infs = forbidden()
+    # Quick, since every operation asks.
+    here, values = config.overrides.values, config.values
+    nans = here.get("debug_nans", values["debug_nans"])
+    infs = here.get("debug_infs", values["debug_infs"])
     if not (nans or infs):
         return
     bad = next((b for y in results if (b := what_is_bad(y, nans, infs))), None)

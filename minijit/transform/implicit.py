@@ -16,10 +16,11 @@ from ..trace import primitives as lax
 from ..trace.array import aval_of, eval_rules, shape_rules
 from ..trace.core import Primitive
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import Var
+from ..trace.jaxpr import Var, memoised
 from ..trace.pytree import tree_flatten, tree_unflatten
 from . import custom
 from .batching import at_front, batch_jaxpr, batch_rules
+from .closed_jaxprs import apply_closed, fill, present
 from .control_flow import (
     close_over,
     compiled,
@@ -31,19 +32,15 @@ from .control_flow import (
     split,
     with_types,
 )
+from .joint_calls import jvp_jaxpr
 from .linearize import (
     add_tangents,
-    apply_closed,
-    fill,
     joint_rules,
-    jvp_jaxpr,
     linearize,
     linearize_jaxpr,
     linearize_rules,
-    memoised,
-    present,
-    zeros,
 )
+from .tangents import zeros
 from .transpose import is_linear, linear_transpose, transpose_rules
 
 linear_solve_p = Primitive("custom_linear_solve", multiple_results=True)

@@ -11,9 +11,11 @@ import numpy as np
 from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of
 from ..trace.errors import at_line, user_source
+from ..trace.jaxpr import function_name
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .batching import vmap
-from .linearize import check_callable, jvp
+from .flat_functions import check_callable
+from .linearize import jvp
 from .transpose import check_input, checked_argnum, vjp
 
 
@@ -26,7 +28,8 @@ def basis_like(tree):
         aval = aval_of(x)
         rows = np.zeros((total, size), aval.dtype)
         rows[start : start + size] = np.eye(size, dtype=aval.dtype)
-        found.append(rows.reshape(total, *aval.shape))
+        rows = rows.reshape(total, *aval.shape)
+        found.append(lax.convert(rows, aval.dtype, aval.weak_type))
         start += size
     return tree_unflatten(structure, found)
 
@@ -54,7 +57,7 @@ def zeros_of_integers(x, row, column):
 
 def chosen_arguments(fun, argnums, args, kwargs):
     """-> (a function of the chosen arguments, those, whether `argnums` is one int)."""
-    alone = isinstance(argnums, int)
+    alone = hasattr(argnums, "__index__")
     positions = (argnums,) if alone else tuple(argnums)
     positions = [checked_argnum(fun, i, args) for i in positions]
 
@@ -64,6 +67,7 @@ def chosen_arguments(fun, argnums, args, kwargs):
             full[i] = value
         return fun(*full, **kwargs)
 
+    of_chosen.__name__ = function_name(fun)
     return of_chosen, tuple(args[i] for i in positions), alone
 
 

@@ -36,14 +36,12 @@ from .linearize import (
     add_tangents,
     constant,
     elementwise,
-    full_as,
     jvp,
     linear_in_first,
     linearize_rules,
     spread,
-    tangent_aval,
-    zeros,
 )
+from .tangents import tangent_aval, zeros
 
 linearize_rules |= elementwise({
     ew.exp2_p: [lambda y, x: lax.mul(y, math.log(2))],
@@ -90,7 +88,7 @@ linearize_rules |= elementwise({
         lambda y, x: lax.mul(math.sqrt(math.pi) / 2, lax.exp(ew.square(y)))
     ],
     ew.lgamma_p: [lambda y, x: ew.digamma(x)],
-    ew.digamma_p: [lambda y, x: ew.polygamma(full_as(x, 1), x)],
+    ew.digamma_p: [lambda y, x: ew.polygamma(lax.full_like(x, 1), x)],
     ew.bessel_i0e_p: [
         lambda y, x: lax.sub(ew.bessel_i1e(x), lax.mul(lax.sign(x), y))
     ],
@@ -145,11 +143,11 @@ def bell(x, factor):
 def bessel_i1e_factor(y, x):
     """The derivative of y = bessel_i1e(x), which is 1/2 at zero."""
     eps = dtypes.finfo(aval_of(x).dtype).eps
-    is_tiny = lax.le(lax.abs(x), full_as(x, eps))
-    safe = lax.select(is_tiny, full_as(x, eps), x)
+    is_tiny = lax.le(lax.abs(x), lax.full_like(x, eps))
+    safe = lax.select(is_tiny, lax.full_like(x, eps), x)
     inner = lax.add(lax.sign(safe), lax.div(1.0, safe))
     factor = lax.sub(ew.bessel_i0e(safe), lax.mul(y, inner))
-    return lax.select(is_tiny, full_as(x, 0.5), factor)
+    return lax.select(is_tiny, lax.full_like(x, 0.5), factor)
 
 
 def gamma_density(a, x):
@@ -164,7 +162,7 @@ def zeta_by_exponent(s, q):
     shape = np.broadcast_shapes(aval_of(s).shape, aval_of(q).shape)
     of_both = ShapedArray(shape, aval_of(s).dtype)
     s, q = spread(s, of_both), spread(q, of_both)
-    return jvp(lambda s: zeta_sum(s, q), (s,), (full_as(s, 1),))[1]
+    return jvp(lambda s: zeta_sum(s, q), (s,), (lax.full_like(s, 1),))[1]
 
 
 def zeta_sum(s, q):
@@ -223,7 +221,7 @@ def clamp_rule(nonzero, low, x, high):
         total = None
         for t, mask in zip(tangents, chosen, strict=True):
             if t is not None:
-                part = lax.select(mask, spread(t, aval), full_as(y, 0))
+                part = lax.select(mask, spread(t, aval), lax.full_like(y, 0))
                 total = add_tangents(total, part)
         return total
 
@@ -245,9 +243,9 @@ def abs_rule(nonzero, x):
     """|x| has the derivative 1 at zero, as in JAX; of a complex x it is real."""
     y = lax.abs(x)
     if aval_of(x).dtype.kind != "c":
-        is_positive = lax.ge(x, full_as(x, 0))
+        is_positive = lax.ge(x, lax.full_like(x, 0))
         return y, lambda t: lax.select(is_positive, t, lax.neg(t))
-    safe = lax.select(lax.eq(y, full_as(y, 0)), full_as(y, 1), y)
+    safe = lax.select(lax.eq(y, lax.full_like(y, 0)), lax.full_like(y, 1), y)
     direction = lax.div(ew.conj(x), lax.convert(safe, aval_of(x).dtype))
     return y, lambda t: ew.real(lax.mul(t, direction))
 
@@ -322,14 +320,14 @@ def scatter_rule(nonzero, x, indices, updates, **params):
     numbers = update_numbers(updates, params["dimension_numbers"])
     nobody = lax.full(aval_of(x).shape, 0, numbers.dtype)
     winners = indexing.scatter_p.bind(nobody, indices, numbers, **params)
-    untouched = lax.eq(winners, full_as(winners, 0))
+    untouched = lax.eq(winners, lax.full_like(winners, 0))
     won = lax.eq(read_back(winners, indices, updates, params), numbers)
     y = indexing.scatter_p.bind(x, indices, updates, **params)
 
     def linear(t, _, s):
         t, s = no_none((t, s), (x, updates))
-        t = lax.select(untouched, t, full_as(t, 0))
-        s = lax.select(won, s, full_as(s, 0))
+        t = lax.select(untouched, t, lax.full_like(t, 0))
+        s = lax.select(won, s, lax.full_like(s, 0))
         return indexing.scatter_add_p.bind(t, indices, s, **params)
 
     return y, linear
@@ -374,7 +372,7 @@ def scatter_mul_rule(nonzero, x, indices, updates, **params):
         t = None if t is None else write(t, indices, updates)
         if s is None:
             return t
-        s = indexing.scatter_add_p.bind(full_as(x, 0), indices, s, **params)
+        s = indexing.scatter_add_p.bind(lax.full_like(x, 0), indices, s, **params)
         return add_tangents(t, lax.mul(s, x))
 
     return write(x, indices, updates), linear
@@ -388,11 +386,11 @@ def scatter_extremum_rule(primitive, nonzero, x, indices, updates, **params):
     """
     y = primitive.bind(x, indices, updates, **params)
     read = partial(read_back, indices=indices, updates=updates, params=params)
-    zero, one = full_as(updates, 0), full_as(updates, 1)
+    zero, one = lax.full_like(updates, 0), lax.full_like(updates, 1)
 
     def count(mask):
         ones = lax.select(mask, one, zero)
-        return indexing.scatter_add_p.bind(full_as(x, 0), indices, ones, **params)
+        return indexing.scatter_add_p.bind(lax.full_like(x, 0), indices, ones, **params)
 
     best = read(y)
     wins, stays = lax.eq(updates, best), lax.eq(read(x), best)
@@ -546,8 +544,8 @@ def logaddexp_rule(nonzero, x, y):
     gap = lax.sub(x, y)
     total = lax.add(high, ew.log1p(lax.exp(lax.neg(lax.abs(gap)))))
     # Two equal infinities have no gap.
-    z = lax.select(lax.eq(x, y), lax.add(x, full_as(x, math.log(2))), total)
-    bounded = lax.select(ew.is_finite(z), z, full_as(z, 0))
+    z = lax.select(lax.eq(x, y), lax.add(x, lax.full_like(x, math.log(2))), total)
+    bounded = lax.select(ew.is_finite(z), z, lax.full_like(z, 0))
     weights = [lax.exp(lax.sub(v, bounded)) for v in (x, y)]
 
     def linear(s, t):
@@ -595,7 +593,7 @@ def window_positions(shape, params):
         flat = place if flat is None else lax.add(lax.mul(flat, n), place)
         inside = there if inside is None else lax.bitwise_and(inside, there)
     size = math.prod(shape)
-    flat = lax.select(inside, flat, full_as(flat, size))
+    flat = lax.select(inside, flat, lax.full_like(flat, size))
     return lax.reshape(flat, (*counts, math.prod(windows)))
 
 
@@ -614,6 +612,8 @@ def window_extremum_rule(primitive, arg, worst, nonzero, x, **params):
     aval, counts = aval_of(x), aval_of(y).shape
     if 0 in (*aval.shape, *counts, *params["window_dimensions"]):
         return y, lambda t: None
+    if not aval.shape:
+        return y, lambda t: t
     positions = window_positions(aval.shape, {**params, "counts": counts})
     fill = worst(aval.dtype).item()
     chosen = arg(take_flat(x, positions, fill), len(counts), np.dtype(np.int32))
@@ -621,7 +621,7 @@ def window_extremum_rule(primitive, arg, worst, nonzero, x, **params):
         np.dtype(np.int32), aval_of(positions).shape, len(counts)
     )
     chosen = lax.broadcast_in_dim(chosen, numbers.shape, range(len(counts)))
-    here = lax.select(lax.eq(numbers, chosen), positions, full_as(positions, 0))
+    here = lax.select(lax.eq(numbers, chosen), positions, lax.full_like(positions, 0))
     position = lax.reduce_sum(here, (len(counts),))
     return y, lambda t: take_flat(t, position, 0)
 

@@ -19,9 +19,11 @@ import numpy as np
 from ..trace import primitives as lax
 from ..trace.array import aval_of, eval_rules, shape_rules
 from ..trace.core import Primitive
-from ..trace.jaxpr import ClosedJaxpr
+from ..trace.jaxpr import ClosedJaxpr, memoised
 from .batching import batch_jaxpr, batch_rules, lanes_at, move_axis
+from .closed_jaxprs import apply_closed, fill, present
 from .control_flow import (
+    MOST_STEPS,
     SHARED,
     borrow,
     compiled,
@@ -39,18 +41,8 @@ from .control_flow import (
     while_joint,
     while_p,
 )
-from .linearize import (
-    add_tangents,
-    apply_closed,
-    call_rule,
-    fill,
-    joint_rules,
-    linearize_rules,
-    memoised,
-    present,
-    tangent_aval,
-    zeros,
-)
+from .linearize import add_tangents, call_rule, joint_rules, linearize_rules
+from .tangents import tangent_aval, zeros
 from .tape import select_lanes
 from .transpose import transpose_rules
 
@@ -119,7 +111,7 @@ def joint_while(primals, tangents, *, slots, **params):
 
 
 def checkpointed_batch(lanes, axes, *args, slots, **params):
-    """The batched loop of chapter 9s, which is to be reversed in this way too."""
+    """The batched loop of `control_flow`, which is to be reversed in this way too."""
     found = []
 
     def batched(*args):
@@ -422,10 +414,6 @@ batch_rules |= {replay_p: replay_batch, treeverse_p: treeverse_batch}
 
 
 # ---- the mode of `while_loop`
-
-
-# What the number of steps, an int32, can be.
-MOST_STEPS = 2**31 - 1
 
 
 def checkpoint_mode(slots):

@@ -25,15 +25,11 @@ from .linearize import (
     add_any_p,
     add_tangents,
     constant,
-    fill,
     linear_in_first,
     linearize_rules,
-    present,
-    tangent_aval,
-    tangent_types,
-    zero_makers,
-    zeros,
 )
+from .tangents import tangent_aval, tangent_types, zero_makers, zeros
+from .closed_jaxprs import fill, present
 from .transpose import is_linear, transpose_rules
 
 
@@ -311,7 +307,7 @@ transpose_rules |= {inject_p: inject_transpose, project_p: project_transpose}
 linearize_rules |= constant(zero_p)
 
 
-# chapter 9s
+# chapter 10, brought along
 from .batching import LaneType, batch_rules, lane_types, lanes_at
 
 # ---- lanes: the values within have theirs on the first axis

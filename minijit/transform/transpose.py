@@ -34,33 +34,17 @@ from ..trace.jaxpr import (
     Var,
     function_name,
     literal_value,
+    memoised,
     trace_to_jaxpr,
 )
 from ..trace.jit import jit_p
-from ..trace.pytree import (
-    Partial,
-    tree_flatten,
-    tree_leaves,
-    tree_unflatten,
-)
+from ..trace.pytree import tree_flatten, tree_leaves, tree_unflatten
+from ..trace.tree_tools import Partial
 from ..trace.windows import conv_general_dilated_p
-from .linearize import (
-    FlatFunction,
-    add_any_p,
-    add_tangents,
-    as_array,
-    check_callable,
-    fill,
-    finish_linear,
-    has_tangent,
-    linearize_flat,
-    memoised,
-    present,
-    tangent_aval,
-    tangent_out,
-    trace_closed,
-    zeros,
-)
+from .closed_jaxprs import fill, present, trace_closed
+from .flat_functions import FlatFunction, as_array, check_callable
+from .linearize import add_any_p, add_tangents, finish_linear, linearize_flat
+from .tangents import has_tangent, tangent_aval, tangent_out, zeros
 
 # primitive -> rule(ct, accs, *args, **params) -> new accs, one for each argument.
 # `ct` is a list for a primitive with several results.
@@ -231,7 +215,11 @@ def check_cotangent(ct, aval):
     wanted = tangent_aval(aval)
     if wanted is None or getattr(ct, "dtype", None) == dtypes.float0:
         return
-    got = aval_of(ct)
+    try:
+        got = aval_of(ct)
+    except (TypeError, ValueError) as error:
+        where = "a vjp function was called with a cotangent that is no array: "
+        raise type(error)(f"{where}{error}{at_line(user_source())}") from None
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         raise ValueError(
             f"a vjp function was called with a cotangent of type {got}, but the "
@@ -292,7 +280,7 @@ def value_and_grad(
     Raises TypeError if an argument is an integer, or the result no real scalar.
     """
     del reduce_axes
-    many = not isinstance(argnums, int)
+    many = not hasattr(argnums, "__index__")
     positions = tuple(argnums) if many else (argnums,)
 
     @wraps(check_callable(fun))
@@ -307,6 +295,7 @@ def value_and_grad(
                 full[i] = value
             return fun(*full, **kwargs)
 
+        of_chosen.__name__ = function_name(fun)
         value, pull_back, *aux = vjp(of_chosen, *by, has_aux=has_aux)
         check_output(fun, value, holomorphic)
         gradient = pull_back(one_like(value))
@@ -415,6 +404,15 @@ def linear_transpose(fun, *primals, reduce_axes=()):
     flat = FlatFunction(fun, in_tree)
     info = TraceInfo(function_name(fun), "linear_transpose")
     jaxpr, captured = trace_to_jaxpr(flat, avals, info)
+    types = [a.dtype for a in (*avals, *jaxpr.out_avals)]
+    kinds = dtypes.inexact, dtypes.integer
+    if not any(all(dtypes.issubdtype(t, kind) for t in types) for kind in kinds):
+        raise TypeError(
+            "linear_transpose only supports functions from floats to floats (or "
+            "complex numbers), or from integers to integers, but "
+            f"{function_name(fun)} is {', '.join(map(str, avals))} -> "
+            f"{', '.join(map(str, jaxpr.out_avals))}{at_line(user_source())}"
+        )
     bad, _ = follow(jaxpr, (True,) * len(avals))
     if bad is not None:
         raise NotImplementedError(
@@ -459,6 +457,9 @@ def check_cotangents(ct, tree, avals):
     return leaves
 
 
+# Primitives that call a function: the param that has it as a jaxpr.
+calling = {jit_p: "jaxpr"}
+
 # Linear in each of two arguments, but not in both at once.
 bilinear = {lax.mul_p, lax.dot_general_p, conv_general_dilated_p}
 
@@ -471,8 +472,8 @@ def follow_equation(primitive, varying, params):
       one bool a result: whether it varies, or None if all do).  Of loops and branches
       nothing is said: their own rules find out.
     """
-    if primitive is jit_p:
-        bad, outs = follow(params["jaxpr"].jaxpr, varying)
+    if primitive in calling:
+        bad, outs = follow(params[calling[primitive]].jaxpr, varying)
         return bad and bad.primitive, outs
     if any(map(holds_jaxpr, params.values())):
         return None, ()
@@ -549,12 +550,12 @@ def div_transpose(ct, x, y):
 
 def convert_transpose(ct, x, *, new_dtype, weak_type):
     # Not `convert`: to take the real part of a cotangent is no mistake to warn of.
-    back = dict(new_dtype=x.aval.dtype, weak_type=False)
+    back = dict(new_dtype=x.aval.dtype, weak_type=x.aval.weak_type)
     return (lax.convert_element_type_p.bind(ct, **back),)
 
 
 def select_transpose(ct, which, *cases):
-    zero = zeros(aval_of(ct).strip_weak_type())
+    zero = zeros(aval_of(ct))
     return None, *[
         lax.select_n(which, *[ct if j == i else zero for j in range(len(cases))])
         if is_linear(x)

@@ -25,7 +25,6 @@ from ..trace.windows import (
     cumsum_p,
     reduce_window_sum_p,
 )
-from .linearize import full_as
 from .transpose import (
     adding,
     aval_of_argument,
@@ -56,8 +55,8 @@ def cumsum_transpose(ct, x, *, axis, reverse):
 
 transpose_rules |= adding({
     lax.sub_p: sub_transpose,
-    ew.real_p: lambda ct, x: (ew.complex(ct, full_as(ct, 0)),),
-    ew.imag_p: lambda ct, x: (ew.complex(full_as(ct, 0), lax.neg(ct)),),
+    ew.real_p: lambda ct, x: (ew.complex(ct, lax.full_like(ct, 0)),),
+    ew.imag_p: lambda ct, x: (ew.complex(lax.full_like(ct, 0), lax.neg(ct)),),
     ew.complex_p: complex_transpose,
     ew.conj_p: conj_transpose,
     ew.reduce_precision_p: lambda ct, x, **bits: (

@@ -109,9 +109,33 @@ def layer_row(n):
     return Row(f"relu(x @ w) * 2, {n} x {n}", with_jax(peers, jax_layer, x, w))
 
 
+def gelu(np):
+    return lambda x: 0.5 * x * (1 + np.tanh(0.797885 * (x + 0.044715 * x * x * x)))
+
+
+def function_row(name, n, make=None):
+    """A function of one array, by name, or `make(numpy module)`."""
+    make = make or (lambda np: getattr(np, name))
+    x = rng.normal(size=n).astype("f4")
+    a, f, by_numba = jnp.asarray(x), jit(make(jnp)), jit(make(jnp), backend="python")
+    peers = {
+        "minijit": lambda: f(a),
+        "NumPy": lambda: make(np)(x),
+        "by numba": lambda: by_numba(a),
+    }
+    try:
+        import jax.numpy
+    except ImportError:
+        return Row(f"{name}, {n} float32", peers, 2 * x.nbytes)
+    peers = with_jax(peers, make(jax.numpy), x)
+    return Row(f"{name}, {n} float32", peers, 2 * x.nbytes)
+
+
 if __name__ == "__main__":
     show(
         [
+            *(function_row(name, 1_000_000) for name in ("exp", "tanh", "log", "sin")),
+            function_row("gelu", 1_000_000, gelu),
             elementwise_row(10),
             elementwise_row(100_000),
             elementwise_row(10_000_000),

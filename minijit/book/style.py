@@ -1,0 +1,560 @@
+"""The book's pictures: one style, and the drawings that many chapters need.
+
+    from minijit.book import style
+
+    figure, axis = style.figure(6, 3)          # inches
+    axis.plot(sizes, counts, color=style.PRIMAL, label="primal")
+    axis.set(xlabel="size of x", ylabel="equations")
+    style.count(axis, "xy")                    # ticks at whole numbers
+
+    style.stack("EvalTrace", "JVPTrace", "BatchTrace")
+    style.graph(make_jaxpr(f)(x))
+    style.split(parts.forward, parts.linear)   # of `linearize_jaxpr`
+    style.tree({"w": 1, "b": [2, 3]})
+    style.draw_tree({"w": 1, "b": [2, 3]});    # the same, and its nodes as a list
+    style.matrix(7)                            # primitive x table, after chapter 7
+    style.draw_matrix();                       # after this notebook's chapter
+
+A drawing takes `axis=`, to stand beside others.  Backgrounds are transparent and the
+ink is grey, so that pictures are readable on white pages and on dark ones.  The same
+colour means the same thing in every chapter.  Nothing here imports the library: jaxprs,
+traces and primitives are known by their attributes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .project import Book, Chapter, find_book
+from .text import names
+
+INK = "#7a7a7a"
+PRIMAL = "#3d7ebf"  # values, forward, what was there before
+TANGENT = "#c8781e"  # derivatives forward, and what is new in a chapter
+COTANGENT = "#b8486e"  # derivatives backward
+RESIDUAL = "#3f8f5b"  # what is kept from forward to backward, in bytes
+LANES = "#8161b8"  # vmap
+COMPILED = "#2b8f9a"  # kernels, native code
+TRACES = {"JVPTrace": TANGENT, "BatchTrace": LANES, "JaxprTrace": COMPILED}
+WRONG = "#d1495b"
+primal, tangent, cotangent, residual = PRIMAL, TANGENT, COTANGENT, RESIDUAL
+compiled, wrong, neutral = COMPILED, WRONG, INK
+COLORS = (PRIMAL, TANGENT, COTANGENT, RESIDUAL, LANES, COMPILED)
+
+STYLE: Any = {
+    "figure.facecolor": "none",
+    "figure.dpi": 100,
+    "figure.constrained_layout.use": True,
+    "axes.facecolor": "none",
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "font.size": 10,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "grid.color": INK,
+    "grid.alpha": 0.25,
+}
+
+# The tables of rules, in the order of the book: (column, file, name in it).
+TABLES = (
+    ("eval", "trace/core.py", "eval_rules"),
+    ("shape", "trace/array.py", "shape_rules"),
+    ("linearize", "transform/linearize.py", "linearize_rules"),
+    ("transpose", "transform/transpose.py", "transpose_rules"),
+    ("batch", "transform/batching.py", "batch_rules"),
+    ("lower", "compile/lower.py", "lower_rules"),
+)
+ROW = 48  # so many primitives stand beside each other in the matrix
+
+
+def use() -> None:
+    """Set the style; in a notebook, pictures have twice the screen's resolution."""
+    import matplotlib as mpl
+    from cycler import cycler
+
+    mpl.rcParams.update(STYLE)
+    mpl.rcParams["axes.prop_cycle"] = cycler(color=COLORS)
+    if "ipykernel" in sys.modules:
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+        set_matplotlib_formats("retina")
+
+
+def figure(width: float = 6, height: float = 3, **options: Any) -> Any:
+    """(figure, axis or axes) of this size in inches; options as for `plt.subplots`."""
+    import matplotlib.pyplot as plt
+
+    use()
+    return plt.subplots(figsize=(width, height), **options)
+
+
+def blank(axis: Any, width: float, height: float) -> Any:
+    """An axis without frame and ticks for a drawing, made new if there is none."""
+    if axis is None:
+        _, axis = figure(width, height)
+    axis.axis("off")
+    return axis
+
+
+def canvas(width: float, height: float) -> tuple[Any, Any]:
+    """A figure without axes, to draw on."""
+    axis = blank(None, width, height)
+    return axis.figure, axis
+
+
+def count_ticks(axis: Any) -> None:
+    """Whole numbers only, on `ax.xaxis` or `ax.yaxis`: what it shows is counted."""
+    count(axis.axes, axis.axis_name)
+
+
+def count(axis: Any, which: str = "xy") -> None:
+    """Ticks at whole numbers only, where things are counted."""
+    from matplotlib.ticker import MaxNLocator
+
+    for name in which:
+        getattr(axis, f"{name}axis").set_major_locator(MaxNLocator(integer=True))
+
+
+def box(axis: Any, x: float, y: float, text: str, color: str = INK) -> Any:
+    """A rounded box around a text."""
+    edge = {"boxstyle": "round,pad=0.35", "fc": faded(color), "ec": color}
+    return axis.text(x, y, text, ha="center", va="center", bbox=edge, zorder=3)
+
+
+def faded(color: str) -> tuple[float, float, float, float]:
+    """A colour as a background: the ink on it stays readable."""
+    from matplotlib.colors import to_rgba
+
+    return to_rgba(color, 0.16)
+
+
+def arrow(
+    axis: Any,
+    start: Any,
+    end: Any,
+    color: str = INK,
+    head: str = "-|>",
+    bend: float = 0,
+) -> None:
+    """An arrow from a box, or a point (x, y), to another; bent, it goes around."""
+    line = {"arrowstyle": head, "color": color, "lw": 1, "shrinkA": 1, "shrinkB": 1}
+    line["connectionstyle"] = f"arc3,rad={bend}"
+    places = []
+    for patch, at in ("patchB", end), ("patchA", start):
+        if not isinstance(at, tuple):
+            line[patch] = at.get_bbox_patch()
+            at = at.get_position()
+        places.append(at)
+    # Drawn after the boxes: only then is it known where they end.
+    axis.annotate("", *places, arrowprops=line, zorder=4)
+
+
+def between(axis: Any, start: Any, end: Any, share: float, text: str) -> None:
+    """A small text beside the line from box to box, so far along."""
+    (x, y), (u, v) = start.get_position(), end.get_position()
+    place = x + share * (u - x), y + share * (v - y)
+    by = {"xytext": (4, 3), "textcoords": "offset points"}
+    axis.annotate(text, place, fontsize=9, zorder=4, **by)
+
+
+# -- the stack of traces
+
+
+def stack(
+    *traces: Any, axis: Any = None, colors: Mapping[str, str] | None = None
+) -> None:
+    """Traces on top of each other, the bottom one first, and whom `bind` asks.
+
+    Each is a name, or a trace: its parents then stand below it.
+    """
+    found = [name for trace in traces for name in levels(trace)]
+    axis = blank(axis, 4, 0.6 * len(found) + 0.5)
+    known = {"EvalTrace": PRIMAL, **TRACES, **(colors or {})}
+    for level, name in enumerate(found):
+        width, color = 0.92, known.get(name, INK)
+        axis.barh(level, width, 0.8, color=[faded(color)], edgecolor=color)
+        axis.text(width / 2, level, name, ha="center", va="center")
+    top = len(found) - 1
+    axis.annotate("bind asks", (0.93, top), (1.12, top), va="center",
+                  arrowprops={"arrowstyle": "-|>", "color": INK})  # fmt: skip
+    axis.set(xlim=(-0.02, 1.45), ylim=(-0.6, top + 0.6))
+
+
+def levels(trace: Any) -> list[str]:
+    """The names of a trace and of those below it, the bottom one first."""
+    if isinstance(trace, str):
+        return [trace]
+    below = getattr(trace, "parent", None)
+    return [*(levels(below) if below is not None else []), type(trace).__name__]
+
+
+# -- a jaxpr as a graph
+
+
+def graph(
+    jaxpr: Any,
+    axis: Any = None,
+    label: Callable[[Any], str] | None = None,
+    color: Callable[[Any], str] | None = None,
+    upward: bool = False,
+) -> None:
+    """Equations as boxes, variables as arrows from where they are made.
+
+    Args:
+      jaxpr: open or closed; its equations stand below all that they use.
+      label, color: of an equation; by default its primitive, and the ink.
+      upward: draw it from the bottom to the top, as a backward program.
+    """
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    inputs = [*jaxpr.constvars, *jaxpr.invars]
+    letters = {v: letter(i) for i, v in enumerate(inputs + made_by(jaxpr))}
+    rows = layers(jaxpr, inputs)
+    axis = blank(axis, max(3.0, 1.3 * max(map(len, rows))), 0.8 * (len(rows) + 1))
+    boxes: dict[int, Any] = {}
+    home: dict[Any, Any] = {v: v for v in inputs}  # where a variable is made
+    for depth, row in enumerate(rows):
+        for i, node in enumerate(row):
+            x, y = i - (len(row) - 1) / 2, depth if upward else -depth
+            if depth == 0:
+                boxes[id(node)] = box(axis, x, y, letters[node], PRIMAL)
+            else:
+                text = label(node) if label else str(node.primitive)
+                boxes[id(node)] = box(axis, x, y, text, color(node) if color else INK)
+    for eqn in jaxpr.eqns:
+        for v in dict.fromkeys(used(eqn)):
+            arrow(axis, boxes[id(home[v])], boxes[id(eqn)])
+            if home[v] is not v:  # an input's box has its name in it
+                between(axis, boxes[id(home[v])], boxes[id(eqn)], 0.4, letters[v])
+        home |= dict.fromkeys(eqn.outvars, eqn)
+    ends = [v for v in dict.fromkeys(jaxpr.outvars) if v in home]
+    depth = len(rows) if upward else -len(rows)
+    for i, v in enumerate(ends):
+        end = box(axis, i - (len(ends) - 1) / 2, depth, f"result {letters[v]}", PRIMAL)
+        arrow(axis, boxes[id(home[v])], end)
+    wide = max(len(row) for row in [*rows, ends]) / 2 + 0.2
+    axis.set(xlim=(-wide, wide), ylim=(min(0, depth) - 0.5, max(0, depth) + 0.5))
+
+
+def used(eqn: Any) -> list[Any]:
+    """The variables that an equation reads; literals have a value instead."""
+    return [v for v in eqn.invars if not hasattr(v, "val")]
+
+
+def made_by(jaxpr: Any) -> list[Any]:
+    """The variables that a jaxpr's equations bind, in order."""
+    return [v for eqn in jaxpr.eqns for v in eqn.outvars]
+
+
+def letter(i: int) -> str:
+    """a, b, ..., z, ba, bb, ...: names as in a printed jaxpr."""
+    rest, last = divmod(i, 26)
+    return (letter(rest) if rest else "") + chr(ord("a") + last)
+
+
+def layers(jaxpr: Any, inputs: list[Any]) -> list[list[Any]]:
+    """Inputs, then equations by the longest way from an input.
+
+    In each row what has its operands further left stands further left.
+    """
+    depth = dict.fromkeys(inputs, 0)
+    across = {v: i - (len(inputs) - 1) / 2 for i, v in enumerate(inputs)}
+    rows: list[list[Any]] = [list(inputs)]
+    for eqn in jaxpr.eqns:
+        own = 1 + max((depth[v] for v in used(eqn)), default=0)
+        depth |= dict.fromkeys(eqn.outvars, own)
+        rows += [[] for _ in range(own + 1 - len(rows))]
+        rows[own].append(eqn)
+    for row in rows[1:]:
+        where = {id(e): [across[v] for v in used(e)] or [0.0] for e in row}
+        row.sort(key=lambda e: sum(where[id(e)]) / len(where[id(e)]))
+        for i, eqn in enumerate(row):
+            across |= dict.fromkeys(eqn.outvars, i - (len(row) - 1) / 2)
+    return rows
+
+
+def split(forward: Any, linear: Any) -> None:
+    """A forward jaxpr, and beside it its linear one, which uses variables of the first.
+
+    Those are the residuals: edges from one to the other.
+    """
+    jaxprs = forward.jaxpr, linear.jaxpr
+    all_rows = [layers(j, [*j.constvars, *j.invars]) for j in jaxprs]
+    axis = blank(None, 8, 0.8 * max(map(len, all_rows)))
+    boxes: dict[Any, Any] = {}
+    left = 0.0
+    for rows, color in zip(all_rows, (PRIMAL, TANGENT), strict=True):
+        shared = set(boxes)
+        rows[0] = [v for v in rows[0] if v not in shared]
+        width = max(map(len, rows))
+        for depth, row in enumerate(rows):
+            for i, node in enumerate(row):
+                place = left + (i + 0.5) * width / len(row), -depth
+                if depth == 0:
+                    boxes[node] = box(axis, *place, node.aval.str_short(), color)
+                    continue
+                made = box(axis, *place, str(node.primitive), color)
+                for v in dict.fromkeys(used(node)):
+                    if v in shared:
+                        level = boxes[v].get_position()[1] == place[1]
+                        arrow(axis, boxes[v], made, RESIDUAL, bend=0.3 * level)
+                    else:
+                        arrow(axis, boxes[v], made, color)
+                boxes |= dict.fromkeys(node.outvars, made)
+        left += width + 0.5
+    axis.set(xlim=(-0.1, left - 0.4), ylim=(0.5 - max(map(len, all_rows)), 0.5))
+
+
+# -- a tree beside its leaves
+
+
+def tree(
+    tree: Any,
+    axis: Any = None,
+    parts: Callable[[Any], Sequence[tuple[Any, Any]] | None] | None = None,
+    nodes: bool = False,
+) -> None:
+    """A tree, and beside it the list of its leaves, or of all its nodes, parents first.
+
+    `parts(x)` gives [(key, child), ...] of a node and None for a leaf; by default
+    dicts, lists and tuples are nodes, and None is a node without children.
+    """
+    parts = parts or containers
+    axis = blank(axis, *size_of(tree, parts, nodes))
+    listed: list[tuple[int, str]] = []  # (row, text)
+    row = -1
+
+    def visit(x: Any, depth: int) -> Any:
+        nonlocal row
+        children = parts(x)
+        name = "None" if x is None else type(x).__name__
+        if nodes or not children:
+            row += 1
+        here = row
+        if nodes or children is None:
+            about = f"{name} of {len(children)}" if children is not None else "*"
+            number = len(listed)
+            listed.append((row, about if nodes else f"{number}: {described(x)}"))
+            if children is None:
+                text = described(x) if nodes else str(number)
+                return box(axis, depth, -here, text, RESIDUAL)
+        ends = [(key, visit(child, depth + 1)) for key, child in children or ()]
+        ys = [end.get_position()[1] for _, end in ends]
+        y = -here if nodes or not ys else sum(ys) / len(ys)
+        node = box(axis, depth, y, name, PRIMAL)
+        for key, end in ends:
+            arrow(axis, node, end, head="-")
+            between(axis, node, end, 0.6, str(key))
+        return node
+
+    visit(tree, 0)
+    right = depth_of(tree, parts) + 0.8
+    for at, text in listed:
+        axis.text(right, -at, text, va="center")
+    axis.plot((right - 0.15,) * 2, (0.4, -row - 0.4), color=RESIDUAL, lw=1)
+    axis.set(xlim=(-0.5, right + 1.5), ylim=(-row - 0.7, 0.7))
+
+
+def depth_of(tree: Any, parts: Callable[[Any], Any]) -> int:
+    """How deep the deepest leaf is."""
+    return max((1 + depth_of(x, parts) for _, x in parts(tree) or ()), default=0)
+
+
+def size_of(tree: Any, parts: Callable[[Any], Any], nodes: bool) -> tuple[float, float]:
+    """Inches for a drawing of a tree."""
+
+    def rows(x: Any) -> int:
+        below = sum(rows(child) for _, child in parts(x) or ())
+        return below + 1 if nodes or not below else below
+
+    return 1.5 * depth_of(tree, parts) + 3.0, 0.45 * max(rows(tree), 2) + 0.4
+
+
+def containers(x: Any) -> list[tuple[Any, Any]] | None:
+    """The children of Python's own containers; None for a leaf."""
+    if x is None:
+        return []
+    if isinstance(x, dict):
+        return [(key, x[key]) for key in sorted(x)]
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return list(zip(x._fields, x, strict=True))
+    return list(enumerate(x)) if isinstance(x, (list, tuple)) else None
+
+
+def described(leaf: Any) -> str:
+    """A leaf in a few letters: dtype and shape of an array, else what it is."""
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+        return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+    text = repr(leaf)
+    return text if len(text) <= 20 else f"{text[:17]}..."
+
+
+# -- a tree above the list of its nodes
+
+
+@dataclass
+class Knot:
+    """One node of a drawn tree: its place, its text, and its parent's number."""
+
+    x: float
+    y: float
+    text: str
+    parent: int | None
+    children: int | None = None
+
+    @property
+    def color(self) -> str:
+        return PRIMAL if self.children is None else INK
+
+
+def knots_of(tree: Any) -> list[Knot]:
+    """The nodes of nested dicts, lists and tuples, parents first, leaves in columns."""
+    knots: list[Knot] = []
+    leaves = itertools.count()
+
+    def visit(x: Any, depth: int, parent: int | None) -> float:
+        number = len(knots)
+        knots.append(Knot(0, -depth, repr(x), parent))
+        if not isinstance(x, (dict, list, tuple)):
+            knots[number].x = next(leaves)
+            return knots[number].x
+        items = [x[key] for key in sorted(x)] if isinstance(x, dict) else x
+        keys = " " + ", ".join(sorted(x)) if isinstance(x, dict) else ""
+        centers = [visit(item, depth + 1, number) for item in items]
+        knots[number].text = type(x).__name__ + keys
+        knots[number].children = len(items)
+        knots[number].x = sum(centers) / len(centers) if centers else next(leaves)
+        return knots[number].x
+
+    visit(tree, 0, None)
+    return knots
+
+
+def draw_tree(tree: Any) -> Any:
+    """Dicts, lists and tuples as a tree; below it the same as a list of nodes."""
+    knots = knots_of(tree)
+    bottom = min(knot.y for knot in knots) - 1.4
+    scale = (len(knots) - 1) / max(1, *(knot.x for knot in knots))
+    fig, ax = canvas(8, 0.8 * (1 - bottom))
+    for i, knot in enumerate(knots):
+        box(ax, knot.x * scale, knot.y, knot.text, knot.color)
+        if knot.parent is not None:
+            above = knots[knot.parent]
+            start = above.x * scale, above.y - 0.2
+            arrow(ax, start, (knot.x * scale, knot.y + 0.2))
+        kind = knot.text.split()[0]
+        label = "*" if knot.children is None else f"{kind}\nof {knot.children}"
+        box(ax, i, bottom, label, knot.color)
+    ax.set_xlim(-0.7, len(knots) - 0.3)
+    ax.set_ylim(bottom - 0.5, 0.4)
+    return fig
+
+
+# -- the matrix of primitives and tables
+
+
+def draw_matrix() -> Any:
+    """`matrix` of the chapter that the notebook has opened; returns the figure."""
+    import matplotlib.pyplot as plt
+
+    from .stage import Stage
+
+    stage = next(finder for finder in sys.meta_path if isinstance(finder, Stage))
+    matrix(stage.chapter.id)
+    return plt.gcf()
+
+
+def matrix(k: str | int, axis: Any = None) -> None:
+    """Which of the spine's primitives have a row in which table, after chapter k.
+
+    It is read off the tables as they are now: in chapter k, at its end.  What came with
+    chapter k is in the colour of what is new; a table that comes later has no marks.
+    """
+    book = find_book()
+    chapter = book.chapter(k)
+    every = spine_primitives(book, chapter)
+    bands = [every[i : i + ROW] for i in range(0, len(every), ROW)] or [[]]
+    if axis is None:
+        width = 2.4 + 0.2 * max(map(len, bands))
+        _, axes = figure(width, 2.6 * len(bands), nrows=len(bands), squeeze=False)
+        for band, one in zip(bands, axes[:, 0], strict=True):
+            draw_band(book, chapter, band, one)
+        return
+    draw_band(book, chapter, every, axis)
+
+
+def spine_primitives(book: Book, chapter: Chapter) -> list[tuple[Any, Chapter]]:
+    """(primitive, its chapter) of those that build cells up to a chapter define."""
+    core = sys.modules.get(book.module(f"{book.package}/trace/core.py"))
+    kind: Any = getattr(core, "Primitive", ())
+    found: dict[int, tuple[Any, Chapter]] = {}
+    parts = [p for file in book.files_in_order() for p in book.parts(file) if p.built]
+    for part in sorted(parts, key=lambda p: p.moment):
+        space = vars(sys.modules.get(book.module(part.file), object))
+        for s in book.statements(part.file):
+            inside = part.first <= s.first <= part.last
+            if inside and part.chapter.index <= chapter.index:
+                for name in [n for n in bound_in_order(s.node) if n in space]:
+                    if isinstance(space[name], kind):
+                        p = space[name]
+                        found.setdefault(id(p), (p, part.chapter))
+    return list(found.values())
+
+
+def bound_in_order(node: Any) -> list[str]:
+    """The names that a statement binds, as they stand in it."""
+    import ast
+
+    bound = names(node)
+    walked = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+    return [n for n in dict.fromkeys(walked) if n in bound]
+
+
+def live_tables(book: Book, chapter: Chapter) -> list[tuple[str, Any, Chapter | None]]:
+    """(column, table, its chapter) of TABLES; an empty table for one still to come."""
+    found = []
+    for column, file, name in TABLES:
+        file = f"{book.package}/{file}"
+        part = book.part_of(file, name)
+        owner = part.chapter if part else None
+        there = owner is not None and owner.index <= chapter.index
+        space = vars(sys.modules.get(book.module(file), object)) if there else {}
+        found.append((column, space.get(name, {}), owner))
+    return found
+
+
+def draw_band(
+    book: Book, chapter: Chapter, band: list[tuple[Any, Chapter]], axis: Any
+) -> None:
+    """Some primitives side by side, their rows in the tables as squares below."""
+    import matplotlib.pyplot as plt
+
+    labels = []
+    for y, (column, table, owner) in enumerate(live_tables(book, chapter)):
+        later = owner is not None and owner.index > chapter.index
+        labels.append(f"{column} (chapter {owner.id})" if later and owner else column)
+        for x, (p, home) in enumerate(band):
+            if p in table:
+                new = chapter.id in (home.id, owner.id if owner else "")
+                color = TANGENT if new else PRIMAL
+                axis.add_patch(plt.Rectangle((x - 0.4, y - 0.4), 0.8, 0.8, fc=color))
+            elif not later:
+                axis.plot(x, y, ".", color=INK, markersize=3)
+    axis.set_yticks(range(len(TABLES)), labels)
+    axis.set_xticks(range(len(band)), [str(p) for p, _ in band], rotation=90)
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
+    axis.set(xlim=(-0.6, max(len(band), 1) - 0.4), ylim=(len(TABLES) - 0.4, -0.6))
+    axis.set_aspect("equal")

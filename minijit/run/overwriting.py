@@ -1,0 +1,331 @@
+"""Results written over arguments: an update of one element is a store, not a copy.
+
+    def body(i, t):
+        old = t[i]                              # v0 = t[i]
+        return t.at[i].set(old + 1.0)           # t[i] = v0 + 1
+
+    found = plan(program, [(program.inputs[1], program.outputs[1])], {})
+    found.pairs                                 # those that can share their memory
+    found.program                               # its steps in an order that allows it
+
+A scatter copies its operand and then stores into the copy.  If nobody reads the operand
+after that, the copy may be the operand itself.  So each pair (old, new) asks for an
+order of the steps in which all that reads `old` comes before what writes `new`.  One
+kernel that does both may read of the old one the element that it writes; otherwise it
+is parted, and what it reads is computed early, into memory of the size of the update.
+"""
+
+import heapq
+import math
+from collections import defaultdict
+from dataclasses import replace
+
+from ..compile.loops import (
+    Buffer,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Store,
+    expressions,
+    nothing,
+    postorder,
+    statements,
+    substitute,
+)
+from ..compile.place import place
+from .python_source import NEST, nestable
+
+# routine -> function of (call, pairs of buffers that it reads and writes, known):
+# whether it may write each over the one it reads.  Others write over nothing they read.
+overwriting_calls: dict = {}
+
+
+def loaded_by(exprs, names=()):
+    """The buffers that expressions load from, but for those that have names."""
+    return {e.buffer for e in postorder(exprs, names) if isinstance(e, Load)}
+
+
+def copied_by(stmt):
+    """The buffer whose element a statement stores at its index in another, or None."""
+    if not isinstance(stmt, Store) or not isinstance(stmt.value, Load):
+        return None
+    whole = stmt.combine is None and stmt.value.index == stmt.index
+    return stmt.value.buffer if whole else None
+
+
+def read_by(step):
+    """The buffers that a kernel or call reads."""
+    if isinstance(step, Kernel):
+        return loaded_by(expressions(step.body))
+    return {view.buffer for view in step.inputs}
+
+
+def written_by(step, old=None):
+    """The buffers that a kernel or call writes; copies of `old` do not count."""
+    if not isinstance(step, Kernel):
+        return {view.buffer for view in step.outputs}
+    stores = [s for s in statements(step.body) if isinstance(s, Store)]
+    return {s.buffer for s in stores if old is None or copied_by(s) is not old}
+
+
+class Plan:
+    """An order of a program's steps in which results are written over arguments.
+
+    Args:
+      program: a `Program`; pairs: of its inputs and outputs, all that are wished for.
+      known: a dict that all plans of one printed function share, of what was found out.
+
+    Attributes:
+      pairs: those that can share their memory.
+      program: the program, its steps in that order, some of them parted.
+      over: {buffer: the one whose memory it takes}, of what lies between.
+    """
+
+    def __init__(self, program, pairs, known):
+        self.program, self.pairs, self.over = program, [], {}
+        self.known, self.links = known, []
+        for old, new in pairs:
+            if old.shape == new.shape != () and old.dtype == new.dtype != object:
+                if self.allow(self.chain(old, new)):
+                    self.pairs.append((old, new))
+
+    def chain(self, old, new):
+        """The links from `old` to `new`, by way of buffers that are copied whole."""
+        links, temps = [], set(self.program.temps) - set(self.program.outputs)
+        while (before := self.copied_to(new)) in temps and before not in self.over:
+            links.append((before, new))
+            new = before
+        return [(old, new), *reversed(links)]
+
+    def copied_to(self, buffer):
+        """The buffer of which another one is a copy to begin with, or None."""
+        writers = (s for s in self.program.body if buffer in written_by(s))
+        first = next(writers, None)
+        if not isinstance(first, Kernel):
+            return None
+        for stmt in statements(first.body):
+            if isinstance(stmt, Store) and stmt.buffer is buffer:
+                return copied_by(stmt)
+        return None
+
+    def allow(self, links):
+        """Take on some links, if there is an order for them: -> whether there is."""
+        links = self.links + links
+        for program in (self.program, parted(self.program, links)):
+            order = self.order(program.body, links)
+            if order is not None:
+                self.program, self.links = replace(program, body=order), links
+                self.over = {n: o for o, n in links if n in program.temps}
+                return True
+        return False
+
+    def order(self, body, links):
+        """The steps so that each `old` is read before its `new` is written, or None.
+
+        It is the order they had, where nothing else is asked for.
+        """
+        before = dependences(body)
+        for j, step in enumerate(body):
+            both, reads = [], read_by(step)
+            for old, new in links:
+                if new in written_by(step, old):
+                    readers = (i for i, s in enumerate(body) if old in read_by(s))
+                    before[j].update(i for i in readers if i != j)
+                    both += [(old, new)] if old in reads else []
+            if both and not self.overwrites(step, both):
+                return None
+        order = sorted_steps(before)
+        return None if order is None else tuple(body[i] for i in order)
+
+    def overwrites(self, step, pairs):
+        """Whether one step may read each `old` and write its `new` in one memory."""
+        key = (step, *pairs)
+        if key not in self.known:
+            if isinstance(step, Kernel):
+                body = place(step.body, NEST, nestable)
+                found = all(reads_before_it_writes(body, *pair) for pair in pairs)
+            else:
+                rule = overwriting_calls.get(step.routine)
+                found = rule is not None and rule(step, pairs, self.known)
+            self.known[key] = found
+        return self.known[key]
+
+
+def plan(program, pairs, known):
+    """The `Plan` of a program, made once for each set of pairs."""
+    key = (program, *pairs)
+    if key not in known:
+        known[key] = Plan(program, pairs, known)
+    return known[key]
+
+
+def dependences(body):
+    """For each step the numbers of the earlier ones that have to stay before it."""
+    readers, writers, before = defaultdict(set), defaultdict(set), []
+    for i, step in enumerate(body):
+        reads, writes = read_by(step), written_by(step)
+        earlier = [writers[b] for b in reads | writes] + [readers[b] for b in writes]
+        before.append(set().union(*earlier))
+        for found, buffers in ((readers, reads), (writers, writes)):
+            for buffer in buffers:
+                found[buffer].add(i)
+    return before
+
+
+def sorted_steps(before):
+    """The numbers of steps, each after those before it, or None if there is a circle.
+
+    Of those that may come next, the first one does.
+    """
+    after = defaultdict(list)
+    for j, found in enumerate(before):
+        for i in found:
+            after[i].append(j)
+    waits, order = list(map(len, before)), []
+    ready = [i for i, n in enumerate(waits) if n == 0]
+    while ready:
+        i = heapq.heappop(ready)
+        order.append(i)
+        for j in after[i]:
+            waits[j] -= 1
+            if waits[j] == 0:
+                heapq.heappush(ready, j)
+    return order if len(order) == len(before) else None
+
+
+def reads_before_it_writes(body, old, new):
+    """Whether placed statements read of `old` nothing that they have written over.
+
+    That is so if the one store into `new` is in no loop, or stores in each step what
+    no other one reads; and if what is read after it has a name by then.
+    """
+    inside = statements(body)
+    stores = [s for s in inside if isinstance(s, Store) and s.buffer is new]
+    copies = [s for s in stores if copied_by(s) is old]
+    inside = [s for s in inside if s not in copies]
+    stores = [s for s in stores if s not in copies]
+    if len(stores) != 1:
+        return False
+    store, = stores
+    at, axes = inside.index(store), axes_around(body, store)
+    loads = [e for e in postorder(expressions(inside)) if isinstance(e, Load)]
+    if axes and any(e.index != store.index for e in loads if e.buffer is old):
+        return False
+    if not all(any(steps_with(i, axis, axes) for i in store.index) for axis in axes):
+        return False
+    written = {s.buffer for s in inside if isinstance(s, Store)}
+    if axes and loaded_by(store.index) & {old, *written}:
+        return False
+    # What gets its name after the store, or another time, is computed after it.
+    early, late = inside[:at], inside[at + 1 :]
+    names = {s.expr for s in early if isinstance(s, Let)}
+    names -= {s.expr for s in late if isinstance(s, Let)}
+    return old not in loaded_by(expressions(late), names)
+
+
+def axes_around(body, target):
+    """The axes of the loops around a statement; None if it is not in there."""
+    for stmt in body:
+        if stmt is target:
+            return []
+        inner = (stmt.body,) if isinstance(stmt, For) else ()
+        inner = (stmt.then, stmt.otherwise) if isinstance(stmt, If) else inner
+        for block in inner:
+            axes = axes_around(block, target)
+            if axes is not None:
+                return [stmt.axis, *axes] if isinstance(stmt, For) else axes
+    return None
+
+
+def steps_with(index, axis, axes):
+    """Whether an index goes up with one axis, and depends on no other."""
+    if index is axis:
+        return True
+    terms = index.args if isinstance(index, Op) and index.name == "add" else ()
+    return axis in terms and index.free.isdisjoint(set(axes) - {axis})
+
+
+def parted(program, links):
+    """A program whose kernels read no more than they must when they write a `new`.
+
+    They are parted into their statements; what an update loads from an `old` is
+    computed before, into memory of its own.
+    """
+    body, temps = [], []
+    before = {new: old for old, new in links}
+    for step in program.body:
+        if not isinstance(step, Kernel) or not written_by(step) & before.keys():
+            body.append(step)
+            continue
+        for stmt in step.body:
+            early, stmt, rooms = early_values(stmt, before)
+            temps += rooms
+            body += [replace(step, body=(s,)) for s in (*early, stmt)]
+    return replace(program, body=tuple(body), temps=(*program.temps, *temps))
+
+
+def early_values(stmt, before):
+    """What an update loads from arrays that are written over, computed before it.
+
+    It still loads itself the element that it writes over.
+
+    Args:
+      stmt: a statement; before: {buffer: the one whose memory it takes}.
+
+    Returns:
+      (statements to run before, the update, the buffers in between).
+    """
+    axes, update, pred = [], stmt, ()
+    while isinstance(update, For) and len(update.body) == 1:
+        axes.append(update.axis)
+        update, = update.body
+    if isinstance(update, If) and len(update.then) == 1 and not update.otherwise:
+        pred, (update,) = (update.pred,), update.then
+    known = all(isinstance(axis.extent, int) for axis in axes)
+    if not known or not isinstance(update, Store) or update.buffer not in before:
+        return [], stmt, []
+    if math.prod(a.extent for a in axes) >= math.prod(update.buffer.shape):
+        return [], stmt, []
+    rooms: dict = {}
+    exprs = (*pred, *update.index, update.value)
+    old = old_loads(exprs, {*before, *before.values()})
+    here = Load(before[update.buffer], update.index)
+
+    def in_room(expr):
+        loads = old.get(expr, nothing)
+        movable = expr.free <= set(axes) and here not in loads
+        if not movable or len({e.buffer for e in loads}) != 1:
+            return None
+        if expr not in rooms:
+            own = tuple(axis for axis in axes if axis in expr.free)
+            room = Buffer("early", tuple(a.extent for a in own), expr.dtype)
+            rooms[expr] = Load(room, own)
+        return rooms[expr]
+
+    *index, value = substitute(exprs, in_room)
+    update = Store(update.buffer, tuple(index[len(pred) :]), value, update.combine)
+    update = If(index[0], (update,)) if pred else update
+    stores = [Store(e.buffer, e.index, expr) for expr, e in rooms.items()]
+    early = [nest(store.index, store) for store in stores]
+    return early, nest(axes, update), [store.buffer for store in stores]
+
+
+def old_loads(exprs, buffers):
+    """{expression: the loads from some buffers that it is computed from}"""
+    found = {}
+    for expr in postorder(exprs):
+        own = isinstance(expr, Load) and expr.buffer in buffers
+        found[expr] = frozenset([expr] if own else ()).union(
+            *(found[child] for child in expr.children())
+        )
+    return found
+
+
+def nest(axes, stmt):
+    """A statement in loops over some axes, the first one outermost."""
+    for axis in reversed(axes):
+        stmt = For(axis, (stmt,))
+    return stmt

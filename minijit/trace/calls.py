@@ -1,0 +1,639 @@
+"""What a user called, and with what: errors of public functions say it.
+
+    jnp.sum(x, axis=7)
+    # ValueError: axis 7 is out of bounds for array of dimension 2
+    #   jnp.sum was given a=f32[3,4], axis=7
+    #   at program.py:3 (main)
+    jnp.tri("a")
+    # TypeError: jnp.tri: the argument N must be an integer, got 'a' of type str
+
+Nothing is checked while all goes well: `explaining` looks at the arguments once
+something has failed.  An error that minijit raised on purpose is given the call it came
+of.  One that Python or NumPy raised somewhere below ("'<' not supported between ...")
+becomes a TypeError that names the argument at fault, where there is one: `kinds` says
+by their names what the arguments of public functions may be.
+"""
+
+import dis
+import enum
+import functools
+import inspect
+import operator
+import os
+import sys
+import sysconfig
+import types
+
+import ml_dtypes
+import numpy as np
+
+from . import dtypes
+from .array import aval_of
+from .core import Array, Tracer
+from .errors import PACKAGE, at_line, user_source
+from .primitives import as_constant
+
+# The folders of minijit that do not call its public functions, but those of a user.
+ROOMS = tuple(
+    os.path.join(PACKAGE, name) for name in ("trace", "transform", "compile", "run")
+)
+LIBRARIES = (
+    PACKAGE,
+    *(os.path.dirname(module.__file__ or "") for module in (np, ml_dtypes)),
+    "<frozen",
+    "<__array_function__",
+)
+
+
+def explaining(function, label, results=False, made_by=None):
+    """`function`, which users know as `label`: its errors tell what it was given.
+
+    Args:
+      results: whether it makes functions, which are to explain their errors as well.
+      made_by: how it was made, if by such a one: (function, label, args, kwargs).
+    """
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            if called_by_user(sys._getframe(1)) and is_ours(error):
+                if clear := explained(error, function, label, args, kwargs, made_by):
+                    raise clear from error
+            raise
+        if results and isinstance(result, (types.FunctionType, functools.partial)):
+            if called_by_user(sys._getframe(1)):
+                made = function, label, args, kwargs
+                return explaining(result, f"the result of {label}", made_by=made)
+        return result
+
+    wrappers.add(call.__code__)  # type: ignore[attr-defined]
+    return call
+
+
+# The code of functions that only stand before one of the library's own.
+wrappers: set = set()
+
+
+def underlying(function):
+    """The library's own function that a public one stands for; others are themselves.
+
+    Not `inspect.unwrap`: a user's function may well wrap `lax.add` and mean more.
+    """
+    while getattr(function, "__code__", None) in wrappers:
+        function = function.__wrapped__
+    return function
+
+
+def strict(function):
+    """`function` as JAX's users know it: a Python number has a dtype of its own.
+
+    The library's rules let their numbers adapt to whatever array stands beside them;
+    of a user `lax.add(x, 0.5)` is an error unless x is of the default float type.
+    """
+
+    @functools.wraps(function)
+    def strict_function(*args, **kwargs):
+        named = {name: of_own_dtype(x) for name, x in kwargs.items()}
+        return function(*map(of_own_dtype, args), **named)
+
+    wrappers.add(strict_function.__code__)  # type: ignore[attr-defined]
+    return strict_function
+
+
+def of_own_dtype(x):
+    """A Python number as an array, weakly typed; anything else as it is."""
+    return as_constant(x) if type(x) in dtypes.weak_types else x
+
+
+def check_arguments(function, label, args, kwargs):
+    """Raise TypeError if an argument is not what its name asks for."""
+    wrong = error_at_fault(label, bound(function, args, kwargs))
+    if wrong is not None:
+        raise wrong
+
+
+def explain_calls(label, namespace, names=None, besides=(), results=()):
+    """Let the functions in a namespace explain their errors.
+
+    One that stands in several namespaces stays one function.
+
+    Args:
+      label: what stands before the name of each: "jnp", "lax".
+      namespace: a dict.
+      names: which of them; None stands for all that do not begin with an underscore.
+      besides: but not these.
+      results: those that make functions, which are to explain their errors as well.
+    """
+    for name in list(namespace) if names is None else names:
+        function = namespace[name]
+        if name.startswith("_") or name in besides:
+            continue
+        if not isinstance(function, (types.FunctionType, functools.partial)):
+            if not hasattr(function, "defjvp") or isinstance(function, type):
+                continue
+        if id(function) not in explaining_calls:
+            own = getattr(function, "__name__", name)
+            shown = own if namespace.get(own) is function else name
+            call = explaining(function, f"{label}.{shown}", name in results)
+            explaining_calls[id(function)] = explaining_calls[id(call)] = call
+        namespace[name] = explaining_calls[id(function)]
+
+
+def explain_methods(label, cls, names=None):
+    """Let methods of a class, by default all public ones, explain their errors."""
+    for name in [n for n in vars(cls) if n[0] != "_"] if names is None else names:
+        if isinstance(function := vars(cls)[name], types.FunctionType):
+            setattr(cls, name, explaining(function, f"{label}.{name}"))
+
+
+# The id of a function, or of a call that explains itself, -> the latter.  Both live as
+# long as the modules that hold them.
+explaining_calls = {}
+
+
+def called_by_user(frame):
+    """Whether a call in `frame` is none of a public function in another's body."""
+    file = frame.f_code.co_filename
+    return not file.startswith(PACKAGE) or file.startswith(ROOMS)
+
+
+def is_ours(error):
+    """Whether an error came from below a call, not from what the user passed in.
+
+    One that a function of the user's raised, or that says already of which call it
+    came, is left alone.
+    """
+    tb = error.__traceback__.tb_next
+    if tb is None or hasattr(error, "explained"):
+        return False
+    while tb is not None:
+        if not is_library(tb.tb_frame.f_code.co_filename):
+            return False
+        tb = tb.tb_next
+    return True
+
+
+def is_library(file):
+    """Whether a file is minijit's, NumPy's or Python's own."""
+    standard = file.startswith(sysconfig.get_path("stdlib"))
+    return file.startswith(LIBRARIES) or (standard and "site-packages" not in file)
+
+
+def on_purpose(error):
+    """Whether an error stems from a `raise` statement of minijit's."""
+    tb = error.__traceback__
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    code = tb.tb_frame.f_code
+    instruction = dis.opname[code.co_code[tb.tb_lasti]]
+    return code.co_filename.startswith(PACKAGE) and instruction in raising
+
+
+raising = ("RAISE_VARARGS", "RERAISE")
+
+
+def explained(error, function, label, args, kwargs, made_by=None):
+    """Say in `error` which call it came of, or give one to be raised in its place."""
+    arguments = bound(function, args, kwargs)
+    source = user_source()
+    shown = [(name, x) for name, _, x in arguments if name != "self"]
+    given = ", ".join(f"{name}={describe(x)}" for name, x in shown)
+    call = f"\n  {label} was given {given}" if given else f"\n  in {label}()"
+    clear = None
+    if isinstance(error, unclear) and (
+        isinstance(error, (AttributeError, KeyError)) or not on_purpose(error)
+    ):
+        maker, maker_label, *given_before = made_by or (function, label, args, kwargs)
+        before = bound(maker, *given_before)
+        clear = error_at_fault(maker_label, before) or error_at_fault(label, arguments)
+    named = clear or error
+    if len(named.args) == 1 and isinstance(named.args[0], str):
+        text = named.args[0]
+        line = "" if "\n  at " in text else at_line(source)
+        named.args = (f"{text}{call}{line}",)
+    named.explained = label
+    return clear
+
+
+# What Python and NumPy raise where an operation does not suit a value.
+unclear = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    BufferError,
+)
+
+
+def bound(function, args, kwargs):
+    """[(name, default, value), ...] for what was given."""
+    try:
+        signature = signature_of(function)
+        given = signature.bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        pairs = [*((f"args[{i}]", x) for i, x in enumerate(args)), *kwargs.items()]
+        return [(name, inspect.Parameter.empty, x) for name, x in pairs]
+    found = []
+    for name, value in given.items():
+        parameter = signature.parameters[name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            found += [(name, parameter.default, x) for x in value]
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            found += [(key, parameter.default, x) for key, x in value.items()]
+        else:
+            found.append((name, parameter.default, value))
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def signature_of(function):
+    """The signature of a function; those of the public ones are asked for often."""
+    return inspect.signature(function)
+
+
+def error_at_fault(label, arguments):
+    """The TypeError for the first argument that is not what its name asks for."""
+    for name, default, value in arguments:
+        own = f"{label.split('.')[-1]}.{name}"
+        keys = (f"{label}.{name}", own, name)
+        expected = next((kinds_of[k] for k in keys if k in kinds_of), [])
+        if value is default or any(kinds[k][0](value) for k in expected):
+            continue
+        if expected:
+            return TypeError(
+                f"{label}: the argument {name} must be {' or '.join(expected)}, got "
+                f"{describe(value)} of type {type(value).__name__}"
+            )
+    return None
+
+
+def describe(x, depth=2):
+    """An argument in a few words: a type for an array, a text for all else."""
+    if isinstance(x, Tracer):
+        return f"a traced {x.aval}"
+    if isinstance(x, (Array, np.ndarray)):
+        if isinstance(x, Array):
+            return str(x.aval)
+        return f"a NumPy array of shape {x.shape} and dtype {x.dtype}"
+    if isinstance(x, dict) and depth:
+        parts = [f"{k!r}: {describe(v, depth - 1)}" for k, v in list(x.items())[:4]]
+        return f"{{{', '.join(parts + ['...'] * (len(x) > 4))}}}"
+    if type(x) in (list, tuple) and depth:
+        parts = [describe(part, depth - 1) for part in x[:6]]
+        text = ", ".join(parts + [f"... ({len(x)} in all)"] * (len(x) > 6))
+        comma = "," * (type(x) is tuple and len(x) == 1)
+        return f"[{text}]" if type(x) is list else f"({text}{comma})"
+    if isinstance(x, (types.FunctionType, types.BuiltinFunctionType, type)):
+        return x.__name__
+    if type(x).__repr__ is object.__repr__:
+        return f"a {type(x).__name__}"
+    text = " ".join(repr(x).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def is_integer(x):
+    """Whether Python takes x for an int; a traced value is complained of elsewhere."""
+    return isinstance(x, Tracer) or hasattr(x, "__index__") and fits(operator.index, x)
+
+
+def are_integers(x):
+    """An integer, or a sequence of integers."""
+    return is_integer(x) or is_sequence(x) and all(map(is_integer, x))
+
+
+def are_several_integers(x):
+    return is_sequence(x) and are_integers(x)
+
+
+def are_nested_integers(x):
+    """An integer, or a sequence of integers, or of such sequences."""
+    return is_integer(x) or is_sequence(x) and all(map(are_nested_integers, x))
+
+
+def are_pairs(x):
+    """A sequence of pairs of integers, or the name of a padding."""
+    pairs = is_sequence(x) and all(is_sequence(pair) for pair in x)
+    return isinstance(x, str) or pairs and are_nested_integers(x)
+
+
+def is_sequence(x):
+    """A list, a tuple, or an array with axes."""
+    if isinstance(x, (np.ndarray, Array)):
+        return x.ndim > 0
+    return isinstance(x, (list, tuple, range))
+
+
+def is_array(x):
+    """An array or a number, of a dtype that arrays may have."""
+    if x is None or isinstance(x, (str, bytes, list, tuple)) or hasattr(x, "mask"):
+        return False
+    return hasattr(x, "__jax_array__") or fits(aval_of, x) and fits(dtypes.dtype, x)
+
+
+def has_axes(x):
+    """An array that is no single number."""
+    return is_array(x) and np.ndim(x) > 0
+
+
+def are_nested_arrays(x):
+    """An array, or what becomes one: lists of numbers."""
+    if isinstance(x, (list, tuple)):
+        return all(map(are_nested_arrays, x)) and fits(np.shape, x)
+    return is_array(x)
+
+
+def is_number(x):
+    """A number, or an array without axes."""
+    return is_array(x) and np.ndim(x) == 0
+
+
+def are_arrays(x):
+    """A sequence of arrays, or an array, whose rows are meant."""
+    return is_sequence(x) and all(map(is_array, x))
+
+
+def is_dtype(x):
+    """What stands for a dtype that arrays may have."""
+    if isinstance(x, dtypes.ExtendedDtype):
+        return True
+    return x is not None and fits(lambda: dtypes.check_dtype(np.dtype(x), "it"))
+
+
+def are_names(x):
+    """A string, or a sequence of strings."""
+    several = isinstance(x, (list, tuple, set, frozenset))
+    return all(isinstance(name, str) for name in (x if several else (x,)))
+
+
+def is_name(x):
+    return x is None or isinstance(x, (str, enum.Enum))
+
+
+def is_precision(x):
+    """A name or `Precision`, or a pair of them."""
+    return all(map(is_name, x)) if isinstance(x, (list, tuple)) else is_name(x)
+
+
+def is_truth(x):
+    """Whether x stands for True or False; a traced one is complained of elsewhere."""
+    return isinstance(x, Tracer) or fits(bool, x)
+
+
+def is_treedef(x):
+    return hasattr(x, "unflatten")
+
+
+def are_treedefs(x):
+    return isinstance(x, (list, tuple)) and all(map(is_treedef, x))
+
+
+def are_truths(x):
+    """True, False, or one of them for each axis."""
+    several = isinstance(x, (list, tuple))
+    return all(map(is_truth, x)) if several else isinstance(x, (bool, int, np.bool_))
+
+
+def is_rounding(x):
+    return isinstance(x, (int, enum.Enum)) and int(getattr(x, "value", x)) in (0, 1, 2)
+
+
+def is_iterable(x):
+    return fits(iter, x)
+
+
+def is_index(x):
+    return is_integer(x) and not isinstance(x, bool)
+
+
+def is_text(x):
+    return isinstance(x, str)
+
+
+def are_widths(x):
+    return are_nested_integers(x) and fits(np.shape, x)
+
+
+def is_order(x):
+    return is_name(x) or is_number(x)
+
+
+def is_hashable(x):
+    return fits(hash, x)
+
+
+def is_list(x):
+    return isinstance(x, (list, tuple))
+
+
+def are_triples(x):
+    return is_list(x) and all(map(are_several_integers, x))
+
+
+def is_record(x):
+    return hasattr(x, "_fields") and all(map(are_several_integers, x))
+
+
+def are_layouts(x):
+    """Three strings that name the axes of lhs, rhs and output."""
+    return isinstance(x, (list, tuple)) and len(x) == 3 and all(map(is_name, x))
+
+
+def are_contractions(x):
+    """A pair of pairs of sequences of integers."""
+    pairs = isinstance(x, (list, tuple)) and len(x) == 2
+    for pair in x if pairs else ():
+        pairs = pairs and isinstance(pair, (list, tuple)) and len(pair) == 2
+        pairs = pairs and all(map(are_several_integers, pair))
+    return pairs
+
+
+def is_buffer(x):
+    return fits(memoryview, x)
+
+
+def is_casting(x):
+    return isinstance(x, str) and x in ("no", "equiv", "safe", "same_kind", "unsafe")
+
+
+def are_functions(x):
+    return isinstance(x, (list, tuple)) and all(map(callable, x))
+
+
+def fits(function, *args):
+    """Whether a function takes these arguments."""
+    try:
+        function(*args)
+    except Exception:
+        return False
+    return True
+
+
+# What an argument may be: the check, and the names of the arguments of that kind.  With
+# a function's name before it ("argmax.axis") it is of this kind in that function only.
+kinds = {
+    "an integer": (
+        is_integer,
+        """n m k N M num decimals ndmin size length minlength total_repeat_length
+        unroll num_keys num_classes ndim rank slice_size stride start_index
+        limit_index start_dimension stop_dimension dimension axis1 axis2 axisa
+        axisb axisc reduction_dimension feature_group_count batch_group_count
+        exponent_bits mantissa_bits batch_size axis_size count offset
+        reduction_input_size_override column_axis local_window_size max_traces d
+        argmax.axis argmin.axis nanargmax.axis nanargmin.axis cumsum.axis
+        cumprod.axis cummax.axis cummin.axis cumlogsumexp.axis sort.axis
+        argsort.axis take.axis linspace.axis logspace.axis geomspace.axis
+        stack.axis concatenate.axis repeat.axis append.axis delete.axis
+        insert.axis diff.axis unstack.axis vecdot.axis cross.axis glu.axis
+        one_hot.axis top_k.axis take_along_axis.axis put_along_axis.axis
+        apply_along_axis.axis slice_in_dim.axis index_in_dim.axis
+        dynamic_slice_in_dim.axis dynamic_index_in_dim.axis trapezoid.axis
+        dynamic_update_slice_in_dim.axis dynamic_update_index_in_dim.axis
+        unwrap.axis partition.axis argpartition.axis rollaxis.axis
+        rollaxis.start unique.axis compress.axis choice.axis permutation.axis
+        categorical.axis packbits.axis unpackbits.axis split.axis
+        array_split.axis nancumsum.axis nancumprod.axis cumulative_sum.axis
+        cumulative_prod.axis integer_pow.y resize.n associative_scan.axis
+        polyint.m polyder.m index_in_dim.index array_str.precision
+        array_repr.precision max_line_width lax.stack.axis tri.k tril.k triu.k eye.k""",
+    ),
+    "an integer or integers": (
+        are_integers,
+        """axis axes shape new_sizes new_shape sizes dims dimensions source
+        destination shift reps permutation start_indices limit_indices strides
+        slice_sizes window_dimensions window_strides base_dilation
+        window_dilation lhs_dilation rhs_dilation filter_shape lhs_shape
+        rhs_shape in_shape window_shape kth shapes broadcast_dimensions in_axis
+        out_axis batch_axis argnums static_argnums donate_argnums
+        nondiff_argnums reduce_axes stat_length""",
+    ),
+    "integers, or sequences of them": (
+        are_nested_integers,
+        "tensordot.axes dimension_numbers",
+    ),
+    "a name, or a pair of integers for each axis": (are_pairs, "padding"),
+    "an array or a number": (
+        is_array,
+        """x y a b x1 x2 operand lhs rhs arr ary array ar ar1 ar2 a1 a2 val v u z M
+        A f indices updates update scatter_indices values weights where
+        condition initial fill_value mean variance q p xp fp left right query
+        key value bias mask logits alpha data init_value index sample element
+        test_elements obj filt m seq_of_zeros prototype pred which on_true
+        on_false cov lam repeats vals ind sorter minval maxval sigma scale df
+        dfnum dfden loc concentration lower upper beta posinf neginf nan min max
+        start stop step to_end to_begin prepend append dx discont period rtol
+        atol ddof correction epsilon negative_slope stddev base fweights
+        aweights padding_value init_values bins args arys xi binomial.n
+        multinomial.n polygamma.n factorial.n query_seq_lengths
+        key_value_seq_lengths indices_or_sections""",
+    ),
+    "an array with an axis or more": (
+        has_axes,
+        """polyadd.a1 polyadd.a2 polysub.a1 polysub.a2 polymul.a1 polymul.a2
+        polydiv.u polydiv.v polyder.p polyint.p polyval.p glu.x
+        histogramdd.sample cross.x1 cross.x2 vecdot.x1 vecdot.x2 cov.fweights
+        cov.aweights searchsorted.sorter""",
+    ),
+    "an array, or lists of numbers": (
+        are_nested_arrays,
+        """array.object asarray.a array_equal.a1 array_equal.a2 array_equiv.a1
+        array_equiv.a2 isrealobj.x iscomplexobj.x copy.a block.arrays""",
+    ),
+    "a number": (
+        is_number,
+        """kaiser.beta standardize.epsilon variance_scaling.scale normal.stddev
+        uniform.scale truncated_normal.stddev orthogonal.scale
+        delta_orthogonal.scale full.fill_value dot_product_attention.scale
+        fori_loop.lower fori_loop.upper seed""",
+    ),
+    "a sequence of arrays": (
+        are_arrays,
+        """arrays tup operands keys choices choicelist condlist multi_index cases
+        stack.arrays concatenate.arrays concat.arrays multi_dot.arrays range""",
+    ),
+    "a dtype": (
+        is_dtype,
+        "dtype new_dtype preferred_element_type index_dtype from_ to",
+    ),
+    "a function": (
+        callable,
+        """platform_dependent.default scan.f map.f tree_map.f tree_map_with_path.f
+        fun func fn f pyfunc func1d body_fun cond_fun true_fun false_fun
+        computation matvec solve transpose_solve tangent_solve mask_func
+        callback is_leaf flatten_func unflatten_func function operation""",
+    ),
+    "a sequence of functions": (are_functions, "branches"),
+    "a sequence": (
+        is_iterable,
+        "leaves build_tree.xs iterable path excluded",
+    ),
+    "an integer, and no bool": (is_index, "item.args"),
+    "a string": (is_text, "fmt subscripts string"),
+    "integers, or a pair of them for each axis": (are_widths, "pad_width"),
+    "a number, or the name of a norm": (is_order, "ord"),
+    "a hashable name": (is_hashable, "axis_name"),
+    "a list": (is_list, "funclist"),
+    "a sequence of (low, high, interior)": (are_triples, "padding_config"),
+    "a sequence of integers": (
+        are_several_integers,
+        """ravel_multi_index.dims squeeze.dimensions expand_dims.dimensions
+        indices.dimensions apply_over_axes.axes lax.tile.reps ShapeDtypeStruct.shape
+        permute_dims.axes transpose.axes
+        conv_general_dilated_patches.filter_shape
+        padtype_to_pads.in_shape padtype_to_pads.window_shape
+        padtype_to_pads.window_strides""",
+    ),
+    "three names of axes, as ('NCHW', 'OIHW', 'NCHW')": (
+        are_layouts,
+        "conv_general_permutations.dimension_numbers",
+    ),
+    "((lhs_contract, rhs_contract), (lhs_batch, rhs_batch))": (
+        are_contractions,
+        "dot_general.dimension_numbers lax.dot.dimension_numbers",
+    ),
+    "a dtype or a Python type": (is_dtype, "promote_types.a promote_types.b"),
+    "a GatherDimensionNumbers": (is_record, "gather.dimension_numbers"),
+    "a ScatterDimensionNumbers": (
+        is_record,
+        """scatter.dimension_numbers scatter_add.dimension_numbers
+        scatter_sub.dimension_numbers scatter_mul.dimension_numbers
+        scatter_min.dimension_numbers scatter_max.dimension_numbers""",
+    ),
+    "an object with a buffer": (is_buffer, "buffer"),
+    "a RoundingMethod": (is_rounding, "rounding_method"),
+    "'no', 'equiv', 'safe', 'same_kind' or 'unsafe'": (is_casting, "casting"),
+    "True or False, or one of them for each axis": (
+        are_truths,
+        "allow_negative_indices",
+    ),
+    "a name": (
+        is_name,
+        """mode method side order  name bitorder sep kind algorithm
+        implementation distribution indexing trim separator while_loop.reverse
+        signature backend""",
+    ),
+    "a name or names": (are_names, "static_argnames donate_argnames nondiff_argnames"),
+    "a lax.Precision, its name, or a pair of them": (is_precision, "precision"),
+    "a PyTreeDef": (is_treedef, "treedef outer_treedef inner_treedef"),
+    "a sequence of PyTreeDefs": (are_treedefs, "treedefs"),
+    "True or False": (
+        is_truth,
+        """keepdims return_index return_inverse return_counts return_indices
+        density simple is_causal independent holomorphic has_aux equal_nan
+        endpoint retstep increasing sparse wrap stable descending invert
+        assume_unique rowvar deg reverse include_initial approximate
+        transpose_kernel is_stable replace sorted exact symmetric allow_int
+        ordered unique_indices indices_are_sorted copy promote_integers
+        trim_leading_zeros return_sign return_residual inplace right
+        overwrite_input returned is_leaf_takes_path use_consistent_padding
+        cov.bias assume_unique_indices weak_type return_shape symbolic_zeros
+        inline keep_unused wrap_negative_indices prevent_cse
+        return_weak_type_flag aggregate_to_topk suppress_small""",
+    ),
+}
+kinds_of: dict[str, list[str]] = {}
+for kind, (_, names) in kinds.items():
+    for name in names.split():
+        kinds_of.setdefault(name, []).append(kind)

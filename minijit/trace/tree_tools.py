@@ -1,0 +1,278 @@
+"""Tools for pytrees: reduce, turn inside out, broadcast; more ways to register.
+
+    Partial(layer, params)               # a function with arrays in it, as a pytree
+    tree_transpose(outer, inner, tree)   # a list of dicts as a dict of lists
+    @register_static                     # a class whose instances have no leaves
+    @register_dataclass                  # a dataclass, with meta fields as data
+    treedef_tuple(treedefs)              # structures made of structures
+"""
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+
+from .pytree import (
+    Leaf,
+    Node,
+    NodeType,
+    PyTreeDef,
+    leaf_node,
+    node_type,
+    node_types,
+    register,
+    register_pytree_node,
+    tree_flatten,
+    tree_leaves,
+    tree_structure,
+    zip_dict,
+)
+from .tree_keys import GetAttrKey, abridged
+from .tree_paths import describe
+
+
+def tree_reduce_associative(operation, tree, *, identity=None, is_leaf=None):
+    """As `tree_reduce`, combined in pairs: for an associative operation."""
+    values = tree_leaves(tree, is_leaf)
+    if not values:
+        if identity is None:
+            raise ValueError("tree_reduce_associative of no leaves needs an identity")
+        return identity
+    while len(values) > 1:
+        pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
+        values = [operation(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return values[0]
+
+
+def all_leaves(iterable, is_leaf=None):
+    """Whether no item is a container, None included."""
+    one_leaf = PyTreeDef((leaf_node,))
+    return all(tree_structure(x, is_leaf) == one_leaf for x in iterable)
+
+
+def build_tree(treedef, xs):
+    """The pytree of this structure out of `xs`, iterables nested alike."""
+    leaves, stack = [], [xs]
+    for node in treedef.nodes:
+        x = stack.pop()
+        if node.type is Leaf:
+            leaves.append(x)
+            continue
+        if not hasattr(x, "__iter__"):
+            raise TypeError(f"build_tree: expected {describe(node)}, got {x!r}")
+        children = tuple(x)
+        if len(children) != node.arity:
+            raise ValueError(
+                f"build_tree: expected {describe(node)}, got {len(children)} items"
+            )
+        stack.extend(reversed(children))
+    return treedef.unflatten(leaves)
+
+
+def tree_broadcast(prefix_tree, full_tree, is_leaf=None):
+    """A tree like `full_tree` with the leaves of its prefix `prefix_tree`."""
+    leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
+    return tree_structure(full_tree).unflatten(leaves)
+
+
+def treedef_tuple(treedefs):
+    """The structure of a tuple of trees with these structures."""
+    treedefs = tuple(treedefs)
+    nodes = [Node(tuple, None, len(treedefs))]
+    return PyTreeDef(tuple(nodes + [n for treedef in treedefs for n in treedef.nodes]))
+
+
+def treedef_children(treedef):
+    """The structures of the children of the outermost node."""
+    return treedef.children()
+
+
+def treedef_is_leaf(treedef):
+    """Whether the structure is a single node: a leaf, or an empty container."""
+    return treedef.num_nodes == 1
+
+
+def is_tree_node(x):
+    """Whether x is a container that `tree_flatten` opens, and not a leaf."""
+    return node_type(type(x)) is not None
+
+
+def flatten_one_level(x):
+    """-> (children, data) of one container; ValueError for a leaf."""
+    if not is_tree_node(x):
+        raise ValueError(f"can't tree-flatten type: {type(x)}")
+    children, data = node_type(type(x)).flatten(x)
+    return list(children), data
+
+
+def register_pytree_with_keys(
+    nodetype, flatten_with_keys, unflatten_func, flatten_func=None
+):
+    """As `register_pytree_node`, for a flatten function that names its children."""
+
+    def flatten(x):
+        pairs, data = flatten_with_keys(x)
+        return [child for key, child in pairs], data
+
+    flatten = flatten_func or flatten
+    register_pytree_node(nodetype, flatten, unflatten_func, flatten_with_keys)
+
+
+def register_pytree_with_keys_class(cls):
+    """Class decorator: `tree_flatten_with_keys` and `tree_unflatten`."""
+    register_pytree_with_keys(
+        cls,
+        lambda x: x.tree_flatten_with_keys(),
+        cls.tree_unflatten,
+        getattr(cls, "tree_flatten", None),
+    )
+    return cls
+
+
+def register_static(cls):
+    """Class decorator: instances have no leaves, and are compared as a whole."""
+    register(cls, NodeType(lambda x: ((), x), lambda x, children: x))
+    return cls
+
+
+def dataclass_fields(cls, drop_fields=()):
+    """-> (data_fields, meta_fields): meta if marked metadata=dict(static=True)."""
+    if not dataclasses.is_dataclass(cls):
+        raise TypeError(
+            f"register_dataclass: {cls.__name__} is no dataclass, so data_fields and "
+            "meta_fields are required"
+        )
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
+    names = [name for name in fields if name not in drop_fields]
+    meta = [name for name in names if fields[name].metadata.get("static", False)]
+    return [name for name in names if name not in meta], meta
+
+
+def check_fields(cls, data_fields, meta_fields, drop_fields):
+    """Raise unless the lists name each field that __init__ takes just once."""
+    init = [f.name for f in dataclasses.fields(cls) if f.init]
+    given = [*data_fields, *meta_fields, *drop_fields]
+    if len(set(given)) < len(given) or not set(init) <= set(given):
+        raise ValueError(
+            "data_fields, meta_fields and drop_fields must name each init field of "
+            f"{cls.__name__} once: the fields are {init}, got data_fields="
+            f"{list(data_fields)}, meta_fields={list(meta_fields)}, "
+            f"drop_fields={list(drop_fields)}"
+        )
+
+
+def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields=()):
+    """Make a dataclass a container; its meta fields are compared, not traversed.
+
+    Without lists, the fields with `metadata=dict(static=True)` are the meta fields.
+    Usable as a decorator.
+    """
+    if (data_fields is None) != (meta_fields is None):
+        raise TypeError("register_dataclass needs both data_fields and meta_fields")
+    if data_fields is None:
+        data_fields, meta_fields = dataclass_fields(nodetype, drop_fields)
+    if dataclasses.is_dataclass(nodetype):
+        check_fields(nodetype, data_fields, meta_fields, drop_fields)
+
+    def flatten(x):
+        meta = tuple(getattr(x, name) for name in meta_fields)
+        return [getattr(x, name) for name in data_fields], meta
+
+    def unflatten(meta, children):
+        data = zip_dict(data_fields, children)
+        return nodetype(**zip_dict(meta_fields, meta), **data)
+
+    keys = lambda x: map(GetAttrKey, data_fields)
+    register(nodetype, NodeType(flatten, unflatten, keys))
+    return nodetype
+
+
+class Partial(functools.partial):
+    """`functools.partial` as a pytree: its arguments children, its function data."""
+
+    def __new__(cls, func, *args, **kwargs):
+        if not callable(func):
+            raise TypeError(f"Partial: func must be callable, got {func!r}")
+        # functools.partial would merge with a partial inside it, and what was fixed
+        # there would become leaves.
+        if isinstance(func, functools.partial) and not isinstance(func, Partial):
+            func = Fixed(func)
+        return super().__new__(cls, func, *args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A `functools.partial` as a function without parts."""
+
+    partial: functools.partial
+
+    def __call__(self, *args, **kwargs):
+        return self.partial(*args, **kwargs)
+
+
+node_types |= {
+    Partial: NodeType(
+        lambda x: ((x.args, x.keywords), x.func),
+        lambda func, children: Partial(func, *children[0], **children[1]),
+        lambda x: map(GetAttrKey, ("args", "keywords")),
+    )
+}
+
+
+def tree_reduce(function, tree, *initializer, is_leaf=None):
+    """The leaves combined by function(total, leaf), as by `functools.reduce`."""
+    return functools.reduce(function, tree_leaves(tree, is_leaf), *initializer)
+
+
+def tree_all(tree, *, is_leaf=None):
+    """Whether all leaves are true."""
+    return all(tree_leaves(tree, is_leaf))
+
+
+def tree_transpose(outer_treedef, inner_treedef, pytree_to_transpose):
+    """A tree of trees, inside out: a list of dicts becomes a dict of lists.
+
+    Args:
+      outer_treedef: the structure outside; `inner_treedef`: that of each part, or
+        None to take the first part's.
+
+    Raises TypeError if the tree is not made so.
+    """
+    parts = outer_treedef.flatten_up_to(pytree_to_transpose)
+    if inner_treedef is None:
+        inner_treedef = tree_structure(parts[0])
+    expected = outer_treedef.compose(inner_treedef)
+    found = tree_structure(pytree_to_transpose)
+    if found != expected:
+        raise TypeError(
+            "tree_transpose: the tree is not made of the structures given."
+            f"\n  expected {abridged(expected)}\n  got      {abridged(found)}"
+        )
+    rows = [inner_treedef.flatten_up_to(part) for part in parts]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return inner_treedef.unflatten(map(outer_treedef.unflatten, columns))
+
+
+def broadcast_prefix(prefix_tree, full_tree, is_leaf=None):
+    """The leaves of a prefix of `full_tree`, each repeated for the leaves below it.
+
+    `jax.vmap`'s `in_axes` is such a prefix: (0, None) for arguments (x, (y, z)) is
+    [0, None, None], with is_leaf=lambda x: x is None.
+    """
+    leaves, treedef = tree_flatten(prefix_tree, is_leaf)
+    subtrees = treedef.flatten_up_to(full_tree)
+    counts = [tree_structure(subtree).num_leaves for subtree in subtrees]
+    return [x for x, n in zip(leaves, counts, strict=True) for _ in range(n)]
+
+
+def flatten_axes(name, treedef, axis_tree):
+    """One entry of `axis_tree`, a prefix of `treedef`, for each leaf; None is an entry.
+
+    `name` says in an error what `axis_tree` is: "vmap in_axes".
+    """
+    full = treedef.unflatten([0] * treedef.num_leaves)
+    try:
+        return broadcast_prefix(axis_tree, full, is_leaf=lambda x: x is None)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must be a prefix of the tree it describes: {error}"
+        ) from None

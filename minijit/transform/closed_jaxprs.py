@@ -1,0 +1,59 @@
+"""Closed jaxprs: record one, replay one, drop its dead equations."""
+
+from ..trace.core import set_trace
+from ..trace.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprTrace,
+    TraceInfo,
+    dce,
+    eval_jaxpr,
+    unzip2,
+)
+
+
+def trace_closed(f, avals, info):
+    """Record `f` on its own, outside of every trace: -> `ClosedJaxpr`."""
+    trace = JaxprTrace(None, info)
+    arguments = [trace.argument(aval) for aval in avals]
+    with set_trace(trace):
+        outvars = tuple(map(trace.lift, f(*arguments)))
+    return close(trace, outvars)
+
+
+def close(trace, outvars):
+    """A closed jaxpr of what a trace without parents recorded."""
+    trace.over = True
+    constvars, consts = unzip2(trace.constants.values())
+    invars, eqns = tuple(trace.invars), tuple(trace.eqns)
+    return ClosedJaxpr(Jaxpr(constvars, invars, eqns, outvars, trace.info), consts)
+
+
+def apply_closed(closed, *args):
+    """Replay a closed jaxpr into the current trace."""
+    return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+
+def info_of(closed, kind):
+    """What to call a jaxpr made from another one."""
+    debug = closed.jaxpr.debug
+    name = debug.name if debug else "jaxpr"
+    return TraceInfo(name, kind, debug and debug.source)
+
+
+def drop_dead(closed):
+    """Dead code elimination of a closed jaxpr, its unused consts included."""
+    jaxpr = dce(closed.jaxpr)
+    values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    return ClosedJaxpr(jaxpr, tuple(values[v] for v in jaxpr.constvars))
+
+
+def present(values):
+    """The values that are not None."""
+    return [v for v in values if v is not None]
+
+
+def fill(mask, values):
+    """Put values where the mask is True and None elsewhere: undoes `present`."""
+    values = iter(values)
+    return [next(values) if m else None for m in mask]

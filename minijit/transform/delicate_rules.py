@@ -1,0 +1,107 @@
+"""Rows of `linearize_rules` that need care: at ties, at zero, at the ends.
+
+Maxima and minima, one by one and along axes; powers; products.
+"""
+
+import math
+from functools import partial
+
+from ..trace import primitives as lax
+from ..trace.array import aval_of
+from .linearize import elementwise, linearize_rules, spread
+
+
+def share(z, x, y):
+    """How much of a maximum z's tangent is x's: 1, 0, or half of it at a tie."""
+    x, y = spread(x, aval_of(z)), spread(y, aval_of(z))
+    one_or_half = lax.select(lax.eq(y, z), lax.full_like(z, 0.5), lax.full_like(z, 1))
+    return lax.select(lax.eq(x, z), one_or_half, lax.full_like(z, 0))
+
+
+def integer_pow_factor(x, y):
+    """The derivative of x ** y for an int y: 0 for y = 0, whatever x is."""
+    if y in (0, 1):
+        return lax.full_like(x, y)
+    return lax.mul(y, x if y == 2 else lax.integer_pow(x, y - 1))
+
+
+def pow_by_base(x, y):
+    """The derivative of x ** y by x; an exponent 0 is harmless if it is an integer."""
+    if aval_of(y).dtype == aval_of(x).dtype:
+        return lax.mul(y, lax.pow(x, lax.sub(y, lax.full_like(y, 1))))
+    is_zero = lax.eq(y, lax.full_like(y, 0))
+    power = lax.select(is_zero, lax.full_like(y, 0), lax.sub(y, lax.full_like(y, 1)))
+    return lax.mul(lax.convert(y, aval_of(x).dtype), lax.pow(x, power))
+
+
+def pow_by_exponent(z, x):
+    """The derivative of z = x ** y by y: z log x, and 0 at x = 0."""
+    is_zero = lax.eq(x, lax.full_like(x, 0))
+    return lax.mul(z, lax.log(lax.select(is_zero, lax.full_like(x, 1), x)))
+
+
+def extremum_rule(primitive, nonzero, x, *, axes):
+    """The tangent of a maximum is that of where it is; several share it evenly."""
+    y = primitive.bind(x, axes=axes)
+    kept = [i for i in range(aval_of(x).ndim) if i not in axes]
+    spread_y = lax.broadcast_in_dim(y, aval_of(x).shape, kept)
+    here = lax.convert(lax.eq(x, spread_y), aval_of(x).dtype)
+    count = lax.reduce_sum(here, axes)
+    share = lax.div(here, lax.broadcast_in_dim(count, aval_of(x).shape, kept))
+    return y, lambda t: lax.reduce_sum(lax.mul(t, share), axes)
+
+
+def reduce_prod_rule(nonzero, x, *, axes):
+    """The tangent of a product: each factor's, times all the other factors.
+
+    The others are multiplied from both ends, so that zeros do no harm.
+    """
+    y = lax.reduce_prod_p.bind(x, axes=axes)
+    aval = aval_of(x)
+    kept = [i for i in range(aval.ndim) if i not in axes]
+    size = math.prod(aval.shape[i] for i in axes)
+    shape = (size, *(aval.shape[i] for i in kept))
+    rows = lax.reshape(lax.transpose(x, (*axes, *kept)), shape)
+    others = products_of_others(rows)
+
+    def linear(t):
+        t = lax.reshape(lax.transpose(t, (*axes, *kept)), shape)
+        return lax.reduce_sum(lax.mul(t, others), (0,))
+
+    return y, linear
+
+
+def products_of_others(x):
+    """For each row of x the product of all the other rows, by halving."""
+    n = aval_of(x).shape[0]
+    if n <= 1:
+        return lax.full_like(x, 1)
+    half = n // 2
+    low, high = (
+        lax.slice(x, (a, *[0] * (x.ndim - 1)), (b, *x.shape[1:]))
+        for a, b in ((0, half), (half, n))
+    )
+    low_product, high_product = (lax.reduce_prod(part, (0,)) for part in (low, high))
+    return lax.concatenate(
+        [
+            lax.mul(products_of_others(low), lax.broadcast(high_product, (half,))),
+            lax.mul(products_of_others(high), lax.broadcast(low_product, (n - half,))),
+        ],
+        0,
+    )
+
+
+linearize_rules |= elementwise({
+    lax.integer_pow_p: [lambda z, x, y: integer_pow_factor(x, y)],
+    lax.max_p: [lambda z, x, y: share(z, x, y), lambda z, x, y: share(z, y, x)],
+    lax.min_p: [lambda z, x, y: share(z, x, y), lambda z, x, y: share(z, y, x)],
+    lax.pow_p: [
+        lambda z, x, y: pow_by_base(x, y),
+        lambda z, x, y: pow_by_exponent(z, x),
+    ],
+})
+linearize_rules |= {
+    lax.reduce_max_p: partial(extremum_rule, lax.reduce_max_p),
+    lax.reduce_min_p: partial(extremum_rule, lax.reduce_min_p),
+    lax.reduce_prod_p: reduce_prod_rule,
+}

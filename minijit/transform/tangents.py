@@ -1,0 +1,132 @@
+"""Tangents: of which type they are, what a zero is, and those that users give or get.
+
+A zero tangent is `None` inside the library; users may give it as zeros, as None or, for
+an integer, as `float0`, and get an array of zeros or of `float0`.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from ..trace import dtypes, primitives as lax
+from ..trace.array import ShapedArray, aval_of
+from ..trace.errors import at_line, user_source
+from ..trace.pytree import tree_flatten
+from .flat_functions import as_array
+
+# Types of values by class: the type of their tangents (None if they have none), and
+# a zero of a type.
+tangent_types = {}
+zero_makers = {}
+
+
+def tangent_aval(aval):
+    """The type of a value's tangent, or None if its type has no tangents."""
+    return tangent_types[type(aval)](aval)
+
+
+def has_tangent(x):
+    """Whether a value's type has tangents."""
+    return tangent_aval(aval_of(x)) is not None
+
+
+def array_tangent(aval):
+    """Tangents of arrays have their type; those of integers and bools have none."""
+    return aval if dtypes.issubdtype(aval.dtype, np.inexact) else None
+
+
+def zeros(aval):
+    """A zero of a type: an array of zeros, or whatever `zero_makers` has."""
+    return zero_makers[type(aval)](aval)
+
+
+def array_zeros(aval):
+    """An array of zeros, made where it is needed: one scalar, broadcast."""
+    return lax.broadcast(lax.convert(0, aval.dtype, aval.weak_type), aval.shape)
+
+
+tangent_types |= {ShapedArray: array_tangent}
+zero_makers |= {ShapedArray: array_zeros}
+
+
+def dense(tangents, avals):
+    """Tangents of the given types, with zeros made where there is None."""
+    return [
+        zeros(aval) if t is None else t for t, aval in zip(tangents, avals, strict=True)
+    ]
+
+
+def flat_tangents(primals, tangents):
+    """Check and flatten `jvp`'s arguments: -> (leaves, tree, tangents or None)."""
+    if not all(isinstance(x, (tuple, list)) for x in (primals, tangents)):
+        raise TypeError(
+            "primal and tangent arguments to minijit.jvp must be tuples or lists, got "
+            f"{type(primals).__name__} and {type(tangents).__name__}"
+        )
+    leaves, tree = tree_flatten(tuple(primals))
+    none_is_leaf = partial(tree_flatten, is_leaf=lambda x: x is None)
+    tangent_leaves, tangent_tree = none_is_leaf(tuple(tangents))
+    if len(tangent_leaves) != len(leaves):
+        raise TypeError(
+            "primal and tangent arguments to minijit.jvp must have the same tree "
+            f"structure, got {tree} and {tangent_tree}"
+        )
+    leaves = list(map(as_array, leaves))
+    return leaves, tree, check_tangents(map(aval_of, leaves), tangent_leaves)
+
+
+def tangents_like(tree, avals, tangents):
+    """Check and flatten the arguments of a linearized function: -> tangents or None."""
+    leaves, tangent_tree = tree_flatten(tangents)
+    if tangent_tree != tree:
+        raise TypeError(
+            "the tangents given to a linearized function must have the structure "
+            f"of its arguments, {tree}, got {tangent_tree}"
+        )
+    return check_tangents(avals, leaves, ValueError)
+
+
+def check_tangents(avals, tangents, kind=TypeError):
+    """Complain unless each tangent fits its primal's type; zero ones come back as None.
+
+    Raises `kind`, and ValueError where it is the shape that differs.
+    """
+    checked = []
+    for i, (aval, tangent) in enumerate(zip(avals, tangents, strict=True)):
+        wanted, got = tangent_aval(aval), tangent_type_given(tangent)
+        if wanted is None and got in (None, dtypes.float0):
+            checked.append(None)
+        elif got is None and wanted is not None:
+            checked.append(None)
+        elif wanted is None or got == dtypes.float0 or wanted.strip_weak_type() != got:
+            shapes_differ = getattr(got, "shape", ()) != getattr(wanted, "shape", ())
+            raise (ValueError if shapes_differ else kind)(
+                f"primal and tangent of argument leaf {i} do not match: the primal has "
+                f"type {aval}, so the tangent must have type "
+                f"{wanted.str_short() if wanted else 'float0'}, got {got}"
+                f"{at_line(user_source())}"
+            )
+        else:
+            checked.append(as_array(tangent))
+    return checked
+
+
+def tangent_type_given(tangent):
+    """The aval of a tangent from a user, or float0, or None."""
+    if tangent is None or getattr(tangent, "dtype", None) == dtypes.float0:
+        return None if tangent is None else dtypes.float0
+    return aval_of(tangent).strip_weak_type()
+
+
+def tangent_out(tangent, aval):
+    """A tangent for a user: zeros where there is none, float0 for integers."""
+    if tangent is None and tangent_aval(aval) is None:
+        return np.zeros(aval.shape, dtypes.float0)
+    return zeros(tangent_aval(aval)) if tangent is None else tangent
+
+
+def typed_tangent(tangent, aval):
+    """A tangent for a user, weakly typed just where the value that it belongs to is."""
+    tangent = tangent_out(tangent, aval)
+    is_array = isinstance(tangent_aval(aval), ShapedArray)
+    return lax.convert(tangent, aval.dtype, aval.weak_type) if is_array else tangent

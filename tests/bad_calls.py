@@ -1,0 +1,637 @@
+"""Calls of all public functions, and ways to spoil them: what bad input is made of.
+
+    for call in spoiled(1000):
+        error = outcome(call)                # or None
+        print(call, error, complaint(call, error))
+
+A `Call` is a call that works.  `spoil` replaces one or two of its arguments (or parts
+of them, or an option it did not give) by something that does not belong there: a
+string, None, a negative or huge number, an array of another shape or dtype, NumPy's
+strings and dates, a function, a set.  `complaint` says what is wrong with the error
+that comes of it, or None where it is clear: of a type that Python uses for such a
+mistake, raised on purpose, with the function's name and what came.
+"""
+
+import dis
+import inspect
+import re
+import signal
+import sys
+import unittest.mock
+import warnings
+import zlib
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from function_cases import as_jax, find, lax_cases, numpy_cases
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax, nn, random, tree_util
+from minijit.nn import initializers
+from minijit.scipy import special
+from minijit.trace.errors import PACKAGE
+from minijit.trace.jit import executors
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a public function; `label` is what a user would call it."""
+
+    label: str
+    function: object
+    args: tuple
+    kwargs: dict = field(default_factory=dict)
+    # Applied to the result: what a transformation returns is called in its turn.
+    then: tuple = ()
+
+    def run(self):
+        result = self.function(*self.args, **self.kwargs)
+        for args in self.then:
+            result = result(*args)
+        return result
+
+    def __str__(self):
+        given = [repr(x) for x in self.args]
+        given += [f"{name}={x!r}" for name, x in self.kwargs.items()]
+        text = f"{self.label}({', '.join(given)})"
+        for args in self.then:
+            text += f"({', '.join(map(repr, args))})"
+        return " ".join(text.split())
+
+
+# What needs a file, an answer from the process, or a whole object to be made first.
+not_called = {"jnp.save", "jnp.savez", "jnp.load", "jnp.fromfunction"}
+
+
+def table_calls(prefix, module, table):
+    """The calls of a table of `function_cases`."""
+    for name, cases in table.items():
+        if f"{prefix}.{name}" not in not_called:
+            for case in cases:
+                args, kwargs = as_jax((case.args, case.kwargs), jnp)
+                function = find(module, name)
+                yield Call(f"{prefix}.{name}", function, args, kwargs)
+
+
+f32, i32 = np.float32, np.int32
+x34 = jnp.arange(12.0).reshape(3, 4)
+v3, m33 = jnp.arange(3.0), jnp.eye(3) * 2.0
+ints = jnp.arange(3)
+
+
+def call(label, function, *args, then=(), **kwargs):
+    return Call(label, function, args, kwargs, then)
+
+
+def random_calls():
+    key = random.key(0)
+    shaped = """normal uniform bits exponential laplace logistic cauchy gumbel
+        rademacher maxwell"""
+    for name in shaped.split():
+        yield call(f"random.{name}", getattr(random, name), key, (2, 3))
+    one = {"pareto": 1.0, "rayleigh": 1.0, "wald": 1.0, "geometric": 0.5,
+           "poisson": 2.0, "gamma": 1.5, "loggamma": 1.5, "chisquare": 3.0, "t": 3.0,
+           "bernoulli": 0.5, "generalized_normal": 2.0, "lognormal": 1.0}  # fmt: skip
+    for name, value in one.items():
+        yield call(f"random.{name}", getattr(random, name), key, value, (2,))
+    two = {"beta": (1.0, 2.0), "f": (2.0, 3.0), "binomial": (5, 0.5),
+           "truncated_normal": (-1.0, 1.0), "double_sided_maxwell": (0.0, 1.0),
+           "weibull_min": (1.0, 2.0)}  # fmt: skip
+    for name, (a, b) in two.items():
+        yield call(f"random.{name}", getattr(random, name), key, a, b, (2,))
+    yield call("random.key", random.key, 0)
+    yield call("random.PRNGKey", random.PRNGKey, 0)
+    yield call("random.split", random.split, key, 3)
+    yield call("random.fold_in", random.fold_in, key, 1)
+    yield call("random.clone", random.clone, key)
+    yield call("random.key_data", random.key_data, key)
+    yield call("random.key_impl", random.key_impl, key)
+    yield call("random.wrap_key_data", random.wrap_key_data, random.key_data(key))
+    yield call("random.randint", random.randint, key, (2,), 0, 10)
+    yield call("random.permutation", random.permutation, key, x34, axis=1)
+    yield call("random.choice", random.choice, key, v3, (2,), p=jnp.ones(3) / 3)
+    yield call("random.choice", random.choice, key, 5, (2,), False)
+    yield call("random.categorical", random.categorical, key, x34, axis=-1)
+    yield call("random.categorical", random.categorical, key, x34, shape=(2, 3))
+    yield call("random.triangular", random.triangular, key, 0.0, 0.5, 1.0, (2,))
+    yield call("random.orthogonal", random.orthogonal, key, 2)
+    yield call("random.dirichlet", random.dirichlet, key, jnp.ones(3), (2,))
+    yield call("random.ball", random.ball, key, 2, shape=(2,))
+    yield call("random.multinomial", random.multinomial, key, 5.0, jnp.ones(3) / 3)
+    yield call(
+        "random.multivariate_normal", random.multivariate_normal, key, v3, m33, (2,)
+    )
+
+
+def layer_calls():
+    names = """celu elu gelu glu hard_sigmoid hard_silu hard_tanh identity leaky_relu
+        log_sigmoid log_softmax logmeanexp logsumexp mish relu relu6 selu sigmoid silu
+        soft_sign softmax softplus sparse_plus sparse_sigmoid squareplus standardize
+        log1mexp"""
+    for name in names.split():
+        yield call(f"nn.{name}", getattr(nn, name), x34)
+    for name in ["softmax", "log_softmax", "logmeanexp", "standardize"]:
+        yield call(f"nn.{name}", getattr(nn, name), x34, axis=1, where=x34 > 2)
+    yield call("nn.logsumexp", nn.logsumexp, x34, 0, b=x34, return_sign=True)
+    yield call("nn.one_hot", nn.one_hot, ints, 4)
+    q = jnp.ones((2, 3, 2, 4))
+    yield call("nn.dot_product_attention", nn.dot_product_attention, q, q, q)
+    yield call(
+        "nn.dot_product_attention", nn.dot_product_attention, q, q, q,
+        bias=jnp.ones((2, 2, 3, 3)), mask=jnp.ones((2, 2, 3, 3), bool), scale=0.5,
+        is_causal=True, local_window_size=1,
+    )  # fmt: skip
+    key = random.key(0)
+    given = {"constant": (2.0,), "normal": (0.1,), "uniform": (0.1,),
+             "truncated_normal": (0.1,), "orthogonal": (1.0,),
+             "variance_scaling": (1.0, "fan_in", "normal")}  # fmt: skip
+    for name in """glorot_normal glorot_uniform he_normal he_uniform lecun_normal
+        lecun_uniform""".split():
+        given[name] = (-2, -1)
+    for name, args in given.items():
+        make = getattr(initializers, name)
+        yield Call(f"initializers.{name}", make, args, {}, ((key, (3, 4)),))
+    delta = initializers.delta_orthogonal
+    yield Call("initializers.delta_orthogonal", delta, (1.0,), {}, ((key, (3, 4, 4)),))
+    for name in ("zeros", "ones"):
+        yield call(f"initializers.{name}", getattr(initializers, name), key, (2, 3))
+
+
+def special_calls():
+    for name in """digamma entr erf erfc erfinv expit gamma gammaln gammasgn i0 i0e i1
+        i1e logit ndtr factorial""".split():
+        yield call(f"special.{name}", getattr(special, name), x34 + 0.5)
+    for name in """beta betaln gammainc gammaincc kl_div rel_entr xlog1py xlogy
+        zeta""".split():
+        yield call(f"special.{name}", getattr(special, name), v3 + 1.5, v3 + 0.5)
+    yield call("special.betainc", special.betainc, v3 + 1, v3 + 1, v3 / 4)
+    yield call("special.polygamma", special.polygamma, 2, v3 + 1)
+    yield call("special.multigammaln", special.multigammaln, v3 + 3, 2)
+
+
+def new_node(flatten, unflatten):
+    return tree_util.register_pytree_node(type("N", (), {}), flatten, unflatten)
+
+
+def new_dataclass(data, meta):
+    return tree_util.register_dataclass(type("D", (), {"x": 0}), data, meta)
+
+
+def tree_calls():
+    tree = {"a": [1.0, (2.0, None)], "b": 3.0}
+    leaves, treedef = tree_util.tree_flatten(tree)
+    outer, inner = tree_util.tree_structure([0, 0]), tree_util.tree_structure((0, 0))
+    given = {
+        "tree_all": (tree,), "tree_flatten": (tree,), "tree_leaves": (tree,),
+        "tree_structure": (tree,), "tree_leaves_with_path": (tree,),
+        "tree_flatten_with_path": (tree,), "all_leaves": (leaves,),
+        "tree_map": (lambda x, y: x + y, tree, tree),
+        "tree_map_with_path": (lambda p, x, y: x + y, tree, tree),
+        "tree_reduce": (lambda x, y: x + y, tree, 0.0),
+        "tree_reduce_associative": (lambda x, y: x + y, tree),
+        "tree_unflatten": (treedef, leaves),
+        "tree_transpose": (outer, inner, [(1, 2), (3, 4)]),
+        "tree_broadcast": ([1, 2], [(3, 4), 5]),
+        "build_tree": (treedef, leaves),
+        "treedef_children": (treedef,), "treedef_is_leaf": (treedef,),
+        "treedef_tuple": ([treedef, inner],),
+        "keystr": (tree_util.tree_leaves_with_path(tree)[0][0],),
+        "Partial": (lambda x: x, 1.0),
+    }  # fmt: skip
+    # Always of new classes: what is registered stays so.
+    yield call("tree_util.register_pytree_node", new_node, lambda x: ((), None), len)
+    yield call("tree_util.register_dataclass", new_dataclass, ["x"], [])
+    for name, args in given.items():
+        kwargs = {"identity": 0.0} if name == "tree_reduce_associative" else {}
+        yield Call(f"tree_util.{name}", getattr(tree_util, name), args, kwargs)
+
+
+def sin(x):
+    return jnp.sin(x)
+
+
+def square(x):
+    return x * x
+
+
+def total(x):
+    return jnp.sum(x * x)
+
+
+def pull_back(fun, *primals):
+    """The function that `vjp` returns."""
+    return mj.vjp(fun, *primals)[1]
+
+
+def transform_calls():
+    for name in "grad value_and_grad jacfwd jacrev jacobian hessian".split():
+        yield Call(f"minijit.{name}", getattr(mj, name), (total, 0), {}, ((v3,),))
+    for name in "jit vmap checkpoint make_jaxpr custom_gradient".split():
+        function = sin if name != "custom_gradient" else (lambda x: (x, lambda t: t))
+        yield Call(f"minijit.{name}", getattr(mj, name), (function,), {}, ((v3,),))
+    plus = lambda x, y: x + y
+    yield Call("minijit.vmap", mj.vmap, (plus, (0, None)), {}, ((v3, 1.0),))
+    yield Call("minijit.jit", mj.jit, (sin,), {"static_argnums": ()}, ((v3,),))
+    yield call("minijit.jvp", mj.jvp, sin, (v3,), (v3,))
+    yield call("minijit.vjp", pull_back, sin, v3, then=((v3,),))
+    yield call("minijit.linearize", mj.linearize, sin, v3)
+    yield Call(
+        "minijit.linear_transpose", mj.linear_transpose, (lambda x: 2 * x, v3), {},
+        ((v3,),),
+    )  # fmt: skip
+    yield call("minijit.eval_shape", mj.eval_shape, sin, v3)
+    yield call("minijit.closure_convert", mj.closure_convert, sin, v3)
+    yield call("minijit.saved_residuals", mj.saved_residuals, sin, v3)
+    yield call("minijit.device_put", mj.device_put, v3)
+    yield call("minijit.device_get", mj.device_get, v3)
+    yield call("minijit.ShapeDtypeStruct", mj.ShapeDtypeStruct, (2, 3), jnp.float32)
+    yield Call("minijit.custom_jvp", mj.custom_jvp, (sin,), {}, ())
+    yield Call("minijit.custom_vjp", mj.custom_vjp, (sin,), {}, ())
+    name = mj.ad_checkpoint.checkpoint_name
+    yield call("ad_checkpoint.checkpoint_name", name, v3, "name")
+    zero = mj.custom_derivatives.zero_from_primal
+    yield call("custom_derivatives.zero_from_primal", zero, v3)
+    sequential = mj.custom_batching.sequential_vmap
+    yield Call("custom_batching.sequential_vmap", sequential, (sin,), {}, ((v3,),))
+    yield call("debug.print", mj.debug.print, "", x=v3)
+    yield call("debug.callback", mj.debug.callback, lambda x: None, v3)
+    for name in "canonicalize_dtype finfo".split():
+        yield call(f"dtypes.{name}", getattr(mj.dtypes, name), jnp.float32)
+    yield call("dtypes.iinfo", mj.dtypes.iinfo, jnp.int32)
+    yield call("dtypes.issubdtype", mj.dtypes.issubdtype, jnp.int32, jnp.integer)
+    yield call("dtypes.promote_types", mj.dtypes.promote_types, "int8", "float32")
+    yield call("dtypes.result_type", mj.dtypes.result_type, "int8", v3)
+
+
+def loop_calls():
+    yield call("lax.scan", lax.scan, lambda c, x: (c + x, x), 0.0, v3)
+    yield call(
+        "lax.scan", lax.scan, lambda c, x: (c, c), v3, None, length=3, reverse=True,
+        unroll=2,
+    )  # fmt: skip
+    yield call("lax.map", lax.map, square, v3)
+    yield call("lax.map", lax.map, square, v3, batch_size=2)
+    yield call("lax.fori_loop", lax.fori_loop, 0, 3, lambda i, x: x + i, v3)
+    yield call(
+        "lax.while_loop", lax.while_loop, lambda x: x[0] < 3, lambda x: x + 1, v3
+    )
+    yield call("lax.cond", lax.cond, True, square, sin, v3)
+    yield call("lax.switch", lax.switch, 1, [square, sin], v3)
+    yield call("lax.associative_scan", lax.associative_scan, jnp.add, x34, axis=1)
+    yield call("lax.stop_gradient", lax.stop_gradient, v3)
+    yield call(
+        "lax.custom_root", lax.custom_root, lambda x: x - 1.0, 0.5,
+        lambda f, x: 1.0, lambda g, y: y,
+    )  # fmt: skip
+    yield call(
+        "lax.custom_linear_solve", lax.custom_linear_solve, lambda x: 2 * x, v3,
+        lambda matvec, b: b / 2, symmetric=True,
+    )  # fmt: skip
+    yield call("lax.platform_dependent", lax.platform_dependent, v3, default=sin)
+    yield call("jnp.vectorize", jnp.vectorize, sin, then=((v3,),))
+    along = jnp.apply_along_axis
+    yield call("jnp.apply_along_axis", along, lambda x: x[:2], 0, x34)
+
+
+methods = {
+    "sum": (0,), "mean": (0,), "prod": (0,), "max": (0,), "min": (0,), "all": (0,),
+    "any": (0,), "argmax": (0,), "argmin": (0,), "cumsum": (0,), "cumprod": (0,),
+    "std": (0,), "var": (0,), "ptp": (0,), "reshape": (4, 3), "ravel": (),
+    "flatten": (), "transpose": (1, 0), "swapaxes": (0, 1), "squeeze": (),
+    "astype": (jnp.int32,), "clip": (1.0, 2.0), "round": (1,), "dot": (jnp.ones(4),),
+    "repeat": (2,), "take": (ints,), "sort": (0,), "argsort": (0,), "trace": (),
+    "diagonal": (), "searchsorted": (v3,), "view": (jnp.int32,), "conj": (),
+    "item": (2,), "__getitem__": (1,), "__add__": (v3,), "__matmul__": (jnp.ones(4),),
+    "__pow__": (2,), "__lt__": (2.0,), "__floordiv__": (2,), "__contains__": (1.0,),
+}  # fmt: skip
+
+
+def updated(name, index, *args, **kwargs):
+    """x.at[index].name(...) of some x."""
+    return getattr(x34.at[index], name)(*args, **kwargs)
+
+
+def method_calls():
+    for name, args in methods.items():
+        x = v3 if name in ("searchsorted", "__add__", "__contains__") else x34
+
+        yield Call(f"Array.{name}", getattr(x, name), args)
+    for name in "set add multiply divide power min max get apply".split():
+        value = {"get": (), "apply": (sin,)}.get(name, (1.0,))
+        update = partial(updated, name)
+        yield Call(f"Array.at.{name}", update, (1, *value), {"mode": "drop"})
+
+
+def all_calls():
+    """Every call there is: one list for each function."""
+    found = {}
+    for source in (
+        table_calls("jnp", jnp, numpy_cases), table_calls("lax", lax, lax_cases),
+        random_calls(), layer_calls(), special_calls(), tree_calls(), transform_calls(),
+        loop_calls(), method_calls(),
+    ):  # fmt: skip
+        for each in source:
+            found.setdefault(each.label, []).append(each)
+    return found
+
+
+class Thing:
+    """An object that nothing knows what to do with."""
+
+    def __repr__(self):
+        return "Thing()"
+
+
+def identity(x):
+    return x
+
+
+pool = [
+    None, True, "abc", "", b"xy", -1, 7, -5, 0, 1, 2**40, 2**70, 1.5, -2.0,
+    float("nan"), float("inf"), 2j, (), [], {}, (0, 0), (1, 2), [1.5, "a"], ("a",),
+    (None,), ((1, 2), (3,)), {"a": 1}, {1, 2}, Thing(), Thing, int, float, "float32",
+    "i4", "U3", object, np.dtype("M8[s]"), identity, slice(None), slice("a", 1.5), ...,
+    range(3), np.array("abc"), np.array(["a", "b"]), np.array([None, 1], object),
+    np.array("2020-01-01", "M8[D]"), np.array(["2020-01-01"], "M8[D]"),
+    np.zeros(2, [("a", "f4")]), np.ma.array([1.0, 2.0], mask=[True, False]),
+    np.float64(2.5), np.int64(9), np.array([1, 2]), np.array([]), np.zeros((0, 3)),
+    jnp.zeros((2, 5)), jnp.zeros(7), jnp.zeros((2, 3, 4, 5)), jnp.array(2.5),
+    jnp.array(3), jnp.array([True, False]), jnp.array([1j]), jnp.zeros(3, "bfloat16"),
+    jnp.arange(4, dtype="uint8"), random.key(1), [jnp.zeros(2), jnp.zeros(3)],
+    [[1, 2], [3]], mj.ShapeDtypeStruct((2,), jnp.float32), iter([1, 2]),
+]  # fmt: skip
+
+
+def spoil(rng, call):
+    """The call with something in it that does not belong there."""
+    options = optional(call.function)
+    places = [("args", i) for i in range(len(call.args))]
+    places += [("kwargs", name) for name in call.kwargs]
+    places += [("then", i, j) for i, a in enumerate(call.then) for j in range(len(a))]
+    fresh = [("kwargs", name) for name in options if name not in call.kwargs]
+    for _ in range(1 + (rng.rand() < 0.25)):
+        chosen = fresh if fresh and (not places or rng.rand() < 0.25) else places
+        if not chosen:
+            return call
+        place = chosen[rng.randint(len(chosen))]
+        call = put(rng, call, place, pool[rng.randint(len(pool))])
+    return call
+
+
+def optional(function):
+    """The names of the options of a function that may be given by name."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [
+        p.name
+        for p in parameters
+        if p.kind is p.KEYWORD_ONLY
+        or (p.kind is p.POSITIONAL_OR_KEYWORD and p.default is not p.empty)
+    ]
+
+
+def put(rng, call, place, bad):
+    """The call with `bad` at a place, or in one part of the sequence that is there."""
+
+    def within(old):
+        if isinstance(old, (tuple, list)) and old and rng.rand() < 0.5:
+            i = rng.randint(len(old))
+            parts = [*old[:i], within(old[i]), *old[i + 1 :]]
+            return type(old)(*parts) if hasattr(old, "_fields") else type(old)(parts)
+        return bad
+
+    if place[0] == "kwargs":
+        name = place[1]
+        changed = {name: within(call.kwargs.get(name))}
+        return replace(call, kwargs=call.kwargs | changed)
+    if place[0] == "args":
+        args = list(call.args)
+        args[place[1]] = within(args[place[1]])
+        return replace(call, args=tuple(args))
+    then = [list(args) for args in call.then]
+    then[place[1]][place[2]] = within(then[place[1]][place[2]])
+    return replace(call, then=tuple(map(tuple, then)))
+
+
+class Hang(BaseException):
+    """A call that took too long."""
+
+
+def too_long(signum, frame):
+    raise Hang
+
+
+def outcome(call, seconds=20):
+    """The error that a call gives, or None; for one that hangs it is `Hang`."""
+    before = signal.signal(signal.SIGPROF, too_long)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        call.run()
+    except (Exception, Hang) as error:
+        return error
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+    return None
+
+
+# NameError is JAX's for an axis name that no vmap binds.
+fitting = (
+    TypeError, ValueError, IndexError, OverflowError, NotImplementedError, NameError
+)  # fmt: skip
+binding = re.compile(r"^[\w.<>]+\(\) (takes|missing|got) ")
+
+
+def complaint(call, error):
+    """What is unclear about the error that a spoiled call gave; None if nothing is."""
+    if isinstance(error, Hang):
+        return "hangs"
+    users_own, users_call = users_frames(error)
+    if users_own:
+        return None
+    if isinstance(error, (*fitting, MemoryError)) and large.search(str(error)):
+        return None
+    on_purpose = not not_on_purpose(error)
+    runtime = on_purpose and isinstance(error, RuntimeError)
+    if not isinstance(error, fitting) and not runtime:
+        return f"type {type(error).__name__}"
+    text = without_source(str(error))
+    if binding.match(text):
+        return None
+    if not text.strip():
+        return "no message"
+    types = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, type)]
+    if problem := not_on_purpose(error):
+        # Python's own `int(...)`, passed in as a function, complains as it likes.
+        return None if types else problem
+    if users_call:
+        return None
+    names = "|".join(map(re.escape, aliases(call)))
+    if call.label.startswith("Array.__"):
+        return None  # has no name: the user's line says which
+    if not re.search(rf"(?<!\w)({names})(?!\w)", text):
+        return "does not name the function"
+    if not any(word in text for word in descriptions(call)):
+        return "does not say what came"
+    if names := internal_names(call, text):
+        return f"names {', '.join(sorted(names))}"
+    return None
+
+
+def without_source(text):
+    """A message without the file and the text of the user's line."""
+    return re.sub(r"\n  at [^\n]*(\n      [^\n]*)?", "", text)
+
+
+def not_on_purpose(error):
+    """Whether the error came from inside, and not from a `raise` of minijit's."""
+    tb = error.__traceback__
+    frames = []
+    while tb is not None:
+        frames.append((tb.tb_frame.f_code, tb.tb_lasti, tb.tb_lineno))
+        tb = tb.tb_next
+    code, last, line = frames[-1]
+    place = code.co_filename.removeprefix(PACKAGE)
+    if not code.co_filename.startswith(PACKAGE):
+        inside = [f for f in frames if f[0].co_filename.startswith(PACKAGE)]
+        if not inside:
+            return None
+        code, last, line = inside[-1]
+        place = code.co_filename.removeprefix(PACKAGE)
+        return f"raised below {place}:{line} ({code.co_name})"
+    raising = [i for i in dis.get_instructions(code) if i.offset == last]
+    if raising[0].opname in ("RAISE_VARARGS", "RERAISE"):
+        return None
+    return f"raised by Python at {place}:{line} ({code.co_name})"
+
+
+def aliases(call):
+    """The names of the function; of a transformation's result also the user's."""
+    found = {call.label.split(".")[-1]}
+    for module in (jnp, lax, mj):
+        found |= {k for k, v in vars(module).items() if v is call.function}
+    found.add(getattr(call.function, "__name__", call.label))
+    passed = [getattr(x, "__name__", "") for x in call.args if callable(x)]
+    return {name for name in (*found, *passed) if name}
+
+
+def users_frames(error):
+    """-> (whether a function that was passed in raised it, or called what did)."""
+    tb, found = error.__traceback__, []
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        ours = ("run", "updated", "outcome", "pull_back", "new_node", "new_dataclass")
+        if code.co_filename.startswith((__file__, PACKAGE)):
+            found.append(code.co_filename == __file__ and code.co_name not in ours)
+        tb = tb.tb_next
+    return found[-1], any(found)
+
+
+def leaves_of(x):
+    if isinstance(x, dict):
+        return [x, *(leaf for part in x.items() for leaf in leaves_of(part))]
+    if isinstance(x, (list, tuple, set)):
+        return [x, *(leaf for part in x for leaf in leaves_of(part))]
+    return [x]
+
+
+def descriptions(call):
+    """Texts of which an error should contain one: what the arguments are."""
+    found = set()
+    for x in leaves_of([list(call.args), call.kwargs, list(call.then)]):
+        if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, type):
+            found |= {str(tuple(x.shape)), str(x.dtype), getattr(x.dtype, "name", "")}
+            found |= {f"ndim={len(x.shape)}", f"[{','.join(map(str, x.shape))}]"}
+        if not callable(x):
+            found |= {str(x), repr(x)}
+        found |= {type(x).__name__, getattr(x, "__name__", "")}
+    return {text for text in found if len(text) > 1 or text.isdigit()}
+
+
+def internal_names(call, text):
+    """Words with underscores in a message that the user has not written."""
+    known = str(call) + " ".join([*parameters(call.function), *aliases(call)])
+    text = re.sub(r"'\w*'", "", text)
+    words = re.findall(r"(?<![\w./])[a-zA-Z]\w*_\w*", text)
+    if " was given " in text or call.label.startswith("Array.__"):
+        known += " ".join([*dir(lax), *dir(jnp)])
+    return {w for w in words if w not in known and w not in public_words}
+
+
+# Words of advice, and of JAX's own messages.
+public_words = set(
+    """
+    ad_checkpoint allow_int axis_name bad_calls broadcast_dimensions checkpoint_policies
+    cond_fun custom_batching custom_derivatives custom_vmap fan_avg fan_in fan_out
+    feature_group_count in_axes init_val is_leaf key_data lhs_batch lhs_contract
+    lhs_dilation lhs_shape limit_indices nondiff_argnums rhs_batch rhs_contract
+    rhs_shape slice_sizes start_indices static_argnames static_argnums tree_util
+    weak_type
+    """.split()
+)
+
+# What NumPy says where a number or an array is too large, and says well.
+large = re.compile(
+    "out of bounds for|array is too big|Maximum allowed|Unable to allocate|"
+    "cannot compute length|too large|cannot fit 'int' into|int too big|"
+    "negative dimensions|truth value of an|buffer|could not be read to its end"
+)
+
+
+def parameters(function):
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def spoiled(count, seed=0, only=""):
+    """At least `count` spoiled calls, as many of each function.
+
+    What becomes of one function does not depend on which others there are.
+    """
+    calls = {k: v for k, v in all_calls().items() if re.search(only, k)}
+    for turn in range(-(-count // len(calls))):
+        for label, choices in calls.items():
+            rng = np.random.RandomState([zlib.crc32(label.encode()), seed, turn])
+            yield spoil(rng, choices[rng.randint(len(choices))])
+
+
+def unclear_errors(count, seed=0, only=""):
+    """-> ({complaint: [(call, error), ...]}, the number tried, the number accepted)."""
+    kinds, tried, accepted = {}, 0, 0
+    # Interpreted, for compiling takes its time: messages come before that.
+    interpreted = unittest.mock.patch.dict(executors, default=executors["eval"])
+    with warnings.catch_warnings(), interpreted:
+        warnings.simplefilter("ignore")
+        for call in spoiled(count, seed, only):
+            error = outcome(call)
+            tried += 1
+            accepted += error is None
+            if error is not None and (problem := complaint(call, error)):
+                kinds.setdefault(problem, []).append((call, error))
+    return kinds, tried, accepted
+
+
+def report(kinds):
+    """The unclear errors as text, an example or three of each kind."""
+    lines = []
+    for problem, found in sorted(kinds.items(), key=lambda kv: -len(kv[1])):
+        lines.append(f"{len(found)} x {problem}")
+        for call, error in found[:3]:
+            text = str(error)[:400].replace("\n", "\n      ")
+            lines += [f"   {str(call)[:300]}", f"      {type(error).__name__} {text}"]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    # python tests/bad_calls.py 10000 [seed [a part of the function's name]]
+    count, seed, only = [*sys.argv[1:4], *["10000", "0", ""][len(sys.argv) - 1 :]]
+    kinds, tried, accepted = unclear_errors(int(count), int(seed), only)
+    print(report(kinds))
+    unclear = sum(map(len, kinds.values()))
+    print(f"{unclear} unclear of {tried}, {accepted} accepted")

@@ -1,0 +1,224 @@
+"""Bad input is refused in words: the function, the argument, what came, the line."""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+from bad_calls import complaint, outcome, report, spoiled, unclear_errors
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax, nn, random
+from minijit.trace import calls
+
+pytestmark = pytest.mark.chapter(15)
+
+# MINIJIT_BAD_INPUTS=10000 pytest tests/test_bad_input.py: as many as one likes.
+COUNT = int(os.environ.get("MINIJIT_BAD_INPUTS", 2500))
+
+
+def test_no_message_is_unclear():
+    kinds, tried, accepted = unclear_errors(COUNT)
+    assert tried >= COUNT and accepted < tried / 3
+    assert not kinds, report(kinds)
+
+
+def test_the_fuzzer_finds_what_is_unclear():
+    """A fuzzer that accepts everything would be content with everything."""
+
+    def unclear(function):
+        call = next(spoiled(1, only=r"jnp\.sum$"))
+        object.__setattr__(call, "function", function)
+        object.__setattr__(call, "args", ((),))
+        object.__setattr__(call, "kwargs", {})
+        return complaint(call, outcome(call))
+
+    def deep(x):
+        return deep(x)
+
+    for function in (
+        lambda x: x[0],
+        lambda x: x < "a",
+        lambda x: {}[0],
+        lambda x: 1 / len(x),
+        lambda x: x.shape,
+        deep,
+    ):
+        assert unclear(inside(function)) is not None
+    assert unclear(jnp.sum) is None
+
+
+def inside(function):
+    """The function as if it were minijit's own."""
+    code = function.__code__
+    code = code.replace(co_filename=calls.__file__)
+    return type(function)(code, function.__globals__, "f", None, function.__closure__)
+
+
+def message(function, *args, **kwargs):
+    with pytest.raises(Exception) as caught:
+        function(*args, **kwargs)
+    return caught.value, str(caught.value).split("\n")
+
+
+def test_an_error_says_what_the_function_was_given():
+    error, lines = message(lambda: jnp.sum(jnp.ones((2, 3)), axis=7))
+    assert type(error) is ValueError and lines[:2] == [
+        "axis 7 is out of bounds for array of dimension 2",
+        "  jnp.sum was given a=f32[2,3], axis=7",
+    ]
+    assert "test_bad_input.py" in lines[2] and "axis=7" in lines[3]
+
+
+@pytest.mark.parametrize(
+    "function, text",
+    [
+        (lambda: jnp.rot90(jnp.eye(2), "a"), "jnp.rot90: the argument k must be"),
+        (lambda: jnp.kaiser(5, "b"), "jnp.kaiser: the argument beta must be"),
+        (lambda: lax.cumsum(jnp.ones(3), ()), "lax.cumsum: the argument axis must"),
+        (lambda: lax.top_k(jnp.ones(3), 1.5), "lax.top_k: the argument k must be"),
+        (lambda: jnp.ones(3).sum("a"), "jnp.sum was given a=f32[3], axis='a'"),
+        (lambda: nn.glu(0), "axis -1 is out of bounds"),
+        (lambda: mj.tree.map("f", [1]), "the argument f must be a function, got 'f'"),
+        (lambda: mj.grad(jnp.sin, "x")(1.0), "the argument argnums must be an integer"),
+        (lambda: mj.vmap(3), "Expected a callable value, got 3"),
+        (lambda: random.normal(random.key(0), dtype="x"), "random.normal was given"),
+        (
+            lambda: nn.initializers.normal(0.1)(random.key(0), ("a",)),
+            "the result of nn.initializers.normal was given",
+        ),
+    ],
+)
+def test_the_argument_at_fault_is_named(function, text):
+    error, lines = message(function)
+    assert isinstance(error, (TypeError, ValueError))
+    assert any(text in line for line in lines), lines
+    assert sum(" was given " in line[:40] for line in lines) <= 1
+
+
+def test_what_users_raise_is_theirs():
+    def wrong(x):
+        raise KeyError("mine")
+
+    def unclear(c, x):
+        return (), x[0][0][0]["a"]
+
+    for call in (
+        lambda: jnp.vectorize(wrong)(1.0),
+        lambda: mj.vmap(wrong)(jnp.ones(3)),
+        lambda: lax.map(wrong, jnp.ones(3)),
+        lambda: mj.grad(wrong)(1.0),
+    ):
+        error, _ = message(call)
+        assert type(error) is KeyError and error.args == ("mine",)
+    error, lines = message(lambda: mj.tree.map(lambda x: x < "a", [1]))
+    assert lines == ["'<' not supported between instances of 'int' and 'str'"]
+
+
+def test_one_call_is_named_the_innermost_that_the_user_wrote():
+    def body(c, x):
+        return c, jnp.reshape(x, (7,))
+
+    error, lines = message(lambda: lax.scan(body, 0.0, jnp.ones((2, 3))))
+    given = [line for line in lines if " was given " in line]
+    assert given == ["  jnp.reshape was given a=a traced f32[3], shape=(7,)"]
+    # var calls mean, which calls sum: the user called var.
+    error, lines = message(lambda: jnp.var(jnp.ones(3), axis=5))
+    assert "  jnp.var was given a=f32[3], axis=5" in lines
+
+
+def test_valid_calls_are_not_looked_at(monkeypatch):
+    looked = []
+    monkeypatch.setattr(calls, "explained", lambda *args: looked.append(args))
+    monkeypatch.setattr(calls, "bound", lambda *args: looked.append(args))
+    x = jnp.ones((2, 3))
+    jnp.sum(x, axis=1), lax.add(x, x), x.reshape(3, 2), nn.relu(x), x.at[0].set(1.0)
+    assert looked == []
+
+
+def test_warnings_name_the_users_line():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        jnp.zeros(3, "float64")
+        lax.convert_element_type(jnp.ones(3) * 1j, "float32")
+        jnp.zeros(3, "int32").at[0].set(1.5)
+    assert len(caught) == 3
+    assert {os.path.basename(w.filename) for w in caught} == {"test_bad_input.py"}
+
+
+def test_an_edited_cell_reaches_functions_that_explain_their_errors():
+    from minijit.book.patch import Journal, Patcher
+
+    def half(x, axis=None):
+        return x / 2
+
+    public = calls.explaining(half, "jnp.half")
+    def edited(x, axis=None):
+        return x // 0
+
+    journal = Journal()
+    assert Patcher(journal, lambda module: True).patch(public, edited) is public
+    error, lines = message(public, 3)
+    assert type(error) is ZeroDivisionError
+    journal.undo()
+    assert public(3) == 1.5
+
+
+odd = {
+    "strings": np.array(["a", "b"]),
+    "dates": np.array(["2020-01-01"] * 2, "M8[D]"),
+    "objects": np.array([None, 1], object),
+    "records": np.zeros(2, [("a", "f4")]),
+}
+loops = {
+    "scan xs": lambda a: lax.scan(lambda c, x: (c, x), 0.0, a),
+    "scan init": lambda a: lax.scan(lambda c, x: (c, c), a, None, length=2),
+    "cond": lambda a: lax.cond(True, lambda x: x, lambda x: x, a),
+    "switch": lambda a: lax.switch(0, [lambda x: x, lambda x: x], a),
+    "while_loop": lambda a: lax.while_loop(lambda x: False, lambda x: x, a),
+    "fori_loop": lambda a: lax.fori_loop(0, 2, lambda i, x: x, a),
+    "map": lambda a: lax.map(lambda x: x, a),
+    "associative_scan": lambda a: lax.associative_scan(lambda x, y: x, a),
+    "checkpoint": lambda a: mj.checkpoint(lambda x: x)(a),
+    "custom_jvp": lambda a: ruled_jvp(a),
+    "custom_vjp": lambda a: ruled_vjp(a),
+    "vmap": lambda a: mj.vmap(lambda x: x)(a),
+    "grad": lambda a: mj.grad(lambda x: 1.0)(a),
+    "jvp": lambda a: mj.jvp(lambda x: x, (a,), (a,)),
+    "vjp": lambda a: mj.vjp(lambda x: x, a),
+    "linearize": lambda a: mj.linearize(lambda x: x, a),
+    "jacfwd": lambda a: mj.jacfwd(lambda x: x)(a),
+    "eval_shape": lambda a: mj.eval_shape(lambda x: x, a),
+    "closed over": lambda a: lax.map(lambda x: lax.add(x, a), jnp.ones(2)),
+}
+
+
+@mj.custom_jvp
+def ruled_jvp(x):
+    return x
+
+
+ruled_jvp.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
+
+
+@mj.custom_vjp
+def ruled_vjp(x):
+    return x
+
+
+ruled_vjp.defvjp(lambda x: (x, None), lambda residuals, ct: (ct,))
+
+
+@pytest.mark.parametrize("leaf", odd)
+@pytest.mark.parametrize("function", loops)
+@pytest.mark.parametrize("in_jit", [False, True])
+def test_leaves_that_arrays_cannot_hold(function, leaf, in_jit):
+    """Strings reached numba, which said "numba.core.types has no attribute 'str32'"."""
+    run = (lambda: loops[function](odd[leaf])) if not in_jit else (
+        lambda: mj.jit(lambda: loops[function](odd[leaf]))()
+    )
+    with pytest.raises(TypeError) as caught:
+        run()
+    text = str(caught.value)
+    assert str(odd[leaf].dtype) in text and "arra" in text

@@ -1,0 +1,359 @@
+"""Lifetimes: what a function leaves behind, and what a loop piles up."""
+
+import functools
+import gc
+import tracemalloc
+import weakref
+
+import numpy as np
+import pytest
+
+import minijit as jax
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.run.executable import Executable, loaders, native_kernels
+from minijit.trace.array import ArrayImpl
+from minijit.trace.jaxpr import ClosedJaxpr, Jaxpr
+from minijit.trace.jit import executors, shared
+
+pytestmark = pytest.mark.chapter(20)
+
+
+# What a function leaves behind, if it does.
+KINDS = (ClosedJaxpr, Jaxpr, ArrayImpl, Executable, *loaders.values())
+
+
+SIZE = 1000
+
+
+def data():
+    """An array that a function captures, of a size that no other one has."""
+    return jnp.arange(float(SIZE))
+
+
+class Model:
+    def __init__(self):
+        self.w = data()
+
+    def method(self, x):
+        return jnp.sum(x * self.w)
+
+    __call__ = method
+
+
+def of_def():
+    w = data()
+
+    def f(x):
+        return jnp.sum(jnp.sin(x) * w)
+
+    return f
+
+
+def of_two_arrays():
+    w, b = data(), data()
+    return lambda x: jnp.sum(x * w + b)
+
+
+def of_default():
+    w = data()
+    return lambda x, w=w: jnp.sum(x * w)
+
+
+def of_nested_jit():
+    w = data()
+    inner = jax.jit(lambda x: x * w)
+    return lambda x: jnp.sum(inner(x) + jax.jit(lambda y: y + w)(x))
+
+
+def of_list():
+    kept = [data()]
+    return lambda x: jnp.sum(x * kept[0])
+
+
+def of_numpy():
+    w = np.arange(float(SIZE), dtype=np.float32)
+    return lambda x: jnp.sum(x * w)
+
+
+def of_scan():
+    w = data()
+
+    def f(x):
+        def step(carry, y):
+            return carry + y * w, jnp.sum(carry)
+
+        carry, sums = lax.scan(step, x, jnp.arange(3.0))
+        return jnp.sum(carry) + jnp.sum(sums)
+
+    return f
+
+
+def of_while():
+    w = data()
+
+    def f(x):
+        start = 0, lax.stop_gradient(x)
+        end = lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * w), start)
+        return jnp.sum(end[1] * x)
+
+    return f
+
+
+def of_fori():
+    w = data()
+    return lambda x: jnp.sum(lax.fori_loop(0, 3, lambda i, c: c * w + i, x))
+
+
+def of_cond():
+    w = data()
+
+    def f(x):
+        return jnp.sum(lax.cond(jnp.sum(x) > 0, lambda v: v * w, jnp.sin, x))
+
+    return f
+
+
+def of_switch():
+    w = data()
+    branches = [lambda v: v * w, jnp.sin, lambda v: v - w]
+
+    def f(x):
+        return jnp.sum(lax.switch(jnp.int32(jnp.sum(x)) % 3, branches, x))
+
+    return f
+
+
+def of_checkpoint():
+    w = data()
+    return jax.checkpoint(lambda x: jnp.sum(jnp.sin(jnp.sin(x * w))))
+
+
+def of_custom_jvp():
+    w = data()
+
+    @jax.custom_jvp
+    def f(x):
+        return jnp.sum(x * w)
+
+    f.defjvp(lambda primals, tangents: (f(*primals), jnp.sum(tangents[0] * w)))
+    return f
+
+
+def of_custom_vjp():
+    w = data()
+
+    @jax.custom_vjp
+    def f(x):
+        return jnp.sum(x * w)
+
+    f.defvjp(lambda x: (f(x), None), lambda kept, ct: (ct * w,))
+    return f
+
+
+def of_callback():
+    w, seen = data(), []
+
+    def f(x):
+        jax.debug.callback(lambda y: seen.append(float(y) + float(w[1])), jnp.sum(x))
+        return jnp.sum(x * w)
+
+    return f
+
+
+def of_keys():
+    w = data()
+    key = jax.random.key(0)
+    return lambda x: jnp.sum(x * w * jax.random.normal(key, x.shape))
+
+
+makers = [
+    of_def, of_two_arrays, of_default, of_nested_jit, of_list, of_numpy, of_scan,
+    of_while, of_fori, of_cond, of_switch, of_checkpoint, of_custom_jvp, of_custom_vjp,
+    of_callback, of_keys, Model, lambda: Model().method,
+    lambda: functools.partial(lambda w, x: jnp.sum(w * x), data()),
+]  # fmt: skip
+names = [getattr(m, "__name__", "") for m in makers[:-2]] + ["method", "partial"]
+
+
+def twice(x):
+    return jnp.stack([x, x])
+
+
+# The transformations of a scalar function, each as a function of one array.
+ways = {
+    "itself": lambda f: f,
+    "grad": jax.grad,
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x,))[1],
+    "vmap": lambda f: lambda x: jax.vmap(f)(twice(x)),
+    "grad of vmap": lambda f: lambda x: jax.grad(lambda v: jnp.sum(jax.vmap(f)(v)))(
+        twice(x)
+    ),
+    "linearize": lambda f: lambda x: jax.linearize(f, x)[1](x),
+}
+
+
+def use(make, way, jitted):
+    """Make a function and call it in one way; nothing of it is returned."""
+    f = make()
+    # A function with a vjp rule has no jvp.
+    way = "grad" if isinstance(f, jax.custom_vjp) and way in no_vjp else way
+    made = ways[way](f)
+    (jax.jit(made) if jitted else made)(jnp.linspace(0.0, 1.0, SIZE))
+
+
+no_vjp = {"jvp", "linearize"}
+
+
+@pytest.fixture
+def interpreted(monkeypatch):
+    """Evaluate the equations: what compiling leaves behind has tests of its own."""
+    monkeypatch.setitem(executors, "default", executors["eval"])
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
+def left_by(action, clear=jax.clear_caches):
+    """The objects that an action leaves behind when it is done a second time."""
+    action()
+    clear()
+    gc.collect()
+    # What is there by now is not looked at again.
+    gc.freeze()
+    try:
+        action()
+        clear()
+        # What a callback of the first pass lets go is garbage in the second.
+        gc.collect()
+        gc.collect()
+        return [x for x in gc.get_objects() if issubclass(type(x), KINDS)]
+    finally:
+        gc.unfreeze()
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("jitted", [False, True], ids=["eager", "jitted"])
+@pytest.mark.parametrize("make", makers, ids=names)
+def test_nothing_of_a_function_outlives_it(make, jitted):
+    for way in ways:
+        assert left_by(lambda way=way: use(make, way, jitted)) == [], way
+
+
+@pytest.mark.parametrize("make", makers, ids=names)
+def test_nothing_of_a_compiled_function_outlives_it(make):
+    # Its owner let it go, and that is enough: no cache is cleared.
+    def both():
+        use(make, "itself", True)
+        use(make, "grad", True)
+
+    assert left_by(both, clear=lambda: None) == []
+
+
+def test_no_kernel_outlives_its_function():
+    jax.clear_caches()
+    w = data()
+    f = jax.jit(lambda x: jnp.sum(jnp.sin(x) * w), backend="python")
+    f(w)
+    kernels = list(map(weakref.ref, native_kernels.values()))
+    assert kernels
+    del f
+    jax.clear_caches()
+    gc.collect()
+    gc.collect()
+    assert [kernel() for kernel in kernels] == [None] * len(kernels)
+
+
+@pytest.mark.parametrize("backend", ["eval", None])
+def test_no_table_keeps_what_its_owner_let_go(backend):
+    def dead(make):
+        """Whether an array is gone with the function that captured it, or before."""
+        w = data()
+        gone = weakref.ref(w)
+        f = make(w)
+        jax.jit(f, backend=backend)(jnp.ones(SIZE))
+        del w, f
+        gc.collect()
+        return gone() is None
+
+    def through_custom(w):
+        f = jax.custom_jvp(lambda x: x * w)
+        f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * w))
+        return lambda x: f(x)
+
+    b = data()
+    assert dead(lambda w: lambda x: x + w)
+    assert dead(lambda w: lambda x: x * w + b)
+    assert dead(lambda w: functools.partial(jnp.add, w))
+    assert dead(lambda w: jax.jit(lambda x: x + w))
+    assert dead(lambda w: w.__add__)
+    assert dead(through_custom)
+    assert len(b) == SIZE
+
+
+def test_code_that_is_gone_is_not_known():
+    scope = {"jax": jax}
+    exec("def make():\n    return jax.jit(lambda x: x + 1, backend='eval')", scope)
+    scope["make"]()(1.0)
+    scope["make"]()(1.0)
+    f = scope["make"]()
+    f(1.0)
+    assert len(f.traces) == 1
+    code = weakref.ref(f.function.__code__)
+    known = len(shared)
+    del f, scope
+    gc.collect()
+    assert code() is None and len(shared) == known - 1
+
+
+loops = {
+    "jit": lambda: jax.jit(lambda x: x + 1)(1.0),
+    "jit over a list": lambda kept=[1.0]: jax.jit(lambda x: x * kept[0]).lower(1.0),
+    "jit over an array": lambda: jax.jit(of_def()).lower(jnp.ones(SIZE)),
+    "grad": lambda: jax.grad(lambda x: x * x)(1.0),
+    "jvp": lambda: jax.jvp(jnp.sin, (1.0,), (1.0,)),
+    "vjp": lambda: jax.vjp(jnp.sin, 1.0)[1](1.0),
+    "vmap": lambda: jax.vmap(lambda x: x * x)(jnp.ones(3)),
+    "jacobian": lambda: jax.jacrev(jnp.sin)(jnp.ones(2)),
+    "hessian": lambda: jax.hessian(lambda x: jnp.sum(x * x))(jnp.ones(2)),
+    "linearize": lambda: jax.linearize(jnp.sin, 1.0)[1](1.0),
+    "linear_transpose": lambda: jax.linear_transpose(lambda x: 2 * x, 1.0)(1.0),
+    "scan": lambda: lax.scan(lambda c, x: (c + x, c), 0.0, jnp.ones(3)),
+    "grad of scan": lambda: jax.grad(
+        lambda x: lax.scan(lambda c, y: (c * x, c), x, None, length=3)[0]
+    )(1.0),
+    "while": lambda: lax.while_loop(lambda c: c < 3, lambda c: c + 1, 0),
+    "grad of cond": lambda: jax.grad(
+        lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x)
+    )(1.0),
+    "grad of checkpoint": lambda: jax.grad(
+        jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
+    )(1.0),
+    "make_jaxpr": lambda: jax.make_jaxpr(lambda x: x + 1)(1.0),
+    "eval_shape": lambda: jax.eval_shape(lambda x: x + 1, 1.0),
+    "custom_jvp": lambda: jax.grad(jax.nn.relu)(1.0),
+    "random": lambda: jax.random.normal(jax.random.key(0), (2,)),
+}
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("loop", loops)
+def test_a_loop_has_flat_memory(loop):
+    step = loops[loop]
+    # What is remembered of the last few hundred traces has to be there first.
+    count = 700 if loop.startswith("jit") else 200
+    for _ in range(300 if loop.startswith("jit") else 20):
+        step()
+    gc.collect()
+    gc.freeze()
+    tracemalloc.start()
+    try:
+        for _ in range(count):
+            step()
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0], len(gc.get_objects())
+    finally:
+        tracemalloc.stop()
+        gc.unfreeze()
+    # Of NumPy's small objects up to 57 bytes a step are only counted as still there.
+    assert kept[0] < 20_000 + 60 * count and kept[1] < count / 10, kept

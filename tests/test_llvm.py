@@ -1,0 +1,347 @@
+"""Kernels by LLVM: the bits of the numba route, and what the IR says and does not."""
+
+import gc
+import re
+import subprocess
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from test_compiled_functions import check, functions, run as run_case
+from test_scalar_math import cases as scalar_cases, grid, plain as plain_scalar
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.compile import loops
+from minijit.compile.scalar_forms import scalar_forms
+from minijit.errors import MinijitError
+from minijit.run import llvm
+from minijit.run.executable import compile_python
+from minijit.run.python_source import operations
+
+pytestmark = pytest.mark.chapter(22)
+
+
+def compiled(f, *args):
+    return llvm.compile_llvm(mj.make_jaxpr(f)(*args), "f")
+
+
+def ir(f, *args):
+    """The optimised module of a function, as text."""
+    return str(llvm.optimised(compiled(f, *args).texts["llvm"]()))
+
+
+def apply(name, out, *arrays):
+    """One operation of the loop IR, on every element of some arrays."""
+    buffers = [
+        loops.Buffer(f"in{i}", x.shape, x.dtype) for i, x in enumerate(arrays)
+    ]
+    result = loops.Buffer("out0", arrays[0].shape, np.dtype(out))
+    axis = loops.Axis(arrays[0].size)
+    loads = tuple(loops.Load(b, (axis,)) for b in buffers)
+    store = loops.Store(result, (axis,), loops.Op(name, loads, result.dtype))
+    text = llvm.KernelText(loops.Kernel("k0", (loops.For(axis, (store,)),)))
+    values = np.empty(arrays[0].shape, out)
+    known = dict(zip(buffers, arrays, strict=True)) | {result: values}
+    llvm.functions_of([text])[text.key](*(known[b] for b in text.buffers))
+    return values
+
+
+def same_bits(found, wanted):
+    """Whether arrays are equal to the last bit; all NaNs are one."""
+    if found.dtype != wanted.dtype or found.shape != wanted.shape:
+        return False
+    if found.dtype.kind in "iub":
+        return np.array_equal(found, wanted)
+    nan = np.isnan(found) & np.isnan(wanted)
+    word = f"u{found.dtype.itemsize}"
+    return bool(np.all(nan | (found.view(word) == wanted.view(word))))
+
+
+# ---- scalar operations
+
+ir_names = {
+    "maximum": "max", "minimum": "min", "divide": "div", "divide_unsigned": "div",
+    "remainder": "rem", "remainder_unsigned": "rem",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in scalar_cases() if c[0] != "power"], ids=lambda c: "-".join(c)
+)
+def test_scalar_operations_are_the_plain_ones(case):
+    name, out, *dtypes = case
+    args = grid(*dtypes)
+    wanted = plain_scalar(name, *args)
+    name = "convert" if name.startswith("to_") else ir_names.get(name, name)
+    found = apply(name, out, *args)
+    if name in ("max", "min") and out in ("float32", "float64"):
+        # Which of the two zeros is the larger one is left open.
+        assert np.array_equal(found, wanted, equal_nan=True)
+    else:
+        assert same_bits(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_integer_powers(dtype):
+    x, y = grid(dtype, dtype)
+    found, top = apply("pow", dtype, x, y), 2 ** (8 * x.itemsize)
+    for base, exponent, got in zip(x.tolist(), y.tolist(), found, strict=True):
+        if exponent < 0:
+            wanted = {1: 1, -1: -1 if exponent % 2 else 1}.get(base, 0)
+        else:
+            wanted = np.array(pow(base, exponent, top), f"u{x.itemsize}").view(dtype)
+        assert got == wanted, (base, exponent)
+
+
+def test_indices_are_divided_rounding_down():
+    x = np.arange(-20, 20)
+    for c in (1, 3, 8):
+        divisor = np.full(x.shape, c)
+        assert np.array_equal(apply("floordiv", "int64", x, divisor), x // c)
+        assert np.array_equal(apply("mod", "int64", x, divisor), x % c)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_every_16_bit_float_is_read_and_written(name):
+    dtype = np.dtype(name) if name == "float16" else jnp.bfloat16.dtype
+    every = np.arange(2**16, dtype=np.uint16).view(dtype)
+    wide = mj.jit(lambda x: x.astype("float32"), backend="llvm")(every)
+    assert same_bits(np.asarray(wide), every.astype("float32"))
+    # Between two neighbours: the middle, and what is next to it.
+    numbers = every[np.isfinite(every.astype("f4"))].astype("f4")
+    numbers = np.unique(np.abs(numbers))
+    middle = numbers[:-1] / 2 + numbers[1:] / 2
+    x = np.concatenate([
+        numbers, middle, np.nextafter(middle, 0), np.nextafter(middle, np.inf),
+        np.float32([np.inf, np.nan, 65519.99, 65520, 1e-45, 3.4e38]),
+    ])  # fmt: skip
+    x = np.concatenate([x, -x])
+    narrow = mj.jit(lambda x: x.astype(name), backend="llvm")(x)
+    with np.errstate(all="ignore"):
+        wanted = x.astype(dtype)
+    found = np.asarray(narrow)
+    nan = np.isnan(wanted.astype("f4"))
+    assert np.array_equal(nan, np.isnan(found.astype("f4")))
+    assert np.array_equal(found.view("u2")[~nan], wanted.view("u2")[~nan])
+
+
+def test_next_numbers():
+    args = grid("float32", "float32")
+    with np.errstate(all="ignore"):
+        assert same_bits(apply("nextafter", "float32", *args), np.nextafter(*args))
+
+
+# ---- programs
+
+rng = np.random.default_rng(3)
+x = rng.normal(size=(24, 20)).astype("f4")
+n = rng.integers(-50, 50, (24, 20)).astype("i4")
+where = rng.integers(0, 24, 30)
+
+
+programs = {
+    "movement": (lambda x: (x.T, x[::-1, 2:9:3], jnp.pad(x, 2), x.reshape(-1)[5:]), x),
+    "bools": (lambda n: ((n > 3) & (n % 2 == 0), ~(n < 0), (n > 40).any(1)), n),
+    "integers": (lambda n: (n * 265443576, n.sum(0), n.prod(1), n.max(), n // 7), n),
+    "extremes": (lambda x: (x.max(1), x.min(0), x.argmax(1), x.argmin()), x),
+    "order": (lambda x: (jnp.cumsum(x, 1), jnp.cumprod(x, 0), lax.cummax(x)), x),
+    "rounding": (lambda x: (jnp.round(x * 3), jnp.floor(x), lax.round(x * 2)), x),
+    "root": (lambda x: (jnp.sqrt(x), 1 / x, lax.rsqrt(x), x % 0.75), x),
+    "taken": (lambda x: (x[where], x.at[where].add(1), x.at[where, 3].set(2)), x),
+    "moving": (lambda n: lax.dynamic_update_slice(n, n[:3, :4], (n[0, 0], 7)), n),
+    "halves": (lambda x: (x.astype("bfloat16") * 3).astype("float16").sum(1), x),
+    "kept": (lambda x: x + 1e20 - x, x),
+    "chosen": (lambda n: jnp.where(n > 0, n, -n * 3), n),
+    "scalar": (lambda x: x[3, 4] * 2 + 1, x),
+    "sampled": (lambda n: mj.random.bits(mj.random.PRNGKey(n[0, 0]), (11,)), n),
+}
+
+
+@pytest.mark.parametrize("name", programs)
+def test_the_same_bits_as_by_numba(name):
+    f, arg = programs[name]
+    found = compiled(f, arg)(arg)
+    wanted = compile_python(mj.make_jaxpr(f)(arg), "f")(arg)
+    assert len(found) == len(wanted) > 0
+    for a, b in zip(found, wanted, strict=True):
+        assert a.aval == b.aval and same_bits(np.asarray(a), np.asarray(b))
+
+
+@pytest.mark.parametrize("module, name, cases", functions)
+def test_every_function(module, name, cases):
+    dynamic = [case for case in cases if case.dynamic]
+    if not dynamic:
+        pytest.skip("all calls need concrete values")
+    # The first and the last: all of them run as plain Python elsewhere.
+    for case in (dynamic[0], dynamic[-1]):
+        check(name, case, *run_case(module, name, case, "llvm"))
+
+
+def test_calls_of_other_programs_and_products():
+    @mj.jit
+    def inner(x):
+        for _ in range(20):
+            x = jnp.sin(x) * 2
+        return x
+
+    f = lambda x: inner(inner(x)) @ x.T
+    run = compiled(f, x)
+    assert run.kernels == ("inner/kernel_0",) * 2 and run.fallbacks == ()
+    np.testing.assert_allclose(run(x)[0], f(x), rtol=1e-4, atol=1e-4)
+
+
+def test_loops_that_are_native_run_beside_kernels():
+    f = lambda x: lax.fori_loop(0, 5, lambda i, c: c * 2 + i, x + 1) * 3
+    run = compiled(f, x)
+    assert run.fallbacks == () and run.kernels == ("kernel_0", "kernel_1")
+    assert run.routes == {"llvm": ["kernel_0", "kernel_1"], "numba": ["scan"]}
+    np.testing.assert_allclose(run(x)[0], f(x), rtol=1e-6)
+
+
+def test_empty_and_strided_arguments():
+    f = mj.jit(lambda x: (x * 2, x.sum(1)), backend="llvm")
+    assert f(x[:, :0])[0].shape == (24, 0) and not f(x[:, :0])[1].any()
+    base = np.arange(24, dtype="f4").reshape(4, 6)
+    assert f(base[::2, ::3])[0].tolist() == [[0, 6], [24, 30]]
+
+
+# ---- the text
+
+
+def test_llvm_is_the_default_and_as_text_has_both_forms():
+    compiled = mj.jit(lambda x: x * 2 + 1).lower(x).compile()
+    assert compiled.executable.native == "llvm"
+    assert "def kernel_0(" in compiled.as_text()
+    assert "define internal void @kernel_" in compiled.as_text("llvm")
+    with pytest.raises(ValueError, match="'mlir'.*'llvm'"):
+        compiled.as_text("mlir")
+    plain = mj.jit(lambda x: x * 2 + 1, backend="plain").lower(x).compile()
+    with pytest.raises(ValueError, match="no text 'llvm'"):
+        plain.as_text("llvm")
+
+
+def test_only_the_steps_of_a_total_may_be_regrouped():
+    text = compiled(lambda x: ((x * x + x) - x).sum(1), x).texts["llvm"]()
+    assert len(re.findall(r"fadd reassoc float", text)) == 1
+    assert not re.search(r"\b(fast|contract|afn|nnan|nsz)\b", text)
+    big = np.ones(20_000_000, "f4")
+    assert compiled(jnp.sum, big)(big)[0].item() == 20_000_000
+
+
+def test_arrays_do_not_overlap_and_loops_are_vectorised():
+    wide = np.ones((64, 1024), "f4")
+    run = compiled(lambda x, y: x * y + 1, wide, wide)
+    assert run.texts["llvm"]().count("ptr noalias") == 3
+    functions = [jnp.exp, jnp.log, jnp.tanh, lax.erf, jnp.arctan, jnp.sin, jnp.cos]
+    for f in (lambda x: x * x, lambda x: x.sum(1), *functions):
+        assert re.search(r"fmul <\d+ x \w+>|fadd reassoc <\d+ x \w+>",
+                         ir(f, wide)), f  # fmt: skip
+        # Nothing runs one element at a time through the C library.
+        assert not re.search(r"call float @(exp|log|tanh|erf|atan)f\(", ir(f, wide))
+
+
+def test_a_function_that_is_used_often_stands_in_the_text_once():
+    text = compiled(lambda x: jnp.tanh(jnp.tanh(x) * 2), x).texts["llvm"]()
+    assert text.count("define internal float @tanh_float32_float32(") == 1
+    assert text.count("call float @tanh_float32_float32(") == 2
+
+
+def test_far_arguments_are_reduced_exactly():
+    far = np.float32([1e9, 2.0**31, 1e20, 3.4e38, -7e30, 0.5, np.inf, np.nan] * 9)
+    for f, wanted in ((jnp.sin, np.sin), (jnp.cos, np.cos), (jnp.tan, np.tan)):
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(
+                compiled(f, far)(far)[0], wanted(far.astype("f8")), 3e-7
+            )
+
+
+def test_brief_kernels_have_the_bits_of_long_ones():
+    few, many = x[:3], np.concatenate([x] * 40)
+    for f in (jnp.exp, jnp.log1p, jnp.tanh, jnp.sin, lax.erf, jnp.cbrt, jnp.arctan):
+        brief, long = compiled(f, few), compiled(f, many)
+        steps = [run.loaded.kernels[0].steps for run in (brief, long)]
+        assert steps[0] <= llvm.BRIEF < steps[1]
+        assert same_bits(np.asarray(brief(few)[0]), np.asarray(long(many)[0])[:3])
+
+
+def test_a_mistake_in_the_text_is_an_error_that_says_so(monkeypatch):
+    row = lambda writer, *args: writer.do("no such instruction")
+    monkeypatch.setitem(llvm.instructions, "sqrt", row)
+    with pytest.raises(MinijitError, match="mistake in minijit"):
+        compiled(lambda x: jnp.sqrt(x) * 0.123, x)
+
+
+# ---- the code in memory
+
+
+def test_code_is_freed_with_the_last_function_that_uses_it():
+    llvm.recent.clear()
+    run = compiled(lambda x: x * 3.25 - 17, x)
+    text, = run.loaded.kernels
+    code = weakref.ref(llvm.native_functions[text.key].__self__)
+    again = compiled(lambda y: y * 3.25 - 17, x)
+    assert llvm.native_functions[text.key].__self__ is code()
+    llvm.recent.clear()
+    del run
+    gc.collect()
+    assert np.array_equal(again(x)[0], x * np.float32(3.25) - 17)
+    del again
+    gc.collect()
+    assert code() is None and text.key not in llvm.native_functions
+
+
+def test_many_programs_leave_no_code_behind():
+    llvm.recent.clear()
+    gc.collect()
+    before = len(llvm.native_functions)
+    for k in range(llvm.recent.maxlen + 40):
+        assert compiled(lambda v: v * k, 1.5)(1.5)[0].item() == 1.5 * k  # noqa: B023
+    gc.collect()
+    assert len(llvm.native_functions) <= before + llvm.recent.maxlen
+
+
+def test_arguments_and_none_keep_their_reference_counts():
+    value = np.ones(4, "f4")
+    run = compiled(lambda x: x + 1, value)
+    text, = run.loaded.kernels
+    function = llvm.native_functions[text.key]
+    out = np.empty(4, "f4")
+    counts = [sys.getrefcount(v) for v in (value, out, function)]
+    for _ in range(1000):
+        assert function(value, out) is None
+    assert [sys.getrefcount(v) for v in (value, out, function)] == counts
+    assert out.tolist() == [2, 2, 2, 2]
+
+
+def test_long_kernels_let_other_threads_run():
+    wide = np.ones(1_000_000, "f4")
+    long, short = compiled(jnp.exp, wide), compiled(jnp.exp, wide[:10])
+    assert "call ptr @PyEval_SaveThread()" in long.texts["llvm"]()
+    assert "call ptr @PyEval_SaveThread()" not in short.texts["llvm"]()
+    results = []
+    work = lambda: results.extend(long(wide)[0].sum().item() for _ in range(5))
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 20 and len(set(results)) == 1
+
+
+def test_kernels_by_llvm_need_no_numba():
+    code = """
+import numpy as np, sys, minijit as mj
+assert "llvmlite" not in sys.modules
+f = mj.jit(lambda x: mj.numpy.tanh(x).sum() * 2)
+assert f(np.zeros(3, "f4")) == 0
+assert "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_operation_has_an_instruction_or_a_form():
+    assert set(operations) - {"clamp"} <= llvm.instructions.keys() | scalar_forms.keys()

@@ -1,0 +1,327 @@
+"""Carries that are updated in place: the same values, and no copy in any step."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.run import native_control
+
+pytestmark = pytest.mark.chapter(20)
+
+N = 11
+
+
+def table(t):
+    return jnp.broadcast_to(t, (N, N)) * 1.0
+
+
+def one_element(t):
+    return lax.fori_loop(0, N, lambda i, t: t.at[i].set(jnp.sin(t[i - 1]) + i), t)
+
+
+def read_later(t):
+    """What is read of the old array after the update in the text, is read before."""
+
+    def body(t, i):
+        new = t.at[i].mul(2.0)
+        return new, (t[i], t.sum(), new.sum())
+
+    return lax.scan(body, t, jnp.arange(N))
+
+
+def swapped(t):
+    def body(i, t):
+        j = (i * 7 + 3) % N
+        a, b = t[i], t[j]
+        return t.at[i].set(b).at[j].set(a)
+
+    return lax.fori_loop(0, N, body, t)
+
+
+def row_from_row(t):
+    """Neighbours in the row above: their values go by way of a row of their own."""
+
+    def body(i, m):
+        row = m[i - 1]
+        beside = jnp.concatenate([row[1:], row[:1]])
+        return m.at[i].set(jnp.minimum(beside, row) + jnp.cumsum(m[i]))
+
+    return lax.fori_loop(1, N, body, table(t))
+
+
+def row_of_itself(t):
+    """A row reversed onto itself, shifted by one."""
+
+    def body(i, t):
+        return lax.dynamic_update_slice(t, lax.dynamic_slice(t, (i,), (5,))[::-1], (i,))
+
+    return lax.fori_loop(0, N, body, t)
+
+
+def in_two_loops(t):
+    def inner(i):
+        return lambda j, m: m.at[i, j].add(m[i - 1, j - 1] * 0.5)
+
+    outer = lambda i, m: lax.fori_loop(1, N, inner(i), m)
+    return lax.fori_loop(1, N, outer, table(t))
+
+
+def in_a_branch(t):
+    def body(i, c):
+        t, u = c
+        change = lambda t, u: (t.at[i].set(-u[i - 1]), u.at[i - 1].set(t[i]))
+        return lax.cond(t[i] > 0, change, lambda t, u: (t, u), t, u)
+
+    return lax.fori_loop(0, N, body, (t, t * 2))
+
+
+def in_a_function(t):
+    f = mj.jit(lambda t, i: t.at[i].set(t[i - 1] * 2))
+    return lax.fori_loop(0, N, lambda i, t: f(f(t, i), i + 1), t)
+
+
+def sorted_by_insertion(t):
+    def insert(i, t):
+        def body(c):
+            j, t = c
+            a, b = t[j - 1], t[j]
+            return j - 1, t.at[j - 1].set(b).at[j].set(a)
+
+        smaller = lambda c: (c[0] > 0) & (c[1][c[0] - 1] > c[1][c[0]])
+        return lax.while_loop(smaller, body, (i, t))[1]
+
+    return lax.fori_loop(1, N, insert, t)
+
+
+def several_at_once(t):
+    def body(i, t):
+        where = jnp.array([1, 3, 3, 2]) + i
+        return t.at[where].add(t[where - 1])
+
+    return lax.fori_loop(0, N, body, t)
+
+
+def where_it_says_itself(t):
+    def body(i, t):
+        return t.at[t[i] % N].set(i).at[t[0] % N].set(t[-1])
+
+    return lax.fori_loop(0, N, body, jnp.abs(t * 7).astype(jnp.int32))
+
+
+def two_at_once(t):
+    step = lambda i, c: (c[0].at[i].set(c[1][i - 1]), c[1].at[i].set(c[0][i - 1]))
+    return lax.fori_loop(0, N, step, (t, t + 1))
+
+
+def sixteen_bits(t):
+    step = lambda i, t: t.at[i].set(t[i - 1] + t[i])
+    return lax.fori_loop(0, N, step, t.astype(jnp.bfloat16))
+
+
+def with_products(t):
+    def body(i, c):
+        m, v = c
+        v = m @ v
+        v = v / jnp.abs(v).max()
+        return m.at[i].set(v), v
+
+    return lax.fori_loop(0, N, body, (table(t), t))
+
+
+in_place = [
+    one_element,
+    read_later,
+    swapped,
+    row_from_row,
+    row_of_itself,
+    in_two_loops,
+    in_a_branch,
+    in_a_function,
+    sorted_by_insertion,
+    several_at_once,
+    where_it_says_itself,
+    two_at_once,
+    sixteen_bits,
+    with_products,
+]
+
+
+def exchanged(t):
+    """Each becomes the other: one of the two must be kept."""
+    step = lambda i, c: (c[1].at[i].set(c[0][i - 1]), c[0].at[i].set(c[1][i - 1]))
+    return lax.fori_loop(0, N, step, (t, t + 1))
+
+
+def exchanged_in_a_branch(t):
+    def body(i, c):
+        change = lambda t, u: (u, t)
+        return lax.cond(c[0][i] > 0, change, lambda t, u: (t.at[i].set(1.0), u), *c)
+
+    return lax.fori_loop(0, N, body, (t, t * 2))
+
+
+def permuted(t):
+    where = (jnp.arange(N) * 5 + 2) % N
+    return lax.fori_loop(0, 5, lambda i, t: t.at[where].set(t), t)
+
+
+def looked_at_within(t):
+    """The inner loop changes the array, and reads it as it was."""
+
+    def body(i, t):
+        change = lambda j, u: u.at[j].add(t[j - 1])
+        return lax.fori_loop(0, i, change, t)
+
+    return lax.fori_loop(0, N, body, t)
+
+
+def kept_whole(t):
+    """Every state is a result, or goes into a total that is one."""
+    step = lambda t, i: (t.at[i].mul(2.0), (t, t.sum()))
+    return lax.scan(step, t, jnp.arange(N))
+
+
+def both_the_same(t):
+    def body(i, c):
+        new = c[0].at[i].set(c[1][i - 1] + 1)
+        return new, new
+
+    return lax.fori_loop(0, N, body, (t, t + 1))
+
+
+others = [
+    exchanged,
+    exchanged_in_a_branch,
+    permuted,
+    looked_at_within,
+    kept_whole,
+    both_the_same,
+]
+
+
+def sources():
+    versions = native_control.native_loops.values()
+    return [loop.text for loops in versions for loop in loops.values()]
+
+
+def agree(f, x, backend="plain"):
+    """A function as printed gives what it gives interpreted: -> the printed loops."""
+    mj.clear_caches()
+    got, want = (mj.jit(f, backend=b)(x) for b in (backend, "eval"))
+    for a, b in zip(mj.tree.leaves(got), mj.tree.leaves(want), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(
+            np.asarray(a, "f4"), np.asarray(b, "f4"), rtol=1e-4, atol=1e-4
+        )
+    return sources()
+
+
+def lanes(f):
+    return mj.vmap(f), np.random.RandomState(1).randn(3, N).astype("f4")
+
+
+def summed(f):
+    def total(t):
+        return sum(jnp.sum(jnp.sin(x)) for x in mj.tree.leaves(f(t)))
+
+    return mj.grad(total)
+
+
+x = np.random.RandomState(0).randn(N).astype("f4")
+
+
+@pytest.mark.parametrize("f", in_place)
+def test_updated_in_place(f):
+    """There is one array of each carry, where a step that copies needs two."""
+    printed = agree(f, x)
+    assert printed and not any("np.empty((2, " in text for text in printed)
+
+
+@pytest.mark.parametrize("f", [one_element, swapped, in_a_branch, row_from_row])
+def test_compiled(f):
+    agree(f, x, "python")
+
+
+@pytest.mark.parametrize("f", others)
+def test_what_cannot_be_in_place_is_as_right(f):
+    agree(f, x)
+
+
+@pytest.mark.parametrize("f", in_place + others)
+def test_in_lanes(f):
+    agree(*lanes(f))
+
+
+differentiable = [
+    f
+    for f in in_place + others
+    if f not in (where_it_says_itself, sixteen_bits, sorted_by_insertion)
+    and f is not looked_at_within
+]
+
+
+@pytest.mark.parametrize("f", differentiable)
+def test_gradients(f):
+    agree(summed(f), x)
+
+
+@pytest.mark.parametrize("f", [swapped, in_a_branch, row_from_row, exchanged])
+def test_gradients_in_lanes(f):
+    agree(*lanes(summed(f)))
+
+
+@pytest.mark.parametrize("f", [one_element, swapped, in_two_loops, row_from_row])
+def test_gradients_are_in_place_too(f):
+    assert not any("np.empty((2, " in text for text in agree(summed(f), x))
+
+
+def lines_run(f, n):
+    """How many lines of generated loops a call runs, on an array of n elements."""
+    f = mj.jit(f, backend="plain")
+    f(jnp.ones(n))
+    run = []
+
+    def trace(frame, event, arg):
+        if frame.f_code.co_name not in ("run_scan", "run_while"):
+            return None
+        if event == "line":
+            run.append(frame.f_lineno)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        f(jnp.ones(n))
+    finally:
+        sys.settrace(None)
+    return len(run)
+
+
+def in_a_fori(a):
+    return lax.fori_loop(0, a.size, lambda i, t: t.at[i].set(t[i] + i), a)
+
+
+def in_a_while(a):
+    body = lambda c: (c[0] + 1, c[1].at[c[0]].set(c[1][c[0] - 1] + 1))
+    return lax.while_loop(lambda c: c[0] < a.size, body, (0, a))
+
+
+def in_a_scan(a):
+    step = lambda t, i: (t.at[i].add(1.0), t[i])
+    return lax.scan(step, a, jnp.arange(a.size))
+
+
+def total_of_sines(a):
+    return lax.fori_loop(0, a.size, lambda i, s: s + jnp.sin(a[i]), 0.0)
+
+
+loops = [in_a_fori, in_a_while, in_a_scan, total_of_sines, mj.grad(total_of_sines)]
+
+
+@pytest.mark.parametrize("f", loops)
+def test_work_is_linear_in_the_steps(f):
+    """Twice the elements: twice the work, where copies would make it four times."""
+    assert lines_run(f, 200) < 2.2 * lines_run(f, 100)
