@@ -750,7 +750,7 @@ def print_scan(
     writers = [[y.writer(function, steps) for y in wanted] for wanted in ys]
     if length != 0:
         depth = function.writer.depth
-        i = print_steps(function, steps, length, reverse, work_of(body))
+        i = print_steps(function, steps, length, reverse, body)
         with function.indent():
             targets = [tuple(at(i) for at in writer) for writer in writers]
             given = [*consts, *carries.now, *[at(i) for at in readers]]
@@ -760,21 +760,31 @@ def print_scan(
     carries.finish()
 
 
-def print_steps(function, steps, length, reverse, work):
+def print_steps(function, steps, length, reverse, body):
     """Print the head of a scan's loop; of a long scan in parts, between which it looks.
+
+    A part is a loop that LLVM can vectorise.  Around another loop it would only be one
+    more level, and Python refuses more than 20 of them: such a scan looks at each step.
 
     Args:
       steps: how many, as text; length: as a number, if it is known.
-      work: of one step.
+      body: the program of one step.
 
     Returns:
       The name of the index.
     """
     i, last = function.fresh("i"), f"{length - 1}" if length else f"{steps} - 1"
+    work = work_of(body)
     part = max(BETWEEN_LOOKS // work, 1)
-    if length is not None and length <= part:
+    short = length is not None and length <= part
+    nested = any(call.routine == "loop" for call in body.calls)
+    if short or nested:
         order = f"{last}, -1, -1" if reverse else steps
         function.line(f"for {i} in range({order}):")
+        if not short:
+            function.writer.depth += 1
+            function.watch(work)
+            function.writer.depth -= 1
         return i
     start, end = function.fresh("k"), function.fresh("k")
     if reverse:
