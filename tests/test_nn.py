@@ -346,3 +346,9 @@ def test_initializer_errors():
         initializers.orthogonal()(key, (3,))
     with pytest.raises(ValueError, match="3D, 4D or 5D"):
         initializers.delta_orthogonal()(key, (3, 3))
+
+
+def test_a_function_of_the_library_is_shared(capsys):
+    for _ in range(2):
+        mj.jit(lambda v: print("traced") or nn.relu(v))(jnp.ones(3))
+    assert capsys.readouterr().out == "traced\n"
