@@ -87,13 +87,11 @@ class Stage(importlib.abc.MetaPathFinder):
             return "is built in no chapter yet"
         first = parts[0]
         here = first.chapter == self.chapter
-        if here and (first.how == "wires" or first.built and file in self.opened):
+        if first.moment <= self.moment or here and file in self.opened:
             return ""
-        if first.moment <= self.moment:
-            return ""
-        if file.endswith("/__init__.py") and self.holds_something(file):
-            return ""
-        return self.later(first)
+        if file.endswith("/__init__.py"):
+            return "" if self.holds_something(file) else self.later(first)
+        return "" if here and first.how == "wires" else self.later(first)
 
     def holds_something(self, file: str) -> bool:
         """Is a module of this package there, so that the package must be, too?"""
@@ -200,9 +198,8 @@ class Stage(importlib.abc.MetaPathFinder):
         """Is a name of a file (or the file, for "") there by now?"""
         if self.missing(file):
             return False
-        if not name:
-            return True
-        return name in vars(importlib.import_module(self.book.module(file)))
+        module = importlib.import_module(self.book.module(file))
+        return not name or name in vars(module)
 
 
 class StageLoader(importlib.abc.InspectLoader):

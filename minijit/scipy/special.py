@@ -12,13 +12,14 @@ from ..nn import (
     logsumexp as logsumexp,
     softmax as softmax,
 )
+from ..numpy import core
 from ..trace import calls, dtypes
 from ..transform.custom import custom_jvp
 
 
 def promoted(name, *args, is_real=True):
     """Arguments as arrays of one floating dtype; complex ones raise ValueError."""
-    args = jnp.promote_args_inexact(name, *args)
+    args = core.promote_args_inexact(name, *args)
     if is_real and dtypes.issubdtype(args[0].dtype, np.complexfloating):
         raise ValueError(f"{name} does not support complex-valued inputs.")
     return args
@@ -28,7 +29,7 @@ def elementwise(name, operation, text):
     """A function that applies an operation of `lax` to promoted arguments."""
 
     def function(*args):
-        return operation(*jnp.promote_args_inexact(name, *args))
+        return operation(*core.promote_args_inexact(name, *args))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
@@ -112,7 +113,7 @@ def beta(a, b):
 
 def multigammaln(a, d):
     """The logarithm of the gamma function of d dimensions, d an int."""
-    d = jnp.static_int(d, "d of multigammaln")
+    d = core.static_int(d, "d of multigammaln")
     a, = promoted("multigammaln", a)
     parts = lax.lgamma(a[..., None] - jnp.arange(d, dtype=a.dtype) / 2)
     constant = np.array(0.25 * d * (d - 1) * np.log(np.pi), a.dtype)

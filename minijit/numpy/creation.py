@@ -1,0 +1,304 @@
+"""More ways to make arrays: grids, triangles, diagonals; and from other libraries."""
+
+import builtins
+
+import numpy as np
+
+from ..trace import dtypes, indexing, primitives
+from ..trace.core import Tracer
+from .core import (
+    along_axis,
+    arange,
+    arrays,
+    asarray,
+    broadcast_to,
+    canonical_shape,
+    choose_where,
+    concatenate,
+    constant,
+    convert,
+    counting,
+    expand_to,
+    eye,
+    full_like,
+    inexact_dtype,
+    linspace,
+    moveaxis,
+    power,
+    promote_dtypes,
+    ravel,
+    sign,
+    stack,
+    static_int,
+    strong,
+    zeros,
+    zeros_like,
+)
+from .mathematics import log10
+
+
+def empty(shape, dtype=None, *, device=None):
+    """As `zeros`: nothing here is ever uninitialised.  JAX: `jnp.empty`."""
+    return constant(shape, 0, dtype, "empty")
+
+
+def empty_like(prototype, dtype=None, shape=None, *, device=None):
+    """As `zeros_like`.  JAX: `jnp.empty_like`."""
+    return full_like(prototype, 0, dtype, shape)
+
+
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    """`base` to the power of evenly spaced numbers.  JAX: `jnp.logspace`."""
+    dtype = inexact_dtype("logspace", dtype, start, stop)
+    work = dtypes.to_inexact_dtype(dtype)
+    start, stop = [convert(x, work) for x in arrays("logspace", start, stop)]
+    exponents = linspace(start, stop, num, endpoint, axis=axis)
+    return convert(power(base, exponents), dtype)
+
+
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    """`num` numbers with a constant ratio from start to stop.  JAX: `jnp.geomspace`."""
+    dtype = inexact_dtype("geomspace", dtype, start, stop)
+    work = dtypes.to_inexact_dtype(dtype)
+    start, stop = [convert(x, work) for x in arrays("geomspace", start, stop)]
+    direction = sign(start)
+    ends = log10(start / direction), log10(stop / direction)
+    numbers = direction * logspace(*ends, num, endpoint, dtype=work)
+    return convert(moveaxis(numbers, 0, axis), dtype)
+
+
+def identity(n, dtype=None):
+    """The n by n identity matrix.  JAX: `jnp.identity`."""
+    return eye(n, dtype=dtype)
+
+
+def tri(N, M=None, k=0, dtype=None):
+    """Ones on and below the k-th diagonal of an N by M matrix.  JAX: `jnp.tri`."""
+    dtype = dtypes.user_dtype(np.float32 if dtype is None else dtype, "tri")
+    shape = canonical_shape((N, N if M is None else M))
+    k = static_int(k, "the argument 'k' of jnp.tri") if not isinstance(k, Tracer) else k
+    rows = primitives.broadcasted_iota(np.dtype(np.int32), shape, 0)
+    columns = primitives.broadcasted_iota(np.dtype(np.int32), shape, 1)
+    return convert(rows + k >= columns, dtype)
+
+
+def triangle(name, m, k):
+    """The mask of the lower triangle up to diagonal k, and `m` as an array."""
+    m, = arrays(name, m)
+    if m.ndim < 2:
+        raise ValueError(f"Argument to jax.numpy.{name} must be at least 2D")
+    return broadcast_to(tri(*m.shape[-2:], k=k, dtype=np.bool_), m.shape), m
+
+
+def tril(m, k=0):
+    """The matrix with zeros above the k-th diagonal.  JAX: `jnp.tril`."""
+    mask, m = triangle("tril", m, k)
+    return primitives.select(mask, m, zeros_like(m))
+
+
+def triu(m, k=0):
+    """The matrix with zeros below the k-th diagonal.  JAX: `jnp.triu`."""
+    mask, m = triangle("triu", m, k - 1)
+    return primitives.select(mask, zeros_like(m), m)
+
+
+def diagonal(a, offset=0, axis1=0, axis2=1):
+    """The diagonal of two axes, as the last axis.  JAX: `jnp.diagonal`."""
+    a, = arrays("diagonal", a)
+    if a.ndim < 2:
+        raise ValueError("diagonal requires an array of at least two dimensions.")
+    offset = static_int(offset, "the argument 'offset' of jnp.diagonal")
+    a = moveaxis(a, (axis1, axis2), (-2, -1))
+    rows, columns = a.shape[-2:]
+    below, right = builtins.max(-offset, 0), builtins.max(offset, 0)
+    size = builtins.max(0, builtins.min(rows - below, columns - right))
+    return a[..., arange(below, below + size), arange(right, right + size)]
+
+
+def diag(v, k=0):
+    """The k-th diagonal of a matrix, or the matrix with that diagonal.
+
+    JAX: `jnp.diag`.  Raises ValueError unless v has one or two axes.
+    """
+    v, = arrays("diag", v)
+    k = static_int(k, "the argument 'k' of jnp.diag")
+    if v.ndim == 2:
+        return diagonal(v, k)
+    if v.ndim != 1:
+        raise ValueError("diag input must be 1d or 2d")
+    n = v.shape[0] + builtins.abs(k)
+    zero = full_like(v, 0, shape=())
+    widths = [(builtins.max(0, -k), builtins.max(0, k), 0)]
+    values = indexing.pad(v, zero, widths)
+    return choose_where(eye(n, k=k, dtype=np.bool_), values[:, None], zero)
+
+
+def diagflat(v, k=0):
+    """The matrix with all elements of `v` on its k-th diagonal.  JAX: same name."""
+    v, = arrays("diagflat", v)
+    return strong(diag(ravel(v), k))
+
+
+def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
+    """Coordinate arrays from coordinate vectors, as a list.  JAX: `jnp.meshgrid`."""
+    args = arrays("meshgrid", *xi)
+    if not copy:
+        raise ValueError("jax.numpy.meshgrid only supports copy=True")
+    if indexing not in ("xy", "ij"):
+        raise ValueError(
+            f"Valid values for indexing are 'xy' and 'ij', got {indexing}"
+        )
+    if builtins.any(x.ndim != 1 for x in args):
+        shapes = [x.shape for x in args]
+        raise ValueError(f"Arguments to jax.numpy.meshgrid must be 1D, got {shapes}")
+    swap = indexing == "xy" and len(args) > 1
+    args[:2] = args[:2][::-1] if swap else args[:2]
+    grids = [along_axis(x, i, len(args)) for i, x in enumerate(args)]
+    if not sparse:
+        grids = [broadcast_to(x, [y.size for y in args]) for x in grids]
+    grids[:2] = grids[:2][::-1] if swap else grids[:2]
+    return grids
+
+
+def ix_(*args):
+    """Index vectors, each along an axis of its own.  JAX: `jnp.ix_`."""
+    args = arrays("ix", *args)
+    for x in args:
+        if x.ndim != 1:
+            raise ValueError(
+                f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {x.shape}"
+            )
+        if x.dtype == np.bool_:
+            raise NotImplementedError("Boolean arguments to jax.numpy.ix_")
+    args = [x if x.size else zeros(0, int) for x in args]
+    return tuple(along_axis(x, i, len(args)) for i, x in enumerate(args))
+
+
+def indices(dimensions, dtype=None, sparse=False):
+    """For each axis of a grid, the index along it.  JAX: `jnp.indices`.
+
+    One array with a new first axis, or a tuple of arrays with `sparse`.
+    """
+    dtype = dtypes.user_dtype(int if dtype is None else dtype, "indices")
+    sizes = canonical_shape(tuple(dimensions))
+    counts = [counting(size, dtype) for size in sizes]
+    grids = [along_axis(x, i, len(sizes)) for i, x in enumerate(counts)]
+    if sparse:
+        return tuple(grids)
+    grids = [broadcast_to(x, sizes) for x in grids]
+    return stack(grids) if grids else zeros(0, dtype)
+
+
+class Grid:
+    """`jnp.mgrid[0:3, 0:1:5j]`: coordinate arrays from slices; `ogrid`: sparse ones."""
+
+    def __init__(self, name, sparse):
+        self.name = name
+        self.sparse = sparse
+
+    def __getitem__(self, key):
+        keys = key if isinstance(key, tuple) else (key,)
+        axes = promote_dtypes([slice_values(k) for k in keys])
+        if not isinstance(key, tuple):
+            return axes[0]
+        grids = meshgrid(*axes, indexing="ij", sparse=self.sparse)
+        return grids if self.sparse else stack(grids)
+
+
+def slice_values(s):
+    """The numbers that a slice stands for; an imaginary step says how many."""
+    start = 0 if s.start is None else s.start
+    step = 1 if s.step is None else s.step
+    if isinstance(step, complex):
+        return linspace(start, s.stop, int(builtins.abs(step)))
+    return arange(start, s.stop, step)
+
+
+mgrid, ogrid = Grid("mgrid", sparse=False), Grid("ogrid", sparse=True)
+
+
+class Joiner:
+    """`jnp.r_[1:4, 0, x]`: join slices, numbers and arrays; `c_`: as columns."""
+
+    def __init__(self, axis, rank, trans1d):
+        self.options = axis, rank, trans1d
+
+    def __getitem__(self, key):
+        keys = list(key) if isinstance(key, tuple) else [key]
+        axis, rank, trans1d = self.options
+        if keys and isinstance(keys[0], str):
+            numbers = [int(n) for n in keys.pop(0).split(",")]
+            axis, rank, trans1d = (*numbers, *self.options[len(numbers) :])
+        return concatenate([self.part(k, rank, trans1d) for k in keys], axis)
+
+    def part(self, key, rank, trans1d):
+        """One operand, with `rank` axes at least; `trans1d` places its own."""
+        x = slice_values(key) if isinstance(key, slice) else asarray(key)
+        x = x if x.ndim else expand_to(x, 1) if rank <= 1 else x
+        new = rank - x.ndim
+        if new <= 0:
+            return x
+        if trans1d < 0:
+            return expand_to(x, rank)
+        place = builtins.min(trans1d, new) if x.ndim else 0
+        kept = range(place, place + x.ndim)
+        return primitives.expand_dims(x, [i for i in range(rank) if i not in kept])
+
+
+r_, c_ = Joiner(0, 1, -1), Joiner(-1, 2, 0)
+
+
+class IndexExpression:
+    """`jnp.s_[1:3, ...]`: the index itself, to be used later."""
+
+    def __init__(self, always_tuple):
+        self.always_tuple = always_tuple
+
+    def __getitem__(self, index):
+        as_tuple = self.always_tuple and not isinstance(index, tuple)
+        return (index,) if as_tuple else index
+
+
+s_, index_exp = IndexExpression(False), IndexExpression(True)
+
+
+def frombuffer(buffer, dtype=float, count=-1, offset=0):
+    """An array with the bytes of a buffer.  JAX: `jnp.frombuffer`."""
+    return asarray(np.frombuffer(buffer, dtype, count, offset))
+
+
+def fromstring(string, dtype=float, count=-1, *, sep):
+    """An array of the numbers written in a string.  JAX: `jnp.fromstring`."""
+    return asarray(np.fromstring(string, dtype, count, sep=sep))
+
+
+def from_dlpack(x, /, *, device=None, copy=None):
+    """An array from another library, through DLPack.  JAX: `jnp.from_dlpack`."""
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack needs an array with a method __dlpack__, got {x!r} of type "
+            f"{type(x).__name__}"
+        )
+    return asarray(np.from_dlpack(x))
+
+
+def fromfunction(function, shape, *, dtype=float, **kwargs):
+    """`function` of the indices of each element, all at once.  JAX: same name.
+
+    The function is applied to arrays of indices, so it must be elementwise.
+    """
+    sizes = canonical_shape(shape)
+    return function(*indices(sizes, dtype, sparse=False), **kwargs)
+
+
+def vander(x, N=None, increasing=False):
+    """The powers of each x as a row of a matrix.  JAX: `jnp.vander`."""
+    x, = arrays("vander", x)
+    if x.ndim != 1:
+        raise ValueError("x must be a one-dimensional array")
+    N = x.shape[0] if N is None else static_int(N, "the argument 'N' of jnp.vander")
+    if N < 0:
+        raise ValueError("N must be nonnegative")
+    exponents = counting(N, x.dtype)
+    exponents = exponents if increasing else convert(N - 1, x.dtype) - exponents
+    return power(x[:, None], exponents[None])

@@ -1,0 +1,89 @@
+"""Running sums and products."""
+
+import numpy as np
+
+from ..trace import dtypes, windows
+from .core import (
+    accumulate_dtype,
+    arrays,
+    canonical_axis,
+    concatenate,
+    convert,
+    full_like,
+    no_out,
+    ravel,
+    to_numeric_dtype,
+)
+from .reductions import without_nans
+
+
+def cumulative(name, operation, a, axis, dtype, out=None, promote_integers=False):
+    """What `cumsum` and its sisters share."""
+    no_out(name, out)
+    x, = arrays(name, a)
+    if axis is None or dtypes.is_python_scalar(a):
+        x, axis = ravel(x), axis or 0
+    axis = canonical_axis(axis, x.ndim)
+    if dtype is not None:
+        result = work = dtypes.user_dtype(dtype, name)
+        x = x != 0 if result == np.bool_ else x
+        work = to_numeric_dtype(work)
+    elif promote_integers or x.dtype == np.bool_:
+        _, result = accumulate_dtype(x.dtype, name, None)
+        work = result
+    else:
+        work = result = x.dtype
+    return convert(operation(convert(x, work), axis), result)
+
+
+def cumsum(a, axis=None, dtype=None, out=None):
+    """Each sum of the values so far.  JAX: `jnp.cumsum`."""
+    return cumulative("cumsum", windows.cumsum, a, axis, dtype, out)
+
+
+def cumprod(a, axis=None, dtype=None, out=None):
+    """Each product of the values so far.  JAX: `jnp.cumprod`."""
+    return cumulative("cumprod", windows.cumprod, a, axis, dtype, out)
+
+
+def nancumsum(a, axis=None, dtype=None, out=None):
+    """`cumsum` with 0 for NaN.  JAX: `jnp.nancumsum`."""
+    a = ravel(a) if dtypes.is_python_scalar(a) else a
+    return without_nans("nancumsum", a, 0, cumsum, axis, dtype, out)[0]
+
+
+def nancumprod(a, axis=None, dtype=None, out=None):
+    """`cumprod` with 1 for NaN.  JAX: `jnp.nancumprod`."""
+    a = ravel(a) if dtypes.is_python_scalar(a) else a
+    return without_nans("nancumprod", a, 1, cumprod, axis, dtype, out)[0]
+
+
+def cumulative_of(name, operation, x, axis, dtype, first, promote_integers):
+    """The array API's cumulative functions, which may begin with that of nothing."""
+    x, = arrays(name, x)
+    if x.ndim == 0:
+        raise ValueError(f"The input of {name} must be non-scalar, got a scalar.")
+    if axis is None and x.ndim > 1:
+        raise ValueError(
+            f"The input array has rank {x.ndim}, however axis was not set to an "
+            "explicit value. It is only optional for one-dimensional arrays."
+        )
+    axis = canonical_axis(0 if axis is None else axis, x.ndim)
+    rest = cumulative(name, operation, x, axis, dtype, None, promote_integers)
+    if first is None:
+        return rest
+    shape = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
+    return concatenate([full_like(rest, first, shape=shape), rest], axis)
+
+
+def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+    """As `cumsum`, in wide integers; may begin with 0.  JAX: same name."""
+    first = 0 if include_initial else None
+    return cumulative_of("cumulative_sum", windows.cumsum, x, axis, dtype, first, True)
+
+
+def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+    """As `cumprod`; may begin with 1.  JAX: `jnp.cumulative_prod`."""
+    first = 1 if include_initial else None
+    options = (axis, dtype, first, False)
+    return cumulative_of("cumulative_prod", windows.cumprod, x, *options)

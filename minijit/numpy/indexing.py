@@ -1,0 +1,413 @@
+"""Taking elements and putting them: `x[...]`, `x.at[...]`, `take`, `nonzero`, ..."""
+
+import builtins
+
+import numpy as np
+
+from ..trace import dtypes, indexing
+from ..trace.core import operators
+from .core import (
+    along_axis,
+    array,
+    arrays,
+    asarray,
+    broadcast_arrays,
+    broadcast_shapes,
+    broadcast_to,
+    canonical_axis,
+    canonical_shape,
+    check_arraylike,
+    choose_where,
+    concrete,
+    convert,
+    counting,
+    divide,
+    no_out,
+    np_shape,
+    ones_like,
+    power,
+    promote_dtypes,
+    ravel,
+    reshape,
+    stack,
+    where,
+    zeros,
+)
+from .creation import indices
+from .mathematics import clip, divmod, mod
+from .rearranging import resize
+from .searching import diag_indices
+
+
+def fill_diagonal(a, val, wrap=False, *, inplace=True):
+    """The array with `val` on its diagonal.  JAX: `jnp.fill_diagonal`.
+
+    Raises NotImplementedError unless `inplace=False`: arrays are immutable.
+    """
+    not_in_place("fill_diagonal", inplace)
+    if wrap:
+        raise NotImplementedError("wrap=True is not implemented, must use wrap=False")
+    a, val = arrays("fill_diagonal", a, val)
+    if a.ndim < 2:
+        raise ValueError("array must be at least 2-d")
+    if a.ndim > 2 and len(set(a.shape)) > 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    n = builtins.min(a.shape)
+    if val.ndim:
+        val = resize(val, (n,))
+    return a.at[diag_indices(n, a.ndim)].set(val)
+
+
+def not_in_place(name, inplace):
+    """NumPy's functions that change their argument have a pure form here."""
+    if inplace:
+        raise NotImplementedError(
+            f"minijit arrays are immutable, must use inplace=False in jnp.{name}: it "
+            "returns the changed array"
+        )
+
+
+class Indexed:
+    """`x.at[index]`: an array and where to change it.
+
+    Its methods return a changed copy: `x.at[i].set(v)`, `.add(v)`, `.max(v)`, ...
+    Each takes `mode`, `indices_are_sorted`, `unique_indices` and
+    `wrap_negative_indices`; see `trace/indexing.py`.  JAX: `jnp.ndarray.at`.
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array, index):
+        self.array = array
+        self.index = index
+
+    def __repr__(self):
+        return f"Indexed({self.array!r}, {self.index!r})"
+
+    def get(self, *, mode=None, fill_value=None, **promises):
+        """The elements themselves: `x[index]`, with a mode for those out of bounds."""
+        return indexing.take_index(
+            self.array, self.index, mode=mode, fill_value=fill_value, **promises
+        )
+
+    def update(self, scatter, values, options):
+        """Scatter `values` into the array."""
+        check_arraylike("scatter", values)
+        return indexing.update_index(self.array, self.index, values, scatter, **options)
+
+    def set(self, values, **options):
+        """`x[index] = values`."""
+        return self.update(indexing.scatter, values, options)
+
+    def add(self, values, **options):
+        """`x[index] += values`, once for each time an index is named."""
+        return self.update(indexing.scatter_add, values, options)
+
+    def subtract(self, values, **options):
+        """`x[index] -= values`, once for each time an index is named."""
+        return self.update(indexing.scatter_sub, values, options)
+
+    def multiply(self, values, **options):
+        """`x[index] *= values`, once for each time an index is named."""
+        return self.update(indexing.scatter_mul, values, options)
+
+    mul = multiply
+
+    def divide(self, values, **options):
+        """`x[index] /= values`."""
+        divisor = ones_like(self.array).at[self.index].multiply(values, **options)
+        return divide(self.array, divisor)
+
+    def power(self, values, **options):
+        """`x[index] **= values`."""
+        exponent = ones_like(self.array).at[self.index].multiply(values, **options)
+        return power(self.array, exponent)
+
+    def min(self, values, **options):
+        """`x[index] = minimum(x[index], values)`."""
+        return self.update(indexing.scatter_min, values, options)
+
+    def max(self, values, **options):
+        """`x[index] = maximum(x[index], values)`."""
+        return self.update(indexing.scatter_max, values, options)
+
+    def apply(self, func, **options):
+        """`x[index] = func(x[index])`."""
+        return indexing.apply_index(self.array, self.index, func, **options)
+
+
+class At:
+    """`x.at`: takes the index."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array):
+        self.array = array
+
+    def __getitem__(self, index):
+        return Indexed(self.array, index)
+
+
+operators |= {"__getitem__": indexing.take_index, "at": property(At)}
+
+
+def take(
+    a, indices, axis=None, out=None, mode=None, unique_indices=False,
+    indices_are_sorted=False, fill_value=None,
+):  # fmt: skip
+    """The elements or slices at `indices` along an axis.  JAX: `jnp.take`.
+
+    Args:
+      mode: for indices out of bounds: "fill" (the default: NaN, or the least value of
+        an integer type), "clip" or "wrap".
+    """
+    no_out("take", out)
+    x, i = arrays("take", a, indices)
+    x, axis = (ravel(x), 0) if axis is None else (x, canonical_axis(axis, x.ndim))
+    if mode == "raise":
+        raise NotImplementedError("The 'raise' mode to jnp.take is not supported.")
+    if mode not in (None, "fill", "clip", "wrap"):
+        raise ValueError(f"Invalid mode '{mode}' for np.take")
+    size = x.shape[axis]
+    if size == 0 and i.size:
+        raise IndexError("Cannot do a non-empty jnp.take() from an empty axis.")
+    if mode == "wrap" and size:
+        i = mod(i, convert(size, i.dtype))
+    return indexing.take_index(
+        x,
+        (slice(None),) * axis + (i,),
+        mode={"clip": "clip", "wrap": "promise_in_bounds"}.get(mode, "fill"),
+        fill_value=fill_value,
+        unique_indices=unique_indices,
+        indices_are_sorted=indices_are_sorted,
+        wrap_negative_indices=mode in (None, "fill"),
+    )
+
+
+def take_along_axis(
+    arr, indices, axis=-1, mode=None, fill_value=None, *, wrap_negative_indices=None
+):
+    """For each position, the element that an index along `axis` names.
+
+    JAX: `jnp.take_along_axis`.  The other axes broadcast.
+    """
+    x, i = arrays("take_along_axis", arr, indices)
+    if i.dtype.kind not in "iu":
+        raise TypeError(
+            f"take_along_axis indices must be of integer type, got {i.dtype}"
+        )
+    x, axis = (ravel(x), 0) if axis is None else (x, axis)
+    if x.ndim != i.ndim:
+        raise ValueError(
+            "indices and arr must have the same number of dimensions; "
+            f"{i.ndim} vs. {x.ndim}"
+        )
+    axis = canonical_axis(axis, x.ndim)
+    if wrap_negative_indices is None:
+        wrap_negative_indices = mode != "promise_in_bounds"
+    sizes = [1 if n == axis else size for n, size in enumerate(x.shape)]
+    shape = broadcast_shapes(i.shape, sizes)
+    if x.shape[axis] == 0:
+        return zeros(shape, x.dtype)
+    return indexing.take_index(
+        x,
+        along_axis_index(x.shape, shape, i, axis),
+        mode=mode or "fill",
+        fill_value=fill_value,
+        wrap_negative_indices=wrap_negative_indices,
+    )
+
+
+def along_axis_index(shape, out_shape, i, axis):
+    """The index that reads position i along one axis, and each position of others."""
+    grid = [
+        along_axis(counting(n, np.dtype(np.int32)), k, len(out_shape))
+        if shape[k] != 1
+        else asarray(0)
+        for k, n in enumerate(out_shape)
+    ]
+    grid[axis] = i
+    return tuple(grid)
+
+
+def put_along_axis(arr, indices, values, axis, inplace=True, *, mode=None):
+    """The array with values at indices along an axis.  JAX: same name.
+
+    Raises ValueError unless `inplace=False`: arrays are immutable.
+    """
+    if inplace:
+        raise ValueError(
+            "jnp.put_along_axis cannot modify arrays in-place, because arrays are "
+            "immutable. Pass inplace=False to instead return an updated array."
+        )
+    x, i, values = arrays("put_along_axis", arr, indices, values)
+    flat, axis = (ravel(x), 0) if axis is None else (x, canonical_axis(axis, x.ndim))
+    if flat.ndim != i.ndim:
+        raise ValueError(
+            "put_along_axis arguments 'arr' and 'indices' must have same ndim. Got "
+            f"{flat.ndim} and {i.ndim}."
+        )
+    sizes = [1 if n == axis else size for n, size in enumerate(flat.shape)]
+    index = along_axis_index(flat.shape, broadcast_shapes(i.shape, sizes), i, axis)
+    values = broadcast_to(values, i.shape)
+    return reshape(flat.at[index].set(values, mode=mode), x.shape)
+
+
+def put(a, ind, v, mode=None, *, inplace=True):
+    """The array with values at flat indices.  JAX: `jnp.put`, with inplace=False."""
+    if inplace:
+        raise ValueError(
+            "jnp.put cannot modify arrays in-place, because arrays are immutable. Pass "
+            "inplace=False to instead return an updated array."
+        )
+    x, i, v = arrays("put", a, ind, v)
+    i, v = ravel(i), ravel(v)
+    if x.size == 0 or i.size == 0 or v.size == 0:
+        return x
+    v = resize(v, (i.size,))
+    if mode == "wrap":
+        i = mod(i, convert(x.size, i.dtype))
+    elif mode not in (None, "clip"):
+        raise ValueError(f"mode should be one of 'wrap' or 'clip'; got {mode=}")
+    flat = ravel(x).at[i].set(v, mode="clip" if mode == "clip" else "drop")
+    return reshape(flat, x.shape)
+
+
+def place(arr, mask, vals, *, inplace=True):
+    """The array with values, in turn, where a mask holds.  JAX: same name."""
+    if inplace:
+        raise ValueError(
+            "jnp.place cannot modify arrays in-place, because arrays are immutable. "
+            "Pass inplace=False to instead return an updated array."
+        )
+    x, mask, vals = arrays("place", arr, mask, vals)
+    if x.size != mask.size:
+        raise ValueError("place: arr and mask must be the same size")
+    if vals.size == 0:
+        raise ValueError("Cannot place values from an empty array")
+    if x.size == 0:
+        return x
+    i = where(ravel(mask), size=x.size, fill_value=x.size)[0]
+    values = resize(ravel(vals), (x.size,))
+    return reshape(ravel(x).at[i].set(values, mode="drop"), x.shape)
+
+
+def choose(a, choices, out=None, mode="raise"):
+    """For each element, that of the array it names.  JAX: `jnp.choose`."""
+    no_out("choose", out)
+    a, *choices = arrays("choose", a, *choices)
+    if a.dtype.kind not in "iu":
+        raise ValueError("`a` array must be integer typed")
+    n = len(choices)
+    if mode == "raise":
+        advice = "use mode='wrap' or mode='clip'."
+        known = concrete(a, "the first argument of jnp.choose", advice)
+        if np.any((known < 0) | (known >= n)):
+            raise ValueError("invalid entry in choice array")
+    elif mode == "wrap":
+        a = a % n
+    elif mode == "clip":
+        a = clip(a, 0, n - 1)
+    else:
+        raise ValueError(f"{mode=} not understood. Must be 'raise', 'wrap', or 'clip'")
+    a, *choices = broadcast_arrays(a, *choices)
+    return stack(choices)[(a, *indices(a.shape, sparse=True))]
+
+
+def select(condlist, choicelist, default=0):
+    """For each position, the first choice whose condition holds.  JAX: same name."""
+    if len(condlist) != len(choicelist):
+        raise ValueError(
+            "condlist must have length equal to choicelist "
+            f"({len(condlist)} vs {len(choicelist)})"
+        )
+    if len(condlist) == 0:
+        raise ValueError("condlist must be non-empty")
+    check_arraylike("select", *condlist, *choicelist, default)
+    default, *choices = promote_dtypes([default, *choicelist])
+    shape = broadcast_shapes(*map(np_shape, [*condlist, *choices]))
+    result = broadcast_to(default, shape)
+    for condition, choice in reversed(list(zip(condlist, choices, strict=True))):
+        result = choose_where(condition, choice, result)
+    return result
+
+
+def piecewise(x, condlist, funclist, *args, **kw):
+    """For each x, the function of the last condition that holds.  JAX: same name.
+
+    All functions are applied to all of x, and the results chosen from.
+    """
+    x, = arrays("piecewise", x)
+    n, m = len(condlist), len(funclist)
+    if m not in (n, n + 1):
+        raise ValueError(
+            f"with {n} condition(s), either {n} or {n + 1} functions are expected; "
+            f"got {m}"
+        )
+    default = funclist[n] if m == n + 1 else 0
+    values = [
+        asarray(f(x, *args, **kw) if callable(f) else f, dtype=x.dtype)
+        for f in (default, *funclist[:n])
+    ]
+    result = broadcast_to(values[0], x.shape)
+    for condition, value in zip(condlist, values[1:], strict=True):
+        result = choose_where(convert(asarray(condition), np.bool_), value, result)
+    return result
+
+
+def ravel_multi_index(multi_index, dims, mode="raise", order="C", *, dtype=None):
+    """Indices along several axes as flat indices.  JAX: `jnp.ravel_multi_index`."""
+    sizes = canonical_shape(tuple(dims))
+    parts = arrays("ravel_multi_index", *multi_index)
+    if len(parts) != len(sizes):
+        raise ValueError(
+            f"as many indices as dims are needed, got {len(parts)} and {len(sizes)}"
+        )
+    chosen = dtypes.result_type(int, *parts) if dtype is None else dtype
+    dtype = dtypes.user_dtype(chosen, "ravel_multi_index")
+    if dtype.kind not in "iu":
+        raise ValueError(f"{dtype=} is not an integer type.")
+    if builtins.any(i.dtype.kind not in "iu" for i in parts):
+        raise TypeError("only int indices permitted")
+    strides = np.cumprod((1, *sizes[:0:-1]))[::-1]
+    if order == "F":
+        strides = np.cumprod((1, *sizes[:-1]))
+    elif order != "C":
+        raise ValueError(f"invalid {order=}. Expected 'C' or 'F'")
+    result = array(0, dtype=dtype)
+    for i, n, stride in zip(parts, sizes, strides, strict=True):
+        result = result + convert(in_bounds(i, n, mode), dtype) * int(stride)
+    return result
+
+
+def in_bounds(i, n, mode):
+    """An index of an axis of length n: checked, clipped or wrapped."""
+    if mode == "raise":
+        advice = "use mode='wrap' or mode='clip'."
+        known = concrete(i, "an index of jnp.ravel_multi_index", advice)
+        if np.any((known < 0) | (known >= n)):
+            raise ValueError("invalid entry in coordinates array")
+        return i
+    if mode == "ignore":
+        return i
+    if mode not in ("clip", "wrap"):
+        raise ValueError(
+            f"invalid {mode=}. Expected 'raise', 'wrap', 'clip', or 'ignore'."
+        )
+    return clip(i, 0, n - 1) if mode == "clip" else i % n
+
+
+def unravel_index(indices, shape):
+    """Flat indices as a tuple of one index an axis.  JAX: `jnp.unravel_index`."""
+    i, = arrays("unravel_index", indices)
+    sizes = canonical_shape(shape)
+    found = []
+    for n in reversed(sizes):
+        i, rest = divmod(i, n)
+        found.append(rest)
+    above = i > 0
+    below = i < -1 if i.dtype.kind != "u" else asarray(False)
+    pairs = zip(sizes, reversed(found), strict=True)
+    return tuple(
+        choose_where(above, n - 1, choose_where(below, 0, k)) for n, k in pairs
+    )

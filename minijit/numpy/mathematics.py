@@ -1,0 +1,717 @@
+"""Elementwise mathematics beyond the core: angles, rounding, remainders, closeness."""
+
+# chapter 2, brought along
+import builtins
+import math
+
+import numpy as np
+
+from ..trace import dtypes, elementwise, primitives
+from ..trace.core import Array, Tracer, operators
+from ..trace.dtypes import bfloat16
+from .core import (
+    absolute,
+    all,
+    array,
+    arrays,
+    asarray,
+    binary,
+    binary_operators,
+    bool_of,
+    broadcast_arrays,
+    broadcast_shapes,
+    broadcast_to,
+    check_arraylike,
+    choose_where,
+    complex_order,
+    convert,
+    exp,
+    full,
+    greater,
+    inf,
+    invert,
+    isnan,
+    less,
+    like,
+    maximum,
+    minimum,
+    named,
+    no_out,
+    ones_like,
+    operator_methods,
+    pi,
+    power,
+    promote_args,
+    promote_args_inexact,
+    promote_args_numeric,
+    sign,
+    static_int,
+    strong,
+    unary,
+    zeros_like,
+)
+
+tan = unary("tan", elementwise.tan)
+arcsin = unary("arcsin", elementwise.asin)
+arccos = unary("arccos", elementwise.acos)
+arctan = unary("arctan", elementwise.atan)
+sinh = unary("sinh", elementwise.sinh)
+cosh = unary("cosh", elementwise.cosh)
+arcsinh = unary("arcsinh", elementwise.asinh)
+arctanh = unary("arctanh", elementwise.atanh)
+expm1 = unary("expm1", elementwise.expm1)
+log1p = unary("log1p", elementwise.log1p)
+exp2 = unary("exp2", elementwise.exp2)
+cbrt = unary("cbrt", elementwise.cbrt)
+square = unary("square", elementwise.square, promote_args_numeric)
+arctan2 = binary("arctan2", elementwise.atan2, promote_args_inexact)
+nextafter = binary("nextafter", elementwise.nextafter, promote_args_inexact)
+float_power = binary("float_power", primitives.pow, promote_args_inexact)
+left_shift = binary("left_shift", elementwise.shift_left, promote_args_numeric)
+bitwise_left_shift = left_shift
+bitwise_invert = invert
+
+
+def arccosh(x, /):
+    """Elementwise inverse of `cosh`.  JAX: `jnp.arccosh`."""
+    x, = promote_args_inexact("arccosh", x)
+    result = elementwise.acosh(x)
+    if result.dtype.kind != "c":
+        return result
+    return choose_where(real(result) < 0, -result, result)
+
+
+asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
+asinh, acosh, atanh = arcsinh, arccosh, arctanh
+
+
+def right_shift(x1, x2, /):
+    """Elementwise x1 >> x2; the sign of signed integers is kept.  JAX: same name."""
+    x, n = promote_args_numeric("right_shift", x1, x2)
+    unsigned = x.dtype.kind == "u"
+    shift = (
+        elementwise.shift_right_logical
+        if unsigned
+        else elementwise.shift_right_arithmetic
+    )
+    return shift(x, n)
+
+
+bitwise_right_shift = right_shift
+
+
+def bitwise_count(x, /):
+    """How many bits of |x| are set, as uint8.  JAX: `jnp.bitwise_count`."""
+    x, = promote_args_numeric("bitwise_count", x)
+    return convert(elementwise.population_count(absolute(x)), np.uint8)
+
+
+def fabs(x, /):
+    """Elementwise |x| as a float.  JAX: `jnp.fabs`."""
+    x, = promote_args_inexact("fabs", x)
+    if x.dtype.kind == "c":
+        raise TypeError("ufunc 'fabs' does not support complex dtypes")
+    return primitives.abs(x)
+
+
+def rounding(name, operation):
+    """The function `name` that rounds floats and leaves integers as they are."""
+
+    def function(x, /):
+        x, = arrays(name, x)
+        return x if x.dtype.kind in "biu" else operation(x)
+
+    return named(function, name)
+
+
+floor = rounding("floor", elementwise.floor)
+ceil = rounding("ceil", elementwise.ceil)
+trunc = rounding("trunc", lambda x: choose_where(x < 0, ceil(x), floor(x)))
+
+
+def rint(x, /):
+    """The nearest integer, as a float; halves to even.  JAX: `jnp.rint`."""
+    x, = arrays("rint", x)
+    if x.dtype.kind in "biu":
+        return convert(x, dtypes.default_dtype("floating"))
+    if x.dtype.kind == "c":
+        return elementwise.complex(rint(real(x)), rint(imag(x)))
+    return round_to_even(x)
+
+
+def round_to_even(x):
+    """The nearest integer of floats; halves to even."""
+    return elementwise.round(x, elementwise.RoundingMethod.TO_NEAREST_EVEN)
+
+
+def round(a, decimals=0, out=None):
+    """Rounded to a number of decimals; halves to even.  JAX: `jnp.round`."""
+    no_out("round", out)
+    x, = arrays("round", a)
+    decimals = static_int(decimals, "the argument 'decimals' of jnp.round")
+    if x.dtype.kind in "iu":
+        if decimals < 0:
+            raise NotImplementedError("jnp.round of integers with decimals < 0")
+        return x
+    if x.dtype.kind == "c":
+        return elementwise.complex(round(real(x), decimals), round(imag(x), decimals))
+    if decimals > math.log10(float(dtypes.finfo(x.dtype).max)):
+        return x
+    return round_to_even(x) if decimals == 0 else round_decimals(x, decimals)
+
+
+def round_decimals(x, decimals):
+    """`round` of floats, by scaling them."""
+    work = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
+    scaled = convert(x, work, x.weak_type)
+    factor = convert(10.0**decimals, work, x.weak_type)
+    rounded = round_to_even(scaled * factor) / factor
+    return convert(rounded, x.dtype, x.weak_type)
+
+
+around = round
+
+
+def real(val, /):
+    """The real part.  JAX: `jnp.real`."""
+    x, = arrays("real", val)
+    return elementwise.real(x) if x.dtype.kind == "c" else x
+
+
+def imag(val, /):
+    """The imaginary part; 0 for real x.  JAX: `jnp.imag`."""
+    x, = arrays("imag", val)
+    return elementwise.imag(x) if x.dtype.kind == "c" else zeros_like(x)
+
+
+def conjugate(x, /):
+    """The complex conjugate.  JAX: `jnp.conjugate`."""
+    x, = arrays("conjugate", x)
+    return elementwise.conj(x) if x.dtype.kind == "c" else x
+
+
+conj = conjugate
+
+
+def lexicographic(operation, x, y):
+    """Order complex numbers by their real parts, then by their imaginary parts."""
+    x, y = broadcast_arrays(x, y)
+    same = primitives.eq(real(x), real(y))
+    first = operation(real(x), real(y))
+    return primitives.select(same, operation(imag(x), imag(y)), first)
+
+
+complex_order |= {"lexicographic": lexicographic}
+
+
+def angle(z, deg=False):
+    """The angle of complex numbers, in radians or degrees.  JAX: `jnp.angle`."""
+    z, = arrays("angle", z)
+    x, y = real(z), imag(z)
+    if x.dtype.kind in "biu" or (z.dtype.kind == "f" and z.ndim == 0):
+        default = dtypes.default_dtype("floating")
+        x, y = convert(x, default), convert(y, default)
+    result = elementwise.atan2(y, x)
+    return degrees(result) if deg else result
+
+
+def isfinite(x, /):
+    """Where x is neither infinite nor NaN.  JAX: `jnp.isfinite`."""
+    x, = arrays("isfinite", x)
+    if x.dtype.kind == "c":
+        return isfinite(real(x)) & isfinite(imag(x))
+    known = x.dtype.kind in "biu"
+    return full(x.shape, True) if known else elementwise.is_finite(x)
+
+
+def isinf(x, /):
+    """Where x is infinite.  JAX: `jnp.isinf`."""
+    x, = arrays("isinf", x)
+    if x.dtype.kind == "c":
+        return isinf(real(x)) | isinf(imag(x))
+    if x.dtype.kind in "biu":
+        return full(x.shape, False)
+    size = primitives.abs(x)
+    return primitives.eq(size, convert(inf, size.dtype))
+
+
+def isposinf(x, /, out=None):
+    """Where x is +infinity.  JAX: `jnp.isposinf`."""
+    return is_infinity("isposinf", x, inf, out)
+
+
+def isneginf(x, /, out=None):
+    """Where x is -infinity.  JAX: `jnp.isneginf`."""
+    return is_infinity("isneginf", x, -inf, out)
+
+
+def is_infinity(name, x, infinity, out):
+    """What `isposinf` and `isneginf` share."""
+    no_out(name, out)
+    x, = arrays(name, x)
+    if x.dtype.kind == "c":
+        raise ValueError("isposinf/isneginf are not well defined for complex types")
+    if x.dtype.kind in "biu":
+        return full(x.shape, False)
+    return primitives.eq(x, convert(infinity, x.dtype))
+
+
+def iscomplex(x):
+    """Where the imaginary part is not zero.  JAX: `jnp.iscomplex`."""
+    y = imag(x)
+    return primitives.ne(y, like(y, 0))
+
+
+def isreal(x):
+    """Where the imaginary part is zero.  JAX: `jnp.isreal`."""
+    y = imag(x)
+    return primitives.eq(y, like(y, 0))
+
+
+def iscomplexobj(x):
+    """Whether x has a complex dtype.  JAX: `jnp.iscomplexobj`."""
+    return x is not None and not isinstance(x, str) and dtype_kind(x) == "c"
+
+
+def isrealobj(x):
+    """Whether x has a dtype that is not complex.  JAX: `jnp.isrealobj`."""
+    return not iscomplexobj(x)
+
+
+def dtype_kind(x):
+    """The kind of the dtype of an array, a number or a list of them."""
+    return (x if hasattr(x, "dtype") else asarray(x)).dtype.kind
+
+
+def isscalar(element):
+    """Whether x is a number or an array without axes.  JAX: `jnp.isscalar`."""
+    if isinstance(element, (np.ndarray, Array)):
+        return element.ndim == 0
+    return bool_of(np.isscalar(element))
+
+
+def sign_bits(x):
+    """-> (float x as signed integers, how many bits stand below its sign)."""
+    info = dtypes.finfo(x.dtype)
+    bits = elementwise.bitcast_convert_type(x, np.dtype(f"int{info.bits}"))
+    return bits, info.bits - 1
+
+
+def signbit(x, /):
+    """Where the sign is negative, also of -0.0 and NaN.  JAX: `jnp.signbit`."""
+    x, = arrays("signbit", x)
+    if x.dtype.kind == "b":
+        return full(x.shape, False)
+    if x.dtype.kind in "iu":
+        return x < 0
+    if x.dtype.kind == "c":
+        raise ValueError(f"jax.numpy.signbit is not well defined for {x.dtype}")
+    bits, _ = sign_bits(x)
+    return bits < 0
+
+
+def copysign(x1, x2, /):
+    """|x1| with the sign of x2.  JAX: `jnp.copysign`."""
+    x, y = promote_args_inexact("copysign", x1, x2)
+    if x.dtype.kind == "c":
+        raise TypeError("copysign does not support complex-valued inputs")
+    return choose_where(signbit(y), -primitives.abs(x), primitives.abs(x))
+
+
+def spacing(x, /):
+    """The distance to the next float away from zero.  JAX: `jnp.spacing`."""
+    x, = promote_args_inexact("spacing", x)
+    if x.dtype.kind == "c":
+        raise ValueError("jnp.spacing is not defined for complex inputs.")
+    infinity = convert(inf, x.dtype)
+    if x.dtype == np.float16:
+        return elementwise.nextafter(x, broadcast_to(infinity, x.shape)) - x
+    return elementwise.nextafter(x, copysign(infinity, x)) - x
+
+
+def frexp(x, /):
+    """-> (m, n) with x = m * 2**n and 0.5 <= |m| < 1.  JAX: `jnp.frexp`."""
+    x, = promote_args_inexact("frexp", x)
+    if x.dtype.kind == "c":
+        raise TypeError("frexp does not support complex-valued inputs")
+    info = dtypes.finfo(x.dtype)
+    # Subnormal numbers are scaled first, so that they have an exponent to read.
+    tiny = primitives.abs(x) < info.tiny
+    bits, _ = sign_bits(choose_where(tiny, x * 2.0**info.nmant, x))
+    mask, bias = 2**info.nexp - 1, 1 - info.minexp
+    n = (bits >> info.nmant & mask) - (bias - 1) - choose_where(tiny, info.nmant, 0)
+    bits = bits & ~(mask << info.nmant) | (bias - 1 << info.nmant)
+    m = elementwise.bitcast_convert_type(bits, x.dtype)
+    plain = isinf(x) | isnan(x) | (x == 0)
+    n = convert(choose_where(plain, 0, n), np.int32)
+    return choose_where(plain, x, m), n
+
+
+def ldexp(x1, x2, /):
+    """x1 * 2**x2.  JAX: `jnp.ldexp`."""
+    x, n = arrays("ldexp", x1, x2)
+    if x.dtype.kind == "c" or n.dtype.kind not in "biu":
+        raise ValueError(f"ldexp not supported for input types {(x.dtype, n.dtype)}")
+    x, = promote_args_inexact("ldexp", x)
+    m, e = frexp(x)
+    e = convert(e, x.dtype) + convert(n, x.dtype)
+    m, e = choose_where(e > 0, m * 2, m), choose_where(e > 0, e - 1, e)
+    return choose_where(isinf(x) | (x == 0), x, m * power(2, e))
+
+
+def modf(x, /, out=None):
+    """-> (fraction, whole part), both with the sign of x.  JAX: `jnp.modf`."""
+    no_out("modf", out)
+    x, = promote_args_inexact("modf", x)
+    whole = choose_where(x >= 0, floor(x), ceil(x))
+    return x - whole, whole
+
+
+def remainder(x1, x2, /):
+    """x1 - floor(x1 / x2) * x2: with the sign of x2.  JAX: `jnp.remainder`.
+
+    Integers modulo 0 give 0, floats NaN.
+    """
+    x, y = promote_args_numeric("remainder", x1, x2)
+    y = nonzero_divisor(y)
+    r = elementwise.rem(x, y)
+    zero = convert(0, r.dtype)
+    opposite = primitives.ne(primitives.lt(r, zero), primitives.lt(y, zero))
+    return choose_where(opposite & (r != 0), r + y, r)
+
+
+def nonzero_divisor(y):
+    """1 where an integer divisor is 0: what is left over is 0 then."""
+    if y.dtype.kind not in "iu":
+        return y
+    return choose_where(y == 0, ones_like(y), y)
+
+
+mod = remainder
+
+
+def fmod(x1, x2, /):
+    """The remainder with the sign of x1, as in C.  JAX: `jnp.fmod`."""
+    x, y = promote_args_numeric("fmod", x1, x2)
+    return elementwise.rem(x, nonzero_divisor(y))
+
+
+def floor_divide(x1, x2, /):
+    """The quotient rounded down.  JAX: `jnp.floor_divide`.  x // 0 is -1 for ints."""
+    x, y = promote_args_numeric("floor_divide", x1, x2)
+    if x.dtype.kind == "c":
+        raise TypeError("floor_divide does not support complex-valued inputs")
+    if x.dtype.kind == "f" or x.dtype == bfloat16:
+        return float_divmod(x, y)[0]
+    quotient = primitives.div(x, y)
+    if x.dtype.kind == "u":
+        return quotient
+    opposite = primitives.sign(x) != primitives.sign(y)
+    cut = opposite & (elementwise.rem(x, y) != 0)
+    return choose_where(cut, quotient - 1, quotient)
+
+
+def float_divmod(x, y):
+    """`divmod` of floats: the quotient is an exact multiple before it is rounded."""
+    r = elementwise.rem(x, y)
+    exact = choose_where(y == 0, x, x - r)
+    quotient = exact / y
+    opposite = (r != 0) & (primitives.sign(y) != primitives.sign(r))
+    r = choose_where(opposite, r + y, r)
+    quotient = choose_where(opposite, quotient - 1, quotient)
+    return elementwise.round(quotient, elementwise.RoundingMethod.AWAY_FROM_ZERO), r
+
+
+def divmod(x1, x2, /):
+    """-> (x1 // x2, x1 % x2).  JAX: `jnp.divmod`."""
+    x, y = promote_args_numeric("divmod", x1, x2)
+    if x.dtype.kind in "iu":
+        return floor_divide(x, y), remainder(x, y)
+    return float_divmod(x, y)
+
+
+def reciprocal(x, /):
+    """1 / x.  JAX: `jnp.reciprocal`."""
+    x, = promote_args_inexact("reciprocal", x)
+    return primitives.integer_pow(x, -1)
+
+
+def logarithm(name, base, scale):
+    """The logarithm to another base."""
+
+    def function(x, /):
+        x, = promote_args_inexact(name, x)
+        y = primitives.log(x)
+        if x.dtype.kind == "c":
+            return elementwise.complex(scale(real(y)), scale(imag(y)))
+        return scale(y)
+
+    return named(function, name)
+
+
+def in_log2(y):
+    """A natural logarithm as one to base 2."""
+    return primitives.div(y, primitives.log(convert(2, y.dtype)))
+
+
+def in_log10(y):
+    """A natural logarithm as one to base 10."""
+    return primitives.mul(y, convert(1 / math.log(10), y.dtype))
+
+
+log2 = logarithm("log2", 2, in_log2)
+log10 = logarithm("log10", 10, in_log10)
+
+
+def deg2rad(x, /):
+    """Degrees in radians.  JAX: `jnp.deg2rad`."""
+    x, = promote_args_inexact("deg2rad", x)
+    return primitives.mul(x, like(x, pi / 180))
+
+
+def rad2deg(x, /):
+    """Radians in degrees.  JAX: `jnp.rad2deg`."""
+    x, = promote_args_inexact("rad2deg", x)
+    return primitives.mul(x, like(x, 180 / pi))
+
+
+radians, degrees = deg2rad, rad2deg
+
+
+def logaddexp(x1, x2, /):
+    """log(exp(x1) + exp(x2)) without overflow.  JAX: `jnp.logaddexp`."""
+    x, y = promote_args_inexact("logaddexp", x1, x2)
+    if x.dtype.kind == "c":
+        return complex_logaddexp(x, y)
+    # Not -abs(x - y): where x = y, both have half of the derivative.
+    greater, difference = maximum(x, y), minimum(x, y) - maximum(x, y)
+    tail = elementwise.log1p(primitives.exp(difference))
+    # inf - inf is NaN: equal infinities, and NaNs, are their own sum.
+    return choose_where(isnan(difference), x + y, greater + tail)
+
+
+def complex_logaddexp(x, y):
+    """`logaddexp` of complex numbers, its angle in (-pi, pi]."""
+    greater, difference = maximum(x, y), x - y
+    swapped = choose_where(greater == x, -difference, difference)
+    total = choose_where(isnan(difference), x + y, greater + log1p(exp(swapped)))
+    wrapped = mod(imag(total) + pi, 2 * pi) - pi
+    part = real(total)
+    weak_type = part.weak_type and part.ndim == 0
+    return elementwise.complex(part, convert(wrapped, part.dtype, weak_type))
+
+
+def logaddexp2(x1, x2, /):
+    """log2(2**x1 + 2**x2) without overflow.  JAX: `jnp.logaddexp2`."""
+    x, y = promote_args_inexact("logaddexp2", x1, x2)
+    greater, difference = maximum(x, y), minimum(x, y) - maximum(x, y)
+    tail = elementwise.log1p(elementwise.exp2(difference))
+    tail = tail * like(tail, 1 / math.log(2))
+    return choose_where(isnan(difference), x + y, greater + tail)
+
+
+def heaviside(x1, x2, /):
+    """0 below zero, 1 above, x2 at zero.  JAX: `jnp.heaviside`."""
+    x, y = promote_args_inexact("heaviside", x1, x2)
+    zero, one = like(x, 0), like(x, 1)
+    result = choose_where(isnan(x), x, y)
+    result = choose_where(primitives.gt(x, zero), one, result)
+    return choose_where(primitives.lt(x, zero), zero, result)
+
+
+def hypot(x1, x2, /):
+    """sqrt(x1**2 + x2**2) without overflow.  JAX: `jnp.hypot`."""
+    x, y = promote_args_inexact("hypot", x1, x2)
+    if x.dtype.kind == "c":
+        raise ValueError("jnp.hypot is not well defined for complex-valued inputs.")
+    x, y = primitives.abs(x), primitives.abs(y)
+    infinite = isposinf(x) | isposinf(y)
+    longer, shorter = maximum(x, y), minimum(x, y)
+    ratio = shorter / choose_where(longer == 0, ones_like(longer), longer)
+    length = longer * primitives.sqrt(1 + ratio * ratio)
+    result = choose_where(longer == 0, longer, length)
+    return choose_where(infinite, like(result, inf), result)
+
+
+def sinc(x, /):
+    """sin(pi x) / (pi x), and 1 at zero.  JAX: `jnp.sinc`."""
+    x, = promote_args_inexact("sinc", x)
+    y = x * like(x, pi)
+    safe = choose_where(x == 0, like(x, 1), y)
+    # At zero Taylor's series, for its derivatives: of even order they are not zero.
+    square, series = y * y, like(x, 0)
+    for n in (10, 8, 6, 4, 2, 0):
+        series = like(x, (-1) ** (n // 2) / math.factorial(n + 1)) + series * square
+    return choose_where(x == 0, series, primitives.sin(safe) / safe)
+
+
+def i0(x):
+    """The modified Bessel function of order 0.  JAX: `jnp.i0`."""
+    x, = promote_args_inexact("i0", x)
+    if x.dtype.kind == "c":
+        raise ValueError(f"Unsupported input type to jax.numpy.i0: {x.dtype}")
+    # Not abs(x), whose derivative at zero is 1.
+    return primitives.exp(x * sign(x)) * elementwise.bessel_i0e(x)
+
+
+def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
+    """NaN and the infinities replaced by numbers.  JAX: `jnp.nan_to_num`."""
+    x, = arrays("nan_to_num", x)
+    if x.dtype.kind in "biu":
+        return x
+    if x.dtype.kind == "c":
+        parts = [
+            nan_to_num(part, nan=nan, posinf=posinf, neginf=neginf)
+            for part in (real(x), imag(x))
+        ]
+        return elementwise.complex(*parts)
+    info = dtypes.finfo(x.dtype)
+    posinf = info.max if posinf is None else posinf
+    neginf = info.min if neginf is None else neginf
+    out = choose_where(isnan(x), asarray(nan, x.dtype), x)
+    out = choose_where(isposinf(out), asarray(posinf, x.dtype), out)
+    return choose_where(isneginf(out), asarray(neginf, x.dtype), out)
+
+
+def clip(arr=None, /, min=None, max=None):
+    """Each value moved into the range from min to max.  JAX: `jnp.clip`."""
+    if arr is None:
+        raise ValueError("No input was provided to the clip function.")
+    check_arraylike("clip", arr)
+    if builtins.any(iscomplexobj(x) for x in (arr, min, max)):
+        raise ValueError(
+            "Clip received a complex value either through the input or the min/max "
+            "keywords. Complex values have no ordering; clip jnp.real and jnp.imag."
+        )
+    arr = arr if min is None else maximum(min, arr)
+    arr = arr if max is None else minimum(max, arr)
+    return asarray(arr)
+
+
+def fmax(x1, x2):
+    """The larger one; NaN only where both are.  JAX: `jnp.fmax`."""
+    return choose_where(greater(x1, x2) | isnan(x2), x1, x2)
+
+
+def fmin(x1, x2):
+    """The smaller one; NaN only where both are.  JAX: `jnp.fmin`."""
+    return choose_where(less(x1, x2) | isnan(x2), x1, x2)
+
+
+def gcd(x1, x2):
+    """The greatest common divisor of integers.  JAX: `jnp.gcd`.
+
+    Euclid's algorithm in as many steps as the widest integers can need.
+    """
+    x, y = broadcast_arrays(*promote_args("gcd", x1, x2))
+    if x.dtype.kind not in "iu":
+        raise ValueError("Arguments to jax.numpy.gcd must be integers.")
+    x, y = absolute(x), absolute(y)
+    for _ in range(gcd_steps(x, y)):
+        x, y = choose_where(y != 0, y, x), fmod(x, y)
+    return strong(x) if x.ndim else x
+
+
+def gcd_steps(x, y):
+    """How often Euclid's algorithm divides: known for known numbers, else at most."""
+    # Two numbers of n bits need at most log(2**n * sqrt(5)) / log(golden ratio) steps.
+    bits = 8 * x.dtype.itemsize
+    most = math.ceil((bits * math.log(2) + 0.81) / math.log((1 + 5**0.5) / 2))
+    if isinstance(x, Tracer) or isinstance(y, Tracer):
+        return most
+    steps, a, b = 0, x.numpy().astype(object), y.numpy().astype(object)
+    while np.any(b != 0):
+        a, b = np.where(b != 0, b, a), np.where(b != 0, a % np.where(b == 0, 1, b), 0)
+        steps += 1
+    return builtins.min(steps, most)
+
+
+def lcm(x1, x2):
+    """The least common multiple of integers.  JAX: `jnp.lcm`."""
+    x, y = promote_args("lcm", x1, x2)
+    if x.dtype.kind not in "iu":
+        raise ValueError("Arguments to jax.numpy.lcm must be integers.")
+    x, y = absolute(x), absolute(y)
+    d = gcd(x, y)
+    return choose_where(d == 0, like(d, 0), x * floor_divide(y, d))
+
+
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Where |a - b| <= atol + rtol |b|.  JAX: `jnp.isclose`."""
+    x, y = promote_args_inexact("isclose", a, b)
+    work = dtypes.finfo(x.dtype).dtype
+    rtol, atol = convert(rtol, work), convert(atol, work)
+    near = primitives.abs(x - y) <= atol + rtol * primitives.abs(y)
+    close = (x == y) | (isfinite(y) & near)
+    return close | (isnan(x) & isnan(y)) if equal_nan else close
+
+
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether all elements are close, as `isclose` says.  JAX: `jnp.allclose`."""
+    return all(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1, a2, equal_nan=False):
+    """Whether shapes and all elements are equal.  JAX: `jnp.array_equal`."""
+    x, y = asarray(a1), asarray(a2)
+    if x.shape != y.shape:
+        return array(False)
+    same = x == y
+    return all(same | (isnan(x) & isnan(y)) if equal_nan else same)
+
+
+def array_equiv(a1, a2):
+    """Whether two arrays broadcast and are equal then.  JAX: `jnp.array_equiv`."""
+    x, y = asarray(a1), asarray(a2)
+    try:
+        broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        return array(False)
+    return all(x == y)
+
+
+more_operators = {
+    "floordiv": ("//", floor_divide),
+    "mod": ("%", remainder),
+    "divmod": ("divmod()", divmod),
+    "lshift": ("<<", left_shift),
+    "rshift": (">>", right_shift),
+}
+binary_operators |= more_operators
+operators |= operator_methods(more_operators)
+
+
+# chapter 7, brought along
+from functools import partial
+
+from ..transform.custom import SymbolicZero, custom_jvp
+
+# Inside they have a corner where x1 = x2, which only cancels in first derivatives.
+smooth_logaddexp = custom_jvp(logaddexp)
+smooth_logaddexp2 = custom_jvp(logaddexp2)
+
+
+def logaddexp(x1, x2, /):  # type: ignore[no-redef]
+    """log(exp(x1) + exp(x2)) without overflow.  JAX: `jnp.logaddexp`."""
+    return smooth_logaddexp(*promote_args_inexact("logaddexp", x1, x2))
+
+
+def logaddexp2(x1, x2, /):  # type: ignore[no-redef]
+    """log2(2**x1 + 2**x2) without overflow.  JAX: `jnp.logaddexp2`."""
+    return smooth_logaddexp2(*promote_args_inexact("logaddexp2", x1, x2))
+
+
+def share_of_sum(function, exponential, primals, tangents):
+    """The derivative of a logarithm of a sum by a summand is its share of the sum."""
+    total = function(*primals)
+    out = zeros_like(total)
+    for x, t in zip(primals, tangents, strict=True):
+        if not isinstance(t, SymbolicZero):
+            # An infinite summand is all of the sum; inf - inf would be NaN.
+            share = choose_where(isposinf(real(x)), like(x, 0), x - total)
+            out = out + t * exponential(share)
+    return total, out
+
+
+smooth_logaddexp.defjvp(partial(share_of_sum, smooth_logaddexp, exp), True)
+smooth_logaddexp2.defjvp(partial(share_of_sum, smooth_logaddexp2, exp2), True)

@@ -1,0 +1,114 @@
+"""The methods of arrays that need the rest of NumPy."""
+
+import numpy as np
+
+from ..trace import dtypes, elementwise
+from ..trace.core import operators
+from .core import convert, copy, reshape, squeeze, stack
+from .creation import diagonal
+from .cumulative import cumprod, cumsum
+from .editing import repeat
+from .indexing import choose, take
+from .mathematics import clip, conj, imag, real, round
+from .products import trace
+from .rearranging import flip, swapaxes
+from .reductions import ptp
+from .searching import compress, nonzero
+from .sorting import argpartition, argsort, searchsorted, sort
+
+
+def view(x, dtype=None, type=None):
+    """`x.view(dtype)`: the same bytes as another dtype.
+
+    The last axis grows or shrinks where the sizes of the elements differ.
+    """
+    if type is not None:
+        raise NotImplementedError("`type` argument of array.view() is not supported.")
+    if dtype is None or dtypes.user_dtype(dtype, "view") == x.dtype:
+        return x
+    dtype = dtypes.user_dtype(dtype, "view")
+    old, new = x.dtype.itemsize, dtype.itemsize
+    if x.ndim == 0:
+        if old != new:
+            raise ValueError(
+                "view() of a 0d array is only supported if the itemsize is unchanged."
+            )
+        return squeeze(view(x[None], dtype), 0)
+    if x.shape[-1] * old % new:
+        raise ValueError(
+            "When changing to a larger dtype, its size must be a divisor of the total "
+            "size in bytes of the last axis of the array."
+        )
+    if x.dtype == np.bool_:
+        return view(convert(x, np.uint8), dtype)
+    if dtype == np.bool_:
+        return convert(view(x, np.uint8), np.bool_)
+    if x.dtype.kind == "c":
+        parts = stack([real(x), imag(x)], -1)
+        return view(reshape(parts, (*x.shape[:-1], 2 * x.shape[-1])), dtype)
+    if dtype.kind == "c":
+        parts = view(x, np.dtype(f"f{new // 2}"))
+        return elementwise.complex(parts[..., ::2], parts[..., 1::2])
+    if old < new:
+        x = reshape(x, (*x.shape[:-1], x.shape[-1] * old // new, new // old))
+    out = elementwise.bitcast_convert_type(x, dtype)
+    return reshape(out, (*out.shape[:-2], -1)) if old > new else out
+
+
+def byteswap(x):
+    """`x.byteswap()`: the bytes of each element in reverse order."""
+    if x.dtype.kind == "c":
+        return elementwise.complex(byteswap(real(x)), byteswap(imag(x)))
+    if x.dtype.itemsize == 1:
+        return copy(x)
+    parts = elementwise.bitcast_convert_type(x, np.dtype(np.uint8))
+    return elementwise.bitcast_convert_type(flip(parts, -1), x.dtype)
+
+
+def clip_method(x, min=None, max=None):
+    """`x.clip(min, max)`."""
+    return clip(x, min, max)
+
+
+def compress_method(x, condition, axis=None, *, out=None, size=None, fill_value=0):
+    """`x.compress(condition)`."""
+    return compress(condition, x, axis, size=size, fill_value=fill_value, out=out)
+
+
+def no_flat(x):
+    """`x.flat` would write into the array."""
+    raise NotImplementedError(
+        "minijit arrays do not implement the arr.flat property: consider "
+        "arr.flatten() instead."
+    )
+
+
+operators |= {
+    "__round__": round,
+    "real": property(real),
+    "imag": property(imag),
+    "flat": property(no_flat),
+    "conj": conj,
+    "conjugate": conj,
+    "round": round,
+    "clip": clip_method,
+    "ptp": ptp,
+    "cumsum": cumsum,
+    "cumprod": cumprod,
+    "swapaxes": swapaxes,
+    "diagonal": diagonal,
+    "trace": trace,
+    "repeat": repeat,
+    "view": view,
+    "byteswap": byteswap,
+}
+operators |= {
+    "sort": sort,
+    "argsort": argsort,
+    "argpartition": argpartition,
+    "searchsorted": searchsorted,
+    "nonzero": nonzero,
+    "take": take,
+    "choose": choose,
+    "compress": compress_method,
+}

@@ -1,0 +1,224 @@
+"""Where something is: `nonzero`, `argwhere`, masks, counts of each integer."""
+
+import builtins
+
+import numpy as np
+
+from ..trace import dtypes, primitives
+from .core import (
+    any,
+    arange,
+    arrays,
+    asarray,
+    choose_where,
+    concrete,
+    convert,
+    moveaxis,
+    no_out,
+    np_shape,
+    one_argument,
+    ones,
+    ravel,
+    shape,
+    stack,
+    static_int,
+    sum,
+    truth,
+    zeros,
+)
+from .cumulative import cumsum
+from .mathematics import clip
+from .rearranging import atleast_1d
+from .sorting import argsort
+
+
+def mask_indices(n, mask_func, k=0, *, size=None):
+    """Where `mask_func(ones((n, n)), k)` is not zero.  JAX: `jnp.mask_indices`."""
+    i, j = nonzero(mask_func(ones((n, n)), k), size=size)
+    return i, j
+
+
+def triangle_indices(name, mask_of, n, k, m):
+    """The indices where a triangle of ones is, which is known without a tracer."""
+    n = static_int(n, f"the argument 'n' of jnp.{name}")
+    m = n if m is None else static_int(m, f"the argument 'm' of jnp.{name}")
+    k = static_int(k, f"the argument 'k' of jnp.{name}")
+    i, j = np.nonzero(mask_of(np.ones((n, m)), k))
+    return asarray(i, dtype=int), asarray(j, dtype=int)
+
+
+def tril_indices(n, k=0, m=None):
+    """-> (rows, columns) of the lower triangle.  JAX: `jnp.tril_indices`."""
+    return triangle_indices("tril_indices", np.tril, n, k, m)
+
+
+def triu_indices(n, k=0, m=None):
+    """-> (rows, columns) of the upper triangle.  JAX: `jnp.triu_indices`."""
+    return triangle_indices("triu_indices", np.triu, n, k, m)
+
+
+def tril_indices_from(arr, k=0):
+    """`tril_indices` for the shape of a matrix.  JAX: `jnp.tril_indices_from`."""
+    n, m = matrix_shape(arr)
+    return tril_indices(n, k, m)
+
+
+def triu_indices_from(arr, k=0):
+    """`triu_indices` for the shape of a matrix.  JAX: `jnp.triu_indices_from`."""
+    n, m = matrix_shape(arr)
+    return triu_indices(n, k, m)
+
+
+def matrix_shape(x):
+    """The shape of a matrix."""
+    if len(shape(x)) != 2:
+        raise ValueError("Only 2-D inputs are accepted")
+    return shape(x)
+
+
+def diag_indices(n, ndim=2):
+    """The indices of the diagonal of an n by n by ... array.  JAX: same name."""
+    n = static_int(n, "the argument 'n' of jnp.diag_indices")
+    ndim = static_int(ndim, "the argument 'ndim' of jnp.diag_indices")
+    for name, value in (("n", n), ("ndim", ndim)):
+        if value < 0:
+            raise ValueError(
+                f"{name} argument to diag_indices must be nonnegative, got {value}"
+            )
+    return (arange(n),) * ndim
+
+
+def diag_indices_from(arr):
+    """`diag_indices` for an array with equal sizes.  JAX: same name."""
+    arr, = arrays("diag_indices_from", arr)
+    if arr.ndim < 2:
+        raise ValueError("input array must be at least 2-d")
+    if len(set(arr.shape)) != 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    return diag_indices(arr.shape[0], arr.ndim)
+
+
+def known_size(size, what):
+    """A `size=` argument as an int, or None."""
+    return None if size is None else static_int(size, f"the argument 'size' of {what}")
+
+
+def nonzero(a, *, size=None, fill_value=None):
+    """For each axis, the indices of what is not zero.  JAX: `jnp.nonzero`.
+
+    Args:
+      size: how many to give; needed where `a` is traced.  Missing ones are
+        `fill_value`: a number (0), or one for each axis.
+
+    Raises ConcretizationTypeError for a traced array without `size`.
+    """
+    x, = arrays("nonzero", a)
+    if x.ndim == 0:
+        raise ValueError(
+            "Calling nonzero on 0d arrays is not allowed. Use "
+            "jnp.atleast_1d(scalar).nonzero() instead."
+        )
+    size = known_size(size, "jnp.nonzero")
+    if size is None:
+        advice = "pass size=: how many indices to give, at most."
+        known = concrete(x, "the argument of jnp.nonzero", advice)
+        return tuple(asarray(i, dtype=int) for i in np.nonzero(known))
+    mask = truth(x)
+    if x.size == 0 or size == 0:
+        found = tuple(zeros(size, int) for _ in x.shape)
+    else:
+        found = unravelled(x.shape, cumsum(bincount(cumsum(mask), length=size)))
+    if fill_value is None:
+        return found
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * x.ndim
+    if len(fills) != x.ndim or builtins.any(np_shape(v) != () for v in fills):
+        raise ValueError(
+            f"fill_value must be a scalar or a tuple of length {x.ndim}; "
+            f"got {fill_value}"
+        )
+    missing = arange(size) >= sum(mask)
+    pairs = zip(fills, found, strict=True)
+    return tuple(choose_where(missing, value, i) for value, i in pairs)
+
+
+def unravelled(shape, flat):
+    """Flat indices as one index an axis; past the end they begin again."""
+    strides = np.cumprod((1, *shape[:0:-1]))[::-1]
+    return tuple(
+        flat // int(stride) % n for stride, n in zip(strides, shape, strict=True)
+    )
+
+
+one_argument |= {"where": nonzero}
+
+
+def flatnonzero(a, *, size=None, fill_value=None):
+    """The flat indices of what is not zero.  JAX: `jnp.flatnonzero`."""
+    return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a, *, size=None, fill_value=None):
+    """The indices of what is not zero, a row each.  JAX: `jnp.argwhere`."""
+    x, = arrays("argwhere", a)
+    rows = stack(nonzero(atleast_1d(x), size=size, fill_value=fill_value), axis=1)
+    return rows[:, :0] if x.ndim == 0 else rows
+
+
+def compress(condition, a, axis=None, *, size=None, fill_value=0, out=None):
+    """The slices along an axis where a mask holds.  JAX: `jnp.compress`."""
+    no_out("compress", out)
+    mask, x, fill_value = arrays("compress", condition, a, fill_value)
+    if mask.ndim != 1:
+        raise ValueError("condition must be a 1D array")
+    mask = convert(mask, np.bool_)
+    x, axis = (ravel(x), 0) if axis is None else (moveaxis(x, axis, 0), axis)
+    mask, extra = mask[: x.shape[0]], mask[x.shape[0] :]
+    x = x[: mask.shape[0]]
+    size = known_size(size, "jnp.compress")
+    if size is None:
+        if extra.size and any(extra):
+            raise ValueError("condition contains entries that are out of bounds")
+        return moveaxis(x[mask], 0, axis)
+    if not 0 <= size <= x.shape[0]:
+        raise ValueError(
+            "size must be positive and not greater than the size of the array axis; "
+            f"got {size=} for a.shape[axis]={x.shape[0]}"
+        )
+    column = primitives.expand_dims(mask, range(1, x.ndim))
+    x = choose_where(column, x, convert(fill_value, x.dtype))
+    return moveaxis(x[argsort(mask, descending=True)][:size], 0, axis)
+
+
+def extract(condition, arr, *, size=None, fill_value=0):
+    """The elements where a mask holds.  JAX: `jnp.extract`."""
+    return compress(ravel(condition), ravel(arr), size=size, fill_value=fill_value)
+
+
+def bincount(x, weights=None, minlength=0, *, length=None):
+    """How often each of 0, 1, 2, ... occurs, or with what weight.  JAX: same name.
+
+    Args:
+      length: the length of the result, needed where x is traced; what lies beyond is
+        not counted.  Negative numbers count as 0.
+    """
+    x, = arrays("bincount", x)
+    x = convert(x, np.int32) if x.dtype == np.bool_ else x
+    if x.dtype.kind not in "iu":
+        raise TypeError(
+            f"x argument to bincount must have an integer type; got {x.dtype}"
+        )
+    if x.ndim != 1:
+        raise ValueError("only 1-dimensional input supported.")
+    minlength = static_int(minlength, "the argument 'minlength' of jnp.bincount")
+    if length is None:
+        known = concrete(x, "the argument 'x' of jnp.bincount", "pass length=.")
+        length = builtins.max(minlength, int(np.max(known, initial=-1)) + 1)
+    else:
+        length = static_int(length, "the argument 'length' of jnp.bincount")
+    weights = convert(1, dtypes.default_dtype("signed")) if weights is None else weights
+    weights, = arrays("bincount", weights)
+    if weights.ndim and x.shape != weights.shape:
+        raise ValueError(
+            f"shape of weights must match shape of x, got {weights.shape} and {x.shape}"
+        )
+    return zeros(length, weights.dtype).at[clip(x, 0)].add(weights, mode="drop")

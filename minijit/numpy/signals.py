@@ -1,0 +1,85 @@
+"""Convolutions, correlations, and the windows that signals are weighted with."""
+
+from ..trace import dtypes, windows
+from .core import (
+    absolute,
+    check_arraylike,
+    cos,
+    counting,
+    named,
+    ones,
+    pi,
+    promote_dtypes,
+    sqrt,
+    static_int,
+)
+from .mathematics import conj, i0
+from .rearranging import flip
+
+
+def convolution(name, x, y, mode, precision, dtype):
+    """What `convolve` and `correlate` share: slide the shorter over the longer."""
+    check_arraylike(name, x, y)
+    x, y = promote_dtypes([x, y], dtypes.to_inexact_dtype if dtype is None else None)
+    if x.ndim != 1 or y.ndim != 1:
+        raise ValueError(f"{name}() only support 1-dimensional inputs.")
+    if x.size == 0 or y.size == 0:
+        raise ValueError(
+            f"{name}: inputs cannot be empty, got shapes {x.shape} and {y.shape}."
+        )
+    y = conj(y) if name == "correlate" else y
+    swap = x.size < y.size
+    x, y = (y, x) if swap else (x, y)
+    y = flip(y) if name == "convolve" else y
+    n = y.size
+    paddings = {"valid": (0, 0), "same": (n // 2, n - n // 2 - 1), "full": (n - 1,) * 2}
+    if mode not in paddings:
+        raise ValueError("mode must be one of ['full', 'same', 'valid']")
+    result = windows.conv_general_dilated(
+        x[None, None], y[None, None], (1,), [paddings[mode]],
+        precision=precision, preferred_element_type=dtype,
+    )[0, 0]  # fmt: skip
+    return flip(result) if name == "correlate" and swap else result
+
+
+def convolve(a, v, mode="full", *, precision=None, preferred_element_type=None):
+    """The convolution of two vectors.  JAX: `jnp.convolve`."""
+    return convolution("convolve", a, v, mode, precision, preferred_element_type)
+
+
+def correlate(a, v, mode="valid", *, precision=None, preferred_element_type=None):
+    """The cross-correlation of two vectors.  JAX: `jnp.correlate`."""
+    return convolution("correlate", a, v, mode, precision, preferred_element_type)
+
+
+def window(name, weight):
+    """The window function `name`: M weights, highest in the middle."""
+
+    def function(M):
+        M = static_int(M, f"the argument 'M' of jnp.{name}")
+        dtype = dtypes.default_dtype("floating")
+        return ones(M, dtype) if M <= 1 else weight(counting(M, dtype), M - 1)
+
+    function = named(function, name)
+    function.__doc__ = f"The {name} window of M points.  JAX: `jnp.{name}`."
+    return function
+
+
+bartlett = window("bartlett", lambda n, m: 1 - absolute(2 * n - m) / m)
+hanning = window("hanning", lambda n, m: 0.5 * (1 - cos(2 * pi * n / m)))
+hamming = window("hamming", lambda n, m: 0.54 - 0.46 * cos(2 * pi * n / m))
+blackman = window(
+    "blackman",
+    lambda n, m: 0.42 - 0.5 * cos(2 * pi * n / m) + 0.08 * cos(4 * pi * n / m),
+)
+
+
+def kaiser(M, beta):
+    """The Kaiser window of M points.  JAX: `jnp.kaiser`."""
+    M = static_int(M, "the argument 'M' of jnp.kaiser")
+    dtype = dtypes.default_dtype("floating")
+    if M <= 1:
+        return ones(M, dtype)
+    middle = 0.5 * (M - 1)
+    distance = (counting(M, dtype) - middle) / middle
+    return i0(beta * sqrt(1 - distance**2)) / i0(beta)
