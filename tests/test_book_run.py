@@ -223,13 +223,15 @@ def test_a_module_that_only_imports_after_another_fails(book: Book):
 def test_tests_run_on_the_stage_and_can_fail(
     book: Book, capfd: pytest.CaptureFixture[str]
 ):
-    def outcome(id: str, only: bool = False) -> tuple[int, str]:
+    def outcome(id: str, only: bool = False, every: int = 1) -> tuple[int, str]:
         with stage_folder(book, book.chapter(id)) as folder:
-            code = run_tests(book, book.chapter(id), folder, only)
+            code = run_tests(book, book.chapter(id), folder, only, every)
         return code, capfd.readouterr().out
 
     code, shown = outcome("3")
     assert code == 0 and "3 passed" in shown
+    code, shown = outcome("3", every=2)
+    assert code == 0 and "2 passed" in shown
     code, shown = outcome("3", only=True)
     assert code == 0 and "1 passed" in shown
     book_toy.edit(book, "toy/trace/more.py", "lambda x: -x", "lambda x: x")

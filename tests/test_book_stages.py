@@ -1,7 +1,8 @@
 """Every stage of the library stands: its modules import, its chapter's tests pass.
 
 So each test of the library runs twice: on the whole of it, and on the stage of the
-first chapter that can run it.
+first chapter that can run it.  Where tests compile, a sample of them runs on the stage:
+that it has all the names they need is seen by few, and compiling takes minutes.
 """
 
 from __future__ import annotations
@@ -17,4 +18,5 @@ BOOK = find_book(book_toy.REPO)
 
 @pytest.mark.parametrize("chapter", [pytest.param(c, id=c.id) for c in BOOK.chapters])
 def test_a_stage_stands(chapter: Chapter):
-    assert all_stages(BOOK, chapter) == []
+    compiles = chapter.index >= BOOK.chapter("15").index
+    assert all_stages(BOOK, chapter, every=12 if compiles else 1) == []
