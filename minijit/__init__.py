@@ -19,6 +19,8 @@ from .trace.core import Array as Array
 from .trace import jaxpr_text as jaxpr_text
 from .trace.jaxpr import make_jaxpr as make_jaxpr
 
+from .trace import jaxpr_checks as jaxpr_checks, jaxpr_parser as jaxpr_parser
+
 # chapter 4
 from . import tree as tree
 from . import tree_util as tree_util

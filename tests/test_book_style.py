@@ -123,6 +123,14 @@ def test_a_jaxpr_as_a_graph():
     assert boxes()["<add>"][1] == 3 and boxes()["result e"][1] == 4
 
 
+def test_an_arrow_goes_around_a_box_on_its_way():
+    style.graph(mj.make_jaxpr(lambda x: jnp.sin(x) * x)(2.0))
+    (axis,) = plt.gcf().axes
+    arrows = [t.arrowprops for t in axis.texts if not t.get_text()]
+    bends = [how["connectionstyle"] for how in arrows]
+    assert bends == ["arc3,rad=0.0", "arc3,rad=0.0", "arc3,rad=0.45", "arc3,rad=0"]
+
+
 def test_a_linear_program_is_drawn_with_edges_from_its_residuals():
     from minijit.transform.linearize import linearize_jaxpr
 

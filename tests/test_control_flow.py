@@ -237,7 +237,8 @@ def test_what_a_loop_does_not_change_is_kept_once():
 
 def test_types_print_and_parse():
     from minijit.trace.array import ShapedArray
-    from minijit.trace.jaxpr_text import parse_aval, print_aval
+    from minijit.trace.jaxpr_parser import parse_aval
+    from minijit.trace.jaxpr_text import print_aval
 
     a, b = ShapedArray((3,), f32), ShapedArray((), np.dtype("int32"))
     for aval in (

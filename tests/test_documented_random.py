@@ -203,7 +203,7 @@ def test_the_type_stands_in_jaxprs():
     jaxpr = mj.make_jaxpr(lambda k: jnp.stack([k, k])[1])(keys[0])
     text = str(jaxpr)
     assert "a:key<fry>[4]" in text and "key<fry>[2,4]" in text
-    assert str(mj.jaxpr_text.parse_jaxpr(text)) == text
+    assert str(mj.jaxpr_parser.parse_jaxpr(text)) == text
     out = mj.eval_shape(random.split, mj.ShapeDtypeStruct((), keys.dtype))
     assert (out.shape, out.dtype) == ((2,), keys.dtype)
     same = mj.eval_shape(lambda k: k[:, 0], keys)

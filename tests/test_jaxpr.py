@@ -16,12 +16,14 @@ from minijit.trace.jaxpr import (
     Eqn,
     Literal,
     Var,
-    check_jaxpr,
     dce,
     eval_jaxpr,
     slice_jaxpr,
 )
-from minijit.trace.jaxpr_text import jaxpr_text, letters, parse_jaxpr
+from minijit.trace.jaxpr_checks import check_jaxpr
+from minijit.trace.jaxpr_layout import letters
+from minijit.trace.jaxpr_parser import parse_jaxpr
+from minijit.trace.jaxpr_text import jaxpr_text
 
 pytestmark = pytest.mark.chapter(3)
 

@@ -21,7 +21,7 @@ import minijit.numpy
 from minijit import make_jaxpr
 from minijit.run.executable import compile_plain, compile_python
 from minijit.trace.jaxpr import eval_jaxpr
-from minijit.trace.jaxpr_text import parse_jaxpr
+from minijit.trace.jaxpr_parser import parse_jaxpr
 
 pytestmark = pytest.mark.chapter(15)
 

@@ -10,7 +10,7 @@ from minijit import lax, make_jaxpr
 from minijit.compile import simplify as module
 from minijit.compile.simplify import rules, simplify
 from minijit.trace.indexing import rev
-from minijit.trace.jaxpr import check_jaxpr
+from minijit.trace.jaxpr_checks import check_jaxpr
 from minijit.trace.jit import compile_for_eval
 from minijit.trace.stages import all_eqns
 

@@ -2,12 +2,16 @@
 
 import minijit as mj
 import minijit.numpy as jnp
+from minijit.trace.array import shape_rules
+from minijit.trace.core import Primitive, eval_rules
 from minijit.trace.jaxpr import (
     ClosedJaxpr,
     Eqn,
     Jaxpr,
     Literal,
     Var,
+    dce,
+    effectful,
     eval_jaxpr,
     subjaxprs,
 )
@@ -67,3 +71,35 @@ def check_replace_primitive(replace_primitive):
     changed = replace_primitive(jaxpr, sin_p, cos_p)
     assert float(eval_jaxpr(changed, (), 0.0)[0]) == 2.0
     assert float(eval_jaxpr(jaxpr, (), 0.0)[0]) == 1.0
+
+
+def make_announce(heard):
+    announce_p = Primitive("announce", multiple_results=True)
+
+    def hear(x):
+        heard.append(float(x))
+        return []
+
+    eval_rules[announce_p] = hear
+    shape_rules[announce_p] = lambda x: []
+    effectful.add(announce_p)
+    return lambda x: announce_p.bind(x)
+
+
+def check_make_announce(make_announce):
+    """Three tables: `eval_rules`, `shape_rules`, and the set `effectful`."""
+    heard = []
+    announce = make_announce(heard)
+
+    def f(x):
+        announce(x * 2.0)
+        return x + 1.0
+
+    f(1.0)
+    assert heard == [2.0], "announce(2.0) must append 2.0 where values are known"
+    closed = mj.make_jaxpr(f)(1.0)
+    assert heard == [2.0], "nothing may be heard while f is recorded"
+    kept = dce(closed.jaxpr)
+    assert len(kept.eqns) == 3, "the equation of announce, and what it needs, must stay"
+    eval_jaxpr(kept, (), jnp.array(5.0))
+    assert heard == [2.0, 10.0]

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -235,9 +235,11 @@ def graph(
                 boxes[id(node)] = box(axis, x, y, text, color(node) if color else INK)
     for eqn in jaxpr.eqns:
         for v in dict.fromkeys(used(eqn)):
-            arrow(axis, boxes[id(home[v])], boxes[id(eqn)])
+            start, end = boxes[id(home[v])], boxes[id(eqn)]
+            bend = around(start, end, boxes.values())
+            arrow(axis, start, end, bend=bend)
             if home[v] is not v:  # an input's box has its name in it
-                between(axis, boxes[id(home[v])], boxes[id(eqn)], 0.4, letters[v])
+                between(axis, start, end, 0.15 if bend else 0.4, letters[v])
         home |= dict.fromkeys(eqn.outvars, eqn)
     ends = [v for v in dict.fromkeys(jaxpr.outvars) if v in home]
     depth = len(rows) if upward else -len(rows)
@@ -246,6 +248,18 @@ def graph(
         arrow(axis, boxes[id(home[v])], end)
     wide = max(len(row) for row in [*rows, ends]) / 2 + 0.2
     axis.set(xlim=(-wide, wide), ylim=(min(0, depth) - 0.5, max(0, depth) + 0.5))
+
+
+def around(start: Any, end: Any, boxes: Iterable[Any]) -> float:
+    """How much an arrow has to bend if it is not to run through another box."""
+    (x, y), (u, v) = start.get_position(), end.get_position()
+    for other in boxes:
+        across, down = other.get_position()
+        if min(y, v) < down < max(y, v):
+            there = x + (u - x) * (down - y) / (v - y)
+            if abs(across - there) < 0.35:
+                return 0.45 if (x <= u) == (v < y) else -0.45
+    return 0.0
 
 
 def used(eqn: Any) -> list[Any]:

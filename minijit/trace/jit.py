@@ -25,6 +25,7 @@ import warnings
 import weakref
 from dataclasses import dataclass
 
+from .arguments import TraceInfo, function_name, function_source, leaf_avals
 from .array import (
     ArrayImpl,
     ShapedArray,
@@ -59,16 +60,10 @@ from .jaxpr import (
     ClosedJaxpr,
     Eqn,
     Jaxpr,
-    Memory,
-    TraceInfo,
     eval_jaxpr,
-    forget_jaxprs,
-    function_name,
-    function_source,
-    leaf_avals,
-    memoised,
     trace_to_jaxpr,
 )
+from .jaxpr_memory import Memory, forget_jaxprs, memoised
 from .pytree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from .retrace import (
     TraceRecord,

@@ -21,6 +21,7 @@ from .config import config
 from .errors import PACKAGE, UnexpectedTracerError
 from .jaxpr import JaxprTracer
 from .jit import trace_checks
+from .origins import arguments_behind
 
 # A trace that is reused cannot be searched for leaks, so the flag makes new ones.
 config.define(
@@ -66,7 +67,7 @@ def describe_leak(trace, tracer, names):
     """Who holds the tracer, and which line made it."""
     holder = " and ".join(holders(tracer, names)) or "an object without a name"
     if tracer.source is None:
-        made = f"the argument {', '.join(trace.arguments_behind(tracer.variable))}"
+        made = f"the argument {', '.join(arguments_behind(trace, tracer.variable))}"
         return f"{tracer.aval}, {made}: held by {holder}"
     made = f"computed at {tracer.source}"
     return f"{tracer.aval}, {made}: held by {holder}\n      {tracer.source.text()}"

@@ -9,11 +9,12 @@ import inspect
 from dataclasses import dataclass
 
 from .advice import leaked_tracer
+from .arguments import argument_names, leaf_avals
 from .array import ArrayImpl, ShapedArray
 from .captures import scalar_key, show
 from .core import Tracer, current
 from .errors import at_line, user_source
-from .jaxpr import argument_names, encloses, leaf_avals
+from .jaxpr import encloses
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from ..trace.array import (
 from ..trace.config import config
 from ..trace.core import Primitive
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr_text import aval_parsers
+from ..trace.jaxpr_parser import aval_parsers
 from .batching import batch_rules, elementwise as batch_elementwise, move_axis
 from .linearize import constant, linearize_rules
 

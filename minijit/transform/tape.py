@@ -20,7 +20,8 @@ import numpy as np
 from ..trace import primitives as lax
 from ..trace.array import ShapedArray, aval_of, eval_rules, shape_rules
 from ..trace.core import Array, Primitive
-from ..trace.jaxpr_text import aval_parsers, aval_printers, parse_aval, print_aval
+from ..trace.jaxpr_parser import aval_parsers, parse_aval
+from ..trace.jaxpr_text import aval_printers, print_aval
 from .linearize import (
     add_any_p,
     add_tangents,

@@ -1,0 +1,94 @@
+"""The functions that are traced, and their arguments: names, places, types.
+
+    function_name(f), function_source(f)       "f", <notebook cell>:1 (f)
+    argument_names(f, (1.0, 2.0), {})          ["x", "y"] for def f(x, y)
+    leaf_avals([1.0], ["x"], f)                the types, or an error that names `x`
+"""
+
+import functools
+import inspect
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import dtypes
+from .array import ShapedArray, aval_of, is_array_like
+from .errors import Source, at_line, user_source
+
+
+@dataclass(frozen=True)
+class TraceInfo:
+    """What is being traced: for error messages and for the names of calls.
+
+    Attributes:
+      name: the function's name.
+      kind: for which transformation (`jit`, `make_jaxpr`, `scan`, ...).
+      source: where the function is defined, or None.
+      arg_names: one name an argument leaf, such as `params['w']`.
+    """
+
+    name: str
+    kind: str
+    source: Source | None = None
+    arg_names: tuple = ()
+
+
+def function_source(function):
+    """Where a Python function is defined, or None for other callables."""
+    function = inspect.unwrap(function)
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    return code and Source(code.co_filename, code.co_firstlineno, function.__name__)
+
+
+def function_name(function):
+    """The name under which a function is printed and reported."""
+    while isinstance(function, functools.partial):
+        function = getattr(function, "__wrapped__", function.func)
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def argument_names(function, args, kwargs):
+    """The parameter's name for each positional argument, then the keywords."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return [f"args[{i}]" for i in range(len(args))] + list(kwargs)
+    names = []
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{name}[{i}]" for i in range(len(args) - len(names))]
+        elif parameter.kind is not parameter.VAR_KEYWORD and len(names) < len(args):
+            names.append(name)
+    return names + list(kwargs)
+
+
+def is_argument(x):
+    """Whether a traced function takes `x`: it has a dtype that arrays may have."""
+    dtype = getattr(x, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return dtype in dtypes.dtype_names or dtype == dtypes.float0
+    return is_array_like(x) or dtype is not None
+
+
+def leaf_avals(leaves, names, function):
+    """The avals of flat arguments; anything that is no array is an error."""
+    avals = []
+    for leaf, name in zip(leaves, names, strict=True):
+        if not is_argument(leaf):
+            raise TypeError(
+                f"{function_name(function)} was given {leaf!r} of type "
+                f"{type(leaf).__name__} for the argument {name}, which is not an "
+                f"array{at_line(user_source())}\n"
+                "  Instead: pass arrays and numbers; what is neither must be static "
+                "(static_argnums or static_argnames)."
+            )
+        avals.append(aval_of(leaf) if is_array_like(leaf) else aval_like(leaf))
+    return avals
+
+
+def aval_like(x):
+    """The aval of something that only has a shape and a dtype."""
+    weak_type = getattr(x, "weak_type", False)
+    return ShapedArray(tuple(x.shape), dtypes.as_dtype(x.dtype), weak_type)

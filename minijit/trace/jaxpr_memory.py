@@ -1,0 +1,51 @@
+"""What is computed from a jaxpr once, and remembered for as long as the jaxpr lives.
+
+    @memoised
+    def count(jaxpr):                # runs once for each jaxpr
+        return len(jaxpr.eqns)
+"""
+
+import weakref
+
+
+class Memory(dict):
+    """What is remembered of one jaxpr: see `memoised`.  A copy remembers nothing."""
+
+    __slots__ = ("__weakref__",)
+    __hash__ = object.__hash__
+
+    def __init__(self):
+        memories.add(self)
+
+    def __reduce__(self):
+        return Memory, ()
+
+
+# All memories there are.
+memories: weakref.WeakSet = weakref.WeakSet()
+
+
+def memoised(transform):
+    """Remember what a function makes of a jaxpr for as long as the jaxpr lives.
+
+    Without this, a loop in a loop in a loop would be transformed over and over.  The
+    jaxpr itself has what is remembered: a table that maps a jaxpr to something which
+    holds it, however far down, would keep both for ever.
+    """
+
+    def remembering(jaxpr, *key):
+        memory = vars(jaxpr).get("memory")
+        if memory is None:
+            memory = vars(jaxpr).setdefault("memory", Memory())
+        full = transform, key
+        if full not in memory:
+            memory[full] = transform(jaxpr, *key)
+        return memory[full]
+
+    return remembering
+
+
+def forget_jaxprs():
+    """Forget all that is remembered of jaxprs."""
+    for memory in list(memories):
+        memory.clear()
