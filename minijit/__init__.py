@@ -52,21 +52,17 @@ from .transform import (
 )
 
 # chapter 7
-from .transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
 from .transform.transpose import (
     grad as grad,
-    linear_transpose as linear_transpose,
     value_and_grad as value_and_grad,
     vjp as vjp,
 )
 
-from . import custom_derivatives as custom_derivatives
-from .transform import transpose_rest as transpose_rest
-from .transform.closures import (
-    closure_convert as closure_convert,
-    custom_gradient as custom_gradient,
-    fwd_and_bwd as fwd_and_bwd,
+from .transform import (
+    plain_transposes as plain_transposes,
+    transpose_rest as transpose_rest,
 )
+from .transform.linear_functions import linear_transpose as linear_transpose
 
 # chapter 8
 from .transform.batching import vmap as vmap
@@ -77,7 +73,18 @@ from .transform.jacobians import (
     jacrev as jacrev,
 )
 
-from .transform import batching_rest as batching_rest, custom_lanes as custom_lanes
+from .transform import batching_rest as batching_rest
+
+# chapter 9
+from .transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
+
+from . import custom_derivatives as custom_derivatives
+from .transform import custom_lanes as custom_lanes
+from .transform.closures import (
+    closure_convert as closure_convert,
+    custom_gradient as custom_gradient,
+    fwd_and_bwd as fwd_and_bwd,
+)
 
 # chapter 11
 from . import ad_checkpoint as ad_checkpoint

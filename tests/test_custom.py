@@ -22,9 +22,10 @@ from minijit import (
     vjp,
     vmap,
 )
+from minijit.test_util import check_grads
 from minijit.trace.pytree import tree_map
 
-pytestmark = pytest.mark.chapter(8)
+pytestmark = pytest.mark.chapter(9)
 
 
 @pytest.fixture(autouse=True)
@@ -407,3 +408,31 @@ def test_value_and_grad_through_both():
     f = clipped()
     value, g = value_and_grad(lambda x: 3 * f(log1pexp(x)))(0.0)
     assert np.isclose(value, 3 * np.log(2)) and np.isclose(g, 0.5)
+
+
+# ---- wrong rules are found
+
+
+def test_check_grads_finds_a_wrong_derivative():
+    @custom_jvp
+    def wrong(x):
+        return jnp.sin(x)
+
+    wrong.defjvp(lambda primals, tangents: (wrong(*primals), tangents[0] * 0.9))
+    for mode in ("fwd", "rev"):
+        with pytest.raises(AssertionError, match=mode):
+            check_grads(wrong, (1.0,), order=1, modes=(mode,))
+    check_grads(jnp.sin, (1.0,), order=3)
+
+
+def test_check_grads_finds_a_second_order_that_is_wrong():
+    @custom_jvp
+    def wrong(x):
+        return jnp.sin(x)
+
+    stop = custom_jvp(lambda x: x)
+    stop.defjvp(lambda primals, tangents: (primals[0], 0.0 * tangents[0]))
+    wrong.defjvp(lambda p, t: (wrong(*p), t[0] * jnp.cos(stop(p[0]))))
+    check_grads(wrong, (1.0,), order=1)
+    with pytest.raises(AssertionError):
+        check_grads(wrong, (1.0,), order=2)

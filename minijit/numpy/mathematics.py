@@ -681,7 +681,7 @@ binary_operators |= more_operators
 operators |= operator_methods(more_operators)
 
 
-# chapter 7, brought along
+# chapter 9, brought along
 from functools import partial
 
 from ..transform.custom import SymbolicZero, custom_jvp

@@ -24,7 +24,7 @@ from ..trace.jaxpr import memoised, unzip2
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
 from ..trace.tree_tools import flatten_axes
-from .closed_jaxprs import apply_closed, info_of, trace_closed
+from .closed_jaxprs import apply_closed, info_of, rebind, trace_closed
 from .flat_functions import FlatFunction, check_callable
 from .lane_axes import (
     check_arguments,
@@ -451,11 +451,11 @@ def batch_jaxpr(closed, lanes, axes, wanted):
     return trace_closed(run, avals, info_of(closed, "vmap")), out_axes
 
 
-def call_rule(lanes, axes, *args, name, jaxpr, **params):
-    """A call of a jitted function stays one call, of a function of all lanes."""
-    wanted = ("any",) * len(jaxpr.out_avals)
-    closed, out_axes = batch_jaxpr(jaxpr, lanes, tuple(axes), wanted)
-    return jit_p.bind(*args, name=name, jaxpr=closed), out_axes
+def call_rule(primitive, lanes, axes, *args, **params):
+    """A call of a function stays one call, of a function of all lanes."""
+    wanted = ("any",) * len(params["jaxpr"].out_avals)
+    closed, out_axes = batch_jaxpr(params["jaxpr"], lanes, tuple(axes), wanted)
+    return rebind(primitive, params, closed, args), out_axes
 
 
 def add_any_rule(lanes, axes, x, y):
@@ -464,4 +464,4 @@ def add_any_rule(lanes, axes, x, y):
     return add_any_p.bind(*all_at(lanes, (x, y), axes, axis)), axis
 
 
-batch_rules |= {jit_p: call_rule, add_any_p: add_any_rule}
+batch_rules |= {jit_p: partial(call_rule, jit_p), add_any_p: add_any_rule}

@@ -39,14 +39,18 @@ from ..trace.jaxpr import (
 )
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
-from .batching import batch_jaxpr, batch_rules, elementwise as batch_elementwise
+from .batching import (
+    batch_rules,
+    call_rule as batch_call,
+    elementwise as batch_elementwise,
+)
 from .closed_jaxprs import apply_closed, drop_dead, fill, info_of, present, trace_closed
 from .flat_functions import FlatFunction, check_callable
-from .joint_calls import jvp_jaxpr
+from .joint_calls import call_joint
 from .linearize import joint_rules, linear_in_first, linearize_jaxpr, linearize_rules
 from .tangents import tangent_aval
 from .tape import Tape, Union
-from .transpose import adding, is_linear, transpose_jaxpr, transpose_rules
+from .transpose import adding, call_transpose, transpose_rules
 
 checkpoint_p = Primitive("checkpoint", multiple_results=True)
 name_p = Primitive("name")
@@ -550,32 +554,10 @@ def checkpoint_rule(nonzero, *args, jaxpr, policy, prevent_cse, differentiated):
     return outs[:n], linear
 
 
-def checkpoint_joint(primals, tangents, *, jaxpr, **params):
-    nonzero = tuple(t is not None for t in tangents)
-    n = len(jaxpr.out_avals)
-    joint, nonzero_out = jvp_jaxpr(jaxpr, nonzero, (False,) * n)
-    outs = checkpoint_p.bind(*primals, *present(tangents), jaxpr=joint, **params)
-    return outs[:n], fill(nonzero_out, outs[n:])
-
-
-def checkpoint_transpose(cts, accs, *args, jaxpr, **params):
-    linear = tuple(map(is_linear, args))
-    masks = [tuple(x is not None for x in xs) for xs in (cts, accs)]
-    closed, nonzero_out = transpose_jaxpr(jaxpr, linear, *masks, (False,) * len(args))
-    given = [x for x in args if not is_linear(x)] + present(cts) + present(accs)
-    return fill(nonzero_out, checkpoint_p.bind(*given, jaxpr=closed, **params))
-
-
-def checkpoint_batch(lanes, axes, *args, jaxpr, **params):
-    wanted = ("any",) * len(jaxpr.out_avals)
-    closed, out_axes = batch_jaxpr(jaxpr, lanes, tuple(axes), wanted)
-    return checkpoint_p.bind(*args, jaxpr=closed, **params), out_axes
-
-
 linearize_rules |= {checkpoint_p: checkpoint_rule}
-joint_rules |= {checkpoint_p: checkpoint_joint}
-transpose_rules |= {checkpoint_p: checkpoint_transpose}
-batch_rules |= {checkpoint_p: checkpoint_batch}
+joint_rules |= {checkpoint_p: partial(call_joint, checkpoint_p)}
+transpose_rules |= {checkpoint_p: partial(call_transpose, checkpoint_p)}
+batch_rules |= {checkpoint_p: partial(batch_call, checkpoint_p)}
 
 
 # ---- what is kept

@@ -34,6 +34,18 @@ def apply_closed(closed, *args):
     return eval_jaxpr(closed.jaxpr, closed.consts, *args)
 
 
+# Params of a call that say something of its own arguments, not of those of a call that
+# is made from it.
+OF_ARGUMENTS = frozenset({"donated_invars", "keep_unused"})
+
+
+def rebind(primitive, params, closed, args):
+    """Bind a primitive that calls `params["jaxpr"]` so that it calls another jaxpr."""
+    params = params | {"jaxpr": closed}
+    kept = {name: x for name, x in params.items() if name not in OF_ARGUMENTS}
+    return primitive.bind(*args, **kept)
+
+
 def info_of(closed, kind):
     """What to call a jaxpr made from another one."""
     debug = closed.jaxpr.debug

@@ -23,8 +23,9 @@ from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from ..trace.tree_tools import Partial
 from .custom import CustomVJPPrimal, custom_vjp
 from .flat_functions import FlatFunction, check_callable
+from .gradient_checks import chosen_arguments
 from .tangents import tangent_aval
-from .transpose import checked_argnum, vjp
+from .transpose import vjp
 
 
 def custom_gradient(fun):
@@ -102,25 +103,16 @@ def fwd_and_bwd(fun, argnums, has_aux=False, jitted=True):
       bwd(residuals, cotangent) -> a cotangent for each argument that was asked for, or
       just one for one int.
     """
-    many = not isinstance(argnums, int)
-    positions = tuple(argnums) if many else (argnums,)
+    alone = hasattr(argnums, "__index__")
     check_callable(fun)
 
     def fwd(*args):
-        by = [args[checked_argnum(fun, i, args)] for i in positions]
-
-        def of_chosen(*values):
-            full = list(args)
-            for i, value in zip(positions, values, strict=True):
-                full[i] = value
-            return fun(*full)
-
-        of_chosen.__name__ = function_name(fun)
+        of_chosen, by, _ = chosen_arguments(fun, argnums, args, {})
         return vjp(of_chosen, *by, has_aux=has_aux)
 
     def bwd(residuals, ct):
         cts = residuals(ct)
-        return cts if many else cts[0]
+        return cts[0] if alone else cts
 
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
 

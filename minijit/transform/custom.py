@@ -48,6 +48,7 @@ from ..trace.tree_paths import tree_flatten_with_path
 from ..trace.tree_tools import broadcast_prefix
 from .closed_jaxprs import apply_closed, fill, present
 from .flat_functions import FlatFunction, as_array
+from .linear_functions import calling, follow_equation
 from .linearize import (
     JVPTrace,
     add_tangents,
@@ -57,7 +58,7 @@ from .linearize import (
     linearize_rules,
 )
 from .tangents import tangent_aval, tangent_out, zeros
-from .transpose import call_transpose, calling, follow_equation, transpose_rules
+from .transpose import call_transpose, transpose_rules
 
 custom_jvp_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
@@ -466,7 +467,7 @@ def jvp_linearize(nonzero, *primals, call, rule):
 
 def jvp_transpose(cts, accs, *args, call, rule):
     """Of a function that is applied to tangents: the transpose of what it computes."""
-    return call_transpose(cts, accs, *args, name=rule.name, jaxpr=call)
+    return call_transpose(jit_p, cts, accs, *args, name=rule.name, jaxpr=call)
 
 
 calling |= {custom_jvp_p: "call"}

@@ -33,6 +33,7 @@ from .control_flow import (
     with_types,
 )
 from .joint_calls import jvp_jaxpr
+from .linear_functions import linear_transpose
 from .linearize import (
     add_tangents,
     joint_rules,
@@ -41,7 +42,7 @@ from .linearize import (
     linearize_rules,
 )
 from .tangents import zeros
-from .transpose import is_linear, linear_transpose, transpose_rules
+from .transpose import is_linear, transpose_rules
 
 linear_solve_p = Primitive("custom_linear_solve", multiple_results=True)
 

@@ -11,12 +11,12 @@ import numpy as np
 from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import function_name
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .batching import vmap
 from .flat_functions import check_callable
+from .gradient_checks import check_input, chosen_arguments
 from .linearize import jvp
-from .transpose import check_input, checked_argnum, vjp
+from .transpose import vjp
 
 
 def basis_like(tree):
@@ -53,22 +53,6 @@ def zeros_of_integers(x, row, column):
     """The block of a Jacobian where float0 says that there is no derivative."""
     shape = (*aval_of(row).shape, *aval_of(column).shape)
     return np.zeros(shape, dtypes.canonicalize_dtype(aval_of(x).dtype))
-
-
-def chosen_arguments(fun, argnums, args, kwargs):
-    """-> (a function of the chosen arguments, those, whether `argnums` is one int)."""
-    alone = hasattr(argnums, "__index__")
-    positions = (argnums,) if alone else tuple(argnums)
-    positions = [checked_argnum(fun, i, args) for i in positions]
-
-    def of_chosen(*values):
-        full = list(args)
-        for i, value in zip(positions, values, strict=True):
-            full[i] = value
-        return fun(*full, **kwargs)
-
-    of_chosen.__name__ = function_name(fun)
-    return of_chosen, tuple(args[i] for i in positions), alone
 
 
 def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):

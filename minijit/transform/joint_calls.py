@@ -8,7 +8,7 @@ from functools import partial
 
 from ..trace.jaxpr import memoised
 from ..trace.jit import jit_p
-from .closed_jaxprs import apply_closed, fill, info_of, present, trace_closed
+from .closed_jaxprs import apply_closed, fill, info_of, present, rebind, trace_closed
 from .linearize import instantiate_zeros, joint_rules, jvp_flat
 from .tangents import tangent_aval
 
@@ -41,13 +41,14 @@ def jvp_jaxpr(closed, nonzero, instantiate):
     return trace_closed(joint, [*closed.in_avals, *tangent_avals], info), nonzero_out
 
 
-def call_joint(primals, tangents, *, name, jaxpr, **params):
+def call_joint(primitive, primals, tangents, **params):
     """Forward mode through a call: one call, primals and tangents together."""
-    n = len(jaxpr.out_avals)
+    closed = params["jaxpr"]
+    n = len(closed.out_avals)
     nonzero = tuple(t is not None for t in tangents)
-    joint, nonzero_out = jvp_jaxpr(jaxpr, nonzero, (False,) * n)
-    outs = jit_p.bind(*primals, *present(tangents), name=name, jaxpr=joint)
+    joint, nonzero_out = jvp_jaxpr(closed, nonzero, (False,) * n)
+    outs = rebind(primitive, params, joint, (*primals, *present(tangents)))
     return outs[:n], fill(nonzero_out, outs[n:])
 
 
-joint_rules |= {jit_p: call_joint}
+joint_rules |= {jit_p: partial(call_joint, jit_p)}

@@ -25,6 +25,7 @@ from ..trace.windows import (
     cumsum_p,
     reduce_window_sum_p,
 )
+from .linear_functions import bilinear
 from .transpose import (
     adding,
     aval_of_argument,
@@ -32,11 +33,6 @@ from .transpose import (
     transpose_rules,
     unbroadcast,
 )
-
-
-def sub_transpose(ct, x, y):
-    back = unbroadcast(ct, x) if is_linear(x) else None
-    return back, unbroadcast(lax.neg(ct), y) if is_linear(y) else None
 
 
 def complex_transpose(ct, x, y):
@@ -54,7 +50,6 @@ def cumsum_transpose(ct, x, *, axis, reverse):
 
 
 transpose_rules |= adding({
-    lax.sub_p: sub_transpose,
     ew.real_p: lambda ct, x: (ew.complex(ct, lax.full_like(ct, 0)),),
     ew.imag_p: lambda ct, x: (ew.complex(lax.full_like(ct, 0), lax.neg(ct)),),
     ew.complex_p: complex_transpose,
@@ -333,3 +328,4 @@ transpose_rules |= adding({
     reduce_window_sum_p: reduce_window_sum_transpose,
     conv_general_dilated_p: conv_transpose,
 })
+bilinear |= {conv_general_dilated_p}
