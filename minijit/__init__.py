@@ -146,3 +146,4 @@ calls.explain_calls("minijit", globals(), results=transformations)
 
 # chapter 22
 from .run import llvm as llvm
+from .run import llvm_control as llvm_control

@@ -5,6 +5,7 @@ is tested with this is the loops and the indices.
 """
 
 
+import dataclasses
 import functools
 import itertools
 
@@ -36,7 +37,8 @@ def run(program, *args, place=lambda body: body):
         else:
             # Indices have 64 bits whatever the flag says.
             with enable_x64(True):
-                Run(memory).block(place(stmt.body))
+                region = isinstance(stmt, loops.Region)
+                Run(memory).block(stmt.body if region else place(stmt.body))
     return [memory[buffer] for buffer in program.outputs]
 
 
@@ -140,8 +142,42 @@ class Run:
         assert np.asarray(value).dtype == array.dtype or stmt.combine
         array[where] = value
 
+    def on_while(self, stmt):
+        outside = dict(self.values)
+        while True:
+            for before in stmt.test:
+                getattr(self, type(before).__name__.lower())(before)
+            if not self.value(stmt.cond):
+                break
+            self.block(stmt.body)
+            self.values = dict(outside)
+        self.values = outside
+
+    def swap(self, stmt):
+        a, b = stmt.first, stmt.second
+        self.memory[a], self.memory[b] = self.memory[b], self.memory[a]
+
+    def look(self, stmt):
+        assert self.value(stmt.work) >= 0
+
+    def fail(self, stmt):
+        if self.value(stmt.pred):
+            raise OverflowError(stmt.message)
+
+    def call(self, stmt):
+        inputs, outputs = (
+            [
+                dataclasses.replace(v, offset=int(self.value(loops.as_index(v.offset))))
+                for v in views
+            ]
+            for views in (stmt.inputs, stmt.outputs)
+        )
+        stmt = dataclasses.replace(stmt, inputs=inputs, outputs=outputs)
+        call(stmt, self.memory, None)
+
     def on_for(self, stmt):
-        for i in range(stmt.axis.extent):
+        extent = stmt.axis.extent
+        for i in range(extent if isinstance(extent, int) else int(self.value(extent))):
             self.values[stmt.axis] = np.int64(i)
             self.block(stmt.body)
         del self.values[stmt.axis]
@@ -195,3 +231,4 @@ class Run:
 
 setattr(Run, "for", Run.on_for)
 setattr(Run, "if", Run.on_if)
+setattr(Run, "while", Run.on_while)

@@ -15,13 +15,17 @@ from .loops import (
     Axis,
     Call,
     Const,
+    Fail,
     For,
     If,
     Kernel,
     Load,
     Op,
     Reduce,
+    Region,
     Store,
+    Swap,
+    While,
     after_pass,
     bodies_of,
     comparisons,
@@ -58,9 +62,8 @@ def check_program(program):
         require(value.shape == buffer.shape, "{} has another shape", buffer)
         require(value.dtype == buffer.dtype, "{} has another dtype", buffer)
     for stmt in program.body:
-        require(isinstance(stmt, (Kernel, Call)), "{} is no kernel, no call", stmt)
-        check = check_kernel if isinstance(stmt, Kernel) else check_call
-        known |= check(stmt, known, writable)
+        require(type(stmt) in checks, "{} is no kernel, no call", stmt)
+        known |= checks[type(stmt)](stmt, known, writable)
     for buffer in program.outputs:
         written = buffer in known or 0 in buffer.shape
         require(written, "the result {} is never written", buffer)
@@ -118,8 +121,68 @@ def check_kernel(kernel, known, writable):
     return written
 
 
-def check_body(body, bound, guarded):
-    """Check statements inside loops over the axes `bound`."""
+def check_region(region, known, writable):
+    """Check loops and branches: -> the buffers they write."""
+    written = check_order(region.body, set(known))
+    require(written <= writable | known, "{} writes to nowhere", region.name)
+    changed = written & (known - writable)
+    require(not changed, "{} writes to an input", region.name)
+    for expr in postorder(expressions(region.body)):
+        check_expr(expr, False)
+    check_body(region.body, nothing, False, True)
+    return written
+
+
+def check_order(body, known):
+    """Check that what statements read is written by then: -> what they write.
+
+    Args:
+      known: the buffers written before; extended.
+    """
+    found = set()
+    for stmt in body:
+        own = () if isinstance(stmt, While) else own_expressions(stmt)
+        for expr in postorder(own):
+            if isinstance(expr, Load):
+                require(expr.buffer in known, "{} is read before it is written", expr)
+        match stmt:
+            case Store():
+                first = stmt.combine is None or stmt.buffer in known
+                require(first, "{} is combined with nothing", stmt.buffer)
+                written = {stmt.buffer}
+            case Swap():
+                a, b = stmt.first, stmt.second
+                same = (a.shape, a.dtype, a.order) == (b.shape, b.dtype, b.order)
+                require(same, "{} swaps with another kind", a)
+                written = {a, b}
+            case Call():
+                for view in stmt.inputs:
+                    there = view.buffer in known or 0 in view.shape
+                    require(there, "a call reads {} before it is written", view.buffer)
+                written = {view.buffer for view in stmt.outputs}
+            case While():
+                # The condition is that of the statements before it.
+                inner = check_order(stmt.test, known)
+                cond = [e for e in postorder([stmt.cond]) if isinstance(e, Load)]
+                there = all(e.buffer in known for e in cond)
+                require(there, "{} is read before it is written", stmt.cond)
+                written = inner | check_order(stmt.body, known)
+            case _:
+                written = set()
+                for inner in bodies_of(stmt):
+                    written |= check_order(inner, known)
+        known |= written
+        found |= written
+    return found
+
+
+def check_body(body, bound, guarded, placed=False):
+    """Check statements inside loops over the axes `bound`.
+
+    Args:
+      guarded: whether only a run can tell that an index is in bounds.
+      placed: whether `place` has made loops for totals already.
+    """
     for stmt in body:
         for expr in own_expressions(stmt):
             free = "{} uses an axis that no loop around it runs over"
@@ -129,15 +192,21 @@ def check_body(body, bound, guarded):
             right = stmt.value.dtype == stmt.buffer.dtype
             require(right, "{} is stored into {}", stmt.value, stmt.buffer)
         elif isinstance(stmt, For):
-            fresh = stmt.axis not in bound and stmt.axis.kind != "reduce"
+            fresh = stmt.axis not in bound and (placed or stmt.axis.kind != "reduce")
             require(fresh, "a loop inside a loop over its axis")
             extent = stmt.axis.extent
             require(not isinstance(extent, int) or extent > 0, "a loop over nothing")
-        elif isinstance(stmt, If):
-            require(stmt.pred.dtype == BOOL, "{} is no condition", stmt.pred)
+        elif isinstance(stmt, (If, While, Fail)):
+            pred = stmt.cond if isinstance(stmt, While) else stmt.pred
+            require(pred.dtype == BOOL, "{} is no condition", pred)
         axes = {stmt.axis} if isinstance(stmt, For) else nothing
+        counted = isinstance(stmt, For) and isinstance(stmt.axis.extent, int)
+        inside = guarded or not (counted or isinstance(stmt, (Kernel, While)))
         for inner in bodies_of(stmt):
-            check_body(inner, bound | axes, guarded or isinstance(stmt, If))
+            check_body(inner, bound | axes, inside, placed)
+
+
+checks = {Kernel: check_kernel, Region: check_region, Call: check_call}
 
 
 def check_index(buffer, index, in_bounds):
@@ -150,10 +219,10 @@ def check_index(buffer, index, in_bounds):
             require(inside, "index {} in {} may be out of bounds", i, buffer)
 
 
-def check_expr(expr):
+def check_expr(expr, in_bounds=True):
     """Check one expression, whose parts are in order."""
     if isinstance(expr, Load):
-        check_index(expr.buffer, expr.index, True)
+        check_index(expr.buffer, expr.index, in_bounds)
     elif isinstance(expr, Reduce):
         for axis in expr.axes:
             kind = isinstance(axis, Axis) and axis.kind in ("reduce", "scan")

@@ -11,12 +11,12 @@ the axes around it.  The grammar:
               | Reduce(op, axes*, bodies*)
     Stmt    ::= Store(buffer, index*, value, combine?) | For(axis, body*)
               | Let(expr) | Start(reduce) | Step(reduce)         made by `place`
-              | If(pred, then*, otherwise*) | While(cond, body*)
-              | Swap(buffer, buffer)
+              | If(pred, then*, otherwise*) | While(test*, cond, body*)
+              | Swap(buffer, buffer) | Look(work) | Fail(pred, message)
               | Call(routine, inputs*, outputs*, attrs, eqns*)
-              | Kernel(name, body*, eqns*)
+              | Kernel(name, body*, eqns*) | Region(name, body*, eqns*)
     View    ::= View(buffer, shape, strides, offset)
-    Buffer  ::= Buffer(name, shape, dtype, order, space)
+    Buffer  ::= Buffer(name, shape, dtype, order, space: global | cache | register)
     Program ::= Program(name, inputs*, outputs*, constants*, temps*, body*, ...)
 
 Expressions are *interned*: building the same one twice gives the same object, so that
@@ -439,7 +439,8 @@ class Buffer:
     Attributes:
       name: for printing; unique in its program.
       order: the axes from the slowest to the fastest in memory; () for row-major.
-      space: `global`, `cache` (fits in one) or `register`.
+      space: `global`, `cache` (fits in one) or `register`: it is there only while the
+        `Region` runs that uses it, and of a number that is a register indeed.
     """
 
     name: str
@@ -467,7 +468,10 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Some elements of a buffer, as an array: NumPy's strides, in elements."""
+    """Some elements of a buffer, as an array: NumPy's strides, in elements.
+
+    The offset is an expression where it changes with the steps of a loop.
+    """
 
     buffer: Buffer
     shape: tuple
@@ -539,8 +543,9 @@ class If:
 
 @dataclass(frozen=True, eq=False)
 class While:
-    """The body, for as long as `cond`, computed anew before each turn, is true."""
+    """The body, for as long as `cond`, after the statements `test`, is true."""
 
+    test: tuple
     cond: Expr
     body: tuple
 
@@ -551,6 +556,21 @@ class Swap:
 
     first: Buffer
     second: Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """So much work is done: now and then, look whether a signal has arrived."""
+
+    work: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Fail:
+    """If `pred` is true, the program ends here, with an OverflowError."""
+
+    pred: Expr
+    message: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -583,6 +603,14 @@ class Kernel:
     def sources(self):
         """The lines of the user's program that it computes, in order, each once."""
         return tuple(dict.fromkeys(e.source for e in self.eqns if e.source))
+
+
+@dataclass(frozen=True, eq=False)
+class Region(Kernel):
+    """Loops and branches with many nests inside, launched as one, named after them.
+
+    Its statements are placed already, and may read what others of them wrote.
+    """
 
 
 @dataclass(frozen=True)
@@ -752,10 +780,17 @@ def own_expressions(stmt):
     match stmt:
         case Store():
             return (*stmt.index, stmt.value)
-        case If():
+        case If() | Fail():
             return (stmt.pred,)
         case While():
             return (stmt.cond,)
+        case Look():
+            return (stmt.work,)
+        case For() if isinstance(stmt.axis.extent, Expr):
+            return (stmt.axis.extent,)
+        case Call():
+            offsets = (view.offset for view in (*stmt.inputs, *stmt.outputs))
+            return tuple(x for x in offsets if isinstance(x, Expr))
         case Let():
             return (stmt.expr,)
         case Step():
@@ -766,10 +801,12 @@ def own_expressions(stmt):
 def bodies_of(stmt):
     """The lists of statements inside a statement."""
     match stmt:
-        case For() | While() | Kernel():
+        case For() | Kernel():
             return (stmt.body,)
         case If():
             return (stmt.then, stmt.otherwise)
+        case While():
+            return (stmt.test, stmt.body)
     return ()
 
 

@@ -15,10 +15,13 @@ from collections import Counter
 
 from .loops import (
     Call,
+    Fail,
     For,
     If,
     Let,
+    Look,
     Op,
+    Region,
     Start,
     Step,
     Store,
@@ -57,7 +60,11 @@ class Writer:
         outside = dict(self.names)
         for stmt in body:
             self.lines.append("  " * indent + self.statement(stmt))
-            for inner in bodies_of(stmt):
+            if isinstance(stmt, While):
+                self.block(stmt.test, indent + 1)
+                leave = f"if not {self.text(stmt.cond)}: break"
+                self.lines.append("  " * (indent + 1) + leave)
+            for inner in bodies_of(stmt)[isinstance(stmt, While) :]:
                 if inner:
                     self.block(inner, indent + 1)
         # What is named in a block means nothing after it.
@@ -92,9 +99,15 @@ class Writer:
             case If():
                 return f"if {self.text(stmt.pred)}:"
             case While():
-                return f"while {self.text(stmt.cond)}:"
+                return "while:"
             case Swap():
                 return f"swap {stmt.first.name}, {stmt.second.name}"
+            case Look():
+                return f"look {self.text(stmt.work)}"
+            case Fail():
+                return f"fail if {self.text(stmt.pred)}"
+            case Call():
+                return call_text(stmt)
         raise TypeError(f"not a statement: {stmt!r}")
 
 
@@ -132,7 +145,7 @@ def program_text(program):
             continue
         lines.append(f"  {stmt.name}:")
         writer = Writer()
-        writer.block(place(stmt.body), 2)
+        writer.block(stmt.body if isinstance(stmt, Region) else place(stmt.body), 2)
         lines += writer.lines
     inner = {id(c.attrs["program"]): c.attrs["program"] for c in program.calls
              if c.routine == "program"}

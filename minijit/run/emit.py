@@ -17,20 +17,33 @@ as an accumulator.  An emitter has these methods:
     loop(axis, extent)           a context manager around a body; gives the counter
     branch(condition)            one around the first case; gives `otherwise`, a
                                  function to call where the second one begins
+    repeat()                     one around the test and the body of a `while`; gives
+                                 `unless`, to call between them with the condition
+    swap(buffer, buffer)         they exchange their storage
+    look(work)                   now and then, look for signals
+    fail(condition, message)     if it is true, end with an OverflowError
+    product(call, offsets)       of matrices: a `Call` and where in their buffers the
+                                 result and the factors begin
 """
 
 import numpy as np
 
 from ..compile.loops import (
+    Call,
     Const,
+    Fail,
     For,
     If,
     Let,
     Load,
+    Look,
     Op,
     Start,
     Step,
     Store,
+    Swap,
+    While,
+    as_index,
     combine,
     start_values,
 )
@@ -191,6 +204,29 @@ class Walker:
                 otherwise()
                 self.block(stmt.otherwise)
 
+    def repeat(self, stmt):
+        with self.emitter.repeat() as unless:
+            outside = dict(self.values)
+            for before in stmt.test:
+                walkers[type(before)](self, before)
+            unless(self.value(stmt.cond))
+            self.block(stmt.body)
+            self.values = outside
+
+    def swap(self, stmt):
+        self.emitter.swap(stmt.first, stmt.second)
+
+    def look(self, stmt):
+        self.emitter.look(self.value(stmt.work))
+
+    def fail(self, stmt):
+        self.emitter.fail(self.value(stmt.pred), stmt.message)
+
+    def product(self, stmt):
+        views = (*stmt.outputs, *stmt.inputs)
+        offsets = [self.value(as_index(view.offset)) for view in views]
+        self.emitter.product(stmt, offsets)
+
 
 # type of a statement -> function(walker, statement).
 walkers = {
@@ -200,4 +236,9 @@ walkers = {
     Step: Walker.step,
     Store: Walker.store,
     If: Walker.choice,
+    While: Walker.repeat,
+    Swap: Walker.swap,
+    Look: Walker.look,
+    Fail: Walker.fail,
+    Call: Walker.product,
 }

@@ -24,7 +24,7 @@ from types import FunctionType
 
 import numpy as np
 
-from ..compile.loops import Kernel
+from ..compile.loops import Kernel, Region
 from ..compile.lower import lower
 from ..compile.simplify import simplify
 from ..trace.array import ArrayImpl, ShapedArray, to_numpy
@@ -297,10 +297,12 @@ class LoadedProgram:
       source: the `Source`.
       path: of the file.
       run: the driver: NumPy arrays -> tuple of NumPy arrays.
+      body: the kernels and calls that it runs, in order.
       names: of the kernels it launches, in order.
     """
 
     def __init__(self, program, native, heading):
+        self.body = program.body
         self.source = print_program(program, heading())
         self.names = [kernel.name for kernel in self.source.kernels]
         self.path = write_source(self.source.text)
@@ -421,11 +423,16 @@ def to_array(x, aval):
 
 
 def kernel_names(program, native):
-    """The kernels that a run of a program launches, inner programs' as `f/kernel_0`."""
-    names, own = [], iter(load(program, native).names)
-    for step in program.body:
+    """The kernels that a run of a program launches, inner programs' as `f/kernel_0`.
+
+    A `Region` is none of them: it is as many as a run makes of it.
+    """
+    made = load(program, native)
+    names, own = [], iter(made.names)
+    for step in made.body:
         if isinstance(step, Kernel):
-            names.append(next(own))
+            name = next(own)
+            names += [] if isinstance(step, Region) else [name]
         elif step.routine == "program":
             inner = step.attrs["program"]
             names += [f"{inner.name}/{name}" for name in kernel_names(inner, native)]
@@ -440,8 +447,9 @@ call_routes = {"matmul": ("blas", "blas"), "eval": ("uncompiled", "uncompiled")}
 
 def routes_of(program, native):
     """Pairs (name, what runs it) of the kernels and calls of a program, in order."""
-    names = iter(load(program, native).names)
-    for step in program.body:
+    made = load(program, native)
+    names = iter(made.names)
+    for step in made.body:
         if isinstance(step, Kernel):
             yield next(names), kernel_routes[native]
         elif step.routine == "program":

@@ -22,14 +22,23 @@ import functools
 import hashlib
 import struct
 import weakref
-from collections import deque
+from collections import Counter, deque
 from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
 
 from ..compile import vector_math
-from ..compile.loops import BOOL, Const, For, Op, bodies_of, postorder
+from ..compile.loops import (
+    BOOL,
+    Const,
+    For,
+    Kernel,
+    Op,
+    While,
+    bodies_of,
+    postorder,
+)
 from ..compile.place import place, sure
 from ..compile.scalar_forms import FLOAT32, HALVES, form_of, scalar_forms, where
 from ..trace.errors import MinijitError
@@ -175,6 +184,10 @@ class LLVMWriter:
         kind, slot = cell
         self.line(f"store {kind} {value}, ptr {slot}")
 
+    def pointer(self, buffer):
+        """The address of a buffer."""
+        return self.pointers[buffer]
+
     def address(self, buffer, index):
         """The address of an element."""
         offset = None
@@ -184,7 +197,7 @@ class LLVMWriter:
                 if offset is not None:
                     part = self.do(f"add nsw i64 {offset}, {part}")
                 offset = part
-        base, kind = self.pointers[buffer], memory_type(buffer.dtype)
+        base, kind = self.pointer(buffer), memory_type(buffer.dtype)
         if offset is None:
             return base
         return self.do(f"getelementptr inbounds {kind}, ptr {base}, i64 {offset}")
@@ -517,8 +530,9 @@ def steps_of(body, times=1):
     total = times * sum(not isinstance(stmt, For) for stmt in body)
     for stmt in body:
         extent = 1
-        if isinstance(stmt, For):
-            extent = stmt.axis.extent if isinstance(stmt.axis.extent, int) else LONG
+        if isinstance(stmt, (For, While)):
+            axis = getattr(stmt, "axis", None)
+            extent = axis.extent if axis and isinstance(axis.extent, int) else LONG
         total += sum(steps_of(inner, times * extent) for inner in bodies_of(stmt))
     return total
 
@@ -535,7 +549,7 @@ class KernelText:
       steps: about how many statements it runs.
     """
 
-    numbers = ()
+    numbers, name = (), "kernel"
 
     def __init__(self, kernel):
         body = place(kernel.body)
@@ -543,10 +557,14 @@ class KernelText:
         writer = LLVMWriter()
         writer.pointers = {b: f"%{name}" for b, name in names.items()}
         Walker(writer).block(body)
+        self.finish(writer, body, names, "void")
+
+    def finish(self, writer, body, names, result, value=""):
+        """Put both functions together."""
         given = ", ".join(f"ptr noalias %{name}" for name in names.values())
-        text = writer.text(f"void @NAME({given}) #0")
+        text = writer.text(f"{result} @NAME({given}) #0", f"{result} {value}".rstrip())
         self.steps = steps_of(body)
-        text += builtin_text(len(names), self.steps > LONG)
+        text += builtin_text(len(names), self.steps > LONG, result)
         self.key = hashlib.sha256(text.encode()).hexdigest()[:16]
         self.text = text.replace("NAME", f"kernel_{self.key}")
         self.declared = writer.declared | dict.fromkeys(python_declarations)
@@ -562,10 +580,11 @@ python_declarations = (
 )
 
 
-def builtin_text(count, long):
+def builtin_text(count, long, result="void"):
     """The built-in function: the arrays' memory, the kernel, and None as the result.
 
     An array's first field, after what every Python object has, points to its memory.
+    A kernel whose `result` is an i1 says by it that Python has an exception to raise.
     """
     lines = ["define ptr @call_NAME(ptr %self, ptr %args, i64 %n) {"]
     for i in range(count):
@@ -577,10 +596,20 @@ def builtin_text(count, long):
         ]
     given = ", ".join(f"ptr %p{i}" for i in range(count))
     lines += ["  %thread = call ptr @PyEval_SaveThread()"] if long else []
-    lines += [f"  call void @NAME({given})"]
+    name = "" if result == "void" else "%raised = "
+    lines += [f"  {name}call {result} @NAME({given})"]
     lines += ["  call void @PyEval_RestoreThread(ptr %thread)"] if long else []
+    if name:
+        lines += ["  br i1 %raised, label %failed, label %done"]
+        lines += ["failed:", "  ret ptr null", "done:"]
     lines += ["  call void @Py_IncRef(ptr @_Py_NoneStruct)"]
     return "\n".join([*lines, "  ret ptr @_Py_NoneStruct", "}\n"])
+
+
+# type of a kernel -> what its text is.
+kernel_texts = {Kernel: KernelText}
+# Functions of a program: the one that is compiled in its place.
+rewrites: list = []
 
 
 ATTRIBUTES = """\
@@ -744,6 +773,7 @@ class LLVMProgram:
 
     Attributes:
       run: the driver: NumPy arrays -> tuple of NumPy arrays.
+      body: the kernels and calls that it runs, in order.
       names: of the kernels it launches, in order.
       kernels: the `KernelText`s, each once.
       texts: {dialect: function that gives the text}.
@@ -752,9 +782,12 @@ class LLVMProgram:
     def __init__(self, program, native, heading):
         # Weakly: a table maps the program to this.
         self.program, self.heading = weakref.ref(program), heading
-        texts = {kernel: KernelText(kernel) for kernel in program.kernels}
+        for rewrite in rewrites:
+            program = rewrite(program)
+        self.body = program.body
+        texts = {k: kernel_texts[type(k)](k) for k in program.kernels}
         distinct = {text.key: text for text in texts.values()}
-        names = {key: f"kernel_{i}" for i, key in enumerate(distinct)}
+        names = self.names_of(distinct)
         self.names = [names[texts[kernel].key] for kernel in program.kernels]
         self.kernels = tuple(distinct.values())
         launched = {
@@ -772,6 +805,15 @@ class LLVMProgram:
         for name, call in driver.calls.items():
             namespace[name] = routines[call.routine](call, native)
         self.run = namespace[driver.name]
+
+    @staticmethod
+    def names_of(texts):
+        """{key: name}: `kernel_0`, `kernel_1`; of regions `while_0` and so on."""
+        names, counts = {}, Counter()
+        for key, text in texts.items():
+            names[key] = f"{text.name}_{counts[text.name]}"
+            counts[text.name] += 1
+        return names
 
     @property
     def texts(self):

@@ -1,0 +1,285 @@
+"""Regions as LLVM IR: loops and branches with nests inside, compiled in milliseconds.
+
+    run = compile_llvm(make_jaxpr(
+        lambda x: lax.while_loop(lambda c: c < 100, lambda c: c * c + 1, x))(2.0), "f")
+    run.routes                          # {"llvm": ["while"]}
+
+A `Region` is one function.  Its registers, and its arrays of a few kilobytes, are on
+the stack; buffers that swap are pointers there.  Products of matrices call the BLAS
+that comes with SciPy, by its address.  A loop looks for signals now and then; if a
+handler raises, the function returns true and Python raises what it then has.
+"""
+
+import ctypes
+import functools
+import hashlib
+from contextlib import contextmanager
+
+from ..compile.loops import (
+    Call,
+    Load,
+    Region,
+    Store,
+    Swap,
+    expressions,
+    postorder,
+    statements,
+)
+from .emit import Walker
+from .interrupts import BETWEEN_LOOKS
+from .llvm import KernelText, LLVMWriter, kernel_texts, memory_type, rewrites
+from .lower_control import with_regions
+
+LOOK = """
+define internal i1 @look_for_signals() cold noinline memory(inaccessiblemem: readwrite)
+{
+  %lock = call i32 @PyGILState_Ensure()
+  %found = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %lock)
+  %raised = icmp ne i32 %found, 0
+  ret i1 %raised
+}
+"""
+
+lock_declarations = (
+    "declare i32 @PyGILState_Ensure()",
+    "declare void @PyGILState_Release(i32)",
+)
+
+look_declarations = (
+    "declare i32 @PyErr_CheckSignals()",
+    *lock_declarations,
+    LOOK,
+    '!0 = !{!"branch_weights", i32 1, i32 10000}',
+)
+
+
+FAIL = f"""
+define internal void @fail(ptr %message) cold noinline {{
+  %lock = call i32 @PyGILState_Ensure()
+  %kind = inttoptr i64 {id(OverflowError)} to ptr
+  call void @PyErr_SetString(ptr %kind, ptr %message)
+  call void @PyGILState_Release(i32 %lock)
+  ret void
+}}
+"""
+
+fail_declarations = (
+    "declare void @PyErr_SetString(ptr, ptr)",
+    *lock_declarations,
+    FAIL,
+)
+
+
+class RegionWriter(LLVMWriter):
+    """Writes a region: what its emitter has besides that of a kernel.
+
+    Attributes:
+      moving: the buffers whose pointer is on the stack, for it changes.
+      ticks: the cell that counts the work since it last looked for signals.
+      leaves: whether it may end before its end, with an exception.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.moving, self.ticks, self.leaves = set(), None, False
+
+    def on_stack(self, buffer):
+        """Memory for a buffer, for as long as the function runs."""
+        size = max(buffer.nbytes // buffer.dtype.itemsize, 1)
+        kind, slot = memory_type(buffer.dtype), f"%m{self.fresh()}"
+        kind = kind if not buffer.shape else f"[{size} x {kind}]"
+        align = ", align 64" if buffer.shape else ""
+        self.entry.append(f"  {slot} = alloca {kind}{align}")
+        self.pointers[buffer] = slot
+
+    def moves(self, buffer):
+        """Keep the pointer to a buffer on the stack."""
+        slot = f"%p{self.fresh()}"
+        self.entry.append(f"  {slot} = alloca ptr")
+        self.line(f"store ptr {self.pointers[buffer]}, ptr {slot}")
+        self.pointers[buffer] = slot
+        self.moving.add(buffer)
+
+    def pointer(self, buffer):
+        pointer = self.pointers[buffer]
+        return self.do(f"load ptr, ptr {pointer}") if buffer in self.moving else pointer
+
+    @contextmanager
+    def repeat(self):
+        k = self.fresh()
+
+        def unless(condition):
+            self.line(f"br i1 {condition}, label %body{k}, label %done{k}")
+            self.begin(f"body{k}")
+
+        self.line(f"br label %test{k}")
+        self.begin(f"test{k}")
+        yield unless
+        self.line(f"br label %test{k}")
+        self.begin(f"done{k}")
+
+    def swap(self, first, second):
+        slots = [self.pointers[first], self.pointers[second]]
+        values = [self.do(f"load ptr, ptr {slot}") for slot in slots]
+        for slot, value in zip(slots, reversed(values), strict=True):
+            self.line(f"store ptr {value}, ptr {slot}")
+
+    def look(self, work):
+        """Count the work; if it is time, run the handlers of signals."""
+        if self.ticks is None:
+            self.ticks, self.leaves = f"%w{self.fresh()}", True
+            self.entry += [f"  {self.ticks} = alloca i64"]
+            self.entry += [f"  store i64 0, ptr {self.ticks}"]
+        k, before = self.fresh(), self.do(f"load i64, ptr {self.ticks}")
+        done = self.do(f"add i64 {before}, {work}")
+        self.line(f"store i64 {done}, ptr {self.ticks}")
+        due = self.do(f"icmp sgt i64 {done}, {BETWEEN_LOOKS}")
+        self.line(f"br i1 {due}, label %look{k}, label %on{k}, !prof !0")
+        self.begin(f"look{k}")
+        self.line(f"store i64 0, ptr {self.ticks}")
+        raised = self.do("call i1 @look_for_signals()")
+        self.line(f"br i1 {raised}, label %stop, label %on{k}")
+        self.begin(f"on{k}")
+        self.declared |= dict.fromkeys(look_declarations)
+
+    def fail(self, condition, message):
+        """Leave with an exception, which Python then has."""
+        k, data = self.fresh(), message.encode() + b"\0"
+        name = f"@message_{hashlib.sha256(data).hexdigest()[:16]}"
+        text = "".join(f"\\{byte:02x}" for byte in data)
+        value = f'{name} = internal constant [{len(data)} x i8] c"{text}"'
+        self.declared |= dict.fromkeys((value, *fail_declarations))
+        self.line(f"br i1 {condition}, label %fail{k}, label %on{k}")
+        self.begin(f"fail{k}")
+        self.line(f"call void @fail(ptr {name})")
+        self.leaves = True
+        self.line("br label %stop")
+        self.begin(f"on{k}")
+
+    def product(self, call, offsets):
+        """A product of matrices: the BLAS takes all its arguments by address."""
+        views = (*call.outputs, *call.inputs)
+        kind = memory_type(views[0].buffer.dtype)
+        starts = [
+            self.do(f"getelementptr {kind}, ptr {self.pointer(v.buffer)}, i64 {i}")
+            for v, i in zip(views, offsets, strict=True)
+        ]
+        name, arguments = blas_call(views, starts)
+        given = [f"ptr {self.given(kind, x)}" for x in arguments]
+        address = blas_address({"float": "s", "double": "d"}[kind] + name)
+        self.line(f"call void inttoptr (i64 {address} to ptr)({', '.join(given)})")
+
+    def given(self, kind, value):
+        """The address of an argument: a matrix's, or that of a slot for a number."""
+        if isinstance(value, str) and value.startswith("%"):
+            return value
+        if isinstance(value, str):
+            kind, value = "i8", ord(value)
+        elif isinstance(value, int):
+            kind = "i32"
+        slot = f"%b{self.fresh()}"
+        self.entry.append(f"  {slot} = alloca {kind}")
+        self.line(f"store {kind} {value}, ptr {slot}")
+        return slot
+
+
+# ---- the BLAS
+
+
+@functools.cache
+def blas_address(name):
+    """The address of a routine in the BLAS that comes with SciPy."""
+    from scipy.linalg import cython_blas
+
+    capsule = cython_blas.__pyx_capi__[name]
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+
+
+def blas_call(views, starts):
+    """(routine, arguments) for a product: of two matrices, or a matrix and a vector.
+
+    Args:
+      views: of the result and the two factors; starts: their addresses.
+    """
+    (out_row, _), a_steps, b_steps = (view.strides[-2:] for view in views)
+    (m, k), n = views[1].shape[-2:], views[2].shape[-1]
+    out, a, b = starts
+    if n == 1 and k:
+        return gemv((m, k), out, out_row, a, a_steps, b, b_steps[0])
+    if m == 1 and k:
+        return gemv((n, k), out, 1, b, b_steps[::-1], a, a_steps[1])
+    # The BLAS knows columns, not rows: out.T = b.T @ a.T.
+    a_by_rows, a_step = stored_by((m, k), a_steps)
+    b_by_rows, b_step = stored_by((k, n), b_steps)
+    flags = ("n" if b_by_rows else "t"), ("n" if a_by_rows else "t")
+    factors = b, b_step, a, a_step
+    return "gemm", (*flags, n, m, k, 1.0, *factors, 0.0, out, max(out_row, n))
+
+
+def gemv(shape, out, out_step, a, steps, x, step):
+    """out = a @ x: of the matrix that has our rows as its columns, or of ours."""
+    by_rows, a_step = stored_by(shape, steps)
+    sizes = shape[::-1] if by_rows else shape
+    flag = "t" if by_rows else "n"
+    return "gemv", (flag, *sizes, 1.0, a, a_step, x, step, 0.0, out, out_step)
+
+
+def stored_by(shape, steps):
+    """Whether a matrix is stored by rows, and the step from one to the next."""
+    (rows, columns), (row, column) = shape, steps
+    by_rows = column == 1
+    return by_rows, max(row, columns) if by_rows else max(column, rows)
+
+
+# ---- regions
+
+
+def region_buffers(body):
+    """{buffer: name}: x0, x1, ... are read only, y0, y1, ... are written."""
+    written, read = {}, {}
+    for stmt in statements(body):
+        match stmt:
+            case Store():
+                written[stmt.buffer] = None
+            case Swap():
+                written |= dict.fromkeys((stmt.first, stmt.second))
+            case Call():
+                written |= dict.fromkeys(view.buffer for view in stmt.outputs)
+                read |= dict.fromkeys(view.buffer for view in stmt.inputs)
+    loads = (e for e in postorder(expressions(body)) if isinstance(e, Load))
+    read |= dict.fromkeys(e.buffer for e in loads)
+    read = [buffer for buffer in read if buffer not in written]
+    names = {buffer: f"x{i}" for i, buffer in enumerate(read)}
+    return names | {buffer: f"y{i}" for i, buffer in enumerate(written)}
+
+
+class RegionText(KernelText):
+    """One region as LLVM IR: as `KernelText`."""
+
+    def __init__(self, region):
+        self.name = region.name
+        names, writer = region_buffers(region.body), RegionWriter()
+        arrays = {b: k for b, k in names.items() if b.space != "register"}
+        writer.pointers = {b: f"%{name}" for b, name in arrays.items()}
+        for buffer in names:
+            if buffer not in arrays:
+                writer.on_stack(buffer)
+        swaps = [s for s in statements(region.body) if isinstance(s, Swap)]
+        for buffer in dict.fromkeys(b for s in swaps for b in (s.first, s.second)):
+            writer.moves(buffer)
+        Walker(writer).block(region.body)
+        if writer.leaves:
+            writer.line("ret i1 false")
+            writer.begin("stop")
+        failed = "true" if writer.leaves else "false"
+        self.finish(writer, region.body, arrays, "i1", failed)
+
+
+kernel_texts |= {Region: RegionText}
+rewrites.append(with_regions)

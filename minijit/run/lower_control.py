@@ -1,0 +1,539 @@
+"""Loops and branches as statements of the loop IR: `while`, `scan` and `cond` lowered.
+
+    print(with_regions(lower(make_jaxpr(
+        lambda x: lax.while_loop(lambda c: c < 100, lambda c: c * c + 1, x))(2.0))))
+    # program main(in0: f32[]):
+    #   temp s0: f32[], s1: bool[], s2: f32[]
+    #   output out0: f32[]
+    #   while:
+    #     s0[] = in0[]
+    #     while:
+    #       s1[] = s0[] < 100.0
+    #       if not s1[]: break
+    #       s2[] = (s0[] * s0[]) + 1.0
+    #       s0[] = s2[]
+    #     out0[] = s0[]
+
+A loop that no Python has to drive is, after `lower`, a `Call` on arrays, with a program
+for its body.  Here it becomes a `Region`: the statements of the body in a loop, and the
+loops and branches in the body inside of that.  What has no axes is in a register.  A
+carry with axes is updated in place where each element depends on no other element of
+it; otherwise there are two of it, which swap their storage after every step.
+
+The statements of kernels are placed before they come here: what `plan` has found out
+about the order of their loads and stores is so what runs.
+"""
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..compile.loops import (
+    BOOL,
+    Axis,
+    Buffer,
+    Call,
+    Const,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Look,
+    Region,
+    Start,
+    Step,
+    Store,
+    Swap,
+    View,
+    While,
+    after_pass,
+    as_index,
+    op,
+    substitute,
+)
+from ..compile.place import place
+from ..transform import control_flow
+from ..transform.control_flow import cond_p, scan_p, split, while_p
+from .interrupts import BETWEEN_LOOKS, work_of
+from .lane_blocks import block_size
+from .native_control import kind_of
+from .overwriting import copied_by, nest, plan
+from .python_source import NEST, nestable
+
+# ---- where values are
+
+
+@dataclass(frozen=True)
+class Part:
+    """A buffer, or the part of one at the first indices `prefix`."""
+
+    buffer: Buffer
+    prefix: tuple = ()
+
+    @property
+    def shape(self):
+        return self.buffer.shape[len(self.prefix) :]
+
+    def load(self, index=()):
+        return Load(self.buffer, (*self.prefix, *index))
+
+    def store(self, index, value, combine=None):
+        return Store(self.buffer, (*self.prefix, *index), value, combine)
+
+    def row(self, i):
+        """The part at index i of the first axis."""
+        return Part(self.buffer, (*self.prefix, i))
+
+    def start(self, offset):
+        """How many elements of the buffer stand before the one at an offset."""
+        for i, stride in zip(self.prefix, self.buffer.strides, strict=False):
+            offset = op("add", offset, op("mul", i, as_index(stride)))
+        return offset
+
+
+@dataclass(frozen=True)
+class Known:
+    """A number that is a constant."""
+
+    value: Const
+    shape = prefix = ()
+
+    def load(self, index=()):
+        return self.value
+
+
+# Arrays within a region of up to so many bytes are on the stack, if they fit there.
+SMALL_ROOM, LARGEST_STACK = 1 << 12, 1 << 16
+
+
+class RegionBuilder:
+    """Builds the statements of one region.
+
+    Attributes:
+      blocks: lists of statements: the innermost one is being filled.
+      rooms: the buffers for what lies between.
+      constants: {id of an array: (buffer, array)}.
+      known: what was found out about steps that write results over arguments.
+    """
+
+    def __init__(self, prefix):
+        self.prefix = prefix
+        self.blocks, self.rooms, self.constants, self.known = [[]], [], {}, {}
+        self.looks, self.stack = False, 0
+
+    def add(self, *stmts):
+        self.blocks[-1].extend(stmts)
+
+    @contextmanager
+    def block(self):
+        """A new list of statements, filled by what is built meanwhile."""
+        self.blocks.append([])
+        yield self.blocks[-1]
+        self.blocks.pop()
+
+    def room(self, shape, dtype):
+        """Where a value between steps goes."""
+        size = Buffer("", shape, dtype).nbytes
+        small = size <= SMALL_ROOM and self.stack + size <= LARGEST_STACK
+        self.stack += size if small else 0
+        name = f"{self.prefix}{'t' if shape else 's'}{len(self.rooms)}"
+        space = "register" if small else "global"
+        self.rooms.append(Buffer(name, shape, dtype, space=space))
+        return Part(self.rooms[-1])
+
+    def number(self, dtype):
+        return self.room((), np.dtype(dtype))
+
+    def constant(self, buffer, value):
+        """A constant of a program."""
+        if buffer.shape == ():
+            return Known(Const(value[()], buffer.dtype))
+        if id(value) not in self.constants:
+            name = f"{self.prefix}c{len(self.constants)}"
+            own = Buffer(name, buffer.shape, buffer.dtype)
+            self.constants[id(value)] = own, value
+        return Part(self.constants[id(value)][0])
+
+    def watch(self, work):
+        self.looks = True
+        self.add(Look(as_index(work)))
+
+    def copy(self, source, targets):
+        """A copy of a value to several places."""
+        targets = [t for t in targets if t != source]
+        if targets and 0 not in source.shape:
+            axes = tuple(map(Axis, source.shape))
+            stores = [t.store(axes, source.load(axes)) for t in targets]
+            self.add(*(nest(axes, store) for store in stores))
+
+    def program(self, program, inputs, outputs):
+        """The steps of a program.
+
+        Args:
+          inputs: for each input its place.
+          outputs: for each output a tuple of places; it is written to all of them.
+        """
+        places = {b: (p,) for b, p in zip(program.inputs, inputs, strict=True)}
+        pairs = [
+            (old, new)
+            for old, where in zip(program.inputs, inputs, strict=True)
+            for new, wanted in zip(program.outputs, outputs, strict=True)
+            if old.shape and where in wanted
+        ]
+        overwriting = plan(program, pairs, self.known)
+        program = overwriting.program
+        for new, old in overwriting.over.items():
+            places[new] = places[old][:1]
+        for buffer, wanted in zip(program.outputs, outputs, strict=True):
+            places[buffer] = places.get(buffer, ()) + tuple(wanted)
+        for buffer, value in program.constants:
+            places[buffer] = (self.constant(buffer, value),)
+        places = {buffer: where for buffer, where in places.items() if where}
+        for buffer in (*program.temps, *program.outputs):
+            where = places.get(buffer, ())
+            number = buffer.shape == () and buffer in program.temps
+            if number or not where:
+                places[buffer] = (self.room(buffer.shape, buffer.dtype), *where)
+        for step in program.body:
+            if isinstance(step, Kernel):
+                body = place(step.body, NEST, nestable)
+                self.add(*Moved(places).block(body))
+            else:
+                call_builders[kind_of(step)](self, step, places)
+
+
+class Moved:
+    """Placed statements on the places that buffers have in a region.
+
+    Attributes:
+      places: {buffer: a tuple of places}; it is read from the first one.
+      new: {expression: what became of it}.
+      named: the expressions that a `Let` here or around has computed.
+    """
+
+    def __init__(self, places):
+        self.places, self.new, self.named = places, {}, frozenset()
+
+    def exprs(self, exprs):
+        return substitute(list(exprs), self.load, self.new)
+
+    def load(self, expr):
+        if type(expr) is not Load or expr.buffer not in self.places:
+            return None
+        where = self.places[expr.buffer][0]
+        return where.load(self.exprs(expr.index))
+
+    def block(self, body):
+        """The statements; a total that became another's equal has one step."""
+        found, outside = [], self.named
+        for stmt in body:
+            for new in self.statement(stmt):
+                steps = [s.reduce for s in found if type(s) is Step]
+                if type(new) is Let:
+                    if new.expr not in self.named:
+                        found.append(new)
+                    self.named |= {new.expr}
+                elif type(new) is not Step or new.reduce not in steps:
+                    found.append(new)
+        self.named = outside
+        return tuple(found)
+
+    def statement(self, stmt):
+        match stmt:
+            case Let():
+                return [Let(*self.exprs([stmt.expr]))]
+            case Start() | Step():
+                return [type(stmt)(*self.exprs([stmt.reduce]))]
+            case Store():
+                return self.stores(stmt)
+            case For():
+                body = self.block(stmt.body)
+                return [For(stmt.axis, body)] if body else []
+            case If():
+                pred, = self.exprs([stmt.pred])
+                then, otherwise = self.block(stmt.then), self.block(stmt.otherwise)
+                return [If(pred, then, otherwise)] if then or otherwise else []
+        raise TypeError(f"no statement of a placed kernel: {stmt!r}")
+
+    def stores(self, stmt):
+        """A store into each of the places of a result, but no element onto itself."""
+        wheres, source = self.places[stmt.buffer], copied_by(stmt)
+        if source is not None:
+            wheres = [w for w in wheres if w != self.places[source][0]]
+        *index, value = self.exprs([*stmt.index, stmt.value])
+        stores = [w.store(index, value, stmt.combine) for w in wheres]
+        if len(stores) > 1 and value.children():
+            return [Let(value), *stores]
+        return stores
+
+
+def build_call(builder, call, places):
+    """An inner program where it is called."""
+    inputs = [places[view.buffer][0] for view in call.inputs]
+    outputs = [places[view.buffer] for view in call.outputs]
+    builder.program(call.attrs["program"], inputs, outputs)
+
+
+def build_inner_loop(builder, call, places):
+    """A loop or a branch within another one."""
+    inputs = [places[view.buffer][0] for view in call.inputs]
+    outputs = [places[view.buffer] for view in call.outputs]
+    build = loop_builders[call.attrs["primitive"]]
+    build(builder, call.attrs["programs"], inputs, outputs, **call.attrs["params"])
+
+
+def build_matmul(builder, call, places):
+    """A product of matrices, or of each pair in a batch of them."""
+    axes = tuple(map(Axis, call.outputs[0].shape[:-2]))
+
+    def matrix(view):
+        where, offset = places[view.buffer][0], as_index(view.offset)
+        for axis, stride in zip(axes, view.strides, strict=False):
+            offset = op("add", offset, op("mul", axis, as_index(stride)))
+        shape, strides = view.shape[-2:], view.strides[-2:]
+        return View(where.buffer, shape, strides, where.start(offset))
+
+    sides = (tuple(map(matrix, views)) for views in (call.inputs, call.outputs))
+    builder.add(nest(axes, Call("matmul", *sides, {}, call.eqns)))
+    for view in call.outputs:
+        first, *others = places[view.buffer]
+        builder.copy(first, others)
+
+
+# kind of call -> function(builder, call, places) that builds its statements.
+call_builders = {
+    "program": build_call,
+    "loop": build_inner_loop,
+    "matmul": build_matmul,
+}
+
+
+# ---- loops and branches
+
+
+@dataclass(frozen=True)
+class Carry:
+    """Where a carry is when a step begins, and where the step leaves it."""
+
+    now: Part
+    next: Part
+
+
+class Carries:
+    """The carries of one loop: where they are, from the first step to the last."""
+
+    def __init__(self, builder, body, buffers, inits, results):
+        """Build what comes before the loop.
+
+        Args:
+          body: the `Program` of a step; buffers: its inputs that are carries.
+          inits: the places of the initial values; results: tuples of places.
+        """
+        self.builder, self.results, self.all = builder, results, []
+        pairs = list(zip(buffers, body.outputs, strict=False))
+        in_place = plan(body, pairs, builder.known).pairs
+        for pair, init, wanted in zip(pairs, inits, results, strict=True):
+            carry = self.carry(pair[0], pair in in_place, wanted)
+            builder.copy(init, [carry.now])
+            self.all.append(carry)
+
+    def carry(self, source, in_place, wanted):
+        builder, shape, dtype = self.builder, source.shape, source.dtype
+        if shape and in_place:
+            where = wanted[0] if wanted else builder.room(shape, dtype)
+            return Carry(where, where)
+        return Carry(builder.room(shape, dtype), builder.room(shape, dtype))
+
+    @property
+    def now(self):
+        return [carry.now for carry in self.all]
+
+    @property
+    def next(self):
+        return [(carry.next,) for carry in self.all]
+
+    def step(self):
+        """The end of a step: what was new is what the next one begins with."""
+        for carry in self.all:
+            if carry.now.shape and carry.now != carry.next:
+                self.builder.add(Swap(carry.now.buffer, carry.next.buffer))
+            else:
+                self.builder.copy(carry.next, [carry.now])
+
+    def finish(self):
+        """What comes after the loop."""
+        for carry, wanted in zip(self.all, self.results, strict=True):
+            self.builder.copy(carry.now, wanted)
+
+
+def build_while(
+    builder, programs, inputs, outputs, *,
+    cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, stack,
+):  # fmt: skip
+    """A `While` whose condition is computed by statements, too."""
+    test, body = programs
+    test_consts, consts, inits = split(inputs, cond_nconsts, body_nconsts)
+    finals, counts = split(outputs, len(inits))
+    carries = Carries(builder, body, body.inputs[body_nconsts:], inits, finals)
+    if stack:
+        steps = builder.number("int32")
+        builder.add(steps.store((), Const(0, steps.buffer.dtype)))
+    goes_on = builder.number(BOOL)
+    with builder.block() as before:
+        builder.program(test, [*test_consts, *carries.now], [(goes_on,)])
+    with builder.block() as step:
+        builder.program(body, [*consts, *carries.now], carries.next)
+        carries.step()
+        if stack:
+            count_step(builder, steps)
+        builder.watch(work_of(test) + work_of(body))
+    builder.add(While(tuple(before), goes_on.load(), tuple(step)))
+    carries.finish()
+    for wanted in counts:
+        builder.copy(steps, wanted)
+
+
+def count_step(builder, steps):
+    """One step more, if there may be one more."""
+    count, most = steps.load(), control_flow.MOST_STEPS
+    last = op("eq", count, Const(most, count.dtype))
+    builder.add(Fail(last, control_flow.too_many_steps()))
+    builder.add(steps.store((), op("add", count, Const(1, count.dtype))))
+
+
+def build_scan(
+    builder, programs, inputs, outputs, *,
+    jaxpr, length, reverse, num_consts, num_carry, unroll,
+):  # fmt: skip
+    """A `For`; xs are read, and ys written, in the row of its axis."""
+    body, = programs
+    counts, rest = split(inputs, length is None)
+    consts, inits, xs = split(rest, num_consts, num_carry)
+    finals, ys = split(outputs, num_carry)
+    buffers = body.inputs[num_consts : num_consts + num_carry]
+    carries = Carries(builder, body, buffers, inits, finals)
+    if length != 0:
+        steps = as_index(counts[0].load() if counts else length)
+        with steps_of_scan(builder, steps, length, reverse, work_of(body)) as i:
+            targets = [tuple(where.row(i) for where in wanted) for wanted in ys]
+            given = [*consts, *carries.now, *(x.row(i) for x in xs)]
+            builder.program(body, given, [*carries.next, *targets])
+            carries.step()
+    carries.finish()
+
+
+@contextmanager
+def steps_of_scan(builder, steps, length, reverse, work):
+    """The loop of a scan; of a long scan in parts, between which it looks.
+
+    Args:
+      steps: how many, as an expression; length: as a number, if it is known.
+      work: of one step.
+
+    Yields:
+      The index of the step, while what is built is the body.
+    """
+    size = max(BETWEEN_LOOKS // work, 1)
+    outer, axis, i = None, Axis(length, "serial") if length else None, None
+    if length is None or length > size:
+        parts = op("floordiv", op("add", steps, as_index(size - 1)), as_index(size))
+        count = parts if length is None else parts.value
+        outer = Axis(count, "serial")
+        first = op("mul", outer, as_index(size))
+        left = op("min", op("sub", steps, first), as_index(size))
+        axis = Axis(left, "serial")
+        i = op("add", first, axis)
+    i = axis if outer is None else i
+    if reverse:
+        i = op("sub", op("sub", steps, as_index(1)), i)
+    with builder.block() as body:
+        yield i
+    loop = For(axis, tuple(body))
+    if outer is not None:
+        builder.looks = True
+        look = Look(op("mul", axis.extent, as_index(work)))
+        loop = For(outer, (look, loop))
+    builder.add(loop)
+
+
+def build_cond(builder, programs, inputs, outputs, *, branches):
+    """`If`s: the last branch is what no other one is."""
+    index, *operands = inputs
+
+    def choice(k):
+        with builder.block() as body:
+            builder.program(programs[k], operands, outputs)
+        if k == len(programs) - 1:
+            return tuple(body)
+        this = index.load()
+        pred = op("eq", this, Const(k, this.dtype))
+        return (If(pred, tuple(body), choice(k + 1)),)
+
+    builder.add(*choice(0))
+
+
+loop_builders = {cond_p: build_cond, while_p: build_while, scan_p: build_scan}
+
+
+# ---- programs
+
+
+def with_regions(program):
+    """A program in which every loop that can be one is a `Region`."""
+    body, temps, constants = [], list(program.temps), list(program.constants)
+    for step in program.body:
+        if isinstance(step, Call) and kind_of(step) == "loop" and is_plain(step):
+            region, builder = region_of(step, f"r{len(body)}_")
+            constants += builder.constants.values()
+            temps += builder.rooms
+            step = region
+        body.append(step)
+    if body == list(program.body):
+        return program
+    new = replace(
+        program, body=tuple(body), temps=tuple(temps), constants=tuple(constants)
+    )
+    for function in after_pass:
+        function(new)
+    return new
+
+
+def is_plain(call):
+    """Whether all that a loop or branch does can be statements: arrays, no tapes."""
+    primitive, programs = call.attrs["primitive"], call.attrs["programs"]
+    views = (*call.inputs, *call.outputs)
+    if primitive not in loop_builders or any(v.buffer.dtype == object for v in views):
+        return False
+    if primitive is scan_p and block_size(programs[0], call.attrs["params"]):
+        return False
+    return all(map(is_plain_program, programs))
+
+
+def is_plain_program(program):
+    """The same of a program within one."""
+    buffers = (*program.inputs, *program.outputs, *program.temps)
+    if any(b.dtype == object for b in buffers):
+        return False
+    for call in program.calls:
+        if kind_of(call) not in call_builders:
+            return False
+        inner = call.attrs.get("program")
+        if inner is not None and not is_plain_program(inner):
+            return False
+        if kind_of(call) == "loop" and not is_plain(call):
+            return False
+    return True
+
+
+def region_of(call, prefix):
+    """The `Region` of a call of a loop, and what built it."""
+    builder = RegionBuilder(prefix)
+    inputs = [Part(view.buffer) for view in call.inputs]
+    outputs = [(Part(view.buffer),) for view in call.outputs]
+    primitive = call.attrs["primitive"]
+    build = loop_builders[primitive]
+    build(builder, call.attrs["programs"], inputs, outputs, **call.attrs["params"])
+    return Region(primitive.name, tuple(builder.blocks[0]), call.eqns), builder

@@ -1,0 +1,246 @@
+"""Loops and branches as regions: the checker, an interpreter and LLVM run them."""
+
+import gc
+import re
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.compile.check_loops import check_program
+from minijit.compile.loops import For, Region, Swap, statements
+from minijit.compile.lower import lower
+from minijit.compile.simplify import simplify
+from minijit.run import lower_control
+from minijit.run.executable import compile_python
+from minijit.run.llvm import compile_llvm
+from minijit.run.lower_control import with_regions
+from minijit.transform import control_flow
+from tests import ir_interpreter
+from tests.test_control_flow import programs
+from tests.test_interrupts import FOR_EVER, Alarm, alarms, raise_alarm
+from tests.test_native_control import (
+    many_branches,
+    matrices,
+    narrow,
+    points,
+    shared,
+    shifted,
+    small_and_empty,
+    swaps,
+)
+
+pytestmark = pytest.mark.chapter(22)
+
+x = np.array([0.5, 1.5, -0.7], "f4")
+carries = [swaps, shifted, narrow, small_and_empty, shared, many_branches]
+
+
+def with_lax(program):
+    return lambda x: program(lax, x)
+
+
+def lowered(f, *args):
+    """The program of a function, with its loops as regions."""
+    return with_regions(lower(simplify(mj.make_jaxpr(f)(*args)), "f"))
+
+
+def regions_of(program):
+    return [step for step in program.body if isinstance(step, Region)]
+
+
+def same_bits(a, b):
+    a, b = np.asarray(a), np.asarray(b)
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def check(f, *args, bits=True):
+    """A function's loops are regions, and all that runs them gives the same."""
+    program = check_program(lowered(f, *args))
+    assert not [call for call in program.calls if call.routine == "loop"]
+    run = compile_llvm(mj.make_jaxpr(f)(*args), "f")
+    assert "numba" not in run.routes and run.fallbacks == ()
+    found = run(*args)
+    wanted = compile_python(mj.make_jaxpr(f)(*args), "f")(*args)
+    for a, b in zip(found, wanted, strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.dtype == b.dtype and a.shape == b.shape
+        if bits:
+            assert same_bits(a, b)
+        np.testing.assert_allclose(a.astype("f8"), b.astype("f8"), 1e-5, 1e-6)
+    inputs = [np.asarray(leaf) for leaf in mj.tree.leaves(args)]
+    interpreted = ir_interpreter.run(program, *inputs)
+    for a, b in zip(interpreted, wanted, strict=True):
+        b = np.asarray(b).astype("f8")
+        np.testing.assert_allclose(a.astype("f8"), b, 1e-3, 1e-5)
+    return program
+
+
+@pytest.mark.parametrize("program", programs)
+def test_programs(program):
+    for point in points:
+        check(with_lax(program), point, bits=False)
+
+
+@pytest.mark.parametrize("f", carries)
+def test_carries(f):
+    assert regions_of(check(f, x, bits=f is not shared))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products(dtype):
+    rng = np.random.default_rng(0)
+    w, y = rng.normal(size=(6, 6)).astype(dtype), rng.normal(size=(6, 20)).astype(dtype)
+    with mj.enable_x64(True):
+        check(matrices, w, y, bits=False)
+        for spec in ("ij,j->i", "ji,j->i", "bij,bj->bi", "bij,bjk->bik"):
+            sizes = dict(b=2, i=24, j=24, k=5)
+            a, v = (rng.normal(size=[sizes[k] for k in s]) / 5
+                    for s in spec.split("->")[0].split(","))  # fmt: skip
+            step = lambda i, v: jnp.einsum(spec, a.astype(dtype), v) + 0.5 * v  # noqa: B023
+            check(lambda v: lax.fori_loop(0, 3, step, v), v.astype(dtype), bits=False)  # noqa: B023
+
+
+def test_what_has_tapes_or_blocks_of_lanes_is_still_printed_for_numba():
+    step = lambda c: jnp.sin(c) * c + 0.5
+    total = lambda x: jnp.sum(lax.while_loop(lambda c: c[0] < 9, step, x))
+    run = compile_llvm(mj.make_jaxpr(mj.grad(total))(x), "f")
+    assert run.routes["numba"] == ["while", "scan"]
+    wide = jnp.ones(1 << 20)
+    decay = lambda x: lax.fori_loop(0, 9, lambda i, c: c * 0.5 + i * 0.1, x)
+    run = compile_llvm(mj.make_jaxpr(decay)(wide), "f")
+    assert run.routes == {"numba": ["scan"]}
+
+
+# ---- in place
+
+
+def test_a_linear_recurrence_is_updated_in_place():
+    step = lambda h, ab: (ab[0] * h + ab[1],) * 2
+    f = lambda h, a, b: lax.scan(step, h, (a, b))
+    a = np.linspace(0, 1, 32, dtype="f4").reshape(4, 8)
+    region, = regions_of(check(f, a[0], a, a))
+    assert not any(isinstance(stmt, Swap) for stmt in statements(region.body))
+
+
+def test_an_update_of_one_element_stores_one_element():
+    def f(x):
+        step = lambda i, c: c.at[i].set(c[i] * 2.0 + c[i - 1])
+        return lax.fori_loop(1, 60, step, x)
+
+    values = np.linspace(0, 1, 64, dtype="f4")
+    (region,) = regions_of(check(f, values))
+    assert len([s for s in statements(region.body) if isinstance(s, For)]) == 2
+
+
+def test_two_of_a_carry_swap_and_small_ones_are_on_the_stack():
+    check(shifted, x)
+    program = lowered(shifted, np.ones(5000, "f4"))
+    (region,) = regions_of(program)
+    assert any(isinstance(stmt, Swap) for stmt in statements(region.body))
+    assert [t.shape for t in program.temps if t.space == "global" and t.shape] == [
+        (5000,), (5000,)
+    ]
+    small = lowered(shifted, x)
+    assert all(t.space == "register" for t in small.temps)
+
+
+def test_memory_does_not_depend_on_the_number_of_steps():
+    w = np.eye(32, dtype="f4")
+
+    def step(i, c):
+        y = jnp.tanh(w @ c[1])
+        return c[0] * 0.5, jnp.concatenate([y[1:], y[:1]]), c[2].T @ w
+
+    f = mj.jit(lambda n, x, m: lax.fori_loop(0, n, step, (x, x, m)))
+    frames = {}
+    for n in (1, 5000):
+        f(n, w[0], w)
+        seen = []
+        sys.setprofile(lambda frame, event, arg: seen.append(event))  # noqa: B023
+        try:
+            f(n, w[0], w)
+        finally:
+            sys.setprofile(None)
+        frames[n] = len(seen)
+    assert frames[1] == frames[5000]
+
+
+# ---- leaving early
+
+
+def test_steps_that_cannot_be_counted_are_an_error(monkeypatch):
+    monkeypatch.setattr(control_flow, "MOST_STEPS", 20)
+
+    def slope(n):
+        """The way back needs the number of steps only."""
+        body = lambda c: (c[0] + 1, c[1] * 2.0)
+        last = lambda x: lax.while_loop(lambda c: c[0] < n, body, (0, x))[1]
+        return mj.grad(last)(1.0)
+
+    slope = mj.jit(slope, backend="llvm")
+    assert slope(20) == 2.0**20
+    with pytest.raises(OverflowError, match="more than 20 steps"):
+        slope(21)
+    assert slope(3) == 8
+
+
+def decay(x, n):
+    return lax.while_loop(
+        lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 0.5 + 1), (0, x)
+    )
+
+
+def two_levels(x, n):
+    def body(c):
+        i, a, b = c
+        a = lax.fori_loop(0, 3, lambda j, a: a.at[j].add(b[i % 5]), a)
+        return i + 1, b, a * 0.5
+
+    return lax.while_loop(lambda c: c[0] < n, body, (0, x, x + 1))
+
+
+def long_scan(x, n):
+    return lax.fori_loop(0, n, lambda i, c: c * 0.5 + 1, x)
+
+
+def back_and_forth(x, n):
+    step = lambda c, i: (c * 0.5 + 1, None)
+    return lax.scan(step, x, None, length=FOR_EVER, reverse=True)[0]
+
+
+@pytest.mark.parametrize("f", [decay, two_levels, long_scan, back_and_forth])
+def test_what_a_handler_raises_arrives(f):
+    run = mj.jit(f, backend="llvm").lower(jnp.arange(5.0), FOR_EVER).compile()
+    assert "numba" not in run.executable.routes
+    with pytest.raises(Alarm, match="in the handler") as caught:
+        with alarms(raise_alarm, 0.02):
+            run(jnp.arange(5.0), FOR_EVER)
+    assert caught.traceback[-1].name == "raise_alarm"
+    alarm = weakref.ref(caught.value)
+    del caught
+    gc.collect()
+    assert alarm() is None
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_parts_of_a_scan_are_the_whole_scan(reverse, monkeypatch):
+    monkeypatch.setattr(lower_control, "BETWEEN_LOOKS", 1000)
+    step = lambda c, i: (c * 0.999 + i, c)
+    f = lambda x: lax.scan(step, x, jnp.arange(501.0), reverse=reverse)
+    program = check(f, np.float32(1))
+    assert "look" in str(program)
+
+
+def test_short_loops_do_not_look():
+    f = lambda x: lax.fori_loop(0, 20, lambda i, x: x * 0.5, x)
+    assert "look" not in str(lowered(f, np.ones(100, "f4")))
+
+
+def test_regions_are_read_as_text():
+    text = str(lowered(lambda x: decay(x, 9)[1], np.float32(1)))
+    assert re.search(r"while:\n.*while:\n.*\n +if not r0_s\d\[\]: break", text, re.S)
