@@ -122,7 +122,7 @@ class RegionBuilder:
     def __init__(self, prefix):
         self.prefix = prefix
         self.blocks, self.rooms, self.constants, self.known = [[]], [], {}, {}
-        self.looks, self.stack = False, 0
+        self.stack = 0
 
     def add(self, *stmts):
         self.blocks[-1].extend(stmts)
@@ -158,7 +158,6 @@ class RegionBuilder:
         return Part(self.constants[id(value)][0])
 
     def watch(self, work):
-        self.looks = True
         self.add(Look(as_index(work)))
 
     def copy(self, source, targets):
@@ -417,7 +416,7 @@ def build_scan(
     carries = Carries(builder, body, buffers, inits, finals)
     if length != 0:
         steps = as_index(counts[0].load() if counts else length)
-        with steps_of_scan(builder, steps, length, reverse, work_of(body)) as i:
+        with steps_of_scan(builder, steps, length, reverse, body) as i:
             targets = [tuple(where.row(i) for where in wanted) for wanted in ys]
             given = [*consts, *carries.now, *(x.row(i) for x in xs)]
             builder.program(body, given, [*carries.next, *targets])
@@ -426,36 +425,41 @@ def build_scan(
 
 
 @contextmanager
-def steps_of_scan(builder, steps, length, reverse, work):
-    """The loop of a scan; of a long scan in parts, between which it looks.
+def steps_of_scan(builder, steps, length, reverse, body):
+    """The loop of a scan; of a long scan in parts, between which it looks for signals.
+
+    A part is a loop that LLVM can vectorise.  Around another loop it would only be one
+    more level: such a scan looks at each step.
 
     Args:
       steps: how many, as an expression; length: as a number, if it is known.
-      work: of one step.
+      body: the program of one step.
 
     Yields:
       The index of the step, while what is built is the body.
     """
+    work = work_of(body)
     size = max(BETWEEN_LOOKS // work, 1)
-    outer, axis, i = None, Axis(length, "serial") if length else None, None
-    if length is None or length > size:
+    short = length is not None and length <= size
+    nested = any(call.routine == "loop" for call in body.calls)
+    outer, axis = None, Axis(steps if length is None else length, "serial")
+    i = axis
+    if not short and not nested:
         parts = op("floordiv", op("add", steps, as_index(size - 1)), as_index(size))
-        count = parts if length is None else parts.value
-        outer = Axis(count, "serial")
+        outer = Axis(parts if length is None else parts.value, "serial")
         first = op("mul", outer, as_index(size))
         left = op("min", op("sub", steps, first), as_index(size))
         axis = Axis(left, "serial")
         i = op("add", first, axis)
-    i = axis if outer is None else i
     if reverse:
         i = op("sub", op("sub", steps, as_index(1)), i)
-    with builder.block() as body:
+    with builder.block() as step:
         yield i
-    loop = For(axis, tuple(body))
+        if nested and not short:
+            builder.watch(work)
+    loop = For(axis, tuple(step))
     if outer is not None:
-        builder.looks = True
-        look = Look(op("mul", axis.extent, as_index(work)))
-        loop = For(outer, (look, loop))
+        loop = For(outer, (Look(op("mul", left, as_index(work))), loop))
     builder.add(loop)
 
 
