@@ -242,32 +242,10 @@ def test_the_matrix_of_the_whole_book_has_every_table_and_spine_primitive():
     assert len(tables) == 6 and all(len(table) > 30 for table in tables)
 
 
-def test_nodes_of_a_tree_come_in_polish_notation_and_leaves_in_columns():
-    knots = style.knots_of({"w": 4, "b": [1, (2, 3)], "e": []})
-    assert [knot.text for knot in knots] == [
-        "dict b, e, w", "list", "1", "tuple", "2", "3", "list", "4",
-    ]  # fmt: skip
-    assert [knot.parent for knot in knots] == [None, 0, 1, 1, 3, 3, 0, 0]
-    assert [knot.children for knot in knots] == [3, 2, None, 2, None, None, 0, None]
-    assert [k.x for k in knots if not k.children] == [0, 1, 2, 3, 4]
-
-
 def test_an_arrow_goes_between_points_and_boxes():
-    _, axis = style.canvas(3, 2)
+    axis = style.blank(None, 3, 2)
     end = style.box(axis, 1, 1, "end")
     style.arrow(axis, (0, 0), end)
     line = axis.texts[-1]
     assert (line.xyann, line.xy) == ((0, 0), (1, 1))
     assert line.arrowprops["patchB"] is end.get_bbox_patch()
-
-
-def test_draw_matrix_is_the_matrix_of_the_open_chapter(monkeypatch):
-    from minijit.book.stage import Stage
-
-    book = find_book()
-    drawn = []
-    monkeypatch.setattr(style, "matrix", drawn.append)
-    stage = Stage(book, book.chapter(5))
-    monkeypatch.setattr(sys, "meta_path", [stage, *sys.meta_path])
-    style.draw_matrix()
-    assert drawn == ["5"]

@@ -23,10 +23,8 @@ traces and primitives are known by their attributes.
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .project import Book, Chapter, find_book
@@ -41,8 +39,6 @@ LANES = "#8161b8"  # vmap
 COMPILED = "#2b8f9a"  # kernels, native code
 TRACES = {"JVPTrace": TANGENT, "BatchTrace": LANES, "JaxprTrace": COMPILED}
 WRONG = "#d1495b"
-primal, tangent, cotangent, residual = PRIMAL, TANGENT, COTANGENT, RESIDUAL
-compiled, wrong, neutral = COMPILED, WRONG, INK
 COLORS = (PRIMAL, TANGENT, COTANGENT, RESIDUAL, LANES, COMPILED)
 
 STYLE: Any = {
@@ -107,17 +103,6 @@ def blank(axis: Any, width: float, height: float) -> Any:
         _, axis = figure(width, height)
     axis.axis("off")
     return axis
-
-
-def canvas(width: float, height: float) -> tuple[Any, Any]:
-    """A figure without axes, to draw on."""
-    axis = blank(None, width, height)
-    return axis.figure, axis
-
-
-def count_ticks(axis: Any) -> None:
-    """Whole numbers only, on `ax.xaxis` or `ax.yaxis`: what it shows is counted."""
-    count(axis.axes, axis.axis_name)
 
 
 def count(axis: Any, which: str = "xy") -> None:
@@ -415,79 +400,7 @@ def described(leaf: Any) -> str:
     return text if len(text) <= 20 else f"{text[:17]}..."
 
 
-# -- a tree above the list of its nodes
-
-
-@dataclass
-class Knot:
-    """One node of a drawn tree: its place, its text, and its parent's number."""
-
-    x: float
-    y: float
-    text: str
-    parent: int | None
-    children: int | None = None
-
-    @property
-    def color(self) -> str:
-        return PRIMAL if self.children is None else INK
-
-
-def knots_of(tree: Any) -> list[Knot]:
-    """The nodes of nested dicts, lists and tuples, parents first, leaves in columns."""
-    knots: list[Knot] = []
-    leaves = itertools.count()
-
-    def visit(x: Any, depth: int, parent: int | None) -> float:
-        number = len(knots)
-        knots.append(Knot(0, -depth, repr(x), parent))
-        if not isinstance(x, (dict, list, tuple)):
-            knots[number].x = next(leaves)
-            return knots[number].x
-        items = [x[key] for key in sorted(x)] if isinstance(x, dict) else x
-        keys = " " + ", ".join(sorted(x)) if isinstance(x, dict) else ""
-        centers = [visit(item, depth + 1, number) for item in items]
-        knots[number].text = type(x).__name__ + keys
-        knots[number].children = len(items)
-        knots[number].x = sum(centers) / len(centers) if centers else next(leaves)
-        return knots[number].x
-
-    visit(tree, 0, None)
-    return knots
-
-
-def draw_tree(tree: Any) -> Any:
-    """Dicts, lists and tuples as a tree; below it the same as a list of nodes."""
-    knots = knots_of(tree)
-    bottom = min(knot.y for knot in knots) - 1.4
-    scale = (len(knots) - 1) / max(1, *(knot.x for knot in knots))
-    fig, ax = canvas(8, 0.8 * (1 - bottom))
-    for i, knot in enumerate(knots):
-        box(ax, knot.x * scale, knot.y, knot.text, knot.color)
-        if knot.parent is not None:
-            above = knots[knot.parent]
-            start = above.x * scale, above.y - 0.2
-            arrow(ax, start, (knot.x * scale, knot.y + 0.2))
-        kind = knot.text.split()[0]
-        label = "*" if knot.children is None else f"{kind}\nof {knot.children}"
-        box(ax, i, bottom, label, knot.color)
-    ax.set_xlim(-0.7, len(knots) - 0.3)
-    ax.set_ylim(bottom - 0.5, 0.4)
-    return fig
-
-
 # -- the matrix of primitives and tables
-
-
-def draw_matrix() -> Any:
-    """`matrix` of the chapter that the notebook has opened; returns the figure."""
-    import matplotlib.pyplot as plt
-
-    from .stage import Stage
-
-    stage = next(finder for finder in sys.meta_path if isinstance(finder, Stage))
-    matrix(stage.chapter.id)
-    return plt.gcf()
 
 
 def matrix(k: str | int, axis: Any = None) -> None:
