@@ -16,7 +16,7 @@ import operator
 
 import numpy as np
 
-from .trace import calls, dtypes, primitives
+from .trace import calls, dtypes, numpy_values, primitives
 from .trace.array import aval_of, to_numpy
 from .trace.core import Tracer
 from .trace.primitives import abs, cos, exp, integer_pow, log, neg, pow, sign, sin, sqrt
@@ -216,8 +216,8 @@ def batch_matmul(lhs, rhs, precision=None):
 monoids = {
     primitives.add: (reduce_sum, lambda dtype: 0),
     primitives.mul: (reduce_prod, lambda dtype: 1),
-    primitives.max: (reduce_max, primitives.lowest),
-    primitives.min: (reduce_min, primitives.highest),
+    primitives.max: (reduce_max, numpy_values.lowest),
+    primitives.min: (reduce_min, numpy_values.highest),
     primitives.bitwise_and: (reduce_and, lambda dtype: np.array(-1).astype(dtype)),
     primitives.bitwise_or: (reduce_or, lambda dtype: 0),
     primitives.bitwise_xor: (reduce_xor, lambda dtype: 0),

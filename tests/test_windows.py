@@ -8,7 +8,7 @@ import pytest
 
 from minijit import lax
 from minijit.trace.array import wrap
-from minijit.trace.primitives import highest, lowest
+from minijit.trace.numpy_values import highest, lowest
 
 pytestmark = pytest.mark.chapter(2)
 

@@ -13,7 +13,6 @@ Python's numbers have types of their own in that graph, `int*`, `float*` and
 `complex*`, low in it: they are *weak*, and adapt to whatever they meet.
 """
 
-# chapter 2
 import functools
 import warnings
 
@@ -22,7 +21,7 @@ import numpy as np
 
 from .config import config
 from .core import Array
-from .errors import user_level
+from .errors import at_line, user_level, user_source
 
 families = {
     "bool": ["bool"],
@@ -291,6 +290,30 @@ def check_dtype(dtype, what, *given):
     return dtype
 
 
+def is_python_number(x):
+    """Whether x is a Python number or bool, subclasses included; not NumPy's."""
+    return isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic)
+
+
+def checked_numpy(x):
+    """What speaks `__array__` as a NumPy array of a dtype that an array may have.
+
+    Raises:
+      TypeError: for anything else, and for strings, objects and dates.
+      ValueError: for masked arrays.
+    """
+    if not isinstance(x, (np.ndarray, np.generic)) and not hasattr(x, "__array__"):
+        raise TypeError(f"{x!r} of type {type(x).__name__} is not an array or a number")
+    if hasattr(x, "mask"):
+        raise ValueError(
+            "numpy masked arrays are not supported: the mask would be ignored. "
+            f"Instead: pass x.filled(...), or use jnp.where{at_line(user_source())}"
+        )
+    x = np.asarray(x)
+    check_dtype(x.dtype, "Value {!r}", x)
+    return x
+
+
 def explicit_dtype(dtype, fun_name="dtype"):
     """A dtype that a user asked for by name: 64 bits are cut to 32, with a warning."""
     canonical = canonicalize_dtype(dtype)
@@ -423,7 +446,6 @@ def short_dtype_name(dtype):
     return name
 
 
-# chapter 2, brought along
 class ScalarType:
     """`jnp.float32`: stands for a dtype, and makes an array of what it is called on.
 

@@ -16,23 +16,25 @@ import numpy as np
 from . import dtypes
 from .array import aval_of, eval_rules, on_numpy, shape_rules
 from .core import Primitive
+from .numpy_values import real_part
 from .primitives import (
     adapt,
     all_weak,
-    anything,
     binary,
-    check_kind,
-    check_same_dtypes,
     elementwise,
-    inexact,
-    is_kind,
-    number,
     of_one,
     of_two,
     on_wide,
-    real_part,
     to_bool,
     unary,
+)
+from .shape_checks import (
+    anything,
+    check_kind,
+    check_same_dtypes,
+    inexact,
+    is_kind,
+    number,
 )
 
 # The kinds of dtypes that a primitive may accept.

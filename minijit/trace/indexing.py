@@ -40,14 +40,12 @@ from .errors import (
     user_level,
     user_source,
 )
+from .numpy_values import broadcast_in_dim_values
 from .primitives import (
     adapt,
     add,
     all_weak,
     broadcast_in_dim,
-    broadcast_in_dim_values,
-    canonicalize_shape,
-    check_same_dtypes,
     concatenate,
     convert,
     expand_dims,
@@ -56,6 +54,7 @@ from .primitives import (
     slice as static_slice,
     squeeze,
 )
+from .shape_checks import canonicalize_shape, check_same_dtypes
 
 rev_p = Primitive("rev")
 pad_p = Primitive("pad")

@@ -15,7 +15,8 @@ import numpy as np
 
 from .array import aval_of, eval_rules, on_numpy, shape_rules
 from .core import Primitive
-from .primitives import anything, canonicalize_axis, check_kind, is_kind, widen
+from .numpy_values import widen
+from .shape_checks import anything, canonicalize_axis, check_kind, is_kind
 
 sort_p = Primitive("sort", multiple_results=True)
 top_k_p = Primitive("top_k", multiple_results=True)

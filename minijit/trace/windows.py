@@ -20,26 +20,27 @@ from .array import aval_of, eval_rules, shape_rules, to_numpy
 from .calls import underlying
 from .core import Primitive, Tracer
 from .indexing import dilated_size, pad, pad_numpy
+from .numpy_values import highest, lowest
 from .primitives import (
     add,
     all_weak,
-    anything,
     canonicalize_precision,
-    canonicalize_shape,
-    check_kind,
-    check_same_dtypes,
     convert,
     full,
-    highest,
-    is_kind,
-    lowest,
     max as lax_max,
     min as lax_min,
     mul,
-    number,
     on_wide,
     select,
     slice as static_slice,
+)
+from .shape_checks import (
+    anything,
+    canonicalize_shape,
+    check_kind,
+    check_same_dtypes,
+    is_kind,
+    number,
 )
 
 cumsum_p, cumprod_p = map(Primitive, ["cumsum", "cumprod"])

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..trace import dtypes, elementwise as ew, indexing, primitives as lax
 from ..trace.array import ShapedArray, aval_of
+from ..trace.numpy_values import highest, lowest
 from ..trace.sorting import sort_p, top_k_p
 from ..trace.windows import (
     conv_general_dilated_p,
@@ -628,10 +629,10 @@ def window_extremum_rule(primitive, arg, worst, nonzero, x, **params):
 
 linearize_rules |= {
     reduce_window_max_p: partial(
-        window_extremum_rule, reduce_window_max_p, lax.argmax, lax.lowest
+        window_extremum_rule, reduce_window_max_p, lax.argmax, lowest
     ),
     reduce_window_min_p: partial(
-        window_extremum_rule, reduce_window_min_p, lax.argmin, lax.highest
+        window_extremum_rule, reduce_window_min_p, lax.argmin, highest
     ),
 }
 

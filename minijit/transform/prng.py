@@ -38,6 +38,7 @@ from ..trace.config import config
 from ..trace.core import Primitive
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr_parser import aval_parsers
+from ..trace.shape_checks import check_kind
 from .batching import batch_rules, elementwise as batch_elementwise, move_axis
 from .linearize import constant, linearize_rules
 
@@ -100,7 +101,7 @@ def hash_values(*words):
 def hash_shape(*words):
     """u32 words of equal ranks, or scalars; the result has an axis of two more."""
     for i, aval in enumerate(words):
-        lax.check_kind("threefry2x32", aval.dtype, (np.uint32,), f" at position {i}")
+        check_kind("threefry2x32", aval.dtype, (np.uint32,), f" at position {i}")
     return ShapedArray((*lax.joint_shape("threefry2x32", words), 2), UINT32)
 
 

@@ -1,0 +1,117 @@
+"""What an array with numbers in it can do for Python, NumPy and other libraries.
+
+    print(x), f"{x:.2f}", float(x), x.tolist()      # as NumPy's arrays do
+    np.asarray(x), torch.from_dlpack(x)             # handed over without a copy
+    pickle.dumps(x), copy.deepcopy(x)               # saved; an immutable copy is itself
+    x.delete()                                      # what donating an array does
+
+`ArrayImpl` in `trace/array.py` adds the numbers: its attributes `aval` and `_value`.
+"""
+
+import numpy as np
+
+from .core import Array
+
+
+class ConcreteArray(Array):
+    """The methods of concrete arrays; `self.numpy()` is the value."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        if self.is_deleted():
+            return f"<deleted Array of type {self.aval}>"
+        weak = ", weak_type=True" if self.aval.weak_type else ""
+        end = f", dtype={self.dtype.name}{weak})"
+        body = np.array2string(self._value, separator=", ", prefix="Array(")
+        if self.size == 0:
+            body = f"[], shape={self.shape}"
+        return f"Array({body}{end}"
+
+    def __str__(self):
+        return str(self.numpy())
+
+    def __format__(self, spec):
+        return format(self.numpy()[()] if self.ndim == 0 else self.numpy(), spec)
+
+    def __array__(self, dtype=None, copy=None):
+        value = self.numpy()
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            if copy is False:
+                raise ValueError(f"a copy is needed to change {value.dtype} to {dtype}")
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    def __dlpack__(self, *, max_version=None, **options):
+        value = self.numpy()
+        # Only DLPack 1.0 can say "read only"; an older consumer gets its own copy.
+        if max_version is None or max_version < (1, 0):
+            return value.copy().__dlpack__(**options)
+        return value.__dlpack__(max_version=max_version, **options)
+
+    def __dlpack_device__(self):
+        return self.numpy().__dlpack_device__()
+
+    def __bool__(self):
+        return bool(self.numpy())
+
+    def __int__(self):
+        return int(self.numpy().item() if self.size == 1 else self.numpy())
+
+    def __float__(self):
+        return float(self.numpy().item() if self.size == 1 else self.numpy())
+
+    def __complex__(self):
+        return complex(self.numpy().item() if self.size == 1 else self.numpy())
+
+    def __index__(self):
+        return self.numpy().__index__()
+
+    def item(self, *args):
+        """The value as a Python scalar."""
+        return self.numpy().item(*args)
+
+    def tolist(self):
+        """The value as nested Python lists."""
+        return self.numpy().tolist()
+
+    def tobytes(self, order="C"):
+        """The value's bytes, row by row."""
+        return self.numpy().tobytes(order)
+
+    def __reduce__(self):
+        return type(self), (np.array(self.numpy()), self.aval)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    @property
+    def nbytes(self):
+        return self.aval.nbytes
+
+    @property
+    def itemsize(self):
+        return self.dtype.itemsize
+
+    def block_until_ready(self):
+        """Itself: on the CPU a result is there when the call returns."""
+        return self
+
+    def is_deleted(self):
+        """Whether the array was donated or deleted."""
+        return self._value is None
+
+    def delete(self):
+        """Let the array's memory go; using the array afterwards is an error."""
+        self._value = None
+
+    def deleted(self):
+        """The error for using an array after that."""
+        return RuntimeError(
+            f"this Array of type {self.aval} has been deleted: it was donated to "
+            "a jitted function (donate_argnums) or delete() was called. Keep a "
+            "copy, or do not donate it."
+        )

@@ -1,0 +1,269 @@
+"""What primitives compute, in NumPy, where NumPy's own functions do not do.
+
+    divide(np.array([-7, 1]), np.array([2, 0]))         # [-3, -1]: cut, and no error
+    convert_values(np.array([300.0]), np.dtype("int8")) # [127]: saturated
+    summed(np.add)(x, axes=(0,))                        # int8 is added up as int8
+
+Everything here takes and returns NumPy arrays.  Values are JAX's on a CPU.
+"""
+
+import contextvars
+import functools
+import math
+
+import numpy as np
+
+from . import dtypes
+from .shape_checks import inexact, integer, is_kind, real
+
+# Division by zero, overflow and NaN follow IEEE 754 and are not worth a warning.  NumPy
+# keeps what it does about them in the context; to enter one that was made here, once,
+# takes a tenth of the time of `np.errstate`.
+quiet = contextvars.Context()
+quiet.run(np.seterr, all="ignore")
+
+
+def quietly(function, *args, **kwargs):
+    """`function(*args, **kwargs)` without NumPy's warnings of floating point."""
+    return quiet.copy().run(function, *args, **kwargs)
+
+
+# -- 16-bit floats
+
+
+def widen(x):
+    """A 16-bit float in 32 bits, where both computing and summing are safe."""
+    if x.dtype.itemsize != 2 or not is_kind(x.dtype, real):
+        return x
+    return x.astype(np.float32)
+
+
+def widened(function):
+    """`function` on 32-bit versions of 16-bit floats; `on_numpy` rounds its result."""
+
+    def wide(*args, **params):
+        for x in args:
+            if x.dtype.itemsize == 2:
+                return function(*map(widen, args), **params)
+        return function(*args, **params)
+
+    return wide
+
+
+# -- element by element
+
+
+def sign_value(x):
+    """-1, 0, 1 or NaN; the sign of a zero stays, and x/|x| of a complex number."""
+    return np.where(x == 0, x, np.sign(x))
+
+
+def divide(x, y):
+    """x / y; of integers the quotient cut towards zero, and x/0 = -1 (all bits set)."""
+    if x.dtype.kind not in "iu":
+        return np.true_divide(x, y)
+    quotient = np.floor_divide(x, np.where(y == 0, y.dtype.type(1), y))
+    cut = ((x < 0) != (y < 0)) & (quotient * y != x)
+    return np.where(y == 0, ~x.dtype.type(0), quotient + cut.astype(x.dtype))
+
+
+def power(x, y):
+    """x**y, computed in x's dtype."""
+    return np.power(x, y.astype(x.dtype))
+
+
+def power_by_squaring(x, *, y):
+    """x**y by about log2(y) multiplications; 1/x**-y for negative y."""
+    left, square, result = abs(y), x, None
+    while left:
+        if left % 2:
+            result = square if result is None else result * square
+        left, square = left // 2, square * square
+    if result is None:
+        return np.ones_like(x)
+    return np.true_divide(1, result) if y < 0 else result
+
+
+def convert_values(x, new_dtype, weak_type=False):
+    """As C converts, but a float out of an integer type's range takes its limit."""
+    x = widen(x)
+    if x.dtype.kind == "c" and new_dtype.kind != "c":
+        x = x.real
+    if new_dtype.kind == "b":
+        return x != 0
+    if x.dtype.kind != "f" or new_dtype.kind not in "iu":
+        return x.astype(new_dtype)
+    limits = np.iinfo(new_dtype)
+    low, high = float(limits.min), float(limits.max)
+    x = x.astype(np.float64)
+    inside = np.where((x > low) & (x < high), x, 0).astype(new_dtype)
+    inside = np.where(x >= high, np.array(limits.max, new_dtype), inside)
+    return np.where(x <= low, np.array(limits.min, new_dtype), inside)
+
+
+def select_values(which, *cases):
+    """cases[which], elementwise; an index out of range takes the nearest case."""
+    if which.dtype.kind == "b" and len(cases) == 2:
+        return np.where(which, cases[1], cases[0])
+    result = cases[-1]
+    for i, case in reversed(list(enumerate(cases[:-1]))):
+        result = np.where(which <= i, case, result)
+    return result
+
+
+# -- elements that move
+
+
+def broadcast_in_dim_values(x, *, shape, broadcast_dimensions):
+    """`x` repeated, its axis i as axis broadcast_dimensions[i]."""
+    if x.ndim:
+        order = sorted(range(x.ndim), key=broadcast_dimensions.__getitem__)
+        aligned = [1] * len(shape)
+        for size, dim in zip(x.shape, broadcast_dimensions, strict=True):
+            aligned[dim] = size
+        x = x.transpose(order).reshape(aligned)
+    # Written at once, for results are contiguous; np.broadcast_to takes longer.
+    result = np.empty(shape, x.dtype)
+    result[...] = x
+    return result
+
+
+def reshape_values(x, *, new_sizes, dimensions):
+    """`x` in another shape, after a transpose by `dimensions` if they are given."""
+    return (x if dimensions is None else x.transpose(dimensions)).reshape(new_sizes)
+
+
+def slice_values(x, *, start_indices, limit_indices, strides):
+    """x[start:limit:stride] along every axis."""
+    strides = strides or (1,) * x.ndim
+    return x[tuple(map(slice, start_indices, limit_indices, strides))]
+
+
+def iota_values(*, dtype, shape, dimension):
+    """0, 1, 2, ... along `dimension`."""
+    column = (-1,) + (1,) * (len(shape) - dimension - 1)
+    counts = np.arange(shape[dimension]).astype(dtype)
+    return np.broadcast_to(counts.reshape(column), shape)
+
+
+# -- reductions
+
+
+def lowest(dtype):
+    """The identity of `max`: -inf, or the least value of an integer or bool dtype."""
+    if is_kind(dtype, integer):
+        return np.array(dtypes.iinfo(dtype).min, dtype)
+    return np.array(-np.inf if is_kind(dtype, inexact) else False, dtype)
+
+
+def highest(dtype):
+    """The identity of `min`: inf, or the largest value of an integer or bool dtype."""
+    if is_kind(dtype, integer):
+        return np.array(dtypes.iinfo(dtype).max, dtype)
+    return np.array(np.inf if is_kind(dtype, inexact) else True, dtype)
+
+
+def summed(ufunc):
+    """A reduction by a ufunc in the array's own dtype; NumPy would widen int8."""
+
+    def values(x, *, axes):
+        # By position: NumPy takes twice as long to read keywords.
+        return ufunc.reduce(x, axes, x.dtype)
+
+    return values
+
+
+def chosen(ufunc, identity):
+    """A reduction by `max` or `min`; of an empty axis the identity."""
+
+    def values(x, *, axes):
+        return ufunc.reduce(x, axis=axes, initial=identity(x.dtype))
+
+    return values
+
+
+def index_of(function):
+    """argmax or argmin by NumPy's function of that name: the first NaN wins."""
+
+    def values(x, *, axes, index_dtype):
+        return function(x, axis=axes[0]).astype(index_dtype)
+
+    return values
+
+
+# -- products
+
+
+def real_part(dtype):
+    """The dtype of the parts of a complex number; other dtypes are their own."""
+    return np.dtype(f"float{4 * dtype.itemsize}") if dtype.kind == "c" else dtype
+
+
+@functools.cache
+def dot_rank(dtype):
+    """Sorts dtypes by how much they hold, as XLA's type inference for dot does."""
+    part = real_part(dtype)
+    floating = is_kind(part, real)
+    limits = dtypes.finfo(part) if floating else None
+    return (
+        dtype.kind == "c",
+        limits.maxexp if floating else -1,
+        limits.nmant if floating else -1,
+        dot_bits(part),
+        part.kind != "u",
+    )
+
+
+def dot_bits(dtype):
+    """How many bits a number, or the part of a complex one, has in a product."""
+    return 1 if dtype.kind == "b" else 8 * real_part(dtype).itemsize
+
+
+def dot_dtype(lhs, rhs, preferred=None):
+    """The dtype of a product: the larger one, or `preferred` if that is asked for."""
+    result = lhs if dot_rank(lhs) > dot_rank(rhs) else rhs
+    if lhs != rhs and dot_rank(lhs) == dot_rank(rhs):
+        raise TypeError(f"lax.dot_general argument type error: {lhs}, {rhs}")
+    if preferred is None or preferred == result:
+        return result
+    if not is_kind(result, real) and dot_bits(preferred) < dot_bits(result):
+        raise TypeError(
+            "`preferred_element_type` must not be narrower than the original type, got "
+            f"preferred_element_type of {preferred} for result type of {result}."
+        )
+    return preferred
+
+
+@functools.cache
+def joint_wide_dtype(*dtypes):
+    """The dtype in which arrays of these are multiplied: 16-bit floats in 32 bits."""
+    return np.result_type(*[widen(np.empty(0, dtype)) for dtype in dtypes])
+
+
+def without(shape, axes):
+    """The shape without the axes in `axes`."""
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def dot_general_values(
+    lhs, rhs, *, dimension_numbers, precision, preferred_element_type
+):
+    """Batch axes first, contracted axes together, and then one matrix product."""
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    dtype = dot_dtype(lhs.dtype, rhs.dtype, preferred_element_type)
+    wide = joint_wide_dtype(lhs.dtype, rhs.dtype, dtype)
+    lhs, rhs = lhs.astype(wide, copy=False), rhs.astype(wide, copy=False)
+    if lhs.ndim == rhs.ndim == 2 and dimension_numbers == (((1,), (0,)), ((), ())):
+        product = lhs @ rhs
+    else:
+        lhs_free = without(range(lhs.ndim), lhs_contract + lhs_batch)
+        rhs_free = without(range(rhs.ndim), rhs_contract + rhs_batch)
+        lhs = lhs.transpose(*lhs_batch, *lhs_free, *lhs_contract)
+        rhs = rhs.transpose(*rhs_batch, *rhs_contract, *rhs_free)
+        batch, rest = lhs.shape[:len(lhs_batch)], lhs.shape[len(lhs_batch):]
+        rows, size = math.prod(rest[:len(lhs_free)]), math.prod(rest[len(lhs_free):])
+        columns = rhs.shape[len(lhs_batch) + len(lhs_contract):]
+        lhs = lhs.reshape(*batch, rows, size)
+        product = lhs @ rhs.reshape(*batch, size, math.prod(columns))
+        product = product.reshape((*batch, *rest[:len(lhs_free)], *columns))
+    return product if product.dtype == dtype else convert_values(product, dtype)
