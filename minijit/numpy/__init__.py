@@ -140,7 +140,7 @@ def __dir__():
 
 # chapter 8
 from ..trace import calls
-from ..trace.array import ArrayImpl
+from ..trace.concrete import ConcreteArray
 from ..trace.core import operators
 from .indexing import Indexed
 from .vectorized import apply_along_axis, vectorize
@@ -150,5 +150,5 @@ __all__ += ["apply_along_axis", "vectorize"]
 calls.explain_calls("jnp", globals(), __all__, results=["vectorize"])
 calls.explain_calls("jnp.linalg", vars(linalg))
 calls.explain_calls("Array", operators)
-calls.explain_methods("Array", ArrayImpl, ["item"])
+calls.explain_methods("Array", ConcreteArray, ["item"])
 calls.explain_methods("Array.at", Indexed)

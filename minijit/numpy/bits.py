@@ -5,7 +5,8 @@ import builtins
 import numpy as np
 
 from ..trace import indexing
-from .core import arrays, as_array, canonical_axis, convert, ravel, reshape, sum, truth
+from .arguments import canonical_axis
+from .core import arrays, as_array, convert, ravel, reshape, sum, truth
 from .padding import pad
 from .rearranging import swapaxes
 

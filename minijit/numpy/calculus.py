@@ -5,15 +5,13 @@ import builtins
 import numpy as np
 
 from ..trace import dtypes, primitives
+from .arguments import canonical_axes, canonical_axis, check_arraylike, static_int
 from .core import (
     absolute,
     along_axis,
     arrays,
     asarray,
     broadcast_to,
-    canonical_axes,
-    canonical_axis,
-    check_arraylike,
     choose_where,
     concatenate,
     convert,
@@ -25,7 +23,6 @@ from .core import (
     promote_args_inexact,
     promote_dtypes,
     ravel,
-    static_int,
     subtract,
     sum,
 )

@@ -14,37 +14,12 @@ shapes that do not fit raise TypeError or ValueError.
 """
 
 # chapter 2
-import builtins
-from functools import lru_cache
-
-import numpy as np
-
 from ..trace import dtypes, primitives
-from ..trace.array import ArrayImpl, ShapedArray, aval_of, quiet, scalar_aval, to_numpy
+from ..trace.array import ArrayImpl, ShapedArray, aval_of, to_numpy
 from ..trace.core import Array, operators
-
-ndarray = Array
-
-
-def check_arraylike(name, *args):
-    """Raise TypeError unless all arguments of the function `name` are arrays."""
-    for position, x in enumerate(args):
-        if isinstance(x, (Array, np.ndarray)) or type(x) in dtypes.python_scalars:
-            continue
-        if hasattr(x, "__jax_array__"):
-            continue
-        if isinstance(x, (str, bytes)) or not np.isscalar(x):
-            raise TypeError(
-                f"{name} requires ndarray or scalar arguments, got {type(x)} at "
-                f"position {position}."
-            )
-
-
-def unwrapped(x):
-    """What `x.__jax_array__()` gives where there is that method, else `x` itself."""
-    if isinstance(x, Array) or not hasattr(x, "__jax_array__"):
-        return x
-    return x.__jax_array__()
+from ..trace.numpy_values import quietly
+from .arguments import alike, check_inexact, check_promotable, is_inexact
+from .arguments import joint_rank, known_value, named, operand, unwrapped
 
 
 def as_array(x):
@@ -52,88 +27,20 @@ def as_array(x):
     x = unwrapped(x)
     if isinstance(x, Array):
         return x
-    dtypes.dtype(x)
     aval = aval_of(x)
     return ArrayImpl(to_numpy(x, aval), aval)
 
 
-def arrays(name, *args):
-    """The arguments of the function `name` as a list of arrays."""
-    for x in args:
-        if not isinstance(x, Array):
-            break
-    else:
-        return list(args)
-    check_arraylike(name, *args)
-    return [as_array(x) for x in args]
-
-
 def convert(x, dtype, weak_type=False):
     """`x` as an array of exactly this dtype and weakness: itself if it is one."""
-    if not isinstance(x, Array):
-        # A number is converted once, here, and not again by each run of a program.
-        value = quiet.copy().run(known_value, x, dtypes.storage_of(dtype))
-        if value.shape:
-            aval = ShapedArray(value.shape, dtypes.as_dtype(dtype), weak_type)
-        else:
-            aval = scalar_aval(dtypes.as_dtype(dtype), weak_type)
-        return ArrayImpl(value, aval)
-    aval = x.aval
-    if aval.dtype == dtype and aval.weak_type == weak_type:
-        return x
-    return primitives.convert_element_type_p.bind(
-        x, new_dtype=dtypes.as_dtype(dtype), weak_type=weak_type
-    )
-
-
-def known_value(x, dtype):
-    """The NumPy value of what is no array of ours, in a dtype."""
-    if type(x) is float and dtype == np.float32:
-        return np.array(x, dtype)
-    if dtypes.is_python_scalar(x):
-        # First in the dtype of its kind, which an int has to fit, or else that asked.
-        fits = type(x) is int and dtypes.holds_int(dtype, x)
-        value = np.array(x, dtype if fits else dtypes.scalar_dtype(x))
-    else:
-        value = as_array(x).numpy()
-    return value if value.dtype == dtype else value.astype(dtype)
-
-
-@lru_cache(maxsize=4096)
-def joint_shape(shapes):
-    """The shape that all of `shapes` broadcast to, or a ValueError.
-
-    Args:
-      shapes: a tuple of tuples of ints.
-    """
-    rank = builtins.max(map(len, shapes), default=0)
-    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    result = []
-    for sizes in zip(*padded, strict=True):
-        size = next((s for s in sizes if s != 1), 1)
-        if builtins.any(s not in (1, size) for s in sizes):
-            text = ", ".join(map(str, shapes))
-            raise ValueError(f"Incompatible shapes for broadcasting: shapes=[{text}]")
-        result.append(size)
-    return tuple(result)
-
-
-def promote_shapes(name, args):
-    """Leading axes of length 1, so that all arrays with axes have as many."""
-    if len({len(x.aval.shape) for x in args if x.aval.shape}) < 2:
-        return args
-    try:
-        rank = len(joint_shape(tuple(x.shape for x in args)))
-    except ValueError:
-        text = ", ".join(str(x.shape) for x in args)
-        message = f"{name} got incompatible shapes for broadcasting: {text}."
-        raise ValueError(message) from None
-    return [x if x.ndim in (0, rank) else expand_to(x, rank) for x in args]
-
-
-def expand_to(x, rank):
-    """Leading axes of length 1, up to `rank` axes."""
-    return primitives.expand_dims(x, range(rank - x.ndim))
+    if isinstance(x, Array):
+        if x.aval.dtype == dtype and x.aval.weak_type == weak_type:
+            return x
+        params = {"new_dtype": dtypes.as_dtype(dtype), "weak_type": weak_type}
+        return primitives.convert_element_type_p.bind(x, **params)
+    # A number is converted once, here, and not again by each run of a program.
+    value = quietly(known_value, x, dtypes.storage_of(dtype))
+    return ArrayImpl(value, ShapedArray(value.shape, dtypes.as_dtype(dtype), weak_type))
 
 
 def promote_dtypes(args, family=None):
@@ -144,63 +51,39 @@ def promote_dtypes(args, family=None):
     """
     if family is None and alike(args):
         return list(args)
-    return promote_unlike(args, family)
-
-
-def promote_unlike(args, family=None):
-    """As `promote_dtypes`, for arguments that are not `alike`."""
     args = [x if isinstance(x, Array) else unwrapped(x) for x in args]
     dtype, weak_type = dtypes.lattice_result_type(*args)
     dtype = family(dtype) if family else dtype
     return [convert(x, dtype, weak_type) for x in args]
 
 
-def alike(args):
-    """Whether `args` are arrays of one strong dtype, and of one rank or scalars."""
-    dtype, rank = None, 0
-    for x in args:
-        if not isinstance(x, Array) or x.aval.weak_type:
-            return False
-        aval = x.aval
-        # NumPy takes None for float64 where it compares dtypes.
-        if dtype is not None and aval.dtype != dtype:
-            return False
-        if rank and aval.shape and len(aval.shape) != rank:
-            return False
-        dtype, rank = aval.dtype, rank or len(aval.shape)
-    return True
+def expand_to(x, rank):
+    """Leading axes of length 1, up to `rank` axes."""
+    new = rank - x.ndim
+    return primitives.broadcast_in_dim_p.bind(
+        x, shape=(1,) * new + x.shape, broadcast_dimensions=tuple(range(new, rank))
+    )
+
+
+def promote_shapes(name, args):
+    """Leading axes of length 1, so that all arrays with axes have as many."""
+    rank = joint_rank(name, args)
+    return [x if len(x.aval.shape) in (0, rank) else expand_to(x, rank) for x in args]
 
 
 def promote_args(name, *args):
     """The arguments of the function `name` in one dtype, with equally many axes."""
     if alike(args):
         return args
-    check_arraylike(name, *args)
-    try:
-        args = promote_unlike(args)
-    except ValueError:
-        reject_extended(name, args)
-        raise
-    return promote_shapes(name, args)
-
-
-def reject_extended(name, args):
-    """Raise TypeError if some of the dtypes are not NumPy's: there is no arithmetic."""
-    for x in args:
-        if isinstance(getattr(x, "dtype", None), dtypes.ExtendedDtype):
-            found = [dtypes.dtype(x) for x in args]
-            text = ", ".join(d.name for d in found)
-            plural = "s" * (len(found) > 1)
-            message = f"{name} does not accept dtype{plural} {text}."
-            raise TypeError(message) from None
+    check_promotable(name, args)
+    return promote_shapes(name, promote_dtypes(args))
 
 
 def promote_args_inexact(name, *args):
     """As `promote_args`, in a floating or complex type."""
-    if alike(args) and args[0].aval.dtype.kind in ("f", "c"):
+    if alike(args) and is_inexact(args[0]):
         return args
-    check_arraylike(name, *args)
-    reject_extended(name, args)
+    check_inexact(name, args)
     return promote_shapes(name, promote_dtypes(args, dtypes.to_inexact_dtype))
 
 
@@ -214,7 +97,7 @@ def unary(name, operation, promote=promote_args_inexact):
 
 
 def binary(name, operation, promote=promote_args):
-    """The function `name` of two arrays: promote, broadcast, then bind."""
+    """The function `name` of two arrays: promote, then bind."""
 
     def function(x, y, /):
         return operation(*promote(name, x, y))
@@ -222,47 +105,131 @@ def binary(name, operation, promote=promote_args):
     return named(function, name)
 
 
-def named(function, name):
-    """Give a function made by another one its name and a docstring."""
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Elementwise `{name}`.  JAX: `jnp.{name}`."
-    return function
-
-
-exp = unary("exp", primitives.exp)
-log = unary("log", primitives.log)
-sin = unary("sin", primitives.sin)
-cos = unary("cos", primitives.cos)
-tanh = unary("tanh", primitives.tanh)
-sqrt = unary("sqrt", primitives.sqrt)
-negative = unary("negative", primitives.neg, promote_args)
+exp = unary("exp", primitives.exp_p.bind)
+log = unary("log", primitives.log_p.bind)
+sin = unary("sin", primitives.sin_p.bind)
+cos = unary("cos", primitives.cos_p.bind)
+tanh = unary("tanh", primitives.tanh_p.bind)
+sqrt = unary("sqrt", primitives.sqrt_p.bind)
+negative = unary("negative", primitives.neg_p.bind, promote_args)
 positive = unary("positive", as_array, promote_args)
-sign = unary("sign", primitives.sign, promote_args)
-invert = unary("invert", primitives.bitwise_not, promote_args)
-bitwise_not = unary("bitwise_not", primitives.bitwise_not, promote_args)
+sign = unary("sign", primitives.sign_p.bind, promote_args)
+invert = unary("invert", primitives.not_p.bind, promote_args)
+bitwise_not = unary("bitwise_not", primitives.not_p.bind, promote_args)
 
-subtract = binary("subtract", primitives.sub)
-true_divide = binary("true_divide", primitives.div, promote_args_inexact)
-divide = binary("divide", primitives.div, promote_args_inexact)
-maximum = binary("maximum", primitives.max)
-minimum = binary("minimum", primitives.min)
-equal = binary("equal", primitives.eq)
-not_equal = binary("not_equal", primitives.ne)
-bitwise_and = binary("bitwise_and", primitives.bitwise_and)
-bitwise_or = binary("bitwise_or", primitives.bitwise_or)
-bitwise_xor = binary("bitwise_xor", primitives.bitwise_xor)
+subtract = binary("subtract", primitives.sub_p.bind)
+true_divide = binary("true_divide", primitives.div_p.bind, promote_args_inexact)
+divide = binary("divide", primitives.div_p.bind, promote_args_inexact)
+maximum = binary("maximum", primitives.max_p.bind)
+minimum = binary("minimum", primitives.min_p.bind)
+equal = binary("equal", primitives.eq_p.bind)
+not_equal = binary("not_equal", primitives.ne_p.bind)
+bitwise_and = binary("bitwise_and", primitives.and_p.bind)
+bitwise_or = binary("bitwise_or", primitives.or_p.bind)
+bitwise_xor = binary("bitwise_xor", primitives.xor_p.bind)
 
 
 def add(x, y, /):
     """Elementwise sum; `or` of bools.  JAX: `jnp.add`."""
     x, y = promote_args("add", x, y)
-    return (primitives.bitwise_or if x.dtype.kind == "b" else primitives.add)(x, y)
+    operation = primitives.or_p if x.dtype.kind == "b" else primitives.add_p
+    return operation.bind(x, y)
 
 
 def multiply(x, y, /):
     """Elementwise product; `and` of bools.  JAX: `jnp.multiply`."""
     x, y = promote_args("multiply", x, y)
-    return (primitives.bitwise_and if x.dtype.kind == "b" else primitives.mul)(x, y)
+    operation = primitives.and_p if x.dtype.kind == "b" else primitives.mul_p
+    return operation.bind(x, y)
+
+
+def operator_with(name, function, swap=False):
+    """The method of an operator: NotImplemented for what is no array or number."""
+
+    def method(self, other):
+        other = operand(name, other)
+        if other is NotImplemented:
+            return NotImplemented
+        return function(other, self) if swap else function(self, other)
+
+    return method
+
+
+def operator_methods(table):
+    """The methods `__add__` and `__radd__` for a row "add", and so on."""
+    rows = {}
+    for name, (text, function) in table.items():
+        rows[f"__{name}__"] = operator_with(text, function)
+        rows[f"__r{name}__"] = operator_with(text, function, swap=True)
+    return rows
+
+
+binary_operators = {
+    "add": ("+", add),
+    "sub": ("-", subtract),
+    "mul": ("*", multiply),
+    "truediv": ("/", true_divide),
+    "and": ("&", bitwise_and),
+    "or": ("|", bitwise_or),
+    "xor": ("^", bitwise_xor),
+}
+operators |= operator_methods(binary_operators)
+operators |= {"__neg__": negative, "__pos__": positive, "__invert__": invert}
+
+
+# chapter 2, brought along
+import builtins
+import math
+import operator
+from functools import lru_cache
+
+import numpy as np
+
+from ..trace import elementwise
+from ..trace.array import wrap
+from ..trace.core import Tracer
+from ..trace.dtypes import (
+    bool_,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int64,
+    scalar_makers,
+    uint64,
+)
+from ..trace.errors import at_line, user_source
+from .arguments import (
+    canonical_axes,
+    canonical_axis,
+    canonical_shape,
+    check_arraylike,
+    concrete,
+    joint_shape,
+    no_out,
+    static,
+    static_int,
+)
+
+ndarray = Array
+pi, e, euler_gamma = math.pi, math.e, float(np.euler_gamma)
+inf, nan, newaxis = math.inf, math.nan, None
+bool = bool_
+int_, uint, float_, complex_ = int64, uint64, float64, complex128
+single, double, csingle, cdouble = float32, float64, complex64, complex128
+dtype = np.dtype
+ComplexWarning = np.exceptions.ComplexWarning
+
+
+def arrays(name, *args):
+    """The arguments of the function `name` as a list of arrays."""
+    for x in args:
+        if not isinstance(x, Array):
+            break
+    else:
+        return list(args)
+    check_arraylike(name, *args)
+    return [as_array(x) for x in args]
 
 
 def absolute(x, /):
@@ -295,48 +262,6 @@ greater = comparison("greater", primitives.gt)
 greater_equal = comparison("greater_equal", primitives.ge)
 
 
-operands = Array, int, float, complex, np.generic, np.ndarray
-
-
-def operator_with(name, function, swap=False):
-    """The method of an operator: NotImplemented for what is no array or number."""
-
-    def method(self, other):
-        if not isinstance(other, operands):
-            other = unwrapped(other)
-        if not isinstance(other, operands):
-            # Where NumPy would take a list for an array, JAX and minijit do not.
-            if isinstance(other, (list, tuple, set, dict)):
-                raise TypeError(
-                    f"unsupported operand type(s) for {name}: 'Array' and "
-                    f"{type(other).__name__!r}. Convert it with jnp.asarray(...)."
-                )
-            return NotImplemented
-        return function(other, self) if swap else function(self, other)
-
-    return method
-
-
-def operator_methods(table):
-    """The methods `__add__` and `__radd__` for a row "add", and so on."""
-    rows = {}
-    for name, (text, function) in table.items():
-        rows[f"__{name}__"] = operator_with(text, function)
-        rows[f"__r{name}__"] = operator_with(text, function, swap=True)
-    return rows
-
-
-binary_operators = {
-    "add": ("+", add),
-    "sub": ("-", subtract),
-    "mul": ("*", multiply),
-    "truediv": ("/", true_divide),
-    "and": ("&", bitwise_and),
-    "or": ("|", bitwise_or),
-    "xor": ("^", bitwise_xor),
-}
-
-operators |= operator_methods(binary_operators)
 operators |= {
     "__eq__": operator_with("==", equal),
     "__ne__": operator_with("!=", not_equal),
@@ -344,39 +269,8 @@ operators |= {
     "__le__": operator_with("<=", less_equal),
     "__gt__": operator_with(">", greater),
     "__ge__": operator_with(">=", greater_equal),
-    "__neg__": negative,
-    "__pos__": positive,
     "__abs__": absolute,
-    "__invert__": invert,
 }
-
-
-# chapter 2, brought along
-import math
-import operator
-
-from ..trace import elementwise
-from ..trace.array import wrap
-from ..trace.core import Tracer
-from ..trace.dtypes import (
-    bool_,
-    complex64,
-    complex128,
-    float32,
-    float64,
-    int64,
-    scalar_makers,
-    uint64,
-)
-from ..trace.errors import ConcretizationTypeError, at_line, user_source
-
-pi, e, euler_gamma = math.pi, math.e, float(np.euler_gamma)
-inf, nan, newaxis = math.inf, math.nan, None
-bool = bool_
-int_, uint, float_, complex_ = int64, uint64, float64, complex128
-single, double, csingle, cdouble = float32, float64, complex64, complex128
-dtype = np.dtype
-ComplexWarning = np.exceptions.ComplexWarning
 
 
 def broadcast_shapes(*shapes):
@@ -393,84 +287,6 @@ def promote_args_numeric(name, *args):
 def to_numeric_dtype(dtype):
     """The dtype, or int32 for bool."""
     return np.dtype(np.int32) if dtype.kind == "b" else dtype
-
-
-def concrete(x, what, advice):
-    """The NumPy value of `x`, which decides what the function `what` does.
-
-    Raises ConcretizationTypeError where `x` is traced, with `advice`.
-    """
-    if not isinstance(x, Tracer):
-        return np.asarray(x)
-    try:
-        return x.concrete("numpy").numpy()
-    except TypeError:
-        raise ConcretizationTypeError(
-            f"{what} must be known while the function is traced, got a traced value "
-            f"of type {x.aval}.{x.origin()}{at_line(user_source())}\n"
-            f"  Instead: {advice}"
-        ) from None
-
-
-static = "mark the argument it comes from with static_argnums or static_argnames."
-
-
-def static_int(x, what):
-    """A size or an axis as an int; a traced one raises."""
-    x = concrete(x, what, static)[()] if isinstance(x, Tracer) else x
-    try:
-        return operator.index(x)
-    except TypeError:
-        raise TypeError(f"{what} must be an integer, got {x!r}") from None
-
-
-def canonical_shape(shape):
-    """A shape, or a single size, as a tuple of ints.
-
-    Raises TypeError for traced and for fractional sizes.
-    """
-    single = not isinstance(shape, (tuple, list)) and getattr(shape, "ndim", 0) == 0
-    sizes = (shape,) if single and not hasattr(shape, "__next__") else shape
-    try:
-        return tuple(map(operator.index, sizes))
-    except TypeError:
-        raise shape_error(sizes) from None
-
-
-def shape_error(sizes):
-    """The TypeError for a shape that is not made of known integers."""
-    origins = {x.origin() for x in sizes if isinstance(x, Tracer)}
-    return TypeError(
-        "Shapes must be 1D sequences of concrete values of integer type, got "
-        f"{tuple(sizes)}.{''.join(sorted(origins))}{at_line(user_source())}\n"
-        f"  Instead: if using `jit`, {static} Arithmetic on `x.shape` of an array is "
-        "always known, with plain `np`."
-    )
-
-
-def canonical_axis(axis, ndim):
-    """An axis counted from the front.  Raises ValueError where there is none."""
-    axis = static_int(axis, "an axis")
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
-    return axis % ndim
-
-
-def canonical_axes(axis, ndim):
-    """One axis, several or None (all of them), as a tuple counted from the front."""
-    if axis is None:
-        return tuple(range(ndim))
-    several = isinstance(axis, (tuple, list)) or getattr(axis, "ndim", 0)
-    axes = tuple(canonical_axis(a, ndim) for a in (axis if several else (axis,)))
-    if len(set(axes)) != len(axes):
-        raise ValueError(f"duplicate value in 'axis': {axis}")
-    return axes
-
-
-def no_out(name, out):
-    """NumPy's `out=` writes into an array; arrays here are immutable."""
-    if out is not None:
-        raise NotImplementedError(f"The 'out' argument to jnp.{name} is not supported.")
 
 
 def array(object, dtype=None, copy=True, order="K", ndmin=0, *, device=None):

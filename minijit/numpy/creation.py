@@ -6,13 +6,13 @@ import numpy as np
 
 from ..trace import dtypes, indexing, primitives
 from ..trace.core import Tracer
+from .arguments import canonical_shape, static_int
 from .core import (
     along_axis,
     arange,
     arrays,
     asarray,
     broadcast_to,
-    canonical_shape,
     choose_where,
     concatenate,
     constant,
@@ -29,7 +29,6 @@ from .core import (
     ravel,
     sign,
     stack,
-    static_int,
     strong,
     zeros,
     zeros_like,

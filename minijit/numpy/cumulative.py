@@ -3,14 +3,13 @@
 import numpy as np
 
 from ..trace import dtypes, windows
+from .arguments import canonical_axis, no_out
 from .core import (
     accumulate_dtype,
     arrays,
-    canonical_axis,
     concatenate,
     convert,
     full_like,
-    no_out,
     ravel,
     to_numeric_dtype,
 )

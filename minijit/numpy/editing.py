@@ -4,6 +4,7 @@ import numpy as np
 
 from ..trace import primitives
 from ..trace.core import Array
+from .arguments import canonical_axes, canonical_axis, check_arraylike, concrete, static
 from .core import (
     arange,
     array,
@@ -12,12 +13,8 @@ from .core import (
     asarray,
     broadcast_shapes,
     broadcast_to,
-    canonical_axes,
-    canonical_axis,
-    check_arraylike,
     choose_where,
     concatenate,
-    concrete,
     convert,
     full,
     known_int,
@@ -25,7 +22,6 @@ from .core import (
     np_shape,
     ravel,
     reshape,
-    static,
     sum,
     where,
     zeros,

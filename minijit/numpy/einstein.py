@@ -3,12 +3,12 @@
 import numpy as np
 
 from ..trace import dtypes, einsum as einstein, primitives
+from .arguments import no_out
 from .core import (
     arrays,
     choose_where,
     contract_named,
     convert,
-    no_out,
     transpose,
     without_ones,
     zeros_like,

@@ -6,6 +6,13 @@ import numpy as np
 
 from ..trace import dtypes, indexing
 from ..trace.core import operators
+from .arguments import (
+    canonical_axis,
+    canonical_shape,
+    check_arraylike,
+    concrete,
+    no_out,
+)
 from .core import (
     along_axis,
     array,
@@ -14,15 +21,10 @@ from .core import (
     broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
-    canonical_axis,
-    canonical_shape,
-    check_arraylike,
     choose_where,
-    concrete,
     convert,
     counting,
     divide,
-    no_out,
     np_shape,
     ones_like,
     power,

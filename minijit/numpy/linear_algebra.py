@@ -4,11 +4,10 @@ import builtins
 from types import SimpleNamespace
 
 from ..trace import primitives
+from .arguments import canonical_axes, canonical_axis, static_int
 from .core import (
     arrays,
     broadcast_to,
-    canonical_axes,
-    canonical_axis,
     convert,
     eye,
     inf,
@@ -21,7 +20,6 @@ from .core import (
     promote_args_inexact,
     sqrt,
     squeeze,
-    static_int,
     sum,
     tensordot,
 )

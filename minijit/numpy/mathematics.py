@@ -9,6 +9,7 @@ import numpy as np
 from ..trace import dtypes, elementwise, primitives
 from ..trace.core import Array, Tracer, operators
 from ..trace.dtypes import bfloat16
+from .arguments import check_arraylike, named, no_out, static_int
 from .core import (
     absolute,
     all,
@@ -21,7 +22,6 @@ from .core import (
     broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
-    check_arraylike,
     choose_where,
     complex_order,
     convert,
@@ -35,8 +35,6 @@ from .core import (
     like,
     maximum,
     minimum,
-    named,
-    no_out,
     ones_like,
     operator_methods,
     pi,
@@ -45,7 +43,6 @@ from .core import (
     promote_args_inexact,
     promote_args_numeric,
     sign,
-    static_int,
     strong,
     unary,
     zeros_like,

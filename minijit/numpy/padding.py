@@ -5,12 +5,12 @@ import builtins
 import numpy as np
 
 from ..trace import dtypes, indexing
+from .arguments import concrete, static
 from .core import (
     arrays,
     asarray,
     broadcast_to,
     concatenate,
-    concrete,
     convert,
     linspace,
     max,
@@ -18,7 +18,6 @@ from .core import (
     min,
     reshape,
     squeeze,
-    static,
 )
 from .editing import repeat
 from .indexing import take

@@ -5,20 +5,17 @@ import builtins
 import numpy as np
 
 from ..trace import dtypes
+from .arguments import check_arraylike, concrete, static, static_int
 from .core import (
     absolute,
     broadcast_shapes,
     broadcast_to,
-    check_arraylike,
     concatenate,
-    concrete,
     convert,
     ones,
     promote_args_inexact,
     promote_dtypes,
     stack,
-    static,
-    static_int,
     zeros,
 )
 from .editing import trim_zeros

@@ -5,18 +5,16 @@ import builtins
 import numpy as np
 
 from ..trace import primitives
+from .arguments import canonical_axis, check_arraylike, no_out
 from .core import (
     arrays,
     astype,
-    canonical_axis,
-    check_arraylike,
     choose_where,
     dot,
     expand_to,
     eye,
     matmul,
     moveaxis,
-    no_out,
     promote_dtypes,
     ravel,
     reshape,

@@ -6,15 +6,18 @@ import math
 import numpy as np
 
 from ..trace import indexing, primitives
+from .arguments import (
+    canonical_axes,
+    canonical_axis,
+    canonical_shape,
+    check_arraylike,
+    static_int,
+)
 from .core import (
     array,
     arrays,
     as_array,
     asarray,
-    canonical_axes,
-    canonical_axis,
-    canonical_shape,
-    check_arraylike,
     concatenate,
     convert,
     expand_dims,
@@ -24,7 +27,6 @@ from .core import (
     ndim,
     ravel,
     reshape,
-    static_int,
     transpose,
     zeros_like,
 )

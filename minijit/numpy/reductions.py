@@ -3,6 +3,7 @@
 import math
 
 from ..trace import dtypes, primitives
+from .arguments import canonical_axes, check_arraylike, no_out
 from .core import (
     all,
     argmax,
@@ -11,8 +12,6 @@ from .core import (
     asarray,
     bool_of,
     broadcast_to,
-    canonical_axes,
-    check_arraylike,
     choose_where,
     convert,
     expand_dims,
@@ -23,7 +22,6 @@ from .core import (
     mean,
     min,
     nan,
-    no_out,
     prod,
     promote_args_inexact,
     promote_dtypes,

@@ -5,23 +5,21 @@ import builtins
 import numpy as np
 
 from ..trace import dtypes, primitives
+from .arguments import concrete, no_out, static_int
 from .core import (
     any,
     arange,
     arrays,
     asarray,
     choose_where,
-    concrete,
     convert,
     moveaxis,
-    no_out,
     np_shape,
     one_argument,
     ones,
     ravel,
     shape,
     stack,
-    static_int,
     sum,
     truth,
     zeros,

@@ -4,6 +4,7 @@ import builtins
 from collections import namedtuple
 
 from ..trace import primitives
+from .arguments import canonical_axis, check_arraylike, concrete
 from .calculus import diff
 from .core import (
     any,
@@ -12,11 +13,8 @@ from .core import (
     arrays,
     as_array,
     bool_of,
-    canonical_axis,
-    check_arraylike,
     choose_where,
     concatenate,
-    concrete,
     convert,
     full,
     full_like,

@@ -1,18 +1,8 @@
 """Convolutions, correlations, and the windows that signals are weighted with."""
 
 from ..trace import dtypes, windows
-from .core import (
-    absolute,
-    check_arraylike,
-    cos,
-    counting,
-    named,
-    ones,
-    pi,
-    promote_dtypes,
-    sqrt,
-    static_int,
-)
+from .arguments import check_arraylike, named, static_int
+from .core import absolute, cos, counting, ones, pi, promote_dtypes, sqrt
 from .mathematics import conj, i0
 from .rearranging import flip
 

@@ -3,13 +3,12 @@
 import numpy as np
 
 from ..trace import dtypes, indexing, primitives, sorting
+from .arguments import canonical_axis, check_arraylike
 from .core import (
     any,
     arange,
     arrays,
     asarray,
-    canonical_axis,
-    check_arraylike,
     choose_where,
     concatenate,
     convert,

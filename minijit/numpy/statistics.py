@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from ..trace import dtypes, elementwise, primitives
+from .arguments import canonical_axes, check_arraylike, concrete, static, static_int
 from .calculus import diff
 from .core import (
     absolute,
@@ -13,11 +14,8 @@ from .core import (
     asarray,
     bool_of,
     broadcast_to,
-    canonical_axes,
-    check_arraylike,
     choose_where,
     concatenate,
-    concrete,
     convert,
     divide,
     dot,
@@ -37,8 +35,6 @@ from .core import (
     sqrt,
     squeeze,
     stack,
-    static,
-    static_int,
     sum,
     transpose,
     zeros,

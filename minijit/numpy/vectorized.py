@@ -9,7 +9,8 @@ import numpy as np
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_map
 from ..transform.batching import vmap
-from .core import arrays, asarray, canonical_axis, expand_dims, joint_shape
+from .arguments import canonical_axis, joint_shape
+from .core import arrays, asarray, expand_dims
 
 DIMENSIONS = r"\((?:\w+(?:,\w+)*)?\)"
 

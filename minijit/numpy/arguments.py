@@ -1,0 +1,253 @@
+"""What NumPy's functions ask of their arguments before they compute with them.
+
+    check_arraylike("sin", [1.0])          # TypeError: a list is no array
+    joint_shape(((2, 1), (3,)))            # (2, 3)
+    canonical_axes((0, -1), 3)             # (0, 2)
+
+Nothing here applies a primitive.  Values are looked at only where shapes depend on
+them.
+"""
+
+import operator
+from functools import lru_cache
+
+import numpy as np
+
+from ..trace import dtypes
+from ..trace.core import Array, Tracer
+from ..trace.errors import ConcretizationTypeError, at_line, user_source
+
+# -- arrays
+
+
+def check_arraylike(name, *args):
+    """Raise TypeError unless all arguments of the function `name` are arrays."""
+    for position, x in enumerate(args):
+        if isinstance(x, (Array, np.ndarray)) or type(x) in dtypes.python_scalars:
+            continue
+        if hasattr(x, "__jax_array__"):
+            continue
+        if isinstance(x, (str, bytes)) or not np.isscalar(x):
+            raise TypeError(
+                f"{name} requires ndarray or scalar arguments, got {type(x)} at "
+                f"position {position}."
+            )
+
+
+def unwrapped(x):
+    """What `x.__jax_array__()` gives where there is that method, else `x` itself."""
+    if isinstance(x, Array) or not hasattr(x, "__jax_array__"):
+        return x
+    return x.__jax_array__()
+
+
+def known_value(x, dtype):
+    """The NumPy value of what is no array of ours, in a dtype."""
+    if type(x) is float and dtype == np.float32:
+        return np.array(x, dtype)
+    if dtypes.is_python_scalar(x):
+        # First in the dtype of its kind, which an int has to fit, or else that asked.
+        fits = type(x) is int and dtypes.holds_int(dtype, x)
+        value = np.array(x, dtype if fits else dtypes.scalar_dtype(x))
+    else:
+        value = dtypes.checked_numpy(x)
+        value = np.array(value, dtypes.canonicalize_dtype(value.dtype))
+    return value if value.dtype == dtype else value.astype(dtype)
+
+
+operands = Array, int, float, complex, np.generic, np.ndarray
+
+
+def operand(name, x):
+    """`x` beside the operator `name`: NotImplemented for what is no array or number."""
+    if isinstance(x, operands):
+        return x
+    x = unwrapped(x)
+    if isinstance(x, operands):
+        return x
+    # Where NumPy would take a list for an array, JAX and minijit do not.
+    if isinstance(x, (list, tuple, set, dict)):
+        raise TypeError(
+            f"unsupported operand type(s) for {name}: 'Array' and "
+            f"{type(x).__name__!r}. Convert it with jnp.asarray(...)."
+        )
+    return NotImplemented
+
+
+# -- dtypes
+
+
+def alike(args):
+    """Whether `args` are arrays of one strong dtype, and of one rank or scalars."""
+    dtype, rank = None, 0
+    for x in args:
+        if not isinstance(x, Array) or x.aval.weak_type:
+            return False
+        aval = x.aval
+        # NumPy takes None for float64 where it compares dtypes.
+        if dtype is not None and aval.dtype != dtype:
+            return False
+        if rank and aval.shape and len(aval.shape) != rank:
+            return False
+        dtype, rank = aval.dtype, rank or len(aval.shape)
+    return True
+
+
+def is_inexact(x):
+    """Whether an array's dtype is one of NumPy's floating or complex ones."""
+    return x.aval.dtype.kind in ("f", "c")
+
+
+def check_promotable(name, args):
+    """Raise TypeError unless `args` are arrays whose dtypes have one in common."""
+    check_arraylike(name, *args)
+    for x in args:
+        dtype = getattr(x, "dtype", None)
+        if isinstance(dtype, dtypes.ExtendedDtype):
+            if any(getattr(y, "dtype", None) != dtype for y in args):
+                reject_extended(name, args)
+
+
+def reject_extended(name, args):
+    """Raise TypeError if some of the dtypes are not NumPy's: there is no arithmetic."""
+    for x in args:
+        if isinstance(getattr(x, "dtype", None), dtypes.ExtendedDtype):
+            found = [dtypes.dtype(x) for x in args]
+            text = ", ".join(d.name for d in found)
+            plural = "s" * (len(found) > 1)
+            message = f"{name} does not accept dtype{plural} {text}."
+            raise TypeError(message) from None
+
+
+def check_inexact(name, args):
+    """Raise TypeError unless `args` are arrays of numbers."""
+    check_arraylike(name, *args)
+    reject_extended(name, args)
+
+
+# -- shapes and axes
+
+
+@lru_cache(maxsize=4096)
+def joint_shape(shapes):
+    """The shape that all of `shapes` broadcast to, or a ValueError.
+
+    Args:
+      shapes: a tuple of tuples of ints.
+    """
+    rank = max(map(len, shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        size = next((s for s in sizes if s != 1), 1)
+        if any(s not in (1, size) for s in sizes):
+            text = ", ".join(map(str, shapes))
+            raise ValueError(f"Incompatible shapes for broadcasting: shapes=[{text}]")
+        result.append(size)
+    return tuple(result)
+
+
+def joint_rank(name, args):
+    """How many axes a result of arrays has; ValueError if they do not broadcast."""
+    rank = 0
+    for x in args:
+        if rank and x.aval.shape and len(x.aval.shape) != rank:
+            break
+        rank = rank or len(x.aval.shape)
+    else:
+        return rank
+    shapes = tuple(x.aval.shape for x in args)
+    try:
+        return len(joint_shape(shapes))
+    except ValueError:
+        text = ", ".join(map(str, shapes))
+        message = f"{name} got incompatible shapes for broadcasting: {text}."
+        raise ValueError(message) from None
+
+
+def concrete(x, what, advice):
+    """The NumPy value of `x`, which decides what the function `what` does.
+
+    Raises ConcretizationTypeError where `x` is traced, with `advice`.
+    """
+    if not isinstance(x, Tracer):
+        return np.asarray(x)
+    try:
+        return x.concrete("numpy").numpy()
+    except TypeError:
+        raise ConcretizationTypeError(
+            f"{what} must be known while the function is traced, got a traced value "
+            f"of type {x.aval}.{x.origin()}{at_line(user_source())}\n"
+            f"  Instead: {advice}"
+        ) from None
+
+
+static = "mark the argument it comes from with static_argnums or static_argnames."
+
+
+def static_int(x, what):
+    """A size or an axis as an int; a traced one raises."""
+    x = concrete(x, what, static)[()] if isinstance(x, Tracer) else x
+    try:
+        return operator.index(x)
+    except TypeError:
+        raise TypeError(f"{what} must be an integer, got {x!r}") from None
+
+
+def canonical_shape(shape):
+    """A shape, or a single size, as a tuple of ints.
+
+    Raises TypeError for traced and for fractional sizes.
+    """
+    single = not isinstance(shape, (tuple, list)) and getattr(shape, "ndim", 0) == 0
+    sizes = (shape,) if single and not hasattr(shape, "__next__") else shape
+    try:
+        return tuple(map(operator.index, sizes))
+    except TypeError:
+        raise shape_error(sizes) from None
+
+
+def shape_error(sizes):
+    """The TypeError for a shape that is not made of known integers."""
+    origins = {x.origin() for x in sizes if isinstance(x, Tracer)}
+    return TypeError(
+        "Shapes must be 1D sequences of concrete values of integer type, got "
+        f"{tuple(sizes)}.{''.join(sorted(origins))}{at_line(user_source())}\n"
+        f"  Instead: if using `jit`, {static} Arithmetic on `x.shape` of an array is "
+        "always known, with plain `np`."
+    )
+
+
+def canonical_axis(axis, ndim):
+    """An axis counted from the front.  Raises ValueError where there is none."""
+    axis = static_int(axis, "an axis")
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+    return axis % ndim
+
+
+def canonical_axes(axis, ndim):
+    """One axis, several or None (all of them), as a tuple counted from the front."""
+    if axis is None:
+        return tuple(range(ndim))
+    several = isinstance(axis, (tuple, list)) or getattr(axis, "ndim", 0)
+    axes = tuple(canonical_axis(a, ndim) for a in (axis if several else (axis,)))
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"duplicate value in 'axis': {axis}")
+    return axes
+
+
+def no_out(name, out):
+    """NumPy's `out=` writes into an array; arrays here are immutable."""
+    if out is not None:
+        raise NotImplementedError(f"The 'out' argument to jnp.{name} is not supported.")
+
+
+# -- functions that other functions make
+
+
+def named(function, name):
+    """Give a function made by another one its name and a docstring."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Elementwise `{name}`.  JAX: `jnp.{name}`."
+    return function
