@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from minijit.trace import primitives as lax
-from minijit.trace.array import ShapedArray, aval_of, shape_rules
-from minijit.trace.core import Trace, Tracer, set_trace
+from minijit.trace.array import ShapedArray, aval_of, on_numpy, shape_rules
+from minijit.trace.core import Primitive, Trace, Tracer, eval_rules, set_trace
+from minijit.trace.primitives import add_p, dot_general_p, exp_p, mul_p, reduce_sum_p
 
 answers = {
     "i8 + 1": "int8",
@@ -33,53 +33,104 @@ def check_answers(answers):
     }
 
 
-def rem_values(x, y):
-    if x.dtype.kind not in "iu":
-        return np.fmod(x, y)
-    return np.where(y == 0, x, np.fmod(x, np.where(y == 0, y.dtype.type(1), y)))
-
-
-def check_rem_values(rem_values):
-    """x/0 is -1, so what must be left of x is x - (-1) * 0; NumPy's fmod says 0."""
-    x = np.array([7, -7, 7, -7, 5, -(2**31), 0], np.int32)
-    y = np.array([2, 2, -2, -2, 0, -1, 0], np.int32)
-    assert np.array_equal(rem_values(x, y), [1, -1, 1, -1, 5, 0, 0])
-    f = np.array([5.5, -5.5], np.float32)
-    assert np.array_equal(rem_values(f, np.float32([2, 2])), [1.5, -1.5])
-
-
-def bytes_made(f, *avals):
-    class CountBytes(Trace):
-        total = 0
-
-        def process(self, primitive, args, params):
-            aval = shape_rules[primitive](*map(aval_of, args), **params)
-            self.total += aval.nbytes
-            return [Tracer(self, aval)]
-
-    trace = CountBytes()
-    with set_trace(trace):
-        f(*[Tracer(trace, aval) for aval in avals])
-    return trace.total
-
-
-def check_bytes_made(bytes_made):
-    """As `ShapeTrace`, with a number to which `process` adds the result's nbytes."""
-    x = ShapedArray((10**6, 10**6), np.dtype("float32"))
-    assert bytes_made(lambda x: x, x) == 0
-    assert bytes_made(lambda x: lax.exp(lax.mul(x, x)), x) == 8 * 10**12
-    assert bytes_made(lambda x: lax.gt(lax.reduce_sum(x, (0,)), 0.0), x) == 5 * 10**6
-
-
 def batched_matmul(x, y):
-    (b, n, k), m = x.shape, y.shape[2]
-    x = lax.broadcast_in_dim(x, (b, n, k, m), (0, 1, 2))
-    y = lax.broadcast_in_dim(y, (b, n, k, m), (0, 2, 3))
-    return lax.reduce_sum(lax.mul(x, y), (2,))
+    return dot_general_p.bind(
+        x,
+        y,
+        dimension_numbers=(((2,), (1,)), ((0,), (0,))),
+        precision=None,
+        preferred_element_type=None,
+    )
+
+
+class Applied(Trace):
+    """Computes shapes, and lists what is applied: (primitive, arguments, results)."""
+
+    def __init__(self):
+        self.steps = []
+
+    def process(self, primitive, args, params):
+        aval = shape_rules[primitive](*map(aval_of, args), **params)
+        self.steps.append((primitive, args, Tracer(self, aval)))
+        return [self.steps[-1][2]]
+
+    def run(self, f, avals):
+        self.inputs = [Tracer(self, aval) for aval in avals]
+        with set_trace(self):
+            return f(*self.inputs)
 
 
 def check_batched_matmul(batched_matmul):
-    """Four axes, (b, n, k, m): x has no m, y has no n, and k is summed over."""
+    """x has axes (b, n, k), y has (b, k, m): k is contracted, b is a batch axis."""
     x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     y = np.arange(40, dtype=np.float32).reshape(2, 4, 5) - 7
     assert np.array_equal(batched_matmul(x, y), x @ y)
+    trace = Applied()
+    trace.run(batched_matmul, [aval_of(x), aval_of(y)])
+    assert [p.name for p, _, _ in trace.steps] == ["dot_general"]
+
+
+def peak_bytes(f, *avals):
+    trace = Applied()
+    result = trace.run(f, avals)
+    last = {id(x): -1 for x in trace.inputs}
+    for i, (_, args, out) in enumerate(trace.steps):
+        last |= {id(x): i for x in (*args, out)}
+    last[id(result)] = len(trace.steps)
+    alive = {id(x): x.aval.nbytes for x in trace.inputs}
+    peak = sum(alive.values())
+    for i, (_, _, out) in enumerate(trace.steps):
+        alive[id(out)] = out.aval.nbytes
+        peak = max(peak, sum(alive.values()))
+        alive = {x: n for x, n in alive.items() if last[x] > i}
+    return peak
+
+
+def check_peak_bytes(peak_bytes):
+    """List what is applied; find the last reader of each; then walk and add up."""
+    x = ShapedArray((10**6, 10**6), np.dtype("float32"))
+    big = x.nbytes
+    assert peak_bytes(lambda x: x, x) == big
+    # In a chain there is never more than one argument and one result.
+    assert peak_bytes(lambda x: exp_p.bind(exp_p.bind(exp_p.bind(x))), x) == 2 * big
+
+    def sum_of_exp(x):
+        return reduce_sum_p.bind(exp_p.bind(x), axes=(0,))
+
+    assert peak_bytes(sum_of_exp, x) == 2 * big
+
+    def keeps(x):
+        y = exp_p.bind(x)
+        return add_p.bind(x, mul_p.bind(y, y))
+
+    # While the product is made: x, y, and the product.
+    assert peak_bytes(keeps, x) == 3 * big
+
+
+def outer_rows(outer_p):
+    def shape_rule(x, y):
+        if x.ndim != 1 or y.ndim != 1 or x.dtype != y.dtype:
+            raise TypeError(f"outer: two vectors of one dtype, got {x} and {y}")
+        weak_type = x.weak_type and y.weak_type
+        return ShapedArray((*x.shape, *y.shape), x.dtype, weak_type)
+
+    return shape_rule, on_numpy({outer_p: np.outer})[outer_p]
+
+
+def check_outer_rows(outer_rows):
+    """`ShapedArray(x.shape + y.shape, x.dtype)`, and `on_numpy({outer_p: np.outer})`."""
+    outer_p = Primitive("outer")
+    shape_rules[outer_p], eval_rules[outer_p] = outer_rows(outer_p)
+    x, y = np.arange(3, dtype=np.int8), np.arange(2, dtype=np.int8)
+    result = outer_p.bind(x, y)
+    assert np.array_equal(result, np.outer(x, y)) and result.dtype == "int8"
+    trace = Applied()
+    vector = ShapedArray((10**9,), np.dtype("float32"))
+    out = trace.run(outer_p.bind, [vector, vector])
+    assert out.aval == ShapedArray((10**9, 10**9), np.dtype("float32"))
+    for wrong in [(np.ones((2, 2)), np.ones(2)), (x, np.ones(2)), (np.ones(2), 1.0)]:
+        try:
+            outer_p.bind(*wrong)
+        except TypeError:
+            continue
+        raise AssertionError(f"outer of {wrong} should be a TypeError")
