@@ -118,7 +118,7 @@ def outer_rows(outer_p):
 
 
 def check_outer_rows(outer_rows):
-    """`ShapedArray(x.shape + y.shape, x.dtype)`, and `on_numpy({outer_p: np.outer})`."""
+    """The shape is `x.shape + y.shape`; the values are `on_numpy({outer_p: ...})`."""
     outer_p = Primitive("outer")
     shape_rules[outer_p], eval_rules[outer_p] = outer_rows(outer_p)
     x, y = np.arange(3, dtype=np.int8), np.arange(2, dtype=np.int8)
