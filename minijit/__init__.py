@@ -86,6 +86,9 @@ from .transform.closures import (
     fwd_and_bwd as fwd_and_bwd,
 )
 
+# chapter 10
+from .transform import joint_loops as joint_loops, lanes_of_loops as lanes_of_loops
+
 # chapter 11
 from . import ad_checkpoint as ad_checkpoint
 from .transform.checkpoint import (
@@ -99,7 +102,7 @@ from . import custom_batching as custom_batching, debug as debug
 from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_nans
 
 # chapter 12
-from .transform import reverse_loops as reverse_loops
+from .transform import reversal_rows as reversal_rows
 
 # chapter 14
 from .compile import (

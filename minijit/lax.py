@@ -597,7 +597,7 @@ from .transform.control_flow import (
     while_loop as while_loop,
     while_p as while_p,
 )
-from .transform.control_flow import (
+from .transform.more_loops import (
     associative_scan as associative_scan,
     fori_loop as fori_loop,
     map_loop as map,

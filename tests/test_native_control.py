@@ -12,7 +12,7 @@ from minijit import lax
 from minijit.compile.loops import Buffer, Call, View, whole
 from minijit.run import native_control
 from minijit.trace.jit import executors
-from minijit.transform import control_flow
+from minijit.transform import steps
 from tests.test_control_flow import programs
 
 pytestmark = pytest.mark.chapter(20)
@@ -362,7 +362,7 @@ def test_a_blas_is_told_no_number_that_it_cannot_hold():
 @pytest.mark.parametrize("mode", ["tape", "checkpoint"])
 def test_steps_that_cannot_be_counted_are_an_error(backend, mode, monkeypatch):
     """The count is an int32: it must not wrap, for the way back would take no step."""
-    monkeypatch.setattr(control_flow, "MOST_STEPS", 20)
+    monkeypatch.setattr(steps, "MOST_STEPS", 20)
 
     def last(x, n):
         body = lambda c: (c[0] + 1, c[1] * 2.0)

@@ -9,21 +9,19 @@ from minijit import lax
 from minijit.run import table_values, tables
 from minijit.trace.array import ShapedArray, aval_of
 from minijit.trace.jit import executors
-from minijit.transform.control_flow import cond_p, jaxpr_of, scan_p
+from minijit.transform.control_flow import cond_p, scan_p
+from minijit.transform.lanes_of_tapes import select_lanes_p, spread_p, sum_lanes_p
 from minijit.transform.linearize import add_any_p
+from minijit.transform.pieces import jaxpr_of
 from minijit.transform.tape import (
     Tape,
     TapeValue,
     Union,
     UnionValue,
-    eval_zero,
     inject,
     project,
-    select_lanes_p,
-    spread_p,
-    sum_lanes_p,
-    zero_p,
 )
+from minijit.transform.tape_rows import eval_zero, zero_p
 from tests.test_control_flow import programs, slope
 from tests.test_native_control import agree, allocations, executable, points
 
@@ -105,12 +103,13 @@ def real(aval):
     if isinstance(aval, Tape):
         return TapeValue(aval, [real(aval.element) for _ in range(3)])
     cases = tuple(tuple(map(real, case)) for case in aval.cases)
-    return UnionValue(aval, "every", cases) if aval.every else one_case(aval)
+    return UnionValue(aval, cases) if aval.every else one_case(aval)
 
 
 def one_case(aval):
     """A Union of its first case; where there is one of every case, the rest is zero."""
-    return UnionValue(aval, 0, tuple(map(real, aval.cases[0])))
+    first, *others = aval.cases
+    return UnionValue(aval, (tuple(map(real, first)), *(None for _ in others)))
 
 
 def mixed(aval):

@@ -19,7 +19,7 @@ from minijit.run import lower_control
 from minijit.run.executable import compile_python
 from minijit.run.llvm import compile_llvm
 from minijit.run.lower_control import with_regions
-from minijit.transform import control_flow
+from minijit.transform import steps
 from tests import ir_interpreter
 from tests.test_control_flow import programs
 from tests.test_interrupts import FOR_EVER, Alarm, alarms, raise_alarm
@@ -174,7 +174,7 @@ def test_memory_does_not_depend_on_the_number_of_steps():
 
 
 def test_steps_that_cannot_be_counted_are_an_error(monkeypatch):
-    monkeypatch.setattr(control_flow, "MOST_STEPS", 20)
+    monkeypatch.setattr(steps, "MOST_STEPS", 20)
 
     def slope(n):
         """The way back needs the number of steps only."""

@@ -13,19 +13,15 @@ import numpy as np
 from ..trace.array import ShapedArray
 from ..trace.primitives import broadcast_in_dim_p
 from ..transform.checkpoint import checkpoint_p, name_p
-from ..transform.control_flow import (
-    borrow_p,
-    cond_p,
-    index_aval,
-    jaxpr_of,
-    scan_p,
-    while_p,
-)
+from ..transform.control_flow import cond_p, scan_p, while_p
 from ..transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
 from ..transform.custom_vmap import custom_vmap_p
 from ..transform.debugging import debug_callback_p
 from ..transform.implicit import linear_solve_p, solution
+from ..transform.lanes_of_loops import borrow_p
+from ..transform.lanes_of_tapes import every_p, select_lanes_p, spread_p, sum_lanes_p
 from ..transform.linearize import add_any_p
+from ..transform.pieces import index_aval, jaxpr_of
 from ..transform.prng import threefry2x32, threefry2x32_p
 from ..transform.reverse_loops import (
     checkpointed_while_p,
@@ -36,15 +32,8 @@ from ..transform.reverse_loops import (
 )
 from ..transform.stop_gradient import stop_gradient_p
 from ..transform.tangents import tangent_aval
-from ..transform.tape import (
-    every_p,
-    inject_p,
-    project_p,
-    select_lanes_p,
-    spread_p,
-    sum_lanes_p,
-    zero_p,
-)
+from ..transform.tape import inject_p, project_p
+from ..transform.tape_rows import zero_p
 from .loops import Const, as_index, op
 from .lower import Elements, Statements, elementwise, fallbacks, lower_rules
 from .lower_calls import call_program

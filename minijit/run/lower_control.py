@@ -55,8 +55,9 @@ from ..compile.loops import (
     substitute,
 )
 from ..compile.place import place
-from ..transform import control_flow
-from ..transform.control_flow import cond_p, scan_p, split, while_p
+from ..transform import steps as loop_steps
+from ..transform.control_flow import cond_p, scan_p, while_p
+from ..transform.pieces import split
 from .interrupts import BETWEEN_LOOKS, work_of
 from .lane_blocks import block_size
 from .native_control import kind_of
@@ -397,9 +398,9 @@ def build_while(
 
 def count_step(builder, steps):
     """One step more, if there may be one more."""
-    count, most = steps.load(), control_flow.MOST_STEPS
+    count, most = steps.load(), loop_steps.MOST_STEPS
     last = op("eq", count, Const(most, count.dtype))
-    builder.add(Fail(last, control_flow.too_many_steps()))
+    builder.add(Fail(last, loop_steps.too_many_steps()))
     builder.add(steps.store((), op("add", count, Const(1, count.dtype))))
 
 

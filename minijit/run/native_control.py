@@ -52,8 +52,10 @@ from ..compile.lower_calls import add_call, call_eval, whole_atom
 from ..compile.place import place
 from ..trace.array import ShapedArray
 from ..trace.jit import cache_clearers
-from ..transform import control_flow
-from ..transform.control_flow import borrow_p, cond_p, scan_p, split, while_p
+from ..transform import steps as loop_steps
+from ..transform.control_flow import cond_p, scan_p, while_p
+from ..transform.lanes_of_loops import borrow_p
+from ..transform.pieces import split
 from .blas import LARGEST, blas_layout, largest_step, native_products, product_text
 from .executable import compile_kernel, compiled_once, routines, write_source
 from .interrupts import BETWEEN_LOOKS, raise_held, work_of
@@ -718,9 +720,9 @@ def print_while(
         for tape in tapes:
             tape.step()
         if stack:
-            function.line(f"if {steps.name} == {control_flow.MOST_STEPS}:")
+            function.line(f"if {steps.name} == {loop_steps.MOST_STEPS}:")
             with function.indent():
-                message = control_flow.too_many_steps()
+                message = loop_steps.too_many_steps()
                 function.line(f"raise OverflowError({message!r})")
             function.line(f"{steps.name} += 1")
         function.watch(work_of(test) + work_of(body))

@@ -13,7 +13,9 @@ from ..compile.lower import Statements, row_choosers
 from ..compile.lower_calls import add_call, whole_atom
 from ..trace.array import ShapedArray
 from ..transform.control_flow import scan_p, while_p
-from ..transform.tape import Tape, Union, every_p, inject_p, project_p, zero_p
+from ..transform.lanes_of_tapes import every_p
+from ..transform.tape import Tape, Union, inject_p, project_p
+from ..transform.tape_rows import zero_p
 from .native_control import (
     Place,
     argument_places,

@@ -14,8 +14,8 @@ through the tables, and what it leaves is a program.
 import numpy as np
 
 from ..trace.primitives import copy_p
+from ..transform.lanes_of_tapes import select_lanes_p, spread_p, sum_lanes_p
 from ..transform.linearize import add_any_p
-from ..transform.tape import select_lanes_p, spread_p, sum_lanes_p
 from .native_control import Place
 from .python_source import HALF, dtype_text
 from .tables import ZERO, TapeTable, UnionTable, record, reserve

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..compile.loops import INDEX
 from ..trace.array import ShapedArray, to_numpy
-from ..transform.control_flow import wrap_like
+from ..transform.pieces import wrap_like
 from ..transform.tape import Tape, TapeValue, Union, UnionValue
+from ..transform.tape_rows import eval_zero
 from .executable import boxed, routines
 from .native_control import LoadedLoop, load_loop, stored
 from .tables import ZERO
@@ -40,7 +41,7 @@ class TableItems:
 
 
 class TableValues(tuple):
-    """The values of a Union that a loop made.
+    """The cases of a Union that a loop made.
 
     Attributes:
       columns: the arrays of a table of just this Union.
@@ -73,13 +74,13 @@ def encode_tapes(aval, tapes):
 
 def encode_unions(aval, unions):
     """The same for Unions."""
-    if len(unions) == 1 and isinstance(unions[0].values, TableValues):
-        return unions[0].values.columns
+    if len(unions) == 1 and isinstance(unions[0].cases, TableValues):
+        return unions[0].cases.columns
     positions, columns = [], []
     for k, avals in enumerate(aval.cases):
         values, at = [list(map(zero_of, avals))], []
         for union in unions:
-            has_case = union.tag in (k, "every")
+            has_case = union.cases[k] is not None
             at.append(len(values) if has_case else 0)
             values += [union.case(k)] if has_case else []
         positions.append(at)
@@ -95,10 +96,8 @@ def index_columns(*columns):
 
 def zero_of(aval):
     """A zero of a type as Python has it."""
-    if isinstance(aval, Tape):
-        return TapeValue(aval, None)
-    if isinstance(aval, Union):
-        return UnionValue(aval, None, ())
+    if isinstance(aval, (Tape, Union)):
+        return eval_zero(aval=aval)
     return np.zeros(aval.shape, aval.dtype)
 
 
@@ -133,19 +132,15 @@ def union_decoder(aval, positions, columns):
     cases = [[decoder(a, columns) for a in case] for case in aval.cases]
     arrays = arrays[: len(arrays) - len(columns)]
 
-    def values(k, i):
-        return tuple(value(int(positions[k][i])) for value in cases[k])
+    def values(case, position):
+        """The values of one case, or None: position 0 is that of the zero."""
+        return tuple(value(position) for value in case) if position else None
 
     def union(i):
-        tags = [k for k in range(len(cases)) if positions[k][i]]
-        if not tags:
-            return zero_of(aval)
-        one = len(tags) == 1
-        tag = tags[0] if one else "every"
-        every = (values(k, i) for k in range(len(cases)))
-        found = TableValues(values(tag, i) if one else every)
+        at = [int(column[i]) for column in positions]
+        found = TableValues(map(values, cases, at))
         found.columns = [column[i : i + 1] for column in positions] + arrays
-        return UnionValue(aval, tag, found)
+        return UnionValue(aval, found)
 
     return union
 

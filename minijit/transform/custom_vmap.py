@@ -32,7 +32,6 @@ from ..trace.jaxpr import (
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .batching import batch_jaxpr, batch_rules, lane_types, lanes_at, vmap_flat
 from .closed_jaxprs import fill, present
-from .control_flow import map_loop
 from .custom import (
     CustomFunction,
     Rule,
@@ -50,6 +49,7 @@ from .linearize import (
     linearize_flat,
     linearize_rules,
 )
+from .more_loops import map_loop
 from .tangents import tangent_aval, zeros
 from .transpose import Linear, backward, is_linear, transpose_jaxpr, transpose_rules
 

@@ -19,19 +19,9 @@ from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import Var, memoised
 from ..trace.pytree import tree_flatten, tree_unflatten
 from . import custom
+from .agreement import leaf_path, with_types
 from .batching import at_front, batch_jaxpr, batch_rules
 from .closed_jaxprs import apply_closed, fill, present
-from .control_flow import (
-    close_over,
-    compiled,
-    leaf_path,
-    mask_of,
-    none_of,
-    record,
-    reorder,
-    split,
-    with_types,
-)
 from .joint_calls import jvp_jaxpr
 from .linear_functions import linear_transpose
 from .linearize import (
@@ -40,6 +30,15 @@ from .linearize import (
     linearize,
     linearize_jaxpr,
     linearize_rules,
+)
+from .pieces import (
+    close_over,
+    compiled,
+    mask_of,
+    none_of,
+    record,
+    reorder,
+    split,
 )
 from .tangents import zeros
 from .transpose import is_linear, transpose_rules
@@ -63,7 +62,8 @@ def record_solver(fun, args, kind, what, like, tree, has_aux=False):
       (closed jaxpr: captured values, arguments -> result, aux; the captured values;
       the structure of the result, of a pair if there is an aux).
     """
-    jaxpr, captured, out_tree = record(fun, args, f"{kind} {what}")
+    in_avals, in_tree = tree_flatten(args)
+    jaxpr, captured, out_tree = record(fun, in_avals, in_tree, f"{kind} {what}")
     where = at_line(user_source())
     if has_aux and len(out_tree.children()) != 2:
         raise TypeError(
@@ -80,7 +80,7 @@ def record_solver(fun, args, kind, what, like, tree, has_aux=False):
     for i, (got, wanted) in enumerate(zip(jaxpr.out_avals, avals, strict=False)):
         check_type(f"{kind}: {what}", like, leaf_path(tree, i), got, wanted)
     avals = [*avals, *jaxpr.out_avals[len(avals) :]]
-    return with_types(close_over(jaxpr, ()), avals), captured, out_tree
+    return with_types(close_over(jaxpr), avals), captured, out_tree
 
 
 def check_type(function, like, path, got, wanted):

@@ -11,39 +11,28 @@ The linear side is the equation `replay`, and its transpose the equation `treeve
 Derivatives of these two (second order) take tapes of the carries.
 """
 
-from functools import partial
 from math import comb
 
 import numpy as np
 
-from ..trace import primitives as lax
-from ..trace.array import aval_of, eval_rules, shape_rules
+from ..trace.array import eval_rules, shape_rules
 from ..trace.core import Primitive
-from ..trace.jaxpr import ClosedJaxpr, memoised
-from .batching import batch_jaxpr, batch_rules, lanes_at, move_axis
+from ..trace.jaxpr import memoised
 from .closed_jaxprs import apply_closed, fill, present
-from .control_flow import (
-    MOST_STEPS,
+from .control_flow import reverse_modes
+from .joint_loops import jvp_body
+from .linearize import add_tangents, linearize_rules
+from .loops import (
     SHARED,
-    borrow,
-    compiled,
-    index_aval,
-    instantiate_carry,
-    int32,
-    jaxpr_of,
-    jvp_body,
+    Loop,
+    While,
     linearize_body,
-    reverse_modes,
-    scan_p,
-    split,
     transpose_body,
-    while_batch,
-    while_joint,
     while_p,
 )
-from .linearize import add_tangents, call_rule, joint_rules, linearize_rules
-from .tangents import tangent_aval, zeros
-from .tape import select_lanes
+from .pieces import compiled, jaxpr_of, none_of, split
+from .steps import MOST_STEPS, instantiate_carry
+from .tangents import dense, tangent_aval
 from .transpose import transpose_rules
 
 checkpointed_while_p = Primitive("checkpointed_while", multiple_results=True)
@@ -106,49 +95,21 @@ def run_while(*args, slots, **params):
     return while_p.bind(*args, stack=False, **params)
 
 
-def joint_while(primals, tangents, *, slots, **params):
-    return while_joint(primals, tangents, stack=False, **params)
-
-
-def checkpointed_batch(lanes, axes, *args, slots, **params):
-    """The batched loop of `control_flow`, which is to be reversed in this way too."""
-    found = []
-
-    def batched(*args):
-        outs, where = while_batch(lanes, axes, *args, stack=False, **params)
-        found[:] = where
-        return outs
-
-    closed = jaxpr_of(batched, list(map(aval_of, args)), "lanes")
-    eqns = tuple(checkpointed(eqn, slots) for eqn in closed.jaxpr.eqns)
-    closed = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
-    outs = apply_closed(closed, *args)
-    return outs, found
-
-
-def checkpointed(eqn, slots):
-    """An equation as it is, a while loop as one with checkpoints."""
-    if eqn.primitive is not while_p:
-        return eqn
-    params = {k: v for k, v in eqn.params.items() if k != "stack"}
-    return eqn.replace(primitive=checkpointed_while_p, params=params | {"slots": slots})
-
-
 def checkpointed_linearize(nonzero, *args, slots, **params):
     """Forward: the loop, and how many steps it took.  Linear: `replay`."""
-    nc, nb = params["cond_nconsts"], params["body_nconsts"]
-    body = params["body_jaxpr"]
-    _, consts, carry = split(args, nc, nb)
-    *outs, count = while_p.bind(*args, stack=True, **params)
-    parts = linearize_body(body, tuple(nonzero[nc:]), nb, len(carry))
-    mask = tuple(nonzero[nc : nc + nb]) + parts.nonzero_carry
+    loop = While(**params, stack=True)
+    cond_consts, consts, carry = loop.split(args)
+    _, const_mask, carry_mask = map(tuple, loop.split(nonzero))
+    *outs, count = loop.bind(cond_consts, consts, carry)
+    body = loop.body_jaxpr
+    nonzero_carry = linearize_body(body, const_mask, carry_mask, ()).nonzero_carry
+    params = dict(num_consts=len(consts), mask=const_mask + nonzero_carry, slots=slots)
 
     def linear(*tangents):
-        _, of_consts, of_carry = split(tangents, nc, nb)
-        of_carry = instantiate_carry(carry, of_carry, parts.nonzero_carry)
-        given = (count, *consts, *carry, *present(of_consts), *present(of_carry))
-        rest = dict(num_consts=nb, mask=mask, slots=slots)
-        return fill(parts.nonzero_carry, replay_p.bind(*given, body=body, **rest))
+        _, of_consts, of_carry = loop.split(tangents)
+        of_carry = instantiate_carry(carry, of_carry, nonzero_carry)
+        given = *consts, *carry, *present(of_consts), *present(of_carry)
+        return fill(nonzero_carry, replay_p.bind(count, *given, body=body, **params))
 
     return outs, linear
 
@@ -157,9 +118,7 @@ shape_rules |= {
     checkpointed_while_p: lambda *avals, body_jaxpr, **rest: body_jaxpr.out_avals
 }
 eval_rules |= {checkpointed_while_p: run_while}
-joint_rules |= {checkpointed_while_p: joint_while}
 linearize_rules |= {checkpointed_while_p: checkpointed_linearize}
-batch_rules |= {checkpointed_while_p: checkpointed_batch}
 
 
 # ---- its linear side, forward: values and tangents go through the loop together
@@ -168,19 +127,10 @@ batch_rules |= {checkpointed_while_p: checkpointed_batch}
 
 
 def replay_forward(count, *args, body, num_consts, mask, slots):
-    n, n_tangents = len(body.out_avals), sum(mask[:num_consts])
-    consts, carry, of_consts, of_carry = split(args, num_consts, n, n_tangents)
-    joint, _, _ = jvp_body(body, mask, num_consts, n)
-    outs = scan_p.bind(
-        *(count, *consts, *of_consts, *carry, *of_carry),
-        jaxpr=joint,
-        length=None,
-        reverse=False,
-        num_consts=num_consts + n_tangents,
-        num_carry=n + len(of_carry),
-        unroll=1,
-    )
-    return outs[n:]
+    n, of_consts = len(body.out_avals), mask[:num_consts]
+    consts, carry, t_consts, t_carry = split(args, num_consts, n, sum(of_consts))
+    joint, _, _ = jvp_body(body, of_consts, mask[num_consts:], ())
+    return Loop(joint).bind([count], consts + t_consts, carry + t_carry, [])[n:]
 
 
 def replay_shape(*avals, body, num_consts, mask, slots):
@@ -189,35 +139,46 @@ def replay_shape(*avals, body, num_consts, mask, slots):
 
 def carry_tangents(body, num_consts, mask):
     """The types of the nonzero tangents of the carry."""
-    avals = zip(body.in_avals, mask, strict=True)
-    return [tangent_aval(a) for a, m in list(avals)[num_consts:] if m]
-
-
-def replay_transpose(cts, accs, *args, body, num_consts, mask, slots):
-    """Backward: sums for the consts, and the cotangents of the carry."""
-    n_sums = sum(mask[:num_consts])
-    n_known = 1 + len(mask)
-    known, of_consts, of_carry = split(args, n_known, n_sums)
-    _, const_accs, carry_accs = split(accs, n_known, n_sums)
-    start = [
-        zeros(x.aval) if a is None else a
-        for x, a in zip(of_consts, const_accs, strict=True)
-    ]
-    avals = carry_tangents(body, num_consts, mask)
-    cts = [zeros(a) if c is None else c for c, a in zip(cts, avals, strict=True)]
-    parts, _ = backward_parts(body, num_consts, mask)
-    (count, *consts), carry = split(known, 1 + num_consts)
-    known = count, *shared_residuals(parts, consts), *consts
-    back = one_step_back(body, num_consts, mask)
-    params = dict(body=body, back=back, slots=slots)
-    outs = treeverse_p.bind(*known, *start, *cts, *carry, **params)
-    sums, of_carry = split(outs, n_sums)
-    return [None] * n_known + sums + list(map(add_tangents, carry_accs, of_carry))
+    pairs = list(zip(body.in_avals, mask, strict=True))
+    return [tangent_aval(a) for a, m in pairs[num_consts:] if m]
 
 
 shape_rules |= {replay_p: replay_shape}
 eval_rules |= {replay_p: replay_forward}
-transpose_rules |= {replay_p: replay_transpose}
+
+
+# ---- one step back
+
+
+@memoised
+def backward_parts(body, num_consts, mask):
+    """A linearized body and its transpose: -> (parts, transposed body)."""
+    of_consts, of_carry = mask[:num_consts], mask[num_consts:]
+    parts = linearize_body(body, of_consts, of_carry, ())
+    n_shared = sum(kind in SHARED for kind, _ in parts.places)
+    linear_consts = none_of(n_shared) + (True,) * sum(of_consts)
+    linear_xs, n_carry = none_of(len(parts.places) - n_shared), sum(parts.nonzero_carry)
+    return parts, transpose_body(parts.linear, n_carry, linear_consts, linear_xs, ())
+
+
+@memoised
+def one_step_back(body, num_consts, mask):
+    """Shared residuals, consts, sums, cotangents after a step, the carry before it
+    -> sums, cotangents before it."""
+    parts, transposed = backward_parts(body, num_consts, mask)
+    given = transposed.out_avals
+    n_shared = sum(kind in SHARED for kind, _ in parts.places)
+
+    def back(*args):
+        sizes = n_shared, num_consts, len(given)
+        shared, consts, given_now, carry = split(args, *sizes)
+        _, kept = split(apply_closed(parts.forward, *consts, *carry), len(carry))
+        stepwise = parts.stepwise([], kept)
+        return apply_closed(transposed, *shared, *given_now, *stepwise)
+
+    consts, carry = split(body.in_avals, num_consts)
+    shared = transposed.in_avals[:n_shared]
+    return jaxpr_of(back, [*shared, *consts, *given, *carry], "step back")
 
 
 # ---- backward
@@ -226,40 +187,26 @@ transpose_rules |= {replay_p: replay_transpose}
 # last carry; the carry.  `back`, of one step, takes the same but for the count.
 
 
-@memoised
-def backward_parts(body, num_consts, mask):
-    """A linearized body and its transpose: -> (parts, transposed body)."""
-    parts = linearize_body(body, mask, num_consts, len(body.out_avals))
-    n_shared = sum(kind in SHARED for kind, _ in parts.places)
-    n_sums, stepwise = sum(mask[:num_consts]), len(parts.places) - n_shared
-    linear = (False,) * n_shared + (True,) * n_sums
-    args = n_shared + n_sums, sum(parts.nonzero_carry), linear, (False,) * stepwise, ()
-    return parts, transpose_body(parts.linear, *args)
+def replay_transpose(cts, accs, *args, body, num_consts, mask, slots):
+    """Backward: sums for the consts, and the cotangents of the carry."""
+    n_known, n_sums = 1 + len(mask), sum(mask[:num_consts])
+    known, of_consts, of_carry = split(args, n_known, n_sums)
+    _, const_accs, carry_accs = split(accs, n_known, n_sums)
+    (count, *consts), carry = split(known, 1 + num_consts)
+    parts, _ = backward_parts(body, num_consts, mask)
+    sums = dense(const_accs, [x.aval for x in of_consts])
+    cts = dense(cts, carry_tangents(body, num_consts, mask))
+    outs = treeverse_p.bind(
+        *(count, *parts.shared(consts), *consts, *sums, *cts, *carry),
+        body=body,
+        back=one_step_back(body, num_consts, mask),
+        slots=slots,
+    )
+    sums, cts = split(outs, n_sums)
+    return [None] * n_known + sums + list(map(add_tangents, carry_accs, cts))
 
 
-def shared_residuals(parts, consts):
-    """The residuals that are the same in every step."""
-    hoisted = apply_closed(parts.hoisted, *consts) if parts.hoisted.out_avals else []
-    where = {"const": consts, "hoisted": hoisted}
-    return [where[kind][i] for kind, i in parts.places if kind in SHARED]
-
-
-@memoised
-def one_step_back(body, num_consts, mask):
-    """Shared residuals, consts, sums, cotangents after a step, the carry before it
-    -> sums, cotangents before it."""
-    parts, transposed = backward_parts(body, num_consts, mask)
-    n_shared = sum(kind in SHARED for kind, _ in parts.places)
-    residuals, given = transposed.in_avals[:n_shared], transposed.out_avals
-
-    def back(*args):
-        shared, consts, given_now, carry = split(args, n_shared, num_consts, len(given))
-        kept = apply_closed(parts.forward, *consts, *carry)[len(carry) :]
-        stepwise = [kept[i] for kind, i in parts.places if kind == "step"]
-        return apply_closed(transposed, *shared, *given_now, *stepwise)
-
-    consts, carry = split(body.in_avals, num_consts)
-    return jaxpr_of(back, [*residuals, *consts, *given, *carry], "step back")
+transpose_rules |= {replay_p: replay_transpose}
 
 
 def operands(args, body, back):
@@ -292,125 +239,6 @@ def treeverse_shape(*avals, body, back, slots):
 
 shape_rules |= {treeverse_p: treeverse_shape}
 eval_rules |= {treeverse_p: run_treeverse}
-
-
-# ---- second derivatives: of the loops that these equations stand for
-
-
-def linearize_as(function, nonzero, *args, **params):
-    """The derivative of a primitive that does what a function of others does."""
-    avals = list(map(aval_of, args))
-    closed = jaxpr_of(partial(function, **params), avals, "reverse")
-    return call_rule(tuple(nonzero), *args, name="reverse", jaxpr=closed)
-
-
-def treeverse_by_tape(count, *args, body, back, slots):
-    """The same as two loops, and between them tapes of the carries."""
-    shared, consts, given, carry = operands(args, body, back)
-    loop = partial(scan_p.bind, count, length=None, unroll=1)
-    keep = lambda *args: [*apply_closed(body, *args), *args[len(consts) :]]
-    kept = loop(
-        *(*consts, *carry),
-        jaxpr=jaxpr_of(keep, body.in_avals, "keep"),
-        reverse=False,
-        num_consts=len(consts),
-        num_carry=len(carry),
-    )
-    return loop(
-        *(*shared, *consts, *given, *kept[len(carry) :]),
-        jaxpr=back,
-        reverse=True,
-        num_consts=len(shared) + len(consts),
-        num_carry=len(given),
-    )
-
-
-linearize_rules |= {
-    replay_p: partial(linearize_as, replay_forward),
-    treeverse_p: partial(linearize_as, treeverse_by_tape),
-}
-
-
-# ---- lanes
-
-
-def replay_batch(lanes, axes, *args, **params):
-    avals = [
-        a if axis is None else a.update(shape=a.shape[:axis] + a.shape[axis + 1 :])
-        for a, axis in zip(map(aval_of, args), axes, strict=True)
-    ]
-    closed = jaxpr_of(partial(replay_forward, **params), avals, "reverse")
-    wanted = ("any",) * len(closed.out_avals)
-    batched, out_axes = batch_jaxpr(closed, lanes, tuple(axes), wanted)
-    return apply_closed(batched, *args), out_axes
-
-
-def treeverse_batch(lanes, axes, count, *args, body, back, slots):
-    """The steps of all lanes together; what is held is held for all of them."""
-    by_lane, *axes = axes
-    shared, consts, given, carry = operands(args, body, back)
-    known = tuple(None if a is None else 0 for a in axes[: len(shared) + len(consts)])
-    every = (*known, *(0,) * len((*given, *carry)))
-    args = [
-        x if axis is None else lanes_at(x, a, 0, lanes.size)
-        for x, a, axis in zip(args, axes, every, strict=True)
-    ]
-    states = (0,) * len(carry)
-    body, _ = batch_jaxpr(body, lanes, known[len(shared) :] + states, states)
-    back, _ = batch_jaxpr(back, lanes, every, (0,) * len(given))
-    if by_lane is not None:
-        counts = move_axis(count, by_lane, 0)
-        count = lax.reduce_max(counts, (0,))
-        shared, consts, given, carry = operands(args, body, back)
-        args = [*shared, counts, *consts, *given, lax.full((), 0, int32), *carry]
-        body, back = of_lanes(body, back, known, aval_of(counts))
-    outs = treeverse_p.bind(count, *args, body=body, back=back, slots=slots)
-    return outs, [0] * len(outs)
-
-
-@memoised
-def of_lanes(body, back, known, counts):
-    """(body, back) with two operands more: a const, the number of steps of each lane,
-    and a carry, how many were taken.
-
-    A lane that has taken its steps stands still, and borrows inputs of one that runs.
-
-    Args:
-      body, back: of all lanes at once; counts: the type of the numbers of steps.
-      known: for each shared residual and const, the axis of its lanes or None.
-    """
-    of_shared, of_consts, of_given, of_carry = operands(back.in_avals, body, back)
-    n_shared, n_consts = len(of_shared), len(of_consts)
-    axes = known + (0,) * len(of_carry)
-
-    def borrowed(running, values, axes):
-        pairs = zip(values, axes, strict=True)
-        return [x if axis is None else borrow(running, x) for x, axis in pairs]
-
-    def step(counts, *values):
-        consts, (i, *carry) = split(values, n_consts)
-        running = lax.lt(lax.broadcast(i, counts.shape), counts)
-        values = borrowed(running, [*consts, *carry], axes[n_shared:])
-        pairs = zip(apply_closed(body, *values), carry, strict=True)
-        return [lax.add(i, 1), *(select_lanes(running, x, old) for x, old in pairs)]
-
-    def step_back(*values):
-        pieces = split(values, n_shared, 1 + n_consts, len(of_given))
-        shared, (counts, *consts), given, (i, *carry) = pieces
-        running = lax.lt(lax.broadcast(i, counts.shape), counts)
-        values = borrowed(running, [*shared, *consts, *carry], axes)
-        known, carry = split(values, n_shared + n_consts)
-        pairs = zip(apply_closed(back, *known, *given, *carry), given, strict=True)
-        return [select_lanes(running, x, old) for x, old in pairs]
-
-    of_lane, state = [counts, *of_consts], [index_aval, *of_carry]
-    return (
-        jaxpr_of(step, [*of_lane, *state], "lanes"),
-        jaxpr_of(step_back, [*of_shared, *of_lane, *of_given, *state], "lanes back"),
-    )
-
-
-batch_rules |= {replay_p: replay_batch, treeverse_p: treeverse_batch}
 
 
 # ---- the mode of `while_loop`

@@ -1,0 +1,91 @@
+"""Lists in pieces, and jaxprs out of functions: what branches and loops are built with.
+
+    consts, carry, xs = split(args, num_consts, num_carry)
+    closed = jaxpr_of(lambda x, y: [x + y], [aval, aval], "body")
+    jaxpr, captured, tree = record(fun, avals, in_tree, "scan")     # a user's function
+"""
+
+import numpy as np
+
+from ..trace.array import ArrayImpl, ShapedArray
+from ..trace.core import current_trace
+from ..trace.jaxpr import (
+    ClosedJaxpr,
+    TraceInfo,
+    function_name,
+    function_source,
+    trace_to_jaxpr,
+)
+from ..trace.jit import PlainTrace, compiled_call
+from .closed_jaxprs import trace_closed
+from .flat_functions import FlatFunction
+
+int32 = np.dtype("int32")
+index_aval = ShapedArray((), int32)
+
+
+def split(values, *sizes):
+    """Cut a list into pieces of the given sizes, and the rest: -> list of lists."""
+    values, pieces = list(values), []
+    for n in sizes:
+        pieces.append(values[:n])
+        values = values[n:]
+    return [*pieces, values]
+
+
+def mask_of(values):
+    """One bool a value: whether it is not None."""
+    return tuple(x is not None for x in values)
+
+
+def none_of(n):
+    return (False,) * n
+
+
+def jaxpr_of(f, avals, name):
+    """Record a function of flat values that captures nothing."""
+    return trace_closed(f, avals, TraceInfo(name, name))
+
+
+def record(fun, avals, tree, kind):
+    """Record a user's function of trees, which may capture values.
+
+    Args:
+      avals, tree: the types and the structure of its arguments.
+
+    Returns:
+      (jaxpr, with what it captured as constvars; the captured values; the structure of
+      its result)
+    """
+    flat = FlatFunction(fun, tree)
+    info = TraceInfo(function_name(fun), kind, function_source(fun))
+    jaxpr, captured = trace_to_jaxpr(flat, list(avals), info)
+    return jaxpr, captured, flat.out_tree
+
+
+def close_over(jaxpr, before=(), after=()):
+    """A jaxpr whose captured values are inputs, among those of its neighbours."""
+    invars = (*before, *jaxpr.constvars, *after, *jaxpr.invars)
+    return ClosedJaxpr(jaxpr.replace(constvars=(), invars=invars))
+
+
+def reorder(closed, invars=None, outvars=None):
+    """A closed jaxpr with its inputs and results in another order."""
+    jaxpr = closed.jaxpr
+    invars = jaxpr.invars if invars is None else tuple(invars)
+    outvars = jaxpr.outvars if outvars is None else tuple(outvars)
+    return ClosedJaxpr(jaxpr.replace(invars=invars, outvars=outvars), closed.consts)
+
+
+def compiled(closed):
+    """A branch or a body made to run, once: compiled if what is around it is."""
+    debug = closed.jaxpr.debug
+    is_plain = isinstance(current_trace(), PlainTrace)
+    name = debug.name if debug else "body"
+    return compiled_call(closed, name, "eval" if is_plain else "default")
+
+
+def wrap_like(value, dtype=None):
+    """An array of a NumPy value, whose dtype may stand for another one."""
+    value = np.asarray(value, order="C")
+    return ArrayImpl(value, ShapedArray(value.shape, dtype or value.dtype))
