@@ -159,12 +159,13 @@ def eval_on_numpy(primitive, function, *args, **params):
     out = result_avals(primitive, avals, params, replayed.source)
     results = function(*map(to_numpy, args, avals), **params)
     if not primitive.multiple_results:
-        return as_array(primitive, results, *out)
-    return [as_array(primitive, v, a) for v, a in zip(results, out, strict=True)]
+        return as_promised(primitive, results, *out)
+    return [as_promised(primitive, v, a) for v, a in zip(results, out, strict=True)]
 
 
-def as_array(primitive, value, aval):
+def as_promised(primitive, value, aval):
     """Wrap a result, which must be what the shape rule promised, rows contiguous."""
+    # A dtype that NumPy does not have says which one stores it.
     value = np.asarray(value, getattr(aval.dtype, "storage", aval.dtype), "C")
     if value.shape != aval.shape:
         raise AssertionError(f"{primitive}: shape {value.shape}, expected {aval.shape}")
