@@ -15,7 +15,7 @@ import minijit
 import minijit.numpy as jnp
 from minijit import config, enable_x64, jit, lax, make_jaxpr
 from minijit.errors import MinijitError
-from minijit.run import executable, python_source
+from minijit.run import cache_folder, executable, python_source
 from minijit.run.executable import compile_plain, compile_python
 from minijit.trace.array import ArrayImpl
 
@@ -285,7 +285,7 @@ def test_a_full_disk_leaves_no_files(cache, monkeypatch):
 
 
 def test_no_cache_folder_is_the_default_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(executable, "default_folder", str(tmp_path / "home"))
+    monkeypatch.setattr(cache_folder, "default_folder", str(tmp_path / "home"))
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     config.update("cache_dir", "")
@@ -325,9 +325,9 @@ def test_a_folder_that_others_write_to_is_refused(tmp_path, kind):
     assert os.listdir(tmp_path / "new" / "source") == []
 
 
-@pytest.mark.parametrize("most, limit", [("MOST_FILES", 16), ("MOST_BYTES", 16_000)])
+@pytest.mark.parametrize("most, limit", [("most_files", 16), ("most_bytes", 16_000)])
 def test_the_files_used_last_are_kept(cache, monkeypatch, most, limit):
-    monkeypatch.setattr(executable, most, limit)
+    monkeypatch.setitem(getattr(cache_folder, most), "source", limit)
     now, source = time.time(), cache / "source"
     source.mkdir()
     for name, age in (("left.tmp", 7200), ("young.tmp", 0)):

@@ -12,13 +12,9 @@ the default from here on, and "plain", which leaves the kernels to Python.
 """
 
 import hashlib
-import os
-import tempfile
 import time
 import traceback
-import warnings
 import weakref
-from contextlib import suppress
 from functools import partial
 from types import FunctionType
 
@@ -28,11 +24,11 @@ from ..compile.loops import Kernel, Region
 from ..compile.lower import lower
 from ..compile.simplify import simplify
 from ..trace.array import ArrayImpl, ShapedArray, to_numpy
-from ..trace.config import config
 from ..trace.core import EvalTrace, eval_rules, find_rule, set_trace
 from ..trace.dtypes import float0, storage_of
-from ..trace.errors import MinijitError, user_level
+from ..trace.errors import MinijitError
 from ..trace.jit import cache_clearers, compiling, executors
+from .cache_folder import keep
 from .python_source import (
     Constants,
     factors,
@@ -42,109 +38,11 @@ from .python_source import (
 )
 from .scalar_math import native_functions
 
-default_folder = os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"),
-    "minijit",
-)
-config.define("cache_dir", default_folder, "the folder for generated source")
-
-
-def source_folder():
-    """The folder for generated source, private to the user, whatever the umask.
-
-    Raises:
-      OSError: it cannot be made, or another user could write to it.
-    """
-    parent = os.path.abspath(config.cache_dir or default_folder)
-    folder = os.path.join(parent, "source")
-    os.makedirs(os.path.dirname(parent), exist_ok=True)
-    for made in (parent, folder):
-        with suppress(FileExistsError):
-            os.mkdir(made, 0o700)
-            os.chmod(made, 0o700)
-    status = os.lstat(folder)
-    if os.name == "posix" and (status.st_uid != os.getuid() or status.st_mode & 0o022):
-        raise PermissionError(0, "other users may write there")
-    if status.st_mode & 0o077:
-        # An earlier edition let others read it.
-        os.chmod(folder, 0o700)
-    return folder
-
 
 def write_source(text):
-    """Put a source file into the cache folder: -> its path.
-
-    The name is a hash of the content, so a file that is there is the right one.  Where
-    nothing can be written, it only names the source in tracebacks: a warning says so.
-    """
+    """Put a source file into the cache folder: -> its path."""
     name = hashlib.sha256(text.encode()).hexdigest()[:16] + ".py"
-    folder = os.path.join(os.path.abspath(config.cache_dir or default_folder), "source")
-    path = os.path.join(folder, name)
-    try:
-        source_folder()
-        if os.path.exists(path):
-            os.utime(path)
-            return path
-        # Another process may be writing the same file: each moves a whole one there.
-        handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=folder)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        part = 1 / MOST_FILES + len(text) / MOST_BYTES
-        written[folder] = written.get(folder, 1) + part
-        if written[folder] > 1 / 8:
-            prune(folder)
-    except OSError as error:
-        report_unwritable(folder, error)
-    return path
-
-
-# What the folder for source may hold, and what part of that has been written since it
-# was last pruned: {folder: a fraction}.
-MOST_FILES, MOST_BYTES = 4096, 64 << 20
-written: dict = {}
-
-
-def prune(folder):
-    """Remove the files that were not used for longest; an eighth stays free."""
-    written[folder] = 0
-    entries = [entry.path for entry in os.scandir(folder) if entry.is_file()]
-    files, count, size = [], 0, 0
-    for path in entries:
-        # Another process may be removing it, too.
-        with suppress(FileNotFoundError):
-            status = os.stat(path)
-            files.append((status.st_mtime, status.st_size, path))
-    for used, nbytes, path in sorted(files, reverse=True):
-        count, size = count + 1, size + nbytes
-        # A process that was killed leaves a file that it was writing.
-        left = path.endswith(".tmp") and used < time.time() - 3600
-        if left or 8 * count > 7 * MOST_FILES or 8 * size > 7 * MOST_BYTES:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-
-
-# The folders that a warning has named.
-unwritable = set()
-
-
-def report_unwritable(folder, error):
-    """Warn, once, that generated source cannot be kept in a folder."""
-    if folder in unwritable:
-        return
-    unwritable.add(folder)
-    warnings.warn(
-        f"minijit cannot write the source it generates to {folder}: {error.strerror}. "
-        "Functions run all the same, but their source cannot be opened.\n"
-        '  Instead: name another folder, config.update("jax_cache_dir", folder) or '
-        "MINIJIT_CACHE_DIR in the environment.",
-        UserWarning,
-        stacklevel=user_level(),
-    )
+    return keep("source", name, text.encode())
 
 
 # (text, constants) -> the compiled kernel, for all programs of this process; the ones

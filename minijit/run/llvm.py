@@ -43,6 +43,7 @@ from ..compile.place import place, sure
 from ..compile.scalar_forms import FLOAT32, HALVES, form_of, scalar_forms, where
 from ..trace.errors import MinijitError
 from ..trace.jit import cache_clearers, executors
+from .cache_folder import find, keep
 from .emit import Walker
 from .executable import Executable, kernel_routes, loaders, routines, write_source
 from .python_source import (
@@ -659,11 +660,28 @@ def host():
     return binding().get_host_cpu_name(), binding().get_host_cpu_features().flatten()
 
 
+# How modules are made into machine code: thoroughly, or {brief: True} in little time,
+# where so little runs that vectors do not pay.
+machine_options = {
+    brief: dict(opt=level, reloc="pic", codemodel="jitdefault", jit=True)
+    for brief, level in ((False, 2), (True, 0))
+}
+pass_options = {
+    brief: dict(
+        speed_level=1 if brief else 2,
+        loop_vectorization=not brief,
+        loop_interleaving=not brief,
+        loop_unrolling=not brief,
+        slp_vectorization=False,
+    )
+    for brief in (False, True)
+}
+
+
 def target_machine(brief=False):
-    """What makes machine code, thoroughly or in little time."""
+    """What makes machine code for this machine."""
     cpu, features = host()
-    target, level = binding().Target.from_default_triple(), 0 if brief else 2
-    options = dict(opt=level, reloc="pic", codemodel="jitdefault", jit=True)
+    target, options = binding().Target.from_default_triple(), machine_options[brief]
     return target.create_target_machine(cpu=cpu, features=features, **options)
 
 
@@ -672,11 +690,7 @@ shared_machine = functools.cache(target_machine)
 
 
 def optimised(text, brief=False):
-    """A module parsed, in a context of its own, and optimised.
-
-    Args:
-      brief: whether it runs so shortly that vectors do not pay.
-    """
+    """A module parsed, in a context of its own, and optimised."""
     llvm, machine = binding(), shared_machine(brief)
     try:
         module = llvm.parse_assembly(text, llvm.create_context())
@@ -688,12 +702,36 @@ def optimised(text, brief=False):
         ) from None
     module.triple = llvm.get_process_triple()
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=1 if brief else 2)
-    options.loop_vectorization = options.loop_interleaving = not brief
-    options.loop_unrolling, options.slp_vectorization = not brief, False
+    options = llvm.create_pipeline_tuning_options()
+    for name, value in pass_options[brief].items():
+        setattr(options, name, value)
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
     return module
+
+
+@functools.cache
+def compiler(brief):
+    """All that machine code depends on but the text it is made from, as text."""
+    import llvmlite
+
+    options = machine_options[brief], pass_options[brief]
+    version = llvmlite.__version__, binding().llvm_version_info
+    return repr((version, binding().get_process_triple(), host(), options))
+
+
+def machine_code(text, brief):
+    """The object file of a module: one of an earlier process, or a new one.
+
+    A file begins with the hash of the rest: one that is damaged is made again.
+    """
+    name = hashlib.sha256(f"{compiler(brief)}\n{text}".encode()).hexdigest() + ".o"
+    content = find("objects", name)
+    if content and hashlib.sha256(content[32:]).digest() == content[:32]:
+        return content[32:]
+    code = shared_machine(brief).emit_object(optimised(text, brief))
+    keep("objects", name, hashlib.sha256(code).digest() + code, anew=True)
+    return code
 
 
 class MethodDef(ctypes.Structure):
@@ -725,7 +763,7 @@ class Code:
 
     def __init__(self, text, brief):
         llvm = binding()
-        code = shared_machine(brief).emit_object(optimised(text, brief))
+        code = machine_code(text, brief)
         context = llvm.create_context()
         nothing = llvm.parse_assembly("", context)
         self.engine = llvm.create_mcjit_compiler(nothing, target_machine(brief=True))

@@ -6,8 +6,8 @@
 
 A `Region` is one function.  Its registers, and its arrays of a few kilobytes, are on
 the stack; buffers that swap are pointers there.  Products of matrices call the BLAS
-that comes with SciPy, by its address.  A loop looks for signals now and then; if a
-handler raises, the function returns true and Python raises what it then has.
+that comes with SciPy.  A loop looks for signals now and then; if a handler raises, the
+function returns true and Python raises what it then has.
 """
 
 import ctypes
@@ -27,7 +27,14 @@ from ..compile.loops import (
 )
 from .emit import Walker
 from .interrupts import BETWEEN_LOOKS
-from .llvm import KernelText, LLVMWriter, kernel_texts, memory_type, rewrites
+from .llvm import (
+    KernelText,
+    LLVMWriter,
+    binding,
+    kernel_texts,
+    memory_type,
+    rewrites,
+)
 from .lower_control import with_regions
 
 LOOK = """
@@ -54,17 +61,18 @@ look_declarations = (
 )
 
 
-FAIL = f"""
-define internal void @fail(ptr %message) cold noinline {{
+FAIL = """
+define internal void @fail(ptr %message) cold noinline {
   %lock = call i32 @PyGILState_Ensure()
-  %kind = inttoptr i64 {id(OverflowError)} to ptr
+  %kind = load ptr, ptr @PyExc_OverflowError
   call void @PyErr_SetString(ptr %kind, ptr %message)
   call void @PyGILState_Release(i32 %lock)
   ret void
-}}
+}
 """
 
 fail_declarations = (
+    "@PyExc_OverflowError = external global ptr",
     "declare void @PyErr_SetString(ptr, ptr)",
     *lock_declarations,
     FAIL,
@@ -167,8 +175,9 @@ class RegionWriter(LLVMWriter):
         ]
         name, arguments = blas_call(views, starts)
         given = [f"ptr {self.given(kind, x)}" for x in arguments]
-        address = blas_address({"float": "s", "double": "d"}[kind] + name)
-        self.line(f"call void inttoptr (i64 {address} to ptr)({', '.join(given)})")
+        word = blas_symbol({"float": "s", "double": "d"}[kind] + name)
+        self.declared[f"declare void @{word}({', '.join(['ptr'] * len(given))})"] = None
+        self.line(f"call void @{word}({', '.join(given)})")
 
     def given(self, kind, value):
         """The address of an argument: a matrix's, or that of a slot for a number."""
@@ -188,8 +197,8 @@ class RegionWriter(LLVMWriter):
 
 
 @functools.cache
-def blas_address(name):
-    """The address of a routine in the BLAS that comes with SciPy."""
+def blas_symbol(name):
+    """The name by which LLVM finds a routine of the BLAS that comes with SciPy."""
     from scipy.linalg import cython_blas
 
     capsule = cython_blas.__pyx_capi__[name]
@@ -198,7 +207,9 @@ def blas_address(name):
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    return api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    binding().add_symbol(f"minijit_{name}", address)
+    return f"minijit_{name}"
 
 
 def blas_call(views, starts):

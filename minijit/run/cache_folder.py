@@ -1,0 +1,148 @@
+"""Files that can be made again: generated source, and machine code.
+
+    path = keep("source", "1f0a.py", text.encode())     # written, or there already
+    find("objects", "77c3.o")                           # its content, or None
+
+They lie in `config.cache_dir`, in a folder for each kind that only the user can enter.
+A name is a hash of all that the content depends on, so a file that is there is the
+right one.  Many processes may write at once: each moves a whole file into its place.
+Where nothing can be written a warning says so, once, and all goes on without.
+"""
+
+import os
+import tempfile
+import time
+import warnings
+from contextlib import suppress
+
+from ..trace.config import config
+from ..trace.errors import user_level
+
+default_folder = os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"),
+    "minijit",
+)
+config.define("cache_dir", default_folder, "the folder for generated source and code")
+
+# How many files and bytes a kind may have.
+most_files = {"source": 4096, "objects": 4096}
+most_bytes = {"source": 64 << 20, "objects": 256 << 20}
+# {folder: what part of it has been written since it was last pruned}
+written: dict = {}
+# The folders that a warning has named.
+unusable = set()
+
+
+def folder_of(kind):
+    """The path of the folder for a kind of files."""
+    parent = os.path.abspath(config.cache_dir or default_folder)
+    return os.path.join(parent, kind)
+
+
+def private_folder(kind):
+    """The folder for a kind of files, made if need be; the user's alone.
+
+    Raises:
+      OSError: it cannot be made, or another user could write to it.
+    """
+    folder = folder_of(kind)
+    parent = os.path.dirname(folder)
+    os.makedirs(os.path.dirname(parent), exist_ok=True)
+    for made in (parent, folder):
+        with suppress(FileExistsError):
+            os.mkdir(made, 0o700)
+            # Whatever the umask.
+            os.chmod(made, 0o700)
+    status = os.lstat(folder)
+    if os.name == "posix" and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        raise PermissionError(0, "other users may write there")
+    if status.st_mode & 0o077:
+        # An earlier edition let others read it.
+        os.chmod(folder, 0o700)
+    return folder
+
+
+def keep(kind, name, content, anew=False):
+    """Put a file into the folder of its kind: -> its path.
+
+    Args:
+      content: bytes; anew: whether to write it even if there is one of that name.
+    """
+    folder = folder_of(kind)
+    path = os.path.join(folder, name)
+    try:
+        private_folder(kind)
+        if not anew and os.path.exists(path):
+            os.utime(path)
+            return path
+        handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        part = 1 / most_files[kind] + len(content) / most_bytes[kind]
+        written[folder] = written.get(folder, 1) + part
+        if written[folder] > 1 / 8:
+            prune(kind)
+    except OSError as error:
+        report_unusable(folder, error)
+    return path
+
+
+def find(kind, name):
+    """The content of a file, or None if there is none that can be trusted and read."""
+    path = os.path.join(folder_of(kind), name)
+    if not os.path.exists(path):
+        return None
+    try:
+        private_folder(kind)
+        with open(path, "rb") as file:
+            content = file.read()
+        os.utime(path)
+    except FileNotFoundError:
+        # Another process has just removed it.
+        return None
+    except OSError as error:
+        report_unusable(folder_of(kind), error)
+        return None
+    return content
+
+
+def prune(kind):
+    """Remove the files that were not used for longest; an eighth stays free."""
+    folder = folder_of(kind)
+    written[folder] = 0
+    entries = [entry.path for entry in os.scandir(folder) if entry.is_file()]
+    files, count, size = [], 0, 0
+    for path in entries:
+        # Another process may be removing it, too.
+        with suppress(FileNotFoundError):
+            status = os.stat(path)
+            files.append((status.st_mtime, status.st_size, path))
+    for used, nbytes, path in sorted(files, reverse=True):
+        count, size = count + 1, size + nbytes
+        # A process that was killed leaves a file that it was writing.
+        left = path.endswith(".tmp") and used < time.time() - 3600
+        many = 8 * count > 7 * most_files[kind] or 8 * size > 7 * most_bytes[kind]
+        if left or many:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def report_unusable(folder, error):
+    """Warn, once, that nothing can be kept in a folder."""
+    if folder in unusable:
+        return
+    unusable.add(folder)
+    warnings.warn(
+        f"minijit cannot keep the files that it generates in {folder}: "
+        f"{error.strerror}. Functions run all the same, but their source cannot be "
+        "opened, and the next process compiles them again.\n"
+        '  Instead: name another folder, config.update("jax_cache_dir", folder) or '
+        "MINIJIT_CACHE_DIR in the environment.",
+        UserWarning,
+        stacklevel=user_level(),
+    )

@@ -1,0 +1,166 @@
+"""Machine code on the disk: a second process compiles nothing, and damage is mended."""
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import config, lax
+from minijit.run import cache_folder, llvm
+
+pytestmark = pytest.mark.chapter(22)
+
+x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+
+
+def programs():
+    """name -> (function, what it gives for x)."""
+    step = lambda c, _: (jnp.tanh(c @ x.T @ x), c.sum())
+    return {
+        "elementwise": lambda x: jnp.sin(x) * 2 + 1,
+        "reduction": lambda x: jnp.exp(x).sum(0),
+        "loop with a product": lambda x: lax.scan(step, x, None, length=3),
+        "loop": lambda x: lax.fori_loop(0, 9, lambda i, c: c * 0.5 + i, x),
+        "halves": lambda x: x.astype(jnp.float16) * 3,
+    }
+
+
+SECOND = """
+import numpy as np
+import minijit as mj
+from minijit.run import llvm
+import test_object_cache as tests
+
+made = []
+compile = llvm.optimised
+llvm.optimised = lambda *args: made.append(1) or compile(*args)
+results = [mj.jit(f)(tests.x) for f in tests.programs().values()]
+print(len(made), sum(float(np.sum(np.asarray(y, "f8")))
+                     for r in results for y in mj.tree.leaves(r)))
+"""
+
+
+@pytest.fixture(autouse=True)
+def objects(tmp_path):
+    """The folder for machine code, one for each test."""
+    before = config.cache_dir
+    config.update("cache_dir", str(tmp_path))
+    yield tmp_path / "objects"
+    config.update("cache_dir", before)
+
+
+def files(folder):
+    return sorted(folder.iterdir())
+
+
+def text_of(k):
+    """A module of its own for each number."""
+    return f"define i32 @f() {{\n  ret i32 {k}\n}}\n"
+
+
+@pytest.fixture
+def compiles(monkeypatch):
+    """What LLVM compiles, one entry for each module."""
+    made, optimised = [], llvm.optimised
+    recorded = lambda *args: made.append(args) or optimised(*args)
+    monkeypatch.setattr(llvm, "optimised", recorded)
+    return made
+
+
+def run_second(folder):
+    """(modules compiled, sum of the results) of a new process."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    paths = [here, os.path.dirname(os.path.dirname(mj.__file__))]
+    env = os.environ | {
+        "MINIJIT_CACHE_DIR": str(folder.parent),
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+    line = [sys.executable, "-c", SECOND]
+    done = subprocess.run(line, env=env, check=True, capture_output=True, text=True)
+    made, total = done.stdout.split()
+    return int(made), float(total)
+
+
+def test_a_second_process_compiles_nothing(objects):
+    made, total = run_second(objects)
+    assert made >= len(programs()) and len(files(objects)) == made
+    assert run_second(objects) == (0, total)
+
+
+def test_what_code_depends_on_is_in_its_name(objects, compiles):
+    texts = [text_of(3), text_of(4)]
+    for text in texts * 2:
+        for brief in (False, True):
+            llvm.machine_code(text, brief)
+    assert len(compiles) == len(files(objects)) == 4
+    for brief in (False, True):
+        known = llvm.compiler(brief)
+        for part in (*llvm.host(), llvm.binding().llvm_version_info):
+            assert str(part) in known
+        for name, value in llvm.pass_options[brief].items():
+            assert f"'{name}': {value}" in known
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "another's"])
+def test_damage_is_mended(objects, compiles, damage):
+    text = text_of(5)
+    code = llvm.machine_code(text, False)
+    (path,) = files(objects)
+    whole = path.read_bytes()
+    path.write_bytes({
+        "cut": whole[:-7],
+        "changed": whole[:90] + bytes([whole[90] ^ 1]) + whole[91:],
+        "empty": b"",
+        "another's": b"x" * 2000,
+    }[damage])
+    assert llvm.machine_code(text, False) == code and len(compiles) == 2
+    assert path.read_bytes() == whole
+    assert llvm.machine_code(text, False) == code and len(compiles) == 2
+
+
+def test_what_cannot_be_kept_runs_all_the_same(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    config.update("cache_dir", str(tmp_path / "file"))
+    with pytest.warns(UserWarning, match="cannot keep the files"):
+        assert mj.jit(lambda v: v * 7 - 1)(2.0) == 13.0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders have no mode")
+def test_code_that_others_could_have_written_is_not_run(objects, compiles):
+    text = text_of(6)
+    llvm.machine_code(text, False)
+    objects.chmod(0o777)
+    with pytest.warns(UserWarning, match="other users may write there"):
+        llvm.machine_code(text, False)
+    assert len(compiles) == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders have no mode")
+def test_the_folder_is_private(objects):
+    llvm.machine_code(text_of(7), False)
+    assert stat.S_IMODE(objects.stat().st_mode) == 0o700
+
+
+def test_it_is_bounded(objects, monkeypatch):
+    monkeypatch.setitem(cache_folder.most_files, "objects", 8)
+    for k in range(30):
+        llvm.machine_code(text_of(k), True)
+    assert len(files(objects)) <= 8
+
+
+def test_threads_write_one_file(objects):
+    text, codes = text_of(8), []
+    work = lambda: codes.append(llvm.machine_code(text, False))
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(codes)) == 1 and len(files(objects)) == 1
+    assert llvm.machine_code(text, False) == codes[0]
