@@ -27,11 +27,8 @@ from . import tree_util as tree_util
 from .trace.pytree import tree_map as tree_map
 
 # chapter 5
-from .trace.jit import (
-    StaleGlobalWarning as StaleGlobalWarning,
-    clear_caches as clear_caches,
-    jit as jit,
-)
+from .trace.jit import clear_caches as clear_caches, jit as jit
+from .trace.stale_globals import StaleGlobalWarning as StaleGlobalWarning
 
 from .trace import leaks as leaks
 from .trace.stages import (

@@ -226,6 +226,11 @@ def test_pending_chapters_and_files(book: Book, tmp_path: Path):
         "chapter 3 is pending",
         "toy/trace/new.py is pending",
     ]
+    tour = '\n[[tour]]\ntitle = "A walk"\nfile = "tours/walk.ipynb"\nafter = 2\n'
+    (tmp_path / "book.toml").write_text((tmp_path / "book.toml").read_text() + tour)
+    book = read_book(tmp_path)
+    author.no_longer_pending(book, book.chapter("walk"))
+    assert read_book(tmp_path).chapter("3").pending
     assert author.new(book, book.chapter("3"), book_toy.CHAPTER_3) == []
     assert not read_book(tmp_path).chapter("3").pending
 

@@ -14,7 +14,8 @@ from minijit import lax
 from minijit.run.executable import Executable, loaders, native_kernels
 from minijit.trace.array import ArrayImpl
 from minijit.trace.jaxpr import ClosedJaxpr, Jaxpr
-from minijit.trace.jit import executors, shared
+from minijit.trace.jit import executors
+from minijit.trace.stores import shared
 
 pytestmark = pytest.mark.chapter(20)
 

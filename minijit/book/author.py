@@ -266,11 +266,11 @@ def new(book: Book, chapter: Chapter, text: str) -> list[str]:
 def no_longer_pending(book: Book, chapter: Chapter) -> None:
     """Take the line `pending = true` out of a chapter's entry in book.toml."""
     path = book.root / "book.toml"
-    entries = path.read_text(encoding="utf-8").split("[[chapter]]")
+    entries = re.split(r"(?m)^(?=\[\[)", path.read_text(encoding="utf-8"))
     for i, entry in enumerate(entries):
         if f'"{chapter.file}"' in entry:
             entries[i] = re.sub(r"(?m)^pending = true\n", "", entry)
-    path.write_text("[[chapter]]".join(entries), encoding="utf-8")
+    path.write_text("".join(entries), encoding="utf-8")
 
 
 # -- helps for authors

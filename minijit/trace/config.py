@@ -119,6 +119,13 @@ config.define("check_tracer_leaks", False, "raise where a tracer outlives its tr
 config.define("debug_checks", False, "check every jaxpr and loop program made")
 
 
+def jit_is_disabled():
+    """Whether `disable_jit` is in force in this thread; asked at each call."""
+    overrides = config.overrides.values
+    flag = config.values["disable_jit"]
+    return overrides.get("disable_jit", flag) if overrides else flag
+
+
 def enable_x64(new_val=True):
     """`with enable_x64(True):` keeps 64-bit types.  JAX: `jax.enable_x64`."""
     return config.override("enable_x64", new_val)

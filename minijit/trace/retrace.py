@@ -12,13 +12,25 @@ A signature says all that a trace depends on, one fact a key: `("shape", "x")` i
 with the fewest differences is the nearest, and the differences are the explanation.
 """
 
+import functools
 import inspect
+import logging
+import time
+import traceback
+import types
+import weakref
 from dataclasses import dataclass, field
 
-from .captures import capture_rules, scalar_key, show
+from .arguments import function_name
+from .captures import Identity, capture_rules, scalar_key, show
 from .config import config
+from .core import EvalTrace, current
+from .errors import PACKAGE, at_line, user_source
 from .tree_keys import keystr
 from .tree_paths import tree_flatten_with_path
+from .turns import lock
+
+logger = logging.getLogger("minijit")
 
 
 def call_facts(names, args, avals):
@@ -280,3 +292,97 @@ class Traces(list):
         return "\n".join(lines)
 
     __repr__ = __str__ = table
+
+
+# All lists of traces, by code.
+trace_lists: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+
+
+def find_code(function):
+    """What identifies a function's text: its code, or else the callable itself."""
+    function = inspect.unwrap(function)
+    while isinstance(function, (functools.partial, types.MethodType)):
+        partial = isinstance(function, functools.partial)
+        function = inspect.unwrap(function.func if partial else function.__func__)
+    return getattr(function, "__code__", function)
+
+
+def trace_list(function, options):
+    """The list of traces that wrappers of the same code and options share."""
+    return trace_lists.setdefault((Identity(find_code(function)), options), Traces())
+
+
+def new_record(jitted, captures, era, call, avals):
+    """What will stand in the table for a trace: -> (record, names of the leaves).
+
+    Raises RuntimeError if there are `max_traces` of them already.
+
+    Args:
+      jitted: the `JitFunction`.
+      captures, era: what its function is now: see `TraceRecord.era`.
+      call: its arguments, a `Call`; `avals`: of the traced leaves.
+    """
+    names, statics = call.named(jitted.function)
+    values = [(x, "position") for x in call.args]
+    values += [(call.kwargs[k], "keyword") for k in sorted(call.kwargs)]
+    facts, leaf_names = call_facts(names, values, avals)
+    facts |= static_facts(call, statics) | context_facts(captures)
+    why = explain(facts, jitted.traces, captures.mutable, era)
+    record = TraceRecord(jitted.traces.count, facts, why, era)
+    most = jitted.options.max_traces
+    check_max_traces(function_name(jitted.function), record, jitted.traces, most)
+    return record, tuple(leaf_names)
+
+
+def add_record(name, record, traces, most, start):
+    """Add the record of a trace that began at `start`; RuntimeError if too many."""
+    record.trace_ms = 1e3 * (time.perf_counter() - start)
+    with lock:
+        # Other threads may have traced meanwhile.
+        check_max_traces(name, record, traces, most)
+        traces.add(record)
+    log_trace(name, record)
+
+
+def check_max_traces(name, record, traces, most):
+    """Raise if one more trace is more than `max_traces` allows."""
+    if most is not None and traces.count >= most:
+        raise RuntimeError(
+            f"{name} was to be traced at most {most} times (max_traces={most}); the "
+            f"call with {record.call} needs another trace:\n  {record.why}"
+            f"{at_line(user_source())}\n  Earlier traces:\n{traces.table(times=False)}"
+        )
+
+
+def note_nesting(error):
+    """Add to a RecursionError how deep jitted functions call each other, if they do.
+
+    It is the outermost one that says it: there Python has frames left.
+    """
+    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    depth = sum(
+        code.co_qualname == "JitFunction.make_entry"
+        and code.co_filename.startswith(PACKAGE)
+        for code in frames
+    )
+    if depth > 1 and type(current.trace) is EvalTrace:
+        error.add_note(
+            f"{depth} jitted functions were being traced, each called by the one "
+            "before.\n  Instead: repeat a function with lax.fori_loop or lax.scan, "
+            "leave out some of the jits, or allow more frames with "
+            "sys.setrecursionlimit."
+        )
+
+
+def log_trace(name, record):
+    """Under `log_compiles`: which trace it was, how long it took, and why."""
+    if config.log_compiles:
+        text = "Finished tracing %s%s for jit in %.6f sec: %s"
+        logger.warning(text, name, record.call, record.trace_ms / 1e3, record.why)
+
+
+def log_compile(name, record):
+    """Under `log_compiles`: how long it took."""
+    if config.log_compiles:
+        seconds = record.compile_ms / 1e3
+        logger.warning("Finished compiling jit(%s) in %.6f sec", name, seconds)

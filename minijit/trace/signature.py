@@ -5,16 +5,17 @@ type of each array in them, the values of its static arguments, and the flags th
 change traces.
 """
 
+import functools
 import inspect
 from dataclasses import dataclass
 
-from .advice import leaked_tracer
-from .arguments import argument_names, leaf_avals
-from .array import ArrayImpl, ShapedArray
+from .arguments import argument_names
+from .array import ArrayImpl
 from .captures import scalar_key, show
-from .core import Tracer, current
 from .errors import at_line, user_source
-from .jaxpr import encloses
+from .pytree import tree_flatten
+from .tree_keys import keystr
+from .tree_paths import tree_leaves_with_path
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def resolve_arguments(function, argnums, argnames, kind):
 
 
 EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
+GLOBALS_MODES = ("ignore", "warn", "retrace", "raise")
 
 
 def check_argnums(nums, count, kind):
@@ -86,23 +88,29 @@ def check_argnames(names, known, kind):
         )
 
 
-def leaf_key(x):
-    """What a trace depends on of one leaf: (shape, dtype, weak type)."""
-    if isinstance(x, ArrayImpl):
-        aval = x.aval
-    elif isinstance(x, Tracer):
-        if not encloses(current.trace, x.owner):
-            raise leaked_tracer("a jitted function", x)
-        aval = x.aval
-    else:
-        aval, = leaf_avals([x], ["?"], leaf_key)
-    return aval.shape, aval.dtype, aval.weak_type
+def check_options(
+    fun, executors, static_argnums, static_argnames, donate_argnums, donate_argnames,
+    globals, backend, device, **rest,
+):  # fmt: skip
+    """The arguments of `jit`, checked, as `Options`; raises TypeError or ValueError.
 
-
-def aval_of_leaf(x):
-    """The aval of a leaf that `leaf_key` has accepted."""
-    shape, dtype, weak_type = leaf_key(x)
-    return ShapedArray(shape, dtype, weak_type)
+    Args:
+      executors: the backends there are, by name.
+    """
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun!r}")
+    if globals not in (None, *GLOBALS_MODES):
+        raise ValueError(f"globals must be one of {GLOBALS_MODES}, got {globals!r}")
+    static = resolve_arguments(fun, static_argnums, static_argnames, "static")
+    donate = resolve_arguments(fun, donate_argnums, donate_argnames, "donate")
+    both = {*static[0], *static[1]} & {*donate[0], *donate[1]}
+    if both:
+        raise ValueError(f"arguments cannot be both static and donated: {both}")
+    executor = "default" if backend in (None, "cpu") else backend
+    if executor not in executors:
+        raise ValueError(f"unknown backend {backend!r}; there are {[*executors]}")
+    rest |= {name: bool(rest[name]) for name in ("inline", "keep_unused")}
+    return Options(*static, *donate, globals=globals, executor=executor, **rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +159,30 @@ def sort_arguments(options, args, kwargs):
         statics,
         n,
     )
+
+
+def flatten_arguments(args, kwargs):
+    """The leaves of traced arguments and their structure: that of (args, kwargs)."""
+    if kwargs or not all(type(x) is ArrayImpl for x in args):
+        return tree_flatten((args, kwargs))
+    return args, flat_tree(len(args))
+
+
+@functools.lru_cache(maxsize=256)
+def flat_tree(n):
+    """The structure of (args, kwargs) for n arrays: most calls are of this kind."""
+    return tree_flatten(((0,) * n, {}))[1]
+
+
+def leaf_names(function, call):
+    """The names of the traced leaves: `params['w']`."""
+    names, statics = call.named(function)
+    values = [*call.args, *(call.kwargs[k] for k in sorted(call.kwargs))]
+    return [
+        name + keystr(path)
+        for name, value in zip(names, values, strict=True)
+        for path, leaf in tree_leaves_with_path(value)
+    ]
 
 
 def static_key(function, call):

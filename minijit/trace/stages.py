@@ -15,9 +15,8 @@ from . import dtypes
 from .array import aval_of, to_numpy
 from .calls import check_arguments
 from .jaxpr import subjaxprs
-from .jit import concrete, jit, stages
+from .jit import aval_of_leaf, concrete, jit, stages
 from .pytree import tree_flatten, tree_map, tree_unflatten
-from .signature import aval_of_leaf
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Turns: of several threads that want the same thing made, one makes it."""
 
+import os
 import threading
 from contextlib import contextmanager
 
@@ -52,3 +53,45 @@ class Turns:
         while thread != me and thread in self.wanted:
             thread = self.owners.get(self.wanted[thread])
         return first is not None and thread != me
+
+
+# Of several threads that want the same trace, or the same compiled program, one makes
+# it.
+turns = Turns()
+
+# For tables only, and never held while a function is traced: tracing runs the user's
+# code, which may wait for threads that want traces of their own.
+lock = threading.RLock()
+
+# Compilers share tables of what they made, and run no code of the user's: one program
+# is compiled at a time.
+compiling = threading.RLock()
+
+# What is locked while a process forks: no other thread is then in the middle of
+# compiling, or of changing a table, and the child does not wait for one for ever.
+fork_locks = [compiling, lock]
+
+
+def before_fork():
+    """Wait for the other threads to leave what is locked."""
+    for held in fork_locks:
+        held.acquire()
+
+
+def after_fork():
+    """Unlock, in either process."""
+    for held in reversed(fork_locks):
+        held.release()
+
+
+def after_fork_in_child():
+    """Unlock; the threads whose turn it was are not in the child."""
+    turns.forget_others()
+    after_fork()
+
+
+os.register_at_fork(
+    before=before_fork,
+    after_in_parent=after_fork,
+    after_in_child=after_fork_in_child,
+)

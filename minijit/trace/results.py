@@ -1,0 +1,18 @@
+"""What a traced function may return: arrays, numbers, and trees of them."""
+
+from .arguments import function_name, function_source
+from .array import is_array_like
+from .tree_keys import keystr
+
+
+def check_results(function, leaves_with_path):
+    """Raise TypeError for a result that is no array, naming where it is."""
+    for path, leaf in leaves_with_path:
+        if not is_array_like(leaf):
+            place = f" at output component {keystr(path)}" if path else ""
+            raise TypeError(
+                f"function {function_name(function)} at {function_source(function)} "
+                f"traced for jit returned a value of type {type(leaf)}{place}, which "
+                "is not a valid JAX type\n  Instead: return arrays, numbers, and trees "
+                "of them; compute the rest outside the jitted function."
+            )
