@@ -88,12 +88,9 @@ from .transform import joint_loops as joint_loops, lanes_of_loops as lanes_of_lo
 
 # chapter 11
 from . import ad_checkpoint as ad_checkpoint
-from .transform.checkpoint import (
-    checkpoint as checkpoint,
-    checkpoint_policies as checkpoint_policies,
-    remat as remat,
-    saved_residuals as saved_residuals,
-)
+from .transform.checkpoint import checkpoint as checkpoint, remat as remat
+from .transform.policies import checkpoint_policies as checkpoint_policies
+from .transform.residual_report import saved_residuals as saved_residuals
 
 from . import custom_batching as custom_batching, debug as debug
 from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_nans

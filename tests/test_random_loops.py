@@ -23,7 +23,7 @@ from minijit import lax
 from minijit.ad_checkpoint import saved_residuals
 from minijit.trace.array import ShapedArray
 from minijit.trace.jit import executors
-from minijit.transform.checkpoint import bytes_held
+from minijit.transform.residual_report import bytes_held
 from minijit.transform.tape import TapeValue
 from tests.test_control_flow import Unrolled
 

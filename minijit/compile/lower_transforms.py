@@ -12,7 +12,7 @@ import numpy as np
 
 from ..trace.array import ShapedArray
 from ..trace.primitives import broadcast_in_dim_p
-from ..transform.checkpoint import checkpoint_p, name_p
+from ..transform.checkpoint import checkpoint_p
 from ..transform.control_flow import cond_p, scan_p, while_p
 from ..transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
 from ..transform.custom_vmap import custom_vmap_p
@@ -22,6 +22,7 @@ from ..transform.lanes_of_loops import borrow_p
 from ..transform.lanes_of_tapes import every_p, select_lanes_p, spread_p, sum_lanes_p
 from ..transform.linearize import add_any_p
 from ..transform.pieces import index_aval, jaxpr_of
+from ..transform.policies import name_p
 from ..transform.prng import threefry2x32, threefry2x32_p
 from ..transform.reverse_loops import (
     checkpointed_while_p,

@@ -47,18 +47,20 @@ def jaxpr_of(f, avals, name):
     return trace_closed(f, avals, TraceInfo(name, name))
 
 
-def record(fun, avals, tree, kind):
+def record(fun, avals, tree, kind, user=None):
     """Record a user's function of trees, which may capture values.
 
     Args:
       avals, tree: the types and the structure of its arguments.
+      user: the function whose name and line errors tell, if it is another one.
 
     Returns:
       (jaxpr, with what it captured as constvars; the captured values; the structure of
       its result)
     """
     flat = FlatFunction(fun, tree)
-    info = TraceInfo(function_name(fun), kind, function_source(fun))
+    user = fun if user is None else user
+    info = TraceInfo(function_name(user), kind, function_source(user))
     jaxpr, captured = trace_to_jaxpr(flat, list(avals), info)
     return jaxpr, captured, flat.out_tree
 

@@ -1,0 +1,50 @@
+"""Equations in other words: with other variables, or with calls written out."""
+
+from functools import partial
+
+from ..trace.errors import on_behalf_of
+from ..trace.jaxpr import Var, literal_value, memoised
+from ..trace.jit import jit_p
+from .closed_jaxprs import apply_closed, info_of, trace_closed
+
+
+@memoised
+def inline_calls(closed):
+    """The same jaxpr without calls of jitted functions: a cut must see all values."""
+    jaxpr = closed.jaxpr
+    while any(eqn.primitive is jit_p for eqn in jaxpr.eqns):
+        closed = trace_closed(
+            partial(apply_inlined, closed), closed.in_avals, info_of(closed, "inline")
+        )
+        jaxpr = closed.jaxpr
+    return closed
+
+
+def apply_inlined(closed, *args):
+    """Replay a jaxpr, and the jaxprs it calls, in place of the calls."""
+    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    env |= zip(closed.jaxpr.invars, args, strict=True)
+
+    def read(atom):
+        return env[atom] if isinstance(atom, Var) else literal_value(atom)
+
+    for eqn in closed.jaxpr.eqns:
+        values = map(read, eqn.invars)
+        if eqn.primitive is jit_p:
+            outs = apply_closed(eqn.params["jaxpr"], *values)
+        else:
+            with on_behalf_of(eqn.source):
+                outs = eqn.primitive.bind(*values, **eqn.params)
+            outs = outs if eqn.primitive.multiple_results else [outs]
+        env |= zip(eqn.outvars, outs, strict=True)
+    return [read(v) for v in closed.jaxpr.outvars]
+
+
+def rename_inputs(eqn, substitute):
+    """An equation that reads other variables."""
+    return eqn.replace(invars=tuple(rename_atom(v, substitute) for v in eqn.invars))
+
+
+def rename_atom(atom, substitute):
+    """What stands for an atom in a renamed program; literals stand for themselves."""
+    return substitute.get(atom, atom) if isinstance(atom, Var) else atom
