@@ -143,4 +143,6 @@ calls.explain_calls("minijit", globals(), results=transformations)
 
 # chapter 22
 from .run import llvm as llvm
+from .run import lower_reversal as lower_reversal
+from .run import lower_tapes as lower_tapes
 from .run import llvm_control as llvm_control

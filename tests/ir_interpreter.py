@@ -37,9 +37,22 @@ def run(program, *args, place=lambda body: body):
         else:
             # Indices have 64 bits whatever the flag says.
             with enable_x64(True):
-                region = isinstance(stmt, loops.Region)
-                Run(memory).block(stmt.body if region else place(stmt.body))
+                if isinstance(stmt, loops.Region):
+                    run_region(stmt, memory)
+                else:
+                    Run(memory).block(place(stmt.body))
     return [memory[buffer] for buffer in program.outputs]
+
+
+def run_region(region, memory):
+    """A tape or union is, between regions, a list of the columns of its tables."""
+    for tables in region.tables:
+        if not tables.given:
+            memory |= zip(tables.columns, memory[tables.buffer], strict=True)
+    Run(memory).block(region.body)
+    for tables in region.tables:
+        if tables.given:
+            memory[tables.buffer] = [memory[column] for column in tables.columns]
 
 
 def call(stmt, memory, place):
@@ -156,6 +169,13 @@ class Run:
     def swap(self, stmt):
         a, b = stmt.first, stmt.second
         self.memory[a], self.memory[b] = self.memory[b], self.memory[a]
+
+    def reserve(self, stmt):
+        array, rows = self.memory[stmt.table], int(self.value(stmt.rows))
+        if rows > len(array):
+            longer = np.full((rows, *array.shape[1:]), 77).astype(array.dtype)
+            longer[: len(array)] = array
+            self.memory[stmt.table] = longer
 
     def look(self, stmt):
         assert self.value(stmt.work) >= 0

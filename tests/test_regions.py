@@ -1,12 +1,14 @@
 """Loops and branches as regions: the checker, an interpreter and LLVM run them."""
 
 import gc
+import os
 import re
 import sys
 import weakref
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -15,15 +17,22 @@ from minijit.compile.check_loops import check_program
 from minijit.compile.loops import For, Region, Swap, statements
 from minijit.compile.lower import lower
 from minijit.compile.simplify import simplify
-from minijit.run import lower_control
+from minijit.run import lane_blocks, lower_control
 from minijit.run.executable import compile_python
 from minijit.run.llvm import compile_llvm
 from minijit.run.lower_control import with_regions
 from minijit.transform import steps
-from tests import ir_interpreter
-from tests.test_control_flow import programs
+from minijit.transform.tape import TapeValue
+from tests import (
+    ir_interpreter,
+    test_lane_blocks as blocks,
+    test_native_reversal as reversal,
+    test_native_tapes,
+)
+from tests.test_control_flow import programs, slope
 from tests.test_interrupts import FOR_EVER, Alarm, alarms, raise_alarm
 from tests.test_native_control import (
+    agree,
     many_branches,
     matrices,
     narrow,
@@ -32,6 +41,13 @@ from tests.test_native_control import (
     shifted,
     small_and_empty,
     swaps,
+)
+from tests.test_native_reversal import cases as reversals
+from tests.test_random_loops import (
+    compare,
+    jitted_ways,
+    programs as random_programs,
+    quick,
 )
 
 pytestmark = pytest.mark.chapter(22)
@@ -103,17 +119,6 @@ def test_products(dtype):
                     for s in spec.split("->")[0].split(","))  # fmt: skip
             step = lambda i, v: jnp.einsum(spec, a.astype(dtype), v) + 0.5 * v  # noqa: B023
             check(lambda v: lax.fori_loop(0, 3, step, v), v.astype(dtype), bits=False)  # noqa: B023
-
-
-def test_what_has_tapes_or_blocks_of_lanes_is_still_printed_for_numba():
-    step = lambda c: jnp.sin(c) * c + 0.5
-    total = lambda x: jnp.sum(lax.while_loop(lambda c: c[0] < 9, step, x))
-    run = compile_llvm(mj.make_jaxpr(mj.grad(total))(x), "f")
-    assert run.routes["numba"] == ["while", "scan"]
-    wide = jnp.ones(1 << 20)
-    decay = lambda x: lax.fori_loop(0, 9, lambda i, c: c * 0.5 + i * 0.1, x)
-    run = compile_llvm(mj.make_jaxpr(decay)(wide), "f")
-    assert run.routes == {"numba": ["scan"]}
 
 
 # ---- in place
@@ -244,3 +249,121 @@ def test_short_loops_do_not_look():
 def test_regions_are_read_as_text():
     text = str(lowered(lambda x: decay(x, 9)[1], np.float32(1)))
     assert re.search(r"while:\n.*while:\n.*\n +if not r0_s\d\[\]: break", text, re.S)
+
+
+# ---- tapes, unions and reversal
+
+
+@pytest.mark.parametrize("program", programs)
+def test_gradients(program):
+    f = slope(with_lax(program))
+    run = compile_llvm(mj.make_jaxpr(f)(points[0]), "f")
+    assert run.fallbacks == () and "numba" not in run.routes
+    for point in points:
+        agree(f, point, backend="llvm", rtol=1e-4)
+
+
+def interpreted_gradient(f, point):
+    """A gradient's program, checked, and what the interpreter makes of it."""
+    program = check_program(lowered(f, point))
+    (found,) = ir_interpreter.run(program, point)
+    np.testing.assert_allclose(found, mj.jit(f, backend="eval")(point), 1e-3, 1e-5)
+    return str(program)
+
+
+@pytest.mark.parametrize("program", programs)
+def test_gradients_interpreted(program):
+    interpreted_gradient(slope(with_lax(program)), points[0])
+
+
+makers = dict(zip(["real", "mixed", "zero"], test_native_tapes.makers, strict=True))
+
+
+@pytest.mark.parametrize("make", makers.values(), ids=makers)
+@pytest.mark.parametrize("name", test_native_tapes.table_types)
+def test_values_of_all_types(name, make):
+    tapes = test_native_tapes
+    tapes.test_zeros_of_any_length_and_case_are_read_natively(name, "llvm", make)
+    tapes.test_tapes_and_unions_are_handed_on_natively(name, "llvm", make)
+
+
+@pytest.mark.parametrize("of", test_native_tapes.on_arrays)
+@pytest.mark.parametrize("name", test_native_tapes.table_types)
+def test_functions_of_the_arrays_within(name, of):
+    function = test_native_tapes.on_arrays[of]
+    for make in makers.values():
+        test_native_tapes.test_functions_of_the_arrays_within(
+            name, "llvm", make, function
+        )
+
+
+@pytest.mark.parametrize("f", reversals.values(), ids=reversals)
+def test_reversal(f):
+    reversal.test_gradients_are_native_and_as_interpreted(f, "llvm")
+
+
+def test_reversal_interpreted():
+    for slots in (2, 5):
+        gradient = mj.grad(lambda x: reversal.looped(slots)(x))  # noqa: B023
+        assert "reserve" not in interpreted_gradient(gradient, reversal.x)
+    assert "reserve" in str(lowered(mj.grad(reversal.looped(40)), reversal.x))
+
+
+@quick(6)
+@given(random_programs, st.sampled_from(jitted_ways))
+def test_gradients_of_random_programs(program, name):
+    with mj.enable_x64(True):
+        compare(program, name, "llvm")
+
+
+def live_bytes():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_tables_are_freed():
+    """Those of a region with it, those that it gives with the value, or an error."""
+    body = lambda c: (c[0] + 1, jnp.sin(c[1]))
+    loop = lambda x: lax.while_loop(lambda c: c[0] < 1000, body, (0, x))[1]
+    pull_back = mj.jit(lambda x: mj.vjp(loop, x)[1], backend="llvm")
+    gradient = mj.jit(mj.grad(lambda x: loop(x).sum()), backend="llvm")
+    wide = jnp.ones(1000)
+    found = pull_back(wide)(wide), gradient(wide)
+    before = live_bytes()
+    for _ in range(30):  # each takes 8 MB
+        pull_back(wide)
+        gradient(wide)
+    assert live_bytes() < before + 60e6
+    np.testing.assert_allclose(pull_back(wide)(wide)[0], found[0][0])
+
+
+def test_what_python_reads_of_a_tape_stays():
+    f = mj.jit(
+        lambda x: lax.while_loop(lambda c: c[0] < 100, lambda c: c * c + 1, x),
+        backend="llvm",
+    )
+    _, pull_back = mj.vjp(f, points[0])
+    (tape, *_) = [t for t in mj.tree.leaves(pull_back) if isinstance(t, TapeValue)]
+    first = np.asarray(tape[0])
+    kept = first.copy()
+    del pull_back, tape
+    gc.collect()
+    for _ in range(5):
+        mj.vjp(f, points[0] * 2)
+    np.testing.assert_array_equal(first, kept)
+
+
+# ---- blocks of lanes
+
+
+@pytest.mark.parametrize("f", [
+    blocks.decay, blocks.several, blocks.of_matrices, blocks.backwards,
+])  # fmt: skip
+def test_blocks_of_lanes(f, monkeypatch):
+    monkeypatch.setattr(lane_blocks, "CACHE_BYTES", 100)
+    monkeypatch.setattr(lane_blocks, "BLOCK_BYTES", 64)
+    mj.clear_caches()
+    program = check(f, blocks.x, bits=False)
+    assert re.search(r"\n +for i\d in \(?min\(", str(program))

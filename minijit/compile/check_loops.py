@@ -23,6 +23,7 @@ from .loops import (
     Op,
     Reduce,
     Region,
+    Reserve,
     Store,
     Swap,
     While,
@@ -123,7 +124,12 @@ def check_kernel(kernel, known, writable):
 
 def check_region(region, known, writable):
     """Check loops and branches: -> the buffers they write."""
-    written = check_order(region.body, set(known))
+    taken = {c for t in region.tables if not t.given for c in t.columns}
+    for tables in region.tables:
+        there = tables.given or tables.buffer in known
+        require(there, "{} is read before it is written", tables.buffer)
+    written = check_order(region.body, known | taken)
+    written |= {tables.buffer for tables in region.tables if tables.given}
     require(written <= writable | known, "{} writes to nowhere", region.name)
     changed = written & (known - writable)
     require(not changed, "{} writes to an input", region.name)
@@ -155,6 +161,9 @@ def check_order(body, known):
                 same = (a.shape, a.dtype, a.order) == (b.shape, b.dtype, b.order)
                 require(same, "{} swaps with another kind", a)
                 written = {a, b}
+            case Reserve():
+                require(stmt.table.space == "table", "{} cannot grow", stmt.table)
+                written = {stmt.table}
             case Call():
                 for view in stmt.inputs:
                     there = view.buffer in known or 0 in view.shape
@@ -214,7 +223,7 @@ def check_index(buffer, index, in_bounds):
     require(len(index) == len(buffer.shape), "{} is indexed by {}", buffer, len(index))
     for i, n in zip(index, buffer.shape, strict=True):
         require(i.dtype == INDEX, "{} is indexed by {}, no int64", buffer, i)
-        if in_bounds and isinstance(n, int):
+        if in_bounds and buffer.space != "table":
             inside = 0 <= i.bounds[0] and i.bounds[1] < n
             require(inside, "index {} in {} may be out of bounds", i, buffer)
 

@@ -12,11 +12,12 @@ the axes around it.  The grammar:
     Stmt    ::= Store(buffer, index*, value, combine?) | For(axis, body*)
               | Let(expr) | Start(reduce) | Step(reduce)         made by `place`
               | If(pred, then*, otherwise*) | While(test*, cond, body*)
-              | Swap(buffer, buffer) | Look(work) | Fail(pred, message)
+              | Swap(buffer, buffer) | Reserve(table, rows)
+              | Look(work) | Fail(pred, message)
               | Call(routine, inputs*, outputs*, attrs, eqns*)
               | Kernel(name, body*, eqns*) | Region(name, body*, eqns*)
     View    ::= View(buffer, shape, strides, offset)
-    Buffer  ::= Buffer(name, shape, dtype, order, space: global | cache | register)
+    Buffer  ::= Buffer(name, shape, dtype, order, space)
     Program ::= Program(name, inputs*, outputs*, constants*, temps*, body*, ...)
 
 Expressions are *interned*: building the same one twice gives the same object, so that
@@ -439,8 +440,9 @@ class Buffer:
     Attributes:
       name: for printing; unique in its program.
       order: the axes from the slowest to the fastest in memory; () for row-major.
-      space: `global`, `cache` (fits in one) or `register`: it is there only while the
-        `Region` runs that uses it, and of a number that is a register indeed.
+      space: `global`; `cache` (fits in one); `register`: it is there only while the
+        `Region` runs that uses it, and of a number that is a register indeed; `table`:
+        it has as many rows as `Reserve` asks for, whatever the shape says.
     """
 
     name: str
@@ -559,6 +561,14 @@ class Swap:
 
 
 @dataclass(frozen=True, eq=False)
+class Reserve:
+    """From here on, a table has at least so many rows; those it had stay."""
+
+    table: Buffer
+    rows: Expr
+
+
+@dataclass(frozen=True, eq=False)
 class Look:
     """So much work is done: now and then, look whether a signal has arrived."""
 
@@ -610,7 +620,27 @@ class Region(Kernel):
     """Loops and branches with many nests inside, launched as one, named after them.
 
     Its statements are placed already, and may read what others of them wrote.
+
+    Attributes:
+      tables: of each tape or union that it takes or gives an `Attached`.
     """
+
+    tables: tuple = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Attached:
+    """The tables of a tape or union that a region takes or gives.
+
+    Attributes:
+      buffer: of the value; aval: its type; columns: the buffers of its tables.
+      given: whether the region gives it.
+    """
+
+    buffer: Buffer
+    aval: object
+    columns: tuple
+    given: bool
 
 
 @dataclass(frozen=True)
@@ -784,6 +814,8 @@ def own_expressions(stmt):
             return (stmt.pred,)
         case While():
             return (stmt.cond,)
+        case Reserve():
+            return (stmt.rows,)
         case Look():
             return (stmt.work,)
         case For() if isinstance(stmt.axis.extent, Expr):
@@ -829,7 +861,7 @@ def rewrite(stmt, exprs, buffers):
     """A statement with other expressions and buffers.
 
     Args:
-      stmt: `Store`, `If` or `For`.
+      stmt: `Store`, `If`, `For`, or what `place` made of them.
       exprs: function of a list of expressions: the list to put in their place.
       buffers: function of a stored buffer: the one to put in its place.
     """
@@ -844,4 +876,8 @@ def rewrite(stmt, exprs, buffers):
             then = tuple(rewrite(s, exprs, buffers) for s in stmt.then)
             otherwise = tuple(rewrite(s, exprs, buffers) for s in stmt.otherwise)
             return If(pred, then, otherwise)
+        case Let():
+            return Let(*exprs([stmt.expr]))
+        case Start() | Step():
+            return type(stmt)(*exprs([stmt.reduce]))
     raise TypeError(f"cannot rewrite {stmt!r}")

@@ -22,6 +22,7 @@ from .loops import (
     Look,
     Op,
     Region,
+    Reserve,
     Start,
     Step,
     Store,
@@ -102,6 +103,8 @@ class Writer:
                 return "while:"
             case Swap():
                 return f"swap {stmt.first.name}, {stmt.second.name}"
+            case Reserve():
+                return f"reserve {stmt.table.name}, {self.text(stmt.rows)}"
             case Look():
                 return f"look {self.text(stmt.work)}"
             case Fail():

@@ -20,6 +20,7 @@ as an accumulator.  An emitter has these methods:
     repeat()                     one around the test and the body of a `while`; gives
                                  `unless`, to call between them with the condition
     swap(buffer, buffer)         they exchange their storage
+    reserve(table, rows)         make a table longer if it has fewer rows
     look(work)                   now and then, look for signals
     fail(condition, message)     if it is true, end with an OverflowError
     product(call, offsets)       of matrices: a `Call` and where in their buffers the
@@ -38,6 +39,7 @@ from ..compile.loops import (
     Load,
     Look,
     Op,
+    Reserve,
     Start,
     Step,
     Store,
@@ -216,6 +218,9 @@ class Walker:
     def swap(self, stmt):
         self.emitter.swap(stmt.first, stmt.second)
 
+    def reserve(self, stmt):
+        self.emitter.reserve(stmt.table, self.value(stmt.rows))
+
     def look(self, stmt):
         self.emitter.look(self.value(stmt.work))
 
@@ -238,6 +243,7 @@ walkers = {
     If: Walker.choice,
     While: Walker.repeat,
     Swap: Walker.swap,
+    Reserve: Walker.reserve,
     Look: Walker.look,
     Fail: Walker.fail,
     Call: Walker.product,

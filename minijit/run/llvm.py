@@ -560,6 +560,10 @@ class KernelText:
         Walker(writer).block(body)
         self.finish(writer, body, names, "void")
 
+    def launcher(self, function):
+        """What the driver calls: the built-in function, if that is all."""
+        return function
+
     def finish(self, writer, body, names, result, value=""):
         """Put both functions together."""
         given = ", ".join(f"ptr noalias %{name}" for name in names.values())
@@ -837,8 +841,9 @@ class LLVMProgram:
         text = driver.writer.text()
         namespace = {"__name__": f"minijit driver {program.name}"}
         exec(print_imports(text) + text, namespace)
-        for key, function in functions_of(self.kernels).items():
-            namespace[names[key]] = function
+        functions = functions_of(self.kernels)
+        for key, text in distinct.items():
+            namespace[names[key]] = text.launcher(functions[key])
         namespace |= {buffer.name: value for buffer, value in program.constants}
         for name, call in driver.calls.items():
             namespace[name] = routines[call.routine](call, native)

@@ -52,14 +52,16 @@ from ..compile.loops import (
     after_pass,
     as_index,
     op,
+    rewrite,
     substitute,
 )
 from ..compile.place import place
+from ..trace.array import ShapedArray
 from ..transform import steps as loop_steps
 from ..transform.control_flow import cond_p, scan_p, while_p
 from ..transform.pieces import split
 from .interrupts import BETWEEN_LOOKS, work_of
-from .lane_blocks import block_size
+from .lane_blocks import block_size, lanes_of
 from .native_control import kind_of
 from .overwriting import copied_by, nest, plan
 from .python_source import NEST, nestable
@@ -78,6 +80,10 @@ class Part:
     def shape(self):
         return self.buffer.shape[len(self.prefix) :]
 
+    @property
+    def dtype(self):
+        return self.buffer.dtype
+
     def load(self, index=()):
         return Load(self.buffer, (*self.prefix, *index))
 
@@ -87,6 +93,14 @@ class Part:
     def row(self, i):
         """The part at index i of the first axis."""
         return Part(self.buffer, (*self.prefix, i))
+
+    def reader(self, builder):
+        """From a step of a scan to the place of what that step reads."""
+        return self.row
+
+    def writer(self, builder, steps):
+        """From a step of a scan to the place of what that step writes."""
+        return self.row
 
     def start(self, offset):
         """How many elements of the buffer stand before the one at an offset."""
@@ -102,6 +116,10 @@ class Known:
     value: Const
     shape = prefix = ()
 
+    @property
+    def dtype(self):
+        return self.value.dtype
+
     def load(self, index=()):
         return self.value
 
@@ -114,14 +132,18 @@ class RegionBuilder:
     """Builds the statements of one region.
 
     Attributes:
+      first: the statements that its tables begin with.
       blocks: lists of statements: the innermost one is being filled.
       rooms: the buffers for what lies between.
       constants: {id of an array: (buffer, array)}.
       known: what was found out about steps that write results over arguments.
+      attached: the `Attached` of each tape or union that it takes or gives.
     """
 
+    nest = staticmethod(nest)
+
     def __init__(self, prefix):
-        self.prefix = prefix
+        self.prefix, self.first, self.attached = prefix, [], []
         self.blocks, self.rooms, self.constants, self.known = [[]], [], {}, {}
         self.stack = 0
 
@@ -134,6 +156,35 @@ class RegionBuilder:
         self.blocks.append([])
         yield self.blocks[-1]
         self.blocks.pop()
+
+    @contextmanager
+    def at_start(self):
+        """What is built meanwhile stands at the beginning of the region."""
+        self.blocks.append(self.first)
+        yield
+        self.blocks.pop()
+
+    def set(self, where, value):
+        """A number in a register, or at a place, becomes another one."""
+        self.add(where.store((), value))
+
+    def hold(self, value):
+        """What an expression is now, as an expression that stays that."""
+        number = self.number(value.dtype)
+        self.set(number, value)
+        return number.load()
+
+    def nests(self, axes, body):
+        """Statements in loops over some axes, all of them in the innermost one."""
+        for axis in reversed(axes):
+            body = (For(axis, tuple(body)),)
+        return body
+
+    def table(self, shape, dtype):
+        """A buffer that has as many rows as it takes."""
+        name = f"{self.prefix}t{len(self.rooms)}"
+        self.rooms.append(Buffer(name, (0, *shape), dtype, space="table"))
+        return self.rooms[-1]
 
     def room(self, shape, dtype):
         """Where a value between steps goes."""
@@ -192,10 +243,12 @@ class RegionBuilder:
         for buffer, value in program.constants:
             places[buffer] = (self.constant(buffer, value),)
         places = {buffer: where for buffer, where in places.items() if where}
+        for give_places in placers:
+            give_places(self, program, places)
         for buffer in (*program.temps, *program.outputs):
             where = places.get(buffer, ())
             number = buffer.shape == () and buffer in program.temps
-            if number or not where:
+            if buffer.dtype != object and (number or not where):
                 places[buffer] = (self.room(buffer.shape, buffer.dtype), *where)
         for step in program.body:
             if isinstance(step, Kernel):
@@ -268,6 +321,10 @@ class Moved:
         if len(stores) > 1 and value.children():
             return [Let(value), *stores]
         return stores
+
+
+# Functions(builder, program, places) that add to the places, before its steps.
+placers: list = []
 
 
 def build_call(builder, call, places):
@@ -376,22 +433,28 @@ def build_while(
     """A `While` whose condition is computed by statements, too."""
     test, body = programs
     test_consts, consts, inits = split(inputs, cond_nconsts, body_nconsts)
-    finals, counts = split(outputs, len(inits))
+    finals, counts, ys = split(outputs, len(inits), 1 if stack else 0)
     carries = Carries(builder, body, body.inputs[body_nconsts:], inits, finals)
+    tapes = [wanted[0].recording(builder) for wanted in ys]
     if stack:
         steps = builder.number("int32")
-        builder.add(steps.store((), Const(0, steps.buffer.dtype)))
+        builder.set(steps, Const(0, steps.buffer.dtype))
     goes_on = builder.number(BOOL)
     with builder.block() as before:
         builder.program(test, [*test_consts, *carries.now], [(goes_on,)])
     with builder.block() as step:
-        builder.program(body, [*consts, *carries.now], carries.next)
+        rows = [(tape.next_item(),) for tape in tapes]
+        builder.program(body, [*consts, *carries.now], [*carries.next, *rows])
         carries.step()
+        for tape in tapes:
+            tape.step()
         if stack:
             count_step(builder, steps)
         builder.watch(work_of(test) + work_of(body))
     builder.add(While(tuple(before), goes_on.load(), tuple(step)))
     carries.finish()
+    for tape in tapes:
+        tape.finish()
     for wanted in counts:
         builder.copy(steps, wanted)
 
@@ -401,7 +464,7 @@ def count_step(builder, steps):
     count, most = steps.load(), loop_steps.MOST_STEPS
     last = op("eq", count, Const(most, count.dtype))
     builder.add(Fail(last, loop_steps.too_many_steps()))
-    builder.add(steps.store((), op("add", count, Const(1, count.dtype))))
+    builder.set(steps, op("add", count, Const(1, count.dtype)))
 
 
 def build_scan(
@@ -415,11 +478,13 @@ def build_scan(
     finals, ys = split(outputs, num_carry)
     buffers = body.inputs[num_consts : num_consts + num_carry]
     carries = Carries(builder, body, buffers, inits, finals)
+    steps = as_index(counts[0].load() if counts else length)
+    readers = [x.reader(builder) for x in xs]
+    writers = [[y.writer(builder, steps) for y in wanted] for wanted in ys]
     if length != 0:
-        steps = as_index(counts[0].load() if counts else length)
         with steps_of_scan(builder, steps, length, reverse, body) as i:
-            targets = [tuple(where.row(i) for where in wanted) for wanted in ys]
-            given = [*consts, *carries.now, *(x.row(i) for x in xs)]
+            targets = [tuple(at(i) for at in writer) for writer in writers]
+            given = [*consts, *carries.now, *(at(i) for at in readers)]
             builder.program(body, given, [*carries.next, *targets])
             carries.step()
     carries.finish()
@@ -480,17 +545,53 @@ def build_cond(builder, programs, inputs, outputs, *, branches):
     builder.add(*choice(0))
 
 
-loop_builders = {cond_p: build_cond, while_p: build_while, scan_p: build_scan}
+# ---- scans over arrays larger than the caches
+
+
+def build_scan_by_blocks(builder, programs, inputs, outputs, **params):
+    """A scan, in blocks of lanes if it has lanes and they pay: see `lane_blocks`."""
+    (body,) = programs
+    size = block_size(body, params)
+    if size is None:
+        build_scan(builder, programs, inputs, outputs, **params)
+        return
+    n = lanes_of(body, params)
+    block = Axis(-(-n // size), "serial")
+    first = op("mul", block, as_index(size))
+    left = op("min", op("sub", as_index(n), first), as_index(size))
+    with builder.block() as scan:
+        build_scan(builder, programs, inputs, outputs, **params)
+    builder.add(For(block, tuple(part_of_lanes(stmt, first, left) for stmt in scan)))
+
+
+def part_of_lanes(stmt, first, count):
+    """A statement of a scan, for `count` lanes from the first one on."""
+    if not isinstance(stmt, For):
+        return stmt
+    if stmt.axis.kind == "serial":
+        body = tuple(part_of_lanes(inner, first, count) for inner in stmt.body)
+        return For(stmt.axis, body)
+    lane = Axis(count, stmt.axis.kind)
+    index, known = op("add", first, lane), {}
+
+    def exprs(roots):
+        return substitute(roots, lambda e: index if e is stmt.axis else None, known)
+
+    body = tuple(rewrite(inner, exprs, lambda b: b) for inner in stmt.body)
+    return For(lane, body)
+
+
+loop_builders = {cond_p: build_cond, while_p: build_while, scan_p: build_scan_by_blocks}
 
 
 # ---- programs
 
 
 def with_regions(program):
-    """A program in which every loop that can be one is a `Region`."""
+    """A program in which every loop that no Python drives is a `Region`."""
     body, temps, constants = [], list(program.temps), list(program.constants)
     for step in program.body:
-        if isinstance(step, Call) and kind_of(step) == "loop" and is_plain(step):
+        if isinstance(step, Call) and kind_of(step) == "loop":
             region, builder = region_of(step, f"r{len(body)}_")
             constants += builder.constants.values()
             temps += builder.rooms
@@ -506,39 +607,30 @@ def with_regions(program):
     return new
 
 
-def is_plain(call):
-    """Whether all that a loop or branch does can be statements: arrays, no tapes."""
-    primitive, programs = call.attrs["primitive"], call.attrs["programs"]
-    views = (*call.inputs, *call.outputs)
-    if primitive not in loop_builders or any(v.buffer.dtype == object for v in views):
-        return False
-    if primitive is scan_p and block_size(programs[0], call.attrs["params"]):
-        return False
-    return all(map(is_plain_program, programs))
+def array_of(builder, view, aval):
+    """The place of an argument or a result that is an array."""
+    return Part(view.buffer)
 
 
-def is_plain_program(program):
-    """The same of a program within one."""
-    buffers = (*program.inputs, *program.outputs, *program.temps)
-    if any(b.dtype == object for b in buffers):
-        return False
-    for call in program.calls:
-        if kind_of(call) not in call_builders:
-            return False
-        inner = call.attrs.get("program")
-        if inner is not None and not is_plain_program(inner):
-            return False
-        if kind_of(call) == "loop" and not is_plain(call):
-            return False
-    return True
+# type of a value -> function(builder, view, aval): where an argument, or a result, is.
+arguments_of = {ShapedArray: array_of}
+results_of = {ShapedArray: array_of}
 
 
 def region_of(call, prefix):
     """The `Region` of a call of a loop, and what built it."""
     builder = RegionBuilder(prefix)
-    inputs = [Part(view.buffer) for view in call.inputs]
-    outputs = [(Part(view.buffer),) for view in call.outputs]
+    (eqn,) = call.eqns
+    inputs = [
+        arguments_of[type(atom.aval)](builder, view, atom.aval)
+        for view, atom in zip(call.inputs, eqn.invars, strict=True)
+    ]
+    outputs = [
+        (results_of[type(var.aval)](builder, view, var.aval),)
+        for view, var in zip(call.outputs, eqn.outvars, strict=True)
+    ]
     primitive = call.attrs["primitive"]
     build = loop_builders[primitive]
     build(builder, call.attrs["programs"], inputs, outputs, **call.attrs["params"])
-    return Region(primitive.name, tuple(builder.blocks[0]), call.eqns), builder
+    body = (*builder.first, *builder.blocks[0])
+    return Region(primitive.name, body, call.eqns, tuple(builder.attached)), builder

@@ -600,7 +600,7 @@ class Source:
 
 def dtype_text(dtype):
     """`np.float32`; the types that NumPy does not have by their own name."""
-    if not hasattr(np, dtype.name):
+    if dtype.kind == "O" or not hasattr(np, dtype.name):
         return dtype.name
     return "np.bool_" if dtype == BOOL else f"np.{dtype.name}"
 
