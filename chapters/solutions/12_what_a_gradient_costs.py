@@ -1,10 +1,15 @@
 """Solutions to chapter 12."""
 
+import math
 from math import comb
 
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.trace.array import aval_of
+from minijit.transform import reverse_loops
+from minijit.transform.pieces import jaxpr_of
+from minijit.transform.reverse_loops import one_step_back
 
 
 def slots_needed(steps, t):
@@ -39,3 +44,39 @@ def check_in_chunks(in_chunks):
     _, pull_back = mj.vjp(lambda x: in_chunks(body, 5, x), x)
     kept = sum(leaf.nbytes for leaf in mj.tree.leaves(pull_back))
     assert kept <= 400 * 8
+
+
+def reverse_by_halves(advance, back, state, steps, slots):
+    if steps == 1:
+        back(state)
+    elif steps > 1:
+        half = steps // 2
+        middle = advance(state, half)
+        reverse_by_halves(advance, back, middle, steps - half, slots)
+        reverse_by_halves(advance, back, state, half, slots)
+
+
+def check_reverse_by_halves(reverse_by_halves):
+    """`advance(state, n)` returns the state n steps later; one step: `back(state)`."""
+    runs, order = [], []
+
+    def advance(state, n):
+        runs.append(n)
+        return state + n
+
+    reverse_by_halves(advance, order.append, 0, 16, 1)
+    assert order == list(reversed(range(16)))
+    assert sum(runs) == 32
+    body = jaxpr_of(lambda x: [lax.sin(x)], [aval_of(jnp.float32(1.0))], "body")
+    back = one_step_back(body, 0, (True,))
+    own = reverse_loops.reverse_steps
+    reverse_loops.reverse_steps = reverse_by_halves
+    try:
+        args = jnp.int32(9), jnp.float32(1.0), jnp.float32(0.5)
+        slope, = reverse_loops.run_treeverse(*args, body=body, back=back, slots=1)
+    finally:
+        reverse_loops.reverse_steps = own
+    want, x = 1.0, 0.5
+    for _ in range(9):
+        want, x = want * math.cos(x), math.sin(x)
+    assert abs(float(slope) - want) < 1e-5
