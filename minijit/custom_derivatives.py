@@ -6,11 +6,10 @@ from .transform.closures import (
     custom_gradient as custom_gradient,
     custom_vjp_primal_tree_values as custom_vjp_primal_tree_values,
 )
-from .transform.custom import (
+from .transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
+from .transform.custom_functions import (
     CustomVJPPrimal as CustomVJPPrimal,
     SymbolicZero as SymbolicZero,
-    custom_jvp as custom_jvp,
-    custom_vjp as custom_vjp,
     zero_from_primal as zero_from_primal,
 )
 

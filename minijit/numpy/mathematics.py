@@ -681,7 +681,8 @@ operators |= operator_methods(more_operators)
 # chapter 9, brought along
 from functools import partial
 
-from ..transform.custom import SymbolicZero, custom_jvp
+from ..transform.custom import custom_jvp
+from ..transform.custom_functions import SymbolicZero
 
 # Inside they have a corner where x1 = x2, which only cancels in first derivatives.
 smooth_logaddexp = custom_jvp(logaddexp)

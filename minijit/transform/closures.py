@@ -21,7 +21,8 @@ from ..trace.jaxpr import (
 from ..trace.jit import jit
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from ..trace.tree_tools import Partial
-from .custom import CustomVJPPrimal, custom_vjp
+from .custom import custom_vjp
+from .custom_functions import CustomVJPPrimal
 from .flat_functions import FlatFunction, check_callable
 from .gradient_checks import chosen_arguments
 from .tangents import tangent_aval

@@ -20,17 +20,14 @@ While values are known the primitives hold Python functions, so a rule may look 
 them; when they are recorded, the function becomes a jaxpr.
 """
 
-import inspect
 from dataclasses import dataclass, replace
-from functools import partial, update_wrapper
+from functools import partial
 
 import numpy as np
 
-from ..trace import dtypes, primitives as lax
-from ..trace.array import ShapedArray, aval_of, eval_rules, shape_rules, to_numpy
-from ..trace.calls import check_arguments
+from ..trace.array import aval_of, eval_rules, shape_rules, to_numpy
 from ..trace.core import Primitive, Tracer, current_trace, set_trace
-from ..trace.errors import UnexpectedTracerError, at_line, user_source
+from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import (
     ClosedJaxpr,
     TraceInfo,
@@ -42,12 +39,18 @@ from ..trace.jaxpr import (
     unzip2,
 )
 from ..trace.jit import jit_p
-from ..trace.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from ..trace.tree_keys import keystr
-from ..trace.tree_paths import tree_flatten_with_path
-from ..trace.tree_tools import broadcast_prefix
+from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .closed_jaxprs import apply_closed, fill, present
-from .flat_functions import FlatFunction, as_array
+from .custom_functions import (
+    CustomFunction,
+    CustomVJPPrimal,
+    checked_cotangents,
+    checked_tangents,
+    no_forward_mode,
+    zero_cotangent,
+    zero_from_primal,
+)
+from .flat_functions import as_array
 from .linear_functions import calling, follow_equation
 from .linearize import (
     JVPTrace,
@@ -64,42 +67,6 @@ custom_jvp_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
 # The linear half of a custom_vjp: only its transpose, `bwd`, is known.
 custom_linear_p = Primitive("custom_vjp_linear", multiple_results=True)
-
-
-def run(call, *args):
-    """Run the primal function of a custom rule: Python's, or a recorded one."""
-    return apply_closed(call, *args) if isinstance(call, ClosedJaxpr) else call(*args)
-
-
-def stage_call(args, params):
-    """Record the primal function.  What it captured comes in front of its arguments."""
-    call = params["call"]
-    if isinstance(call, ClosedJaxpr):
-        return args, params
-    info = TraceInfo(params["rule"].name, "custom rule", params["rule"].source)
-    jaxpr, captured = trace_to_jaxpr(call, list(map(aval_of, args)), info)
-    closed = ClosedJaxpr(
-        jaxpr.replace(constvars=(), invars=(*jaxpr.constvars, *jaxpr.invars))
-    )
-    rule = params["rule"].ignoring(len(captured))
-    return (*captured, *args), params | {"call": closed, "rule": rule}
-
-
-def shape_of_custom(*avals, call, rule, **params):
-    """The types of the function's results, which is recorded if it is not yet."""
-    if not isinstance(call, ClosedJaxpr):
-        info = TraceInfo(rule.name, "custom rule", rule.source)
-        call, _ = trace_to_jaxpr(call, list(avals), info)
-    return call.out_avals
-
-
-def eval_custom(*args, call, **params):
-    return run(call, *args)
-
-
-staging_rules |= {custom_jvp_p: stage_call, custom_vjp_p: stage_call}
-shape_rules |= {custom_jvp_p: shape_of_custom, custom_vjp_p: shape_of_custom}
-eval_rules |= {custom_jvp_p: eval_custom, custom_vjp_p: eval_custom}
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,140 +90,16 @@ class Rule:
         return replace(self, captured=self.captured + n)
 
 
-@dataclass(frozen=True, eq=False)
-class SymbolicZero:
-    """A zero tangent or cotangent that is not materialised (`symbolic_zeros=True`)."""
-
-    aval: object
-
-    @property
-    def shape(self):
-        return self.aval.shape
-
-    @property
-    def dtype(self):
-        return self.aval.dtype
+def run(call, *args):
+    """Run the primal function of a custom rule: Python's, or a recorded one."""
+    return apply_closed(call, *args) if isinstance(call, ClosedJaxpr) else call(*args)
 
 
-def check_leaf(rule, what, x, aval, path, kind=TypeError):
-    """Complain unless a leaf that a rule returned has the type it must have."""
-    got = aval_of(x)
-    if (got.shape, got.dtype) != (aval.shape, aval.dtype):
-        raise kind(
-            f"the rule {rule} must return {what} of type {aval.str_short()} at "
-            f"{path or 'the result'}, but got {got.str_short()}"
-            f"{at_line(user_source())}"
-        )
+def eval_custom(*args, call, **params):
+    return run(call, *args)
 
 
-def leaf_paths(tree):
-    """The place of each leaf of a tree, for messages."""
-    return [keystr(path) for path, leaf in tree_flatten_with_path(tree)[0]]
-
-
-class CustomFunction:
-    """What `custom_jvp` and `custom_vjp` share: the arguments of a call.
-
-    `nondiff_argnums` are handed to the function and to its rules as they are.
-    """
-
-    def __init__(self, fun, nondiff_argnums=(), nondiff_argnames=()):
-        kind = type(self)
-        given = (self, fun, nondiff_argnums, nondiff_argnames)
-        check_arguments(kind.__init__, kind.__name__, given, {})
-        update_wrapper(self, fun)
-        self.fun = fun
-        self.nondiff = tuple(nondiff_argnums)
-        if nondiff_argnames:
-            names = list(inspect.signature(fun).parameters)
-            if not {*nondiff_argnames} <= {*names}:
-                raise ValueError(
-                    f"{kind.__name__}: nondiff_argnames={nondiff_argnames!r} are not "
-                    f"all among the arguments of {function_name(fun)}: {names}"
-                )
-            self.nondiff += tuple(map(names.index, nondiff_argnames))
-
-    def __get__(self, instance, owner=None):
-        return self if instance is None else partial(self, instance)
-
-    def resolve(self, args, kwargs):
-        """All arguments by position, defaults included; keyword-only ones are not."""
-        try:
-            bound = inspect.signature(self.fun).bind(*args, **kwargs)
-        except ValueError:
-            return args
-        bound.apply_defaults()
-        if bound.kwargs:
-            raise TypeError(
-                f"{function_name(self.fun)} has a custom derivative rule, which takes "
-                f"arguments by position, but {', '.join(bound.kwargs)} can only be "
-                "passed by keyword"
-            )
-        return bound.args
-
-    def split(self, args):
-        """-> (nondiff arguments, the others, a function that joins the others in)."""
-        fixed = self.positions(args)
-        dynamic = [i for i in range(len(args)) if i not in fixed]
-
-        def join(values):
-            full = list(args)
-            for i, value in zip(dynamic, values, strict=True):
-                full[i] = value
-            return self.ask(self.fun, *full)
-
-        return [args[i] for i in sorted(fixed)], tuple(args[i] for i in dynamic), join
-
-    def positions(self, args):
-        """The positions of the nondiff arguments, counted from the front."""
-        for i in self.nondiff:
-            if not -len(args) <= i < len(args):
-                raise IndexError(
-                    f"nondiff_argnums of {function_name(self.fun)} has {i}, but the "
-                    f"function was called with {len(args)} arguments"
-                    f"{at_line(user_source())}"
-                )
-        return {i % len(args) for i in self.nondiff}
-
-    def flatten(self, args):
-        """-> (leaves, structure) of arguments, all of which must be arrays."""
-        leaves, tree = tree_flatten(args)
-        for x in leaves:
-            try:
-                aval_of(x)
-            except TypeError as error:
-                advice = "\n  Instead: name the argument in nondiff_argnums."
-                if self.fun.__module__.startswith("minijit."):
-                    advice = ""
-                raise TypeError(
-                    f"{function_name(self.fun)} has a custom derivative rule, and so "
-                    f"takes arrays: {error}{at_line(user_source())}{advice}"
-                ) from None
-        return leaves, tree
-
-    def ask(self, f, *args):
-        """Call the user's function or rule; what it may not capture is explained."""
-        try:
-            return f(*args)
-        except UnexpectedTracerError as error:
-            if "custom derivative rule" in str(error):
-                raise
-            raise UnexpectedTracerError(
-                f"{function_name(self.fun)} has a custom derivative rule, which says "
-                f"how to differentiate it by its arguments; but {function_name(f)} "
-                "uses a value from outside that is being differentiated or traced.\n"
-                "  Instead: make that value an argument of both (closure_convert finds "
-                f"such values).\n  What happened: {error}"
-            ) from error
-
-    def no_rule(self, method):
-        raise AttributeError(
-            f"no derivative rule was given for {function_name(self.fun)}: "
-            f"call its method {method} before the function is used"
-        )
-
-
-# ---- custom_jvp
+eval_rules |= {custom_jvp_p: eval_custom, custom_vjp_p: eval_custom}
 
 
 class custom_jvp(CustomFunction):
@@ -302,55 +145,32 @@ class custom_jvp(CustomFunction):
         args = list(self.resolve(args, kwargs))
         for i in self.positions(args):
             args[i] = tree_map(without_tangent, args[i])
-        nondiff, dynamic, join = self.split(args)
-        leaves, in_tree = self.flatten(dynamic)
-        flat = FlatFunction(lambda *values: join(values), in_tree)
-        name = function_name(self.jvp)
+        nondiff, leaves, in_tree, flat = self.flat_call(args)
         call = partial(self.apply_rule, nondiff, in_tree, flat)
-        rule = Rule(name, function_source(self.jvp), call)
+        rule = Rule(function_name(self.jvp), function_source(self.jvp), call)
         outs = custom_jvp_p.bind(*leaves, call=flat, rule=rule)
         return tree_unflatten(flat.out_tree, outs)
 
     def apply_rule(self, nondiff, in_tree, flat, primals, tangents):
-        """The user's rule on flat lists, its results checked."""
-        tangents = [
-            t if t is not None else self.zero(x)
-            for x, t in zip(primals, tangents, strict=True)
-        ]
-        unflatten = partial(tree_unflatten, in_tree)
-        pair = self.ask(self.jvp, *nondiff, unflatten(primals), unflatten(tangents))
-        name = function_name(self.jvp)
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(
-                f"the jvp rule {name} of {function_name(self.fun)} must return a pair "
-                f"(result, tangent), but returned {pair!r}"
-            )
-        outs, tree = tree_flatten(pair[0])
-        # The rule may have been asked before the function: the structure is its own.
-        flat.out_tree = flat.out_tree or tree
-        out_tangents, tangent_tree = tree_flatten(pair[1])
-        if tree != tangent_tree or tree != flat.out_tree:
-            raise TypeError(
-                f"the jvp rule {name} must return a result and a tangent of the "
-                f"structure that {function_name(self.fun)} returns, {flat.out_tree}, "
-                f"got {tree} and {tangent_tree}"
-            )
-        wanted = [tangent_aval(aval_of(y)) for y in outs]
-        out_tangents = [
-            None if a is None or isinstance(t, SymbolicZero) else t
-            for t, a in zip(out_tangents, wanted, strict=True)
-        ]
-        paths = leaf_paths(pair[1])
-        for t, aval, path in zip(out_tangents, wanted, paths, strict=True):
-            if t is not None:
-                check_leaf(name, "a tangent", t, aval, path)
-        return list(map(as_array, outs)), out_tangents
+        """The user's rule on flat lists: -> (results, tangents or None)."""
+        pairs = zip(primals, tangents, strict=True)
+        tangents = [self.zero(x) if t is None else t for x, t in pairs]
+        trees = [tree_unflatten(in_tree, xs) for xs in (primals, tangents)]
+        result, tangent = self.ask_pair("jvp", self.jvp, *nondiff, *trees)
+        outs, tree = tree_flatten(result)
+        self.check_structure(flat, "jvp", self.jvp, tree, tree_flatten(tangent)[1])
+        return list(map(as_array, outs)), checked_tangents(self.jvp, outs, tangent)
 
     def zero(self, x):
         """A zero tangent as the user's rule wants it."""
         if self.symbolic_zeros:
             return zero_from_primal(x)
         return tangent_out(None, aval_of(x))
+
+
+def zeros_for_tangent(x):
+    """A zero tangent of a value."""
+    return tangent_out(None, aval_of(x))
 
 
 def without_tangent(x):
@@ -362,24 +182,13 @@ def without_tangent(x):
     return constant
 
 
-def zero_from_primal(x, symbolic_zeros=False):
-    """The zero tangent of a value, not materialised
-    (`jax.custom_derivatives.zero_from_primal`)."""
-    del symbolic_zeros
-    aval = aval_of(x)
-    none = ShapedArray(aval.shape, dtypes.float0)
-    return SymbolicZero(tangent_aval(aval) or none)
-
-
-def zeros_for_tangent(x):
-    """A zero tangent of a value."""
-    return tangent_out(None, aval_of(x))
-
-
 def jvp_joint(primals, tangents, *, call, rule):
     """Forward mode: just call the rule."""
     n = rule.captured
     return rule.call(primals[n:], tangents[n:])
+
+
+joint_rules |= {custom_jvp_p: jvp_joint}
 
 
 def holds_pull_back(closed):
@@ -465,14 +274,44 @@ def jvp_linearize(nonzero, *primals, call, rule):
     return outs[:count], linear
 
 
+linearize_rules |= {custom_jvp_p: jvp_linearize}
+
+
+# ---- recorded
+
+
+def stage_call(args, params):
+    """Record the primal function.  What it captured comes in front of its arguments."""
+    call = params["call"]
+    if isinstance(call, ClosedJaxpr):
+        return args, params
+    info = TraceInfo(params["rule"].name, "custom rule", params["rule"].source)
+    jaxpr, captured = trace_to_jaxpr(call, list(map(aval_of, args)), info)
+    closed = ClosedJaxpr(
+        jaxpr.replace(constvars=(), invars=(*jaxpr.constvars, *jaxpr.invars))
+    )
+    rule = params["rule"].ignoring(len(captured))
+    return (*captured, *args), params | {"call": closed, "rule": rule}
+
+
+def shape_of_custom(*avals, call, rule, **params):
+    """The types of the function's results, which is recorded if it is not yet."""
+    if not isinstance(call, ClosedJaxpr):
+        info = TraceInfo(rule.name, "custom rule", rule.source)
+        call, _ = trace_to_jaxpr(call, list(avals), info)
+    return call.out_avals
+
+
+staging_rules |= {custom_jvp_p: stage_call, custom_vjp_p: stage_call}
+shape_rules |= {custom_jvp_p: shape_of_custom, custom_vjp_p: shape_of_custom}
+
+
 def jvp_transpose(cts, accs, *args, call, rule):
     """Of a function that is applied to tangents: the transpose of what it computes."""
     return call_transpose(jit_p, cts, accs, *args, name=rule.name, jaxpr=call)
 
 
 calling |= {custom_jvp_p: "call"}
-joint_rules |= {custom_jvp_p: jvp_joint}
-linearize_rules |= {custom_jvp_p: jvp_linearize}
 transpose_rules |= {custom_jvp_p: jvp_transpose}
 
 
@@ -503,53 +342,28 @@ class custom_vjp(CustomFunction):
         if self.fwd is None:
             self.no_rule("defvjp")
         args = self.resolve(args, kwargs)
-        nondiff, dynamic, join = self.split(args)
+        nondiff, leaves, in_tree, flat = self.flat_call(args)
         self.check_nondiff(nondiff)
-        leaves, in_tree = self.flatten(dynamic)
-        flat = FlatFunction(lambda *values: join(values), in_tree)
         call = partial(self.apply_fwd, args, nondiff, in_tree, flat)
         rule = Rule(function_name(self.fwd), function_source(self.fwd), call)
         outs = custom_vjp_p.bind(*leaves, call=flat, rule=rule)
         return tree_unflatten(flat.out_tree, outs)
 
-    def check_nondiff(self, nondiff):
-        """A rule without derivatives by an argument cannot see it vary."""
-        if any(isinstance(x, Tracer) for x in tree_leaves(nondiff)):
-            raise UnexpectedTracerError(
-                f"{function_name(self.fun)} was given a traced value in a position "
-                "that nondiff_argnums names, which is for what is never traced: "
-                f"functions, strings, shapes{at_line(user_source())}\n  Instead: make "
-                "it an ordinary argument, for which bwd returns None."
-            )
-
     def apply_fwd(self, args, nondiff, in_tree, flat, primals, nonzero):
         """Run the user's fwd: -> (results, residuals, bwd on flat lists)."""
-        values = tree_unflatten(in_tree, primals)
-        fixed = self.positions(args)
+        given = primals
         if self.symbolic_zeros:
-            marked = map(CustomVJPPrimal, primals, nonzero)
-            values = tree_unflatten(in_tree, list(marked))
-        values = iter(values)
-        full = [args[i] if i in fixed else next(values) for i in range(len(args))]
-        pair = self.ask(self.fwd, *full)
-        name = function_name(self.fwd)
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(
-                f"the fwd rule {name} of {function_name(self.fun)} must return a pair "
-                f"(result, residuals), but returned {pair!r}"
-            )
-        outs, tree = tree_flatten(pair[0])
+            given = list(map(CustomVJPPrimal, primals, nonzero))
+        given = iter(tree_unflatten(in_tree, given))
+        fixed = self.positions(args)
+        full = [args[i] if i in fixed else next(given) for i in range(len(args))]
+        result, kept = self.ask_pair("fwd", self.fwd, *full)
+        outs, tree = tree_flatten(result)
+        self.check_structure(flat, "fwd", self.fwd, tree)
         outs = list(map(as_array, outs))
-        flat.out_tree = flat.out_tree or tree
-        if tree != flat.out_tree:
-            raise TypeError(
-                f"the fwd rule {name} must return a result of the structure that "
-                f"{function_name(self.fun)} returns, {flat.out_tree}, got {tree}"
-            )
-        residuals, residual_tree = tree_flatten(pair[1])
-        in_avals = list(map(aval_of, primals))
+        residuals, residual_tree = tree_flatten(kept)
         trees = residual_tree, flat.out_tree, in_tree
-        avals = in_avals, list(map(aval_of, outs))
+        avals = list(map(aval_of, primals)), list(map(aval_of, outs))
         return outs, residuals, partial(self.apply_bwd, nondiff, trees, avals)
 
     def apply_bwd(self, nondiff, trees, avals, residuals, cts):
@@ -559,66 +373,9 @@ class custom_vjp(CustomFunction):
         zero = zero_cotangent if self.symbolic_zeros else partial(tangent_out, None)
         pairs = zip(cts, out_avals, strict=True)
         cts = [zero(aval) if ct is None else ct for ct, aval in pairs]
-        result = self.ask(
-            self.bwd,
-            *nondiff,
-            tree_unflatten(residual_tree, residuals),
-            tree_unflatten(out_tree, cts),
-        )
-        name = function_name(self.bwd)
-        count = len(in_tree.children())
-        if not isinstance(result, (tuple, list)) or len(result) != count:
-            raise TypeError(
-                f"the bwd rule {name} of {function_name(self.fun)} must return a tuple "
-                f"with a cotangent for each of its {count} differentiable arguments, "
-                f"but returned {result!r}"
-            )
-        cts_of = zip(in_tree.children(), result, strict=True)
-        leaves = [ct for tree, x in cts_of for ct in cotangent_leaves(name, tree, x)]
-        return [
-            check_cotangent(name, ct, aval, i)
-            for i, (ct, aval) in enumerate(zip(leaves, in_avals, strict=True))
-        ]
-
-
-def zero_cotangent(aval):
-    """A zero cotangent for a rule with symbolic zeros."""
-    return SymbolicZero(tangent_aval(aval) or aval.update(dtype=dtypes.float0))
-
-
-def cotangent_leaves(rule, tree, cotangent):
-    """The cotangents of one argument as a list; None stands for a tree of zeros."""
-    argument = tree_unflatten(tree, [0] * tree.num_leaves)
-    try:
-        return broadcast_prefix(cotangent, argument, is_leaf=lambda x: x is None)
-    except ValueError as error:
-        raise TypeError(
-            f"the bwd rule {rule} must return cotangents of the structure of the "
-            f"arguments: for one of structure {tree} it returned "
-            f"{tree_flatten(cotangent)[1]}: {error}"
-        ) from None
-
-
-def check_cotangent(rule, ct, aval, i):
-    """The i-th cotangent from a bwd rule, or None if zero; converted between floats."""
-    wanted = tangent_aval(aval)
-    is_zero = ct is None or isinstance(ct, SymbolicZero) or wanted is None
-    if is_zero or getattr(ct, "dtype", None) == dtypes.float0:
-        return None
-    got = aval_of(ct)
-    if got.shape == wanted.shape and {got.dtype.kind, wanted.dtype.kind} <= {"f", "V"}:
-        return lax.convert(ct, wanted.dtype)
-    kind = TypeError if got.shape == wanted.shape else ValueError
-    check_leaf(rule, "a cotangent", ct, wanted, f"argument leaf {i}", kind)
-    return ct
-
-
-@dataclass(frozen=True, eq=False)
-class CustomVJPPrimal:
-    """An argument of a `fwd` with symbolic zeros: its value, and whether it varies."""
-
-    value: object
-    perturbed: bool
+        kept = tree_unflatten(residual_tree, residuals)
+        result = self.ask(self.bwd, *nondiff, kept, tree_unflatten(out_tree, cts))
+        return checked_cotangents(self, result, in_tree, in_avals)
 
 
 def vjp_linearize(nonzero, *primals, call, rule):
@@ -644,8 +401,19 @@ def vjp_linearize(nonzero, *primals, call, rule):
     return list(outs), linear
 
 
-def linear_shape(*args, avals, **params):
-    return list(avals)
+def linear_transpose_rule(cts, accs, *args, rule, mask, avals, has_tangent):
+    """The user's bwd, which makes the zeros for cotangents that are zero."""
+    count = len(args) - sum(mask)
+    residuals = args[:count]
+    new = rule.call(residuals, fill(has_tangent, cts))
+    chosen = [ct for ct, m in zip(new, mask, strict=True) if m]
+    sums = [add_tangents(a, c) for a, c in zip(accs[count:], chosen, strict=True)]
+    return [None] * count + sums
+
+
+linearize_rules |= {custom_vjp_p: vjp_linearize}
+shape_rules |= {custom_linear_p: lambda *args, avals, **params: list(avals)}
+transpose_rules |= {custom_linear_p: linear_transpose_rule}
 
 
 def linear_eval(*args, rule, mask, avals, **params):
@@ -654,16 +422,6 @@ def linear_eval(*args, rule, mask, avals, **params):
     if not any(np.any(to_numpy(t)) for t in given):
         return list(map(zeros, avals))
     raise no_forward_mode(rule)
-
-
-def no_forward_mode(rule):
-    """The error for a tangent that a custom_vjp function would have to push."""
-    return TypeError(
-        f"can't apply forward-mode differentiation (jvp) to a custom_vjp function: "
-        f"{rule} only says how to go backwards.{at_line(user_source())}\n"
-        "  Instead: use vjp or grad, or give the function a custom_jvp rule, which "
-        "serves both modes."
-    )
 
 
 def linear_linearize(nonzero, *args, rule, mask, **params):
@@ -682,17 +440,5 @@ def linear_linearize(nonzero, *args, rule, mask, **params):
     return outs, linear
 
 
-def linear_transpose_rule(cts, accs, *args, rule, mask, avals, has_tangent):
-    """The user's bwd, which makes the zeros for cotangents that are zero."""
-    count = len(args) - sum(mask)
-    residuals = args[:count]
-    new = rule.call(residuals, fill(has_tangent, cts))
-    chosen = [ct for ct, m in zip(new, mask, strict=True) if m]
-    sums = [add_tangents(a, c) for a, c in zip(accs[count:], chosen, strict=True)]
-    return [None] * count + sums
-
-
-shape_rules |= {custom_linear_p: linear_shape}
 eval_rules |= {custom_linear_p: linear_eval}
-linearize_rules |= {custom_vjp_p: vjp_linearize, custom_linear_p: linear_linearize}
-transpose_rules |= {custom_linear_p: linear_transpose_rule}
+linearize_rules |= {custom_linear_p: linear_linearize}

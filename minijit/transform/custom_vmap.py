@@ -32,14 +32,8 @@ from ..trace.jaxpr import (
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .batching import batch_jaxpr, batch_rules, lane_types, lanes_at, vmap_flat
 from .closed_jaxprs import fill, present
-from .custom import (
-    CustomFunction,
-    Rule,
-    eval_custom,
-    run,
-    shape_of_custom,
-    stage_call,
-)
+from .custom import Rule, eval_custom, run, shape_of_custom, stage_call
+from .custom_functions import CustomFunction
 from .flat_functions import FlatFunction
 from .linearize import (
     add_tangents,
