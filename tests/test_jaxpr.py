@@ -1,5 +1,7 @@
 """Jaxprs: recorded, printed, read back, checked, cut and run."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,7 @@ from minijit.trace.jaxpr import (
 )
 from minijit.trace.jaxpr_checks import check_jaxpr
 from minijit.trace.jaxpr_layout import letters
+from minijit.trace.jaxpr_memory import forget_jaxprs, memoised
 from minijit.trace.jaxpr_parser import parse_jaxpr
 from minijit.trace.jaxpr_text import jaxpr_text
 
@@ -335,3 +338,20 @@ def test_named_tuples_and_enums_in_params_come_back():
     again = same(closed)
     eqn = next(e for e in again.eqns if e.primitive.name == "gather")
     assert eqn.params["mode"] is indexing.GatherScatterMode.CLIP
+
+
+def test_what_is_remembered_of_a_jaxpr():
+    calls = []
+
+    @memoised
+    def count(closed):
+        calls.append(closed)
+        return len(closed.eqns)
+
+    closed = mj.make_jaxpr(lambda x: x * x + 1.0)(1.0)
+    assert count(closed) == count(closed) == 2 and len(calls) == 1
+    other = copy.deepcopy(closed)
+    assert vars(other)["memory"] == {}, "a copy remembers nothing"
+    assert count(other) == 2 and len(calls) == 2
+    forget_jaxprs()
+    assert count(closed) == count(other) == 2 and len(calls) == 4
