@@ -185,6 +185,22 @@ class Run:
             raise OverflowError(stmt.message)
 
     def call(self, stmt):
+        if stmt.routine == "function":
+            function, memory = stmt.attrs["function"], dict(self.memory)
+            pairs = list(zip(function.params, stmt.attrs["given"], strict=True))
+            tables = [(p, x) for p, x in pairs if p.space == "table"]
+            memory |= {param: self.memory[table] for param, table in tables}
+            for param, view in pairs:
+                if param.space == "table":
+                    continue
+                offset = int(self.value(loops.as_index(view.offset)))
+                view = dataclasses.replace(view, offset=offset)
+                memory[param] = strided(view, self.memory)
+            Run(memory).block(function.body)
+            self.memory |= {table: memory[param] for param, table in tables}
+            captured = [b for b in function.captures if b.space == "table"]
+            self.memory |= {table: memory[table] for table in captured}
+            return
         inputs, outputs = (
             [
                 dataclasses.replace(v, offset=int(self.value(loops.as_index(v.offset))))

@@ -282,62 +282,6 @@ def test_many_parts_and_cases_in_a_loop():
     agree(f, x)
 
 
-# ---- the size of the code
-
-
-def lines_printed(f, *args):
-    """How many lines the loops of a function have."""
-    mj.clear_caches()
-    mj.jit(f, backend="plain")(*args)
-    return sum(text.count("\n") for text in sources())
-
-
-# Issue 10, "One loop language for all that runs": bodies that occur twice become
-# functions that are called.
-as_functions = pytest.mark.xfail(
-    strict=True, reason="until the loop language of issue 10: bodies are printed inline"
-)
-
-
-@as_functions
-def test_an_inner_function_called_ten_times_is_printed_once():
-    f = mj.jit(lambda x: jnp.sin(x) * jnp.cos(x) + jnp.tanh(x) * x - x.sum())
-
-    def called(times):
-        def body(c, _):
-            for _ in range(times):
-                c = f(c)
-            return c, None
-
-        return lambda x: lax.scan(body, x, None, length=5)[0]
-
-    once, often = (lines_printed(called(k), jnp.ones(4)) for k in (1, 10))
-    assert often < 2 * once
-
-
-@as_functions
-def test_the_code_of_nested_checkpoints_is_linear_in_the_levels():
-    """The bounded while of S2: each level twice, of it half the steps."""
-
-    def steps(data, most):
-        if most == 1:
-            new = jnp.where(data[0], jnp.tanh(data[1]) * 1.5, data[1])
-            return jnp.abs(new) < 2, new
-
-        @mj.checkpoint
-        def half(data, _):
-            run = lambda data: steps(data, most // 2)
-            return lax.cond(data[0], run, lambda data: data, data), None
-
-        return lax.scan(half, data, None, length=2)[0]
-
-    def gradient(most):
-        return mj.grad(lambda x: steps((x < 5, x), most)[1])
-
-    sizes = [lines_printed(gradient(2**k), jnp.float32(0.3)) for k in (1, 2, 5, 6)]
-    assert sizes[3] - sizes[2] <= 1.2 * (sizes[1] - sizes[0])
-
-
 def test_a_blas_is_told_no_number_that_it_cannot_hold():
     """Its sizes and steps have 32 bits; larger ones go to np.matmul, not truncated."""
     most, number = 2**31 - 1, np.dtype("float32")

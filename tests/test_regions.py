@@ -28,6 +28,7 @@ from tests import (
     test_lane_blocks as blocks,
     test_native_reversal as reversal,
     test_native_tapes,
+    test_s2 as s2,
 )
 from tests.test_control_flow import programs, slope
 from tests.test_interrupts import FOR_EVER, Alarm, alarms, raise_alarm
@@ -367,3 +368,86 @@ def test_blocks_of_lanes(f, monkeypatch):
     mj.clear_caches()
     program = check(f, blocks.x, bits=False)
     assert re.search(r"\n +for i\d in \(?min\(", str(program))
+
+
+# ---- functions
+
+
+def long_function(x):
+    for _ in range(4):
+        x = jnp.sin(x) * jnp.cos(x) + jnp.tanh(x) * x - x.sum() + jnp.cumsum(x)[::-1]
+    turn = lambda i, c: c * 0.5 + jnp.sin(c[::-1])
+    return lax.fori_loop(0, 3, turn, x) * 0.1
+
+
+def called(times):
+    f = mj.jit(long_function)
+
+    def step(c, _):
+        for _ in range(times):
+            c = f(c)
+        return c, None
+
+    return lambda x: lax.scan(step, x, None, length=5)[0]
+
+
+def test_an_inner_function_called_ten_times_is_written_once():
+    once, often = (str(check(called(k), x, bits=False)) for k in (1, 10))
+    assert often.count("= function[") == 10 and "function" not in once
+    assert often.count("\n") < once.count("\n") + 50
+    texts = [
+        compile_llvm(mj.make_jaxpr(called(k))(x), "f").texts["llvm"]() for k in (1, 10)
+    ]
+    assert texts[1].count("\n") < 1.2 * texts[0].count("\n")
+
+
+def test_functions_of_one_text_are_given_arrays_that_are_the_same_or_not():
+    f = mj.jit(lambda a, b: (long_function(a) + b, a - b.sum()))
+
+    def step(c, s):
+        a, b = f(c, c)
+        a, b = f(a, s)
+        return b, f(a, a)[0]
+
+    check(lambda x: lax.scan(step, x, jnp.ones((4, 3))), x, bits=False)
+
+
+def bounded_steps(data, most):
+    """The bounded while of S2: each level twice, of it half the steps."""
+    if most == 1:
+        new = jnp.where(data[0], jnp.tanh(data[1]) * 1.5, data[1])
+        return jnp.abs(new) < 2, new
+
+    @mj.checkpoint
+    def half(data, _):
+        run = lambda data: bounded_steps(data, most // 2)
+        return lax.cond(data[0], run, lambda data: data, data), None
+
+    return lax.scan(half, data, None, length=2)[0]
+
+
+def bounded_gradient(most):
+    return mj.grad(lambda x: bounded_steps((x < 5, x), most)[1])
+
+
+def test_the_code_of_nested_checkpoints_is_linear_in_the_levels():
+    value = jnp.float32(0.3)
+    programs = [str(lowered(bounded_gradient(2**k), value)) for k in (2, 3, 6, 7)]
+    sizes = [text.count("\n") for text in programs]
+    assert sizes[3] - sizes[2] <= 1.2 * (sizes[1] - sizes[0])
+
+
+@pytest.mark.parametrize("most", [4, 8, 32])
+def test_nested_checkpoints(most):
+    value = np.float32(0.3)
+    text = interpreted_gradient(bounded_gradient(most), value)
+    assert most < 8 or "= function[" in text
+    agree(bounded_gradient(most), value, backend="llvm", rtol=1e-3)
+
+
+@pytest.mark.parametrize("wrap, most", [("plain", 1024), ("checkpointed", 64)])
+def test_the_gradient_of_s2(wrap, most):
+    f, gradient = s2.make(s2.WRAPS[wrap], "llvm")
+    val, (value, slope) = jnp.array([1.0]), s2.reference()
+    np.testing.assert_allclose(f(val, most), value, rtol=1e-4)
+    np.testing.assert_allclose(gradient(val, most), slope, rtol=1e-4)

@@ -13,6 +13,7 @@ from .loops import (
     BOOL,
     INDEX,
     Axis,
+    Buffer,
     Call,
     Const,
     Fail,
@@ -130,12 +131,14 @@ def check_region(region, known, writable):
         require(there, "{} is read before it is written", tables.buffer)
     written = check_order(region.body, known | taken)
     written |= {tables.buffer for tables in region.tables if tables.given}
+    written = {buffer for buffer in written if isinstance(buffer, Buffer)}
     require(written <= writable | known, "{} writes to nowhere", region.name)
     changed = written & (known - writable)
     require(not changed, "{} writes to an input", region.name)
-    for expr in postorder(expressions(region.body)):
-        check_expr(expr, False)
-    check_body(region.body, nothing, False, True)
+    for body in (region.body, *(function.body for function in region.functions)):
+        for expr in postorder(expressions(body)):
+            check_expr(expr, False)
+        check_body(body, nothing, False, True)
     return written
 
 
@@ -169,6 +172,8 @@ def check_order(body, known):
                     there = view.buffer in known or 0 in view.shape
                     require(there, "a call reads {} before it is written", view.buffer)
                 written = {view.buffer for view in stmt.outputs}
+                if stmt.routine == "function":
+                    written |= check_function(stmt, known)
             case While():
                 # The condition is that of the statements before it.
                 inner = check_order(stmt.test, known)
@@ -183,6 +188,26 @@ def check_order(body, known):
         known |= written
         found |= written
     return found
+
+
+def check_function(call, known):
+    """Check the function of a call, once: -> the buffers it writes, and itself."""
+    function, given = call.attrs["function"], call.attrs["given"]
+    taken = {id(view) for view in call.inputs}
+    pairs = list(zip(function.params, given, strict=True))
+    tables = {param for param in function.params if param.space == "table"}
+    changed = {given for param, given in pairs if param in tables}
+    require(changed <= known, "{} is given tables without rows", function.name)
+    for param, view in pairs:
+        if param in tables:
+            continue
+        same = (param.shape, param.dtype) == (view.shape, view.buffer.dtype)
+        require(same, "{} is given another kind of array", param)
+    if function in known:
+        return changed
+    inside = tables | {param for param, view in pairs if id(view) in taken}
+    written = check_order(function.body, known | inside)
+    return written - set(function.params) | changed | {function}
 
 
 def check_body(body, bound, guarded, placed=False):

@@ -588,7 +588,8 @@ class Call:
     """A routine from elsewhere, on whole arrays.
 
     Attributes:
-      routine: `matmul`, `program` (attrs: program), `eval` (attrs: primitive, params).
+      routine: `matmul`, `program` (attrs: program), `eval` (attrs: primitive, params),
+        `function` (attrs: function, given: a view for each of its params).
       inputs, outputs: views.
       attrs: dict.
       eqns: the equations it came from.
@@ -623,9 +624,27 @@ class Region(Kernel):
 
     Attributes:
       tables: of each tape or union that it takes or gives an `Attached`.
+      functions: that it calls, each after those that it calls itself.
     """
 
     tables: tuple = ()
+    functions: tuple = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """Statements that a region runs at several places, on arrays given anew each time.
+
+    Attributes:
+      params: buffers, in place of which each `Call` gives its own.
+      captures: the other buffers that it uses and that are not its own: constants, and
+        room for what lies between.
+    """
+
+    name: str
+    params: tuple
+    captures: tuple
+    body: tuple
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,7 +126,7 @@ def call_text(call):
     """`t0 = matmul(x, w)`, and which primitive or program is called."""
     outputs = ", ".join(map(view_text, call.outputs))
     inputs = ", ".join(map(view_text, call.inputs))
-    program = call.attrs.get("program")
+    program = call.attrs.get("program") or call.attrs.get("function")
     which = program.name if program else call.attrs.get("primitive", "")
     routine = f"{call.routine}[{which}]" if which else call.routine
     return f"{outputs} = {routine}({inputs})"
@@ -146,6 +146,12 @@ def program_text(program):
         if isinstance(stmt, Call):
             lines.append("  " + call_text(stmt))
             continue
+        for function in getattr(stmt, "functions", ()):
+            params = ", ".join(map(str, function.params))
+            lines.append(f"  function {function.name}({params}):")
+            writer = Writer()
+            writer.block(function.body, 2)
+            lines += writer.lines
         lines.append(f"  {stmt.name}:")
         writer = Writer()
         writer.block(stmt.body if isinstance(stmt, Region) else place(stmt.body), 2)

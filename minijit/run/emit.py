@@ -25,6 +25,7 @@ as an accumulator.  An emitter has these methods:
     fail(condition, message)     if it is true, end with an OverflowError
     product(call, offsets)       of matrices: a `Call` and where in their buffers the
                                  result and the factors begin
+    function(call, offsets)      one of the region's own: the same of what it is given
 """
 
 import numpy as np
@@ -227,10 +228,11 @@ class Walker:
     def fail(self, stmt):
         self.emitter.fail(self.value(stmt.pred), stmt.message)
 
-    def product(self, stmt):
-        views = (*stmt.outputs, *stmt.inputs)
-        offsets = [self.value(as_index(view.offset)) for view in views]
-        self.emitter.product(stmt, offsets)
+    def call(self, stmt):
+        views = stmt.attrs.get("given") or (*stmt.outputs, *stmt.inputs)
+        offsets = [self.value(as_index(getattr(v, "offset", 0))) for v in views]
+        call = dict(matmul=self.emitter.product, function=self.emitter.function)
+        call[stmt.routine](stmt, offsets)
 
 
 # type of a statement -> function(walker, statement).
@@ -246,5 +248,5 @@ walkers = {
     Reserve: Walker.reserve,
     Look: Walker.look,
     Fail: Walker.fail,
-    Call: Walker.product,
+    Call: Walker.call,
 }

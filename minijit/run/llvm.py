@@ -564,10 +564,11 @@ class KernelText:
         """What the driver calls: the built-in function, if that is all."""
         return function
 
-    def finish(self, writer, body, names, result, value=""):
-        """Put both functions together."""
+    def finish(self, writer, body, names, result, value="", others=""):
+        """Put both functions together, and others that the first one calls."""
         given = ", ".join(f"ptr noalias %{name}" for name in names.values())
-        text = writer.text(f"{result} @NAME({given}) #0", f"{result} {value}".rstrip())
+        head, last = f"{result} @NAME({given}) #0", f"{result} {value}".rstrip()
+        text = others + writer.text(head, last)
         self.steps = steps_of(body)
         text += builtin_text(len(names), self.steps > LONG, result)
         self.key = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..compile.loops import (
     INDEX,
+    Buffer,
     Call,
     Load,
     Region,
@@ -34,6 +35,7 @@ from ..transform.tape import Tape, TapeValue, Union
 from .emit import Walker
 from .interrupts import BETWEEN_LOOKS
 from .llvm import (
+    LONG,
     KernelText,
     LLVMWriter,
     binding,
@@ -69,10 +71,13 @@ look_declarations = (
 )
 
 
+# Data of Python's may be too far away for machine code, so that it asks for it.
 FAIL = """
+@overflow = internal constant [14 x i8] c"OverflowError\\00"
 define internal void @fail(ptr %message) cold noinline {
   %lock = call i32 @PyGILState_Ensure()
-  %kind = load ptr, ptr @PyExc_OverflowError
+  %builtins = call ptr @PyEval_GetBuiltins()
+  %kind = call ptr @PyDict_GetItemString(ptr %builtins, ptr @overflow)
   call void @PyErr_SetString(ptr %kind, ptr %message)
   call void @PyGILState_Release(i32 %lock)
   ret void
@@ -80,7 +85,8 @@ define internal void @fail(ptr %message) cold noinline {
 """
 
 fail_declarations = (
-    "@PyExc_OverflowError = external global ptr",
+    "declare ptr @PyEval_GetBuiltins()",
+    "declare ptr @PyDict_GetItemString(ptr, ptr)",
     "declare void @PyErr_SetString(ptr, ptr)",
     *lock_declarations,
     FAIL,
@@ -134,15 +140,16 @@ class RegionWriter(LLVMWriter):
 
     Attributes:
       moving: the buffers whose pointer is on the stack, for it changes.
-      ticks: the cell that counts the work since it last looked for signals.
+      functions: {function that it may call: its name}.
+      ticks: the slot that counts the work since it last looked for signals.
       leaves: whether it may end before its end, with an exception.
       rows: for each table the slot that says how many rows it has room for.
     """
 
-    def __init__(self):
+    def __init__(self, functions, ticks=None):
         super().__init__()
-        self.moving, self.ticks, self.leaves = set(), None, False
-        self.rows = {}
+        self.moving, self.ticks, self.leaves = set(), ticks, False
+        self.rows, self.functions = {}, functions
 
     def on_stack(self, buffer):
         """Memory for a buffer, for as long as the function runs."""
@@ -237,21 +244,32 @@ class RegionWriter(LLVMWriter):
 
     def look(self, work):
         """Count the work; if it is time, run the handlers of signals."""
-        if self.ticks is None:
-            self.ticks, self.leaves = f"%w{self.fresh()}", True
-            self.entry += [f"  {self.ticks} = alloca i64"]
-            self.entry += [f"  store i64 0, ptr {self.ticks}"]
-        k, before = self.fresh(), self.do(f"load i64, ptr {self.ticks}")
+        self.leaves, ticks = True, self.counter()
+        k, before = self.fresh(), self.do(f"load i64, ptr {ticks}")
         done = self.do(f"add i64 {before}, {work}")
-        self.line(f"store i64 {done}, ptr {self.ticks}")
+        self.line(f"store i64 {done}, ptr {ticks}")
         due = self.do(f"icmp sgt i64 {done}, {BETWEEN_LOOKS}")
         self.line(f"br i1 {due}, label %look{k}, label %on{k}, !prof !0")
         self.begin(f"look{k}")
-        self.line(f"store i64 0, ptr {self.ticks}")
+        self.line(f"store i64 0, ptr {ticks}")
         raised = self.do("call i1 @look_for_signals()")
         self.line(f"br i1 {raised}, label %stop, label %on{k}")
         self.begin(f"on{k}")
         self.declared |= dict.fromkeys(look_declarations)
+
+    def addresses(self, buffer):
+        """What a function takes for a buffer: of a table both slots."""
+        if buffer.space == "table":
+            return [self.pointers[buffer], self.rows[buffer]]
+        return [self.pointer(buffer)]
+
+    def counter(self):
+        """The slot that counts the work."""
+        if self.ticks is None:
+            self.ticks = f"%w{self.fresh()}"
+            self.entry += [f"  {self.ticks} = alloca i64"]
+            self.entry += [f"  store i64 0, ptr {self.ticks}"]
+        return self.ticks
 
     def fail(self, condition, message):
         """Leave with an exception, which Python then has."""
@@ -280,6 +298,27 @@ class RegionWriter(LLVMWriter):
         word = blas_symbol({"float": "s", "double": "d"}[kind] + name)
         self.declared[f"declare void @{word}({', '.join(['ptr'] * len(given))})"] = None
         self.line(f"call void @{word}({', '.join(given)})")
+
+    def function(self, call, offsets):
+        """A call of one of the region's functions."""
+        function, views = call.attrs["function"], call.attrs["given"]
+        given = []
+        for view, i in zip(views, offsets, strict=True):
+            if isinstance(view, Buffer):
+                given += self.addresses(view)
+                continue
+            kind, base = memory_type(view.buffer.dtype), self.pointer(view.buffer)
+            whole = f"getelementptr {kind}, ptr {base}, i64 {i}"
+            given.append(base if i == "0" else self.do(whole))
+        for buffer in function.captures:
+            given += self.addresses(buffer)
+        given.append(self.counter())
+        typed = ", ".join(f"ptr {pointer}" for pointer in given)
+        k, name = self.fresh(), self.functions[function]
+        failed = self.do(f"call i1 @{name}({typed})")
+        self.line(f"br i1 {failed}, label %stop, label %on{k}")
+        self.begin(f"on{k}")
+        self.leaves = True
 
     def given(self, kind, value):
         """The address of an argument: a matrix's, or that of a slot for a number."""
@@ -367,6 +406,11 @@ def region_buffers(body):
             case Call():
                 written |= dict.fromkeys(view.buffer for view in stmt.outputs)
                 read |= dict.fromkeys(view.buffer for view in stmt.inputs)
+                if stmt.routine == "function":
+                    given = stmt.attrs["given"]
+                    tables = (x for x in given if isinstance(x, Buffer))
+                    captures = stmt.attrs["function"].captures
+                    written |= dict.fromkeys((*tables, *captures))
     loads = (e for e in postorder(expressions(body)) if isinstance(e, Load))
     read |= dict.fromkeys(e.buffer for e in loads)
     read = [buffer for buffer in read if buffer not in written]
@@ -384,7 +428,11 @@ class RegionText(KernelText):
 
     def __init__(self, region):
         self.name, self.tables = region.name, region.tables
-        self.writer = writer = RegionWriter()
+        functions, texts = {}, []
+        writer = RegionWriter(functions)
+        for function in region.functions:
+            functions[function] = f"NAME_f{len(functions)}"
+            texts.append(function_text(function, writer))
         names = region_buffers(region.body)
         arrays = {b: k for b, k in names.items() if b.space in ("global", "cache")}
         arrays |= {t.buffer: f"h{i}" for i, t in enumerate(region.tables)}
@@ -394,34 +442,73 @@ class RegionText(KernelText):
             for i, column in enumerate(tables.columns):
                 where = f"getelementptr i64, ptr %{arrays[tables.buffer]}, i64 {2 * i}"
                 headers[column] = writer.do(where)
-        for buffer in dict.fromkeys((*headers, *names)):
-            if buffer.space == "register":
-                writer.on_stack(buffer)
-            elif buffer.space == "table":
-                writer.table(buffer, headers.get(buffer))
-        swaps = [s for s in statements(region.body) if isinstance(s, Swap)]
-        for buffer in dict.fromkeys(b for s in swaps for b in (s.first, s.second)):
-            writer.moves(buffer)
-        Walker(writer).block(region.body)
-        self.leave(region, headers)
-        if writer.leaves:
-            writer.line("ret i1 false")
-            writer.begin("stop")
-            self.leave(region, headers)
-        failed = "true" if writer.leaves else "false"
-        self.finish(writer, region.body, arrays, "i1", failed)
+        given = {c for t in region.tables if t.given for c in t.columns}
+        failed = write_body(writer, region.body, names, headers, given)
+        self.finish(writer, region.body, arrays, "i1", failed, "".join(texts))
+        # A function may be called any number of times.
+        self.steps += LONG if region.functions else 0
 
     def launcher(self, function):
         return TableLauncher(self, function) if self.tables else function
 
-    def leave(self, region, headers):
-        """Its own tables are freed; where those are that it gives says their header."""
-        given = {c for t in region.tables if t.given for c in t.columns}
-        for table in self.writer.rows:
-            if table in given:
-                self.writer.release(table, headers[table])
-            elif table not in headers:
-                self.writer.release(table)
+
+def write_body(writer, body, buffers, headers=(), given=()):
+    """Write statements, with what comes before and after: -> what the end returns.
+
+    Args:
+      buffers: all that they use.
+      headers: {table that comes from elsewhere: its header}.
+      given: those of them that the headers are to tell of at the end.
+    """
+    for buffer in dict.fromkeys((*headers, *buffers)):
+        if buffer.space == "register":
+            writer.on_stack(buffer)
+        elif buffer.space == "table" and buffer not in writer.rows:
+            writer.table(buffer, headers[buffer] if buffer in headers else None)
+    swaps = [s for s in statements(body) if isinstance(s, Swap)]
+    for buffer in dict.fromkeys(b for s in swaps for b in (s.first, s.second)):
+        writer.moves(buffer)
+    Walker(writer).block(body)
+    leave(writer, headers, given)
+    if not writer.leaves:
+        return "false"
+    writer.line("ret i1 false")
+    writer.begin("stop")
+    leave(writer, headers, given)
+    return "true"
+
+
+def leave(writer, headers, given):
+    """Its own tables are freed; where those are that it gives says their header."""
+    for table in writer.rows:
+        if table in given:
+            writer.release(table, headers[table])
+        elif table not in headers:
+            writer.release(table)
+
+
+FUNCTION = 'nounwind "prefer-vector-width"="512" "no-trapping-math"="true"'
+
+
+def function_text(function, caller):
+    """A function of a region as LLVM IR; what it uses is noted with the caller."""
+    writer = RegionWriter(caller.functions, ticks="%w")
+    outside = (*function.params, *function.captures)
+    writer.pointers = {b: f"%p{i}" for i, b in enumerate(outside)}
+    params = []
+    for i, buffer in enumerate(outside):
+        params.append(f"ptr noalias %p{i}")
+        if buffer.space == "table":
+            params.append(f"ptr noalias %r{i}")
+            writer.rows[buffer] = f"%r{i}"
+    writer.moving |= writer.rows.keys()
+    names, borrowed = region_buffers(function.body), dict(writer.rows)
+    failed = write_body(writer, function.body, names, borrowed)
+    name = caller.functions[function]
+    head = f"i1 @{name}({', '.join((*params, 'ptr noalias %w'))}) {FUNCTION}"
+    caller.declared |= writer.declared
+    caller.used |= writer.used
+    return writer.text(head, f"i1 {failed}")
 
 
 # ---- tapes and unions in Python

@@ -24,6 +24,7 @@ The statements of kernels are placed before they come here: what `plan` has foun
 about the order of their loads and stores is so what runs.
 """
 
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -37,12 +38,14 @@ from ..compile.loops import (
     Const,
     Fail,
     For,
+    Function,
     If,
     Kernel,
     Let,
     Load,
     Look,
     Region,
+    Reserve,
     Start,
     Step,
     Store,
@@ -51,8 +54,11 @@ from ..compile.loops import (
     While,
     after_pass,
     as_index,
+    expressions,
     op,
+    postorder,
     rewrite,
+    statements,
     substitute,
 )
 from ..compile.place import place
@@ -62,7 +68,7 @@ from ..transform.control_flow import cond_p, scan_p, while_p
 from ..transform.pieces import split
 from .interrupts import BETWEEN_LOOKS, work_of
 from .lane_blocks import block_size, lanes_of
-from .native_control import kind_of
+from .native_control import kind_of, programs_of, steps_of
 from .overwriting import copied_by, nest, plan
 from .python_source import NEST, nestable
 
@@ -138,6 +144,9 @@ class RegionBuilder:
       constants: {id of an array: (buffer, array)}.
       known: what was found out about steps that write results over arguments.
       attached: the `Attached` of each tape or union that it takes or gives.
+      shared: the programs that become functions.
+      functions: {(program, how what it is given is the same): its `Function`}.
+      root: the builder of the region, if this is that of a function.
     """
 
     nest = staticmethod(nest)
@@ -145,7 +154,8 @@ class RegionBuilder:
     def __init__(self, prefix):
         self.prefix, self.first, self.attached = prefix, [], []
         self.blocks, self.rooms, self.constants, self.known = [[]], [], {}, {}
-        self.stack = 0
+        self.stack, self.shared, self.functions = 0, frozenset(), {}
+        self.root = self
 
     def add(self, *stmts):
         self.blocks[-1].extend(stmts)
@@ -221,12 +231,86 @@ class RegionBuilder:
             self.add(*(nest(axes, store) for store in stores))
 
     def program(self, program, inputs, outputs):
-        """The steps of a program.
+        """The steps of a program, or a call of the function that they are.
 
         Args:
           inputs: for each input its place.
           outputs: for each output a tuple of places; it is written to all of them.
         """
+        if program in self.shared:
+            self.call_function(program, inputs, outputs)
+        else:
+            self.inline(program, inputs, outputs)
+
+    def call_function(self, program, inputs, outputs):
+        """A call of a program's function, which is made at its first call."""
+        outputs = [
+            tuple(wanted) or (self.room(buffer.shape, buffer.dtype),)
+            for buffer, wanted in zip(program.outputs, outputs, strict=True)
+        ]
+        number, taken, made = {}, {}, {}
+
+        def numbers(where, found):
+            """A place as the numbers of the arrays and tables that it consists of."""
+            atoms, rebuild = flatteners[type(where)](self, where)
+            for atom in atoms:
+                number.setdefault(atom, len(number))
+                found[atom] = None
+                if not isinstance(where, (Part, Known)):
+                    # What says where a tape or union is, is read in any case.
+                    taken[atom] = None
+            return tuple(number[atom] for atom in atoms), rebuild
+
+        given = [numbers(where, taken) for where in inputs]
+        wanted = [[numbers(w, made) for w in wanted] for wanted in outputs]
+        key = (
+            program,
+            tuple(key for key, _ in given),
+            tuple(tuple(key for key, _ in several) for several in wanted),
+        )
+        if key not in self.functions:
+            self.functions[key] = self.function(program, list(number), given, wanted)
+        views = {x: view_of(x) if isinstance(x, Part) else x for x in number}
+        attrs = dict(function=self.functions[key], given=tuple(views.values()))
+        sides = [
+            tuple(views[x] for x in side if isinstance(x, Part))
+            for side in (taken, made)
+        ]
+        self.add(Call("function", *sides, attrs))
+
+    def in_memory(self, where):
+        """A constant in a register."""
+        number = self.number(where.dtype)
+        self.set(number, where.load())
+        return number
+
+    def function(self, program, atoms, given, wanted):
+        """The function of a program, for arrays and tables of these kinds.
+
+        Args:
+          atoms: what it is given, each once.
+          given, wanted: for its inputs and outputs functions that make a place out of
+            {atom: its param}.
+        """
+        prefix = f"{self.prefix}f{len(self.functions)}_"
+        own = RegionBuilder(prefix)
+        own.shared, own.functions, own.known = self.shared, self.functions, self.known
+        own.constants, own.rooms, own.root = self.constants, self.rooms, self.root
+        params = {}
+        for i, x in enumerate(atoms):
+            space = "global" if isinstance(x, Part) else x.space
+            params[x] = Buffer(f"{prefix}p{i}", x.shape, x.dtype, space=space)
+        inputs = [rebuild(params) for _, rebuild in given]
+        outputs = [tuple(rebuild(params) for _, rebuild in w) for w in wanted]
+        own.inline(program, inputs, outputs)
+        body = (*own.first, *own.blocks[0])
+        params = tuple(params[x] for x in atoms)
+        inside = [b for b in buffers_in(body) if b.space != "register"]
+        captures = tuple(b for b in inside if b not in params)
+        return Function(prefix.rstrip("_"), params, captures, body)
+
+    def inline(self, program, inputs, outputs):
+        """The steps of a program where it is run: see `program`."""
         places = {b: (p,) for b, p in zip(program.inputs, inputs, strict=True)}
         pairs = [
             (old, new)
@@ -325,6 +409,42 @@ class Moved:
 
 # Functions(builder, program, places) that add to the places, before its steps.
 placers: list = []
+
+
+def view_of(where):
+    """A part of a buffer as a view."""
+    strides = Buffer("", where.shape, where.dtype).strides
+    return View(where.buffer, where.shape, strides, where.start(as_index(0)))
+
+
+# type of a place -> function(builder, place) -> (the parts of buffers, and the tables,
+# that it consists of, function of {each of them: a buffer} that makes the place again).
+flatteners = {
+    Part: lambda builder, where: ([where], lambda params: Part(params[where])),
+    Known: lambda builder, where: (
+        [number := builder.in_memory(where)], lambda params: Part(params[number])
+    ),
+}
+
+
+def buffers_in(body):
+    """The buffers that statements use, and the functions that they call, in order."""
+    found = {}
+    for stmt in statements(body):
+        match stmt:
+            case Store():
+                found[stmt.buffer] = None
+            case Swap():
+                found |= dict.fromkeys((stmt.first, stmt.second))
+            case Reserve():
+                found[stmt.table] = None
+            case Call():
+                views = stmt.attrs.get("given") or (*stmt.outputs, *stmt.inputs)
+                found |= dict.fromkeys(getattr(v, "buffer", v) for v in views)
+                if stmt.routine == "function":
+                    found |= dict.fromkeys(stmt.attrs["function"].captures)
+    loads = (e for e in postorder(expressions(body)) if isinstance(e, Load))
+    return list(found | dict.fromkeys(e.buffer for e in loads))
 
 
 def build_call(builder, call, places):
@@ -620,6 +740,7 @@ results_of = {ShapedArray: array_of}
 def region_of(call, prefix):
     """The `Region` of a call of a loop, and what built it."""
     builder = RegionBuilder(prefix)
+    builder.shared = shared_programs(call)
     (eqn,) = call.eqns
     inputs = [
         arguments_of[type(atom.aval)](builder, view, atom.aval)
@@ -633,4 +754,25 @@ def region_of(call, prefix):
     build = loop_builders[primitive]
     build(builder, call.attrs["programs"], inputs, outputs, **call.attrs["params"])
     body = (*builder.first, *builder.blocks[0])
-    return Region(primitive.name, body, call.eqns, tuple(builder.attached)), builder
+    functions = tuple(builder.functions.values())
+    tables = tuple(builder.attached)
+    return Region(primitive.name, body, call.eqns, tables, functions), builder
+
+
+# How many kernels and calls a function has to save.
+WORTH_A_CALL = 8
+
+
+def shared_programs(call):
+    """The programs within a loop that occur several times, and are worth a call."""
+    times, todo = Counter(), [call]
+    while todo:
+        for program in programs_of(todo.pop()):
+            if program not in times:
+                todo += program.calls
+            times[program] += 1
+    return frozenset(
+        program
+        for program, n in times.items()
+        if n > 1 and (n - 1) * steps_of(program) >= WORTH_A_CALL
+    )

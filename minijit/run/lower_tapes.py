@@ -42,6 +42,7 @@ from .lower_control import (
     Part,
     arguments_of,
     call_builders,
+    flatteners,
     placers,
     results_of,
 )
@@ -232,6 +233,43 @@ def reserve(builder, records, more):
         builder.add(*(Reserve(column, rows) for column in table.columns))
 
 
+def flat_ref(builder, ref):
+    """The columns, the counts of rows, and the index: see `flatteners`."""
+    index, every = builder.number(INDEX), all_inner(Records(None, (ref.table,)))
+    builder.set(index, ref.index)
+    counts = [records.count for records in every if records.count is not None]
+    atoms = [*all_columns(ref.table), *counts, index]
+
+    def rebuild(params):
+        return Ref(moved_table(ref.table, params), Part(params[index]).load())
+
+    return atoms, rebuild
+
+
+def moved_table(table, params):
+    """A table with the params of a function in place of its buffers."""
+    match table:
+        case ArrayTable():
+            return ArrayTable(params[table.rows])
+        case TapeTable():
+            items = moved_records(table.items, params)
+            return TapeTable(params[table.start], params[table.length], items)
+    cases = tuple(moved_records(case, params) for case in table.cases)
+    return UnionTable(tuple(params[p] for p in table.positions), cases)
+
+
+def moved_records(records, params):
+    """The same of records; those that several tables refer to stay the same ones."""
+    if records not in params:
+        count = None if records.count is None else Part(params[records.count])
+        tables = tuple(moved_table(table, params) for table in records.tables)
+        params[records] = Records(count, tables)
+    return params[records]
+
+
+flatteners |= {Ref: flat_ref}
+
+
 # ---- tables that a region makes
 
 
@@ -239,10 +277,10 @@ def growing(builder):
     """(column, count) for a table that a region makes, and that grows."""
 
     def column(shape, dtype, zero):
-        buffer = builder.table(shape, dtype)
-        with builder.at_start():
-            builder.add(Reserve(buffer, as_index(1)))
-            fill(builder, Part(buffer, (as_index(0),)), zero)
+        buffer, root = builder.table(shape, dtype), builder.root
+        with root.at_start():
+            root.add(Reserve(buffer, as_index(1)))
+            fill(root, Part(buffer, (as_index(0),)), zero)
         return buffer
 
     def count():
