@@ -73,7 +73,7 @@ TABLES = (
     ("batch", "transform/batching.py", "batch_rules"),
     ("lower", "compile/lower.py", "lower_rules"),
 )
-ROW = 48  # so many primitives stand beside each other in the matrix
+ROW = 48  # so many primitives at most stand beside each other in the matrix
 
 
 def use() -> None:
@@ -412,11 +412,13 @@ def matrix(k: str | int, axis: Any = None) -> None:
     book = find_book()
     chapter = book.chapter(k)
     every = spine_primitives(book, chapter)
-    bands = [every[i : i + ROW] for i in range(0, len(every), ROW)] or [[]]
+    bands = -(-len(every) // ROW) or 1
+    size = -(-len(every) // bands) or 1  # bands of equal length
+    rows = [every[i : i + size] for i in range(0, len(every), size)] or [[]]
     if axis is None:
-        width = 2.4 + 0.2 * max(map(len, bands))
-        _, axes = figure(width, 2.6 * len(bands), nrows=len(bands), squeeze=False)
-        for band, one in zip(bands, axes[:, 0], strict=True):
+        width = 2.4 + 0.2 * max(map(len, rows))
+        _, axes = figure(width, 2.6 * len(rows), nrows=len(rows), squeeze=False)
+        for band, one in zip(rows, axes[:, 0], strict=True):
             draw_band(book, chapter, band, one)
         return
     draw_band(book, chapter, every, axis)
