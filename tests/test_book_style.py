@@ -232,7 +232,7 @@ def test_the_matrix_of_the_whole_book_has_every_table_and_spine_primitive():
     last = book.chapters[-1]
     every = style.spine_primitives(book, last)
     names = [str(p) for p, _ in every]
-    assert len(names) == len(set(names)) > 30 and names[0] == "neg"
+    assert len(names) == len(set(names)) > 30 and names[0] == "add"
     style.matrix(last.id)
     shown = [t.get_text() for a in plt.gcf().axes for t in a.get_xticklabels()]
     assert shown == names
