@@ -215,8 +215,8 @@ class TangentTrace(JVPTrace):
             if primitive is custom_linear_p:
                 return self.at_zero(args, params)
             if primitive is custom_jvp_p:
-                # What it does to a tangent, its function says: the rule says how that
-                # varies, which for a linear function is the same.
+                # Its function says what it does to a tangent.  The rule says how that
+                # varies, which is the same if the function is linear.
                 with set_trace(self):
                     return run(params["call"], *args)
             bad, _ = follow_equation(primitive, varying, params)
@@ -231,7 +231,7 @@ class TangentTrace(JVPTrace):
     def at_zero(self, args, params):
         """The linear half of a custom_vjp, within a rule that uses `jvp`.
 
-        Nobody can evaluate it, but at zero it is zero, and its tangent is itself.
+        Its value at zero is zero, and a linear function is its own derivative.
         """
         primals, tangents = unzip2(map(self.pair, args))
         given = tangents[len(args) - sum(params["mask"]) :]
@@ -417,7 +417,7 @@ transpose_rules |= {custom_linear_p: linear_transpose_rule}
 
 
 def linear_eval(*args, rule, mask, avals, **params):
-    """What is linear is zero at zero; anywhere else nobody knows."""
+    """A linear function is zero at zero; its other values are not known."""
     given = args[len(args) - sum(mask) :]
     if not any(np.any(to_numpy(t)) for t in given):
         return list(map(zeros, avals))
