@@ -446,13 +446,22 @@ def test_imports_of_what_comes_later_in_the_same_chapter(book: Book):
 
 def test_a_file_that_is_brought_is_named_in_the_prose(book: Book):
     path = book.notebook(book.chapter("1"))
-    path.write_text(path.read_text().replace("(../toy/trace/more.py)", "(more.py)"))
+    text = path.read_text()
+    path.write_text(text.replace("(../toy/trace/more.py)", "(../toy/trace/core.py)"))
     assert named(check(book)) == [
         "chapter 1 brings toy/trace/more.py along, and does not link to it"
     ]
     excused = 'id = 1\nexceptions = { brought = "a draft" }\n'
     book_toy.edit(book, "book.toml", "id = 1\n", excused)
     assert named(check(read_book(book.root))) == []
+
+
+def test_links_lead_somewhere(book: Book):
+    path = book.notebook(book.chapter("1"))
+    text = path.read_text().replace("(../toy/trace/more.py)", "(gone.ipynb#x)")
+    path.write_text(text)
+    (told,) = [t for t in check(book) if "is not there" in t]
+    assert told.startswith("chapter 1, section") and "links to gone.ipynb" in told
 
 
 def add_cell(book: Book, id: str, text: str, tags: list[str] | None = None) -> None:

@@ -6,11 +6,13 @@ to come did not.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from .headings import check_heading
-from .measure import check_limits
+from .measure import LINK, check_limits
 from .notebook import (
     Json,
     headings,
@@ -42,6 +44,7 @@ def check_notebook(book: Book, chapter: Chapter, notebook: Json) -> Iterator[str
     else:
         yield from check_heading(book, chapter, notebook)
     yield from check_opening(chapter, notebook)
+    yield from check_links(book, chapter, notebook)
     yield from check_limits(book, chapter, notebook)
     code = [(s, c) for s, c in sections(notebook) if is_code(c)]
     if code and all(c.get("execution_count") is None for _, c in code):
@@ -70,6 +73,19 @@ def first_line(cell: Json) -> str:
         for s in quiet_statements("\n".join(lines)):
             return f"%%build ... {s.key}"
     return lines[0].strip()
+
+
+def check_links(book: Book, chapter: Chapter, notebook: Json) -> Iterator[str]:
+    """Every link to a file leads to one, or to a notebook of the book."""
+    folder = book.notebook(chapter).parent
+    known = {book.notebook(c) for c in book.notebooks()}
+    for section, cell in sections(notebook):
+        if cell["cell_type"] == "markdown":
+            for to in LINK.findall(source(cell)):
+                path = Path(os.path.normpath(folder / to))
+                if "://" not in to and path not in known and not path.exists():
+                    where = f"{chapter.called}, section '{section}'"
+                    yield f"{where} links to {to}, which is not there"
 
 
 def check_opening(chapter: Chapter, notebook: Json) -> Iterator[str]:
