@@ -20,9 +20,11 @@ executor "python", whose driver this one shares.
 import ctypes
 import functools
 import hashlib
+import itertools
+import re
 import struct
 import weakref
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -189,6 +191,10 @@ class LLVMWriter:
         """The address of a buffer."""
         return self.pointers[buffer]
 
+    def alias(self, buffer):
+        """What a load or store says of where else the memory is not used."""
+        return ""
+
     def address(self, buffer, index):
         """The address of an element."""
         offset = None
@@ -205,14 +211,16 @@ class LLVMWriter:
 
     def load(self, buffer, index):
         where = self.address(buffer, index)
-        value = self.do(f"load {memory_type(buffer.dtype)}, ptr {where}")
+        kind, alias = memory_type(buffer.dtype), self.alias(buffer)
+        value = self.do(f"load {kind}, ptr {where}{alias}")
         return self.do(f"icmp ne i8 {value}, 0") if buffer.dtype == BOOL else value
 
     def store(self, buffer, index, value):
         where = self.address(buffer, index)
         if buffer.dtype == BOOL:
             value = self.do(f"zext i1 {value} to i8")
-        self.line(f"store {memory_type(buffer.dtype)} {value}, ptr {where}")
+        kind, alias = memory_type(buffer.dtype), self.alias(buffer)
+        self.line(f"store {kind} {value}, ptr {where}{alias}")
 
     @contextmanager
     def loop(self, stmt, extent):
@@ -628,8 +636,12 @@ attributes #0 = {
 def module_text(kernels):
     """The module of some kernels, with the functions that they use."""
     texts, declared, todo, kept = {}, {}, [], []
+    notes = itertools.count(10)
     for kernel in kernels:
-        texts[kernel.key] = kernel.text
+        # Notes have numbers that are a module's own.
+        number = defaultdict(lambda: f"!{next(notes)}")
+        own = lambda found, number=number: number[found[0]]
+        texts[kernel.key] = re.sub(r"!NOTE\d+", own, kernel.text)
         declared |= kernel.declared
         todo += kernel.used
     while todo:

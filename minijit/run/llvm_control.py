@@ -43,7 +43,7 @@ from .llvm import (
     memory_type,
     rewrites,
 )
-from .lower_control import with_regions
+from .lower_control import buffers_in, with_regions
 from .python_source import storage_dtype
 from .table_values import TableItems, TableValues, decoder, encode
 
@@ -144,12 +144,15 @@ class RegionWriter(LLVMWriter):
       ticks: the slot that counts the work since it last looked for signals.
       leaves: whether it may end before its end, with an exception.
       rows: for each table the slot that says how many rows it has room for.
+      notes: the texts of the notes for LLVM, which those of one region share.
+      tags: in a nest, {buffer: what its loads and stores say}; None outside of one.
     """
 
     def __init__(self, functions, ticks=None):
         super().__init__()
         self.moving, self.ticks, self.leaves = set(), ticks, False
         self.rows, self.functions = {}, functions
+        self.notes, self.tags = [], None
 
     def on_stack(self, buffer):
         """Memory for a buffer, for as long as the function runs."""
@@ -171,6 +174,46 @@ class RegionWriter(LLVMWriter):
     def pointer(self, buffer):
         pointer = self.pointers[buffer]
         return self.do(f"load ptr, ptr {pointer}") if buffer in self.moving else pointer
+
+    # LLVM knows that arrays which a function is given do not overlap.  Of those that
+    # swap, and of tables, it has to be told: that they do not within this nest.
+
+    def note(self, text):
+        """A note for LLVM: -> its name; SELF in the text is that."""
+        name = f"!NOTE{len(self.notes)}"
+        self.notes.append(f"{name} = {text.replace('SELF', name)}")
+        return name
+
+    @contextmanager
+    def loop(self, stmt, extent):
+        nest = self.tags is None and stmt.axis.kind != "serial"
+        if nest:
+            self.tags = self.tags_of(stmt)
+        with super().loop(stmt, extent) as counter:
+            yield counter
+        if nest:
+            self.tags = None
+
+    def tags_of(self, stmt):
+        """What the loads and stores of a nest say."""
+        buffers = [b for b in buffers_in((stmt,)) if b.shape]
+        if len(buffers) < 2 or not self.moving.intersection(buffers):
+            return {}
+        domain = self.note("distinct !{SELF}")
+        scopes = [self.note(f"distinct !{{SELF, {domain}}}") for _ in buffers]
+        lists = [self.note(f"!{{{scope}}}") for scope in scopes]
+        kind = "@llvm.experimental.noalias.scope.decl(metadata"
+        self.declared[f"declare void {kind})"] = None
+        tags = {}
+        for buffer, scope, own in zip(buffers, scopes, lists, strict=True):
+            others = ", ".join(s for s in scopes if s is not scope)
+            rest = self.note(f"!{{{others}}}")
+            self.line(f"call void {kind} {own})")
+            tags[buffer] = f", !alias.scope {own}, !noalias {rest}"
+        return tags
+
+    def alias(self, buffer):
+        return self.tags.get(buffer, "") if self.tags else ""
 
     @contextmanager
     def repeat(self):
@@ -444,7 +487,8 @@ class RegionText(KernelText):
                 headers[column] = writer.do(where)
         given = {c for t in region.tables if t.given for c in t.columns}
         failed = write_body(writer, region.body, names, headers, given)
-        self.finish(writer, region.body, arrays, "i1", failed, "".join(texts))
+        others = "".join(texts) + "".join(f"{note}\n" for note in writer.notes)
+        self.finish(writer, region.body, arrays, "i1", failed, others)
         # A function may be called any number of times.
         self.steps += LONG if region.functions else 0
 
@@ -493,6 +537,7 @@ FUNCTION = 'nounwind "prefer-vector-width"="512" "no-trapping-math"="true"'
 def function_text(function, caller):
     """A function of a region as LLVM IR; what it uses is noted with the caller."""
     writer = RegionWriter(caller.functions, ticks="%w")
+    writer.notes = caller.notes
     outside = (*function.params, *function.captures)
     writer.pointers = {b: f"%p{i}" for i, b in enumerate(outside)}
     params = []

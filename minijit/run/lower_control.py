@@ -263,6 +263,11 @@ class RegionBuilder:
 
         given = [numbers(where, taken) for where in inputs]
         wanted = [[numbers(w, made) for w in wanted] for wanted in outputs]
+        rows = {x.buffer for x in number if isinstance(x, Part)}
+        if rows & number.keys():
+            # A row of a table that the function makes longer would be left behind.
+            self.inline(program, inputs, outputs)
+            return
         key = (
             program,
             tuple(key for key, _ in given),
