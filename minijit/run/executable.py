@@ -295,7 +295,7 @@ class Executable:
     def routes(self):
         """{name of what runs it: the names of the kernels and primitives that it runs}.
 
-        Such as {"llvm": ["kernel_0"], "numba": ["while"], "uncompiled": ["sort"]}.
+        Such as {"llvm": ["kernel_0", "while_0"], "uncompiled": ["sort"]}.
         """
         routes = {}
         for name, route in routes_of(self.program, self.native):

@@ -13,8 +13,8 @@ the sum in a total, and nothing else, may be regrouped.  A compiled kernel is a 
 function of Python: it takes NumPy arrays, and the code that finds their memory is LLVM
 IR too.  When the function is gone, so is its code.
 
-Calls that are no kernels (`matmul`, loops, uncompiled primitives) are made as by the
-executor "python", whose driver this one shares.
+Calls that are no kernels (`matmul`, uncompiled primitives) are made as by the executor
+"python", whose driver this one shares.  Loops and branches are in `llvm_control`.
 """
 
 import ctypes
