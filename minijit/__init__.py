@@ -45,7 +45,6 @@ from .transform.linearize import jvp as jvp, linearize as linearize
 from .transform import (
     delicate_rules as delicate_rules,
     joint_calls as joint_calls,
-    linearize_rest as linearize_rest,
 )
 
 # chapter 7
@@ -57,7 +56,7 @@ from .transform.transpose import (
 
 from .transform import (
     plain_transposes as plain_transposes,
-    transpose_rest as transpose_rest,
+    window_transposes as window_transposes,
 )
 from .transform.linear_functions import linear_transpose as linear_transpose
 
@@ -70,7 +69,7 @@ from .transform.jacobians import (
     jacrev as jacrev,
 )
 
-from .transform import batching_rest as batching_rest
+from .transform import collectives as collectives, window_lanes as window_lanes
 
 # chapter 9
 from .transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
@@ -102,7 +101,7 @@ from .transform import reversal_rows as reversal_rows
 from .compile import (
     loops_text as loops_text,
     lower_calls as lower_calls,
-    lower_rest as lower_rest,
+    lower_choices as lower_choices,
     lower_transforms as lower_transforms,
     storage as storage,
 )
@@ -121,7 +120,8 @@ def __getattr__(name):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-from .run import scalar_rest as scalar_rest
+from .run import scalar_functions as scalar_functions
+from . import ops as ops
 
 # chapter 20
 from .run import native_control as native_control

@@ -1,5 +1,6 @@
 """Element types under the names of `jax.dtypes`."""
 
+from .ops.prng import prng_key as prng_key
 from .trace import calls
 from .trace.dtypes import (
     bfloat16 as bfloat16,
@@ -12,6 +13,5 @@ from .trace.dtypes import (
     promote_types as promote_types,
     result_type as result_type,
 )
-from .transform.prng import prng_key as prng_key
 
 calls.explain_calls("dtypes", globals())

@@ -40,59 +40,16 @@ from .trace.primitives import eq_p, ge_p, gt_p, le_p, lt_p, ne_p
 from .trace.primitives import reduce_and_p, reduce_or_p, reduce_xor_p
 from .trace.primitives import reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
 from .trace.primitives import reshape_p, slice_p, squeeze_p, transpose_p
-
-from .trace.elementwise import acos, acosh, asin, asinh, atan, atan2, atanh, cosh, sinh
-from .trace.elementwise import bessel_i0e, bessel_i1e, betainc, digamma, erf, erf_inv
-from .trace.elementwise import bitcast_convert_type, clamp, clz, population_count
-from .trace.elementwise import cbrt, ceil, exp2, expm1, floor, is_finite, log1p
-from .trace.elementwise import complex, conj, imag, real
-from .trace.elementwise import erfc, igamma, igamma_grad_a, igammac, lgamma
-from .trace.elementwise import polygamma, random_gamma_grad, zeta
-from .trace.elementwise import logistic, nextafter, reduce_precision, rem, rsqrt, square
-from .trace.elementwise import round, RoundingMethod, tan
-from .trace.elementwise import shift_left, shift_right_arithmetic, shift_right_logical
-from .trace.indexing import dilated_size, dynamic_slice, dynamic_update_slice
-from .trace.indexing import gather, pad, rev
-from .trace.indexing import GatherDimensionNumbers, GatherScatterMode
-from .trace.indexing import scatter, scatter_add, scatter_max, scatter_min
-from .trace.indexing import scatter_mul, scatter_sub, ScatterDimensionNumbers
-from .trace.sorting import sort, top_k
-from .trace.windows import conv_dimension_numbers, conv_general_dilated
-from .trace.windows import conv_general_permutations, ConvDimensionNumbers
-from .trace.windows import cumlogsumexp, cummax, cummin, cumprod, cumsum
-from .trace.windows import padtype_to_pads, reduce_window
-
-from .trace.elementwise import acos_p, acosh_p, asin_p, asinh_p, atan2_p, atan_p
-from .trace.elementwise import atanh_p, bessel_i0e_p, bessel_i1e_p
-from .trace.elementwise import bitcast_convert_type_p
-from .trace.elementwise import cbrt_p, ceil_p, clamp_p, clz_p, complex_p, conj_p, cosh_p
-from .trace.elementwise import digamma_p, erf_inv_p, erf_p, erfc_p, exp2_p, expm1_p
-from .trace.elementwise import floor_p, igamma_p, igammac_p, imag_p, is_finite_p, real_p
-from .trace.elementwise import lgamma_p, log1p_p, logistic_p, nextafter_p, polygamma_p
-from .trace.elementwise import population_count_p, reduce_precision_p, rem_p, round_p
-from .trace.elementwise import regularized_incomplete_beta_p, rsqrt_p, sinh_p, square_p
-from .trace.elementwise import shift_left_p, shift_right_arithmetic_p
-from .trace.elementwise import shift_right_logical_p, tan_p, zeta_p
-from .trace.indexing import dynamic_slice_p, dynamic_update_slice_p, gather_p, pad_p
-from .trace.indexing import rev_p, scatter_add_p, scatter_max_p, scatter_min_p
-from .trace.indexing import scatter_mul_p, scatter_p, scatter_sub_p
-from .trace.sorting import sort_p, top_k_p
-from .trace.windows import conv_general_dilated_p, reduce_window_max_p
-from .trace.windows import cumlogsumexp_p, cummax_p, cummin_p, cumprod_p, cumsum_p
-from .trace.windows import reduce_window_min_p, reduce_window_sum_p
+from .trace.remainders import floor, floor_p, rem, rem_p
+from .trace.slicing import dilated_size, dynamic_slice, dynamic_update_slice, pad, rev
+from .trace.slicing import dynamic_slice_p, dynamic_update_slice_p, pad_p, rev_p
 
 # A number of a user does not adapt to the array beside it: see `strict`.
 add, sub, mul, div, rem = builtins.map(calls.strict, (add, sub, mul, div, rem))
-max, min, pow, atan2 = builtins.map(calls.strict, (max, min, pow, atan2))
+max, min, pow = builtins.map(calls.strict, (max, min, pow))
 eq, ne, lt, le, gt, ge = builtins.map(calls.strict, (eq, ne, lt, le, gt, ge))
 bitwise_and, bitwise_or = calls.strict(bitwise_and), calls.strict(bitwise_or)
-bitwise_xor, shift_left = calls.strict(bitwise_xor), calls.strict(shift_left)
-shift_right_arithmetic = calls.strict(shift_right_arithmetic)
-shift_right_logical = calls.strict(shift_right_logical)
-complex, nextafter, zeta = builtins.map(calls.strict, (complex, nextafter, zeta))
-igamma, igammac, betainc = builtins.map(calls.strict, (igamma, igammac, betainc))
-igamma_grad_a, polygamma = calls.strict(igamma_grad_a), calls.strict(polygamma)
-random_gamma_grad, clamp = calls.strict(random_gamma_grad), calls.strict(clamp)
+bitwise_xor = calls.strict(bitwise_xor)
 select, select_n, pad = builtins.map(calls.strict, (select, select_n, pad))
 
 # The axes of a product: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)).
@@ -349,36 +306,6 @@ def dynamic_update_index_in_dim(
     )
 
 
-def sort_key_val(keys, values, dimension=-1, is_stable=True):
-    """(keys sorted along an axis, values in the same order)."""
-    return sort((keys, values), dimension, is_stable, num_keys=1)
-
-
-def approx_max_k(
-    operand,
-    k,
-    reduction_dimension=-1,
-    recall_target=0.95,
-    reduction_input_size_override=-1,
-    aggregate_to_topk=True,
-):
-    """The k largest along an axis and where they are: exact, as JAX's is on a CPU."""
-    return tuple(top_k(operand, k, axis=reduction_dimension))
-
-
-def approx_min_k(
-    operand,
-    k,
-    reduction_dimension=-1,
-    recall_target=0.95,
-    reduction_input_size_override=-1,
-    aggregate_to_topk=True,
-):
-    """The k smallest along an axis and where they are: exact, as JAX's is on a CPU."""
-    values, indices = top_k(neg(operand), k, axis=reduction_dimension)
-    return neg(values), indices
-
-
 def split(operand, sizes, axis=0):
     """`operand` cut along one axis into parts of these sizes: a list."""
     shape = aval_of(operand).shape
@@ -423,6 +350,122 @@ def tile(operand, reps):
     dims = tuple(range(1, 2 * len(shape), 2))
     repeated = broadcast_in_dim(operand, pairs, dims)
     return reshape(repeated, [r * n for r, n in zip(reps, shape, strict=True)])
+
+# chapter 8
+from .transform.collectives import (
+    all_gather as all_gather,
+    all_to_all as all_to_all,
+    axis_index as axis_index,
+    axis_size as axis_size,
+    pmax as pmax,
+    pmean as pmean,
+    pmin as pmin,
+    ppermute as ppermute,
+    pshuffle as pshuffle,
+    psum as psum,
+    psum_scatter as psum_scatter,
+    pswapaxes as pswapaxes,
+)
+
+# chapter 10
+from .transform.control_flow import (
+    cond as cond,
+    cond_p as cond_p,
+    scan as scan,
+    scan_p as scan_p,
+    while_loop as while_loop,
+    while_p as while_p,
+)
+from .transform.more_loops import (
+    associative_scan as associative_scan,
+    fori_loop as fori_loop,
+    map_loop as map,
+    platform_dependent as platform_dependent,
+    switch as switch,
+)
+from .transform.implicit import (
+    custom_linear_solve as custom_linear_solve,
+    custom_root as custom_root,
+)
+from .transform.stop_gradient import stop_gradient as stop_gradient
+from .transform.stop_gradient import stop_gradient_p as stop_gradient_p
+
+# chapter 15
+from .ops.bits import bitcast_convert_type, clz, population_count
+from .ops.bits import shift_left, shift_right_arithmetic, shift_right_logical
+from .ops.complex_numbers import complex, conj, imag, real
+from .ops.convolution import conv_dimension_numbers, conv_general_dilated
+from .ops.convolution import conv_general_permutations, ConvDimensionNumbers
+from .ops.cumulative import cumlogsumexp, cummax, cummin, cumprod, cumsum
+from .ops.elementary import acos, acosh, asin, asinh, atan, atan2, atanh, cosh, sinh
+from .ops.elementary import cbrt, exp2, expm1, log1p, logistic, rsqrt, square, tan
+from .ops.rounding import ceil, clamp, is_finite, nextafter, reduce_precision
+from .ops.rounding import round, RoundingMethod
+from .ops.scatter import gather, GatherDimensionNumbers, GatherScatterMode
+from .ops.scatter import scatter, scatter_add, scatter_max, scatter_min
+from .ops.scatter import scatter_mul, scatter_sub, ScatterDimensionNumbers
+from .ops.sorting import sort, top_k
+from .ops.special import bessel_i0e, bessel_i1e, betainc, digamma, erf, erf_inv, erfc
+from .ops.special import igamma, igamma_grad_a, igammac, lgamma
+from .ops.special import polygamma, random_gamma_grad, zeta
+from .ops.windows import padtype_to_pads, reduce_window
+
+from .ops.bits import bitcast_convert_type_p, clz_p, population_count_p
+from .ops.bits import shift_left_p, shift_right_arithmetic_p, shift_right_logical_p
+from .ops.complex_numbers import complex_p, conj_p, imag_p, real_p
+from .ops.convolution import conv_general_dilated_p
+from .ops.cumulative import cumlogsumexp_p, cummax_p, cummin_p, cumprod_p, cumsum_p
+from .ops.elementary import acos_p, acosh_p, asin_p, asinh_p, atan2_p, atan_p, atanh_p
+from .ops.elementary import cbrt_p, cosh_p, exp2_p, expm1_p, log1p_p, logistic_p
+from .ops.elementary import rsqrt_p, sinh_p, square_p, tan_p
+from .ops.rounding import ceil_p, clamp_p, is_finite_p, nextafter_p
+from .ops.rounding import reduce_precision_p, round_p
+from .ops.scatter import gather_p, scatter_add_p, scatter_max_p, scatter_min_p
+from .ops.scatter import scatter_mul_p, scatter_p, scatter_sub_p
+from .ops.sorting import sort_p, top_k_p
+from .ops.special import bessel_i0e_p, bessel_i1e_p, digamma_p, erf_inv_p, erf_p, erfc_p
+from .ops.special import igamma_p, igammac_p, lgamma_p, polygamma_p
+from .ops.special import regularized_incomplete_beta_p, zeta_p
+from .ops.windows import reduce_window_max_p, reduce_window_min_p, reduce_window_sum_p
+
+atan2, nextafter = calls.strict(atan2), calls.strict(nextafter)
+complex, zeta, clamp = builtins.map(calls.strict, (complex, zeta, clamp))
+shift_left = calls.strict(shift_left)
+shift_right_arithmetic = calls.strict(shift_right_arithmetic)
+shift_right_logical = calls.strict(shift_right_logical)
+igamma, igammac, betainc = builtins.map(calls.strict, (igamma, igammac, betainc))
+igamma_grad_a, polygamma = calls.strict(igamma_grad_a), calls.strict(polygamma)
+random_gamma_grad = calls.strict(random_gamma_grad)
+
+
+def sort_key_val(keys, values, dimension=-1, is_stable=True):
+    """(keys sorted along an axis, values in the same order)."""
+    return sort((keys, values), dimension, is_stable, num_keys=1)
+
+
+def approx_max_k(
+    operand,
+    k,
+    reduction_dimension=-1,
+    recall_target=0.95,
+    reduction_input_size_override=-1,
+    aggregate_to_topk=True,
+):
+    """The k largest along an axis and where they are: exact, as JAX's is on a CPU."""
+    return tuple(top_k(operand, k, axis=reduction_dimension))
+
+
+def approx_min_k(
+    operand,
+    k,
+    reduction_dimension=-1,
+    recall_target=0.95,
+    reduction_input_size_override=-1,
+    aggregate_to_topk=True,
+):
+    """The k smallest along an axis and where they are: exact, as JAX's is on a CPU."""
+    values, indices = top_k(neg(operand), k, axis=reduction_dimension)
+    return neg(values), indices
 
 
 def conv(
@@ -572,43 +615,5 @@ def conv_general_dilated_patches(
         preferred_element_type=preferred_element_type,
     )
 
-# chapter 8
-from .transform.batching_rest import (
-    all_gather as all_gather,
-    all_to_all as all_to_all,
-    axis_index as axis_index,
-    axis_size as axis_size,
-    pmax as pmax,
-    pmean as pmean,
-    pmin as pmin,
-    ppermute as ppermute,
-    pshuffle as pshuffle,
-    psum as psum,
-    psum_scatter as psum_scatter,
-    pswapaxes as pswapaxes,
-)
-
-# chapter 10
-from .transform.control_flow import (
-    cond as cond,
-    cond_p as cond_p,
-    scan as scan,
-    scan_p as scan_p,
-    while_loop as while_loop,
-    while_p as while_p,
-)
-from .transform.more_loops import (
-    associative_scan as associative_scan,
-    fori_loop as fori_loop,
-    map_loop as map,
-    platform_dependent as platform_dependent,
-    switch as switch,
-)
-from .transform.implicit import (
-    custom_linear_solve as custom_linear_solve,
-    custom_root as custom_root,
-)
-from .transform.stop_gradient import stop_gradient as stop_gradient
-from .transform.stop_gradient import stop_gradient_p as stop_gradient_p
 
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))

@@ -19,14 +19,14 @@ import numpy as np
 
 from . import lax, numpy as jnp
 from .numpy import core
+from .ops import prng
+from .ops.prng import is_key, key_words, wrap_keys
 from .trace import calls, dtypes
 from .trace.config import config
 from .trace.errors import at_line, user_source
 from .trace.jit import jit
-from .transform import prng
 from .transform.batching import vmap
 from .transform.custom import custom_jvp
-from .transform.prng import is_key, key_words, wrap_keys
 from .transform.stop_gradient import stop_gradient
 
 # A sampler is traced once for each shape, and stands as one call in a program.  Outside

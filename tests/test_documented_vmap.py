@@ -23,7 +23,7 @@ from minijit import (
 )
 from minijit.custom_batching import custom_vmap, sequential_vmap
 
-pytestmark = pytest.mark.chapter(11)
+pytestmark = pytest.mark.chapter(15)
 
 draw = np.random.default_rng(5)
 

@@ -15,7 +15,6 @@ from minijit import (
 )
 from minijit.trace import primitives as lax
 from minijit.trace.pytree import tree_map
-from minijit.trace.windows import reduce_window
 
 pytestmark = pytest.mark.chapter(7)
 
@@ -156,15 +155,6 @@ def test_errors_of_a_pull_back():
         pull_back(np.ones(3))
     with pytest.raises(ValueError, match=r"f64\[2\].*f64\[3\]"):
         pull_back({"y": np.ones(2)})
-
-
-def test_a_window_without_axes():
-    """Its maximum is the number itself."""
-    for window, worst in [(lax.max, -np.inf), (lax.min, np.inf)]:
-        extremum = lambda x, f=window, w=worst: reduce_window(x, w, f, (), (), "VALID")
-        assert grad(extremum)(2.0) == 1.0
-        assert jit(grad(extremum))(2.0) == 1.0
-        assert grad(grad(lambda x, g=extremum: g(x) ** 2))(3.0) == 2.0
 
 
 def test_cotangents_are_as_weak_as_what_they_are_made_of():

@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 
 from minijit import lax
-from minijit.trace import indexing
+from minijit.numpy.gathering import (
+    apply_index,
+    index_to_gather,
+    take_index,
+    update_index,
+)
+from minijit.numpy.slicing import parse_index
+from minijit.ops import scatter as scatter_ops
 from minijit.trace.array import ShapedArray, aval_of, shape_rules, wrap
 from minijit.trace.config import enable_x64
 from minijit.trace.core import Trace, Tracer, set_trace
 from minijit.trace.errors import NonConcreteBooleanIndexError
-from minijit.trace.indexing import (
-    apply_index,
-    index_to_gather,
-    parse_index,
-    take_index,
-    update_index,
-)
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = pytest.mark.chapter(15)
 
 cube = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 s_ = np.s_
@@ -500,7 +500,7 @@ def test_ill_formed_gathers_and_scatters():
         "operand_batching_dims": (),
         "start_indices_batching_dims": (),
     }
-    rule = shape_rules[indexing.gather_p]
+    rule = shape_rules[scatter_ops.gather_p]
 
     def shape(slice_sizes=(1, 4), indices=i, **changes):
         numbers = lax.GatherDimensionNumbers(**(good | changes))
@@ -524,7 +524,7 @@ def test_ill_formed_gathers_and_scatters():
         with pytest.raises(TypeError, match=message):
             shape(**changes)
     numbers = lax.ScatterDimensionNumbers((1,), (0,), (0,))
-    rule = shape_rules[indexing.scatter_add_p]
+    rule = shape_rules[scatter_ops.scatter_add_p]
     for updates, dtype, message in [
         ((2,), "f4", "updates must be of rank 2"),
         ((2, 5), "f4", "larger along axis 1"),

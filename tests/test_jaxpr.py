@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minijit as mj
-from minijit.trace import indexing, primitives as lax
+from minijit.trace import primitives as lax
 from minijit.trace.array import ShapedArray, shape_rules, wrap
 from minijit.trace.core import Primitive, Trace, current_trace, set_trace
 from minijit.trace.errors import (
@@ -326,18 +326,6 @@ def test_equations_can_be_replaced():
     other = eqn.replace(primitive=lax.cos_p)
     assert isinstance(other, Eqn) and other.primitive is lax.cos_p
     assert other.source is eqn.source and other.invars is eqn.invars
-
-
-def test_named_tuples_and_enums_in_params_come_back():
-    def pick(x, i):
-        return indexing.take_index(x, (i,), mode="clip")
-
-    closed = mj.make_jaxpr(pick)(np.ones((4, 3), f32), np.array([0, 2], np.int32))
-    assert "GatherDimensionNumbers(offset_dims=" in str(closed)
-    assert "mode=GatherScatterMode.CLIP" in str(closed)
-    again = same(closed)
-    eqn = next(e for e in again.eqns if e.primitive.name == "gather")
-    assert eqn.params["mode"] is indexing.GatherScatterMode.CLIP
 
 
 def test_what_is_remembered_of_a_jaxpr():

@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.chapter(15)
 
 root = Path(__file__).resolve().parent.parent
-rooms = ["trace", "transform", "compile", "run"]
+rooms = ["trace", "transform", "compile", "run", "ops"]
 
 
 def run(*command):

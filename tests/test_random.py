@@ -6,9 +6,9 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import dtypes, lax, random
-from minijit.transform import prng
+from minijit.ops import prng
 
-pytestmark = pytest.mark.chapter(10)
+pytestmark = pytest.mark.chapter(15)
 
 n = (300,)
 logits = np.log(np.arange(1, 6, dtype=np.float32))

@@ -9,9 +9,9 @@ import minijit.numpy as jnp
 from minijit import lax, make_jaxpr
 from minijit.compile import simplify as module
 from minijit.compile.simplify import rules, simplify
-from minijit.trace.indexing import rev
 from minijit.trace.jaxpr_checks import check_jaxpr
 from minijit.trace.jit import compile_for_eval
+from minijit.trace.slicing import rev
 from minijit.trace.stages import all_eqns
 
 pytestmark = pytest.mark.chapter(13)

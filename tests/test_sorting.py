@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from minijit.ops.sorting import sort, top_k
 from minijit.trace.array import wrap
-from minijit.trace.sorting import sort, top_k
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = pytest.mark.chapter(15)
 
 special = [1, np.nan, -0.0, 0, -np.inf, 2, np.inf, 0, -0.0, np.nan]
 special = np.array(special, np.float32)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from minijit import lax
+from minijit.ops import convolution
 from minijit.trace.array import wrap
 from minijit.trace.numpy_values import highest, lowest
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = pytest.mark.chapter(15)
 
 
 def integers(rng, shape, dtype=np.float32):
@@ -242,12 +243,10 @@ def test_dtypes_of_a_convolution():
 
 
 def test_a_convolution_too_large_for_one_product(monkeypatch):
-    from minijit.trace import windows
-
     rng = random.Random(5)
     x, k = integers(rng, (5, 2, 6)), integers(rng, (3, 2, 2))
     whole = lax.conv(wrap(x), wrap(k), (1,), "SAME")
-    monkeypatch.setattr(windows, "AT_ONCE", 60)
+    monkeypatch.setattr(convolution, "AT_ONCE", 60)
     same(lax.conv(wrap(x), wrap(k), (1,), "SAME"), whole)
 
 

@@ -8,12 +8,10 @@ equations and keep the values after all.
 
 from functools import partial
 
-import numpy as np
-
 from ..trace.array import ShapedArray
 from ..trace.primitives import broadcast_in_dim_p
+from ..transform.branches import cond_p
 from ..transform.checkpoint import checkpoint_p
-from ..transform.control_flow import cond_p, scan_p, while_p
 from ..transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
 from ..transform.custom_vmap import custom_vmap_p
 from ..transform.debugging import debug_callback_p
@@ -21,9 +19,9 @@ from ..transform.implicit import linear_solve_p, solution
 from ..transform.lanes_of_loops import borrow_p
 from ..transform.lanes_of_tapes import every_p, select_lanes_p, spread_p, sum_lanes_p
 from ..transform.linearize import add_any_p
+from ..transform.loops import scan_p, while_p
 from ..transform.pieces import index_aval, jaxpr_of
 from ..transform.policies import name_p
-from ..transform.prng import threefry2x32, threefry2x32_p
 from ..transform.reverse_loops import (
     checkpointed_while_p,
     replay_forward,
@@ -35,7 +33,6 @@ from ..transform.stop_gradient import stop_gradient_p
 from ..transform.tangents import tangent_aval
 from ..transform.tape import inject_p, project_p
 from ..transform.tape_rows import zero_p
-from .loops import Const, as_index, op
 from .lower import Elements, Statements, elementwise, fallbacks, lower_rules
 from .lower_calls import call_program
 from .simplify import inline_rules, rules
@@ -122,32 +119,7 @@ lower_rules |= {
     linear_solve_p: Statements(lower_linear_solve),
     checkpoint_p: Statements(lower_checkpoint),
 }
-
-
-
-def word(value):
-    return Const(value, np.dtype("uint32"))
-
-
-def rotate(x, distance):
-    left = op("shift_left", x, word(distance))
-    return op("or", left, op("shift_right_logical", x, word(32 - distance)))
-
-
-def hashed(out, index, *words):
-    """Both words of the hash, and which of them is asked for says the last index."""
-    *where, which = index
-    k1, k2, x1, x2 = (x.spread(where) for x in words)
-    add, xor = partial(op, "add"), partial(op, "xor")
-    first, second = threefry2x32((k1, k2), (x1, x2), add, xor, rotate, word)
-    return op("select", op("eq", which, as_index(0)), first, second)
-
-
-lower_rules |= {
-    threefry2x32_p: Elements(hashed, 120),
-    stop_gradient_p: Elements(lambda out, index, x: x[index], 0),
-}
-
+lower_rules |= {stop_gradient_p: Elements(lambda out, index, x: x[index], 0)}
 fallbacks |= {
     custom_linear_p: "only its transpose exists: running it says so",
     borrow_p: "the lanes to borrow from are found in NumPy",

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..trace import elementwise as more, indexing, primitives as prim
+from ..trace import primitives as prim, slicing
 from ..trace.array import ArrayImpl, ShapedArray, eval_rules, result_avals, wrap
 from ..trace.config import config
 from ..trace.core import EvalTrace, Tracer, find_rule, set_trace
@@ -417,9 +417,7 @@ elementwise = {
     prim.neg_p, prim.sign_p, prim.abs_p, prim.exp_p, prim.log_p, prim.sqrt_p,
     prim.sin_p, prim.cos_p, prim.tanh_p, prim.not_p, prim.convert_element_type_p,
     prim.integer_pow_p, prim.pow_p, prim.select_n_p, prim.div_p, prim.sub_p,
-    prim.lt_p, prim.le_p, prim.gt_p, prim.ge_p, more.exp2_p, more.expm1_p,
-    more.log1p_p, more.tan_p, more.logistic_p, more.rsqrt_p, more.square_p,
-    more.shift_left_p, more.shift_right_logical_p, more.shift_right_arithmetic_p,
+    prim.lt_p, prim.le_p, prim.gt_p, prim.ge_p,
 } | commutative  # fmt: skip
 
 
@@ -567,34 +565,11 @@ def neutral_xor(s, out, x, y):
             return a
 
 
-def neutral_shift(s, out, x, y):
-    """x << 0 and x >> 0 are x."""
-    return x if holds_bits(s, y, 0) else None
-
-
 rules |= {
     prim.and_p: [same_twice, bitwise(1, 0)],
     prim.or_p: [same_twice, bitwise(0, 1)],
     prim.xor_p: [neutral_xor],
-    more.shift_left_p: [neutral_shift],
-    more.shift_right_logical_p: [neutral_shift],
-    more.shift_right_arithmetic_p: [neutral_shift],
-    more.real_p: [lambda s, out, z: part_of(s, z, 0)],
-    more.imag_p: [lambda s, out, z: part_of(s, z, 1)],
-    more.conj_p: [lambda s, out, z, **params: part_of_conj(s, z)],
 }
-
-
-def part_of(s, z, i):
-    """The real or the imaginary part of a number put together from parts."""
-    eqn = s.maker(z, more.complex_p)
-    return eqn and eqn.invars[i]
-
-
-def part_of_conj(s, z):
-    """The conjugate of a conjugate."""
-    eqn = s.maker(z, more.conj_p)
-    return eqn and eqn.invars[0]
 
 
 def known_choice(s, out, which, *cases):
@@ -753,14 +728,14 @@ def slices(s, out, x, *, start_indices, limit_indices, strides):
 def reversals(s, out, x, *, dimensions):
     """A reversal of axes with one element; of a reversal, the axes in just one."""
     long = tuple(d for d in dimensions if out.shape[d] > 1)
-    eqn = s.maker(x, indexing.rev_p)
+    eqn = s.maker(x, slicing.rev_p)
     if not long:
         return x
     if eqn:
         inner = eqn.params["dimensions"]
         dims = tuple(sorted(set(inner) ^ set(long)))
         origin = eqn.invars[0]
-        return s.apply(indexing.rev_p, origin, dimensions=dims) if dims else origin
+        return s.apply(slicing.rev_p, origin, dimensions=dims) if dims else origin
     return refilled(s, out, x)
 
 
@@ -797,10 +772,10 @@ def over_no_axes(s, out, x, *, axes):
 
 rules |= {
     prim.slice_p: [slices],
-    indexing.rev_p: [reversals],
+    slicing.rev_p: [reversals],
     prim.concatenate_p: [concatenations],
-    indexing.pad_p: [no_padding],
-    indexing.dynamic_slice_p: [fixed_slice],
+    slicing.pad_p: [no_padding],
+    slicing.dynamic_slice_p: [fixed_slice],
     prim.reduce_sum_p: [over_no_axes],
     prim.reduce_prod_p: [over_no_axes],
     prim.reduce_max_p: [over_no_axes],

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..trace import dtypes, elementwise
+from ..trace import dtypes
 from ..trace.array import ArrayImpl, ShapedArray, aval_of, to_numpy
 from ..trace.jaxpr import (
     ClosedJaxpr,
@@ -24,12 +24,11 @@ from ..trace.jaxpr import (
     subjaxprs,
 )
 from ..transform.debugging import debug_callback_p
-from ..transform.prng import UINT32, KeyType, random_unwrap_p, random_wrap_p
 from ..transform.tape import Tape, Union
 from .simplify import preparations
 
-# The dtype that takes the place of a conversion between keys and words.
-bitcasts = {random_wrap_p: KeyType.storage, random_unwrap_p: UINT32}
+# Primitives that mean another one in memory: -> (that one, its params).
+stand_ins: dict = {}
 
 
 def stored_type(aval):
@@ -93,9 +92,8 @@ def stored_jaxpr(jaxpr):
             avals = tuple(v.aval for v in eqn.invars)
             params = dict(callback=OnAvals(params["callback"], avals))
         primitive = eqn.primitive
-        if primitive in bitcasts:
-            params = dict(new_dtype=bitcasts[primitive])
-            primitive = elementwise.bitcast_convert_type_p
+        if primitive in stand_ins:
+            primitive, params = stand_ins[primitive]
         new = dict(primitive=primitive, params=params)
         new |= dict(invars=tuple(map(stored, eqn.invars)))
         eqns.append(eqn.replace(**new, outvars=tuple(map(stored, eqn.outvars))))

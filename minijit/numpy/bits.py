@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 
-from ..trace import indexing
+from ..trace import slicing
 from .arguments import canonical_axis
 from .core import arrays, as_array, convert, ravel, reshape, sum, truth
 from .padding import pad
@@ -21,7 +21,7 @@ def packbits(a, axis=None, bitorder="big"):
     x = convert(truth(swapaxes(x, axis, -1)), np.uint8)
     rest = -x.shape[-1] % 8
     row = [(0, 0, 0)] * (x.ndim - 1) + [(0, rest, 0)]
-    x = indexing.pad(x, convert(0, np.uint8), row) if rest else x
+    x = slicing.pad(x, convert(0, np.uint8), row) if rest else x
     x = reshape(x, (*x.shape[:-1], x.shape[-1] // 8, 8))
     return swapaxes(sum(x * weights, -1, np.uint8), axis, -1)
 

@@ -27,8 +27,9 @@ from .core import (
     sum,
 )
 from .cumulative import cumsum
-from .mathematics import clip, mod
+from .mathematics import clip
 from .rearranging import part_of
+from .remainders import mod
 from .sorting import searchsorted, sort_together
 
 

@@ -185,7 +185,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..trace import elementwise
+from ..trace.remainders import floor
 from ..trace.array import wrap
 from ..trace.core import Tracer
 from ..trace.dtypes import (
@@ -576,8 +576,8 @@ def isnan(x, /):
     return primitives.ne(x, x)
 
 
-# `where` with one argument looks for indices: the part brought along adds that.
-one_argument = {}
+# What the rest of NumPy adds: "where" with one argument, and "float_divmod".
+later: dict = {}
 
 
 def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
@@ -586,7 +586,7 @@ def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
     With the condition alone: the indices where it holds, as `nonzero` gives them.
     """
     if x is None and y is None:
-        return one_argument["where"](condition, size=size, fill_value=fill_value)
+        return later["where"](condition, size=size, fill_value=fill_value)
     if x is None or y is None or size is not None or fill_value is not None:
         raise ValueError(
             "jnp.where takes condition, x and y, or condition alone with optional "
@@ -1268,7 +1268,7 @@ def linspace(
     intervals = num - bool_of(endpoint)
     numbers = spaced(start, stop, num, intervals, work)
     if dtype.kind in "iu":
-        numbers = elementwise.floor(numbers)
+        numbers = floor(numbers)
     numbers = moveaxis(convert(numbers, dtype), 0, axis)
     if not retstep:
         return numbers
@@ -1330,3 +1330,19 @@ def size(a, axis=None):
 def np_shape(x):
     """The shape of an array or a number."""
     return shape(x)
+
+
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Where |a - b| <= atol + rtol |b|.  JAX: `jnp.isclose`."""
+    x, y = promote_args_inexact("isclose", a, b)
+    work = dtypes.finfo(x.dtype).dtype
+    rtol, atol = convert(rtol, work), convert(atol, work)
+    size = primitives.abs(y)
+    near = (primitives.abs(x - y) <= atol + rtol * size) & (size != inf)
+    close = (x == y) | near
+    return close | (isnan(x) & isnan(y)) if equal_nan else close
+
+
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether all elements are close, as `isclose` says.  JAX: `jnp.allclose`."""
+    return all(isclose(a, b, rtol, atol, equal_nan))

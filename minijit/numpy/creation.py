@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 
-from ..trace import dtypes, indexing, primitives
+from ..trace import dtypes, primitives, slicing
 from ..trace.core import Tracer
 from .arguments import canonical_shape, static_int
 from .core import (
@@ -128,7 +128,7 @@ def diag(v, k=0):
     n = v.shape[0] + builtins.abs(k)
     zero = full_like(v, 0, shape=())
     widths = [(builtins.max(0, -k), builtins.max(0, k), 0)]
-    values = indexing.pad(v, zero, widths)
+    values = slicing.pad(v, zero, widths)
     return choose_where(eye(n, k=k, dtype=np.bool_), values[:, None], zero)
 
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ..trace import dtypes, windows
+from ..ops import cumulative as running
+from ..trace import dtypes
 from .arguments import canonical_axis, no_out
 from .core import (
     accumulate_dtype,
@@ -37,12 +38,12 @@ def cumulative(name, operation, a, axis, dtype, out=None, promote_integers=False
 
 def cumsum(a, axis=None, dtype=None, out=None):
     """Each sum of the values so far.  JAX: `jnp.cumsum`."""
-    return cumulative("cumsum", windows.cumsum, a, axis, dtype, out)
+    return cumulative("cumsum", running.cumsum, a, axis, dtype, out)
 
 
 def cumprod(a, axis=None, dtype=None, out=None):
     """Each product of the values so far.  JAX: `jnp.cumprod`."""
-    return cumulative("cumprod", windows.cumprod, a, axis, dtype, out)
+    return cumulative("cumprod", running.cumprod, a, axis, dtype, out)
 
 
 def nancumsum(a, axis=None, dtype=None, out=None):
@@ -78,11 +79,11 @@ def cumulative_of(name, operation, x, axis, dtype, first, promote_integers):
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     """As `cumsum`, in wide integers; may begin with 0.  JAX: same name."""
     first = 0 if include_initial else None
-    return cumulative_of("cumulative_sum", windows.cumsum, x, axis, dtype, first, True)
+    return cumulative_of("cumulative_sum", running.cumsum, x, axis, dtype, first, True)
 
 
 def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     """As `cumprod`; may begin with 1.  JAX: `jnp.cumulative_prod`."""
     first = 1 if include_initial else None
     options = (axis, dtype, first, False)
-    return cumulative_of("cumulative_prod", windows.cumprod, x, *options)
+    return cumulative_of("cumulative_prod", running.cumprod, x, *options)

@@ -1,10 +1,12 @@
 """Taking elements and putting them: `x[...]`, `x.at[...]`, `take`, `nonzero`, ..."""
 
+
 import builtins
 
 import numpy as np
 
-from ..trace import dtypes, indexing
+from ..ops import scatter
+from ..trace import dtypes
 from ..trace.core import operators
 from .arguments import (
     canonical_axis,
@@ -36,8 +38,10 @@ from .core import (
     zeros,
 )
 from .creation import indices
-from .mathematics import clip, divmod, mod
+from .gathering import apply_index, take_index, update_index
+from .mathematics import clip
 from .rearranging import resize
+from .remainders import divmod, mod
 from .searching import diag_indices
 
 
@@ -74,7 +78,7 @@ class Indexed:
 
     Its methods return a changed copy: `x.at[i].set(v)`, `.add(v)`, `.max(v)`, ...
     Each takes `mode`, `indices_are_sorted`, `unique_indices` and
-    `wrap_negative_indices`; see `trace/indexing.py`.  JAX: `jnp.ndarray.at`.
+    `wrap_negative_indices`; see `update_index`.  JAX: `jnp.ndarray.at`.
     """
 
     __slots__ = ("array", "index")
@@ -88,30 +92,30 @@ class Indexed:
 
     def get(self, *, mode=None, fill_value=None, **promises):
         """The elements themselves: `x[index]`, with a mode for those out of bounds."""
-        return indexing.take_index(
+        return take_index(
             self.array, self.index, mode=mode, fill_value=fill_value, **promises
         )
 
     def update(self, scatter, values, options):
         """Scatter `values` into the array."""
         check_arraylike("scatter", values)
-        return indexing.update_index(self.array, self.index, values, scatter, **options)
+        return update_index(self.array, self.index, values, scatter, **options)
 
     def set(self, values, **options):
         """`x[index] = values`."""
-        return self.update(indexing.scatter, values, options)
+        return self.update(scatter.scatter, values, options)
 
     def add(self, values, **options):
         """`x[index] += values`, once for each time an index is named."""
-        return self.update(indexing.scatter_add, values, options)
+        return self.update(scatter.scatter_add, values, options)
 
     def subtract(self, values, **options):
         """`x[index] -= values`, once for each time an index is named."""
-        return self.update(indexing.scatter_sub, values, options)
+        return self.update(scatter.scatter_sub, values, options)
 
     def multiply(self, values, **options):
         """`x[index] *= values`, once for each time an index is named."""
-        return self.update(indexing.scatter_mul, values, options)
+        return self.update(scatter.scatter_mul, values, options)
 
     mul = multiply
 
@@ -127,15 +131,15 @@ class Indexed:
 
     def min(self, values, **options):
         """`x[index] = minimum(x[index], values)`."""
-        return self.update(indexing.scatter_min, values, options)
+        return self.update(scatter.scatter_min, values, options)
 
     def max(self, values, **options):
         """`x[index] = maximum(x[index], values)`."""
-        return self.update(indexing.scatter_max, values, options)
+        return self.update(scatter.scatter_max, values, options)
 
     def apply(self, func, **options):
         """`x[index] = func(x[index])`."""
-        return indexing.apply_index(self.array, self.index, func, **options)
+        return apply_index(self.array, self.index, func, **options)
 
 
 class At:
@@ -150,7 +154,7 @@ class At:
         return Indexed(self.array, index)
 
 
-operators |= {"__getitem__": indexing.take_index, "at": property(At)}
+operators |= {"at": property(At)}
 
 
 def take(
@@ -175,7 +179,7 @@ def take(
         raise IndexError("Cannot do a non-empty jnp.take() from an empty axis.")
     if mode == "wrap" and size:
         i = mod(i, convert(size, i.dtype))
-    return indexing.take_index(
+    return take_index(
         x,
         (slice(None),) * axis + (i,),
         mode={"clip": "clip", "wrap": "promise_in_bounds"}.get(mode, "fill"),
@@ -211,7 +215,7 @@ def take_along_axis(
     shape = broadcast_shapes(i.shape, sizes)
     if x.shape[axis] == 0:
         return zeros(shape, x.dtype)
-    return indexing.take_index(
+    return take_index(
         x,
         along_axis_index(x.shape, shape, i, axis),
         mode=mode or "fill",

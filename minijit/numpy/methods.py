@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ..trace import dtypes, elementwise
+from ..ops import bits, complex_numbers
+from ..trace import dtypes
 from ..trace.core import operators
 from .core import convert, copy, reshape, squeeze, stack
 from .creation import diagonal
@@ -48,21 +49,21 @@ def view(x, dtype=None, type=None):
         return view(reshape(parts, (*x.shape[:-1], 2 * x.shape[-1])), dtype)
     if dtype.kind == "c":
         parts = view(x, np.dtype(f"f{new // 2}"))
-        return elementwise.complex(parts[..., ::2], parts[..., 1::2])
+        return complex_numbers.complex(parts[..., ::2], parts[..., 1::2])
     if old < new:
         x = reshape(x, (*x.shape[:-1], x.shape[-1] * old // new, new // old))
-    out = elementwise.bitcast_convert_type(x, dtype)
+    out = bits.bitcast_convert_type(x, dtype)
     return reshape(out, (*out.shape[:-2], -1)) if old > new else out
 
 
 def byteswap(x):
     """`x.byteswap()`: the bytes of each element in reverse order."""
     if x.dtype.kind == "c":
-        return elementwise.complex(byteswap(real(x)), byteswap(imag(x)))
+        return complex_numbers.complex(byteswap(real(x)), byteswap(imag(x)))
     if x.dtype.itemsize == 1:
         return copy(x)
-    parts = elementwise.bitcast_convert_type(x, np.dtype(np.uint8))
-    return elementwise.bitcast_convert_type(flip(parts, -1), x.dtype)
+    parts = bits.bitcast_convert_type(x, np.dtype(np.uint8))
+    return bits.bitcast_convert_type(flip(parts, -1), x.dtype)
 
 
 def clip_method(x, min=None, max=None):

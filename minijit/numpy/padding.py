@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 
-from ..trace import dtypes, indexing
+from ..trace import dtypes, slicing
 from .arguments import concrete, static
 from .core import (
     arrays,
@@ -80,13 +80,13 @@ def pad_constant(x, widths, values):
     values = convert(asarray(values), x.dtype, x.weak_type)
     if values.size == 1:
         rows = [(before, after, 0) for before, after in widths]
-        return indexing.pad(x, reshape(values, ()), rows)
+        return slicing.pad(x, reshape(values, ()), rows)
     values = broadcast_to(values, (x.ndim, 2))
     for axis, pair in enumerate(widths):
         for side, n in enumerate(pair):
             row = [(0, 0, 0)] * x.ndim
             row[axis] = (0, n, 0) if side else (n, 0, 0)
-            x = indexing.pad(x, values[axis, side], row) if n else x
+            x = slicing.pad(x, values[axis, side], row) if n else x
     return x
 
 
@@ -117,7 +117,7 @@ def pad_empty(x, axis, before, after, mode, option):
     """Anything: zeros."""
     row = [(0, 0, 0)] * x.ndim
     row[axis] = (before, after, 0)
-    return indexing.pad(x, convert(0, x.dtype, x.weak_type), row)
+    return slicing.pad(x, convert(0, x.dtype, x.weak_type), row)
 
 
 def pad_mirror(x, axis, before, after, mode, option):

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ..trace import indexing, primitives
+from ..trace import primitives, slicing
 from .arguments import (
     canonical_axes,
     canonical_axis,
@@ -30,7 +30,7 @@ from .core import (
     transpose,
     zeros_like,
 )
-from .mathematics import mod
+from .remainders import mod
 
 
 def swapaxes(a, axis1, axis2):
@@ -75,7 +75,7 @@ def flip(m, axis=None):
     """The elements in reverse order along axes, by default all.  JAX: same name."""
     x, = arrays("flip", m)
     axes = canonical_axes(axis, x.ndim)
-    return indexing.rev(x, axes)
+    return slicing.rev(x, axes)
 
 
 def fliplr(m):
@@ -136,7 +136,7 @@ def roll_one(x, shift, axis):
         twice = concatenate([x, x], axis)
         begin = [0] * x.ndim
         begin[axis] = convert(mod(-as_array(shift), n), np.int32)
-        return indexing.dynamic_slice(twice, begin, x.shape)
+        return slicing.dynamic_slice(twice, begin, x.shape)
     cut = -known % n
     before, after = part_of(x, axis, 0, cut), part_of(x, axis, cut, n)
     return concatenate([after, before], axis)

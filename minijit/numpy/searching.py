@@ -13,9 +13,9 @@ from .core import (
     asarray,
     choose_where,
     convert,
+    later,
     moveaxis,
     np_shape,
-    one_argument,
     ones,
     ravel,
     shape,
@@ -147,7 +147,7 @@ def unravelled(shape, flat):
     )
 
 
-one_argument |= {"where": nonzero}
+later |= {"where": nonzero}
 
 
 def flatnonzero(a, *, size=None, fill_value=None):

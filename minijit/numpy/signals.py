@@ -1,6 +1,7 @@
 """Convolutions, correlations, and the windows that signals are weighted with."""
 
-from ..trace import dtypes, windows
+from ..ops.convolution import conv_general_dilated
+from ..trace import dtypes
 from .arguments import check_arraylike, named, static_int
 from .core import absolute, cos, counting, ones, pi, promote_dtypes, sqrt
 from .mathematics import conj, i0
@@ -25,7 +26,7 @@ def convolution(name, x, y, mode, precision, dtype):
     paddings = {"valid": (0, 0), "same": (n // 2, n - n // 2 - 1), "full": (n - 1,) * 2}
     if mode not in paddings:
         raise ValueError("mode must be one of ['full', 'same', 'valid']")
-    result = windows.conv_general_dilated(
+    result = conv_general_dilated(
         x[None, None], y[None, None], (1,), [paddings[mode]],
         precision=precision, preferred_element_type=dtype,
     )[0, 0]  # fmt: skip

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ..trace import dtypes, indexing, primitives, sorting
+from ..ops import sorting as ordering
+from ..trace import dtypes, primitives
 from .arguments import canonical_axis, check_arraylike
 from .core import (
     any,
@@ -19,6 +20,7 @@ from .core import (
     ravel,
     zeros,
 )
+from .gathering import take_index
 from .rearranging import flip, swapaxes
 
 
@@ -44,7 +46,7 @@ def searchsorted(a, v, side="left", sorter=None, *, method="scan"):
     high = full(v.shape, n, np.int32)
     for _ in range(n.bit_length()):
         middle = (low + high) // 2
-        value = indexing.take_index(a, middle, mode="promise_in_bounds")
+        value = take_index(a, middle, mode="promise_in_bounds")
         left = ~sorts_before(value, v) if side == "left" else sorts_before(v, value)
         low, high = choose_where(left, low, middle), choose_where(left, middle, high)
     return high
@@ -72,7 +74,7 @@ def sort(a, axis=-1, *, kind=None, order=None, stable=True, descending=False):
     sort_options("sort", kind, order)
     x, = arrays("sort", a)
     x, axis = (ravel(x), 0) if axis is None else (x, canonical_axis(axis, x.ndim))
-    result = sorting.sort(x, dimension=axis, is_stable=stable)
+    result = ordering.sort(x, dimension=axis, is_stable=stable)
     return flip(result, axis) if descending else result
 
 
@@ -94,7 +96,7 @@ def argsort(
 
 def sort_together(keys, values, axis=-1, stable=True):
     """-> (sorted keys, the values in the same order)."""
-    return sorting.sort((keys, values), axis, is_stable=stable, num_keys=1)
+    return ordering.sort((keys, values), axis, is_stable=stable, num_keys=1)
 
 
 def lexsort(keys, axis=-1):
@@ -110,7 +112,7 @@ def lexsort(keys, axis=-1):
     default = dtypes.default_dtype("signed")
     places = primitives.broadcasted_iota(default, keys[0].shape, axis)
     operands = (*keys[::-1], places)
-    return sorting.sort(operands, dimension=axis, num_keys=len(keys))[-1]
+    return ordering.sort(operands, dimension=axis, num_keys=len(keys))[-1]
 
 
 def partition(a, kth, axis=-1):
@@ -126,7 +128,7 @@ def argpartition(a, kth, axis=-1):
     if n == bottom.shape[-1]:
         return swapaxes(bottom, axis, -1)
     taken = any(bottom[..., None] == arange(n), axis=-2)
-    _, rest = sorting.top_k(convert(~taken, np.float32), n - bottom.shape[-1])
+    _, rest = ordering.top_k(convert(~taken, np.float32), n - bottom.shape[-1])
     return swapaxes(concatenate([bottom, rest], -1), axis, -1)
 
 
@@ -140,9 +142,9 @@ def partition_parts(name, a, kth, axis):
     x = swapaxes(x, axis, -1)
     # -x of an unsigned integer wraps around: -(x + 1) turns the order over.
     shift = 1 if x.dtype.kind == "u" else 0
-    values, places = sorting.top_k(-(x + shift) if shift else -x, kth + 1)
+    values, places = ordering.top_k(-(x + shift) if shift else -x, kth + 1)
     bottom = (-values - shift if shift else -values), places
-    return x, bottom, sorting.top_k(x, x.shape[-1] - kth - 1)
+    return x, bottom, ordering.top_k(x, x.shape[-1] - kth - 1)
 
 
 def sort_complex(a):

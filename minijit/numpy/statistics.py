@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from ..trace import dtypes, elementwise, primitives
+from ..ops import complex_numbers
+from ..trace import dtypes, primitives
 from .arguments import canonical_axes, check_arraylike, concrete, static, static_int
 from .calculus import diff
 from .core import (
@@ -390,4 +391,4 @@ def corrcoef(x, y=None, rowvar=True, dtype=None):
     c = c / deviation[:, None] / deviation
     if c.dtype.kind != "c":
         return clip(c, -1, 1)
-    return elementwise.complex(clip(real(c), -1, 1), clip(imag(c), -1, 1))
+    return complex_numbers.complex(clip(real(c), -1, 1), clip(imag(c), -1, 1))

@@ -56,7 +56,7 @@ from .python_source import (
     print_imports,
     print_program,
 )
-from .scalar_rest import erf_inv_central, erf_inv_middle, erf_inv_tail
+from .scalar_functions import erf_inv_central, erf_inv_middle, erf_inv_tail
 
 # ---- numbers
 
@@ -457,7 +457,7 @@ instructions |= {f"rare_{name}": rarely for name in ("sin", "cos", "tan")}
 
 
 def erf_inv(x):
-    """The inverse of erf, as `scalar_rest.erf_inv`: all three ranges, then a choice."""
+    """The inverse of erf, as `scalar_functions`: all three ranges, then a choice."""
     size = abs(x)
     w = -((1.0 - x) * (x + 1.0)).apply("log")
     root = w.apply("sqrt")

@@ -35,7 +35,8 @@ from .primitives import as_constant
 
 # The folders of minijit that do not call its public functions, but those of a user.
 ROOMS = tuple(
-    os.path.join(PACKAGE, name) for name in ("trace", "transform", "compile", "run")
+    os.path.join(PACKAGE, name)
+    for name in ("trace", "transform", "compile", "run", "ops")
 )
 LIBRARIES = (
     PACKAGE,

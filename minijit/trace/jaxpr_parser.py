@@ -12,12 +12,6 @@ import numpy as np
 
 from . import dtypes
 from .array import ShapedArray, result_avals, shape_rules
-from .elementwise import RoundingMethod
-from .indexing import (
-    GatherDimensionNumbers,
-    GatherScatterMode,
-    ScatterDimensionNumbers,
-)
 from .jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, scalar
 from .jaxpr_layout import quiet_params
 from .primitives import Precision
@@ -31,16 +25,7 @@ aval_parsers: dict = {}
 
 # Classes whose instances stand in parameters, by name: how `print_value`'s
 # `Name(field=...)` and `Name.MEMBER` are read back.
-param_types: dict = {
-    c.__name__: c
-    for c in (
-        GatherDimensionNumbers,
-        ScatterDimensionNumbers,
-        GatherScatterMode,
-        Precision,
-        RoundingMethod,
-    )
-}
+param_types: dict = {"Precision": Precision}
 
 SPACE = r"\s*(?:#[^\n]*\n\s*)*"
 TOKEN = re.compile(SPACE + r"([^\s()\[\]{};,=:]+|[()\[\]{};,=:])")

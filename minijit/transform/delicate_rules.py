@@ -1,14 +1,17 @@
 """Rows of `linearize_rules` that need care: at ties, at zero, at the ends.
 
-Maxima and minima, one by one and along axes; powers; products.
+Maxima and minima, one by one and along axes; powers; products; windows of arrays.
 """
+
 
 import math
 from functools import partial
 
-from ..trace import primitives as lax
+from ..trace import primitives as lax, slicing
 from ..trace.array import aval_of
-from .linearize import elementwise, linearize_rules, spread
+from ..trace.remainders import floor, floor_p, rem_p
+from .linearize import constant, elementwise, linear_in_first, linearize_rules, spread
+from .tangents import tangent_aval, zeros
 
 
 def share(z, x, y):
@@ -105,3 +108,52 @@ linearize_rules |= {
     lax.reduce_min_p: partial(extremum_rule, lax.reduce_min_p),
     lax.reduce_prod_p: reduce_prod_rule,
 }
+
+
+def no_none(tangents, args):
+    """The tangents of some arguments, zeros of their types instead of None."""
+    avals = [tangent_aval(aval_of(x)) for x in args]
+    pairs = zip(tangents, avals, strict=True)
+    return [zeros(a) if t is None else t for t, a in pairs]
+
+
+def abs_rule(nonzero, x):
+    """|x| has the derivative 1 at zero, as in JAX."""
+    is_positive = lax.ge(x, lax.full_like(x, 0))
+    return lax.abs(x), lambda t: lax.select(is_positive, t, lax.neg(t))
+
+
+def pad_rule(nonzero, x, value, *, padding_config):
+    def linear(*tangents):
+        return slicing.pad(*no_none(tangents, (x, value)), padding_config)
+
+    return slicing.pad(x, value, padding_config), linear
+
+
+def dynamic_update_slice_rule(nonzero, x, update, *starts):
+    write = slicing.dynamic_update_slice_p.bind
+
+    def linear(t, s, *_):
+        return write(*no_none((t, s), (x, update)), *starts)
+
+    return write(x, update, *starts), linear
+
+
+linearize_rules |= linear_in_first(slicing.rev_p, slicing.dynamic_slice_p)
+linearize_rules |= {
+    lax.abs_p: abs_rule,
+    slicing.pad_p: pad_rule,
+    slicing.dynamic_update_slice_p: dynamic_update_slice_rule,
+}
+
+
+def whole_part(x, y):
+    """Minus x / y cut towards zero: what the remainder took away of y."""
+    quotient = lax.div(x, y)
+    return lax.mul(lax.neg(lax.sign(quotient)), floor(lax.abs(quotient)))
+
+
+linearize_rules |= constant(floor_p)
+linearize_rules |= elementwise({
+    rem_p: [lambda z, x, y: 1.0, lambda z, x, y: whole_part(x, y)],
+})

@@ -8,9 +8,9 @@ from ..trace.array import aval_of
 from ..trace.config import config
 from ..trace.core import Tracer
 from ..trace.errors import at_line, user_source
-from ..trace.indexing import rev
 from ..trace.jaxpr import function_name
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
+from ..trace.slicing import rev
 from .agreement import scan_length
 from .batching import vmap
 from .control_flow import bind_branches, scan, while_loop

@@ -18,7 +18,6 @@ from ..trace import primitives as lax
 from ..trace.array import aval_of
 from ..trace.core import current_trace, find_rule
 from ..trace.errors import on_behalf_of
-from ..trace.indexing import dynamic_update_slice, pad
 from ..trace.jaxpr import (
     Literal,
     TraceInfo,
@@ -29,6 +28,7 @@ from ..trace.jaxpr import (
 )
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_leaves, tree_unflatten
+from ..trace.slicing import dynamic_update_slice, pad
 from ..trace.tree_tools import Partial
 from .closed_jaxprs import fill, info_of, present, rebind, trace_closed
 from .flat_functions import FlatFunction, as_array, check_callable

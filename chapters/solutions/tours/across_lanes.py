@@ -4,7 +4,7 @@ import numpy as np
 
 import minijit.numpy as jnp
 from minijit import lax, vmap
-from minijit.trace.indexing import rev
+from minijit.trace.slicing import rev
 from minijit.transform.batching import Lanes, move_axis
 
 

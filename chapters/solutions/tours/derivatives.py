@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from minijit.ops.sorting import sort
 from minijit.trace import primitives as lax
 from minijit.trace.array import to_numpy
-from minijit.trace.sorting import sort
 from minijit.transform.linearize import add_tangents
 
 

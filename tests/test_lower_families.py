@@ -16,7 +16,7 @@ from test_lower import (
     trace,
 )
 
-from minijit.compile import lower_rest as lower_rest
+from minijit import lax
 from minijit.compile.check_loops import LoopTypeError, check_program
 from minijit.compile.loops import (
     INDEX,
@@ -36,25 +36,35 @@ from minijit.compile.loops import (
 )
 from minijit.compile.lower import fallbacks, lower, lower_rules
 from minijit.compile.place import place
-from minijit.trace import (
-    elementwise as ew,
-    indexing as ix,
-    primitives as prim,
+from minijit.ops import (
+    bits,
+    complex_numbers,
+    convolution,
+    cumulative,
+    elementary,
+    rounding,
+    scatter,
     sorting,
-    windows as win,
+    special,
+    windows,
 )
+from minijit.trace import primitives as prim, slicing
 from minijit.trace.config import enable_x64
 from minijit.trace.core import Primitive, eval_rules
 from minijit.trace.jit import jit
 
-pytestmark = pytest.mark.chapter(14)
+pytestmark = pytest.mark.chapter(15)
+families = (
+    bits, complex_numbers, convolution, cumulative, elementary, rounding, scatter,
+    sorting, special, windows,
+)
 F32 = np.dtype("float32")
 check = functools.partial(check_raw, place=place)
 
 
 def test_every_primitive_has_a_row_or_a_reason():
     rows = lower_rules.keys() | fallbacks.keys()
-    for module in (prim, ew, ix, win, sorting):
+    for module in (prim, slicing, *families):
         for value in vars(module).values():
             if isinstance(value, Primitive) and value in eval_rules:
                 assert value in rows, value
@@ -159,7 +169,7 @@ def test_sums_of_pads_take_a_few_arrays_at_a_time():
         return functools.reduce(prim.add, rows)
 
     def prim_pad(x, low, high):
-        return ix.pad(x, np.float32(0), [(low, high, 0)])
+        return slicing.pad(x, np.float32(0), [(low, high, 0)])
 
     program = check(padded, *[floats(1, seed=k) for k in range(40)])
     assert max(arrays_of(program)) <= 17 and len(program.kernels) <= 4
@@ -243,10 +253,10 @@ def test_permuting_a_matrix_is_one_kernel(name):
 
 
 def test_scatter_as_text():
-    numbers = ix.ScatterDimensionNumbers((), (0,), (0,))
+    numbers = scatter.ScatterDimensionNumbers((), (0,), (0,))
 
     def function(x, i, u):
-        return prim.neg(ix.scatter_add(prim.neg(x), i, prim.sin(u), numbers))
+        return prim.neg(scatter.scatter_add(prim.neg(x), i, prim.sin(u), numbers))
 
     program = check(function, floats(5), np.array([[3], [9], [3]], "int32"), floats(3))
     assert str(program) == """\
@@ -286,7 +296,7 @@ program main(in0: f32[64,8], in1: f32[16,8], in2: f32[16]):
 
 def test_running_total_as_text():
     def function(x):
-        return win.cumsum_p.bind(prim.exp(x), axis=0, reverse=True)
+        return cumulative.cumsum_p.bind(prim.exp(x), axis=0, reverse=True)
 
     assert str(check(function, floats(4, 8))) == """\
 program main(in0: f32[4,8]):
@@ -310,60 +320,62 @@ def test_unary(name, dtype):
     x = np.abs(floats(6)) + (1 if name == "acosh" else 0)
     x = x / 3 if name in ("asin", "acos", "atanh", "erf_inv") else x
     x = x.astype(half(dtype))
-    program = check(getattr(ew, name), x)
+    program = check(getattr(lax, name), x)
     assert len(program.kernels) == 1 and not program.fallbacks
 
 
 def test_binary():
     x, y = floats(6), floats(6, seed=1)
-    for function in (ew.atan2, ew.rem, ew.nextafter):
+    for function in (elementary.atan2, lax.rem, rounding.nextafter):
         check(function, x, y)
-    program = check(ew.nextafter, x.astype("float16"), y.astype("float16"))
+    program = check(rounding.nextafter, x.astype("float16"), y.astype("float16"))
     assert program.fallbacks == (("nextafter", "the neighbour of a 16-bit float"),)
     for dtype in ("int8", "uint32"):
         x = ints(8, dtype=dtype)
         shift = np.array([0, 1, 2, 7, 8, 31, 32, 100], dtype)
         for name in ("shift_left", "shift_right_logical", "shift_right_arithmetic"):
-            check(getattr(ew, name), x, shift)
-        check(ew.rem, x, shift)
-        check(ew.population_count, x)
-        check(ew.clz, x)
+            check(getattr(lax, name), x, shift)
+        check(lax.rem, x, shift)
+        check(bits.population_count, x)
+        check(bits.clz, x)
 
 
 def test_clamp():
     x = np.array([-2, 0.5, np.nan, 9], "float32")
-    check(ew.clamp, np.float32(0), x, np.float32(1))
-    check(ew.clamp, floats(4), x, floats(4, seed=1))
-    check(ew.clamp, np.int8(-3), ints(5, dtype="int8"), np.int8(9))
+    check(rounding.clamp, np.float32(0), x, np.float32(1))
+    check(rounding.clamp, floats(4), x, floats(4, seed=1))
+    check(rounding.clamp, np.int8(-3), ints(5, dtype="int8"), np.int8(9))
 
 
 @pytest.mark.parametrize("bits", [(8, 23), (5, 10), (3, 2), (8, 0), (1, 3), (11, 52)])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_reduce_precision(bits, dtype):
     x = np.array([0, -0.0, 1, 1.1, -3.75, 1e-30, 6e4, np.inf, np.nan], half(dtype))
-    check(lambda x: ew.reduce_precision(x, *bits), x)
+    check(lambda x: rounding.reduce_precision(x, *bits), x)
 
 
 def test_bitcast():
     x = floats(3, 4)
     for new in ("int32", "uint16", "uint8", "float16", "float32"):
-        check(lambda x, new=new: ew.bitcast_convert_type(x, new), x)
+        check(lambda x, new=new: bits.bitcast_convert_type(x, new), x)
     parts = ints(3, 4, dtype="uint8")
-    check(lambda x: ew.bitcast_convert_type(x, np.int32), parts)
-    check(lambda x: ew.bitcast_convert_type(x, np.float32), ints(3, 2, dtype="int16"))
+    check(lambda x: bits.bitcast_convert_type(x, np.int32), parts)
+    check(lambda x: bits.bitcast_convert_type(x, np.float32), ints(3, 2, dtype="int16"))
 
 
 def test_rev_and_pad():
     x = floats(3, 4)
-    check(lambda x: ix.rev(prim.neg(x), (0, 1)), x)
+    check(lambda x: slicing.rev(prim.neg(x), (0, 1)), x)
     configs = [
         ((1, 2, 0), (0, 0, 0)), ((1, -1, 2), (-1, 0, 1)), ((-2, 0, 0), (0, 3, 1)),
         ((-3, 1, 0), (0, 0, 0)), ((-1, -1, 3), (2, 2, 2)),
     ]
     for config in configs:
-        program = check(lambda x, c=config: prim.exp(ix.pad(prim.neg(x), 7.0, c)), x)
+        program = check(
+            lambda x, c=config: prim.exp(slicing.pad(prim.neg(x), 7.0, c)), x
+        )
         assert len(program.kernels) == 1
-    check(lambda x: ix.pad(x, 7.0, ((1, 1, 0), (2, 0, 0))), floats(0, 4))
+    check(lambda x: slicing.pad(x, 7.0, ((1, 1, 0), (2, 0, 0))), floats(0, 4))
 
 
 @pytest.mark.parametrize("start", [*itertools.product((-9, 0, 1, 9), repeat=2)])
@@ -371,7 +383,7 @@ def test_rev_and_pad():
 def test_dynamic_slices_are_moved_inside(start, dtype):
     i, j = (np.array(k).astype(dtype) for k in start)
     x, update = floats(3, 4), floats(2, 3, seed=1)
-    prim_slice, prim_update = ix.dynamic_slice_p, ix.dynamic_update_slice_p
+    prim_slice, prim_update = slicing.dynamic_slice_p, slicing.dynamic_update_slice_p
     check(lambda x, i, j: prim_slice.bind(x, i, j, slice_sizes=(2, 3)), x, i, j)
     program = check(lambda *args: prim_update.bind(*args), x, update, i, j)
     assert len(program.kernels) == 2
@@ -383,7 +395,7 @@ modes = ["clip", "fill", "promise_in_bounds"]
 
 @pytest.mark.parametrize("mode", modes)
 def test_gather(mode):
-    numbers, x = ix.GatherDimensionNumbers, floats(3, 4)
+    numbers, x = scatter.GatherDimensionNumbers, floats(3, 4)
     cases = [
         (indices, numbers((), (0, 1), (0, 1)), (1, 1)),
         (indices, numbers((0, 1), (), (0, 1)), (2, 2)),
@@ -394,11 +406,13 @@ def test_gather(mode):
     ]
     for where, dims, sizes in cases:
         program = check(
-            lambda x, i, d=dims, s=sizes: prim.sin(ix.gather(x, i, d, s, mode=mode)),
+            lambda x, i, d=dims, s=sizes: prim.sin(
+                scatter.gather(x, i, d, s, mode=mode)
+            ),
             x, where,
         )
         assert len(program.kernels) == (where.size > 0)
-        check(lambda x, i, d=dims, s=sizes: ix.gather(x, i, d, s, mode=mode),
+        check(lambda x, i, d=dims, s=sizes: scatter.gather(x, i, d, s, mode=mode),
               ints(3, 4), where)
 
 
@@ -406,7 +420,7 @@ def test_gather(mode):
 @pytest.mark.parametrize("name", ["", "_add", "_sub", "_mul", "_min", "_max"])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "float16"])
 def test_scatter(mode, name, dtype):
-    scatter, numbers = getattr(ix, f"scatter{name}"), ix.ScatterDimensionNumbers
+    write, numbers = getattr(lax, f"scatter{name}"), lax.ScatterDimensionNumbers
     cases = [
         (indices, (6,), numbers((), (0, 1), (0, 1))),
         (indices, (6, 2, 2), numbers((1, 2), (), (0, 1))),
@@ -417,16 +431,16 @@ def test_scatter(mode, name, dtype):
     make = ints if dtype == "int32" else floats
     for where, shape, dims in cases:
         def function(x, i, u, dims=dims):
-            return prim.neg(scatter(prim.neg(x), i, u, dims, mode=mode))
+            return prim.neg(write(prim.neg(x), i, u, dims, mode=mode))
 
         check(function, make(3, 4, dtype=dtype), where, make(*shape, dtype=dtype))
 
 
 def test_a_scatter_without_duplicates_needs_no_order():
-    numbers = ix.ScatterDimensionNumbers((), (0,), (0,))
+    numbers = scatter.ScatterDimensionNumbers((), (0,), (0,))
     for unique in (False, True):
         closed = trace(
-            lambda x, i, u, unique=unique: ix.scatter_add(
+            lambda x, i, u, unique=unique: scatter.scatter_add(
                 x, i, u, numbers, unique_indices=unique
             ),
             floats(5), np.array([[3], [1]]), floats(2),
@@ -439,7 +453,7 @@ def test_a_scatter_without_duplicates_needs_no_order():
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "logsumexp"])
 def test_cumulative(name, axis, reverse):
-    primitive = getattr(win, f"cum{name}_p")
+    primitive = getattr(lax, f"cum{name}_p")
     for x in (floats(3, 5), floats(3, 5, dtype="float16"), floats(3, 0)):
         check(lambda x: prim.neg(
             primitive.bind(prim.sin(x), axis=axis, reverse=reverse)
@@ -453,7 +467,7 @@ def test_cumulative(name, axis, reverse):
 ])
 @pytest.mark.parametrize("name", ["sum", "max", "min"])
 def test_reduce_window(name, case):
-    primitive = getattr(win, f"reduce_window_{name}_p")
+    primitive = getattr(lax, f"reduce_window_{name}_p")
     names = "window_dimensions window_strides padding base_dilation window_dilation"
     params = dict(zip(names.split(), case, strict=True))
     for x in (floats(5, 6), ints(5, 6)):
@@ -464,7 +478,7 @@ def test_convolution():
     x, k = floats(2, 4, 5, 6), floats(6, 4, 2, 3, seed=1)
 
     def conv(*args, **params):
-        return lambda x, k: win.conv_general_dilated(x, k, *args, **params)
+        return lambda x, k: convolution.conv_general_dilated(x, k, *args, **params)
 
     check(conv((1, 1), "SAME"), x, k, tolerance=1e-5)
     dilated = conv((2, 1), ((1, 2), (0, 1)), lhs_dilation=(2, 1), rhs_dilation=(1, 2))
@@ -563,8 +577,8 @@ def test_inner_functions_are_lowered_once():
 
 def test_complex_numbers_and_sorting_run_uncompiled():
     def function(x, y):
-        z = ew.complex(prim.sin(x), y)
-        return ew.real(prim.mul(z, z)), sorting.sort(prim.neg(x))
+        z = complex_numbers.complex(prim.sin(x), y)
+        return complex_numbers.real(prim.mul(z, z)), sorting.sort(prim.neg(x))
 
     program = check(function, floats(4), floats(4, seed=1))
     names = [name for name, _ in program.fallbacks]
@@ -582,7 +596,7 @@ def test_int64_indices_wrap_like_numbers():
         check(lambda x: prim.max(prim.min(x, np.int64(7)), np.int64(0)), big)
         start = np.array(2**64 - 1, "uint64")
         x = floats(5)
-        slice_p = ix.dynamic_slice_p
+        slice_p = slicing.dynamic_slice_p
         check(lambda x, i: slice_p.bind(x, i, slice_sizes=(2,)), x, start)
 
 
@@ -636,15 +650,15 @@ def test_random_programs():
     rng = np.random.default_rng(1)
     layouts = [
         lambda x: prim.transpose(x, (1, 0)),
-        lambda x: ix.rev(x, (0,)),
+        lambda x: slicing.rev(x, (0,)),
         lambda x: prim.concatenate(
             [prim.slice(x, (0, 1), (4, 4)), prim.slice(x, (0, 0), (4, 1))], 1
         ),
         lambda x: prim.reshape(prim.transpose(prim.reshape(x, (2, 8)), (1, 0)), (4, 4)),
         lambda x: prim.broadcast_in_dim(prim.reduce_max(x, (0,)), (4, 4), (1,)),
         lambda x: prim.broadcast_in_dim(prim.reduce_sum(x, (0, 1)), (4, 4), ()),
-        lambda x: ix.pad(x, 0.5, ((1, -1, 0), (0, 0, 0))),
-        lambda x: win.cumsum_p.bind(x, axis=1, reverse=False),
+        lambda x: slicing.pad(x, 0.5, ((1, -1, 0), (0, 0, 0))),
+        lambda x: cumulative.cumsum_p.bind(x, axis=1, reverse=False),
     ]
     for _ in range(40):
         choices = rng.integers(0, 100, (12, 4))

@@ -9,7 +9,7 @@ import scipy.special
 from test_scalar_math import check_native, floats, plain, samples, signed, unsigned
 
 import minijit.numpy as jnp
-import minijit.run.scalar_rest  # noqa: F401
+import minijit.run.scalar_functions  # noqa: F401
 from minijit import make_jaxpr
 from minijit.run.executable import compile_plain, compile_python
 from minijit.run.python_source import operations
@@ -82,10 +82,13 @@ def test_sixteen_bit_floats_round_after_every_operation(compile, dtype):
 
 
 def test_every_operation_of_the_lowering_has_a_row():
-    from minijit.compile import lower, lower_calls, lower_rest
+    from minijit import ops
+    from minijit.compile import lower, lower_calls, lower_choices
 
-    modules = lower, lower_calls, lower_rest
-    text = "".join(map(inspect.getsource, modules))
-    names = set(re.findall(r"\b(?:op|compute|elementwise)\(\s*\"(\w+)\"", text))
+    families = [m for m in vars(ops).values() if inspect.ismodule(m)]
+    rows = lower, lower_calls, lower_choices
+    text = "".join(map(inspect.getsource, (*rows, *families)))
+    text = text.replace("lower.elementwise(", "compute(")
+    names = set(re.findall(r"\b(?:op|compute)\(\s*\"(\w+)\"", text))
     assert len(names) > 20
     assert names - {"item"} <= set(operations)

@@ -1,4 +1,4 @@
-"""The rest of scalar arithmetic: special functions, counts of bits, 16-bit floats.
+"""More scalar arithmetic: special functions, counts of bits, 16-bit floats.
 
 As in `scalar_math`: plain Python on NumPy scalars, with a row in its tables for what
 numba is to be told.

@@ -13,10 +13,15 @@ import operator
 
 import numpy as np
 
-from .array import aval_of, eval_rules, on_numpy, shape_rules
-from .core import Primitive
-from .numpy_values import widen
-from .shape_checks import anything, canonicalize_axis, check_kind, is_kind
+from ..compile.lower import fallbacks
+from ..trace import primitives as lax
+from ..trace.array import aval_of, on_numpy, shape_rules
+from ..trace.core import Primitive, eval_rules
+from ..trace.numpy_values import widen
+from ..trace.shape_checks import anything, canonicalize_axis, check_kind, is_kind
+from ..transform.batching import batch_rules, lanes_at
+from ..transform.linearize import linearize_rules
+from . import scatter
 
 sort_p = Primitive("sort", multiple_results=True)
 top_k_p = Primitive("top_k", multiple_results=True)
@@ -128,3 +133,52 @@ def total_order(x):
 
 shape_rules |= {sort_p: sort_shape, top_k_p: top_k_shape}
 eval_rules |= on_numpy({sort_p: sort_numpy, top_k_p: top_k_numpy})
+
+
+def take_along(x, positions, axis):
+    """x[..., positions, ...] along one axis, the other axes walked together."""
+    ndim = aval_of(x).ndim
+    others = tuple(d for d in range(ndim) if d != axis)
+    numbers = scatter.GatherDimensionNumbers((), (axis,), (axis,), others, others)
+    indices = lax.reshape(positions, (*aval_of(positions).shape, 1))
+    return scatter.gather(x, indices, numbers, (1,) * ndim)
+
+
+def sort_linearize(nonzero, *args, dimension, **params):
+    """Sort a row of positions along; tangents are taken in the order that comes out."""
+    shape = aval_of(args[0]).shape
+    places = lax.broadcasted_iota(np.dtype(np.int32), shape, dimension)
+    *outs, order = sort_p.bind(*args, places, dimension=dimension, **params)
+
+    def linear(*tangents):
+        return [
+            None if t is None else take_along(t, order, dimension) for t in tangents
+        ]
+
+    return outs, linear
+
+
+def top_k_linearize(nonzero, x, *, k, axis):
+    values, positions = top_k_p.bind(x, k=k, axis=axis)
+    return [values, positions], lambda t: [take_along(t, positions, axis), None]
+
+
+linearize_rules |= {sort_p: sort_linearize, top_k_p: top_k_linearize}
+
+
+def sort_batch(lanes, axes, *args, dimension, **params):
+    """Keys and payload get their lanes on the same axis."""
+    axis = next(a for a in axes if a is not None)
+    args = [lanes_at(x, a, axis, lanes.size) for x, a in zip(args, axes, strict=True)]
+    dimension = dimension + (dimension >= axis)
+    return sort_p.bind(*args, dimension=dimension, **params), [axis] * len(args)
+
+
+def top_k_batch(lanes, axes, x, *, k, axis):
+    lane_axis, = axes
+    axis = axis + (axis >= lane_axis)
+    return top_k_p.bind(x, k=k, axis=axis), [lane_axis, lane_axis]
+
+
+batch_rules |= {sort_p: sort_batch, top_k_p: top_k_batch}
+fallbacks |= {p: "sorting is left to NumPy" for p in (sort_p, top_k_p)}

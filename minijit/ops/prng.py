@@ -24,23 +24,30 @@ from functools import partial
 
 import numpy as np
 
-from ..trace import dtypes, elementwise as ew, primitives as lax
+from ..compile.loops import Const, as_index, op
+from ..compile.lower import Elements, lower_rules
+from ..compile.storage import stand_ins
+from ..trace import dtypes, primitives as lax
 from ..trace.array import (
     ArrayImpl,
     ShapedArray,
     array_classes,
     aval_of,
-    eval_rules,
     on_numpy,
     shape_rules,
 )
 from ..trace.config import config
-from ..trace.core import Primitive
+from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr_parser import aval_parsers
 from ..trace.shape_checks import check_kind
-from .batching import batch_rules, elementwise as batch_elementwise, move_axis
-from .linearize import constant, linearize_rules
+from ..transform.batching import (
+    batch_rules,
+    elementwise as batch_elementwise,
+    move_axis,
+)
+from ..transform.linearize import constant, linearize_rules
+from . import bits as bit_ops
 
 threefry2x32_p = Primitive("threefry2x32")
 
@@ -146,7 +153,7 @@ def seed(value):
     high = np.zeros((), UINT32)
     if aval.dtype.itemsize == 8:
         shift = np.asarray(32, aval.dtype)
-        high = lax.convert(ew.shift_right_logical(value, shift), UINT32)
+        high = lax.convert(bit_ops.shift_right_logical(value, shift), UINT32)
     low = lax.convert(value, UINT32)
     return lax.concatenate([lax.reshape(high, (1,)), lax.reshape(low, (1,))], 0)
 
@@ -199,9 +206,9 @@ def bits_of_halves(data, width, shape):
             lax.convert(lax.slice(words, (start,), (start + size,)), dtype)
             for start in (0, size)
         )
-        words = lax.bitwise_or(ew.shift_left(high, np.asarray(32, dtype)), low)
+        words = lax.bitwise_or(bit_ops.shift_left(high, np.asarray(32, dtype)), low)
     elif width < 32:
-        pieces = ew.bitcast_convert_type(words, dtype)
+        pieces = bit_ops.bitcast_convert_type(words, dtype)
         words = lax.slice(lax.reshape(pieces, (pieces.size,)), (0,), (size,))
     return lax.reshape(words, shape)
 
@@ -217,7 +224,7 @@ def bits(data, width, shape):
     if width < 64:
         return lax.convert(lax.bitwise_xor(word(words, 0), word(words, 1)), dtype)
     high, low = lax.convert(word(words, 0), dtype), lax.convert(word(words, 1), dtype)
-    return lax.bitwise_or(ew.shift_left(high, np.asarray(32, dtype)), low)
+    return lax.bitwise_or(bit_ops.shift_left(high, np.asarray(32, dtype)), low)
 
 
 class prng_key(dtypes.extended):
@@ -396,3 +403,32 @@ def check_words(data):
             f"{told}key_data.dtype = uint32; got dtype={data.dtype}"
             f"{at_line(user_source())}"
         )
+
+
+# ---- loops
+
+
+def const_word(value):
+    return Const(value, np.dtype("uint32"))
+
+
+def rotate(x, distance):
+    left = op("shift_left", x, const_word(distance))
+    return op("or", left, op("shift_right_logical", x, const_word(32 - distance)))
+
+
+def hashed(out, index, *words):
+    """Both words of the hash, and which of them is asked for says the last index."""
+    *where, which = index
+    k1, k2, x1, x2 = (x.spread(where) for x in words)
+    add, xor = partial(op, "add"), partial(op, "xor")
+    first, second = threefry2x32((k1, k2), (x1, x2), add, xor, rotate, const_word)
+    return op("select", op("eq", which, as_index(0)), first, second)
+
+
+lower_rules |= {threefry2x32_p: Elements(hashed, 120)}
+# In memory a key is its two words.
+stand_ins |= {
+    random_wrap_p: (bit_ops.bitcast_convert_type_p, dict(new_dtype=KeyType.storage)),
+    random_unwrap_p: (bit_ops.bitcast_convert_type_p, dict(new_dtype=UINT32)),
+}

@@ -1,0 +1,398 @@
+"""NumPy's indices as gathers and scatters: `x[rows, columns]`, `x.at[index].set(v)`.
+
+    take_index(x, (rows, columns))             # arrays of indices: a gather
+    update_index(x, 0, 1.0, scatter_add)       # x.at[0].add(1.0): a scatter
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ops.scatter import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+    gather,
+    scatter,
+)
+from ..trace import dtypes
+from ..trace.array import aval_of, to_numpy
+from ..trace.core import Tracer, operators
+from ..trace.errors import at_line, user_level, user_source
+from ..trace.numpy_values import broadcast_in_dim_values
+from ..trace.primitives import broadcast_in_dim, concatenate, convert, squeeze
+from ..trace.slicing import rev
+from .slicing import (
+    axes_taken,
+    check_not_empty,
+    insert_axes,
+    is_basic,
+    is_integer,
+    parse_index,
+    same_dtype,
+    span_of,
+    take_basic,
+    wrap_entries,
+)
+
+
+def take_index(
+    x,
+    index,
+    mode=None,
+    fill_value=None,
+    indices_are_sorted=False,
+    unique_indices=False,
+    wrap_negative_indices=True,
+):
+    """`x[index]` with NumPy's meaning, in the cheapest form there is.
+
+    Without arrays in the index that is a slice, static or dynamic; else a gather.
+
+    Args:
+      x: an array.
+      index: NumPy's: ints, slices, None, Ellipsis, integer arrays (also traced),
+        boolean arrays of known value.
+      mode: what an index out of bounds does: "clip" (the default: the nearest element
+        is read), "fill", "promise_in_bounds".
+      fill_value: what mode "fill" reads out of bounds; see `gather`.
+      indices_are_sorted, unique_indices: promises about the arrays in the index.
+      wrap_negative_indices: whether negative indices count from the end.
+
+    JAX: `x[index]` and `x.at[index].get()`.
+    """
+    shape = aval_of(x).shape
+    mode = GatherScatterMode.from_any(mode or GatherScatterMode.PROMISE_IN_BOUNDS)
+    entries, contiguous = parse_index(shape, index)
+    entries = wrap_entries(entries, shape, wrap_negative_indices)
+    if is_basic(entries) and not has_to_fill(entries, shape, mode):
+        return take_basic(x, entries, shape)
+    form = gather_form(shape, entries, contiguous)
+    if 0 in form.shape:
+        return broadcast_in_dim(np.zeros((), aval_of(x).dtype), form.shape, ())
+    result = gather(
+        insert_axes(x, form.bool_axes),
+        form.indices,
+        form.dimension_numbers,
+        form.slice_sizes,
+        unique_indices=unique_indices or form.unique,
+        indices_are_sorted=indices_are_sorted or form.unique,
+        mode=mode,
+        fill_value=concrete_scalar(fill_value),
+    )
+    if form.reversed_axes:
+        result = rev(result, form.reversed_axes)
+    return insert_axes(result, form.new_axes)
+
+
+def has_to_fill(entries, shape, mode):
+    """Whether an integer may be out of bounds, and something is to be filled in."""
+    sizes = iter(shape)
+    for entry in entries:
+        n = next(sizes) if axes_taken(entry) else None
+        inside = isinstance(entry, int) and 0 <= entry < (n or 0)
+        if mode is GatherScatterMode.FILL_OR_DROP and is_integer(entry) and not inside:
+            return True
+    return False
+
+
+def concrete_scalar(fill_value):
+    """A fill value as a Python number, for the parameters of an equation."""
+    if fill_value is None or isinstance(fill_value, (bool, int, float, complex)):
+        return fill_value
+    if aval_of(fill_value).shape != ():
+        raise ValueError("fill_value argument to indexed get() must be a scalar")
+    return to_numpy(fill_value).item()
+
+
+@dataclass(frozen=True)
+class GatherForm:
+    """A NumPy-style index as a gather, or as a scatter, which mirrors it.
+
+    Attributes:
+      bool_axes: axes of size 1 to insert into the operand first, for scalar bools.
+      indices: int[*batch, k], NumPy's where all is known.
+      dimension_numbers: a `GatherDimensionNumbers`.
+      slice_sizes: of the window, an int for each axis of the operand.
+      reversed_axes: axes of what is gathered to reverse, for negative steps.
+      new_axes: axes of size 1 to insert into the result at last, for each `None`.
+      shape: of the result.
+      unique: whether no element is taken twice, and they come in order.
+    """
+
+    bool_axes: tuple
+    indices: object
+    dimension_numbers: GatherDimensionNumbers
+    slice_sizes: tuple
+    reversed_axes: tuple
+    new_axes: tuple
+    shape: tuple
+    unique: bool
+
+
+def index_to_gather(shape, index, wrap_negative_indices=True, scatters=False):
+    """The `GatherForm` of a NumPy-style index into an array of this shape."""
+    entries, contiguous = parse_index(shape, index)
+    entries = wrap_entries(entries, shape, wrap_negative_indices)
+    return gather_form(shape, entries, contiguous, scatters)
+
+
+def gather_form(shape, entries, contiguous, scatters=False):
+    """The `GatherForm` of parsed and wrapped entries."""
+    shape, entries, bool_axes = expand_bools(shape, entries)
+    arrays = [i for i, e in enumerate(entries) if is_integer(e)]
+    advanced = any(np.ndim(entries[i]) for i in arrays)
+    place = None if not advanced else arrays[0] if contiguous else 0
+    builder = FormBuilder(shape, scatters)
+    for position, entry in enumerate(entries):
+        if position == place:
+            builder.arrays(entries)
+        if entry is None:
+            builder.new_axis()
+        elif isinstance(entry, slice):
+            builder.span(span_of(entry, shape[builder.axis]))
+        else:
+            builder.integer(entry, advanced)
+    return builder.form(tuple(bool_axes), not advanced)
+
+
+def expand_bools(shape, entries):
+    """Scalar bools as arrays that index an axis of size 1: [0], or [] for False."""
+    shape, result, bool_axes, axis = list(shape), [], [], 0
+    for entry in entries:
+        if isinstance(entry, bool):
+            shape.insert(axis, 1)
+            bool_axes.append(axis)
+            entry = np.arange(int(entry), dtype=np.int32)
+        axis += axes_taken(entry)
+        result.append(entry)
+    return tuple(shape), result, bool_axes
+
+
+class FormBuilder:
+    """Collects the parts of a `GatherForm`, entry after entry.
+
+    `axis` is the next axis of the operand.  `parts` are (indices, the first batch axis
+    they run along, the operand's axis they are for); broadcast to the batch axes and
+    put side by side, they become the start indices.
+    """
+
+    def __init__(self, shape, scatters):
+        self.operand_shape, self.scatters = shape, scatters
+        self.axis = 0
+        self.parts, self.batch = [], []
+        self.offset, self.collapsed, self.sizes = [], [], []
+        self.shape, self.reversed_axes, self.new_axes = [], [], []
+
+    def gathered_axis(self):
+        """The next axis of what is gathered, which has no new axes yet."""
+        return len(self.shape) - len(self.new_axes)
+
+    def new_axis(self):
+        """An entry `None`."""
+        self.new_axes.append(len(self.shape))
+        self.shape.append(1)
+
+    def arrays(self, entries):
+        """The axes of all arrays, broadcast against each other."""
+        axis, found = 0, []
+        for entry in entries:
+            if is_integer(entry):
+                found.append((entry, axis))
+            axis += axes_taken(entry)
+        shape = broadcast_shapes([np.shape(entry) for entry, _ in found])
+        for entry, axis in found:
+            first = len(self.batch) + len(shape) - np.ndim(entry)
+            self.parts.append((entry, first, axis))
+        self.batch += shape
+        self.shape += shape
+
+    def integer(self, entry, advanced):
+        """An integer or array; what it adds to the result, `arrays` has added."""
+        # What is written out of bounds is dropped: also where nothing is in bounds.
+        if np.size(entry) and not (self.scatters and advanced):
+            check_not_empty(self.operand_shape[self.axis], self.axis)
+        if not advanced:
+            self.parts.append((entry, len(self.batch), self.axis))
+        self.collapsed.append(self.axis)
+        self.sizes.append(1)
+        self.axis += 1
+
+    def span(self, span):
+        """A slice: a window where it has no step, else an array of indices."""
+        axis = self.gathered_axis()
+        if span.reverse:
+            self.reversed_axes.append(axis)
+        if span.step == 1:
+            if span.size != self.operand_shape[self.axis]:
+                self.parts.append((span.first, len(self.batch), self.axis))
+            self.offset.append(axis)
+            self.sizes.append(span.size)
+        else:
+            indices = span.first + span.step * np.arange(span.size, dtype=np.int32)
+            self.parts.append((indices, len(self.batch), self.axis))
+            self.batch.append(span.size)
+            self.collapsed.append(self.axis)
+            self.sizes.append(1)
+        self.shape.append(span.size)
+        self.axis += 1
+
+    def form(self, bool_axes, unique):
+        """The finished `GatherForm`."""
+        dimension_numbers = GatherDimensionNumbers(
+            offset_dims=tuple(self.offset),
+            collapsed_slice_dims=tuple(self.collapsed),
+            start_index_map=tuple(axis for _, _, axis in self.parts),
+        )
+        return GatherForm(
+            bool_axes,
+            join_indices(self.parts, tuple(self.batch)),
+            dimension_numbers,
+            tuple(self.sizes),
+            tuple(self.reversed_axes),
+            tuple(self.new_axes),
+            tuple(self.shape),
+            unique,
+        )
+
+
+def broadcast_shapes(shapes):
+    """The common shape of arrays of indices."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise ValueError(
+            "the arrays of an index must have shapes that broadcast against each "
+            f"other, got {', '.join(map(str, shapes))}{at_line(user_source())}"
+        ) from error
+
+
+def join_indices(parts, batch):
+    """Start indices int[*batch, k] out of a `FormBuilder`'s parts."""
+    indices = same_dtype([part for part, _, _ in parts])
+    if not parts:
+        return np.zeros((*batch, 0), np.int32)
+    columns = []
+    for i, (_, first, _) in zip(indices, parts, strict=True):
+        axes = tuple(range(first, first + np.ndim(i)))
+        columns.append(spread(i, (*batch, 1), axes))
+    if len(columns) == 1:
+        return columns[0]
+    if all(isinstance(column, np.ndarray) for column in columns):
+        return np.concatenate(columns, -1)
+    return concatenate(columns, len(batch))
+
+
+def spread(x, shape, axes):
+    """`broadcast_in_dim`, done at once where x is NumPy's."""
+    if isinstance(x, Tracer):
+        return broadcast_in_dim(x, shape, axes)
+    return broadcast_in_dim_values(x, shape=shape, broadcast_dimensions=axes)
+
+
+def update_index(
+    x,
+    index,
+    update,
+    scatter,
+    mode=None,
+    indices_are_sorted=False,
+    unique_indices=False,
+    wrap_negative_indices=True,
+):
+    """`x` with `update` scattered to where `x[index]` reads.
+
+    Args:
+      x: an array.
+      index: as in `take_index`.
+      update: what broadcasts to the shape of `x[index]`.
+      scatter: `scatter`, `scatter_add`, ...
+      mode: what an update out of bounds does: "drop" (the default), "clip",
+        "promise_in_bounds".
+      indices_are_sorted, unique_indices: promises about the arrays in the index.
+      wrap_negative_indices: whether negative indices count from the end.
+
+    JAX: `x.at[index].set(update)`, `.add` and so on.
+    """
+    aval = aval_of(x)
+    form = index_to_gather(aval.shape, index, wrap_negative_indices, scatters=True)
+    operand, update = promote_update(x, update)
+    update = shape_update(update, form)
+    if 0 in (*form.shape, *aval.shape):
+        return x
+    dims = ScatterDimensionNumbers(*form.dimension_numbers)
+    result = scatter(
+        insert_axes(operand, form.bool_axes),
+        form.indices,
+        update,
+        dims,
+        indices_are_sorted=form.unique or indices_are_sorted,
+        unique_indices=form.unique or unique_indices,
+        mode=mode,
+    )
+    if form.bool_axes:
+        result = squeeze(result, form.bool_axes)
+    return convert(result, aval.dtype, aval.weak_type)
+
+
+def promote_update(x, update):
+    """An operand and its update in a common dtype; a Python int takes the operand's."""
+    dtype = aval_of(x).dtype
+    if isinstance(update, int) and not isinstance(update, bool) and dtype.kind in "iu":
+        limits = dtypes.iinfo(dtype)
+        if limits.min <= update <= limits.max:
+            return x, np.array(update, dtype)
+    common, _ = dtypes.lattice_result_type(x, update)
+    if common != dtype and dtypes.promote_types(dtype, common) != dtype:
+        warn_unsafe_update(dtype, aval_of(update).dtype)
+    return convert(x, common), convert(update, common)
+
+
+def warn_unsafe_update(dtype, update_dtype):
+    """An update that its operand cannot hold is cut; JAX warns, and so does this."""
+    warnings.warn(
+        "scatter inputs have incompatible types: cannot safely cast value from "
+        f"dtype={update_dtype} to dtype={dtype}. In future JAX releases this will "
+        f"result in an error.{at_line(user_source())}",
+        FutureWarning,
+        stacklevel=user_level(),
+    )
+
+
+def shape_update(update, form):
+    """An update broadcast to what is scattered: no new axes, and steps upwards."""
+    shape = aval_of(update).shape
+    rank = len(form.shape)
+    try:
+        fits = np.broadcast_shapes(shape, form.shape) == form.shape
+    except ValueError:
+        fits = False
+    if not fits or len(shape) > rank:
+        raise ValueError(
+            f"an update of shape {shape} does not broadcast to the shape {form.shape} "
+            f"of the indexed part{at_line(user_source())}"
+        )
+    if shape != form.shape:
+        update = broadcast_in_dim(
+            update, form.shape, tuple(range(rank - len(shape), rank))
+        )
+    if form.new_axes:
+        update = squeeze(update, form.new_axes)
+    return rev(update, form.reversed_axes) if form.reversed_axes else update
+
+
+def apply_index(x, index, function, **params):
+    """`x` with `function` applied, once, to the elements that `x[index]` reads.
+
+    JAX: `x.at[index].apply(function)`, but for an element that the index names more
+    than once: JAX applies the function to it as often.
+    """
+    if aval_of(x).size == 0:
+        return update_index(x, index, 0, scatter, **params)
+    wrap = params.get("wrap_negative_indices", True)
+    taken = take_index(x, index, mode="clip", wrap_negative_indices=wrap)
+    return update_index(x, index, function(taken), scatter, **params)
+
+
+operators |= {"__getitem__": take_index}

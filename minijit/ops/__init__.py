@@ -1,0 +1,20 @@
+"""Families of primitives beyond the spine's, each in a file of its own.
+
+A file has its primitives, the functions that apply them, and all their rows: how they
+are evaluated, which shapes they have, how they are linearized, transposed, batched and
+lowered.
+"""
+
+from . import (
+    bits as bits,
+    complex_numbers as complex_numbers,
+    convolution as convolution,
+    cumulative as cumulative,
+    elementary as elementary,
+    prng as prng,
+    rounding as rounding,
+    scatter as scatter,
+    sorting as sorting,
+    special as special,
+    windows as windows,
+)

@@ -1,0 +1,221 @@
+"""The bits of numbers: shifts, counts, and one dtype's bits read as another's.
+
+    shift_left(array(1), array(40))                    # 0: all bits fall out
+    bitcast_convert_type(array(1.0), "int32")          # 1065353216: the same bits
+"""
+
+import numpy as np
+
+from ..compile import lower, simplify
+from ..compile.loops import Const, op
+from ..compile.lower import Elements, affine, lower_rules
+from ..trace import dtypes
+from ..trace.array import on_numpy, shape_rules
+from ..trace.core import Primitive, eval_rules
+from ..trace.primitives import binary, of_one, of_two, unary
+from ..trace.shape_checks import is_kind
+from ..transform import batching, linearize
+from ..transform.batching import batch_rules, move_axis
+from ..transform.linearize import linearize_rules
+
+# The kinds of dtypes that a primitive may accept.
+integer = (np.integer,)
+
+
+complexes = (np.complexfloating,)
+shift_left_p = Primitive("shift_left")
+shift_right_logical_p = Primitive("shift_right_logical")
+shift_right_arithmetic_p = Primitive("shift_right_arithmetic")
+population_count_p, clz_p = map(Primitive, ["population_count", "clz"])
+
+shape_rules |= binary(integer, shift_left_p, shift_right_logical_p)
+shape_rules |= binary(integer, shift_right_arithmetic_p)
+shape_rules |= unary(integer, population_count_p, clz_p)
+
+
+def unsigned(x):
+    """The bits of an integer array as an unsigned one."""
+    return x.view(f"u{x.dtype.itemsize}")
+
+
+def shifted(shift, beyond):
+    """A shift that is `beyond(x)` where its distance is negative or past the width."""
+
+    def value(x, distance):
+        width = 8 * x.dtype.itemsize
+        distance = unsigned(distance)
+        inside = distance < width
+        moved = shift(x, np.where(inside, distance, 0).astype(x.dtype))
+        return np.where(inside, moved, beyond(x))
+
+    return value
+
+
+def shift_right_unsigned(x, distance):
+    """x >> distance with zeros coming in from the left."""
+    return (unsigned(x) >> unsigned(distance)).view(x.dtype)
+
+
+def shift_right_signed(x, distance):
+    """x >> distance with copies of the first bit coming in, of unsigned x as well."""
+    signed = f"i{x.dtype.itemsize}"
+    return (x.view(signed) >> distance.view(signed)).view(x.dtype)
+
+
+def sign_bits(x):
+    """All bits set where the first bit of x is, else none."""
+    return -(x.view(f"i{x.dtype.itemsize}") < 0).astype(x.dtype)
+
+
+def count_leading_zeros(x):
+    """How many zeros stand before the first one of the bits of x."""
+    bits, width = unsigned(x), 8 * x.dtype.itemsize
+    distance = 1
+    while distance < width:
+        # Afterwards all bits below the first one are ones too.
+        bits = bits | bits >> bits.dtype.type(distance)
+        distance *= 2
+    return width - np.bitwise_count(bits)
+
+
+eval_rules |= on_numpy({
+    shift_left_p: shifted(np.left_shift, np.zeros_like),
+    shift_right_logical_p: shifted(shift_right_unsigned, np.zeros_like),
+    shift_right_arithmetic_p: shifted(shift_right_signed, sign_bits),
+    population_count_p: lambda x: np.bitwise_count(unsigned(x)),
+    clz_p: count_leading_zeros,
+})
+
+shift_left = of_two(shift_left_p, "x << y, elementwise; 0 for y past the width.")
+shift_right_logical = of_two(
+    shift_right_logical_p, "x >> y with zeros coming in, elementwise."
+)
+shift_right_arithmetic = of_two(
+    shift_right_arithmetic_p, "x >> y with copies of the sign coming in, elementwise."
+)
+population_count = of_one(population_count_p, "How many bits of x are 1, elementwise.")
+clz = of_one(clz_p, "How many zeros lead the bits of x, elementwise.")
+
+
+bitcast_convert_type_p = Primitive("bitcast_convert_type")
+
+
+def bitcast_shape(x, *, new_dtype):
+    """The shape rule of `bitcast_convert_type`: the last axis is split or joined."""
+    old, new = x.dtype, new_dtype
+    if old != new and (is_kind(old, opaque) or is_kind(new, opaque)):
+        raise TypeError(
+            "lax.bitcast_convert_type does not support bool or complex values unless "
+            "the operand and destination types match. Got operand dtype="
+            f"{old}, new_dtype={new}."
+        )
+    ratio = new.itemsize // old.itemsize
+    if new.itemsize < old.itemsize:
+        shape = (*x.shape, old.itemsize // new.itemsize)
+    elif ratio == 1:
+        shape = x.shape
+    elif x.shape[-1:] == (ratio,):
+        shape = x.shape[:-1]
+    else:
+        raise ValueError(
+            f"Attempting to convert array of shape {x.shape} from {old} to {new}: its "
+            f"last axis must have size {ratio}, one for each part of a {new}"
+        )
+    return x.update(shape=shape, dtype=new, weak_type=False)
+
+
+opaque = (np.bool_, *complexes, dtypes.extended)
+
+
+def bitcast_value(x, *, new_dtype):
+    """The same bytes, in the machine's own order (little-endian, as JAX's)."""
+    x = np.array(x, order="C")
+    if new_dtype.itemsize < x.dtype.itemsize:
+        return x[..., None].view(new_dtype)
+    joined = x.view(new_dtype)
+    return joined if new_dtype.itemsize == x.dtype.itemsize else joined[..., 0]
+
+
+shape_rules |= {bitcast_convert_type_p: bitcast_shape}
+eval_rules |= on_numpy({bitcast_convert_type_p: bitcast_value})
+
+
+def bitcast_convert_type(operand, new_dtype):
+    """The bits of `operand` read as another dtype.
+
+    A narrower dtype adds a last axis, that splits each element; a wider one takes the
+    last axis, whose elements it joins.
+    """
+    new_dtype = dtypes.user_dtype(new_dtype, "bitcast_convert_type")
+    return bitcast_convert_type_p.bind(operand, new_dtype=new_dtype)
+
+
+linearize_rules |= linearize.constant(
+    *(shift_left_p, shift_right_logical_p, shift_right_arithmetic_p),
+    *(population_count_p, clz_p, bitcast_convert_type_p),
+)
+
+
+def bitcast_batch(lanes, axes, x, *, new_dtype):
+    """The last axis may be split or joined, so the lanes must be in front."""
+    x = move_axis(x, axes[0], 0)
+    return bitcast_convert_type_p.bind(x, new_dtype=new_dtype), 0
+
+
+batch_rules |= batching.elementwise(
+    *(shift_left_p, shift_right_logical_p, shift_right_arithmetic_p),
+    *(population_count_p, clz_p),
+)
+batch_rules |= {bitcast_convert_type_p: bitcast_batch}
+
+
+def word_of(dtype):
+    """The unsigned integer dtype of a dtype's width."""
+    return np.dtype(f"uint{8 * dtype.itemsize}")
+
+
+def shift_right(bits, distance):
+    """Unsigned bits moved to the right by a known distance or an expression."""
+    if isinstance(distance, int):
+        distance = Const(distance, bits.dtype)
+    return op("shift_right_logical", bits, distance)
+
+
+def bitcast_lower(out, index, x, *, new_dtype):
+    """The same bits; a wider element is made of parts, the lowest ones first."""
+    old, new = x.dtype, new_dtype
+    if old.itemsize == new.itemsize:
+        return x[index] if old == new else op("bitcast", x[index], dtype=new)
+    wide = word_of(max(old, new, key=lambda dtype: dtype.itemsize))
+    width = 8 * min(old.itemsize, new.itemsize)
+    if old.itemsize > new.itemsize:
+        distance = op("convert", affine(index[-1], width, 0), dtype=wide)
+        part = shift_right(op("bitcast", x[index[:-1]], dtype=wide), distance)
+        return op("bitcast", op("convert", part, dtype=word_of(new)), dtype=new)
+    whole = Const(0, wide)
+    for i in range(x.shape[-1]):
+        part = op("bitcast", x[(*index, i)], dtype=word_of(old))
+        part = op("convert", part, dtype=wide)
+        part = op("shift_left", part, Const(i * width, wide))
+        whole = op("or", whole, part)
+    return op("bitcast", whole, dtype=new)
+
+
+lower_rules |= {
+    p: lower.elementwise(p.name)
+    for p in (
+        shift_left_p, shift_right_logical_p, shift_right_arithmetic_p,
+        population_count_p, clz_p,
+    )
+}
+lower_rules |= {bitcast_convert_type_p: Elements(bitcast_lower)}
+
+
+def neutral_shift(s, out, x, y):
+    """x << 0 and x >> 0 are x."""
+    return x if simplify.holds_bits(s, y, 0) else None
+
+
+shifts = {shift_left_p, shift_right_logical_p, shift_right_arithmetic_p}
+simplify.elementwise |= shifts
+simplify.rules |= {p: [neutral_shift] for p in shifts}

@@ -1,0 +1,127 @@
+"""Complex numbers: their parts, how they are made of them, and conjugates.
+
+    complex(x, y), real(z), imag(z), conj(z)
+
+Cotangents are JAX's: those of a transposition, in which nothing is conjugated.
+"""
+
+import numpy as np
+
+from ..compile import simplify
+from ..compile.lower import fallbacks
+from ..trace import primitives as lax
+from ..trace.array import aval_of, on_numpy, shape_rules
+from ..trace.core import Primitive, eval_rules
+from ..trace.numpy_values import real_part
+from ..trace.primitives import binary, of_one, of_two, unary
+from ..trace.shape_checks import check_kind
+from ..transform import batching, linearize
+from ..transform.batching import batch_rules
+from ..transform.delicate_rules import no_none
+from ..transform.linearize import linearize_rules
+from ..transform.transpose import adding, is_linear, transpose_rules, unbroadcast
+
+complexes = (np.complexfloating,)
+real_p, imag_p, complex_p, conj_p = map(Primitive, ["real", "imag", "complex", "conj"])
+
+# Only these floats are the parts of a complex number.
+parts = (np.float32, np.float64)
+
+
+def to_complex(dtype):
+    """The complex dtype with parts of this dtype; a complex dtype is its own."""
+    return dtype if dtype.kind == "c" else np.dtype(f"complex{16 * dtype.itemsize}")
+
+
+def conj_shape(x, *, input_dtype):
+    """The shape rule of `conj`: of a real number it makes a complex one."""
+    check_kind("conj", x.dtype, (*parts, *complexes))
+    return x.update(dtype=to_complex(x.dtype))
+
+
+shape_rules |= unary(complexes, real_p, imag_p, result=real_part)
+shape_rules |= binary(parts, complex_p, result=to_complex)
+shape_rules |= {conj_p: conj_shape}
+
+
+def complex_value(x, y):
+    """x + iy, whatever they are: infinite and NaN parts stay apart."""
+    x, y = np.broadcast_arrays(x, y)
+    result = np.empty(x.shape, to_complex(x.dtype))
+    result.real, result.imag = x, y
+    return result
+
+
+eval_rules |= on_numpy({real_p: np.real, imag_p: np.imag, complex_p: complex_value})
+eval_rules |= on_numpy({conj_p: lambda x, *, input_dtype: np.conj(x)})
+
+real = of_one(real_p, "The real part of complex numbers, elementwise.")
+imag = of_one(imag_p, "The imaginary part of complex numbers, elementwise.")
+complex = of_two(complex_p, "x + iy, elementwise, of two float32 or two float64.")
+
+
+def conj(x):
+    """The complex conjugate, elementwise; complex also of a float."""
+    return conj_p.bind(x, input_dtype=aval_of(x).dtype)
+
+
+def complex_linearize(nonzero, x, y):
+    return complex(x, y), lambda *ts: complex(*no_none(ts, (x, y)))
+
+
+of_reals = linearize_rules[lax.abs_p]
+
+
+def abs_linearize(nonzero, z):
+    """|z| of complex numbers, whose derivative at zero is 0; of others as before."""
+    if aval_of(z).dtype.kind != "c":
+        return of_reals(nonzero, z)
+    y = lax.abs(z)
+    safe = lax.select(lax.eq(y, lax.full_like(y, 0)), lax.full_like(y, 1), y)
+    direction = lax.div(conj(z), lax.convert(safe, aval_of(z).dtype))
+    return y, lambda t: real(lax.mul(t, direction))
+
+
+linearize_rules |= linearize.linear_in_first(real_p, imag_p, conj_p)
+linearize_rules |= {complex_p: complex_linearize, lax.abs_p: abs_linearize}
+
+
+def complex_transpose(ct, x, y):
+    """JAX's convention: a cotangent is no gradient, and nothing is conjugated."""
+    back = unbroadcast(real(ct), x) if is_linear(x) else None
+    return back, unbroadcast(lax.neg(imag(ct)), y) if is_linear(y) else None
+
+
+def conj_transpose(ct, x, *, input_dtype):
+    return (conj(ct) if input_dtype.kind == "c" else real(ct),)
+
+
+transpose_rules |= adding({
+    real_p: lambda ct, x: (complex(ct, lax.full_like(ct, 0)),),
+    imag_p: lambda ct, x: (complex(lax.full_like(ct, 0), lax.neg(ct)),),
+    complex_p: complex_transpose,
+    conj_p: conj_transpose,
+})
+batch_rules |= batching.elementwise(real_p, imag_p, complex_p, conj_p)
+fallbacks |= {
+    p: "complex numbers are left to NumPy" for p in (real_p, imag_p, complex_p, conj_p)
+}
+
+
+def part_of(s, z, i):
+    """The real or the imaginary part of a number put together from parts."""
+    eqn = s.maker(z, complex_p)
+    return eqn and eqn.invars[i]
+
+
+def part_of_conj(s, z):
+    """The conjugate of a conjugate."""
+    eqn = s.maker(z, conj_p)
+    return eqn and eqn.invars[0]
+
+
+simplify.rules |= {
+    real_p: [lambda s, out, z: part_of(s, z, 0)],
+    imag_p: [lambda s, out, z: part_of(s, z, 1)],
+    conj_p: [lambda s, out, z, **params: part_of_conj(s, z)],
+}

@@ -1,0 +1,135 @@
+"""Elementary functions beyond the spine's: other exponentials, angles, roots, squares.
+
+    tan(array(1.0)), log1p(array(1e-9)), logistic(x), atan2(y, x), square(x)
+
+All of them are elementwise, and as strict about dtypes as those of `trace.primitives`.
+"""
+
+import math
+
+import numpy as np
+
+from ..compile import lower, simplify
+from ..compile.lower import Elements, compute, lower_rules
+from ..trace import primitives as lax
+from ..trace.array import shape_rules
+from ..trace.core import Primitive, eval_rules
+from ..trace.primitives import binary, of_one, of_two, on_wide, unary
+from ..trace.shape_checks import inexact, number
+from ..transform import batching, linearize
+from ..transform.batching import batch_rules
+from ..transform.linearize import linearize_rules
+
+reals = (np.floating,)
+exp2_p, expm1_p, log1p_p, tan_p = map(Primitive, ["exp2", "expm1", "log1p", "tan"])
+asin_p, acos_p, atan_p, atan2_p = map(Primitive, ["asin", "acos", "atan", "atan2"])
+sinh_p, cosh_p = map(Primitive, ["sinh", "cosh"])
+asinh_p, acosh_p, atanh_p = map(Primitive, ["asinh", "acosh", "atanh"])
+logistic_p, rsqrt_p, cbrt_p = map(Primitive, ["logistic", "rsqrt", "cbrt"])
+square_p = Primitive("square")
+
+shape_rules |= unary(inexact, exp2_p, expm1_p, log1p_p, tan_p, asin_p, acos_p, atan_p)
+shape_rules |= unary(inexact, sinh_p, cosh_p, asinh_p, acosh_p, atanh_p)
+shape_rules |= unary(inexact, logistic_p, rsqrt_p)
+shape_rules |= unary(reals, cbrt_p)
+shape_rules |= unary(number, square_p)
+shape_rules |= binary(inexact, atan2_p)
+
+
+def exp2_value(x):
+    """2**x; NumPy's own knows no complex numbers."""
+    return np.exp2(x) if x.dtype.kind != "c" else np.exp(x * x.dtype.type(np.log(2)))
+
+
+def atan2_value(y, x):
+    """The angle of the point (x, y); for complex numbers, where cut as JAX cuts it."""
+    if y.dtype.kind != "c":
+        return np.arctan2(y, x)
+    return -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
+
+def logistic_value(x):
+    """1 / (1 + e**-x), by a form whose exponential does not overflow."""
+    small = np.exp(-np.abs(x)) if x.dtype.kind != "c" else np.exp(-x)
+    result = 1 / (1 + small)
+    return result if x.dtype.kind == "c" else np.where(x < 0, small * result, result)
+
+
+eval_rules |= on_wide({exp2_p: exp2_value, expm1_p: np.expm1, log1p_p: np.log1p})
+eval_rules |= on_wide({tan_p: np.tan, asin_p: np.arcsin, acos_p: np.arccos})
+eval_rules |= on_wide({atan_p: np.arctan, atan2_p: atan2_value})
+eval_rules |= on_wide({sinh_p: np.sinh, cosh_p: np.cosh})
+eval_rules |= on_wide({asinh_p: np.arcsinh, acosh_p: np.arccosh, atanh_p: np.arctanh})
+eval_rules |= on_wide({logistic_p: logistic_value, cbrt_p: np.cbrt})
+eval_rules |= on_wide({rsqrt_p: lambda x: 1 / np.sqrt(x), square_p: lambda x: x * x})
+
+exp2 = of_one(exp2_p, "2**x, elementwise, of floats or complex numbers.")
+expm1 = of_one(expm1_p, "e**x - 1, elementwise, exact also for small x.")
+log1p = of_one(log1p_p, "log(1 + x), elementwise, exact also for small x.")
+tan = of_one(tan_p, "The tangent, elementwise, of floats or complex numbers.")
+asin = of_one(asin_p, "The inverse sine, elementwise; NaN outside [-1, 1].")
+acos = of_one(acos_p, "The inverse cosine, elementwise; NaN outside [-1, 1].")
+atan = of_one(atan_p, "The inverse tangent, elementwise.")
+atan2 = of_two(atan2_p, "The angle of the point (x, y), elementwise: y is first.")
+sinh = of_one(sinh_p, "The hyperbolic sine, elementwise.")
+cosh = of_one(cosh_p, "The hyperbolic cosine, elementwise.")
+asinh = of_one(asinh_p, "The inverse hyperbolic sine, elementwise.")
+acosh = of_one(acosh_p, "The inverse hyperbolic cosine, elementwise; NaN below 1.")
+atanh = of_one(atanh_p, "The inverse hyperbolic tangent, elementwise.")
+logistic = of_one(logistic_p, "1 / (1 + e**-x), elementwise: the sigmoid.")
+rsqrt = of_one(rsqrt_p, "1 / sqrt(x), elementwise.")
+cbrt = of_one(cbrt_p, "The real cube root, elementwise, also below zero.")
+square = of_one(square_p, "x * x, elementwise; integers wrap.")
+
+
+linearize_rules |= linearize.elementwise({
+    exp2_p: [lambda y, x: lax.mul(y, math.log(2))],
+    expm1_p: [lambda y, x: lax.add(y, 1.0)],
+    log1p_p: [lambda y, x: lax.div(1.0, lax.add(x, 1.0))],
+    tan_p: [lambda y, x: lax.add(square(y), 1.0)],
+    asin_p: [lambda y, x: rsqrt(lax.sub(1.0, square(x)))],
+    acos_p: [lambda y, x: lax.neg(rsqrt(lax.sub(1.0, square(x))))],
+    atan_p: [lambda y, x: lax.div(1.0, lax.add(square(x), 1.0))],
+    sinh_p: [lambda y, x: cosh(x)],
+    cosh_p: [lambda y, x: sinh(x)],
+    asinh_p: [lambda y, x: rsqrt(lax.add(square(x), 1.0))],
+    acosh_p: [lambda y, x: rsqrt(lax.sub(square(x), 1.0))],
+    atanh_p: [lambda y, x: atanh_factor(x)],
+    logistic_p: [lambda y, x: lax.mul(y, lax.sub(1.0, y))],
+    rsqrt_p: [lambda y, x: lax.mul(-0.5, lax.div(y, x))],
+    cbrt_p: [lambda y, x: lax.mul(1 / 3, lax.integer_pow(y, -2))],
+    square_p: [lambda y, x: lax.mul(2.0, x)],
+    atan2_p: [
+        lambda z, y, x: lax.div(x, lax.add(square(x), square(y))),
+        lambda z, y, x: lax.div(lax.neg(y), lax.add(square(x), square(y))),
+    ],
+})
+
+
+def atanh_factor(x):
+    """1 / (1 - x²), by its two factors."""
+    return lax.mul(lax.integer_pow(lax.add(x, 1.0), -1), lax.div(1.0, lax.sub(1.0, x)))
+
+
+batch_rules |= batching.elementwise(
+    *(exp2_p, expm1_p, log1p_p, tan_p, asin_p, acos_p, atan_p, atan2_p),
+    *(sinh_p, cosh_p, asinh_p, acosh_p, atanh_p, logistic_p, rsqrt_p, cbrt_p, square_p),
+)
+
+def square_lower(out, index, x):
+    return compute("mul", x[index], x[index], dtype=out.dtype)
+
+
+lower_rules |= {
+    p: lower.elementwise(p.name, 20)
+    for p in (
+        exp2_p, expm1_p, log1p_p, tan_p, asin_p, acos_p, atan_p, atan2_p,
+        sinh_p, cosh_p, asinh_p, acosh_p, atanh_p, logistic_p, cbrt_p,
+    )
+}
+lower_rules |= {
+    rsqrt_p: lower.elementwise("rsqrt", 4),
+    square_p: Elements(square_lower),
+}
+simplify.elementwise |= {
+    exp2_p, expm1_p, log1p_p, tan_p, logistic_p, rsqrt_p, square_p
+}

@@ -1,0 +1,927 @@
+"""Windows at index vectors: `gather` reads them, and `scatter` writes them.
+
+    gather(x, indices, numbers, slice_sizes)           # x[rows] and its like
+    scatter_add(x, indices, updates, numbers)          # x.at[rows].add(updates)
+
+`gather` reads a window of the operand for each vector of start indices; `scatter`
+writes one.  Which axis is which stands in their dimension numbers, as in XLA
+(https://www.openxla.org/xla/operation_semantics#gather).  A window that does not fit
+into the operand is moved inside (clip), or left out: filled when read, dropped when
+written (fill_or_drop).
+"""
+
+import enum
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..compile.loops import BOOL, Const, If, Store, as_index, known, op
+from ..compile.lower import Elements, Operand, Statements, lower_rules, new_axis
+from ..compile.lower_calls import add_nest
+from ..compile.lower_choices import both, clamped, integer_index, store_operand
+from ..trace import dtypes, primitives as lax
+from ..trace.array import aval_of, on_numpy, shape_rules
+from ..trace.core import Primitive, eval_rules
+from ..trace.jaxpr_parser import param_types
+from ..trace.shape_checks import canonicalize_shape, check_same_dtypes
+from ..trace.slicing import to_int64
+from ..transform.batching import batch_rules, lanes_at, move_axis
+from ..transform.delicate_rules import no_none
+from ..transform.linearize import add_tangents, linearize_rules
+from ..transform.transpose import adding, aval_of_argument, is_linear, transpose_rules
+from ..transform.window_lanes import windows_in_lanes
+from ..transform.window_transposes import sum_so_far
+
+gather_p = Primitive("gather")
+
+
+class GatherDimensionNumbers(NamedTuple):
+    """Which axis is which in a gather.  JAX: `lax.GatherDimensionNumbers`.
+
+    The last axis of the start indices holds the index vectors; the others are batch
+    axes, and appear in the result in their order, around the offset axes.
+
+    Attributes:
+      offset_dims: the axes of the result that run along the window, ascending.
+      collapsed_slice_dims: the axes of the operand, ascending, whose window size is 1
+        and that do not appear in the result.
+      start_index_map: for each entry of an index vector, the operand's axis it is for.
+      operand_batching_dims: axes of the operand that are walked together with
+      start_indices_batching_dims: these axes of the start indices.
+    """
+
+    offset_dims: tuple
+    collapsed_slice_dims: tuple
+    start_index_map: tuple
+    operand_batching_dims: tuple = ()
+    start_indices_batching_dims: tuple = ()
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """Which axis is which in a scatter.  JAX: `lax.ScatterDimensionNumbers`.
+
+    The mirror image of `GatherDimensionNumbers`, field by field: the updates stand in
+    the place of the result.
+    """
+
+    update_window_dims: tuple
+    inserted_window_dims: tuple
+    scatter_dims_to_operand_dims: tuple
+    operand_batching_dims: tuple = ()
+    scatter_indices_batching_dims: tuple = ()
+
+
+class GatherScatterMode(enum.Enum):
+    """What to do where a window is not inside the operand.
+
+    CLIP: move it inside.
+    FILL_OR_DROP: a gather fills all of the window, a scatter drops the update.
+    PROMISE_IN_BOUNDS: the caller says that it does not happen. If it does, a gather
+      clips and a scatter drops, as JAX's do.
+    """
+
+    CLIP = 0
+    FILL_OR_DROP = 1
+    PROMISE_IN_BOUNDS = 3
+
+    @staticmethod
+    def from_any(mode):
+        """The mode of that name; None is FILL_OR_DROP."""
+        if isinstance(mode, GatherScatterMode):
+            return mode
+        if not isinstance(mode, (str, type(None))) or mode not in mode_names:
+            raise ValueError(
+                f"Unknown gather mode {mode!r}: expected one of "
+                f"{[name for name in mode_names if name]}"
+            )
+        return mode_names[mode]
+
+
+mode_names = {
+    None: GatherScatterMode.FILL_OR_DROP,
+    "fill": GatherScatterMode.FILL_OR_DROP,
+    "drop": GatherScatterMode.FILL_OR_DROP,
+    "clip": GatherScatterMode.CLIP,
+    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+}
+
+
+def gather(
+    operand,
+    start_indices,
+    dimension_numbers,
+    slice_sizes,
+    *,
+    unique_indices=False,
+    indices_are_sorted=False,
+    mode=None,
+    fill_value=None,
+):
+    """Read a window of the operand for each index vector.
+
+    Args:
+      operand: an array.
+      start_indices: integers [*batch, k], a start for k of the operand's axes.
+      dimension_numbers: a `GatherDimensionNumbers`.
+      slice_sizes: the window's size along each axis of the operand.
+      unique_indices: a promise that no two windows overlap.
+      indices_are_sorted: a promise that the index vectors are in order.
+      mode: a `GatherScatterMode` or its name; None is "promise_in_bounds".
+      fill_value: for mode "fill": by default NaN, the smallest signed or the largest
+        unsigned integer, True.
+
+    JAX: `lax.gather`.
+    """
+    if mode is None:
+        mode = GatherScatterMode.PROMISE_IN_BOUNDS
+    mode = GatherScatterMode.from_any(mode)
+    if mode is not GatherScatterMode.FILL_OR_DROP:
+        fill_value = None
+    elif fill_value is None:
+        fill_value = default_fill(aval_of(operand).dtype)
+    return gather_p.bind(
+        operand,
+        start_indices,
+        dimension_numbers=GatherDimensionNumbers(*map(tuple, dimension_numbers)),
+        slice_sizes=canonicalize_shape(slice_sizes),
+        unique_indices=bool(unique_indices),
+        indices_are_sorted=bool(indices_are_sorted),
+        mode=mode,
+        fill_value=fill_value,
+    )
+
+
+def default_fill(dtype):
+    """What a gather puts where a window is out of bounds, unless it is told."""
+    dtype = dtypes.storage_of(dtype)
+    if dtype.kind == "b":
+        return True
+    if dtype.kind in "iu":
+        limits = dtypes.iinfo(dtype)
+        return int(limits.min if dtype.kind == "i" else limits.max)
+    return math.nan
+
+
+def check_axes(axes, rank, name, ascending=True):
+    """Raise unless `axes` are distinct axes of an array of this rank, in order."""
+    if len(set(axes)) != len(axes):
+        raise TypeError(f"{name} must not repeat an axis, got {axes}")
+    if ascending and list(axes) != sorted(axes):
+        raise TypeError(f"{name} must be sorted, got {axes}")
+    if not all(0 <= axis < rank for axis in axes):
+        raise TypeError(f"{name} must be in the range [0, {rank}), got {axes}")
+
+
+def check_index_axes(name, operand, indices, collapsed, index_map, batching, batched):
+    """The checks that gather and scatter share; see their dimension numbers."""
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"{name} indices must be integers, got {indices.dtype}")
+    if indices.ndim == 0:
+        raise TypeError(f"{name} indices must have an axis that holds index vectors")
+    check_axes(collapsed, operand.ndim, f"{name} collapsed or inserted dims")
+    check_axes(index_map, operand.ndim, f"{name} index map", ascending=False)
+    check_axes(batching, operand.ndim, f"{name} operand_batching_dims")
+    check_axes(batched, indices.ndim - 1, f"{name} indices_batching_dims", False)
+    if not set(batching).isdisjoint((*collapsed, *index_map)):
+        raise TypeError(
+            f"{name} operand_batching_dims {batching} must be disjoint from the "
+            f"collapsed or inserted dims {collapsed} and the index map {index_map}"
+        )
+    if len(index_map) != indices.shape[-1]:
+        raise TypeError(
+            f"{name} has {len(index_map)} axes in its index map and index vectors of "
+            f"size {indices.shape[-1]}: indices of shape {indices.shape}"
+        )
+    left = tuple(operand.shape[d] for d in batching)
+    right = tuple(indices.shape[d] for d in batched)
+    if left != right:
+        raise TypeError(
+            f"{name} requires batching dims of equal sizes, got {left} in the operand "
+            f"and {right} in the indices"
+        )
+
+
+def gather_shape(operand, indices, *, dimension_numbers, slice_sizes, **params):
+    """The shape rule of `gather`."""
+    offset, collapsed, _, batching, _ = dimension_numbers
+    check_index_axes("gather", operand, indices, *dimension_numbers[1:])
+    rank = len(offset) + indices.ndim - 1
+    check_axes(offset, rank, "gather offset_dims")
+    if len(slice_sizes) != operand.ndim:
+        raise TypeError(
+            "gather must have one slice size for every operand dimension, got "
+            f"slice_sizes {slice_sizes} for operand shape {operand.shape}"
+        )
+    for i, (size, n) in enumerate(zip(slice_sizes, operand.shape, strict=True)):
+        if not 0 <= size <= n and 0 not in indices.shape:
+            raise TypeError(
+                f"Slice size at index {i} in gather op is out of range, must be within "
+                f"[0, {n} + 1), got {size}."
+            )
+    if any(slice_sizes[d] != 1 for d in collapsed):
+        raise TypeError(
+            "gather can only collapse slice dims of size 1, got slice_sizes "
+            f"{slice_sizes} and collapsed_slice_dims {collapsed}"
+        )
+    if any(slice_sizes[d] > 1 for d in batching):
+        raise TypeError(
+            "gather operand batching dims must have slice size 1, got slice_sizes "
+            f"{slice_sizes} and operand_batching_dims {batching}"
+        )
+    window = window_axes(operand.ndim, collapsed, batching)
+    if len(window) != len(offset):
+        raise TypeError(
+            f"gather has {len(window)} window axes that are not collapsed, but "
+            f"offset_dims {offset}"
+        )
+    batch = iter(indices.shape[:-1])
+    sizes = iter([slice_sizes[d] for d in window])
+    shape = tuple(next(sizes if i in offset else batch) for i in range(rank))
+    return operand.update(shape=shape)
+
+
+def window_axes(rank, collapsed, batching):
+    """The operand's axes along which a window extends in the result."""
+    return [d for d in range(rank) if d not in collapsed and d not in batching]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where the windows of a gather or scatter lie in the operand.
+
+    Axes that a window covers whole stay as they are; the others are indexed by arrays
+    whose axes are the batch axes and then the partly covered window axes.
+
+    Attributes:
+      partial: the operand's axes that are indexed.
+      full: its other axes.
+      index: an integer array for each of `partial`.
+      inside: bool[*batch], which windows fitted before they were moved inside.
+      shape: of the index arrays, broadcast.
+      window: the window axes in the order `partial` and then `full` has them.
+    """
+
+    partial: list
+    full: list
+    index: list
+    inside: np.ndarray
+    shape: tuple
+    window: list
+
+
+def find_windows(shape, indices, sizes, collapsed, index_map, batching, batched):
+    """The `Windows` of these sizes in an operand of this shape, moved inside."""
+    *batch, _ = indices.shape
+    limits = np.array([shape[d] - sizes[d] for d in index_map], np.int64)
+    starts = to_int64(indices)
+    inside = ((starts >= 0) & (starts <= limits)).all(-1)
+    starts = np.clip(starts, 0, limits)
+    window = window_axes(len(shape), collapsed, batching)
+    full = [d for d in window if sizes[d] == shape[d]]
+    partial = [d for d in range(len(shape)) if d not in full]
+    inner = [d for d in partial if d in window]
+    rank, index = len(batch) + len(inner), []
+    for d in partial:
+        i = np.zeros((1,) * rank, np.int64)
+        if d in index_map:
+            i = i + starts[..., index_map.index(d)].reshape((*batch, *[1] * len(inner)))
+        if d in batching:
+            i = i + along(shape[d], batched[batching.index(d)], rank)
+        if d in inner:
+            i = i + along(sizes[d], len(batch) + inner.index(d), rank)
+        index.append(i)
+    index_shape = (*batch, *[sizes[d] for d in inner])
+    return Windows(partial, full, index, inside, index_shape, inner + full)
+
+
+def along(size, axis, rank):
+    """0, 1, ..., size - 1 along one axis of an array of this rank."""
+    return np.arange(size).reshape([size if a == axis else 1 for a in range(rank)])
+
+
+def takes_along_axis(operand, dimension_numbers, slice_sizes):
+    """Whether an index picks a place along one axis, and takes all of the others."""
+    _, collapsed, index_map, batching, _ = dimension_numbers
+    whole = [n for d, n in enumerate(operand.shape) if d not in collapsed]
+    kept = [n for d, n in enumerate(slice_sizes) if d not in collapsed]
+    one = len(collapsed) == 1 and index_map == collapsed and not batching
+    return one and kept == whole
+
+
+def take_numpy(operand, indices, offset, axis):
+    """A gather along one axis: `np.take`, several times as fast as what is general."""
+    result = np.take(operand, to_int64(indices[..., 0]), axis, mode="clip")
+    batch = range(axis, axis + indices.ndim - 1)
+    places = [d for d in range(result.ndim) if d not in offset]
+    return np.moveaxis(result, batch, places)
+
+
+def gather_numpy(operand, indices, *, dimension_numbers, slice_sizes, mode, **params):
+    """Evaluate `gather`: NumPy's indexing with arrays."""
+    offset, *rest = dimension_numbers
+    fill = mode is GatherScatterMode.FILL_OR_DROP
+    if not fill and takes_along_axis(operand, dimension_numbers, slice_sizes):
+        return take_numpy(operand, indices, offset, *rest[0])
+    w = find_windows(operand.shape, indices, slice_sizes, *rest)
+    view = operand.transpose(w.partial + w.full)
+    sizes = [operand.shape[d] for d in w.full]
+    batch_rank = indices.ndim - 1
+    if fill and not w.inside.all():
+        value = np.array(params["fill_value"]).astype(operand.dtype)
+        result = np.full((*w.shape, *sizes), value)
+        # Only windows that fit are read: an empty operand has no others.
+        index = tuple(np.broadcast_to(i, w.shape)[w.inside] for i in w.index)
+        result[w.inside] = view[index] if index else view
+    else:
+        result = np.broadcast_to(view[tuple(w.index)], (*w.shape, *sizes))
+    order = sorted(w.window)
+    axes = [offset[order.index(d)] for d in w.window]
+    return np.moveaxis(result, range(batch_rank, result.ndim), axes)
+
+
+shape_rules |= {gather_p: gather_shape}
+eval_rules |= on_numpy({gather_p: gather_numpy})
+
+scatter_p = Primitive("scatter")
+scatter_add_p = Primitive("scatter-add")
+scatter_sub_p = Primitive("scatter-sub")
+scatter_mul_p = Primitive("scatter-mul")
+scatter_min_p = Primitive("scatter-min")
+scatter_max_p = Primitive("scatter-max")
+
+
+def bind_scatter(
+    primitive,
+    operand,
+    scatter_indices,
+    updates,
+    dimension_numbers,
+    *,
+    indices_are_sorted=False,
+    unique_indices=False,
+    mode=None,
+):
+    """Write a window of the operand for each index vector.
+
+    Args:
+      operand: an array.
+      scatter_indices: integers [*batch, k], a start for k of the operand's axes.
+      updates: the windows; their dtype is the operand's.
+      dimension_numbers: a `ScatterDimensionNumbers`.
+      indices_are_sorted: a promise that the index vectors are in order.
+      unique_indices: a promise that no element is written twice. Without it, updates
+        are applied one after the other, in the order of the indices.
+      mode: a `GatherScatterMode` or its name; None is "drop".
+    """
+    return primitive.bind(
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers=ScatterDimensionNumbers(*map(tuple, dimension_numbers)),
+        indices_are_sorted=bool(indices_are_sorted),
+        unique_indices=bool(unique_indices),
+        mode=GatherScatterMode.from_any(mode),
+    )
+
+
+scatter = partial(bind_scatter, scatter_p)
+scatter_add = partial(bind_scatter, scatter_add_p)
+scatter_sub = partial(bind_scatter, scatter_sub_p)
+scatter_mul = partial(bind_scatter, scatter_mul_p)
+scatter_min = partial(bind_scatter, scatter_min_p)
+scatter_max = partial(bind_scatter, scatter_max_p)
+
+
+def scatter_shape(name, operand, indices, updates, *, dimension_numbers, **params):
+    """The shape rule of the scatters: the operand's type, if the updates fit."""
+    window_dims, inserted, _, batching, _ = dimension_numbers
+    check_index_axes(name, operand, indices, *dimension_numbers[1:])
+    check_same_dtypes(name, (operand, updates))
+    if operand.dtype.kind == "b" and name in arithmetic_scatters:
+        raise TypeError(f"{name} does not accept dtype bool: use x.at[i].max or min.")
+    rank = len(window_dims) + indices.ndim - 1
+    if updates.ndim != rank:
+        raise TypeError(
+            f"{name} updates must be of rank {rank}, got shape {updates.shape}"
+        )
+    check_axes(window_dims, rank, f"{name} update_window_dims")
+    window = window_axes(operand.ndim, inserted, batching)
+    if len(window) != len(window_dims):
+        raise TypeError(
+            f"{name} has {len(window)} window axes that are not inserted, but "
+            f"update_window_dims {window_dims}"
+        )
+    for d, u in zip(window, window_dims, strict=True):
+        if updates.shape[u] > operand.shape[d]:
+            raise TypeError(
+                f"{name} updates of shape {updates.shape} are larger along axis {u} "
+                f"than the operand of shape {operand.shape} along axis {d}"
+            )
+    batch = tuple(n for i, n in enumerate(updates.shape) if i not in window_dims)
+    if batch != indices.shape[:-1]:
+        raise TypeError(
+            f"{name} updates have batch sizes {batch}, and the indices have "
+            f"{indices.shape[:-1]}: updates {updates.shape}, indices {indices.shape}"
+        )
+    return operand
+
+
+arithmetic_scatters = ("scatter-add", "scatter-sub", "scatter-mul")
+
+
+def scatter_numpy(combine, operand, indices, updates, *, dimension_numbers, **params):
+    """Evaluate a scatter: write to a copy of the operand.
+
+    Args:
+      combine: the NumPy ufunc that takes an update in, or None to overwrite.
+    """
+    dims, inserted, *rest = dimension_numbers
+    window = window_axes(operand.ndim, inserted, rest[1])
+    at = dict(zip(window, dims, strict=True))
+    sizes = [updates.shape[at[d]] if d in at else 1 for d in range(operand.ndim)]
+    w = find_windows(operand.shape, indices, sizes, inserted, *rest)
+    # An axis of zeros in front: there may be nothing else to index by.
+    index = tuple(np.broadcast_to(i, w.shape) for i in (0, *w.index))
+    batch_rank = indices.ndim - 1
+    updates = np.moveaxis(
+        updates, [at[d] for d in w.window], range(batch_rank, updates.ndim)
+    )
+    if params["mode"] is not GatherScatterMode.CLIP and not w.inside.all():
+        index = tuple(i[w.inside] for i in index)
+        updates = updates[w.inside]
+    result = operand.copy()
+    view = result.transpose(w.partial + w.full)[None]
+    if combine is None:
+        view[index] = updates
+    elif params["unique_indices"]:
+        view[index] = combine(view[index], updates)
+    else:
+        # ufunc.at is fast only for one index, into one axis.
+        places = flat_places(result, index, w)
+        combine.at(result.reshape(-1), places.reshape(-1), updates.reshape(-1))
+    return result
+
+
+def flat_places(x, index, w):
+    """Where in the memory of x, counted in elements, the windows' elements are."""
+    steps = [step // x.itemsize for step in x.strides]
+    places = index[0]
+    for d, i in zip(w.partial, index[1:], strict=True):
+        places = places + i * steps[d]
+    for d in w.full:
+        places = places[..., None] + np.arange(x.shape[d]) * steps[d]
+    return places
+
+
+combining = {
+    scatter_p: None,
+    scatter_add_p: np.add,
+    scatter_sub_p: np.subtract,
+    scatter_mul_p: np.multiply,
+    scatter_min_p: np.minimum,
+    scatter_max_p: np.maximum,
+}
+shape_rules |= {p: partial(scatter_shape, p.name) for p in combining}
+eval_rules |= on_numpy({p: partial(scatter_numpy, f) for p, f in combining.items()})
+param_types |= {
+    c.__name__: c
+    for c in (GatherDimensionNumbers, ScatterDimensionNumbers, GatherScatterMode)
+}
+
+
+# ---- derivatives
+
+
+def gather_linearize(nonzero, x, indices, *, fill_value, **params):
+    """What is filled in has no tangent: it is filled with zero."""
+    take = partial(gather_p.bind, **params)
+    zero = 0 if params["mode"] is GatherScatterMode.FILL_OR_DROP else None
+    y = take(x, indices, fill_value=fill_value)
+    return y, lambda t, _: take(t, indices, fill_value=zero)
+
+
+def scatter_linear(primitive, nonzero, x, indices, updates, **params):
+    """Adding and subtracting are linear in both."""
+    write = partial(primitive.bind, **params)
+
+    def linear(t, _, s):
+        t, s = no_none((t, s), (x, updates))
+        return write(t, indices, s)
+
+    return write(x, indices, updates), linear
+
+
+def scatter_linearize(nonzero, x, indices, updates, **params):
+    """Of several updates of one place the last one wins, and so does its tangent.
+
+    Who won is found out by scattering the numbers of the updates, and reading them
+    back; from then on the winners are written, by an addition, to places made zero.
+    """
+    if params["unique_indices"]:
+        return scatter_linear(
+            scatter_p, nonzero, x, indices, updates, **params
+        )
+    numbers = update_numbers(updates, params["dimension_numbers"])
+    nobody = lax.full(aval_of(x).shape, 0, numbers.dtype)
+    winners = scatter_p.bind(nobody, indices, numbers, **params)
+    untouched = lax.eq(winners, lax.full_like(winners, 0))
+    won = lax.eq(read_back(winners, indices, updates, params), numbers)
+    y = scatter_p.bind(x, indices, updates, **params)
+
+    def linear(t, _, s):
+        t, s = no_none((t, s), (x, updates))
+        t = lax.select(untouched, t, lax.full_like(t, 0))
+        s = lax.select(won, s, lax.full_like(s, 0))
+        return scatter_add_p.bind(t, indices, s, **params)
+
+    return y, linear
+
+
+def update_numbers(updates, dimension_numbers):
+    """1, 2, 3, ... for the windows that are written, of the shape of the updates."""
+    aval, window = aval_of(updates), dimension_numbers.update_window_dims
+    batch = [d for d in range(aval.ndim) if d not in window]
+    sizes = [aval.shape[d] for d in batch]
+    numbers = lax.add(lax.iota(np.dtype(np.int32), math.prod(sizes)), 1)
+    return lax.broadcast_in_dim(lax.reshape(numbers, sizes), aval.shape, batch)
+
+
+def read_back(x, indices, updates, params):
+    """The windows of x that a scatter writes, of the shape of its updates."""
+    numbers = params["dimension_numbers"]
+    window = numbers.update_window_dims
+    sizes = iter([aval_of(updates).shape[d] for d in window])
+    dropped = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    clips = params["mode"] is GatherScatterMode.CLIP
+    return gather(
+        x,
+        indices,
+        GatherDimensionNumbers(*numbers),
+        [1 if d in dropped else next(sizes) for d in range(aval_of(x).ndim)],
+        mode="clip" if clips else "fill",
+        fill_value=None if clips else 0,
+    )
+
+
+def scatter_mul_linearize(nonzero, x, indices, updates, **params):
+    """The product's tangent; by an update only where no other one is in its place."""
+    if nonzero[2] and not params["unique_indices"]:
+        raise NotImplementedError(
+            "scatter_mul is differentiable by its updates only if unique_indices=True "
+            "promises that no element is multiplied twice"
+        )
+    write = partial(scatter_mul_p.bind, **params)
+
+    def linear(t, _, s):
+        t = None if t is None else write(t, indices, updates)
+        if s is None:
+            return t
+        s = scatter_add_p.bind(lax.full_like(x, 0), indices, s, **params)
+        return add_tangents(t, lax.mul(s, x))
+
+    return write(x, indices, updates), linear
+
+
+def scatter_extremum(primitive, nonzero, x, indices, updates, **params):
+    """All who attain an extremum share its tangent evenly: updates, and what was there.
+
+    An update's share is 1 / n if it is one of n; the operand's is what is left to it,
+    which is written as a change divided among all updates of the place.
+    """
+    y = primitive.bind(x, indices, updates, **params)
+    read = partial(read_back, indices=indices, updates=updates, params=params)
+    zero, one = lax.full_like(updates, 0), lax.full_like(updates, 1)
+
+    def count(mask):
+        ones = lax.select(mask, one, zero)
+        return scatter_add_p.bind(lax.full_like(x, 0), indices, ones, **params)
+
+    best = read(y)
+    wins, stays = lax.eq(updates, best), lax.eq(read(x), best)
+    winners = lax.add(read(count(wins)), lax.select(stays, one, zero))
+    share = lax.div(one, lax.max(winners, one))
+    update_share = lax.select(wins, share, zero)
+    everybody = lax.max(read(count(lax.eq(zero, zero))), one)
+    lost = lax.sub(lax.select(stays, share, zero), one)
+    operand_change = lax.div(lost, everybody)
+
+    def linear(t, _, s):
+        t, s = no_none((t, s), (x, updates))
+        change = lax.mul(read(t), operand_change)
+        change = add_tangents(change, lax.mul(s, update_share))
+        return scatter_add_p.bind(t, indices, change, **params)
+
+    return y, linear
+
+
+linearize_rules |= {
+    gather_p: gather_linearize,
+    scatter_p: scatter_linearize,
+    scatter_add_p: partial(scatter_linear, scatter_add_p),
+    scatter_sub_p: partial(scatter_linear, scatter_sub_p),
+    scatter_mul_p: scatter_mul_linearize,
+    scatter_min_p: partial(scatter_extremum, scatter_min_p),
+    scatter_max_p: partial(scatter_extremum, scatter_max_p),
+}
+
+
+def gather_transpose(ct, accs, x, indices, *, dimension_numbers, mode, **params):
+    """Add to the sum so far wherever a number was read, as often as it was."""
+    acc = scatter_add_p.bind(
+        sum_so_far(accs[0], x, ct),
+        indices,
+        ct,
+        dimension_numbers=ScatterDimensionNumbers(*dimension_numbers),
+        indices_are_sorted=params["indices_are_sorted"],
+        unique_indices=params["unique_indices"],
+        mode=mode,
+    )
+    return [acc, None]
+
+
+transpose_rules |= {gather_p: gather_transpose}
+
+
+def read_updates(ct, indices, updates, *, dimension_numbers, mode, **params):
+    """What each update of a scatter wrote to; 0 if it was dropped."""
+    window = dimension_numbers.update_window_dims
+    sizes = iter([updates.aval.shape[d] for d in window])
+    single = {
+        *dimension_numbers.inserted_window_dims,
+        *dimension_numbers.operand_batching_dims,
+    }
+    clips = mode is GatherScatterMode.CLIP
+    return gather(
+        ct,
+        indices,
+        GatherDimensionNumbers(*dimension_numbers),
+        [1 if d in single else next(sizes) for d in range(ct.ndim)],
+        indices_are_sorted=params["indices_are_sorted"],
+        unique_indices=params["unique_indices"],
+        mode="clip" if clips else "fill",
+        fill_value=None if clips else 0,
+    )
+
+
+def scatter_add_transpose(sign, ct, x, indices, updates, **params):
+    back = ct if is_linear(x) else None
+    if not is_linear(updates):
+        return back, None, None
+    part = read_updates(ct, indices, updates, **params)
+    return back, None, part if sign > 0 else lax.neg(part)
+
+
+def scatter_transpose(ct, x, indices, updates, **params):
+    """What was written over has no part in the result; each place was written once."""
+    over = part = None
+    if is_linear(x):
+        shape = aval_of_argument(updates).shape
+        zero = lax.full(shape, 0, aval_of(ct).dtype)
+        over = scatter_p.bind(ct, indices, zero, **params)
+    if is_linear(updates):
+        part = read_updates(ct, indices, updates, **params)
+    return over, None, part
+
+
+def scatter_mul_transpose(ct, x, indices, updates, **params):
+    """Linear in the operand, or in updates that meet no other update."""
+    if is_linear(x):
+        return scatter_mul_p.bind(ct, indices, updates, **params), None, None
+    if not params["unique_indices"]:
+        raise NotImplementedError(
+            "scatter_mul can be transposed by its updates only if unique_indices=True"
+        )
+    return None, None, read_updates(lax.mul(ct, x), indices, updates, **params)
+
+
+transpose_rules |= adding({
+    scatter_add_p: partial(scatter_add_transpose, 1),
+    scatter_sub_p: partial(scatter_add_transpose, -1),
+    scatter_p: scatter_transpose,
+    scatter_mul_p: scatter_mul_transpose,
+})
+
+
+# ---- lanes
+
+
+def gather_batch(lanes, axes, x, indices, *, dimension_numbers, slice_sizes, **params):
+    """Lanes of the operand alone are one more window axis; of the indices alone, one
+    more batch axis; of both, a batching axis."""
+    x_axis, index_axis = axes
+    numbers = dimension_numbers
+    gather = partial(gather_p.bind, **params)
+    if index_axis is None:
+        x = move_axis(x, x_axis, 0)
+        numbers = numbers_behind_lanes(numbers, offset=(0,))
+        sizes = (lanes.size, *slice_sizes)
+        return gather(x, indices, dimension_numbers=numbers, slice_sizes=sizes), 0
+    indices = move_axis(indices, index_axis, 0)
+    if x_axis is None:
+        numbers = numbers._replace(
+            offset_dims=behind(numbers.offset_dims),
+            start_indices_batching_dims=behind(numbers.start_indices_batching_dims),
+        )
+        # What was unique or in order in a lane need not be so in all of them.
+        gather = partial(gather, **dict.fromkeys(promises, False))
+        sizes = slice_sizes
+        return gather(x, indices, dimension_numbers=numbers, slice_sizes=sizes), 0
+    x = move_axis(x, x_axis, 0)
+    numbers = numbers_behind_lanes(numbers, operand_batch=(0,), index_batch=(0,))
+    sizes = (min(1, lanes.size), *slice_sizes)
+    return gather(x, indices, dimension_numbers=numbers, slice_sizes=sizes), 0
+
+
+promises = "unique_indices", "indices_are_sorted"
+
+
+def behind(axes):
+    """Axes of one lane where the lanes are the first axis."""
+    return tuple(d + 1 for d in axes)
+
+
+def numbers_behind_lanes(numbers, offset=(), operand_batch=(), index_batch=()):
+    """Dimension numbers of a gather or scatter whose lanes are on axis 0.
+
+    Lanes of the operand only are an offset axis, and the indices have none.
+    """
+    window, collapsed, index_map, operand_dims, index_dims = numbers
+    index_dims = behind(index_dims) if index_batch else index_dims
+    return type(numbers)(
+        (*offset, *behind(window)),
+        behind(collapsed),
+        behind(index_map),
+        (*operand_batch, *behind(operand_dims)),
+        (*index_batch, *index_dims),
+    )
+
+
+def scatter_batch(
+    primitive, lanes, axes, x, indices, updates, *, dimension_numbers, **params
+):
+    """Each lane has an operand of its own; see `gather_rule`."""
+    x_axis, index_axis, update_axis = axes
+    x = lanes_at(x, x_axis, 0, lanes.size)
+    updates = lanes_at(updates, update_axis, 0, lanes.size)
+    if index_axis is None:
+        numbers = numbers_behind_lanes(dimension_numbers, offset=(0,))
+    else:
+        indices = move_axis(indices, index_axis, 0)
+        batch = dict(operand_batch=(0,), index_batch=(0,))
+        numbers = numbers_behind_lanes(dimension_numbers, **batch)
+    return primitive.bind(x, indices, updates, dimension_numbers=numbers, **params), 0
+
+
+batch_rules |= {gather_p: gather_batch}
+batch_rules |= {p: partial(scatter_batch, p) for p in combining}
+
+
+def windows_read(lanes, axes, x, indices, sizes):
+    """A dynamic slice that starts elsewhere in each lane: a gather."""
+    every = tuple(range(len(sizes)))
+    return gather_batch(
+        lanes,
+        axes,
+        x,
+        indices,
+        dimension_numbers=GatherDimensionNumbers(every, (), every),
+        slice_sizes=sizes,
+        unique_indices=True,
+        indices_are_sorted=True,
+        mode=GatherScatterMode.CLIP,
+        fill_value=None,
+    )
+
+
+def windows_written(lanes, axes, x, indices, update):
+    """A dynamic update that starts elsewhere in each lane: a scatter."""
+    every = tuple(range(aval_of(indices).shape[-1]))
+    return scatter_batch(
+        scatter_p,
+        lanes,
+        axes,
+        x,
+        indices,
+        update,
+        dimension_numbers=ScatterDimensionNumbers(every, (), every),
+        unique_indices=True,
+        indices_are_sorted=True,
+        mode=GatherScatterMode.CLIP,
+    )
+
+
+windows_in_lanes |= {"read": windows_read, "write": windows_written}
+
+
+# ---- loops
+
+
+def windows_start(indices, batch, shape, sizes, index_map):
+    """Where a window of a gather or scatter starts, from its index vector.
+
+    Args:
+      indices: the operand with the index vectors along its last axis.
+      batch: the index of the vector.
+      shape, sizes: of the array and of the window in it.
+
+    Returns:
+      ({axis: start}, {axis: start moved so that the window fits}, whether it fitted).
+    """
+    starts, moved, fits = {}, {}, Const(True, BOOL)
+    for k, d in enumerate(index_map):
+        start, limit = integer_index(indices[(*batch, k)]), shape[d] - sizes[d]
+        starts[d], moved[d] = start, clamped(start, limit + 1)
+        fits = both(fits, op("ge", start, as_index(0)))
+        fits = both(fits, op("le", start, as_index(limit)))
+    return starts, moved, fits
+
+
+def window_index(rank, starts, window, inner, batching, batch):
+    """The index into an array: start of the window plus the index in the window."""
+    where = []
+    for d in range(rank):
+        i = starts.get(d, as_index(0))
+        if d in batching:
+            i = op("add", i, batch[batching[d]])
+        if d in window:
+            i = op("add", i, inner[window.index(d)])
+        where.append(i)
+    return tuple(where)
+
+
+def gather_lower(
+    out, index, x, indices, *, dimension_numbers, slice_sizes, mode, **params
+):
+    """The operand's element at the window's start plus the index in the window."""
+    offset, collapsed, index_map, op_batching, ix_batching = dimension_numbers
+    fill_mode = mode is GatherScatterMode.FILL_OR_DROP
+    fill = np.asarray(params["fill_value"]).astype(x.dtype) if fill_mode else 0
+    if 0 in x.shape:
+        return Const(fill, x.dtype)
+    batch = [i for d, i in enumerate(index) if d not in offset]
+    inner = [index[d] for d in offset]
+    window = window_axes(len(x.shape), collapsed, op_batching)
+    batching = dict(zip(op_batching, ix_batching, strict=True))
+    _, starts, fits = windows_start(indices, batch, x.shape, slice_sizes, index_map)
+    element = x[window_index(len(x.shape), starts, window, inner, batching, batch)]
+    return op("select", fits, element, Const(fill, x.dtype)) if fill_mode else element
+
+
+def lower_scatter(combine):
+    """The row of a scatter: copy the operand, then store or combine each update.
+
+    Updates of one element are applied in the order of their indices, unless the caller
+    promises that there is only one.
+    """
+
+    def function(walk, eqn):
+        operand, indices, updates = map(Operand, eqn.invars)
+        var, = eqn.outvars
+        walk.stored.setdefault(var, ("root", f"{eqn.primitive} writes to a copy"))
+        if 0 not in updates.shape and 0 not in operand.shape:
+            statement, axes = scatter_store(
+                var, combine, operand.shape, indices, updates, **eqn.params
+            )
+            add_nest(walk, eqn, var, statement, axes)
+        store_operand(walk, eqn)
+
+    return Statements(function)
+
+
+def scatter_store(
+    var, combine, shape, indices, updates, *, dimension_numbers, mode,
+    unique_indices, **params,
+):
+    """The statement that takes one update in, and the axes of the loops around it."""
+    window_dims, inserted, index_map, op_batching, ix_batching = dimension_numbers
+    window = window_axes(len(shape), inserted, op_batching)
+    axes = tuple(
+        new_axis(n, "loop" if unique_indices or d in window_dims else "serial")
+        for d, n in enumerate(updates.shape)
+    )
+    batch = [axis for d, axis in enumerate(axes) if d not in window_dims]
+    inner = [axes[d] for d in window_dims]
+    sizes = [1] * len(shape)
+    for d, u in zip(window, window_dims, strict=True):
+        sizes[d] = updates.shape[u]
+    batching = dict(zip(op_batching, ix_batching, strict=True))
+    starts, moved, fits = windows_start(indices, batch, shape, sizes, index_map)
+    clip = mode is GatherScatterMode.CLIP
+    starts = moved if clip else starts
+    where = window_index(len(shape), starts, window, inner, batching, batch)
+    store = Store(var, where, updates[axes], combine)
+    return (store if clip or known(fits) else If(fits, (store,))), axes
+
+
+lower_rules |= {
+    gather_p: Elements(gather_lower, 2),
+    scatter_p: lower_scatter(None),
+    scatter_add_p: lower_scatter("add"),
+    scatter_sub_p: lower_scatter("sub"),
+    scatter_mul_p: lower_scatter("mul"),
+    scatter_min_p: lower_scatter("min"),
+    scatter_max_p: lower_scatter("max"),
+}

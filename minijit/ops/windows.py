@@ -1,0 +1,473 @@
+"""Reductions over windows that move over an array: pooling.
+
+    reduce_window(x, -inf, max, (2, 2), (2, 2))        # the largest of each 2x2 block
+
+A window has a size, a stride (how far it moves), and may have holes (window or rhs
+dilation); the array it moves over may be padded, and have holes too (base or lhs
+dilation), which are filled with the reduction's identity or with zeros.
+"""
+
+import itertools
+import math
+from functools import partial
+
+import numpy as np
+
+from ..compile.loops import BOOL, Const, Reduce, op, start_values
+from ..compile.lower import (
+    Elements,
+    affine,
+    lower_rules,
+    new_axis,
+    total_over,
+    wide_dtype,
+    widen,
+)
+from ..compile.lower_choices import both, undilated
+from ..trace import dtypes, primitives as lax, slicing
+from ..trace.array import aval_of, shape_rules, to_numpy
+from ..trace.calls import underlying
+from ..trace.core import Primitive, Tracer, eval_rules
+from ..trace.numpy_values import highest, lowest
+from ..trace.primitives import (
+    add,
+    convert,
+    full,
+    max as lax_max,
+    min as lax_min,
+    mul,
+    on_wide,
+    select,
+    slice as static_slice,
+)
+from ..trace.remainders import rem
+from ..trace.shape_checks import (
+    anything,
+    canonicalize_shape,
+    check_kind,
+    check_same_dtypes,
+    number,
+)
+from ..trace.slicing import dilated_size, pad, pad_numpy
+from ..transform import linearize
+from ..transform.batching import batch_rules
+from ..transform.linearize import linearize_rules
+from ..transform.transpose import adding, transpose_rules
+from ..transform.window_lanes import inserted
+from . import scatter
+
+reduce_window_sum_p = Primitive("reduce_window_sum")
+reduce_window_max_p = Primitive("reduce_window_max")
+reduce_window_min_p = Primitive("reduce_window_min")
+
+
+def padtype_to_pads(in_shape, window_shape, window_strides, padding):
+    """The padding (low, high) of each axis for "VALID", "SAME" or "SAME_LOWER".
+
+    "SAME" pads so that there are ceil(size / stride) windows; an odd one more goes to
+    the end, or for "SAME_LOWER" to the beginning.
+
+    JAX: `lax.padtype_to_pads`.
+    """
+    kind = padding.upper() if isinstance(padding, str) else padding
+    if kind not in ("VALID", "SAME", "SAME_LOWER"):
+        raise RuntimeError(
+            "Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got "
+            f"{padding}."
+        )
+    if any(stride < 1 for stride in window_strides):
+        raise ValueError(f"window_strides must be positive, got {window_strides}")
+    pads = []
+    for n, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
+        count = -(-n // stride)
+        total = max(0, (count - 1) * stride + window - n) if kind != "VALID" else 0
+        low = total // 2 if kind != "SAME_LOWER" else total - total // 2
+        pads.append((low, total - low))
+    return pads
+
+
+def window_counts(name, sizes, windows, strides, pads, dilations):
+    """How many places a window has along each axis.
+
+    Args:
+      name: of the primitive, for complaints.
+      sizes: of the axes, with the holes in them.
+      windows, strides, pads, dilations: one entry for each axis.
+    """
+    options = {
+        "window_dimensions": windows,
+        "window_strides": strides,
+        "padding": pads,
+        "window_dilation": dilations,
+    }
+    for option, value in options.items():
+        if len(value) != len(sizes):
+            raise ValueError(
+                f"{name} {option} must have one entry for each of {len(sizes)} axes, "
+                f"got {value}"
+            )
+    if any(k < 0 for k in windows) or any(k < 1 for k in (*strides, *dilations)):
+        raise ValueError(
+            f"{name} window sizes must be nonnegative, strides and dilations positive; "
+            f"got {windows}, {strides} and {dilations}"
+        )
+    counts = []
+    for n, k, stride, (low, high), dilation in zip(
+        sizes, windows, strides, pads, dilations, strict=True
+    ):
+        left = low + n + high - dilated_size(k, dilation)
+        counts.append(max(0, left // stride + 1))
+    return tuple(counts)
+
+
+def reduce_window_shape(name, kind):
+    """The shape rule of a reduction over windows of arrays of a kind of dtype."""
+
+    def rule(
+        x, *, window_dimensions, window_strides, padding, base_dilation, window_dilation
+    ):
+        check_kind(name, x.dtype, kind)
+        if len(base_dilation) != x.ndim or any(k < 1 for k in base_dilation):
+            raise ValueError(
+                f"{name} base_dilation must be a positive int for each axis of the "
+                f"operand of shape {x.shape}, got {base_dilation}"
+            )
+        sizes = tuple(map(dilated_size, x.shape, base_dilation))
+        counts = window_counts(
+            name, sizes, window_dimensions, window_strides, padding, window_dilation
+        )
+        return x.update(shape=counts)
+
+    return rule
+
+
+def over_windows(ufunc, identity):
+    """A reduction over windows by a ufunc; `identity(dtype)` fills the holes."""
+
+    def value(
+        x, *, window_dimensions, window_strides, padding, base_dilation, window_dilation
+    ):
+        config = [(*p, d - 1) for p, d in zip(padding, base_dilation, strict=True)]
+        x = pad_numpy(x, identity(x.dtype), padding_config=config)
+        rows = zip(window_dimensions, window_strides, window_dilation, strict=True)
+        # Along one axis after the other: windows are boxes.
+        for axis, (window, stride, dilation) in enumerate(rows):
+            left = x.shape[axis] - dilated_size(window, dilation)
+            count = max(0, left // stride + 1)
+            shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+            total = np.full(shape, identity(x.dtype), x.dtype)
+            for i in range(window if count else 0):
+                start = i * dilation
+                part = slice(start, start + (count - 1) * stride + 1, stride)
+                ufunc(total, x[(slice(None),) * axis + (part,)], out=total)
+            x = total
+        return x
+
+    return value
+
+
+shape_rules |= {
+    reduce_window_sum_p: reduce_window_shape("reduce_window_sum", number),
+    reduce_window_max_p: reduce_window_shape("reduce_window_max", anything),
+    reduce_window_min_p: reduce_window_shape("reduce_window_min", anything),
+}
+eval_rules |= on_wide({
+    reduce_window_sum_p: over_windows(np.add, lambda dtype: np.zeros((), dtype)),
+    reduce_window_max_p: over_windows(np.maximum, lowest),
+    reduce_window_min_p: over_windows(np.minimum, highest),
+})
+
+
+def reduce_window(
+    operand,
+    init_value,
+    computation,
+    window_dimensions,
+    window_strides=None,
+    padding="VALID",
+    base_dilation=None,
+    window_dilation=None,
+):
+    """Reduce what is in each place of a window that moves over the operand.
+
+    Args:
+      operand: an array, or a tuple or list of arrays of one shape.
+      init_value: the scalar that each reduction starts with, or as many of them.
+        Padding and holes do not take part.
+      computation: (a, b) -> what takes the place of both; associative. `lax.add`,
+        `lax.max` and `lax.min` with their identities are primitives of their own;
+        others are written out as one operation for each element of the window.
+      window_dimensions: the window's size along each axis.
+      window_strides: how far it moves, by default 1.
+      padding: "VALID", "SAME", "SAME_LOWER", or (low, high) for each axis.
+      base_dilation, window_dilation: how far apart the elements of the operand, and of
+        the window, are; by default 1.
+
+    JAX: `lax.reduce_window`.
+    """
+    computation = underlying(computation)
+    several = isinstance(operand, (tuple, list))
+    operands = operand if several else (operand,)
+    inits = init_value if several else (init_value,)
+    shape = aval_of(operands[0]).shape
+    strides, dilations = window_strides, (base_dilation, window_dilation)
+    params = window_params(shape, window_dimensions, strides, padding, *dilations)
+    pairs = zip(operands, inits, strict=True)
+    inits = [start_of(computation, x, init) for x, init in pairs]
+    if not several and is_identity(computation, inits[0]):
+        _, primitive = monoids[computation]
+        if primitive is not None:
+            return primitive.bind(operands[0], **params)
+    results = fold_windows(operands, inits, computation, several, params)
+    return type(operand)(results) if several else results[0]
+
+
+def start_of(computation, x, init):
+    """The initial value of a reduction of x: of its dtype, or a number that is the
+    computation's identity there."""
+    dtype = aval_of(x).dtype
+    known = type(init) in dtypes.weak_types and computation in monoids
+    if known and monoids[computation][0](dtype) == init:
+        init = convert(init, dtype)
+    aval = aval_of(init)
+    check_same_dtypes("reduce_window", (aval_of(x), aval))
+    if aval.shape != ():
+        raise TypeError(
+            f"reduce_window init_value must be a scalar, got shape {aval.shape}"
+        )
+    return init
+
+
+def window_params(shape, window, strides, padding, base_dilation, window_dilation):
+    """The params of a reduction over windows, with defaults and names filled in."""
+    window = canonicalize_shape(window)
+    ones = (1,) * len(shape)
+    strides, base, dilation = (
+        canonicalize_shape(k) if k is not None else ones
+        for k in (strides, base_dilation, window_dilation)
+    )
+    given = {"window_dimensions": window, "window_strides": strides}
+    given |= {"base_dilation": base, "window_dilation": dilation}
+    for name, entries in given.items():
+        if len(entries) != len(shape):
+            raise ValueError(
+                f"reduce_window {name} must have one entry for each axis of the "
+                f"operand, got {entries} for operand shape {shape}"
+            )
+    if isinstance(padding, str):
+        reach = tuple(map(dilated_size, window, dilation))
+        padding = padtype_to_pads(shape, reach, strides, padding)
+    padding = tuple((int(low), int(high)) for low, high in padding)
+    return given | {"padding": padding}
+
+
+def zero(dtype):
+    """The identity of `add`."""
+    return np.zeros((), dtype)
+
+
+def one(dtype):
+    """The identity of `mul`."""
+    return np.ones((), dtype)
+
+
+# For a function that reduces: its identity, and the primitive that reduces windows.
+monoids = {
+    add: (zero, reduce_window_sum_p),
+    lax_max: (lowest, reduce_window_max_p),
+    lax_min: (highest, reduce_window_min_p),
+    mul: (one, None),
+}
+
+
+def is_identity(computation, init):
+    """Whether `init` is known, and the value that `computation` does not notice."""
+    if isinstance(init, Tracer) or computation not in monoids:
+        return False
+    identity, _ = monoids[computation]
+    return bool(to_numpy(init) == identity(aval_of(init).dtype))
+
+
+def fold_windows(operands, inits, computation, several, params):
+    """Reduce windows by a function: one strided slice for each element of a window."""
+    windows, strides = params["window_dimensions"], params["window_strides"]
+    padding, dilations = params["padding"], params["window_dilation"]
+    shape, base = aval_of(operands[0]).shape, params["base_dilation"]
+    sizes = tuple(map(dilated_size, shape, base))
+    counts = window_counts("reduce_window", sizes, windows, strides, padding, dilations)
+    results = [full(counts, init) for init in inits]
+    if 0 in counts:
+        return results
+    config = [(*p, dilation - 1) for p, dilation in zip(padding, base, strict=True)]
+    padded = [pad(x, init, config) for x, init in zip(operands, inits, strict=True)]
+    inside = pad_numpy(np.ones(shape, bool), False, padding_config=config)
+    if not several and is_identity(computation, inits[0]):
+        inside = np.ones_like(inside)
+    kind = type(operands) if several else list
+    apply = computation if several else lambda a, b: [computation(*a, *b)]
+    for offset in itertools.product(*map(range, windows)):
+        starts = [i * dilation for i, dilation in zip(offset, dilations, strict=True)]
+        steps = zip(starts, counts, strides, strict=True)
+        limits = [start + (n - 1) * stride + 1 for start, n, stride in steps]
+        parts = kind(static_slice(x, starts, limits, strides) for x in padded)
+        before, results = results, apply(kind(results), parts)
+        taken = inside[tuple(map(slice, starts, limits, strides))]
+        if not taken.all():
+            pairs = zip(results, before, strict=True)
+            results = [select(taken, new, old) for new, old in pairs]
+    return list(results)
+
+
+def window_positions(shape, params):
+    """Where the elements of each window lie: int32[*counts, elements of a window].
+
+    Positions are counted along the flattened operand; those of padding and holes are
+    the operand's size, so that a gather fills them.
+    """
+    windows, strides = params["window_dimensions"], params["window_strides"]
+    counts = params["counts"]
+    grid, dtype = (*counts, *windows), np.dtype(np.int32)
+    flat, inside = None, None
+    for d, n in enumerate(shape):
+        window = lax.broadcasted_iota(dtype, grid, d)
+        element = lax.broadcasted_iota(dtype, grid, len(counts) + d)
+        low, base = params["padding"][d][0], params["base_dilation"][d]
+        place = lax.add(
+            lax.mul(window, strides[d]),
+            lax.sub(lax.mul(element, params["window_dilation"][d]), low),
+        )
+        # Between the operand's elements there are base - 1 holes.
+        there = lax.bitwise_and(lax.ge(place, 0), lax.lt(place, (n - 1) * base + 1))
+        there = lax.bitwise_and(there, lax.eq(rem(place, base), 0))
+        place = lax.div(place, base)
+        flat = place if flat is None else lax.add(lax.mul(flat, n), place)
+        inside = there if inside is None else lax.bitwise_and(inside, there)
+    size = math.prod(shape)
+    flat = lax.select(inside, flat, lax.full_like(flat, size))
+    return lax.reshape(flat, (*counts, math.prod(windows)))
+
+
+def take_flat(x, positions, fill_value):
+    """x.ravel()[positions], and `fill_value` where they are out of bounds."""
+    x = lax.reshape(x, (aval_of(x).size,))
+    numbers = scatter.GatherDimensionNumbers((), (0,), (0,))
+    indices = lax.reshape(positions, (*aval_of(positions).shape, 1))
+    fill = dict(mode="fill", fill_value=fill_value)
+    return scatter.gather(x, indices, numbers, (1,), **fill)
+
+
+def window_extremum(primitive, arg, worst, nonzero, x, **params):
+    """The tangent of a window's maximum is that of the first one that attains it."""
+    y = primitive.bind(x, **params)
+    aval, counts = aval_of(x), aval_of(y).shape
+    if 0 in (*aval.shape, *counts, *params["window_dimensions"]):
+        return y, lambda t: None
+    if not aval.shape:
+        return y, lambda t: t
+    positions = window_positions(aval.shape, {**params, "counts": counts})
+    fill = worst(aval.dtype).item()
+    chosen = arg(take_flat(x, positions, fill), len(counts), np.dtype(np.int32))
+    numbers = lax.broadcasted_iota(
+        np.dtype(np.int32), aval_of(positions).shape, len(counts)
+    )
+    chosen = lax.broadcast_in_dim(chosen, numbers.shape, range(len(counts)))
+    here = lax.select(lax.eq(numbers, chosen), positions, lax.full_like(positions, 0))
+    position = lax.reduce_sum(here, (len(counts),))
+    return y, lambda t: take_flat(t, position, 0)
+
+
+linearize_rules |= linearize.linear_in_first(reduce_window_sum_p)
+linearize_rules |= {
+    reduce_window_max_p: partial(
+        window_extremum, reduce_window_max_p, lax.argmax, lowest
+    ),
+    reduce_window_min_p: partial(
+        window_extremum, reduce_window_min_p, lax.argmin, highest
+    ),
+}
+
+
+def holes_undone(sizes, windows, strides, counts, padding, base, dilation):
+    """The padding that makes a window over a cotangent undo one over its operand.
+
+    All arguments have an entry for each axis; see above.
+    """
+    pads = []
+    for n, window, stride, count, (low, _), holes, reach in zip(
+        sizes, windows, strides, counts, padding, base, dilation, strict=True
+    ):
+        before = (window - 1) * reach - low
+        after = dilated_size(n, holes) + low - 1
+        pads.append((before, after - (count - 1) * stride if count else after))
+    return tuple(pads)
+
+
+def reduce_window_sum_transpose(ct, x, **params):
+    """Each element gets the sum of the windows it was in: again a sum over windows."""
+    windows, base = params["window_dimensions"], params["base_dilation"]
+    strides, dilation = params["window_strides"], params["window_dilation"]
+    pads = holes_undone(
+        x.aval.shape, windows, strides, ct.shape, params["padding"], base, dilation
+    )
+    config = [(*p, stride - 1) for p, stride in zip(pads, strides, strict=True)]
+    padded = slicing.pad(ct, lax.full((), 0, aval_of(ct).dtype), config)
+    back = reduce_window_sum_p.bind(
+        padded,
+        window_dimensions=windows,
+        window_strides=base,
+        padding=((0, 0),) * padded.ndim,
+        base_dilation=(1,) * padded.ndim,
+        window_dilation=dilation,
+    )
+    return (back,)
+
+
+transpose_rules |= adding({reduce_window_sum_p: reduce_window_sum_transpose})
+
+
+def window_batch(primitive, lanes, axes, x, **params):
+    """Along the lanes a window has size 1, and moves by 1."""
+    axis, = axes
+    params = {
+        name: inserted(values, axis, (0, 0) if name == "padding" else 1)
+        for name, values in params.items()
+    }
+    return primitive.bind(x, **params), axis
+
+
+batch_rules |= {
+    p: partial(window_batch, p)
+    for p in (reduce_window_sum_p, reduce_window_max_p, reduce_window_min_p)
+}
+
+
+def window_lower(name):
+    """The row of a reduction over windows; what is not there does not count."""
+
+    def rule(
+        out, index, x, *, window_dimensions, window_strides, padding, base_dilation,
+        window_dilation,
+    ):
+        over = tuple(new_axis(n, "reduce") for n in window_dimensions)
+        where, inside = [], Const(True, BOOL)
+        for d, (i, k) in enumerate(zip(index, over, strict=True)):
+            first = affine(i, window_strides[d], -padding[d][0])
+            place = op("add", first, affine(k, window_dilation[d], 0))
+            place, here = undilated(place, x.shape[d], base_dilation[d])
+            where.append(place)
+            inside = both(inside, here)
+        wide = wide_dtype(out.dtype)
+        start, = start_values(Reduce(name, (), (Const(0, wide),)))
+        if 0 in x.shape or 0 in window_dimensions:
+            return op("convert", start, dtype=out.dtype)
+        value = op("select", inside, widen(x[tuple(where)]), start)
+        return op("convert", total_over(name, over, value), dtype=out.dtype)
+
+    return Elements(rule, total=True)
+
+
+lower_rules |= {
+    reduce_window_sum_p: window_lower("add"),
+    reduce_window_max_p: window_lower("max"),
+    reduce_window_min_p: window_lower("min"),
+}

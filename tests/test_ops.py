@@ -1,0 +1,180 @@
+"""The families of primitives in `ops/`: complete, each with all of its rows."""
+
+import inspect
+
+import numpy as np
+import pytest
+from derivative_cases import cases, ours
+from test_batching import assert_lanes, choices_of_axes, loop, stacked
+
+import minijit.numpy as jnp
+from minijit import enable_x64, grad, jit, jvp, make_jaxpr, ops, vmap
+from minijit.ops import bits, rounding, scatter, sorting, special, windows
+from minijit.test_util import check_grads
+from minijit.trace import primitives as lax, slicing
+from minijit.trace.array import shape_rules
+from minijit.trace.core import Primitive, eval_rules
+from minijit.trace.jaxpr_parser import parse_jaxpr
+from minijit.transform.batching import batch_rules
+from minijit.transform.linearize import constant_rule, linearize_rules
+
+pytestmark = pytest.mark.chapter(15)
+
+families = [module for module in vars(ops).values() if inspect.ismodule(module)]
+own = {
+    value
+    for module in families
+    for value in vars(module).values()
+    if isinstance(value, Primitive)
+}
+
+
+@pytest.fixture(autouse=True)
+def in_double_precision():
+    with enable_x64(True):
+        yield
+
+
+def test_every_primitive_of_a_family_has_its_rows():
+    assert len(families) == 11 and len(own) > 65
+    for p in own:
+        assert p in eval_rules and p in shape_rules and p in batch_rules, p
+
+
+def test_every_rule_that_is_not_constant_is_tried():
+    """Each primitive with a derivative stands in the jaxpr of some case."""
+    met = set()
+    for case in cases:
+        jaxpr = make_jaxpr(case.function(ours))(*case.varying())
+        met |= {eqn.primitive for eqn in jaxpr.eqns}
+    flat = {p for p, rule in linearize_rules.items()
+            if getattr(rule, "func", None) is constant_rule}
+    refused = {rounding.nextafter_p, special.random_gamma_grad_p}
+    assert not own - flat - met - refused
+    assert len(met) > 75
+
+
+def test_every_primitive_is_batched_by_a_case():
+    met = set()
+    for case in cases:
+        args = [stacked(x, 0) for x in case.args]
+        jaxpr = make_jaxpr(vmap(lambda *a, c=case: c.fun(ours, *a)))(*args)
+        met |= {eqn.primitive for eqn in jaxpr.eqns}
+    assert len(met) > 70
+
+
+integers = np.array([5, -3, 0, 12], np.int32)
+
+
+@pytest.mark.parametrize(
+    "f, args",
+    [
+        (bits.population_count, [integers]),
+        (bits.clz, [integers]),
+        (bits.shift_left, [integers, np.array([1, 2, 3, 40], np.int32)]),
+        (bits.shift_right_logical, [integers, np.array([1, 2, 3, 40], np.int32)]),
+        (bits.shift_right_arithmetic, [integers, np.array([1, 2, 3, 40], np.int32)]),
+        (rounding.is_finite, [np.array([1.0, np.inf, np.nan])]),
+        (rounding.nextafter, [np.array([1.0, 2.0]), np.array([2.0, 1.0])]),
+        (lambda x: bits.bitcast_convert_type(x, "uint8"), [integers]),
+        (lambda x: bits.bitcast_convert_type(x, "int32"),
+         [np.arange(12, dtype=np.uint8).reshape(3, 4)]),
+        (lambda x: sorting.top_k(x, 2), [np.array([1.0, 4, 2, 3])]),
+    ],
+)
+def test_lanes_of_integers(f, args):
+    for axes in choices_of_axes(args):
+        stacks = [
+            x if a is None else stacked(x, a, i)
+            for i, (x, a) in enumerate(zip(args, axes, strict=True))
+        ]
+        assert_lanes(
+            vmap(f, in_axes=tuple(axes))(*stacks), loop(f, stacks, axes), (f, axes)
+        )
+
+
+def test_the_same_window_in_each_lane_stays_a_slice():
+    f = lambda x, i: slicing.dynamic_slice(x, (i,), (2,))
+    shared = make_jaxpr(vmap(f, in_axes=(0, None)))(np.ones((3, 5)), 1)
+    own = make_jaxpr(vmap(f, in_axes=(0, 0)))(np.ones((3, 5)), np.arange(3))
+    assert "dynamic_slice" in str(shared) and "gather" not in str(shared)
+    assert "gather" in str(own)
+
+
+def test_gathers_and_dynamic_slices_write_into_the_sum_so_far():
+    rows = np.array([0, 2, 2])
+
+    def f(x, i):
+        taken = [x[rows] for _ in range(3)]
+        windows = [slicing.dynamic_slice(x, (i, i), (2, 2)) for _ in range(3)]
+        return sum(jnp.sum(y * y) for y in taken + windows)
+
+    x = np.random.default_rng(0).standard_normal((4, 4))
+    jaxpr = make_jaxpr(grad(f))(x, 1)
+    zeros = [
+        eqn for eqn in jaxpr.eqns
+        if eqn.primitive is lax.broadcast_in_dim_p
+        and eqn.outvars[0].aval.shape == (4, 4)
+    ]
+    assert len(zeros) == 1
+    assert not any(
+        eqn.primitive.name == "add_any" and eqn.outvars[0].aval.shape == (4, 4)
+        for eqn in jaxpr.eqns
+    )
+    check_grads(lambda x: f(x, 1), (x,), order=2)
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda x: special.igamma_grad_a(x, 1.0), "igamma_grad_a by its parameter a"),
+        (lambda x: special.random_gamma_grad(x, 1.0), "gamma_grad by its param"),
+        (lambda x: special.random_gamma_grad(1.0, x), "gamma_grad by the sample"),
+        (lambda x: special.polygamma(x, 1.0), "polygamma by its order m"),
+        (lambda x: special.betainc(x, 2.0, 0.5), "betainc by its parameter a"),
+        (lambda x: rounding.nextafter(x, 2.0), "nextafter is not differentiable"),
+    ],
+)
+def test_no_derivative_says_which(call, words):
+    with pytest.raises(NotImplementedError, match=words):
+        jvp(call, (1.5,), (1.0,))
+
+
+def test_scatter_mul_of_repeated_indices_is_refused():
+    numbers = scatter.ScatterDimensionNumbers((), (0,), (0,))
+    f = lambda u: scatter.scatter_mul(np.ones(3), np.zeros((2, 1), int), u, numbers)
+    with pytest.raises(NotImplementedError, match="unique_indices=True"):
+        jvp(f, (np.ones(2),), (np.ones(2),))
+
+
+# ---- as text
+
+
+def test_named_tuples_and_enums_in_params_come_back():
+    def pick(x, i):
+        return jnp.take(x, i, axis=0, mode="clip")
+
+    closed = make_jaxpr(pick)(np.ones((4, 3), np.float32), np.array([0, 2], np.int32))
+    assert "GatherDimensionNumbers(offset_dims=" in str(closed)
+    assert "mode=GatherScatterMode.CLIP" in str(closed)
+    again = parse_jaxpr(str(closed))
+    assert str(again) == str(closed)
+    eqn = next(e for e in again.eqns if e.primitive.name == "gather")
+    assert eqn.params["mode"] is scatter.GatherScatterMode.CLIP
+
+
+# ---- windows
+
+
+def test_a_window_without_axes():
+    """Its maximum is the number itself."""
+    for window, worst in [(lax.max, -np.inf), (lax.min, np.inf)]:
+        extremum = lambda x, f=window, w=worst: windows.reduce_window(
+            x, w, f, (), (), "VALID"
+        )
+        assert grad(extremum)(2.0) == 1.0
+        assert jit(grad(extremum))(2.0) == 1.0
+        assert grad(grad(lambda x, g=extremum: g(x) ** 2))(3.0) == 2.0
