@@ -97,6 +97,13 @@ from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_n
 # chapter 12
 from .transform import reversal_rows as reversal_rows
 
+# chapter 13
+from .compile import (
+    exact_rules as exact_rules,
+    layout_rules as layout_rules,
+    real_number_rules as real_number_rules,
+)
+
 # chapter 14
 from .compile import (
     loops_text as loops_text,

@@ -41,7 +41,7 @@ def counts(monkeypatch):
     count(linearize, "jvp_flat")
     count(transpose, "backward")
     # One equation simplified, and one lowered.
-    count(simplify.Simplifier, "equation")
+    count(simplify, "equation")
     count(lower, "row_of")
     return counts
 

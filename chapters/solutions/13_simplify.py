@@ -2,9 +2,9 @@
 
 import numpy as np
 
-import minijit as jax
+import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile.simplify import rules, simplify
+from minijit.compile.simplify import fast_rules, rules, simplify
 from minijit.trace import primitives as prim
 from minijit.trace.jaxpr import make_jaxpr
 
@@ -42,19 +42,34 @@ def check_used_arguments(used_arguments):
     assert used_arguments(lambda x, y: x + y * 0, 1, 2) == [0]
     assert used_arguments(lambda x, y: x + y * 0.0, 1.0, 2.0) == [0, 1]
     assert used_arguments(lambda x: 3, 1.0) == []
-    assert used_arguments(jax.jit(lambda x, y: jnp.sin(y)), 1.0, 2.0) == [1]
+    assert used_arguments(mj.jit(lambda x, y: jnp.sin(y)), 1.0, 2.0) == [1]
 
 
-def is_noop(f, x):
-    jaxpr = simplify(make_jaxpr(f)(x)).jaxpr
-    return jaxpr.outvars == jaxpr.invars
+def over_single(s, out, x, *, axes):
+    if all(x.aval.shape[d] == 1 for d in axes):
+        return s.apply(prim.reshape_p, x, new_sizes=out.shape, dimensions=None)
 
 
-def check_is_noop(is_noop):
-    """A simplified no-op has the variable of its argument as its result."""
-    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
-    assert is_noop(lambda x: x, x)
-    assert is_noop(lambda x: (x.T * 1.0).T.reshape(6).reshape(2, 3), x)
-    assert is_noop(lambda x: jnp.where(True, x, 0.0), x)
-    assert not is_noop(lambda x: x + 0.0, x)
-    assert not is_noop(lambda x: x.T, x[:, :2])
+def check_over_single(over_single):
+    """`x.aval.shape[d]` is a length; `s.apply(prim.reshape_p, x, ...)`."""
+    tables = [(rules, prim.reduce_max_p), (fast_rules, prim.reduce_sum_p)]
+    known = [table.get(p) for table, p in tables]
+    for table, p in tables:
+        table[p] = [*table.get(p, ()), over_single]
+    try:
+        x = np.array([[-0.0, np.nan, 1.0]], np.float32)
+        names = lambda f, **options: [
+            e.primitive.name for e in simplify(make_jaxpr(f)(x), **options).eqns
+        ]
+        assert names(lambda x: jnp.max(x, axis=0)) == ["reshape"]
+        assert names(lambda x: jnp.max(x[None], axis=(0, 1))) == ["reshape"]
+        assert names(lambda x: jnp.max(x, axis=1)) == ["reduce_max"]
+        assert names(lambda x: jnp.max(x, axis=(0, 1))) == ["reduce_max"]
+        assert names(lambda x: jnp.sum(x, axis=0)) == ["reduce_sum"]
+        assert names(lambda x: jnp.sum(x, axis=0), fast_math=True) == ["reshape"]
+    finally:
+        for (table, p), old in zip(tables, known, strict=True):
+            if old is None:
+                del table[p]
+            else:
+                table[p] = old

@@ -6,7 +6,7 @@
 
 import numpy as np
 
-from ..compile import lower, simplify
+from ..compile import exact_rules, lower, simplify
 from ..compile.loops import Const, op
 from ..compile.lower import Elements, affine, lower_rules
 from ..trace import dtypes
@@ -213,7 +213,7 @@ lower_rules |= {bitcast_convert_type_p: Elements(bitcast_lower)}
 
 def neutral_shift(s, out, x, y):
     """x << 0 and x >> 0 are x."""
-    return x if simplify.holds_bits(s, y, 0) else None
+    return x if exact_rules.holds_bits(s, y, 0) else None
 
 
 shifts = {shift_left_p, shift_right_logical_p, shift_right_arithmetic_p}
