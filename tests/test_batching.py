@@ -26,6 +26,9 @@ from minijit.transform.collectives import (
 pytestmark = pytest.mark.chapter(8)
 
 LANES = 3
+if not hasattr(ours, "gather"):
+    # Windows of each lane's own are gathers, which come with a later chapter.
+    cases = [case for case in cases if not case.name.startswith("dynamic_")]
 
 
 @pytest.fixture(autouse=True)
@@ -230,6 +233,7 @@ def test_gathered_along_another_axis():
     np.testing.assert_allclose(vmap(f, axis_name="i")(x)[0], x.ravel())
 
 
+@pytest.mark.chapter(15)
 def test_gradients_through_collectives():
     """As in JAX: the transpose of a sum over lanes is a sum over lanes."""
     f = lambda x: psum(x**2, "i")

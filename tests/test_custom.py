@@ -193,6 +193,7 @@ def test_the_jaxpr_names_the_rule():
 # ---- custom_vjp
 
 
+@pytest.mark.chapter(15)
 def test_clipped_gradients():
     f = clipped()
     loss = lambda x: jnp.sum(f(x) * np.array([5.0, 0.5, -7.0]))
@@ -200,6 +201,7 @@ def test_clipped_gradients():
         assert g(np.ones(3)).tolist() == [1.0, 0.5, -1.0]
 
 
+@pytest.mark.chapter(15)
 def test_under_vmap_each_lane_has_its_own_bwd():
     f = clipped()
     x = np.array([1.0, 2.0, 3.0])
@@ -404,6 +406,7 @@ def test_keyword_only_arguments_are_refused():
         f(1.0, k=2.0)
 
 
+@pytest.mark.chapter(15)
 def test_value_and_grad_through_both():
     f = clipped()
     value, g = value_and_grad(lambda x: 3 * f(log1pexp(x)))(0.0)

@@ -99,6 +99,7 @@ def test_hessian_of_trees():
     np.testing.assert_allclose(h["a"]["b"], 2 * x)
 
 
+@pytest.mark.chapter(15)
 def test_products_with_a_hessian():
     """hvp by composition, in all four orders of modes."""
     f = lambda x: jnp.sum(jnp.sin(x) * x[::-1])

@@ -478,6 +478,7 @@ def test_numbers_beside_arrays_have_dtypes_of_their_own(name):
             assert outcome(mj, name, (ours[x], ours[y])) == want, (x, y)
 
 
+@pytest.mark.chapter(15)
 def test_numbers_do_not_adapt():
     """What the review found: f16 + 1e6 was inf without a word."""
     for dtype, name, number in [
@@ -497,6 +498,7 @@ def test_numbers_do_not_adapt():
     assert lax.pow(arr([2.0], "float16"), 3).dtype == np.float16
 
 
+@pytest.mark.chapter(15)
 def test_a_function_that_wraps_an_operation_is_not_that_operation():
     """A user's function may bear the name of `lax.add`, and do more."""
 

@@ -62,6 +62,7 @@ def assert_close(got, want, case, message):
     assert close, f"{message}\n got {got}\nwant {want}"
 
 
+@pytest.mark.chapter(15)
 @pytest.mark.parametrize("module, name, cases", every_case)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_same_values_as_numpy(module, name, cases):
@@ -99,6 +100,7 @@ def functions_of(module):
     }
 
 
+@pytest.mark.chapter(15)
 def test_no_public_function_is_without_a_case():
     """The table has a row for each function, and no row for anything else."""
     strict = {n for n in functions_of(lax) if getattr(lax, n).__module__ in homes}
@@ -110,6 +112,7 @@ def test_no_public_function_is_without_a_case():
         assert all(cases for cases in table.values())
 
 
+@pytest.mark.chapter(15)
 def test_there_are_as_many_functions_as_promised():
     functions = [n for n in jnp.__all__ if callable(getattr(jnp, n))]
     assert len(functions) >= 300
@@ -161,6 +164,7 @@ def traced(arrays, function):
         return leaves(function(*[Tracer(trace, aval_of(x)) for x in arrays]))
 
 
+@pytest.mark.chapter(15)
 @pytest.mark.parametrize("module, name, cases", every_case)
 def test_traced_calls_have_the_types_of_eager_ones(module, name, cases):
     """Nothing asks for the value of a traced array; the types come out equal."""

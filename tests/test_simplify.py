@@ -69,6 +69,7 @@ def ones(x):
     return jnp.ones(x.shape, x.dtype)
 
 
+@pytest.mark.chapter(15)
 @pytest.mark.parametrize(
     "f, x, want",
     [
@@ -411,6 +412,7 @@ def test_the_table_of_rules_names_primitives_with_shape_rules():
     assert all(p in shape_rules and rules[p] for p in rules)
 
 
+@pytest.mark.chapter(15)
 def test_an_int64_is_not_every_float64():
     """Through float64 it is rounded; NumPy's "safe" cast is not lossless."""
     many = [2**53 + 1, -(2**53) - 1, 2**62 + 1, 7]
