@@ -17,6 +17,7 @@ What nobody needs afterwards is dropped.  Every rewrite keeps IEEE results to th
 allows the rules of `fast_rules`, which are true of real numbers and not of floats.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +55,7 @@ def freeze(value):
         return type(value), repr(value)
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape, value.tobytes()
-    return type(value), value if hasattr(value, "__hash__") else id(value)
+    return type(value), value if isinstance(value, Hashable) else id(value)
 
 
 def exact(dtype):
@@ -294,17 +295,19 @@ def fold(s, primitive, out, args, params):
 shortcuts += [fold]
 
 
+def real(dtype):
+    """Whether a dtype is exact or a float, and not complex."""
+    return dtype.kind != "c"
+
+
 def holds(s, atom, value):
     """Whether every element of an atom is `value`, which is a zero of this sign."""
     given = uniform(s, atom)
     if given is None or given != value:
         return False
-    return given.dtype.kind != "f" or np.signbit(given) == np.signbit(float(value))
-
-
-def real(dtype):
-    """Whether a dtype is exact or a float, and not complex."""
-    return dtype.kind != "c"
+    # Not "f": a bfloat16 is of kind "V", and has two zeros as well.
+    signed = real(given.dtype) and not exact(given.dtype)
+    return not signed or np.signbit(given) == np.signbit(float(value))
 
 
 def neutral_mul(s, out, x, y):
