@@ -390,6 +390,8 @@ from .transform.implicit import (
 from .transform.stop_gradient import stop_gradient as stop_gradient
 from .transform.stop_gradient import stop_gradient_p as stop_gradient_p
 
+calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
+
 # chapter 15
 from .ops.bits import bitcast_convert_type, clz, population_count
 from .ops.bits import shift_left, shift_right_arithmetic, shift_right_logical

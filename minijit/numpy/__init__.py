@@ -58,6 +58,11 @@ def __dir__():
     return sorted(__all__)
 
 
+# chapter 8
+from ..trace import calls
+
+calls.explain_calls("jnp", globals(), __all__)
+
 # chapter 15
 from .creation import c_, diag, diagflat, diagonal, empty, empty_like, from_dlpack
 from .creation import frombuffer, fromfunction, fromstring, geomspace, identity
