@@ -262,3 +262,13 @@ def test_unbound_names(f):
         f(x4, "i")
     with pytest.raises(NameError, match="unbound axis name: j"):
         vmap(lambda x: f(x, "j"), axis_name="i")(x4)
+
+
+def test_a_window_elsewhere_in_each_lane_says_what_it_needs(monkeypatch):
+    from minijit.transform import window_lanes
+
+    monkeypatch.setattr(window_lanes, "windows_in_lanes", {})
+    x, starts = jnp.arange(5.0), jnp.arange(3)
+    read = lambda i: slicing.dynamic_slice_p.bind(x, i, slice_sizes=(2,))
+    with pytest.raises(NotImplementedError, match="differs from lane to lane"):
+        vmap(read)(starts)

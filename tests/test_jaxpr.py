@@ -302,6 +302,12 @@ def test_leaks_are_reported_with_where_they_were_made():
         mj.make_jaxpr(lambda x: lax.add(x, kept[0]))(1.0)
 
 
+def test_a_long_argument_is_abridged():
+    with pytest.raises(TypeError, match="which is not an array") as told:
+        mj.make_jaxpr(lambda x: x)(words := "word " * 10_000)
+    assert len(str(told.value)) < 1000 < len(words)
+
+
 def test_no_array_is_an_error_that_names_the_argument():
     with pytest.raises(TypeError, match="for the argument name, which is not an array"):
         mj.make_jaxpr(lambda x, name: x)(1.0, "abc")

@@ -580,13 +580,21 @@ def isnan(x, /):
 later: dict = {}
 
 
+def from_later(name, what):
+    """A row of `later`, or an error that says `what` is missing."""
+    if name not in later:
+        raise NotImplementedError(f"{what} comes with chapter 15")
+    return later[name]
+
+
 def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
     """x where the condition holds, else y; all broadcast.  JAX: `jnp.where`.
 
     With the condition alone: the indices where it holds, as `nonzero` gives them.
     """
     if x is None and y is None:
-        return later["where"](condition, size=size, fill_value=fill_value)
+        nonzero = from_later("where", "jnp.where of a condition alone")
+        return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None or size is not None or fill_value is not None:
         raise ValueError(
             "jnp.where takes condition, x and y, or condition alone with optional "

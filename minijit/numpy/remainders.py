@@ -7,7 +7,7 @@ from .core import (
     binary_operators,
     choose_where,
     convert,
-    later,
+    from_later,
     ones_like,
     operator_methods,
     promote_args_numeric,
@@ -43,7 +43,7 @@ def floor_divide(x1, x2, /):
     if x.dtype.kind == "c":
         raise TypeError("floor_divide does not support complex-valued inputs")
     if x.dtype.kind not in "iu":
-        return later["float_divmod"](x, y)[0]
+        return from_later("float_divmod", "a rounded quotient of floats")(x, y)[0]
     quotient = primitives.div(x, y)
     if x.dtype.kind == "u":
         return quotient
@@ -57,7 +57,7 @@ def divmod(x1, x2, /):
     x, y = promote_args_numeric("divmod", x1, x2)
     if x.dtype.kind in "iu":
         return floor_divide(x, y), remainder(x, y)
-    return later["float_divmod"](x, y)
+    return from_later("float_divmod", "a rounded quotient of floats")(x, y)
 
 
 more_operators = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import dtypes
 from .array import ShapedArray, aval_of, is_array_like
-from .errors import Source, at_line, user_source
+from .errors import Source, abridged, at_line, user_source
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def leaf_avals(leaves, names, function):
     for leaf, name in zip(leaves, names, strict=True):
         if not is_argument(leaf):
             raise TypeError(
-                f"{function_name(function)} was given {leaf!r} of type "
+                f"{function_name(function)} was given {abridged(leaf)} of type "
                 f"{type(leaf).__name__} for the argument {name}, which is not an "
                 f"array{at_line(user_source())}\n"
                 "  Instead: pass arrays and numbers; what is neither must be static "

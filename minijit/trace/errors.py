@@ -14,6 +14,13 @@ from dataclasses import dataclass
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+def abridged(x, most=500):
+    """The text of a value for an error, which must not run on for pages."""
+    text = repr(x)
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
+
+
 @dataclass(frozen=True)
 class Source:
     """Where in the user's program something happened."""

@@ -61,10 +61,3 @@ def simple_key(key):
         if hasattr(key, field):
             return str(getattr(key, field))
     return str(key)
-
-
-def abridged(x, most=500):
-    """The text of a treedef or a key for an error, which must not run on for pages."""
-    text = repr(x)
-    half = most // 2
-    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"

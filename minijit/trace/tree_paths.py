@@ -7,6 +7,7 @@ The functions of `pytree.py` know no paths, because they are called all the time
 When something is wrong, the walk is repeated here, with paths.
 """
 
+from .errors import abridged
 from .jaxpr import flattening
 from .pytree import (
     Leaf,
@@ -19,7 +20,7 @@ from .pytree import (
     suspicious_size,
     tree_structure,
 )
-from .tree_keys import FlattenedIndexKey, abridged, keystr
+from .tree_keys import FlattenedIndexKey, keystr
 
 
 def check_depth(tree, is_leaf=None):

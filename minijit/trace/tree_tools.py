@@ -11,6 +11,7 @@ import dataclasses
 import functools
 from dataclasses import dataclass
 
+from .errors import abridged
 from .pytree import (
     Leaf,
     Node,
@@ -26,7 +27,7 @@ from .pytree import (
     tree_structure,
     zip_dict,
 )
-from .tree_keys import GetAttrKey, abridged
+from .tree_keys import GetAttrKey
 from .tree_paths import describe
 
 

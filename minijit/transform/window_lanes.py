@@ -62,7 +62,18 @@ def index_vectors(lanes, starts, axes):
 
 
 # How windows that lie elsewhere in each lane are read and written: "read", "write".
+# Gathering and scattering say it: `ops/scatter.py` fills this.
 windows_in_lanes = {}
+
+
+def elsewhere_in_each_lane(way):
+    """The row of `windows_in_lanes`, or an error that says what is missing."""
+    if way not in windows_in_lanes:
+        raise NotImplementedError(
+            "a window whose place differs from lane to lane is a gather or a scatter: "
+            "these come with chapter 15"
+        )
+    return windows_in_lanes[way]
 
 
 def dynamic_slice_rule(lanes, axes, x, *starts, slice_sizes):
@@ -74,7 +85,7 @@ def dynamic_slice_rule(lanes, axes, x, *starts, slice_sizes):
         sizes = inserted(slice_sizes, axis, lanes.size)
         return slicing.dynamic_slice_p.bind(x, *starts, slice_sizes=sizes), axis
     vectors = index_vectors(lanes, starts, start_axes)
-    return windows_in_lanes["read"](lanes, (axis, 0), x, vectors, slice_sizes)
+    return elsewhere_in_each_lane("read")(lanes, (axis, 0), x, vectors, slice_sizes)
 
 
 def dynamic_update_slice_rule(lanes, axes, x, update, *starts):
@@ -88,7 +99,7 @@ def dynamic_update_slice_rule(lanes, axes, x, update, *starts):
         starts = inserted(starts, axis, zero)
         return slicing.dynamic_update_slice_p.bind(x, update, *starts), axis
     vectors, axes = index_vectors(lanes, starts, start_axes), (x_axis, 0, update_axis)
-    return windows_in_lanes["write"](lanes, axes, x, vectors, update)
+    return elsewhere_in_each_lane("write")(lanes, axes, x, vectors, update)
 
 
 batch_rules |= {
