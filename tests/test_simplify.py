@@ -69,7 +69,6 @@ def ones(x):
     return jnp.ones(x.shape, x.dtype)
 
 
-@pytest.mark.chapter(15)
 @pytest.mark.parametrize(
     "f, x, want",
     [

@@ -5,7 +5,8 @@ reductions over no axes.  The rule of transposes stands in `simplify`.
 """
 
 from ..trace import primitives as prim, slicing
-from .simplify import refilled, rules, uniform
+from .known_values import uniform
+from .simplify import refilled, rules
 
 
 def broadcasts(s, out, x, *, shape, broadcast_dimensions):

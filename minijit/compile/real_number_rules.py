@@ -5,7 +5,8 @@ and NaN, so `simplify` asks them only under `fast_math`.
 """
 
 from ..trace import primitives as prim
-from .simplify import fast_rules, filled, holds, uniform
+from .known_values import uniform
+from .simplify import fast_rules, filled, holds
 
 
 def cancel_in_sum(s, out, x, y):

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..trace import primitives as prim
-from ..trace.array import ArrayImpl, ShapedArray, eval_rules, result_avals, wrap
+from ..trace.array import ArrayImpl, ShapedArray, eval_rules, result_avals
 from ..trace.config import config
-from ..trace.core import EvalTrace, Tracer, find_rule, set_trace
+from ..trace.core import Tracer
 from ..trace.jaxpr import (
     ClosedJaxpr,
     Eqn,
@@ -38,6 +38,7 @@ from ..trace.jaxpr import (
     subjaxprs,
 )
 from ..trace.jit import jit_p
+from .known_values import SMALL_CONSTANT, compute, known_value, never_folded, uniform
 
 
 def atom_key(atom):
@@ -214,47 +215,6 @@ def refilled(s, out, x):
 
 
 rules |= {prim.transpose_p: [transposes]}
-
-# Constants with at most this many elements are looked into, and computed.
-SMALL_CONSTANT = 256
-
-# These make large results out of little: better made where they are used than loaded.
-never_folded = {prim.iota_p, prim.broadcast_in_dim_p}
-
-
-def known_value(s, atom):
-    """The NumPy value of a constant of few elements, or None."""
-    if isinstance(atom, Literal):
-        return atom.val
-    if atom.aval.size > SMALL_CONSTANT:
-        return None
-    eqn = s.makers.get(atom)
-    if eqn is not None and eqn.primitive in never_folded:
-        inputs = [known_value(s, x) for x in eqn.invars]
-        known = not any(x is None for x in inputs)
-        return compute(eqn.primitive, inputs, eqn.params) if known else None
-    value = s.values.get(atom)
-    return None if isinstance(value, Tracer | None) else np.asarray(value)
-
-
-def compute(primitive, values, params):
-    """The NumPy value of a primitive applied to NumPy values."""
-    rule = find_rule(eval_rules, primitive, "eval")
-    with set_trace(EvalTrace()):
-        return rule(*map(wrap, values), **params).numpy()
-
-
-def uniform(s, atom):
-    """The scalar of which every element of an atom is a copy, or None."""
-    eqn = s.maker(atom, prim.broadcast_in_dim_p)
-    if eqn is not None and isinstance(eqn.invars[0], Literal):
-        return eqn.invars[0].val
-    value = known_value(s, atom)
-    if value is None or value.size == 0:
-        return None
-    first = value.reshape(-1)[:1]
-    same = first.tobytes() * value.size == value.tobytes()
-    return first.reshape(()) if same else None
 
 
 def filled(s, value, out):
