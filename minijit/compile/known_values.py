@@ -11,8 +11,8 @@ which equation made a variable.
 import numpy as np
 
 from ..trace import primitives as prim
-from ..trace.array import eval_rules, wrap
-from ..trace.core import EvalTrace, Tracer, find_rule, set_trace
+from ..trace.array import wrap
+from ..trace.core import EvalTrace, Tracer, eval_rules, find_rule, set_trace
 from ..trace.jaxpr import Literal
 
 # Constants with at most this many elements are looked into, and computed.

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..trace import primitives as prim
-from ..trace.array import ArrayImpl, ShapedArray, eval_rules, result_avals
+from ..trace.array import ArrayImpl, ShapedArray, result_avals
 from ..trace.config import config
-from ..trace.core import Tracer
+from ..trace.core import Tracer, eval_rules
 from ..trace.jaxpr import (
     ClosedJaxpr,
     Eqn,

@@ -27,7 +27,8 @@ from ..trace.array import ArrayImpl, ShapedArray, to_numpy
 from ..trace.core import EvalTrace, eval_rules, find_rule, set_trace
 from ..trace.dtypes import float0, storage_of
 from ..trace.errors import MinijitError
-from ..trace.jit import cache_clearers, compiling, executors
+from ..trace.jit import cache_clearers, executors
+from ..trace.turns import compiling
 from .cache_folder import keep
 from .python_source import (
     Constants,

@@ -25,7 +25,7 @@ from ..compile.loops import (
     own_expressions,
     postorder,
 )
-from ..transform.control_flow import scan_p
+from ..transform.loops import scan_p
 from .scalar_math import functions, instructions
 
 # Between two looks a loop computes about so many operations: 20 to 200 ms.

@@ -18,7 +18,7 @@ import math
 
 from ..compile.loops import For, Kernel, Let, Load, Store, expressions, postorder
 from ..compile.place import place
-from ..transform.control_flow import scan_p
+from ..transform.loops import scan_p
 from .native_control import elements_of, loop_printers, print_scan
 from .python_source import NEST, nestable
 

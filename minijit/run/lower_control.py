@@ -64,7 +64,8 @@ from ..compile.loops import (
 from ..compile.place import place
 from ..trace.array import ShapedArray
 from ..transform import steps as loop_steps
-from ..transform.control_flow import cond_p, scan_p, while_p
+from ..transform.branches import cond_p
+from ..transform.loops import scan_p, while_p
 from ..transform.pieces import split
 from .interrupts import BETWEEN_LOOKS, work_of
 from .lane_blocks import block_size, lanes_of

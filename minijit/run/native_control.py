@@ -53,8 +53,9 @@ from ..compile.place import place
 from ..trace.array import ShapedArray
 from ..trace.jit import cache_clearers
 from ..transform import steps as loop_steps
-from ..transform.control_flow import cond_p, scan_p, while_p
+from ..transform.branches import cond_p
 from ..transform.lanes_of_loops import borrow_p
+from ..transform.loops import scan_p, while_p
 from ..transform.pieces import split
 from .blas import LARGEST, blas_layout, largest_step, native_products, product_text
 from .executable import compile_kernel, compiled_once, routines, write_source

@@ -12,8 +12,8 @@ from dataclasses import replace
 from ..compile.lower import Statements, row_choosers
 from ..compile.lower_calls import add_call, whole_atom
 from ..trace.array import ShapedArray
-from ..transform.control_flow import scan_p, while_p
 from ..transform.lanes_of_tapes import every_p
+from ..transform.loops import scan_p, while_p
 from ..transform.tape import Tape, Union, inject_p, project_p
 from ..transform.tape_rows import zero_p
 from .native_control import (

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .array import eval_rules, shape_rules
-from .core import Primitive
+from .array import shape_rules
+from .core import Primitive, eval_rules
 from .primitives import binary, of_one, of_two, on_wide, unary
 
 floor_p, rem_p = Primitive("floor"), Primitive("rem")

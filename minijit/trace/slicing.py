@@ -19,13 +19,12 @@ from .primitives import (
     adapt,
     add,
     all_weak,
-    canonicalize_shape,
     lt,
     select_n,
     slice as static_slice,
     squeeze,
 )
-from .shape_checks import check_same_dtypes
+from .shape_checks import canonicalize_shape, check_same_dtypes
 
 rev_p = Primitive("rev")
 pad_p = Primitive("pad")

@@ -10,10 +10,10 @@ from functools import partial, wraps
 import numpy as np
 
 from ..trace import dtypes, primitives as lax
+from ..trace.arguments import function_source
 from ..trace.array import ArrayImpl, ShapedArray, aval_of
 from ..trace.core import Tracer
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import function_source
 from ..trace.pytree import tree_map, tree_unflatten
 from ..trace.tree_keys import keystr
 from ..trace.tree_paths import tree_flatten_with_path

@@ -20,7 +20,8 @@ from functools import partial, wraps
 from ..trace import primitives as lax
 from ..trace.array import ShapedArray, aval_of
 from ..trace.core import Trace, Tracer, current_trace, find_rule, set_trace
-from ..trace.jaxpr import memoised, unzip2
+from ..trace.jaxpr import unzip2
+from ..trace.jaxpr_memory import memoised
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
 from ..trace.tree_tools import flatten_axes

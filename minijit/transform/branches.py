@@ -1,7 +1,7 @@
 """Branches as an equation: `cond[branches=(...)] index *operands`."""
 
-from ..trace.array import eval_rules, shape_rules
-from ..trace.core import Primitive
+from ..trace.array import shape_rules
+from ..trace.core import Primitive, eval_rules
 from .pieces import compiled
 
 cond_p = Primitive("cond", multiple_results=True)

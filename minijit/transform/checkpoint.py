@@ -12,17 +12,12 @@ by whole equations.  With the linear equations it is one equation `checkpoint`.
 from dataclasses import dataclass
 from functools import partial, wraps
 
-from ..trace.array import aval_of, eval_rules, shape_rules
-from ..trace.core import Primitive
+from ..trace.arguments import function_name
+from ..trace.array import aval_of, shape_rules
+from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import (
-    ClosedJaxpr,
-    Jaxpr,
-    Var,
-    function_name,
-    memoised,
-    needed_equations,
-)
+from ..trace.jaxpr import ClosedJaxpr, Jaxpr, Var, needed_equations
+from ..trace.jaxpr_memory import memoised
 from ..trace.pytree import tree_flatten, tree_unflatten
 from .batching import batch_rules, call_rule as batch_call
 from .budgets import within_budget

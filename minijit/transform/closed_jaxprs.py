@@ -1,15 +1,8 @@
 """Closed jaxprs: record one, replay one, drop its dead equations."""
 
+from ..trace.arguments import TraceInfo
 from ..trace.core import set_trace
-from ..trace.jaxpr import (
-    ClosedJaxpr,
-    Jaxpr,
-    JaxprTrace,
-    TraceInfo,
-    dce,
-    eval_jaxpr,
-    unzip2,
-)
+from ..trace.jaxpr import ClosedJaxpr, Jaxpr, JaxprTrace, dce, eval_jaxpr, unzip2
 
 
 def trace_closed(f, avals, info):

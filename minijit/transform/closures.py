@@ -10,14 +10,9 @@ function, and has a rule, wants as arguments what that function captured.
 from dataclasses import dataclass
 from functools import update_wrapper
 
+from ..trace.arguments import TraceInfo, function_name, function_source
 from ..trace.array import aval_of
-from ..trace.jaxpr import (
-    TraceInfo,
-    eval_jaxpr,
-    function_name,
-    function_source,
-    trace_to_jaxpr,
-)
+from ..trace.jaxpr import eval_jaxpr, trace_to_jaxpr
 from ..trace.jit import jit
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from ..trace.tree_tools import Partial

@@ -11,7 +11,8 @@ jaxprs.  What such an equation means stands in `branches` and `loops`.
 
 from ..trace.array import aval_of
 from ..trace.config import config
-from ..trace.jaxpr import Var, function_name
+from ..trace.jaxpr import Var
+from ..trace.arguments import function_name
 from ..trace.pytree import tree_flatten, tree_unflatten
 from .agreement import (
     as_predicate,

@@ -25,19 +25,11 @@ from functools import partial
 
 import numpy as np
 
-from ..trace.array import aval_of, eval_rules, shape_rules, to_numpy
-from ..trace.core import Primitive, Tracer, current_trace, set_trace
+from ..trace.arguments import TraceInfo, function_name, function_source
+from ..trace.array import aval_of, shape_rules, to_numpy
+from ..trace.core import Primitive, Tracer, current_trace, eval_rules, set_trace
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import (
-    ClosedJaxpr,
-    TraceInfo,
-    eval_jaxpr,
-    function_name,
-    function_source,
-    staging_rules,
-    trace_to_jaxpr,
-    unzip2,
-)
+from ..trace.jaxpr import ClosedJaxpr, eval_jaxpr, staging_rules, trace_to_jaxpr, unzip2
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .closed_jaxprs import apply_closed, fill, present

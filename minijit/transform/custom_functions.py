@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial, update_wrapper
 
 from ..trace import dtypes, primitives as lax
+from ..trace.arguments import function_name
 from ..trace.array import ShapedArray, aval_of
 from ..trace.calls import check_arguments
 from ..trace.core import Tracer
 from ..trace.errors import UnexpectedTracerError, at_line, user_source
-from ..trace.jaxpr import function_name
 from ..trace.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..trace.tree_keys import keystr
 from ..trace.tree_paths import tree_flatten_with_path

@@ -18,17 +18,11 @@ or `vmap` of a `jvp`.  (JAX has only forward mode for such functions.)
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ..trace.array import aval_of, eval_rules, shape_rules
-from ..trace.core import Array, Primitive, current_trace
+from ..trace.arguments import TraceInfo, function_name, function_source
+from ..trace.array import aval_of, shape_rules
+from ..trace.core import Array, Primitive, current_trace, eval_rules
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import (
-    TraceInfo,
-    eval_jaxpr,
-    function_name,
-    function_source,
-    staging_rules,
-    trace_to_jaxpr,
-)
+from ..trace.jaxpr import eval_jaxpr, staging_rules, trace_to_jaxpr
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .batching import batch_jaxpr, batch_rules, lane_types, lanes_at, vmap_flat
 from .closed_jaxprs import fill, present

@@ -14,11 +14,19 @@ from functools import partial
 
 import numpy as np
 
-from ..trace.array import ArrayImpl, aval_of, eval_rules, shape_rules, to_numpy
+from ..trace.arguments import function_name
+from ..trace.array import ArrayImpl, aval_of, shape_rules, to_numpy
 from ..trace.config import config
-from ..trace.core import EvalTrace, Primitive, Tracer, result_checks, set_trace
+from ..trace.core import (
+    EvalTrace,
+    Primitive,
+    Tracer,
+    eval_rules,
+    result_checks,
+    set_trace,
+)
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import effectful, eval_jaxpr, function_name
+from ..trace.jaxpr import effectful, eval_jaxpr
 from ..trace.jit import concrete, jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
 from .batching import batch_rules, without_axis

@@ -3,7 +3,8 @@
 from functools import partial
 
 from ..trace.errors import on_behalf_of
-from ..trace.jaxpr import Var, literal_value, memoised
+from ..trace.jaxpr import Var, literal_value
+from ..trace.jaxpr_memory import memoised
 from ..trace.jit import jit_p
 from .closed_jaxprs import apply_closed, info_of, trace_closed
 

@@ -1,9 +1,9 @@
 """A function of trees as a function of flat lists of arrays."""
 
+from ..trace.arguments import function_name
 from ..trace.array import ArrayImpl, aval_of, to_numpy
 from ..trace.core import Array, Tracer, current_trace
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import function_name
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 
 

@@ -8,9 +8,9 @@ not fit.
 """
 
 from ..trace import dtypes
+from ..trace.arguments import function_name
 from ..trace.array import aval_of
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import function_name
 from ..trace.pytree import tree_flatten, tree_leaves
 from .tangents import tangent_aval
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..trace import primitives as lax
-from ..trace.array import aval_of, eval_rules, shape_rules
-from ..trace.core import Primitive
+from ..trace.array import aval_of, shape_rules
+from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import Var, memoised
+from ..trace.jaxpr import Var
+from ..trace.jaxpr_memory import memoised
 from ..trace.pytree import tree_flatten, tree_unflatten
 from . import custom
 from .agreement import leaf_path, with_types

@@ -6,7 +6,7 @@ mode applies the linear one at once, so one call can do both and nothing is save
 
 from functools import partial
 
-from ..trace.jaxpr import memoised
+from ..trace.jaxpr_memory import memoised
 from ..trace.jit import jit_p
 from .closed_jaxprs import apply_closed, fill, info_of, present, rebind, trace_closed
 from .linearize import instantiate_zeros, joint_rules, jvp_flat

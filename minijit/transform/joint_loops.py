@@ -6,7 +6,8 @@ No tape is needed for it: a loop of both does what `linearize` does in two loops
 from dataclasses import replace
 
 from ..trace.array import aval_of
-from ..trace.jaxpr import Var, memoised
+from ..trace.jaxpr import Var
+from ..trace.jaxpr_memory import memoised
 from .branches import cond_p
 from .closed_jaxprs import fill, present
 from .joint_calls import jvp_jaxpr

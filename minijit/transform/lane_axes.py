@@ -5,9 +5,10 @@ Complaints name the function, the argument and its shape.
 
 import operator
 
+from ..trace.arguments import argument_names, function_name
 from ..trace.array import aval_of
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import argument_names, flattening, function_name
+from ..trace.jaxpr import flattening
 from ..trace.pytree import tree_flatten
 
 

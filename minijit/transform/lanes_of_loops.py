@@ -11,16 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..trace import primitives as lax
-from ..trace.array import (
-    ArrayImpl,
-    ShapedArray,
-    aval_of,
-    eval_rules,
-    shape_rules,
-    to_numpy,
-)
-from ..trace.core import Primitive
-from ..trace.jaxpr import memoised
+from ..trace.array import ArrayImpl, ShapedArray, aval_of, shape_rules, to_numpy
+from ..trace.core import Primitive, eval_rules
+from ..trace.jaxpr_memory import memoised
 from .batching import at_front, batch_jaxpr, batch_rules, lanes_at, move_axis
 from .branches import cond_p
 from .closed_jaxprs import apply_closed

@@ -8,8 +8,8 @@ it.  Here, too, types are read back from text: `Tape[f32[3]]`.
 from functools import partial
 
 from ..trace import primitives as lax
-from ..trace.array import ShapedArray, aval_of, eval_rules, shape_rules
-from ..trace.core import Primitive
+from ..trace.array import ShapedArray, aval_of, shape_rules
+from ..trace.core import Primitive, eval_rules
 from ..trace.jaxpr_parser import aval_parsers, parse_aval
 from .batching import LaneType, at_front, batch_rules, lane_types, lanes_at
 from .closed_jaxprs import present

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from ..trace.jaxpr import memoised
+from ..trace.jaxpr_memory import memoised
 from .branches import cond_p
 from .closed_jaxprs import apply_closed, fill, present
 from .linearize import linearize_jaxpr, linearize_rules
@@ -15,9 +15,8 @@ from .transpose import is_linear, transpose_jaxpr, transpose_rules
 
 @dataclass(frozen=True, eq=False)
 class LinearBranches:
-    """The branches of a cond: `forward`, each of which also returns its residuals as a
-    Union; and `linear`, from that Union, the operands at `inputs` and the nonzero
-    tangents to the nonzero tangents of the results."""
+    """The branches of a cond: `forward`, which also return a Union of residuals; and
+    `linear`: (Union, operands at `inputs`, nonzero tangents) -> nonzero tangents."""
 
     forward: tuple
     linear: tuple

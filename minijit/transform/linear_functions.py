@@ -10,9 +10,10 @@ linear part, and its transpose would look right.
 import itertools
 
 from ..trace import dtypes, primitives as lax
+from ..trace.arguments import TraceInfo, function_name
 from ..trace.array import ShapedArray, aval_of
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import ClosedJaxpr, TraceInfo, Var, function_name, trace_to_jaxpr
+from ..trace.jaxpr import ClosedJaxpr, Var, trace_to_jaxpr
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
 from .flat_functions import FlatFunction, as_array

@@ -19,20 +19,27 @@ from functools import partial
 import numpy as np
 
 from ..trace import primitives as lax
-from ..trace.array import aval_of, eval_rules, on_numpy, shape_rules
-from ..trace.core import Primitive, Trace, Tracer, current_trace, find_rule, set_trace
+from ..trace.arguments import TraceInfo, function_name
+from ..trace.array import aval_of, on_numpy, shape_rules
+from ..trace.core import (
+    Primitive,
+    Trace,
+    Tracer,
+    current_trace,
+    eval_rules,
+    find_rule,
+    set_trace,
+)
 from ..trace.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
     JaxprTrace,
-    TraceInfo,
     Var,
     eval_jaxpr,
-    function_name,
-    memoised,
     needed_equations,
     unzip2,
 )
+from ..trace.jaxpr_memory import memoised
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
 from .closed_jaxprs import apply_closed, close, drop_dead, fill, info_of, present

@@ -7,9 +7,10 @@ Tapes.  What a loop does not change is a residual once, and not once a step.
 
 from dataclasses import dataclass, replace
 
-from ..trace.array import ShapedArray, eval_rules, shape_rules
-from ..trace.core import Primitive
-from ..trace.jaxpr import ClosedJaxpr, Literal, memoised
+from ..trace.array import ShapedArray, shape_rules
+from ..trace.core import Primitive, eval_rules
+from ..trace.jaxpr import ClosedJaxpr, Literal
+from ..trace.jaxpr_memory import memoised
 from .closed_jaxprs import apply_closed, drop_dead, fill, present
 from .linearize import add_tangents, linearize_jaxpr, linearize_rules
 from .pieces import compiled, index_aval, mask_of, none_of, reorder, split

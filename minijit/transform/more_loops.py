@@ -4,11 +4,11 @@ Each is a function of the three in `control_flow`.
 """
 
 from ..trace import primitives as lax
+from ..trace.arguments import function_name
 from ..trace.array import aval_of
 from ..trace.config import config
 from ..trace.core import Tracer
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import function_name
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from ..trace.slicing import rev
 from .agreement import scan_length

@@ -7,15 +7,10 @@
 
 import numpy as np
 
+from ..trace.arguments import TraceInfo, function_name, function_source
 from ..trace.array import ArrayImpl, ShapedArray
 from ..trace.core import current_trace
-from ..trace.jaxpr import (
-    ClosedJaxpr,
-    TraceInfo,
-    function_name,
-    function_source,
-    trace_to_jaxpr,
-)
+from ..trace.jaxpr import ClosedJaxpr, trace_to_jaxpr
 from ..trace.jit import PlainTrace, compiled_call
 from .closed_jaxprs import trace_closed
 from .flat_functions import FlatFunction

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..trace import primitives as lax
-from ..trace.array import eval_rules, shape_rules
-from ..trace.core import Primitive
+from ..trace.arguments import function_name
+from ..trace.array import shape_rules
+from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line
-from ..trace.jaxpr import function_name
 from ..trace.pytree import tree_flatten, tree_unflatten
 from .batching import batch_rules, elementwise as batch_elementwise
 from .linearize import linear_in_first, linearize_rules

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from ..trace.arguments import argument_names
 from ..trace.array import aval_of
 from ..trace.errors import Source
-from ..trace.jaxpr import ClosedJaxpr, Var, argument_names, flattening
+from ..trace.jaxpr import ClosedJaxpr, Var, flattening
 from ..trace.pytree import tree_flatten
 from .budgets import work_again
 from .checkpoint import checkpoint_p

@@ -9,7 +9,8 @@ from functools import partial
 
 from ..trace import primitives as lax
 from ..trace.array import aval_of
-from ..trace.jaxpr import ClosedJaxpr, memoised
+from ..trace.jaxpr import ClosedJaxpr
+from ..trace.jaxpr_memory import memoised
 from .batching import batch_jaxpr, batch_rules, move_axis
 from .closed_jaxprs import apply_closed
 from .joint_loops import while_joint

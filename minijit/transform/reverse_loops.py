@@ -15,9 +15,9 @@ from math import comb
 
 import numpy as np
 
-from ..trace.array import eval_rules, shape_rules
-from ..trace.core import Primitive
-from ..trace.jaxpr import memoised
+from ..trace.array import shape_rules
+from ..trace.core import Primitive, eval_rules
+from ..trace.jaxpr_memory import memoised
 from .closed_jaxprs import apply_closed, fill, present
 from .control_flow import reverse_modes
 from .joint_loops import jvp_body

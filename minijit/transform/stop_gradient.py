@@ -6,8 +6,8 @@
 import numpy as np
 
 from ..trace import dtypes
-from ..trace.array import aval_of, eval_rules, on_numpy, shape_rules
-from ..trace.core import Primitive
+from ..trace.array import aval_of, on_numpy, shape_rules
+from ..trace.core import Primitive, eval_rules
 from ..trace.pytree import tree_map
 from .batching import batch_rules, elementwise
 from .linearize import constant, linearize_rules

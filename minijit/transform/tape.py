@@ -8,8 +8,8 @@ has no case and no length, and gives zeros when it is read.
 
 from dataclasses import dataclass
 
-from ..trace.array import eval_rules, shape_rules
-from ..trace.core import Primitive
+from ..trace.array import shape_rules
+from ..trace.core import Primitive, eval_rules
 from ..trace.jaxpr_text import aval_printers, print_aval
 from .opaque import Opaque, OpaqueValue, value_nbytes
 from .tangents import zeros

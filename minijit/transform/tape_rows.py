@@ -8,8 +8,8 @@ residuals, and cotangents of these: they are tapes and unions again.  `inject` a
 from functools import partial
 
 from ..trace import primitives as lax
-from ..trace.array import aval_of, eval_rules, shape_rules
-from ..trace.core import Primitive
+from ..trace.array import aval_of, shape_rules
+from ..trace.core import Primitive, eval_rules
 from .closed_jaxprs import fill, present
 from .linearize import add_any_p, add_tangents, constant, linearize_rules
 from .opaque import OpaqueValue

@@ -15,17 +15,12 @@ from functools import partial, wraps
 from itertools import compress
 
 from ..trace import primitives as lax
+from ..trace.arguments import TraceInfo, function_name
 from ..trace.array import aval_of
 from ..trace.core import current_trace, find_rule
 from ..trace.errors import on_behalf_of
-from ..trace.jaxpr import (
-    Literal,
-    TraceInfo,
-    Var,
-    function_name,
-    literal_value,
-    memoised,
-)
+from ..trace.jaxpr import Literal, Var, literal_value
+from ..trace.jaxpr_memory import memoised
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..trace.slicing import dynamic_update_slice, pad
