@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from minijit.ops import bits, complex_numbers, elementary, rounding, special
+from minijit.trace import remainders
 from minijit.trace.array import eval_rules, shape_rules, wrap
 from minijit.trace.core import Primitive
 
 pytestmark = pytest.mark.chapter(15)
 e = SimpleNamespace()
-for module in (bits, complex_numbers, elementary, rounding, special):
+for module in (bits, complex_numbers, elementary, remainders, rounding, special):
     vars(e).update(vars(module))
 
 one = """exp2 expm1 log1p tan asin acos atan sinh cosh asinh acosh atanh logistic rsqrt
