@@ -45,7 +45,7 @@ def test_vjp_is_the_transpose_of_jvp(case):
 
 
 def is_finite(y):
-    return y.dtype.kind in "fc" and bool((jnp.abs(y) < jnp.inf).all())
+    return y.dtype.kind in "fc" and bool((y - y == 0).all())
 
 
 @pytest.mark.parametrize("case", [c for c in cases if c.order > 1], ids=repr)
