@@ -70,9 +70,6 @@ def test_under_jit(case):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
-# ---- sums
-
-
 # ---- check_grads itself
 
 

@@ -9,10 +9,10 @@ runs.  Each records the users' functions and is one equation whose params hold t
 jaxprs.  What such an equation means stands in `branches` and `loops`.
 """
 
+from ..trace.arguments import function_name
 from ..trace.array import aval_of
 from ..trace.config import config
 from ..trace.jaxpr import Var
-from ..trace.arguments import function_name
 from ..trace.pytree import tree_flatten, tree_unflatten
 from .agreement import (
     as_predicate,
@@ -32,6 +32,7 @@ from .agreement import (
 from .branches import cond_p
 from .loops import scan_p, while_p
 from .pieces import close_over, record, split
+
 # ---- cond
 
 
