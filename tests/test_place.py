@@ -22,7 +22,7 @@ from minijit.compile.loops import (
 )
 from minijit.compile.place import place
 
-pytestmark = pytest.mark.chapter(14)
+pytestmark = pytest.mark.chapter(15)
 F32 = np.dtype("float32")
 
 

@@ -415,7 +415,9 @@ def expr_text(expr, names=None, depth=8):
         return f"{expr.buffer.name}[{', '.join(parts)}]"
     if isinstance(expr, Reduce):
         count = len(expr.bodies)
-        return f"{expr.op}({' '.join(parts[count:])}: {', '.join(parts[:count])})"
+        bound = zip(expr.axes, parts[count:], strict=True)
+        axes = [f"{n} in {a.extent}" if a.kind == "reduce" else n for a, n in bound]
+        return f"{expr.op}({', '.join(axes)}: {', '.join(parts[:count])})"
     return op_text(expr, parts)
 
 

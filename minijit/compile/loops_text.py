@@ -1,19 +1,19 @@
-"""Loop programs as text, to be read: every expression in its place.
+"""Loop programs as text, to be read.
 
     print(lower(make_jaxpr(lambda x: x.sum(1))(x)))
     # program main(in0: f32[4,8]):
     #   output out0: f32[4]
     #   k0:
     #     for i0 in 4:
-    #       r0 = 0.0
-    #       for k0 in 8:
-    #         r0 += in0[i0, k0]
-    #       out0[i0] = r0
+    #       out0[i0] = add(k0 in 8: in0[i0, k0])
+
+Where the parts of an expression are computed is not said, until `place` says it.
 """
 
 from collections import Counter
 
 from .loops import (
+    Axis,
     Call,
     Fail,
     For,
@@ -32,10 +32,15 @@ from .loops import (
     expr_text,
     infix,
     number_text,
+    postorder,
     program_printers,
     start_values,
 )
-from .place import place
+
+# How much of an expression is text; `place` leaves none that is deeper.
+DEEPEST = 12
+# What becomes of a kernel's statements before they are text.  `place` changes it.
+arranged = {"kernel": tuple}
 
 
 class Writer:
@@ -53,7 +58,10 @@ class Writer:
         return self.names[expr]
 
     def text(self, expr):
-        text = expr_text(expr, self.names, 1000)
+        for inside in postorder([expr], self.names):
+            if type(inside) is Axis and inside.kind == "reduce":
+                self.name(inside, "k")
+        text = expr_text(expr, self.names, DEEPEST)
         plain = isinstance(expr, Op) and expr.name in infix and expr not in self.names
         return text[1:-1] if plain else text
 
@@ -154,7 +162,8 @@ def program_text(program):
             lines += writer.lines
         lines.append(f"  {stmt.name}:")
         writer = Writer()
-        writer.block(stmt.body if isinstance(stmt, Region) else place(stmt.body), 2)
+        placed = isinstance(stmt, Region)
+        writer.block(stmt.body if placed else arranged["kernel"](stmt.body), 2)
         lines += writer.lines
     inner = {id(c.attrs["program"]): c.attrs["program"] for c in program.calls
              if c.routine == "program"}

@@ -32,6 +32,7 @@ from .loops import (
     rewrite,
     substitute,
 )
+from .loops_text import arranged
 
 
 def place(body, nest=6, nestable=None):
@@ -191,3 +192,6 @@ def share_axes(body):
         return chosen[expr] if chosen.get(expr, expr) is not expr else None
 
     return tuple(rewrite(stmt, exprs, lambda buffer: buffer) for stmt in body)
+
+
+arranged |= {"kernel": place}
