@@ -293,7 +293,8 @@ def split(forward: Any, linear: Any) -> None:
     all_rows = [layers(j, [*j.constvars, *j.invars]) for j in jaxprs]
     axis = blank(None, 8, 0.8 * max(map(len, all_rows)))
     boxes: dict[Any, Any] = {}
-    left = 0.0
+    left, low = 0.0, 1 - max(map(len, all_rows))
+    room = 0.5  # below the last row; more if an arrow bends there
     for rows, color in zip(all_rows, (PRIMAL, TANGENT), strict=True):
         shared = set(boxes)
         rows[0] = [v for v in rows[0] if v not in shared]
@@ -308,12 +309,13 @@ def split(forward: Any, linear: Any) -> None:
                 for v in dict.fromkeys(used(node)):
                     if v in shared:
                         level = boxes[v].get_position()[1] == place[1]
+                        room = 1.0 if level and place[1] == low else room
                         arrow(axis, boxes[v], made, RESIDUAL, bend=0.3 * level)
                     else:
                         arrow(axis, boxes[v], made, color)
                 boxes |= dict.fromkeys(node.outvars, made)
         left += width + 0.5
-    axis.set(xlim=(-0.1, left - 0.4), ylim=(0.5 - max(map(len, all_rows)), 0.5))
+    axis.set(xlim=(-0.1, left - 0.4), ylim=(low - room, 0.5))
 
 
 # -- a tree beside its leaves
