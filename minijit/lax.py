@@ -42,6 +42,9 @@ from .trace.primitives import reduce_max_p, reduce_min_p, reduce_prod_p, reduce_
 from .trace.primitives import reshape_p, slice_p, squeeze_p, transpose_p
 from .trace.remainders import floor, floor_p, rem, rem_p
 from .trace.slicing import dilated_size, dynamic_slice, dynamic_update_slice, pad, rev
+from .trace.slicing import dynamic_index_in_dim, dynamic_slice_in_dim, index_in_dim
+from .trace.slicing import dynamic_update_index_in_dim, dynamic_update_slice_in_dim
+from .trace.slicing import slice_in_dim
 from .trace.slicing import dynamic_slice_p, dynamic_update_slice_p, pad_p, rev_p
 
 # A number of a user does not adapt to the array beside it: see `strict`.
@@ -99,41 +102,6 @@ def collapse(operand, start_dimension, stop_dimension=None):
         )
     size = math.prod(shape[low:high])
     return reshape(operand, (*shape[:low], size, *shape[high:]))
-
-
-def slice_in_dim(operand, start_index, limit_index, stride=1, axis=0):
-    """operand[start:limit:stride] along one axis.
-
-    An index below 0 counts from the end, None stands for the end that it is at.
-    """
-    shape = aval_of(operand).shape
-    axis = primitives.canonicalize_axis(axis, len(shape))
-    starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
-    strides[axis] = operator.index(stride)
-    if start_index is not None:
-        starts[axis] = from_front(start_index, shape[axis])
-    if limit_index is not None:
-        limits[axis] = from_front(limit_index, shape[axis])
-    return slice(operand, starts, limits, strides)
-
-
-def from_front(index, size):
-    """An index into an axis of some size, counted from its front."""
-    index = operator.index(index)
-    return index + size if index < 0 else index
-
-
-def index_in_dim(operand, index, axis=0, keepdims=True):
-    """operand[index] along one axis, which stays with size 1 if `keepdims`."""
-    shape = aval_of(operand).shape
-    axis, index = primitives.canonicalize_axis(axis, len(shape)), operator.index(index)
-    if not -shape[axis] <= index < shape[axis]:
-        raise IndexError(
-            f"index {index} is out of bounds for axis {axis} with size {shape[axis]}"
-        )
-    index = from_front(index, shape[axis])
-    result = slice_in_dim(operand, index, index + 1, 1, axis)
-    return result if keepdims else squeeze(result, (axis,))
 
 
 def dot(
@@ -243,67 +211,6 @@ def fold(operands, init_values, computation, dimensions):
     if size == 0:
         return start
     return tuple(computation(start, tuple(squeeze(x, (0,)) for x in rows)))
-
-
-def dynamic_slice_in_dim(
-    operand, start_index, slice_size, axis=0, *, allow_negative_indices=True
-):
-    """`slice_size` elements along one axis, from `start_index` on, which may be traced.
-
-    A window that would stick out is moved inside.
-    """
-    shape = aval_of(operand).shape
-    axis = primitives.canonicalize_axis(axis, len(shape))
-    sizes = list(shape)
-    sizes[axis] = operator.index(slice_size)
-    starts = starts_along(shape, axis, start_index)
-    wrap = [allow_negative_indices] * len(shape)
-    return dynamic_slice(operand, starts, sizes, allow_negative_indices=wrap)
-
-
-def starts_along(shape, axis, index):
-    """Start indices that are zero but along one axis, all of one dtype."""
-    dtype = dtypes.numeric_dtype(aval_of(index).dtype)
-    starts = [np.zeros((), dtype)] * len(shape)
-    starts[axis] = index
-    return starts
-
-
-def dynamic_index_in_dim(
-    operand, index, axis=0, keepdims=True, *, allow_negative_indices=True
-):
-    """operand[index] along one axis, which stays with size 1 if `keepdims`."""
-    result = dynamic_slice_in_dim(
-        operand, index, 1, axis, allow_negative_indices=allow_negative_indices
-    )
-    return result if keepdims else squeeze(result, (axis,))
-
-
-def dynamic_update_slice_in_dim(
-    operand, update, start_index, axis, *, allow_negative_indices=True
-):
-    """`operand` with `update` written along one axis from `start_index` on."""
-    shape = aval_of(operand).shape
-    axis = primitives.canonicalize_axis(axis, len(shape))
-    starts = starts_along(shape, axis, start_index)
-    wrap = [allow_negative_indices] * len(shape)
-    return dynamic_update_slice(operand, update, starts, allow_negative_indices=wrap)
-
-
-def dynamic_update_index_in_dim(
-    operand, update, index, axis, *, allow_negative_indices=True
-):
-    """`operand` with `update` written at `index` of one axis.
-
-    The update may lack that axis.
-    """
-    rank = aval_of(operand).ndim
-    axis = primitives.canonicalize_axis(axis, rank)
-    if aval_of(update).ndim != rank:
-        update = expand_dims(update, (axis,))
-    return dynamic_update_slice_in_dim(
-        operand, update, index, axis, allow_negative_indices=allow_negative_indices
-    )
 
 
 def split(operand, sizes, axis=0):

@@ -103,6 +103,28 @@ def test_nan_propagates_through_max_and_min():
     assert_same(lax.reduce_max(arr([1, np.nan, 3], "float32"), (0,)), np.nan)
 
 
+@pytest.mark.parametrize("dtype", floats)
+def test_zeros_in_max_and_min_have_jaxs_sign(dtype):
+    x, y = ([0.0, -0.0, -0.0, -1.0, -1.0], [-0.0, 0.0, -0.0, -0.0, 0.0])
+    larger, smaller = (f(arr(x, dtype), arr(y, dtype)) for f in (lax.max, lax.min))
+    assert np.signbit(np.asarray(larger)).tolist() == [False, False, True, True, False]
+    assert np.signbit(np.asarray(smaller)).tolist() == [True] * 5
+    rows = arr(np.transpose([x, y]), dtype)
+    for reduced, pairs in [
+        (lax.reduce_max(rows, (1,)), larger),
+        (lax.reduce_min(rows, (1,)), smaller),
+    ]:
+        assert np.asarray(reduced).tobytes() == np.asarray(pairs).tobytes()
+
+
+def test_one_number_is_its_own_sum():
+    for shape, axes in [((1,), (0,)), ((3, 1), (1,)), ((1, 1), (0, 1)), ((3,), ())]:
+        total = lax.reduce_sum(arr(np.full(shape, -0.0), "float32"), axes)
+        assert np.signbit(np.asarray(total)).all()
+    # 0.0 + -0.0 + -0.0, as in JAX
+    assert not np.signbit(np.asarray(lax.reduce_sum(arr([-0.0, -0.0]), (0,))))
+
+
 def test_complex_numbers_are_ordered_by_parts_in_max():
     x, y = arr([1 + 2j, 2, 1j], "complex64"), arr([1 + 3j, 1 + 9j, 1j], "complex64")
     assert_same(lax.max(x, y), [1 + 3j, 2, 1j])

@@ -197,7 +197,7 @@ def test_what_is_kept_does_not_grow_with_the_steps():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="reverse must be in 'tape', 'checkpoint'"):
+    with pytest.raises(ValueError, match="reverse must be 'tape' or 'checkpoint'"):
         lax.while_loop(lambda c: c < 1, lambda c: c + 1, 0, reverse="no")
     with pytest.raises(ValueError, match="slots must be a positive integer"):
         iterate(weights, start, 2, reverse="checkpoint", slots=0)

@@ -134,9 +134,8 @@ def roll_one(x, shift, axis):
     known = known_int(shift)
     if known is None:
         twice = concatenate([x, x], axis)
-        begin = [0] * x.ndim
-        begin[axis] = convert(mod(-as_array(shift), n), np.int32)
-        return slicing.dynamic_slice(twice, begin, x.shape)
+        start = convert(mod(-as_array(shift), n), np.int32)
+        return slicing.dynamic_slice_in_dim(twice, start, n, axis)
     cut = -known % n
     before, after = part_of(x, axis, 0, cut), part_of(x, axis, cut, n)
     return concatenate([after, before], axis)

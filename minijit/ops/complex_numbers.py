@@ -69,21 +69,8 @@ def complex_linearize(nonzero, x, y):
     return complex(x, y), lambda *ts: complex(*no_none(ts, (x, y)))
 
 
-of_reals = linearize_rules[lax.abs_p]
-
-
-def abs_linearize(nonzero, z):
-    """|z| of complex numbers, whose derivative at zero is 0; of others as before."""
-    if aval_of(z).dtype.kind != "c":
-        return of_reals(nonzero, z)
-    y = lax.abs(z)
-    safe = lax.select(lax.eq(y, lax.full_like(y, 0)), lax.full_like(y, 1), y)
-    direction = lax.div(conj(z), lax.convert(safe, aval_of(z).dtype))
-    return y, lambda t: real(lax.mul(t, direction))
-
-
 linearize_rules |= linearize.linear_in_first(real_p, imag_p, conj_p)
-linearize_rules |= {complex_p: complex_linearize, lax.abs_p: abs_linearize}
+linearize_rules |= {complex_p: complex_linearize}
 
 
 def complex_transpose(ct, x, y):

@@ -41,6 +41,7 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr_parser import aval_parsers
 from ..trace.shape_checks import check_kind
+from ..trace.slicing import index_in_dim
 from ..transform.batching import (
     batch_rules,
     elementwise as batch_elementwise,
@@ -120,10 +121,7 @@ batch_rules |= batch_elementwise(threefry2x32_p)
 
 def word(x, i):
     """Word 0 or 1 of a key, or of an array of hashes."""
-    shape = aval_of(x).shape
-    low = (0,) * (len(shape) - 1)
-    part = lax.slice(x, (*low, i), (*shape[:-1], i + 1))
-    return lax.squeeze(part, (len(shape) - 1,))
+    return index_in_dim(x, i, -1, keepdims=False)
 
 
 def hash_counts(data, shape):

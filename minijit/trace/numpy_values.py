@@ -84,6 +84,23 @@ def power_by_squaring(x, *, y):
     return np.true_divide(1, result) if y < 0 else result
 
 
+def maximum(x, y):
+    """The larger of two, NaN if either is; 0.0 is larger than -0.0."""
+    return with_signs(np.maximum(x, y), lambda: np.signbit(x) & np.signbit(y))
+
+
+def minimum(x, y):
+    """The smaller of two, NaN if either is; -0.0 is smaller than 0.0."""
+    return with_signs(np.minimum(x, y), lambda: np.signbit(x) | np.signbit(y))
+
+
+def with_signs(extremum, negative):
+    """An extremum whose zeros are -0.0 where `negative()` holds: NumPy has no rule."""
+    if extremum.dtype.kind != "f" or extremum.all():
+        return extremum
+    return np.where((extremum == 0) & negative(), -0.0, extremum + 0)
+
+
 def convert_values(x, new_dtype, weak_type=False):
     """As C converts, but a float out of an integer type's range takes its limit."""
     x = widen(x)
@@ -168,16 +185,20 @@ def summed(ufunc):
 
     def values(x, *, axes):
         # By position: NumPy takes twice as long to read keywords.
-        return ufunc.reduce(x, axes, x.dtype)
+        total = ufunc.reduce(x, axes, x.dtype)
+        # One number is its own sum: 0 + -0.0, which NumPy computes, is 0.0.
+        return x.reshape(total.shape) if x.size == total.size > 0 else total
 
     return values
 
 
 def chosen(ufunc, identity):
     """A reduction by `max` or `min`; of an empty axis the identity."""
+    both = np.logical_and if ufunc is np.maximum else np.logical_or
 
     def values(x, *, axes):
-        return ufunc.reduce(x, axis=axes, initial=identity(x.dtype))
+        found = ufunc.reduce(x, axis=axes, initial=identity(x.dtype))
+        return with_signs(found, lambda: both.reduce(np.signbit(x), axes))
 
     return values
 

@@ -94,7 +94,8 @@ def on_wide(rows):
 
 
 eval_rules |= on_wide({add_p: np.add, sub_p: np.subtract, mul_p: np.multiply})
-eval_rules |= on_wide({div_p: values.divide, max_p: np.maximum, min_p: np.minimum})
+eval_rules |= on_wide({div_p: values.divide})
+eval_rules |= on_wide({max_p: values.maximum, min_p: values.minimum})
 eval_rules |= on_wide({neg_p: np.negative, sign_p: values.sign_value, abs_p: np.abs})
 eval_rules |= on_wide({exp_p: np.exp, log_p: np.log, sqrt_p: np.sqrt})
 eval_rules |= on_wide({sin_p: np.sin, cos_p: np.cos, tanh_p: np.tanh})

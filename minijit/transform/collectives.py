@@ -11,11 +11,12 @@ from functools import partial
 
 import numpy as np
 
-from ..trace import dtypes, primitives as lax, slicing
+from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_map
+from ..trace.slicing import dynamic_index_in_dim
 from .batching import batch_rules, lanes_at, move_axis
 from .lane_names import axis_sizes, collective_rules
 from .linearize import linear_in_first, linearize_rules
@@ -137,13 +138,12 @@ def all_gather(x, axis_name, *, axis_index_groups=None, axis=0, tiled=False):
 def own_part(x, axis_name, axis):
     """The part of x, which is the same in all lanes, with this lane's number on an
     axis; the axis goes."""
-    here = axis_index(axis_name)
-    starts = [np.int32(0)] * aval_of(x).ndim
-    starts[axis] = here
-    sizes = list(aval_of(x).shape)
-    sizes[axis] = 1
-    part = slicing.dynamic_slice_p.bind(x, *starts, slice_sizes=tuple(sizes))
-    return lax.squeeze(part, (axis,))
+    return place_of(x, axis_index(axis_name), axis)
+
+
+def place_of(x, index, axis=0):
+    """x[index] along an axis, which goes; the index is in bounds."""
+    return dynamic_index_in_dim(x, index, axis, False, allow_negative_indices=False)
 
 
 def counted_axis(name, aval, axis):
@@ -244,26 +244,13 @@ def ppermute(x, axis_name, perm):
     known = lax.as_constant(np.array([s >= 0 for s in senders]))
 
     def one(v):
-        everything = all_gather(v, names)
-        start = own_place(sender, here)
-        zeros = [np.int32(0)] * aval_of(v).ndim
-        sizes = (1, *aval_of(v).shape)
-        part = slicing.dynamic_slice_p.bind(
-            everything, start, *zeros, slice_sizes=sizes
-        )
-        part = lax.squeeze(part, (0,))
+        part = place_of(all_gather(v, names), place_of(sender, here))
         if min(senders) >= 0:
             return part
         nothing = lax.full(aval_of(v).shape, 0, aval_of(v).dtype)
-        return lax.select_n(own_place(known, here), nothing, part)
+        return lax.select_n(place_of(known, here), nothing, part)
 
     return tree_map(one, x)
-
-
-def own_place(table, here):
-    """One entry of a table, as a scalar."""
-    entry = slicing.dynamic_slice_p.bind(table, here, slice_sizes=(1,))
-    return lax.squeeze(entry, (0,))
 
 
 def sender_table(perm, size):
@@ -371,11 +358,7 @@ def all_gather_transpose(ct, x, *, axis_name, all_gather_dimension, **params):
     """Every lane sent its value to all: it gets the sum of what they say of it."""
     total = psum_p.bind(ct, axis_name=axis_name)
     here = axis_index_p.bind(axis_name=axis_name)
-    starts = [np.int32(0)] * ct.ndim
-    starts[all_gather_dimension] = here
-    sizes = (1 if d == all_gather_dimension else n for d, n in enumerate(ct.shape))
-    mine = slicing.dynamic_slice_p.bind(total, *starts, slice_sizes=tuple(sizes))
-    return (lax.reshape(mine, x.aval.shape),)
+    return (place_of(total, here, all_gather_dimension),)
 
 
 linearize_rules |= linear_in_first(psum_p, all_gather_p)

@@ -102,8 +102,8 @@ def while_loop(cond_fun, body_fun, init_val, *, reverse="tape", slots=None):
     types of `init_val`, or `cond_fun` no bool.
     """
     if reverse not in reverse_modes:
-        known = ", ".join(map(repr, reverse_modes))
-        raise ValueError(f"while_loop: reverse must be in {known}, got {reverse!r}")
+        known = " or ".join(map(repr, reverse_modes))
+        raise ValueError(f"while_loop: reverse must be {known}, got {reverse!r}")
     primitive, params = reverse_modes[reverse](slots)
     if not (callable(cond_fun) and callable(body_fun)):
         raise TypeError("lax.while_loop: cond_fun and body_fun must be callable")

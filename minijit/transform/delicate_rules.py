@@ -80,10 +80,7 @@ def products_of_others(x):
     if n <= 1:
         return lax.full_like(x, 1)
     half = n // 2
-    low, high = (
-        lax.slice(x, (a, *[0] * (x.ndim - 1)), (b, *x.shape[1:]))
-        for a, b in ((0, half), (half, n))
-    )
+    low, high = slicing.slice_in_dim(x, 0, half), slicing.slice_in_dim(x, half, n)
     low_product, high_product = (lax.reduce_prod(part, (0,)) for part in (low, high))
     return lax.concatenate(
         [
@@ -118,9 +115,22 @@ def no_none(tangents, args):
 
 
 def abs_rule(nonzero, x):
-    """|x| has the derivative 1 at zero, as in JAX."""
+    """|x| has the derivative 1 at zero, as in JAX; of complex numbers 0."""
+    if aval_of(x).dtype.kind == "c":
+        return complex_abs_rule(x)
     is_positive = lax.ge(x, lax.full_like(x, 0))
     return lax.abs(x), lambda t: lax.select(is_positive, t, lax.neg(t))
+
+
+def complex_abs_rule(z):
+    """The tangent t of z changes |z| by the real part of t |z| / z."""
+    y, dtype = lax.abs(z), aval_of(z).dtype
+    safe = lax.select(lax.eq(z, lax.full_like(z, 0)), lax.full_like(z, 1), z)
+    factor = lax.div(lax.convert(y, dtype), safe)
+    part = dict(new_dtype=aval_of(y).dtype, weak_type=aval_of(y).weak_type)
+    # Not `convert`, which warns of what is meant here: the imaginary part is dropped.
+    real = partial(lax.convert_element_type_p.bind, **part)
+    return y, lambda t: real(lax.mul(t, factor))
 
 
 def pad_rule(nonzero, x, value, *, padding_config):

@@ -12,6 +12,7 @@ from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
+from ..trace.slicing import slice_in_dim
 from .batching import vmap
 from .flat_functions import check_callable
 from .gradient_checks import check_input, chosen_arguments
@@ -40,10 +41,8 @@ def unstack(x, axis, tree):
     shape, start, blocks = aval_of(x).shape, 0, []
     for leaf in leaves:
         aval = aval_of(leaf)
-        low, high = [0] * len(shape), list(shape)
-        low[axis], high[axis] = start, start + aval.size
+        block = slice_in_dim(x, start, start + aval.size, axis=axis)
         start += aval.size
-        block = lax.slice(x, low, high)
         new_shape = (*shape[:axis], *aval.shape, *shape[axis + 1 :])
         blocks.append(lax.reshape(block, new_shape))
     return tree_unflatten(structure, blocks)

@@ -3,6 +3,8 @@
 Each is a function of the three in `control_flow`.
 """
 
+from functools import partial
+
 from ..trace import primitives as lax
 from ..trace.arguments import function_name
 from ..trace.array import aval_of
@@ -10,7 +12,7 @@ from ..trace.config import config
 from ..trace.core import Tracer
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
-from ..trace.slicing import rev
+from ..trace.slicing import rev, slice_in_dim
 from .agreement import scan_length
 from .batching import vmap
 from .control_flow import bind_branches, scan, while_loop
@@ -102,18 +104,15 @@ def map_loop(f, xs, *, batch_size=None):
     leaves, tree = tree_flatten(xs)
     n = scan_length(leaves, None)
     full = n // batch_size * batch_size
-    cut = lambda x, a, b: lax.slice(x, (a, *[0] * (x.ndim - 1)), (b, *x.shape[1:]))
     leaves = [x if hasattr(x, "aval") else lax.as_constant(x) for x in leaves]
     parts = []
     if full:
-        rows = [
-            lax.reshape(cut(x, 0, full), (full // batch_size, batch_size, *x.shape[1:]))
-            for x in leaves
-        ]
+        cut, steps = [slice_in_dim(x, 0, full) for x in leaves], full // batch_size
+        rows = [lax.reshape(x, (steps, batch_size, *x.shape[1:])) for x in cut]
         ys = scan(lambda _, x: ((), vmap(f)(x)), (), tree_unflatten(tree, rows))[1]
         parts.append(tree_map(lambda y: lax.reshape(y, (full, *y.shape[2:])), ys))
     if full < n:
-        rest = [cut(x, full, n) for x in leaves]
+        rest = [slice_in_dim(x, full, n) for x in leaves]
         parts.append(vmap(f)(tree_unflatten(tree, rest)))
     return tree_map(lambda *ys: lax.concatenate(ys, 0), *parts)
 
@@ -161,23 +160,16 @@ def partial_results(combine, xs, axis):
     n = xs[0].shape[axis]
     if n < 2:
         return xs
-    every_other = lambda x, start, stop: slice_axis(x, start, stop, 2, axis)
+    every_other = partial(slice_in_dim, stride=2, axis=axis)
     firsts = [every_other(x, 0, n - 1) for x in xs]
     seconds = [every_other(x, 1, n) for x in xs]
     odd = partial_results(combine, combine(firsts, seconds), axis)
     half = odd[0].shape[axis]
-    before = [slice_axis(x, 0, half - (n % 2 == 0), 1, axis) for x in odd]
+    before = [slice_in_dim(x, 0, half - (n % 2 == 0), axis=axis) for x in odd]
     even = combine(before, [every_other(x, 2, n) for x in xs])
-    head = [slice_axis(x, 0, 1, 1, axis) for x in xs]
+    head = [slice_in_dim(x, 0, 1, axis=axis) for x in xs]
     even = [lax.concatenate([h, e], axis) for h, e in zip(head, even, strict=True)]
     return [interleave(e, o, axis) for e, o in zip(even, odd, strict=True)]
-
-
-def slice_axis(x, start, stop, stride, axis):
-    """x[start:stop:stride] along one axis."""
-    starts, stops, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
-    starts[axis], stops[axis], strides[axis] = start, stop, stride
-    return lax.slice(x, starts, stops, strides)
 
 
 def interleave(even, odd, axis):
@@ -185,12 +177,12 @@ def interleave(even, odd, axis):
     n = even.shape[axis]
     short = odd.shape[axis] < n
     if short:
-        odd = lax.concatenate([odd, slice_axis(even, n - 1, n, 1, axis)], axis)
+        odd = lax.concatenate([odd, slice_in_dim(even, n - 1, n, axis=axis)], axis)
     pairs = [lax.expand_dims(x, (axis + 1,)) for x in (even, odd)]
     shape = list(even.shape)
     shape[axis] = 2 * n
     both = lax.reshape(lax.concatenate(pairs, axis + 1), shape)
-    return slice_axis(both, 0, 2 * n - 1, 1, axis) if short else both
+    return slice_in_dim(both, 0, 2 * n - 1, axis=axis) if short else both
 
 
 def platform_dependent(*args, default=None, **per_platform):

@@ -2,6 +2,7 @@
 and concatenations."""
 
 from ..trace import primitives as lax
+from ..trace.slicing import slice_in_dim
 from .transpose import adding, aval_of_argument, is_linear, transpose_rules, unbroadcast
 
 
@@ -19,16 +20,10 @@ def concatenate_transpose(ct, *args, dimension):
     out, start = [], 0
     for x in args:
         stop = start + aval_of_argument(x).shape[dimension]
-        out.append(slice_in_dim(ct, start, stop, dimension) if is_linear(x) else None)
+        part = slice_in_dim(ct, start, stop, axis=dimension) if is_linear(x) else None
+        out.append(part)
         start = stop
     return out
-
-
-def slice_in_dim(x, start, stop, axis):
-    """x[start:stop] along one axis."""
-    starts, stops = [0] * x.ndim, list(x.shape)
-    starts[axis], stops[axis] = start, stop
-    return lax.slice(x, starts, stops)
 
 
 transpose_rules |= adding({
