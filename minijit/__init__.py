@@ -149,7 +149,16 @@ transformations = """
 calls.explain_calls("minijit", globals(), results=transformations)
 
 # chapter 22
+from .compile import exact_forms as exact_forms
+from .compile import special_forms as special_forms
 from .run import llvm as llvm
+from .run import llvm_instructions as llvm_instructions
+from .run import object_files as object_files
 from .run import lower_reversal as lower_reversal
 from .run import lower_tapes as lower_tapes
-from .run import llvm_control as llvm_control
+from .run import llvm_regions as llvm_regions
+
+# chapter 23
+from .compile import vector_functions as vector_functions
+from .compile import vector_waves as vector_waves
+from .run import llvm_lanes as llvm_lanes

@@ -18,7 +18,7 @@ from minijit import lax
 from minijit.compile import loops
 from minijit.compile.scalar_forms import scalar_forms
 from minijit.errors import MinijitError
-from minijit.run import llvm
+from minijit.run import llvm, llvm_engine, llvm_kernels, llvm_text
 from minijit.run.executable import compile_python
 from minijit.run.python_source import operations
 
@@ -31,7 +31,7 @@ def compiled(f, *args):
 
 def ir(f, *args):
     """The optimised module of a function, as text."""
-    return str(llvm.optimised(compiled(f, *args).texts["llvm"]()))
+    return str(llvm_engine.optimised(compiled(f, *args).texts["llvm"]()))
 
 
 def apply(name, out, *arrays):
@@ -43,10 +43,10 @@ def apply(name, out, *arrays):
     axis = loops.Axis(arrays[0].size)
     loads = tuple(loops.Load(b, (axis,)) for b in buffers)
     store = loops.Store(result, (axis,), loops.Op(name, loads, result.dtype))
-    text = llvm.KernelText(loops.Kernel("k0", (loops.For(axis, (store,)),)))
+    text = llvm_kernels.KernelText(loops.Kernel("k0", (loops.For(axis, (store,)),)))
     values = np.empty(arrays[0].shape, out)
     known = dict(zip(buffers, arrays, strict=True)) | {result: values}
-    llvm.functions_of([text])[text.key](*(known[b] for b in text.buffers))
+    llvm_kernels.functions_of([text])[text.key](*(known[b] for b in text.buffers))
     return values
 
 
@@ -264,13 +264,13 @@ def test_brief_kernels_have_the_bits_of_long_ones():
     for f in (jnp.exp, jnp.log1p, jnp.tanh, jnp.sin, lax.erf, jnp.cbrt, jnp.arctan):
         brief, long = compiled(f, few), compiled(f, many)
         steps = [run.loaded.kernels[0].steps for run in (brief, long)]
-        assert steps[0] <= llvm.BRIEF < steps[1]
+        assert steps[0] <= llvm_kernels.BRIEF < steps[1]
         assert same_bits(np.asarray(brief(few)[0]), np.asarray(long(many)[0])[:3])
 
 
 def test_a_mistake_in_the_text_is_an_error_that_says_so(monkeypatch):
     row = lambda writer, *args: writer.do("no such instruction")
-    monkeypatch.setitem(llvm.instructions, "sqrt", row)
+    monkeypatch.setitem(llvm_text.instructions, "sqrt", row)
     with pytest.raises(MinijitError, match="mistake in minijit"):
         compiled(lambda x: jnp.sqrt(x) * 0.123, x)
 
@@ -279,36 +279,36 @@ def test_a_mistake_in_the_text_is_an_error_that_says_so(monkeypatch):
 
 
 def test_code_is_freed_with_the_last_function_that_uses_it():
-    llvm.recent.clear()
+    llvm_kernels.recent.clear()
     run = compiled(lambda x: x * 3.25 - 17, x)
     text, = run.loaded.kernels
-    code = weakref.ref(llvm.native_functions[text.key].__self__)
+    code = weakref.ref(llvm_kernels.native_functions[text.key].__self__)
     again = compiled(lambda y: y * 3.25 - 17, x)
-    assert llvm.native_functions[text.key].__self__ is code()
-    llvm.recent.clear()
+    assert llvm_kernels.native_functions[text.key].__self__ is code()
+    llvm_kernels.recent.clear()
     del run
     gc.collect()
     assert np.array_equal(again(x)[0], x * np.float32(3.25) - 17)
     del again
     gc.collect()
-    assert code() is None and text.key not in llvm.native_functions
+    assert code() is None and text.key not in llvm_kernels.native_functions
 
 
 def test_many_programs_leave_no_code_behind():
-    llvm.recent.clear()
+    llvm_kernels.recent.clear()
     gc.collect()
-    before = len(llvm.native_functions)
-    for k in range(llvm.recent.maxlen + 40):
+    before = len(llvm_kernels.native_functions)
+    for k in range(llvm_kernels.recent.maxlen + 40):
         assert compiled(lambda v: v * k, 1.5)(1.5)[0].item() == 1.5 * k  # noqa: B023
     gc.collect()
-    assert len(llvm.native_functions) <= before + llvm.recent.maxlen
+    assert len(llvm_kernels.native_functions) <= before + llvm_kernels.recent.maxlen
 
 
 def test_arguments_and_none_keep_their_reference_counts():
     value = np.ones(4, "f4")
     run = compiled(lambda x: x + 1, value)
     text, = run.loaded.kernels
-    function = llvm.native_functions[text.key]
+    function = llvm_kernels.native_functions[text.key]
     out = np.empty(4, "f4")
     counts = [sys.getrefcount(v) for v in (value, out, function)]
     for _ in range(1000):
@@ -344,4 +344,5 @@ assert "numba" not in sys.modules
 
 
 def test_every_operation_has_an_instruction_or_a_form():
-    assert set(operations) - {"clamp"} <= llvm.instructions.keys() | scalar_forms.keys()
+    known = llvm_text.instructions.keys() | scalar_forms.keys()
+    assert set(operations) - {"clamp"} <= known

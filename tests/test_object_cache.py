@@ -12,7 +12,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import config, lax
-from minijit.run import cache_folder, llvm
+from minijit.run import cache_folder, llvm_engine, object_files
 
 pytestmark = pytest.mark.chapter(22)
 
@@ -34,12 +34,12 @@ def programs():
 SECOND = """
 import numpy as np
 import minijit as mj
-from minijit.run import llvm
+from minijit.run import llvm_engine
 import test_object_cache as tests
 
 made = []
-compile = llvm.optimised
-llvm.optimised = lambda *args: made.append(1) or compile(*args)
+compile = llvm_engine.optimised
+llvm_engine.optimised = lambda *args: made.append(1) or compile(*args)
 results = [mj.jit(f)(tests.x) for f in tests.programs().values()]
 print(len(made), sum(float(np.sum(np.asarray(y, "f8")))
                      for r in results for y in mj.tree.leaves(r)))
@@ -67,9 +67,9 @@ def text_of(k):
 @pytest.fixture
 def compiles(monkeypatch):
     """What LLVM compiles, one entry for each module."""
-    made, optimised = [], llvm.optimised
+    made, optimised = [], llvm_engine.optimised
     recorded = lambda *args: made.append(args) or optimised(*args)
-    monkeypatch.setattr(llvm, "optimised", recorded)
+    monkeypatch.setattr(llvm_engine, "optimised", recorded)
     return made
 
 
@@ -97,20 +97,20 @@ def test_what_code_depends_on_is_in_its_name(objects, compiles):
     texts = [text_of(3), text_of(4)]
     for text in texts * 2:
         for brief in (False, True):
-            llvm.machine_code(text, brief)
+            object_files.kept_machine_code(text, brief)
     assert len(compiles) == len(files(objects)) == 4
     for brief in (False, True):
-        known = llvm.compiler(brief)
-        for part in (*llvm.host(), llvm.binding().llvm_version_info):
+        known = object_files.compiler(brief)
+        for part in (*llvm_engine.host(), llvm_engine.binding().llvm_version_info):
             assert str(part) in known
-        for name, value in llvm.pass_options[brief].items():
+        for name, value in llvm_engine.pass_options[brief].items():
             assert f"'{name}': {value}" in known
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "another's"])
 def test_damage_is_mended(objects, compiles, damage):
     text = text_of(5)
-    code = llvm.machine_code(text, False)
+    code = object_files.kept_machine_code(text, False)
     (path,) = files(objects)
     whole = path.read_bytes()
     path.write_bytes({
@@ -119,9 +119,9 @@ def test_damage_is_mended(objects, compiles, damage):
         "empty": b"",
         "another's": b"x" * 2000,
     }[damage])
-    assert llvm.machine_code(text, False) == code and len(compiles) == 2
+    assert object_files.kept_machine_code(text, False) == code and len(compiles) == 2
     assert path.read_bytes() == whole
-    assert llvm.machine_code(text, False) == code and len(compiles) == 2
+    assert object_files.kept_machine_code(text, False) == code and len(compiles) == 2
 
 
 def test_what_cannot_be_kept_runs_all_the_same(tmp_path):
@@ -134,33 +134,33 @@ def test_what_cannot_be_kept_runs_all_the_same(tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="folders have no mode")
 def test_code_that_others_could_have_written_is_not_run(objects, compiles):
     text = text_of(6)
-    llvm.machine_code(text, False)
+    object_files.kept_machine_code(text, False)
     objects.chmod(0o777)
     with pytest.warns(UserWarning, match="other users may write there"):
-        llvm.machine_code(text, False)
+        object_files.kept_machine_code(text, False)
     assert len(compiles) == 2
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no mode")
 def test_the_folder_is_private(objects):
-    llvm.machine_code(text_of(7), False)
+    object_files.kept_machine_code(text_of(7), False)
     assert stat.S_IMODE(objects.stat().st_mode) == 0o700
 
 
 def test_it_is_bounded(objects, monkeypatch):
     monkeypatch.setitem(cache_folder.most_files, "objects", 8)
     for k in range(30):
-        llvm.machine_code(text_of(k), True)
+        object_files.kept_machine_code(text_of(k), True)
     assert len(files(objects)) <= 8
 
 
 def test_threads_write_one_file(objects):
     text, codes = text_of(8), []
-    work = lambda: codes.append(llvm.machine_code(text, False))
+    work = lambda: codes.append(object_files.kept_machine_code(text, False))
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(set(codes)) == 1 and len(files(objects)) == 1
-    assert llvm.machine_code(text, False) == codes[0]
+    assert object_files.kept_machine_code(text, False) == codes[0]

@@ -17,7 +17,7 @@ from minijit.compile.check_loops import check_program
 from minijit.compile.loops import For, Region, Swap, statements
 from minijit.compile.lower import lower
 from minijit.compile.simplify import simplify
-from minijit.run import lane_blocks, llvm, lower_control
+from minijit.run import lane_blocks, llvm_engine, lower_control
 from minijit.run.executable import compile_python
 from minijit.run.llvm import compile_llvm
 from minijit.run.lower_control import with_regions
@@ -159,7 +159,7 @@ def test_loops_over_arrays_that_swap_are_vectorised():
     step = lambda c, a: (jnp.tanh(c[::-1] * a), None)
     f = lambda x: lax.scan(step, x, jnp.ones((100, 64)))[0]
     run = compile_llvm(mj.make_jaxpr(f)(np.ones(64, "f4")), "f")
-    text = str(llvm.optimised(run.texts["llvm"]()))
+    text = str(llvm_engine.optimised(run.texts["llvm"]()))
     assert re.search(r"fmul <\d+ x float>", text) and "memcheck" not in text
 
 

@@ -1,0 +1,67 @@
+"""Special functions in terms of exp, log and their like: no branch, no loop.
+
+    scalar_form(op("logistic", x))                     # (x,), 1 / (exp(-x) + 1)
+
+Those that the C library has are left to it: in float64, and for float32 rounded.
+"""
+
+import math
+
+from .scalar_forms import (
+    FLOAT64,
+    in_double,
+    is_nan,
+    polynomial,
+    scalar_forms,
+    where,
+)
+
+LN2, PI, INF, NAN = math.log(2.0), math.pi, math.inf, math.nan
+
+
+def library(name):
+    """A form that leaves a function to the C library, in float64."""
+    return lambda x, dtype: (
+        None if dtype == FLOAT64 else x.to(FLOAT64).apply(name).to(dtype)
+    )
+
+
+def logistic(x, dtype):
+    return 1.0 / ((-x).apply("exp") + 1.0)
+
+
+def logaddexp(x, y, dtype):
+    high, low = where(x > y, x, y), where(x > y, y, x)
+    result = high + (low - high).apply("exp").apply("log1p")
+    # Equal ones may be infinite.
+    result = where(x.is_(y), x + LN2, result)
+    return where(is_nan(x) | is_nan(y), x + y, result)
+
+
+def digamma(x):
+    """Reflection, recurrence up to 10, then the asymptotic series.
+
+    Abramowitz and Stegun, 6.3.7, 6.3.5 and 6.3.18; NaN at the poles 0, -1, -2, ...
+    """
+    negative = x < 0.0
+    z, total = where(negative, 1.0 - x, x), x.like(0.0)
+    part = (x - x.apply("round_even")) * PI
+    for _ in range(10):
+        below = z < 10.0
+        total = where(below, total - 1.0 / z, total)
+        z = where(below, z + 1.0, z)
+    w = 1.0 / (z * z)
+    series = w * polynomial(w, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
+    result = total + z.apply("log") - 0.5 / z - series
+    result = where(negative, result - PI / part.apply("tan"), result)
+    return where((x <= 0.0) & x.apply("floor").is_(x), NAN, result)
+
+
+scalar_forms |= {
+    "logistic": logistic,
+    "logaddexp": logaddexp,
+    "erf": library("erf"),
+    "erfc": library("erfc"),
+    "lgamma": library("lgamma"),
+    "digamma": in_double(digamma),
+}

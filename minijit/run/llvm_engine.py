@@ -1,0 +1,124 @@
+"""LLVM from Python: text goes in, machine code comes out, and is freed when unused.
+
+    code = Code('''
+    define i64 @twice(i64 %x) {
+      %y = add i64 %x, %x
+      ret i64 %y
+    }
+    ''')
+    ctypes.CFUNCTYPE(c_int64, c_int64)(code.address("twice"))(21)             # 42
+
+LLVM comes with the package `llvmlite`, which numba uses as well.
+"""
+
+import functools
+import weakref
+
+from ..trace.errors import MinijitError
+
+
+@functools.cache
+def binding():
+    """llvmlite's LLVM, imported and made ready when it is first asked for."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+@functools.cache
+def host():
+    """The machine that runs this: (its name, its features)."""
+    return binding().get_host_cpu_name(), binding().get_host_cpu_features().flatten()
+
+
+# How modules are made into machine code: thoroughly, or {brief: True} in little time,
+# where so little runs that vectors do not pay.
+machine_options = {
+    brief: dict(opt=level, reloc="pic", codemodel="jitdefault", jit=True)
+    for brief, level in ((False, 2), (True, 0))
+}
+pass_options = {
+    brief: dict(
+        speed_level=1 if brief else 2,
+        loop_vectorization=not brief,
+        loop_interleaving=not brief,
+        loop_unrolling=not brief,
+        slp_vectorization=False,
+    )
+    for brief in (False, True)
+}
+
+
+def target_machine(brief=False):
+    """What makes machine code for this machine."""
+    cpu, features = host()
+    target, options = binding().Target.from_default_triple(), machine_options[brief]
+    return target.create_target_machine(cpu=cpu, features=features, **options)
+
+
+# The ones that compile; the others, one for each engine, only load.
+shared_machine = functools.cache(target_machine)
+
+
+def optimised(text, brief=False):
+    """A module parsed, in a context of its own, and optimised."""
+    llvm, machine = binding(), shared_machine(brief)
+    try:
+        module = llvm.parse_assembly(text, llvm.create_context())
+    except RuntimeError as error:
+        raise MinijitError(
+            f"LLVM does not take what minijit wrote for it: {error}\n  This is a "
+            "mistake in minijit. The function still runs with "
+            'jit(..., backend="eval").'
+        ) from None
+    module.triple = llvm.get_process_triple()
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options()
+    for name, value in pass_options[brief].items():
+        setattr(options, name, value)
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return module
+
+
+def machine_code(text, brief):
+    """The object file of a module: as bytes, what a C compiler writes to a file."""
+    return shared_machine(brief).emit_object(optimised(text, brief))
+
+
+# Where an object file comes from: a cache on the disk may know it already.
+object_files = {"make": machine_code}
+
+
+class Code:
+    """A module in memory, for as long as somebody holds this object.
+
+    The engine gets machine code: one that compiles by itself takes a megabyte for good.
+
+    Attributes:
+      kept: what else has to be there as long.
+    """
+
+    def __init__(self, text, brief=False):
+        llvm = binding()
+        code = object_files["make"](text, brief)
+        context = llvm.create_context()
+        nothing = llvm.parse_assembly("", context)
+        self.engine = llvm.create_mcjit_compiler(nothing, target_machine(brief=True))
+        self.engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self.engine.finalize_object()
+        self.kept = []
+        # The engine's own module lives in the context, which has to go after it.
+        weakref.finalize(self, close, self.engine, context).atexit = False
+
+    def address(self, name):
+        """Where the machine code of a function begins."""
+        return self.engine.get_function_address(name)
+
+
+def close(engine, context):
+    """Free a module's code, then the context."""
+    engine.close()
+    context.close()

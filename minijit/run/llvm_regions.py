@@ -1,0 +1,222 @@
+"""Regions as LLVM IR: loops and branches with nests inside, compiled in milliseconds.
+
+    run = compile_llvm(make_jaxpr(
+        lambda x: lax.while_loop(lambda c: c < 100, lambda c: c * c + 1, x))(2.0), "f")
+    run.routes                          # {"llvm": ["while"]}
+
+A `Region` is one function.  Its registers, and its arrays of a few kilobytes, are on
+the stack; buffers that swap are pointers there.  Products of matrices call the BLAS
+that comes with SciPy.  A loop looks for signals now and then; if a handler raises, the
+function returns true and Python raises what it then has.
+"""
+
+from ..compile.loops import (
+    Buffer,
+    Call,
+    Load,
+    Region,
+    Reserve,
+    Store,
+    Swap,
+    expressions,
+    postorder,
+    statements,
+)
+from .emit import Walker
+from .llvm import rewrites
+from .llvm_blas import ProductCalls
+from .llvm_kernels import LONG, KernelText, kernel_texts
+from .llvm_python import PythonCalls
+from .llvm_scopes import AliasScopes
+from .llvm_tables import TableLauncher, TableMethods
+from .llvm_text import LLVMWriter, memory_type
+from .lower_control import with_regions
+
+
+class RegionWriter(AliasScopes, TableMethods, PythonCalls, ProductCalls, LLVMWriter):
+    """Writes a region: what its emitter has besides that of a kernel.
+
+    Attributes:
+      moving: the buffers whose pointer is on the stack, for it changes.
+      functions: {function that it may call: its name}.
+      ticks, leaves, rows, notes, tags: see the classes that it is made of.
+    """
+
+    def __init__(self, functions, ticks=None):
+        super().__init__()
+        self.moving, self.functions = set(), functions
+        self.ticks, self.leaves = ticks, False
+        self.rows, self.notes, self.tags = {}, [], None
+
+    def on_stack(self, buffer):
+        """Memory for a buffer, for as long as the function runs."""
+        size = max(buffer.nbytes // buffer.dtype.itemsize, 1)
+        kind, slot = memory_type(buffer.dtype), f"%m{self.fresh()}"
+        kind = kind if not buffer.shape else f"[{size} x {kind}]"
+        align = ", align 64" if buffer.shape else ""
+        self.entry.append(f"  {slot} = alloca {kind}{align}")
+        self.pointers[buffer] = slot
+
+    def moves(self, buffer):
+        """Keep the pointer to a buffer on the stack."""
+        slot = f"%p{self.fresh()}"
+        self.entry.append(f"  {slot} = alloca ptr")
+        self.line(f"store ptr {self.pointers[buffer]}, ptr {slot}")
+        self.pointers[buffer] = slot
+        self.moving.add(buffer)
+
+    def pointer(self, buffer):
+        pointer = self.pointers[buffer]
+        return self.do(f"load ptr, ptr {pointer}") if buffer in self.moving else pointer
+
+    def swap(self, first, second):
+        slots = [self.pointers[first], self.pointers[second]]
+        values = [self.do(f"load ptr, ptr {slot}") for slot in slots]
+        for slot, value in zip(slots, reversed(values), strict=True):
+            self.line(f"store ptr {value}, ptr {slot}")
+
+    def function(self, call, offsets):
+        """A call of one of the region's functions."""
+        function, views = call.attrs["function"], call.attrs["given"]
+        given = []
+        for view, i in zip(views, offsets, strict=True):
+            if isinstance(view, Buffer):
+                given += self.addresses(view)
+                continue
+            kind, base = memory_type(view.buffer.dtype), self.pointer(view.buffer)
+            whole = f"getelementptr {kind}, ptr {base}, i64 {i}"
+            given.append(base if i == "0" else self.do(whole))
+        for buffer in function.captures:
+            given += self.addresses(buffer)
+        given.append(self.counter())
+        typed = ", ".join(f"ptr {pointer}" for pointer in given)
+        k, name = self.fresh(), self.functions[function]
+        failed = self.do(f"call i1 @{name}({typed})")
+        self.line(f"br i1 {failed}, label %stop, label %on{k}")
+        self.begin(f"on{k}")
+        self.leaves = True
+
+
+def region_buffers(body):
+    """{buffer: name}: x0, x1, ... are read only, y0, y1, ... are written."""
+    written, read = {}, {}
+    for stmt in statements(body):
+        match stmt:
+            case Store():
+                written[stmt.buffer] = None
+            case Reserve():
+                written[stmt.table] = None
+            case Swap():
+                written |= dict.fromkeys((stmt.first, stmt.second))
+            case Call():
+                written |= dict.fromkeys(view.buffer for view in stmt.outputs)
+                read |= dict.fromkeys(view.buffer for view in stmt.inputs)
+                if stmt.routine == "function":
+                    given = stmt.attrs["given"]
+                    tables = (x for x in given if isinstance(x, Buffer))
+                    captures = stmt.attrs["function"].captures
+                    written |= dict.fromkeys((*tables, *captures))
+    loads = (e for e in postorder(expressions(body)) if isinstance(e, Load))
+    read |= dict.fromkeys(e.buffer for e in loads)
+    read = [buffer for buffer in read if buffer not in written]
+    names = {buffer: f"x{i}" for i, buffer in enumerate(read)}
+    return names | {buffer: f"y{i}" for i, buffer in enumerate(written)}
+
+
+class RegionText(KernelText):
+    """One region as LLVM IR: as `KernelText`.
+
+    Attributes:
+      tables: the `Attached` of each tape or union; the function takes for it the
+        address of two numbers a column: where it is, and how many rows it has room for.
+    """
+
+    def __init__(self, region):
+        self.name, self.tables = region.name, region.tables
+        functions, texts = {}, []
+        writer = RegionWriter(functions)
+        for function in region.functions:
+            functions[function] = f"NAME_f{len(functions)}"
+            texts.append(function_text(function, writer))
+        names = region_buffers(region.body)
+        arrays = {b: k for b, k in names.items() if b.space in ("global", "cache")}
+        arrays |= {t.buffer: f"h{i}" for i, t in enumerate(region.tables)}
+        writer.pointers = {b: f"%{name}" for b, name in arrays.items()}
+        headers = {}
+        for tables in region.tables:
+            for i, column in enumerate(tables.columns):
+                where = f"getelementptr i64, ptr %{arrays[tables.buffer]}, i64 {2 * i}"
+                headers[column] = writer.do(where)
+        given = {c for t in region.tables if t.given for c in t.columns}
+        failed = write_body(writer, region.body, names, headers, given)
+        others = "".join(texts) + "".join(f"{note}\n" for note in writer.notes)
+        self.finish(writer, region.body, arrays, "i1", failed, others)
+        # A function may be called any number of times.
+        self.steps += LONG if region.functions else 0
+
+    def launcher(self, function):
+        return TableLauncher(self, function) if self.tables else function
+
+
+def write_body(writer, body, buffers, headers=(), given=()):
+    """Write statements, with what comes before and after: -> what the end returns.
+
+    Args:
+      buffers: all that they use.
+      headers: {table that comes from elsewhere: its header}.
+      given: those of them that the headers are to tell of at the end.
+    """
+    for buffer in dict.fromkeys((*headers, *buffers)):
+        if buffer.space == "register":
+            writer.on_stack(buffer)
+        elif buffer.space == "table" and buffer not in writer.rows:
+            writer.table(buffer, headers[buffer] if buffer in headers else None)
+    swaps = [s for s in statements(body) if isinstance(s, Swap)]
+    for buffer in dict.fromkeys(b for s in swaps for b in (s.first, s.second)):
+        writer.moves(buffer)
+    Walker(writer).block(body)
+    leave(writer, headers, given)
+    if not writer.leaves:
+        return "false"
+    writer.line("ret i1 false")
+    writer.begin("stop")
+    leave(writer, headers, given)
+    return "true"
+
+
+def leave(writer, headers, given):
+    """Its own tables are freed; where those are that it gives says their header."""
+    for table in writer.rows:
+        if table in given:
+            writer.release(table, headers[table])
+        elif table not in headers:
+            writer.release(table)
+
+
+FUNCTION = 'nounwind "prefer-vector-width"="512" "no-trapping-math"="true"'
+
+
+def function_text(function, caller):
+    """A function of a region as LLVM IR; what it uses is noted with the caller."""
+    writer = RegionWriter(caller.functions, ticks="%w")
+    writer.notes = caller.notes
+    outside = (*function.params, *function.captures)
+    writer.pointers = {b: f"%p{i}" for i, b in enumerate(outside)}
+    params = []
+    for i, buffer in enumerate(outside):
+        params.append(f"ptr noalias %p{i}")
+        if buffer.space == "table":
+            params.append(f"ptr noalias %r{i}")
+            writer.rows[buffer] = f"%r{i}"
+    writer.moving |= writer.rows.keys()
+    names, borrowed = region_buffers(function.body), dict(writer.rows)
+    failed = write_body(writer, function.body, names, borrowed)
+    name = caller.functions[function]
+    head = f"internal i1 @{name}({', '.join((*params, 'ptr noalias %w'))}) {FUNCTION}"
+    caller.declared |= writer.declared
+    caller.used |= writer.used
+    return writer.text(head, f"i1 {failed}")
+
+
+kernel_texts |= {Region: RegionText}
+rewrites.append(with_regions)
