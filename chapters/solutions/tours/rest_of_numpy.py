@@ -3,7 +3,7 @@
 import numpy as np
 
 import minijit.numpy as jnp
-from minijit import lax
+from minijit import jit, lax
 
 
 def sliding_mean(x, n):
@@ -34,3 +34,18 @@ def check_diagonal_rows(diagonal_rows):
     x = np.arange(18, dtype=np.float32).reshape(3, 3, 2)
     found = np.asarray(diagonal_rows(jnp.array(x)))
     assert np.array_equal(found, x[[0, 1, 2], [0, 1, 2]])
+
+
+def group_means(values, groups, n):
+    sums = jnp.zeros(n).at[groups].add(values)
+    members = jnp.zeros(n).at[groups].add(1.0)
+    return sums / jnp.maximum(members, 1.0)
+
+
+def check_group_means(group_means):
+    """Add the values, and ones, at the places `groups` of two arrays of zeros."""
+    values = np.array([1, 2, 6, 10, 20], np.float32)
+    groups = np.array([2, 0, 2, 2, 0])
+    for f in (group_means, jit(group_means, static_argnums=2)):
+        found = np.asarray(f(jnp.array(values), jnp.array(groups), 4))
+        assert np.allclose(found, [11, 0, 17 / 3, 0])
