@@ -15,7 +15,7 @@ import minijit
 import minijit.numpy as jnp
 from minijit import config, enable_x64, jit, lax, make_jaxpr
 from minijit.errors import MinijitError
-from minijit.run import cache_folder, executable, python_source
+from minijit.run import cache_folder, executable, kernel_cache, python_source
 from minijit.run.executable import compile_plain, compile_python
 from minijit.trace.array import ArrayImpl
 
@@ -156,17 +156,17 @@ def test_an_inner_function_is_loaded_once(compile):
 
 
 def test_equal_kernels_are_compiled_once_per_process():
-    executable.clear_caches()
+    minijit.clear_caches()
     make(compile_python, lambda x: x * 2 + 1, ones(5))
-    assert len(executable.native_kernels) == 1
+    assert len(kernel_cache.native_kernels) == 1
     make(compile_python, lambda other: other * 2 + 1, ones(5))
-    assert len(executable.native_kernels) == 1
+    assert len(kernel_cache.native_kernels) == 1
     make(compile_python, lambda other: other * 2 - 3, ones(5))
-    assert len(executable.native_kernels) == 2
+    assert len(kernel_cache.native_kernels) == 2
 
 
 def test_programs_that_differ_in_a_number_share_a_kernel():
-    executable.clear_caches()
+    minijit.clear_caches()
     xs = [ones(5), ones(5, dtype="bfloat16")]
     for x in xs:
         for k in (0.25, 3.0, -7.0):
@@ -175,17 +175,17 @@ def test_programs_that_differ_in_a_number_share_a_kernel():
             np.testing.assert_array_equal(run(x)[0], f(x))
             # The file shows the number.
             assert str(k).removesuffix(".0") in run.source
-    assert len(executable.native_kernels) == len(xs)
+    assert len(kernel_cache.native_kernels) == len(xs)
     # Divisors, exponents and integer factors are worth a kernel of their own.
-    executable.clear_caches()
+    minijit.clear_caches()
     for k in (3, 5):
         for f in (lambda x: x / k, lambda x: jnp.full(3, k)):  # noqa: B023
             assert make(compile_python, f, xs[0])(xs[0])[0][0] == f(xs[0])[0]
-    assert len(executable.native_kernels) == 4
+    assert len(kernel_cache.native_kernels) == 4
 
 
 def test_an_update_of_128_parameters_compiles_one_kernel():
-    executable.clear_caches()
+    minijit.clear_caches()
     parameters = [ones(5) * k for k in range(128)]
     run = make(
         compile_python,
@@ -194,7 +194,7 @@ def test_an_update_of_128_parameters_compiles_one_kernel():
         parameters,
     )
     assert run.kernels == ("kernel_0",) * 128
-    assert len(executable.native_kernels) == 1
+    assert len(kernel_cache.native_kernels) == 1
     for k, found in enumerate(run(*parameters, *parameters)):
         np.testing.assert_allclose(found, 0.9 * k, 1e-5)
 
@@ -240,10 +240,10 @@ cliffs = {
 def test_many_arrays_are_few_kernels_launched_often(name):
     """What 60 arrays take to compile is what 600 take: the kernels are the same."""
     f, kernels, launches = cliffs[name]
-    executable.clear_caches()
+    minijit.clear_caches()
     arrays = [jnp.arange(5, dtype="float32") + k for k in range(60)]
     run = make(compile_python, f, arrays)
-    assert (len(executable.native_kernels), len(run.kernels)) == (kernels, launches)
+    assert (len(kernel_cache.native_kernels), len(run.kernels)) == (kernels, launches)
     wanted = f(arrays)
     wanted = wanted if isinstance(wanted, list) else [wanted]
     for results in (run(*arrays), make(compile_plain, f, arrays)(*arrays)):
@@ -335,10 +335,10 @@ def test_the_files_used_last_are_kept(cache, monkeypatch, most, limit):
         os.utime(source / name, (now - age, now - age))
     paths = []
     for k in range(40):
-        paths.append(executable.write_source(f"{k:1000}"))
+        paths.append(cache_folder.write_source(f"{k:1000}"))
         os.utime(paths[-1], (now - 1000 + k,) * 2)
         # This one is in use.
-        assert os.path.exists(executable.write_source(f"{0:1000}"))
+        assert os.path.exists(cache_folder.write_source(f"{0:1000}"))
     kept = {path for path in paths if os.path.exists(path)}
     assert len(kept) <= 16 and {paths[0], *paths[-10:]} <= kept
     assert os.name != "posix" or stat.S_IMODE(source.stat().st_mode) == 0o700
@@ -348,14 +348,14 @@ def test_the_files_used_last_are_kept(cache, monkeypatch, most, limit):
 
 def test_compiled_kernels_are_bounded_and_cleared(monkeypatch):
     minijit.clear_caches()
-    assert not executable.native_kernels
-    monkeypatch.setattr(executable, "MOST_KERNELS", 2)
+    assert not kernel_cache.native_kernels
+    monkeypatch.setattr(kernel_cache, "MOST_KERNELS", 2)
     runs = [make(compile_python, lambda x, k=k: x[k:] * 2, ones(5)) for k in range(3)]
-    assert len(executable.native_kernels) == 2
+    assert len(kernel_cache.native_kernels) == 2
     for k, run in enumerate(runs):
         assert run(ones(5))[0].tolist() == [2] * (5 - k)
     minijit.clear_caches()
-    assert not executable.native_kernels
+    assert not kernel_cache.native_kernels
     assert runs[0](ones(5))[0].tolist() == [2] * 5
 
 

@@ -11,7 +11,9 @@ import pytest
 import minijit as jax
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.run.executable import Executable, loaders, native_kernels
+from minijit.run.executable import Executable
+from minijit.run.kernel_cache import native_kernels
+from minijit.run.loading import loaders
 from minijit.trace.array import ArrayImpl
 from minijit.trace.jaxpr import ClosedJaxpr, Jaxpr
 from minijit.trace.jit import executors

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from minijit.run.scalar_math import functions, native_functions
+from minijit.run.numba_scalars import native_functions
+from minijit.run.scalar_math import functions
 
 pytestmark = pytest.mark.chapter(15)
 
@@ -143,5 +144,5 @@ def test_importing_does_not_import_numba():
     import subprocess
     import sys
 
-    code = "import minijit.run.scalar_math, sys; assert 'numba' not in sys.modules"
+    code = "import minijit.run.numba_scalars, sys; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,6 +9,7 @@ right one.  Many processes may write at once: each moves a whole file into its p
 Where nothing can be written a warning says so, once, and all goes on without.
 """
 
+import hashlib
 import os
 import tempfile
 import time
@@ -146,3 +147,9 @@ def report_unusable(folder, error):
         UserWarning,
         stacklevel=user_level(),
     )
+
+
+def write_source(text):
+    """Put a source file into the cache folder: -> its path."""
+    name = hashlib.sha256(text.encode()).hexdigest()[:16] + ".py"
+    return keep("source", name, text.encode())

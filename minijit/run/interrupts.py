@@ -26,7 +26,8 @@ from ..compile.loops import (
     postorder,
 )
 from ..transform.loops import scan_p
-from .scalar_math import functions, instructions
+from .numba_scalars import instructions
+from .scalar_math import functions
 
 # Between two looks a loop computes about so many operations: 20 to 200 ms.
 BETWEEN_LOOKS = 1 << 26

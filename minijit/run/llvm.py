@@ -20,8 +20,10 @@ from collections import Counter
 from types import SimpleNamespace
 
 from ..trace.jit import cache_clearers, executors
-from .executable import Executable, kernel_routes, loaders, routines, write_source
+from .cache_folder import write_source
+from .executable import Executable
 from .llvm_kernels import functions_of, kernel_texts, module_text, recent
+from .loading import loaders, routines
 from .python_source import (
     Constants,
     DriverPrinter,
@@ -29,6 +31,7 @@ from .python_source import (
     print_imports,
     print_program,
 )
+from .reports import kernel_routes
 
 # Functions of a program: the one that is compiled in its place.
 rewrites: list = []

@@ -58,8 +58,12 @@ from ..transform.lanes_of_loops import borrow_p
 from ..transform.loops import scan_p, while_p
 from ..transform.pieces import split
 from .blas import LARGEST, blas_layout, largest_step, native_products, product_text
-from .executable import compile_kernel, compiled_once, routines, write_source
+from .cache_folder import write_source
 from .interrupts import BETWEEN_LOOKS, raise_held, work_of
+from .kernel_cache import compiled_once
+from .loading import routines
+from .numba_kernels import compile_kernel
+from .numba_scalars import native_functions
 from .overwriting import copied_by, overwriting_calls, plan
 from .python_source import (
     HALF,
@@ -78,7 +82,6 @@ from .python_source import (
     source_comment,
     storage_dtype,
 )
-from .scalar_math import native_functions
 
 # ---- which loops
 

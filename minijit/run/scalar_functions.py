@@ -1,25 +1,16 @@
 """More scalar arithmetic: special functions, counts of bits, 16-bit floats.
 
-As in `scalar_math`: plain Python on NumPy scalars, with a row in its tables for what
-numba is to be told.
+As in `scalar_math`: plain Python on NumPy scalars, with a row in the table of
+`numba_scalars` where numba is to be told more.
 """
 
 import math
 
 import numpy as np
 
+from .numba_scalars import call_llvm, first, instructions, numbers
 from .python_source import HALF, Text, call, operations
-from .scalar_math import (
-    bits,
-    call_llvm,
-    first,
-    functions,
-    instructions,
-    like,
-    named,
-    numbers,
-    typed,
-)
+from .scalar_math import bits, functions, like, named, typed
 
 
 def reading_bits(name):

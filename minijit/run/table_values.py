@@ -13,9 +13,10 @@ from ..trace.array import ShapedArray, to_numpy
 from ..transform.pieces import wrap_like
 from ..transform.tape import Tape, TapeValue, Union, UnionValue
 from ..transform.tape_rows import eval_zero
-from .executable import boxed, routines
+from .loading import routines
 from .native_control import LoadedLoop, load_loop, stored
 from .tables import ZERO
+from .values import boxed
 
 
 class TableItems:

@@ -1,0 +1,46 @@
+"""Programs in memory: each loaded once, whoever asks for it.
+
+    load(program, native=True).run(*arrays)
+
+What loads one, and what its driver calls, stands in tables: later chapters have faster
+ways.
+"""
+
+import weakref
+
+from ..trace.jit import cache_clearers
+from ..trace.turns import compiling
+from .values import evaluating
+
+loaded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+# native -> the class that loads a program so.  Its objects have these attributes:
+#   run: the driver: NumPy arrays -> tuple of NumPy arrays.
+#   source: with its `text`; path: of the file that it is in.
+#   body: the kernels and calls that it runs, in order.
+#   names: of the kernels it launches, in order.
+loaders = {}
+
+
+def load(program, native, heading=str):
+    """What a loader makes of a program; one that several call is loaded once.
+
+    Args:
+      heading: function without arguments: what is to stand above the source.
+    """
+    with compiling:
+        versions = loaded.setdefault(program, {})
+        if native not in versions:
+            versions[native] = loaders[native](program, native, heading)
+        return versions[native]
+
+
+# routine -> function(call, native): what the driver calls for it.
+routines = {
+    "program": lambda call, native: load(call.attrs["program"], native).run,
+    "eval": lambda call, native: evaluating(call),
+}
+
+# {closed jaxpr: its Program}, for `lower`.
+programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+cache_clearers += [loaded.clear, programs.clear]

@@ -1,0 +1,168 @@
+"""Scalar arithmetic for numba, which does not know what JAX means by a sum.
+
+numba compiles most functions of `scalar_math` as they stand.  A few have a second body
+here, LLVM instructions: where Python has no word for what the machine can do in one
+step, such as "add, in any order".  Importing this module does not import numba.
+"""
+
+import functools
+import inspect
+from types import FunctionType
+
+import numpy as np
+
+from .scalar_math import functions
+
+# name -> (result, emit): the type of the result (a name, or a function of the argument
+# types), and a function in numba's form that appends LLVM instructions and returns the
+# value.
+instructions = {}
+
+
+def first(x, *others):
+    """The type of the first argument."""
+    return x
+
+
+def call_llvm(builder, name, overloads, result, *values):
+    """Call an intrinsic function of LLVM, such as llvm.ctpop, by name."""
+    from llvmlite import ir
+
+    signature = ir.FunctionType(result, [v.type for v in values])
+    function = builder.module.declare_intrinsic(name, overloads, signature)
+    return builder.call(function, values)
+
+
+def is_float(type):
+    """Whether a numba type is a real floating one."""
+    return type.__class__.__name__ == "Float"
+
+
+def is_signed(type):
+    """Whether a numba type is a signed integer."""
+    return getattr(type, "signed", False)
+
+
+def reassociated(method):
+    """One floating operation that may be regrouped with its like, nothing else."""
+
+    def emit(context, builder, signature, values):
+        return getattr(builder, method)(*values, flags=("reassoc",))
+
+    return emit
+
+
+def extreme(name, comparison):
+    """llvm.maximum or llvm.minimum; for integers a comparison and a select."""
+
+    def emit(context, builder, signature, values):
+        x, y = values
+        if is_float(signature.return_type):
+            return call_llvm(builder, name, [x.type], x.type, x, y)
+        signed = is_signed(signature.return_type)
+        compare = builder.icmp_signed if signed else builder.icmp_unsigned
+        return builder.select(compare(comparison, x, y), x, y)
+
+    return emit
+
+
+def wrapping(method):
+    """Integer arithmetic that may overflow."""
+    return lambda context, builder, signature, values: getattr(builder, method)(*values)
+
+
+instructions |= {
+    "add_wrapping": (first, wrapping("add")),
+    "subtract_wrapping": (first, wrapping("sub")),
+    "multiply_wrapping": (first, wrapping("mul")),
+    "add_any_order": (first, reassociated("fadd")),
+    "multiply_any_order": (first, reassociated("fmul")),
+    "maximum": (first, extreme("llvm.maximum", ">")),
+    "minimum": (first, extreme("llvm.minimum", "<")),
+}
+
+
+def shift(method, past_the_width):
+    """A shift with a value for counts that are out of range, where LLVM has none."""
+
+    def emit(context, builder, signature, values):
+        x, y = values
+        width = x.type.width
+        in_range = builder.icmp_unsigned("<", y, y.type(width))
+        count = builder.select(in_range, y, y.type(past_the_width(width)))
+        shifted = getattr(builder, method)(x, count)
+        if past_the_width(width) != 0:
+            return shifted
+        return builder.select(in_range, shifted, x.type(0))
+
+    return emit
+
+
+instructions |= {
+    "shift_left": (first, shift("shl", lambda width: 0)),
+    "shift_right_logical": (first, shift("lshr", lambda width: 0)),
+    "shift_right_arithmetic": (first, shift("ashr", lambda width: width - 1)),
+}
+
+
+def emit_convert(context, builder, signature, values):
+    """A conversion, which from float to integer saturates (llvm.fptosi.sat)."""
+    (x,), (source,), target = values, signature.args, signature.return_type
+    if not is_float(source) or target.__class__.__name__ != "Integer":
+        return context.cast(builder, x, source, target)
+    kind = "llvm.fptosi.sat" if target.signed else "llvm.fptoui.sat"
+    to = context.get_value_type(target)
+    return call_llvm(builder, kind, [to, x.type], to, x)
+
+
+def emit_like(context, builder, signature, values):
+    """The first argument, converted to the type of the second."""
+    return context.cast(builder, values[0], signature.args[0], signature.args[1])
+
+
+integers = [f"{sign}int{width}" for sign in ("", "u") for width in (8, 16, 32, 64)]
+numbers = [*integers, "float32", "float64"]
+
+instructions |= {
+    "like": (lambda value, x: x, emit_like),
+    "to_bool": ("boolean", emit_convert),
+    **{f"to_{name}": (name, emit_convert) for name in numbers},
+}
+
+
+def intrinsic(name):
+    """The numba function that stands for a row of `instructions`."""
+    from numba import types
+    from numba.extending import intrinsic as make
+
+    result, emit = instructions[name]
+
+    def typed(*args):
+        chosen = getattr(types, result) if isinstance(result, str) else result(*args)
+        return chosen(*args), emit
+
+    # numba reads off the function's own parameters how many arguments there are.
+    if len(inspect.signature(functions[name]).parameters) == 1:
+        return make(lambda typing_context, x: typed(x))
+    return make(lambda typing_context, x, y: typed(x, y))
+
+
+@functools.cache
+def native_functions():
+    """{name: what numba is to compile for it}, for every row of `functions`.
+
+    Each Python function is copied, with this dict for its globals: so the functions
+    that it calls are the native ones too.
+    """
+    from numba.extending import register_jitable
+
+    namespace = {"np": np}
+    for function in functions.values():
+        namespace |= function.__globals__
+    for name, function in functions.items():
+        if name in instructions:
+            namespace[name] = intrinsic(name)
+        else:
+            copy = FunctionType(function.__code__, namespace, name)
+            namespace[name] = register_jitable(copy)
+    return namespace

@@ -1,0 +1,102 @@
+"""What an executable tells about itself: its text, what it launches, what runs that."""
+
+from ..compile.loops import Kernel, Region
+from .loading import load
+
+
+class Report:
+    """The part of an `Executable` that is only there to be looked at.
+
+    Attributes:
+      program: the `Program`.
+      native: how it was loaded: False, or a name of `kernel_routes`.
+      loaded: what `load` made of it.
+      kernels: the names of the kernels it launches, in order, inner programs' included.
+    """
+
+    @property
+    def fallbacks(self):
+        """Pairs (primitive name, reason) of what runs uncompiled."""
+        return self.program.fallbacks
+
+    @property
+    def source(self):
+        """The text of the generated file."""
+        return self.loaded.source.text
+
+    @property
+    def path(self):
+        """Where the generated file is."""
+        return self.loaded.path
+
+    @property
+    def texts(self):
+        """{dialect: function that gives the text} of what else it was compiled from."""
+        return getattr(self.loaded, "texts", {})
+
+    @property
+    def routes(self):
+        """{name of what runs it: the names of the kernels and primitives that it runs}.
+
+        Such as {"llvm": ["kernel_0", "while_0"], "uncompiled": ["sort"]}.
+        """
+        routes = {}
+        for name, route in routes_of(self.program, self.native):
+            routes.setdefault(route, []).append(name)
+        return routes
+
+    def __repr__(self):
+        return f"<{self.program.name}: {len(self.kernels)} kernels, {self.path}>"
+
+
+def kernel_names(program, native):
+    """The kernels that a run of a program launches, inner programs' as `f/kernel_0`.
+
+    A `Region` is none of them: it is as many as a run makes of it.
+    """
+    made = load(program, native)
+    names, own = [], iter(made.names)
+    for step in made.body:
+        if isinstance(step, Kernel):
+            name = next(own)
+            names += [] if isinstance(step, Region) else [name]
+        elif step.routine == "program":
+            inner = step.attrs["program"]
+            names += [f"{inner.name}/{name}" for name in kernel_names(inner, native)]
+    return tuple(names)
+
+
+# native -> what runs the kernels.
+kernel_routes = {False: "plain", True: "numba"}
+# routine -> what runs it: where it is native, and where it is not.
+call_routes = {"matmul": ("blas", "blas"), "eval": ("uncompiled", "uncompiled")}
+
+
+def routes_of(program, native):
+    """Pairs (name, what runs it) of the kernels and calls of a program, in order."""
+    made = load(program, native)
+    names = iter(made.names)
+    for step in made.body:
+        if isinstance(step, Kernel):
+            yield next(names), kernel_routes[native]
+        elif step.routine == "program":
+            yield from routes_of(step.attrs["program"], native)
+        else:
+            name = str(step.attrs.get("primitive", step.routine))
+            yield name, call_routes.get(step.routine, ("plain", "numba"))[bool(native)]
+
+
+LONGEST_HEADING = 60
+
+
+def heading_of(closed):
+    """The jaxpr, to stand above the source; of a long one the beginning.
+
+    Args:
+      closed: a weak reference to it: nothing keeps a jaxpr for the sake of its text.
+    """
+    lines = str(closed() or "").splitlines()
+    if len(lines) > LONGEST_HEADING:
+        more = len(lines) - LONGEST_HEADING
+        lines = [*lines[:LONGEST_HEADING], f"... and {more} more lines"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,59 @@
+"""Values where they enter and leave a program: arrays that nobody else writes to."""
+
+import numpy as np
+
+from ..trace.array import ArrayImpl, ShapedArray, to_numpy
+from ..trace.core import EvalTrace, eval_rules, find_rule, set_trace
+from ..trace.dtypes import float0, storage_of
+
+
+def to_array(x, aval):
+    """An argument as a NumPy array in row-major order, as kernels take for granted."""
+    if aval.dtype == object:
+        return boxed(x)
+    value = to_numpy(x, aval)
+    if aval.dtype == float0:
+        return np.zeros(aval.shape, storage_of(float0))
+    return value if value.flags.c_contiguous else value.copy()
+
+
+def evaluating(call):
+    """The function for a `Call` that no kernel can do: the primitive's eval rule."""
+    rule = find_rule(eval_rules, call.attrs["primitive"], "eval")
+    params = call.attrs["params"]
+    avals = [ShapedArray(v.shape, v.buffer.dtype) for v in call.inputs]
+
+    def evaluate(*arrays):
+        with set_trace(EvalTrace()):
+            results = rule(*map(unboxed, arrays, avals), **params)
+        if not call.attrs["primitive"].multiple_results:
+            results = [results]
+        return list(map(boxed, results))
+
+    return evaluate
+
+
+def boxed(x):
+    """A result as a program holds it; what is no array in an array of one object."""
+    if isinstance(x, ArrayImpl):
+        return own(x.numpy())
+    box = np.empty((), object)
+    box[()] = x
+    return box
+
+
+def unboxed(array, aval):
+    """The value that a program holds as an array."""
+    if array.dtype == object:
+        return array[()]
+    if aval.dtype == float0:
+        array = np.zeros(aval.shape, float0)
+    # A view, for a rule may give its argument back: that is copied in `boxed`.
+    return ArrayImpl(array.view(), aval)
+
+
+def own(value):
+    """The array if its memory is its own and in row-major order, else a copy of it."""
+    if value.flags.owndata and value.flags.c_contiguous:
+        return value
+    return value.copy()
