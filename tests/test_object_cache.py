@@ -12,7 +12,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import config, lax
-from minijit.run import cache_folder, llvm_engine, object_files
+from minijit.run import cache_folder, llvm_engine, llvm_target, object_files
 
 pytestmark = pytest.mark.chapter(22)
 
@@ -101,9 +101,9 @@ def test_what_code_depends_on_is_in_its_name(objects, compiles):
     assert len(compiles) == len(files(objects)) == 4
     for brief in (False, True):
         known = object_files.compiler(brief)
-        for part in (*llvm_engine.host(), llvm_engine.binding().llvm_version_info):
+        for part in (*llvm_target.host(), llvm_target.binding().llvm_version_info):
             assert str(part) in known
-        for name, value in llvm_engine.pass_options[brief].items():
+        for name, value in llvm_target.pass_options[brief].items():
             assert f"'{name}': {value}" in known
 
 

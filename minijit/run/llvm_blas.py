@@ -8,8 +8,8 @@ Every argument goes by address: numbers and letters into slots of the stack.
 import ctypes
 import functools
 
-from .llvm_engine import binding
-from .llvm_text import memory_type
+from .llvm_target import binding
+from .llvm_types import memory_type
 
 
 class ProductCalls:

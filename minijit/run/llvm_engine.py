@@ -7,59 +7,12 @@
     }
     ''')
     ctypes.CFUNCTYPE(c_int64, c_int64)(code.address("twice"))(21)             # 42
-
-LLVM comes with the package `llvmlite`, which numba uses as well.
 """
 
-import functools
 import weakref
 
 from ..trace.errors import MinijitError
-
-
-@functools.cache
-def binding():
-    """llvmlite's LLVM, imported and made ready when it is first asked for."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm
-
-
-@functools.cache
-def host():
-    """The machine that runs this: (its name, its features)."""
-    return binding().get_host_cpu_name(), binding().get_host_cpu_features().flatten()
-
-
-# How modules are made into machine code: thoroughly, or {brief: True} in little time,
-# where so little runs that vectors do not pay.
-machine_options = {
-    brief: dict(opt=level, reloc="pic", codemodel="jitdefault", jit=True)
-    for brief, level in ((False, 2), (True, 0))
-}
-pass_options = {
-    brief: dict(
-        speed_level=1 if brief else 2,
-        loop_vectorization=not brief,
-        loop_interleaving=not brief,
-        loop_unrolling=not brief,
-        slp_vectorization=False,
-    )
-    for brief in (False, True)
-}
-
-
-def target_machine(brief=False):
-    """What makes machine code for this machine."""
-    cpu, features = host()
-    target, options = binding().Target.from_default_triple(), machine_options[brief]
-    return target.create_target_machine(cpu=cpu, features=features, **options)
-
-
-# The ones that compile; the others, one for each engine, only load.
-shared_machine = functools.cache(target_machine)
+from .llvm_target import binding, pass_options, shared_machine, target_machine
 
 
 def optimised(text, brief=False):

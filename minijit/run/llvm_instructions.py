@@ -13,8 +13,25 @@ import numpy as np
 
 from ..compile.loops import BOOL, Const
 from ..compile.scalar_forms import in_double, polynomial, scalar_forms, where
-from .llvm_text import instructions, kind_of, register_type
+from .llvm_text import instructions
+from .llvm_types import kind_of, register_type
 from .scalar_functions import erf_inv_central, erf_inv_middle, erf_inv_tail
+
+
+def on_integers(signed, unsigned=None):
+    """The row of an operation of integers and bools; by their sign, if that matters."""
+
+    def row(writer, name, expr, values):
+        # What is never negative is divided faster.
+        natural = name in divisions and all(x.bounds[0] >= 0 for x in expr.args)
+        word = unsigned if expr.dtype.kind == "u" or natural else signed
+        given = f"{writer.type(expr.dtype)} {', '.join(values)}"
+        return writer.do(f"{word or signed} {given}")
+
+    return row
+
+
+divisions = {"machine_div", "machine_rem"}
 
 
 def negate(writer, name, expr, values):
@@ -110,6 +127,14 @@ def from_library(writer, name, expr, values):
 
 
 instructions |= {
+    "and": on_integers("and"),
+    "or": on_integers("or"),
+    "xor": on_integers("xor"),
+    "machine_div": on_integers("sdiv", "udiv"),
+    "machine_rem": on_integers("srem", "urem"),
+    "machine_shift_left": on_integers("shl"),
+    "machine_shift_right_logical": on_integers("lshr"),
+    "machine_shift_right_arithmetic": on_integers("ashr"),
     "neg": negate,
     "not": invert,
     "select": select,

@@ -9,70 +9,19 @@
 Kernels of one text are one function, whoever compiles them.
 """
 
-import functools
 import hashlib
-import itertools
-import re
 import weakref
-from collections import defaultdict, deque
+from collections import deque
 
-from ..compile.loops import For, Kernel, While, bodies_of, postorder
+from ..compile.loops import Kernel
 from ..compile.place import place
-from ..compile.scalar_forms import form_of
 from .emit import Walker
 from .llvm_engine import Code
+from .llvm_functions import ATTRIBUTES, function_texts, numbered
 from .llvm_python import builtin_text, make_builtin, python_declarations
-from .llvm_text import LLVMWriter, function_name
+from .llvm_text import LLVMWriter
+from .llvm_work import BRIEF, LONG, steps_of
 from .python_source import buffer_names
-
-
-def computed(writer, key, values):
-    """Write what a function's form says of some values: -> the result's."""
-    params, result = form_of(*key)
-    walker = Walker(writer)
-    walker.values |= zip(params, values, strict=True)
-    for expr in postorder([result]):
-        walker.values[expr] = walker.value(expr)
-    return walker.values[result]
-
-
-def define(key, writer, name, attributes, linkage="internal"):
-    """The text of a function that `scalar_form` described."""
-    _, dtypes, dtype = key
-    values, kind = [f"%x{i}" for i in range(len(dtypes))], writer.type(dtype)
-    typed = zip(map(writer.type, dtypes), values, strict=True)
-    given = ", ".join(f"{kind} {value}" for kind, value in typed)
-    head = f"{linkage} {kind} @{name}({given}) {attributes}"
-    return writer.text(head, f"{kind} {computed(writer, key, values)}")
-
-
-@functools.cache
-def function_text(key):
-    """The function for a key: -> (text, declarations, keys of what it calls)."""
-    writer = LLVMWriter()
-    text = define(key, writer, function_name(key), "alwaysinline")
-    return text, tuple(writer.declared), tuple(writer.used)
-
-
-# How functions are written.
-function_texts = {"function": function_text}
-
-# From this many steps on, a kernel lets other threads of Python run meanwhile.
-LONG = 20_000
-# Up to so many, kernels are compiled in half the time: what they lose is a microsecond.
-BRIEF = 1_000
-
-
-def steps_of(body, times=1):
-    """About how often the innermost statements of some statements run, in all."""
-    total = times * sum(not isinstance(stmt, For) for stmt in body)
-    for stmt in body:
-        extent = 1
-        if isinstance(stmt, (For, While)):
-            axis = getattr(stmt, "axis", None)
-            extent = axis.extent if axis and isinstance(axis.extent, int) else LONG
-        total += sum(steps_of(inner, times * extent) for inner in bodies_of(stmt))
-    return total
 
 
 class KernelText:
@@ -119,31 +68,21 @@ class KernelText:
 kernel_texts = {Kernel: KernelText}
 
 
-ATTRIBUTES = """\
-attributes #0 = {
-  noinline nounwind "prefer-vector-width"="512" "no-trapping-math"="true"
-}
-"""
-
-
 def module_text(kernels):
     """The module of some kernels, with the functions that they use."""
     texts, declared, todo = {}, {}, []
-    notes = itertools.count(10)
     for kernel in kernels:
-        # Notes have numbers that are a module's own.
-        number = defaultdict(lambda: f"!{next(notes)}")
-        own = lambda found, number=number: number[found[0]]
-        texts[kernel.key] = re.sub(r"!NOTE\d+", own, kernel.text)
+        texts[kernel.key] = kernel.text
         declared |= kernel.declared
         todo += kernel.used
     while todo:
         key = todo.pop()
         if key not in texts:
-            texts[key], more, used = function_texts["function"](key)
+            texts[key], more, used = function_texts["function"](key, LLVMWriter)
             declared |= dict.fromkeys(more)
             todo += used
-    return "\n".join([*declared, "", *texts.values(), ATTRIBUTES])
+    text = "\n".join([*declared, "", *texts.values(), ATTRIBUTES])
+    return numbered(text)
 
 
 # key of a kernel -> its function, while somebody has it; and the ones made last.

@@ -14,10 +14,17 @@ import functools
 
 from ..compile.loops import BOOL, Op, postorder
 from ..compile.scalar_forms import form_of
-from .llvm_engine import host
+from .llvm_functions import (
+    computed,
+    define,
+    function_name,
+    function_text,
+    function_texts,
+)
 from .llvm_instructions import from_library, select
-from .llvm_kernels import computed, define, function_text, function_texts
-from .llvm_text import LLVMWriter, constant_text, function_name, instructions
+from .llvm_target import host
+from .llvm_text import LLVMWriter, instructions
+from .llvm_types import constant_text
 
 
 class LaneWriter(LLVMWriter):
@@ -81,16 +88,16 @@ def lanes_of(dtype):
 
 
 @functools.cache
-def function_with_lanes(key):
+def function_with_lanes(key, new_writer):
     """As `function_text`; with a rare branch, the function for vectors beside it."""
     _, result = form_of(*key)
     inside = postorder([result])
     if not any(isinstance(e, Op) and e.name.startswith("rare_") for e in inside):
-        return function_text(key)
+        return function_text(key, new_writer)
     lanes, name = lanes_of(result.dtype), function_name(key)
     shape = f"_ZGV_LLVM_N{lanes}{'v' * len(key[1])}"
     note = f'"vector-function-abi-variant"="{shape}_{name}({name}_v{lanes})"'
-    one, many = LLVMWriter(), LaneWriter(lanes)
+    one, many = new_writer(), LaneWriter(lanes)
     # Hidden, not internal: LLVM drops internal functions that nobody calls yet.
     text = define(key, one, name, f"noinline {PURE} {note}")
     text += define(key, many, f"{name}_v{lanes}", f"noinline {PURE}", "hidden")

@@ -25,55 +25,28 @@ from ..compile.loops import (
 from .emit import Walker
 from .llvm import rewrites
 from .llvm_blas import ProductCalls
-from .llvm_kernels import LONG, KernelText, kernel_texts
+from .llvm_kernels import KernelText, kernel_texts
+from .llvm_loops import LoopWriter
 from .llvm_python import PythonCalls
 from .llvm_scopes import AliasScopes
 from .llvm_tables import TableLauncher, TableMethods
-from .llvm_text import LLVMWriter, memory_type
+from .llvm_types import memory_type
+from .llvm_work import LONG
 from .lower_control import with_regions
 
 
-class RegionWriter(AliasScopes, TableMethods, PythonCalls, ProductCalls, LLVMWriter):
-    """Writes a region: what its emitter has besides that of a kernel.
+class RegionWriter(AliasScopes, TableMethods, PythonCalls, ProductCalls, LoopWriter):
+    """Writes a region.
 
     Attributes:
-      moving: the buffers whose pointer is on the stack, for it changes.
       functions: {function that it may call: its name}.
       ticks, leaves, rows, notes, tags: see the classes that it is made of.
     """
 
     def __init__(self, functions, ticks=None):
         super().__init__()
-        self.moving, self.functions = set(), functions
-        self.ticks, self.leaves = ticks, False
+        self.functions, self.ticks, self.leaves = functions, ticks, False
         self.rows, self.notes, self.tags = {}, [], None
-
-    def on_stack(self, buffer):
-        """Memory for a buffer, for as long as the function runs."""
-        size = max(buffer.nbytes // buffer.dtype.itemsize, 1)
-        kind, slot = memory_type(buffer.dtype), f"%m{self.fresh()}"
-        kind = kind if not buffer.shape else f"[{size} x {kind}]"
-        align = ", align 64" if buffer.shape else ""
-        self.entry.append(f"  {slot} = alloca {kind}{align}")
-        self.pointers[buffer] = slot
-
-    def moves(self, buffer):
-        """Keep the pointer to a buffer on the stack."""
-        slot = f"%p{self.fresh()}"
-        self.entry.append(f"  {slot} = alloca ptr")
-        self.line(f"store ptr {self.pointers[buffer]}, ptr {slot}")
-        self.pointers[buffer] = slot
-        self.moving.add(buffer)
-
-    def pointer(self, buffer):
-        pointer = self.pointers[buffer]
-        return self.do(f"load ptr, ptr {pointer}") if buffer in self.moving else pointer
-
-    def swap(self, first, second):
-        slots = [self.pointers[first], self.pointers[second]]
-        values = [self.do(f"load ptr, ptr {slot}") for slot in slots]
-        for slot, value in zip(slots, reversed(values), strict=True):
-            self.line(f"store ptr {value}, ptr {slot}")
 
     def function(self, call, offsets):
         """A call of one of the region's functions."""

@@ -24,7 +24,7 @@ class AliasScopes:
 
     def note(self, text):
         """A note for LLVM: -> its name; SELF in the text is that."""
-        name = f"!NOTE{len(self.notes)}"
+        name = f"!NAME_n{len(self.notes)}"
         self.notes.append(f"{name} = {text.replace('SELF', name)}")
         return name
 

@@ -22,48 +22,42 @@ numba's does not: that the arrays of a kernel do not overlap, and that the sum i
 total, and nothing else, may be regrouped.
 """
 
-import struct
 from contextlib import contextmanager
-
-import numpy as np
 
 from ..compile.loops import BOOL
 from ..compile.place import sure
-from ..compile.scalar_forms import FLOAT32, HALVES
+from .llvm_functions import FunctionCalls
+from .llvm_types import constant_text, kind_of, memory_type, register_type
+
+# name -> function(writer, name, expr, values) -> register.
+instructions = {}
+
+# Of integers these may overflow, unless it is known that they do not.
+overflowing = {"add", "sub", "mul"}
 
 
-def register_type(dtype):
-    """The LLVM type of a number in a register."""
-    if dtype == BOOL:
-        return "i1"
-    if dtype == FLOAT32 or dtype.name in HALVES:
-        return "float"
-    return "double" if dtype.kind == "f" else f"i{8 * dtype.itemsize}"
+def arithmetic(floats, integers=None):
+    """The row of an operation that is one instruction of two numbers."""
+
+    def row(writer, name, expr, values):
+        word = floats if kind_of(expr.dtype) == "f" else integers
+        flag = " nsw" if name in overflowing and sure(expr) else ""
+        return writer.do(f"{word}{flag} {writer.type(expr.dtype)} {', '.join(values)}")
+
+    return row
 
 
-def memory_type(dtype):
-    """The LLVM type of a number in memory."""
-    if dtype == BOOL or dtype.name in HALVES:
-        return f"i{8 * dtype.itemsize}"
-    return register_type(dtype)
+instructions |= {
+    "add": arithmetic("fadd", "add"),
+    "sub": arithmetic("fsub", "sub"),
+    "mul": arithmetic("fmul", "mul"),
+    "div": arithmetic("fdiv"),
+    "add_any_order": arithmetic("fadd reassoc", "add"),
+    "multiply_any_order": arithmetic("fmul reassoc", "mul"),
+}
 
 
-def constant_text(expr):
-    """A `Const`: floats by their bits, as float64."""
-    kind = register_type(expr.dtype)
-    if kind not in ("float", "double"):
-        return str(int(expr.value))
-    value = np.float32(expr.value) if kind == "float" else expr.value
-    return f"0x{struct.pack('>d', float(value)).hex()}"
-
-
-def function_name(key):
-    """`exp_float32_float32`: of a function that `scalar_form` described."""
-    name, dtypes, dtype = key
-    return "_".join([name, *(d.name for d in dtypes), dtype.name])
-
-
-class LLVMWriter:
+class LLVMWriter(FunctionCalls):
     """Writes one function: the emitter that `Walker` talks to.
 
     A value is the name of a register or a number's text, a cell is a slot on the stack.
@@ -72,8 +66,7 @@ class LLVMWriter:
       lines: of the body; entry: those before all others.
       label: of the block that is being written.
       pointers: {buffer: the register with its address}.
-      used: the keys of the functions it calls, see `function_text`.
-      declared: the declarations of what else it calls.
+      used, declared: see `FunctionCalls`.
     """
 
     def __init__(self):
@@ -120,25 +113,6 @@ class LLVMWriter:
 
     def op(self, name, expr, values):
         return instructions[name](self, name, expr, values)
-
-    def call(self, key, values):
-        """A call of a function that stands in the same module."""
-        self.used[key] = None
-        _, dtypes, dtype = key
-        typed = zip(map(self.type, dtypes), values, strict=True)
-        given = ", ".join(f"{kind} {value}" for kind, value in typed)
-        return self.do(f"call {self.type(dtype)} @{function_name(key)}({given})")
-
-    def invoke(self, name, result, *typed):
-        """A call of a function from elsewhere; its arguments are (type, value)."""
-        kinds = ", ".join(kind for kind, _ in typed)
-        self.declared[f"declare {result} @{name}({kinds})"] = None
-        given = ", ".join(f"{kind} {value}" for kind, value in typed)
-        return self.do(f"call {result} @{name}({given})")
-
-    def library(self, name, kind, values):
-        """A call of a function of the C library, of numbers of one type."""
-        return self.invoke(name, kind, *((kind, value) for value in values))
 
     # Memory.
 
@@ -232,68 +206,3 @@ class LLVMWriter:
         self.begin(f"end{k}")
         other, *_ = [*second, f"end{k}"]
         self.lines[at] = f"  br i1 {condition}, label %then{k}, label %{other}"
-
-    @contextmanager
-    def repeat(self):
-        """A loop that a condition ends, which `unless` is given."""
-        k = self.fresh()
-
-        def unless(condition):
-            self.line(f"br i1 {condition}, label %body{k}, label %done{k}")
-            self.begin(f"body{k}")
-
-        self.line(f"br label %test{k}")
-        self.begin(f"test{k}")
-        yield unless
-        self.line(f"br label %test{k}")
-        self.begin(f"done{k}")
-
-
-# name -> function(writer, name, expr, values) -> register.
-instructions = {}
-
-
-def kind_of(dtype):
-    """f, i, u or b: what decides which instruction an operation is."""
-    return "f" if register_type(dtype) in ("float", "double") else dtype.kind
-
-
-overflowing = {"add", "sub", "mul"}
-divisions = {"machine_div", "machine_rem"}
-
-
-def by_kind(**words):
-    """The row of an operation that is one instruction, by the kind of its result."""
-
-    def row(writer, name, expr, values):
-        kind = kind_of(expr.dtype)
-        flag = " nsw" if name in overflowing and sure(expr) else ""
-        # What is never negative is divided faster.
-        if name in divisions and kind == "i" and expr.args[0].bounds[0] >= 0:
-            kind = "u" if expr.args[1].bounds[0] >= 0 else kind
-        given = ", ".join(values)
-        return writer.do(f"{words[kind]}{flag} {writer.type(expr.dtype)} {given}")
-
-    return row
-
-
-def integers(word):
-    return dict(i=word, u=word, b=word)
-
-
-instructions |= {
-    "add": by_kind(f="fadd", **integers("add")),
-    "sub": by_kind(f="fsub", **integers("sub")),
-    "mul": by_kind(f="fmul", **integers("mul")),
-    "div": by_kind(f="fdiv"),
-    "and": by_kind(**integers("and")),
-    "or": by_kind(**integers("or")),
-    "xor": by_kind(**integers("xor")),
-    "add_any_order": by_kind(f="fadd reassoc", **integers("add")),
-    "multiply_any_order": by_kind(f="fmul reassoc", **integers("mul")),
-    "machine_div": by_kind(i="sdiv", u="udiv"),
-    "machine_rem": by_kind(i="srem", u="urem"),
-    "machine_shift_left": by_kind(**integers("shl")),
-    "machine_shift_right_logical": by_kind(**integers("lshr")),
-    "machine_shift_right_arithmetic": by_kind(**integers("ashr")),
-}

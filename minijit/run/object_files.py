@@ -10,13 +10,8 @@ import hashlib
 
 from . import llvm_engine
 from .cache_folder import find, keep
-from .llvm_engine import (
-    binding,
-    host,
-    machine_options,
-    object_files,
-    pass_options,
-)
+from .llvm_engine import object_files
+from .llvm_target import binding, host, machine_options, pass_options
 
 
 @functools.cache
