@@ -1,6 +1,25 @@
 """Fixtures that tests of several rooms ask for."""
 
+import gc
+
 import pytest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def little_to_collect(request):
+    """Let collections pass over what earlier modules and the libraries made.
+
+    There are millions of such objects late in a run, and some tests collect often.  A
+    module that looks for leaked tracers says `asks_for_referrers = True`: those of
+    objects that are passed over are not found.
+    """
+    if getattr(request.module, "asks_for_referrers", False):
+        yield
+        return
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

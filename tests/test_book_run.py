@@ -223,7 +223,7 @@ def test_a_module_that_only_imports_after_another_fails(book: Book):
 def test_tests_run_on_the_stage_and_can_fail(
     book: Book, capfd: pytest.CaptureFixture[str]
 ):
-    def outcome(id: str, only: bool = False, every: int = 1) -> tuple[int, str]:
+    def outcome(id: str, only: bool = False, every: int = 0) -> tuple[int, str]:
         with stage_folder(book, book.chapter(id)) as folder:
             code = run_tests(book, book.chapter(id), folder, only, every)
         return code, capfd.readouterr().out

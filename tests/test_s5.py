@@ -11,6 +11,7 @@ import minijit.numpy as jnp
 from minijit import errors
 
 pytestmark = pytest.mark.chapter(5)
+asks_for_referrers = True
 
 global_list = []
 g = 0

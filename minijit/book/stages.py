@@ -39,7 +39,10 @@ class Sample:
         marks = [item.get_closest_marker("chapter") for item in items]
         pairs = zip(marks, list(items), strict=True)
         items[:] = [i for m, i in pairs if not m or str(m.args[0]) in {chapters!r}]
-        items[:] = items[::{every}]
+        if {every}:
+            first = {{(i.path, i.cls, getattr(i, "originalname", i.name)): i
+                      for i in reversed(items)}}
+            items[:] = list(first.values())[::-1][::{every}]
 sys.exit(pytest.main({args!r}, plugins=[Sample()]))
 """
 IMPORT_EACH = """
@@ -155,7 +158,7 @@ def unmarked_tests(book: Book) -> list[str]:
 
 
 def run_tests(
-    book: Book, chapter: Chapter, folder: Path, only: bool = False, every: int = 1
+    book: Book, chapter: Chapter, folder: Path, only: bool = False, every: int = 0
 ) -> int:
     """Run the tests of a stage that is in `folder`, on copies of the test files.
 
@@ -163,7 +166,8 @@ def run_tests(
 
     Args:
       only: the chapter's own tests, without those of the chapters before.
-      every: 5 runs a fifth of them: the first, the sixth, ...
+      every: 1 runs one case of each test function; 5 does for every fifth function;
+        0 runs all cases.
     """
     tests = staged_tests(book, chapter, only)
     if not tests:
@@ -199,14 +203,24 @@ def copy_tests(book: Book, tests: list[Path], out: Path) -> None:
 # -- imports
 
 
-def import_modules(book: Book, folder: Path) -> int:
+def import_modules(book: Book, folder: Path, only: Chapter | None = None) -> int:
     """Import each module of the stage in `folder`, each the first of the package in its
     process; 0 if all went well.
 
     Processes are forked from one that has the third-party packages loaded already.
+
+    Args:
+      only: the chapter whose files are imported, and those that wire the others.
     """
     files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.py"))
-    modules = [book.module(f) for f in files if f.startswith(f"{book.package}/")]
+    wanted = (
+        {*only.builds, *only.brings, *only.brings_after, *book.wires} if only else files
+    )
+    modules = [
+        book.module(f)
+        for f in files
+        if f in wanted and f.startswith(f"{book.package}/")
+    ]
     if not hasattr(os, "fork"):
         one = [IMPORT_ONE.format(module=m, folder=str(folder)) for m in modules]
         return max(python(folder, code) for code in one)
@@ -243,12 +257,13 @@ def judge_exercises(book: Book, chapter: Chapter, folder: Path) -> int:
 # -- all of it
 
 
-def all_stages(book: Book, only: Chapter | None = None, every: int = 1) -> list[str]:
+def all_stages(book: Book, only: Chapter | None = None, every: int = 0) -> list[str]:
     """Complaints about the stages, each written into a folder outside the checkout.
 
-    Each module of a stage must import, first in its process; the chapter's own tests,
-    or one in `every` so many, must pass on it; its exercises must be in order.  The
-    exercises of tours and capstones are judged on the finished library.
+    The chapter's modules, and on the last stage all, must import first in their
+    process; the chapter's own tests, or those that `every` leaves, must pass; its
+    exercises must be in order.  The exercises of tours and capstones are judged on
+    the finished library.
     """
     bad = [f"{f} names no chapter in its pytestmark" for f in unmarked_tests(book)]
     for c in book.notebooks():
@@ -260,7 +275,7 @@ def all_stages(book: Book, only: Chapter | None = None, every: int = 1) -> list[
                     bad.append(f"{c.called}: exercises failed")
             continue
         with stage_folder(book, c) as folder:
-            if import_modules(book, folder):
+            if import_modules(book, folder, None if c == book.chapters[-1] else c):
                 bad.append(f"stage {c.id}: a module does not import")
             if run_tests(book, c, folder, only=True, every=every):
                 bad.append(f"stage {c.id}: tests failed")
