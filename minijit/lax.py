@@ -16,7 +16,7 @@ import operator
 
 import numpy as np
 
-from .trace import calls, dtypes, numpy_values, primitives
+from .trace import calls, dtypes, primitives
 from .trace.array import aval_of, to_numpy
 from .trace.core import Tracer
 from .trace.primitives import abs, cos, exp, integer_pow, log, neg, pow, sign, sin, sqrt
@@ -29,7 +29,7 @@ from .trace.primitives import dot_general, Precision
 from .trace.primitives import eq, ge, gt, le, lt, ne
 from .trace.primitives import reduce_and, reduce_or, reduce_xor, argmax, argmin
 from .trace.primitives import reduce_max, reduce_min, reduce_prod, reduce_sum
-from .trace.primitives import reshape, slice, squeeze, transpose
+from .trace.primitives import monoids, reshape, slice, squeeze, transpose
 
 from .trace.primitives import abs_p, cos_p, exp_p, log_p, neg_p, sign_p, sin_p, sqrt_p
 from .trace.primitives import add_p, div_p, max_p, min_p, mul_p, pow_p, sub_p, tanh_p
@@ -137,18 +137,6 @@ def batch_matmul(lhs, rhs, precision=None):
     return dot_general(lhs, rhs, (contract, (batch, batch)), precision)
 
 
-# The operations that `reduce` knows, with the reduction for each and its identity.
-monoids = {
-    primitives.add: (reduce_sum, lambda dtype: 0),
-    primitives.mul: (reduce_prod, lambda dtype: 1),
-    primitives.max: (reduce_max, numpy_values.lowest),
-    primitives.min: (reduce_min, numpy_values.highest),
-    primitives.bitwise_and: (reduce_and, lambda dtype: np.array(-1).astype(dtype)),
-    primitives.bitwise_or: (reduce_or, lambda dtype: 0),
-    primitives.bitwise_xor: (reduce_xor, lambda dtype: 0),
-}
-
-
 def reduce(operands, init_values, computation, dimensions):
     """`computation` folded over the axes `dimensions`, in whatever order is quick.
 
@@ -170,10 +158,9 @@ def reduce(operands, init_values, computation, dimensions):
             f"{init_values!r}"
         )
     if not several and computation in monoids:
-        reduction, identity = monoids[computation]
-        known = not isinstance(init_values, Tracer)
-        if known and to_numpy(init_values) == identity(aval_of(operands).dtype):
-            return reduction(operands, dimensions)
+        monoid, known = monoids[computation], not isinstance(init_values, Tracer)
+        if known and to_numpy(init_values) == monoid.identity(aval_of(operands).dtype):
+            return monoid.reduce(operands, dimensions)
     pairs = zip(operands, init_values, strict=True) if several else None
     for x, init in pairs or [(operands, init_values)]:
         dtype, init_dtype = aval_of(x).dtype, aval_of(init).dtype
@@ -187,7 +174,7 @@ def reduce(operands, init_values, computation, dimensions):
     if computation not in monoids:
         one = lambda x, y: (computation(x[0], y[0]),)
         return fold([operands], [init_values], one, dimensions)[0]
-    return computation(monoids[computation][0](operands, dimensions), init_values)
+    return computation(monoids[computation].reduce(operands, dimensions), init_values)
 
 
 def fold(operands, init_values, computation, dimensions):

@@ -764,36 +764,28 @@ def together(name, parts, dtype):
     return promote_dtypes(list(parts)) if len(parts) > 1 else [as_array(parts[0])]
 
 
-# Each reduction: the primitive, the operation on two values, and on no value.
+# Each reduction: what it is by primitives, and the operation on two values.
 reductions = {
-    "sum": (primitives.reduce_sum, add, lambda dtype: 0),
-    "prod": (primitives.reduce_prod, multiply, lambda dtype: 1),
-    "max": (primitives.reduce_max, maximum, lambda dtype: extreme(dtype, -inf)),
-    "min": (primitives.reduce_min, minimum, lambda dtype: extreme(dtype, inf)),
-    "all": (primitives.reduce_and, bitwise_and, lambda dtype: True),
-    "any": (primitives.reduce_or, bitwise_or, lambda dtype: False),
+    "sum": (primitives.monoids[primitives.add], add),
+    "prod": (primitives.monoids[primitives.mul], multiply),
+    "max": (primitives.monoids[primitives.max], maximum),
+    "min": (primitives.monoids[primitives.min], minimum),
+    "all": (primitives.monoids[primitives.bitwise_and], bitwise_and),
+    "any": (primitives.monoids[primitives.bitwise_or], bitwise_or),
 }
-
-
-def extreme(dtype, infinity):
-    """The least value of a dtype for -inf, the greatest for inf."""
-    if dtype.kind in "iu":
-        limits = dtypes.iinfo(dtype)
-        return int(limits.min if infinity < 0 else limits.max)
-    return infinity > 0 if dtype == np.bool_ else infinity
 
 
 def reduce(name, x, axis, out, keepdims, initial=None, where=None, dtype=None):
     """Reduce `x` along axes by the row `name` of `reductions`."""
     if out is not None:
         no_out(name, out)
-    operation, combine, identity = reductions[name]
+    monoid, combine = reductions[name]
     axes = canonical_axes(axis, len(x.aval.shape))
     if initial is None and name in ("max", "min"):
         needs_identity(name, [x.shape[i] for i in axes], where)
     if where is not None:
-        x = masked(name, x, where, identity(x.dtype))
-    result = operation(x, axes)
+        x = masked(name, x, where, monoid.identity(x.dtype))
+    result = monoid.reduce(x, axes)
     if initial is not None:
         result = combine(convert(initial, result.dtype), result)
     return expand_dims(result, axes) if keepdims and axes else result

@@ -12,14 +12,17 @@ import numpy as np
 from ..compile.loops import Axis, Reduce, Store, op
 from ..compile.lower import Operand, Statements, affine, lower_rules, new_axis, widen
 from ..compile.lower_calls import add_nest
-from ..trace import primitives as lax, slicing
-from ..trace.array import aval_of, shape_rules
+from ..trace import primitives as lax
+from ..trace.array import shape_rules
 from ..trace.core import Primitive, eval_rules
+from ..trace.numpy_values import lowest
 from ..trace.primitives import on_wide
 from ..trace.shape_checks import check_kind, number
 from ..transform import linearize
 from ..transform.batching import batch_rules
-from ..transform.linearize import add_tangents, linearize_rules
+from ..transform.custom import custom_jvp
+from ..transform.linearize import linearize_rules
+from ..transform.more_loops import associative_scan
 from ..transform.transpose import adding, transpose_rules
 from . import elementary, rounding
 
@@ -28,7 +31,7 @@ cummax_p, cummin_p = map(Primitive, ["cummax", "cummin"])
 cumlogsumexp_p = Primitive("cumlogsumexp")
 
 
-def cumulative(name, kind):
+def running_shape(name, kind):
     """The shape rule of a running total over arrays of a kind of dtype."""
 
     def rule(x, *, axis, reverse):
@@ -54,15 +57,37 @@ def running(ufunc):
     return value
 
 
-numbers = (cumsum_p, cumprod_p, cummax_p, cummin_p)
-shape_rules |= {p: cumulative(p.name, number) for p in numbers}
-shape_rules |= {cumlogsumexp_p: cumulative("cumlogsumexp", (np.floating,))}
-eval_rules |= on_wide({cumsum_p: running(np.add), cumprod_p: running(np.multiply)})
-eval_rules |= on_wide({cummax_p: running(np.maximum), cummin_p: running(np.minimum)})
-eval_rules |= on_wide({cumlogsumexp_p: running(np.logaddexp)})
+@custom_jvp
+def logaddexp(x, y):
+    """log(e**x + e**y), elementwise, without overflow."""
+    gap = lax.abs(lax.sub(x, y))
+    total = lax.add(lax.max(x, y), elementary.log1p(lax.exp(lax.neg(gap))))
+    # Two equal infinities have no gap.
+    return lax.select(lax.eq(x, y), lax.add(x, lax.full_like(x, math.log(2))), total)
 
 
-def along_axis(primitive, text):
+@logaddexp.defjvp
+def logaddexp_jvp(primals, tangents):
+    """The tangents are weighed by the exponentials."""
+    z = logaddexp(*primals)
+    bounded = lax.select(rounding.is_finite(z), z, lax.full_like(z, 0))
+    weights = [lax.exp(lax.sub(x, bounded)) for x in primals]
+    return z, lax.add(*map(lax.mul, tangents, weights))
+
+
+totals = {
+    cumsum_p: lax.monoids[lax.add],
+    cumprod_p: lax.monoids[lax.mul],
+    cummax_p: lax.monoids[lax.max],
+    cummin_p: lax.monoids[lax.min],
+    cumlogsumexp_p: lax.Monoid(logaddexp, np.logaddexp, "logaddexp", lowest),
+}
+kinds = dict.fromkeys(totals, number) | {cumlogsumexp_p: (np.floating,)}
+shape_rules |= {p: running_shape(p.name, kind) for p, kind in kinds.items()}
+eval_rules |= on_wide({p: running(m.ufunc) for p, m in totals.items()})
+
+
+def function_of(primitive, text):
     """The function that applies a running total; `text` documents it."""
 
     def function(operand, axis=0, reverse=False):
@@ -73,115 +98,29 @@ def along_axis(primitive, text):
     return function
 
 
-cumsum = along_axis(cumsum_p, "Sums of the elements so far")
-cumprod = along_axis(cumprod_p, "Products of the elements so far")
-cummax = along_axis(cummax_p, "The largest element so far, NaN from the first one on")
-cummin = along_axis(cummin_p, "The smallest element so far, NaN from the first one on")
-cumlogsumexp = along_axis(cumlogsumexp_p, "log(sum(exp(x))) of the elements so far")
+cumsum = function_of(cumsum_p, "Sums of the elements so far")
+cumprod = function_of(cumprod_p, "Products of the elements so far")
+cummax = function_of(cummax_p, "The largest element so far, NaN from the first one on")
+cummin = function_of(cummin_p, "The smallest element so far, NaN from the first one on")
+cumlogsumexp = function_of(cumlogsumexp_p, "log(sum(exp(x))) of the elements so far")
 
 
 def running_linearize(primitive, combine, nonzero, x, *, axis, reverse):
-    """The tangents of a running total: a tree of combinations, as deep as log n.
+    """The tangents of a running total: those of a tree of combinations, log n deep.
 
     The result is the primitive's own; the tree only finds the residuals.
     """
     y = primitive.bind(x, axis=axis, reverse=reverse)
-    flipped = slicing.rev(x, (axis,)) if reverse else x
-    _, tree = running_tree(combine, flipped, axis)
-
-    def linear(t):
-        t = slicing.rev(t, (axis,)) if reverse else t
-        t = tree(t)
-        return slicing.rev(t, (axis,)) if reverse else t
-
+    tree = partial(associative_scan, combine, reverse=reverse, axis=axis)
+    _, linear = linearize.linearize(tree, x)
     return y, linear
-
-
-def running_tree(combine, x, axis):
-    """All totals of x from its beginning: -> (totals, linear map of tangents).
-
-    Neighbours are combined; the totals of those, half as many, are every second one
-    that is wanted; one more element each gives the others.  `combine` is the linearize
-    rule of a function of two.
-    """
-    n = aval_of(x).shape[axis]
-    if n < 2:
-        return x, lambda t: t
-    part = partial(every_other, axis=axis)
-    both = True, True
-    pairs, pairs_linear = combine(both, part(x, 0, n - 1), part(x, 1, n))
-    odd, odd_linear = running_tree(combine, pairs, axis)
-    m = (n - 1) // 2
-    if m == 0:
-        even, even_linear = None, None
-    else:
-        even, even_linear = combine(both, head(odd, m, axis), part(x, 2, n))
-
-    def linear(t):
-        s = odd_linear(pairs_linear(part(t, 0, n - 1), part(t, 1, n)))
-        r = even_linear(head(s, m, axis), part(t, 2, n)) if m else None
-        return interleave(head(t, 1, axis), r, s, axis)
-
-    return interleave(head(x, 1, axis), even, odd, axis), linear
-
-
-def every_other(x, start, stop, axis):
-    """x[start:stop:2] along one axis."""
-    shape = aval_of(x).shape
-    starts, stops, steps = [0] * len(shape), list(shape), [1] * len(shape)
-    starts[axis], stops[axis], steps[axis] = start, stop, 2
-    return lax.slice(x, starts, stops, steps)
-
-
-def head(x, n, axis):
-    """The first n elements along one axis."""
-    shape = list(aval_of(x).shape)
-    shape[axis] = n
-    return lax.slice(x, [0] * len(shape), shape)
-
-
-def interleave(first, even, odd, axis):
-    """first, odd[0], even[0], odd[1], even[1], ... along one axis."""
-    even = first if even is None else lax.concatenate([first, even], axis)
-    m = aval_of(odd).shape[axis]
-    pairs = [lax.expand_dims(x, (axis + 1,)) for x in (head(even, m, axis), odd)]
-    shape = list(aval_of(odd).shape)
-    shape[axis] = 2 * m
-    mixed = lax.reshape(lax.concatenate(pairs, axis + 1), shape)
-    n = aval_of(even).shape[axis]
-    if n == m:
-        return mixed
-    limits = list(aval_of(even).shape)
-    starts = [0] * len(limits)
-    starts[axis] = m
-    return lax.concatenate([mixed, lax.slice(even, starts, limits)], axis)
-
-
-def logaddexp_linearize(nonzero, x, y):
-    """log(e**x + e**y) and its tangent, which weighs x and y by their exponentials."""
-    high = lax.max(x, y)
-    gap = lax.sub(x, y)
-    total = lax.add(high, elementary.log1p(lax.exp(lax.neg(lax.abs(gap)))))
-    # Two equal infinities have no gap.
-    z = lax.select(lax.eq(x, y), lax.add(x, lax.full_like(x, math.log(2))), total)
-    bounded = lax.select(rounding.is_finite(z), z, lax.full_like(z, 0))
-    weights = [lax.exp(lax.sub(v, bounded)) for v in (x, y)]
-
-    def linear(s, t):
-        return add_tangents(lax.mul(s, weights[0]), lax.mul(t, weights[1]))
-
-    return z, linear
 
 
 linearize_rules |= linearize.linear_in_first(cumsum_p)
 linearize_rules |= {
-    p: partial(running_linearize, p, combine)
-    for p, combine in {
-        cumprod_p: linearize_rules[lax.mul_p],
-        cummax_p: linearize_rules[lax.max_p],
-        cummin_p: linearize_rules[lax.min_p],
-        cumlogsumexp_p: logaddexp_linearize,
-    }.items()
+    p: partial(running_linearize, p, m.combine)
+    for p, m in totals.items()
+    if p is not cumsum_p
 }
 
 
@@ -199,7 +138,7 @@ def running_batch(primitive, lanes, axes, x, *, axis, **params):
     return primitive.bind(x, axis=axis, **params), lane_axis
 
 
-batch_rules |= {p: partial(running_batch, p) for p in (*numbers, cumlogsumexp_p)}
+batch_rules |= {p: partial(running_batch, p) for p in totals}
 
 
 def running_lower(name):
@@ -224,10 +163,4 @@ def running_lower(name):
     return Statements(function)
 
 
-lower_rules |= {
-    cumsum_p: running_lower("add"),
-    cumprod_p: running_lower("mul"),
-    cummax_p: running_lower("max"),
-    cummin_p: running_lower("min"),
-    cumlogsumexp_p: running_lower("logaddexp"),
-}
+lower_rules |= {p: running_lower(m.loop) for p, m in totals.items()}

@@ -476,16 +476,19 @@ def flat_places(x, index, w):
     return places
 
 
+# How an update is taken in: by NumPy's function, and by its name in loops.
 combining = {
-    scatter_p: None,
-    scatter_add_p: np.add,
-    scatter_sub_p: np.subtract,
-    scatter_mul_p: np.multiply,
-    scatter_min_p: np.minimum,
-    scatter_max_p: np.maximum,
+    scatter_p: (None, None),
+    scatter_add_p: (np.add, "add"),
+    scatter_sub_p: (np.subtract, "sub"),
+    scatter_mul_p: (np.multiply, "mul"),
+    scatter_min_p: (np.minimum, "min"),
+    scatter_max_p: (np.maximum, "max"),
 }
 shape_rules |= {p: partial(scatter_shape, p.name) for p in combining}
-eval_rules |= on_numpy({p: partial(scatter_numpy, f) for p, f in combining.items()})
+eval_rules |= on_numpy({
+    p: partial(scatter_numpy, ufunc) for p, (ufunc, _) in combining.items()
+})
 param_types |= {
     c.__name__: c
     for c in (GatherDimensionNumbers, ScatterDimensionNumbers, GatherScatterMode)
@@ -521,14 +524,12 @@ def scatter_linearize(nonzero, x, indices, updates, **params):
     back; from then on the winners are written, by an addition, to places made zero.
     """
     if params["unique_indices"]:
-        return scatter_linear(
-            scatter_p, nonzero, x, indices, updates, **params
-        )
+        return scatter_linear(scatter_p, nonzero, x, indices, updates, **params)
     numbers = update_numbers(updates, params["dimension_numbers"])
     nobody = lax.full(aval_of(x).shape, 0, numbers.dtype)
     winners = scatter_p.bind(nobody, indices, numbers, **params)
     untouched = lax.eq(winners, lax.full_like(winners, 0))
-    won = lax.eq(read_back(winners, indices, updates, params), numbers)
+    won = lax.eq(read_back(winners, indices, updates, **params), numbers)
     y = scatter_p.bind(x, indices, updates, **params)
 
     def linear(t, _, s):
@@ -549,20 +550,21 @@ def update_numbers(updates, dimension_numbers):
     return lax.broadcast_in_dim(lax.reshape(numbers, sizes), aval.shape, batch)
 
 
-def read_back(x, indices, updates, params):
-    """The windows of x that a scatter writes, of the shape of its updates."""
-    numbers = params["dimension_numbers"]
-    window = numbers.update_window_dims
-    sizes = iter([aval_of(updates).shape[d] for d in window])
-    dropped = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-    clips = params["mode"] is GatherScatterMode.CLIP
+def read_back(x, indices, updates, *, dimension_numbers, mode, **promises):
+    """The windows of x that a scatter writes, of the shape of its updates; 0 where an
+    update was dropped."""
+    window = dimension_numbers.update_window_dims
+    sizes = iter([aval_of_argument(updates).shape[d] for d in window])
+    _, inserted, _, batching, _ = dimension_numbers
+    single, clips = {*inserted, *batching}, mode is GatherScatterMode.CLIP
     return gather(
         x,
         indices,
-        GatherDimensionNumbers(*numbers),
-        [1 if d in dropped else next(sizes) for d in range(aval_of(x).ndim)],
+        GatherDimensionNumbers(*dimension_numbers),
+        [1 if d in single else next(sizes) for d in range(aval_of(x).ndim)],
         mode="clip" if clips else "fill",
         fill_value=None if clips else 0,
+        **promises,
     )
 
 
@@ -592,7 +594,7 @@ def scatter_extremum(primitive, nonzero, x, indices, updates, **params):
     which is written as a change divided among all updates of the place.
     """
     y = primitive.bind(x, indices, updates, **params)
-    read = partial(read_back, indices=indices, updates=updates, params=params)
+    read = partial(read_back, indices=indices, updates=updates, **params)
     zero, one = lax.full_like(updates, 0), lax.full_like(updates, 1)
 
     def count(mask):
@@ -645,32 +647,11 @@ def gather_transpose(ct, accs, x, indices, *, dimension_numbers, mode, **params)
 transpose_rules |= {gather_p: gather_transpose}
 
 
-def read_updates(ct, indices, updates, *, dimension_numbers, mode, **params):
-    """What each update of a scatter wrote to; 0 if it was dropped."""
-    window = dimension_numbers.update_window_dims
-    sizes = iter([updates.aval.shape[d] for d in window])
-    single = {
-        *dimension_numbers.inserted_window_dims,
-        *dimension_numbers.operand_batching_dims,
-    }
-    clips = mode is GatherScatterMode.CLIP
-    return gather(
-        ct,
-        indices,
-        GatherDimensionNumbers(*dimension_numbers),
-        [1 if d in single else next(sizes) for d in range(ct.ndim)],
-        indices_are_sorted=params["indices_are_sorted"],
-        unique_indices=params["unique_indices"],
-        mode="clip" if clips else "fill",
-        fill_value=None if clips else 0,
-    )
-
-
 def scatter_add_transpose(sign, ct, x, indices, updates, **params):
     back = ct if is_linear(x) else None
     if not is_linear(updates):
         return back, None, None
-    part = read_updates(ct, indices, updates, **params)
+    part = read_back(ct, indices, updates, **params)
     return back, None, part if sign > 0 else lax.neg(part)
 
 
@@ -682,7 +663,7 @@ def scatter_transpose(ct, x, indices, updates, **params):
         zero = lax.full(shape, 0, aval_of(ct).dtype)
         over = scatter_p.bind(ct, indices, zero, **params)
     if is_linear(updates):
-        part = read_updates(ct, indices, updates, **params)
+        part = read_back(ct, indices, updates, **params)
     return over, None, part
 
 
@@ -694,7 +675,7 @@ def scatter_mul_transpose(ct, x, indices, updates, **params):
         raise NotImplementedError(
             "scatter_mul can be transposed by its updates only if unique_indices=True"
         )
-    return None, None, read_updates(lax.mul(ct, x), indices, updates, **params)
+    return None, None, read_back(lax.mul(ct, x), indices, updates, **params)
 
 
 transpose_rules |= adding({
@@ -779,38 +760,24 @@ batch_rules |= {gather_p: gather_batch}
 batch_rules |= {p: partial(scatter_batch, p) for p in combining}
 
 
+# Params of a gather or scatter of one window, moved inside as a dynamic slice is.
+one_window = dict.fromkeys(promises, True) | {"mode": GatherScatterMode.CLIP}
+
+
 def windows_read(lanes, axes, x, indices, sizes):
     """A dynamic slice that starts elsewhere in each lane: a gather."""
     every = tuple(range(len(sizes)))
-    return gather_batch(
-        lanes,
-        axes,
-        x,
-        indices,
-        dimension_numbers=GatherDimensionNumbers(every, (), every),
-        slice_sizes=sizes,
-        unique_indices=True,
-        indices_are_sorted=True,
-        mode=GatherScatterMode.CLIP,
-        fill_value=None,
-    )
+    numbers = GatherDimensionNumbers(every, (), every)
+    params = dict(dimension_numbers=numbers, slice_sizes=sizes, fill_value=None)
+    return gather_batch(lanes, axes, x, indices, **params, **one_window)
 
 
 def windows_written(lanes, axes, x, indices, update):
     """A dynamic update that starts elsewhere in each lane: a scatter."""
     every = tuple(range(aval_of(indices).shape[-1]))
-    return scatter_batch(
-        scatter_p,
-        lanes,
-        axes,
-        x,
-        indices,
-        update,
-        dimension_numbers=ScatterDimensionNumbers(every, (), every),
-        unique_indices=True,
-        indices_are_sorted=True,
-        mode=GatherScatterMode.CLIP,
-    )
+    params = dict(dimension_numbers=ScatterDimensionNumbers(every, (), every))
+    operands = x, indices, update
+    return scatter_batch(scatter_p, lanes, axes, *operands, **params, **one_window)
 
 
 windows_in_lanes |= {"read": windows_read, "write": windows_written}
@@ -916,12 +883,5 @@ def scatter_store(
     return (store if clip or known(fits) else If(fits, (store,))), axes
 
 
-lower_rules |= {
-    gather_p: Elements(gather_lower, 2),
-    scatter_p: lower_scatter(None),
-    scatter_add_p: lower_scatter("add"),
-    scatter_sub_p: lower_scatter("sub"),
-    scatter_mul_p: lower_scatter("mul"),
-    scatter_min_p: lower_scatter("min"),
-    scatter_max_p: lower_scatter("max"),
-}
+lower_rules |= {gather_p: Elements(gather_lower, 2)}
+lower_rules |= {p: lower_scatter(name) for p, (_, name) in combining.items()}

@@ -35,7 +35,7 @@ from ..trace.primitives import (
     full,
     max as lax_max,
     min as lax_min,
-    mul,
+    monoids,
     on_wide,
     select,
     slice as static_slice,
@@ -166,15 +166,20 @@ def over_windows(ufunc, identity):
     return value
 
 
+# The functions by which there are primitives that reduce windows.
+by_function = {
+    add: reduce_window_sum_p,
+    lax_max: reduce_window_max_p,
+    lax_min: reduce_window_min_p,
+}
+reduced_by = {p: monoids[function] for function, p in by_function.items()}
+
 shape_rules |= {
-    reduce_window_sum_p: reduce_window_shape("reduce_window_sum", number),
-    reduce_window_max_p: reduce_window_shape("reduce_window_max", anything),
-    reduce_window_min_p: reduce_window_shape("reduce_window_min", anything),
+    p: reduce_window_shape(p.name, number if m.combine is add else anything)
+    for p, m in reduced_by.items()
 }
 eval_rules |= on_wide({
-    reduce_window_sum_p: over_windows(np.add, lambda dtype: np.zeros((), dtype)),
-    reduce_window_max_p: over_windows(np.maximum, lowest),
-    reduce_window_min_p: over_windows(np.minimum, highest),
+    p: over_windows(m.ufunc, m.identity) for p, m in reduced_by.items()
 })
 
 
@@ -215,9 +220,8 @@ def reduce_window(
     pairs = zip(operands, inits, strict=True)
     inits = [start_of(computation, x, init) for x, init in pairs]
     if not several and is_identity(computation, inits[0]):
-        _, primitive = monoids[computation]
-        if primitive is not None:
-            return primitive.bind(operands[0], **params)
+        if computation in by_function:
+            return by_function[computation].bind(operands[0], **params)
     results = fold_windows(operands, inits, computation, several, params)
     return type(operand)(results) if several else results[0]
 
@@ -227,7 +231,7 @@ def start_of(computation, x, init):
     computation's identity there."""
     dtype = aval_of(x).dtype
     known = type(init) in dtypes.weak_types and computation in monoids
-    if known and monoids[computation][0](dtype) == init:
+    if known and monoids[computation].identity(dtype) == init:
         init = convert(init, dtype)
     aval = aval_of(init)
     check_same_dtypes("reduce_window", (aval_of(x), aval))
@@ -261,31 +265,12 @@ def window_params(shape, window, strides, padding, base_dilation, window_dilatio
     return given | {"padding": padding}
 
 
-def zero(dtype):
-    """The identity of `add`."""
-    return np.zeros((), dtype)
-
-
-def one(dtype):
-    """The identity of `mul`."""
-    return np.ones((), dtype)
-
-
-# For a function that reduces: its identity, and the primitive that reduces windows.
-monoids = {
-    add: (zero, reduce_window_sum_p),
-    lax_max: (lowest, reduce_window_max_p),
-    lax_min: (highest, reduce_window_min_p),
-    mul: (one, None),
-}
-
-
 def is_identity(computation, init):
     """Whether `init` is known, and the value that `computation` does not notice."""
     if isinstance(init, Tracer) or computation not in monoids:
         return False
-    identity, _ = monoids[computation]
-    return bool(to_numpy(init) == identity(aval_of(init).dtype))
+    identity = monoids[computation].identity(aval_of(init).dtype)
+    return bool(to_numpy(init) == identity)
 
 
 def fold_windows(operands, inits, computation, several, params):
@@ -435,10 +420,7 @@ def window_batch(primitive, lanes, axes, x, **params):
     return primitive.bind(x, **params), axis
 
 
-batch_rules |= {
-    p: partial(window_batch, p)
-    for p in (reduce_window_sum_p, reduce_window_max_p, reduce_window_min_p)
-}
+batch_rules |= {p: partial(window_batch, p) for p in reduced_by}
 
 
 def window_lower(name):
@@ -466,8 +448,4 @@ def window_lower(name):
     return Elements(rule, total=True)
 
 
-lower_rules |= {
-    reduce_window_sum_p: window_lower("add"),
-    reduce_window_max_p: window_lower("max"),
-    reduce_window_min_p: window_lower("min"),
-}
+lower_rules |= {p: window_lower(m.loop) for p, m in reduced_by.items()}

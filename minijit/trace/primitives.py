@@ -238,6 +238,8 @@ eval_rules |= on_numpy({dot_general_p: values.dot_general_values})
 import enum
 import operator
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from . import dtypes
 from .array import ArrayImpl, aval_of
@@ -474,6 +476,45 @@ reduce_min = over_axes(reduce_min_p, "The minimum over `axes`; NaN if one is the
 reduce_and = over_axes(reduce_and_p, "The bits set in all elements along `axes`.")
 reduce_or = over_axes(reduce_or_p, "The bits set in any element along `axes`.")
 reduce_xor = over_axes(reduce_xor_p, "The bits set an odd number of times on `axes`.")
+
+
+@dataclass(frozen=True)
+class Monoid:
+    """An associative function of two, and all that reduces by it.
+
+    Attributes:
+      combine: the function of two arrays of one dtype.
+      ufunc: what it is in NumPy.
+      loop: what it is called in loops.
+      identity: dtype -> the number that it does not notice.
+      reduce: the function (operand, axes) that reduces by it, if there is one.
+    """
+
+    combine: Callable
+    ufunc: Callable
+    loop: str
+    identity: Callable
+    reduce: Callable | None = None
+
+
+def known(value):
+    """The identity that is the same number in each dtype."""
+    return lambda dtype: np.array(value).astype(dtype)
+
+
+# {a function of two: the `Monoid` of it}, for reductions, windows and running totals.
+monoids = {
+    m.combine: m
+    for m in (
+        Monoid(add, np.add, "add", known(0), reduce_sum),
+        Monoid(mul, np.multiply, "mul", known(1), reduce_prod),
+        Monoid(max, np.maximum, "max", values.lowest, reduce_max),
+        Monoid(min, np.minimum, "min", values.highest, reduce_min),
+        Monoid(bitwise_and, np.bitwise_and, "and", known(-1), reduce_and),
+        Monoid(bitwise_or, np.bitwise_or, "or", known(0), reduce_or),
+        Monoid(bitwise_xor, np.bitwise_xor, "xor", known(0), reduce_xor),
+    )
+}
 
 
 def pow(x, y):
