@@ -106,9 +106,11 @@ from .compile import (
 
 # chapter 14
 from .compile import (
+    index_rules as index_rules,
     loops_text as loops_text,
     lower_calls as lower_calls,
     lower_choices as lower_choices,
+    lower_elements as lower_elements,
     lower_transforms as lower_transforms,
     storage as storage,
 )

@@ -11,7 +11,8 @@ import itertools
 
 import numpy as np
 
-from minijit.compile import loops
+from minijit.compile import expressions, loops
+from minijit.compile.expressions import as_index
 from minijit.trace.array import ArrayImpl, aval_of, to_numpy
 from minijit.trace.config import enable_x64
 from minijit.trace.core import eval_rules
@@ -139,9 +140,9 @@ class Run:
     def step(self, stmt):
         reduce = stmt.reduce
         dtypes = [body.dtype for body in reduce.bodies]
-        new = [loops.Const(self.value(b), b.dtype) for b in reduce.bodies]
+        new = [expressions.Const(self.value(b), b.dtype) for b in reduce.bodies]
         olds = zip(self.values[reduce], dtypes, strict=True)
-        old = [loops.Const(v, d) for v, d in olds]
+        old = [expressions.Const(v, d) for v, d in olds]
         combined = loops.combine(reduce.op, old, new)
         self.values[reduce] = [self.value(e) for e in combined]
 
@@ -193,7 +194,7 @@ class Run:
             for param, view in pairs:
                 if param.space == "table":
                     continue
-                offset = int(self.value(loops.as_index(view.offset)))
+                offset = int(self.value(as_index(view.offset)))
                 view = dataclasses.replace(view, offset=offset)
                 memory[param] = strided(view, self.memory)
             Run(memory).block(function.body)
@@ -203,7 +204,7 @@ class Run:
             return
         inputs, outputs = (
             [
-                dataclasses.replace(v, offset=int(self.value(loops.as_index(v.offset))))
+                dataclasses.replace(v, offset=int(self.value(as_index(v.offset))))
                 for v in views
             ]
             for views in (stmt.inputs, stmt.outputs)
@@ -240,14 +241,14 @@ class Run:
         if expr in self.values:
             value = self.values[expr]
             return value[0] if isinstance(value, list) else value
-        if isinstance(expr, loops.Const):
+        if isinstance(expr, expressions.Const):
             return np.asarray(expr.value, expr.dtype)
-        if isinstance(expr, loops.Load):
+        if isinstance(expr, expressions.Load):
             where = tuple(int(self.value(i)) for i in expr.index)
             array = self.memory[expr.buffer]
             assert all(0 <= i < n for i, n in zip(where, array.shape, strict=True))
             return np.asarray(array[where])
-        if isinstance(expr, loops.Reduce):
+        if isinstance(expr, expressions.Reduce):
             return self.total(expr)[0]
         if expr.name == "item":
             reduce, which = expr.args

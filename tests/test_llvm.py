@@ -15,7 +15,7 @@ from test_scalar_math import cases as scalar_cases, grid, plain as plain_scalar
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import loops
+from minijit.compile import expressions, loops, memory
 from minijit.compile.scalar_forms import scalar_forms
 from minijit.errors import MinijitError
 from minijit.run import llvm, llvm_engine, llvm_kernels, llvm_text, llvm_work
@@ -37,12 +37,12 @@ def ir(f, *args):
 def apply(name, out, *arrays):
     """One operation of the loop IR, on every element of some arrays."""
     buffers = [
-        loops.Buffer(f"in{i}", x.shape, x.dtype) for i, x in enumerate(arrays)
+        memory.Buffer(f"in{i}", x.shape, x.dtype) for i, x in enumerate(arrays)
     ]
-    result = loops.Buffer("out0", arrays[0].shape, np.dtype(out))
-    axis = loops.Axis(arrays[0].size)
-    loads = tuple(loops.Load(b, (axis,)) for b in buffers)
-    store = loops.Store(result, (axis,), loops.Op(name, loads, result.dtype))
+    result = memory.Buffer("out0", arrays[0].shape, np.dtype(out))
+    axis = expressions.Axis(arrays[0].size)
+    loads = tuple(expressions.Load(b, (axis,)) for b in buffers)
+    store = loops.Store(result, (axis,), expressions.Op(name, loads, result.dtype))
     text = llvm_kernels.KernelText(loops.Kernel("k0", (loops.For(axis, (store,)),)))
     values = np.empty(arrays[0].shape, out)
     known = dict(zip(buffers, arrays, strict=True)) | {result: values}

@@ -6,12 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
-from minijit.compile import loops
-from minijit.compile.loops import (
-    BOOL,
-    INDEX,
+from minijit.compile import expressions, loops, scalars
+from minijit.compile.expressions import (
     Axis,
-    Buffer,
     Const,
     Load,
     Op,
@@ -21,6 +18,8 @@ from minijit.compile.loops import (
     postorder,
     substitute,
 )
+from minijit.compile.memory import Buffer
+from minijit.compile.scalars import BOOL, INDEX
 
 pytestmark = pytest.mark.chapter(14)
 F32, I32 = np.dtype("float32"), np.dtype("int32")
@@ -49,14 +48,14 @@ def test_constants_differ_by_dtype_and_bits():
 
 def test_the_table_forgets_what_nobody_uses():
     i, x = Axis(4), buffer("x", 4)
-    before = len(loops.interned)
+    before = len(expressions.interned)
     value = Load(x, (i,))
     for _ in range(5000):
         value = op("sin", value)
-    assert len(loops.interned) > before + 5000
+    assert len(expressions.interned) > before + 5000
     del value
     gc.collect()
-    assert len(loops.interned) <= before + 1
+    assert len(expressions.interned) <= before + 1
 
 
 def test_free_axes():
@@ -164,7 +163,7 @@ def test_walks_do_not_recurse():
 def test_totals_start_at_the_identity(dtype):
     dtype = np.dtype(dtype)
     values = {True, False} if dtype == BOOL else {0, 1, 3, 100}
-    for name in ("and", "or", "xor") if dtype == BOOL else loops.identities:
+    for name in ("and", "or", "xor") if dtype == BOOL else scalars.identities:
         if name in ("argmax", "argmin", "logaddexp"):
             continue
         value = Const(0, dtype)

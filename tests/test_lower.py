@@ -6,15 +6,10 @@ import numpy as np
 import pytest
 from ir_interpreter import run
 
-from minijit.compile.loops import (
-    Kernel,
-    Load,
-    Store,
-    expressions,
-    postorder,
-    statements,
-)
-from minijit.compile.lower import LARGEST_GROUP, lower
+from minijit.compile.expressions import Load, postorder
+from minijit.compile.inlining import LARGEST_GROUP
+from minijit.compile.loops import Kernel, Store, expressions, statements
+from minijit.compile.lower import lower
 from minijit.trace import primitives as prim
 from minijit.trace.array import aval_of
 from minijit.trace.config import config

@@ -18,24 +18,12 @@ from test_lower import (
 
 from minijit import lax
 from minijit.compile.check_loops import LoopTypeError, check_program
-from minijit.compile.loops import (
-    INDEX,
-    Axis,
-    Buffer,
-    Call,
-    Const,
-    For,
-    Kernel,
-    Load,
-    Op,
-    Program,
-    Store,
-    View,
-    op,
-    whole,
-)
+from minijit.compile.expressions import Axis, Const, Load, Op, op
+from minijit.compile.loops import Call, For, Kernel, Program, Store
 from minijit.compile.lower import fallbacks, lower, lower_rules
+from minijit.compile.memory import Buffer, View, whole
 from minijit.compile.place import place
+from minijit.compile.scalars import INDEX
 from minijit.ops import (
     bits,
     complex_numbers,

@@ -9,7 +9,8 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.loops import Buffer, Call, View, whole
+from minijit.compile.loops import Call
+from minijit.compile.memory import Buffer, View, whole
 from minijit.run import native_control
 from minijit.trace.jit import executors
 from minijit.transform import steps

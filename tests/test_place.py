@@ -4,22 +4,18 @@ import numpy as np
 import pytest
 
 from minijit.compile import loops_text as loops_text
+from minijit.compile.expressions import Axis, Const, Load, Reduce, op
 from minijit.compile.loops import (
-    Axis,
-    Buffer,
-    Const,
     For,
     Kernel,
     Let,
-    Load,
     Program,
-    Reduce,
     Start,
     Step,
     Store,
-    op,
     statements,
 )
+from minijit.compile.memory import Buffer
 from minijit.compile.place import place
 
 pytestmark = pytest.mark.chapter(15)

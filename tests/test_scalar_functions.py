@@ -83,12 +83,12 @@ def test_sixteen_bit_floats_round_after_every_operation(compile, dtype):
 
 def test_every_operation_of_the_lowering_has_a_row():
     from minijit import ops
-    from minijit.compile import lower, lower_calls, lower_choices
+    from minijit.compile import lower_calls, lower_choices, lower_elements
 
     families = [m for m in vars(ops).values() if inspect.ismodule(m)]
-    rows = lower, lower_calls, lower_choices
+    rows = lower_elements, lower_calls, lower_choices
     text = "".join(map(inspect.getsource, (*rows, *families)))
-    text = text.replace("lower.elementwise(", "compute(")
+    text = text.replace("one_operation(", "compute(")
     names = set(re.findall(r"\b(?:op|compute)\(\s*\"(\w+)\"", text))
     assert len(names) > 20
     assert names - {"item"} <= set(operations)

@@ -4,17 +4,18 @@ import numpy as np
 
 import minijit.numpy as jnp
 from minijit import make_jaxpr
-from minijit.compile.loops import (
+from minijit.compile.expressions import (
     Axis,
     Load,
     as_index,
-    expressions,
     known,
     op,
     postorder,
     substitute,
 )
-from minijit.compile.lower import Operand, lower, policies
+from minijit.compile.inlining import policies
+from minijit.compile.loops import expressions
+from minijit.compile.lower import Operand, lower
 from minijit.trace.array import ShapedArray
 from minijit.trace.jaxpr import Var
 

@@ -9,36 +9,24 @@ array has axes, integers, and in bounds by what is known of them; that dtypes ag
 """
 
 from ..trace.config import config
+from .expressions import Axis, Const, Load, Op, Reduce, expr_text, nothing, postorder
 from .loops import (
-    BOOL,
-    INDEX,
-    Axis,
-    Buffer,
     Call,
-    Const,
     Fail,
     For,
     If,
     Kernel,
-    Load,
-    Op,
-    Reduce,
     Region,
     Reserve,
     Store,
     Swap,
     While,
     after_pass,
-    bodies_of,
-    comparisons,
-    expr_text,
     expressions,
-    nothing,
-    own_expressions,
-    postorder,
     statements,
-    whole,
 )
+from .memory import Buffer, whole
+from .scalars import BOOL, INDEX, comparisons
 
 
 class LoopTypeError(TypeError):
@@ -150,7 +138,7 @@ def check_order(body, known):
     """
     found = set()
     for stmt in body:
-        own = () if isinstance(stmt, While) else own_expressions(stmt)
+        own = () if isinstance(stmt, While) else stmt.uses()
         for expr in postorder(own):
             if isinstance(expr, Load):
                 require(expr.buffer in known, "{} is read before it is written", expr)
@@ -183,7 +171,7 @@ def check_order(body, known):
                 written = inner | check_order(stmt.body, known)
             case _:
                 written = set()
-                for inner in bodies_of(stmt):
+                for inner in stmt.bodies():
                     written |= check_order(inner, known)
         known |= written
         found |= written
@@ -218,7 +206,7 @@ def check_body(body, bound, guarded, placed=False):
       placed: whether `place` has made loops for totals already.
     """
     for stmt in body:
-        for expr in own_expressions(stmt):
+        for expr in stmt.uses():
             free = "{} uses an axis that no loop around it runs over"
             require(expr.free <= bound, free, expr)
         if isinstance(stmt, Store):
@@ -236,7 +224,7 @@ def check_body(body, bound, guarded, placed=False):
         axes = {stmt.axis} if isinstance(stmt, For) else nothing
         counted = isinstance(stmt, For) and isinstance(stmt.axis.extent, int)
         inside = guarded or not (counted or isinstance(stmt, (Kernel, While)))
-        for inner in bodies_of(stmt):
+        for inner in stmt.bodies():
             check_body(inner, bound | axes, inside, placed)
 
 

@@ -12,15 +12,14 @@ Where the parts of an expression are computed is not said, until `place` says it
 
 from collections import Counter
 
+from .expressions import Axis, Op, expr_text, infix, number_text, postorder
 from .loops import (
-    Axis,
     Call,
     Fail,
     For,
     If,
     Let,
     Look,
-    Op,
     Region,
     Reserve,
     Start,
@@ -28,11 +27,6 @@ from .loops import (
     Store,
     Swap,
     While,
-    bodies_of,
-    expr_text,
-    infix,
-    number_text,
-    postorder,
     program_printers,
     start_values,
 )
@@ -73,7 +67,7 @@ class Writer:
                 self.block(stmt.test, indent + 1)
                 leave = f"if not {self.text(stmt.cond)}: break"
                 self.lines.append("  " * (indent + 1) + leave)
-            for inner in bodies_of(stmt)[isinstance(stmt, While) :]:
+            for inner in stmt.bodies()[isinstance(stmt, While) :]:
                 if inner:
                     self.block(inner, indent + 1)
         # What is named in a block means nothing after it.

@@ -20,40 +20,27 @@ nest of its own stores all of it in a buffer, and whoever asks loads).
 """
 
 import heapq
-import math
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
-
-from ..trace import primitives as prim
-from ..trace.array import ShapedArray, to_numpy
 from ..trace.core import find_rule
-from ..trace.jaxpr import Eqn, Literal, Var, has_effect
-from .loops import (
-    BOOL,
+from ..trace.jaxpr import Literal, Var, has_effect
+from .expressions import (
     Axis,
-    Buffer,
     Const,
-    Cut,
     Expr,
-    For,
-    Kernel,
     Load,
-    Program,
-    Reduce,
-    Store,
-    after_pass,
     as_index,
-    dtype_bounds,
-    expressions,
     free_axes,
-    identities,
-    op,
     postorder,
-    rewrite,
     substitute,
 )
+from .groups import Group
+from .inlining import LARGEST_GROUP, MOST_BUFFERS, Cut, Value, policies
+from .interface import constant_array, with_own_results
+from .loops import For, Kernel, Program, Store, after_pass, expressions
+from .memory import Buffer
+from .scalars import dtype_bounds
 
 lower_rules = {}
 # Primitives that run uncompiled, and why.
@@ -151,108 +138,6 @@ def row_of(eqn):
         if row is not None:
             return row
     return find_rule(lower_rules, eqn.primitive, "lower")
-
-
-@dataclass(eq=False)
-class Group:
-    """What will become one kernel, or one call, while the walk goes on.
-
-    Attributes:
-      number: groups made later run earlier, if nothing else decides.
-      axes, nest: the index at which it stores, and the same from the outermost loop on.
-      stores: statements, on variables where buffers will be.
-      values: the stored variables at `axes`, known there without a load.
-      make: if it is no loop nest, `make(finish, eqns)` is its statement.
-      shape: of the stored variables, if more of them may join.
-      reads: the variables that it loads, as far as one can tell.
-    """
-
-    number: int
-    axes: tuple = ()
-    nest: tuple = ()
-    stores: list = field(default_factory=list)
-    values: dict = field(default_factory=dict)
-    make: object = None
-    eqns: dict = field(default_factory=dict)
-    seen: set = field(default_factory=set)
-    shape: tuple | None = None
-    reads: frozenset = frozenset()
-    size: int = 0
-    has_total: bool = False
-    fed: bool = False
-
-
-@dataclass(frozen=True)
-class Value:
-    """A variable about which a policy decides: all that is asked of it.
-
-    Attributes:
-      eqn, aval: what computes it, and its type.
-      cost, total: as in `Elements`, but with all inlined producers.
-      asked: pairs (group, index), one for each index at which it is wanted.
-      reads: the variables that would be loaded in its place.
-    """
-
-    eqn: Eqn
-    aval: ShapedArray
-    cost: float
-    total: bool
-    asked: tuple
-    reads: frozenset
-
-
-def times_computed(group, index):
-    """How often an expression at `index`, placed well, is computed in a group."""
-    axes = free_axes(index)
-    depth = max((i + 1 for i, a in enumerate(group.nest) if a in axes), default=0)
-    inner = [axis for axis in axes if axis not in group.nest]
-    outer = group.nest if inner else group.nest[:depth]
-    return math.prod(axis.extent for axis in (*outer, *inner))
-
-
-CHEAP, LARGEST_GROUP, MOST_COPIES = 8, 512, 64
-# Arrays that a kernel of several stores takes: each costs compile time and a register.
-MOST_BUFFERS = 16
-
-
-def first_policy(value):
-    """Inline what is cheap or asked for once; totals get kernels of their own.
-
-    Returns:
-      None to inline, or (rule, reason) to materialise.
-    """
-    groups = dict(value.asked)
-    if any(group.size > LARGEST_GROUP for group in groups):
-        return "large kernel", f"its kernel has {LARGEST_GROUP} operations already"
-    if value.total:
-        alone = len(value.asked) == 1 and value.asked[0][1] == value.asked[0][0].axes
-        return None if alone else ("total", "every element of it takes a loop")
-    copies = len(value.asked)
-    if value.cost == 0:
-        return None
-    if copies > MOST_COPIES:
-        return "many indices", f"it is asked for at {copies} different indices"
-    if any(crowded(group, value) for group in groups):
-        return "many arrays", f"its kernel takes {MOST_BUFFERS} arrays already"
-    if value.cost < CHEAP and copies * value.cost <= 4 * CHEAP:
-        return None
-    times = sum(times_computed(*asked) for asked in value.asked)
-    extra = value.cost * (times - value.aval.size)
-    if extra <= CHEAP * value.aval.size:
-        return None
-    return "recompute", f"inlined it would be computed {times} times"
-
-
-def crowded(group, value):
-    """Whether a kernel takes too many arrays already to inline a value that adds some.
-
-    One array more is no worse than the value itself, in an array of its own.
-    """
-    more = value.reads - group.reads
-    return len(more) > 1 and len(group.reads) + len(more) > MOST_BUFFERS
-
-
-policies = {"first": first_policy}
 
 
 class Lowering:
@@ -521,7 +406,7 @@ class Finish:
             return group.make(self, eqns)
         answers = {}
         body = tuple(
-            rewrite(s, lambda e: self.answer(e, group, answers), self.buffers.get)
+            s.rewrite(lambda e: self.answer(e, group, answers), self.buffers.get)
             for s in reversed(group.stores)
         )
         for axis in reversed(group.nest):
@@ -580,229 +465,3 @@ def lower(closed, name="main", policy="first", programs=None):
     for function in after_pass:
         function(program)
     return program
-
-
-def with_own_results(jaxpr):
-    """The jaxpr with a copy of each result that is an argument, constant or literal.
-
-    Arrays are written to two places at once, but what is no array is made in one.
-    """
-    given = {*jaxpr.invars, *jaxpr.constvars}
-    outvars, copies = [], []
-    for atom in jaxpr.outvars:
-        if isinstance(atom, Literal) or atom in given:
-            copy = Var(atom.aval)
-            copies.append(Eqn(prim.copy_p, (atom,), (copy,), {}))
-            atom = copy
-        elif not isinstance(atom.aval, ShapedArray):
-            given.add(atom)
-        outvars.append(atom)
-    if not copies:
-        return jaxpr
-    return jaxpr.replace(eqns=(*jaxpr.eqns, *copies), outvars=tuple(outvars))
-
-
-def constant_array(value, aval):
-    """A constant as kernels take it: in row-major order, or an array of one object."""
-    if isinstance(aval, ShapedArray):
-        return np.asarray(to_numpy(value, aval), order="C")
-    box = np.empty((), object)
-    box[()] = value
-    return box
-
-
-# The rows of the primitives of chapter 2.
-
-
-FLOAT32 = np.dtype("float32")
-
-
-def is_half(dtype):
-    """Whether a dtype is a 16-bit float."""
-    return dtype.itemsize == 2 and dtype.kind not in "iub"
-
-
-def wide_dtype(dtype):
-    """The dtype to compute in: float32 for 16-bit floats, otherwise the dtype."""
-    return FLOAT32 if is_half(dtype) else dtype
-
-
-def widen(expr):
-    """A 16-bit float in 32 bits."""
-    return op("convert", expr, dtype=wide_dtype(expr.dtype))
-
-
-def compute(name, *args, dtype):
-    """`op(name, *args)` of a dtype; 16-bit floats in 32 bits, rounded afterwards."""
-    wide = map(widen, args)
-    result = op(bool_name(name, dtype), *wide, dtype=wide_dtype(dtype))
-    return op("convert", result, dtype=dtype)
-
-
-def bool_name(name, dtype):
-    """The operation's name; of bools, the maximum is `or` and the minimum `and`."""
-    return {"max": "or", "min": "and"}.get(name, name) if dtype == BOOL else name
-
-
-def elementwise(name, cost=1):
-    """The row of a primitive that is one scalar operation of its operands' elements."""
-
-    def rule(out, index, *xs):
-        return compute(name, *(x.spread(index) for x in xs), dtype=out.dtype)
-
-    return Elements(rule, cost)
-
-
-def convert(out, index, x, *, new_dtype, weak_type):
-    return op("convert", x[index], dtype=new_dtype)
-
-
-lower_rules |= {
-    p: elementwise(p.name)
-    for p in (
-        prim.neg_p, prim.sign_p, prim.abs_p, prim.add_p, prim.sub_p, prim.mul_p,
-        prim.max_p, prim.min_p, prim.eq_p, prim.ne_p, prim.lt_p, prim.le_p,
-        prim.gt_p, prim.ge_p, prim.and_p, prim.or_p, prim.xor_p, prim.not_p,
-    )
-}
-lower_rules |= {p: elementwise(p.name, 4) for p in (prim.div_p, prim.sqrt_p)}
-lower_rules |= {
-    p: elementwise(p.name, 20)
-    for p in (prim.exp_p, prim.log_p, prim.sin_p, prim.cos_p, prim.tanh_p)
-}
-lower_rules |= {
-    prim.convert_element_type_p: Elements(convert),
-    prim.copy_p: Elements(lambda out, index, x: x[index], 0),
-}
-
-
-def iota(out, index, *, dtype, shape, dimension):
-    return op("convert", index[dimension], dtype=dtype)
-
-
-def broadcast_in_dim(out, index, x, *, shape, broadcast_dimensions):
-    return x.spread(tuple(index[d] for d in broadcast_dimensions))
-
-
-def transpose(out, index, x, *, permutation):
-    """out[i] is x[j] with j[permutation[d]] = i[d]."""
-    where = dict(zip(permutation, index, strict=True))
-    return x[tuple(where[d] for d in range(len(index)))]
-
-
-def squeeze(out, index, x, *, dimensions):
-    rest = iter(index)
-    return x[tuple(0 if d in dimensions else next(rest) for d in range(len(x.shape)))]
-
-
-def slice_(out, index, x, *, start_indices, limit_indices, strides):
-    strides = strides or (1,) * len(index)
-    return x[tuple(
-        affine(i, stride, start)
-        for i, start, stride in zip(index, start_indices, strides, strict=True)
-    )]
-
-
-def affine(i, scale, offset):
-    """i * scale + offset, as an index expression."""
-    return op("add", op("mul", as_index(i), as_index(scale)), as_index(offset))
-
-
-def reshape(out, index, x, *, new_sizes, dimensions):
-    shape = x.shape if dimensions is None else [x.shape[d] for d in dimensions]
-    where = reshaped_index(index, new_sizes, shape)
-    if dimensions is None:
-        return x[where]
-    return x[tuple(where[dimensions.index(d)] for d in range(len(where)))]
-
-
-def reshaped_index(index, shape, old_shape):
-    """The index into `old_shape` of the element at `index` of `shape`.
-
-    Axes are matched from the last one on, as few as have the same product on both
-    sides: (2, 3, 4) -> (6, 4) keeps the 4, and divides the 6 by 3.
-    """
-    where = []
-    for new, old in matched_axes(shape, old_shape):
-        flat = as_index(0)
-        for d in new:
-            flat = op("add", op("mul", flat, as_index(shape[d])), index[d])
-        for i, d in enumerate(old):
-            rest = math.prod(old_shape[e] for e in old[i + 1 :])
-            part = op("floordiv", flat, as_index(rest))
-            outermost = i == 0
-            where.append(part if outermost else op("mod", part, as_index(old_shape[d])))
-    return tuple(where)
-
-
-def matched_axes(shape, old_shape):
-    """The axes of two shapes of one size in groups of equal products, as in reshape.
-
-    Returns:
-      A list of pairs (axes of `shape`, axes of `old_shape`), from the first axes on.
-    """
-    groups, new, old = [], len(shape), len(old_shape)
-    while new or old:
-        new_end, old_end = new, old
-        new, old = max(new - 1, 0), max(old - 1, 0)
-        while True:
-            size = math.prod(shape[new:new_end])
-            old_size = math.prod(old_shape[old:old_end])
-            if size == old_size:
-                break
-            new, old = (new - 1, old) if size < old_size else (new, old - 1)
-        groups.append((range(new, new_end), range(old, old_end)))
-    return groups[::-1]
-
-
-def layout(rule):
-    """The row of a primitive that only renames indices."""
-    return Elements(rule, 0)
-
-
-lower_rules |= {
-    prim.iota_p: layout(iota),
-    prim.broadcast_in_dim_p: layout(broadcast_in_dim),
-    prim.transpose_p: layout(transpose),
-    prim.squeeze_p: layout(squeeze),
-    prim.slice_p: layout(slice_),
-    prim.reshape_p: layout(reshape),
-}
-
-
-def reduction(name):
-    """The row of a reduction of its operand over `axes`."""
-
-    def rule(out, index, x, *, axes):
-        where, over = reduced_index(index, x.shape, axes)
-        if any(x.shape[d] == 0 for d in axes):
-            return Const(identities[name](out.dtype)[0], out.dtype)
-        total = total_over(bool_name(name, out.dtype), over, widen(x[where]))
-        return op("convert", total, dtype=out.dtype)
-
-    return Elements(rule, total=True)
-
-
-def reduced_index(index, shape, axes):
-    """The index of an operand that is reduced over `axes`: -> (index, new axes)."""
-    rest = iter(index)
-    over = {d: new_axis(shape[d], "reduce") for d in sorted(axes)}
-    where = tuple(over[d] if d in over else next(rest) for d in range(len(shape)))
-    return where, tuple(over.values())
-
-
-def total_over(name, over, body):
-    """A Reduce over those of the indices `over` that are axes; the body without any."""
-    axes = tuple(i for i in over if isinstance(i, Axis))
-    return Reduce(name, axes, (body,)) if axes else body
-
-
-lower_rules |= {
-    prim.reduce_sum_p: reduction("add"),
-    prim.reduce_prod_p: reduction("mul"),
-    prim.reduce_max_p: reduction("max"),
-    prim.reduce_min_p: reduction("min"),
-    prim.reduce_and_p: reduction("and"),
-    prim.reduce_or_p: reduction("or"),
-    prim.reduce_xor_p: reduction("xor"),
-}

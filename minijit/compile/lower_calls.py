@@ -17,21 +17,22 @@ import numpy as np
 from ..trace import primitives as prim
 from ..trace.jaxpr import Eqn, Var
 from ..trace.jit import jit_p
-from .loops import BOOL, Call, Const, View, op
+from .expressions import Const, op
+from .loops import Call
 from .lower import (
-    FLOAT32,
     Elements,
     Statements,
     fallbacks,
     lower,
     lower_rules,
-    matched_axes,
     new_axis,
     row_choosers,
     row_of,
-    total_over,
-    wide_dtype,
 )
+from .lower_elements import total_over
+from .memory import View
+from .scalars import BOOL, FLOAT32, wide_dtype
+from .shapes import matched_axes, row_major
 
 view_rules = {}
 
@@ -44,11 +45,6 @@ class Strided:
     shape: tuple
     strides: tuple
     offset: int = 0
-
-
-def row_major(shape):
-    """The strides, in elements, of an array that lies row by row."""
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def whole_atom(atom):

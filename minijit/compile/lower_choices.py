@@ -12,23 +12,13 @@ import numpy as np
 
 from ..trace import primitives as lax, slicing
 from ..trace.remainders import floor_p, rem_p
-from .loops import BOOL, Axis, Const, If, Reduce, Store, as_index, op
-from .lower import (
-    MOST_BUFFERS,
-    Elements,
-    Operand,
-    Statements,
-    affine,
-    compute,
-    elementwise,
-    layout,
-    lower_rules,
-    new_axis,
-    reduced_index,
-    row_choosers,
-    widen,
-)
+from .expressions import Axis, Const, Reduce, as_index, op
+from .inlining import MOST_BUFFERS
+from .loops import If, Store
+from .lower import Elements, Operand, Statements, lower_rules, new_axis, row_choosers
 from .lower_calls import add_nest
+from .lower_elements import affine, compute, layout, one_operation, reduced_index, widen
+from .scalars import BOOL
 
 
 def integer_pow(out, index, x, *, y):
@@ -268,4 +258,4 @@ lower_rules |= {
     slicing.dynamic_slice_p: Elements(dynamic_slice),
     slicing.dynamic_update_slice_p: Statements(lower_update_slice),
 }
-lower_rules |= {floor_p: elementwise("floor"), rem_p: elementwise("rem", 4)}
+lower_rules |= {floor_p: one_operation("floor"), rem_p: one_operation("rem", 4)}

@@ -33,8 +33,9 @@ from ..transform.stop_gradient import stop_gradient_p
 from ..transform.tangents import tangent_aval
 from ..transform.tape import inject_p, project_p
 from ..transform.tape_rows import zero_p
-from .lower import Elements, Statements, elementwise, fallbacks, lower_rules
+from .lower import Elements, Statements, fallbacks, lower_rules
 from .lower_calls import call_program
+from .lower_elements import one_operation
 from .simplify import inline_rules, rules
 
 
@@ -111,7 +112,7 @@ def lower_checkpoint(walk, eqn):
 
 
 lower_rules |= {
-    add_any_p: elementwise("add"),
+    add_any_p: one_operation("add"),
     name_p: Elements(lambda out, index, x, *, name: x[index], 0),
     custom_jvp_p: Statements(lower_custom),
     custom_vjp_p: Statements(lower_custom),

@@ -13,26 +13,10 @@ and a total in loops of its own.  Printers of code take it from here.
 
 from collections import Counter
 
-from .loops import (
-    INDEX,
-    Axis,
-    Const,
-    For,
-    If,
-    Let,
-    Op,
-    Reduce,
-    Start,
-    Step,
-    dtype_bounds,
-    expressions,
-    nothing,
-    own_expressions,
-    postorder,
-    rewrite,
-    substitute,
-)
+from .expressions import Axis, Const, Op, Reduce, nothing, postorder, substitute
+from .loops import For, If, Let, Start, Step, expressions
 from .loops_text import arranged
+from .scalars import INDEX, dtype_bounds
 
 
 def place(body, nest=6, nestable=None):
@@ -71,7 +55,7 @@ class Placer:
         reduces = [e for e in within if type(e) is Reduce]
         result = self.exprs(reduces, (), bound, placed)
         for stmt in body:
-            here = () if isinstance(stmt, For) else own_expressions(stmt)
+            here = () if isinstance(stmt, For) else stmt.uses()
             result += self.exprs(expressions([stmt]), here, bound, placed)
             if isinstance(stmt, For):
                 result += running_totals(stmt)
@@ -191,7 +175,7 @@ def share_axes(body):
     def renamed(expr):
         return chosen[expr] if chosen.get(expr, expr) is not expr else None
 
-    return tuple(rewrite(stmt, exprs, lambda buffer: buffer) for stmt in body)
+    return tuple(stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
 
 
 arranged |= {"kernel": place}

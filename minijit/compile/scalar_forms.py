@@ -24,7 +24,8 @@ import functools
 
 import numpy as np
 
-from .loops import BOOL, INDEX, Const, Expr, Op, dtype_bounds, known, nothing, op
+from .expressions import Const, Expr, Op, known, nothing, op
+from .scalars import BOOL, INDEX, dtype_bounds
 
 FLOAT32, FLOAT64 = np.dtype("float32"), np.dtype("float64")
 HALVES = ("float16", "bfloat16")

@@ -6,9 +6,10 @@
 
 import numpy as np
 
-from ..compile import exact_rules, lower, simplify
-from ..compile.loops import Const, op
-from ..compile.lower import Elements, affine, lower_rules
+from ..compile import exact_rules, simplify
+from ..compile.expressions import Const, op
+from ..compile.lower import Elements, lower_rules
+from ..compile.lower_elements import affine, one_operation
 from ..trace import dtypes
 from ..trace.array import on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -202,7 +203,7 @@ def bitcast_lower(out, index, x, *, new_dtype):
 
 
 lower_rules |= {
-    p: lower.elementwise(p.name)
+    p: one_operation(p.name)
     for p in (
         shift_left_p, shift_right_logical_p, shift_right_arithmetic_p,
         population_count_p, clz_p,

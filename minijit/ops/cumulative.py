@@ -9,9 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.loops import Axis, Reduce, Store, op
-from ..compile.lower import Operand, Statements, affine, lower_rules, new_axis, widen
+from ..compile.expressions import Axis, Reduce, op
+from ..compile.loops import Store
+from ..compile.lower import Operand, Statements, lower_rules, new_axis
 from ..compile.lower_calls import add_nest
+from ..compile.lower_elements import affine, widen
 from ..trace import primitives as lax
 from ..trace.array import shape_rules
 from ..trace.core import Primitive, eval_rules

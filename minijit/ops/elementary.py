@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 
-from ..compile import lower, simplify
-from ..compile.lower import Elements, compute, lower_rules
+from ..compile import simplify
+from ..compile.lower import Elements, lower_rules
+from ..compile.lower_elements import compute, one_operation
 from ..trace import primitives as lax
 from ..trace.array import shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -120,14 +121,14 @@ def square_lower(out, index, x):
 
 
 lower_rules |= {
-    p: lower.elementwise(p.name, 20)
+    p: one_operation(p.name, 20)
     for p in (
         exp2_p, expm1_p, log1p_p, tan_p, asin_p, acos_p, atan_p, atan2_p,
         sinh_p, cosh_p, asinh_p, acosh_p, atanh_p, logistic_p, cbrt_p,
     )
 }
 lower_rules |= {
-    rsqrt_p: lower.elementwise("rsqrt", 4),
+    rsqrt_p: one_operation("rsqrt", 4),
     square_p: Elements(square_lower),
 }
 simplify.elementwise |= {

@@ -24,7 +24,7 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.loops import Const, as_index, op
+from ..compile.expressions import Const, as_index, op
 from ..compile.lower import Elements, lower_rules
 from ..compile.storage import stand_ins
 from ..trace import dtypes, primitives as lax

@@ -9,18 +9,11 @@ import enum
 
 import numpy as np
 
-from ..compile import lower
-from ..compile.loops import Const, op
-from ..compile.lower import (
-    Elements,
-    Statements,
-    compute,
-    is_half,
-    lower_rules,
-    row_choosers,
-    widen,
-)
+from ..compile.expressions import Const, op
+from ..compile.lower import Elements, Statements, lower_rules, row_choosers
 from ..compile.lower_calls import call_eval
+from ..compile.lower_elements import compute, one_operation, widen
+from ..compile.scalars import is_half
 from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -265,7 +258,7 @@ def reduce_precision_lower(out, index, x, *, exponent_bits, mantissa_bits):
 
 
 lower_rules |= {
-    p: lower.elementwise(p.name) for p in (ceil_p, is_finite_p, nextafter_p)
+    p: one_operation(p.name) for p in (ceil_p, is_finite_p, nextafter_p)
 }
 lower_rules |= {
     clamp_p: Elements(clamp_lower, 2),

@@ -18,10 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..compile.loops import BOOL, Const, If, Store, as_index, known, op
+from ..compile.expressions import Const, as_index, known, op
+from ..compile.loops import If, Store
 from ..compile.lower import Elements, Operand, Statements, lower_rules, new_axis
 from ..compile.lower_calls import add_nest
 from ..compile.lower_choices import both, clamped, integer_index, store_operand
+from ..compile.scalars import BOOL
 from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules

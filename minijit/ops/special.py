@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from ..compile import lower
 from ..compile.lower import fallbacks, lower_rules
+from ..compile.lower_elements import one_operation
 from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -285,7 +285,7 @@ batch_rules |= batching.elementwise(
     *(igamma_grad_a_p, random_gamma_grad_p),
 )
 lower_rules |= {
-    p: lower.elementwise(p.name, 20)
+    p: one_operation(p.name, 20)
     for p in (erf_p, erfc_p, erf_inv_p, lgamma_p, digamma_p)
 }
 fallbacks |= {

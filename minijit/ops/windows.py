@@ -13,17 +13,12 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.loops import BOOL, Const, Reduce, op, start_values
-from ..compile.lower import (
-    Elements,
-    affine,
-    lower_rules,
-    new_axis,
-    total_over,
-    wide_dtype,
-    widen,
-)
+from ..compile.expressions import Const, Reduce, op
+from ..compile.loops import start_values
+from ..compile.lower import Elements, lower_rules, new_axis
 from ..compile.lower_choices import both, undilated
+from ..compile.lower_elements import affine, total_over, widen
+from ..compile.scalars import BOOL, wide_dtype
 from ..trace import dtypes, primitives as lax, slicing
 from ..trace.array import aval_of, shape_rules, to_numpy
 from ..trace.calls import underlying

@@ -30,23 +30,20 @@ as an accumulator.  An emitter has these methods:
 
 import numpy as np
 
+from ..compile.expressions import Const, Load, Op, as_index
 from ..compile.loops import (
     Call,
-    Const,
     Fail,
     For,
     If,
     Let,
-    Load,
     Look,
-    Op,
     Reserve,
     Start,
     Step,
     Store,
     Swap,
     While,
-    as_index,
     combine,
     start_values,
 )

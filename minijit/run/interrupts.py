@@ -16,15 +16,8 @@ raised.  If not, the loop goes on.
 import ctypes
 import math
 
-from ..compile.loops import (
-    Axis,
-    For,
-    Kernel,
-    Reduce,
-    bodies_of,
-    own_expressions,
-    postorder,
-)
+from ..compile.expressions import Axis, Reduce, postorder
+from ..compile.loops import For, Kernel
 from ..transform.loops import scan_p
 from .numba_scalars import instructions
 from .scalar_math import functions
@@ -126,10 +119,10 @@ def work_of_statements(body):
     """About how many operations statements take, those in loops for each step."""
     work = 0
     for stmt in body:
-        for expr in postorder(own_expressions(stmt)):
+        for expr in postorder(stmt.uses()):
             work += extent_of(expr.axes) if type(expr) is Reduce else 1
         steps = extent_of([stmt.axis]) if isinstance(stmt, For) else 1
-        work += steps * sum(map(work_of_statements, bodies_of(stmt)))
+        work += steps * sum(map(work_of_statements, stmt.bodies()))
     return work
 
 

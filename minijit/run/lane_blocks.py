@@ -16,7 +16,8 @@ block by block it comes once, and stays in the cache until the last step is done
 
 import math
 
-from ..compile.loops import For, Kernel, Let, Load, Store, expressions, postorder
+from ..compile.expressions import Load, postorder
+from ..compile.loops import For, Kernel, Let, Store, expressions
 from ..compile.place import place
 from ..transform.loops import scan_p
 from .native_control import elements_of, loop_printers, print_scan

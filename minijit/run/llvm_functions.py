@@ -7,7 +7,7 @@
 import functools
 import re
 
-from ..compile.loops import postorder
+from ..compile.expressions import postorder
 from ..compile.scalar_forms import form_of
 from .emit import Walker
 

@@ -11,8 +11,9 @@ function of the module.
 
 import numpy as np
 
-from ..compile.loops import BOOL, Const
+from ..compile.expressions import Const
 from ..compile.scalar_forms import in_double, polynomial, scalar_forms, where
+from ..compile.scalars import BOOL
 from .llvm_text import instructions
 from .llvm_types import kind_of, register_type
 from .scalar_functions import erf_inv_central, erf_inv_middle, erf_inv_tail

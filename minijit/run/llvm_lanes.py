@@ -12,8 +12,9 @@ written twice, for one number and for as many as a register holds: each of these
 
 import functools
 
-from ..compile.loops import BOOL, Op, postorder
+from ..compile.expressions import Op, postorder
 from ..compile.scalar_forms import form_of
+from ..compile.scalars import BOOL
 from .llvm_functions import (
     computed,
     define,

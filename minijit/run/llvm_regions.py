@@ -10,18 +10,9 @@ that comes with SciPy.  A loop looks for signals now and then; if a handler rais
 function returns true and Python raises what it then has.
 """
 
-from ..compile.loops import (
-    Buffer,
-    Call,
-    Load,
-    Region,
-    Reserve,
-    Store,
-    Swap,
-    expressions,
-    postorder,
-    statements,
-)
+from ..compile.expressions import Load, postorder
+from ..compile.loops import Call, Region, Reserve, Store, Swap, expressions, statements
+from ..compile.memory import Buffer
 from .emit import Walker
 from .llvm import rewrites
 from .llvm_blas import ProductCalls

@@ -16,7 +16,7 @@ import weakref
 
 import numpy as np
 
-from ..compile.loops import INDEX
+from ..compile.scalars import INDEX
 from ..transform.tape import Tape, TapeValue, Union
 from .llvm_python import lock_declarations
 from .python_source import storage_dtype

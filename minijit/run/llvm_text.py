@@ -24,8 +24,8 @@ total, and nothing else, may be regrouped.
 
 from contextlib import contextmanager
 
-from ..compile.loops import BOOL
 from ..compile.place import sure
+from ..compile.scalars import BOOL
 from .llvm_functions import FunctionCalls
 from .llvm_types import constant_text, kind_of, memory_type, register_type
 

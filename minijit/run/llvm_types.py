@@ -8,8 +8,8 @@ import struct
 
 import numpy as np
 
-from ..compile.loops import BOOL
 from ..compile.scalar_forms import FLOAT32, HALVES
+from ..compile.scalars import BOOL
 
 
 def register_type(dtype):

@@ -3,7 +3,7 @@
     steps_of(kernel.body) > LONG                    # other threads may run meanwhile
 """
 
-from ..compile.loops import For, While, bodies_of
+from ..compile.loops import For, While
 
 # From this many steps on, a kernel lets other threads of Python run meanwhile.
 LONG = 20_000
@@ -19,5 +19,5 @@ def steps_of(body, times=1):
         if isinstance(stmt, (For, While)):
             axis = getattr(stmt, "axis", None)
             extent = axis.extent if axis and isinstance(axis.extent, int) else LONG
-        total += sum(steps_of(inner, times * extent) for inner in bodies_of(stmt))
+        total += sum(steps_of(inner, times * extent) for inner in stmt.bodies())
     return total

@@ -30,19 +30,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..compile.expressions import Axis, Const, Load, as_index, op, postorder, substitute
 from ..compile.loops import (
-    BOOL,
-    Axis,
-    Buffer,
     Call,
-    Const,
     Fail,
     For,
     Function,
     If,
     Kernel,
     Let,
-    Load,
     Look,
     Region,
     Reserve,
@@ -50,18 +46,14 @@ from ..compile.loops import (
     Step,
     Store,
     Swap,
-    View,
     While,
     after_pass,
-    as_index,
     expressions,
-    op,
-    postorder,
-    rewrite,
     statements,
-    substitute,
 )
+from ..compile.memory import Buffer, View
 from ..compile.place import place
+from ..compile.scalars import BOOL
 from ..trace.array import ShapedArray
 from ..transform import steps as loop_steps
 from ..transform.branches import cond_p
@@ -703,7 +695,7 @@ def part_of_lanes(stmt, first, count):
     def exprs(roots):
         return substitute(roots, lambda e: index if e is stmt.axis else None, known)
 
-    body = tuple(rewrite(inner, exprs, lambda b: b) for inner in stmt.body)
+    body = tuple(inner.rewrite(exprs, lambda b: b) for inner in stmt.body)
     return For(lane, body)
 
 

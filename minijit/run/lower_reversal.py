@@ -18,16 +18,9 @@ It is the recursion of chapter 12, with its stack made visible: what one call ho
 row.  There are `slots` rows and one; beyond sixteen they are in tables, which grow.
 """
 
-from ..compile.loops import (
-    INDEX,
-    Axis,
-    For,
-    If,
-    Reserve,
-    While,
-    as_index,
-    op,
-)
+from ..compile.expressions import Axis, as_index, op
+from ..compile.loops import For, If, Reserve, While
+from ..compile.scalars import INDEX
 from ..transform.reverse_loops import operands, treeverse_p
 from .interrupts import work_of
 from .lower_control import Carries, Part, loop_builders

@@ -19,20 +19,11 @@ which row of which table its values go, and the nests store them there.
 
 from dataclasses import dataclass, replace
 
-from ..compile.loops import (
-    INDEX,
-    Attached,
-    Axis,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    If,
-    Reserve,
-    as_index,
-    op,
-)
-from ..compile.lower import compute, wide_dtype
+from ..compile.expressions import Axis, Const, Expr, as_index, op
+from ..compile.loops import Attached, For, If, Reserve
+from ..compile.lower_elements import compute
+from ..compile.memory import Buffer
+from ..compile.scalars import INDEX, wide_dtype
 from ..trace.primitives import copy_p
 from ..transform.lanes_of_tapes import every_p, select_lanes_p, spread_p, sum_lanes_p
 from ..transform.linearize import add_any_p

@@ -31,25 +31,13 @@ from types import FunctionType
 
 import numpy as np
 
-from ..compile.loops import (
-    INDEX,
-    Axis,
-    Buffer,
-    For,
-    Kernel,
-    Load,
-    Op,
-    Reduce,
-    Store,
-    as_index,
-    expressions,
-    op,
-    postorder,
-    statements,
-)
+from ..compile.expressions import Axis, Load, Op, Reduce, as_index, op, postorder
+from ..compile.loops import For, Kernel, Store, expressions, statements
 from ..compile.lower import Elements, Statements, lower, row_choosers
 from ..compile.lower_calls import add_call, call_eval, whole_atom
+from ..compile.memory import Buffer
 from ..compile.place import place
+from ..compile.scalars import INDEX
 from ..trace.array import ShapedArray
 from ..trace.jit import cache_clearers
 from ..transform import steps as loop_steps

@@ -20,21 +20,9 @@ import math
 from collections import defaultdict
 from dataclasses import replace
 
-from ..compile.loops import (
-    Buffer,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Op,
-    Store,
-    expressions,
-    nothing,
-    postorder,
-    statements,
-    substitute,
-)
+from ..compile.expressions import Load, Op, nothing, postorder, substitute
+from ..compile.loops import For, If, Kernel, Let, Store, expressions, statements
+from ..compile.memory import Buffer
 from ..compile.place import place
 from .python_source import NEST, nestable
 

@@ -27,25 +27,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..compile.expressions import Const, Load, Op, postorder
 from ..compile.loops import (
-    BOOL,
-    INDEX,
-    Const,
     For,
     If,
     Kernel,
     Let,
-    Load,
-    Op,
     Start,
     Step,
     Store,
     expressions,
-    postorder,
     start_values,
     statements,
 )
 from ..compile.place import place, sure
+from ..compile.scalars import BOOL, INDEX
 from ..trace.dtypes import short_dtype_name
 from .scalar_math import functions
 

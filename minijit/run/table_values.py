@@ -8,7 +8,7 @@ import functools
 
 import numpy as np
 
-from ..compile.loops import INDEX
+from ..compile.scalars import INDEX
 from ..trace.array import ShapedArray, to_numpy
 from ..transform.pieces import wrap_like
 from ..transform.tape import Tape, TapeValue, Union, UnionValue

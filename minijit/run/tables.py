@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..compile.loops import INDEX
+from ..compile.scalars import INDEX
 from ..transform.tape import Tape, Union
 from .native_control import Place
 from .python_source import storage_dtype

@@ -1,0 +1,130 @@
+"""What is known of sums and products of indices: rules for integers of 64 bits.
+
+    i, j = Axis(4), Axis(8)                          # i is 0 .. 3, j is 0 .. 7
+    (i * 8 + j) // 8                                 # i
+    (i * 8 + j) % 4                                  # j % 4
+    min(max(j, 0), 7)                                # j: it is never outside
+
+`op` of `expressions` asks these rules whenever it makes an integer of 64 bits, an index
+as well as what a user computes: they hold whatever wraps around, but for those of
+`floordiv` and `mod`, which are of indices only and never wrap (the users' own are `div`
+and `rem`).
+"""
+
+from .expressions import Const, Op, folds, known, op
+from .scalars import BOOL, INDEX
+
+
+def wrapped(value):
+    """The 64-bit constant that arithmetic modulo 2**64 makes of an int."""
+    return Const((value + 2**63) % 2**64 - 2**63, INDEX)
+
+
+def fold_add(x, y):
+    """0 vanishes; constants move right and meet: (x + c1) + c2 is x + (c1 + c2)."""
+    if isinstance(x, Const) and isinstance(y, Const):
+        return wrapped(x.value + y.value)
+    if known(x) == 0 or known(y) == 0:
+        return y if known(x) == 0 else x
+    if isinstance(x, Const):
+        x, y = y, x
+    if isinstance(y, Const) and isinstance(x, Op) and x.name == "add":
+        first, second = x.args
+        if isinstance(second, Const):
+            return op("add", first, op("add", second, y))
+    return Op("add", (x, y), INDEX) if isinstance(y, Const) else None
+
+
+def fold_sub(x, y):
+    if x is y:
+        return Const(0, INDEX)
+    return op("add", x, wrapped(-y.value)) if isinstance(y, Const) else None
+
+
+def fold_mul(x, y):
+    """1 vanishes, and constants meet: (x * c1) * c2 is x * (c1 * c2)."""
+    if isinstance(x, Const) and isinstance(y, Const):
+        return wrapped(x.value * y.value)
+    if isinstance(x, Const):
+        x, y = y, x
+    if known(y) == 1:
+        return x
+    if isinstance(y, Const) and isinstance(x, Op) and x.name == "mul":
+        first, second = x.args
+        if isinstance(second, Const):
+            return op("mul", first, op("mul", second, y))
+    return Op("mul", (x, y), INDEX) if isinstance(y, Const) else None
+
+
+def fold_floordiv(x, y):
+    """Part by part: (i * 8 + j) // 4 is i * 2 + j // 4."""
+    if y.value == 1:
+        return x
+    multiple, rest = split_multiple(x, y.value)
+    return multiple and op("add", multiple, op("floordiv", rest, y))
+
+
+def fold_mod(x, y):
+    """What `floordiv` leaves: (i * 8 + j) % 4 is j % 4."""
+    if x.bounds[0] >= 0 and x.bounds[1] < y.value:
+        return x
+    multiple, rest = split_multiple(x, y.value)
+    return multiple and op("mod", rest, y)
+
+
+def split_multiple(x, c, depth=4):
+    """(m, r) with x = m * c + r where that is plain to see; (None, x) otherwise."""
+    if not isinstance(x, Op) or x.name not in ("add", "mul") or depth == 0:
+        return None, x
+    first, second = x.args
+    if x.name == "mul":
+        factor = known(second)
+        if factor is None or factor % c:
+            return None, x
+        return op("mul", first, Const(factor // c, INDEX)), Const(0, INDEX)
+    for part, other in ((first, second), (second, first)):
+        multiple, rest = split_multiple(part, c, depth - 1)
+        if multiple:
+            return multiple, op("add", rest, other)
+    return None, x
+
+
+def fold_max(x, y):
+    """Whichever cannot be the smaller one."""
+    if x is y or x.bounds[0] >= y.bounds[1]:
+        return x
+    return y if y.bounds[0] >= x.bounds[1] else None
+
+
+def fold_min(x, y):
+    if x is y or x.bounds[1] <= y.bounds[0]:
+        return x
+    return y if y.bounds[1] <= x.bounds[0] else None
+
+
+def fold_and(x, y):
+    """A condition that always holds vanishes, and of an integer one of all bits."""
+    every_bit = 1 if x.dtype == BOOL else -1
+    for a, b in ((x, y), (y, x)):
+        if known(a) == every_bit:
+            return b
+    return x if x is y else None
+
+
+def fold_select(condition, if_true, if_false):
+    if known(condition) is not None:
+        return if_true if known(condition) else if_false
+    return if_true if if_true is if_false else None
+
+
+folds |= {
+    "add": fold_add,
+    "sub": fold_sub,
+    "mul": fold_mul,
+    "floordiv": fold_floordiv,
+    "mod": fold_mod,
+    "max": fold_max,
+    "min": fold_min,
+    "and": fold_and,
+    "select": fold_select,
+}

@@ -1,0 +1,97 @@
+"""Scalars: what is known of single numbers of a dtype, and of operations on them.
+
+    dtype_bounds(np.dtype("int8"))            # (-128, 127)
+    intervals["add"]((0, 3), (10, 20))        # (10, 23)
+    identities["max"](np.dtype("float32"))    # (-inf,): what a maximum begins with
+    wide_dtype(np.dtype("float16"))           # float32: what it is computed in
+"""
+
+import numpy as np
+
+INDEX = np.dtype("int64")
+BOOL = np.dtype("bool")
+FLOAT32 = np.dtype("float32")
+INF = float("inf")
+ANY = (-INF, INF)
+
+# Operations whose result is a bool.
+comparisons = {"eq", "ne", "lt", "le", "gt", "ge", "is_finite"}
+
+
+def dtype_bounds(dtype):
+    """The smallest and largest value of an integer dtype; None for others."""
+    bits = 1 if dtype == BOOL else 8 * dtype.itemsize
+    if dtype.kind == "i":
+        return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return (0, 2**bits - 1) if dtype.kind in "ub" else None
+
+
+def lowest(dtype):
+    """The value that any other one of the dtype is a maximum against."""
+    if dtype.kind in "iub":
+        return dtype_bounds(dtype)[0]
+    return -INF
+
+
+def highest(dtype):
+    """The value that any other one of the dtype is a minimum against."""
+    if dtype.kind in "iub":
+        return dtype_bounds(dtype)[1]
+    return INF
+
+
+# The first value, or values, of a total: dtype -> tuple.
+identities = {
+    "add": lambda dtype: (0,),
+    "mul": lambda dtype: (1,),
+    "max": lambda dtype: (lowest(dtype),),
+    "min": lambda dtype: (highest(dtype),),
+    "and": lambda dtype: (dtype_bounds(dtype)[1] if dtype.kind != "i" else -1,),
+    "or": lambda dtype: (0,),
+    "xor": lambda dtype: (0,),
+    "argmax": lambda dtype: (lowest(dtype), 0),
+    "argmin": lambda dtype: (highest(dtype), 0),
+    "logaddexp": lambda dtype: (-INF,),
+}
+
+
+def corners(function):
+    """The interval of a function of two intervals that is extreme at their ends."""
+
+    def interval(x, y):
+        values = [function(a, b) for a in x for b in y]
+        return min(values), max(values)
+
+    return interval
+
+
+# The interval of an integer operation, from those of its arguments.
+intervals = {
+    "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
+    "sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
+    "mul": corners(lambda a, b: a * b),
+    "floordiv": lambda x, y: (x[0] // y[0], x[1] // y[0]),
+    "mod": lambda x, y: x if 0 <= x[0] and x[1] < y[0] else (0, y[0] - 1),
+    "max": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    "min": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
+    "select": lambda c, x, y: (min(x[0], y[0]), max(x[1], y[1])),
+    "convert": lambda x: x,
+    # Of conditions: whether they must hold, and whether they can.
+    "lt": lambda x, y: (x[1] < y[0], x[0] < y[1]),
+    "le": lambda x, y: (x[1] <= y[0], x[0] <= y[1]),
+    "gt": lambda x, y: (x[0] > y[1], x[1] > y[0]),
+    "ge": lambda x, y: (x[0] >= y[1], x[1] >= y[0]),
+    "eq": lambda x, y: (x[0] == x[1] == y[0] == y[1], x[0] <= y[1] and y[0] <= x[1]),
+    # Of integers, `and` can give anything.
+    "and": lambda x, y: (x[0] & y[0], x[1] & y[1]) if {*x, *y} <= {0, 1} else ANY,
+}
+
+
+def is_half(dtype):
+    """Whether a dtype is a 16-bit float."""
+    return dtype.itemsize == 2 and dtype.kind not in "iub"
+
+
+def wide_dtype(dtype):
+    """The dtype to compute in: float32 for 16-bit floats, otherwise the dtype."""
+    return FLOAT32 if is_half(dtype) else dtype
