@@ -133,14 +133,10 @@ from .run import scalar_functions as scalar_functions
 from . import ops as ops
 
 # chapter 20
+from .compile import native_loops as native_loops
+from .compile import lane_blocks as lane_blocks, region_functions as region_functions
 from .run import native_control as native_control
-
-from .run import tables as tables
-from .run import pointwise as pointwise
-from .run import native_tapes as native_tapes
-from .run import table_values as table_values
-from .run import native_reversal as native_reversal
-from .run import lane_blocks as lane_blocks
+from .run import lane_blocks as printed_blocks  # noqa: F401
 
 from .trace import calls
 
@@ -150,14 +146,20 @@ transformations = """
 """.split()
 calls.explain_calls("minijit", globals(), results=transformations)
 
+# chapter 21
+from .compile import native_tapes as native_tapes, lower_reversal as lower_reversal
+from .run import tables as tables
+from .run import pointwise as pointwise
+from .run import native_tapes as printed_tapes  # noqa: F401
+from .run import table_values as table_values
+from .run import native_reversal as native_reversal
+
 # chapter 22
 from .compile import exact_forms as exact_forms
 from .compile import special_forms as special_forms
 from .run import llvm as llvm
 from .run import llvm_instructions as llvm_instructions
 from .run import object_files as object_files
-from .run import lower_reversal as lower_reversal
-from .run import lower_tapes as lower_tapes
 from .run import llvm_regions as llvm_regions
 
 # chapter 23

@@ -13,8 +13,8 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.compile.watching import work_of
 from minijit.run import executable, native_control
-from minijit.run.interrupts import work_of
 
 pytestmark = pytest.mark.chapter(20)
 

@@ -13,14 +13,15 @@ from hypothesis import given, strategies as st
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.compile import lane_blocks, watching
 from minijit.compile.check_loops import check_program
 from minijit.compile.loops import For, Region, Swap, statements
 from minijit.compile.lower import lower
+from minijit.compile.lower_control import with_regions
 from minijit.compile.simplify import simplify
-from minijit.run import lane_blocks, llvm_engine, lower_control
+from minijit.run import llvm_engine
 from minijit.run.executable import compile_python
 from minijit.run.llvm import compile_llvm
-from minijit.run.lower_control import with_regions
 from minijit.transform import steps
 from minijit.transform.tape import TapeValue
 from tests import (
@@ -243,7 +244,7 @@ def test_what_a_handler_raises_arrives(f):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_parts_of_a_scan_are_the_whole_scan(reverse, monkeypatch):
-    monkeypatch.setattr(lower_control, "BETWEEN_LOOKS", 1000)
+    monkeypatch.setattr(watching, "BETWEEN_LOOKS", 1000)
     step = lambda c, i: (c * 0.999 + i, c)
     f = lambda x: lax.scan(step, x, jnp.arange(501.0), reverse=reverse)
     program = check(f, np.float32(1))

@@ -13,7 +13,7 @@ and a total in loops of its own.  Printers of code take it from here.
 
 from collections import Counter
 
-from .expressions import Axis, Const, Op, Reduce, nothing, postorder, substitute
+from .expressions import Axis, Const, Load, Op, Reduce, nothing, postorder, substitute
 from .loops import For, If, Let, Start, Step, expressions
 from .loops_text import arranged
 from .scalars import INDEX, dtype_bounds
@@ -37,6 +37,23 @@ def place(body, nest=6, nestable=None):
         uses.update(expr.children())
     uses.update(direct)
     return Placer(uses, nest, nestable).block(body, nothing, {})
+
+
+# How deep an expression may grow before it gets a line of its own, in code that runs.
+NEST = 4
+
+
+def nestable(expr):
+    """Whether an expression may stand inside another one, in code that runs.
+
+    An integer needs a variable of its own type, in which it wraps around.
+    """
+    return isinstance(expr, Load) or expr.dtype.kind not in "iu"
+
+
+def placed(body):
+    """The statements of a kernel placed as they run."""
+    return place(body, NEST, nestable)
 
 
 class Placer:

@@ -15,24 +15,6 @@ import numpy as np
 
 from .scalar_math import functions
 
-# What a BLAS's own integers hold: sizes, and steps from row to row, of 32 bits.
-LARGEST = 2**31 - 1
-
-
-def largest_step(view):
-    """The largest number that a BLAS is to be told of a matrix."""
-    return max(*view.shape[-2:], *view.strides[-2:])
-
-
-def blas_layout(view):
-    """Whether the BLAS takes a matrix as it is."""
-    (rows, columns), (down, right) = view.shape[-2:], view.strides[-2:]
-    if largest_step(view) > LARGEST:
-        return False
-    return (right == 1 and (down >= columns or rows == 1)) or (
-        down == 1 and (right >= rows or columns == 1)
-    )
-
 
 def product_text(views, starts):
     """The call of the BLAS for one product.

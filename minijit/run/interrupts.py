@@ -14,16 +14,9 @@ raised.  If not, the loop goes on.
 """
 
 import ctypes
-import math
 
-from ..compile.expressions import Axis, Reduce, postorder
-from ..compile.loops import For, Kernel
-from ..transform.loops import scan_p
 from .numba_scalars import instructions
 from .scalar_math import functions
-
-# Between two looks a loop computes about so many operations: 20 to 200 ms.
-BETWEEN_LOOKS = 1 << 26
 
 
 def interrupted(stop):
@@ -85,48 +78,3 @@ def raise_held(stop):
     if stop[0]:
         # It gives the exception to Python, which raises it when the call returns.
         ctypes.pythonapi.PyErr_Restore(*map(ctypes.c_void_p, stop.tolist()))
-
-
-# ---- how much a step computes
-
-
-def work_of(program):
-    """About how many operations a run of a program takes, as far as it is known.
-
-    Loops whose number of steps only a run can tell count as one step: they look
-    themselves.
-    """
-    return sum(map(work_of_step, program.body))
-
-
-def work_of_step(step):
-    """About how many operations a kernel or a call takes."""
-    if isinstance(step, Kernel):
-        return work_of_statements(step.body)
-    if step.routine == "matmul":
-        return math.prod(step.outputs[0].shape) * step.inputs[0].shape[-1]
-    inner = [step.attrs["program"]] if step.routine == "program" else ()
-    inner = step.attrs.get("programs", inner)
-    steps = step.attrs["params"].get("length") if is_scan(step) else 1
-    return 1 + (steps or 1) * sum(map(work_of, inner))
-
-
-def is_scan(step):
-    return step.attrs.get("primitive") is scan_p
-
-
-def work_of_statements(body):
-    """About how many operations statements take, those in loops for each step."""
-    work = 0
-    for stmt in body:
-        for expr in postorder(stmt.uses()):
-            work += extent_of(expr.axes) if type(expr) is Reduce else 1
-        steps = extent_of([stmt.axis]) if isinstance(stmt, For) else 1
-        work += steps * sum(map(work_of_statements, stmt.bodies()))
-    return work
-
-
-def extent_of(axes):
-    """How many steps loops over some axes take, as far as it is known."""
-    extents = [axis.extent for axis in axes if isinstance(axis, Axis)]
-    return math.prod(n for n in extents if isinstance(n, int))

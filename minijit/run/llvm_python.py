@@ -16,7 +16,7 @@
 import ctypes
 import hashlib
 
-from .interrupts import BETWEEN_LOOKS
+from ..compile.watching import BETWEEN_LOOKS
 
 python_declarations = (
     "@_Py_NoneStruct = external global i8",

@@ -12,6 +12,7 @@ function returns true and Python raises what it then has.
 
 from ..compile.expressions import Load, postorder
 from ..compile.loops import Call, Region, Reserve, Store, Swap, expressions, statements
+from ..compile.lower_control import with_regions
 from ..compile.memory import Buffer
 from .emit import Walker
 from .llvm import rewrites
@@ -23,7 +24,6 @@ from .llvm_scopes import AliasScopes
 from .llvm_tables import TableLauncher, TableMethods
 from .llvm_types import memory_type
 from .llvm_work import LONG
-from .lower_control import with_regions
 
 
 class RegionWriter(AliasScopes, TableMethods, PythonCalls, ProductCalls, LoopWriter):

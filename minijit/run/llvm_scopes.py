@@ -9,7 +9,7 @@ and of tables, it has to be told: that they do not within this nest of loops.
 
 from contextlib import contextmanager
 
-from .lower_control import buffers_in
+from ..compile.region_functions import buffers_in
 
 
 class AliasScopes:

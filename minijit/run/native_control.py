@@ -17,11 +17,10 @@ updated in place where each element depends on no other element of it; otherwise
 are two of it, and every step reads one and writes the other.  All memory is there
 before the first loop starts.  Products of matrices call the BLAS by its address.
 
-What a body may consist of says `obstacle`; with anything else in it, the loop is
-driven from Python as before, and stands among the `fallbacks` of its program.
+What a body may consist of says `compile/obstacles.py`; with anything else in it, the
+loop is driven from Python as before, and stands among the `fallbacks` of its program.
 """
 
-import functools
 import math
 import weakref
 from collections import Counter
@@ -31,38 +30,35 @@ from types import FunctionType
 
 import numpy as np
 
-from ..compile.expressions import Axis, Load, Op, Reduce, as_index, op, postorder
-from ..compile.loops import For, Kernel, Store, expressions, statements
-from ..compile.lower import Elements, Statements, lower, row_choosers
-from ..compile.lower_calls import add_call, call_eval, whole_atom
+from ..compile.expressions import Load, Op
+from ..compile.lane_blocks import elements_of
+from ..compile.loops import For, Kernel, Store
 from ..compile.memory import Buffer
-from ..compile.place import place
-from ..compile.scalars import INDEX
+from ..compile.obstacles import kind_of
+from ..compile.overwriting import copied_by, plan
+from ..compile.place import placed
+from ..compile.watching import BETWEEN_LOOKS, work_of
 from ..trace.array import ShapedArray
 from ..trace.jit import cache_clearers
 from ..transform import steps as loop_steps
 from ..transform.branches import cond_p
-from ..transform.lanes_of_loops import borrow_p
 from ..transform.loops import scan_p, while_p
 from ..transform.pieces import split
-from .blas import LARGEST, blas_layout, largest_step, native_products, product_text
+from .blas import native_products, product_text
 from .cache_folder import write_source
-from .interrupts import BETWEEN_LOOKS, raise_held, work_of
+from .interrupts import raise_held
 from .kernel_cache import compiled_once
 from .loading import routines
 from .numba_kernels import compile_kernel
 from .numba_scalars import native_functions
-from .overwriting import copied_by, overwriting_calls, plan
 from .python_source import (
     HALF,
-    NEST,
     Constants,
     KernelPrinter,
     KernelSource,
     SourceWriter,
     Text,
     dtype_text,
-    nestable,
     operations,
     print_imports,
     printers,
@@ -70,158 +66,6 @@ from .python_source import (
     source_comment,
     storage_dtype,
 )
-
-# ---- which loops
-
-# Kernels and calls in one function: beyond that compiling takes longer than it helps.
-LARGEST_LOOP = 400
-
-# {closed jaxpr: the Program of that body or branch}
-bodies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-cache_clearers.append(bodies.clear)
-
-
-def program_of(closed):
-    """The program of a body or a branch, lowered once.
-
-    It is simplified already, as a param of an equation of a simplified program.
-    """
-    if closed not in bodies:
-        name = closed.jaxpr.debug.name or "body"
-        bodies[closed] = lower(closed, name, programs=bodies)
-    return bodies[closed]
-
-
-def obstacle(program):
-    """Why a program cannot run within a native loop, or None if it can."""
-    reasons = (check(program) for check in obstacles)
-    return next(filter(None, reasons), None)
-
-
-def too_large(program):
-    """The size of a program as an obstacle, or None."""
-    if steps_of(program) > LARGEST_LOOP:
-        return f"its body has more than {LARGEST_LOOP} kernels"
-    return None
-
-
-def steps_of(program):
-    """How many kernels and calls a program consists of, inner ones included."""
-    inner = (p for call in program.calls for p in programs_of(call))
-    return len(program.body) + sum(map(steps_of, inner))
-
-
-def programs_of(call):
-    """The programs that a call runs."""
-    if call.routine == "program":
-        return (call.attrs["program"],)
-    return call.attrs.get("programs", ())
-
-
-def calls_out(program):
-    """The first call of a program that no native code can make, as an obstacle."""
-    return next(filter(None, map(call_obstacle, program.calls)), None)
-
-
-# Functions of a program: why it cannot run within a native loop, or None.
-obstacles = [too_large, calls_out]
-
-
-def kind_of(call):
-    """What the tables know a call by: its routine, or what it runs uncompiled."""
-    return call.attrs["primitive"] if call.routine == "eval" else call.routine
-
-
-def product_obstacle(call):
-    """What the BLAS cannot take as it is."""
-    views = [*call.inputs, *call.outputs]
-    if all(map(blas_layout, views)):
-        return None
-    if any(largest_step(view) > LARGEST for view in views):
-        return f"a matrix in its body has more than {LARGEST} elements on an axis"
-    return "a matrix in its body has no adjacent elements"
-
-
-# kind of call -> function of the call: why native code cannot make it, or None.
-call_obstacles = {
-    "program": lambda call: obstacle(call.attrs["program"]),
-    "matmul": product_obstacle,
-    "loop": lambda call: None,
-}
-
-
-def call_obstacle(call):
-    """Why native code cannot make a call, or None."""
-    kind = kind_of(call)
-    if kind in call_obstacles:
-        return call_obstacles[kind](call)
-    how = "is driven from Python" if kind in parts_of else "runs uncompiled"
-    return f"{kind} in its body {how}"
-
-
-# type of a value -> function of the aval: whether native loops can hold such values.
-native_types = {ShapedArray: lambda aval: aval.dtype.kind not in "Oc"}
-
-
-def is_native(aval):
-    """Whether native loops can hold values of a type."""
-    holds = native_types.get(type(aval))
-    return holds is not None and holds(aval)
-
-
-# primitive -> function of its params: the jaxprs that it runs.
-parts_of = {
-    cond_p: lambda branches: branches,
-    while_p: lambda cond_jaxpr, body_jaxpr, **rest: (cond_jaxpr, body_jaxpr),
-    scan_p: lambda jaxpr, **rest: (jaxpr,),
-}
-
-
-def native_row(eqn):
-    """The row of a loop or branch: native, or driven from Python and why."""
-    if eqn.primitive is borrow_p:
-        return Elements(borrowed, total=True)
-    if eqn.primitive not in parts_of:
-        return None
-    for atom in (*eqn.invars, *eqn.outvars):
-        if not is_native(atom.aval):
-            return driven_from_python(f"{atom.aval} is no array of real numbers")
-    programs = tuple(map(program_of, parts_of[eqn.primitive](**eqn.params)))
-    for reason in filter(None, map(obstacle, programs)):
-        return driven_from_python(reason)
-    return Statements(functools.partial(lower_loop, programs=programs))
-
-
-def borrowed(out, index, running, x):
-    """The row of `borrow`: an idle lane has the element of the first running lane."""
-    axis = len(running.shape) - 1
-    lanes = running.shape[axis]
-    if lanes == 1:
-        return x[index]
-    before, lane, over = index[:axis], index[axis], Axis(lanes, "reduce")
-    runs = op("convert", running[(*before, over)], dtype=np.dtype("int32"))
-    first = Reduce("argmax", (over,), (runs, over))
-    first = op("item", first, as_index(1), dtype=INDEX)
-    chosen = op("select", running[(*before, lane)], lane, first)
-    # It is in bounds; now the indices' own arithmetic can see that.
-    chosen = op("min", op("max", chosen, as_index(0)), as_index(lanes - 1))
-    return x[(*before, chosen, *index[axis + 1 :])]
-
-
-def driven_from_python(reason):
-    """The row of a loop that runs its body, compiled, from Python."""
-    reason = f"driven from Python: {reason}"
-    return Statements(functools.partial(call_eval, reason=reason))
-
-
-def lower_loop(walk, eqn, programs):
-    """A call that the printer below turns into a loop."""
-    attrs = {"primitive": eqn.primitive, "params": eqn.params, "programs": programs}
-    add_call(walk, eqn, "loop", map(whole_atom, eqn.invars), attrs)
-
-
-row_choosers.insert(0, native_row)
-
 
 # ---- where values are
 
@@ -279,16 +123,6 @@ class Place:
 UNROLLED_TOO_FAR = range(65, 8193)
 
 
-def elements_of(body):
-    """(buffer, index) of each load and store in statements."""
-    for e in postorder(expressions(body)):
-        if isinstance(e, Load):
-            yield e.buffer, e.index
-    for s in statements(body):
-        if isinstance(s, Store):
-            yield s.buffer, s.index
-
-
 class InlineKernel(KernelPrinter):
     """Prints a kernel's loops where they are wanted, not as a function."""
 
@@ -299,7 +133,7 @@ class InlineKernel(KernelPrinter):
         self.lift, self.numbers = (), {}
         self.names, self.totals = {}, {}
         self.places, self.lanes = places, function.lanes
-        self.body = place(kernel.body, NEST, nestable)
+        self.body = placed(kernel.body)
         self.block(self.body)
 
     def block(self, body):
@@ -568,60 +402,6 @@ call_printers = {
 
 
 # ---- carries
-
-
-def program_overwrites(call, pairs, known):
-    """Whether an inner program may write results over arguments."""
-    return overwrite_within(call.attrs["program"], argument_pairs(call, pairs), known)
-
-
-def loop_overwrites(call, pairs, known):
-    """Whether a branch may write results over operands, or a loop over its inits.
-
-    A loop copies these before its first step, if they are not where its carries are.
-    """
-    positions = argument_pairs(call, pairs)
-    if call.attrs["primitive"] is cond_p:
-        positions = positions and [(i - 1, j) for i, j in positions]
-        branches = call.attrs["programs"]
-        return all(overwrite_within(p, positions, known) for p in branches)
-    count = first_carry.get(call.attrs["primitive"])
-    if count is None or positions is None:
-        return False
-    first = count(**call.attrs["params"])
-    return all(i == first + j for i, j in positions)
-
-
-def argument_pairs(call, pairs):
-    """Pairs of buffers as positions among the inputs and outputs of a call, or None.
-
-    There are none if the call is given a buffer twice, or a part of it.
-    """
-    positions = []
-    for old, new in pairs:
-        given = [i for i, view in enumerate(call.inputs) if view.buffer is old]
-        made = [j for j, view in enumerate(call.outputs) if view.buffer is new]
-        if len(given) != 1 or len(made) != 1 or not call.inputs[given[0]].whole:
-            return None
-        positions.append((given[0], made[0]))
-    return positions
-
-
-def overwrite_within(program, positions, known):
-    """Whether a program may write these results over these inputs."""
-    if positions is None:
-        return False
-    pairs = [(program.inputs[i], program.outputs[j]) for i, j in sorted(positions)]
-    return plan(program, pairs, known).pairs == pairs
-
-
-# primitive -> function of its params: how many operands stand before the carries.
-first_carry = {
-    while_p: lambda cond_nconsts, body_nconsts, **rest: cond_nconsts + body_nconsts,
-    scan_p: lambda length, num_consts, **rest: (length is None) + num_consts,
-}
-
-overwriting_calls |= {"program": program_overwrites, "loop": loop_overwrites}
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,12 @@ row.  There are `slots` rows and one; beyond sixteen, tables grow as those of ta
 
 import numpy as np
 
+from ..compile.watching import work_of
 from ..transform.reverse_loops import next_checkpoint, operands, treeverse_p
-from .interrupts import work_of
-from .native_control import Carries, loop_printers, parts_of
+from .native_control import Carries, loop_printers
 from .scalar_math import functions
 from .tables import FIRST_RECORDS
 
-parts_of |= {treeverse_p: lambda body, back, slots: (body, back)}
 functions |= {"next_checkpoint": next_checkpoint}
 
 

@@ -40,14 +40,13 @@ from ..compile.loops import (
     start_values,
     statements,
 )
-from ..compile.place import place, sure
+from ..compile.place import NEST, nestable, place, sure
 from ..compile.scalars import BOOL, INDEX
 from ..trace.dtypes import short_dtype_name
 from .scalar_math import functions
 
 WIDTH = 88
-# How deep and how long an expression may grow before it gets a line of its own.
-NEST = 4
+# How long an expression may grow before it gets a line of its own.
 LONGEST = 56
 
 
@@ -299,14 +298,6 @@ class KernelSource:
         """(dtype name, number of axes) of each argument; of a number (dtype name,)."""
         arrays = ((storage_dtype(b.dtype).name, len(b.shape)) for b in self.buffers)
         return (*((register_dtype(c.dtype).name,) for c in self.numbers), *arrays)
-
-
-def nestable(expr):
-    """Whether an expression may stand inside another one.
-
-    An integer needs a variable of its own type, in which it wraps around.
-    """
-    return isinstance(expr, Load) or expr.dtype.kind not in "iu"
 
 
 # By the kind of their dtype, numbers that may be arguments, and the operations that are

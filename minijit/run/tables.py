@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compile.scalars import INDEX
+from ..compile.tables import ZERO
 from ..transform.tape import Tape, Union
 from .native_control import Place
 from .python_source import storage_dtype
@@ -28,9 +29,6 @@ from .scalar_math import functions
 # how many there are; the record of a Union, for each case, where in the tables of that
 # case its values are.  Row 0 of a table that is referred to is a zero: a case that did
 # not run is there, and so are all cases of a zero Union.
-
-# In place of the length of a zero Tape, which has whatever length is asked for.
-ZERO = -1
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,15 +20,12 @@ import math
 from collections import defaultdict
 from dataclasses import replace
 
-from ..compile.expressions import Load, Op, nothing, postorder, substitute
-from ..compile.loops import For, If, Kernel, Let, Store, expressions, statements
-from ..compile.memory import Buffer
-from ..compile.place import place
-from .python_source import NEST, nestable
-
-# routine -> function of (call, pairs of buffers that it reads and writes, known):
-# whether it may write each over the one it reads.  Others write over nothing they read.
-overwriting_calls: dict = {}
+from ..transform.branches import cond_p
+from ..transform.loops import scan_p, while_p
+from .expressions import Load, Op, nothing, postorder, substitute
+from .loops import For, If, Kernel, Let, Store, expressions, statements
+from .memory import Buffer
+from .place import placed
 
 
 def loaded_by(exprs, names=()):
@@ -133,7 +130,7 @@ class Plan:
         key = (step, *pairs)
         if key not in self.known:
             if isinstance(step, Kernel):
-                body = place(step.body, NEST, nestable)
+                body = placed(step.body)
                 found = all(reads_before_it_writes(body, *pair) for pair in pairs)
             else:
                 rule = overwriting_calls.get(step.routine)
@@ -317,3 +314,62 @@ def nest(axes, stmt):
     for axis in reversed(axes):
         stmt = For(axis, (stmt,))
     return stmt
+
+
+# ---- calls of programs
+
+
+def program_overwrites(call, pairs, known):
+    """Whether an inner program may write results over arguments."""
+    return overwrite_within(call.attrs["program"], argument_pairs(call, pairs), known)
+
+
+def loop_overwrites(call, pairs, known):
+    """Whether a branch may write results over operands, or a loop over its inits.
+
+    A loop copies these before its first step, if they are not where its carries are.
+    """
+    positions = argument_pairs(call, pairs)
+    if call.attrs["primitive"] is cond_p:
+        positions = positions and [(i - 1, j) for i, j in positions]
+        branches = call.attrs["programs"]
+        return all(overwrite_within(p, positions, known) for p in branches)
+    count = first_carry.get(call.attrs["primitive"])
+    if count is None or positions is None:
+        return False
+    first = count(**call.attrs["params"])
+    return all(i == first + j for i, j in positions)
+
+
+def argument_pairs(call, pairs):
+    """Pairs of buffers as positions among the inputs and outputs of a call, or None.
+
+    There are none if the call is given a buffer twice, or a part of it.
+    """
+    positions = []
+    for old, new in pairs:
+        given = [i for i, view in enumerate(call.inputs) if view.buffer is old]
+        made = [j for j, view in enumerate(call.outputs) if view.buffer is new]
+        if len(given) != 1 or len(made) != 1 or not call.inputs[given[0]].whole:
+            return None
+        positions.append((given[0], made[0]))
+    return positions
+
+
+def overwrite_within(program, positions, known):
+    """Whether a program may write these results over these inputs."""
+    if positions is None:
+        return False
+    pairs = [(program.inputs[i], program.outputs[j]) for i, j in sorted(positions)]
+    return plan(program, pairs, known).pairs == pairs
+
+
+# primitive -> function of its params: how many operands stand before the carries.
+first_carry = {
+    while_p: lambda cond_nconsts, body_nconsts, **rest: cond_nconsts + body_nconsts,
+    scan_p: lambda length, num_consts, **rest: (length is None) + num_consts,
+}
+
+# routine -> function of (call, pairs of buffers that it reads and writes, known):
+# whether it may write each over the one it reads.  Others write over nothing they read.
+overwriting_calls = {"program": program_overwrites, "loop": loop_overwrites}

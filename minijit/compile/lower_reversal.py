@@ -18,13 +18,17 @@ It is the recursion of chapter 12, with its stack made visible: what one call ho
 row.  There are `slots` rows and one; beyond sixteen they are in tables, which grow.
 """
 
-from ..compile.expressions import Axis, as_index, op
-from ..compile.loops import For, If, Reserve, While
-from ..compile.scalars import INDEX
 from ..transform.reverse_loops import operands, treeverse_p
-from .interrupts import work_of
-from .lower_control import Carries, Part, loop_builders
-from .tables import FIRST_RECORDS
+from .expressions import Axis, as_index, op
+from .loops import For, If, Reserve, While
+from .lower_control import Carries
+from .obstacles import parts_of
+from .regions import Part, loop_builders
+from .scalars import INDEX
+from .watching import work_of
+
+# More carries than so many are held in tables that grow, and fewer are in registers.
+FIRST_ROWS = 16
 
 
 def next_checkpoint(builder, steps, slots):
@@ -54,7 +58,7 @@ class HeldCarries:
     def __init__(self, builder, carry, slots):
         self.builder = builder
         # The last row is for the carry from which the next step back is taken.
-        self.grows = slots + 1 > FIRST_RECORDS
+        self.grows = slots + 1 > FIRST_ROWS
         kinds = [(where.shape, where.dtype) for where in carry]
         *self.tables, self.todo = (
             self.rows(*kind, slots + 1) for kind in (*kinds, ((), INDEX))
@@ -124,4 +128,5 @@ def build_treeverse(builder, programs, inputs, outputs, *, body, back, slots):
     cts.finish()
 
 
+parts_of |= {treeverse_p: lambda body, back, slots: (body, back)}
 loop_builders |= {treeverse_p: build_treeverse}

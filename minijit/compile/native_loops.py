@@ -1,0 +1,60 @@
+"""Loops and branches as calls of programs: which are native, and which Python drives.
+
+    out0, out1 = loop[while](in0)       # a `Call`; attrs["programs"]: test and body
+    out0 = eval[while](in0)             # driven from Python; the fallbacks say why
+
+A loop is native if all that its body does can be said in statements.  The body is
+lowered first, by the same lowering; what stands in the way is looked for in its
+program, and told in words.  A `loop` call becomes a `Region` in `lower_control`.
+"""
+
+import weakref
+from functools import partial
+
+from ..trace.jit import cache_clearers
+from .lower import Statements, lower, row_choosers
+from .lower_calls import add_call, call_eval, whole_atom
+from .obstacles import is_native, obstacle, parts_of
+
+# {closed jaxpr: the Program of that body or branch}
+bodies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+cache_clearers.append(bodies.clear)
+
+
+def program_of(closed):
+    """The program of a body or a branch, lowered once.
+
+    It is simplified already, as a param of an equation of a simplified program.
+    """
+    if closed not in bodies:
+        name = closed.jaxpr.debug.name or "body"
+        bodies[closed] = lower(closed, name, programs=bodies)
+    return bodies[closed]
+
+
+def native_row(eqn):
+    """The row of a loop or branch: native, or driven from Python and why."""
+    if eqn.primitive not in parts_of:
+        return None
+    for atom in (*eqn.invars, *eqn.outvars):
+        if not is_native(atom.aval):
+            return driven_from_python(f"{atom.aval} is no array of real numbers")
+    programs = tuple(map(program_of, parts_of[eqn.primitive](**eqn.params)))
+    for reason in filter(None, map(obstacle, programs)):
+        return driven_from_python(reason)
+    return Statements(partial(lower_loop, programs=programs))
+
+
+def driven_from_python(reason):
+    """The row of a loop that runs its body, compiled, from Python."""
+    reason = f"driven from Python: {reason}"
+    return Statements(partial(call_eval, reason=reason))
+
+
+def lower_loop(walk, eqn, programs):
+    """A call that becomes a `Region`."""
+    attrs = {"primitive": eqn.primitive, "params": eqn.params, "programs": programs}
+    add_call(walk, eqn, "loop", map(whole_atom, eqn.invars), attrs)
+
+
+row_choosers.insert(0, native_row)

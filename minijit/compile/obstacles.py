@@ -1,0 +1,143 @@
+"""What a native loop may consist of, and what stands in the way, in words.
+
+    obstacle(program)                   # "sort in its body runs uncompiled", or None
+
+These sentences stand among the fallbacks of a program whose loop Python has to drive.
+"""
+
+import numpy as np
+
+from ..trace.array import ShapedArray
+from ..transform.branches import cond_p
+from ..transform.lanes_of_loops import borrow_p
+from ..transform.loops import scan_p, while_p
+from .expressions import Axis, Reduce, as_index, op
+from .lower import Elements, lower_rules
+from .scalars import INDEX
+
+# Kernels and calls in one function: beyond that compiling takes longer than it helps.
+LARGEST_LOOP = 400
+
+# primitive -> function of its params: the jaxprs that it runs.
+parts_of = {
+    cond_p: lambda branches: branches,
+    while_p: lambda cond_jaxpr, body_jaxpr, **rest: (cond_jaxpr, body_jaxpr),
+    scan_p: lambda jaxpr, **rest: (jaxpr,),
+}
+
+
+def programs_of(call):
+    """The programs that a call runs."""
+    if call.routine == "program":
+        return (call.attrs["program"],)
+    return call.attrs.get("programs", ())
+
+
+def kind_of(call):
+    """What the tables know a call by: its routine, or what it runs uncompiled."""
+    return call.attrs["primitive"] if call.routine == "eval" else call.routine
+
+
+def obstacle(program):
+    """Why a program cannot run within a native loop, or None if it can."""
+    reasons = (check(program) for check in obstacles)
+    return next(filter(None, reasons), None)
+
+
+def steps_of(program):
+    """How many kernels and calls a program consists of, inner ones included."""
+    inner = (p for call in program.calls for p in programs_of(call))
+    return len(program.body) + sum(map(steps_of, inner))
+
+
+def too_large(program):
+    """The size of a program as an obstacle, or None."""
+    if steps_of(program) > LARGEST_LOOP:
+        return f"its body has more than {LARGEST_LOOP} kernels"
+    return None
+
+
+def calls_out(program):
+    """The first call of a program that no native code can make, as an obstacle."""
+    return next(filter(None, map(call_obstacle, program.calls)), None)
+
+
+# Functions of a program: why it cannot run within a native loop, or None.
+obstacles = [too_large, calls_out]
+
+
+def call_obstacle(call):
+    """Why native code cannot make a call, or None."""
+    kind = kind_of(call)
+    if kind in call_obstacles:
+        return call_obstacles[kind](call)
+    how = "is driven from Python" if kind in parts_of else "runs uncompiled"
+    return f"{kind} in its body {how}"
+
+
+# What a BLAS's own integers hold: sizes, and steps from row to row, of 32 bits.
+LARGEST = 2**31 - 1
+
+
+def largest_step(view):
+    """The largest number that a BLAS is to be told of a matrix."""
+    return max(*view.shape[-2:], *view.strides[-2:])
+
+
+def blas_layout(view):
+    """Whether the BLAS takes a matrix as it is."""
+    (rows, columns), (down, right) = view.shape[-2:], view.strides[-2:]
+    if largest_step(view) > LARGEST:
+        return False
+    return (right == 1 and (down >= columns or rows == 1)) or (
+        down == 1 and (right >= rows or columns == 1)
+    )
+
+
+def product_obstacle(call):
+    """What the BLAS cannot take as it is."""
+    views = [*call.inputs, *call.outputs]
+    if all(map(blas_layout, views)):
+        return None
+    if any(largest_step(view) > LARGEST for view in views):
+        return f"a matrix in its body has more than {LARGEST} elements on an axis"
+    return "a matrix in its body has no adjacent elements"
+
+
+# kind of call -> function of the call: why native code cannot make it, or None.
+call_obstacles = {
+    "program": lambda call: obstacle(call.attrs["program"]),
+    "matmul": product_obstacle,
+    "loop": lambda call: None,
+}
+
+# type of a value -> function of the aval: whether native loops can hold such values.
+native_types = {ShapedArray: lambda aval: aval.dtype.kind not in "Oc"}
+
+
+def is_native(aval):
+    """Whether native loops can hold values of a type."""
+    holds = native_types.get(type(aval))
+    return holds is not None and holds(aval)
+
+
+# ---- lanes that wait
+
+
+def borrowed(out, index, running, x):
+    """The row of `borrow`: an idle lane has the element of the first running lane."""
+    axis = len(running.shape) - 1
+    lanes = running.shape[axis]
+    if lanes == 1:
+        return x[index]
+    before, lane, over = index[:axis], index[axis], Axis(lanes, "reduce")
+    runs = op("convert", running[(*before, over)], dtype=np.dtype("int32"))
+    first = Reduce("argmax", (over,), (runs, over))
+    first = op("item", first, as_index(1), dtype=INDEX)
+    chosen = op("select", running[(*before, lane)], lane, first)
+    # It is in bounds; now the indices' own arithmetic can see that.
+    chosen = op("min", op("max", chosen, as_index(0)), as_index(lanes - 1))
+    return x[(*before, chosen, *index[axis + 1 :])]
+
+
+lower_rules |= {borrow_p: Elements(borrowed, total=True)}

@@ -1,0 +1,362 @@
+"""Regions: the statements of a loop or branch, with all that is inside of it.
+
+    while:                              # a Region of `lax.while_loop`
+      s0[] = (n0[] < 10)                # its test: a program, its steps one by one
+      if not s0[]: break
+      for i0 in 4:                      # its body: the kernels of another program
+        t1[i0] = t0[i0] * 2.0
+      swap t0, t1
+
+A program is a list of kernels and calls on arrays, written by `lower` for arrays of its
+own.  A `RegionBuilder` writes these steps down again where the program is run, on the
+*places* that a region has for them: a number is in a register, an array in a buffer,
+and what one step of a scan reads or writes is a part of a buffer.
+"""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from .expressions import Axis, Const, Expr, Load, as_index, op, substitute
+from .loops import Call, For, If, Kernel, Let, Look, Start, Step, Store
+from .memory import Buffer, View
+from .obstacles import kind_of
+from .overwriting import copied_by, nest, plan
+from .place import placed
+
+# ---- where values are
+
+
+@dataclass(frozen=True)
+class Part:
+    """A buffer, or the part of one at the first indices `prefix`."""
+
+    buffer: Buffer
+    prefix: tuple = ()
+
+    @property
+    def shape(self):
+        return self.buffer.shape[len(self.prefix) :]
+
+    @property
+    def dtype(self):
+        return self.buffer.dtype
+
+    def load(self, index=()):
+        return Load(self.buffer, (*self.prefix, *index))
+
+    def store(self, index, value, combine=None):
+        return Store(self.buffer, (*self.prefix, *index), value, combine)
+
+    def row(self, i):
+        """The part at index i of the first axis."""
+        return Part(self.buffer, (*self.prefix, i))
+
+    def reader(self, builder):
+        """From a step of a scan to the place of what that step reads."""
+        return self.row
+
+    def writer(self, builder, steps):
+        """From a step of a scan to the place of what that step writes."""
+        return self.row
+
+    def start(self, offset=0):
+        """How many elements of the buffer stand before the one at an offset."""
+        offset = as_index(offset)
+        for i, stride in zip(self.prefix, self.buffer.strides, strict=False):
+            offset = op("add", offset, op("mul", i, as_index(stride)))
+        return offset
+
+
+@dataclass(frozen=True)
+class Known:
+    """A number that is an expression: a constant, for example."""
+
+    value: Expr
+    shape = prefix = ()
+
+    @property
+    def dtype(self):
+        return self.value.dtype
+
+    def load(self, index=()):
+        return self.value
+
+
+# ---- the builder
+
+# Arrays within a region of up to so many bytes are on the stack, if they fit there.
+SMALL_ROOM, LARGEST_STACK = 1 << 12, 1 << 16
+
+
+class RegionBuilder:
+    """Builds the statements of one region.
+
+    Attributes:
+      first: the statements that it begins with.
+      blocks: lists of statements: the innermost one is being filled.
+      rooms: the buffers for what lies between.
+      constants: {id of an array: (buffer, array)}.
+      known: what was found out about steps that write results over arguments.
+      attached: the `Attached` of each tape or union that it takes or gives.
+      call: the `Call` that becomes the region.
+      shared: the programs that become functions, once that is known.
+      functions: {(program, how what it is given is the same): its `Function`}.
+      root: the builder of the region, if this is that of a function.
+    """
+
+    nest = staticmethod(nest)
+
+    def __init__(self, prefix, call=None):
+        self.prefix, self.call, self.root = prefix, call, self
+        self.first, self.blocks, self.stack = [], [[]], 0
+        self.rooms, self.constants, self.known = [], {}, {}
+        self.attached, self.shared, self.functions = [], None, {}
+
+    def add(self, *stmts):
+        self.blocks[-1].extend(stmts)
+
+    @contextmanager
+    def block(self):
+        """A new list of statements, filled by what is built meanwhile."""
+        self.blocks.append([])
+        yield self.blocks[-1]
+        self.blocks.pop()
+
+    @contextmanager
+    def at_start(self):
+        """What is built meanwhile stands at the beginning of the region."""
+        self.blocks.append(self.first)
+        yield
+        self.blocks.pop()
+
+    @property
+    def body(self):
+        """All statements built so far."""
+        return (*self.first, *self.blocks[0])
+
+    def set(self, where, value):
+        """A number in a register, or at a place, becomes another one."""
+        self.add(where.store((), value))
+
+    def hold(self, value):
+        """What an expression is now, as an expression that stays that."""
+        number = self.number(value.dtype)
+        self.set(number, value)
+        return number.load()
+
+    def watch(self, work):
+        self.add(Look(as_index(work)))
+
+    def buffer(self, shape, dtype, space):
+        """A new buffer."""
+        name = f"{self.prefix}{'t' if shape else 's'}{len(self.rooms)}"
+        self.rooms.append(Buffer(name, shape, dtype, space=space))
+        return self.rooms[-1]
+
+    def table(self, shape, dtype):
+        """A buffer that has as many rows as it takes."""
+        return self.buffer((0, *shape), dtype, "table")
+
+    def room(self, shape, dtype):
+        """Where a value between steps goes."""
+        size = Buffer("", shape, dtype).nbytes
+        small = size <= SMALL_ROOM and self.stack + size <= LARGEST_STACK
+        self.stack += size if small else 0
+        return Part(self.buffer(shape, dtype, "register" if small else "global"))
+
+    def number(self, dtype):
+        return self.room((), np.dtype(dtype))
+
+    def constant(self, buffer, value):
+        """The place of a constant of a program."""
+        if buffer.shape == ():
+            return Known(Const(value[()], buffer.dtype))
+        if id(value) not in self.constants:
+            name = f"{self.prefix}c{len(self.constants)}"
+            own = Buffer(name, buffer.shape, buffer.dtype)
+            self.constants[id(value)] = own, value
+        return Part(self.constants[id(value)][0])
+
+    def copy(self, source, targets):
+        """A copy of a value to several places."""
+        targets = [t for t in targets if t != source]
+        if targets:
+            copiers[type(targets[0])](self, source, targets)
+
+    def program(self, program, inputs, outputs):
+        """The steps of a program, or a call of the function that they are.
+
+        Args:
+          inputs: for each input its place.
+          outputs: for each output a tuple of places; it is written to all of them.
+        """
+        for call in calls_of_functions:
+            if call(self, program, inputs, outputs):
+                return
+        self.inline(program, inputs, outputs)
+
+    def inline(self, program, inputs, outputs):
+        """The steps of a program where it is run: see `program`."""
+        program, places = self.places(program, inputs, outputs)
+        for step in program.body:
+            if isinstance(step, Kernel):
+                self.add(*Moved(places).block(placed(step.body)))
+            else:
+                call_builders[kind_of(step)](self, step, places)
+
+    def places(self, program, inputs, outputs):
+        """(program, {buffer: its places}): its steps ordered to overwrite inputs."""
+        places = {b: (p,) for b, p in zip(program.inputs, inputs, strict=True)}
+        pairs = [
+            (old, new)
+            for old, where in zip(program.inputs, inputs, strict=True)
+            for new, wanted in zip(program.outputs, outputs, strict=True)
+            if old.shape and where in wanted
+        ]
+        overwriting = plan(program, pairs, self.known)
+        program = overwriting.program
+        for new, old in overwriting.over.items():
+            places[new] = places[old][:1]
+        for buffer, wanted in zip(program.outputs, outputs, strict=True):
+            places[buffer] = places.get(buffer, ()) + tuple(wanted)
+        for buffer, value in program.constants:
+            places[buffer] = (self.constant(buffer, value),)
+        places = {buffer: where for buffer, where in places.items() if where}
+        for give_places in placers:
+            give_places(self, program, places)
+        for buffer in (*program.temps, *program.outputs):
+            where = places.get(buffer, ())
+            number = buffer.shape == () and buffer in program.temps
+            if buffer.dtype != object and (number or not where):
+                places[buffer] = (self.room(buffer.shape, buffer.dtype), *where)
+        return program, places
+
+
+def copy_array(builder, source, targets):
+    """The copy of an array, element by element, or of a number."""
+    if 0 not in source.shape:
+        axes = tuple(map(Axis, source.shape))
+        stores = [t.store(axes, source.load(axes)) for t in targets]
+        builder.add(*(nest(axes, store) for store in stores))
+
+
+# type of a place -> function(builder, source, targets): copies a value.
+copiers = {Part: copy_array}
+# Functions(builder, program, places) that add to the places, before its steps.
+placers: list = []
+# Functions(builder, program, inputs, outputs): whether they have built its run.
+calls_of_functions: list = []
+
+
+# ---- kernels
+
+
+class Moved:
+    """Placed statements on the places that buffers have in a region.
+
+    Attributes:
+      places: {buffer: a tuple of places}; it is read from the first one.
+      new: {expression: what became of it}.
+      named: the expressions that a `Let` here or around has computed.
+    """
+
+    def __init__(self, places):
+        self.places, self.new, self.named = places, {}, frozenset()
+
+    def exprs(self, exprs):
+        return substitute(list(exprs), self.load, self.new)
+
+    def load(self, expr):
+        if type(expr) is not Load or expr.buffer not in self.places:
+            return None
+        where = self.places[expr.buffer][0]
+        return where.load(self.exprs(expr.index))
+
+    def block(self, body):
+        """The statements; a total that became another's equal has one step."""
+        found, outside = [], self.named
+        for stmt in body:
+            for new in self.statement(stmt):
+                steps = [s.reduce for s in found if type(s) is Step]
+                if type(new) is Let:
+                    if new.expr not in self.named:
+                        found.append(new)
+                    self.named |= {new.expr}
+                elif type(new) is not Step or new.reduce not in steps:
+                    found.append(new)
+        self.named = outside
+        return tuple(found)
+
+    def statement(self, stmt):
+        match stmt:
+            case Let():
+                return [Let(*self.exprs([stmt.expr]))]
+            case Start() | Step():
+                return [type(stmt)(*self.exprs([stmt.reduce]))]
+            case Store():
+                return self.stores(stmt)
+            case For():
+                body = self.block(stmt.body)
+                return [For(stmt.axis, body)] if body else []
+            case If():
+                pred, = self.exprs([stmt.pred])
+                then, otherwise = self.block(stmt.then), self.block(stmt.otherwise)
+                return [If(pred, then, otherwise)] if then or otherwise else []
+        raise TypeError(f"no statement of a placed kernel: {stmt!r}")
+
+    def stores(self, stmt):
+        """A store into each of the places of a result, but no element onto itself."""
+        wheres, source = self.places[stmt.buffer], copied_by(stmt)
+        if source is not None:
+            wheres = [w for w in wheres if w != self.places[source][0]]
+        *index, value = self.exprs([*stmt.index, stmt.value])
+        stores = [w.store(index, value, stmt.combine) for w in wheres]
+        if len(stores) > 1 and value.children():
+            return [Let(value), *stores]
+        return stores
+
+
+# ---- calls
+
+
+def arguments(call, places):
+    """(the places of its inputs, for each output a tuple of places)"""
+    inputs = [places[view.buffer][0] for view in call.inputs]
+    return inputs, [places[view.buffer] for view in call.outputs]
+
+
+def build_call(builder, call, places):
+    """An inner program where it is called."""
+    builder.program(call.attrs["program"], *arguments(call, places))
+
+
+def build_loop(builder, call, places):
+    """A loop or a branch: at the top of a region, or within another one."""
+    build, programs = loop_builders[call.attrs["primitive"]], call.attrs["programs"]
+    build(builder, programs, *arguments(call, places), **call.attrs["params"])
+
+
+def build_matmul(builder, call, places):
+    """A product of matrices, or of each pair in a batch of them."""
+    axes = tuple(map(Axis, call.outputs[0].shape[:-2]))
+
+    def matrix(view):
+        where, offset = places[view.buffer][0], as_index(view.offset)
+        for axis, stride in zip(axes, view.strides, strict=False):
+            offset = op("add", offset, op("mul", axis, as_index(stride)))
+        shape, strides = view.shape[-2:], view.strides[-2:]
+        return View(where.buffer, shape, strides, where.start(offset))
+
+    sides = (tuple(map(matrix, views)) for views in (call.inputs, call.outputs))
+    builder.add(nest(axes, Call("matmul", *sides, {}, call.eqns)))
+    for view in call.outputs:
+        first, *others = places[view.buffer]
+        builder.copy(first, others)
+
+
+# kind of call -> function(builder, call, places) that builds its statements.
+call_builders = {"program": build_call, "loop": build_loop, "matmul": build_matmul}
+# primitive -> function(builder, programs, inputs, outputs, **params).
+loop_builders: dict = {}
