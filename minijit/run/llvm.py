@@ -35,6 +35,8 @@ from .reports import kernel_routes
 
 # Functions of a program: the one that is compiled in its place.
 rewrites: list = []
+# What prints the driver.
+driver_printers = {"llvm": DriverPrinter}
 
 
 class LLVMProgram:
@@ -63,7 +65,8 @@ class LLVMProgram:
             kernel: (SimpleNamespace(name=names[text.key]), text)
             for kernel, text in texts.items()
         }
-        driver = DriverPrinter(program, launched, Constants(), SourceWriter())
+        printer = driver_printers["llvm"]
+        driver = printer(program, launched, Constants(), SourceWriter())
         driver.print()
         text = driver.writer.text()
         namespace = {"__name__": f"minijit driver {program.name}"}
@@ -72,6 +75,7 @@ class LLVMProgram:
         for key, text in distinct.items():
             namespace[names[key]] = text.launcher(functions[key])
         namespace |= {buffer.name: value for buffer, value in program.constants}
+        namespace |= driver.makers
         for name, call in driver.calls.items():
             namespace[name] = routines[call.routine](call, native)
         self.run = namespace[driver.name]

@@ -625,6 +625,8 @@ class DriverPrinter:
         self.writer = writer
         self.known = {*program.inputs, *(buffer for buffer, value in program.constants)}
         self.calls = {}
+        # {name: a function that the driver calls for an array}
+        self.makers = {}
         self.name = "run_" + re.sub(r"\W+", "_", program.name).strip("_")
 
     def print(self):

@@ -121,6 +121,9 @@ class ArrayImpl(ConcreteArray):
 
     def __new__(cls, value, aval):
         self = object.__new__(array_classes.get(type(aval.dtype), cls))
+        # Kernels go through memory row by row.
+        if not value.flags.c_contiguous:
+            value = value.copy()
         value.setflags(write=False)
         self._value = value
         self.aval = aval

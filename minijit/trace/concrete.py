@@ -40,7 +40,8 @@ class ConcreteArray(Array):
             if copy is False:
                 raise ValueError(f"a copy is needed to change {value.dtype} to {dtype}")
             return value.astype(dtype)
-        return value.copy() if copy else value
+        # A view cannot be made writable; the array that owns the memory could.
+        return value.copy() if copy else value.view()
 
     def __dlpack__(self, *, max_version=None, **options):
         value = self.numpy()

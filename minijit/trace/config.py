@@ -8,6 +8,7 @@
 The environment sets a flag before the program starts: MINIJIT_ENABLE_X64=1.
 A later module adds flags of its own with `config.define`.  Some flags change what
 a trace records; `config.trace_key()` is their values, and part of every cache key.
+Others change what a call does besides: no call takes a short way while one is set.
 """
 
 import os
@@ -43,16 +44,26 @@ class Config:
         self.values = {}
         self.docs = {}
         self.changes_traces = []
+        self.changes_calls = []
+        self.updates = 0
+        self.listeners = []
         self.overrides = Overrides()
         self.process_key = ()
 
-    def define(self, name, default, doc, changes_traces=False):
-        """Add a flag.  `changes_traces`: caches of traces tell its values apart."""
+    def define(self, name, default, doc, changes_traces=False, changes_calls=False):
+        """Add a flag.
+
+        Args:
+          changes_traces: caches of traces tell its values apart.
+          changes_calls: while it is set, a call does more than its trace says.
+        """
         if name not in self.values:
             self.values[name] = from_environment(name, default)
         self.docs[name] = doc
         if changes_traces and name not in self.changes_traces:
             self.changes_traces.append(name)
+        if changes_calls and name not in self.changes_calls:
+            self.changes_calls.append(name)
         self.process_key = self.make_key(self.values)
 
     def check(self, name, value):
@@ -77,6 +88,9 @@ class Config:
         """Set a flag for the whole process, as `jax.config.update` does."""
         self.values[self.check(name, value)] = value
         self.process_key = self.make_key(self.values)
+        self.updates += 1
+        for told in self.listeners:
+            told()
 
     @contextmanager
     def override(self, name, value):
@@ -105,6 +119,10 @@ class Config:
             return self.process_key
         return self.make_key({**self.values, **overridden})
 
+    def calls_are_plain(self):
+        """Whether no flag is set here that changes what calls do."""
+        return not any(self.read(name) for name in self.changes_calls)
+
     def make_key(self, values):
         return tuple(values[name] for name in self.changes_traces)
 
@@ -113,7 +131,9 @@ config = Config()
 config.define(
     "enable_x64", False, "keep 64-bit types, and default to them", changes_traces=True
 )
-config.define("disable_jit", False, "run jitted functions as plain Python")
+config.define(
+    "disable_jit", False, "run jitted functions as plain Python", changes_calls=True
+)
 config.define("log_compiles", False, "print a line for each trace and each compile")
 config.define("check_tracer_leaks", False, "raise where a tracer outlives its trace")
 config.define("debug_checks", False, "check every jaxpr and loop program made")

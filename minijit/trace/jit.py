@@ -56,7 +56,15 @@ from .signature import (
     static_key,
 )
 from .stale_globals import globals_changed, watches_globals
-from .stores import Table, generation, keep_entry, kept_entry, stores
+from .stores import (
+    Shortcuts,
+    Table,
+    generation,
+    keep_entry,
+    kept_entry,
+    missed,
+    stores,
+)
 from .tree_paths import tree_flatten_with_path
 from .turns import compiling, lock, turns
 
@@ -198,6 +206,7 @@ class Entry:
     donated: tuple
     executable: object = None
     renewed: tuple = ()
+    runs: int = 0
 
     def __post_init__(self):
         self.is_single = self.out_tree.num_nodes == self.out_tree.num_leaves == 1
@@ -218,6 +227,7 @@ class Entry:
     def run(self, leaves):
         """The results for concrete leaves."""
         run = self.executable or self.compile()
+        self.runs += 1
         results = run(*leaves)
         for check in result_checks:
             check(jit_p, leaves, {"name": self.name, "jaxpr": self.closed}, results)
@@ -251,17 +261,26 @@ class JitFunction:
         self.entries = Table()
         self.cells = ()
         self.watched = Table()
+        self.shortcuts = Shortcuts()
         self.generation = None
 
     def __repr__(self):
         return f"<jitted function {function_name(self.function)}>"
 
     def __call__(self, *args, **kwargs):
+        if type(current.trace) is EvalTrace and not overrides.values:
+            for call in self.shortcuts.calls:
+                result = call(args, kwargs)
+                if result is not missed:
+                    return result
         if jit_is_disabled():
             return self.function(*args, **kwargs)
+        updates = config.updates
         leaves, entry = self.look_up(args, kwargs)
         if type(current.trace) is EvalTrace:
             results = entry.run(leaves)
+            if make := shortcut_makers.get(type(entry.executable)):
+                make(self, entry, args, kwargs, leaves, updates)
         else:
             results = entry.bind(leaves)
         return results[0] if entry.is_single else entry.out_tree.unflatten(results)
@@ -321,6 +340,7 @@ class JitFunction:
             if self.has_new_cells():
                 self.entries.clear()
                 self.watched.clear()
+                self.shortcuts.clear()
             # An entry that holds tracers must not outlive the trace around it, and
             # one whose caches were cleared meanwhile serves this call only.
             cleared = era != (generation[0], self.generation)
@@ -356,9 +376,11 @@ class JitFunction:
 
     def clear_cache(self):
         """Forget this function's traces; the next call makes new ones."""
-        self.entries.clear()
-        self.watched.clear()
-        self.generation = object()
+        with lock:
+            self.entries.clear()
+            self.watched.clear()
+            self.shortcuts.clear()
+            self.generation = object()
 
     def _cache_size(self):
         """How many signatures can be called without tracing."""
@@ -371,6 +393,11 @@ class JitFunction:
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
 
+
+# type of an executable -> what may make a call ready for the next time: a function of
+# (JitFunction, Entry, args, kwargs, leaves, `config.updates` before they were sorted).
+shortcut_makers: dict = {}
+overrides = config.overrides
 
 # What becomes of an entry outside a call: "lowered" is filled in by a later module.
 stages: dict = {}

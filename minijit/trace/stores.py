@@ -36,6 +36,29 @@ class Table(dict):
         stores.add(self)
 
 
+class Shortcuts:
+    """Calls of a jitted function made ready, each for one signature, the last first.
+
+    Attributes:
+      calls: functions (args, kwargs) -> the result, or `missed` for other arguments.
+    """
+
+    def __init__(self):
+        self.calls = ()
+        stores.add(self)
+
+    def add(self, call):
+        self.calls = (call, *self.calls[: MOST_SHORTCUTS - 1])
+
+    def clear(self):
+        self.calls = ()
+
+
+MOST_SHORTCUTS = 8
+# What a shortcut returns for arguments of another signature.
+missed = object()
+
+
 class Recent(Table):
     """A dict that forgets the entries that were not used for longest.
 

@@ -1,0 +1,154 @@
+"""A pool of arrays: memory for results is used again, once nobody looks at it.
+
+    pool = Pool((1000,), np.dtype("float32"))
+    x = pool.take()                 # a NumPy array; the pool remembers it
+    view = x[:10]
+    del x
+    pool.take()                     # another one: `view` looks at the first
+    del view
+    pool.take()                     # the first one again
+
+Python counts how often an object is referred to.  A view of NumPy, a memoryview or a
+DLPack capsule refers to the array whose memory it shows.  So an array that only the
+pool refers to is one that Python would free at once if there were no pool, and nobody
+can tell that its memory is used again.
+
+Each result of each program has a pool of its own.  What all of them hold together is
+bounded by `config.pool_bytes`; `clear_caches` lets go of it.
+"""
+
+import math
+import sys
+import weakref
+from collections import deque
+from sys import getrefcount
+
+import numpy as np
+
+from ..trace.config import config
+from ..trace.jit import cache_clearers
+from ..trace.turns import lock
+from .llvm import driver_printers
+from .python_source import DriverPrinter
+
+config.define("pool_bytes", 256 << 20, "how much memory of old results may be kept")
+
+# How many arrays a pool remembers, and how many of them it looks at before it makes
+# another one.  Two are enough for x = f(x).
+MOST_ARRAYS = 8
+MOST_LOOKS = 2
+
+
+def references_of_a_local():
+    """What `getrefcount` says of an array that one local variable refers to."""
+    lent = deque([np.empty(0)])
+    array = lent.popleft()
+    return getrefcount(array)
+
+
+ALONE = references_of_a_local()
+# Without the lock of the interpreter nobody can count and take in one step.
+HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+class Pool:
+    """Arrays of one shape and dtype, read-only, with whatever numbers in them.
+
+    Attributes:
+      lent: the arrays that it gave last, the oldest first; some may be free by now.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "lent", "nbytes", "shape")
+
+    def __init__(self, shape, dtype):
+        self.shape, self.dtype, self.lent = shape, dtype, deque()
+        self.nbytes = dtype.itemsize * math.prod(shape)
+        with lock:
+            pools.add(self)
+
+    def take(self):
+        """An array that nobody else refers to."""
+        lent = self.lent
+        for _ in range(MOST_LOOKS):
+            try:
+                array = lent.popleft()
+            except IndexError:
+                break
+            # It is in no table now, so no other thread can find it.
+            free = getrefcount(array) == ALONE
+            lent.append(array)
+            if free:
+                return array
+        return self.make()
+
+    def make(self):
+        """A new array, remembered if there is room."""
+        try:
+            array = np.empty(self.shape, self.dtype)
+        except MemoryError:
+            empty_pools()
+            array = np.empty(self.shape, self.dtype)
+        array.setflags(write=False)
+        if HAS_LOCK and 2 * self.nbytes <= config.pool_bytes:
+            self.lent.append(array)
+            if len(self.lent) > MOST_ARRAYS:
+                self.lent.popleft()
+            else:
+                make_room(self.nbytes)
+        return array
+
+
+pools: weakref.WeakSet = weakref.WeakSet()
+# About how many bytes the pools remember, as a list of one: pools that are gone count.
+remembered = [0]
+
+
+def make_room(nbytes):
+    """Count bytes that a pool has come to remember; if it is too much, forget all."""
+    remembered[0] += nbytes
+    if remembered[0] > config.pool_bytes:
+        with lock:
+            remembered[0] = sum(len(pool.lent) * pool.nbytes for pool in pools)
+        if remembered[0] > config.pool_bytes:
+            empty_pools()
+
+
+def empty_pools():
+    """Forget all arrays: what nobody refers to is free memory again."""
+    with lock:
+        for pool in pools:
+            pool.lent.clear()
+        remembered[0] = 0
+
+
+cache_clearers.append(empty_pools)
+
+
+class PooledDriver(DriverPrinter):
+    """Prints a driver whose arrays come from pools."""
+
+    def allocate(self, buffers):
+        for buffer in dict.fromkeys(buffers):
+            if buffer.dtype == object:
+                super().allocate([buffer])
+            elif buffer not in self.known:
+                self.known.add(buffer)
+                name = f"new_{buffer.name}"
+                self.makers[name] = Pool(buffer.shape, buffer.dtype).take
+                self.writer.line(f"{buffer.name} = {name}()")
+
+    def call(self, call):
+        written = [v.buffer for v in call.outputs if v.buffer.dtype != object]
+        if call.routine == "matmul":
+            # NumPy's product does not write into what is read-only.
+            self.allocate(written)
+            self.set_flags(written, True)
+        super().call(call)
+        self.set_flags(written, False)
+
+    def set_flags(self, buffers, write):
+        for buffer in dict.fromkeys(buffers):
+            self.writer.line(f"{buffer.name}.setflags(write={write})")
+
+
+driver_printers |= {"llvm": PooledDriver}
