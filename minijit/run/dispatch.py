@@ -38,9 +38,9 @@ import os
 
 import numpy as np
 
-from ..trace.array import ArrayImpl, ShapedArray, aval_of, array_classes
+from ..trace.array import ArrayImpl, ShapedArray, array_classes, aval_of
 from ..trace.config import config
-from ..trace.dtypes import float0, is_python_number
+from ..trace.dtypes import float0
 from ..trace.jit import shortcut_makers
 from ..trace.pytree import Leaf, node_type, tree_flatten
 from ..trace.signature import sort_arguments
@@ -114,7 +114,7 @@ class ShortcutPrinter:
     # ---- arguments
 
     def arguments(self, call, options, args, kwargs, leaves):
-        """Take the arguments apart: the traced ones, and the static ones by identity."""
+        """Take the arguments apart, and test the static ones."""
         self.leaves = iter(leaves)
         names = [self.fresh() for _ in args]
         self.unless(f"len(args) != {len(args)} or len(kwargs) != {len(kwargs)}")
@@ -231,7 +231,7 @@ class ShortcutPrinter:
     # ---- results
 
     def results(self, avals, tree):
-        """Arrays of our own around NumPy's, and the tree that they are the leaves of."""
+        """Arrays of our own around NumPy's, and the tree of which they are leaves."""
         lines, names = [], [f"r{i}" for i in range(len(avals))]
         for i, aval in enumerate(map(the_aval, avals)):
             cls = self.constant("kind", array_classes.get(type(aval.dtype), ArrayImpl))
@@ -266,7 +266,7 @@ class ShortcutPrinter:
         for place, value in cells:
             cell = self.constant("cell", place.holder)
             seen = self.constant("seen", value)
-            self.tests.insert(0, f"if {cell}.cell_contents is not {seen}: return missed")
+            self.unless(f"{cell}.cell_contents is not {seen}")
         made = "".join(f"y{i}, " for i in range(len(executable.out_avals)))
         given = ", ".join(self.arrays)
         lines, result = self.results(executable.out_avals, entry.out_tree)
@@ -306,17 +306,18 @@ def code_of(text):
     return compile(text, os.path.join(os.path.dirname(__file__), "<call>"), "exec")
 
 
-LEAVES_A_RUN = 100
+LEAVES_A_MISS = 100
 
 
 def make_shortcut(jitted, entry, args, kwargs, leaves, updates):
     """Make the next call of this kind short, if these arguments come again and again.
 
-    That is tried at the second call of a trace, and at the fourth, the eighth, ...; if
-    the tree is large it takes a while, and comes later.
+    That is tried when a call goes the long way for the second time, and for the fourth,
+    the eighth, ...; for a large tree it takes a while, and comes later.
     """
-    runs, executable = entry.runs, entry.executable
-    if runs < 2 or runs & (runs - 1) or len(leaves) > LEAVES_A_RUN * runs:
+    jitted.shortcuts.misses += 1
+    misses, executable = jitted.shortcuts.misses, entry.executable
+    if misses < 2 or misses & (misses - 1) or len(leaves) > LEAVES_A_MISS * misses:
         return
     if executable.native != "llvm":
         return

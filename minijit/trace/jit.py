@@ -206,7 +206,6 @@ class Entry:
     donated: tuple
     executable: object = None
     renewed: tuple = ()
-    runs: int = 0
 
     def __post_init__(self):
         self.is_single = self.out_tree.num_nodes == self.out_tree.num_leaves == 1
@@ -227,7 +226,6 @@ class Entry:
     def run(self, leaves):
         """The results for concrete leaves."""
         run = self.executable or self.compile()
-        self.runs += 1
         results = run(*leaves)
         for check in result_checks:
             check(jit_p, leaves, {"name": self.name, "jaxpr": self.closed}, results)
@@ -248,6 +246,12 @@ class Entry:
         if self.options.keep_unused:
             params["keep_unused"] = True
         return jit_p.bind(*args, name=self.name, jaxpr=self.closed, **params)
+
+
+# type of an executable -> what may make a call ready for the next time: a function of
+# (JitFunction, Entry, args, kwargs, leaves, `config.updates` before they were sorted).
+shortcut_makers: dict = {}
+overrides = config.overrides
 
 
 class JitFunction:
@@ -393,11 +397,6 @@ class JitFunction:
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
 
-
-# type of an executable -> what may make a call ready for the next time: a function of
-# (JitFunction, Entry, args, kwargs, leaves, `config.updates` before they were sorted).
-shortcut_makers: dict = {}
-overrides = config.overrides
 
 # What becomes of an entry outside a call: "lowered" is filled in by a later module.
 stages: dict = {}

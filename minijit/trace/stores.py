@@ -41,17 +41,19 @@ class Shortcuts:
 
     Attributes:
       calls: functions (args, kwargs) -> the result, or `missed` for other arguments.
+      misses: how many calls went the long way.
     """
 
     def __init__(self):
-        self.calls = ()
+        self.calls: tuple = ()
+        self.misses = 0
         stores.add(self)
 
     def add(self, call):
         self.calls = (call, *self.calls[: MOST_SHORTCUTS - 1])
 
     def clear(self):
-        self.calls = ()
+        self.calls, self.misses = (), 0
 
 
 MOST_SHORTCUTS = 8
