@@ -192,6 +192,12 @@ def checked_shape(name, shape, *params):
     return shape
 
 
+def prepared(name, key, shape, dtype, *params):
+    """-> (words of the key, shape, dtype) of a sampler of floats with parameters."""
+    data, dtype = checked(name, key, dtype)
+    return data, checked_shape(name, shape, *params), dtype
+
+
 def to_dtype(x, dtype, shape=None):
     """A parameter in the sampler's dtype, stretched to a shape if one is given."""
     x = lax.convert_element_type(x, dtype)
@@ -252,8 +258,7 @@ def uniform(key, shape=(), dtype=None, minval=0.0, maxval=1.0):
 
     Raises ValueError for a dtype that is not of floats, or shapes that do not fit.
     """
-    data, dtype = checked("uniform", key, dtype)
-    shape = checked_shape("uniform", shape, minval, maxval)
+    data, shape, dtype = prepared("uniform", key, shape, dtype, minval, maxval)
     return uniform_sampler(data, minval, maxval, shape=shape, dtype=dtype)
 
 
@@ -462,8 +467,7 @@ def truncated_normal_sampler(data, lower, upper, *, shape, dtype):
 
 def truncated_normal(key, lower, upper, shape=None, dtype=None):
     """Floats of a bell curve, of which only what is between two bounds is taken."""
-    data, dtype = checked("truncated_normal", key, dtype)
-    shape = checked_shape("truncated_normal", shape, lower, upper)
+    data, shape, dtype = prepared("truncated_normal", key, shape, dtype, lower, upper)
     return truncated_normal_sampler(data, lower, upper, shape=shape, dtype=dtype)
 
 
@@ -677,15 +681,13 @@ def weibull_min(key, scale, concentration, shape=(), dtype=None):
 
 def pareto(key, b, shape=None, dtype=None):
     """Floats above 1 with density b / x**(b+1)."""
-    data, dtype = checked("pareto", key, dtype)
-    shape = checked_shape("pareto", shape, b)
+    data, shape, dtype = prepared("pareto", key, shape, dtype, b)
     return lax.exp(exponential(data, shape, dtype) / to_dtype(b, dtype))
 
 
 def rayleigh(key, scale, shape=None, dtype=None):
     """The lengths of vectors in the plane whose two parts are normal, scaled."""
-    data, dtype = checked("rayleigh", key, dtype)
-    shape = checked_shape("rayleigh", shape, scale)
+    data, shape, dtype = prepared("rayleigh", key, shape, dtype, scale)
     u = uniform(data, shape, dtype)
     root = lax.sqrt(lax.mul(lax.log(u), np.array(-2, dtype)))
     return lax.mul(to_dtype(scale, dtype, shape), root)
@@ -693,8 +695,7 @@ def rayleigh(key, scale, shape=None, dtype=None):
 
 def wald(key, mean, shape=None, dtype=None):
     """Floats above 0: when a walk that drifts off first is at 1, for a mean."""
-    data, dtype = checked("wald", key, dtype)
-    shape = checked_shape("wald", shape, mean)
+    data, shape, dtype = prepared("wald", key, shape, dtype, mean)
     k1, k2 = words_of(data)
     mean = to_dtype(mean, dtype, shape)
     z = uniform(k2, shape, dtype)
@@ -719,8 +720,7 @@ def geometric(key, p, shape=None, dtype=None):
 
 def triangular(key, left, mode, right, shape=None, dtype=None):
     """Floats between two bounds, whose density rises to a mode and falls again."""
-    data, dtype = checked("triangular", key, dtype)
-    shape = checked_shape("triangular", shape, left, mode, right)
+    data, shape, dtype = prepared("triangular", key, shape, dtype, left, mode, right)
     left, mode, right = (to_dtype(x, dtype, shape) for x in (left, mode, right))
     u = uniform(data, shape, dtype)
     rising = left + lax.sqrt(u * (right - left) * (mode - left))
@@ -846,22 +846,19 @@ def gamma_sampler(data, a, *, shape, dtype, log_space):
 
 def gamma(key, a, shape=None, dtype=None):
     """Floats above 0 with density x**(a-1) e**-x / gamma(a), differentiable by a."""
-    data, dtype = checked("gamma", key, dtype)
-    shape = checked_shape("gamma", shape, a)
+    data, shape, dtype = prepared("gamma", key, shape, dtype, a)
     return gamma_sampler(data, a, shape=shape, dtype=dtype, log_space=False)
 
 
 def loggamma(key, a, shape=None, dtype=None):
     """The logarithms of `gamma`'s samples, exact where those are nearly 0."""
-    data, dtype = checked("loggamma", key, dtype)
-    shape = checked_shape("loggamma", shape, a)
+    data, shape, dtype = prepared("loggamma", key, shape, dtype, a)
     return gamma_sampler(data, a, shape=shape, dtype=dtype, log_space=True)
 
 
 def beta(key, a, b, shape=None, dtype=None):
     """Floats in (0, 1) with density proportional to x**(a-1) (1-x)**(b-1)."""
-    data, dtype = checked("beta", key, dtype)
-    shape = checked_shape("beta", shape, a, b)
+    data, shape, dtype = prepared("beta", key, shape, dtype, a, b)
     key_a, key_b = words_of(data)
     log_a = loggamma(key_a, to_dtype(a, dtype, shape), shape, dtype)
     log_b = loggamma(key_b, to_dtype(b, dtype, shape), shape, dtype)
@@ -886,16 +883,14 @@ def dirichlet(key, alpha, shape=None, dtype=None):
 
 def chisquare(key, df, shape=None, dtype=None):
     """Sums of df squares of normal numbers; df need not be whole."""
-    data, dtype = checked("chisquare", key, dtype)
-    shape = checked_shape("chisquare", shape, df)
+    data, shape, dtype = prepared("chisquare", key, shape, dtype, df)
     half = lax.div(to_dtype(df, dtype), np.array(2, dtype))
     return 2 * jnp.exp(loggamma(data, half, shape, dtype))
 
 
 def f(key, dfnum, dfden, shape=None, dtype=None):
     """Quotients of two `chisquare` samples, each over its degrees of freedom."""
-    data, dtype = checked("f", key, dtype)
-    shape = checked_shape("f", shape, dfnum, dfden)
+    data, shape, dtype = prepared("f", key, shape, dtype, dfnum, dfden)
     below, above = words_of(data)
     dfnum, dfden = to_dtype(dfnum, dtype), to_dtype(dfden, dtype)
     above = chisquare(above, dfnum, shape, dtype) / dfnum
@@ -904,8 +899,7 @@ def f(key, dfnum, dfden, shape=None, dtype=None):
 
 def t(key, df, shape=None, dtype=None):
     """Student's t: normal numbers over the root of a mean of df squares."""
-    data, dtype = checked("t", key, dtype)
-    shape = checked_shape("t", shape, df)
+    data, shape, dtype = prepared("t", key, shape, dtype, df)
     key_n, key_g = words_of(data)
     half = lax.div(to_dtype(df, dtype), np.array(2, dtype))
     squares = gamma(key_g, half, shape, dtype)
@@ -1101,8 +1095,7 @@ def binomial(key, n, p, shape=None, dtype=None):
     """
     data = key_words("binomial", key)
     core.check_arraylike("binomial", n, p)
-    data, dtype = checked("binomial", key, dtype)
-    shape = checked_shape("binomial", shape, n, p)
+    data, shape, dtype = prepared("binomial", key, shape, dtype, n, p)
     p, = core.promote_args_inexact("binomial", p)
     return binomial_sampler(data, to_dtype(n, p.dtype), p, shape=shape, dtype=dtype)
 

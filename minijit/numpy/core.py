@@ -15,7 +15,7 @@ shapes that do not fit raise TypeError or ValueError.
 
 # chapter 2
 from ..trace import dtypes, primitives
-from ..trace.array import ArrayImpl, ShapedArray, aval_of, to_numpy
+from ..trace.array import ArrayImpl, ShapedArray, aval_of
 from ..trace.core import Array, operators
 from ..trace.numpy_values import quietly
 from .arguments import alike, check_inexact, check_promotable, is_inexact
@@ -24,11 +24,7 @@ from .arguments import joint_rank, known_value, named, operand, unwrapped
 
 def as_array(x):
     """An array, a NumPy array (which is copied) or a number, as an array."""
-    x = unwrapped(x)
-    if isinstance(x, Array):
-        return x
-    aval = aval_of(x)
-    return ArrayImpl(to_numpy(x, aval), aval)
+    return primitives.as_array(unwrapped(x))
 
 
 def convert(x, dtype, weak_type=False):
@@ -240,8 +236,9 @@ def absolute(x, /):
 
 abs = absolute
 
-# How complex numbers are ordered needs their parts, which are brought along.
-complex_order = {}
+# What chapter 15 adds: the order of complex numbers, "where" with one argument, and
+# "float_divmod".
+later: dict = {}
 
 
 def comparison(name, operation):
@@ -249,8 +246,8 @@ def comparison(name, operation):
 
     def function(x, y, /):
         x, y = promote_args(name, x, y)
-        if x.dtype.kind == "c" and complex_order:
-            return complex_order["lexicographic"](operation, x, y)
+        if x.dtype.kind == "c" and "order" in later:
+            return later["order"](operation, x, y)
         return operation(x, y)
 
     return named(function, name)
@@ -574,10 +571,6 @@ def isnan(x, /):
     """Where x is not a number.  JAX: `jnp.isnan`."""
     x, = arrays("isnan", x)
     return primitives.ne(x, x)
-
-
-# What the rest of NumPy adds: "where" with one argument, and "float_divmod".
-later: dict = {}
 
 
 def from_later(name, what):

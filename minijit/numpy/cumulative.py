@@ -14,14 +14,15 @@ from .core import (
     ravel,
     to_numeric_dtype,
 )
-from .reductions import without_nans
+from .reductions import ignoring_nan
 
 
 def cumulative(name, operation, a, axis, dtype, out=None, promote_integers=False):
     """What `cumsum` and its sisters share."""
     no_out(name, out)
     x, = arrays(name, a)
-    if axis is None or dtypes.is_python_scalar(a):
+    # Numbers of Python's, and what was made of them.
+    if axis is None or (x.ndim == 0 and x.weak_type):
         x, axis = ravel(x), axis or 0
     axis = canonical_axis(axis, x.ndim)
     if dtype is not None:
@@ -46,16 +47,7 @@ def cumprod(a, axis=None, dtype=None, out=None):
     return cumulative("cumprod", running.cumprod, a, axis, dtype, out)
 
 
-def nancumsum(a, axis=None, dtype=None, out=None):
-    """`cumsum` with 0 for NaN.  JAX: `jnp.nancumsum`."""
-    a = ravel(a) if dtypes.is_python_scalar(a) else a
-    return without_nans("nancumsum", a, 0, cumsum, axis, dtype, out)[0]
-
-
-def nancumprod(a, axis=None, dtype=None, out=None):
-    """`cumprod` with 1 for NaN.  JAX: `jnp.nancumprod`."""
-    a = ravel(a) if dtypes.is_python_scalar(a) else a
-    return without_nans("nancumprod", a, 1, cumprod, axis, dtype, out)[0]
+nancumsum, nancumprod = ignoring_nan(cumsum, 0), ignoring_nan(cumprod, 1)
 
 
 def cumulative_of(name, operation, x, axis, dtype, first, promote_integers):

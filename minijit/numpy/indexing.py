@@ -50,7 +50,7 @@ def fill_diagonal(a, val, wrap=False, *, inplace=True):
 
     Raises NotImplementedError unless `inplace=False`: arrays are immutable.
     """
-    not_in_place("fill_diagonal", inplace)
+    not_in_place("fill_diagonal", inplace, NotImplementedError)
     if wrap:
         raise NotImplementedError("wrap=True is not implemented, must use wrap=False")
     a, val = arrays("fill_diagonal", a, val)
@@ -64,12 +64,12 @@ def fill_diagonal(a, val, wrap=False, *, inplace=True):
     return a.at[diag_indices(n, a.ndim)].set(val)
 
 
-def not_in_place(name, inplace):
+def not_in_place(name, inplace, error=ValueError):
     """NumPy's functions that change their argument have a pure form here."""
     if inplace:
-        raise NotImplementedError(
-            f"minijit arrays are immutable, must use inplace=False in jnp.{name}: it "
-            "returns the changed array"
+        raise error(
+            f"jnp.{name} cannot modify arrays in-place, because arrays are immutable: "
+            "it must have inplace=False, and returns the changed array."
         )
 
 
@@ -211,21 +211,23 @@ def take_along_axis(
     axis = canonical_axis(axis, x.ndim)
     if wrap_negative_indices is None:
         wrap_negative_indices = mode != "promise_in_bounds"
-    sizes = [1 if n == axis else size for n, size in enumerate(x.shape)]
-    shape = broadcast_shapes(i.shape, sizes)
+    shape, index = along_axis_index(x.shape, i, axis)
     if x.shape[axis] == 0:
         return zeros(shape, x.dtype)
     return take_index(
         x,
-        along_axis_index(x.shape, shape, i, axis),
+        index,
         mode=mode or "fill",
         fill_value=fill_value,
         wrap_negative_indices=wrap_negative_indices,
     )
 
 
-def along_axis_index(shape, out_shape, i, axis):
-    """The index that reads position i along one axis, and each position of others."""
+def along_axis_index(shape, i, axis):
+    """-> (the shape of what is read, the index that reads position i along one axis,
+    and each position of the others)"""
+    sizes = [1 if n == axis else size for n, size in enumerate(shape)]
+    out_shape = broadcast_shapes(i.shape, sizes)
     grid = [
         along_axis(counting(n, np.dtype(np.int32)), k, len(out_shape))
         if shape[k] != 1
@@ -233,7 +235,7 @@ def along_axis_index(shape, out_shape, i, axis):
         for k, n in enumerate(out_shape)
     ]
     grid[axis] = i
-    return tuple(grid)
+    return out_shape, tuple(grid)
 
 
 def put_along_axis(arr, indices, values, axis, inplace=True, *, mode=None):
@@ -241,11 +243,7 @@ def put_along_axis(arr, indices, values, axis, inplace=True, *, mode=None):
 
     Raises ValueError unless `inplace=False`: arrays are immutable.
     """
-    if inplace:
-        raise ValueError(
-            "jnp.put_along_axis cannot modify arrays in-place, because arrays are "
-            "immutable. Pass inplace=False to instead return an updated array."
-        )
+    not_in_place("put_along_axis", inplace)
     x, i, values = arrays("put_along_axis", arr, indices, values)
     flat, axis = (ravel(x), 0) if axis is None else (x, canonical_axis(axis, x.ndim))
     if flat.ndim != i.ndim:
@@ -253,19 +251,14 @@ def put_along_axis(arr, indices, values, axis, inplace=True, *, mode=None):
             "put_along_axis arguments 'arr' and 'indices' must have same ndim. Got "
             f"{flat.ndim} and {i.ndim}."
         )
-    sizes = [1 if n == axis else size for n, size in enumerate(flat.shape)]
-    index = along_axis_index(flat.shape, broadcast_shapes(i.shape, sizes), i, axis)
+    _, index = along_axis_index(flat.shape, i, axis)
     values = broadcast_to(values, i.shape)
     return reshape(flat.at[index].set(values, mode=mode), x.shape)
 
 
 def put(a, ind, v, mode=None, *, inplace=True):
     """The array with values at flat indices.  JAX: `jnp.put`, with inplace=False."""
-    if inplace:
-        raise ValueError(
-            "jnp.put cannot modify arrays in-place, because arrays are immutable. Pass "
-            "inplace=False to instead return an updated array."
-        )
+    not_in_place("put", inplace)
     x, i, v = arrays("put", a, ind, v)
     i, v = ravel(i), ravel(v)
     if x.size == 0 or i.size == 0 or v.size == 0:
@@ -281,11 +274,7 @@ def put(a, ind, v, mode=None, *, inplace=True):
 
 def place(arr, mask, vals, *, inplace=True):
     """The array with values, in turn, where a mask holds.  JAX: same name."""
-    if inplace:
-        raise ValueError(
-            "jnp.place cannot modify arrays in-place, because arrays are immutable. "
-            "Pass inplace=False to instead return an updated array."
-        )
+    not_in_place("place", inplace)
     x, mask, vals = arrays("place", arr, mask, vals)
     if x.size != mask.size:
         raise ValueError("place: arr and mask must be the same size")

@@ -26,7 +26,6 @@ from .core import (
     broadcast_shapes,
     broadcast_to,
     choose_where,
-    complex_order,
     convert,
     exp,
     full,
@@ -204,7 +203,7 @@ def lexicographic(operation, x, y):
     return primitives.select(same, operation(imag(x), imag(y)), first)
 
 
-complex_order |= {"lexicographic": lexicographic}
+later |= {"order": lexicographic}
 
 
 def angle(z, deg=False):

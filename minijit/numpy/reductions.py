@@ -1,5 +1,6 @@
 """More reductions: those that skip NaN, ranges, weighted averages."""
 
+import inspect
 import math
 
 from ..trace import dtypes, primitives
@@ -18,6 +19,7 @@ from .core import (
     inexact_dtype,
     inf,
     isnan,
+    like,
     max,
     mean,
     min,
@@ -48,52 +50,44 @@ def count_nonzero(a, axis=None, keepdims=False):
     return sum(x != 0, axis, int, keepdims=keepdims)
 
 
-def without_nans(name, a, value, reduction, *args, **options):
-    """A reduction with `value` in place of NaN, and where all were NaN."""
-    x, = arrays(name, a)
-    if x.dtype.kind in "biu":
-        return reduction(x, *args, **options), None
-    missing = isnan(x)
-    x = choose_where(missing, convert(value, x.dtype), x)
-    return reduction(x, *args, **options), missing
+def ignoring_nan(reduction, value, nothing=None):
+    """The function that reduces what is not NaN.
+
+    Args:
+      reduction: of arrays; its name and its signature are the result's, with "nan" in
+        front and without `promote_integers`.
+      value: what stands for NaN: what the reduction does not notice.
+      nothing: the result where all is NaN and no `initial` is given; None for whatever
+        the reduction of `value` is.
+    """
+    name, signature = f"nan{reduction.__name__}", inspect.signature(reduction)
+    kept = [p for p in signature.parameters.values() if p.name != "promote_integers"]
+    signature = signature.replace(parameters=kept)
+
+    def function(*args, **kwargs):
+        given = signature.bind(*args, **kwargs).arguments
+        no_out(name, given.get("out"))
+        x, = arrays(name, given.pop("a"))
+        if x.dtype.kind in "biu":
+            return reduction(x, **given)
+        missing = isnan(x)
+        x = choose_where(missing, like(x, value), x)
+        result = reduction(x, **given)
+        if nothing is None or given.get("initial") is not None:
+            return result
+        keepdims = bool_of(given.get("keepdims"))
+        all_missing = all(missing, given.get("axis"), keepdims=keepdims)
+        return choose_where(all_missing, convert(nothing, result.dtype), result)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{reduction.__name__}` of what is not NaN.  JAX: `jnp.{name}`."
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
 
 
-def nanmax(a, axis=None, out=None, keepdims=False, initial=None, where=None):
-    """`max` of what is not NaN; NaN if nothing is.  JAX: `jnp.nanmax`."""
-    options = (axis, out, keepdims, initial, where)
-    result, missing = without_nans("nanmax", a, -inf, max, *options)
-    return nan_where_all(result, missing, axis, keepdims, initial)
-
-
-def nanmin(a, axis=None, out=None, keepdims=False, initial=None, where=None):
-    """`min` of what is not NaN; NaN if nothing is.  JAX: `jnp.nanmin`."""
-    options = (axis, out, keepdims, initial, where)
-    result, missing = without_nans("nanmin", a, inf, min, *options)
-    return nan_where_all(result, missing, axis, keepdims, initial)
-
-
-def nan_where_all(result, missing, axis, keepdims, initial):
-    """NaN where everything was missing."""
-    if missing is None or initial is not None:
-        return result
-    nothing = all(missing, axis, keepdims=keepdims)
-    return choose_where(nothing, convert(nan, result.dtype), result)
-
-
-def nansum(
-    a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None
-):
-    """`sum` of what is not NaN.  JAX: `jnp.nansum`."""
-    options = (axis, dtype, out, keepdims, initial, where)
-    return without_nans("nansum", a, 0, sum, *options)[0]
-
-
-def nanprod(
-    a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None
-):
-    """`prod` of what is not NaN.  JAX: `jnp.nanprod`."""
-    options = (axis, dtype, out, keepdims, initial, where)
-    return without_nans("nanprod", a, 1, prod, *options)[0]
+nanmax, nanmin = ignoring_nan(max, -inf, nan), ignoring_nan(min, inf, nan)
+nanargmax, nanargmin = ignoring_nan(argmax, -inf, -1), ignoring_nan(argmin, inf, -1)
+nansum, nanprod = ignoring_nan(sum, 0), ignoring_nan(prod, 1)
 
 
 def nanmean(a, axis=None, dtype=None, out=None, keepdims=False, where=None):
@@ -137,27 +131,6 @@ def nanstd(
     """`std` of what is not NaN.  JAX: `jnp.nanstd`."""
     no_out("nanstd", out)
     return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
-
-
-def nan_argument(name, find, a, axis, out, keepdims, value):
-    """What `nanargmax` and `nanargmin` share: -1 where all is NaN."""
-    no_out(name, out)
-    x, = arrays(name, a)
-    if x.dtype.kind in "biu":
-        return find(x, axis, keepdims=keepdims)
-    missing = isnan(x)
-    found = find(choose_where(missing, value, x), axis, keepdims=keepdims)
-    return choose_where(all(missing, axis, keepdims=bool_of(keepdims)), -1, found)
-
-
-def nanargmax(a, axis=None, out=None, keepdims=None):
-    """`argmax` of what is not NaN; -1 if nothing is.  JAX: `jnp.nanargmax`."""
-    return nan_argument("nanargmax", argmax, a, axis, out, keepdims, -inf)
-
-
-def nanargmin(a, axis=None, out=None, keepdims=None):
-    """`argmin` of what is not NaN; -1 if nothing is.  JAX: `jnp.nanargmin`."""
-    return nan_argument("nanargmin", argmin, a, axis, out, keepdims, inf)
 
 
 def average(a, axis=None, weights=None, returned=False, keepdims=False):

@@ -29,9 +29,13 @@ asinh_p, acosh_p, atanh_p = map(Primitive, ["asinh", "acosh", "atanh"])
 logistic_p, rsqrt_p, cbrt_p = map(Primitive, ["logistic", "rsqrt", "cbrt"])
 square_p = Primitive("square")
 
-shape_rules |= unary(inexact, exp2_p, expm1_p, log1p_p, tan_p, asin_p, acos_p, atan_p)
-shape_rules |= unary(inexact, sinh_p, cosh_p, asinh_p, acosh_p, atanh_p)
-shape_rules |= unary(inexact, logistic_p, rsqrt_p)
+# Those of one argument that are left to a function of the machine, or of ours.
+curves = (
+    *(exp2_p, expm1_p, log1p_p, tan_p, asin_p, acos_p, atan_p, logistic_p),
+    *(sinh_p, cosh_p, asinh_p, acosh_p, atanh_p),
+)
+
+shape_rules |= unary(inexact, *curves, rsqrt_p)
 shape_rules |= unary(reals, cbrt_p)
 shape_rules |= unary(number, square_p)
 shape_rules |= binary(inexact, atan2_p)
@@ -47,6 +51,7 @@ def atan2_value(y, x):
     if y.dtype.kind != "c":
         return np.arctan2(y, x)
     return -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
+
 
 def logistic_value(x):
     """1 / (1 + e**-x), by a form whose exponential does not overflow."""
@@ -111,22 +116,14 @@ def atanh_factor(x):
     return lax.mul(lax.integer_pow(lax.add(x, 1.0), -1), lax.div(1.0, lax.sub(1.0, x)))
 
 
-batch_rules |= batching.elementwise(
-    *(exp2_p, expm1_p, log1p_p, tan_p, asin_p, acos_p, atan_p, atan2_p),
-    *(sinh_p, cosh_p, asinh_p, acosh_p, atanh_p, logistic_p, rsqrt_p, cbrt_p, square_p),
-)
+batch_rules |= batching.elementwise(*curves, atan2_p, rsqrt_p, cbrt_p, square_p)
+
 
 def square_lower(out, index, x):
     return compute("mul", x[index], x[index], dtype=out.dtype)
 
 
-lower_rules |= {
-    p: one_operation(p.name, 20)
-    for p in (
-        exp2_p, expm1_p, log1p_p, tan_p, asin_p, acos_p, atan_p, atan2_p,
-        sinh_p, cosh_p, asinh_p, acosh_p, atanh_p, logistic_p, cbrt_p,
-    )
-}
+lower_rules |= {p: one_operation(p.name, 20) for p in (*curves, atan2_p, cbrt_p)}
 lower_rules |= {
     rsqrt_p: one_operation("rsqrt", 4),
     square_p: Elements(square_lower),

@@ -162,7 +162,7 @@ def seed_of_int(value):
         raise OverflowError(f"Python int too large to convert to C long: {value}")
     wide = dtypes.canonicalize_dtype("int64").itemsize == 8
     high = (value >> 32) & 0xFFFFFFFF if wide else 0
-    return lax.as_constant(np.array([high, value & 0xFFFFFFFF], UINT32))
+    return lax.as_array(np.array([high, value & 0xFFFFFFFF], UINT32))
 
 
 def fold_in(data, value):

@@ -31,7 +31,7 @@ from . import dtypes
 from .array import aval_of
 from .core import Array, Tracer
 from .errors import PACKAGE, at_line, user_source
-from .primitives import as_constant
+from .primitives import as_array
 
 # The folders of minijit that do not call its public functions, but those of a user.
 ROOMS = tuple(
@@ -105,7 +105,7 @@ def strict(function):
 
 def of_own_dtype(x):
     """A Python number as an array, weakly typed; anything else as it is."""
-    return as_constant(x) if type(x) in dtypes.weak_types else x
+    return as_array(x) if type(x) in dtypes.weak_types else x
 
 
 def check_arguments(function, label, args, kwargs):

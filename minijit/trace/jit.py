@@ -20,11 +20,10 @@ from dataclasses import dataclass
 
 from .advice import leaked_tracer
 from .arguments import TraceInfo, function_name, function_source, leaf_avals
-from .array import ArrayImpl, ShapedArray, aval_of, shape_rules, to_numpy
+from .array import ArrayImpl, ShapedArray, shape_rules
 from .captures import capture_rules, find_captures
 from .config import config, jit_is_disabled
 from .core import (
-    Array,
     EvalTrace,
     Primitive,
     Tracer,
@@ -36,6 +35,7 @@ from .core import (
 from .donation import delete_donated, donated_leaves, passed_on, renewed
 from .jaxpr import ClosedJaxpr, encloses, eval_jaxpr, trace_to_jaxpr
 from .jaxpr_memory import forget_jaxprs, memoised
+from .primitives import as_array
 from .pytree import PyTreeDef, tree_flatten, tree_unflatten
 from .results import check_results
 from .retrace import (
@@ -110,20 +110,12 @@ def compile_for_eval(closed, name):
     avals = closed.in_avals
 
     def run(*leaves):
-        arrays = map(concrete, leaves, avals)
+        arrays = map(as_array, leaves, avals)
         with set_trace(PlainTrace()):
             results = eval_jaxpr(closed.jaxpr, closed.consts, *arrays)
-        return list(map(concrete, results))
+        return list(map(as_array, results))
 
     return run
-
-
-def concrete(x, aval=None):
-    """A number or a NumPy array as an array of our own; values of ours as they are."""
-    if isinstance(x, Array):
-        return x
-    aval = aval or aval_of(x)
-    return ArrayImpl(to_numpy(x, aval), aval)
 
 
 executors |= {"eval": compile_for_eval, "default": compile_for_eval}
@@ -178,7 +170,7 @@ def trace_function(function, call, avals, info):
     jaxpr = jaxpr.replace(constvars=constvars, invars=(*invars, *jaxpr.invars))
     # NumPy arrays are copied: the program may go on writing to them.  Arrays of ours
     # get objects of their own, so that those of the user may go.
-    closed = ClosedJaxpr(jaxpr, tuple(renewed(concrete(x)) for _, x in own))
+    closed = ClosedJaxpr(jaxpr, tuple(renewed(as_array(x)) for _, x in own))
     return closed, tuple(x for _, x in outer), out_tree
 
 

@@ -242,7 +242,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import dtypes
-from .array import ArrayImpl, aval_of
+from .array import ArrayImpl, aval_of, to_numpy
 from .core import Array
 from .errors import user_level
 from .shape_checks import canonicalize_axis, canonicalize_shape
@@ -558,17 +558,17 @@ def broadcast(operand, sizes):
     shape = aval_of(operand).shape
     sizes = canonicalize_shape(sizes)
     if not sizes:
-        return as_constant(operand)
+        return as_array(operand)
     dims = tuple(range(len(sizes), len(sizes) + len(shape)))
     return broadcast_in_dim(operand, sizes + shape, dims)
 
 
-def as_constant(x):
-    """An array or tracer as it is; a number or a NumPy array as an Array."""
+def as_array(x, aval=None):
+    """An array or tracer as it is; a number or a NumPy array as an array, of `aval`."""
     if isinstance(x, Array):
         return x
-    aval = aval_of(x)
-    return convert(x, aval.dtype, aval.weak_type)
+    aval = aval or aval_of(x)
+    return ArrayImpl(to_numpy(x, aval), aval)
 
 
 def full(shape, fill_value, dtype=None):

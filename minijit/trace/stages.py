@@ -15,7 +15,8 @@ from . import dtypes
 from .array import aval_of, to_numpy
 from .calls import check_arguments
 from .jaxpr import subjaxprs
-from .jit import aval_of_leaf, concrete, jit, stages
+from .jit import aval_of_leaf, jit, stages
+from .primitives import as_array
 from .pytree import tree_flatten, tree_map, tree_unflatten
 
 
@@ -179,7 +180,7 @@ def block_until_ready(x):
 
 def device_put(x, device=None):
     """A tree of arrays out of a tree of numbers, NumPy arrays and arrays."""
-    return tree_map(concrete, x)
+    return tree_map(as_array, x)
 
 
 def device_get(x):

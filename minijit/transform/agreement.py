@@ -127,7 +127,7 @@ def record_body(body, init, x_avals, tree, kind):
       (initial carry, closed jaxpr of captured values, carry, xs; captured values;
       the structures of all that the body returns)
     """
-    init = list(map(lax.as_constant, init))
+    init = list(map(lax.as_array, init))
     carry_tree, closed = tree.children()[0], None
     while True:
         if closed is None:

@@ -240,8 +240,8 @@ def ppermute(x, axis_name, perm):
     size = axis_size(names)
     senders = sender_table(perm, size)
     here = axis_index(names)
-    sender = lax.as_constant(np.array([max(s, 0) for s in senders], np.int32))
-    known = lax.as_constant(np.array([s >= 0 for s in senders]))
+    sender = lax.as_array(np.array([max(s, 0) for s in senders], np.int32))
+    known = lax.as_array(np.array([s >= 0 for s in senders]))
 
     def one(v):
         part = place_of(all_gather(v, names), place_of(sender, here))

@@ -31,6 +31,7 @@ from ..trace.core import Primitive, Tracer, current_trace, eval_rules, set_trace
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import ClosedJaxpr, eval_jaxpr, staging_rules, trace_to_jaxpr, unzip2
 from ..trace.jit import jit_p
+from ..trace.primitives import as_array
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .closed_jaxprs import apply_closed, fill, present
 from .custom_functions import (
@@ -42,7 +43,6 @@ from .custom_functions import (
     zero_cotangent,
     zero_from_primal,
 )
-from .flat_functions import as_array
 from .linear_functions import calling, follow_equation
 from .linearize import (
     JVPTrace,

@@ -27,7 +27,8 @@ from ..trace.core import (
 )
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import effectful, eval_jaxpr
-from ..trace.jit import concrete, jit_p
+from ..trace.jit import jit_p
+from ..trace.primitives import as_array
 from ..trace.pytree import tree_flatten, tree_unflatten
 from .batching import batch_rules, without_axis
 from .linearize import constant, linearize_rules
@@ -76,7 +77,7 @@ def lane_of(x, axis, i):
 
 
 def eval_callback(*args, callback):
-    callback([concrete(x) for x in args])
+    callback([as_array(x) for x in args])
     return []
 
 
@@ -206,8 +207,8 @@ def describe(x, nans, infs):
     value = to_numpy(x)
     if value.ndim == 0:
         return str(value)
-    bad = what_is_bad(concrete(x), nans, infs)
-    return f"{concrete(x).aval}" + (f" with {bad} in it" if bad else "")
+    bad = what_is_bad(as_array(x), nans, infs)
+    return f"{as_array(x).aval}" + (f" with {bad} in it" if bad else "")
 
 
 result_checks.append(check_numbers)

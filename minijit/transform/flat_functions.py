@@ -1,20 +1,10 @@
 """A function of trees as a function of flat lists of arrays."""
 
 from ..trace.arguments import function_name
-from ..trace.array import ArrayImpl, aval_of, to_numpy
-from ..trace.core import Array, Tracer, current_trace
+from ..trace.core import Tracer, current_trace
 from ..trace.errors import at_line, user_source
+from ..trace.primitives import as_array
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
-
-
-def concrete_array(x, aval):
-    """A concrete argument as an array with the given aval."""
-    return x if isinstance(x, ArrayImpl) else ArrayImpl(to_numpy(x, aval), aval)
-
-
-def as_array(x):
-    """A number or a NumPy array as an array of our own; arrays and tracers stay."""
-    return x if isinstance(x, Array) else concrete_array(x, aval_of(x))
 
 
 class FlatFunction:

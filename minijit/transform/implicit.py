@@ -100,7 +100,7 @@ def check_type(function, like, path, got, wanted):
 def as_types(tree):
     """A tree's leaves as arrays, its structure, and the tree of their types."""
     leaves, structure = tree_flatten(tree)
-    leaves = list(map(lax.as_constant, leaves))
+    leaves = list(map(lax.as_array, leaves))
     return leaves, structure, tree_unflatten(structure, list(map(aval_of, leaves)))
 
 

@@ -16,7 +16,7 @@ from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import ClosedJaxpr, Var, trace_to_jaxpr
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
-from .flat_functions import FlatFunction, as_array
+from .flat_functions import FlatFunction
 from .gradient_checks import check_cotangents
 from .tangents import zeros
 from .transpose import Linear, backward, transpose_rules
@@ -61,7 +61,7 @@ def linear_transpose(fun, *primals, reduce_axes=()):
     def transposed(ct):
         leaves = check_cotangents(ct, flat.out_tree, [v.aval for v in jaxpr.outvars])
         args = [Linear(aval) for aval in avals]
-        outs = backward(jaxpr, captured, args, list(map(as_array, leaves)))
+        outs = backward(jaxpr, captured, args, list(map(lax.as_array, leaves)))
         pairs = zip(outs, avals, strict=True)
         outs = [zeros(aval) if ct is None else ct for ct, aval in pairs]
         return tree_unflatten(in_tree, outs)

@@ -43,7 +43,7 @@ from ..trace.jaxpr_memory import memoised
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
 from .closed_jaxprs import apply_closed, close, drop_dead, fill, info_of, present
-from .flat_functions import FlatFunction, as_array, concrete_array
+from .flat_functions import FlatFunction
 from .layout_chains import layout_chains
 from .lost_derivatives import KeepsDerivative
 from .tangents import (
@@ -92,7 +92,7 @@ class JVPTracer(KeepsDerivative):
         """Outside of jit the primal is a number, and Python may have it."""
         if isinstance(self.primal, Tracer):
             return self.primal.concrete(use)
-        return concrete_array(self.primal, self.aval)
+        return lax.as_array(self.primal, self.aval)
 
 
 class JVPTrace(Trace):
@@ -229,7 +229,7 @@ def linearize(fun, *primals, has_aux=False):
       (result, f_jvp), or (result, f_jvp, aux), where f_jvp(*tangents) -> tangent.
     """
     leaves, tree = tree_flatten(primals)
-    leaves = list(map(as_array, leaves))
+    leaves = list(map(lax.as_array, leaves))
     flat = FlatFunction(fun, tree, has_aux)
     outs, linear = linearize_here(flat, leaves)
     avals, out_avals = list(map(aval_of, leaves)), list(map(aval_of, outs))

@@ -58,7 +58,7 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None):
         if config.disable_jit:
             val = init_val
             for i in range(lower, upper):
-                val = body_fun(lax.as_constant(i), val)
+                val = body_fun(lax.as_array(i), val)
             return val
         body = lambda carry, _: (step(*carry), None)
         body.__name__ = f"of fori_loop with {function_name(body_fun)}"
@@ -104,7 +104,7 @@ def map_loop(f, xs, *, batch_size=None):
     leaves, tree = tree_flatten(xs)
     n = scan_length(leaves, None)
     full = n // batch_size * batch_size
-    leaves = [x if hasattr(x, "aval") else lax.as_constant(x) for x in leaves]
+    leaves = [x if hasattr(x, "aval") else lax.as_array(x) for x in leaves]
     parts = []
     if full:
         cut, steps = [slice_in_dim(x, 0, full) for x in leaves], full // batch_size
@@ -134,7 +134,7 @@ def associative_scan(fn, elems, reverse=False, axis=0):
     leaves, tree = tree_flatten(elems)
     if not leaves:
         raise ValueError("lax.associative_scan: elems has no arrays to scan over.")
-    leaves = [lax.as_constant(x) for x in leaves]
+    leaves = [lax.as_array(x) for x in leaves]
     axis = lax.canonicalize_axis(axis, leaves[0].ndim)
     sizes = {x.shape[axis] for x in leaves}
     if len(sizes) > 1:

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from ..trace.arguments import argument_names
 from ..trace.array import aval_of
 from ..trace.errors import Source
-from ..trace.jaxpr import ClosedJaxpr, Var, flattening
+from ..trace.jaxpr import ClosedJaxpr, Var
 from ..trace.pytree import tree_flatten
 from .budgets import work_again
 from .checkpoint import checkpoint_p
 from .equations import inline_calls
+from .lane_axes import leaf_names
 from .linearize import linearize_jaxpr
 from .pieces import record
 from .policies import name_p
@@ -107,7 +107,7 @@ def saved_residuals(fun, *args, **kwargs):
     closed = inline_calls(ClosedJaxpr(jaxpr, captured))
     nonzero = tuple(tangent_aval(a) is not None for a in closed.in_avals)
     parts = linearize_jaxpr(closed, nonzero, (False,) * len(closed.out_avals))
-    return residuals_of(parts, residual_names(fun, args, kwargs))
+    return residuals_of(parts, leaf_names(fun, args, kwargs))
 
 
 def residuals_of(parts, names):
@@ -149,16 +149,6 @@ def maker(made, atom):
         atom = inner.outvars[eqn.outvars.index(atom)]
         eqn = {v: e for e in inner.eqns for v in e.outvars}.get(atom)
     return eqn
-
-
-def residual_names(fun, args, kwargs):
-    """The names of the leaves of the arguments."""
-    names = argument_names(fun, args, kwargs)
-    values = [*args, *kwargs.values()]
-    leaf_names = flattening["leaf_names"]
-    pairs = list(zip(names, values, strict=True))
-    ordered = pairs[: len(args)] + sorted(pairs[len(args) :], key=lambda pair: pair[0])
-    return [leaf for name, value in ordered for leaf in leaf_names(name, value)]
 
 
 def uses(jaxpr):

@@ -12,7 +12,6 @@ from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_flatten
-from .flat_functions import as_array
 
 # Types of values by class: the type of their tangents (None if they have none), and
 # a zero of a type.
@@ -71,7 +70,7 @@ def flat_tangents(primals, tangents):
             "primal and tangent arguments to minijit.jvp must have the same tree "
             f"structure, got {tree} and {tangent_tree}"
         )
-    leaves = list(map(as_array, leaves))
+    leaves = list(map(lax.as_array, leaves))
     return leaves, tree, check_tangents(map(aval_of, leaves), tangent_leaves)
 
 
@@ -107,7 +106,7 @@ def check_tangents(avals, tangents, kind=TypeError):
                 f"{at_line(user_source())}"
             )
         else:
-            checked.append(as_array(tangent))
+            checked.append(lax.as_array(tangent))
     return checked
 
 

@@ -26,7 +26,7 @@ from ..trace.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..trace.slicing import dynamic_update_slice, pad
 from ..trace.tree_tools import Partial
 from .closed_jaxprs import fill, info_of, present, rebind, trace_closed
-from .flat_functions import FlatFunction, as_array, check_callable
+from .flat_functions import FlatFunction, check_callable
 from .gradient_checks import (
     check_input,
     check_output,
@@ -252,7 +252,7 @@ class PullBack:
 
     def __call__(self, residuals, cts):
         leaves = cotangent_leaves(cts, self.out_tree, self.out_avals)
-        cts = list(map(as_array, compress(leaves, self.nonzero_out)))
+        cts = list(map(lax.as_array, compress(leaves, self.nonzero_out)))
         args = [Linear(v.aval) for v in self.jaxpr.invars]
         outs = backward(self.jaxpr, residuals, args, cts)
         outs = fill([tangent_aval(a) is not None for a in self.in_avals], outs)
@@ -275,7 +275,7 @@ def vjp(fun, *primals, has_aux=False):
       function.
     """
     leaves, tree = tree_flatten(primals)
-    leaves = list(map(as_array, leaves))
+    leaves = list(map(lax.as_array, leaves))
     flat = FlatFunction(fun, tree, has_aux)
     nonzero = tuple(map(has_tangent, leaves))
     info = TraceInfo(function_name(fun), "vjp")
