@@ -170,3 +170,4 @@ from .run import llvm_lanes as llvm_lanes
 # chapter 24
 from .run import dispatch as dispatch
 from .run import pool as pool
+from .run import threads as threads

@@ -1,0 +1,222 @@
+"""Kernels on several cores: each thread has a range of the outermost loop.
+
+    config.update("cpu_threads", 1)         # as many as there are cores, by default
+
+A kernel whose elements do not depend on each other may compute any of them first.  So
+a large one gets two more numbers, the first index of its outermost loop and the last,
+and runs in parts.  Each element is computed as by one thread: results have the same
+bits, whatever the number of threads.
+
+    x0, x1, ..., range     ->     define void @kernel(ptr %x0, ptr %x1, ptr %range)
+
+Threads of Python run the parts: a kernel lets go of Python's lock while it computes.
+The thread that calls takes parts too, until there are none left, so that a call never
+waits for a worker that has not begun: several callers at once, or a process that was
+forked and has no workers yet, take longer but never wait in vain.
+"""
+
+import math
+import os
+import threading
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+import numpy as np
+
+from ..compile.expressions import Load, Op, Reduce, postorder
+from ..compile.loops import For, Kernel, Store, expressions, statements
+from ..compile.place import place
+from ..compile.scalar_forms import scalar_form
+from ..trace.config import config
+from .emit import Walker
+from .llvm_kernels import KernelText, kernel_texts
+from .llvm_text import LLVMWriter
+from .python_source import buffer_names
+
+
+def available_cores():
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+config.define("cpu_threads", available_cores(), "how many threads one kernel may use")
+
+# A kernel that takes so many nanoseconds runs in parts: to wake a worker takes 20,000
+# to 50,000.
+WORTH_THREADS = 200_000
+# About how many nanoseconds an operation takes, and a function such as exp.
+AN_OPERATION, A_FUNCTION = 0.02, 0.5
+# Parts for each thread: some finish early, for a core may be busy with other things.
+PARTS = 4
+# A part of more indices than that has a multiple of it: whole vectors, and whole lines
+# of the cache, which two cores then do not both write to.
+LINE = 64
+
+
+# ---- workers
+
+
+class Job:
+    """One run of a kernel, in parts.
+
+    Attributes:
+      parts: arguments of the runs that nobody has begun.
+      missing: how many are not finished; the last one opens `done`.
+    """
+
+    def __init__(self, function, arrays, ranges):
+        self.function, self.arrays = function, arrays
+        self.parts, self.missing = list(ranges), len(ranges)
+        self.counting, self.done = threading.Lock(), threading.Lock()
+        self.done.acquire()
+
+    def work(self):
+        """Run parts until none is left to begin."""
+        while True:
+            try:
+                part = self.parts.pop()
+            except IndexError:
+                return
+            self.function(*self.arrays, part)
+            with self.counting:
+                self.missing -= 1
+                if not self.missing:
+                    self.done.release()
+
+
+class Workers:
+    """Threads that wait for jobs; made when they are first needed."""
+
+    def __init__(self):
+        self.forget()
+
+    def forget(self):
+        """Begin anew: in a forked process there are no threads."""
+        self.jobs, self.count, self.lock = SimpleQueue(), 0, threading.Lock()
+
+    def ask(self, job, count):
+        """Ask `count` workers for help."""
+        if self.count < count:
+            with self.lock:
+                while self.count < count:
+                    serve = threading.Thread(target=self.serve, args=(self.jobs,))
+                    serve.daemon = True
+                    serve.start()
+                    self.count += 1
+        for _ in range(count):
+            self.jobs.put(job)
+
+    @staticmethod
+    def serve(jobs):
+        while True:
+            jobs.get().work()
+
+
+workers = Workers()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=workers.forget)
+
+
+# ---- kernels
+
+
+def duration_of(body, times=1):
+    """About how many nanoseconds statements take on one core."""
+    total = 0.0
+    for stmt in body:
+        for expr in postorder(stmt.uses()):
+            inner = math.prod(
+                axis.extent if isinstance(axis.extent, int) else 1
+                for axis in (expr.axes if isinstance(expr, Reduce) else ())
+            )
+            slow = isinstance(expr, Op) and scalar_form(expr) is not None
+            total += times * inner * (A_FUNCTION if slow else AN_OPERATION)
+        extent = stmt.axis.extent if isinstance(stmt, For) else 1
+        extent = extent if isinstance(extent, int) else 1
+        total += sum(duration_of(inner, times * extent) for inner in stmt.bodies())
+    return total
+
+
+def is_parallel(kernel):
+    """Whether the indices of a kernel's outermost loop do not depend on each other.
+
+    Every element is stored at the index of that loop, and nothing stored is loaded.
+    """
+    if len(kernel.body) != 1 or not isinstance(kernel.body[0], For):
+        return False
+    axis = kernel.body[0].axis
+    if axis.kind != "loop" or not isinstance(axis.extent, int):
+        return False
+    stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
+    loads = (e for e in postorder(expressions(kernel.body)) if isinstance(e, Load))
+    stored = {store.buffer for store in stores}
+    apart = all(any(i is axis for i in store.index) for store in stores)
+    return apart and stored.isdisjoint(load.buffer for load in loads)
+
+
+class RangeWriter(LLVMWriter):
+    """Writes a kernel whose outermost loop goes from `%lo` on, `%count` times."""
+
+    def __init__(self, axis):
+        super().__init__()
+        self.axis = axis
+        self.entry += [
+            "  %lo = load i64, ptr %range",
+            "  %last = getelementptr i64, ptr %range, i64 1",
+            "  %hi = load i64, ptr %last",
+            "  %count = sub nsw i64 %hi, %lo",
+        ]
+
+    @contextmanager
+    def loop(self, stmt, extent):
+        if stmt.axis is not self.axis:
+            with super().loop(stmt, extent) as counter:
+                yield counter
+            return
+        with super().loop(stmt, "%count") as counter:
+            yield self.do(f"add nuw nsw i64 %lo, {counter}")
+
+
+class ThreadedText(KernelText):
+    """A kernel that takes arrays, and then a range: int64[2], its first and its end."""
+
+    def __init__(self, kernel):
+        body, self.axis = place(kernel.body), kernel.body[0].axis
+        names = buffer_names(body)
+        writer = RangeWriter(self.axis)
+        writer.pointers = {b: f"%{name}" for b, name in names.items()}
+        Walker(writer).block(body)
+        self.finish(writer, body, {**names, "range": "range"}, "void")
+        self.buffers = tuple(names)
+
+    def launcher(self, function):
+        """What the driver calls: it divides the range among threads."""
+        extent = self.axis.extent
+        whole = np.array([0, extent])
+
+        def launch(*arrays):
+            threads = config.values["cpu_threads"]
+            if threads < 2:
+                return function(*arrays, whole)
+            size = -(-extent // (PARTS * threads))
+            if size > LINE:
+                size = -(-size // LINE) * LINE
+            starts = range(0, extent, size)
+            ranges = [np.array([lo, min(lo + size, extent)]) for lo in starts]
+            job = Job(function, arrays, ranges)
+            workers.ask(job, min(threads, len(ranges)) - 1)
+            job.work()
+            job.done.acquire()
+
+        return launch
+
+
+def text_of_kernel(kernel):
+    """The text of a kernel: for threads if it is large, and can be divided."""
+    large = duration_of(kernel.body) >= WORTH_THREADS
+    return (ThreadedText if large and is_parallel(kernel) else KernelText)(kernel)
+
+
+kernel_texts |= {Kernel: text_of_kernel}

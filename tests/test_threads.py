@@ -1,0 +1,186 @@
+"""Kernels in parts: the same bits, whoever calls, and only where it pays."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit.run import threads
+from minijit.run.llvm_kernels import KernelText
+from minijit.run.threads import Job, ThreadedText, text_of_kernel
+
+pytestmark = pytest.mark.chapter(24)
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Divide whatever can be divided, however small it is."""
+    monkeypatch.setattr(threads, "WORTH_THREADS", 0)
+
+
+@pytest.fixture
+def jobs(monkeypatch):
+    """A list that grows with each run in parts."""
+    made, init = [], Job.__init__
+
+    def noted(self, function, arrays, ranges):
+        made.append([tuple(r.tolist()) for r in ranges])
+        init(self, function, arrays, ranges)
+
+    monkeypatch.setattr(Job, "__init__", noted)
+    return made
+
+
+def with_threads(count, f, *args):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(mj.config.values, "cpu_threads", count)
+        return f(*args)
+
+
+def kernels_of(f, *args):
+    f(*args)
+    entry, = f.entries.values()
+    return entry.executable.program.kernels
+
+
+def numbers(*shape, dtype="f4"):
+    return jnp.asarray(np.random.default_rng(3).normal(size=shape).astype(dtype))
+
+
+PROGRAMS = {
+    "elementwise": lambda x: jnp.tanh(x) * jnp.exp(x) + jnp.sin(40 * x),
+    "a sum a row": lambda x: x.sum(1),
+    "a sum a column": lambda x: x.sum(0),
+    "softmax": lambda x: mj.nn.softmax(x),
+    "transposed": lambda x: (x * 2).T,
+    "concatenated": lambda x: jnp.concatenate([x, x * 2, x[:3]]),
+    "two results": lambda x: (x + 1, jnp.argmax(x, 1)),
+    "gathered": lambda x: x[jnp.array([3, 1, 1, 90])],
+    "halves": lambda x: jnp.asarray(x, "bfloat16") * 3,
+    "gradient": lambda x: mj.grad(lambda x: jnp.tanh(x).sum(1).max())(x),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_number_of_threads_changes_no_bit(program, always, jobs):
+    x, results = numbers(101, 67), []
+    f = mj.jit(PROGRAMS[program])
+    f(x)
+    del jobs[:]
+    for count in (1, 2, 3, 5, 64, 1000):
+        results.append(with_threads(count, f, x))
+        assert bool(jobs) == (count > 1)
+    for result in results[1:]:
+        for y, z in zip(*map(mj.tree.leaves, (results[0], result)), strict=True):
+            assert y.numpy().tobytes() == z.numpy().tobytes()
+
+
+@pytest.mark.parametrize("n", [2, 63, 64, 65, 1000, 4097])
+def test_parts_are_the_whole(n, always, jobs):
+    f = mj.jit(lambda x: jnp.exp(x) + x)
+    x = numbers(n)
+    one = with_threads(1, f, x)
+    del jobs[:]
+    many = with_threads(3, f, x)
+    parts, = jobs
+    assert parts[0][0] == 0 and parts[-1][1] == n and len(parts) <= 12
+    assert all(a[1] == b[0] for a, b in zip(parts, parts[1:], strict=False))
+    assert one.numpy().tobytes() == many.numpy().tobytes()
+
+
+def test_small_kernels_are_not_divided(jobs):
+    f = mj.jit(lambda x: jnp.tanh(x) + 1)
+    small, = kernels_of(f, numbers(1000))
+    text = text_of_kernel(small)
+    assert type(text) is KernelText and text.launcher(f) is f
+    large, = kernels_of(mj.jit(lambda x: jnp.tanh(x) + 1), numbers(1_000_000))
+    assert type(text_of_kernel(large)) is ThreadedText
+    del jobs[:]
+    f(numbers(1000))
+    assert not jobs
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x.sum(),
+        lambda x: x.at[jnp.array([1, 1])].add(2.0),
+        lambda x: jnp.cumsum(x, 0),
+        lambda x: x @ x.T,
+    ],
+)
+def test_what_cannot_be_divided_runs_whole(program, always):
+    x = numbers(90, 40)
+    f = mj.jit(program)
+    wanted = mj.jit(program, backend="eval")(x)
+    for count in (1, 4):
+        assert np.allclose(with_threads(count, f, x), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_kernel_that_reads_what_it_writes_is_not_divided():
+    from minijit.compile.expressions import Axis, Load, as_index, op
+    from minijit.compile.loops import Buffer, For, Kernel, Store
+
+    def kernel(index, loaded):
+        return Kernel("k", (For(i, (Store(y, (index,), Load(loaded, (i,))),)),))
+
+    i = Axis(100)
+    x, y = (Buffer(name, (100,), np.dtype("f4")) for name in "xy")
+    assert threads.is_parallel(kernel(i, x))
+    assert not threads.is_parallel(kernel(i, y))
+    assert not threads.is_parallel(kernel(op("sub", as_index(99), i), x))
+
+
+def test_callers_in_several_threads(always):
+    f, wrong = mj.jit(lambda x: jnp.exp(x) * 2), []
+    xs = [numbers(3000) + k for k in range(4)]
+    wanted = [np.asarray(with_threads(1, f, x)) for x in xs]
+
+    def work(k):
+        for _ in range(50):
+            if not (np.asarray(f(xs[k])) == wanted[k]).all():
+                wrong.append(k)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(mj.config.values, "cpu_threads", 3)
+        callers = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_after_a_fork(always):
+    f, x = mj.jit(lambda x: jnp.exp(x) * 2), numbers(3000)
+    wanted = np.asarray(with_threads(3, f, x))
+    assert threads.workers.count >= 2
+    child = os.fork()
+    if not child:
+        alone = threads.workers.count == 0
+        got = [np.asarray(with_threads(3, f, x)) for _ in range(9)]
+        good = all((result == wanted).all() for result in got)
+        os._exit(0 if alone and good and threads.workers.count == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (np.asarray(with_threads(3, f, x)) == wanted).all()
+
+
+def test_a_call_does_not_wait_for_workers_that_are_busy(always, monkeypatch):
+    # Nobody ever takes a job from this queue.
+    monkeypatch.setattr(threads.Workers, "ask", lambda self, job, count: None)
+    f, x = mj.jit(lambda x: jnp.exp(x) * 2), numbers(3000)
+    assert np.allclose(with_threads(3, f, x), np.exp(x) * 2)
+
+
+def test_the_setting(jobs, always):
+    assert 1 <= mj.config.cpu_threads <= (os.cpu_count() or 1)
+    f, x = mj.jit(lambda x: x + 1), numbers(300)
+    for count, many in ((0, 0), (1, 0), (2, 1)):
+        del jobs[:]
+        with_threads(count, f, x)
+        assert len(jobs) == many
