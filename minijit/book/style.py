@@ -148,11 +148,13 @@ def arrow(
 
 
 def between(axis: Any, start: Any, end: Any, share: float, text: str) -> None:
-    """A small text beside the line from box to box, so far along."""
+    """A small text above the line from box to box, so far along."""
     (x, y), (u, v) = start.get_position(), end.get_position()
     place = x + share * (u - x), y + share * (v - y)
-    by = {"xytext": (4, 3), "textcoords": "offset points"}
-    axis.annotate(text, place, fontsize=9, zorder=4, **by)
+    rises = (u - x) * (v - y) > 0  # then the free side of the line is the left one
+    by = {"xytext": (-4 if rises else 4, 3), "textcoords": "offset points"}
+    side = "right" if rises else "left"
+    axis.annotate(text, place, fontsize=9, ha=side, zorder=4, **by)
 
 
 # -- the stack of traces
