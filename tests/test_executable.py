@@ -15,7 +15,7 @@ import minijit
 import minijit.numpy as jnp
 from minijit import config, enable_x64, jit, lax, make_jaxpr
 from minijit.errors import MinijitError
-from minijit.run import cache_folder, executable, kernel_cache, python_source
+from minijit.run import cache_folder, executable, kernel_cache, python_emitter
 from minijit.run.executable import compile_plain, compile_python
 from minijit.trace.array import ArrayImpl
 
@@ -360,8 +360,8 @@ def test_compiled_kernels_are_bounded_and_cleared(monkeypatch):
 
 
 def test_a_kernel_that_does_not_compile_is_an_error_that_names_the_file(monkeypatch):
-    row = python_source.call("np.no_such_function")
-    monkeypatch.setitem(python_source.operations, "sin", row)
+    row = python_emitter.call("np.no_such_function")
+    monkeypatch.setitem(python_emitter.operations, "sin", row)
     with pytest.raises(MinijitError, match=r"kernel_0, which minijit wrote to .*\.py"):
         make(compile_python, lambda x: jnp.sin(x), ones(2))
 

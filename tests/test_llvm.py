@@ -20,7 +20,7 @@ from minijit.compile.scalar_forms import scalar_forms
 from minijit.errors import MinijitError
 from minijit.run import llvm, llvm_engine, llvm_kernels, llvm_text, llvm_work
 from minijit.run.executable import compile_python
-from minijit.run.python_source import operations
+from minijit.run.python_emitter import operations
 
 pytestmark = pytest.mark.chapter(22)
 

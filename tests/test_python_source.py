@@ -12,13 +12,8 @@ from minijit.compile.loops import Kernel, Program, Store
 from minijit.compile.lower import lower
 from minijit.compile.memory import Buffer
 from minijit.run.executable import compile_plain
-from minijit.run.python_source import (
-    Constants,
-    SourceWriter,
-    Text,
-    operations,
-    print_program,
-)
+from minijit.run.python_emitter import Constants, SourceWriter, Text, operations
+from minijit.run.python_source import print_program
 
 pytestmark = pytest.mark.chapter(15)
 
@@ -178,12 +173,12 @@ def test_select_not_and_comparison_nest():
 
 def test_the_writer_indents():
     writer = SourceWriter()
-    writer.line("for i in range(3):")
-    with writer.indent():
+    with writer.block("for i in range(3):"):
         writer.line("x[i] = 0")
         writer.line()
-    writer.line("done = True")
-    assert writer.text() == "for i in range(3):\n    x[i] = 0\n\ndone = True\n"
+    with writer.block("if done:"):
+        pass
+    assert writer.text() == "for i in range(3):\n    x[i] = 0\n\nif done:\n    pass\n"
 
 
 def test_every_operation_of_the_ir_has_a_row():

@@ -12,7 +12,7 @@ import minijit.numpy as jnp
 import minijit.run.scalar_functions  # noqa: F401
 from minijit import make_jaxpr
 from minijit.run.executable import compile_plain, compile_python
-from minijit.run.python_source import operations
+from minijit.run.python_emitter import operations
 
 pytestmark = pytest.mark.chapter(15)
 

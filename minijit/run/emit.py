@@ -2,62 +2,46 @@
 
     Walker(emitter).block(place(kernel.body))
 
-The walker knows the loop IR: what is computed where, how totals begin and go on, which
-operations are to be rewritten in plain ones.  The emitter knows one target: how a loop
-is written there, or an addition.  A *value* is whatever the emitter makes of one: a
-piece of Python, the name of an LLVM register.  A *cell* is a number that changes, such
-as an accumulator.  An emitter has these methods:
+The walker knows the loop IR: what is computed where, how totals begin and go on.  The
+emitter knows one target: how a loop is written there, or an addition.  A *value* is
+whatever the emitter makes of one: a piece of Python, the name of an LLVM register.  A
+*cell* is a number that changes, such as an accumulator.  An emitter has these methods:
 
     const(expr)                  a `Const` as a value
-    op(name, expr, values)       an `Op`; `name` is that of the plain operation it is
-    call(key, values)            a function that `scalar_form` described
+    op(expr, values)             an `Op` of values
     let(expr, value)             a value that is used again: -> a value
     load(buffer, index)          -> a value;  store(buffer, index, value)
     cell(dtype, value)           -> a cell;  get(cell) -> a value;  set(cell, value)
-    loop(axis, extent)           a context manager around a body; gives the counter
+    loop(stmt, extent)           a context manager around a body; gives the counter
     branch(condition)            one around the first case; gives `otherwise`, a
                                  function to call where the second one begins
-    repeat()                     one around the test and the body of a `while`; gives
-                                 `unless`, to call between them with the condition
-    swap(buffer, buffer)         they exchange their storage
-    reserve(table, rows)         make a table longer if it has fewer rows
-    look(work)                   now and then, look for signals
-    fail(condition, message)     if it is true, end with an OverflowError
-    product(call, offsets)       of matrices: a `Call` and where in their buffers the
-                                 result and the factors begin
-    function(call, offsets)      one of the region's own: the same of what it is given
+    decode(dtype, value)         a 16-bit float from its bits;  encode(dtype, value)
+    round(dtype, value)          a float32 to one that is a 16-bit float too
 """
 
 import numpy as np
 
-from ..compile.expressions import Const, Load, Op, as_index
+from ..compile.expressions import Const, Load, Op, as_index, postorder
 from ..compile.loops import (
-    Call,
-    Fail,
     For,
     If,
     Let,
-    Look,
-    Reserve,
     Start,
     Step,
     Store,
-    Swap,
-    While,
     combine,
+    expressions,
     start_values,
+    statements,
 )
-from ..compile.scalar_forms import FLOAT32, HALVES, Param, plain_name, scalar_form
+from ..compile.scalars import is_half, wide_dtype
 
 UINT16 = np.dtype("uint16")
 
-# Sums and products of floats may be regrouped: without that they run one at a time.
-any_order = {"add": "add_any_order", "mul": "multiply_any_order"}
 
-
-def is_float(dtype):
-    """Whether a dtype is a float, of 16 bits or more."""
-    return dtype.kind == "f" or dtype.name in HALVES
+def storage_dtype(dtype):
+    """The dtype of the memory for a dtype: that of the bits of a 16-bit float."""
+    return UINT16 if is_half(dtype) else dtype
 
 
 class Walker:
@@ -97,58 +81,31 @@ class Walker:
         return self.operation(expr, [self.value(arg) for arg in expr.args])
 
     def operation(self, expr, values):
-        """The value of an `Op` of values: a plain operation, or a function's."""
-        if expr.name == "convert":
-            return self.convert(expr, *values)
-        if expr.name == "bitcast":
-            return self.bitcast(expr, *values)
-        if scalar_form(expr) is None:
-            return self.emitter.op(plain_name(expr), expr, values)
-        key = plain_name(expr), tuple(arg.dtype for arg in expr.args), expr.dtype
-        return self.emitter.call(key, values)
+        """The value of an `Op` of values."""
+        if expr.name in conversions:
+            return conversions[expr.name](self, expr, *values)
+        return self.emitter.op(expr, values)
 
     # The 16-bit floats are stored as their bits, and everywhere else are float32s.
 
-    def decoded(self, dtype, value):
-        return self.emitter.call((f"{dtype.name}_value", (UINT16,), FLOAT32), [value])
-
-    def encoded(self, dtype, value):
-        return self.emitter.call((f"{dtype.name}_bits", (FLOAT32,), UINT16), [value])
-
     def load(self, buffer, index):
         value = self.emitter.load(buffer, index)
-        if buffer.dtype.name in HALVES:
-            return self.decoded(buffer.dtype, value)
-        return value
+        half = is_half(buffer.dtype)
+        return self.emitter.decode(buffer.dtype, value) if half else value
 
-    def convert(self, expr, value):
-        """Between 16-bit floats and float32 nothing happens but the rounding."""
-        (arg,), target = expr.args, expr.dtype
-        if target.name in HALVES:
-            if arg.dtype != FLOAT32:
-                param = Param("x", arg.dtype)
-                wide = Op("convert", (param,), FLOAT32)
-                value = self.operation(wide, [value])
-            return self.decoded(target, self.encoded(target, value))
-        if arg.dtype.name in HALVES:
-            if target == FLOAT32:
-                return value
-            arg = Param("x", FLOAT32)
-        return self.emitter.op("convert", Op("convert", (arg,), target), [value])
+    def store(self, stmt):
+        buffer, index = stmt.buffer, [self.value(i) for i in stmt.index]
+        value = self.value(stmt.value)
+        if stmt.combine:
+            old = Load(buffer, stmt.index)
+            expr = Op(stmt.combine, (old, stmt.value), buffer.dtype)
+            value = self.operation(expr, [self.load(buffer, index), value])
+        if is_half(buffer.dtype):
+            value = self.emitter.encode(buffer.dtype, value)
+        self.emitter.store(buffer, index, value)
 
-    def bitcast(self, expr, value):
-        source, target = expr.args[0].dtype, expr.dtype
-        if source.name in HALVES:
-            value = self.encoded(source, value)
-            expr = Op("bitcast", (Param("x", UINT16),), target)
-        if target.name in HALVES:
-            if source.kind == "i":
-                expr = Op("bitcast", expr.args, UINT16)
-                value = self.emitter.op("bitcast", expr, [value])
-            return self.decoded(target, value)
-        return self.emitter.op("bitcast", expr, [value])
-
-    # Statements.
+    def let(self, stmt):
+        self.values[stmt.expr] = self.emitter.let(stmt.expr, self.value(stmt.expr))
 
     def loop(self, stmt):
         extent = stmt.axis.extent
@@ -158,45 +115,6 @@ class Walker:
             self.values[stmt.axis] = counter
             self.block(stmt.body)
 
-    def let(self, stmt):
-        self.values[stmt.expr] = self.emitter.let(stmt.expr, self.value(stmt.expr))
-
-    def start(self, stmt):
-        self.cells[stmt.reduce] = [
-            self.emitter.cell(c.dtype, self.value(c)) for c in start_values(stmt.reduce)
-        ]
-
-    def step(self, stmt):
-        """Get the accumulators, combine them with the bodies' values, set them."""
-        reduce, cells = stmt.reduce, self.cells[stmt.reduce]
-        news = [Param(f"new{i}", body.dtype) for i, body in enumerate(reduce.bodies)]
-        olds = [Param(f"old{i}", body.dtype) for i, body in enumerate(reduce.bodies)]
-        for param, body in zip(news, reduce.bodies, strict=True):
-            self.values[param] = self.emitter.let(body, self.value(body))
-        for param, cell in zip(olds, cells, strict=True):
-            self.values[param] = self.emitter.get(cell)
-        name = reduce.op
-        if is_float(reduce.dtype) and all(a.kind == "reduce" for a in reduce.axes):
-            name = any_order.get(name, name)
-        combined = [
-            self.emitter.let(expr, self.value(expr))
-            for expr in combine(name, olds, news)
-        ]
-        for cell, value in zip(cells, combined, strict=True):
-            self.emitter.set(cell, value)
-
-    def store(self, stmt):
-        buffer = stmt.buffer
-        index = [self.value(i) for i in stmt.index]
-        value = self.value(stmt.value)
-        if stmt.combine:
-            old, new = Param("old", buffer.dtype), Param("new", buffer.dtype)
-            self.values[old], self.values[new] = self.load(buffer, index), value
-            value = self.value(Op(stmt.combine, (old, new), buffer.dtype))
-        if buffer.dtype.name in HALVES:
-            value = self.encoded(buffer.dtype, value)
-        self.emitter.store(buffer, index, value)
-
     def choice(self, stmt):
         with self.emitter.branch(self.value(stmt.pred)) as otherwise:
             self.block(stmt.then)
@@ -204,32 +122,47 @@ class Walker:
                 otherwise()
                 self.block(stmt.otherwise)
 
-    def repeat(self, stmt):
-        with self.emitter.repeat() as unless:
-            outside = dict(self.values)
-            for before in stmt.test:
-                walkers[type(before)](self, before)
-            unless(self.value(stmt.cond))
-            self.block(stmt.body)
-            self.values = outside
+    # Totals.
 
-    def swap(self, stmt):
-        self.emitter.swap(stmt.first, stmt.second)
+    def start(self, stmt):
+        self.cells[stmt.reduce] = [
+            self.emitter.cell(c.dtype, self.value(c)) for c in start_values(stmt.reduce)
+        ]
 
-    def reserve(self, stmt):
-        self.emitter.reserve(stmt.table, self.value(stmt.rows))
+    def step(self, stmt):
+        """Combine the accumulators with the bodies' values."""
+        reduce, cells = stmt.reduce, self.cells[stmt.reduce]
+        if len(cells) > 1:
+            self.step_of_argmax(reduce, cells)
+            return
+        name = reduce.op
+        if wide_dtype(reduce.dtype).kind == "f" and total_only(reduce):
+            name = any_order.get(name, name)
+        total, = combine(name, (reduce,), reduce.bodies)
+        self.emitter.set(cells[0], self.value(total))
 
-    def look(self, stmt):
-        self.emitter.look(self.value(stmt.work))
+    def step_of_argmax(self, reduce, cells):
+        """Both accumulators, the extreme and its index, change on one condition."""
+        for body in reduce.bodies:
+            self.values[body] = self.emitter.let(body, self.value(body))
+        olds = [
+            Op("item", (reduce, as_index(k)), body.dtype)
+            for k, body in enumerate(reduce.bodies)
+        ]
+        news = combine(reduce.op, olds, reduce.bodies)
+        better = news[0].args[0]
+        self.values[better] = self.emitter.let(better, self.value(better))
+        for cell, new in zip(cells, news, strict=True):
+            self.emitter.set(cell, self.value(new))
 
-    def fail(self, stmt):
-        self.emitter.fail(self.value(stmt.pred), stmt.message)
 
-    def call(self, stmt):
-        views = stmt.attrs.get("given") or (*stmt.outputs, *stmt.inputs)
-        offsets = [self.value(as_index(getattr(v, "offset", 0))) for v in views]
-        call = dict(matmul=self.emitter.product, function=self.emitter.function)
-        call[stmt.routine](stmt, offsets)
+# Sums and products of floats may be regrouped: without that they run one at a time.
+any_order = {"add": "add_any_order", "mul": "multiply_any_order"}
+
+
+def total_only(reduce):
+    """Whether nobody sees the steps of a total: those of a running total are seen."""
+    return all(axis.kind == "reduce" for axis in reduce.axes)
 
 
 # type of a statement -> function(walker, statement).
@@ -240,10 +173,136 @@ walkers = {
     Step: Walker.step,
     Store: Walker.store,
     If: Walker.choice,
-    While: Walker.repeat,
-    Swap: Walker.swap,
-    Reserve: Walker.reserve,
-    Look: Walker.look,
-    Fail: Walker.fail,
-    Call: Walker.call,
+}
+
+# Operations that mean something else for 16-bit floats; this chapter brings the rows.
+# name -> function(walker, expr, value) -> the value of the operation.
+conversions = {}
+
+# What a statement touches besides the loads in its expressions.
+# type of a statement -> function of it: (buffers that it writes, that it reads).
+touched: dict = {Store: lambda stmt: ((stmt.buffer,), ())}
+
+
+def buffer_names(body):
+    """{buffer: name}: x0, x1, ... are read only, y0, y1, ... are written.
+
+    Kernels that do the same so are the same text, whatever their buffers are called.
+    """
+    written, read = {}, {}
+    for stmt in statements(body):
+        if type(stmt) in touched:
+            writes, reads = touched[type(stmt)](stmt)
+            written |= dict.fromkeys(writes)
+            read |= dict.fromkeys(reads)
+    loads = (e for e in postorder(expressions(body)) if isinstance(e, Load))
+    read |= dict.fromkeys(e.buffer for e in loads)
+    read = [buffer for buffer in read if buffer not in written]
+    names = {buffer: f"x{i}" for i, buffer in enumerate(read)}
+    return names | {buffer: f"y{i}" for i, buffer in enumerate(written)}
+
+
+# chapter 15, brought along
+from ..compile.scalars import FLOAT32
+
+
+def stand_in(expr, dtype):
+    """An expression of another dtype, for an `Op` whose value is known already."""
+    return Op("stand_in", (expr,), dtype)
+
+
+def convert(walker, expr, value):
+    """Between 16-bit floats and float32 nothing happens but the rounding."""
+    (arg,), target, emitter = expr.args, expr.dtype, walker.emitter
+    if is_half(target):
+        if wide_dtype(arg.dtype) != FLOAT32:
+            value = emitter.op(Op("convert", (arg,), FLOAT32), [value])
+        return emitter.round(target, value)
+    if is_half(arg.dtype):
+        if target == FLOAT32:
+            return value
+        expr = Op("convert", (stand_in(arg, FLOAT32),), target)
+    return emitter.op(expr, [value])
+
+
+def bitcast(walker, expr, value):
+    """The bits of a 16-bit float are at hand only where it is stored."""
+    (arg,), target, emitter = expr.args, expr.dtype, walker.emitter
+    if is_half(arg.dtype):
+        value, arg = emitter.encode(arg.dtype, value), stand_in(arg, UINT16)
+    if is_half(target):
+        if arg.dtype != UINT16:
+            value = emitter.op(Op("bitcast", (arg,), UINT16), [value])
+        return emitter.decode(target, value)
+    return emitter.op(Op("bitcast", (arg,), target), [value])
+
+
+conversions |= {"convert": convert, "bitcast": bitcast}
+
+
+# chapter 20
+from ..compile.loops import Call, Fail, Look, Reserve, Swap, While
+from ..compile.memory import Buffer
+
+# The statements of loops and branches with whole nests inside.  For these an emitter
+# has besides:
+#
+#   repeat()                   a context manager around the test and the body of a
+#                              `while`; gives `unless`, to call between them with the
+#                              condition
+#   swap(buffer, buffer)       they exchange their storage
+#   reserve(table, rows)       make a table longer if it has fewer rows
+#   look(work)                 now and then, look for signals
+#   fail(condition, message)   if it is true, end with an OverflowError
+#   product(call, offsets)     of matrices: a `Call` and where in their buffers the
+#                              result and the factors begin
+#   function(call, offsets)    one of the region's own: the same of what it is given
+
+
+def walk_while(walker, stmt):
+    """The test is walked over within the loop; the body may use what it computed."""
+    with walker.emitter.repeat() as unless:
+        outside = dict(walker.values)
+        for before in stmt.test:
+            walkers[type(before)](walker, before)
+        unless(walker.value(stmt.cond))
+        walker.block(stmt.body)
+        walker.values = outside
+
+
+def walk_call(walker, stmt):
+    """A product of matrices, or a function of the region."""
+    views = stmt.attrs.get("given") or (*stmt.outputs, *stmt.inputs)
+    offsets = [walker.value(as_index(getattr(v, "offset", 0))) for v in views]
+    call = dict(matmul=walker.emitter.product, function=walker.emitter.function)
+    call[stmt.routine](stmt, offsets)
+
+
+walkers |= {
+    While: walk_while,
+    Call: walk_call,
+    Swap: lambda walker, stmt: walker.emitter.swap(stmt.first, stmt.second),
+    Reserve: lambda walker, stmt: (
+        walker.emitter.reserve(stmt.table, walker.value(stmt.rows))
+    ),
+    Look: lambda walker, stmt: walker.emitter.look(walker.value(stmt.work)),
+    Fail: lambda walker, stmt: (
+        walker.emitter.fail(walker.value(stmt.pred), stmt.message)
+    ),
+}
+
+
+def touched_by_call(stmt):
+    """What a call writes and reads; a function may write what it captures."""
+    writes, reads = ([v.buffer for v in side] for side in (stmt.outputs, stmt.inputs))
+    if stmt.routine == "function":
+        tables = (x for x in stmt.attrs["given"] if isinstance(x, Buffer))
+        writes += (*tables, *stmt.attrs["function"].captures)
+    return writes, reads
+
+
+touched |= {
+    Call: touched_by_call,
+    Swap: lambda stmt: ((stmt.first, stmt.second), ()),
+    Reserve: lambda stmt: ((stmt.table,), ()),
 }

@@ -9,7 +9,8 @@ import re
 
 from ..compile.expressions import postorder
 from ..compile.scalar_forms import form_of
-from .emit import Walker
+from ..compile.scalars import FLOAT32
+from .emit import UINT16, Walker
 
 
 def function_name(key):
@@ -41,6 +42,18 @@ class FunctionCalls:
         _, dtypes, dtype = key
         given = typed_text(map(self.type, dtypes), values)
         return self.do(f"call {self.type(dtype)} @{function_name(key)}({given})")
+
+    def decode(self, dtype, value):
+        """A 16-bit float from its bits."""
+        return self.call((f"{dtype.name}_value", (UINT16,), FLOAT32), [value])
+
+    def encode(self, dtype, value):
+        """The bits of the nearest 16-bit float."""
+        return self.call((f"{dtype.name}_bits", (FLOAT32,), UINT16), [value])
+
+    def round(self, dtype, value):
+        """The nearest 16-bit float, as a float32."""
+        return self.decode(dtype, self.encode(dtype, value))
 
     def invoke(self, name, result, *typed):
         """A call of a function from elsewhere; its arguments are (type, value)."""

@@ -15,13 +15,12 @@ from collections import deque
 
 from ..compile.loops import Kernel
 from ..compile.place import place
-from .emit import Walker
+from .emit import Walker, buffer_names
 from .llvm_engine import Code
 from .llvm_functions import ATTRIBUTES, function_texts, numbered
 from .llvm_python import builtin_text, make_builtin, python_declarations
 from .llvm_text import LLVMWriter
 from .llvm_work import BRIEF, LONG, steps_of
-from .python_source import buffer_names
 
 
 class KernelText:

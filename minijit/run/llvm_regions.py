@@ -10,11 +10,10 @@ that comes with SciPy.  A loop looks for signals now and then; if a handler rais
 function returns true and Python raises what it then has.
 """
 
-from ..compile.expressions import Load, postorder
-from ..compile.loops import Call, Region, Reserve, Store, Swap, expressions, statements
+from ..compile.loops import Region, Swap, statements
 from ..compile.lower_control import with_regions
 from ..compile.memory import Buffer
-from .emit import Walker
+from .emit import Walker, buffer_names
 from .llvm import rewrites
 from .llvm_blas import ProductCalls
 from .llvm_kernels import KernelText, kernel_texts
@@ -61,32 +60,6 @@ class RegionWriter(AliasScopes, TableMethods, PythonCalls, ProductCalls, LoopWri
         self.leaves = True
 
 
-def region_buffers(body):
-    """{buffer: name}: x0, x1, ... are read only, y0, y1, ... are written."""
-    written, read = {}, {}
-    for stmt in statements(body):
-        match stmt:
-            case Store():
-                written[stmt.buffer] = None
-            case Reserve():
-                written[stmt.table] = None
-            case Swap():
-                written |= dict.fromkeys((stmt.first, stmt.second))
-            case Call():
-                written |= dict.fromkeys(view.buffer for view in stmt.outputs)
-                read |= dict.fromkeys(view.buffer for view in stmt.inputs)
-                if stmt.routine == "function":
-                    given = stmt.attrs["given"]
-                    tables = (x for x in given if isinstance(x, Buffer))
-                    captures = stmt.attrs["function"].captures
-                    written |= dict.fromkeys((*tables, *captures))
-    loads = (e for e in postorder(expressions(body)) if isinstance(e, Load))
-    read |= dict.fromkeys(e.buffer for e in loads)
-    read = [buffer for buffer in read if buffer not in written]
-    names = {buffer: f"x{i}" for i, buffer in enumerate(read)}
-    return names | {buffer: f"y{i}" for i, buffer in enumerate(written)}
-
-
 class RegionText(KernelText):
     """One region as LLVM IR: as `KernelText`.
 
@@ -102,7 +75,7 @@ class RegionText(KernelText):
         for function in region.functions:
             functions[function] = f"NAME_f{len(functions)}"
             texts.append(function_text(function, writer))
-        names = region_buffers(region.body)
+        names = buffer_names(region.body)
         arrays = {b: k for b, k in names.items() if b.space in ("global", "cache")}
         arrays |= {t.buffer: f"h{i}" for i, t in enumerate(region.tables)}
         writer.pointers = {b: f"%{name}" for b, name in arrays.items()}
@@ -173,7 +146,7 @@ def function_text(function, caller):
             params.append(f"ptr noalias %r{i}")
             writer.rows[buffer] = f"%r{i}"
     writer.moving |= writer.rows.keys()
-    names, borrowed = region_buffers(function.body), dict(writer.rows)
+    names, borrowed = buffer_names(function.body), dict(writer.rows)
     failed = write_body(writer, function.body, names, borrowed)
     name = caller.functions[function]
     head = f"internal i1 @{name}({', '.join((*params, 'ptr noalias %w'))}) {FUNCTION}"

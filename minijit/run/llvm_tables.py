@@ -18,8 +18,8 @@ import numpy as np
 
 from ..compile.scalars import INDEX
 from ..transform.tape import Tape, TapeValue, Union
+from .emit import storage_dtype
 from .llvm_python import lock_declarations
-from .python_source import storage_dtype
 from .table_values import TableItems, TableValues, decoder, encode
 
 # A table gets twice its memory; if there is none, MemoryError is what Python raises.

@@ -25,6 +25,7 @@ total, and nothing else, may be regrouped.
 from contextlib import contextmanager
 
 from ..compile.place import sure
+from ..compile.scalar_forms import plain_name, scalar_form
 from ..compile.scalars import BOOL
 from .llvm_functions import FunctionCalls
 from .llvm_types import constant_text, kind_of, memory_type, register_type
@@ -111,8 +112,13 @@ class LLVMWriter(FunctionCalls):
     def let(self, expr, value):
         return value
 
-    def op(self, name, expr, values):
-        return instructions[name](self, name, expr, values)
+    def op(self, expr, values):
+        """An instruction, or a function that says what JAX means by the operation."""
+        name = plain_name(expr)
+        if scalar_form(expr) is None:
+            return instructions[name](self, name, expr, values)
+        dtypes = tuple(arg.dtype for arg in expr.args)
+        return self.call((name, dtypes, expr.dtype), values)
 
     # Memory.
 

@@ -46,25 +46,20 @@ from ..transform.loops import scan_p, while_p
 from ..transform.pieces import split
 from .blas import native_products, product_text
 from .cache_folder import write_source
+from .emit import storage_dtype
 from .interrupts import raise_held
 from .kernel_cache import compiled_once
 from .loading import routines
 from .numba_kernels import compile_kernel
 from .numba_scalars import native_functions
+from .printed_kernels import HALVES, KernelPrinter, LoopWriter, printed, printers
+from .python_emitter import Constants, Text
 from .python_source import (
-    HALF,
-    Constants,
-    KernelPrinter,
     KernelSource,
-    SourceWriter,
-    Text,
     dtype_text,
-    operations,
     print_imports,
-    printers,
     shape_text,
     source_comment,
-    storage_dtype,
 )
 
 # ---- where values are
@@ -186,12 +181,12 @@ class InlineKernel(KernelPrinter):
 
     def store_at(self, stmt, where, value):
         buffer, target = stmt.buffer, self.at(where, stmt.index)
-        half = buffer.dtype.name in HALF
+        half = buffer.dtype.name in HALVES
         if stmt.combine:
             old = f"{buffer.dtype.name}_value({target})" if half else target
             args = Load(buffer, stmt.index), stmt.value
             expr = Op(stmt.combine, args, buffer.dtype)
-            value = operations[stmt.combine](expr, Text(old), value)
+            value = printed(expr, Text(old), value)
         text = f"{buffer.dtype.name}_bits({value.text})" if half else value.text
         kind = f": {storage_dtype(buffer.dtype).name}" if where.local else ""
         self.writer.line(f"{target}{kind} = {text}")
@@ -220,7 +215,7 @@ class FunctionPrinter:
     def __init__(self):
         self.constants, self.lanes = Constants(), None
         self.counts, self.locals = Counter(), {}
-        self.writer = SourceWriter()
+        self.writer = LoopWriter()
         self.writer.depth = 1
         self.arguments, self.results, self.arrays = [], [], {}
         self.rooms, self.loads, self.returned, self.comments = [], [], [], {}
@@ -255,7 +250,7 @@ class FunctionPrinter:
     def indent(self):
         """Indented lines; `pass` if there come none."""
         before = len(self.writer.lines)
-        with self.writer.indent():
+        with self.writer.indented():
             yield
             if len(self.writer.lines) == before:
                 self.line("pass")
@@ -634,9 +629,9 @@ def finish_source(function, name):
     stop = [Place("stop", (3,), np.dtype("int64"))] if function.ticks else []
     places = (*function.arguments, *constants, *function.results, *stop)
     arguments = tuple(Buffer(w.name, w.shape, w.dtype) for w in places)
-    writer = SourceWriter()
+    writer = LoopWriter()
     print_head(writer, name, arguments)
-    with writer.indent():
+    with writer.indented():
         for room, shape, dtype in function.rooms:
             writer.line(f"{room} = np.empty({shape}, {dtype_text(dtype)})")
         for line in function.loads:
@@ -656,7 +651,7 @@ def finish_source(function, name):
 def print_head(writer, name, arguments):
     """The `def` line, which says what each array is."""
     writer.line(f"def {name}(")
-    with writer.indent():
+    with writer.indented():
         for b in arguments:
             kind = storage_dtype(b.dtype).name
             writer.line(f"{b.name}: {kind}[{shape_text(b.shape)}],")
@@ -706,7 +701,7 @@ class LoadedLoop:
 
 def stored(array):
     """An array as a loop takes it: 16-bit floats as their bits."""
-    return array.view(np.uint16) if array.dtype.name in HALF else array
+    return array.view(np.uint16) if array.dtype.name in HALVES else array
 
 
 def compile_loop(source, function, path):

@@ -4,10 +4,13 @@ from types import FunctionType
 
 import numpy as np
 
+from ..compile.lift_numbers import factors
+from ..compile.scalars import wide_dtype
 from .kernel_cache import compiled_once
 from .numba_errors import compiler_errors
 from .numba_scalars import native_functions
-from .python_source import Constants, factors, print_kernel, register_dtype
+from .python_emitter import Constants
+from .python_source import print_kernel
 
 
 def numba_type(name):
@@ -72,5 +75,5 @@ def with_arguments(kernel, source, path):
     lines = ["from __future__ import annotations", *typed, general.text]
     namespace = {"np": np}
     exec(compile("\n".join(lines), path, "exec"), namespace)
-    numbers = [register_dtype(c.dtype).type(c.value) for c in general.numbers]
+    numbers = [wide_dtype(c.dtype).type(c.value) for c in general.numbers]
     return general, namespace[source.name], numbers

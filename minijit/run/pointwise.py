@@ -17,7 +17,8 @@ from ..trace.primitives import copy_p
 from ..transform.lanes_of_tapes import select_lanes_p, spread_p, sum_lanes_p
 from ..transform.linearize import add_any_p
 from .native_control import Place
-from .python_source import HALF, dtype_text
+from .printed_kernels import HALVES
+from .python_source import dtype_text
 from .tables import ZERO, TapeTable, UnionTable, record, reserve
 
 
@@ -123,12 +124,12 @@ def sum_text(names, x, y):
 def decoded(where, names):
     """The text of an element as a number: 16-bit floats are stored as their bits."""
     text, name = where.element(names), where.dtype.name
-    return f"{name}_value({text})" if name in HALF else text
+    return f"{name}_value({text})" if name in HALVES else text
 
 
 def encoded(dtype, text):
     """The text of a number as it is stored."""
-    return f"{dtype.name}_bits({text})" if dtype.name in HALF else text
+    return f"{dtype.name}_bits({text})" if dtype.name in HALVES else text
 
 
 def add_arrays(params, operands):
@@ -162,7 +163,7 @@ def sum_arrays(params, operands):
         x, = sources
         names = function.loops(target.shape)
         element = decoded(x, [*names[:axis], lane, *names[axis:]])
-        wide = np.dtype("float32") if x.dtype.name in HALF else x.dtype
+        wide = np.dtype("float32") if x.dtype.name in HALVES else x.dtype
         function.line(f"{total} = {dtype_text(wide)}(0)")
         function.line(f"for {lane} in range({x.shape[axis]}):")
         with function.indent():

@@ -1,4 +1,4 @@
-"""Print a loop program as Python.
+"""Print a loop program as a file of Python.
 
     print(print_program(lower(make_jaxpr(lambda x, y: sin(x) * y)(x, y))).text)
 
@@ -12,258 +12,27 @@
         kernel_0(in0, in1, out0)
         return (out0,)
 
-It is ordinary Python: kernels work on NumPy scalars, one at a time, and what NumPy does
-differently from JAX they take from `scalar_math`.  So it runs as it is, slowly, and
-compiled by numba it runs fast.  Local variables carry their type (`v0: uint8 = ...`),
-which Python ignores and numba is told: in `uint8` a sum wraps around without a cast.
+The kernels are printed by `python_emitter`.  The *driver* runs them, and the calls of
+the program, in order.
 """
 
 import os
 import re
 import textwrap
-from collections import Counter, defaultdict
-from contextlib import contextmanager
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..compile.expressions import Const, Load, Op, postorder
-from ..compile.loops import (
-    For,
-    If,
-    Kernel,
-    Let,
-    Start,
-    Step,
-    Store,
-    expressions,
-    start_values,
-    statements,
-)
-from ..compile.place import NEST, nestable, place, sure
-from ..compile.scalars import BOOL, INDEX
-from ..trace.dtypes import short_dtype_name
+from ..compile.lift_numbers import factors, lift, offsets
+from ..compile.loops import Kernel
+from ..compile.place import placed
+from ..compile.scalars import BOOL, is_half, wide_dtype
+from .emit import Walker, buffer_names, storage_dtype
+from .python_emitter import Constants, PythonEmitter, SourceWriter, Text
 from .scalar_math import functions
 
 WIDTH = 88
-# How long an expression may grow before it gets a line of its own.
-LONGEST = 56
-
-
-class SourceWriter:
-    """Lines of Python, indented by `with writer.indent():`."""
-
-    def __init__(self):
-        self.lines = []
-        self.depth = 0
-
-    def line(self, text=""):
-        self.lines.append("    " * self.depth + text if text else "")
-
-    @contextmanager
-    def indent(self):
-        self.depth += 1
-        yield
-        self.depth -= 1
-
-    def text(self):
-        return "\n".join(self.lines) + "\n"
-
-
-# Precedence, as in Python's grammar: a part whose level is too low gets parentheses.
-SELECT, NOT, COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(11)
-
-
-@dataclass(frozen=True)
-class Text:
-    """A piece of source and how tightly it holds together."""
-
-    text: str
-    level: int = ATOM
-
-    def at(self, level):
-        """The text as part of an expression that needs at least this level."""
-        return self.text if self.level >= level else f"({self.text})"
-
-
-# operations[name](expr, *parts): the Text of an `Op`, with its arguments as Texts.
-operations = {}
-
-
-def infix(symbol, level):
-    """`x + y`.  On the right, parentheses stand around the same level already."""
-    left = level + 1 if level == COMPARE else level
-    return lambda expr, x, y: Text(f"{x.at(left)} {symbol} {y.at(level + 1)}", level)
-
-
-def call(function):
-    """`np.sin(x)`."""
-    return lambda expr, *parts: Text(f"{function}({', '.join(p.text for p in parts)})")
-
-
-def arithmetic(symbol, level, wrapping):
-    """An operator; the function where an int64 may overflow."""
-    plain = infix(symbol, level)
-
-    def row(expr, x, y):
-        if expr.dtype == INDEX and not sure(expr):
-            return Text(f"{wrapping}({x.text}, {y.text})")
-        return plain(expr, x, y)
-
-    return row
-
-
-operations |= {
-    "add": arithmetic("+", SUM, "add_wrapping"),
-    "sub": arithmetic("-", SUM, "subtract_wrapping"),
-    "mul": arithmetic("*", PRODUCT, "multiply_wrapping"),
-    "floordiv": infix("//", PRODUCT),
-    "mod": infix("%", PRODUCT),
-    "and": infix("&", AND),
-    "or": infix("|", OR),
-    "xor": infix("^", XOR),
-    "eq": infix("==", COMPARE),
-    "ne": infix("!=", COMPARE),
-    "lt": infix("<", COMPARE),
-    "le": infix("<=", COMPARE),
-    "gt": infix(">", COMPARE),
-    "ge": infix(">=", COMPARE),
-}
-
-
-def by_kind(**rows):
-    """A row for floats, for signed and for unsigned integers."""
-    kinds = {"f": "floating", "i": "signed", "u": "unsigned", "V": "floating"}
-    return lambda expr, *parts: rows[kinds[expr.dtype.kind]](expr, *parts)
-
-
-operations |= {
-    "div": by_kind(
-        floating=infix("/", PRODUCT),
-        signed=call("divide"),
-        unsigned=call("divide_unsigned"),
-    ),
-    "rem": by_kind(
-        floating=call("np.fmod"),
-        signed=call("remainder"),
-        unsigned=call("remainder_unsigned"),
-    ),
-    "abs": by_kind(
-        floating=call("abs"),
-        signed=call("abs"),
-        unsigned=lambda expr, x: x,
-    ),
-    "neg": lambda expr, x: Text(f"-{x.at(UNARY)}", UNARY),
-    "max": call("maximum"),
-    "min": call("minimum"),
-    "pow": call("power"),
-    "round_even": call("np.rint"),
-    "asin": call("np.arcsin"),
-    "acos": call("np.arccos"),
-    "atan": call("np.arctan"),
-    "asinh": call("np.arcsinh"),
-    "acosh": call("np.arccosh"),
-    "atanh": call("np.arctanh"),
-    "atan2": call("np.arctan2"),
-    "is_finite": call("np.isfinite"),
-}
-
-numpy_names = """
-    exp exp2 expm1 log log1p sin cos tan sinh cosh tanh sqrt cbrt floor ceil nextafter
-    logaddexp
-""".split()
-operations |= {name: call(f"np.{name}") for name in numpy_names}
-
-own_names = "sign clamp add_any_order multiply_any_order".split()
-operations |= {name: call(name) for name in own_names}
-
-
-def print_not(expr, x):
-    """`not` for a bool, because ~True is -2 for Python's own; `~` for integers."""
-    if expr.dtype == BOOL:
-        return Text(f"not {x.at(NOT)}", NOT)
-    return Text(f"~{x.at(UNARY)}", UNARY)
-
-
-def print_select(expr, condition, if_true, if_false):
-    a, c, b = (part.at(NOT) for part in (if_true, condition, if_false))
-    return Text(f"{a} if {c} else {b}", SELECT)
-
-
-def print_shift(name, symbol, kinds):
-    """An operator where the count is known to be in range, else the function."""
-
-    def row(expr, x, y):
-        count = expr.args[1]
-        known = isinstance(count, Const) and 0 <= count.value < 8 * expr.dtype.itemsize
-        # A small int64 may be an int of Python's, and those grow.
-        if known and expr.dtype.kind in kinds and expr.dtype != INDEX:
-            return Text(f"{x.at(SHIFT)} {symbol} {y.at(SUM)}", SHIFT)
-        return Text(f"{name}({x.text}, {y.text})")
-
-    return row
-
-
-operations |= {
-    "not": print_not,
-    "select": print_select,
-    "shift_left": print_shift("shift_left", "<<", "iu"),
-    "shift_right_logical": print_shift("shift_right_logical", ">>", "u"),
-    "shift_right_arithmetic": print_shift("shift_right_arithmetic", ">>", "i"),
-}
-
-# The 16-bit floats: stored as uint16, computed with as float32.
-HALF = ("float16", "bfloat16")
-
-
-def register_dtype(dtype):
-    """The dtype in which a kernel computes with values of a dtype."""
-    return np.dtype("float32") if dtype.name in HALF else dtype
-
-
-def storage_dtype(dtype):
-    """The dtype of a kernel's arrays for a dtype."""
-    return np.dtype("uint16") if dtype.name in HALF else dtype
-
-
-def print_convert(expr, x):
-    """Between 16-bit floats and float32 nothing happens but the rounding."""
-    source, target = expr.args[0].dtype, expr.dtype
-    if target.name in HALF:
-        wide = x.text if source == np.float32 else f"to_float32({x.text})"
-        return Text(f"round_{target.name}({wide})")
-    if source.name in HALF and target == np.float32:
-        return x
-    return Text(f"to_{target.name}({x.text})")
-
-
-operations |= {"convert": print_convert}
-
-
-class Constants:
-    """The typed constants of a source file: `f32_0_5 = np.float32(0.5)`."""
-
-    def __init__(self):
-        self.names = {}
-        self.definitions = {}
-
-    def name(self, expr):
-        """The name of a `Const`, which is as much of its value as fits a name."""
-        if expr in self.names:
-            return self.names[expr]
-        dtype = register_dtype(expr.dtype)
-        if dtype == BOOL or (dtype == INDEX and abs(expr.value) < 2**31):
-            return str(expr.value)
-        value = str(dtype.type(expr.value))
-        short = re.sub(r"\W", "_", value.removesuffix(".0").replace("-", "m"))
-        name = f"{short_dtype_name(dtype)}_{short}".replace("__", "_")
-        literal = f"np.{value}" if value in ("inf", "nan") else value
-        literal = literal.replace("-inf", "-np.inf")
-        while name in self.definitions:
-            name += "_"
-        self.names[expr] = name
-        self.definitions[name] = f"np.{dtype.name}({literal})"
-        return name
 
 
 @dataclass(frozen=True)
@@ -297,229 +66,12 @@ class KernelSource:
     def signature(self):
         """(dtype name, number of axes) of each argument; of a number (dtype name,)."""
         arrays = ((storage_dtype(b.dtype).name, len(b.shape)) for b in self.buffers)
-        return (*((register_dtype(c.dtype).name,) for c in self.numbers), *arrays)
-
-
-# By the kind of their dtype, numbers that may be arguments, and the operations that are
-# as fast if one of their numbers is known only when they run.
-offsets = {"i": {"add", "sub", "lt", "le", "gt", "ge", "eq", "ne", "select"}}
-factors = dict.fromkeys("fV", {*offsets["i"], "mul", "convert"})
-
-
-class KernelPrinter:
-    """Prints one kernel: statement by statement, as `place` put them.
-
-    Numbers that `lift` names by kind and operation are arguments: kernels that differ
-    in these are then the same.
-    """
-
-    def __init__(self, kernel, name, constants, lift=()):
-        self.constants = constants
-        self.names = {}
-        self.totals = {}
-        self.counts = Counter()
-        self.locals = {}
-        self.used = {}
-        self.lift, self.numbers = lift, {}
-        self.body = place(kernel.body, NEST, nestable)
-        self.buffers = buffer_names(self.body)
-        self.writer = SourceWriter()
-        with self.writer.indent():
-            self.block(self.body)
-        self.writer.lines[:0] = self.heading(name)
-
-    def heading(self, name):
-        """The `def` line, which says what each array is."""
-        params = [
-            f"{argument}: {register_dtype(number.dtype).name}"
-            for number, argument in self.numbers.items()
-        ]
-        for buffer, argument in self.buffers.items():
-            dtype, shape = storage_dtype(buffer.dtype).name, shape_text(buffer.shape)
-            params.append(f"{argument}: {dtype}[{shape}]")
-        line = f"def {name}({', '.join(params)}):"
-        if len(line) <= WIDTH:
-            return [line]
-        return [f"def {name}(", *(f"    {param}," for param in params), "):"]
-
-    def part(self, expr, user=None):
-        """An expression as Text, as a part of another one or as an index."""
-        if not isinstance(expr, Const) or expr.dtype.kind not in self.lift:
-            return self.text(expr)
-        if user is not None and user.name not in self.lift[expr.dtype.kind]:
-            return self.text(expr)
-        if expr not in self.numbers:
-            self.numbers[expr] = self.fresh("n")
-        return Text(self.numbers[expr])
-
-    def fresh(self, prefix, dtype=None):
-        """A new local name, of a dtype unless it is a loop's counter."""
-        name = f"{prefix}{self.counts[prefix]}"
-        self.counts[prefix] += 1
-        if dtype is not None:
-            self.locals[name] = register_dtype(dtype).name
-        return name
-
-    def assign(self, prefix, expr_dtype, text):
-        """Print `v0: float32 = text`: -> the name."""
-        name = self.fresh(prefix, expr_dtype)
-        self.writer.line(f"{name}: {self.locals[name]} = {text}")
-        return name
-
-    def block(self, body):
-        """Print statements.  Names that they give are known to them only."""
-        outside = self.names
-        self.names = dict(outside)
-        for stmt in body:
-            printers[type(stmt)](self, stmt)
-        self.names = outside
-
-    def text(self, expr):
-        """An expression as Text.  `place` nests only a few deep, so this recurses."""
-        if expr in self.names:
-            return Text(self.names[expr])
-        if isinstance(expr, Const):
-            name = self.constants.name(expr)
-            if name in self.constants.definitions:
-                self.used[name] = None
-            return Text(name)
-        if isinstance(expr, Load):
-            return self.load(expr.buffer, expr.index)
-        if expr.name == "item":
-            reduce, k = expr.args
-            return Text(self.totals[reduce][k.value])
-        parts = [self.part(e, expr) for e in expr.children()]
-        if sum(len(part.text) for part in parts) > LONGEST:
-            longest = max(range(len(parts)), key=lambda i: len(parts[i].text))
-            dtype = expr.children()[longest].dtype
-            parts[longest] = Text(self.assign("v", dtype, parts[longest].text))
-        return operations[expr.name](expr, *parts)
-
-    def element(self, buffer, index):
-        """`x0[i0, i1]`; of an array without axes `x0[()]`."""
-        index = ", ".join(map(self.index, index)) or "()"
-        return f"{self.buffers[buffer]}[{index}]"
-
-    def index(self, expr):
-        """An index; numba has to be told that one with an argument is not negative."""
-        text = self.part(expr).text
-        if any(e in self.numbers for e in postorder([expr], self.names)):
-            return f"np.uint64({text})"
-        return text
-
-    def load(self, buffer, index):
-        element = self.element(buffer, index)
-        if buffer.dtype.name in HALF:
-            return Text(f"{buffer.dtype.name}_value({element})")
-        return Text(element)
-
-    def loop(self, stmt):
-        name = self.fresh("k" if stmt.axis.kind == "reduce" else "i")
-        self.names[stmt.axis] = name
-        self.writer.line(f"for {name} in range({self.extent(stmt)}):")
-        with self.writer.indent():
-            self.block(stmt.body)
-
-    def let(self, stmt):
-        """`v0: float32 = ...`, unless it would only be a second name for a value.
-
-        A total changes from step to step, so what it is now does need a name.
-        """
-        expr, text = stmt.expr, self.text(stmt.expr).text
-        second = text.isidentifier() and not text.startswith("r")
-        self.names[expr] = text if second else self.assign("v", expr.dtype, text)
-
-    def start(self, stmt):
-        """The accumulators of a total before its loops."""
-        reduce, names = stmt.reduce, []
-        for value, body in zip(start_values(reduce), reduce.bodies, strict=True):
-            names.append(self.assign("r", body.dtype, self.text(value).text))
-        self.names[reduce] = names[0]
-        self.totals[reduce] = names
-
-    def step(self, stmt):
-        """One step of a total: `r0 = r0 + v1`."""
-        reduce = stmt.reduce
-        if len(reduce.bodies) > 1:
-            self.step_of_argmax(reduce)
-            return
-        old, new = Text(self.names[reduce]), self.text(reduce.bodies[0])
-        name = reduce.op
-        free_order = all(axis.kind == "reduce" for axis in reduce.axes)
-        if free_order and register_dtype(reduce.dtype).kind == "f":
-            name = any_order.get(name, name)
-        expr = Op(name, (reduce, *reduce.bodies), reduce.dtype)
-        self.writer.line(f"{old.text} = {operations[name](expr, old, new).text}")
-
-    def step_of_argmax(self, reduce):
-        """The first of several equal values stays, and the first NaN stays for good."""
-        old, old_index = self.totals[reduce]
-        new, new_index = (self.text(body).text for body in reduce.bodies)
-        if not new.isidentifier():
-            new = self.assign("v", reduce.dtype, new)
-        better = f"{new} {'>' if reduce.op == 'argmax' else '<'} {old}"
-        if reduce.dtype.kind not in "iub":
-            better += f" or ({new} != {new} and {old} == {old})"
-        self.writer.line(f"if {better}:")
-        with self.writer.indent():
-            self.writer.line(f"{old} = {new}")
-            self.writer.line(f"{old_index} = {new_index}")
-
-    def store(self, stmt):
-        buffer, value = stmt.buffer, self.text(stmt.value)
-        if stmt.combine:
-            old = Load(buffer, stmt.index)
-            expr = Op(stmt.combine, (old, stmt.value), buffer.dtype)
-            old_text = self.load(buffer, stmt.index)
-            value = operations[stmt.combine](expr, old_text, value)
-        text = value.text
-        if buffer.dtype.name in HALF:
-            text = f"{buffer.dtype.name}_bits({text})"
-        self.writer.line(f"{self.element(buffer, stmt.index)} = {text}")
-
-    def extent(self, stmt):
-        """How often a loop runs."""
-        n = stmt.axis.extent
-        return str(n) if isinstance(n, int) else self.text(n).text
-
-    def choice(self, stmt):
-        self.writer.line(f"if {self.text(stmt.pred).text}:")
-        with self.writer.indent():
-            self.block(stmt.then)
-        if stmt.otherwise:
-            self.writer.line("else:")
-            with self.writer.indent():
-                self.block(stmt.otherwise)
-
-
-# Sums and products of floats may be regrouped: without that they run one at a time.
-any_order = {"add": "add_any_order", "mul": "multiply_any_order"}
-
-printers = {
-    For: KernelPrinter.loop,
-    Let: KernelPrinter.let,
-    Start: KernelPrinter.start,
-    Step: KernelPrinter.step,
-    Store: KernelPrinter.store,
-    If: KernelPrinter.choice,
-}
+        return (*((wide_dtype(c.dtype).name,) for c in self.numbers), *arrays)
 
 
 def shape_text(shape):
     """`3, 4`, and `()` for no axes: what stands in the brackets after a dtype."""
     return ", ".join(map(str, shape)) or "()"
-
-
-def buffer_names(body):
-    """{buffer: parameter name}: x0, x1, ... are read only, y0, y1, ... are written.
-
-    Kernels that do the same so print the same, whatever their buffers are called.
-    """
-    stores = [s.buffer for s in statements(body) if isinstance(s, Store)]
-    loads = [e for e in postorder(expressions(body)) if isinstance(e, Load)]
-    read = dict.fromkeys(e.buffer for e in loads if e.buffer not in stores)
-    names = {buffer: f"x{i}" for i, buffer in enumerate(read)}
-    return names | {b: f"y{i}" for i, b in enumerate(dict.fromkeys(stores))}
 
 
 def source_comment(kernel):
@@ -535,17 +87,54 @@ def source_comment(kernel):
     return "\n".join([*lines, *("# " + line for line in primitives)])
 
 
-def print_kernel(kernel, name, constants, lift=()):
-    """Print one kernel: -> `KernelSource`."""
-    printer = KernelPrinter(kernel, name, constants, lift)
+def heading(name, numbers, buffers):
+    """The `def` line, which says what each number and each array is."""
+    params = [f"{n.name}: {wide_dtype(n.dtype).name}" for n in numbers.values()]
+    for buffer, argument in buffers.items():
+        dtype, shape = storage_dtype(buffer.dtype).name, shape_text(buffer.shape)
+        params.append(f"{argument}: {dtype}[{shape}]")
+    line = f"def {name}({', '.join(params)}):"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"def {name}(", *(f"    {param}," for param in params), "):"]
+
+
+class ArgumentEmitter(PythonEmitter):
+    """Prints kernels in which numbers are arguments: n0, n1, ..."""
+
+    def element(self, buffer, index):
+        """numba has to be told that an index with an argument is not negative."""
+        known = [re.search(r"\bn\d", str(i)) is None for i in index]
+        pairs = zip(index, known, strict=True)
+        index = [i if sure else Text(f"np.uint64({i})") for i, sure in pairs]
+        return super().element(buffer, index)
+
+
+def print_kernel(kernel, name, constants, kinds=()):
+    """Print one kernel: -> `KernelSource`.
+
+    Args:
+      constants: the `Constants` of the file.
+      kinds: which numbers are to be arguments, see `lift`.
+    """
+    lifted, numbers = lift(kernel, kinds) if kinds else (kernel, {})
+    body = placed(lifted.body)
+    arrays = buffer_names(body)
+    emitter = (ArgumentEmitter if numbers else PythonEmitter)(arrays, constants)
+    walker = Walker(emitter)
+    for argument in numbers.values():
+        walker.values[argument] = Text(argument.name)
+        emitter.fixed.add(argument.name)
+    walker.block(body)
+    lines = heading(name, numbers, arrays) + emitter.lines
     return KernelSource(
         name,
-        printer.writer.text(),
+        "\n".join(lines) + "\n",
         source_comment(kernel),
-        tuple(printer.buffers),
-        printer.locals,
-        tuple(printer.used),
-        tuple(printer.numbers),
+        tuple(arrays),
+        emitter.locals,
+        tuple(emitter.used),
+        tuple(numbers),
     )
 
 
@@ -598,7 +187,7 @@ def view_text(view):
     if view.whole:
         return name
     # `np.ndarray` only accepts memory whose type it knows.
-    memory = f"{name}.view(np.uint16)" if dtype.name in HALF else name
+    memory = f"{name}.view(np.uint16)" if is_half(dtype) else name
     strides = tuple(s * dtype.itemsize for s in view.strides)
     where = f"{view.offset * dtype.itemsize}, {strides}"
     return f"np.ndarray({view.shape}, {dtype_text(dtype)}, {memory}, {where})"
@@ -631,8 +220,7 @@ class DriverPrinter:
 
     def print(self):
         inputs = ", ".join(buffer.name for buffer in self.program.inputs)
-        self.writer.line(f"def {self.name}({inputs}):")
-        with self.writer.indent():
+        with self.writer.block(f"def {self.name}({inputs}):"):
             last = self.last_uses()
             for i, step in enumerate(self.program.body):
                 printer = self.kernel if isinstance(step, Kernel) else self.call
@@ -671,7 +259,7 @@ class DriverPrinter:
         self.allocate(own.buffers)
         names = list(map(self.constants.name, own.numbers))
         for b in own.buffers:
-            half = b.dtype.name in HALF
+            half = is_half(b.dtype)
             names.append(f"{b.name}.view(np.uint16)" if half else b.name)
         self.writer.line(f"{source.name}({', '.join(names)})")
 

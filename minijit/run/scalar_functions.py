@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from .numba_scalars import call_llvm, first, instructions, numbers
-from .python_source import HALF, Text, call, operations
+from .python_emitter import Text, call, operations
 from .scalar_math import bits, functions, like, named, typed
 
 
@@ -44,17 +44,7 @@ def emit_bits(context, builder, signature, values):
 instructions |= {f"bits_{name}": (name, emit_bits) for name in numbers}
 
 
-def print_bitcast(expr, x):
-    """Bits of one type read as another; the 16-bit floats are kept as float32."""
-    source, target = expr.args[0].dtype, expr.dtype
-    if source.name in HALF:
-        x = Text(f"{source.name}_bits({x.text})")
-    if target.name in HALF:
-        return Text(f"{target.name}_value(bits_uint16({x.text}))")
-    return Text(f"bits_{target.name}({x.text})")
-
-
-operations |= {"bitcast": print_bitcast}
+operations |= {"bitcast": lambda expr, x: Text(f"bits_{expr.dtype.name}({x})")}
 
 
 def population_count(x):

@@ -20,8 +20,8 @@ import numpy as np
 from ..compile.scalars import INDEX
 from ..compile.tables import ZERO
 from ..transform.tape import Tape, Union
+from .emit import storage_dtype
 from .native_control import Place
-from .python_source import storage_dtype
 from .scalar_math import functions
 
 # A value of some type is the record at an index of a table; of an array type, a row of

@@ -1,0 +1,331 @@
+"""An emitter that prints Python: what a person would have written by hand.
+
+    def kernel_0(x0: float32[3, 4], x1: float32[3, 4], y0: float32[3, 4]):
+        for i0 in range(3):
+            for i1 in range(4):
+                y0[i0, i1] = np.sin(x0[i0, i1]) * x1[i0, i1]
+
+It is ordinary Python on NumPy scalars, one at a time; what NumPy does differently from
+JAX it takes from `scalar_math`.  So it runs as it is, slowly, and compiled by numba it
+runs fast.  Local variables carry their type (`v0: uint8 = ...`), which Python ignores
+and numba is told: in `uint8` a sum wraps around without a cast.
+"""
+
+import re
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ..compile.expressions import Const
+from ..compile.place import sure
+from ..compile.scalars import BOOL, INDEX, wide_dtype
+from ..trace.dtypes import short_dtype_name
+
+
+class SourceWriter:
+    """Lines of Python, indented by `with writer.block("for i in range(3):"):`."""
+
+    def __init__(self, depth=0):
+        self.lines = []
+        self.depth = depth
+
+    def line(self, text=""):
+        self.lines.append("    " * self.depth + text if text else "")
+
+    def begin(self, head):
+        """A line under which the next ones are indented."""
+        self.line(head)
+        self.depth += 1
+
+    def end(self):
+        """The end of these lines; `pass` if there are none."""
+        if self.lines[-1].endswith(":"):
+            self.line("pass")
+        self.depth -= 1
+
+    @contextmanager
+    def block(self, head):
+        self.begin(head)
+        yield
+        self.end()
+
+    def text(self):
+        return "\n".join(self.lines) + "\n"
+
+
+# Expressions.  Precedence is as in Python's grammar: a part whose level is too low gets
+# parentheses.
+SELECT, NOT, COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(11)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A piece of source and how tightly it holds together."""
+
+    text: str
+    level: int = ATOM
+
+    def at(self, level):
+        """The text as part of an expression that needs at least this level."""
+        return self.text if self.level >= level else f"({self.text})"
+
+    def __str__(self):
+        return self.text
+
+
+# operations[name](expr, *parts): the Text of an `Op`, with its arguments as Texts.
+operations = {}
+
+
+def infix(symbol, level):
+    """`x + y`.  On the right, parentheses stand around the same level already."""
+    left = level + 1 if level == COMPARE else level
+    return lambda expr, x, y: Text(f"{x.at(left)} {symbol} {y.at(level + 1)}", level)
+
+
+def call(function):
+    """`np.sin(x)`."""
+    return lambda expr, *parts: Text(f"{function}({', '.join(map(str, parts))})")
+
+
+def arithmetic(symbol, level, wrapping):
+    """An operator; the function where an int64 may overflow."""
+    plain, function = infix(symbol, level), call(wrapping)
+
+    def row(expr, x, y):
+        overflows = expr.dtype == INDEX and not sure(expr)
+        return function(expr, x, y) if overflows else plain(expr, x, y)
+
+    return row
+
+
+operations |= {
+    "add": arithmetic("+", SUM, "add_wrapping"),
+    "sub": arithmetic("-", SUM, "subtract_wrapping"),
+    "mul": arithmetic("*", PRODUCT, "multiply_wrapping"),
+    "floordiv": infix("//", PRODUCT),
+    "mod": infix("%", PRODUCT),
+    "and": infix("&", AND),
+    "or": infix("|", OR),
+    "xor": infix("^", XOR),
+    "eq": infix("==", COMPARE),
+    "ne": infix("!=", COMPARE),
+    "lt": infix("<", COMPARE),
+    "le": infix("<=", COMPARE),
+    "gt": infix(">", COMPARE),
+    "ge": infix(">=", COMPARE),
+}
+
+
+numpy_names = "exp expm1 log log1p sin cos tanh sqrt floor ceil".split()
+operations |= {name: call(f"np.{name}") for name in numpy_names}
+
+operations |= {
+    "neg": lambda expr, x: Text(f"-{x.at(UNARY)}", UNARY),
+    "max": call("maximum"),
+    "min": call("minimum"),
+    "add_any_order": call("add_any_order"),
+    "convert": lambda expr, x: Text(f"to_{expr.dtype.name}({x})"),
+}
+
+
+def print_not(expr, x):
+    """`not` for a bool, because ~True is -2 for Python's own; `~` for integers."""
+    if expr.dtype == BOOL:
+        return Text(f"not {x.at(NOT)}", NOT)
+    return Text(f"~{x.at(UNARY)}", UNARY)
+
+
+def print_select(expr, condition, if_true, if_false):
+    a, c, b = (part.at(NOT) for part in (if_true, condition, if_false))
+    return Text(f"{a} if {c} else {b}", SELECT)
+
+
+operations |= {"not": print_not, "select": print_select}
+
+
+class Constants:
+    """The typed constants of a source file: `f32_0_5 = np.float32(0.5)`."""
+
+    def __init__(self):
+        self.names = {}
+        self.definitions = {}
+
+    def name(self, expr):
+        """The name of a `Const`, which is as much of its value as fits a name."""
+        if expr in self.names:
+            return self.names[expr]
+        dtype = wide_dtype(expr.dtype)
+        if dtype == BOOL or (dtype == INDEX and abs(expr.value) < 2**31):
+            return str(expr.value)
+        value = str(dtype.type(expr.value))
+        short = re.sub(r"\W", "_", value.removesuffix(".0").replace("-", "m"))
+        name = f"{short_dtype_name(dtype)}_{short}".replace("__", "_")
+        literal = f"np.{value}" if value in ("inf", "nan") else value
+        literal = literal.replace("-inf", "-np.inf")
+        while name in self.definitions:
+            name += "_"
+        self.names[expr] = name
+        self.definitions[name] = f"np.{dtype.name}({literal})"
+        return name
+
+
+# The longest parts that an operation may have before one gets a line of its own.
+LONGEST = 56
+
+
+class PythonEmitter(SourceWriter):
+    """Prints the body of one function; a value is a `Text`.
+
+    Attributes:
+      arrays: {buffer: the name of its array}.
+      constants: the `Constants` of its file; used: the names of those it uses.
+      locals: {variable: dtype name}, for numba.
+      fixed: the names of what never changes, and so needs no second name.
+    """
+
+    def __init__(self, arrays, constants):
+        super().__init__(depth=1)
+        self.arrays, self.constants, self.used = arrays, constants, {}
+        self.counts, self.locals, self.fixed = Counter(), {}, set()
+
+    def fresh(self, prefix):
+        """A new local name: i0, i1, ... are counters of loops, v0, v1, ... values."""
+        self.counts[prefix] += 1
+        return f"{prefix}{self.counts[prefix] - 1}"
+
+    def assign(self, prefix, dtype, value):
+        """`v0: float32 = value`: -> v0."""
+        name = self.fresh(prefix)
+        self.locals[name] = wide_dtype(dtype).name
+        self.line(f"{name}: {self.locals[name]} = {value}")
+        return Text(name)
+
+    def const(self, expr):
+        name = self.constants.name(expr)
+        if name in self.constants.definitions:
+            self.used[name] = None
+        self.fixed.add(name)
+        return Text(name)
+
+    def op(self, expr, values):
+        parts = list(values)
+        if sum(len(part.text) for part in parts) > LONGEST:
+            longest = max(range(len(parts)), key=lambda i: len(parts[i].text))
+            dtype = expr.args[longest].dtype
+            parts[longest] = self.assign("v", dtype, parts[longest])
+        return operations[expr.name](expr, *parts)
+
+    def let(self, expr, value):
+        if value.text in self.fixed:
+            return value
+        name = self.assign("v", expr.dtype, value)
+        self.fixed.add(name.text)
+        return name
+
+    def element(self, buffer, index):
+        """`x0[i0, i1]`; of an array without axes `x0[()]`."""
+        return f"{self.arrays[buffer]}[{', '.join(map(str, index)) or '()'}]"
+
+    def load(self, buffer, index):
+        return Text(self.element(buffer, index))
+
+    def store(self, buffer, index, value):
+        self.line(f"{self.element(buffer, index)} = {value}")
+
+    def decode(self, dtype, value):
+        return Text(f"{dtype.name}_value({value})")
+
+    def encode(self, dtype, value):
+        return Text(f"{dtype.name}_bits({value})")
+
+    def round(self, dtype, value):
+        return Text(f"round_{dtype.name}({value})")
+
+    def cell(self, dtype, value):
+        return self.assign("r", dtype, value)
+
+    def get(self, cell):
+        return cell
+
+    def set(self, cell, value):
+        self.line(f"{cell} = {value}")
+
+    @contextmanager
+    def loop(self, stmt, extent):
+        counter = self.fresh("k" if stmt.axis.kind == "reduce" else "i")
+        self.fixed.add(counter)
+        with self.block(f"for {counter} in range({extent}):"):
+            yield Text(counter)
+
+    @contextmanager
+    def branch(self, condition):
+        def otherwise():
+            self.end()
+            self.begin("else:")
+
+        with self.block(f"if {condition}:"):
+            yield otherwise
+
+
+# chapter 15, brought along
+def by_kind(**rows):
+    """A row for floats, for signed and for unsigned integers."""
+    kinds = {"f": "floating", "i": "signed", "u": "unsigned", "V": "floating"}
+    return lambda expr, *parts: rows[kinds[expr.dtype.kind]](expr, *parts)
+
+
+operations |= {
+    "div": by_kind(
+        floating=infix("/", PRODUCT),
+        signed=call("divide"),
+        unsigned=call("divide_unsigned"),
+    ),
+    "rem": by_kind(
+        floating=call("np.fmod"),
+        signed=call("remainder"),
+        unsigned=call("remainder_unsigned"),
+    ),
+    "abs": by_kind(
+        floating=call("abs"),
+        signed=call("abs"),
+        unsigned=lambda expr, x: x,
+    ),
+    "pow": call("power"),
+    "round_even": call("np.rint"),
+    "asin": call("np.arcsin"),
+    "acos": call("np.arccos"),
+    "atan": call("np.arctan"),
+    "asinh": call("np.arcsinh"),
+    "acosh": call("np.arccosh"),
+    "atanh": call("np.arctanh"),
+    "atan2": call("np.arctan2"),
+    "is_finite": call("np.isfinite"),
+}
+
+more_names = "exp2 tan sinh cosh cbrt nextafter logaddexp".split()
+operations |= {name: call(f"np.{name}") for name in more_names}
+
+own_names = "sign clamp multiply_any_order".split()
+operations |= {name: call(name) for name in own_names}
+
+
+def print_shift(name, symbol, kinds):
+    """An operator where the count is known to be in range, else the function."""
+
+    def row(expr, x, y):
+        count = expr.args[1]
+        known = isinstance(count, Const) and 0 <= count.value < 8 * expr.dtype.itemsize
+        # A small int64 may be an int of Python's, and those grow.
+        if known and expr.dtype.kind in kinds and expr.dtype != INDEX:
+            return Text(f"{x.at(SHIFT)} {symbol} {y.at(SUM)}", SHIFT)
+        return Text(f"{name}({x}, {y})")
+
+    return row
+
+
+operations |= {
+    "shift_left": print_shift("shift_left", "<<", "iu"),
+    "shift_right_logical": print_shift("shift_right_logical", ">>", "u"),
+    "shift_right_arithmetic": print_shift("shift_right_arithmetic", ">>", "i"),
+}
