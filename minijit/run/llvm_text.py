@@ -157,24 +157,6 @@ class LLVMWriter(FunctionCalls):
         kind, alias = memory_type(buffer.dtype), self.alias(buffer)
         self.line(f"store {kind} {value}, ptr {where}{alias}")
 
-    # A cell: LLVM makes registers of such slots.
-
-    def cell(self, dtype, value):
-        kind, slot = register_type(dtype), f"%c{self.fresh()}"
-        self.entry.append(f"  {slot} = alloca {kind}")
-        self.line(f"store {kind} {value}, ptr {slot}")
-        return kind, slot
-
-    def get(self, cell):
-        kind, slot = cell
-        return self.do(f"load {kind}, ptr {slot}")
-
-    def set(self, cell, value):
-        kind, slot = cell
-        self.line(f"store {kind} {value}, ptr {slot}")
-
-    # Loops and branches.
-
     @contextmanager
     def loop(self, stmt, extent):
         """A loop that tests at its end; before its beginning where that may fail."""
@@ -194,6 +176,22 @@ class LLVMWriter(FunctionCalls):
         more = self.do(f"icmp slt i64 {counter}n, {extent}")
         self.line(f"br i1 {more}, label %loop{k}, label %done{k}")
         self.begin(f"done{k}")
+
+    # A cell: LLVM makes registers of such slots.
+
+    def cell(self, dtype, value):
+        kind, slot = register_type(dtype), f"%c{self.fresh()}"
+        self.entry.append(f"  {slot} = alloca {kind}")
+        self.line(f"store {kind} {value}, ptr {slot}")
+        return kind, slot
+
+    def get(self, cell):
+        kind, slot = cell
+        return self.do(f"load {kind}, ptr {slot}")
+
+    def set(self, cell, value):
+        kind, slot = cell
+        self.line(f"store {kind} {value}, ptr {slot}")
 
     @contextmanager
     def branch(self, condition):
