@@ -7,7 +7,8 @@ import numpy as np
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile.lower import lower_rules, same_name
+from minijit.compile.lower import lower_rules
+from minijit.compile.lower_elements import one_operation
 from minijit.run.llvm_engine import Code, optimised
 from minijit.run.llvm_instructions import intrinsic
 from minijit.run.llvm_text import instructions
@@ -78,7 +79,7 @@ def reversed_bits(x):
 reverse_bits_p = Primitive("reverse_bits")
 eval_rules |= on_numpy({reverse_bits_p: reversed_bits})
 shape_rules |= unary((np.integer,), reverse_bits_p)
-lower_rules |= same_name(reverse_bits_p)
+lower_rules |= {reverse_bits_p: one_operation("reverse_bits")}
 instructions |= {"reverse_bits": intrinsic("bitreverse")}
 reverse_bits = of_one(reverse_bits_p, "The bits of integers in reverse order.")
 

@@ -204,12 +204,15 @@ def plain_name(expr):
     return in_range_forms[name] if sure else name
 
 
-@functools.cache
 def form_of(name, dtypes, dtype):
     """The form of an operation: -> (params, result), or None if it is plain."""
     row = scalar_forms.get(name)
-    if row is None:
-        return None
+    return None if row is None else form_by(row, dtypes, dtype)
+
+
+@functools.cache
+def form_by(row, dtypes, dtype):
+    """What a row of `scalar_forms` says of an operation on these dtypes."""
     params = tuple(Param(f"x{i}", d) for i, d in enumerate(dtypes))
     result = row(*map(Number, params), dtype=dtype)
     return result and (params, result.expr)

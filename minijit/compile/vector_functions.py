@@ -24,6 +24,7 @@ from .vector_math import (
     NAN,
     by_dtype,
     expm1_small,
+    power_of_two,
     reduced_exp,
     scaled,
     whole_part,
@@ -35,6 +36,17 @@ def exp2(x, dtype):
     x = limited(x, low / LN2, high / LN2)
     k = whole_part(x)
     return scaled(expm1_small((x - k) * LN2) + 1.0, k)
+
+
+def expm1(x, dtype):
+    """2**k (exp(r) - 1) + (2**k - 1): nothing cancels; exp(x) if that is large."""
+    wide = limited(x.to(FLOAT64), -50.0, 100.0)
+    k, r = reduced_exp(wide)
+    scale = power_of_two(k)
+    result = muladd(expm1_small(r), scale, scale - 1.0).to(dtype)
+    if dtype == FLOAT64:
+        result = where(x > 50.0, x.apply("exp"), result)
+    return where(x.is_(0.0), x, result)
 
 
 def log1p(x):
@@ -145,6 +157,7 @@ def erf32(x):
 
 scalar_forms |= {
     "exp2": exp2,
+    "expm1": expm1,
     "log1p": in_double(log1p),
     "cosh": in_double(cosh),
     "sinh": in_double(sinh),

@@ -10,6 +10,7 @@ import re
 from ..compile.expressions import postorder
 from ..compile.scalar_forms import form_of
 from ..compile.scalars import FLOAT32
+from ..trace.jit import cache_clearers
 from .emit import UINT16, Walker
 
 
@@ -95,6 +96,7 @@ def function_text(key, new_writer):
 
 # How functions are written.
 function_texts = {"function": function_text}
+cache_clearers.append(function_text.cache_clear)
 
 # What LLVM may take for granted about a kernel, and how wide its vectors may be.
 ATTRIBUTES = """\

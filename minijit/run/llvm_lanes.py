@@ -15,6 +15,7 @@ import functools
 from ..compile.expressions import Op, postorder
 from ..compile.scalar_forms import form_of
 from ..compile.scalars import BOOL
+from ..trace.jit import cache_clearers
 from .llvm_functions import (
     computed,
     define,
@@ -106,3 +107,4 @@ def function_with_lanes(key, new_writer):
 
 
 function_texts |= {"function": function_with_lanes}
+cache_clearers.append(function_with_lanes.cache_clear)
