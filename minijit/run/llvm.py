@@ -1,14 +1,7 @@
 """The executor "llvm": a program whose kernels LLVM compiles, in milliseconds.
 
     run = compile_llvm(make_jaxpr(lambda x: sin(x) * 2)(x), "f")
-    print(run.texts["llvm"]())
-    # define internal void @kernel_81e0(ptr noalias %x0, ptr noalias %y0) #0 {
-    #   ...
-    #   %v2 = load float, ptr %v1
-    #   %v3 = call float @sin_float32_float32(float %v2)
-
-A compiled kernel is a built-in function of Python: it takes NumPy arrays, and the code
-that finds their memory is LLVM IR too.  When the function is gone, so is its code.
+    print(run.texts["llvm"]())          # define internal void @kernel_81e0(...
 
 Calls that are no kernels (`matmul`, uncompiled primitives) are made as by the executor
 "python", whose driver this one shares.
@@ -53,36 +46,39 @@ class LLVMProgram:
         self.body = program.body
         texts = {k: kernel_texts[type(k)](k) for k in program.kernels}
         distinct = {text.key: text for text in texts.values()}
-        names = self.names_of(distinct)
+        names, counts = {}, Counter()
+        for key, text in distinct.items():
+            names[key] = f"{text.name}_{counts[text.name]}"
+            counts[text.name] += 1
         self.names = [names[texts[kernel].key] for kernel in program.kernels]
         self.kernels = tuple(distinct.values())
+        functions = functions_of(self.kernels)
         launched = {
             kernel: (SimpleNamespace(name=names[text.key]), text)
             for kernel, text in texts.items()
         }
+        made = {names[k]: text.launcher(functions[k]) for k, text in distinct.items()}
+        self.run = self.driver(program, native, launched, made)
+
+    @staticmethod
+    def driver(program, native, launched, functions):
+        """The function that runs kernels and calls in order, printed and executed.
+
+        Args:
+          launched: {kernel: (what has its name, its `KernelText`)}.
+          functions: {name: the compiled kernel}.
+        """
         printer = driver_printers["llvm"]
         driver = printer(program, launched, Constants(), SourceWriter())
         driver.print()
         text = driver.writer.text()
         namespace = {"__name__": f"minijit driver {program.name}"}
         exec(print_imports(text) + text, namespace)
-        functions = functions_of(self.kernels)
-        for key, text in distinct.items():
-            namespace[names[key]] = text.launcher(functions[key])
+        namespace |= functions | driver.makers
         namespace |= {buffer.name: value for buffer, value in program.constants}
-        namespace |= driver.makers
         for name, call in driver.calls.items():
             namespace[name] = routines[call.routine](call, native)
-        self.run = namespace[driver.name]
-
-    @staticmethod
-    def names_of(texts):
-        """{key: name}: `kernel_0`, `kernel_1`; of regions `while_0` and so on."""
-        names, counts = {}, Counter()
-        for key, text in texts.items():
-            names[key] = f"{text.name}_{counts[text.name]}"
-            counts[text.name] += 1
-        return names
+        return namespace[driver.name]
 
     @property
     def texts(self):

@@ -1,13 +1,9 @@
 """Loops that a condition ends, and carries that swap: a writer's further methods.
 
     test1:
-      %v2 = load float, ptr %m1                       ; a register of the program
+      %v2 = load float, ptr %m1                       ; what the last step left
       %v3 = fcmp olt float %v2, 0x4059000000000000
       br i1 %v3, label %body1, label %done1
-    body1:
-      ...
-      br label %test1
-    done1:
 
 What one step leaves for the next is in memory on the stack, and LLVM makes registers of
 it.  Buffers that swap are pointers there.

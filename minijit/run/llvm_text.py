@@ -10,12 +10,7 @@
     #   %v5 = fadd float %v4, 0x3ff0000000000000
     #   %v6 = getelementptr inbounds float, ptr %y, i64 %i1
     #   store float %v5, ptr %v6
-    #   br label %next1
-    # next1:
-    #   %i1n = add nuw nsw i64 %i1, 1
-    #   %v7 = icmp slt i64 %i1n, 1000
-    #   br i1 %v7, label %loop1, label %done1
-    # done1:
+    #   ...
 
 LLVM's parser reads text ten times as fast as Python builds objects.  The IR says what
 numba's does not: that the arrays of a kernel do not overlap, and that the sum in a
