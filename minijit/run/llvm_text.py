@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from ..compile.place import sure
 from ..compile.scalar_forms import plain_name, scalar_form
 from ..compile.scalars import BOOL
+from .llvm_branches import Branches
 from .llvm_functions import FunctionCalls
 from .llvm_types import constant_text, kind_of, memory_type, register_type
 
@@ -53,7 +54,7 @@ instructions |= {
 }
 
 
-class LLVMWriter(FunctionCalls):
+class LLVMWriter(FunctionCalls, Branches):
     """Writes one function: the emitter that `Walker` talks to.
 
     A value is the name of a register or a number's text, a cell is a slot on the stack.
@@ -187,21 +188,3 @@ class LLVMWriter(FunctionCalls):
     def set(self, cell, value):
         kind, slot = cell
         self.line(f"store {kind} {value}, ptr {slot}")
-
-    @contextmanager
-    def branch(self, condition):
-        k, second = self.fresh(), []
-
-        def otherwise():
-            second.append(f"else{k}")
-            self.line(f"br label %end{k}")
-            self.begin(f"else{k}")
-
-        at = len(self.lines)
-        self.line("the jump, which has to know whether there is a second case")
-        self.begin(f"then{k}")
-        yield otherwise
-        self.line(f"br label %end{k}")
-        self.begin(f"end{k}")
-        other, *_ = [*second, f"end{k}"]
-        self.lines[at] = f"  br i1 {condition}, label %then{k}, label %{other}"
