@@ -14,7 +14,7 @@ from minijit import lax
 
 scipy_special = pytest.importorskip("scipy.special")
 
-pytestmark = pytest.mark.chapter(22)
+pytestmark = pytest.mark.chapter(23)
 
 longdouble = np.longdouble
 needs_long = pytest.mark.skipif(
