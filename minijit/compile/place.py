@@ -14,6 +14,7 @@ and a total in loops of its own.  Printers of code take it from here.
 from collections import Counter
 
 from .expressions import Axis, Const, Load, Op, Reduce, nothing, postorder, substitute
+from .interchange import interchanged
 from .loops import For, If, Let, Start, Step, expressions
 from .loops_text import arranged
 from .scalars import INDEX, dtype_bounds
@@ -31,7 +32,7 @@ def place(body, nest=6, nestable=None):
     Returns:
       A tuple of statements, with `Let`, `Start` and `Step`.
     """
-    body = share_axes(body)
+    body = share_axes(interchanged(body))
     uses = Counter()
     for expr in postorder(direct := expressions(body)):
         uses.update(expr.children())

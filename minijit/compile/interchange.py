@@ -1,0 +1,164 @@
+"""Totals over outer axes: many of them go on side by side, row by row.
+
+    for i in 1000:                      for i in 1000: y[i] = 0
+      y[i] = total(k: x[k,i])           for k in 500, four at a time:
+                                          for i in 1000: y[i] += x[k,i] + ... + x[k+3,i]
+
+What stands on the left reads memory with a step of a row, one number at a time.  On the
+right the same numbers are read in their order, several by one instruction, and what is
+stored is its own accumulator, in a piece short enough for the first cache.
+"""
+
+import math
+
+from .expressions import Axis, Const, Load, Op, Reduce, as_index, op, postorder
+from .expressions import substitute
+from .loops import For, Store, expressions, start_values
+
+# Fewer totals than these fit in registers, and do better there.
+FEWEST = 16
+# Bytes of accumulators: half of a first cache.
+PIECE = 1 << 14
+# Rows that are added at once, so that an accumulator is read and written less often.
+ROWS = 4
+
+
+def interchanged(body):
+    """A kernel's statements, with its totals over outer axes in rows."""
+    return tuple(s for stmt in body for s in interchange(stmt))
+
+
+def interchange(stmt):
+    """One statement, or several that do the same."""
+    if not isinstance(stmt, For):
+        return (stmt,)
+    if not all(isinstance(s, Store) for s in stmt.body):
+        return (For(stmt.axis, interchanged(stmt.body)),)
+    totals = [total_of(store) for store in stmt.body]
+    if None in totals or not pays(stmt, totals):
+        return (stmt,)
+    return in_pieces(stmt.axis, stmt.body, totals)
+
+
+def total_of(store):
+    """The only Reduce in what is stored, if the buffer can be its accumulator."""
+    reduces = [e for e in postorder([store.value]) if type(e) is Reduce]
+    if len(reduces) != 1 or store.combine:
+        return None
+    total, = reduces
+    whole = len(total.bodies) == 1 and all(a.kind == "reduce" for a in total.axes)
+    fits = whole and total.dtype == store.buffer.dtype and total.dtype.kind in "iuf"
+    return total if fits else None
+
+
+def pays(loop, totals):
+    """Whether the loop's axis is the one along which memory runs, and rows are long."""
+    axis, stored = loop.axis, {store.buffer for store in loop.body}
+    if axis.kind != "loop" or not isinstance(axis.extent, int):
+        return False
+    extents = {tuple(a.extent for a in total.axes) for total in totals}
+    if axis.extent < FEWEST or len(extents) > 1 or math.prod(*extents) < ROWS:
+        return False
+    loads = [e for e in postorder(expressions(loop.body)) if type(e) is Load]
+    if any(load.buffer in stored for load in loads):
+        return False
+    inside = [e for e in postorder([t.bodies[0] for t in totals]) if type(e) is Load]
+    moving = [load for load in inside if axis in load.free]
+    places = [*moving, *loop.body]
+    return bool(moving) and all(runs_along(p.buffer, p.index, axis) for p in places)
+
+
+def runs_along(buffer, index, axis):
+    """Whether the next value of the axis is the next element in memory."""
+    fastest = (buffer.order or range(len(index)))[-1]
+    others = [i for d, i in enumerate(index) if d != fastest]
+    return not any(axis in i.free for i in others) and steps_by_one(index[fastest], axis)
+
+
+def steps_by_one(index, axis):
+    """Whether an index is the axis and something that does not change with it."""
+    while isinstance(index, Op) and index.name in ("add", "sub"):
+        first, second = index.args
+        if axis not in second.free:
+            index = first
+        elif axis not in first.free and index.name == "add":
+            index = second
+        else:
+            return False
+    return index is axis
+
+
+def in_pieces(axis, stores, totals):
+    """The statements for all values of `axis`, a piece of them at a time."""
+    size = sum(store.buffer.dtype.itemsize for store in stores)
+    most = PIECE // size
+    if axis.extent <= most:
+        return in_rows(axis, stores, totals, lambda i: i, axis.extent)
+    piece = Axis(-(-axis.extent // most))
+    start = op("mul", piece, as_index(most))
+    length = op("min", as_index(most), op("sub", as_index(axis.extent), start))
+    body = in_rows(axis, stores, totals, lambda i: op("add", start, i), length)
+    return (For(piece, body),)
+
+
+def in_rows(axis, stores, totals, place, length):
+    """Set the accumulators, go through the rows, and store what becomes of them.
+
+    Args:
+      place: function of a counter of a loop of `length` steps: the value of `axis`.
+    """
+
+    def loop(make):
+        i = Axis(length)
+        return For(i, tuple(make(Renamer({axis: place(i)}))))
+
+    def accumulate(at, axes=()):
+        """Combine all that is at some values of the totals' axes."""
+
+        def make(renamed):
+            for store, total in zip(stores, totals, strict=True):
+                index, value = renamed(store.index), total.bodies[0]
+                value, = Renamer(dict(zip(total.axes, at, strict=True)))([value])
+                value, = renamed([value])
+                value = Reduce(total.op, axes, (value,)) if axes else value
+                yield Store(store.buffer, tuple(index), value, total.op)
+
+        return loop(make)
+
+    def begin(renamed):
+        for store, total in zip(stores, totals, strict=True):
+            first, = start_values(total)
+            yield Store(store.buffer, tuple(renamed(store.index)), first)
+
+    def finish(renamed):
+        for store, total in zip(stores, totals, strict=True):
+            if store.value is not total:
+                done = Renamer({total: Load(store.buffer, store.index)})
+                value, = renamed(done([store.value]))
+                yield Store(store.buffer, tuple(renamed(store.index)), value)
+
+    *outer, last = [Axis(a.extent) for a in totals[0].axes]
+    rows = []
+    if whole := last.extent // ROWS:
+        many, one = Axis(whole), Axis(ROWS, "reduce")
+        row = op("add", op("mul", many, as_index(ROWS)), one)
+        rows.append(For(many, (accumulate([*outer, row], (one,)),)))
+    if rest := last.extent % ROWS:
+        one = Axis(rest)
+        row = op("add", as_index(whole * ROWS), one)
+        rows.append(For(one, (accumulate([*outer, row]),)))
+    body = tuple(rows)
+    for a in reversed(outer):
+        body = (For(a, body),)
+    last = loop(finish)
+    return (loop(begin), *body, *([last] if last.body else []))
+
+
+class Renamer:
+    """Puts other expressions in the place of some."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def __call__(self, exprs):
+        return substitute(list(exprs), self.names.get)
