@@ -11,8 +11,16 @@ stored is its own accumulator, in a piece short enough for the first cache.
 
 import math
 
-from .expressions import Axis, Const, Load, Op, Reduce, as_index, op, postorder
-from .expressions import substitute
+from .expressions import (
+    Axis,
+    Load,
+    Op,
+    Reduce,
+    as_index,
+    op,
+    postorder,
+    substitute,
+)
 from .loops import For, Store, expressions, start_values
 
 # Fewer totals than these fit in registers, and do better there.
@@ -72,7 +80,8 @@ def runs_along(buffer, index, axis):
     """Whether the next value of the axis is the next element in memory."""
     fastest = (buffer.order or range(len(index)))[-1]
     others = [i for d, i in enumerate(index) if d != fastest]
-    return not any(axis in i.free for i in others) and steps_by_one(index[fastest], axis)
+    alone = not any(axis in i.free for i in others)
+    return alone and steps_by_one(index[fastest], axis)
 
 
 def steps_by_one(index, axis):

@@ -12,7 +12,7 @@ from ..transform.branches import cond_p
 from ..transform.lanes_of_loops import borrow_p
 from ..transform.loops import scan_p, while_p
 from .expressions import Axis, Reduce, as_index, op
-from .lower import Elements, lower_rules
+from .lower import Elements, fallbacks, lower_rules
 from .scalars import INDEX
 
 # Kernels and calls in one function: beyond that compiling takes longer than it helps.
@@ -141,3 +141,4 @@ def borrowed(out, index, running, x):
 
 
 lower_rules |= {borrow_p: Elements(borrowed, total=True)}
+fallbacks.pop(borrow_p, None)

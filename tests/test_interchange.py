@@ -1,0 +1,106 @@
+"""Totals over outer axes: the same numbers, read in the order of memory."""
+
+import numpy as np
+import pytest
+
+import minijit as jax
+import minijit.numpy as jnp
+
+pytestmark = pytest.mark.chapter(15)
+
+rng = np.random.default_rng(0)
+
+
+def floats(*shape):
+    return rng.normal(size=shape).astype("float32")
+
+
+def integers(*shape):
+    return rng.integers(-1000, 1000, shape).astype("int32")
+
+
+def norms(x):
+    return jnp.log(jnp.sum(x * x, 0) + 1.0) * x[0]
+
+
+def two(x):
+    return jnp.sum(x, 0), jnp.sum(x * x, 0)
+
+
+in_rows = {
+    "sum": (lambda x: jnp.sum(x, 0), floats(37, 50)),
+    "one row over": (lambda x: jnp.sum(x, 0), floats(9, 16)),
+    "fewer rows than at once": (lambda x: jnp.sum(x, (0, 1)), floats(2, 3, 20)),
+    "several pieces": (lambda x: jnp.sum(x, 0), floats(6, 9000)),
+    "max": (lambda x: jnp.max(x, 0), floats(11, 20)),
+    "min of integers": (lambda x: jnp.min(x, 0), integers(11, 20)),
+    "product": (lambda x: jnp.prod(x, 0), floats(7, 20)),
+    "middle axis": (lambda x: jnp.sum(x, 1), floats(3, 13, 20)),
+    "two axes": (lambda x: jnp.sum(x, (0, 2)), floats(3, 4, 5, 20)),
+    "of what it computes": (lambda x: jnp.sum(jnp.abs(x) + 1, 0), floats(8, 20)),
+    "and what becomes of it": (norms, floats(8, 20)),
+    "two in one nest": (two, floats(8, 20)),
+    "product of integer matrices": (lambda x: x @ x, integers(21, 21)),
+    "columns of a transpose": (lambda x: jnp.sum(x.T, 1), floats(13, 20)),
+    "shifted": (lambda x: jnp.sum(x[:, 3:], 0), floats(13, 23)),
+    "NaN": (lambda x: jnp.max(x, 0), np.where(floats(5, 16) > 1, np.nan, 1)),
+    "negative zeros": (lambda x: jnp.sum(x, 0), np.full((4, 16), -0.0, "float32")),
+}
+
+
+def accumulating(text):
+    """The lines that go on with what is stored."""
+    lines = [line.strip().partition(" = ") for line in text.splitlines()]
+    return [new for old, _, new in lines if old.startswith("y") and old in new]
+
+
+@pytest.mark.parametrize("case", in_rows)
+def test_totals_in_rows(case):
+    f, x = in_rows[case]
+    text = jax.jit(f).lower(x).compile().as_text()
+    assert accumulating(text)
+    for backend in ("plain", None):
+        for got, want in zip(
+            jax.tree.leaves(jax.jit(f, backend=backend)(x)),
+            jax.tree.leaves(jax.jit(f, backend="eval")(x)),
+            strict=True,
+        ):
+            np.testing.assert_allclose(got, want, 2e-5, 2e-5)
+
+
+at_once = {
+    "along memory": (lambda x: jnp.sum(x, 1), floats(20, 37)),
+    "rows that are short": (lambda x: jnp.sum(x, 0), floats(37, 8)),
+    "few rows": (lambda x: jnp.sum(x, 0), floats(3, 20)),
+    "where the greatest is": (lambda x: jnp.argmax(x, 0), floats(37, 20)),
+    "rows gathered": (lambda x: jnp.sum(x[:, jnp.arange(20)[::-1]], 0), floats(8, 20)),
+    "stored in columns": (lambda x: x @ x.T, integers(20, 20)),
+    "narrow, added as wide": (lambda x: jnp.sum(x, 0), floats(8, 20).astype("float16")),
+}
+
+
+@pytest.mark.parametrize("case", at_once)
+def test_totals_one_at_a_time(case):
+    f, x = at_once[case]
+    compiled = jax.jit(f).lower(x).compile()
+    assert not accumulating(compiled.as_text())
+    np.testing.assert_allclose(jax.jit(f)(x), jax.jit(f, backend="eval")(x), 1e-5, 1e-5)
+
+
+def test_in_a_loop():
+    x = floats(12, 20)
+
+    def f(x):
+        step = lambda i, c: c + jnp.sum(x * i, 0)
+        return jax.lax.fori_loop(0, 3, step, jnp.zeros(20, "float32"))
+
+    np.testing.assert_allclose(jax.jit(f)(x), 3 * x.sum(0), 1e-5, 1e-5)
+    grad = jax.jit(jax.grad(lambda x: jnp.sum(f(x) ** 2)))(x)
+    want = np.broadcast_to(18 * x.sum(0), x.shape)
+    np.testing.assert_allclose(grad, want, 1e-4, 1e-4)
+
+
+def test_lanes():
+    x = floats(3, 12, 20)
+    totals = jax.jit(jax.vmap(lambda x: jnp.sum(x, 0)))(x)
+    np.testing.assert_allclose(totals, x.sum(1), 1e-5, 1e-5)
