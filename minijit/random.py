@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from . import lax, numpy as jnp
-from .numpy import core
+from .numpy import arguments, core
 from .ops import prng
 from .ops.prng import is_key, key_words, wrap_keys
 from .trace import calls, dtypes
@@ -174,13 +174,13 @@ def checked_shape(name, shape, *params):
 
     Raises ValueError if the parameters do not broadcast to it.
     """
-    core.check_arraylike(name, *params)
+    arguments.check_arraylike(name, *params)
     for x in params:
         dtypes.check_dtype(getattr(x, "dtype", np.dtype(bool)), "{}: {!r}", name, x)
     shapes = [np.shape(x) for x in params]
     if shape is None:
         return lax.broadcast_shapes(*shapes)
-    shape = core.canonical_shape(shape)
+    shape = arguments.canonical_shape(shape)
     joint = lax.broadcast_shapes(shape, *shapes)
     if joint != shape:
         raise ValueError(
@@ -226,7 +226,7 @@ def bits(key, shape=(), dtype=None):
     default = dtypes.default_dtype("unsigned")
     kind = np.unsignedinteger, "an unsigned int dtype"
     data, dtype = checked("bits", key, dtype, default, *kind)
-    return bits_sampler(data, shape=core.canonical_shape(shape), dtype=dtype)
+    return bits_sampler(data, shape=arguments.canonical_shape(shape), dtype=dtype)
 
 
 def unit_floats(data, shape, dtype):
@@ -343,12 +343,13 @@ def permutation(key, x, axis=0, independent=False):
       independent: shuffle each line along the axis by itself.
     """
     data = key_words("permutation", key)
-    core.check_arraylike("permutation", x)
-    axis = core.canonical_axis(axis, np.ndim(x) or 1)
+    arguments.check_arraylike("permutation", x)
+    axis = arguments.canonical_axis(axis, np.ndim(x) or 1)
     if not np.ndim(x):
         if not dtypes.issubdtype(dtypes.dtype(x), np.integer):
             raise TypeError("x must be an integer or at least 1-dimensional")
-        return shuffle(data, jnp.arange(core.static_int(x, "its length")), axis=axis)
+        size = arguments.static_int(x, "its length")
+        return shuffle(data, jnp.arange(size), axis=axis)
     x = jnp.asarray(x)
     if independent or x.ndim == 1:
         return shuffle(data, x, axis=axis)
@@ -374,10 +375,13 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0, mode=None):
         raise TypeError(
             f"shape argument of jax.random.choice must be a sequence, got {shape}"
         )
-    core.check_arraylike("choice", a)
+    arguments.check_arraylike("choice", a)
     array, count = jnp.asarray(a), math.prod(shape)
-    axis = core.canonical_axis(axis, array.ndim) if array.ndim else 0
-    n = array.shape[axis] if array.ndim else core.static_int(a, "the length of a range")
+    if array.ndim:
+        axis = arguments.canonical_axis(axis, array.ndim)
+        n = array.shape[axis]
+    else:
+        axis, n = 0, arguments.static_int(a, "the length of a range")
     if count == 0:
         return jnp.zeros(shape, array.dtype)
     check_population(n, count, replace)
@@ -413,7 +417,7 @@ def check_population(n, count, replace):
 
 def weighted_choice(data, n, shape, count, replace, p, mode):
     """Which of n are drawn, if each has a probability of its own."""
-    core.check_arraylike("choice", p)
+    arguments.check_arraylike("choice", p)
     p, = core.promote_args_inexact("choice", p)
     if p.shape != (n,):
         raise ValueError(
@@ -450,7 +454,7 @@ def normal(key, shape=(), dtype=None):
     """Floats of mean 0 and variance 1, in a bell curve; complex if the dtype is."""
     kind = np.inexact, "a float or complex dtype"
     data, dtype = checked("normal", key, dtype, float, *kind)
-    return normal_sampler(data, shape=core.canonical_shape(shape), dtype=dtype)
+    return normal_sampler(data, shape=arguments.canonical_shape(shape), dtype=dtype)
 
 
 @sampler
@@ -517,9 +521,9 @@ def simple(name, from_uniform, minval=0.0, maxval=1.0):
 
     def function(key, shape=(), dtype=None):
         data, dtype = checked(name, key, dtype)
-        return draw(data, shape=core.canonical_shape(shape), dtype=dtype)
+        return draw(data, shape=arguments.canonical_shape(shape), dtype=dtype)
 
-    return core.named(function, name)
+    return arguments.named(function, name)
 
 
 def minus_log(x):
@@ -601,7 +605,7 @@ def gumbel(key, shape=(), dtype=None, mode=None):
     mode = "low" if mode is None else mode
     if mode not in ("highest", "high", "low"):
         raise ValueError(f"Must provide valid mode for gumbel got: {mode}")
-    shape = core.canonical_shape(shape)
+    shape = arguments.canonical_shape(shape)
     return gumbel_sampler(data, shape=shape, dtype=dtype, mode=mode)
 
 
@@ -617,11 +621,11 @@ def categorical(key, logits, axis=-1, shape=None, replace=True, mode=None):
     Returns an array of ints.
     """
     data = key_words("categorical", key)
-    core.check_arraylike("categorical", logits)
+    arguments.check_arraylike("categorical", logits)
     logits = jnp.asarray(logits)
-    axis = core.canonical_axis(axis, logits.ndim)
+    axis = arguments.canonical_axis(axis, logits.ndim)
     batch = (*logits.shape[:axis], *logits.shape[axis + 1 :])
-    shape = batch if shape is None else core.canonical_shape(shape)
+    shape = batch if shape is None else arguments.canonical_shape(shape)
     checked_shape("categorical", shape, np.empty(batch, bool))
     extra = shape[: len(shape) - len(batch)]
     if not replace:
@@ -651,14 +655,14 @@ def rademacher(key, shape=(), dtype=None):
     """-1 or 1, equally likely, of any dtype, by default int32."""
     data = key_words("rademacher", key)
     dtype = dtypes.user_dtype(int if dtype is None else dtype, "rademacher")
-    signs = bernoulli(data, 0.5, core.canonical_shape(shape)).astype(dtype)
+    signs = bernoulli(data, 0.5, arguments.canonical_shape(shape)).astype(dtype)
     return (2 * signs - 1).astype(dtype)
 
 
 def maxwell(key, shape=(), dtype=None):
     """The lengths of vectors in space whose three parts are normal."""
     data, dtype = checked("maxwell", key, dtype)
-    parts = normal(data, (*core.canonical_shape(shape), 3), dtype)
+    parts = normal(data, (*arguments.canonical_shape(shape), 3), dtype)
     return jnp.linalg.norm(parts, axis=-1)
 
 
@@ -666,7 +670,7 @@ def double_sided_maxwell(key, loc, scale, shape=(), dtype=None):
     """`maxwell` with a random sign, scaled and moved."""
     data, dtype = checked("double_sided_maxwell", key, dtype)
     joint = lax.broadcast_shapes(np.shape(loc), np.shape(scale))
-    shape = (core.canonical_shape(shape) or joint) + joint
+    shape = (arguments.canonical_shape(shape) or joint) + joint
     lengths, signs = words_of(data)
     signs = rademacher(signs, shape, dtype)
     return signs * maxwell(lengths, shape, dtype) * scale + loc
@@ -744,11 +748,11 @@ def orthogonal(key, n, shape=(), dtype=None, m=None):
       shape: of the array of matrices.
     """
     data, dtype = checked("orthogonal", key, dtype)
-    n = core.static_int(n, "n")
-    m = n if m is None else core.static_int(m, "m")
+    n = arguments.static_int(n, "n")
+    m = n if m is None else arguments.static_int(m, "m")
     if min(n, m) < 0:
         raise ValueError(f"orthogonal: n and m must not be negative, got {n} and {m}")
-    shape = core.canonical_shape(shape)
+    shape = arguments.canonical_shape(shape)
     z = normal(data, (*shape, max(n, m), min(n, m)), dtype)
     q = orthonormal_columns(z)
     return q.mT if n < m else q
@@ -909,7 +913,7 @@ def t(key, df, shape=None, dtype=None):
 def generalized_normal(key, p, shape=(), dtype=None):
     """Floats with density proportional to e**-|x|**p."""
     data, dtype = checked("generalized_normal", key, dtype)
-    shape = core.canonical_shape(shape)
+    shape = arguments.canonical_shape(shape)
     key_g, key_s = words_of(data)
     powers = gamma(key_g, 1 / p, shape, dtype)
     return rademacher(key_s, shape, dtype) * powers ** (1 / p)
@@ -922,9 +926,9 @@ def ball(key, d, p=2, shape=(), dtype=None):
       p: which norm is at most 1 in the ball.
     """
     data, dtype = checked("ball", key, dtype)
-    shape = core.canonical_shape(shape)
+    shape = arguments.canonical_shape(shape)
     k1, k2 = words_of(data)
-    g = generalized_normal(k1, p, (*shape, core.static_int(d, "d")), dtype)
+    g = generalized_normal(k1, p, (*shape, arguments.static_int(d, "d")), dtype)
     total = (jnp.abs(g) ** p).sum(-1) + exponential(k2, shape, dtype)
     return g / (total ** (1 / p))[..., None]
 
@@ -1094,7 +1098,7 @@ def binomial(key, n, p, shape=None, dtype=None):
       n, p: numbers, or arrays of them; where they make no sense the result is NaN.
     """
     data = key_words("binomial", key)
-    core.check_arraylike("binomial", n, p)
+    arguments.check_arraylike("binomial", n, p)
     data, shape, dtype = prepared("binomial", key, shape, dtype, n, p)
     p, = core.promote_args_inexact("binomial", p)
     return binomial_sampler(data, to_dtype(n, p.dtype), p, shape=shape, dtype=dtype)
@@ -1110,9 +1114,9 @@ def multinomial(key, n, p, *, shape=None, dtype=None, unroll=1):
       unroll: as in `lax.scan`, which runs from outcome to outcome.
     """
     data, dtype = checked("multinomial", key, dtype)
-    core.check_arraylike("multinomial", n, p)
+    arguments.check_arraylike("multinomial", n, p)
     n, p = core.promote_dtypes([n, p], dtypes.to_inexact_dtype)
-    shape = p.shape if shape is None else core.canonical_shape(shape)
+    shape = p.shape if shape is None else arguments.canonical_shape(shape)
     n = jnp.broadcast_to(n, shape[:-1])
     p = jnp.moveaxis(jnp.broadcast_to(p, shape), -1, 0)
     left = lax.cumsum(p, 0, reverse=True)

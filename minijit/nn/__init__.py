@@ -14,7 +14,7 @@ import operator
 import numpy as np
 
 from .. import lax, numpy as jnp
-from ..numpy import core, tanh as tanh
+from ..numpy import arguments, core, tanh as tanh
 from ..trace import calls, dtypes
 from ..transform.custom import custom_jvp
 from ..transform.stop_gradient import stop_gradient
@@ -23,7 +23,7 @@ from . import initializers as initializers
 
 def array(name, x):
     """An argument of the function `name` as an array; TypeError if it is none."""
-    core.check_arraylike(name, x)
+    arguments.check_arraylike(name, x)
     return jnp.asarray(x)
 
 
@@ -173,7 +173,7 @@ def gelu(x, approximate=True):
 def glu(x, axis=-1):
     """The first half along an axis, times the sigmoid of the second half."""
     x = array("glu", x)
-    axis = core.canonical_axis(axis, x.ndim)
+    axis = arguments.canonical_axis(axis, x.ndim)
     if x.shape[axis] % 2:
         raise ValueError(f"glu: axis size must be divisible by 2, got {x.shape[axis]}")
     first, second = jnp.split(x, 2, axis)
@@ -224,7 +224,7 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False, where=Non
     total = jnp.abs(total) if return_sign or is_real else total
     out = lax.log(total) + top.astype(total.dtype)
     if not keepdims:
-        axes = core.canonical_axes(axis, a.ndim)
+        axes = arguments.canonical_axes(axis, a.ndim)
         out, sign = lax.squeeze(out, axes), lax.squeeze(sign, axes)
     if return_sign:
         return out, sign
@@ -291,7 +291,7 @@ def standardize(
       algorithm: "fast", the mean of the squares less the square of the mean, or
         "stable", the mean of the squares of x less its mean.
     """
-    core.check_arraylike("standardize", x)
+    arguments.check_arraylike("standardize", x)
     limits = dict(keepdims=True, where=where)
     if mean is None:
         mean = jnp.mean(x, axis, **limits)
@@ -319,13 +319,13 @@ def one_hot(x, num_classes, *, dtype=None, axis=-1):
       dtype: by default float32.
       axis: where the rows lie in the result, or the name of an axis of `vmap`.
     """
-    num_classes = core.static_int(num_classes, "num_classes of one_hot")
+    num_classes = arguments.static_int(num_classes, "num_classes of one_hot")
     x = jnp.asarray(x)
     dtype = dtypes.user_dtype(float if dtype is None else dtype, "one_hot")
     if not isinstance(axis, int) and not hasattr(axis, "__index__"):
         return named_one_hot(x, num_classes, dtype, axis)
     axis = operator.index(axis)
-    place = core.canonical_axis(axis, x.ndim + 1)
+    place = arguments.canonical_axis(axis, x.ndim + 1)
     shape = [1] * x.ndim
     shape.insert(place, num_classes)
     classes = lax.broadcasted_iota(x.dtype, shape, place)

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from .. import numpy as jnp, random
-from ..numpy import core
+from ..numpy import arguments
 from ..trace import calls, dtypes
 
 
@@ -88,7 +88,7 @@ def fans(shape, in_axis, out_axis, batch_axis):
             "in_axis explicitly."
         )
     sizes = [
-        math.prod(shape[i] for i in core.canonical_axes(axis, len(shape)))
+        math.prod(shape[i] for i in arguments.canonical_axes(axis, len(shape)))
         for axis in (in_axis, out_axis, batch_axis)
     ]
     if 0 in shape:
@@ -168,7 +168,7 @@ def variance_scaling(
     """
 
     def init(key, shape, dtype=dtype):
-        shape, dtype = core.canonical_shape(shape), weight_dtype(dtype)
+        shape, dtype = arguments.canonical_shape(shape), weight_dtype(dtype)
         both = fans(shape, in_axis, out_axis, batch_axis)
         if mode not in denominators:
             raise ValueError(f"invalid mode for variance scaling initializer: {mode}")
@@ -228,12 +228,12 @@ def orthogonal(scale=1.0, column_axis=-1, dtype=None):
     """
 
     def init(key, shape, dtype=dtype):
-        shape, dtype = core.canonical_shape(shape), weight_dtype(dtype)
+        shape, dtype = arguments.canonical_shape(shape), weight_dtype(dtype)
         if len(shape) < 2:
             raise ValueError("orthogonal initializer requires at least a 2D shape")
         if 0 in shape:
             return jnp.zeros(shape, dtype)
-        axis = core.canonical_axis(column_axis, len(shape))
+        axis = arguments.canonical_axis(column_axis, len(shape))
         columns = shape[axis]
         rows = math.prod(shape) // columns
         matrix = random.orthogonal(key, rows, (), dtype, columns)
@@ -252,7 +252,7 @@ def delta_orthogonal(scale=1.0, column_axis=-1, dtype=None):
     """
 
     def init(key, shape, dtype=dtype):
-        shape, dtype = core.canonical_shape(shape), weight_dtype(dtype)
+        shape, dtype = arguments.canonical_shape(shape), weight_dtype(dtype)
         if len(shape) not in (3, 4, 5):
             raise ValueError(
                 "Delta orthogonal initializer requires a 3D, 4D or 5D shape."

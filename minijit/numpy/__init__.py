@@ -19,20 +19,22 @@ from ..trace.dtypes import finfo, float16, float32, float64, floating, generic, 
 from ..trace.dtypes import inexact, int16, int32, int64, int8, integer, isdtype
 from ..trace.dtypes import issubdtype, number, promote_types, result_type, signedinteger
 from ..trace.dtypes import uint16, uint32, uint64, uint8, unsignedinteger
-from .core import ComplexWarning, abs, absolute, add, all, any, arange, argmax, argmin
-from .core import array, asarray, astype, bitwise_and, bitwise_not, bitwise_or
-from .core import bitwise_xor, bool, broadcast_arrays, broadcast_shapes, broadcast_to
-from .core import cdouble, complex_, concatenate, copy, cos, csingle, divide, dot
-from .core import double, dtype, e, equal, euler_gamma, exp, expand_dims, eye, float_
-from .core import full, full_like, greater, greater_equal, inf, int_, invert, isnan
-from .core import less, less_equal, linspace, log, logical_and, logical_not, logical_or
-from .core import logical_xor, matmul, matrix_transpose, max, maximum, mean, min
-from .core import minimum, moveaxis, multiply, nan, ndarray, ndim, negative, newaxis
-from .core import not_equal, ones, ones_like, pi, positive, pow, power, prod, ravel
-from .core import reshape, shape, sign, sin, single, size, sqrt, squeeze, stack, std
-from .core import subtract, sum, tanh, tensordot, transpose, true_divide, uint, var
-from .core import where, zeros, zeros_like
-from .core import allclose, isclose
+from .core import abs, absolute, add, bitwise_and, bitwise_not, bitwise_or, bitwise_xor
+from .core import bool, cdouble, complex_, ComplexWarning, cos, csingle, divide, double
+from .core import dtype, e, equal, euler_gamma, exp, float_, greater, greater_equal, inf
+from .core import int_, invert, isnan, less, less_equal, log, logical_and, logical_not
+from .core import logical_or, logical_xor, maximum, minimum, multiply, nan, ndarray
+from .core import ndim, negative, newaxis, not_equal, pi, positive, shape, sign, sin
+from .core import single, size, sqrt, subtract, tanh, true_divide, uint
+from .shapes import broadcast_arrays, broadcast_shapes, broadcast_to, expand_dims
+from .shapes import matrix_transpose, moveaxis, ravel, reshape, squeeze, transpose
+from .making import arange, array, asarray, astype, concatenate, copy, eye, full
+from .making import full_like, linspace, ones, ones_like, stack, zeros, zeros_like
+from .elementwise import isclose, pow, power, where
+from .reducing import all, allclose, any, argmax, argmin, max, mean, min, prod, std, sum
+from .reducing import var
+from .contracting import dot, matmul, tensordot
+from . import array_methods as array_methods
 from . import slicing as slicing
 from .remainders import divmod, floor_divide, mod, remainder
 

@@ -6,9 +6,11 @@ import numpy as np
 
 from ..trace import slicing
 from .arguments import canonical_axis
-from .core import arrays, as_array, convert, ravel, reshape, sum, truth
+from .core import arrays, as_array, convert, truth
 from .padding import pad
 from .rearranging import swapaxes
+from .reducing import sum
+from .shapes import ravel, reshape
 
 
 def packbits(a, axis=None, bitorder="big"):

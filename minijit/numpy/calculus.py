@@ -8,28 +8,24 @@ from ..trace import dtypes, primitives
 from .arguments import canonical_axes, canonical_axis, check_arraylike, static_int
 from .core import (
     absolute,
-    along_axis,
     arrays,
-    asarray,
-    broadcast_to,
-    choose_where,
-    concatenate,
     convert,
     expand_to,
-    moveaxis,
     not_equal,
     np_shape,
     pi,
     promote_args_inexact,
     promote_dtypes,
-    ravel,
     subtract,
-    sum,
 )
 from .cumulative import cumsum
+from .elementwise import choose_where
+from .making import asarray, concatenate
 from .mathematics import clip
 from .rearranging import part_of
+from .reducing import sum
 from .remainders import mod
+from .shapes import along_axis, broadcast_to, moveaxis, ravel
 from .sorting import searchsorted, sort_together
 
 

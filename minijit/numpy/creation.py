@@ -7,33 +7,24 @@ import numpy as np
 from ..trace import dtypes, primitives, slicing
 from ..trace.core import Tracer
 from .arguments import canonical_shape, static_int
-from .core import (
-    along_axis,
+from .core import arrays, convert, expand_to, promote_dtypes, sign, strong
+from .elementwise import choose_where, power
+from .making import (
     arange,
-    arrays,
     asarray,
-    broadcast_to,
-    choose_where,
     concatenate,
     constant,
-    convert,
     counting,
-    expand_to,
     eye,
     full_like,
     inexact_dtype,
     linspace,
-    moveaxis,
-    power,
-    promote_dtypes,
-    ravel,
-    sign,
     stack,
-    strong,
     zeros,
     zeros_like,
 )
 from .mathematics import log10
+from .shapes import along_axis, broadcast_to, moveaxis, ravel
 
 
 def empty(shape, dtype=None, *, device=None):

@@ -5,16 +5,11 @@ import numpy as np
 from ..ops import cumulative as running
 from ..trace import dtypes
 from .arguments import canonical_axis, no_out
-from .core import (
-    accumulate_dtype,
-    arrays,
-    concatenate,
-    convert,
-    full_like,
-    ravel,
-    to_numeric_dtype,
-)
+from .core import arrays, convert, to_numeric_dtype
+from .making import concatenate, full_like
+from .reducing import accumulate_dtype
 from .reductions import ignoring_nan
+from .shapes import ravel
 
 
 def cumulative(name, operation, a, axis, dtype, out=None, promote_integers=False):

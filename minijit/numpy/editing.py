@@ -5,32 +5,15 @@ import numpy as np
 from ..trace import primitives
 from ..trace.core import Array
 from .arguments import canonical_axes, canonical_axis, check_arraylike, concrete, static
-from .core import (
-    arange,
-    array,
-    arrays,
-    as_array,
-    asarray,
-    broadcast_shapes,
-    broadcast_to,
-    choose_where,
-    concatenate,
-    convert,
-    full,
-    known_int,
-    moveaxis,
-    np_shape,
-    ravel,
-    reshape,
-    sum,
-    where,
-    zeros,
-    zeros_like,
-)
+from .core import arrays, as_array, convert, known_int, np_shape
 from .cumulative import cumsum
+from .elementwise import choose_where, where
 from .indexing import take
+from .making import arange, array, asarray, concatenate, full, zeros, zeros_like
 from .mathematics import clip, dtype_kind
 from .rearranging import part_of, roll
+from .reducing import sum
+from .shapes import broadcast_shapes, broadcast_to, moveaxis, ravel, reshape
 from .sorting import argsort, sort
 
 

@@ -19,15 +19,11 @@ import numpy as np
 
 from ..trace import dtypes, primitives
 from .arguments import no_out
-from .core import (
-    arrays,
-    choose_where,
-    contract_named,
-    convert,
-    transpose,
-    without_ones,
-    zeros_like,
-)
+from .contracting import contract_named, without_ones
+from .core import arrays, convert
+from .elementwise import choose_where
+from .making import zeros_like
+from .shapes import transpose
 
 ellipsis = "..."
 

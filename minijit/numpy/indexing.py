@@ -15,34 +15,23 @@ from .arguments import (
     concrete,
     no_out,
 )
-from .core import (
-    along_axis,
-    array,
-    arrays,
-    asarray,
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
-    choose_where,
-    convert,
-    counting,
-    divide,
-    np_shape,
-    ones_like,
-    power,
-    promote_dtypes,
-    ravel,
-    reshape,
-    stack,
-    where,
-    zeros,
-)
+from .core import arrays, convert, divide, np_shape, promote_dtypes
 from .creation import indices
+from .elementwise import choose_where, power, where
 from .gathering import apply_index, take_index, update_index
+from .making import array, asarray, counting, ones_like, stack, zeros
 from .mathematics import clip
 from .rearranging import resize
 from .remainders import divmod, mod
 from .searching import diag_indices
+from .shapes import (
+    along_axis,
+    broadcast_arrays,
+    broadcast_shapes,
+    broadcast_to,
+    ravel,
+    reshape,
+)
 
 
 def fill_diagonal(a, val, wrap=False, *, inplace=True):

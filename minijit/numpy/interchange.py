@@ -3,7 +3,8 @@
 import numpy as np
 
 from ..trace.core import Array
-from .core import asarray, bool_of
+from .core import bool_of
+from .making import asarray
 
 
 def can_cast(from_, to, casting="safe"):

@@ -5,29 +5,17 @@ from types import SimpleNamespace
 
 from ..trace import primitives
 from .arguments import canonical_axes, canonical_axis, static_int
-from .core import (
-    arrays,
-    broadcast_to,
-    convert,
-    eye,
-    inf,
-    matmul,
-    matrix_transpose,
-    max,
-    min,
-    np_shape,
-    power,
-    promote_args_inexact,
-    sqrt,
-    squeeze,
-    sum,
-    tensordot,
-)
+from .contracting import matmul, tensordot
+from .core import arrays, convert, inf, np_shape, promote_args_inexact, sqrt
 from .creation import diagonal
 from .einstein import einsum
+from .elementwise import power
+from .making import eye
 from .mathematics import conj, real
 from .products import cross, outer, trace, vecdot
 from .rearranging import checked
+from .reducing import max, min, sum
+from .shapes import broadcast_to, matrix_transpose, squeeze
 
 
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):

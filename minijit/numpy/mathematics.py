@@ -15,20 +15,12 @@ from ..transform.custom_functions import SymbolicZero
 from .arguments import check_arraylike, named, no_out, static_int
 from .core import (
     absolute,
-    all,
-    array,
     arrays,
-    asarray,
     binary,
     binary_operators,
     bool_of,
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
-    choose_where,
     convert,
     exp,
-    full,
     greater,
     inf,
     invert,
@@ -38,19 +30,20 @@ from .core import (
     like,
     maximum,
     minimum,
-    ones_like,
     operator_methods,
     pi,
-    power,
     promote_args,
     promote_args_inexact,
     promote_args_numeric,
     sign,
     strong,
     unary,
-    zeros_like,
 )
+from .elementwise import choose_where, power
+from .making import array, asarray, full, ones_like, zeros_like
+from .reducing import all
 from .remainders import floor_divide, mod, nonzero_divisor
+from .shapes import broadcast_arrays, broadcast_shapes, broadcast_to
 
 tan = unary("tan", elementary.tan)
 arcsin = unary("arcsin", elementary.asin)

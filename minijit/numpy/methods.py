@@ -5,16 +5,18 @@ import numpy as np
 from ..ops import bits, complex_numbers
 from ..trace import dtypes
 from ..trace.core import operators
-from .core import convert, copy, reshape, squeeze, stack
+from .core import convert
 from .creation import diagonal
 from .cumulative import cumprod, cumsum
 from .editing import repeat
 from .indexing import choose, take
+from .making import copy, stack
 from .mathematics import clip, conj, imag, real, round
 from .products import trace
 from .rearranging import flip, swapaxes
 from .reductions import ptp
 from .searching import compress, nonzero
+from .shapes import reshape, squeeze
 from .sorting import argpartition, argsort, searchsorted, sort
 
 

@@ -6,20 +6,11 @@ import numpy as np
 
 from ..trace import dtypes
 from .arguments import check_arraylike, concrete, static, static_int
-from .core import (
-    absolute,
-    broadcast_shapes,
-    broadcast_to,
-    concatenate,
-    convert,
-    ones,
-    promote_args_inexact,
-    promote_dtypes,
-    stack,
-    zeros,
-)
+from .core import absolute, convert, promote_args_inexact, promote_dtypes
 from .editing import trim_zeros
+from .making import concatenate, ones, stack, zeros
 from .rearranging import atleast_1d
+from .shapes import broadcast_shapes, broadcast_to
 from .signals import convolve
 
 

@@ -6,24 +6,13 @@ import numpy as np
 
 from ..trace import primitives
 from .arguments import canonical_axis, check_arraylike, no_out
-from .core import (
-    arrays,
-    astype,
-    choose_where,
-    dot,
-    expand_to,
-    eye,
-    matmul,
-    moveaxis,
-    promote_dtypes,
-    ravel,
-    reshape,
-    stack,
-    sum,
-    tensordot,
-    zeros_like,
-)
+from .contracting import dot, matmul, tensordot
+from .core import arrays, expand_to, promote_dtypes
+from .elementwise import choose_where
+from .making import astype, eye, stack, zeros_like
 from .mathematics import conj
+from .reducing import sum
+from .shapes import moveaxis, ravel, reshape
 
 
 def trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None):

@@ -13,24 +13,10 @@ from .arguments import (
     check_arraylike,
     static_int,
 )
-from .core import (
-    array,
-    arrays,
-    as_array,
-    asarray,
-    concatenate,
-    convert,
-    expand_dims,
-    expand_to,
-    known_int,
-    moveaxis,
-    ndim,
-    ravel,
-    reshape,
-    transpose,
-    zeros_like,
-)
+from .core import arrays, as_array, convert, expand_to, known_int, ndim
+from .making import array, asarray, concatenate, zeros_like
 from .remainders import mod
+from .shapes import expand_dims, moveaxis, ravel, reshape, transpose
 
 
 def swapaxes(a, axis1, axis2):

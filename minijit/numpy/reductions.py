@@ -6,34 +6,23 @@ import math
 from ..trace import dtypes, primitives
 from .arguments import canonical_axes, check_arraylike, no_out
 from .core import (
-    all,
-    argmax,
-    argmin,
     arrays,
-    asarray,
     bool_of,
-    broadcast_to,
-    choose_where,
     convert,
-    expand_dims,
-    inexact_dtype,
     inf,
     isnan,
     like,
-    max,
-    mean,
-    min,
     nan,
-    prod,
     promote_args_inexact,
     promote_dtypes,
     sqrt,
     strong,
-    sum,
-    transpose,
-    variance_dtypes,
 )
+from .elementwise import choose_where
+from .making import asarray, inexact_dtype
 from .mathematics import conj, real
+from .reducing import all, argmax, argmin, max, mean, min, prod, sum, variance_dtypes
+from .shapes import broadcast_to, expand_dims, transpose
 
 amax, amin = max, min
 

@@ -5,13 +5,13 @@ from ..trace.core import operators
 from ..trace.remainders import rem
 from .core import (
     binary_operators,
-    choose_where,
     convert,
     from_later,
-    ones_like,
     operator_methods,
     promote_args_numeric,
 )
+from .elementwise import choose_where
+from .making import ones_like
 
 
 def remainder(x1, x2, /):

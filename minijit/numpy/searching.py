@@ -6,27 +6,14 @@ import numpy as np
 
 from ..trace import dtypes, primitives
 from .arguments import concrete, no_out, static_int
-from .core import (
-    any,
-    arange,
-    arrays,
-    asarray,
-    choose_where,
-    convert,
-    later,
-    moveaxis,
-    np_shape,
-    ones,
-    ravel,
-    shape,
-    stack,
-    sum,
-    truth,
-    zeros,
-)
+from .core import arrays, convert, later, np_shape, shape, truth
 from .cumulative import cumsum
+from .elementwise import choose_where
+from .making import arange, asarray, ones, stack, zeros
 from .mathematics import clip
 from .rearranging import atleast_1d
+from .reducing import any, sum
+from .shapes import moveaxis, ravel
 from .sorting import argsort
 
 

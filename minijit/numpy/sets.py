@@ -6,33 +6,14 @@ from collections import namedtuple
 from ..trace import primitives
 from .arguments import canonical_axis, check_arraylike, concrete
 from .calculus import diff
-from .core import (
-    any,
-    arange,
-    argmax,
-    arrays,
-    as_array,
-    bool_of,
-    choose_where,
-    concatenate,
-    convert,
-    full,
-    full_like,
-    isnan,
-    max,
-    min,
-    moveaxis,
-    nan,
-    promote_dtypes,
-    ravel,
-    reshape,
-    sum,
-    zeros,
-    zeros_like,
-)
+from .core import arrays, as_array, bool_of, convert, isnan, nan, promote_dtypes
 from .cumulative import cumsum
 from .editing import append
+from .elementwise import choose_where
+from .making import arange, concatenate, full, full_like, zeros, zeros_like
+from .reducing import any, argmax, max, min, sum
 from .searching import bincount, known_size, nonzero
+from .shapes import moveaxis, ravel, reshape
 from .sorting import lexsort, searchsorted, sort
 
 unique_advice = "pass size=: how many different values to give, at most."

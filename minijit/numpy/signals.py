@@ -3,7 +3,8 @@
 from ..ops.convolution import conv_general_dilated
 from ..trace import dtypes
 from .arguments import check_arraylike, named, static_int
-from .core import absolute, cos, counting, ones, pi, promote_dtypes, sqrt
+from .core import absolute, cos, pi, promote_dtypes, sqrt
+from .making import counting, ones
 from .mathematics import conj, i0
 from .rearranging import flip
 

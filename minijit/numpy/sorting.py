@@ -5,23 +5,13 @@ import numpy as np
 from ..ops import sorting as ordering
 from ..trace import dtypes, primitives
 from .arguments import canonical_axis, check_arraylike
-from .core import (
-    any,
-    arange,
-    arrays,
-    asarray,
-    choose_where,
-    concatenate,
-    convert,
-    full,
-    isnan,
-    less,
-    promote_dtypes,
-    ravel,
-    zeros,
-)
+from .core import arrays, convert, isnan, less, promote_dtypes
+from .elementwise import choose_where
 from .gathering import take_index
+from .making import arange, asarray, concatenate, full, zeros
 from .rearranging import flip, swapaxes
+from .reducing import any
+from .shapes import ravel
 
 
 def searchsorted(a, v, side="left", sorter=None, *, method="scan"):

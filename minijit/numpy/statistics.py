@@ -8,46 +8,42 @@ from ..ops import complex_numbers
 from ..trace import dtypes, primitives
 from .arguments import canonical_axes, check_arraylike, concrete, static, static_int
 from .calculus import diff
+from .contracting import dot
 from .core import (
     absolute,
-    any,
     arrays,
-    asarray,
     bool_of,
-    broadcast_to,
-    choose_where,
-    concatenate,
     convert,
     divide,
-    dot,
-    full,
     isnan,
-    linspace,
-    max,
     maximum,
-    min,
     minimum,
     nan,
     np_shape,
-    ones_like,
     promote_args_inexact,
     promote_dtypes,
-    reshape,
     sqrt,
-    squeeze,
-    stack,
-    sum,
-    transpose,
-    zeros,
-    zeros_like,
 )
 from .creation import diag, indices, ix_
 from .cumulative import cumsum
+from .elementwise import choose_where
 from .indexing import ravel_multi_index
+from .making import (
+    asarray,
+    concatenate,
+    full,
+    linspace,
+    ones_like,
+    stack,
+    zeros,
+    zeros_like,
+)
 from .mathematics import ceil, clip, conj, floor, imag, real
 from .rearranging import atleast_2d
+from .reducing import any, max, min, sum
 from .reductions import average
 from .searching import bincount
+from .shapes import broadcast_to, reshape, squeeze, transpose
 from .sorting import searchsorted, sort, sort_together
 
 

@@ -10,7 +10,9 @@ from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_map
 from ..transform.batching import vmap
 from .arguments import canonical_axis, joint_shape
-from .core import arrays, asarray, expand_dims
+from .core import arrays
+from .making import asarray
+from .shapes import expand_dims
 
 DIMENSIONS = r"\((?:\w+(?:,\w+)*)?\)"
 

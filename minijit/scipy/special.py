@@ -12,7 +12,7 @@ from ..nn import (
     logsumexp as logsumexp,
     softmax as softmax,
 )
-from ..numpy import core
+from ..numpy import arguments, core
 from ..trace import calls, dtypes
 from ..transform.custom import custom_jvp
 
@@ -113,7 +113,7 @@ def beta(a, b):
 
 def multigammaln(a, d):
     """The logarithm of the gamma function of d dimensions, d an int."""
-    d = core.static_int(d, "d of multigammaln")
+    d = arguments.static_int(d, "d of multigammaln")
     a, = promoted("multigammaln", a)
     parts = lax.lgamma(a[..., None] - jnp.arange(d, dtype=a.dtype) / 2)
     constant = np.array(0.25 * d * (d - 1) * np.log(np.pi), a.dtype)

@@ -1,0 +1,100 @@
+"""Methods and operators of arrays that are functions here: `x.sum()`, `x @ y`."""
+
+from ..trace.core import operators
+from ..trace.errors import at_line, user_source
+from .contracting import dot, matmul
+from .core import arrays, equal, operator_methods
+from .elementwise import power
+from .making import astype, copy
+from .reducing import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
+from .shapes import matrix_transpose, ravel, reshape, squeeze, transpose
+
+operators |= operator_methods({
+    "pow": ("** or pow()", power),
+    "matmul": ("@", matmul),
+})
+
+
+def setitem(x, index, value):
+    """`x[index] = value`: an error, since arrays are immutable."""
+    raise TypeError(
+        "minijit arrays are immutable and do not support in-place item assignment. "
+        "Instead of x[idx] = y, use x = x.at[idx].set(y) or another .at[] method."
+        f"{at_line(user_source())}"
+    )
+
+
+def rows_of(x):
+    """`for row in x`, and `a, b = x`."""
+    if x.ndim == 0:
+        raise TypeError("iteration over a 0-d array")
+    return iter([x[i] for i in range(x.shape[0])])
+
+
+def contains(x, value):
+    """`value in x`, of an array with one axis."""
+    if value is None or isinstance(value, str):
+        raise TypeError(f"Array.__contains__: unsupported operand type {type(value)}.")
+    query, = arrays("Array.__contains__", value)
+    if x.ndim != 1 or query.ndim != 0:
+        raise ValueError(
+            "Array.__contains__: search array must be one-dimensional and the query a "
+            f"scalar, got shapes {x.shape} and {query.shape}"
+        )
+    return any(equal(x, query))
+
+
+operators |= {
+    "__setitem__": setitem,
+    "__iter__": rows_of,
+    "__reversed__": lambda x: iter(list(rows_of(x))[::-1]),
+    "__contains__": contains,
+}
+
+
+def astype_method(x, dtype, copy=False, device=None):
+    """`x.astype(dtype)`."""
+    return astype(x, dtype, copy=copy)
+
+
+def reshape_method(x, *shape, order="C", copy=None):
+    """`x.reshape(2, 3)`, and `x.reshape((2, 3))`."""
+    return reshape(x, shape[0] if len(shape) == 1 else shape, order)
+
+
+def transpose_method(x, *axes):
+    """`x.transpose(1, 0)`, and `x.transpose((1, 0))`."""
+    single = len(axes) == 1 and not isinstance(axes[0], int)
+    return transpose(x, (axes[0] if single else axes) or None)
+
+
+operators |= {
+    "astype": astype_method,
+    "copy": copy,
+    "reshape": reshape_method,
+    "transpose": transpose_method,
+    "T": property(transpose),
+    "mT": property(matrix_transpose),
+    "ravel": ravel,
+    "flatten": ravel,
+    "squeeze": squeeze,
+    "nbytes": property(lambda x: x.aval.nbytes),
+    "itemsize": property(lambda x: x.dtype.itemsize),
+    "block_until_ready": lambda x: x,
+}
+
+
+operators |= {
+    "sum": sum,
+    "prod": prod,
+    "max": max,
+    "min": min,
+    "all": all,
+    "any": any,
+    "mean": mean,
+    "std": std,
+    "var": var,
+    "argmax": argmax,
+    "argmin": argmin,
+    "dot": dot,
+}

@@ -1,0 +1,101 @@
+"""Elementwise functions made of several primitives: `power`, `where`, `isclose`."""
+
+from ..trace import dtypes, primitives
+from ..trace.array import aval_of
+from .arguments import check_arraylike
+from .core import (
+    arrays,
+    as_array,
+    bitwise_and,
+    convert,
+    equal,
+    from_later,
+    inf,
+    isnan,
+    known_int,
+    logical_and,
+    multiply,
+    not_equal,
+    promote_args_inexact,
+    promote_args_numeric,
+    promote_dtypes,
+    promote_shapes,
+    subtract,
+    truth,
+)
+from .shapes import to_one_shape
+
+
+def power(x1, x2, /):
+    """Elementwise x1 to the power x2.  JAX: `jnp.power`.
+
+    An int that is known becomes the parameter of `integer_pow`.
+    """
+    check_arraylike("power", x1, x2)
+    exponent = known_int(x2)
+    if exponent is not None:
+        x, = promote_args_numeric("power", x1)
+        return primitives.integer_pow(x, exponent)
+    base, exponent = promote_args_numeric("power", x1, x2)
+    if base.dtype.kind in "iu":
+        return integer_powers(base, exponent)
+    # A floating base keeps an exponent of integers as they are: that is exact.
+    if aval_of(x2).dtype.kind in "iu" and aval_of(x1).dtype.kind not in "biu":
+        base, exponent = promote_shapes("power", arrays("power", x1, x2))
+    return primitives.pow(base, exponent)
+
+
+pow = power
+
+
+def integer_powers(x, n):
+    """x**n for integers, by repeated squaring: a step for each bit of an exponent."""
+    one = convert(1, x.dtype)
+    zero = convert(0, x.dtype)
+    two = convert(2, x.dtype)
+    result = where(logical_and(equal(x, 0), not_equal(n, 0)), zero, one)
+    for _ in range(6):
+        odd = bitwise_and(n, one)
+        result = where(odd, multiply(result, x), result)
+        x = multiply(x, x)
+        n = primitives.div(subtract(n, odd), two)
+    return result
+
+
+def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
+    """x where the condition holds, else y; all broadcast.  JAX: `jnp.where`.
+
+    With the condition alone: the indices where it holds, as `nonzero` gives them.
+    """
+    if x is None and y is None:
+        nonzero = from_later("where", "jnp.where of a condition alone")
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None or size is not None or fill_value is not None:
+        raise ValueError(
+            "jnp.where takes condition, x and y, or condition alone with optional "
+            f"size and fill_value; got x={x}, y={y}, {size=}, {fill_value=}"
+        )
+    return choose_where(condition, x, y)
+
+
+def choose_where(condition, x, y):
+    """`where` of three arguments."""
+    check_arraylike("where", condition, x, y)
+    condition = truth(as_array(condition))
+    x, y = promote_dtypes([x, y])
+    if condition.aval.shape:
+        condition, x, y = to_one_shape([condition, x, y])
+    else:
+        x, y = to_one_shape([x, y])
+    return primitives.select_n_p.bind(condition, y, x)
+
+
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Where |a - b| <= atol + rtol |b|.  JAX: `jnp.isclose`."""
+    x, y = promote_args_inexact("isclose", a, b)
+    work = dtypes.finfo(x.dtype).dtype
+    rtol, atol = convert(rtol, work), convert(atol, work)
+    size = primitives.abs(y)
+    near = (primitives.abs(x - y) <= atol + rtol * size) & (size != inf)
+    close = (x == y) | near
+    return close | (isnan(x) & isnan(y)) if equal_nan else close

@@ -1,0 +1,252 @@
+"""Reductions: sums, extrema, means and variances over axes."""
+
+import math
+
+import numpy as np
+
+from ..trace import dtypes, primitives
+from .arguments import canonical_axes, no_out
+from .core import (
+    add,
+    arrays,
+    as_array,
+    bitwise_and,
+    bitwise_or,
+    convert,
+    greater,
+    maximum,
+    minimum,
+    multiply,
+    nan,
+    promote_shapes,
+    sqrt,
+    strong,
+    subtract,
+    to_numeric_dtype,
+)
+from .elementwise import choose_where, isclose
+from .making import asarray
+from .shapes import broadcast_to, expand_dims, ravel
+
+# Each reduction: what it is by primitives, and the operation on two values.
+reductions = {
+    "sum": (primitives.monoids[primitives.add], add),
+    "prod": (primitives.monoids[primitives.mul], multiply),
+    "max": (primitives.monoids[primitives.max], maximum),
+    "min": (primitives.monoids[primitives.min], minimum),
+    "all": (primitives.monoids[primitives.bitwise_and], bitwise_and),
+    "any": (primitives.monoids[primitives.bitwise_or], bitwise_or),
+}
+
+
+def reduce(name, x, axis, out, keepdims, initial=None, where=None, dtype=None):
+    """Reduce `x` along axes by the row `name` of `reductions`."""
+    if out is not None:
+        no_out(name, out)
+    monoid, combine = reductions[name]
+    axes = canonical_axes(axis, len(x.aval.shape))
+    if initial is None and name in ("max", "min"):
+        needs_identity(name, [x.shape[i] for i in axes], where)
+    if where is not None:
+        x = masked(name, x, where, monoid.identity(x.dtype))
+    result = monoid.reduce(x, axes)
+    if initial is not None:
+        result = combine(convert(initial, result.dtype), result)
+    return expand_dims(result, axes) if keepdims and axes else result
+
+
+def needs_identity(name, sizes, where):
+    """`max` and `min` of nothing have no value: raise for them."""
+    if where is not None:
+        raise ValueError(
+            f"reduction operation {name} does not have an identity, so to use a where "
+            "mask one has to specify 'initial'"
+        )
+    if 0 in sizes:
+        raise ValueError(
+            f"zero-size array to reduction operation {name} which has no identity"
+        )
+
+
+def masked(name, x, mask, value):
+    """`x` with `value` where a mask of bools does not hold."""
+    mask, = arrays(name, mask)
+    if mask.dtype != np.bool_:
+        raise ValueError(
+            f"jnp.{name}: where must be None or a boolean array; got "
+            f"where.dtype={mask.dtype}."
+        )
+    return choose_where(mask, x, convert(value, x.dtype))
+
+
+def accumulate_dtype(dtype, name, asked, promote_integers=True):
+    """-> (dtype to compute in, dtype of the result) of a sum or product."""
+    if asked is not None:
+        asked = dtypes.user_dtype(asked, name)
+        return asked, asked
+    dtype = to_numeric_dtype(dtype)
+    if promote_integers and dtype.kind in "iu":
+        default = dtypes.default_dtype("signed" if dtype.kind == "i" else "unsigned")
+        dtype = default if dtype.itemsize < default.itemsize else dtype
+    # Sums of 16-bit floats are kept in 32 bits and rounded once.
+    half = dtype.itemsize == 2 and dtype.kind in ("f", "V")
+    return np.dtype(np.float32) if half else dtype, dtype
+
+
+def accumulate(name, a, axis, dtype, out, keepdims, initial, where, promote_integers):
+    """What `sum` and `prod` share."""
+    x, = arrays(name, a)
+    work, dtype = accumulate_dtype(x.dtype, name, dtype, promote_integers)
+    logic = {"sum": "any", "prod": "all"}
+    row = logic[name] if work == np.bool_ else name
+    x = reduce(row, convert(x, work), axis, out, keepdims, initial, where)
+    return convert(x, dtype)
+
+
+def sum(
+    a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None,
+    promote_integers=True,
+):  # fmt: skip
+    """The sum over axes, where a mask holds.  JAX: `jnp.sum`.
+
+    Small integers are summed as int32 (uint32) and bools counted, unless `dtype`.
+    """
+    return accumulate(
+        "sum", a, axis, dtype, out, keepdims, initial, where, promote_integers
+    )
+
+
+def prod(
+    a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None,
+    promote_integers=True,
+):  # fmt: skip
+    """The product over axes; dtypes as in `sum`.  JAX: `jnp.prod`."""
+    return accumulate(
+        "prod", a, axis, dtype, out, keepdims, initial, where, promote_integers
+    )
+
+
+def max(a, axis=None, out=None, keepdims=False, initial=None, where=None):
+    """The greatest value over axes; NaN if there is one.  JAX: `jnp.max`.
+
+    Raises ValueError over nothing without `initial`.
+    """
+    x, = arrays("max", a)
+    return strong(reduce("max", x, axis, out, keepdims, initial, where))
+
+
+def min(a, axis=None, out=None, keepdims=False, initial=None, where=None):
+    """The least value over axes; NaN if there is one.  JAX: `jnp.min`."""
+    x, = arrays("min", a)
+    return strong(reduce("min", x, axis, out, keepdims, initial, where))
+
+
+def all(a, axis=None, out=None, keepdims=False, *, where=None):
+    """Whether all values over axes are nonzero.  JAX: `jnp.all`."""
+    x, = arrays("all", a)
+    return reduce("all", convert(x, np.bool_), axis, out, keepdims, where=where)
+
+
+def any(a, axis=None, out=None, keepdims=False, *, where=None):
+    """Whether any value over axes is nonzero.  JAX: `jnp.any`."""
+    x, = arrays("any", a)
+    return reduce("any", convert(x, np.bool_), axis, out, keepdims, where=where)
+
+
+def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=None):
+    """The mean over axes, where a mask holds.  JAX: `jnp.mean`."""
+    x, = arrays("mean", a)
+    no_out("mean", out)
+    given = dtypes.to_inexact_dtype(x.dtype) if dtype is None else dtype
+    work, result = accumulate_dtype(given, "mean", dtype)
+    total = sum(x, axis, work, keepdims=keepdims, where=where)
+    return convert(primitives.div(total, count(x, axis, keepdims, where, work)), result)
+
+
+def count(x, axis, keepdims, where, dtype):
+    """How many values a mean over `axis` is made of."""
+    if where is not None:
+        mask = broadcast_to(as_array(where), x.shape)
+        return sum(mask, axis, dtype, keepdims=keepdims)
+    return convert(math.prod(x.shape[i] for i in canonical_axes(axis, x.ndim)), dtype)
+
+
+def var(
+    a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=None,
+    mean=None, correction=None,
+):  # fmt: skip
+    """The variance over axes: mean square distance from the mean.  JAX: `jnp.var`."""
+    no_out("var", out)
+    x, = arrays("var", a)
+    if correction is not None and ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    work, result = variance_dtypes(x.dtype, dtype)
+    x = convert(x, work)
+    centre = mean_of(x, axis, work, where) if mean is None else asarray(mean, work)
+    distance = subtract(x, centre)
+    square = multiply(*[primitives.abs(distance) if work.kind == "c" else distance] * 2)
+    total = sum(square, axis, square.dtype, keepdims=keepdims, where=where)
+    n = subtract(
+        count(x, axis, keepdims, where, total.dtype),
+        convert(ddof if correction is None else correction, total.dtype),
+    )
+    value = convert(primitives.div(*promote_shapes("var", [total, n])), result)
+    return choose_where(greater(n, 0), value, nan)
+
+
+def mean_of(x, axis, dtype, where):
+    """The mean, with its axes kept."""
+    return mean(x, axis, dtype, keepdims=True, where=where)
+
+
+def variance_dtypes(dtype, asked):
+    """-> (dtype to compute a variance in, dtype of the result)."""
+    if asked is not None:
+        asked = dtypes.user_dtype(asked, "var")
+        if asked == np.bool_:
+            raise TypeError("jnp.var: dtype must be a type of numbers, got bool")
+        if dtype.kind == "c" and asked.kind != "c":
+            raise ValueError("jnp.var of complex values needs a complex dtype")
+        return accumulate_dtype(asked, "var", None)[0], asked
+    work = accumulate_dtype(dtypes.to_inexact_dtype(dtype), "var", None)[0]
+    return work, dtypes.to_floating_dtype(dtype)
+
+
+def std(
+    a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=None,
+    mean=None, correction=None,
+):  # fmt: skip
+    """The standard deviation over axes: the root of `var`.  JAX: `jnp.std`."""
+    no_out("std", out)
+    options = {"where": where, "mean": mean, "correction": correction}
+    return sqrt(var(a, axis, dtype, None, ddof, keepdims, **options))
+
+
+def argmax(a, axis=None, out=None, keepdims=None):
+    """The index of the first greatest value; of all values if no axis is given.
+
+    JAX: `jnp.argmax`.  Raises ValueError over nothing.
+    """
+    return argument("argmax", primitives.argmax, a, axis, out, keepdims)
+
+
+def argmin(a, axis=None, out=None, keepdims=None):
+    """The index of the first least value, as `argmax`.  JAX: `jnp.argmin`."""
+    return argument("argmin", primitives.argmin, a, axis, out, keepdims)
+
+
+def argument(name, operation, a, axis, out, keepdims):
+    """What `argmax` and `argmin` share."""
+    no_out(name, out)
+    x, = arrays(name, a)
+    kept = range(x.ndim) if axis is None else canonical_axes(axis, x.ndim)
+    x, axis = (ravel(x), 0) if axis is None else (x, kept[0])
+    if x.shape[axis] == 0:
+        raise ValueError(f"attempt to get {name} of an empty sequence")
+    result = operation(x, axis, dtypes.default_dtype("signed"))
+    return expand_dims(result, tuple(kept)) if keepdims else result
+
+
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether all elements are close, as `isclose` says.  JAX: `jnp.allclose`."""
+    return all(isclose(a, b, rtol, atol, equal_nan))

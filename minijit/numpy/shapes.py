@@ -1,0 +1,148 @@
+"""The same elements in another shape or order: `reshape`, `transpose`, `squeeze`."""
+
+import builtins
+import math
+
+import numpy as np
+
+from ..trace import primitives
+from .arguments import canonical_axes, canonical_axis, canonical_shape, joint_shape
+from .core import arrays
+
+
+def broadcast_shapes(*shapes):
+    """The shape that all of `shapes` broadcast to.  JAX: `jnp.broadcast_shapes`."""
+    return joint_shape(tuple(map(canonical_shape, shapes)))
+
+
+def reshape(a, shape, order="C", *, copy=None):
+    """The same elements in another shape; one size may be -1.  JAX: `jnp.reshape`."""
+    x, = arrays("reshape", a)
+    sizes = known_sizes(x, shape)
+    if order == "F":
+        return transpose(reshape(transpose(x), sizes[::-1]))
+    if order != "C":
+        raise ValueError(f"Unexpected value for 'order' argument: {order}.")
+    return x if sizes == x.shape else primitives.reshape(x, sizes)
+
+
+def known_sizes(x, shape):
+    """`shape` for reshaping `x`, its -1 replaced by what is left over."""
+    sizes = canonical_shape(shape)
+    if sizes.count(-1) > 1:
+        raise TypeError(
+            f"can only specify one unknown axis size with a `-1` value, got {shape}"
+        )
+    rest = math.prod(s for s in sizes if s != -1)
+    if -1 in sizes and rest and x.size % rest == 0:
+        return tuple(x.size // rest if s == -1 else s for s in sizes)
+    if -1 in sizes or rest != x.size:
+        why = f"into shape {shape} (size {rest})"
+        if -1 in sizes:
+            why = (
+                f"into shape {shape} because the product of specified axis sizes "
+                f"({rest}) does not evenly divide {x.size}"
+            )
+        what = f"array of shape {x.shape} (size {x.size})"
+        raise TypeError(f"cannot reshape {what} {why}")
+    return sizes
+
+
+def ravel(a, order="C"):
+    """All elements along one axis.  JAX: `jnp.ravel`."""
+    x, = arrays("ravel", a)
+    return reshape(x, (x.size,), order)
+
+
+def transpose(a, axes=None):
+    """The axes in another order: backwards by default.  JAX: `jnp.transpose`."""
+    x, = arrays("transpose", a)
+    axes = range(x.ndim)[::-1] if axes is None else axes
+    order = tuple(canonical_axis(i, x.ndim) for i in axes)
+    return x if order == tuple(range(x.ndim)) else primitives.transpose(x, order)
+
+
+def moveaxis(a, source, destination):
+    """The axes `source` moved to the places `destination`.  JAX: `jnp.moveaxis`."""
+    x, = arrays("moveaxis", a)
+    source = canonical_axes(source, x.ndim)
+    destination = canonical_axes(destination, x.ndim)
+    if len(source) != len(destination):
+        raise ValueError(
+            "Inconsistent number of elements: "
+            f"{len(source)} vs {len(destination)}"
+        )
+    order = [i for i in range(x.ndim) if i not in source]
+    for place, axis in sorted(zip(destination, source, strict=True)):
+        order.insert(place, axis)
+    return transpose(x, order)
+
+
+def expand_dims(a, axis):
+    """New axes of length 1, at places of the result.  JAX: `jnp.expand_dims`."""
+    x, = arrays("expand_dims", a)
+    return primitives.expand_dims(x, tuple(axis) if np.iterable(axis) else (axis,))
+
+
+def squeeze(a, axis=None):
+    """Without the axes of length 1, or without those given.  JAX: `jnp.squeeze`."""
+    x, = arrays("squeeze", a)
+    if axis is None:
+        axis = tuple(i for i, size in enumerate(x.shape) if size == 1)
+    return primitives.squeeze(x, canonical_axes(axis, x.ndim))
+
+
+def broadcast_to(array, shape):
+    """The array repeated along axes to fit `shape`.  JAX: `jnp.broadcast_to`."""
+    x, = arrays("broadcast_to", array)
+    shape = canonical_shape(shape)
+    if x.shape == shape:
+        return x
+    new = len(shape) - x.ndim
+    sizes = zip(x.shape, shape[builtins.max(new, 0) :], strict=False)
+    if new < 0 or builtins.any(a not in (1, b) for a, b in sizes):
+        raise ValueError(
+            f"Incompatible shapes for broadcasting: {x.shape} and requested {shape}"
+        )
+    return stretch(x, shape)
+
+
+def stretch(x, shape):
+    """`x` repeated to a shape that it fits."""
+    given = x.aval.shape
+    new = len(shape) - len(given)
+    # Axes of length 1 go first, so that one equation says what is repeated.
+    kept = [i for i, size in enumerate(given) if size == shape[new + i]]
+    dropped = tuple([i for i in range(len(given)) if i not in kept])
+    x = primitives.squeeze(x, dropped) if dropped else x
+    dims = tuple([new + i for i in kept])
+    return primitives.broadcast_in_dim_p.bind(
+        x, shape=shape, broadcast_dimensions=dims
+    )
+
+
+def broadcast_arrays(*args):
+    """The arrays broadcast to a common shape, as a list.  JAX: same name."""
+    return to_one_shape(arrays("broadcast_arrays", *args))
+
+
+def to_one_shape(args):
+    """`broadcast_arrays` of a list of arrays."""
+    shape = joint_shape(tuple([x.aval.shape for x in args]))
+    return [x if x.aval.shape == shape else stretch(x, shape) for x in args]
+
+
+def matrix_transpose(x, /):
+    """The last two axes swapped.  JAX: `jnp.matrix_transpose`."""
+    x, = arrays("matrix_transpose", x)
+    if x.ndim < 2:
+        raise ValueError(
+            "x must be at least two-dimensional for matrix_transpose; got "
+            f"ndim={x.ndim}"
+        )
+    return transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def along_axis(x, axis, rank):
+    """A vector along one of `rank` axes; the others have length 1."""
+    return primitives.expand_dims(x, [i for i in range(rank) if i != axis])
