@@ -134,7 +134,8 @@ from . import ops as ops
 
 # chapter 20
 from .compile import native_loops as native_loops
-from .compile import lane_blocks as lane_blocks, region_functions as region_functions
+from .compile import lane_blocks as lane_blocks, products as products
+from .compile import region_functions as region_functions
 from .run import native_control as native_control
 from .run import lane_blocks as printed_blocks  # noqa: F401
 

@@ -9,7 +9,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import obstacles
+from minijit.compile import products
 from minijit.compile.loops import Call
 from minijit.compile.memory import Buffer, View, whole
 from minijit.run import native_control
@@ -295,13 +295,13 @@ def test_a_blas_is_told_no_number_that_it_cannot_hold():
         return Call("matmul", (left, whole(b)), (whole(c),), {})
 
     for shape in [(most, 3, 2), (3, most, 2), (3, 2, most)]:
-        assert obstacles.product_obstacle(product(*shape)) is None
+        assert products.product_obstacle(product(*shape)) is None
     wider = [(most + 1, 3, 2), (3, most + 1, 2), (3, 2, most + 1), (2**33, 2, 2**33)]
     for shape in wider:
-        assert "2147483647" in obstacles.product_obstacle(product(*shape))
+        assert "2147483647" in products.product_obstacle(product(*shape))
     # One row is never left, but its step is an argument all the same.
-    assert obstacles.product_obstacle(product(1, 3, 2, row=most)) is None
-    assert "2147483647" in obstacles.product_obstacle(product(1, 3, 2, row=2**40))
+    assert products.product_obstacle(product(1, 3, 2, row=most)) is None
+    assert "2147483647" in products.product_obstacle(product(1, 3, 2, row=2**40))
 
 
 @pytest.mark.parametrize("backend", ["python", "plain", "eval"])

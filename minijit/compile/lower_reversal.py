@@ -20,6 +20,7 @@ row.  There are `slots` rows and one; beyond sixteen they are in tables, which g
 
 from ..transform.reverse_loops import operands, treeverse_p
 from .expressions import Axis, as_index, op
+from .growing import rows
 from .loops import For, If, Reserve, While
 from .lower_control import Carries
 from .obstacles import parts_of
@@ -56,7 +57,7 @@ class HeldCarries:
     """The tables of the carries that are held, the first one in row 0."""
 
     def __init__(self, builder, carry, slots):
-        self.builder = builder
+        self.builder, self.slots = builder, slots
         # The last row is for the carry from which the next step back is taken.
         self.grows = slots + 1 > FIRST_ROWS
         kinds = [(where.shape, where.dtype) for where in carry]
@@ -64,10 +65,19 @@ class HeldCarries:
             self.rows(*kind, slots + 1) for kind in (*kinds, ((), INDEX))
         )
 
+    def start(self, count, carry):
+        """Hold the carry that the loop begins with: -> the number of its row."""
+        level = self.builder.hold(as_index(0))
+        self.reserve(as_index(1))
+        self.builder.set(self.left(as_index(0)), count)
+        for source, where in zip(carry, self.row(as_index(0)), strict=True):
+            self.builder.copy(source, [where])
+        return level
+
     def rows(self, shape, dtype, count):
         if not self.grows:
             return self.builder.room((count, *shape), dtype)
-        return Part(self.builder.table(shape, dtype))
+        return Part(rows(self.builder, shape, dtype))
 
     def row(self, at):
         return [table.row(at) for table in self.tables]
@@ -88,33 +98,14 @@ def build_treeverse(builder, programs, inputs, outputs, *, body, back, slots):
     step, step_back = programs
     count, *args = inputs
     shared, consts, given, carry = operands(args, body, back)
-    known, n_given = [*shared, *consts], len(given)
+    known = [*shared, *consts]
     held = HeldCarries(builder, carry, slots)
-    level = builder.hold(as_index(0))
-    above = op("add", level, as_index(1))
-    buffers = step_back.inputs[len(known) : len(known) + n_given]
+    buffers = step_back.inputs[len(known) : len(known) + len(given)]
     cts = Carries(builder, step_back, buffers, given, outputs)
-    held.reserve(as_index(1))
-    builder.set(held.left(as_index(0)), as_index(count.load()))
-    for start, where in zip(carry, held.row(as_index(0)), strict=True):
-        builder.copy(start, [where])
+    level = held.start(as_index(count.load()), carry)
     left = held.left(level)
     with builder.block() as forward:
-        free = op("max", op("sub", as_index(slots), level), as_index(1))
-        steps = next_checkpoint(builder, left.load(), builder.hold(free))
-        held.reserve(op("add", above, as_index(1)))
-        ahead = [(where,) for where in held.row(above)]
-        carries = Carries(builder, step, step.inputs[len(consts) :],
-                          held.row(level), ahead)  # fmt: skip
-        with builder.block() as one:
-            builder.program(step, [*consts, *carries.now], carries.next)
-            carries.step()
-            builder.watch(work_of(step))
-        builder.add(For(Axis(steps, "serial"), tuple(one)))
-        carries.finish()
-        builder.set(held.left(above), op("sub", left.load(), steps))
-        builder.set(left, steps)
-        builder.set(register(level), above)
+        go_forward(builder, held, step, consts, level)
     with builder.block() as backward:
         builder.program(step_back, [*known, *cts.now, *held.row(level)], cts.next)
         cts.step()
@@ -126,6 +117,29 @@ def build_treeverse(builder, programs, inputs, outputs, *, body, back, slots):
         builder.add(If(several, tuple(forward), otherwise))
     builder.add(While((), op("ge", level, as_index(0)), tuple(turn)))
     cts.finish()
+
+
+def go_forward(builder, held, step, consts, level):
+    """From the carry in a row some steps forward, to one that is held in the next row.
+
+    Args:
+      step: the `Program` of one step; consts: the places of what all steps share.
+    """
+    left, above = held.left(level), op("add", level, as_index(1))
+    free = op("max", op("sub", as_index(held.slots), level), as_index(1))
+    steps = next_checkpoint(builder, left.load(), builder.hold(free))
+    held.reserve(op("add", above, as_index(1)))
+    ahead = [(where,) for where in held.row(above)]
+    carries = Carries(builder, step, step.inputs[len(consts) :], held.row(level), ahead)
+    with builder.block() as one:
+        builder.program(step, [*consts, *carries.now], carries.next)
+        carries.step()
+        builder.watch(work_of(step))
+    builder.add(For(Axis(steps, "serial"), tuple(one)))
+    carries.finish()
+    builder.set(held.left(above), op("sub", left.load(), steps))
+    builder.set(left, steps)
+    builder.set(register(level), above)
 
 
 parts_of |= {treeverse_p: lambda body, back, slots: (body, back)}

@@ -17,17 +17,15 @@ that computes it stores it there.  What is taken out of a Union is read where it
 from ..transform.tape import Tape, Union, inject_p, project_p
 from ..transform.tape_rows import zero_p
 from .expressions import as_index
+from .growing import ZERO, fill, growing, rows
 from .loops import Attached
 from .lower_control import arguments_of, results_of
 from .obstacles import kind_of
 from .regions import Part, call_builders, placers
 from .scalars import INDEX
 from .tables import (
-    ZERO,
     Ref,
     all_columns,
-    fill,
-    growing,
     local_record,
     make_table,
     record,
@@ -134,7 +132,7 @@ call_builders |= {inject_p: build_inject, project_p: build_project, zero_p: buil
 
 def table_argument(builder, view, aval):
     """The place of an argument that is a tape or union: several buffers."""
-    column = lambda shape, dtype, zero: builder.table(shape, dtype)
+    column = lambda shape, dtype, zero: rows(builder, shape, dtype)
     return attach(builder, view, aval, make_table(aval, column, lambda: None), False)
 
 

@@ -75,39 +75,9 @@ def call_obstacle(call):
     return f"{kind} in its body {how}"
 
 
-# What a BLAS's own integers hold: sizes, and steps from row to row, of 32 bits.
-LARGEST = 2**31 - 1
-
-
-def largest_step(view):
-    """The largest number that a BLAS is to be told of a matrix."""
-    return max(*view.shape[-2:], *view.strides[-2:])
-
-
-def blas_layout(view):
-    """Whether the BLAS takes a matrix as it is."""
-    (rows, columns), (down, right) = view.shape[-2:], view.strides[-2:]
-    if largest_step(view) > LARGEST:
-        return False
-    return (right == 1 and (down >= columns or rows == 1)) or (
-        down == 1 and (right >= rows or columns == 1)
-    )
-
-
-def product_obstacle(call):
-    """What the BLAS cannot take as it is."""
-    views = [*call.inputs, *call.outputs]
-    if all(map(blas_layout, views)):
-        return None
-    if any(largest_step(view) > LARGEST for view in views):
-        return f"a matrix in its body has more than {LARGEST} elements on an axis"
-    return "a matrix in its body has no adjacent elements"
-
-
 # kind of call -> function of the call: why native code cannot make it, or None.
 call_obstacles = {
     "program": lambda call: obstacle(call.attrs["program"]),
-    "matmul": product_obstacle,
     "loop": lambda call: None,
 }
 

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .expressions import Axis, Const, Expr, Load, as_index, op, substitute
-from .loops import Call, For, If, Kernel, Let, Look, Start, Step, Store
-from .memory import Buffer, View
+from .expressions import Axis, Const, Load, as_index, op
+from .loops import Kernel, Look, Store
+from .memory import Buffer
+from .moved import Known, Moved
 from .obstacles import kind_of
-from .overwriting import copied_by, nest, plan
+from .overwriting import nest, plan
 from .place import placed
 
 # ---- where values are
@@ -69,21 +70,6 @@ class Part:
         return offset
 
 
-@dataclass(frozen=True)
-class Known:
-    """A number that is an expression: a constant, for example."""
-
-    value: Expr
-    shape = prefix = ()
-
-    @property
-    def dtype(self):
-        return self.value.dtype
-
-    def load(self, index=()):
-        return self.value
-
-
 # ---- the builder
 
 # Arrays within a region of up to so many bytes are on the stack, if they fit there.
@@ -106,8 +92,6 @@ class RegionBuilder:
       root: the builder of the region, if this is that of a function.
     """
 
-    nest = staticmethod(nest)
-
     def __init__(self, prefix, call=None):
         self.prefix, self.call, self.root = prefix, call, self
         self.first, self.blocks, self.stack = [], [[]], 0
@@ -122,13 +106,6 @@ class RegionBuilder:
         """A new list of statements, filled by what is built meanwhile."""
         self.blocks.append([])
         yield self.blocks[-1]
-        self.blocks.pop()
-
-    @contextmanager
-    def at_start(self):
-        """What is built meanwhile stands at the beginning of the region."""
-        self.blocks.append(self.first)
-        yield
         self.blocks.pop()
 
     @property
@@ -154,10 +131,6 @@ class RegionBuilder:
         name = f"{self.prefix}{'t' if shape else 's'}{len(self.rooms)}"
         self.rooms.append(Buffer(name, shape, dtype, space=space))
         return self.rooms[-1]
-
-    def table(self, shape, dtype):
-        """A buffer that has as many rows as it takes."""
-        return self.buffer((0, *shape), dtype, "table")
 
     def room(self, shape, dtype):
         """Where a value between steps goes."""
@@ -250,74 +223,6 @@ placers: list = []
 calls_of_functions: list = []
 
 
-# ---- kernels
-
-
-class Moved:
-    """Placed statements on the places that buffers have in a region.
-
-    Attributes:
-      places: {buffer: a tuple of places}; it is read from the first one.
-      new: {expression: what became of it}.
-      named: the expressions that a `Let` here or around has computed.
-    """
-
-    def __init__(self, places):
-        self.places, self.new, self.named = places, {}, frozenset()
-
-    def exprs(self, exprs):
-        return substitute(list(exprs), self.load, self.new)
-
-    def load(self, expr):
-        if type(expr) is not Load or expr.buffer not in self.places:
-            return None
-        where = self.places[expr.buffer][0]
-        return where.load(self.exprs(expr.index))
-
-    def block(self, body):
-        """The statements; a total that became another's equal has one step."""
-        found, outside = [], self.named
-        for stmt in body:
-            for new in self.statement(stmt):
-                steps = [s.reduce for s in found if type(s) is Step]
-                if type(new) is Let:
-                    if new.expr not in self.named:
-                        found.append(new)
-                    self.named |= {new.expr}
-                elif type(new) is not Step or new.reduce not in steps:
-                    found.append(new)
-        self.named = outside
-        return tuple(found)
-
-    def statement(self, stmt):
-        match stmt:
-            case Let():
-                return [Let(*self.exprs([stmt.expr]))]
-            case Start() | Step():
-                return [type(stmt)(*self.exprs([stmt.reduce]))]
-            case Store():
-                return self.stores(stmt)
-            case For():
-                body = self.block(stmt.body)
-                return [For(stmt.axis, body)] if body else []
-            case If():
-                pred, = self.exprs([stmt.pred])
-                then, otherwise = self.block(stmt.then), self.block(stmt.otherwise)
-                return [If(pred, then, otherwise)] if then or otherwise else []
-        raise TypeError(f"no statement of a placed kernel: {stmt!r}")
-
-    def stores(self, stmt):
-        """A store into each of the places of a result, but no element onto itself."""
-        wheres, source = self.places[stmt.buffer], copied_by(stmt)
-        if source is not None:
-            wheres = [w for w in wheres if w != self.places[source][0]]
-        *index, value = self.exprs([*stmt.index, stmt.value])
-        stores = [w.store(index, value, stmt.combine) for w in wheres]
-        if len(stores) > 1 and value.children():
-            return [Let(value), *stores]
-        return stores
-
-
 # ---- calls
 
 
@@ -338,25 +243,7 @@ def build_loop(builder, call, places):
     build(builder, programs, *arguments(call, places), **call.attrs["params"])
 
 
-def build_matmul(builder, call, places):
-    """A product of matrices, or of each pair in a batch of them."""
-    axes = tuple(map(Axis, call.outputs[0].shape[:-2]))
-
-    def matrix(view):
-        where, offset = places[view.buffer][0], as_index(view.offset)
-        for axis, stride in zip(axes, view.strides, strict=False):
-            offset = op("add", offset, op("mul", axis, as_index(stride)))
-        shape, strides = view.shape[-2:], view.strides[-2:]
-        return View(where.buffer, shape, strides, where.start(offset))
-
-    sides = (tuple(map(matrix, views)) for views in (call.inputs, call.outputs))
-    builder.add(nest(axes, Call("matmul", *sides, {}, call.eqns)))
-    for view in call.outputs:
-        first, *others = places[view.buffer]
-        builder.copy(first, others)
-
-
 # kind of call -> function(builder, call, places) that builds its statements.
-call_builders = {"program": build_call, "loop": build_loop, "matmul": build_matmul}
+call_builders = {"program": build_call, "loop": build_loop}
 # primitive -> function(builder, programs, inputs, outputs, **params).
 loop_builders: dict = {}

@@ -16,16 +16,14 @@ its values stand.  They nest as their types do, and all of it is flat arrays of 
 from dataclasses import dataclass
 
 from ..transform.tape import Tape, Union
-from .expressions import Axis, Const, Expr, as_index, op
+from .expressions import Expr, as_index, op
+from .growing import ZERO, empty, growing
 from .loops import Reserve
 from .memory import Buffer
 from .regions import Part
 from .scalars import INDEX
 
 # ---- tables
-
-# In place of the length of a zero Tape, which has whatever length is asked for.
-ZERO = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,44 +212,8 @@ class Recording:
         self.finish()
 
 
-# ---- tables that a region makes
-
-
-def growing(builder):
-    """(column, count) for a table that a region makes, and that grows."""
-
-    def column(shape, dtype, zero):
-        buffer, root = builder.table(shape, dtype), builder.root
-        with root.at_start():
-            root.add(Reserve(buffer, as_index(1)))
-            fill(root, Part(buffer, (as_index(0),)), zero)
-        return buffer
-
-    def count():
-        number = builder.number(INDEX)
-        with builder.at_start():
-            builder.set(number, as_index(1))
-        return number
-
-    return column, count
-
-
-def fill(builder, where, value):
-    """All elements of an array become a number."""
-    axes = tuple(map(Axis, where.shape))
-    if 0 not in where.shape:
-        value = Const(value, where.buffer.dtype)
-        builder.add(builder.nest(axes, where.store(axes, value)))
-
-
 def local_record(builder, aval):
     """A Tape or Union that is gone when the program around it has run."""
     table = make_table(aval, *growing(builder))
     empty(builder, all_records(table))
     return Ref(table, as_index(0))
-
-
-def empty(builder, every):
-    """Tables have no records yet, but for the zero."""
-    for records in every:
-        builder.set(records.count, as_index(1))

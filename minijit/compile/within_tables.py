@@ -16,20 +16,19 @@ from ..trace.primitives import copy_p
 from ..transform.lanes_of_tapes import every_p, select_lanes_p, spread_p, sum_lanes_p
 from ..transform.linearize import add_any_p
 from .expressions import Axis, Const, as_index, op
+from .growing import ZERO, empty, growing
 from .loops import For, If
 from .lower_elements import compute
 from .lower_tapes import given_places
 from .obstacles import kind_of
+from .overwriting import nest
 from .regions import call_builders, copiers, copy_array
 from .scalars import INDEX, wide_dtype
 from .tables import (
-    ZERO,
     Ref,
     TapeTable,
     UnionTable,
     all_records,
-    empty,
-    growing,
     make_table,
     record,
     reserve,
@@ -139,7 +138,7 @@ def element_by_element(formula):
         if 0 not in target.shape:
             axes = tuple(map(Axis, target.shape))
             value = formula(axes, *sources)
-            builder.add(builder.nest(axes, target.store(axes, value)))
+            builder.add(nest(axes, target.store(axes, value)))
 
     return arrays
 
