@@ -12,7 +12,7 @@ Where the parts of an expression are computed is not said, until `place` says it
 
 from collections import Counter
 
-from .expressions import Axis, Op, expr_text, infix, number_text, postorder
+from .expressions import Axis, Op, as_index, expr_text, infix, number_text, postorder
 from .loops import (
     Call,
     Fail,
@@ -68,8 +68,9 @@ class Writer:
                 leave = f"if not {self.text(stmt.cond)}: break"
                 self.lines.append("  " * (indent + 1) + leave)
             for inner in stmt.bodies()[isinstance(stmt, While) :]:
-                if inner:
-                    self.block(inner, indent + 1)
+                if inner and isinstance(stmt, If) and inner is stmt.otherwise:
+                    self.lines.append("  " * indent + "else:")
+                self.block(inner, indent + 1)
         # What is named in a block means nothing after it.
         self.names = outside
 
@@ -112,22 +113,22 @@ class Writer:
             case Fail():
                 return f"fail if {self.text(stmt.pred)}"
             case Call():
-                return call_text(stmt)
+                return call_text(stmt, lambda x: self.text(as_index(x)))
         raise TypeError(f"not a statement: {stmt!r}")
 
 
-def view_text(view):
+def view_text(view, text):
     """`x`, or `x[shape=.. strides=.. offset=..]` where it is not all of the buffer."""
     if view.whole:
         return view.buffer.name
     details = f"shape={view.shape} strides={view.strides}"
-    return f"{view.buffer.name}[{details} offset={view.offset}]"
+    return f"{view.buffer.name}[{details} offset={text(view.offset)}]"
 
 
-def call_text(call):
+def call_text(call, text=str):
     """`t0 = matmul(x, w)`, and which primitive or program is called."""
-    outputs = ", ".join(map(view_text, call.outputs))
-    inputs = ", ".join(map(view_text, call.inputs))
+    outputs = ", ".join(view_text(view, text) for view in call.outputs)
+    inputs = ", ".join(view_text(view, text) for view in call.inputs)
     program = call.attrs.get("program") or call.attrs.get("function")
     which = program.name if program else call.attrs.get("primitive", "")
     routine = f"{call.routine}[{which}]" if which else call.routine

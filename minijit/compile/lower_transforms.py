@@ -8,6 +8,8 @@ equations and keep the values after all.
 
 from functools import partial
 
+import numpy as np
+
 from ..trace.array import ShapedArray
 from ..trace.primitives import broadcast_in_dim_p
 from ..transform.branches import cond_p
@@ -33,9 +35,11 @@ from ..transform.stop_gradient import stop_gradient_p
 from ..transform.tangents import tangent_aval
 from ..transform.tape import inject_p, project_p
 from ..transform.tape_rows import zero_p
+from .expressions import Axis, Reduce, as_index, op
 from .lower import Elements, Statements, fallbacks, lower_rules
 from .lower_calls import call_program
 from .lower_elements import one_operation
+from .scalars import INDEX
 from .simplify import inline_rules, rules
 
 
@@ -111,6 +115,22 @@ def lower_checkpoint(walk, eqn):
     call_program(walk, eqn, eqn.params["jaxpr"], "checkpoint")
 
 
+def borrowed(out, index, running, x):
+    """The row of `borrow`: an idle lane has the element of the first running lane."""
+    axis = len(running.shape) - 1
+    lanes = running.shape[axis]
+    if lanes == 1:
+        return x[index]
+    before, lane, over = index[:axis], index[axis], Axis(lanes, "reduce")
+    runs = op("convert", running[(*before, over)], dtype=np.dtype("int32"))
+    first = Reduce("argmax", (over,), (runs, over))
+    first = op("item", first, as_index(1), dtype=INDEX)
+    chosen = op("select", running[(*before, lane)], lane, first)
+    # It is in bounds; now the indices' own arithmetic can see that.
+    chosen = op("min", op("max", chosen, as_index(0)), as_index(lanes - 1))
+    return x[(*before, chosen, *index[axis + 1 :])]
+
+
 lower_rules |= {
     add_any_p: one_operation("add"),
     name_p: Elements(lambda out, index, x, *, name: x[index], 0),
@@ -119,11 +139,11 @@ lower_rules |= {
     custom_vmap_p: Statements(lower_custom),
     linear_solve_p: Statements(lower_linear_solve),
     checkpoint_p: Statements(lower_checkpoint),
+    borrow_p: Elements(borrowed, total=True),
 }
 lower_rules |= {stop_gradient_p: Elements(lambda out, index, x: x[index], 0)}
 fallbacks |= {
     custom_linear_p: "only its transpose exists: running it says so",
-    borrow_p: "the lanes to borrow from are found in NumPy",
     debug_callback_p: "it calls back into Python",
 }
 fallbacks |= dict.fromkeys(

@@ -5,15 +5,10 @@
 These sentences stand among the fallbacks of a program whose loop Python has to drive.
 """
 
-import numpy as np
 
 from ..trace.array import ShapedArray
 from ..transform.branches import cond_p
-from ..transform.lanes_of_loops import borrow_p
 from ..transform.loops import scan_p, while_p
-from .expressions import Axis, Reduce, as_index, op
-from .lower import Elements, fallbacks, lower_rules
-from .scalars import INDEX
 
 # Kernels and calls in one function: beyond that compiling takes longer than it helps.
 LARGEST_LOOP = 400
@@ -89,26 +84,3 @@ def is_native(aval):
     """Whether native loops can hold values of a type."""
     holds = native_types.get(type(aval))
     return holds is not None and holds(aval)
-
-
-# ---- lanes that wait
-
-
-def borrowed(out, index, running, x):
-    """The row of `borrow`: an idle lane has the element of the first running lane."""
-    axis = len(running.shape) - 1
-    lanes = running.shape[axis]
-    if lanes == 1:
-        return x[index]
-    before, lane, over = index[:axis], index[axis], Axis(lanes, "reduce")
-    runs = op("convert", running[(*before, over)], dtype=np.dtype("int32"))
-    first = Reduce("argmax", (over,), (runs, over))
-    first = op("item", first, as_index(1), dtype=INDEX)
-    chosen = op("select", running[(*before, lane)], lane, first)
-    # It is in bounds; now the indices' own arithmetic can see that.
-    chosen = op("min", op("max", chosen, as_index(0)), as_index(lanes - 1))
-    return x[(*before, chosen, *index[axis + 1 :])]
-
-
-lower_rules |= {borrow_p: Elements(borrowed, total=True)}
-fallbacks.pop(borrow_p, None)

@@ -67,7 +67,7 @@ class Part:
         offset = as_index(offset)
         for i, stride in zip(self.prefix, self.buffer.strides, strict=False):
             offset = op("add", offset, op("mul", i, as_index(stride)))
-        return offset
+        return offset.value if isinstance(offset, Const) else offset
 
 
 # ---- the builder
