@@ -10,7 +10,7 @@ import pytest
 
 import minijit as mj
 
-pytestmark = [pytest.mark.chapter(20), pytest.mark.oracle]
+pytestmark = [pytest.mark.chapter(21), pytest.mark.oracle]
 jax = pytest.importorskip("jax")
 
 f32, i32 = np.float32, np.int32

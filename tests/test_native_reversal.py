@@ -12,7 +12,7 @@ from minijit.run import native_control
 from minijit.transform.reverse_loops import extra_steps, next_checkpoint
 from tests.test_native_control import agree, allocations, executable, sources
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 
 w = np.arange(9, dtype="f4").reshape(3, 3) / 10
 x = np.ones(3, "f4")

@@ -25,7 +25,7 @@ from minijit.transform.tape_rows import eval_zero, zero_p
 from tests.test_control_flow import programs, slope
 from tests.test_native_control import agree, allocations, executable, points
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 
 
 @pytest.mark.parametrize("program", programs)

@@ -18,7 +18,7 @@ from minijit.compile import lower, simplify
 from minijit.trace.jit import executors
 from minijit.transform import linearize, transpose
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 
 LEVELS = 12
 

@@ -8,7 +8,7 @@ import pytest
 import minijit
 from minijit import ad_checkpoint, tree, tree_util
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 
 
 def names_by_module():

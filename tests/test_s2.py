@@ -14,7 +14,7 @@ import minijit.numpy as jnp
 import minijit.random as jrandom
 from minijit.run.scalar_math import functions
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 
 STEPS = 8
 

@@ -98,7 +98,7 @@ def make_repeat():
 
 
 def check_make_repeat(make_repeat):
-    """`Primitive("repeat", multiple_results=True)`; all arguments are a carry: `Carries`."""
+    """`Primitive("repeat", multiple_results=True)`; all arguments are `Carries`."""
     repeat_p = make_repeat()
     shape_rules[repeat_p] = lambda *avals, jaxpr, times: list(avals)
     x = np.arange(1.0, 6.0, dtype="f4")
