@@ -104,3 +104,12 @@ def test_lanes():
     x = floats(3, 12, 20)
     totals = jax.jit(jax.vmap(lambda x: jnp.sum(x, 0)))(x)
     np.testing.assert_allclose(totals, x.sum(1), 1e-5, 1e-5)
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("shape", [(700, 3000), (100, 30000), (40, 300, 300)])
+def test_large_ones_on_several_cores(shape, monkeypatch):
+    x = floats(*shape)
+    monkeypatch.setitem(jax.config.values, "cpu_threads", 4)
+    totals = jax.jit(lambda x: jnp.sum(jnp.exp(x) - x, -2))(x)
+    np.testing.assert_allclose(totals, (np.exp(x) - x).sum(-2), 1e-4, 1e-4)

@@ -50,10 +50,11 @@ def numbers(*shape, dtype="f4"):
     return jnp.asarray(np.random.default_rng(3).normal(size=shape).astype(dtype))
 
 
+WIDE = numbers(700)
 PROGRAMS = {
     "elementwise": lambda x: jnp.tanh(x) * jnp.exp(x) + jnp.sin(40 * x),
     "a sum a row": lambda x: x.sum(1),
-    "a sum a column": lambda x: x.sum(0),
+    "a sum a column": lambda x: (x[:, :1] * WIDE).sum(0),
     "softmax": lambda x: mj.nn.softmax(x),
     "transposed": lambda x: (x * 2).T,
     "concatenated": lambda x: jnp.concatenate([x, x * 2, x[:3]]),
@@ -124,14 +125,23 @@ def test_a_kernel_that_reads_what_it_writes_is_not_divided():
     from minijit.compile.expressions import Axis, Load, as_index, op
     from minijit.compile.loops import Buffer, For, Kernel, Store
 
-    def kernel(index, loaded):
-        return Kernel("k", (For(i, (Store(y, (index,), Load(loaded, (i,))),)),))
+    def kernel(index, loaded, at):
+        return Kernel("k", (For(i, (Store(y, (index,), Load(loaded, (at,))),)),))
 
-    i = Axis(100)
+    i, j = Axis(10), Axis(10)
     x, y = (Buffer(name, (100,), np.dtype("f4")) for name in "xy")
-    assert threads.is_parallel(kernel(i, x))
-    assert not threads.is_parallel(kernel(i, y))
-    assert not threads.is_parallel(kernel(op("sub", as_index(99), i), x))
+    back = op("sub", as_index(99), i)
+    assert threads.is_parallel(kernel(i, x, back))
+    assert threads.is_parallel(kernel(i, y, i))
+    assert not threads.is_parallel(kernel(i, y, back))
+    assert not threads.is_parallel(kernel(back, x, i))
+
+    def pieces(size):
+        at = op("add", op("mul", i, as_index(size)), j)
+        return Kernel("k", (For(i, (For(j, (Store(y, (at,), Load(y, (at,))),)),)),))
+
+    assert threads.is_parallel(pieces(10))
+    assert not threads.is_parallel(pieces(9))
 
 
 def test_callers_in_several_threads(always):

@@ -27,6 +27,8 @@ from .loops import For, Store, expressions, start_values
 FEWEST = 16
 # Bytes of accumulators: half of a first cache.
 PIECE = 1 << 14
+# So many pieces there are at least, for several cores, if they are not too short.
+PIECES, SHORTEST = 8, 256
 # Rows that are added at once, so that an accumulator is read and written less often.
 ROWS = 4
 
@@ -100,7 +102,7 @@ def steps_by_one(index, axis):
 def in_pieces(axis, stores, totals):
     """The statements for all values of `axis`, a piece of them at a time."""
     size = sum(store.buffer.dtype.itemsize for store in stores)
-    most = PIECE // size
+    most = min(PIECE // size, max(-(-axis.extent // PIECES), SHORTEST))
     if axis.extent <= most:
         return in_rows(axis, stores, totals, lambda i: i, axis.extent)
     piece = Axis(-(-axis.extent // most))

@@ -19,11 +19,13 @@ import math
 import os
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from queue import SimpleQueue
 
 import numpy as np
 
-from ..compile.expressions import Load, Op, Reduce, postorder
+from ..compile.expressions import Load, Op, Reduce, known, postorder
+from ..compile.interchange import interchanged
 from ..compile.loops import For, Kernel, Store, expressions, statements
 from ..compile.place import place
 from ..compile.scalar_forms import scalar_form
@@ -140,9 +142,10 @@ def duration_of(body, times=1):
 
 
 def is_parallel(kernel):
-    """Whether the indices of a kernel's outermost loop do not depend on each other.
+    """Whether the steps of a kernel's outermost loop do not depend on each other.
 
-    Every element is stored at the index of that loop, and nothing stored is loaded.
+    What one step stores no other one stores or loads: some index of all stores and
+    loads of such a buffer is the loop's, or lies in a piece of its own in each step.
     """
     if len(kernel.body) != 1 or not isinstance(kernel.body[0], For):
         return False
@@ -150,10 +153,31 @@ def is_parallel(kernel):
     if axis.kind != "loop" or not isinstance(axis.extent, int):
         return False
     stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
-    loads = (e for e in postorder(expressions(kernel.body)) if isinstance(e, Load))
-    stored = {store.buffer for store in stores}
-    apart = all(any(i is axis for i in store.index) for store in stores)
-    return apart and stored.isdisjoint(load.buffer for load in loads)
+    used = [e for e in postorder(expressions(kernel.body)) if isinstance(e, Load)]
+    places = {store.buffer: [] for store in stores}
+    for access in (*stores, *used):
+        if access.buffer in places:
+            pieces = tuple(piece_of(i, axis) for i in access.index)
+            places[access.buffer].append(pieces)
+    return all(
+        any(d[0] and len(set(d)) == 1 for d in zip(*accesses, strict=True))
+        for accesses in places.values()
+    )
+
+
+def piece_of(index, axis):
+    """How many values an index may have in one step of a loop, if no other step has
+    them: 1 for its counter, 32 for `counter * 32 + i` with i < 32.  Otherwise None."""
+    if index is axis:
+        return 1
+    if not isinstance(index, Op) or index.name != "add":
+        return None
+    start, within = index.args
+    if not (isinstance(start, Op) and start.name == "mul" and start.args[0] is axis):
+        return None
+    size = known(start.args[1])
+    low, high = within.bounds
+    return size if size and low >= 0 and high < size else None
 
 
 class RangeWriter(LLVMWriter):
@@ -215,6 +239,8 @@ class ThreadedText(KernelText):
 
 def text_of_kernel(kernel):
     """The text of a kernel: for threads if it is large, and can be divided."""
+    # Totals in rows go on from step to step: no range of those steps runs by itself.
+    kernel = replace(kernel, body=interchanged(kernel.body))
     large = duration_of(kernel.body) >= WORTH_THREADS
     return (ThreadedText if large and is_parallel(kernel) else KernelText)(kernel)
 
