@@ -84,6 +84,13 @@ def test_round_trip(example, text):
     assert hash(tree_structure(again)) == hash(treedef)
 
 
+def test_data_that_cannot_be_hashed_is_named():
+    structure = tree_structure({"a": Pair(1, ["r"])})
+    message = r"(?s)'list' in PyTreeDef\(\{'a'.*make it a child"
+    with pytest.raises(TypeError, match=message):
+        hash(structure)
+
+
 def test_structures_differ_if_the_trees_do():
     structures = [tree_structure(example) for example, text in printed]
     structures += [tree_structure(Pair(1, "r")), tree_structure({"a": 1})]

@@ -184,7 +184,13 @@ class PyTreeDef:
         return self.nodes is other.nodes or self.nodes == other.nodes
 
     def __hash__(self):
-        return hash(self.nodes)
+        try:
+            return hash(self.nodes)
+        except TypeError as error:
+            raise TypeError(
+                f"{error} in {abridged(self)}: the data of a node must be hashable."
+                "\n  Instead: make it a child, or a tuple"
+            ) from None
 
     def __reduce__(self):
         return PyTreeDef, (self.nodes,)
