@@ -16,7 +16,7 @@ import operator
 
 import numpy as np
 
-from .trace import calls, dtypes, primitives
+from .trace import calls, dtypes, primitives, shape_checks
 from .trace.array import aval_of, to_numpy
 from .trace.core import Tracer
 from .trace.primitives import abs, cos, exp, integer_pow, log, neg, pow, sign, sin, sqrt
@@ -66,15 +66,8 @@ def broadcast_shapes(*shapes):
 
     Raises ValueError if there is none.
     """
-    shapes = [primitives.canonicalize_shape(shape) for shape in shapes]
-    rank = builtins.max(builtins.map(len, shapes), default=0)
-    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    sizes = [set(column) - {1} for column in zip(*padded, strict=True)]
-    if any(len(s) > 1 for s in sizes):
-        raise ValueError(
-            f"Incompatible shapes for broadcasting: shapes={shapes}"
-        )
-    return tuple(s.pop() if s else 1 for s in sizes)
+    shapes = builtins.map(primitives.canonicalize_shape, shapes)
+    return shape_checks.broadcast_shape(tuple(shapes))
 
 
 def broadcast_to_rank(x, rank):

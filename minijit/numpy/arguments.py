@@ -1,7 +1,7 @@
 """What NumPy's functions ask of their arguments before they compute with them.
 
     check_arraylike("sin", [1.0])          # TypeError: a list is no array
-    joint_shape(((2, 1), (3,)))            # (2, 3)
+    joint_rank("add", (x, y))              # the rank of x + y
     canonical_axes((0, -1), 3)             # (0, 2)
 
 Nothing here applies a primitive.  Values are looked at only where shapes depend on
@@ -9,13 +9,13 @@ them.
 """
 
 import operator
-from functools import lru_cache
 
 import numpy as np
 
 from ..trace import dtypes
 from ..trace.core import Array, Tracer
 from ..trace.errors import ConcretizationTypeError, at_line, user_source
+from ..trace.shape_checks import broadcast_shape, canonicalize_axis
 
 # -- arrays
 
@@ -128,25 +128,6 @@ def check_inexact(name, args):
 # -- shapes and axes
 
 
-@lru_cache(maxsize=4096)
-def joint_shape(shapes):
-    """The shape that all of `shapes` broadcast to, or a ValueError.
-
-    Args:
-      shapes: a tuple of tuples of ints.
-    """
-    rank = max(map(len, shapes), default=0)
-    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    result = []
-    for sizes in zip(*padded, strict=True):
-        size = next((s for s in sizes if s != 1), 1)
-        if any(s not in (1, size) for s in sizes):
-            text = ", ".join(map(str, shapes))
-            raise ValueError(f"Incompatible shapes for broadcasting: shapes=[{text}]")
-        result.append(size)
-    return tuple(result)
-
-
 def joint_rank(name, args):
     """How many axes a result of arrays has; ValueError if they do not broadcast."""
     rank = 0
@@ -158,7 +139,7 @@ def joint_rank(name, args):
         return rank
     shapes = tuple(x.aval.shape for x in args)
     try:
-        return len(joint_shape(shapes))
+        return len(broadcast_shape(shapes))
     except ValueError:
         text = ", ".join(map(str, shapes))
         message = f"{name} got incompatible shapes for broadcasting: {text}."
@@ -220,10 +201,7 @@ def shape_error(sizes):
 
 def canonical_axis(axis, ndim):
     """An axis counted from the front.  Raises ValueError where there is none."""
-    axis = static_int(axis, "an axis")
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
-    return axis % ndim
+    return canonicalize_axis(static_int(axis, "an axis"), ndim)
 
 
 def canonical_axes(axis, ndim):

@@ -6,13 +6,14 @@ import math
 import numpy as np
 
 from ..trace import primitives
-from .arguments import canonical_axes, canonical_axis, canonical_shape, joint_shape
+from ..trace.shape_checks import broadcast_shape
+from .arguments import canonical_axes, canonical_axis, canonical_shape
 from .core import arrays
 
 
 def broadcast_shapes(*shapes):
     """The shape that all of `shapes` broadcast to.  JAX: `jnp.broadcast_shapes`."""
-    return joint_shape(tuple(map(canonical_shape, shapes)))
+    return broadcast_shape(tuple(map(canonical_shape, shapes)))
 
 
 def reshape(a, shape, order="C", *, copy=None):
@@ -128,7 +129,7 @@ def broadcast_arrays(*args):
 
 def to_one_shape(args):
     """`broadcast_arrays` of a list of arrays."""
-    shape = joint_shape(tuple([x.aval.shape for x in args]))
+    shape = broadcast_shape(tuple([x.aval.shape for x in args]))
     return [x if x.aval.shape == shape else stretch(x, shape) for x in args]
 
 

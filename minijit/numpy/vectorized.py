@@ -8,8 +8,9 @@ import numpy as np
 
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_map
+from ..trace.shape_checks import broadcast_shape
 from ..transform.batching import vmap
-from .arguments import canonical_axis, joint_shape
+from .arguments import canonical_axis
 from .core import arrays
 from .making import asarray
 from .shapes import expand_dims
@@ -145,7 +146,7 @@ def over_batches(function, operands, batches):
 
     An operand that has size 1 along one of them is shared there, and not repeated.
     """
-    broadcast = joint_shape(tuple(batches))
+    broadcast = broadcast_shape(tuple(batches))
     rank = len(broadcast)
     wide = [(1,) * (rank - len(batch)) + tuple(batch) for batch in batches]
     parts = [

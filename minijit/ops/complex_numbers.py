@@ -17,8 +17,8 @@ from ..trace.primitives import binary, of_one, of_two, unary
 from ..trace.shape_checks import check_kind
 from ..transform import batching, linearize
 from ..transform.batching import batch_rules
-from ..transform.delicate_rules import no_none
 from ..transform.linearize import linearize_rules
+from ..transform.tangents import linear_in_all
 from ..transform.transpose import adding, is_linear, transpose_rules, unbroadcast
 
 complexes = (np.complexfloating,)
@@ -65,12 +65,8 @@ def conj(x):
     return conj_p.bind(x, input_dtype=aval_of(x).dtype)
 
 
-def complex_linearize(nonzero, x, y):
-    return complex(x, y), lambda *ts: complex(*no_none(ts, (x, y)))
-
-
 linearize_rules |= linearize.linear_in_first(real_p, imag_p, conj_p)
-linearize_rules |= {complex_p: complex_linearize}
+linearize_rules |= {complex_p: lambda nonzero, *xy: linear_in_all(complex, *xy)}
 
 
 def complex_transpose(ct, x, y):

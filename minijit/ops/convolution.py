@@ -31,7 +31,7 @@ from ..trace.shape_checks import (
 from ..trace.slicing import dilated_size, pad_numpy
 from ..transform.batching import batch_rules, move_axis, without_axis
 from ..transform.linear_functions import bilinear
-from ..transform.linearize import add_tangents, linearize_rules
+from ..transform.linearize import bilinear_rule, linearize_rules
 from ..transform.transpose import adding, is_linear, transpose_rules
 from ..transform.window_lanes import merge_into, split_axis
 from .windows import holes_undone, padtype_to_pads, window_counts
@@ -245,7 +245,6 @@ def conv_dtype(dtype, preferred):
 
 
 def conv_shape(lhs, rhs, *, window_strides, padding, dimension_numbers, **params):
-    """The shape rule of `conv_general_dilated`."""
     if lhs.ndim != rhs.ndim:
         raise ValueError(
             "conv_general_dilated lhs and rhs must have the same number of dimensions, "
@@ -335,18 +334,10 @@ shape_rules |= {conv_general_dilated_p: conv_shape}
 eval_rules |= on_wide({conv_general_dilated_p: conv_numpy})
 
 
-def conv_linearize(nonzero, x, y, **params):
-    """A convolution is a product: linear in either operand."""
-    product = partial(conv_general_dilated_p.bind, **params)
-
-    def linear(s, t):
-        s = None if s is None else product(s, y)
-        return add_tangents(s, None if t is None else product(x, t))
-
-    return product(x, y), linear
-
-
-linearize_rules |= {conv_general_dilated_p: conv_linearize}
+# A convolution is a product: linear in either operand.
+linearize_rules |= {
+    conv_general_dilated_p: partial(bilinear_rule, conv_general_dilated_p)
+}
 bilinear |= {conv_general_dilated_p}
 
 

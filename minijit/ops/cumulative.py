@@ -34,7 +34,6 @@ cumlogsumexp_p = Primitive("cumlogsumexp")
 
 
 def running_shape(name, kind):
-    """The shape rule of a running total over arrays of a kind of dtype."""
 
     def rule(x, *, axis, reverse):
         check_kind(name, x.dtype, kind)

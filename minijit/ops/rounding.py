@@ -76,13 +76,11 @@ def round_value(x, *, rounding_method):
 
 
 def round_shape(x, *, rounding_method):
-    """The shape rule of `round`."""
     check_kind("round", x.dtype, reals)
     return x
 
 
 def clamp_shape(low, x, high):
-    """The shape rule of `clamp`."""
     for name, bound in [("min", low), ("max", high)]:
         if bound.shape not in ((), x.shape):
             raise TypeError(
@@ -95,7 +93,6 @@ def clamp_shape(low, x, high):
 
 
 def reduce_precision_shape(x, *, exponent_bits, mantissa_bits):
-    """The shape rule of `reduce_precision`."""
     check_kind("reduce_precision", x.dtype, reals)
     if exponent_bits < 1 or mantissa_bits < 0:
         raise ValueError(

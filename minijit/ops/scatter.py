@@ -31,8 +31,8 @@ from ..trace.jaxpr_parser import param_types
 from ..trace.shape_checks import canonicalize_shape, check_same_dtypes
 from ..trace.slicing import to_int64
 from ..transform.batching import batch_rules, lanes_at, move_axis
-from ..transform.delicate_rules import no_none
 from ..transform.linearize import add_tangents, linearize_rules
+from ..transform.tangents import dense_like, linear_in_all
 from ..transform.transpose import adding, aval_of_argument, is_linear, transpose_rules
 from ..transform.window_lanes import windows_in_lanes
 from ..transform.window_transposes import sum_so_far
@@ -207,7 +207,6 @@ def check_index_axes(name, operand, indices, collapsed, index_map, batching, bat
 
 
 def gather_shape(operand, indices, *, dimension_numbers, slice_sizes, **params):
-    """The shape rule of `gather`."""
     offset, collapsed, _, batching, _ = dimension_numbers
     check_index_axes("gather", operand, indices, *dimension_numbers[1:])
     rank = len(offset) + indices.ndim - 1
@@ -510,13 +509,9 @@ def gather_linearize(nonzero, x, indices, *, fill_value, **params):
 
 def scatter_linear(primitive, nonzero, x, indices, updates, **params):
     """Adding and subtracting are linear in both."""
-    write = partial(primitive.bind, **params)
-
-    def linear(t, _, s):
-        t, s = no_none((t, s), (x, updates))
-        return write(t, indices, s)
-
-    return write(x, indices, updates), linear
+    write = lambda x, updates: primitive.bind(x, indices, updates, **params)
+    y, linear = linear_in_all(write, x, updates)
+    return y, lambda t, _, s: linear(t, s)
 
 
 def scatter_linearize(nonzero, x, indices, updates, **params):
@@ -535,7 +530,7 @@ def scatter_linearize(nonzero, x, indices, updates, **params):
     y = scatter_p.bind(x, indices, updates, **params)
 
     def linear(t, _, s):
-        t, s = no_none((t, s), (x, updates))
+        t, s = dense_like((t, s), (x, updates))
         t = lax.select(untouched, t, lax.full_like(t, 0))
         s = lax.select(won, s, lax.full_like(s, 0))
         return scatter_add_p.bind(t, indices, s, **params)
@@ -613,7 +608,7 @@ def scatter_extremum(primitive, nonzero, x, indices, updates, **params):
     operand_change = lax.div(lost, everybody)
 
     def linear(t, _, s):
-        t, s = no_none((t, s), (x, updates))
+        t, s = dense_like((t, s), (x, updates))
         change = lax.mul(read(t), operand_change)
         change = add_tangents(change, lax.mul(s, update_share))
         return scatter_add_p.bind(t, indices, change, **params)

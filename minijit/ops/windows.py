@@ -116,7 +116,6 @@ def window_counts(name, sizes, windows, strides, pads, dilations):
 
 
 def reduce_window_shape(name, kind):
-    """The shape rule of a reduction over windows of arrays of a kind of dtype."""
 
     def rule(
         x, *, window_dimensions, window_strides, padding, base_dilation, window_dilation

@@ -282,3 +282,22 @@ def canonicalize_axis(axis, ndim):
             f"axis {axis} is out of bounds for array of dimension {ndim}"
         )
     return axis % ndim
+
+
+@functools.lru_cache(maxsize=4096)
+def broadcast_shape(shapes):
+    """The shape that all of `shapes` broadcast to by NumPy's rules, or a ValueError.
+
+    Args:
+      shapes: a tuple of tuples of ints.
+    """
+    rank = max(map(len, shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        size = next((s for s in sizes if s != 1), 1)
+        if any(s not in (1, size) for s in sizes):
+            text = ", ".join(map(str, shapes))
+            raise ValueError(f"Incompatible shapes for broadcasting: shapes=[{text}]")
+        result.append(size)
+    return tuple(result)

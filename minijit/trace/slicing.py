@@ -74,7 +74,6 @@ def pad(operand, padding_value, padding_config):
 
 
 def pad_shape(operand, padding_value, *, padding_config):
-    """The shape rule of `pad`."""
     check_same_dtypes("pad", (operand, padding_value))
     if padding_value.shape != ():
         raise ValueError(
@@ -253,7 +252,6 @@ def check_starts(name, operand, starts):
 
 
 def dynamic_slice_shape(operand, *starts, slice_sizes):
-    """The shape rule of `dynamic_slice`."""
     check_starts("dynamic_slice", operand, starts)
     if len(slice_sizes) != operand.ndim:
         raise TypeError(
@@ -271,7 +269,6 @@ def dynamic_slice_shape(operand, *starts, slice_sizes):
 
 
 def dynamic_update_slice_shape(operand, update, *starts):
-    """The shape rule of `dynamic_update_slice`."""
     if update.ndim != operand.ndim:
         raise TypeError(
             "dynamic_update_slice update must have the same rank as operand, got "
@@ -300,7 +297,6 @@ def dynamic_slice_numpy(operand, *starts, slice_sizes):
 
 
 def dynamic_update_slice_numpy(operand, update, *starts):
-    """Evaluate `dynamic_update_slice`."""
     result = operand.copy()
     result[clamped_window(operand.shape, update.shape, starts)] = update
     return result

@@ -17,6 +17,7 @@ or `vmap` of a `jvp`.  (JAX has only forward mode for such functions.)
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 
 from ..trace.arguments import TraceInfo, function_name, function_source
 from ..trace.array import aval_of, shape_rules
@@ -38,7 +39,7 @@ from .linearize import (
     linearize_rules,
 )
 from .more_loops import map_loop
-from .tangents import tangent_aval, zeros
+from .tangents import dense, tangent_aval
 from .transpose import Linear, backward, is_linear, transpose_jaxpr, transpose_rules
 
 custom_vmap_p = Primitive("custom_vmap_call", multiple_results=True)
@@ -154,9 +155,8 @@ def derivative_of(push, call, rule, nonzero, with_results):
     def both(f, primals, tangents):
         outs, found = push(f, primals, tangents)
         avals = [tangent_aval(aval_of(y)) for y in outs]
-        pairs = [(t, a) for t, a in zip(found, avals, strict=True) if a is not None]
         mask = [a is not None for a in avals]
-        return outs, [zeros(a) if t is None else t for t, a in pairs], mask
+        return outs, dense(compress(found, mask), present(avals)), mask
 
     def new_call(*values):
         primals, tangents = values[: len(nonzero)], values[len(nonzero) :]
@@ -288,7 +288,7 @@ def transpose_function(cts, accs, *args, call, rule):
     new_rule = LaneRule(rule.name, rule.source, in_lanes, n, counts)
     known = [x for x in args if not is_linear(x)]
     new = custom_vmap_p.bind(*known, *present(cts), call=transposed, rule=new_rule)
-    return [add_tangents(*pair) for pair in zip(accs, fill(linear, new), strict=True)]
+    return list(map(add_tangents, accs, fill(linear, new)))
 
 
 def transpose_in_lanes(rule, args, nonzero, size, batched, values):
@@ -320,8 +320,7 @@ def transpose_in_lanes(rule, args, nonzero, size, batched, values):
     info = TraceInfo(rule.name, "transpose of custom_vmap", rule.source)
     jaxpr, captured = trace_to_jaxpr(of_tangents, avals, info)
     outs = backward(jaxpr, captured, list(map(Linear, avals)), cts)
-    pairs = zip(outs, avals, strict=True)
-    return [zeros(a) if ct is None else ct for ct, a in pairs], [True] * len(outs)
+    return dense(outs, avals), [True] * len(outs)
 
 
 class OneLane(Array):

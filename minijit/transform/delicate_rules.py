@@ -11,7 +11,7 @@ from ..trace import primitives as lax, slicing
 from ..trace.array import aval_of
 from ..trace.remainders import floor, floor_p, rem_p
 from .linearize import constant, elementwise, linear_in_first, linearize_rules, spread
-from .tangents import tangent_aval, zeros
+from .tangents import linear_in_all
 
 
 def share(z, x, y):
@@ -107,13 +107,6 @@ linearize_rules |= {
 }
 
 
-def no_none(tangents, args):
-    """The tangents of some arguments, zeros of their types instead of None."""
-    avals = [tangent_aval(aval_of(x)) for x in args]
-    pairs = zip(tangents, avals, strict=True)
-    return [zeros(a) if t is None else t for t, a in pairs]
-
-
 def abs_rule(nonzero, x):
     """|x| has the derivative 1 at zero, as in JAX; of complex numbers 0."""
     if aval_of(x).dtype.kind == "c":
@@ -134,19 +127,14 @@ def complex_abs_rule(z):
 
 
 def pad_rule(nonzero, x, value, *, padding_config):
-    def linear(*tangents):
-        return slicing.pad(*no_none(tangents, (x, value)), padding_config)
-
-    return slicing.pad(x, value, padding_config), linear
+    pad = partial(slicing.pad, padding_config=padding_config)
+    return linear_in_all(pad, x, value)
 
 
 def dynamic_update_slice_rule(nonzero, x, update, *starts):
-    write = slicing.dynamic_update_slice_p.bind
-
-    def linear(t, s, *_):
-        return write(*no_none((t, s), (x, update)), *starts)
-
-    return write(x, update, *starts), linear
+    write = lambda *pair: slicing.dynamic_update_slice_p.bind(*pair, *starts)
+    y, linear = linear_in_all(write, x, update)
+    return y, lambda t, s, *_: linear(t, s)
 
 
 linearize_rules |= linear_in_first(slicing.rev_p, slicing.dynamic_slice_p)

@@ -41,8 +41,8 @@ from .pieces import (
     reorder,
     split,
 )
-from .tangents import zeros
-from .transpose import is_linear, transpose_rules
+from .tangents import dense
+from .transpose import adding, aval_of_argument, transpose_rules
 
 linear_solve_p = Primitive("custom_linear_solve", multiple_results=True)
 
@@ -204,7 +204,7 @@ def solve_tangents(args, tangents, const_lengths, jaxprs, change):
     aux = [None] * (len(jaxprs[1].out_avals) - len(b))
     if not present(rhs):
         return [None] * len(b) + aux
-    rhs = [zeros(aval_of(x)) if t is None else t for t, x in zip(rhs, b, strict=True)]
+    rhs = dense(rhs, map(aval_of, b))
     params = dict(const_lengths=const_lengths, jaxprs=jaxprs)
     outs = linear_solve_p.bind(*args[: len(args) - len(b)], *rhs, **params)
     return outs[: len(b)] + aux
@@ -248,7 +248,7 @@ linearize_rules |= {linear_solve_p: linear_solve_linearize}
 joint_rules |= {linear_solve_p: linear_solve_joint}
 
 
-def linear_solve_transpose(cts, accs, *args, const_lengths, jaxprs):
+def linear_solve_transpose(cts, *args, const_lengths, jaxprs):
     """The cotangent of b is a solution with the transpose: the parts change places."""
     if len(jaxprs) == 2:
         raise TypeError(
@@ -256,23 +256,14 @@ def linear_solve_transpose(cts, accs, *args, const_lengths, jaxprs):
             f"symmetric=True{at_line(user_source())}"
         )
     captured, b = split_operands(args, const_lengths)
-    cts = [
-        zeros(aval_of_b(x)) if ct is None else ct for ct, x in zip(cts, b, strict=False)
-    ]
+    cts = dense(cts[: len(b)], map(aval_of_argument, b))
     outs = linear_solve_p.bind(
         *(x for values in (*captured[2:], *captured[:2]) for x in values),
         *cts,
         const_lengths=const_lengths[2:] + const_lengths[:2],
         jaxprs=jaxprs[2:] + jaxprs[:2],
     )
-    known = len(args) - len(b)
-    sums = zip(accs[known:], outs, b, strict=False)
-    of_b = [add_tangents(a, c) if is_linear(x) else None for a, c, x in sums]
-    return [None] * known + of_b
-
-
-def aval_of_b(x):
-    return x.aval if is_linear(x) else aval_of(x)
+    return [None] * (len(args) - len(b)) + outs[: len(b)]
 
 
 def linear_solve_batch(lanes, axes, *args, const_lengths, jaxprs):
@@ -293,7 +284,7 @@ def linear_solve_batch(lanes, axes, *args, const_lengths, jaxprs):
     return outs, [0] * len(outs)
 
 
-transpose_rules |= {linear_solve_p: linear_solve_transpose}
+transpose_rules |= adding({linear_solve_p: linear_solve_transpose})
 batch_rules |= {linear_solve_p: linear_solve_batch}
 
 
@@ -390,9 +381,6 @@ class Root:
         rhs = apply_closed(joint, *p, *x, *present(of_p))[self.size :]
         if not rhs:
             return outs, [None] * len(outs)
-        rhs = [
-            zeros(aval_of(y)) if t is None else t
-            for t, y in zip(fill(nonzero, rhs), x, strict=True)
-        ]
+        rhs = dense(fill(nonzero, rhs), map(aval_of, x))
         found = apply_closed(tangent_solve, *captured, *x, *rhs)
         return outs, [*map(lax.neg, found), *[None] * len(aux)]

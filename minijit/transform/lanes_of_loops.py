@@ -7,6 +7,7 @@ is legal, and is thrown away.
 """
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -17,7 +18,13 @@ from ..trace.jaxpr_memory import memoised
 from .batching import at_front, batch_jaxpr, batch_rules, lanes_at, move_axis
 from .branches import cond_p
 from .closed_jaxprs import apply_closed
-from .lanes_of_tapes import every_case, select_arrays, select_lanes, spread_p
+from .lanes_of_tapes import (
+    every_case,
+    front_batch,
+    select_arrays,
+    select_lanes,
+    spread_p,
+)
 from .linearize import linearize_rules
 from .loops import Loop, While, fixpoint, scan_p, while_p
 from .pieces import index_aval, int32, jaxpr_of, split
@@ -78,14 +85,10 @@ def borrow_linearize(nonzero, running, x):
     return borrow(running, x), linear
 
 
-def borrow_batch(lanes, axes, running, x):
-    return borrow_p.bind(*at_front(lanes, (running, x), axes)), 0
-
-
 shape_rules |= {borrow_p: lambda running, x: x}
 eval_rules |= {borrow_p: borrow_eval}
 linearize_rules |= {borrow_p: borrow_linearize}
-batch_rules |= {borrow_p: borrow_batch}
+batch_rules |= {borrow_p: partial(front_batch, borrow_p)}
 
 
 # ---- cond

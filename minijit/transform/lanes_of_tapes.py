@@ -13,11 +13,11 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.jaxpr_parser import aval_parsers, parse_aval
 from .batching import LaneType, at_front, batch_rules, lane_types, lanes_at
 from .closed_jaxprs import present
-from .linearize import add_tangents, linear_in_first, linearize_rules
-from .tangents import dense, tangent_aval, zeros
+from .linearize import linear_in_first, linearize_rules
+from .tangents import dense, linear_in_all, tangent_aval, zeros
 from .tape import Tape, Union, UnionValue, inject, inject_p, project, project_p
 from .tape_rows import pointwise
-from .transpose import is_linear, transpose_rules
+from .transpose import adding, transpose_rules
 
 
 def parse_cases(text, every=False):
@@ -83,14 +83,12 @@ def spread_batch(lanes, axes, x, *, size, axis):
     return spread_p.bind(x, size=size, axis=axis + 1), 0
 
 
-def spread_transpose(ct, accs, x, *, size, axis):
-    ct = sum_lanes_p.bind(ct, axis=axis)
-    return [add_tangents(accs[0], ct)]
+def spread_transpose(ct, x, *, size, axis):
+    return [sum_lanes_p.bind(ct, axis=axis)]
 
 
-def sum_lanes_transpose(ct, accs, x, *, axis):
-    size = lane_count(x.aval, axis)
-    return [add_tangents(accs[0], spread_p.bind(ct, size=size, axis=axis))]
+def sum_lanes_transpose(ct, x, *, axis):
+    return [spread_p.bind(ct, size=lane_count(x.aval, axis), axis=axis)]
 
 
 def eval_sum_lanes(x, *, axis):
@@ -105,10 +103,10 @@ shape_rules |= {
 }
 eval_rules |= {spread_p: eval_spread, sum_lanes_p: eval_sum_lanes}
 linearize_rules |= linear_in_first(spread_p, sum_lanes_p)
-transpose_rules |= {
+transpose_rules |= adding({
     spread_p: spread_transpose,
     sum_lanes_p: sum_lanes_transpose,
-}
+})
 batch_rules |= {
     spread_p: spread_batch,
     sum_lanes_p: lambda lanes, axes, x, *, axis: (
@@ -159,30 +157,21 @@ def eval_every(*unions):
     return UnionValue(Union(unions[0].aval.cases, every=True), cases)
 
 
-def every_rule(nonzero, *unions):
-    avals = [tangent_aval(aval_of(u)) for u in unions]
-
-    def linear(*tangents):
-        return every_case(*dense(tangents, avals))
-
-    return every_case(*unions), linear
-
-
-def every_transpose(ct, accs, *unions):
+def every_transpose(ct, *unions):
     """Each union gets back the cotangents of the case that it supplied."""
-    new = [inject(k, u.aval, project(k, ct)) for k, u in enumerate(unions)]
-    return list(map(add_tangents, accs, new))
+    return [inject(k, u.aval, project(k, ct)) for k, u in enumerate(unions)]
 
 
-def every_batch(lanes, axes, *unions):
-    return every_case(*at_front(lanes, unions, axes)), 0
+def front_batch(primitive, lanes, axes, *args):
+    """The batch rule of a primitive that wants all lanes on the first axis."""
+    return primitive.bind(*at_front(lanes, args, axes)), 0
 
 
 shape_rules |= {every_p: lambda *unions: Union(unions[0].cases, every=True)}
 eval_rules |= {every_p: eval_every}
-linearize_rules |= {every_p: every_rule}
-transpose_rules |= {every_p: every_transpose}
-batch_rules |= {every_p: every_batch}
+linearize_rules |= {every_p: lambda nonzero, *us: linear_in_all(every_case, *us)}
+transpose_rules |= adding({every_p: every_transpose})
+batch_rules |= {every_p: partial(front_batch, every_p)}
 
 select_lanes_p = Primitive("select_lanes")
 
@@ -217,19 +206,13 @@ def select_lanes_rule(nonzero, pred, on_true, on_false):
     return select_lanes(pred, on_true, on_false), linear
 
 
-def select_lanes_transpose(ct, accs, pred, on_true, on_false):
+def select_lanes_transpose(ct, pred, on_true, on_false):
     zero = zeros(aval_of(ct))
-    new = [select_lanes(pred, ct, zero), select_lanes(pred, zero, ct)]
-    sums = zip(accs[1:], new, (on_true, on_false), strict=True)
-    return [None, *[add_tangents(a, c) if is_linear(x) else None for a, c, x in sums]]
-
-
-def select_lanes_batch(lanes, axes, *args):
-    return select_lanes_p.bind(*at_front(lanes, args, axes)), 0
+    return [None, select_lanes(pred, ct, zero), select_lanes(pred, zero, ct)]
 
 
 shape_rules |= {select_lanes_p: lambda pred, on_true, on_false: on_true}
 eval_rules |= {select_lanes_p: eval_select_lanes}
 linearize_rules |= {select_lanes_p: select_lanes_rule}
-transpose_rules |= {select_lanes_p: select_lanes_transpose}
-batch_rules |= {select_lanes_p: select_lanes_batch}
+transpose_rules |= adding({select_lanes_p: select_lanes_transpose})
+batch_rules |= {select_lanes_p: partial(front_batch, select_lanes_p)}

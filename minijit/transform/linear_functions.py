@@ -18,7 +18,7 @@ from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
 from .flat_functions import FlatFunction
 from .gradient_checks import check_cotangents
-from .tangents import zeros
+from .tangents import dense
 from .transpose import Linear, backward, transpose_rules
 
 
@@ -62,9 +62,7 @@ def linear_transpose(fun, *primals, reduce_axes=()):
         leaves = check_cotangents(ct, flat.out_tree, [v.aval for v in jaxpr.outvars])
         args = [Linear(aval) for aval in avals]
         outs = backward(jaxpr, captured, args, list(map(lax.as_array, leaves)))
-        pairs = zip(outs, avals, strict=True)
-        outs = [zeros(aval) if ct is None else ct for ct, aval in pairs]
-        return tree_unflatten(in_tree, outs)
+        return tree_unflatten(in_tree, dense(outs, avals))
 
     return transposed
 

@@ -50,6 +50,7 @@ from .tangents import (
     dense,
     flat_tangents,
     has_tangent,
+    linear_in_all,
     tangent_aval,
     tangent_out,
     tangents_like,
@@ -386,8 +387,8 @@ def add_any_rule(nonzero, x, y):
     return add_tangents(x, y), add_tangents
 
 
-def dot_general_rule(nonzero, x, y, **params):
-    product = partial(lax.dot_general_p.bind, **params)
+def bilinear_rule(primitive, nonzero, x, y, **params):
+    product = partial(primitive.bind, **params)
 
     def linear(s, t):
         s = None if s is None else product(s, y)
@@ -417,8 +418,7 @@ def select_rule(nonzero, which, *cases):
 
 def concatenate_rule(nonzero, *args, dimension):
     join = partial(lax.concatenate_p.bind, dimension=dimension)
-    avals = [tangent_aval(aval_of(x)) for x in args]
-    return join(*args), lambda *tangents: join(*dense(tangents, avals))
+    return linear_in_all(join, *args)
 
 
 linearize_rules |= {
@@ -433,7 +433,7 @@ linearize_rules |= {
     lax.convert_element_type_p: convert_rule,
     lax.select_n_p: select_rule,
     lax.concatenate_p: concatenate_rule,
-    lax.dot_general_p: dot_general_rule,
+    lax.dot_general_p: partial(bilinear_rule, lax.dot_general_p),
 }
 
 

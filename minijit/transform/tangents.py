@@ -55,6 +55,16 @@ def dense(tangents, avals):
     ]
 
 
+def dense_like(tangents, args):
+    """The tangents of some arguments, with zeros made where there is None."""
+    return dense(tangents, [tangent_aval(aval_of(x)) for x in args])
+
+
+def linear_in_all(f, *args):
+    """What a rule returns for f, which is linear in all of its arguments at once."""
+    return f(*args), lambda *tangents: f(*dense_like(tangents, args))
+
+
 def flat_tangents(primals, tangents):
     """Check and flatten `jvp`'s arguments: -> (leaves, tree, tangents or None)."""
     if not all(isinstance(x, (tuple, list)) for x in (primals, tangents)):

@@ -11,7 +11,7 @@ from ..trace import primitives as lax
 from ..trace.array import aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
 from .closed_jaxprs import fill, present
-from .linearize import add_any_p, add_tangents, constant, linearize_rules
+from .linearize import add_any_p, constant, linearize_rules
 from .opaque import OpaqueValue
 from .tangents import dense, tangent_aval, tangent_types, zero_makers
 from .tape import (
@@ -24,7 +24,7 @@ from .tape import (
     project,
     project_p,
 )
-from .transpose import transpose_rules
+from .transpose import adding, transpose_rules
 
 # ---- tangents
 
@@ -62,17 +62,15 @@ def project_rule(nonzero, union, *, case):
     return project(case, union), lambda t: fill(mask, project(case, t))
 
 
-def inject_transpose(ct, accs, *values, case, aval):
-    return list(map(add_tangents, accs, project(case, ct)))
-
-
-def project_transpose(cts, accs, union, *, case):
-    ct = inject(case, union.aval, dense(cts, union.aval.cases[case]))
-    return [add_tangents(accs[0], ct)]
+def project_transpose(cts, union, *, case):
+    return [inject(case, union.aval, dense(cts, union.aval.cases[case]))]
 
 
 linearize_rules |= {inject_p: inject_rule, project_p: project_rule}
-transpose_rules |= {inject_p: inject_transpose, project_p: project_transpose}
+transpose_rules |= adding({
+    inject_p: lambda ct, *values, case, aval: project(case, ct),
+    project_p: project_transpose,
+})
 
 
 # ---- zeros
