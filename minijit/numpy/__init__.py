@@ -19,6 +19,7 @@ from ..trace.dtypes import finfo, float16, float32, float64, floating, generic, 
 from ..trace.dtypes import inexact, int16, int32, int64, int8, integer, isdtype
 from ..trace.dtypes import issubdtype, number, promote_types, result_type, signedinteger
 from ..trace.dtypes import uint16, uint32, uint64, uint8, unsignedinteger
+from .arguments import public_names as _public_names
 from .core import abs, absolute, add, bitwise_and, bitwise_not, bitwise_or, bitwise_xor
 from .core import bool, cdouble, complex_, ComplexWarning, cos, csingle, divide, double
 from .core import dtype, e, equal, euler_gamma, exp, float_, greater, greater_equal, inf
@@ -38,22 +39,7 @@ from . import array_methods as array_methods
 from . import slicing as slicing
 from .remainders import divmod, floor_divide, mod, remainder
 
-__all__ = """
-    ndarray pi e euler_gamma inf nan newaxis bool_ int8 int16 int32 int64 uint8 uint16
-    uint32 uint64 bfloat16 float16 float32 float64 complex64 complex128 array asarray
-    astype copy zeros ones full full_like zeros_like ones_like arange exp log sin cos
-    tanh sqrt negative positive sign invert bitwise_not absolute abs add subtract
-    multiply divide true_divide power pow maximum minimum bitwise_and bitwise_or
-    bitwise_xor logical_not logical_and logical_or logical_xor equal not_equal less
-    less_equal greater greater_equal isnan where reshape ravel transpose
-    matrix_transpose moveaxis expand_dims squeeze broadcast_to broadcast_arrays
-    broadcast_shapes concatenate stack sum prod max min all any mean var std argmax
-    argmin dot tensordot matmul bool int_ uint float_ complex_ single double csingle
-    cdouble dtype ComplexWarning generic number integer signedinteger unsignedinteger
-    inexact floating complexfloating finfo iinfo isdtype issubdtype promote_types
-    result_type linspace eye shape ndim size isclose allclose
-    floor_divide remainder mod divmod
-""".split()
+__all__ = _public_names(globals())
 
 
 def __dir__():
@@ -117,44 +103,15 @@ from .interchange import array_repr, array_str, can_cast, get_printoptions, iter
 from .interchange import load, printoptions, save, savez, set_printoptions
 from . import methods as methods
 from ..trace import calls
-from ..trace.concrete import ConcreteArray
-from ..trace.core import operators
-from .indexing import Indexed
+from ..trace.concrete import ConcreteArray as _ConcreteArray
+from ..trace.core import operators as _operators
+from .indexing import Indexed as _Indexed
 from .vectorized import apply_along_axis, vectorize
 
-__all__ += """
-    can_cast empty empty_like logspace geomspace identity tri tril triu mask_indices
-    tril_indices triu_indices tril_indices_from triu_indices_from diag_indices
-    diag_indices_from diagonal diag diagflat fill_diagonal meshgrid ix_ indices mgrid
-    ogrid r_ c_ s_ index_exp frombuffer fromstring from_dlpack fromfunction vander tan
-    arcsin arccos arctan sinh cosh arcsinh arccosh arctanh expm1 log1p exp2 cbrt square
-    arctan2 nextafter float_power asin acos atan atan2 asinh acosh atanh left_shift
-    right_shift bitwise_left_shift bitwise_right_shift bitwise_invert bitwise_count fabs
-    floor ceil trunc rint round around real imag conj conjugate angle isfinite isinf
-    isposinf isneginf iscomplex isreal iscomplexobj isrealobj isscalar signbit copysign
-    spacing frexp ldexp modf fmod reciprocal log2
-    log10 deg2rad rad2deg radians degrees logaddexp logaddexp2 heaviside hypot sinc i0
-    nan_to_num clip fmax fmin gcd lcm array_equal array_equiv take take_along_axis
-    put_along_axis put place choose select piecewise nonzero flatnonzero argwhere
-    compress extract searchsorted digitize bincount histogram_bin_edges histogram
-    histogram2d histogramdd ravel_multi_index unravel_index unique unique_all
-    unique_counts unique_inverse unique_values isin union1d setdiff1d setxor1d
-    intersect1d swapaxes rollaxis permute_dims concat unstack flip fliplr flipud rot90
-    roll tile repeat atleast_1d atleast_2d atleast_3d vstack hstack dstack column_stack
-    block split array_split vsplit hsplit dsplit resize append delete insert trim_zeros
-    pad sort argsort lexsort partition argpartition sort_complex quantile nanquantile
-    percentile nanpercentile median nanmedian amax amin ptp count_nonzero nanmax nanmin
-    nansum nanprod nanmean nanvar nanstd nanargmax nanargmin average cumsum cumprod
-    nancumsum nancumprod cumulative_sum cumulative_prod diff ediff1d gradient trapezoid
-    interp unwrap convolve correlate cov corrcoef trace outer inner vdot vecdot matvec
-    vecmat kron cross einsum einsum_path linalg packbits unpackbits polyval polyadd
-    polysub polymul polydiv polyint polyder poly bartlett hanning hamming blackman
-    kaiser apply_over_axes iterable array_repr array_str save savez load printoptions
-    set_printoptions get_printoptions apply_along_axis vectorize
-""".split()
+__all__ = _public_names(globals())
 
 calls.explain_calls("jnp", globals(), __all__, results=["vectorize"])
 calls.explain_calls("jnp.linalg", vars(linalg))
-calls.explain_calls("Array", operators)
-calls.explain_methods("Array", ConcreteArray, ["item"])
-calls.explain_methods("Array.at", Indexed)
+calls.explain_calls("Array", _operators)
+calls.explain_methods("Array", _ConcreteArray, ["item"])
+calls.explain_methods("Array.at", _Indexed)
