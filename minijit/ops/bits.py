@@ -29,9 +29,9 @@ shift_right_logical_p = Primitive("shift_right_logical")
 shift_right_arithmetic_p = Primitive("shift_right_arithmetic")
 population_count_p, clz_p = map(Primitive, ["population_count", "clz"])
 
-shape_rules |= binary(integer, shift_left_p, shift_right_logical_p)
-shape_rules |= binary(integer, shift_right_arithmetic_p)
-shape_rules |= unary(integer, population_count_p, clz_p)
+shifts = shift_left_p, shift_right_logical_p, shift_right_arithmetic_p
+counts = population_count_p, clz_p
+shape_rules |= binary(integer, *shifts) | unary(integer, *counts)
 
 
 def unsigned(x):
@@ -151,10 +151,7 @@ def bitcast_convert_type(operand, new_dtype):
     return bitcast_convert_type_p.bind(operand, new_dtype=new_dtype)
 
 
-linearize_rules |= linearize.constant(
-    *(shift_left_p, shift_right_logical_p, shift_right_arithmetic_p),
-    *(population_count_p, clz_p, bitcast_convert_type_p),
-)
+linearize_rules |= linearize.constant(*shifts, *counts, bitcast_convert_type_p)
 
 
 def bitcast_batch(lanes, axes, x, *, new_dtype):
@@ -163,10 +160,7 @@ def bitcast_batch(lanes, axes, x, *, new_dtype):
     return bitcast_convert_type_p.bind(x, new_dtype=new_dtype), 0
 
 
-batch_rules |= batching.elementwise(
-    *(shift_left_p, shift_right_logical_p, shift_right_arithmetic_p),
-    *(population_count_p, clz_p),
-)
+batch_rules |= batching.elementwise(*shifts, *counts)
 batch_rules |= {bitcast_convert_type_p: bitcast_batch}
 
 
@@ -202,13 +196,7 @@ def bitcast_lower(out, index, x, *, new_dtype):
     return op("bitcast", whole, dtype=new)
 
 
-lower_rules |= {
-    p: one_operation(p.name)
-    for p in (
-        shift_left_p, shift_right_logical_p, shift_right_arithmetic_p,
-        population_count_p, clz_p,
-    )
-}
+lower_rules |= {p: one_operation(p.name) for p in (*shifts, *counts)}
 lower_rules |= {bitcast_convert_type_p: Elements(bitcast_lower)}
 
 
@@ -217,6 +205,5 @@ def neutral_shift(s, out, x, y):
     return x if exact_rules.holds_bits(s, y, 0) else None
 
 
-shifts = {shift_left_p, shift_right_logical_p, shift_right_arithmetic_p}
-simplify.elementwise |= shifts
+simplify.elementwise |= {*shifts}
 simplify.rules |= {p: [neutral_shift] for p in shifts}

@@ -40,10 +40,16 @@ zeta_p, polygamma_p = map(Primitive, ["zeta", "polygamma"])
 igamma_grad_a_p = Primitive("igamma_grad_a")
 random_gamma_grad_p = Primitive("random_gamma_grad")
 
-shape_rules |= unary(reals, erf_p, erfc_p, erf_inv_p, lgamma_p, digamma_p)
-shape_rules |= unary(reals, bessel_i0e_p, bessel_i1e_p)
-shape_rules |= binary(reals, igamma_p, igammac_p, zeta_p, polygamma_p)
-shape_rules |= binary(reals, igamma_grad_a_p, random_gamma_grad_p)
+# Those that have a scalar form of their own, and those that SciPy alone computes.
+scalar = erf_p, erfc_p, erf_inv_p, lgamma_p, digamma_p
+bessel = bessel_i0e_p, bessel_i1e_p
+of_pairs = (
+    *(igamma_p, igammac_p, igamma_grad_a_p, random_gamma_grad_p),
+    *(zeta_p, polygamma_p),
+)
+by_scipy = *bessel, *of_pairs, regularized_incomplete_beta_p
+
+shape_rules |= unary(reals, *scalar, *bessel) | binary(reals, *of_pairs)
 shape_rules |= {
     regularized_incomplete_beta_p: elementwise(
         "regularized_incomplete_beta", reals, reals, reals
@@ -279,19 +285,8 @@ def beta_density(a, b, x):
     return lax.exp(lax.sub(lax.add(of_rest, of_x), log_beta))
 
 
-batch_rules |= batching.elementwise(
-    *(erf_p, erfc_p, erf_inv_p, lgamma_p, digamma_p, igamma_p, igammac_p),
-    *(bessel_i0e_p, bessel_i1e_p, zeta_p, polygamma_p, regularized_incomplete_beta_p),
-    *(igamma_grad_a_p, random_gamma_grad_p),
+batch_rules |= batching.elementwise(*scalar, *by_scipy)
+lower_rules |= {p: one_operation(p.name, 20) for p in scalar}
+fallbacks |= dict.fromkeys(
+    by_scipy, "a special function without a scalar form of its own"
 )
-lower_rules |= {
-    p: one_operation(p.name, 20)
-    for p in (erf_p, erfc_p, erf_inv_p, lgamma_p, digamma_p)
-}
-fallbacks |= {
-    p: "a special function without a scalar form of its own"
-    for p in (
-        igamma_p, igammac_p, bessel_i0e_p, bessel_i1e_p, zeta_p, polygamma_p,
-        regularized_incomplete_beta_p, igamma_grad_a_p, random_gamma_grad_p,
-    )
-}

@@ -210,10 +210,8 @@ def join_lanes(size, primals, tangents):
 def push_forward(info, f, primals, tangents):
     """Tangents of results, by equations that are linear in the tangents."""
     nonzero = [t is not None for t in tangents]
-    outs, found, recorder = linearize_flat(f, primals, nonzero, current_trace(), info)
-    jaxpr, residuals = finish_linear(recorder, found)
-    mask = [t is not None for t in found]
-    return outs, fill(mask, eval_jaxpr(jaxpr, residuals, *present(tangents)))
+    outs, linear = linearize_plainly(info, nonzero, primals, f)
+    return outs, linear(*tangents)
 
 
 def linearize_function(nonzero, *primals, call, rule):
@@ -223,7 +221,7 @@ def linearize_function(nonzero, *primals, call, rule):
     """
     info = TraceInfo(rule.name, "custom_vmap", rule.source)
     if any(nonzero[: rule.captured]):
-        return linearize_plainly(info, nonzero, primals, call)
+        return linearize_plainly(info, nonzero, primals, partial(run, call))
     outs = custom_vmap_p.bind(*primals, call=call, rule=rule)
     mask = [tangent_aval(aval_of(y)) is not None for y in outs]
     push = partial(push_forward, info)
@@ -238,11 +236,10 @@ def linearize_function(nonzero, *primals, call, rule):
     return outs, linear
 
 
-def linearize_plainly(info, nonzero, primals, call):
+def linearize_plainly(info, nonzero, primals, f):
     """The derivative of the function itself."""
-    outs, tangents, recorder = linearize_flat(
-        partial(run, call), primals, nonzero, current_trace(), info
-    )
+    here = current_trace()
+    outs, tangents, recorder = linearize_flat(f, primals, nonzero, here, info)
     jaxpr, residuals = finish_linear(recorder, tangents)
     mask = [t is not None for t in tangents]
 
