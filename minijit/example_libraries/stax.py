@@ -68,7 +68,7 @@ def Dense(out_dim, W_init=glorot_weights, b_init=small_bias):
     return init, apply
 
 
-def convolution(
+def convolution_layer(
     convolve, dimension_numbers, out_chan, filter_shape, strides, padding, W_init,
     b_init,
 ):  # fmt: skip
@@ -112,7 +112,7 @@ def GeneralConv(
     W_init=None, b_init=tiny_bias,
 ):  # fmt: skip
     """A layer that convolves, for any order of the axes."""
-    return convolution(
+    return convolution_layer(
         lax.conv_general_dilated, dimension_numbers, out_chan, filter_shape, strides,
         padding, W_init, b_init,
     )  # fmt: skip
@@ -123,7 +123,7 @@ def GeneralConvTranspose(
     W_init=None, b_init=tiny_bias,
 ):  # fmt: skip
     """A layer that convolves with strides on the output, for any order of the axes."""
-    return convolution(
+    return convolution_layer(
         lax.conv_transpose, dimension_numbers, out_chan, filter_shape, strides, padding,
         W_init, b_init,
     )  # fmt: skip

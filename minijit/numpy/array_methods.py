@@ -24,7 +24,7 @@ def setitem(x, index, value):
     )
 
 
-def rows_of(x):
+def iterate(x):
     """`for row in x`, and `a, b = x`."""
     if x.ndim == 0:
         raise TypeError("iteration over a 0-d array")
@@ -46,8 +46,8 @@ def contains(x, value):
 
 operators |= {
     "__setitem__": setitem,
-    "__iter__": rows_of,
-    "__reversed__": lambda x: iter(list(rows_of(x))[::-1]),
+    "__iter__": iterate,
+    "__reversed__": lambda x: iter(list(iterate(x))[::-1]),
     "__contains__": contains,
 }
 

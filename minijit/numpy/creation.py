@@ -188,14 +188,14 @@ class Grid:
 
     def __getitem__(self, key):
         keys = key if isinstance(key, tuple) else (key,)
-        axes = promote_dtypes([slice_values(k) for k in keys])
+        axes = promote_dtypes([numbers_of_slice(k) for k in keys])
         if not isinstance(key, tuple):
             return axes[0]
         grids = meshgrid(*axes, indexing="ij", sparse=self.sparse)
         return grids if self.sparse else stack(grids)
 
 
-def slice_values(s):
+def numbers_of_slice(s):
     """The numbers that a slice stands for; an imaginary step says how many."""
     start = 0 if s.start is None else s.start
     step = 1 if s.step is None else s.step
@@ -223,7 +223,7 @@ class Joiner:
 
     def part(self, key, rank, trans1d):
         """One operand, with `rank` axes at least; `trans1d` places its own."""
-        x = slice_values(key) if isinstance(key, slice) else asarray(key)
+        x = numbers_of_slice(key) if isinstance(key, slice) else asarray(key)
         x = x if x.ndim else expand_to(x, 1) if rank <= 1 else x
         new = rank - x.ndim
         if new <= 0:

@@ -39,15 +39,15 @@ def parse(subscripts, count):
       (for each operand a list of names, the names of the result or None).
     """
     left, arrow, right = subscripts.replace(" ", "").partition("->")
-    terms = [names_of(term, subscripts) for term in left.split(",")]
+    terms = [axis_names_of(term, subscripts) for term in left.split(",")]
     if len(terms) != count:
         raise ValueError(
             f"einsum subscripts {subscripts!r} name {len(terms)} operands, got {count}"
         )
-    return terms, names_of(right, subscripts) if arrow else None
+    return terms, axis_names_of(right, subscripts) if arrow else None
 
 
-def names_of(term, subscripts):
+def axis_names_of(term, subscripts):
     """The names in one term: letters, and "..." at most once."""
     before, dots, after = term.partition(ellipsis)
     names = [*before, *([ellipsis] if dots else []), *after]

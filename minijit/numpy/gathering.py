@@ -201,7 +201,7 @@ class FormBuilder:
             if is_integer(entry):
                 found.append((entry, axis))
             axis += axes_taken(entry)
-        shape = broadcast_shapes([np.shape(entry) for entry, _ in found])
+        shape = index_shape([np.shape(entry) for entry, _ in found])
         for entry, axis in found:
             first = len(self.batch) + len(shape) - np.ndim(entry)
             self.parts.append((entry, first, axis))
@@ -257,7 +257,7 @@ class FormBuilder:
         )
 
 
-def broadcast_shapes(shapes):
+def index_shape(shapes):
     """The common shape of arrays of indices."""
     try:
         return np.broadcast_shapes(*shapes)
@@ -276,7 +276,7 @@ def join_indices(parts, batch):
     columns = []
     for i, (_, first, _) in zip(indices, parts, strict=True):
         axes = tuple(range(first, first + np.ndim(i)))
-        columns.append(spread(i, (*batch, 1), axes))
+        columns.append(spread_index(i, (*batch, 1), axes))
     if len(columns) == 1:
         return columns[0]
     if all(isinstance(column, np.ndarray) for column in columns):
@@ -284,7 +284,7 @@ def join_indices(parts, batch):
     return concatenate(columns, len(batch))
 
 
-def spread(x, shape, axes):
+def spread_index(x, shape, axes):
     """`broadcast_in_dim`, done at once where x is NumPy's."""
     if isinstance(x, Tracer):
         return broadcast_in_dim(x, shape, axes)

@@ -13,7 +13,7 @@ from .elementwise import power
 from .making import eye
 from .mathematics import conj, real
 from .products import cross, outer, trace, vecdot
-from .rearranging import checked
+from .rearranging import checked_arrays
 from .reducing import max, min, sum
 from .shapes import broadcast_to, matrix_transpose, squeeze
 
@@ -96,7 +96,7 @@ def matrix_power(a, n):
 
 def multi_dot(arrays, *, precision=None):
     """The product of matrices, in the cheapest order.  JAX: `jnp.linalg.multi_dot`."""
-    parts = checked("jnp.linalg.multi_dot", arrays)
+    parts = checked_arrays("jnp.linalg.multi_dot", arrays)
     letters = [chr(ord("a") + i) for i in range(len(parts) + 1)]
     first, last = len(np_shape(parts[0])) == 1, len(np_shape(parts[-1])) == 1
     terms = ["".join(letters[i : i + 2]) for i in range(len(parts))]

@@ -285,7 +285,7 @@ def isscalar(element):
     return bool_of(np.isscalar(element))
 
 
-def sign_bits(x):
+def bits_of_float(x):
     """-> (float x as signed integers, how many bits stand below its sign)."""
     info = dtypes.finfo(x.dtype)
     bits = bit_ops.bitcast_convert_type(x, np.dtype(f"int{info.bits}"))
@@ -301,7 +301,7 @@ def signbit(x, /):
         return x < 0
     if x.dtype.kind == "c":
         raise ValueError(f"jax.numpy.signbit is not well defined for {x.dtype}")
-    bits, _ = sign_bits(x)
+    bits, _ = bits_of_float(x)
     return bits < 0
 
 
@@ -332,7 +332,7 @@ def frexp(x, /):
     info = dtypes.finfo(x.dtype)
     # Subnormal numbers are scaled first, so that they have an exponent to read.
     tiny = primitives.abs(x) < info.tiny
-    bits, _ = sign_bits(choose_where(tiny, x * 2.0**info.nmant, x))
+    bits, _ = bits_of_float(choose_where(tiny, x * 2.0**info.nmant, x))
     mask, bias = 2**info.nexp - 1, 1 - info.minexp
     n = (bits >> info.nmant & mask) - (bias - 1) - choose_where(tiny, info.nmant, 0)
     bits = bits & ~(mask << info.nmant) | (bias - 1 << info.nmant)

@@ -172,27 +172,27 @@ def atleast_3d(*arys):
 
 def vstack(tup, dtype=None):
     """Joined as rows, along the first axis.  JAX: `jnp.vstack`."""
-    return concatenate([atleast_2d(x) for x in checked("vstack", tup)], 0, dtype)
+    return concatenate([atleast_2d(x) for x in checked_arrays("vstack", tup)], 0, dtype)
 
 
 def hstack(tup, dtype=None):
     """Joined along the second axis, vectors along the first.  JAX: `jnp.hstack`."""
-    parts = [atleast_1d(x) for x in checked("hstack", tup)]
+    parts = [atleast_1d(x) for x in checked_arrays("hstack", tup)]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype)
 
 
 def dstack(tup, dtype=None):
     """Joined along the third axis.  JAX: `jnp.dstack`."""
-    return concatenate([atleast_3d(x) for x in checked("dstack", tup)], 2, dtype)
+    return concatenate([atleast_3d(x) for x in checked_arrays("dstack", tup)], 2, dtype)
 
 
 def column_stack(tup):
     """Vectors as columns, matrices as they are, side by side.  JAX: same name."""
-    parts = arrays("column_stack", *checked("column_stack", tup))
+    parts = arrays("column_stack", *checked_arrays("column_stack", tup))
     return concatenate([x if x.ndim > 1 else atleast_2d(x).T for x in parts], 1)
 
 
-def checked(name, tup):
+def checked_arrays(name, tup):
     """A sequence of arrays, or the rows of one."""
     check_arraylike(name, *tup)
     if not len(tup):

@@ -9,7 +9,7 @@ from .mathematics import conj, i0
 from .rearranging import flip
 
 
-def convolution(name, x, y, mode, precision, dtype):
+def slide(name, x, y, mode, precision, dtype):
     """What `convolve` and `correlate` share: slide the shorter over the longer."""
     check_arraylike(name, x, y)
     x, y = promote_dtypes([x, y], dtypes.to_inexact_dtype if dtype is None else None)
@@ -36,12 +36,12 @@ def convolution(name, x, y, mode, precision, dtype):
 
 def convolve(a, v, mode="full", *, precision=None, preferred_element_type=None):
     """The convolution of two vectors.  JAX: `jnp.convolve`."""
-    return convolution("convolve", a, v, mode, precision, preferred_element_type)
+    return slide("convolve", a, v, mode, precision, preferred_element_type)
 
 
 def correlate(a, v, mode="valid", *, precision=None, preferred_element_type=None):
     """The cross-correlation of two vectors.  JAX: `jnp.correlate`."""
-    return convolution("correlate", a, v, mode, precision, preferred_element_type)
+    return slide("correlate", a, v, mode, precision, preferred_element_type)
 
 
 def window(name, weight):

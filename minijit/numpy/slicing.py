@@ -59,7 +59,7 @@ def parse_index(shape, index):
         if part is Ellipsis:
             entries += [slice(None)] * n
         elif is_mask(part):
-            entries += mask_indices(part, shape[axis : axis + n], position)
+            entries += indices_of_mask(part, shape[axis : axis + n], position)
         else:
             entries.append(part)
         axis += n
@@ -158,7 +158,7 @@ def concrete_mask(mask):
         ) from error
 
 
-def mask_indices(mask, shape, position):
+def indices_of_mask(mask, shape, position):
     """An array of indices for each axis of a mask that covers axes of these sizes."""
     if any(m not in (0, n) for m, n in zip(mask.shape, shape, strict=True)):
         raise IndexError(

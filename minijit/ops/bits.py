@@ -39,7 +39,7 @@ def unsigned(x):
     return x.view(f"u{x.dtype.itemsize}")
 
 
-def shifted(shift, beyond):
+def shift_within(shift, beyond):
     """A shift that is `beyond(x)` where its distance is negative or past the width."""
 
     def value(x, distance):
@@ -80,9 +80,9 @@ def count_leading_zeros(x):
 
 
 eval_rules |= on_numpy({
-    shift_left_p: shifted(np.left_shift, np.zeros_like),
-    shift_right_logical_p: shifted(shift_right_unsigned, np.zeros_like),
-    shift_right_arithmetic_p: shifted(shift_right_signed, sign_bits),
+    shift_left_p: shift_within(np.left_shift, np.zeros_like),
+    shift_right_logical_p: shift_within(shift_right_unsigned, np.zeros_like),
+    shift_right_arithmetic_p: shift_within(shift_right_signed, sign_bits),
     population_count_p: lambda x: np.bitwise_count(unsigned(x)),
     clz_p: count_leading_zeros,
 })

@@ -91,7 +91,7 @@ fallbacks |= {
 }
 
 
-def part_of(s, z, i):
+def part_put_in(s, z, i):
     """The real or the imaginary part of a number put together from parts."""
     eqn = s.maker(z, complex_p)
     return eqn and eqn.invars[i]
@@ -104,7 +104,7 @@ def part_of_conj(s, z):
 
 
 simplify.rules |= {
-    real_p: [lambda s, out, z: part_of(s, z, 0)],
-    imag_p: [lambda s, out, z: part_of(s, z, 1)],
+    real_p: [lambda s, out, z: part_put_in(s, z, 0)],
+    imag_p: [lambda s, out, z: part_put_in(s, z, 1)],
     conj_p: [lambda s, out, z, **params: part_of_conj(s, z)],
 }

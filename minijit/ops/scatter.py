@@ -167,7 +167,7 @@ def default_fill(dtype):
     return math.nan
 
 
-def check_axes(axes, rank, name, ascending=True):
+def check_dims(axes, rank, name, ascending=True):
     """Raise unless `axes` are distinct axes of an array of this rank, in order."""
     if len(set(axes)) != len(axes):
         raise TypeError(f"{name} must not repeat an axis, got {axes}")
@@ -183,10 +183,10 @@ def check_index_axes(name, operand, indices, collapsed, index_map, batching, bat
         raise TypeError(f"{name} indices must be integers, got {indices.dtype}")
     if indices.ndim == 0:
         raise TypeError(f"{name} indices must have an axis that holds index vectors")
-    check_axes(collapsed, operand.ndim, f"{name} collapsed or inserted dims")
-    check_axes(index_map, operand.ndim, f"{name} index map", ascending=False)
-    check_axes(batching, operand.ndim, f"{name} operand_batching_dims")
-    check_axes(batched, indices.ndim - 1, f"{name} indices_batching_dims", False)
+    check_dims(collapsed, operand.ndim, f"{name} collapsed or inserted dims")
+    check_dims(index_map, operand.ndim, f"{name} index map", ascending=False)
+    check_dims(batching, operand.ndim, f"{name} operand_batching_dims")
+    check_dims(batched, indices.ndim - 1, f"{name} indices_batching_dims", False)
     if not set(batching).isdisjoint((*collapsed, *index_map)):
         raise TypeError(
             f"{name} operand_batching_dims {batching} must be disjoint from the "
@@ -210,7 +210,7 @@ def gather_shape(operand, indices, *, dimension_numbers, slice_sizes, **params):
     offset, collapsed, _, batching, _ = dimension_numbers
     check_index_axes("gather", operand, indices, *dimension_numbers[1:])
     rank = len(offset) + indices.ndim - 1
-    check_axes(offset, rank, "gather offset_dims")
+    check_dims(offset, rank, "gather offset_dims")
     if len(slice_sizes) != operand.ndim:
         raise TypeError(
             "gather must have one slice size for every operand dimension, got "
@@ -408,7 +408,7 @@ def scatter_shape(name, operand, indices, updates, *, dimension_numbers, **param
         raise TypeError(
             f"{name} updates must be of rank {rank}, got shape {updates.shape}"
         )
-    check_axes(window_dims, rank, f"{name} update_window_dims")
+    check_dims(window_dims, rank, f"{name} update_window_dims")
     window = window_axes(operand.ndim, inserted, batching)
     if len(window) != len(window_dims):
         raise TypeError(

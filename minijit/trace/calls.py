@@ -170,13 +170,13 @@ def is_ours(error):
     if tb is None or hasattr(error, "explained"):
         return False
     while tb is not None:
-        if not is_library(tb.tb_frame.f_code.co_filename):
+        if not in_library(tb.tb_frame.f_code.co_filename):
             return False
         tb = tb.tb_next
     return True
 
 
-def is_library(file):
+def in_library(file):
     """Whether a file is minijit's, NumPy's or Python's own."""
     standard = file.startswith(sysconfig.get_path("stdlib"))
     return file.startswith(LIBRARIES) or (standard and "site-packages" not in file)

@@ -348,7 +348,7 @@ def of_one(primitive, text):
     def function(x):
         return primitive.bind(x)
 
-    return named(function, primitive, text)
+    return documented(function, primitive, text)
 
 
 def of_two(primitive, text):
@@ -357,10 +357,10 @@ def of_two(primitive, text):
     def function(x, y):
         return primitive.bind(*adapt(x, y))
 
-    return named(function, primitive, text)
+    return documented(function, primitive, text)
 
 
-def named(function, primitive, text):
+def documented(function, primitive, text):
     """`function` with the name and the docstring of a function of `jax.lax`."""
     bitwise = primitive in (and_p, or_p, xor_p, not_p)
     function.__name__ = "bitwise_" * bitwise + primitive.name
@@ -464,7 +464,7 @@ def over_axes(primitive, text):
     def function(operand, axes):
         return primitive.bind(operand, axes=canonicalize_shape(axes))
 
-    return named(function, primitive, text)
+    return documented(function, primitive, text)
 
 
 reduce_sum = over_axes(reduce_sum_p, "The sum over `axes`, in the operand's dtype.")

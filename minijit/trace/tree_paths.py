@@ -118,15 +118,15 @@ def mismatch(treedef, tree, names):
     found = tree_structure(x).nodes[0]
     first, second = names
     text = f"pytree structures differ at {path or 'the root'}:"
-    text += f"\n  there {first} has {describe(node)},"
-    text += f"\n  and {second} has {describe(found, x)}."
+    text += f"\n  there {first} has {node_in_words(node)},"
+    text += f"\n  and {second} has {node_in_words(found, x)}."
     if type(None) in (node.type, found.type):
         text += "\n  (None has no leaves. To make it one: is_leaf=lambda x: x is None.)"
     text += f"\n  {first}: {abridged(treedef)}"
     return text + f"\n  {second}: {abridged(tree_structure(tree))}"
 
 
-def describe(node, leaf=None):
+def node_in_words(node, leaf=None):
     """A node in words."""
     if node.type is Leaf:
         return f"a leaf of type {type(leaf).__name__}"

@@ -28,7 +28,7 @@ from .pytree import (
     zip_dict,
 )
 from .tree_keys import GetAttrKey
-from .tree_paths import describe
+from .tree_paths import node_in_words
 
 
 def tree_reduce_associative(operation, tree, *, identity=None, is_leaf=None):
@@ -59,11 +59,11 @@ def build_tree(treedef, xs):
             leaves.append(x)
             continue
         if not hasattr(x, "__iter__"):
-            raise TypeError(f"build_tree: expected {describe(node)}, got {x!r}")
+            raise TypeError(f"build_tree: expected {node_in_words(node)}, got {x!r}")
         children = tuple(x)
         if len(children) != node.arity:
             raise ValueError(
-                f"build_tree: expected {describe(node)}, got {len(children)} items"
+                f"build_tree: expected {node_in_words(node)}, got {len(children)} items"
             )
         stack.extend(reversed(children))
     return treedef.unflatten(leaves)

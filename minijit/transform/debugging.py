@@ -184,7 +184,7 @@ def check_numbers(primitive, args, params, results):
     if primitive is jit_p:
         with set_trace(EvalTrace()):
             eval_jaxpr(params["jaxpr"].jaxpr, params["jaxpr"].consts, *args)
-    inputs = ", ".join(describe(x, nans, infs) for x in args)
+    inputs = ", ".join(in_words(x, nans, infs) for x in args)
     name = params["name"] if primitive is jit_p else primitive.name
     raise FloatingPointError(
         f"invalid value ({bad}) encountered in {name}, applied to {inputs or 'nothing'}"
@@ -202,7 +202,7 @@ def what_is_bad(y, nans, infs):
     return "inf" if infs and np.isinf(value).any() else None
 
 
-def describe(x, nans, infs):
+def in_words(x, nans, infs):
     """An argument in a message: a number, or a type and whether it was bad already."""
     value = to_numpy(x)
     if value.ndim == 0:

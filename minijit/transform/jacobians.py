@@ -35,7 +35,7 @@ def basis_like(tree):
     return tree_unflatten(structure, found)
 
 
-def unstack(x, axis, tree):
+def blocks_of(x, axis, tree):
     """Cut the axis of directions into one block a leaf, each of the leaf's shape."""
     leaves, structure = tree_flatten(tree)
     shape, start, blocks = aval_of(x).shape, 0, []
@@ -84,7 +84,7 @@ def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
         def cut(y, x):
             if aval_of(x).dtype == dtypes.float0:
                 return tree_map(partial(zeros_of_integers, y, y), tree)
-            return unstack(x, aval_of(y).ndim, tree)
+            return blocks_of(x, aval_of(y).ndim, tree)
 
         result = tree_map(cut, value, columns)
         return (result, *aux) if has_aux else result
@@ -114,7 +114,7 @@ def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
         blocks = [
             [zeros_of_integers(x, y, x) for y in out_leaves]
             if aval_of(row).dtype == dtypes.float0
-            else unstack(row, 0, out_leaves)
+            else blocks_of(row, 0, out_leaves)
             for row, x in zip(row_leaves, arguments, strict=True)
         ]
         rows_of = map(list, zip(*blocks, strict=True))
