@@ -22,6 +22,7 @@ from .expressions import (
     substitute,
 )
 from .loops import For, Store, expressions, start_values
+from .scalars import comparisons
 
 # Fewer totals than these fit in registers, and do better there.
 FEWEST = 16
@@ -29,8 +30,11 @@ FEWEST = 16
 PIECE = 1 << 14
 # So many pieces there are at least, for several cores, if they are not too short.
 PIECES, SHORTEST = 8, 256
-# Rows that are added at once, so that an accumulator is read and written less often.
+# Rows that are added at once, so that an accumulator is read and written less often;
+# one where what is added takes longer than that.
 ROWS = 4
+quick = {"add", "sub", "mul", "neg", "abs", "max", "min", "select", "convert"}
+quick |= comparisons
 
 
 def interchanged(body):
@@ -149,20 +153,26 @@ def in_rows(axis, stores, totals, place, length):
                 yield Store(store.buffer, tuple(renamed(store.index)), value)
 
     *outer, last = [Axis(a.extent) for a in totals[0].axes]
-    rows = []
-    if whole := last.extent // ROWS:
+    whole = 0 if any(map(is_slow, totals)) else last.extent // ROWS
+    body = []
+    if whole:
         many, one = Axis(whole), Axis(ROWS, "reduce")
         row = op("add", op("mul", many, as_index(ROWS)), one)
-        rows.append(For(many, (accumulate([*outer, row], (one,)),)))
-    if rest := last.extent % ROWS:
+        body.append(For(many, (accumulate([*outer, row], (one,)),)))
+    if rest := last.extent - whole * ROWS:
         one = Axis(rest)
         row = op("add", as_index(whole * ROWS), one)
-        rows.append(For(one, (accumulate([*outer, row]),)))
-    body = tuple(rows)
+        body.append(For(one, (accumulate([*outer, row]),)))
     for a in reversed(outer):
-        body = (For(a, body),)
-    last = loop(finish)
-    return (loop(begin), *body, *([last] if last.body else []))
+        body = [For(a, tuple(body))]
+    done = loop(finish)
+    return (loop(begin), *body, *([done] if done.body else []))
+
+
+def is_slow(total):
+    """Whether what is added takes longer than reading and writing an accumulator."""
+    operations = {e.name for e in postorder(total.bodies) if isinstance(e, Op)}
+    return not operations <= quick
 
 
 class Renamer:

@@ -114,9 +114,13 @@ def gelu(np):
 
 
 def function_row(name, n, make=None):
-    """A function of one array, by name, or `make(numpy module)`."""
+    """A function of `n` float32, by name, or `make(numpy module)`."""
     make = make or (lambda np: getattr(np, name))
-    x = rng.normal(size=n).astype("f4")
+    return array_row(f"{name}, {n} float32", make, rng.normal(size=n).astype("f4"))
+
+
+def array_row(name, make, x):
+    """`make(numpy module)` of an array."""
     a, f, by_numba = jnp.asarray(x), jit(make(jnp)), jit(make(jnp), backend="python")
     peers = {
         "minijit": lambda: f(a),
@@ -126,9 +130,28 @@ def function_row(name, n, make=None):
     try:
         import jax.numpy
     except ImportError:
-        return Row(f"{name}, {n} float32", peers, 2 * x.nbytes)
-    peers = with_jax(peers, make(jax.numpy), x)
-    return Row(f"{name}, {n} float32", peers, 2 * x.nbytes)
+        return Row(name, peers, 2 * x.nbytes)
+    return Row(name, with_jax(peers, make(jax.numpy), x), 2 * x.nbytes)
+
+
+def layer_norm(np):
+    def f(x):
+        x = x - x.mean(1, keepdims=True)
+        return x / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+
+    return f
+
+
+def logsumexp_of_columns(np):
+    def f(x):
+        top = x.max(0)
+        return np.log(np.exp(x - top).sum(0)) + top
+
+    return f
+
+
+def matrix_row(name, make, n=2000):
+    return array_row(f"{name}, {n} x {n}", make, rng.normal(size=(n, n)).astype("f4"))
 
 
 if __name__ == "__main__":
@@ -142,5 +165,14 @@ if __name__ == "__main__":
             sum_row(10_000_000),
             softmax_row(1000),
             layer_row(512),
+            matrix_row("sums of columns", lambda np: lambda x: x.sum(0)),
+            matrix_row("logsumexp of columns", logsumexp_of_columns),
+            matrix_row("layer norm", layer_norm),
+            matrix_row("sum of squares", lambda np: lambda x: (x * x).sum()),
+            array_row(
+                "product of integer matrices, 256 x 256",
+                lambda np: lambda x: x @ x,
+                rng.integers(0, 9, (256, 256)).astype("i4"),
+            ),
         ]
     )
