@@ -129,6 +129,7 @@ def __getattr__(name):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
+from .run import python_program as python_program
 from .run import scalar_functions as scalar_functions
 from . import ops as ops
 

@@ -13,48 +13,20 @@ and a total in loops of its own.  Printers of code take it from here.
 
 from collections import Counter
 
-from .expressions import Axis, Const, Load, Op, Reduce, nothing, postorder, substitute
+from .expressions import Axis, Const, Load, Op, Reduce, nothing, postorder
 from .interchange import interchanged
 from .loops import For, If, Let, Start, Step, expressions
 from .loops_text import arranged
 from .scalars import INDEX, dtype_bounds
+from .shared_axes import running_totals, share_axes
+
+arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}
 
 
-def place(body, nest=6, nestable=None):
-    """Give every expression in a kernel's statements its place.
-
-    Args:
-      body: statements `Store`, `For`, `If`.
-      nest: how deep an expression may stay inside its only user, if that stands in the
-        same loop.  With 0, everything but sure index arithmetic gets a `Let`.
-      nestable: whether an expression may do so at all; by default all may.
-
-    Returns:
-      A tuple of statements, with `Let`, `Start` and `Step`.
-    """
-    body = share_axes(interchanged(body))
-    uses = Counter()
-    for expr in postorder(direct := expressions(body)):
-        uses.update(expr.children())
-    uses.update(direct)
-    return Placer(uses, nest, nestable).block(body, nothing, {})
-
-
-# How deep an expression may grow before it gets a line of its own, in code that runs.
-NEST = 4
-
-
-def nestable(expr):
-    """Whether an expression may stand inside another one, in code that runs.
-
-    An integer needs a variable of its own type, in which it wraps around.
-    """
-    return isinstance(expr, Load) or expr.dtype.kind not in "iu"
-
-
-def placed(body):
-    """The statements of a kernel placed as they run."""
-    return place(body, NEST, nestable)
+def sure(expr):
+    """Whether it is arithmetic on an index that cannot overflow."""
+    plain = isinstance(expr, Op) and expr.dtype == INDEX and expr.name in arithmetic
+    return plain and expr.bounds != dtype_bounds(INDEX)
 
 
 class Placer:
@@ -65,9 +37,20 @@ class Placer:
         self.nest = nest
         self.nestable = nestable
 
+    def let(self, expr, users, placed):
+        """A `Let` for an expression whose parts are placed, if it needs one."""
+        parts = expr.children()
+        depth = 1 + max((placed[c] for c in parts), default=0)
+        alone = self.uses[expr] == 1 and expr in users and depth <= self.nest
+        leaf = isinstance(expr, (Const, Axis))
+        cheap = sure(expr) and depth <= 3
+        inside = leaf or cheap or (alone and self.nestable(expr))
+        placed[expr] = 0 if leaf or not inside else depth
+        return [] if inside else [Let(expr)]
+
     def block(self, body, bound, placed):
         """Place what the statements of one loop's body need; `placed` is known."""
-        placed, result = dict(placed), []
+        placed = dict(placed)
         # First all Reduces of the block together: they may share loops.
         within = [e for e in postorder(expressions(body), placed) if e.free <= bound]
         reduces = [e for e in within if type(e) is Reduce]
@@ -102,8 +85,7 @@ class Placer:
         while waiting:
             later, blocked = [], set()
             for expr in waiting:
-                needs = expr.children() if type(expr) is not Reduce else (expr,)
-                if any(child in blocked for child in needs) or type(expr) is Reduce:
+                if type(expr) is Reduce or blocked.intersection(expr.children()):
                     blocked.add(expr)
                     later.append(expr)
                 else:
@@ -113,17 +95,6 @@ class Placer:
                 result += self.loops(waiting, bound, placed)
                 waiting = [e for e in waiting if e not in placed]
         return result
-
-    def let(self, expr, users, placed):
-        """A `Let` for an expression whose parts are placed, if it needs one."""
-        parts = expr.children()
-        depth = 1 + max((placed[c] for c in parts), default=0)
-        alone = self.uses[expr] == 1 and expr in users and depth <= self.nest
-        alone = alone and (self.nestable is None or self.nestable(expr))
-        leaf = isinstance(expr, (Const, Axis))
-        inside = leaf or alone or (sure(expr) and depth <= 3)
-        placed[expr] = 0 if leaf or not inside else depth
-        return [] if inside else [Let(expr)]
 
     def loops(self, waiting, bound, placed):
         """The loops of the first Reduce that is ready, shared with its like."""
@@ -147,53 +118,48 @@ class Placer:
         return lets + [For(axes[0], tuple(inner))]
 
 
-arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}
-
-
-def sure(expr):
-    """Whether it is arithmetic on an index that cannot overflow."""
-    plain = isinstance(expr, Op) and expr.dtype == INDEX and expr.name in arithmetic
-    return plain and expr.bounds != dtype_bounds(INDEX)
-
-
 def known_here(reduce, bound, placed):
     """Whether all that a Reduce uses from outside its loops has been computed."""
     inside = postorder(reduce.bodies, placed)
     return not any(e.free <= bound and e.children() for e in inside)
 
 
-def running_totals(loop):
-    """A `Start` for each Reduce over the axis of a loop of kind `scan`."""
-    if loop.axis.kind != "scan":
-        return []
-    inside = postorder(expressions(loop.body))
-    return [Start(e) for e in inside if type(e) is Reduce and loop.axis in e.axes]
+def place(body, nest=6, nestable=None):
+    """Give every expression in a kernel's statements its place.
 
+    Args:
+      body: statements `Store`, `For`, `If`.
+      nest: how deep an expression may stay inside its only user, if that stands in the
+        same loop.  With 0, everything but sure index arithmetic gets a `Let`.
+      nestable: whether an expression may do so at all; by default all may.
 
-def share_axes(body):
-    """Statements in which Reduces of equal extents run over the same axes.
-
-    They can share loops then, and what they read.  Those inside each other keep axes
-    of their own.
+    Returns:
+      A tuple of statements, with `Let`, `Start` and `Step`.
     """
-    heights, shared, chosen = {}, {}, {}
-    for expr in postorder(expressions(body)):
-        inside = max((heights[e] for e in expr.children()), default=0)
-        heights[expr] = inside + (type(expr) is Reduce)
-        if type(expr) is Reduce:
-            for place, axis in enumerate(expr.axes):
-                if axis.kind == "reduce":
-                    key = axis.extent, place, heights[expr]
-                    chosen[axis] = shared.setdefault(key, axis)
-    known = {}
+    body = share_axes(interchanged(body))
+    uses = Counter()
+    for expr in postorder(direct := expressions(body)):
+        uses.update(expr.children())
+    uses.update(direct)
+    nestable = nestable or (lambda expr: True)
+    return Placer(uses, nest, nestable).block(body, nothing, {})
 
-    def exprs(roots):
-        return substitute(roots, renamed, known)
 
-    def renamed(expr):
-        return chosen[expr] if chosen.get(expr, expr) is not expr else None
+# How deep an expression may grow before it gets a line of its own, in code that runs.
+NEST = 4
 
-    return tuple(stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
+
+def nestable(expr):
+    """Whether an expression may stand inside another one, in code that runs.
+
+    An integer needs a variable of its own type, in which it wraps around.
+    """
+    return isinstance(expr, Load) or expr.dtype.kind not in "iu"
+
+
+def placed(body):
+    """The statements of a kernel placed as they run."""
+    return place(body, NEST, nestable)
 
 
 arranged |= {"kernel": place}

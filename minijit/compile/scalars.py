@@ -11,6 +11,7 @@ import numpy as np
 INDEX = np.dtype("int64")
 BOOL = np.dtype("bool")
 FLOAT32 = np.dtype("float32")
+UINT16 = np.dtype("uint16")
 INF = float("inf")
 ANY = (-INF, INF)
 
@@ -95,3 +96,8 @@ def is_half(dtype):
 def wide_dtype(dtype):
     """The dtype to compute in: float32 for 16-bit floats, otherwise the dtype."""
     return FLOAT32 if is_half(dtype) else dtype
+
+
+def storage_dtype(dtype):
+    """The dtype of the memory for a dtype: that of the bits of a 16-bit float."""
+    return UINT16 if is_half(dtype) else dtype

@@ -19,29 +19,9 @@ whatever the emitter makes of one: a piece of Python, the name of an LLVM regist
     round(dtype, value)          a float32 to one that is a 16-bit float too
 """
 
-import numpy as np
-
-from ..compile.expressions import Const, Load, Op, as_index, postorder
-from ..compile.loops import (
-    For,
-    If,
-    Let,
-    Start,
-    Step,
-    Store,
-    combine,
-    expressions,
-    start_values,
-    statements,
-)
+from ..compile.expressions import Const, Load, Op
+from ..compile.loops import For, If, Let, Start, Step, Store, combine, start_values
 from ..compile.scalars import is_half, wide_dtype
-
-UINT16 = np.dtype("uint16")
-
-
-def storage_dtype(dtype):
-    """The dtype of the memory for a dtype: that of the bits of a 16-bit float."""
-    return UINT16 if is_half(dtype) else dtype
 
 
 class Walker:
@@ -122,39 +102,18 @@ class Walker:
                 otherwise()
                 self.block(stmt.otherwise)
 
-    # Totals.
 
-    def start(self, stmt):
-        self.cells[stmt.reduce] = [
-            self.emitter.cell(c.dtype, self.value(c)) for c in start_values(stmt.reduce)
-        ]
+# type of a statement -> function(walker, statement).
+walkers = {
+    For: Walker.loop,
+    Let: Walker.let,
+    Store: Walker.store,
+    If: Walker.choice,
+}
 
-    def step(self, stmt):
-        """Combine the accumulators with the bodies' values."""
-        reduce, cells = stmt.reduce, self.cells[stmt.reduce]
-        if len(cells) > 1:
-            self.step_of_argmax(reduce, cells)
-            return
-        name = reduce.op
-        if wide_dtype(reduce.dtype).kind == "f" and total_only(reduce):
-            name = any_order.get(name, name)
-        total, = combine(name, (reduce,), reduce.bodies)
-        self.emitter.set(cells[0], self.value(total))
-
-    def step_of_argmax(self, reduce, cells):
-        """Both accumulators, the extreme and its index, change on one condition."""
-        for body in reduce.bodies:
-            self.values[body] = self.emitter.let(body, self.value(body))
-        olds = [
-            Op("item", (reduce, as_index(k)), body.dtype)
-            for k, body in enumerate(reduce.bodies)
-        ]
-        news = combine(reduce.op, olds, reduce.bodies)
-        better = news[0].args[0]
-        self.values[better] = self.emitter.let(better, self.value(better))
-        for cell, new in zip(cells, news, strict=True):
-            self.emitter.set(cell, self.value(new))
-
+# Operations that mean something else for 16-bit floats; this chapter brings the rows.
+# name -> function(walker, expr, value) -> the value of the operation.
+conversions = {}
 
 # Sums and products of floats may be regrouped: without that they run one at a time.
 any_order = {"add": "add_any_order", "mul": "multiply_any_order"}
@@ -165,45 +124,47 @@ def total_only(reduce):
     return all(axis.kind == "reduce" for axis in reduce.axes)
 
 
-# type of a statement -> function(walker, statement).
-walkers = {
-    For: Walker.loop,
-    Let: Walker.let,
-    Start: Walker.start,
-    Step: Walker.step,
-    Store: Walker.store,
-    If: Walker.choice,
-}
-
-# Operations that mean something else for 16-bit floats; this chapter brings the rows.
-# name -> function(walker, expr, value) -> the value of the operation.
-conversions = {}
-
-# What a statement touches besides the loads in its expressions.
-# type of a statement -> function of it: (buffers that it writes, that it reads).
-touched: dict = {Store: lambda stmt: ((stmt.buffer,), ())}
+def start(walker, stmt):
+    """Make the cells of a total."""
+    walker.cells[stmt.reduce] = [
+        walker.emitter.cell(c.dtype, walker.value(c)) for c in start_values(stmt.reduce)
+    ]
 
 
-def buffer_names(body):
-    """{buffer: name}: x0, x1, ... are read only, y0, y1, ... are written.
+def step(walker, stmt):
+    """Combine the cells of a total with the bodies' values."""
+    reduce, cells = stmt.reduce, walker.cells[stmt.reduce]
+    if len(cells) > 1:
+        step_of_argmax(walker, reduce, cells)
+        return
+    name = reduce.op
+    if wide_dtype(reduce.dtype).kind == "f" and total_only(reduce):
+        name = any_order.get(name, name)
+    total, = combine(name, (reduce,), reduce.bodies)
+    walker.emitter.set(cells[0], walker.value(total))
 
-    Kernels that do the same so are the same text, whatever their buffers are called.
-    """
-    written, read = {}, {}
-    for stmt in statements(body):
-        if type(stmt) in touched:
-            writes, reads = touched[type(stmt)](stmt)
-            written |= dict.fromkeys(writes)
-            read |= dict.fromkeys(reads)
-    loads = (e for e in postorder(expressions(body)) if isinstance(e, Load))
-    read |= dict.fromkeys(e.buffer for e in loads)
-    read = [buffer for buffer in read if buffer not in written]
-    names = {buffer: f"x{i}" for i, buffer in enumerate(read)}
-    return names | {buffer: f"y{i}" for i, buffer in enumerate(written)}
+
+walkers |= {Start: start, Step: step}
 
 
 # chapter 15, brought along
-from ..compile.scalars import FLOAT32
+from ..compile.expressions import as_index
+from ..compile.scalars import FLOAT32, UINT16
+
+
+def step_of_argmax(walker, reduce, cells):
+    """Both accumulators, the extreme and its index, change on one condition."""
+    for body in reduce.bodies:
+        walker.values[body] = walker.emitter.let(body, walker.value(body))
+    olds = [
+        Op("item", (reduce, as_index(k)), body.dtype)
+        for k, body in enumerate(reduce.bodies)
+    ]
+    news = combine(reduce.op, olds, reduce.bodies)
+    better = news[0].args[0]
+    walker.values[better] = walker.emitter.let(better, walker.value(better))
+    for cell, new in zip(cells, news, strict=True):
+        walker.emitter.set(cell, walker.value(new))
 
 
 def stand_in(expr, dtype):
@@ -241,6 +202,7 @@ conversions |= {"convert": convert, "bitcast": bitcast}
 
 
 # chapter 20
+from ..compile.kernel_buffers import touched
 from ..compile.loops import Call, Fail, Look, Reserve, Swap, While
 from ..compile.memory import Buffer
 

@@ -17,9 +17,9 @@ from .cache_folder import write_source
 from .executable import Executable
 from .llvm_kernels import functions_of, kernel_texts, module_text, recent
 from .loading import loaders, routines
-from .python_emitter import Constants, SourceWriter
 from .python_source import DriverPrinter, print_imports, print_program
 from .reports import kernel_routes
+from .source_text import Constants, SourceWriter
 
 # Functions of a program: the one that is compiled in its place.
 rewrites: list = []

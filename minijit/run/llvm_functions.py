@@ -9,9 +9,9 @@ import re
 
 from ..compile.expressions import postorder
 from ..compile.scalar_forms import form_of
-from ..compile.scalars import FLOAT32
+from ..compile.scalars import FLOAT32, UINT16
 from ..trace.jit import cache_clearers
-from .emit import UINT16, Walker
+from .emit import Walker
 
 
 def function_name(key):

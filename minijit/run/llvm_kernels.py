@@ -13,9 +13,10 @@ import hashlib
 import weakref
 from collections import deque
 
+from ..compile.kernel_buffers import buffer_names
 from ..compile.loops import Kernel
 from ..compile.place import place
-from .emit import Walker, buffer_names
+from .emit import Walker
 from .llvm_engine import Code
 from .llvm_functions import ATTRIBUTES, function_texts, numbered
 from .llvm_python import builtin_text, make_builtin, python_declarations

@@ -10,10 +10,11 @@ that comes with SciPy.  A loop looks for signals now and then; if a handler rais
 function returns true and Python raises what it then has.
 """
 
+from ..compile.kernel_buffers import buffer_names
 from ..compile.loops import Region, Swap, statements
 from ..compile.lower_control import with_regions
 from ..compile.memory import Buffer
-from .emit import Walker, buffer_names
+from .emit import Walker
 from .llvm import rewrites
 from .llvm_blas import ProductCalls
 from .llvm_kernels import KernelText, kernel_texts

@@ -16,9 +16,8 @@ import weakref
 
 import numpy as np
 
-from ..compile.scalars import INDEX
+from ..compile.scalars import INDEX, storage_dtype
 from ..transform.tape import Tape, TapeValue, Union
-from .emit import storage_dtype
 from .llvm_python import lock_declarations
 from .table_values import TableItems, TableValues, decoder, encode
 

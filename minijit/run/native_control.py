@@ -37,6 +37,7 @@ from ..compile.memory import Buffer
 from ..compile.obstacles import kind_of
 from ..compile.overwriting import copied_by, plan
 from ..compile.place import placed
+from ..compile.scalars import storage_dtype
 from ..compile.watching import BETWEEN_LOOKS, work_of
 from ..trace.array import ShapedArray
 from ..trace.jit import cache_clearers
@@ -46,21 +47,16 @@ from ..transform.loops import scan_p, while_p
 from ..transform.pieces import split
 from .blas import native_products, product_text
 from .cache_folder import write_source
-from .emit import storage_dtype
 from .interrupts import raise_held
 from .kernel_cache import compiled_once
+from .kernel_source import KernelSource, shape_text, source_comment
 from .loading import routines
 from .numba_kernels import compile_kernel
 from .numba_scalars import native_functions
 from .printed_kernels import HALVES, KernelPrinter, LoopWriter, printed, printers
-from .python_emitter import Constants, Text
-from .python_source import (
-    KernelSource,
-    dtype_text,
-    print_imports,
-    shape_text,
-    source_comment,
-)
+from .python_emitter import Text
+from .python_source import dtype_text, print_imports
+from .source_text import Constants
 
 # ---- where values are
 

@@ -2,15 +2,9 @@
 
 from types import FunctionType
 
-import numpy as np
-
-from ..compile.lift_numbers import factors
-from ..compile.scalars import wide_dtype
 from .kernel_cache import compiled_once
 from .numba_errors import compiler_errors
 from .numba_scalars import native_functions
-from .python_emitter import Constants
-from .python_source import print_kernel
 
 
 def numba_type(name):
@@ -61,19 +55,3 @@ def native_kernel(source, function, path):
 
     key = source.body, tuple((n, c.tobytes()) for n, c in constants.items())
     return compiled_once(key, build)
-
-
-def with_arguments(kernel, source, path):
-    """A kernel in which numbers are arguments: -> (source, function, these numbers).
-
-    Programs that differ in a number so share what is compiled.  The file shows the
-    numbers themselves.
-    """
-    constants = Constants()
-    general = print_kernel(kernel, source.name, constants, factors)
-    typed = [f"{name} = {value}" for name, value in constants.definitions.items()]
-    lines = ["from __future__ import annotations", *typed, general.text]
-    namespace = {"np": np}
-    exec(compile("\n".join(lines), path, "exec"), namespace)
-    numbers = [wide_dtype(c.dtype).type(c.value) for c in general.numbers]
-    return general, namespace[source.name], numbers

@@ -11,49 +11,18 @@ runs fast.  Local variables carry their type (`v0: uint8 = ...`), which Python i
 and numba is told: in `uint8` a sum wraps around without a cast.
 """
 
-import re
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ..compile.expressions import Const
-from ..compile.place import sure
-from ..compile.scalars import BOOL, INDEX, wide_dtype
-from ..trace.dtypes import short_dtype_name
+from ..compile.kernel_buffers import buffer_names
+from ..compile.place import placed, sure
+from ..compile.scalars import INDEX, wide_dtype
+from .emit import Walker
+from .kernel_source import KernelSource, heading, source_comment
+from .source_text import SourceWriter
 
-
-class SourceWriter:
-    """Lines of Python, indented by `with writer.block("for i in range(3):"):`."""
-
-    def __init__(self, depth=0):
-        self.lines = []
-        self.depth = depth
-
-    def line(self, text=""):
-        self.lines.append("    " * self.depth + text if text else "")
-
-    def begin(self, head):
-        """A line under which the next ones are indented."""
-        self.line(head)
-        self.depth += 1
-
-    def end(self):
-        """The end of these lines; `pass` if there are none."""
-        if self.lines[-1].endswith(":"):
-            self.line("pass")
-        self.depth -= 1
-
-    @contextmanager
-    def block(self, head):
-        self.begin(head)
-        yield
-        self.end()
-
-    def text(self):
-        return "\n".join(self.lines) + "\n"
-
-
-# Expressions.  Precedence is as in Python's grammar: a part whose level is too low gets
+# Precedence is as in Python's grammar: a part whose level is too low gets
 # parentheses.
 SELECT, NOT, COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(11)
 
@@ -129,45 +98,12 @@ operations |= {
 }
 
 
-def print_not(expr, x):
-    """`not` for a bool, because ~True is -2 for Python's own; `~` for integers."""
-    if expr.dtype == BOOL:
-        return Text(f"not {x.at(NOT)}", NOT)
-    return Text(f"~{x.at(UNARY)}", UNARY)
-
-
 def print_select(expr, condition, if_true, if_false):
     a, c, b = (part.at(NOT) for part in (if_true, condition, if_false))
     return Text(f"{a} if {c} else {b}", SELECT)
 
 
-operations |= {"not": print_not, "select": print_select}
-
-
-class Constants:
-    """The typed constants of a source file: `f32_0_5 = np.float32(0.5)`."""
-
-    def __init__(self):
-        self.names = {}
-        self.definitions = {}
-
-    def name(self, expr):
-        """The name of a `Const`, which is as much of its value as fits a name."""
-        if expr in self.names:
-            return self.names[expr]
-        dtype = wide_dtype(expr.dtype)
-        if dtype == BOOL or (dtype == INDEX and abs(expr.value) < 2**31):
-            return str(expr.value)
-        value = str(dtype.type(expr.value))
-        short = re.sub(r"\W", "_", value.removesuffix(".0").replace("-", "m"))
-        name = f"{short_dtype_name(dtype)}_{short}".replace("__", "_")
-        literal = f"np.{value}" if value in ("inf", "nan") else value
-        literal = literal.replace("-inf", "-np.inf")
-        while name in self.definitions:
-            name += "_"
-        self.names[expr] = name
-        self.definitions[name] = f"np.{dtype.name}({literal})"
-        return name
+operations |= {"select": print_select}
 
 
 # The longest parts that an operation may have before one gets a line of its own.
@@ -268,7 +204,48 @@ class PythonEmitter(SourceWriter):
             yield otherwise
 
 
+def print_kernel(kernel, name, constants, emitter=PythonEmitter, numbers=None):
+    """Print one kernel: -> `KernelSource`.
+
+    Args:
+      constants: the `Constants` of the file.
+      numbers: {Const: its Argument}, for a kernel that is called with numbers.
+    """
+    body, numbers = placed(kernel.body), numbers or {}
+    arrays = buffer_names(body)
+    writer = emitter(arrays, constants)
+    walker = Walker(writer)
+    walker.values |= {n: writer.argument(n.name) for n in numbers.values()}
+    walker.block(body)
+    return KernelSource(
+        name,
+        "\n".join(heading(name, numbers, arrays) + writer.lines) + "\n",
+        source_comment(kernel),
+        tuple(arrays),
+        writer.locals,
+        tuple(writer.used),
+        tuple(numbers),
+    )
+
+
 # chapter 15, brought along
+import re
+
+from ..compile.expressions import Const
+from ..compile.lift_numbers import lift
+from ..compile.scalars import BOOL
+
+
+def print_not(expr, x):
+    """`not` for a bool, because ~True is -2 for Python's own; `~` for integers."""
+    if expr.dtype == BOOL:
+        return Text(f"not {x.at(NOT)}", NOT)
+    return Text(f"~{x.at(UNARY)}", UNARY)
+
+
+operations |= {"not": print_not}
+
+
 def by_kind(**rows):
     """A row for floats, for signed and for unsigned integers."""
     kinds = {"f": "floating", "i": "signed", "u": "unsigned", "V": "floating"}
@@ -329,3 +306,24 @@ operations |= {
     "shift_right_logical": print_shift("shift_right_logical", ">>", "u"),
     "shift_right_arithmetic": print_shift("shift_right_arithmetic", ">>", "i"),
 }
+
+
+class ArgumentEmitter(PythonEmitter):
+    """Prints kernels in which numbers are arguments: n0, n1, ..."""
+
+    def element(self, buffer, index):
+        """numba has to be told that an index with an argument is not negative."""
+        known = [re.search(r"\bn\d", str(i)) is None for i in index]
+        pairs = zip(index, known, strict=True)
+        index = [i if sure else Text(f"np.uint64({i})") for i, sure in pairs]
+        return super().element(buffer, index)
+
+    def argument(self, name):
+        self.fixed.add(name)
+        return Text(name)
+
+
+def print_lifted(kernel, name, constants, kinds):
+    """Print a kernel in which numbers of some kinds are arguments, see `lift`."""
+    lifted, numbers = lift(kernel, kinds)
+    return print_kernel(lifted, name, constants, ArgumentEmitter, numbers)

@@ -16,127 +16,19 @@ The kernels are printed by `python_emitter`.  The *driver* runs them, and the ca
 the program, in order.
 """
 
-import os
 import re
 import textwrap
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..compile.lift_numbers import factors, lift, offsets
+from ..compile.lift_numbers import factors, offsets
 from ..compile.loops import Kernel
-from ..compile.place import placed
-from ..compile.scalars import BOOL, is_half, wide_dtype
-from .emit import Walker, buffer_names, storage_dtype
-from .python_emitter import Constants, PythonEmitter, SourceWriter, Text
+from ..compile.scalars import BOOL, is_half
+from .python_emitter import print_kernel, print_lifted
 from .scalar_math import functions
-
-WIDTH = 88
-
-
-@dataclass(frozen=True)
-class KernelSource:
-    """One printed kernel.
-
-    Attributes:
-      name: of the function.
-      text: its source, `def` line and all, without the comment above.
-      comment: which lines of the user's program it computes.
-      buffers: the `Buffer`s to call it with.
-      locals: {variable: dtype name}.
-      constants: the names of constants it uses.
-      numbers: the `Const`s to call it with, before the buffers.
-    """
-
-    name: str
-    text: str
-    comment: str
-    buffers: tuple
-    locals: dict = field(repr=False)
-    constants: tuple = ()
-    numbers: tuple = ()
-
-    @property
-    def body(self):
-        """The text without the name: kernels with the same body are the same."""
-        return self.text.partition("(")[2]
-
-    @property
-    def signature(self):
-        """(dtype name, number of axes) of each argument; of a number (dtype name,)."""
-        arrays = ((storage_dtype(b.dtype).name, len(b.shape)) for b in self.buffers)
-        return (*((wide_dtype(c.dtype).name,) for c in self.numbers), *arrays)
-
-
-def shape_text(shape):
-    """`3, 4`, and `()` for no axes: what stands in the brackets after a dtype."""
-    return ", ".join(map(str, shape)) or "()"
-
-
-def source_comment(kernel):
-    """The user's lines and the primitives that a kernel computes, as a comment."""
-    lines = [
-        f"# {os.path.basename(str(source))}: {source.text()}".rstrip(": ")[:WIDTH]
-        for source in kernel.sources[:8]
-    ]
-    if len(kernel.sources) > 8:
-        lines.append(f"# and {len(kernel.sources) - 8} more lines")
-    names = dict.fromkeys(eqn.primitive.name for eqn in kernel.eqns)
-    primitives = textwrap.wrap(", ".join(names), WIDTH - 2)[:4]
-    return "\n".join([*lines, *("# " + line for line in primitives)])
-
-
-def heading(name, numbers, buffers):
-    """The `def` line, which says what each number and each array is."""
-    params = [f"{n.name}: {wide_dtype(n.dtype).name}" for n in numbers.values()]
-    for buffer, argument in buffers.items():
-        dtype, shape = storage_dtype(buffer.dtype).name, shape_text(buffer.shape)
-        params.append(f"{argument}: {dtype}[{shape}]")
-    line = f"def {name}({', '.join(params)}):"
-    if len(line) <= WIDTH:
-        return [line]
-    return [f"def {name}(", *(f"    {param}," for param in params), "):"]
-
-
-class ArgumentEmitter(PythonEmitter):
-    """Prints kernels in which numbers are arguments: n0, n1, ..."""
-
-    def element(self, buffer, index):
-        """numba has to be told that an index with an argument is not negative."""
-        known = [re.search(r"\bn\d", str(i)) is None for i in index]
-        pairs = zip(index, known, strict=True)
-        index = [i if sure else Text(f"np.uint64({i})") for i, sure in pairs]
-        return super().element(buffer, index)
-
-
-def print_kernel(kernel, name, constants, kinds=()):
-    """Print one kernel: -> `KernelSource`.
-
-    Args:
-      constants: the `Constants` of the file.
-      kinds: which numbers are to be arguments, see `lift`.
-    """
-    lifted, numbers = lift(kernel, kinds) if kinds else (kernel, {})
-    body = placed(lifted.body)
-    arrays = buffer_names(body)
-    emitter = (ArgumentEmitter if numbers else PythonEmitter)(arrays, constants)
-    walker = Walker(emitter)
-    for argument in numbers.values():
-        walker.values[argument] = Text(argument.name)
-        emitter.fixed.add(argument.name)
-    walker.block(body)
-    lines = heading(name, numbers, arrays) + emitter.lines
-    return KernelSource(
-        name,
-        "\n".join(lines) + "\n",
-        source_comment(kernel),
-        tuple(arrays),
-        emitter.locals,
-        tuple(emitter.used),
-        tuple(numbers),
-    )
-
+from .source_text import WIDTH, Constants, SourceWriter
 
 # So many kernels that differ in numbers only are one, with these for arguments.
 ALIKE = 3
@@ -148,7 +40,7 @@ def alike(kernels):
         return ()
     versions, constants = defaultdict(dict), Constants()
     for kernel in kernels:
-        source = print_kernel(kernel, "kernel", constants, offsets | factors)
+        source = print_lifted(kernel, "kernel", constants, offsets | factors)
         versions[source.body].setdefault(source.numbers, []).append(kernel)
     many = [same.values() for same in versions.values() if len(same) >= ALIKE]
     return {kernel for same in many for kernels in same for kernel in kernels}
@@ -312,8 +204,10 @@ def print_program(program, heading=""):
     lifted = alike(program.kernels)
     for kernel in program.kernels:
         name = f"kernel_{len(distinct)}"
-        lift = offsets | factors if kernel in lifted else ()
-        source = print_kernel(kernel, name, constants, lift)
+        if kernel in lifted:
+            source = print_lifted(kernel, name, constants, offsets | factors)
+        else:
+            source = print_kernel(kernel, name, constants)
         kernels[kernel] = distinct.setdefault(source.body, source), source
     driver = DriverPrinter(program, kernels, constants, writer)
     driver.print()

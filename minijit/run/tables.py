@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compile.growing import ZERO
-from ..compile.scalars import INDEX
+from ..compile.scalars import INDEX, storage_dtype
 from ..transform.tape import Tape, Union
-from .emit import storage_dtype
 from .native_control import Place
 from .scalar_math import functions
 

@@ -1,0 +1,69 @@
+"""Printed programs in memory, their kernels compiled by numba or left as Python."""
+
+from functools import partial
+from types import FunctionType
+
+import numpy as np
+
+from ..compile.lift_numbers import factors
+from ..compile.scalars import wide_dtype
+from .cache_folder import write_source
+from .loading import loaders, routines
+from .numba_kernels import native_kernel
+from .python_emitter import print_lifted
+from .python_source import print_program
+from .source_text import Constants
+
+
+def with_arguments(kernel, source, path):
+    """A kernel in which numbers are arguments: -> (source, function, these numbers).
+
+    Programs that differ in a number so share what is compiled.  The file shows the
+    numbers themselves.
+    """
+    constants = Constants()
+    general = print_lifted(kernel, source.name, constants, factors)
+    typed = [f"{name} = {value}" for name, value in constants.definitions.items()]
+    lines = ["from __future__ import annotations", *typed, general.text]
+    namespace = {"np": np}
+    exec(compile("\n".join(lines), path, "exec"), namespace)
+    numbers = [wide_dtype(c.dtype).type(c.value) for c in general.numbers]
+    return general, namespace[source.name], numbers
+
+
+class LoadedProgram:
+    """A printed program in memory, its kernels compiled or left as Python.
+
+    Attributes:
+      source: the `Source`; path: of the file that it is in.
+      run: the driver: NumPy arrays -> tuple of NumPy arrays.
+      body: the kernels and calls that it runs, in order.
+      names: of the kernels it launches, in order.
+    """
+
+    def __init__(self, program, native, heading):
+        self.body = program.body
+        self.source = print_program(program, heading())
+        self.names = [kernel.name for kernel in self.source.kernels]
+        self.path = write_source(self.source.text)
+        namespace: dict = {"__name__": f"minijit source {program.name}"}
+        exec(compile(self.source.text, self.path, "exec"), namespace)
+        if native:
+            pairs = zip(program.kernels, self.source.kernels, strict=True)
+            for kernel, source in pairs:
+                function, numbers = namespace[source.name], ()
+                if not isinstance(function, FunctionType):
+                    continue
+                if source.constants and not source.numbers:
+                    general = with_arguments(kernel, source, self.path)
+                    source, function, numbers = general
+                compiled = native_kernel(source, function, self.path)
+                namespace[source.name] = partial(compiled, *numbers)
+        namespace |= self.source.constants
+        for name, call in self.source.calls.items():
+            namespace[name] = routines[call.routine](call, native)
+        driver = namespace[self.source.driver]
+        self.run = driver if native else np.errstate(all="ignore")(driver)
+
+
+loaders |= {False: LoadedProgram, True: LoadedProgram}
