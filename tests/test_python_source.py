@@ -12,9 +12,9 @@ from minijit.compile.loops import Kernel, Program, Store
 from minijit.compile.lower import lower
 from minijit.compile.memory import Buffer
 from minijit.run.executable import compile_plain
-from minijit.run.python_emitter import Text, operations
+from minijit.run.python_emitter import operations
 from minijit.run.python_source import print_program
-from minijit.run.source_text import Constants, SourceWriter
+from minijit.run.source_text import Constants, SourceWriter, Text
 
 pytestmark = pytest.mark.chapter(15)
 

@@ -13,20 +13,11 @@ and a total in loops of its own.  Printers of code take it from here.
 
 from collections import Counter
 
-from .expressions import Axis, Const, Load, Op, Reduce, nothing, postorder
+from .expressions import Axis, Const, Reduce, nothing, postorder
 from .interchange import interchanged
 from .loops import For, If, Let, Start, Step, expressions
 from .loops_text import arranged
-from .scalars import INDEX, dtype_bounds
-from .shared_axes import running_totals, share_axes
-
-arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}
-
-
-def sure(expr):
-    """Whether it is arithmetic on an index that cannot overflow."""
-    plain = isinstance(expr, Op) and expr.dtype == INDEX and expr.name in arithmetic
-    return plain and expr.bounds != dtype_bounds(INDEX)
+from .placing_rules import NEST, known_here, nestable, running_totals, share_axes, sure
 
 
 class Placer:
@@ -118,12 +109,6 @@ class Placer:
         return lets + [For(axes[0], tuple(inner))]
 
 
-def known_here(reduce, bound, placed):
-    """Whether all that a Reduce uses from outside its loops has been computed."""
-    inside = postorder(reduce.bodies, placed)
-    return not any(e.free <= bound and e.children() for e in inside)
-
-
 def place(body, nest=6, nestable=None):
     """Give every expression in a kernel's statements its place.
 
@@ -143,18 +128,6 @@ def place(body, nest=6, nestable=None):
     uses.update(direct)
     nestable = nestable or (lambda expr: True)
     return Placer(uses, nest, nestable).block(body, nothing, {})
-
-
-# How deep an expression may grow before it gets a line of its own, in code that runs.
-NEST = 4
-
-
-def nestable(expr):
-    """Whether an expression may stand inside another one, in code that runs.
-
-    An integer needs a variable of its own type, in which it wraps around.
-    """
-    return isinstance(expr, Load) or expr.dtype.kind not in "iu"
 
 
 def placed(body):

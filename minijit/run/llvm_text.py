@@ -19,7 +19,7 @@ total, and nothing else, may be regrouped.
 
 from contextlib import contextmanager
 
-from ..compile.place import sure
+from ..compile.placing_rules import sure
 from ..compile.scalar_forms import plain_name, scalar_form
 from ..compile.scalars import BOOL
 from .llvm_branches import Branches

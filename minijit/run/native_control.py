@@ -54,9 +54,8 @@ from .loading import routines
 from .numba_kernels import compile_kernel
 from .numba_scalars import native_functions
 from .printed_kernels import HALVES, KernelPrinter, LoopWriter, printed, printers
-from .python_emitter import Text
 from .python_source import dtype_text, print_imports
-from .source_text import Constants
+from .source_text import Constants, Text
 
 # ---- where values are
 

@@ -1,10 +1,6 @@
 """Kernels compiled by numba, from the Python that is printed for them."""
 
-from types import FunctionType
-
-from .kernel_cache import compiled_once
 from .numba_errors import compiler_errors
-from .numba_scalars import native_functions
 
 
 def numba_type(name):
@@ -36,22 +32,3 @@ def compile_kernel(source, function, path, returns=False):
     # The compiled code itself: the dispatcher would look up the argument types again.
     result, = dispatcher.overloads.values()
     return result.entry_point
-
-
-def native_kernel(source, function, path):
-    """What numba makes of a printed kernel: a function of NumPy arrays.
-
-    Args:
-      source: the `KernelSource`.
-      function: the same kernel as a plain Python function.
-      path: of the file it stands in, for error messages.
-    """
-    constants = {name: function.__globals__[name] for name in source.constants}
-
-    def build():
-        namespace = native_functions() | constants
-        code = FunctionType(function.__code__, namespace, source.name)
-        return compile_kernel(source, code, path)
-
-    key = source.body, tuple((n, c.tobytes()) for n, c in constants.items())
-    return compiled_once(key, build)

@@ -8,8 +8,8 @@ from ..compile.expressions import Const, Load, Op
 from ..compile.loops import For, If, Let, Start, Step, Store, start_values
 from ..compile.scalars import wide_dtype
 from .emit import any_order
-from .python_emitter import LONGEST, Text, operations
-from .source_text import SourceWriter
+from .python_emitter import operations
+from .source_text import LONGEST, SourceWriter, Text
 
 HALVES = ("float16", "bfloat16")
 

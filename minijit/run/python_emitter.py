@@ -5,42 +5,21 @@
             for i1 in range(4):
                 y0[i0, i1] = np.sin(x0[i0, i1]) * x1[i0, i1]
 
-It is ordinary Python on NumPy scalars, one at a time; what NumPy does differently from
-JAX it takes from `scalar_math`.  So it runs as it is, slowly, and compiled by numba it
-runs fast.  Local variables carry their type (`v0: uint8 = ...`), which Python ignores
+It is ordinary Python on NumPy scalars.  What NumPy does differently from JAX it takes
+from `scalar_math`.  Variables carry their type (`v0: uint8 = ...`): Python ignores it,
 and numba is told: in `uint8` a sum wraps around without a cast.
 """
 
-from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ..compile.kernel_buffers import buffer_names
-from ..compile.place import placed, sure
-from ..compile.scalars import INDEX, wide_dtype
+from ..compile.place import placed
+from ..compile.placing_rules import sure
+from ..compile.scalars import INDEX
 from .emit import Walker
 from .kernel_source import KernelSource, heading, source_comment
-from .source_text import SourceWriter
-
-# Precedence is as in Python's grammar: a part whose level is too low gets
-# parentheses.
-SELECT, NOT, COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(11)
-
-
-@dataclass(frozen=True)
-class Text:
-    """A piece of source and how tightly it holds together."""
-
-    text: str
-    level: int = ATOM
-
-    def at(self, level):
-        """The text as part of an expression that needs at least this level."""
-        return self.text if self.level >= level else f"({self.text})"
-
-    def __str__(self):
-        return self.text
-
+from .source_text import AND, COMPARE, OR, PRODUCT, SELECT, SUM, UNARY, XOR
+from .source_text import NOT, Text, TypedWriter
 
 # operations[name](expr, *parts): the Text of an `Op`, with its arguments as Texts.
 operations = {}
@@ -106,36 +85,19 @@ def print_select(expr, condition, if_true, if_false):
 operations |= {"select": print_select}
 
 
-# The longest parts that an operation may have before one gets a line of its own.
-LONGEST = 56
-
-
-class PythonEmitter(SourceWriter):
+class PythonEmitter(TypedWriter):
     """Prints the body of one function; a value is a `Text`.
 
     Attributes:
       arrays: {buffer: the name of its array}.
       constants: the `Constants` of its file; used: the names of those it uses.
-      locals: {variable: dtype name}, for numba.
       fixed: the names of what never changes, and so needs no second name.
     """
 
     def __init__(self, arrays, constants):
         super().__init__(depth=1)
-        self.arrays, self.constants, self.used = arrays, constants, {}
-        self.counts, self.locals, self.fixed = Counter(), {}, set()
-
-    def fresh(self, prefix):
-        """A new local name: i0, i1, ... are counters of loops, v0, v1, ... values."""
-        self.counts[prefix] += 1
-        return f"{prefix}{self.counts[prefix] - 1}"
-
-    def assign(self, prefix, dtype, value):
-        """`v0: float32 = value`: -> v0."""
-        name = self.fresh(prefix)
-        self.locals[name] = wide_dtype(dtype).name
-        self.line(f"{name}: {self.locals[name]} = {value}")
-        return Text(name)
+        self.arrays, self.constants = arrays, constants
+        self.used, self.fixed = {}, set()
 
     def const(self, expr):
         name = self.constants.name(expr)
@@ -145,12 +107,7 @@ class PythonEmitter(SourceWriter):
         return Text(name)
 
     def op(self, expr, values):
-        parts = list(values)
-        if sum(len(part.text) for part in parts) > LONGEST:
-            longest = max(range(len(parts)), key=lambda i: len(parts[i].text))
-            dtype = expr.args[longest].dtype
-            parts[longest] = self.assign("v", dtype, parts[longest])
-        return operations[expr.name](expr, *parts)
+        return operations[expr.name](expr, *self.shorter(expr, values))
 
     def let(self, expr, value):
         if value.text in self.fixed:
@@ -168,15 +125,6 @@ class PythonEmitter(SourceWriter):
 
     def store(self, buffer, index, value):
         self.line(f"{self.element(buffer, index)} = {value}")
-
-    def decode(self, dtype, value):
-        return Text(f"{dtype.name}_value({value})")
-
-    def encode(self, dtype, value):
-        return Text(f"{dtype.name}_bits({value})")
-
-    def round(self, dtype, value):
-        return Text(f"round_{dtype.name}({value})")
 
     def cell(self, dtype, value):
         return self.assign("r", dtype, value)
@@ -234,6 +182,7 @@ import re
 from ..compile.expressions import Const
 from ..compile.lift_numbers import lift
 from ..compile.scalars import BOOL
+from .source_text import SHIFT
 
 
 def print_not(expr, x):

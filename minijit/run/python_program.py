@@ -8,11 +8,32 @@ import numpy as np
 from ..compile.lift_numbers import factors
 from ..compile.scalars import wide_dtype
 from .cache_folder import write_source
+from .kernel_cache import compiled_once
 from .loading import loaders, routines
-from .numba_kernels import native_kernel
+from .numba_kernels import compile_kernel
+from .numba_scalars import native_functions
 from .python_emitter import print_lifted
 from .python_source import print_program
 from .source_text import Constants
+
+
+def native_kernel(source, function, path):
+    """What numba makes of a printed kernel: a function of NumPy arrays.
+
+    Args:
+      source: the `KernelSource`.
+      function: the same kernel as a plain Python function.
+      path: of the file it stands in, for error messages.
+    """
+    constants = {name: function.__globals__[name] for name in source.constants}
+
+    def build():
+        namespace = native_functions() | constants
+        code = FunctionType(function.__code__, namespace, source.name)
+        return compile_kernel(source, code, path)
+
+    key = source.body, tuple((n, c.tobytes()) for n, c in constants.items())
+    return compiled_once(key, build)
 
 
 def with_arguments(kernel, source, path):

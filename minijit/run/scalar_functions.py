@@ -9,8 +9,9 @@ import math
 import numpy as np
 
 from .numba_scalars import call_llvm, first, instructions, numbers
-from .python_emitter import Text, call, operations
+from .python_emitter import call, operations
 from .scalar_math import bits, functions, like, named, typed
+from .source_text import Text
 
 
 def reading_bits(name):

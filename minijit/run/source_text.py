@@ -1,7 +1,9 @@
-"""Source as lines of text, and the typed constants that it uses."""
+"""Python source as text: lines, parentheses, typed variables, typed constants."""
 
 import re
+from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from ..compile.scalars import BOOL, INDEX, wide_dtype
 from ..trace.dtypes import short_dtype_name
@@ -38,6 +40,74 @@ class SourceWriter:
 
     def text(self):
         return "\n".join(self.lines) + "\n"
+
+
+# Precedence is as in Python's grammar: a part whose level is too low gets
+# parentheses.
+SELECT, NOT, COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(11)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A piece of source and how tightly it holds together."""
+
+    text: str
+    level: int = ATOM
+
+    def at(self, level):
+        """The text as part of an expression that needs at least this level."""
+        return self.text if self.level >= level else f"({self.text})"
+
+    def __str__(self):
+        return self.text
+
+
+# The longest parts that an operation may have before one gets a line of its own.
+LONGEST = 56
+
+
+class TypedWriter(SourceWriter):
+    """Lines in which each variable has a type.
+
+    Attributes:
+      locals: {variable: dtype name}.
+    """
+
+    def __init__(self, depth=0):
+        super().__init__(depth)
+        self.counts, self.locals = Counter(), {}
+
+    def fresh(self, prefix):
+        """A new local name: i0, i1, ... are counters of loops, v0, v1, ... values."""
+        self.counts[prefix] += 1
+        return f"{prefix}{self.counts[prefix] - 1}"
+
+    def assign(self, prefix, dtype, value):
+        """`v0: float32 = value`: -> v0."""
+        name = self.fresh(prefix)
+        self.locals[name] = wide_dtype(dtype).name
+        self.line(f"{name}: {self.locals[name]} = {value}")
+        return Text(name)
+
+    def shorter(self, expr, values):
+        """The arguments of an operation; the longest in a variable if all are long."""
+        parts = list(values)
+        if sum(len(part.text) for part in parts) > LONGEST:
+            longest = max(range(len(parts)), key=lambda i: len(parts[i].text))
+            dtype = expr.args[longest].dtype
+            parts[longest] = self.assign("v", dtype, parts[longest])
+        return parts
+
+    # A 16-bit float is stored as its bits, and computed with as a float32.
+
+    def decode(self, dtype, value):
+        return Text(f"{dtype.name}_value({value})")
+
+    def encode(self, dtype, value):
+        return Text(f"{dtype.name}_bits({value})")
+
+    def round(self, dtype, value):
+        return Text(f"round_{dtype.name}({value})")
 
 
 class Constants:

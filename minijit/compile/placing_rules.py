@@ -1,7 +1,34 @@
-"""Which totals share their loops, and where running totals begin: for `place`."""
+"""What `place` asks: what is cheap, what is ready, which totals share their loops."""
 
-from .expressions import Reduce, postorder, substitute
+from .expressions import Load, Op, Reduce, postorder, substitute
 from .loops import Start, expressions
+from .scalars import INDEX, dtype_bounds
+
+arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}
+
+
+def sure(expr):
+    """Whether it is arithmetic on an index that cannot overflow."""
+    plain = isinstance(expr, Op) and expr.dtype == INDEX and expr.name in arithmetic
+    return plain and expr.bounds != dtype_bounds(INDEX)
+
+
+# How deep an expression may grow before it gets a line of its own, in code that runs.
+NEST = 4
+
+
+def nestable(expr):
+    """Whether an expression may stand inside another one, in code that runs.
+
+    An integer needs a variable of its own type, in which it wraps around.
+    """
+    return isinstance(expr, Load) or expr.dtype.kind not in "iu"
+
+
+def known_here(reduce, bound, placed):
+    """Whether all that a Reduce uses from outside its loops has been computed."""
+    inside = postorder(reduce.bodies, placed)
+    return not any(e.free <= bound and e.children() for e in inside)
 
 
 def running_totals(loop):
