@@ -1,10 +1,15 @@
 """Solutions to chapter 15."""
 
+from collections import Counter
+from contextlib import contextmanager
+
 import numpy as np
 
 import minijit.numpy as jnp
-from minijit import jit, make_jaxpr
+from minijit import make_jaxpr
 from minijit.compile.lower import lower
+from minijit.compile.place import place
+from minijit.run.emit import Walker
 from minijit.run.python_source import print_program
 
 
@@ -23,24 +28,79 @@ def check_floor_divide(floor_divide):
     assert all(r.dtype == np.int8 for r in results)
 
 
-def bytes_moved(kernel):
-    return sum(buffer.nbytes for buffer in kernel.buffers)
+def bytes_moved(source):
+    return sum(buffer.nbytes for buffer in source.buffers)
 
 
 def check_bytes_moved(bytes_moved):
-    """`kernel.buffers` are the arrays, and a `Buffer` knows its `nbytes`."""
+    """`source.buffers` are the arrays, and a `Buffer` knows its `nbytes`."""
     x, y = np.ones((30, 40), "f4"), np.ones(40, "u1")
-    source = print_program(lower(make_jaxpr(lambda x, y: jnp.sum(x * y, 1))(x, y)))
-    assert sum(map(bytes_moved, source.kernels)) == x.nbytes + y.nbytes + 4 * 30
+    printed = print_program(lower(make_jaxpr(lambda x, y: jnp.sum(x * y, 1))(x, y)))
+    assert sum(map(bytes_moved, printed.kernels)) == x.nbytes + y.nbytes + 4 * 30
 
 
-def posterize(image, levels):
-    return jnp.floor(image * levels) / levels
+class Counting:
+    """An emitter to which every value is None."""
+
+    def __init__(self):
+        self.counts = Counter()
+        self.times = 1
+
+    def count(self, name):
+        self.counts[name] += self.times
+
+    def op(self, expr, values):
+        self.count(expr.name)
+
+    def load(self, buffer, index):
+        self.count("load")
+
+    def store(self, buffer, index, value):
+        self.count("store")
+
+    def const(self, expr):
+        pass
+
+    def let(self, expr, value):
+        pass
+
+    def cell(self, dtype, value):
+        pass
+
+    def get(self, cell):
+        pass
+
+    def set(self, cell, value):
+        pass
+
+    @contextmanager
+    def loop(self, stmt, extent):
+        self.times *= extent
+        yield
+        self.times //= extent
 
 
-def check_posterize(posterize):
-    """`jnp.floor` of what, and divided by what? No loop is needed."""
-    image = np.array([[0, 0.24, 0.25], [0.6, 0.99, 1]], "f4")
-    run = jit(lambda image: posterize(image, 4))
-    assert np.array_equal(run(image), [[0, 0, 0.25], [0.5, 0.75, 1]])
-    assert len(run.lower(image).compile().executable.kernels) == 1
+def operations_of(kernel):
+    emitter = Counting()
+    Walker(emitter).block(place(kernel.body))
+    return emitter.counts
+
+
+def check_operations_of(operations_of):
+    """`loop` multiplies a number, `yield`s, and divides it again; all else may be None."""
+
+    def counted(f, *args):
+        kernel, = lower(make_jaxpr(f)(*args)).kernels
+        return operations_of(kernel)
+
+    def hoisted(x, a, s):
+        return jnp.tanh(s) * x * jnp.exp(a)[:, None] + x * x
+
+    def spread(x):
+        return jnp.log(x.max(1) - x.min(1))
+
+    x, a = np.ones((3, 4), "f4"), np.ones(3, "f4")
+    assert counted(hoisted, x, a, 2.0) == dict(
+        tanh=1, exp=3, mul=36, add=12, load=16, store=12
+    )
+    assert counted(spread, x) == dict(max=12, min=12, sub=3, log=3, load=12, store=3)

@@ -26,6 +26,7 @@ import numpy as np
 
 from ..compile.expressions import Load, Op, Reduce, known, postorder
 from ..compile.interchange import interchanged
+from ..compile.kernel_buffers import buffer_names
 from ..compile.loops import For, Kernel, Store, expressions, statements
 from ..compile.place import place
 from ..compile.scalar_forms import scalar_form
@@ -33,7 +34,6 @@ from ..trace.config import config
 from .emit import Walker
 from .llvm_kernels import KernelText, kernel_texts
 from .llvm_text import LLVMWriter
-from .python_source import buffer_names
 
 
 def available_cores():
