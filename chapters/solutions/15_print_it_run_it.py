@@ -87,7 +87,7 @@ def operations_of(kernel):
 
 
 def check_operations_of(operations_of):
-    """`loop` multiplies a number, `yield`s, and divides it again; all else may be None."""
+    """`loop` multiplies a number, `yield`s, and divides it; all else may be None."""
 
     def counted(f, *args):
         kernel, = lower(make_jaxpr(f)(*args)).kernels
