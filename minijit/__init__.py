@@ -168,8 +168,8 @@ from .run import llvm_regions as llvm_regions
 from .compile import vector_functions as vector_functions
 from .compile import vector_waves as vector_waves
 from .run import llvm_lanes as llvm_lanes
+from .run import threads as threads
 
 # chapter 24
 from .run import dispatch as dispatch
 from .run import pool as pool
-from .run import threads as threads

@@ -156,6 +156,7 @@ def test_two_of_a_carry_swap_and_small_ones_are_on_the_stack():
     assert all(t.space == "register" for t in small.temps)
 
 
+@pytest.mark.chapter(23)
 def test_loops_over_arrays_that_swap_are_vectorised():
     step = lambda c, a: (jnp.tanh(c[::-1] * a), None)
     f = lambda x: lax.scan(step, x, jnp.ones((100, 64)))[0]

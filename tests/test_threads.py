@@ -12,7 +12,7 @@ from minijit.run import threads
 from minijit.run.llvm_kernels import KernelText
 from minijit.run.threads import Job, ThreadedText, text_of_kernel
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(23)
 
 
 @pytest.fixture

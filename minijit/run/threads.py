@@ -31,7 +31,7 @@ from ..compile.loops import For, Kernel, Store, expressions, statements
 from ..compile.place import place
 from ..compile.scalar_forms import scalar_form
 from ..trace.config import config
-from .emit import Walker
+from .emit import Walker, buffer_names
 from .llvm_kernels import KernelText, kernel_texts
 from .llvm_text import LLVMWriter
 
@@ -93,6 +93,8 @@ class Workers:
 
     def __init__(self):
         self.forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forget)
 
     def forget(self):
         """Begin anew: in a forked process there are no threads."""
@@ -117,8 +119,6 @@ class Workers:
 
 
 workers = Workers()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=workers.forget)
 
 
 # ---- kernels
