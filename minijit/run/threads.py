@@ -31,7 +31,7 @@ from ..compile.loops import For, Kernel, Store, expressions, statements
 from ..compile.place import place
 from ..compile.scalar_forms import scalar_form
 from ..trace.config import config
-from .emit import Walker, buffer_names
+from .emit import Walker
 from .llvm_kernels import KernelText, kernel_texts
 from .llvm_text import LLVMWriter
 
