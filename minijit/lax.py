@@ -239,43 +239,17 @@ def tile(operand, reps):
     return reshape(repeated, [r * n for r, n in zip(reps, shape, strict=True)])
 
 # chapter 8
-from .transform.collectives import (
-    all_gather as all_gather,
-    all_to_all as all_to_all,
-    axis_index as axis_index,
-    axis_size as axis_size,
-    pmax as pmax,
-    pmean as pmean,
-    pmin as pmin,
-    ppermute as ppermute,
-    pshuffle as pshuffle,
-    psum as psum,
-    psum_scatter as psum_scatter,
-    pswapaxes as pswapaxes,
-)
+from .transform.collectives import all_gather, all_to_all, axis_index, axis_size, pmax
+from .transform.collectives import pmean, pmin, ppermute, pshuffle, psum, psum_scatter
+from .transform.collectives import pswapaxes
 
 # chapter 10
-from .transform.control_flow import (
-    cond as cond,
-    cond_p as cond_p,
-    scan as scan,
-    scan_p as scan_p,
-    while_loop as while_loop,
-    while_p as while_p,
-)
-from .transform.more_loops import (
-    associative_scan as associative_scan,
-    fori_loop as fori_loop,
-    map_loop as map,
-    platform_dependent as platform_dependent,
-    switch as switch,
-)
-from .transform.implicit import (
-    custom_linear_solve as custom_linear_solve,
-    custom_root as custom_root,
-)
-from .transform.stop_gradient import stop_gradient as stop_gradient
-from .transform.stop_gradient import stop_gradient_p as stop_gradient_p
+from .transform.control_flow import cond, cond_p, scan, scan_p, while_loop, while_p
+from .transform.more_loops import associative_scan, fori_loop, map_loop as map
+from .transform.more_loops import platform_dependent, switch
+from .transform.implicit import custom_linear_solve, custom_root
+from .transform.stop_gradient import stop_gradient
+from .transform.stop_gradient import stop_gradient_p
 
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 

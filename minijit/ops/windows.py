@@ -24,17 +24,6 @@ from ..trace.array import aval_of, shape_rules, to_numpy
 from ..trace.calls import underlying
 from ..trace.core import Primitive, Tracer, eval_rules
 from ..trace.numpy_values import highest, lowest
-from ..trace.primitives import (
-    add,
-    convert,
-    full,
-    max as lax_max,
-    min as lax_min,
-    monoids,
-    on_wide,
-    select,
-    slice as static_slice,
-)
 from ..trace.remainders import rem
 from ..trace.shape_checks import (
     anything,
@@ -162,17 +151,17 @@ def over_windows(ufunc, identity):
 
 # The functions by which there are primitives that reduce windows.
 by_function = {
-    add: reduce_window_sum_p,
-    lax_max: reduce_window_max_p,
-    lax_min: reduce_window_min_p,
+    lax.add: reduce_window_sum_p,
+    lax.max: reduce_window_max_p,
+    lax.min: reduce_window_min_p,
 }
-reduced_by = {p: monoids[function] for function, p in by_function.items()}
+reduced_by = {p: lax.monoids[function] for function, p in by_function.items()}
 
 shape_rules |= {
-    p: reduce_window_shape(p.name, number if m.combine is add else anything)
+    p: reduce_window_shape(p.name, number if m.combine is lax.add else anything)
     for p, m in reduced_by.items()
 }
-eval_rules |= on_wide({
+eval_rules |= lax.on_wide({
     p: over_windows(m.ufunc, m.identity) for p, m in reduced_by.items()
 })
 
@@ -224,9 +213,9 @@ def start_of(computation, x, init):
     """The initial value of a reduction of x: of its dtype, or a number that is the
     computation's identity there."""
     dtype = aval_of(x).dtype
-    known = type(init) in dtypes.weak_types and computation in monoids
-    if known and monoids[computation].identity(dtype) == init:
-        init = convert(init, dtype)
+    known = type(init) in dtypes.weak_types and computation in lax.monoids
+    if known and lax.monoids[computation].identity(dtype) == init:
+        init = lax.convert(init, dtype)
     aval = aval_of(init)
     check_same_dtypes("reduce_window", (aval_of(x), aval))
     if aval.shape != ():
@@ -261,9 +250,9 @@ def window_params(shape, window, strides, padding, base_dilation, window_dilatio
 
 def is_identity(computation, init):
     """Whether `init` is known, and the value that `computation` does not notice."""
-    if isinstance(init, Tracer) or computation not in monoids:
+    if isinstance(init, Tracer) or computation not in lax.monoids:
         return False
-    identity = monoids[computation].identity(aval_of(init).dtype)
+    identity = lax.monoids[computation].identity(aval_of(init).dtype)
     return bool(to_numpy(init) == identity)
 
 
@@ -274,7 +263,7 @@ def fold_windows(operands, inits, computation, several, params):
     shape, base = aval_of(operands[0]).shape, params["base_dilation"]
     sizes = tuple(map(dilated_size, shape, base))
     counts = window_counts("reduce_window", sizes, windows, strides, padding, dilations)
-    results = [full(counts, init) for init in inits]
+    results = [lax.full(counts, init) for init in inits]
     if 0 in counts:
         return results
     config = [(*p, dilation - 1) for p, dilation in zip(padding, base, strict=True)]
@@ -288,12 +277,12 @@ def fold_windows(operands, inits, computation, several, params):
         starts = [i * dilation for i, dilation in zip(offset, dilations, strict=True)]
         steps = zip(starts, counts, strides, strict=True)
         limits = [start + (n - 1) * stride + 1 for start, n, stride in steps]
-        parts = kind(static_slice(x, starts, limits, strides) for x in padded)
+        parts = kind(lax.slice(x, starts, limits, strides) for x in padded)
         before, results = results, apply(kind(results), parts)
         taken = inside[tuple(map(slice, starts, limits, strides))]
         if not taken.all():
             pairs = zip(results, before, strict=True)
-            results = [select(taken, new, old) for new, old in pairs]
+            results = [lax.select(taken, new, old) for new, old in pairs]
     return list(results)
 
 
