@@ -10,10 +10,9 @@ from .core import arrays, convert, inf, np_shape, promote_args_inexact, sqrt
 from .creation import diagonal
 from .einstein import einsum
 from .elementwise import power
-from .making import eye
+from .making import checked_arrays, eye
 from .mathematics import conj, real
 from .products import cross, outer, trace, vecdot
-from .rearranging import checked_arrays
 from .reducing import max, min, sum
 from .shapes import broadcast_to, matrix_transpose, squeeze
 

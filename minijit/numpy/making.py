@@ -268,12 +268,18 @@ def stack(arrays, axis=0, out=None, dtype=None):
 
 def together(name, parts, dtype):
     """A sequence of arrays, or the rows of one, in a common dtype."""
-    check_arraylike(name, *parts)
-    if not len(parts):
-        raise ValueError(f"Need at least one array to {name}.")
+    parts = checked_arrays(name, parts)
     if dtype is not None:
         return [asarray(x, dtype) for x in parts]
-    return promote_dtypes(list(parts)) if len(parts) > 1 else [as_array(parts[0])]
+    return promote_dtypes(parts) if len(parts) > 1 else [as_array(parts[0])]
+
+
+def checked_arrays(name, tup):
+    """A sequence of arrays, or the rows of one."""
+    check_arraylike(name, *tup)
+    if not len(tup):
+        raise ValueError(f"Need at least one array to {name}.")
+    return list(tup)
 
 
 def astype(x, dtype, /, *, copy=False, device=None):

@@ -6,15 +6,9 @@ import math
 import numpy as np
 
 from ..trace import primitives, slicing
-from .arguments import (
-    canonical_axes,
-    canonical_axis,
-    canonical_shape,
-    check_arraylike,
-    static_int,
-)
+from .arguments import canonical_axes, canonical_axis, canonical_shape, static_int
 from .core import arrays, as_array, convert, expand_to, known_int, ndim
-from .making import array, asarray, concatenate, zeros_like
+from .making import array, asarray, checked_arrays, concatenate, zeros_like
 from .remainders import mod
 from .shapes import expand_dims, moveaxis, ravel, reshape, transpose
 
@@ -190,14 +184,6 @@ def column_stack(tup):
     """Vectors as columns, matrices as they are, side by side.  JAX: same name."""
     parts = arrays("column_stack", *checked_arrays("column_stack", tup))
     return concatenate([x if x.ndim > 1 else atleast_2d(x).T for x in parts], 1)
-
-
-def checked_arrays(name, tup):
-    """A sequence of arrays, or the rows of one."""
-    check_arraylike(name, *tup)
-    if not len(tup):
-        raise ValueError(f"Need at least one array to {name}.")
-    return list(tup)
 
 
 def block(arrays):

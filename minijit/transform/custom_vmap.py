@@ -30,6 +30,7 @@ from .closed_jaxprs import fill, present
 from .custom import Rule, eval_custom, run, shape_of_custom, stage_call
 from .custom_functions import CustomFunction
 from .flat_functions import FlatFunction
+from .lanes_of_loops import in_front_where
 from .linearize import (
     add_tangents,
     finish_linear,
@@ -130,10 +131,7 @@ def batch_by_rule(lanes, axes, *args, call, rule):
         return vmap_flat(partial(run, call), lanes, args, axes)
     if not is_asked(rule, batched):
         return batch_beside_rule(lanes, axes, args, call, rule)
-    values = [
-        x if axis is None else lanes_at(x, axis, 0, lanes.size)
-        for x, axis in zip(args[n:], axes[n:], strict=True)
-    ]
+    values = in_front_where(lanes, args[n:], axes[n:], axes[n:])
     outs, out_batched = rule.call(lanes.size, batched, values)
     return outs, [0 if b else None for b in out_batched]
 
