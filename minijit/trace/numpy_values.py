@@ -86,19 +86,34 @@ def power_by_squaring(x, *, y):
 
 def maximum(x, y):
     """The larger of two, NaN if either is; 0.0 is larger than -0.0."""
-    return with_signs(np.maximum(x, y), lambda: np.signbit(x) & np.signbit(y))
+    larger = np.maximum(x, y)
+    if not has_negative_zero(larger):
+        return larger
+    return with_signs(larger, np.signbit(x) & np.signbit(y))
 
 
 def minimum(x, y):
     """The smaller of two, NaN if either is; -0.0 is smaller than 0.0."""
-    return with_signs(np.minimum(x, y), lambda: np.signbit(x) | np.signbit(y))
+    smaller = np.minimum(x, y)
+    if not (has_negative_zero(x) or has_negative_zero(y)):
+        return smaller
+    return with_signs(smaller, np.signbit(x) | np.signbit(y))
 
 
 def with_signs(extremum, negative):
-    """An extremum whose zeros are -0.0 where `negative()` holds: NumPy has no rule."""
-    if extremum.dtype.kind != "f" or extremum.all():
-        return extremum
-    return np.where((extremum == 0) & negative(), -0.0, extremum + 0)
+    """An extremum whose zeros are -0.0 where `negative` holds: NumPy has no rule."""
+    return np.where((extremum == 0) & negative, -0.0, extremum + 0)
+
+
+def has_negative_zero(x):
+    """Whether a real array has a -0.0: its bits are those of the least integer."""
+    if x.dtype.kind != "f":
+        return False
+    word, least = words[x.dtype.itemsize]
+    return np.count_nonzero(x.view(word) == least) > 0
+
+
+words = {n: (np.dtype(f"i{n}"), np.iinfo(f"i{n}").min) for n in (2, 4, 8)}
 
 
 def convert_values(x, new_dtype, weak_type=False):
@@ -198,7 +213,9 @@ def chosen(ufunc, identity):
 
     def values(x, *, axes):
         found = ufunc.reduce(x, axis=axes, initial=identity(x.dtype))
-        return with_signs(found, lambda: both.reduce(np.signbit(x), axes))
+        if found.dtype.kind != "f" or found.all():
+            return found
+        return with_signs(found, both.reduce(np.signbit(x), axes))
 
     return values
 
