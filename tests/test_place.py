@@ -7,6 +7,7 @@ from minijit.compile import loops_text as loops_text
 from minijit.compile.expressions import Axis, Const, Load, Reduce, op
 from minijit.compile.loops import (
     For,
+    If,
     Kernel,
     Let,
     Program,
@@ -106,6 +107,15 @@ def test_totals_of_equal_extents_get_the_same_axes():
     body = Store(buffer("y", 4), (i,), first), Store(buffer("z", 4), (i,), second)
     loop, = place((For(i, body),))
     assert [type(stmt) for stmt in loop.body] == [Start, Start, For, Store, Store]
+
+
+def test_what_is_known_to_hold_is_no_condition():
+    x, y, i = buffer("x", 4), buffer("y", 4), Axis(4)
+    store = Store(y, (i,), Load(x, (i,)))
+    positive = op("gt", Load(x, (i,)), Const(0, F32))
+    for pred, kind in ((Const(True, np.dtype("bool")), Store), (positive, If)):
+        loop, = place((For(i, (If(pred, (store,)),)),))
+        assert type(loop.body[-1]) is kind
 
 
 def test_placing_does_not_recurse():

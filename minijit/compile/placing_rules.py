@@ -1,7 +1,7 @@
 """What `place` asks: what is cheap, what is ready, which totals share their loops."""
 
-from .expressions import Load, Op, Reduce, postorder, substitute
-from .loops import Start, expressions
+from .expressions import Const, Load, Op, Reduce, postorder, substitute
+from .loops import For, If, Start, expressions
 from .scalars import INDEX, dtype_bounds
 
 arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}
@@ -39,11 +39,24 @@ def running_totals(loop):
     return [Start(e) for e in inside if type(e) is Reduce and loop.axis in e.axes]
 
 
+def without_guards(body):
+    """Statements without the conditions that are known to hold."""
+    result = []
+    for stmt in body:
+        if isinstance(stmt, If) and isinstance(stmt.pred, Const) and stmt.pred.value:
+            result += without_guards(stmt.then)
+        elif isinstance(stmt, For):
+            result.append(For(stmt.axis, without_guards(stmt.body)))
+        else:
+            result.append(stmt)
+    return tuple(result)
+
+
 def share_axes(body):
     """Statements in which Reduces of equal extents run over the same axes.
 
     They can share loops then, and what they read.  Those inside each other keep axes
-    of their own.
+    of their own.  Conditions that are known to hold go.
     """
     heights, shared, chosen = {}, {}, {}
     for expr in postorder(expressions(body)):
@@ -62,4 +75,5 @@ def share_axes(body):
     def renamed(expr):
         return chosen[expr] if chosen.get(expr, expr) is not expr else None
 
-    return tuple(stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
+    body = (stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
+    return without_guards(body)
