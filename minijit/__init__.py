@@ -161,7 +161,6 @@ from .compile import exact_forms as exact_forms
 from .compile import special_forms as special_forms
 from .run import llvm as llvm
 from .run import llvm_instructions as llvm_instructions
-from .run import object_files as object_files
 from .run import llvm_regions as llvm_regions
 
 # chapter 23
@@ -171,5 +170,7 @@ from .run import llvm_lanes as llvm_lanes
 from .run import threads as threads
 
 # chapter 24
-from .run import dispatch as dispatch
-from .run import pool as pool
+from .run import pool as pool, pooled_driver as pooled_driver
+from .run import dispatch as dispatch, object_files as object_files
+
+from .run import shortcut_rows as shortcut_rows

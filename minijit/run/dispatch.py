@@ -1,29 +1,28 @@
 """Calls made ready: a Python function printed for each signature of a jitted function.
 
-    @jit
-    def f(params, x): ...
-
-    for _ in range(3):
-        f({"w": w, "b": b}, x)
+    f = jit(lambda params, x: ...)
+    for _ in range(2):
+        f({"b": b}, x)
     print(f.shortcuts.calls[0].text)
 
     # def call(args, kwargs):
     #     try:
-    #         if len(args) != 2: return missed
-    #         a0, a1, = args
-    #         if type(a0) is not dict or len(a0) != 2: return missed
-    #         x0 = a0['b']
+    #         if len(args) != 2 or len(kwargs) != 0: return missed
+    #         a1, a2, = args
+    #         if type(a1) is not dict or len(a1) != 1: return missed
+    #         x0 = a1['b']
     #         if type(x0) is not Array: return missed
-    #         if x0.aval is not aval_0 and not adopt(x0, aval_0): return missed
+    #         if x0.aval is not aval_1 and not adopt(x0, aval_1): return missed
     #         ...
     #         v0 = x0._value
     #         if v0 is None: return missed
+    #         ...
     #     except Exception:
     #         return missed
-    #     y0, = run(v0, v1, v2)
+    #     y0, = run(v0, v1)
     #     r0 = new(Array)
     #     r0._value = y0
-    #     r0.aval = aval_3
+    #     r0.aval = aval_2
     #     return r0
 
 `jit` flattens the arguments of a call, makes a key of their types, looks it up, and has
@@ -38,7 +37,7 @@ import os
 
 import numpy as np
 
-from ..trace.array import ArrayImpl, ShapedArray, array_classes, aval_of
+from ..trace.array import ArrayImpl, ShapedArray, array_classes
 from ..trace.config import config
 from ..trace.dtypes import float0
 from ..trace.jit import shortcut_makers
@@ -74,35 +73,95 @@ def adopt(x, aval):
     return True
 
 
+def array_leaf(printer, name, array, x):
+    """An array: its class, its type, and that it was not deleted."""
+    aval = printer.constant("aval", the_aval(x.aval))
+    printer.unless(f"type({name}) is not {printer.constant('kind', type(x))}")
+    printer.unless(f"{name}.aval is not {aval} and not adopt({name}, {aval})")
+    printer.values.append(f"{array} = {name}._value")
+    printer.values.append(f"if {array} is None: return missed")
+
+
+# type of a leaf -> the function that prints what is tested.
+leaf_rows = {ArrayImpl: array_leaf}
+
+
+def in_dict(printer, name, node):
+    """The texts for a dict's values, which it has if its keys are the same ones."""
+    printer.unless(f"type({name}) is not dict or len({name}) != {node.arity}")
+    is_text = lambda key: type(key) is str
+    keys = [repr(k) if is_text(k) else printer.constant("key", k) for k in node.data]
+    return [f"{name}[{key}]" for key in keys]
+
+
+def in_sequence(printer, name, node):
+    """The variables for the items of a tuple or a list."""
+    kind = node.type.__name__
+    printer.unless(f"type({name}) is not {kind} or len({name}) != {node.arity}")
+    children = [printer.fresh() for _ in range(node.arity)]
+    if children:
+        printer.tests.append(f"{', '.join(children)}, = {name}")
+    return children
+
+
+def in_other(printer, name, node):
+    """The variables for the children of what is in `node_types`; its data count too."""
+    kind, data = printer.constant("kind", node.type), printer.fresh()
+    printer.unless(f"type({name}) is not {kind}")
+    how = printer.constant("flatten", node_type(node.type).flatten)
+    found, *children = (printer.fresh() for _ in range(node.arity + 1))
+    printer.tests.append(f"{found}, {data} = {how}({name})")
+    printer.unless(f"{data} != {printer.constant('data', node.data)}")
+    items = f"({', '.join(children)}{',' * bool(children)})"
+    printer.tests.append(f"{items} = {found}")
+    return children
+
+
+# type of a container -> the function that prints its tests, and names what is in it.
+container_rows = {
+    dict: in_dict,
+    tuple: in_sequence,
+    list: in_sequence,
+    "other": in_other,
+}
+
+
+def literal(node, children):
+    """A container as Python writes it, around texts; None if it does not write it."""
+    given = "".join(f"{child}, " for child in children)
+    if node.type in (tuple, list):
+        return f"({given})" if node.type is tuple else f"[{given}]"
+    if node.type is dict and all(type(key) is str for key in node.data):
+        pairs = zip(node.data, children, strict=True)
+        return "{" + ", ".join(f"{key!r}: {child}" for key, child in pairs) + "}"
+    return None
+
+
 class ShortcutPrinter:
     """Prints the function for one signature.
 
     Attributes:
       tests: the lines that look at the arguments; each may return `missed`.
       values: the lines that take the arrays' memory, once all tests have passed.
-      names: of the variables for the leaves, and for NumPy's array of each.
+      names: of the variables for the leaves.
       namespace: what the text refers to besides.
+      copies: whether NumPy's arrays must not be read where they are.
     """
 
-    def __init__(self):
-        self.tests, self.values, self.names, self.arrays = [], [], [], []
-        self.namespace = {
-            "Array": ArrayImpl, "adopt": adopt, "array": np.array, "missed": missed,
-            "ndarray": np.ndarray, "new": object.__new__,
-        }  # fmt: skip
-        self.known = {id(ArrayImpl): "Array"}
-        self.count = 0
+    def __init__(self, copies=False):
+        self.tests, self.values, self.names = [], [], []
+        self.namespace = {"missed": missed, "adopt": adopt, "new": object.__new__}
+        self.known = {}
+        self.constant("Array", ArrayImpl, numbered=False)
+        self.copies, self.count = copies, 0
 
-    def constant(self, kind, value):
+    def constant(self, kind, value, numbered=True):
         """A name for a value, the same one for the same object."""
         if id(value) not in self.known:
-            name = self.known[id(value)] = f"{kind}_{len(self.known)}"
+            name = f"{kind}_{len(self.known)}" if numbered else kind
+            self.known[id(value)] = name
             self.namespace[name] = value
         return self.known[id(value)]
-
-    def key(self, key):
-        """A key of a dict: a string stands for itself."""
-        return repr(key) if type(key) is str else self.constant("key", key)
 
     def fresh(self):
         self.count += 1
@@ -111,25 +170,26 @@ class ShortcutPrinter:
     def unless(self, condition):
         self.tests.append(f"if {condition}: return missed")
 
-    # ---- arguments
+    def leaf(self, text, x):
+        """One leaf: what it must be, and how it becomes NumPy's array."""
+        name = f"x{len(self.names)}"
+        self.names.append(name)
+        self.tests.append(f"{name} = {text}")
+        for kind, row in leaf_rows.items():
+            if isinstance(x, kind):
+                return row(self, name, name.replace("x", "v"), x)
+        raise NoShortcut
 
-    def arguments(self, call, options, args, kwargs, leaves):
-        """Take the arguments apart, and test the static ones."""
-        self.leaves = iter(leaves)
-        names = [self.fresh() for _ in args]
-        self.unless(f"len(args) != {len(args)} or len(kwargs) != {len(kwargs)}")
-        if names:
-            self.tests.append(f"{', '.join(names)}, = args")
-        for i, (name, x) in enumerate(zip(names, args, strict=True)):
-            if i in call.statics:
-                self.static(name, x)
-            else:
-                self.tree(name, iter(tree_flatten(x)[1].nodes))
-        for key in sorted(kwargs):
-            if key in call.statics:
-                self.static(f"kwargs[{key!r}]", kwargs[key])
-            else:
-                self.tree(f"kwargs[{key!r}]", iter(tree_flatten(kwargs[key])[1].nodes))
+    def tree(self, text, nodes, leaves):
+        """Take a tree apart: a test and a line for each container."""
+        node = next(nodes)
+        if node.type is Leaf:
+            return self.leaf(text, next(leaves))
+        name = self.fresh()
+        self.tests.append(f"{name} = {text}")
+        row = container_rows.get(node.type) or container_rows["other"]
+        for child in row(self, name, node):
+            self.tree(child, nodes, leaves)
 
     def static(self, text, value):
         """A static argument is known by identity, if that is what it is compared by."""
@@ -139,165 +199,67 @@ class ShortcutPrinter:
             raise NoShortcut
         self.unless(f"{text} is not {self.constant('static', value)}")
 
-    def tree(self, text, nodes):
-        """Take a tree apart: one line for each container."""
-        node = next(nodes)
-        if node.type is Leaf:
-            self.leaf(text, next(self.leaves))
-        elif node.type is type(None):
-            self.unless(f"{text} is not None")
-        elif node.type is dict:
-            name = self.named(text)
-            self.unless(f"type({name}) is not dict or len({name}) != {node.arity}")
-            for key in node.data:
-                self.tree(f"{name}[{self.key(key)}]", nodes)
-        else:
-            self.container(text, node, nodes)
-
-    def container(self, text, node, nodes):
-        """A list, a tuple, or whatever a user has registered."""
-        name, kind = self.named(text), self.constant("kind", node.type)
-        if node.type in (tuple, list):
-            test = f"type({name}) is not {kind} or len({name}) != {node.arity}"
-            self.unless(test)
-        else:
-            self.unless(f"type({name}) is not {kind}")
-            how = self.constant("flatten", node_type(node.type).flatten)
-            data, before = self.fresh(), name
-            name = self.fresh()
-            self.tests.append(f"{name}, {data} = {how}({before})")
-            self.unless(f"{data} != {self.constant('data', node.data)}")
-        children = [self.fresh() for _ in range(node.arity)]
-        if children:
-            self.tests.append(f"{', '.join(children)}, = {name}")
-        for child in children:
-            self.tree(child, nodes)
-
-    def named(self, text):
-        """A variable that holds what the text says."""
-        if text.isidentifier():
-            return text
-        name = self.fresh()
-        self.tests.append(f"{name} = {text}")
-        return name
-
-    def leaf(self, text, x):
-        """One leaf: what it must be, and how it becomes NumPy's array."""
-        i = len(self.names)
-        name, array = f"x{i}", f"v{i}"
-        self.names.append(name)
-        self.arrays.append(array)
-        self.tests.append(f"{name} = {text}")
-        for kind, row in leaf_rows.items():
-            if isinstance(x, kind):
-                return row(self, name, array, x)
-        raise NoShortcut
-
-    def array_leaf(self, name, array, x):
-        aval = self.constant("aval", the_aval(x.aval))
-        self.unless(f"type({name}) is not {self.constant('kind', type(x))}")
-        self.unless(f"{name}.aval is not {aval} and not adopt({name}, {aval})")
-        self.values += [
-            f"{array} = {name}._value",
-            f"if {array} is None: return missed",
-        ]
-
-    def numpy_leaf(self, name, array, x):
-        """NumPy's own array is read where it is, if a kernel can read it."""
-        if type(x) is not np.ndarray:
-            raise NoShortcut
-        dtype, aval = self.constant("dtype", x.dtype), the_aval(aval_of(x))
-        shape = self.constant("shape", x.shape)
-        self.unless(f"type({name}) is not ndarray or {name}.dtype != {dtype}")
-        self.unless(f"{name}.shape != {shape}")
-        if self.copies or aval.dtype != x.dtype:
-            self.converted(name, array, aval)
-            return
-        self.values += [
-            f"{array} = {name}",
-            f"if {array}.flags.num & {READABLE} != {READABLE}: "
-            f"{array} = array({array}, order='C')",
-        ]
-
-    def number_leaf(self, name, array, x):
-        """A number of Python or NumPy."""
-        self.unless(f"type({name}) is not {self.constant('kind', type(x))}")
-        self.converted(name, array, the_aval(aval_of(x)))
-
-    def converted(self, name, array, aval):
-        dtype = self.constant("dtype", aval.dtype)
-        self.values.append(f"{array} = array({name}, {dtype}, order='C')")
-
-    # ---- results
-
-    def results(self, avals, tree):
-        """Arrays of our own around NumPy's, and the tree of which they are leaves."""
-        lines, names = [], [f"r{i}" for i in range(len(avals))]
-        for i, aval in enumerate(map(the_aval, avals)):
-            cls = self.constant("kind", array_classes.get(type(aval.dtype), ArrayImpl))
-            lines += [
-                f"r{i} = new({cls})",
-                f"r{i}._value = y{i}",
-                f"r{i}.aval = {self.constant('aval', aval)}",
-            ]
-
-        def make(node, children):
-            given = "".join(f"{child}, " for child in children)
-            if node.type is type(None):
-                return "None"
-            if node.type in (tuple, list):
-                text = f"({given})" if node.type is tuple else f"[{given}]"
-            elif node.type is dict:
-                pairs = zip(map(self.key, node.data), children, strict=True)
-                text = "{" + ", ".join(f"{k}: {child}" for k, child in pairs) + "}"
+    def arguments(self, args, kwargs, statics, leaves):
+        """Take the traced arguments apart, and test the static ones."""
+        self.unless(f"len(args) != {len(args)} or len(kwargs) != {len(kwargs)}")
+        names = [self.fresh() for _ in args]
+        if names:
+            self.tests.append(f"{', '.join(names)}, = args")
+        given = dict(enumerate(args)) | {key: kwargs[key] for key in sorted(kwargs)}
+        for key, x in given.items():
+            text = names[key] if isinstance(key, int) else f"kwargs[{key!r}]"
+            if key in statics:
+                self.static(text, x)
             else:
-                how = self.constant("unflatten", node_type(node.type).unflatten)
-                text = f"{how}({self.constant('data', node.data)}, ({given}))"
-            name = self.fresh()
-            lines.append(f"{name} = {text}")
-            return name
+                self.tree(text, iter(tree_flatten(x)[1].nodes), leaves)
 
-        return lines, tree.fold(names, make)
-
-    def print(self, entry, cells, leaves):
-        """The text of the function."""
-        executable = entry.executable
-        self.namespace["run"] = executable.run
-        for place, value in cells:
+    def cells(self, places):
+        """Captured variables are still what they were when the function was traced."""
+        for place, value in places:
             cell = self.constant("cell", place.holder)
             seen = self.constant("seen", value)
             self.unless(f"{cell}.cell_contents is not {seen}")
-        made = "".join(f"y{i}, " for i in range(len(executable.out_avals)))
-        given = ", ".join(self.arrays)
+
+    def results(self, avals, tree):
+        """-> (lines that make arrays and containers of `y0`, `y1`, ..., the result)."""
+        lines, names = [], [f"r{i}" for i in range(len(avals))]
+        for i, aval in enumerate(map(the_aval, avals)):
+            cls = self.constant("kind", array_classes.get(type(aval.dtype), ArrayImpl))
+            lines += [f"r{i} = new({cls})", f"r{i}._value = y{i}"]
+            lines += [f"r{i}.aval = {self.constant('aval', aval)}"]
+
+        def container(node, children):
+            name, text = self.fresh(), literal(node, children)
+            if text is None:
+                make = self.constant("make", node_type(node.type).unflatten)
+                data = self.constant("data", node.data)
+                text = f"{make}({data}, [{', '.join(children)}])"
+            lines.append(f"{name} = {text}")
+            return name
+
+        return lines, tree.fold(names, container)
+
+    def text(self, entry, leaves):
+        """The text of the function, once the arguments were taken apart."""
+        executable = entry.executable
+        self.namespace["run"] = executable.run
         lines, result = self.results(executable.out_avals, entry.out_tree)
-        given_away = zip(self.names, leaves, entry.donated, strict=True)
-        after = [
-            f"{name}.delete()"
-            for name, x, is_donated in given_away
-            if is_donated and isinstance(x, ArrayImpl)
-        ]
-        body = [f"{made.rstrip()} = run({given})" if made else f"run({given})"]
-        return "\n".join([
+        made = "".join(f"y{i}, " for i in range(len(executable.out_avals)))
+        given = ", ".join(name.replace("x", "v") for name in self.names)
+        pairs = zip(self.names, leaves, entry.donated, strict=True)
+        donated = [x for x, leaf, gone in pairs if gone and isinstance(leaf, ArrayImpl)]
+        parts = [
             "def call(args, kwargs):",
             "    try:",
-            *(f"        {line}" for line in [*self.tests, *self.values]),
+            *(f"        {line}" for line in (*self.tests, *self.values)),
             "    except Exception:",
             "        return missed",
-            *(f"    {line}" for line in [*body, *lines, *after]),
+            f"    {made and made.rstrip() + ' = '}run({given})",
+            *(f"    {line}" for line in lines),
+            *(f"    {name}.delete()" for name in donated),
             f"    return {result}",
-        ])  # fmt: skip
-
-
-# NumPy's flags of an array that is aligned and row-major.
-READABLE = 0x0001 | 0x0100
-
-# type of a leaf -> the method that prints what is tested.
-leaf_rows = {
-    ArrayImpl: ShortcutPrinter.array_leaf,
-    np.ndarray: ShortcutPrinter.numpy_leaf,
-    np.generic: ShortcutPrinter.number_leaf,
-    (bool, int, float, complex): ShortcutPrinter.number_leaf,
-}
+        ]
+        return "\n".join(parts)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -306,40 +268,51 @@ def code_of(text):
     return compile(text, os.path.join(os.path.dirname(__file__), "<call>"), "exec")
 
 
+def print_shortcut(jitted, entry, args, kwargs, leaves):
+    """A function (args, kwargs) -> result, or `missed`; its text is in `text`."""
+    # What runs uncompiled may keep its arguments.
+    printer = ShortcutPrinter(copies=bool(entry.executable.fallbacks))
+    statics = sort_arguments(jitted.options, args, kwargs).statics
+    printer.arguments(args, kwargs, statics, iter(leaves))
+    printer.cells(jitted.cells)
+    text = printer.text(entry, leaves)
+    exec(code_of(text), printer.namespace)
+    shortcut = printer.namespace.pop("call")
+    shortcut.text = text
+    return shortcut
+
+
+# A function of so many leaves is printed for the second call, one of more for a later
+# one, as it takes a while.
 LEAVES_A_MISS = 100
 
 
 def make_shortcut(jitted, entry, args, kwargs, leaves, updates):
-    """Make the next call of this kind short, if these arguments come again and again.
+    """Make the next call of this kind short, if calls come again and again.
 
     That is tried when a call goes the long way for the second time, and for the fourth,
-    the eighth, ...; for a large tree it takes a while, and comes later.
+    the eighth, and so on.
     """
     jitted.shortcuts.misses += 1
-    misses, executable = jitted.shortcuts.misses, entry.executable
+    misses = jitted.shortcuts.misses
     if misses < 2 or misses & (misses - 1) or len(leaves) > LEAVES_A_MISS * misses:
         return
-    if executable.native != "llvm":
+    if entry.executable.native != "llvm":
         return
-    if not config.calls_are_plain() or jitted.watched:
+    if jitted.watched or not config.calls_are_plain():
         return
-    printer = ShortcutPrinter()
-    # What runs uncompiled may keep its arguments.
-    printer.copies = bool(executable.fallbacks)
     try:
-        call = sort_arguments(jitted.options, args, kwargs)
-        printer.arguments(call, jitted.options, args, kwargs, leaves)
-        text = printer.print(entry, jitted.cells, leaves)
+        shortcut = print_shortcut(jitted, entry, args, kwargs, leaves)
     except NoShortcut:
         return
-    exec(code_of(text), printer.namespace)
-    shortcut = printer.namespace.pop("call")
-    shortcut.text = text
     with lock:
         # Nothing was cleared, and no flag switched, since the arguments were looked up.
         valid = any(known is entry for known in jitted.entries.values())
         if valid and updates == config.updates and not jitted.has_new_cells():
             jitted.shortcuts.add(shortcut)
+
+
+shortcut_makers |= {Executable: make_shortcut}
 
 
 def forget_shortcuts():
@@ -351,4 +324,3 @@ def forget_shortcuts():
 
 
 config.listeners.append(forget_shortcuts)
-shortcut_makers |= {Executable: make_shortcut}

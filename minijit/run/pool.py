@@ -13,8 +13,8 @@ DLPack capsule refers to the array whose memory it shows.  So an array that only
 pool refers to is one that Python would free at once if there were no pool, and nobody
 can tell that its memory is used again.
 
-Each result of each program has a pool of its own.  What all of them hold together is
-bounded by `config.pool_bytes`; `clear_caches` lets go of it.
+What all pools hold together is bounded by `config.pool_bytes`; `clear_caches` lets go
+of it.
 """
 
 import math
@@ -28,10 +28,6 @@ import numpy as np
 from ..trace.config import config
 from ..trace.jit import cache_clearers
 from ..trace.turns import lock
-from .llvm import driver_printers
-from .python_source import DriverPrinter
-
-config.define("pool_bytes", 256 << 20, "how much memory of old results may be kept")
 
 # How many arrays a pool remembers, and how many of them it looks at before it makes
 # another one.  Two are enough for x = f(x).
@@ -47,8 +43,6 @@ def references_of_a_local():
 
 
 ALONE = references_of_a_local()
-# Without the lock of the interpreter nobody can count and take in one step.
-HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class Pool:
@@ -57,8 +51,6 @@ class Pool:
     Attributes:
       lent: the arrays that it gave last, the oldest first; some may be free by now.
     """
-
-    __slots__ = ("__weakref__", "dtype", "lent", "nbytes", "shape")
 
     def __init__(self, shape, dtype):
         self.shape, self.dtype, self.lent = shape, dtype, deque()
@@ -98,6 +90,10 @@ class Pool:
         return array
 
 
+# Without the lock of the interpreter nobody can count and take in one step.
+HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+config.define("pool_bytes", 256 << 20, "how much memory of old results may be kept")
 pools: weakref.WeakSet = weakref.WeakSet()
 # About how many bytes the pools remember, as a list of one: pools that are gone count.
 remembered = [0]
@@ -122,33 +118,3 @@ def empty_pools():
 
 
 cache_clearers.append(empty_pools)
-
-
-class PooledDriver(DriverPrinter):
-    """Prints a driver whose arrays come from pools."""
-
-    def allocate(self, buffers):
-        for buffer in dict.fromkeys(buffers):
-            if buffer.dtype == object:
-                super().allocate([buffer])
-            elif buffer not in self.known:
-                self.known.add(buffer)
-                name = f"new_{buffer.name}"
-                self.makers[name] = Pool(buffer.shape, buffer.dtype).take
-                self.writer.line(f"{buffer.name} = {name}()")
-
-    def call(self, call):
-        written = [v.buffer for v in call.outputs if v.buffer.dtype != object]
-        if call.routine == "matmul":
-            # NumPy's product does not write into what is read-only.
-            self.allocate(written)
-            self.set_flags(written, True)
-        super().call(call)
-        self.set_flags(written, False)
-
-    def set_flags(self, buffers, write):
-        for buffer in dict.fromkeys(buffers):
-            self.writer.line(f"{buffer.name}.setflags(write={write})")
-
-
-driver_printers |= {"llvm": PooledDriver}
