@@ -11,7 +11,7 @@ import itertools
 
 import numpy as np
 
-from minijit.compile import expressions, loops
+from minijit.compile import expressions, loops, reductions
 from minijit.compile.expressions import as_index
 from minijit.trace.array import ArrayImpl, aval_of, to_numpy
 from minijit.trace.config import enable_x64
@@ -135,7 +135,8 @@ class Run:
         self.values[stmt.expr] = self.value(stmt.expr)
 
     def start(self, stmt):
-        self.values[stmt.reduce] = [c.value for c in loops.start_values(stmt.reduce)]
+        first = reductions.start_values(stmt.reduce)
+        self.values[stmt.reduce] = [const.value for const in first]
 
     def step(self, stmt):
         reduce = stmt.reduce
@@ -143,7 +144,7 @@ class Run:
         new = [expressions.Const(self.value(b), b.dtype) for b in reduce.bodies]
         olds = zip(self.values[reduce], dtypes, strict=True)
         old = [expressions.Const(v, d) for v, d in olds]
-        combined = loops.combine(reduce.op, old, new)
+        combined = reductions.combine(reduce.op, old, new)
         self.values[reduce] = [self.value(e) for e in combined]
 
     def store(self, stmt):

@@ -6,18 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
-from minijit.compile import expressions, loops, scalars
-from minijit.compile.expressions import (
-    Axis,
-    Const,
-    Load,
-    Op,
-    Reduce,
-    as_index,
-    op,
-    postorder,
-    substitute,
-)
+from minijit.compile import expressions, reductions, scalars
+from minijit.compile.expression_graphs import postorder, substitute
+from minijit.compile.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from minijit.compile.memory import Buffer
 from minijit.compile.scalars import BOOL, INDEX
 
@@ -167,7 +158,7 @@ def test_totals_start_at_the_identity(dtype):
         if name in ("argmax", "argmin", "logaddexp"):
             continue
         value = Const(0, dtype)
-        start, = loops.start_values(Reduce(name, (Axis(2, "reduce"),), (value,)))
+        start, = reductions.start_values(Reduce(name, (Axis(2, "reduce"),), (value,)))
         python = {"add": "__add__", "mul": "__mul__", "and": "__and__"}
         python |= {"or": "__or__", "xor": "__xor__"}
         for v in values:

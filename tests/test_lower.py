@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from ir_interpreter import run
 
-from minijit.compile.expressions import Load, postorder
-from minijit.compile.inlining import LARGEST_GROUP
+from minijit.compile.expression_graphs import postorder
+from minijit.compile.expressions import Load
+from minijit.compile.groups import LARGEST_GROUP
 from minijit.compile.loops import Kernel, Store, expressions, statements
 from minijit.compile.lower import lower
 from minijit.trace import primitives as prim

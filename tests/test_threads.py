@@ -123,7 +123,8 @@ def test_what_cannot_be_divided_runs_whole(program, always):
 
 def test_a_kernel_that_reads_what_it_writes_is_not_divided():
     from minijit.compile.expressions import Axis, Load, as_index, op
-    from minijit.compile.loops import Buffer, For, Kernel, Store
+    from minijit.compile.loops import For, Kernel, Store
+    from minijit.compile.memory import Buffer
 
     def kernel(index, loaded, at):
         return Kernel("k", (For(i, (Store(y, (index,), Load(loaded, (at,))),)),))

@@ -9,7 +9,9 @@ array has axes, integers, and in bounds by what is known of them; that dtypes ag
 """
 
 from ..trace.config import config
-from .expressions import Axis, Const, Load, Op, Reduce, expr_text, nothing, postorder
+from .expression_graphs import nothing, postorder
+from .expression_text import expr_text
+from .expressions import Axis, Const, Load, Op, Reduce
 from .loops import (
     Call,
     Fail,

@@ -5,14 +5,20 @@
     (i * 8 + j) % 4                                  # j % 4
     min(max(j, 0), 7)                                # j: it is never outside
 
-`op` of `expressions` asks these rules whenever it makes an integer of 64 bits, an index
-as well as what a user computes: they hold whatever wraps around, but for those of
-`floordiv` and `mod`, which are of indices only and never wrap (the users' own are `div`
-and `rem`).
+`op` of `expressions` asks these rules of every operation that gives an integer of 64
+bits, an index as well as what a user computes.  They hold whatever wraps around, but
+for those of `floordiv` and `mod`, which are of indices only and never wrap (the users'
+own are `div` and `rem`).
 """
 
-from .expressions import Const, Op, folds, known, op
-from .scalars import BOOL, INDEX
+from .expressions import Const, Op, op, shortcuts
+from .scalars import BOOL, INDEX, intervals
+
+
+def known(expr):
+    """The int or bool that an expression always is, or None."""
+    low, high = expr.bounds or (0, 1)
+    return low if low == high else None
 
 
 def wrapped(value):
@@ -117,7 +123,7 @@ def fold_select(condition, if_true, if_false):
     return if_true if if_true is if_false else None
 
 
-folds |= {
+folds = {
     "add": fold_add,
     "sub": fold_sub,
     "mul": fold_mul,
@@ -128,3 +134,15 @@ folds |= {
     "and": fold_and,
     "select": fold_select,
 }
+
+
+def shorter_index(expr):
+    """What an operation on indices or conditions always is, or something shorter."""
+    if expr.dtype not in (INDEX, BOOL) and expr.name != "select":
+        return None
+    if expr.name in intervals and known(expr) is not None:
+        return Const(known(expr), expr.dtype)
+    return folds[expr.name](*expr.args) if expr.name in folds else None
+
+
+shortcuts.append(shorter_index)

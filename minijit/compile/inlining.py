@@ -6,11 +6,13 @@
 """
 
 import math
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from ..trace.array import ShapedArray
-from ..trace.jaxpr import Eqn
-from .expressions import free_axes
+from ..trace.jaxpr import Eqn, Var
+from .expression_graphs import free_axes
+from .groups import LARGEST_GROUP, MOST_BUFFERS
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,15 @@ class Cut:
     rule: str
     reason: str
     nbytes: int
+
+
+def cuts_of(stored, made_by, readers):
+    """A `Cut` for each variable that the policy, or a call, put into memory."""
+    return tuple(
+        Cut(made_by[v], *why, v.aval.nbytes * (1 + len(readers[v])))
+        for v, why in reversed(stored.items())
+        if why is not None and v in made_by
+    )
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,43 @@ class Value:
     reads: frozenset
 
 
+class Estimates:
+    """What an element of each variable costs and reads if all before it is inlined.
+
+    It is estimated before the walk, which decides about the producers of a value only
+    after the value itself.  A total that several ask for is not inlined.
+    """
+
+    def __init__(self, jaxpr, row_of):
+        self.costs, self.reads = defaultdict(float), {}
+        uses = Counter(a for eqn in jaxpr.eqns for a in eqn.invars)
+        for eqn in jaxpr.eqns:
+            row = row_of(eqn)
+            parts = sum(self.costs[v] for v in set(eqn.invars) if isinstance(v, Var))
+            cost = 0.0 if row.total else min(row.cost + parts, 1e9)
+            self.costs.update(dict.fromkeys(eqn.outvars, cost))
+            reads = self.read_by(eqn)
+            for var in eqn.outvars:
+                inlined = not row.total or (row.by_element and uses[var] == 1)
+                self.reads[var] = reads if inlined else frozenset([var])
+
+    def read_by(self, eqn):
+        """The variables that an equation loads if all before it is inlined.
+
+        Where these are too many, its own operands.
+        """
+        operands = frozenset(v for v in eqn.invars if isinstance(v, Var))
+        found = frozenset().union(*(self.reads.get(v, {v}) for v in operands))
+        return found if len(found) <= MOST_BUFFERS else operands
+
+    def value(self, eqn, row, readers):
+        """The result of an equation, as a policy sees it."""
+        var, = eqn.outvars
+        asked = tuple((g, index) for g, indices in readers.items() for index in indices)
+        cost = self.costs[var] or row.cost
+        return Value(eqn, var.aval, cost, row.total, asked, self.read_by(eqn))
+
+
 def times_computed(group, index):
     """How often an expression at `index`, placed well, is computed in a group."""
     axes = free_axes(index)
@@ -58,9 +106,7 @@ def times_computed(group, index):
     return math.prod(axis.extent for axis in (*outer, *inner))
 
 
-CHEAP, LARGEST_GROUP, MOST_COPIES = 8, 512, 64
-# Arrays that a kernel of several stores takes: each costs compile time and a register.
-MOST_BUFFERS = 16
+CHEAP, MOST_COPIES = 8, 64
 
 
 def first_policy(value):

@@ -11,17 +11,10 @@ stored is its own accumulator, in a piece short enough for the first cache.
 
 import math
 
-from .expressions import (
-    Axis,
-    Load,
-    Op,
-    Reduce,
-    as_index,
-    op,
-    postorder,
-    substitute,
-)
-from .loops import For, Store, expressions, start_values
+from .expression_graphs import postorder, substitute
+from .expressions import Axis, Load, Op, Reduce, as_index, op
+from .loops import For, Store, expressions
+from .reductions import start_values
 from .scalars import comparisons
 
 # Fewer totals than these fit in registers, and do better there.

@@ -1,6 +1,7 @@
 """Which buffers the statements of a kernel read and write, and what they are called."""
 
-from .expressions import Load, postorder
+from .expression_graphs import postorder
+from .expressions import Load
 from .loops import Store, expressions, statements
 
 # What a statement touches besides the loads in its expressions.

@@ -15,7 +15,8 @@ block by block it comes once, and stays in the cache until the last step is done
 import math
 
 from ..transform.loops import scan_p
-from .expressions import Axis, Load, as_index, op, postorder, substitute
+from .expression_graphs import postorder, substitute
+from .expressions import Axis, Load, as_index, op
 from .loops import For, Kernel, Let, Store, expressions, statements
 from .lower_control import build_scan
 from .place import placed

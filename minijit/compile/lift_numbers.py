@@ -9,7 +9,8 @@ be arguments, in the operations that are as fast if they are known only when the
 
 from dataclasses import replace
 
-from .expressions import Const, Expr, Load, Op, nothing, postorder
+from .expression_graphs import nothing, postorder
+from .expressions import Const, Expr, Load, Op
 from .loops import For, If, Store
 
 # By the kind of a number's dtype, the operations in which it may be an argument.

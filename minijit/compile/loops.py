@@ -19,7 +19,6 @@ for every value of the axes around it.  The grammar:
 
 from dataclasses import dataclass
 
-from .expressions import Axis, Expr
 from .memory import Buffer
 
 
@@ -50,7 +49,7 @@ class Store(Stmt):
 
     buffer: Buffer
     index: tuple
-    value: Expr
+    value: object
     combine: str | None = None
 
     def uses(self):
@@ -65,12 +64,12 @@ class Store(Stmt):
 class For(Stmt):
     """The body for axis = 0, 1, ..., extent - 1."""
 
-    axis: Axis
+    axis: object
     body: tuple
 
     def uses(self):
         extent = self.axis.extent
-        return (extent,) if isinstance(extent, Expr) else ()
+        return () if isinstance(extent, int) else (extent,)
 
     def bodies(self):
         return (self.body,)
@@ -83,7 +82,7 @@ class For(Stmt):
 class If(Stmt):
     """One of two bodies."""
 
-    pred: Expr
+    pred: object
     then: tuple
     otherwise: tuple = ()
 
@@ -179,16 +178,11 @@ def expressions(body):
     return [expr for stmt in statements(body) for expr in stmt.uses()]
 
 
-# chapter 14, brought along
-from .expressions import Const, Reduce, op
-from .scalars import identities
-
-
 @dataclass(frozen=True, eq=False)
 class Let(Stmt):
     """Compute an expression here; whoever uses it afterwards uses this value."""
 
-    expr: Expr
+    expr: object
 
     def uses(self):
         return (self.expr,)
@@ -201,7 +195,7 @@ class Let(Stmt):
 class Start(Stmt):
     """The accumulators of a `Reduce` get their first value."""
 
-    reduce: Reduce
+    reduce: object
 
     def rewrite(self, exprs, buffers):
         return Start(*exprs([self.reduce]))
@@ -211,7 +205,7 @@ class Start(Stmt):
 class Step(Stmt):
     """The accumulators of a `Reduce` take in its bodies' present values."""
 
-    reduce: Reduce
+    reduce: object
 
     def uses(self):
         return self.reduce.bodies
@@ -220,31 +214,12 @@ class Step(Stmt):
         return Step(*exprs([self.reduce]))
 
 
-def start_values(reduce):
-    """The accumulators of a Reduce before the first step: one constant a body."""
-    values = identities[reduce.op](reduce.dtype)
-    dtypes = [body.dtype for body in reduce.bodies]
-    return tuple(Const(v, d) for v, d in zip(values, dtypes, strict=True))
-
-
-def combine(name, old, new):
-    """One step of a Reduce: accumulators and values -> accumulators, as expressions."""
-    if name not in ("argmax", "argmin"):
-        return (op(name, *old, *new),)
-    # The first of several equal ones stays, and the first NaN stays for good.
-    better = op("gt" if name == "argmax" else "lt", new[0], old[0])
-    if new[0].dtype.kind not in "iub":
-        nan = op("and", op("ne", new[0], new[0]), op("eq", old[0], old[0]))
-        better = op("or", better, nan)
-    return tuple(op("select", better, n, o) for n, o in zip(new, old, strict=True))
-
-
 @dataclass(frozen=True, eq=False)
 class While(Stmt):
     """The body, for as long as `cond`, after the statements `test`, is true."""
 
     test: tuple
-    cond: Expr
+    cond: object
     body: tuple
 
     def uses(self):
@@ -267,7 +242,7 @@ class Reserve(Stmt):
     """From here on, a table has at least so many rows; those it had stay."""
 
     table: Buffer
-    rows: Expr
+    rows: object
 
     def uses(self):
         return (self.rows,)
@@ -277,7 +252,7 @@ class Reserve(Stmt):
 class Look(Stmt):
     """So much work is done: now and then, look whether a signal has arrived."""
 
-    work: Expr
+    work: object
 
     def uses(self):
         return (self.work,)
@@ -287,7 +262,7 @@ class Look(Stmt):
 class Fail(Stmt):
     """If `pred` is true, the program ends here, with an OverflowError."""
 
-    pred: Expr
+    pred: object
     message: str
 
     def uses(self):
@@ -314,7 +289,7 @@ class Call(Stmt):
 
     def uses(self):
         offsets = (view.offset for view in (*self.inputs, *self.outputs))
-        return tuple(x for x in offsets if isinstance(x, Expr))
+        return tuple(x for x in offsets if not isinstance(x, int))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,9 @@ Where the parts of an expression are computed is not said, until `place` says it
 
 from collections import Counter
 
-from .expressions import Axis, Op, as_index, expr_text, infix, number_text, postorder
+from .expression_graphs import postorder
+from .expression_text import expr_text, infix, number_text
+from .expressions import Axis, Op, as_index
 from .loops import (
     Call,
     Fail,
@@ -28,8 +30,8 @@ from .loops import (
     Swap,
     While,
     program_printers,
-    start_values,
 )
+from .reductions import start_values
 
 # How much of an expression is text; `place` leaves none that is deeper.
 DEEPEST = 12

@@ -1,7 +1,6 @@
 """Lowering: from equations between whole arrays to loops over their elements.
 
-    program = lower(make_jaxpr(lambda x: sin(x.T) * 2.0)(x))
-    print(program)
+    print(lower(make_jaxpr(lambda x: sin(x.T) * 2.0)(x)))
     # program main(in0: f32[4,3]):
     #   output out0: f32[3,4]
     #   k0:
@@ -9,71 +8,52 @@
     #       for i1 in 4:
     #         out0[i0, i1] = sin(in0[i1, i0]) * 2.0
 
-The question that each primitive answers here is: what is the element of your result at
-this index?  `lower_rules[transpose_p]` says: the element of the operand at the permuted
-index.  So a transpose moves nothing; it changes a question that a later equation asks.
-
-`Lowering` asks the questions from the last equation to the first.  When it comes to an
-equation it knows every index at which anybody wants its result, and a *policy* decides:
-inline (the expression is computed wherever it is asked for), or materialise (a loop
-nest of its own stores all of it in a buffer, and whoever asks loads).
+Each primitive answers a question: what is the element of your result at this index?
+A walk asks, from the last equation to the first.  When it comes to an equation it knows
+every index at which its result is wanted, and a *policy* decides: inline (the answer is
+computed wherever it is asked for), or store (a loop nest computes all of it).
 """
 
-import heapq
-from collections import Counter, defaultdict, deque
+from collections import defaultdict
 from dataclasses import dataclass
 
 from ..trace.core import find_rule
-from ..trace.jaxpr import Literal, Var, has_effect
-from .expressions import (
-    Axis,
-    Const,
-    Expr,
-    Load,
-    as_index,
-    free_axes,
-    postorder,
-    substitute,
-)
-from .groups import Group
-from .inlining import LARGEST_GROUP, MOST_BUFFERS, Cut, Value, policies
-from .interface import constant_array, with_own_results
-from .loops import For, Kernel, Program, Store, after_pass, expressions
-from .memory import Buffer
-from .scalars import dtype_bounds
+from ..trace.jaxpr import Literal, has_effect
+from .assembly import assemble, with_own_results
+from .expression_graphs import postorder
+from .expressions import Axis, Const, Expr, Load, as_index
+from .groups import Groups
+from .inlining import Estimates, policies
+from .loops import Store
 
 lower_rules = {}
 # Primitives that run uncompiled, and why.
 fallbacks = {}
-# Functions of an equation: a row for it, or None. A later module looks at dtypes here.
+# Functions of an equation: a row for it that its primitive does not decide, or None.
 row_choosers = []
-
-
-def new_axis(extent, kind="loop"):
-    """An axis; what has one element only needs none, and is always at 0."""
-    return as_index(0) if extent == 1 else Axis(extent, kind)
 
 
 class At(Expr):
     """A question: the element of a variable at an index.
 
-    The rules answer in terms of these; the lowering puts the operand's own expression
-    in their place, or a load.  They are interned, so a question is asked only once.
+    Rules answer in terms of these; the lowering puts the element's own expression in
+    their place, or a load.  They are interned, so a question is asked only once.
     """
 
     __slots__ = fields = ("var", "index")
-    name = "at"
 
     def derive(self):
         self.dtype = self.var.aval.dtype
-        self.free = free_axes(self.index)
-        self.bounds = dtype_bounds(self.dtype)
+        super().derive()
 
     def children(self):
         return self.index
 
     def rebuild(self, children):
         return At(self.var, tuple(children))
+
+    def text(self, parts):
+        return f"?[{', '.join(parts)}]"
 
 
 class Operand:
@@ -114,30 +94,37 @@ class Elements:
     rule: object
     cost: int = 1
     total: bool = False
+    by_element = True
 
     def lower(self, walk, eqn):
         walk.value(eqn, self)
 
+    def at(self, eqn, index):
+        """The element of an equation's result at an index."""
+        out, = eqn.outvars
+        return self.rule(out.aval, index, *map(Operand, eqn.invars), **eqn.params)
+
 
 @dataclass(frozen=True)
 class Statements:
-    """A row: `function(walk, eqn)` adds loop nests or calls of its own."""
+    """A row: `lower(walk, eqn)` adds loop nests or calls of its own."""
 
-    function: object
+    lower: object
     cost: int = 0
     total: bool = True
-
-    def lower(self, walk, eqn):
-        self.function(walk, eqn)
+    by_element = False
 
 
 def row_of(eqn):
     """The row that lowers an equation: by its primitive, if nothing else decides."""
-    for choose in row_choosers:
-        row = choose(eqn)
-        if row is not None:
-            return row
-    return find_rule(lower_rules, eqn.primitive, "lower")
+    chosen = (choose(eqn) for choose in row_choosers)
+    row = next((row for row in chosen if row is not None), None)
+    return row or find_rule(lower_rules, eqn.primitive, "lower")
+
+
+def new_axis(extent, kind="loop"):
+    """An axis; what has one element only needs none, and is always at 0."""
+    return as_index(0) if extent == 1 else Axis(extent, kind)
 
 
 class Lowering:
@@ -145,55 +132,18 @@ class Lowering:
 
     Attributes:
       stored: the variables that get a buffer, each with its (rule, reason) or None.
-      readers: for each variable the groups that need it, each with the indices.
+      readers: for each variable the groups that ask for it, each with the indices.
       answers: for each question about an inlined variable its expression.
-      groups: the kernels and calls to be; after: for each of them a bit mask of those
-        that must run after it.
+      groups: the kernels and calls to be.
     """
 
     def __init__(self, jaxpr, policy, programs):
-        self.jaxpr = jaxpr
-        self.policy_name = policy
-        self.policy = policies[policy]
-        self.programs = programs
-        self.results = set(jaxpr.outvars)
-        self.stored = {}
-        self.readers = defaultdict(dict)
-        self.answers = {}
-        self.groups = []
-        self.after = []
-        self.rooms = defaultdict(lambda: deque(maxlen=8))
-        self.fallbacks = {}
-        self.called = []
-        self.edges = set()
+        self.jaxpr, self.policy, self.programs = jaxpr, policy, programs
+        self.results, self.stored = set(jaxpr.outvars), {}
+        self.readers, self.answers = defaultdict(dict), {}
+        self.groups, self.estimates = Groups(), Estimates(jaxpr, row_of)
         self.made_by = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
-        self.costs, self.reads = defaultdict(float), {}
-        self.estimate()
-
-    def estimate(self):
-        """Note what an element costs and reads if all before it is inlined.
-
-        A total that several ask for is not.
-        """
-        uses = Counter(a for eqn in self.jaxpr.eqns for a in eqn.invars)
-        for eqn in self.jaxpr.eqns:
-            row = row_of(eqn)
-            parts = sum(self.costs[v] for v in set(eqn.invars) if isinstance(v, Var))
-            cost = 0.0 if row.total else min(row.cost + parts, 1e9)
-            self.costs.update(dict.fromkeys(eqn.outvars, cost))
-            reads = self.read_by(eqn)
-            for var in eqn.outvars:
-                inlined = not row.total or (uses[var] == 1 and type(row) is Elements)
-                self.reads[var] = reads if inlined else frozenset([var])
-
-    def read_by(self, eqn):
-        """The variables that an equation loads if all before it is inlined.
-
-        Where these are too many, its own operands.
-        """
-        operands = frozenset(v for v in eqn.invars if isinstance(v, Var))
-        found = frozenset().union(*(self.reads.get(v, {v}) for v in operands))
-        return found if len(found) <= MOST_BUFFERS else operands
+        self.fallbacks = {}
 
     def run(self):
         """Lower every equation that something needs."""
@@ -204,36 +154,6 @@ class Lowering:
     def is_needed(self, var):
         return var in self.results or var in self.stored or var in self.readers
 
-    def group(self, axes=(), nest=None):
-        """A new group, that is a new kernel or call."""
-        nest = axes if nest is None else nest
-        nest = tuple(axis for axis in nest if isinstance(axis, Axis))
-        group = Group(len(self.groups), axes, nest)
-        self.groups.append(group)
-        self.after.append(0)
-        return group
-
-    def precede(self, first, second):
-        """Note that group `first` has to run before group `second`."""
-        reached = self.after[second.number] | 1 << second.number
-        second.fed = True
-        self.edges.add((first.number, second.number))
-        if reached & ~self.after[first.number] == 0:
-            return
-        self.after[first.number] |= reached
-        if first.fed:
-            for number, mask in enumerate(self.after):
-                if mask >> first.number & 1:
-                    self.after[number] |= reached
-
-    def fill(self, group, eqn, readers, reads):
-        """Ask for what a group's statements need, and let it run before its readers."""
-        group.eqns[eqn] = None
-        group.reads = reads
-        self.ask(expressions(group.stores), group)
-        for reader in readers:
-            self.precede(group, reader)
-
     def ask(self, exprs, group):
         """Note the questions in expressions of a group."""
         for expr in postorder(exprs, group.seen):
@@ -243,8 +163,7 @@ class Lowering:
 
     def element(self, eqn, row, index, groups):
         """The expression of an equation's result at an index, wanted by `groups`."""
-        operands = map(Operand, eqn.invars)
-        expr = row.rule(eqn.outvars[0].aval, index, *operands, **eqn.params)
+        expr = row.at(eqn, index)
         for group in groups:
             self.ask([expr], group)
             group.eqns[eqn] = None
@@ -254,195 +173,43 @@ class Lowering:
     def value(self, eqn, row):
         """Inline or store the one result of an equation, as the policy decides."""
         var, = eqn.outvars
-        readers = self.readers[var]
-        asked = tuple((g, index) for g, indices in readers.items() for index in indices)
         if var not in self.results and var not in self.stored:
-            cost = self.costs[var]
-            reads = self.read_by(eqn)
-            value = Value(eqn, var.aval, cost or row.cost, row.total, asked, reads)
-            cut = self.policy(value)
+            value = self.estimates.value(eqn, row, self.readers[var])
+            cut = policies[self.policy](value)
             if cut is None:
-                for group in readers:
-                    group.reads = group.reads - {var} | reads
-                wanted = defaultdict(list)
-                for group, index in asked:
-                    wanted[index].append(group)
-                for index, groups in wanted.items():
-                    expr = self.element(eqn, row, index, groups)
-                    self.answers[At(var, index)] = expr
-                return
+                return self.inline(var, row, value)
             self.stored[var] = cut
-        self.stored.setdefault(var, None)
-        self.store(eqn, row, var, readers)
+        self.store(eqn, row, var)
 
-    def store(self, eqn, row, var, readers):
+    def inline(self, var, row, value):
+        """Answer each question about a variable by an expression."""
+        wanted = defaultdict(list)
+        for group, index in value.asked:
+            wanted[index].append(group)
+            group.reads = group.reads - {var} | value.reads
+        for index, groups in wanted.items():
+            self.answers[At(var, index)] = self.element(value.eqn, row, index, groups)
+
+    def store(self, eqn, row, var):
         """Store all elements of an equation's result in a kernel, new or shared."""
-        if var.aval.size == 0:
-            return
-        group = self.room_for(var, row, readers, self.read_by(eqn))
-        expr = self.element(eqn, row, group.axes, [group])
-        group.stores.append(Store(var, group.axes, expr))
-        group.values[At(var, group.axes)] = expr
-        for reader in list(readers):
-            if reader is not group:
-                self.precede(group, reader)
+        self.stored.setdefault(var, None)
+        if var.aval.size:
+            readers, reads = self.readers[var], self.estimates.read_by(eqn)
+            group = self.groups.room_for(var, row, readers, reads, new_axis)
+            expr = self.element(eqn, row, group.axes, [group])
+            group.stores.append(Store(var, group.axes, expr))
+            group.values[At(var, group.axes)] = expr
+            self.groups.precede(group, readers)
 
-    def room_for(self, var, row, readers, reads):
-        """The group to store a variable in: one of the same shape, or a new one.
-
-        It may join a group that reads it, or an array that it reads, too: together they
-        read that once.  A few numbers, which many kernels may read, are no reason.
-        """
-        shape, size = var.aval.shape, var.aval.size
-        large = [v for v in reads if v.aval.size >= size]
-        alike = [group for v in large for group in reversed(self.rooms[shape, v])]
-        for group in dict.fromkeys([*readers, *alike]):
-            if self.has_room(group, var, row, readers, reads):
-                break
-        else:
-            group = self.group(tuple(map(new_axis, shape)))
-            group.shape = shape
-        group.has_total |= row.total
-        group.reads |= reads
-        for v in large:
-            if group not in self.rooms[shape, v]:
-                self.rooms[shape, v].append(group)
-        return group
-
-    def has_room(self, group, var, row, readers, reads):
-        """Whether a variable can be stored in a group.
-
-        The group may read it only at the index it is stored at, and no path may lead
-        from the group through a third one back to it.
-        """
-        shape = var.aval.shape
-        return (
-            group.shape == shape
-            and set(readers.get(group, ())) <= {group.axes}
-            and bool(shape or not (row.total and group.has_total))
-            and group.size <= LARGEST_GROUP
-            and len(group.reads | reads) + len(group.stores) < MOST_BUFFERS
-            and not any(self.after[r.number] >> group.number & 1 for r in readers)
-        )
-
-
-class Finish:
-    """From the walk's groups to a `Program`: buffers, an order, no more questions."""
-
-    def __init__(self, walk, name, consts):
-        self.walk = walk
-        self.name = name
-        jaxpr = walk.jaxpr
-        self.order = {eqn: i for i, eqn in enumerate(walk.made_by.values())}
-        self.buffers = {}
-        self.constants = []
-        self.kernels = 0
-        self.add_buffers("in", jaxpr.invars)
-        for var, value in zip(jaxpr.constvars, consts, strict=True):
-            self.constant(var, value)
-        self.add_buffers("out", jaxpr.outvars)
-        stored = [v for v in walk.made_by if v in walk.stored]
-        self.temps = self.add_buffers("t", stored)
-
-    def add_buffers(self, prefix, variables):
-        """A buffer for each variable that has none: -> the new ones."""
-        added = []
-        for var in variables:
-            if var not in self.buffers:
-                name, aval = f"{prefix}{len(added)}", var.aval
-                self.buffers[var] = Buffer(name, aval.shape, aval.dtype)
-                added.append(self.buffers[var])
-        return tuple(added)
-
-    def constant(self, atom, value):
-        """The buffer of a constant: a constvar's value, or a literal's."""
-        if atom not in self.buffers:
-            name, aval = f"c{len(self.constants)}", atom.aval
-            buffer = Buffer(name, aval.shape, aval.dtype)
-            self.buffers[atom] = buffer
-            self.constants.append((buffer, constant_array(value, aval)))
-        return self.buffers[atom]
-
-    def program(self):
-        """The program, with its statements in order."""
-        jaxpr = self.walk.jaxpr
-        body = [self.statement(group) for group in self.in_order()]
-        return Program(
-            name=self.name,
-            inputs=tuple(self.buffers[v] for v in jaxpr.invars),
-            outputs=tuple(self.buffers[v] for v in jaxpr.outvars),
-            constants=tuple(self.constants),
-            temps=self.temps,
-            body=tuple(body),
-            cuts=self.cuts(),
-            fallbacks=self.all_fallbacks(),
-        )
-
-    def in_order(self):
-        """The groups, each after those it needs, otherwise as in the jaxpr."""
-        groups = self.walk.groups
-        waits, direct = [0] * len(groups), [[] for _ in groups]
-        for first, second in self.walk.edges:
-            direct[first].append(second)
-            waits[second] += 1
-        # The group made last holds what comes first.
-        ready = [-i for i, n in enumerate(waits) if n == 0]
-        heapq.heapify(ready)
-        ordered = []
-        while ready:
-            number = -heapq.heappop(ready)
-            ordered.append(groups[number])
-            for later in direct[number]:
-                waits[later] -= 1
-                if waits[later] == 0:
-                    heapq.heappush(ready, -later)
-        assert len(ordered) == len(groups), "kernels wait for each other in a ring"
-        return ordered
-
-    def statement(self, group):
-        """A group as a `Kernel` or `Call`."""
-        eqns = tuple(sorted(group.eqns, key=self.order.get))
-        if group.make:
-            return group.make(self, eqns)
-        answers = {}
-        body = tuple(
-            s.rewrite(lambda e: self.answer(e, group, answers), self.buffers.get)
-            for s in reversed(group.stores)
-        )
-        for axis in reversed(group.nest):
-            body = (For(axis, body),)
-        self.kernels += 1
-        return Kernel(f"k{self.kernels - 1}", body, eqns)
-
-    def answer(self, exprs, group, answers):
-        """Expressions of a group with the questions in them answered."""
-
-        def replacement(expr):
-            if type(expr) is not At:
-                return None
-            if expr in group.values:
-                return group.values[expr]
-            if expr.var in self.buffers:
-                return Load(self.buffers[expr.var], expr.index)
-            return self.walk.answers[expr]
-
-        return substitute(exprs, replacement, answers)
-
-    def cuts(self):
-        """A `Cut` for each variable that the policy, or a call, put into memory."""
-        walk = self.walk
-        return tuple(
-            Cut(walk.made_by[v], *why, v.aval.nbytes * (1 + len(walk.readers[v])))
-            for v, why in reversed(walk.stored.items())
-            if why is not None and v in walk.made_by
-        )
-
-    def all_fallbacks(self):
-        """What runs uncompiled here, and in the programs called from here."""
-        found = dict(self.walk.fallbacks)
-        for program in self.walk.called:
-            found |= dict(program.fallbacks)
-        return tuple(sorted(found.items()))
+    def answer(self, expr, group, buffers):
+        """What takes the place of a question in a group; None for other expressions."""
+        if type(expr) is not At:
+            return None
+        if expr in group.values:
+            return group.values[expr]
+        if expr.var in buffers:
+            return Load(buffers[expr.var], expr.index)
+        return self.answers[expr]
 
 
 def lower(closed, name="main", policy="first", programs=None):
@@ -461,7 +228,4 @@ def lower(closed, name="main", policy="first", programs=None):
     programs = {} if programs is None else programs
     walk = Lowering(with_own_results(closed.jaxpr), policy, programs)
     walk.run()
-    program = Finish(walk, name, closed.consts).program()
-    for function in after_pass:
-        function(program)
-    return program
+    return assemble(walk, name, closed.consts)

@@ -17,21 +17,10 @@ import numpy as np
 from ..trace import primitives as prim
 from ..trace.jaxpr import Eqn, Var
 from ..trace.jit import jit_p
-from .expressions import Const, op
-from .loops import Call
-from .lower import (
-    Elements,
-    Statements,
-    fallbacks,
-    lower,
-    lower_rules,
-    new_axis,
-    row_choosers,
-    row_of,
-)
-from .lower_elements import total_over
+from .loops import Call, expressions
+from .lower import Statements, fallbacks, lower, lower_rules, row_choosers, row_of
 from .memory import View
-from .scalars import BOOL, FLOAT32, wide_dtype
+from .scalars import FLOAT32
 from .shapes import matched_axes, row_major
 
 view_rules = {}
@@ -59,7 +48,7 @@ def add_call(walk, eqn, routine, inputs, attrs, results=None):
       inputs: for each input a `Strided`.
       results: for each result a `Strided`, if it is not simply all of it.
     """
-    group, inputs = walk.group(), tuple(inputs)
+    group, inputs = walk.groups.new(), tuple(inputs)
     results = map(whole_atom, eqn.outvars) if results is None else results
     group.make = partial(make_call, routine, inputs, tuple(results), attrs)
     group.eqns[eqn] = None
@@ -69,20 +58,19 @@ def add_call(walk, eqn, routine, inputs, attrs, results=None):
             walk.stored.setdefault(view.base, ("call", f"{routine} reads it"))
     for var in eqn.outvars:
         walk.stored.setdefault(var, ("call", f"{routine} writes it"))
-        for reader in list(walk.readers[var]):
-            walk.precede(group, reader)
+        walk.groups.precede(group, walk.readers[var])
 
 
-def make_call(routine, inputs, results, attrs, finish, eqns):
+def make_call(routine, inputs, results, attrs, arrays, eqns):
     """The `Call`, once every variable has its buffer."""
-    views = [[as_view(finish, s) for s in side] for side in (inputs, results)]
+    views = [[as_view(arrays, s) for s in side] for side in (inputs, results)]
     return Call(routine, *map(tuple, views), attrs, eqns)
 
 
-def as_view(finish, strided):
+def as_view(arrays, strided):
     """A `Strided` of a variable as a `View` of its buffer; a literal gets a buffer."""
     base = strided.base
-    buffer = finish.buffers.get(base) or finish.constant(base, base.val)
+    buffer = arrays.buffers.get(base) or arrays.constant(base, base.val)
     return View(buffer, strided.shape, strided.strides, strided.offset)
 
 
@@ -94,13 +82,21 @@ def add_nest(walk, eqn, var, statement, axes):
       statement: with variables in place of buffers.
       axes: of the loops around it, from the outermost one.
     """
-    group = walk.group(axes)
+    group = walk.groups.new(axes)
     walk.stored.setdefault(var, ("root", f"{eqn.primitive} writes to a copy"))
     readers = walk.readers.pop(var, {})
     group.stores.append(statement)
-    walk.fill(group, eqn, readers, walk.read_by(eqn))
+    fill(walk, group, eqn, readers, walk.estimates.read_by(eqn))
     # Whatever stores the variable before this has to know that this comes after.
     walk.readers[var] = {group: {}}
+
+
+def fill(walk, group, eqn, readers, reads):
+    """Ask for what a group's statements need, and let it run before its readers."""
+    group.eqns[eqn] = None
+    group.reads = reads
+    walk.ask(expressions(group.stores), group)
+    walk.groups.precede(group, readers)
 
 
 def strided(walk, atom):
@@ -196,19 +192,28 @@ def dot_dims(eqn):
     return both
 
 
-def lower_dot(walk, eqn):
-    """`matmul` for products of float matrices that are not tiny."""
-    lhs, rhs = eqn.invars
-    out, = eqn.outvars
-    dims, (_, _, contract) = dot_dims(eqn)
-    flops = out.aval.size * math.prod(lhs.aval.shape[d] for d in dims[2])
+def product(eqn):
+    """The row of a product of float matrices that is not tiny, or None."""
+    if eqn.primitive is not prim.dot_general_p:
+        return None
+    (lhs, rhs), (out,) = eqn.invars, eqn.outvars
+    _, _, contract = dot_dims(eqn)[0]
+    flops = out.aval.size * math.prod(lhs.aval.shape[d] for d in contract)
     same = lhs.aval.dtype == rhs.aval.dtype == out.aval.dtype
     plain = same and out.aval.dtype in (FLOAT32, np.float64)
-    if not (plain and contract and flops > SMALL_PRODUCT):
-        walk.value(eqn, Elements(sum_of_products, total=True))
-        return
+    call = plain and dot_dims(eqn)[1][2] and flops > SMALL_PRODUCT
+    return Statements(lower_product) if call else None
+
+
+row_choosers.append(product)
+
+
+def lower_product(walk, eqn):
+    """A product as a call of `matmul` on views of both operands and of the result."""
+    lhs, rhs = eqn.invars
+    out, = eqn.outvars
+    dims, (batch, free, contract) = dot_dims(eqn)
     left, packed_left = matrix(walk, lhs, dims)
-    batch, free, contract = dot_dims(eqn)[1]
     right, packed_right = matrix(walk, rhs, (batch, contract, free))
     shape = (*left.shape[:-1], right.shape[-1])
     result = Strided(out, shape, row_major(shape))
@@ -249,29 +254,6 @@ def matrix_of(view, dims):
     return Strided(view.base, shape, strides, view.offset)
 
 
-def sum_of_products(
-    out, index, lhs, rhs, *, dimension_numbers, precision, preferred_element_type
-):
-    """A product as a sum over new axes, in a dtype wide enough for both operands."""
-    contract, batch = dimension_numbers
-    over = tuple(new_axis(lhs.shape[d], "reduce") for d in contract[0])
-    if any(lhs.shape[d] == 0 for d in contract[0]):
-        return Const(0, out.dtype)
-    wide = np.result_type(*map(wide_dtype, (lhs.dtype, rhs.dtype, out.dtype)))
-    rest, elements = iter(index[len(batch[0]) :]), []
-    for x, c, b in zip((lhs, rhs), contract, batch, strict=True):
-        where = dict(zip((*b, *c), (*index[: len(b)], *over), strict=True))
-        dims = range(len(x.shape))
-        place = tuple(where[d] if d in where else next(rest) for d in dims)
-        elements.append(op("convert", x[place], dtype=wide))
-    total = op("and" if wide == BOOL else "mul", *elements)
-    total = total_over("or" if wide == BOOL else "add", over, total)
-    return op("convert", total, dtype=out.dtype)
-
-
-lower_rules[prim.dot_general_p] = Statements(lower_dot)
-
-
 def call_eval(walk, eqn, reason):
     """A call of the primitive's eval rule, on NumPy arrays: runs uncompiled."""
     walk.fallbacks[eqn.primitive.name] = reason
@@ -304,9 +286,9 @@ def lower_jit(walk, eqn):
 def call_program(walk, eqn, closed, name):
     """A call of a function's program, lowered once for all its calls."""
     if closed not in walk.programs:
-        walk.programs[closed] = lower(closed, name, walk.policy_name, walk.programs)
+        walk.programs[closed] = lower(closed, name, walk.policy, walk.programs)
     program = walk.programs[closed]
-    walk.called.append(program)
+    walk.fallbacks |= dict(program.fallbacks)
     add_call(walk, eqn, "program", map(whole_atom, eqn.invars), {"program": program})
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from ..trace import primitives as lax, slicing
 from ..trace.remainders import floor_p, rem_p
 from .expressions import Axis, Const, Reduce, as_index, op
-from .inlining import MOST_BUFFERS
+from .groups import MOST_BUFFERS
 from .loops import If, Store
 from .lower import Elements, Operand, Statements, lower_rules, new_axis, row_choosers
-from .lower_calls import add_nest
+from .lower_calls import add_nest, fill
 from .lower_elements import affine, compute, layout, one_operation, reduced_index, widen
 from .scalars import BOOL
 
@@ -38,6 +38,11 @@ def integer_pow(out, index, x, *, y):
 def power(out, index, x, y):
     y = op("convert", y.spread(index), dtype=out.dtype)
     return compute("pow", x.spread(index), y, dtype=out.dtype)
+
+
+def squeeze(out, index, x, *, dimensions):
+    rest = iter(index)
+    return x[tuple(0 if d in dimensions else next(rest) for d in range(len(x.shape)))]
 
 
 def select_n(out, index, which, *cases, first=0):
@@ -100,18 +105,18 @@ def lower_parts(walk, eqn):
         end += shape[dim]
         if not atom.aval.size:
             continue
-        reads = walk.read_by(eqn.replace(invars=(atom,)))
+        reads = walk.estimates.read_by(eqn.replace(invars=(atom,)))
         if not (chunks and chunks[-1].takes(shape, reads, dim)):
             chunks.append(Chunk(shape, [], frozenset()))
         chunks[-1].parts.append((atom, first))
         chunks[-1].reads |= reads
     for chunk in chunks:
         axes = tuple(map(new_axis, chunk.shape))
-        group = walk.group(axes)
+        group = walk.groups.new(axes)
         for atom, first in chunk.parts:
             where = (*axes[:dim], affine(axes[dim], 1, first), *axes[dim + 1 :])
             group.stores.append(Store(var, where, Operand(atom)[axes]))
-        walk.fill(group, eqn, readers, chunk.reads)
+        fill(walk, group, eqn, readers, chunk.reads)
 
 
 @dataclass
@@ -166,6 +171,7 @@ def arg_reduction(name):
 lower_rules |= {
     lax.pow_p: Elements(power, 20),
     lax.integer_pow_p: Elements(integer_pow, 3),
+    lax.squeeze_p: layout(squeeze),
     lax.select_n_p: Elements(select_n),
     lax.concatenate_p: Elements(concatenate),
     lax.argmax_p: arg_reduction("argmax"),
@@ -233,7 +239,7 @@ def the_operand(out, index, x, *rest, **params):
 def store_operand(walk, eqn):
     """Let a kernel copy the operand to the result, before others write to it."""
     var, = eqn.outvars
-    walk.store(eqn, Elements(the_operand), var, walk.readers[var])
+    walk.store(eqn, Elements(the_operand), var)
 
 
 def lower_update_slice(walk, eqn):

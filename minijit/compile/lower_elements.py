@@ -1,13 +1,13 @@
 """Rows: the element of a primitive's result, in terms of its operands' elements.
 
     transpose(out, (i, j), x, permutation=(1, 0))             # x[j, i]
-    one_operation("add").rule(out, (i, j), x, y)                # x[i, j] + y[i, j]
-    reduction("add").rule(out, (i,), x, axes=(1,))            # add(k: x[i, k])
-
-The rows of layout operations compute nothing: they ask their operand at another index.
+    one_operation("add").rule(out, (i, j), x, y)              # x[i, j] + y[i, j]
+    reduction("add").rule(out, (i,), x, axes=(1,))            # add(k in 8: x[i, k])
 """
 
 import math
+
+import numpy as np
 
 from ..trace import primitives as prim
 from .expressions import Axis, Const, Reduce, as_index, op
@@ -42,35 +42,25 @@ def one_operation(name, cost=1):
     return Elements(rule, cost)
 
 
+plain = "neg sign abs add sub mul max min eq ne lt le gt ge and or xor not".split()
+costs = dict.fromkeys(plain, 1) | {"div": 4, "sqrt": 4}
+costs |= dict.fromkeys(("exp", "log", "sin", "cos", "tanh"), 20)
+lower_rules |= {
+    getattr(prim, f"{name}_p"): one_operation(name, n) for name, n in costs.items()
+}
+
+
 def convert(out, index, x, *, new_dtype, weak_type):
     return op("convert", x[index], dtype=new_dtype)
 
 
-lower_rules |= {
-    p: one_operation(p.name)
-    for p in (
-        prim.neg_p, prim.sign_p, prim.abs_p, prim.add_p, prim.sub_p, prim.mul_p,
-        prim.max_p, prim.min_p, prim.eq_p, prim.ne_p, prim.lt_p, prim.le_p,
-        prim.gt_p, prim.ge_p, prim.and_p, prim.or_p, prim.xor_p, prim.not_p,
-    )
-}
-lower_rules |= {p: one_operation(p.name, 4) for p in (prim.div_p, prim.sqrt_p)}
-lower_rules |= {
-    p: one_operation(p.name, 20)
-    for p in (prim.exp_p, prim.log_p, prim.sin_p, prim.cos_p, prim.tanh_p)
-}
 lower_rules |= {
     prim.convert_element_type_p: Elements(convert),
     prim.copy_p: Elements(lambda out, index, x: x[index], 0),
 }
 
 
-def iota(out, index, *, dtype, shape, dimension):
-    return op("convert", index[dimension], dtype=dtype)
-
-
-def broadcast_in_dim(out, index, x, *, shape, broadcast_dimensions):
-    return x.spread(tuple(index[d] for d in broadcast_dimensions))
+# What only renames indices.
 
 
 def transpose(out, index, x, *, permutation):
@@ -79,22 +69,18 @@ def transpose(out, index, x, *, permutation):
     return x[tuple(where[d] for d in range(len(index)))]
 
 
-def squeeze(out, index, x, *, dimensions):
-    rest = iter(index)
-    return x[tuple(0 if d in dimensions else next(rest) for d in range(len(x.shape)))]
-
-
-def slice_(out, index, x, *, start_indices, limit_indices, strides):
-    strides = strides or (1,) * len(index)
-    return x[tuple(
-        affine(i, stride, start)
-        for i, start, stride in zip(index, start_indices, strides, strict=True)
-    )]
+def broadcast_in_dim(out, index, x, *, shape, broadcast_dimensions):
+    return x.spread(tuple(index[d] for d in broadcast_dimensions))
 
 
 def affine(i, scale, offset):
     """i * scale + offset, as an index expression."""
     return op("add", op("mul", as_index(i), as_index(scale)), as_index(offset))
+
+
+def slice_(out, index, x, *, start_indices, limit_indices, strides):
+    steps = zip(index, strides or (1,) * len(index), start_indices, strict=True)
+    return x[tuple(affine(i, stride, start) for i, stride, start in steps)]
 
 
 def reshape(out, index, x, *, new_sizes, dimensions):
@@ -108,20 +94,23 @@ def reshape(out, index, x, *, new_sizes, dimensions):
 def reshaped_index(index, shape, old_shape):
     """The index into `old_shape` of the element at `index` of `shape`.
 
-    Axes are matched from the last one on, as few as have the same product on both
-    sides: (2, 3, 4) -> (6, 4) keeps the 4, and divides the 6 by 3.
+    Only axes that belong together are multiplied and divided: (2, 3, 4) -> (6, 4) keeps
+    the 4, and divides the 6 by 3.
     """
     where = []
     for new, old in matched_axes(shape, old_shape):
         flat = as_index(0)
         for d in new:
-            flat = op("add", op("mul", flat, as_index(shape[d])), index[d])
+            flat = affine(flat, shape[d], index[d])
         for i, d in enumerate(old):
             rest = math.prod(old_shape[e] for e in old[i + 1 :])
             part = op("floordiv", flat, as_index(rest))
-            outermost = i == 0
-            where.append(part if outermost else op("mod", part, as_index(old_shape[d])))
+            where.append(op("mod", part, as_index(old_shape[d])) if i else part)
     return tuple(where)
+
+
+def iota(out, index, *, dtype, shape, dimension):
+    return op("convert", index[dimension], dtype=dtype)
 
 
 def layout(rule):
@@ -130,13 +119,26 @@ def layout(rule):
 
 
 lower_rules |= {
-    prim.iota_p: layout(iota),
-    prim.broadcast_in_dim_p: layout(broadcast_in_dim),
     prim.transpose_p: layout(transpose),
-    prim.squeeze_p: layout(squeeze),
+    prim.broadcast_in_dim_p: layout(broadcast_in_dim),
     prim.slice_p: layout(slice_),
     prim.reshape_p: layout(reshape),
+    prim.iota_p: layout(iota),
 }
+
+
+def total_over(name, over, body):
+    """A Reduce over those of the indices `over` that are axes; the body without any."""
+    axes = tuple(i for i in over if isinstance(i, Axis))
+    return Reduce(name, axes, (body,)) if axes else body
+
+
+def reduced_index(index, shape, axes):
+    """The index of an operand that is reduced over `axes`: -> (index, new axes)."""
+    rest = iter(index)
+    over = {d: new_axis(shape[d], "reduce") for d in sorted(axes)}
+    where = tuple(over[d] if d in over else next(rest) for d in range(len(shape)))
+    return where, tuple(over.values())
 
 
 def reduction(name):
@@ -152,18 +154,21 @@ def reduction(name):
     return Elements(rule, total=True)
 
 
-def reduced_index(index, shape, axes):
-    """The index of an operand that is reduced over `axes`: -> (index, new axes)."""
-    rest = iter(index)
-    over = {d: new_axis(shape[d], "reduce") for d in sorted(axes)}
-    where = tuple(over[d] if d in over else next(rest) for d in range(len(shape)))
-    return where, tuple(over.values())
-
-
-def total_over(name, over, body):
-    """A Reduce over those of the indices `over` that are axes; the body without any."""
-    axes = tuple(i for i in over if isinstance(i, Axis))
-    return Reduce(name, axes, (body,)) if axes else body
+def sum_of_products(out, index, lhs, rhs, *, dimension_numbers, **accuracy):
+    """A product as a sum over new axes, in a dtype wide enough for both operands."""
+    contract, batch = dimension_numbers
+    over = tuple(new_axis(lhs.shape[d], "reduce") for d in contract[0])
+    if any(lhs.shape[d] == 0 for d in contract[0]):
+        return Const(0, out.dtype)
+    wide = np.result_type(*map(wide_dtype, (lhs.dtype, rhs.dtype, out.dtype)))
+    rest, elements = iter(index[len(batch[0]) :]), []
+    for x, c, b in zip((lhs, rhs), contract, batch, strict=True):
+        where = dict(zip((*b, *c), (*index[: len(b)], *over), strict=True))
+        place = (where[d] if d in where else next(rest) for d in range(len(x.shape)))
+        elements.append(op("convert", x[tuple(place)], dtype=wide))
+    total = op("and" if wide == BOOL else "mul", *elements)
+    total = total_over("or" if wide == BOOL else "add", over, total)
+    return op("convert", total, dtype=out.dtype)
 
 
 lower_rules |= {
@@ -174,4 +179,5 @@ lower_rules |= {
     prim.reduce_and_p: reduction("and"),
     prim.reduce_or_p: reduction("or"),
     prim.reduce_xor_p: reduction("xor"),
+    prim.dot_general_p: Elements(sum_of_products, total=True),
 }

@@ -10,7 +10,8 @@ another place has, and then there is one expression less.
 
 from dataclasses import dataclass
 
-from .expressions import Expr, Load, substitute
+from .expression_graphs import substitute
+from .expressions import Expr, Load
 from .loops import For, If, Let, Start, Step, Store
 from .overwriting import copied_by
 

@@ -22,7 +22,8 @@ from dataclasses import replace
 
 from ..transform.branches import cond_p
 from ..transform.loops import scan_p, while_p
-from .expressions import Load, Op, nothing, postorder, substitute
+from .expression_graphs import nothing, postorder, substitute
+from .expressions import Load, Op
 from .loops import For, If, Kernel, Let, Store, expressions, statements
 from .memory import Buffer
 from .place import placed

@@ -13,7 +13,8 @@ and a total in loops of its own.  Printers of code take it from here.
 
 from collections import Counter
 
-from .expressions import Axis, Const, Reduce, nothing, postorder
+from .expression_graphs import nothing, postorder
+from .expressions import Axis, Const, Reduce
 from .interchange import interchanged
 from .loops import For, If, Let, Start, Step, expressions
 from .loops_text import arranged

@@ -1,6 +1,7 @@
 """What `place` asks: what is cheap, what is ready, which totals share their loops."""
 
-from .expressions import Const, Load, Op, Reduce, postorder, substitute
+from .expression_graphs import postorder, substitute
+from .expressions import Const, Load, Op, Reduce
 from .loops import For, If, Start, expressions
 from .scalars import INDEX, dtype_bounds
 

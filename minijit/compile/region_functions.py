@@ -14,7 +14,8 @@ alike, and is the same at the same places.
 from collections import Counter
 from dataclasses import fields, is_dataclass
 
-from .expressions import Expr, Load, postorder
+from .expression_graphs import postorder
+from .expressions import Expr, Load
 from .loops import Call, Function, Reserve, Store, Swap, expressions, statements
 from .memory import Buffer, View
 from .obstacles import programs_of, steps_of

@@ -24,7 +24,9 @@ import functools
 
 import numpy as np
 
-from .expressions import Const, Expr, Op, known, nothing, op
+from .expression_graphs import nothing
+from .expressions import Const, Expr, Op, op
+from .index_rules import known
 from .scalars import BOOL, INDEX, dtype_bounds
 
 FLOAT32, FLOAT64 = np.dtype("float32"), np.dtype("float64")
@@ -45,7 +47,7 @@ class Param(Expr):
         self.free = nothing
         self.bounds = dtype_bounds(self.dtype)
 
-    def __repr__(self):
+    def text(self, parts):
         return self.name
 
 

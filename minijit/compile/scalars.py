@@ -1,9 +1,9 @@
 """Scalars: what is known of single numbers of a dtype, and of operations on them.
 
-    dtype_bounds(np.dtype("int8"))            # (-128, 127)
-    intervals["add"]((0, 3), (10, 20))        # (10, 23)
-    identities["max"](np.dtype("float32"))    # (-inf,): what a maximum begins with
-    wide_dtype(np.dtype("float16"))           # float32: what it is computed in
+    dtype_bounds(np.dtype("int8"))                 # (-128, 127)
+    interval_of("add", INDEX, [(0, 3), (4, 7)])   # (4, 10)
+    identities["max"](np.dtype("float32"))         # (-inf,): what a maximum begins with
+    wide_dtype(np.dtype("float16"))                # float32: what it is computed in
 """
 
 import numpy as np
@@ -66,13 +66,19 @@ def corners(function):
     return interval
 
 
+def remainders(low, high, divisor):
+    """The interval of remainders; exact where all the quotients are the same."""
+    same = low // divisor == high // divisor
+    return (low % divisor, high % divisor) if same else (0, divisor - 1)
+
+
 # The interval of an integer operation, from those of its arguments.
 intervals = {
     "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
     "sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
     "mul": corners(lambda a, b: a * b),
     "floordiv": lambda x, y: (x[0] // y[0], x[1] // y[0]),
-    "mod": lambda x, y: x if 0 <= x[0] and x[1] < y[0] else (0, y[0] - 1),
+    "mod": lambda x, y: remainders(*x, y[0]),
     "max": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
     "min": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
     "select": lambda c, x, y: (min(x[0], y[0]), max(x[1], y[1])),
@@ -86,6 +92,21 @@ intervals = {
     # Of integers, `and` can give anything.
     "and": lambda x, y: (x[0] & y[0], x[1] & y[1]) if {*x, *y} <= {0, 1} else ANY,
 }
+
+
+def interval_of(name, dtype, bounds):
+    """The bounds of an operation's result.
+
+    Args:
+      bounds: those of its arguments, each a pair, or None where it is no integer.
+    """
+    everything, rule = dtype_bounds(dtype), intervals.get(name)
+    if None in (everything, rule, *bounds):
+        return everything
+    low, high = rule(*bounds)
+    # An operation that could wrap around can give anything.
+    fits = everything[0] <= low and high <= everything[1]
+    return (low, high) if fits else everything
 
 
 def is_half(dtype):

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 from ..transform import steps as loop_steps
 from ..transform.loops import scan_p
-from .expressions import Axis, Const, Reduce, as_index, op, postorder
+from .expression_graphs import postorder
+from .expressions import Axis, Const, Reduce, as_index, op
 from .loops import Fail, For, Kernel, Look
 
 # Between two looks a loop computes about so many operations: 20 to 200 ms.

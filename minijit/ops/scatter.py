@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..compile.expressions import Const, as_index, known, op
+from ..compile.expressions import Const, as_index, op
+from ..compile.index_rules import known
 from ..compile.loops import If, Store
 from ..compile.lower import Elements, Operand, Statements, lower_rules, new_axis
 from ..compile.lower_calls import add_nest

@@ -20,7 +20,8 @@ whatever the emitter makes of one: a piece of Python, the name of an LLVM regist
 """
 
 from ..compile.expressions import Const, Load, Op
-from ..compile.loops import For, If, Let, Start, Step, Store, combine, start_values
+from ..compile.loops import For, If, Let, Start, Step, Store
+from ..compile.reductions import combine, start_values
 from ..compile.scalars import is_half, wide_dtype
 
 

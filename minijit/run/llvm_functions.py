@@ -7,7 +7,7 @@
 import functools
 import re
 
-from ..compile.expressions import postorder
+from ..compile.expression_graphs import postorder
 from ..compile.scalar_forms import form_of
 from ..compile.scalars import FLOAT32, UINT16
 from ..trace.jit import cache_clearers

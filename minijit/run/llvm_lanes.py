@@ -12,7 +12,8 @@ written twice, for one number and for as many as a register holds: each of these
 
 import functools
 
-from ..compile.expressions import Op, postorder
+from ..compile.expression_graphs import postorder
+from ..compile.expressions import Op
 from ..compile.scalar_forms import form_of
 from ..compile.scalars import BOOL
 from ..trace.jit import cache_clearers

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..compile.expressions import Const, Load, Op
-from ..compile.loops import For, If, Let, Start, Step, Store, start_values
+from ..compile.loops import For, If, Let, Start, Step, Store
+from ..compile.reductions import start_values
 from ..compile.scalars import wide_dtype
 from .emit import any_order
 from .python_emitter import operations

@@ -24,7 +24,9 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from ..compile.expressions import Load, Op, Reduce, known, postorder
+from ..compile.expression_graphs import postorder
+from ..compile.expressions import Load, Op, Reduce
+from ..compile.index_rules import known
 from ..compile.interchange import interchanged
 from ..compile.kernel_buffers import buffer_names
 from ..compile.loops import For, Kernel, Store, expressions, statements

@@ -1,0 +1,67 @@
+"""Walks over expressions, which are graphs, without recursion.
+
+    postorder([expr])                        # all its parts, each once, children first
+    substitute([expr], {i: j}.get)           # the same with j in the place of i
+    free_axes([expr])                        # the axes that its value depends on
+
+A program of thousands of equations is an expression thousands of nodes deep, and Python
+does not recurse that far: each walk has a list of what is still to do.
+"""
+
+nothing: frozenset = frozenset()
+
+
+def free_axes(exprs):
+    """The union of the free axes; the very same set where only one contributes."""
+    union = nothing
+    for expr in exprs:
+        if expr.free is not union and not expr.free <= union:
+            union = union | expr.free if union else expr.free
+    return union
+
+
+def postorder(roots, skip=()):
+    """Every expression that `roots` are computed from, children before parents.
+
+    Does not look into the expressions in `skip`.
+    """
+    done, todo = {}, [(root, False) for root in reversed(roots)]
+    while todo:
+        expr, ready = todo.pop()
+        if expr in done or expr in skip:
+            continue
+        if ready:
+            done[expr] = None
+        else:
+            todo.append((expr, True))
+            todo.extend((child, False) for child in reversed(expr.children()))
+    return list(done)
+
+
+def substitute(roots, replacement, new=None):
+    """Rebuild expressions with some of them replaced.
+
+    Args:
+      roots: expressions.
+      replacement: function of an expression: what to put in its place (to which it is
+        applied again), or None.
+      new: {expression: what became of it}, to be used and extended.
+
+    Returns:
+      The list of the new roots.
+    """
+    new, todo = {} if new is None else new, list(reversed(roots))
+    while todo:
+        expr = todo[-1]
+        target = None if expr in new else replacement(expr)
+        needed = expr.children() if target is None else (target,)
+        missing = [e for e in needed if e not in new]
+        if missing and expr not in new:
+            todo.extend(reversed(missing))
+            continue
+        todo.pop()
+        if expr not in new:
+            parts = tuple(new[e] for e in needed)
+            same = target is None and parts == needed
+            new[expr] = expr if same else parts[0] if target else expr.rebuild(parts)
+    return [new[root] for root in roots]
