@@ -24,7 +24,7 @@ from .arguments import joint_rank, known_value, named, operand, unwrapped
 
 def as_array(x):
     """An array, a NumPy array (which is copied) or a number, as an array."""
-    return primitives.as_array(unwrapped(x))
+    return x if isinstance(x, Array) else primitives.as_array(unwrapped(x))
 
 
 def convert(x, dtype, weak_type=False):
