@@ -137,8 +137,8 @@ from . import ops as ops
 from .compile import native_loops as native_loops
 from .compile import lane_blocks as lane_blocks, products as products
 from .compile import region_functions as region_functions
-from .run import native_control as native_control
-from .run import lane_blocks as printed_blocks  # noqa: F401
+from .run import python_regions as python_regions
+from .run import region_launchers as region_launchers
 
 from .trace import calls
 
@@ -150,11 +150,7 @@ calls.explain_calls("minijit", globals(), results=transformations)
 
 # chapter 21
 from .compile import native_tapes as native_tapes, lower_reversal as lower_reversal
-from .run import tables as tables
-from .run import pointwise as pointwise
-from .run import native_tapes as printed_tapes  # noqa: F401
 from .run import table_values as table_values
-from .run import native_reversal as native_reversal
 
 # chapter 22
 from .compile import exact_forms as exact_forms

@@ -8,8 +8,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.run import native_control
-from minijit.transform.reverse_loops import extra_steps, next_checkpoint
+from minijit.transform.reverse_loops import extra_steps
 from tests.test_native_control import agree, allocations, executable, sources
 
 pytestmark = pytest.mark.chapter(21)
@@ -166,7 +165,7 @@ def test_what_is_held_are_slots_and_one():
     """The tables of the generated code: of vectors, of matrices and of numbers."""
     mj.clear_caches()
     mj.jit(mj.grad(looped(5)), backend="python")(x)
-    text, = (text for text in sources() if "next_checkpoint" in text)
+    text, = (text for text in sources() if "while s" in text)
     for shape in ("6,", "6, 3", "6, 3, 3"):
         assert f"np.empty(({shape})" in text
     assert "(13," not in text
@@ -186,14 +185,20 @@ def test_the_schedule_is_that_of_the_formula(slots):
     mj.clear_caches()
     f = mj.jit(lambda x, n: mj.grad(looped(slots))(x, steps=n), backend="plain")
     f(x, 20)
-    loops = [loop for v in native_control.native_loops.values() for loop in v.values()]
-    loop, = (loop for loop in loops if "next_checkpoint" in loop.text)
-    ran = []
+    (text,) = (text for text in sources() if "while s" in text)
+    lines, ran = text.splitlines(), []
+    # The loop over steps forward, and the first line in it.
+    (first,) = (i + 1 for i, line in enumerate(lines) if "in range(s" in line)
 
-    def counted(steps, slots):
-        ran.append(next_checkpoint(steps, slots))
-        return ran[-1]
+    def trace(frame, event, arg):
+        line = frame.f_lineno - frame.f_code.co_firstlineno
+        if event == "line" and line == first:
+            ran.append(line)
+        return trace if frame.f_code.co_name.startswith("treeverse") else None
 
-    loop.function.__globals__["next_checkpoint"] = counted
-    f(x, 20)
-    assert sum(ran) == extra_steps(20, slots) > 0
+    sys.settrace(trace)
+    try:
+        f(x, 20)
+    finally:
+        sys.settrace(None)
+    assert len(ran) == extra_steps(20, slots) > 0

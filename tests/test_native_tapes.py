@@ -6,7 +6,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.run import table_values, tables
+from minijit.run import python_regions, region_launchers, table_values
 from minijit.trace.array import ShapedArray, aval_of
 from minijit.trace.jit import executors
 from minijit.transform.control_flow import cond_p, scan_p
@@ -281,7 +281,7 @@ def test_a_tape_grows_by_doubling():
     counts = [allocations(gradient, points[0], n) for n in (10, 100, 1000, 10_000)]
     first = counts[0]
     for n, count in zip((100, 1000, 10_000), counts[1:], strict=True):
-        doublings = np.ceil(np.log2(n / tables.FIRST_RECORDS))
+        doublings = np.ceil(np.log2(n / python_regions.FIRST_ROWS))
         assert first < count <= first + 2 * doublings
 
 
@@ -289,12 +289,11 @@ def test_a_tape_grows_by_doubling():
 def test_making_a_table_longer_is_little_code(shape):
     """Lines of LLVM, which is what its first call waits for: 700; of slices 5,000."""
     numba = pytest.importorskip("numba")
-    native, table = numba.njit(tables.roomy), np.ones(shape, "f4")
-    for roomy in (native, tables.roomy):
-        assert roomy(table, 3, 1).ctypes.data == table.ctypes.data
-        longer = roomy(table, 4, 1)
-        assert longer.shape == (8, *shape[1:]) and np.all(longer[:4] == 1)
-        assert roomy(table, 4, 20).shape == (24, *shape[1:])
+    native, table = numba.njit(region_launchers.longer), np.ones(shape, "f4")
+    for longer in (native, region_launchers.longer):
+        more = longer(table, 5)
+        assert more.shape == (8, *shape[1:]) and np.all(more[:4] == 1)
+        assert longer(table, 24).shape == (24, *shape[1:])
     (text,) = native.inspect_llvm().values()
     assert text.count("\n") < 1500
 

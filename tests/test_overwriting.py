@@ -8,7 +8,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.run import native_control
+from tests.test_native_control import sources
 
 pytestmark = pytest.mark.chapter(20)
 
@@ -201,11 +201,6 @@ others = [
     kept_whole,
     both_the_same,
 ]
-
-
-def sources():
-    versions = native_control.native_loops.values()
-    return [loop.text for loops in versions for loop in loops.values()]
 
 
 def agree(f, x, backend="plain"):

@@ -42,9 +42,11 @@ class KernelSource:
         return (*((wide_dtype(c.dtype).name,) for c in self.numbers), *arrays)
 
 
-def shape_text(shape):
-    """`3, 4`, and `()` for no axes: what stands in the brackets after a dtype."""
-    return ", ".join(map(str, shape)) or "()"
+def param_text(name, buffer):
+    """`x0: float32[3, 4]`: a parameter and what array it is; `()` for no axes."""
+    shape = (":", *buffer.shape[1:]) if buffer.space == "table" else buffer.shape
+    text = ", ".join(map(str, shape)) or "()"
+    return f"{name}: {storage_dtype(buffer.dtype).name}[{text}]"
 
 
 def source_comment(kernel):
@@ -63,9 +65,12 @@ def source_comment(kernel):
 def heading(name, numbers, buffers):
     """The `def` line, which says what each number and each array is."""
     params = [f"{n.name}: {wide_dtype(n.dtype).name}" for n in numbers.values()]
-    for buffer, argument in buffers.items():
-        dtype, shape = storage_dtype(buffer.dtype).name, shape_text(buffer.shape)
-        params.append(f"{argument}: {dtype}[{shape}]")
+    params += [param_text(name, buffer) for buffer, name in buffers.items()]
+    return heading_lines(name, params)
+
+
+def heading_lines(name, params):
+    """A `def` line, or several."""
     line = f"def {name}({', '.join(params)}):"
     if len(line) <= WIDTH:
         return [line]

@@ -16,13 +16,11 @@ from ..trace.jit import cache_clearers, executors
 from .cache_folder import write_source
 from .executable import Executable
 from .llvm_kernels import functions_of, kernel_texts, module_text, recent
-from .loading import loaders, routines
+from .loading import loaders, rewritten, routines
 from .python_source import DriverPrinter, print_imports, print_program
 from .reports import kernel_routes
 from .source_text import Constants, SourceWriter
 
-# Functions of a program: the one that is compiled in its place.
-rewrites: list = []
 # What prints the driver.
 driver_printers = {"llvm": DriverPrinter}
 
@@ -41,8 +39,7 @@ class LLVMProgram:
     def __init__(self, program, native, heading):
         # Weakly: a table maps the program to this.
         self.program, self.heading = weakref.ref(program), heading
-        for rewrite in rewrites:
-            program = rewrite(program)
+        program = rewritten(program)
         self.body = program.body
         texts = {k: kernel_texts[type(k)](k) for k in program.kernels}
         distinct = {text.key: text for text in texts.values()}
@@ -87,7 +84,7 @@ class LLVMProgram:
     @functools.cached_property
     def source(self):
         """The same program as Python: the `Source`."""
-        return print_program(self.program(), self.heading())
+        return print_program(rewritten(self.program()), self.heading())
 
     @functools.cached_property
     def path(self):

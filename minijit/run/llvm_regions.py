@@ -12,10 +12,8 @@ function returns true and Python raises what it then has.
 
 from ..compile.kernel_buffers import buffer_names
 from ..compile.loops import Region, Swap, statements
-from ..compile.lower_control import with_regions
 from ..compile.memory import Buffer
 from .emit import Walker
-from .llvm import rewrites
 from .llvm_blas import ProductCalls
 from .llvm_kernels import KernelText, kernel_texts
 from .llvm_loops import LoopWriter
@@ -157,4 +155,3 @@ def function_text(function, caller):
 
 
 kernel_texts |= {Region: RegionText}
-rewrites.append(with_regions)

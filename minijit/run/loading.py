@@ -34,6 +34,17 @@ def load(program, native, heading=str):
         return versions[native]
 
 
+# Functions of a program: the one that is loaded in its place.
+rewrites: list = []
+
+
+def rewritten(program):
+    """A program as it is loaded."""
+    for rewrite in rewrites:
+        program = rewrite(program)
+    return program
+
+
 # routine -> function(call, native): what the driver calls for it.
 routines = {
     "program": lambda call, native: load(call.attrs["program"], native).run,

@@ -10,6 +10,16 @@ def numba_type(name):
     return getattr(numba.types, "boolean" if name == "bool" else name)
 
 
+def numba_kinds(signature):
+    """numba's types for (dtype name, number of axes), or of a number (dtype name,)."""
+    import numba
+
+    return tuple(
+        numba.types.Array(numba_type(name), *ndim, "C") if ndim else numba_type(name)
+        for name, *ndim in signature
+    )
+
+
 def compile_kernel(source, function, path, returns=False):
     """Compile one kernel with numba, its types given: nothing is left to inference.
 
@@ -17,13 +27,10 @@ def compile_kernel(source, function, path, returns=False):
     """
     import numba
 
-    kinds = [
-        numba.types.Array(numba_type(name), *ndim, "C") if ndim else numba_type(name)
-        for name, *ndim in source.signature
-    ]
+    kinds = numba_kinds(source.signature)
     with compiler_errors(source.name, path):
         dispatcher = numba.njit(
-            tuple(kinds) if returns else numba.void(*kinds),
+            kinds if returns else numba.void(*kinds),
             locals={name: numba_type(d) for name, d in source.locals.items()},
             error_model="numpy",
             nogil=True,

@@ -6,10 +6,11 @@ from types import FunctionType
 import numpy as np
 
 from ..compile.lift_numbers import factors
+from ..compile.loops import Kernel
 from ..compile.scalars import wide_dtype
 from .cache_folder import write_source
 from .kernel_cache import compiled_once
-from .loading import loaders, routines
+from .loading import loaders, rewritten, routines
 from .numba_kernels import compile_kernel
 from .numba_scalars import native_functions
 from .python_emitter import print_lifted
@@ -52,6 +53,22 @@ def with_arguments(kernel, source, path):
     return general, namespace[source.name], numbers
 
 
+def launch_native(kernel, source, namespace, path):
+    """What the driver calls for a kernel: what numba makes of it."""
+    function, numbers = namespace[source.name], ()
+    if source.constants and not source.numbers:
+        source, function, numbers = with_arguments(kernel, source, path)
+    return partial(native_kernel(source, function, path), *numbers)
+
+
+# (native, type of a kernel) -> function(kernel, source, namespace, path): what the
+# driver calls for it; `namespace` has the printed function.
+launchers = {
+    (False, Kernel): lambda kernel, source, namespace, path: namespace[source.name],
+    (True, Kernel): launch_native,
+}
+
+
 class LoadedProgram:
     """A printed program in memory, its kernels compiled or left as Python.
 
@@ -63,23 +80,18 @@ class LoadedProgram:
     """
 
     def __init__(self, program, native, heading):
+        program = rewritten(program)
         self.body = program.body
         self.source = print_program(program, heading())
         self.names = [kernel.name for kernel in self.source.kernels]
         self.path = write_source(self.source.text)
         namespace: dict = {"__name__": f"minijit source {program.name}"}
         exec(compile(self.source.text, self.path, "exec"), namespace)
-        if native:
-            pairs = zip(program.kernels, self.source.kernels, strict=True)
-            for kernel, source in pairs:
-                function, numbers = namespace[source.name], ()
-                if not isinstance(function, FunctionType):
-                    continue
-                if source.constants and not source.numbers:
-                    general = with_arguments(kernel, source, self.path)
-                    source, function, numbers = general
-                compiled = native_kernel(source, function, self.path)
-                namespace[source.name] = partial(compiled, *numbers)
+        for kernel, source in zip(program.kernels, self.source.kernels, strict=True):
+            # Equal ones have one source.
+            if isinstance(namespace[source.name], FunctionType):
+                launch = launchers[native, type(kernel)]
+                namespace[source.name] = launch(kernel, source, namespace, self.path)
         namespace |= self.source.constants
         for name, call in self.source.calls.items():
             namespace[name] = routines[call.routine](call, native)

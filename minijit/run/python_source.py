@@ -18,7 +18,7 @@ the program, in order.
 
 import re
 import textwrap
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,9 @@ from ..compile.scalars import BOOL, is_half
 from .python_emitter import print_kernel, print_lifted
 from .scalar_math import functions
 from .source_text import WIDTH, Constants, SourceWriter
+
+# type of a kernel -> function(kernel, name, constants) -> its source.
+kernel_printers = {Kernel: print_kernel}
 
 # So many kernels that differ in numbers only are one, with these for arguments.
 ALIKE = 3
@@ -201,13 +204,16 @@ def print_program(program, heading=""):
       heading: text to put above it, such as the jaxpr.
     """
     constants, distinct, kernels, writer = Constants(), {}, {}, SourceWriter()
-    lifted = alike(program.kernels)
+    counts: Counter = Counter()
+    lifted = alike([k for k in program.kernels if type(k) is Kernel])
     for kernel in program.kernels:
-        name = f"kernel_{len(distinct)}"
+        stem = "kernel" if type(kernel) is Kernel else kernel.name
+        name = f"{stem}_{counts[stem]}"
         if kernel in lifted:
             source = print_lifted(kernel, name, constants, offsets | factors)
         else:
-            source = print_kernel(kernel, name, constants)
+            source = kernel_printers[type(kernel)](kernel, name, constants)
+        counts[stem] += source.body not in distinct
         kernels[kernel] = distinct.setdefault(source.body, source), source
     driver = DriverPrinter(program, kernels, constants, writer)
     driver.print()

@@ -4,19 +4,18 @@
 `encode` writes values as the arrays of a table, unless a loop put them in one already.
 """
 
-import functools
+from functools import partial
 
 import numpy as np
 
-from ..compile.scalars import INDEX
-from ..trace.array import ShapedArray, to_numpy
+from ..compile.growing import ZERO
+from ..compile.scalars import INDEX, is_half
+from ..trace.array import to_numpy
 from ..transform.pieces import wrap_like
 from ..transform.tape import Tape, TapeValue, Union, UnionValue
 from ..transform.tape_rows import eval_zero
-from .loading import routines
-from .native_control import LoadedLoop, load_loop, stored
-from .tables import ZERO
-from .values import boxed
+from .interrupts import raise_held
+from .region_launchers import region_launchers
 
 
 class TableItems:
@@ -47,6 +46,11 @@ class TableValues(tuple):
     Attributes:
       columns: the arrays of a table of just this Union.
     """
+
+
+def stored(array):
+    """An array as a loop takes it: 16-bit floats as their bits."""
+    return array.view(np.uint16) if is_half(array.dtype) else array
 
 
 def encode(aval, values):
@@ -146,35 +150,37 @@ def union_decoder(aval, positions, columns):
     return union
 
 
-class LoadedTables(LoadedLoop):
-    """A loop whose arguments and results may be tapes and unions.
+class TableLauncher:
+    """Calls the function of a region that takes or gives tapes and unions.
 
-    A program holds what is no array in an array of one object.
+    To the driver each is an array of one object.  The function takes the columns of its
+    tables, after the arrays, and returns those of the tables that it filled.
+
+    Attributes:
+      native: whether numba compiled it: then it looks for signals itself.
+      taken: (position, type) of each among the arguments; made: among the results.
     """
 
-    def __init__(self, call, native):
-        super().__init__(call, native)
-        self.in_avals = [atom.aval for atom in call.eqns[0].invars]
+    def __init__(self, source, function, native):
+        self.function, self.native = function, native
+        where = {buffer: i for i, buffer in enumerate(source.buffers)}
+        self.count = len(where) - len(source.tables)
+        pairs = [(where[t.buffer], t) for t in source.tables]
+        self.taken = [(i, t.aval) for i, t in pairs if not t.given]
+        self.made = [(i, t.aval) for i, t in pairs if t.given]
 
     def __call__(self, *arrays):
-        given = self.columns(arrays)
-        is_array = [isinstance(aval, ShapedArray) for aval in self.out_avals]
-        pairs = zip(self.out_avals, is_array, strict=True)
-        outs = [np.empty(aval.shape, aval.dtype) for aval, array in pairs if array]
-        columns = self.call(*given, *self.constants, *outs)
-        columns, outs = list(columns or ()), iter(outs)
-        return tuple(
-            next(outs) if array else boxed(decoder(aval, columns)(0))
-            for aval, array in zip(self.out_avals, is_array, strict=True)
-        )
-
-    def columns(self, arrays):
-        """The arrays that the function takes, those of tapes and unions among them."""
-        given = []
-        for array, aval in zip(arrays, self.in_avals, strict=True):
-            is_array = isinstance(aval, ShapedArray)
-            given += [array] if is_array else encode(aval, [array[()]])
-        return given
+        given = list(arrays[: self.count])
+        for i, aval in self.taken:
+            given += encode(aval, [arrays[i][()]])
+        stop = np.zeros(3, np.int64) if self.native else None
+        columns = list(self.function(*given, stop) or ())
+        if self.native:
+            raise_held(stop)
+        for i, aval in self.made:
+            arrays[i][()] = decoder(aval, columns)(0)
 
 
-routines |= {"loop": functools.partial(load_loop, loaded=LoadedTables)}
+region_launchers |= {
+    (native, True): partial(TableLauncher, native=native) for native in (False, True)
+}

@@ -1,0 +1,209 @@
+"""Loops as printed Python: how they read, and that their bits are those of LLVM."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.compile.lower import lower
+from minijit.compile.simplify import simplify
+from minijit.run.loading import rewritten
+from minijit.run.python_source import print_program
+
+pytestmark = pytest.mark.chapter(22)
+
+x = np.array([0.5, -1.25, 3.0], "f4")
+
+
+def code_of(f, *args):
+    """The regions printed for a function, without comments."""
+    program = rewritten(lower(simplify(mj.make_jaxpr(f)(*args)), "f"))
+    sources = {k.name: k.text for k in print_program(program).kernels}
+    return "\n".join(t for name, t in sources.items() if "kernel" not in name)
+
+
+# ---- how they read
+
+
+def test_golden_while():
+    f = lambda x: lax.while_loop(lambda c: c < 100, lambda c: c * c + 1, x)
+    assert code_of(f, 2.0) == """\
+def while_0(x0: float32[()], y0: float32[()], stop=None):
+    w0: int64 = 0
+    s0: float32 = x0[()]
+    while True:
+        s1: bool = s0 < f32_100
+        if not s1:
+            break
+        v0: float32 = s0
+        s2: float32 = v0 * v0 + f32_1
+        s0 = s2
+        w0 += 7
+        if w0 > 67108864:
+            w0 = 0
+            if interrupted(stop):
+                return
+    y0[()] = s0
+"""
+
+
+def test_golden_scan_whose_carries_swap():
+    step = lambda c, a: (jnp.flip(c) * a, None)
+    f = lambda x: lax.scan(step, x, jnp.arange(4.0))[0]
+    text = code_of(f, x)
+    assert "for i1 in range(4):" in text and "while" not in text
+    assert "    t0, t1 = t1, t0\n" in text and "interrupted" not in text
+
+
+def test_several_branches_are_elif():
+    branches = [lambda c, k=k: c * k for k in range(4)]
+    text = code_of(lambda i, x: lax.switch(i, branches, x), 1, x)
+    assert text.count("    elif ") == 2 and text.count("    else:") == 1
+    assert max(len(t) - len(t.lstrip()) for t in text.splitlines()) == 12
+
+
+def test_a_table_that_grows():
+    f = lambda x: lax.while_loop(lambda c: c[0] < 100, lambda c: c * c + 1, x)
+    text = code_of(lambda x: mj.vjp(f, x)[1], x)
+    assert "= np.empty((16, 3), np.float32)" in text
+    assert "= longer(t" in text and "return t" in text
+
+
+def test_a_body_that_occurs_twice_is_a_function():
+    def step(c):
+        for _ in range(6):
+            c = jnp.cumsum(c) * lax.fori_loop(0, 3, lambda i, c: jnp.flip(c) + i, c)
+        return c
+
+    twice = mj.jit(step)
+    f = lambda x: lax.fori_loop(0, 3, lambda i, c: twice(twice(c)), x)
+    text = code_of(f, x)
+    assert text.count("def ") == 2 and text.count("scan_0_f0(") == 3
+    same_bits(f, x, "plain")
+    same_bits(f, x, "python")
+
+
+# ---- what they compute
+
+
+def same_bits(f, x, backend="plain"):
+    """A function gives the same bits on a backend as by LLVM."""
+    got, want = (mj.tree.leaves(mj.jit(f, backend=b)(x)) for b in (backend, "llvm"))
+    for a, b in zip(got, want, strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_array_equal(a, b)
+
+
+# A state is {"x": f32[3], "n": i32[], "h": f16[3]}: no sum in any order, and no
+# function that is approximated.
+vectors = {
+    "scale": lambda s: s["x"] * jnp.float32(0.75) + 1,
+    "divide": lambda s: s["x"] / (jnp.abs(s["x"]) + 0.5),
+    "root": lambda s: jnp.sqrt(jnp.abs(s["x"])) - s["x"],
+    "flip": lambda s: jnp.flip(s["x"]) - 0.5,
+    "where": lambda s: jnp.where(s["x"] > 0, s["x"] * 0.5, -s["x"]),
+    "set": lambda s: s["x"].at[s["n"] % 3].set(s["x"][0] * 0.5),
+    "taken": lambda s: s["x"] - s["x"][s["n"] % 3],
+    "widened": lambda s: s["h"].astype("float32") * s["x"],
+    "largest": lambda s: jnp.maximum(s["x"], s["x"][::-1] * 0.25),
+}
+numbers = {
+    "next": lambda s: s["n"] + 1,
+    "wraps": lambda s: (s["n"] * 1_000_003) ^ (s["n"] >> 3),
+    "divided": lambda s: s["n"] // 3 - s["n"] % 5,
+    "which": lambda s: jnp.argmax(s["x"]).astype("int32") + s["n"],
+    "counted": lambda s: s["n"] + (s["x"][1] > 0),
+}
+halves = {
+    "narrow": lambda s: s["x"].astype("float16"),
+    "sum": lambda s: s["h"] + s["x"].astype("float16") * jnp.float16(0.5),
+}
+tests = {
+    "vector": lambda s: s["x"][0] < s["x"][2],
+    "number": lambda s: s["n"] % 2 == 0,
+}
+
+
+def assigned(table, key):
+    return st.sampled_from(sorted(table)).map(
+        lambda name: lambda s: s | {key: table[name](s)}
+    )
+
+
+def in_order(steps):
+    def run(s):
+        for step in steps:
+            s = step(s)
+        return s
+
+    return run
+
+
+def repeated(count, body):
+    return lambda s: lax.fori_loop(0, count, lambda i, s: body(s), s)
+
+
+def until(most, body):
+    """At most so many steps, or until the data say so."""
+
+    def run(s):
+        goes_on = lambda c: (c[0] < most) & (c[1]["x"][0] < 4)
+        step = lambda c: (c[0] + 1, body(c[1]))
+        return lax.while_loop(goes_on, step, (0, s))[1]
+
+    return run
+
+
+def chosen(test, first, second):
+    return lambda s: lax.cond(tests[test](s), first, second, s)
+
+
+def larger(inner):
+    bodies = st.lists(inner, min_size=1, max_size=3).map(in_order)
+    return st.one_of(
+        st.builds(repeated, st.integers(0, 4), bodies),
+        st.builds(until, st.integers(0, 4), bodies),
+        st.builds(chosen, st.sampled_from(sorted(tests)), bodies, bodies),
+    )
+
+
+statements = st.recursive(
+    st.one_of(assigned(vectors, "x"), assigned(numbers, "n"), assigned(halves, "h")),
+    larger,
+    max_leaves=8,
+)
+programs = st.lists(statements, min_size=1, max_size=3).map(in_order)
+
+
+def state(x):
+    return {"x": x, "n": jnp.int32(7), "h": jnp.ones(3, "float16")}
+
+
+def examples(few):
+    """How many programs are drawn: `LOOPS=1000` runs so many."""
+    return settings(
+        max_examples=int(os.environ.get("LOOPS", few)),
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+
+
+@examples(6)
+@given(programs)
+def test_random_loops_give_the_bits_that_llvm_gives(program):
+    same_bits(lambda x: program(state(x)), x)
+
+
+@examples(4)
+@given(programs)
+def test_their_gradients_do_too(program):
+    """Tapes and unions, filled, and read from the last item to the first."""
+    last = lambda x: program(state(x))["x"]
+    same_bits(lambda x: mj.vjp(last, x)[1](jnp.ones(3, "f4")), x)
