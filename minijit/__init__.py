@@ -132,14 +132,6 @@ def __getattr__(name):
 from .run import python_program as python_program
 from .run import scalar_functions as scalar_functions
 from . import ops as ops
-
-# chapter 20
-from .compile import native_loops as native_loops
-from .compile import lane_blocks as lane_blocks, products as products
-from .compile import region_functions as region_functions
-from .run import python_regions as python_regions
-from .run import region_launchers as region_launchers
-
 from .trace import calls
 
 transformations = """
@@ -147,6 +139,13 @@ transformations = """
     jacrev jit linear_transpose make_jaxpr remat value_and_grad vmap
 """.split()
 calls.explain_calls("minijit", globals(), results=transformations)
+
+# chapter 20
+from .compile import native_loops as native_loops
+from .compile import lane_blocks as lane_blocks, products as products
+from .compile import region_functions as region_functions
+from .run import python_regions as python_regions
+from .run import region_launchers as region_launchers
 
 # chapter 21
 from .compile import native_tapes as native_tapes, lower_reversal as lower_reversal

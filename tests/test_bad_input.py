@@ -147,24 +147,6 @@ def test_warnings_name_the_users_line():
     assert {os.path.basename(w.filename) for w in caught} == {"test_bad_input.py"}
 
 
-def test_an_edited_cell_reaches_functions_that_explain_their_errors():
-    from minijit.book.patch import Journal, Patcher
-
-    def half(x, axis=None):
-        return x / 2
-
-    public = calls.explaining(half, "jnp.half")
-    def edited(x, axis=None):
-        return x // 0
-
-    journal = Journal()
-    assert Patcher(journal, lambda module: True).patch(public, edited) is public
-    error, lines = message(public, 3)
-    assert type(error) is ZeroDivisionError
-    journal.undo()
-    assert public(3) == 1.5
-
-
 odd = {
     "strings": np.array(["a", "b"]),
     "dates": np.array(["2020-01-01"] * 2, "M8[D]"),

@@ -16,8 +16,10 @@ import pytest
 from minijit.book import magics
 from minijit.book.build import Workshop
 from minijit.book.notebook import BuildCell, build_cells, load
+from minijit.book.patch import Journal, Patcher
 from minijit.book.project import Book, BookError
 from minijit.book.stage import Stage, StageError, open_chapter
+from minijit.trace import calls
 
 
 class Reader:
@@ -700,3 +702,20 @@ def test_outside_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     magics.workshop = None
     with pytest.raises(BookError, match="first cell"):
         magics.opened()
+
+
+def test_an_edited_cell_reaches_functions_that_explain_their_errors():
+    def half(x, axis=None):
+        return x / 2
+
+    public = calls.explaining(half, "jnp.half")
+
+    def edited(x, axis=None):
+        return x // 0
+
+    journal = Journal()
+    assert Patcher(journal, lambda module: True).patch(public, edited) is public
+    with pytest.raises(ZeroDivisionError):
+        public(3)
+    journal.undo()
+    assert public(3) == 1.5
