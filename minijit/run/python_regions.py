@@ -142,6 +142,8 @@ class RegionEmitter(PythonEmitter):
 
     def reserve(self, table, rows):
         name = self.arrays[table]
+        if str(rows).isdigit() and int(str(rows)) <= FIRST_ROWS:
+            return
         with self.block(f"if len({name}) < {rows}:"):
             self.line(f"{name} = longer({name}, {rows})")
 
