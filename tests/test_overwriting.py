@@ -1,5 +1,6 @@
 """Carries that are updated in place: the same values, and no copy in any step."""
 
+import re
 import sys
 
 import numpy as np
@@ -203,6 +204,11 @@ others = [
 ]
 
 
+def swaps(text):
+    """Whether a printed loop has two arrays of a carry, which swap."""
+    return re.search(r"(\w+), (\w+) = \2, \1\n", text) is not None
+
+
 def agree(f, x, backend="plain"):
     """A function as printed gives what it gives interpreted: -> the printed loops."""
     mj.clear_caches()
@@ -233,7 +239,7 @@ x = np.random.RandomState(0).randn(N).astype("f4")
 def test_updated_in_place(f):
     """There is one array of each carry, where a step that copies needs two."""
     printed = agree(f, x)
-    assert printed and not any("np.empty((2, " in text for text in printed)
+    assert printed and not any(map(swaps, printed))
 
 
 @pytest.mark.parametrize("f", [one_element, swapped, in_a_branch, row_from_row])
@@ -271,7 +277,7 @@ def test_gradients_in_lanes(f):
 
 @pytest.mark.parametrize("f", [one_element, swapped, in_two_loops, row_from_row])
 def test_gradients_are_in_place_too(f):
-    assert not any("np.empty((2, " in text for text in agree(summed(f), x))
+    assert not any(map(swaps, agree(summed(f), x)))
 
 
 def lines_run(f, n):
@@ -281,7 +287,7 @@ def lines_run(f, n):
     run = []
 
     def trace(frame, event, arg):
-        if frame.f_code.co_name not in ("run_scan", "run_while"):
+        if not frame.f_code.co_name.startswith(("scan_", "while_")):
             return None
         if event == "line":
             run.append(frame.f_lineno)
