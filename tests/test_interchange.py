@@ -27,7 +27,15 @@ def two(x):
     return jnp.sum(x, 0), jnp.sum(x * x, 0)
 
 
+def log_total(x):
+    top = jnp.max(x, 0)
+    return jnp.log(jnp.sum(jnp.exp(x - top), 0)) + top
+
+
 in_rows = {
+    "a total made of a total": (log_total, floats(8, 20)),
+    "and of several pieces": (log_total, floats(6, 700)),
+    "variance": (lambda x: jnp.var(x, 0), floats(8, 20)),
     "sum": (lambda x: jnp.sum(x, 0), floats(37, 50)),
     "one row over": (lambda x: jnp.sum(x, 0), floats(9, 16)),
     "fewer rows than at once": (lambda x: jnp.sum(x, (0, 1)), floats(2, 3, 20)),

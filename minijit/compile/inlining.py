@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..trace.array import ShapedArray
 from ..trace.jaxpr import Eqn, Var
 from .expression_graphs import free_axes
+from .expressions import Reduce
 from .groups import LARGEST_GROUP, MOST_BUFFERS
 
 
@@ -120,7 +121,11 @@ def first_policy(value):
         return "large kernel", f"its kernel has {LARGEST_GROUP} operations already"
     if value.total:
         alone = len(value.asked) == 1 and value.asked[0][1] == value.asked[0][0].axes
-        return None if alone else ("total", "every element of it takes a loop")
+        if not alone:
+            return "total", "every element of it takes a loop"
+        if over_outer_axes(value.eqn) and any(map(is_total, value.asked[0][0].seen)):
+            return "rows", "another total is made of it, and each goes on row by row"
+        return None
     copies = len(value.asked)
     if value.cost == 0:
         return None
@@ -135,6 +140,16 @@ def first_policy(value):
     if extra <= CHEAP * value.aval.size:
         return None
     return "recompute", f"inlined it would be computed {times} times"
+
+
+def is_total(expr):
+    return type(expr) is Reduce
+
+
+def over_outer_axes(eqn):
+    """Whether an equation is a total that leaves the last axis of its operand."""
+    axes = eqn.params.get("axes", ())
+    return bool(axes) and eqn.invars[0].aval.ndim - 1 not in axes
 
 
 def crowded(group, value):

@@ -10,6 +10,7 @@ stored is its own accumulator, in a piece short enough for the first cache.
 """
 
 import math
+from dataclasses import replace
 
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Load, Op, Reduce, as_index, op
@@ -41,10 +42,28 @@ def interchange(stmt):
         return (stmt,)
     if not all(isinstance(s, Store) for s in stmt.body):
         return (For(stmt.axis, interchanged(stmt.body)),)
-    totals = [total_of(store) for store in stmt.body]
-    if None in totals or not pays(stmt, totals):
+    stages = in_stages(stmt.body)
+    if not stages or not all(pays(stmt.axis, stores) for stores in stages):
         return (stmt,)
-    return in_pieces(stmt.axis, stmt.body, totals)
+    return in_pieces(stmt.axis, stages)
+
+
+def in_stages(stores):
+    """Stores, those together whose totals can go on together; or nothing.
+
+    What is stored in one stage, the next ones load.
+    """
+    stages, known = [], {}
+    while stores:
+        values = Renamer(known)([store.value for store in stores])
+        stores = [replace(s, value=v) for s, v in zip(stores, values, strict=True)]
+        ready = [store for store in stores if total_of(store)]
+        if not ready:
+            return []
+        stages.append(ready)
+        known |= {store.value: Load(store.buffer, store.index) for store in ready}
+        stores = [store for store in stores if store not in ready]
+    return stages
 
 
 def total_of(store):
@@ -58,20 +77,21 @@ def total_of(store):
     return total if fits else None
 
 
-def pays(loop, totals):
-    """Whether the loop's axis is the one along which memory runs, and rows are long."""
-    axis, stored = loop.axis, {store.buffer for store in loop.body}
+def pays(axis, stores):
+    """Whether a loop's axis is the one along which memory runs, and rows are long."""
     if axis.kind != "loop" or not isinstance(axis.extent, int):
         return False
+    totals = [total_of(store) for store in stores]
     extents = {tuple(a.extent for a in total.axes) for total in totals}
     if axis.extent < FEWEST or len(extents) > 1 or math.prod(*extents) < ROWS:
         return False
-    loads = [e for e in postorder(expressions(loop.body)) if type(e) is Load]
+    stored = {store.buffer for store in stores}
+    loads = [e for e in postorder(expressions(stores)) if type(e) is Load]
     if any(load.buffer in stored for load in loads):
         return False
     inside = [e for e in postorder([t.bodies[0] for t in totals]) if type(e) is Load]
     moving = [load for load in inside if axis in load.free]
-    places = [*moving, *loop.body]
+    places = [*moving, *stores]
     return bool(moving) and all(runs_along(p.buffer, p.index, axis) for p in places)
 
 
@@ -96,25 +116,30 @@ def steps_by_one(index, axis):
     return index is axis
 
 
-def in_pieces(axis, stores, totals):
+def in_pieces(axis, stages):
     """The statements for all values of `axis`, a piece of them at a time."""
-    size = sum(store.buffer.dtype.itemsize for store in stores)
+    size = max(sum(s.buffer.dtype.itemsize for s in stores) for stores in stages)
     most = min(PIECE // size, max(-(-axis.extent // PIECES), SHORTEST))
+
+    def all_stages(place, length):
+        rows = (in_rows(axis, stores, place, length) for stores in stages)
+        return tuple(stmt for stage in rows for stmt in stage)
+
     if axis.extent <= most:
-        return in_rows(axis, stores, totals, lambda i: i, axis.extent)
+        return all_stages(lambda i: i, axis.extent)
     piece = Axis(-(-axis.extent // most))
     start = op("mul", piece, as_index(most))
     length = op("min", as_index(most), op("sub", as_index(axis.extent), start))
-    body = in_rows(axis, stores, totals, lambda i: op("add", start, i), length)
-    return (For(piece, body),)
+    return (For(piece, all_stages(lambda i: op("add", start, i), length)),)
 
 
-def in_rows(axis, stores, totals, place, length):
+def in_rows(axis, stores, place, length):
     """Set the accumulators, go through the rows, and store what becomes of them.
 
     Args:
       place: function of a counter of a loop of `length` steps: the value of `axis`.
     """
+    totals = [total_of(store) for store in stores]
 
     def loop(make):
         i = Axis(length)
