@@ -48,6 +48,12 @@ class Group:
     has_total: bool = False
     fed: bool = False
 
+    def take(self, eqn, row):
+        """Note that it computes an element of an equation's result."""
+        self.eqns[eqn] = None
+        self.size += 1
+        self.has_total |= row.total
+
 
 class Groups:
     """All groups of a walk, and which of them must run before which.
@@ -107,7 +113,6 @@ class Groups:
                 break
         else:
             group = self.new(tuple(map(new_axis, shape)), shape=shape)
-        group.has_total |= row.total
         group.reads |= reads
         for v in large:
             if group not in self.rooms[shape, v]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from ..trace.array import ShapedArray
 from ..trace.jaxpr import Eqn, Var
 from .expression_graphs import free_axes
-from .expressions import Reduce
 from .groups import LARGEST_GROUP, MOST_BUFFERS
 
 
@@ -123,7 +122,7 @@ def first_policy(value):
         alone = len(value.asked) == 1 and value.asked[0][1] == value.asked[0][0].axes
         if not alone:
             return "total", "every element of it takes a loop"
-        if over_outer_axes(value.eqn) and any(map(is_total, value.asked[0][0].seen)):
+        if over_outer_axes(value.eqn) and value.asked[0][0].has_total:
             return "rows", "another total is made of it, and each goes on row by row"
         return None
     copies = len(value.asked)
@@ -140,10 +139,6 @@ def first_policy(value):
     if extra <= CHEAP * value.aval.size:
         return None
     return "recompute", f"inlined it would be computed {times} times"
-
-
-def is_total(expr):
-    return type(expr) is Reduce
 
 
 def over_outer_axes(eqn):

@@ -166,8 +166,7 @@ class Lowering:
         expr = row.at(eqn, index)
         for group in groups:
             self.ask([expr], group)
-            group.eqns[eqn] = None
-            group.size += 1
+            group.take(eqn, row)
         return expr
 
     def value(self, eqn, row):
