@@ -20,17 +20,14 @@ def numba_kinds(signature):
     )
 
 
-def compile_kernel(source, function, path, returns=False):
-    """Compile one kernel with numba, its types given: nothing is left to inference.
-
-    What it `returns`, if that is not nothing, numba finds out.
-    """
+def compile_kernel(source, function, path):
+    """Compile one kernel with numba, its types given: nothing is left to inference."""
     import numba
 
     kinds = numba_kinds(source.signature)
     with compiler_errors(source.name, path):
         dispatcher = numba.njit(
-            kinds if returns else numba.void(*kinds),
+            numba.void(*kinds),
             locals={name: numba_type(d) for name, d in source.locals.items()},
             error_model="numpy",
             nogil=True,
