@@ -186,9 +186,10 @@ def test_every_operation_of_the_ir_has_a_row():
     """What the lowering can produce, the printer can print."""
     import inspect
 
-    from minijit.compile import index_rules, loops, lower_elements
+    from minijit.compile import index_rules, loops, lower_choices, lower_elements
 
-    text = "".join(map(inspect.getsource, (index_rules, loops, lower_elements)))
+    modules = index_rules, loops, lower_choices, lower_elements
+    text = "".join(map(inspect.getsource, modules))
     names = set(re.findall(r"\b(?:op|compute|one_operation)\(\"(\w+)\"", text))
     assert len(names) > 8
     assert names - {"item"} <= set(operations)
