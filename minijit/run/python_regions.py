@@ -54,6 +54,7 @@ class RegionEmitter(PythonEmitter):
         self.functions, self.results = functions, []
         self.numbers: dict = {}
         self.typed: set = set()
+        self.in_branches, self.first = 0, []
         self.ticks = self.fresh("w")
         self.locals[self.ticks] = INDEX.name
 
@@ -74,6 +75,9 @@ class RegionEmitter(PythonEmitter):
             self.typed.add(buffer)
             name = self.numbers[buffer]
             self.line(f"{name}: {self.locals[name]} = {value}")
+            if self.in_branches:
+                # It may be copied where no branch has set it, and then not used.
+                self.first.append(f"    {name}: {self.locals[name]} = 0")
             return
         super().store(buffer, index, value)
 
@@ -111,6 +115,7 @@ class RegionEmitter(PythonEmitter):
     def branch(self, condition):
         """`elif` where the second case is no more than another branch."""
         before = self.depth
+        self.in_branches += 1
         with super().branch(condition) as otherwise:
             at = []
 
@@ -119,6 +124,7 @@ class RegionEmitter(PythonEmitter):
                 at.append(len(self.lines))
 
             yield second
+        self.in_branches -= 1
         if at:
             self.join(at[0], before)
 
@@ -266,7 +272,8 @@ def print_function(function, name, constants, functions):
     emitter.results = [emitter.arrays[b] for b in changes] + [emitter.ticks]
     Walker(emitter).block(function.body)
     emitter.line(emitter.returned)
-    text = "\n".join([*heading_lines(name, params), *emitter.lines]) + "\n"
+    lines = heading_lines(name, params) + emitter.first + emitter.lines
+    text = "\n".join(lines) + "\n"
     source = FunctionSource(name, text, tuple(signature), emitter.locals)
     return source, tuple(emitter.used)
 
@@ -328,7 +335,7 @@ def print_region(region, name, constants):
     if given:
         emitter.line(emitter.returned)
     params = [param_text(own, buffer) for buffer, own in arrays.items()]
-    lines = heading_lines(name, [*params, "stop=None"]) + emitter.lines
+    lines = heading_lines(name, [*params, "stop=None"]) + emitter.first + emitter.lines
     texts = [*(source.text for source in sources), "\n".join(lines) + "\n"]
     taken = [b for b in arrays if b not in columns]
     return RegionSource(
