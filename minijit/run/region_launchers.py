@@ -13,7 +13,7 @@ from .blas import native_products
 from .interrupts import raise_held
 from .kernel_cache import compiled_once
 from .numba_errors import compiler_errors
-from .numba_kernels import compile_kernel, numba_kinds, numba_type
+from .numba_kernels import numba_kinds, numba_type
 from .numba_scalars import native_functions
 from .python_program import launchers
 from .scalar_math import functions
@@ -73,29 +73,40 @@ def native_part():
     return part
 
 
-def compile_region(source, namespace, path):
-    """Compile the functions of a region with numba, then what calls them."""
+def dispatcher_of(source, namespace, known, path, wrapper):
+    """What numba makes of a region or of one of its functions; it finds the results.
+
+    Args:
+      known: the names that it uses; wrapper: whether Python calls it.
+    """
     import numba
 
+    code = FunctionType(namespace[source.name].__code__, known, source.name)
+    with compiler_errors(source.name, path):
+        return numba.njit(
+            numba_kinds(source.signature),
+            locals={name: numba_type(d) for name, d in source.locals.items()},
+            error_model="numpy",
+            nogil=True,
+            no_cpython_wrapper=not wrapper,
+            no_cfunc_wrapper=True,
+        )(code)
+
+
+def compile_region(source, namespace, path):
+    """Compile the functions of a region with numba, then what calls them."""
     known = native_functions() | {name: namespace[name] for name in source.constants}
     if "matmul(" in source.text or "matvec(" in source.text:
         known |= native_products()
     if "part(" in source.text:
         known |= {"part": native_part()}
     for function in source.functions:
-        code = FunctionType(namespace[function.name].__code__, known, function.name)
-        with compiler_errors(function.name, path):
-            known[function.name] = numba.njit(
-                numba_kinds(function.signature),
-                locals={name: numba_type(d) for name, d in function.locals.items()},
-                error_model="numpy",
-                nogil=True,
-                no_cpython_wrapper=True,
-                no_cfunc_wrapper=True,
-            )(code)
-    # numba compiles for all parameters: none has a default.
-    code = FunctionType(namespace[source.name].__code__, known, source.name)
-    return compile_kernel(source, code, path, returns="return " in source.text)
+        inner = dispatcher_of(function, namespace, known, path, wrapper=False)
+        known[function.name] = inner
+    region = dispatcher_of(source, namespace, known, path, wrapper=True)
+    # The compiled code itself, as of a kernel.
+    result, = region.overloads.values()
+    return result.entry_point
 
 
 class RegionLauncher:
