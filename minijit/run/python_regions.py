@@ -77,7 +77,7 @@ class RegionEmitter(PythonEmitter):
             self.line(f"{name}: {self.locals[name]} = {value}")
             if self.in_branches:
                 # It may be copied where no branch has set it, and then not used.
-                self.begin(name)
+                self.begin_as_zero(name)
             return
         super().store(buffer, index, value)
 
@@ -111,11 +111,11 @@ class RegionEmitter(PythonEmitter):
         yield unless
         self.end()
 
-    @contextmanager
-    def begin(self, name):
+    def begin_as_zero(self, name):
         """Set a number at the very beginning."""
         self.first.append(f"    {name}: {self.locals[name]} = 0")
 
+    @contextmanager
     def branch(self, condition):
         """`elif` where the second case is no more than another branch."""
         before = self.depth
@@ -205,7 +205,7 @@ class RegionEmitter(PythonEmitter):
         if buffer in self.numbers and buffer not in self.typed:
             # A function is given what it sets, and may be the first to set it.
             self.typed.add(buffer)
-            self.begin(name)
+            self.begin_as_zero(name)
         if view is buffer or buffer in self.numbers or view.shape == buffer.shape:
             return name if buffer in self.numbers or param.shape else f"{name}[()]"
         part = f"part({name}, {offset}, {view.shape})"
