@@ -121,6 +121,18 @@ def test_what_cannot_be_divided_runs_whole(program, always):
         assert np.allclose(with_threads(count, f, x), wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_a_thread_may_have_a_number_of_its_own(always, jobs):
+    x, f = numbers(101, 67), mj.jit(PROGRAMS["elementwise"])
+    f(x)
+    with mj.config.override("cpu_threads", 1):
+        del jobs[:]
+        f(x)
+        assert not jobs
+    with mj.config.override("cpu_threads", 3):
+        f(x)
+        assert jobs
+
+
 def test_a_kernel_that_reads_what_it_writes_is_not_divided():
     from minijit.compile.expressions import Axis, Load, as_index, op
     from minijit.compile.loops import For, Kernel, Store

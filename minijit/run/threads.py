@@ -223,7 +223,7 @@ class ThreadedText(KernelText):
         whole = np.array([0, extent])
 
         def launch(*arrays):
-            threads = config.values["cpu_threads"]
+            threads = config.read("cpu_threads")
             if threads < 2:
                 return function(*arrays, whole)
             size = -(-extent // (PARTS * threads))
