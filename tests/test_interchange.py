@@ -5,9 +5,14 @@ import pytest
 
 import minijit as jax
 import minijit.numpy as jnp
+from minijit.compile.expressions import Axis, Load, Reduce, op
+from minijit.compile.interchange import interchanged
+from minijit.compile.loops import For, Store
+from minijit.compile.memory import Buffer
 
 pytestmark = pytest.mark.chapter(15)
 
+F32 = np.dtype("float32")
 rng = np.random.default_rng(0)
 
 
@@ -93,6 +98,20 @@ def test_totals_one_at_a_time(case):
     compiled = jax.jit(f).lower(x).compile()
     assert not accumulating(compiled.as_text())
     np.testing.assert_allclose(jax.jit(f)(x), jax.jit(f, backend="eval")(x), 1e-5, 1e-5)
+
+
+def test_what_a_later_total_reads_is_not_overwritten():
+    i, k = Axis(32), Axis(8, "reduce")
+    x, y, z = (Buffer(n, (8, 32) if n == "x" else (32,), F32) for n in "xyz")
+    first = Reduce("add", (k,), (Load(x, (k, i)),))
+    after = Reduce("add", (k,), (op("mul", first, Load(x, (k, i))),))
+    other = op("add", after, Load(y, (i,)))
+
+    def kept(value):
+        loop = For(i, (Store(y, (i,), first), Store(z, (i,), value)))
+        return interchanged((loop,)) == (loop,)
+
+    assert not kept(after) and kept(other)
 
 
 def test_in_a_loop():

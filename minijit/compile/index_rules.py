@@ -32,13 +32,18 @@ def fold_add(x, y):
         return wrapped(x.value + y.value)
     if known(x) == 0 or known(y) == 0:
         return y if known(x) == 0 else x
+    return gathered("add", x, y)
+
+
+def gathered(name, x, y):
+    """A sum or a product with its constants at the right, as one."""
     if isinstance(x, Const):
         x, y = y, x
-    if isinstance(y, Const) and isinstance(x, Op) and x.name == "add":
+    if isinstance(y, Const) and isinstance(x, Op) and x.name == name:
         first, second = x.args
         if isinstance(second, Const):
-            return op("add", first, op("add", second, y))
-    return Op("add", (x, y), INDEX) if isinstance(y, Const) else None
+            return op(name, first, op(name, second, y))
+    return Op(name, (x, y), INDEX) if isinstance(y, Const) else None
 
 
 def fold_sub(x, y):
@@ -48,18 +53,11 @@ def fold_sub(x, y):
 
 
 def fold_mul(x, y):
-    """1 vanishes, and constants meet: (x * c1) * c2 is x * (c1 * c2)."""
     if isinstance(x, Const) and isinstance(y, Const):
         return wrapped(x.value * y.value)
-    if isinstance(x, Const):
-        x, y = y, x
-    if known(y) == 1:
-        return x
-    if isinstance(y, Const) and isinstance(x, Op) and x.name == "mul":
-        first, second = x.args
-        if isinstance(second, Const):
-            return op("mul", first, op("mul", second, y))
-    return Op("mul", (x, y), INDEX) if isinstance(y, Const) else None
+    if known(x) == 1 or known(y) == 1:
+        return y if known(x) == 1 else x
+    return gathered("mul", x, y)
 
 
 def fold_floordiv(x, y):

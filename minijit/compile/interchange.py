@@ -42,6 +42,11 @@ def interchange(stmt):
         return (stmt,)
     if not all(isinstance(s, Store) for s in stmt.body):
         return (For(stmt.axis, interchanged(stmt.body)),)
+    stored = {store.buffer for store in stmt.body}
+    loads = [e for e in postorder(expressions(stmt.body)) if type(e) is Load]
+    if any(load.buffer in stored for load in loads):
+        # It would find there what an earlier stage has stored.
+        return (stmt,)
     stages = in_stages(stmt.body)
     if not stages or not all(pays(stmt.axis, stores) for stores in stages):
         return (stmt,)
@@ -84,10 +89,6 @@ def pays(axis, stores):
     totals = [total_of(store) for store in stores]
     extents = {tuple(a.extent for a in total.axes) for total in totals}
     if axis.extent < FEWEST or len(extents) > 1 or math.prod(*extents) < ROWS:
-        return False
-    stored = {store.buffer for store in stores}
-    loads = [e for e in postorder(expressions(stores)) if type(e) is Load]
-    if any(load.buffer in stored for load in loads):
         return False
     inside = [e for e in postorder([t.bodies[0] for t in totals]) if type(e) is Load]
     moving = [load for load in inside if axis in load.free]

@@ -241,10 +241,11 @@ class ThreadedText(KernelText):
 
 def text_of_kernel(kernel):
     """The text of a kernel: for threads if it is large, and can be divided."""
+    if duration_of(kernel.body) < WORTH_THREADS:
+        return KernelText(kernel)
     # Totals in rows go on from step to step: no range of those steps runs by itself.
-    kernel = replace(kernel, body=interchanged(kernel.body))
-    large = duration_of(kernel.body) >= WORTH_THREADS
-    return (ThreadedText if large and is_parallel(kernel) else KernelText)(kernel)
+    divided = replace(kernel, body=interchanged(kernel.body))
+    return ThreadedText(divided) if is_parallel(divided) else KernelText(kernel)
 
 
 kernel_texts |= {Kernel: text_of_kernel}
