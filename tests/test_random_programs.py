@@ -355,6 +355,7 @@ def random_integers(random, dtype):
     return f, (begin, steps)
 
 
+@pytest.mark.chapter(22)
 def test_integers_wrap_at_their_limits():
     """Index arithmetic never overflows, that of users does, in the same 64 bits.
 
@@ -372,6 +373,7 @@ def test_integers_wrap_at_their_limits():
                 np.testing.assert_array_equal(got, want, err_msg=f"{backend}: {steps}")
 
 
+@pytest.mark.chapter(22)
 def test_numba_does_not_conclude_from_an_overflow():
     """LEAST - 1 is the greatest integer, so it is not below 3."""
     lax, numbers = minijit.lax, np.array(limits("int64"))
