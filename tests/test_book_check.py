@@ -13,7 +13,7 @@ from typing import Any
 import book_toy
 import pytest
 
-from minijit.book import author
+from minijit.book import author, headings
 from minijit.book.check import check
 from minijit.book.notebook import build_cells, code_cell, dump, load, source
 from minijit.book.project import Book, read_book
@@ -208,6 +208,22 @@ def test_parts_and_book_toml_agree(book: Book):
     assert "toy/numpy.py: book.toml does not list it in chapter 2" in told
 
 
+def ways_of(book: Book, id: str) -> list[str]:
+    """The links that a notebook must begin with."""
+    return list(headings.ways(book, book.chapter(id)))
+
+
+def test_metadata_are_what_jupyterlab_writes(book: Book):
+    path = book.notebook(book.chapter("1"))
+    notebook = load(path)
+    notebook["metadata"]["language_info"] = {"name": "python"}
+    dump(notebook, path)
+    told = "chapter 1 has not the metadata that JupyterLab writes; run sync"
+    assert check(book) == [told]
+    assert sync(book) == ["chapter 1 changed"]
+    assert check(book) == []
+
+
 def test_pending_chapters_and_files(book: Book, tmp_path: Path):
     book.notebook(book.chapter("3")).unlink()
     assert check(book) == ["chapter 3: chapters/03_linearize.ipynb is not there"]
@@ -220,7 +236,7 @@ def test_pending_chapters_and_files(book: Book, tmp_path: Path):
     assert check(book) == [
         "chapter 2 must begin with `# 2 Trees` and its links; run sync"
     ]
-    assert sync(book) == ["chapter 2 changed: run it again"]
+    assert sync(book) == ["chapter 2 changed"]
     assert check(book) == []
     assert check(book, complete=True) == [
         "chapter 3 is pending",
@@ -229,6 +245,7 @@ def test_pending_chapters_and_files(book: Book, tmp_path: Path):
     tour = '\n[[tour]]\ntitle = "A walk"\nfile = "tours/walk.ipynb"\nafter = 2\n'
     (tmp_path / "book.toml").write_text((tmp_path / "book.toml").read_text() + tour)
     book = read_book(tmp_path)
+    assert ways_of(book, "2")[-1] == "tour [A walk](tours/walk.ipynb)"
     author.no_longer_pending(book, book.chapter("walk"))
     assert read_book(tmp_path).chapter("3").pending
     assert author.new(book, book.chapter("3"), book_toy.CHAPTER_3) == []

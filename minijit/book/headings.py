@@ -17,7 +17,7 @@ from .notebook import Json, source
 from .project import Book, Chapter
 
 # A title, and the line of links below it, if there is one.
-LINKS = r"(?:\[[^\]\n]*\]|after \[[^\]\n]*\])\([^)\n]*\.ipynb\)"
+LINKS = r"(?:after |tour )?\[[^\]\n]*\]\([^)\n]*\.ipynb\)"
 TITLE = re.compile(rf"\A# [^\n]*(?:\n+{LINKS}(?: · {LINKS})*(?=\n|\Z))?")
 
 
@@ -30,7 +30,7 @@ def heading(book: Book, chapter: Chapter) -> str:
 
 
 def ways(book: Book, chapter: Chapter) -> Iterator[str]:
-    """Links to what comes before, to the contents, and to what comes after.
+    """Links to what comes before, the contents, what comes after, and its tours.
 
     From a tour or a capstone: to the contents, and to the chapter it builds on.
     """
@@ -49,6 +49,9 @@ def ways(book: Book, chapter: Chapter) -> Iterator[str]:
     yield from (link(chapter, c, "contents") for c in contents)
     if order[at + 1 :]:
         yield link(chapter, order[at + 1])
+    for tour in book.others:
+        if tour.kind == "tour" and tour.after == chapter.id and not chapter.whole:
+            yield "tour " + link(chapter, tour, tour.title)
 
 
 def link(chapter: Chapter, other: Chapter, words: str = "") -> str:

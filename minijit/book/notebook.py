@@ -17,9 +17,24 @@ from .text import Statement, TextError, statements
 
 Json = dict[str, Any]
 HEADING = re.compile(r"(#{1,6})\s+(.*)")
+# What JupyterLab 4.6 writes when it opens a notebook: so opening one changes nothing.
+# The version is that of the Python on which outputs were stored; a reader's copy has
+# the reader's (see `reader`).
 METADATA: Json = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python"},
+    "kernelspec": {
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
+    },
+    "language_info": {
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "nbconvert_exporter": "python",
+        "pygments_lexer": "ipython3",
+        "version": "3.11.7",
+    },
 }
 
 

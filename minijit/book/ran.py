@@ -14,6 +14,7 @@ from pathlib import Path
 from .headings import check_heading
 from .measure import LINK, check_limits
 from .notebook import (
+    METADATA,
     Json,
     headings,
     joined,
@@ -43,6 +44,8 @@ def check_notebook(book: Book, chapter: Chapter, notebook: Json) -> Iterator[str
         yield f"{chapter.called} has {len(titles)} H1 headings, not one"
     else:
         yield from check_heading(book, chapter, notebook)
+    if notebook["metadata"] != METADATA:
+        yield f"{chapter.called} has not the metadata that JupyterLab writes; run sync"
     yield from check_opening(chapter, notebook)
     yield from check_links(book, chapter, notebook)
     yield from check_limits(book, chapter, notebook)

@@ -6,7 +6,16 @@ from .author import cell_id, chunks, fill
 from .check import cell_units, listing
 from .headings import put_heading
 from .measure import CELL_LINES
-from .notebook import BuildCell, Json, build_cells, code_cell, dump, load
+from .notebook import (
+    METADATA,
+    BuildCell,
+    Json,
+    build_cells,
+    code_cell,
+    dump,
+    load,
+    source,
+)
 from .project import Book, Chapter, Part
 from .text import Statement, TextError, likeness, pieces
 
@@ -20,6 +29,7 @@ def sync(book: Book, only: Chapter | None = None) -> list[str]:
             continue
         notebook = load(path)
         put_heading(book, c, notebook)
+        notebook["metadata"] = METADATA
         told += fill(book, c, notebook)
         for file in book.library():
             for part in book.parts(file):
@@ -28,9 +38,16 @@ def sync(book: Book, only: Chapter | None = None) -> list[str]:
         for cell in build_cells(notebook):
             if not any(p.chapter == c and p.built for p in book.parts(cell.file)):
                 told.append(f"orphan: {c.called}, '{cell.section}' builds {cell.file}")
+        before = code_of(load(path))
         if dump(notebook, path):
-            told.append(f"{c.called} changed: run it again")
+            again = ": run it again" if code_of(notebook) != before else ""
+            told.append(f"{c.called} changed{again}")
     return told
+
+
+def code_of(notebook: Json) -> list[str]:
+    """What a notebook runs."""
+    return [source(c) for c in notebook["cells"] if c["cell_type"] == "code"]
 
 
 def sync_part(book: Book, part: Part, notebook: Json) -> list[str]:
