@@ -10,8 +10,8 @@ In a notebook, `%load_ext minijit.book` gives
     %tb                             the whole of the last traceback, shown short before
 
 and in a shell, `python -m minijit.book` (or `python minijit/book`, which also works
-when the library itself does not import) gives `check`, `stats`, `sync`, `run`, `stage`,
-`test`, `html` and more.
+when the library itself does not import) gives readers `start` and `reset`, and authors
+`check`, `stats`, `sync`, `run`, `stage`, `test`, `html` and more.
 
 The library's files are the truth.  A chapter builds some, statement by statement, and
 brings others along whole.  The build cells of a file, in book order, one after another,
@@ -26,6 +26,7 @@ reads no notebook.  Nothing here imports the rest of minijit.
     author, sync, run, headings    notebooks from sources, from the library; executed
     show, style                    statements and pictures in notebooks
     pages                          the book as HTML
+    reader, course                 the reader's copy, and build cells to be written
     stages, exercise               tests and exercises, each on the stage of its chapter
     tracebacks                     of the reader's frames alone
     magics, cli                    the two ways in

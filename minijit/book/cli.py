@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import author, check, measure, pages, run, stages, sync
+from . import author, check, measure, pages, reader, run, stages, sync
 from .project import Book, BookError, Chapter, find_book
 from .stage import write_stage
 
@@ -38,6 +38,11 @@ def parser() -> argparse.ArgumentParser:
             p.add_argument(a.rstrip("?"), nargs="?" if a.endswith("?") else None)
         return p
 
+    write = "chosen build cells are empty, to be written by the reader"
+    p = command("start")
+    p.add_argument("--write", action="store_true", help=write)
+    p = command("reset", "chapter")
+    p.add_argument("--write", action="store_true", help=write)
     p = command("check", "chapter?")
     p.add_argument("--complete", action="store_true", help="nothing may be pending")
     command("stats", "chapter?")
@@ -75,6 +80,18 @@ def complain(bad: list[str], good: str) -> int:
     """Print the complaints, or that all is well."""
     print("\n".join(bad) or good)
     return bool(bad)
+
+
+def do_start(book: Book, args: Arguments) -> int:
+    """Make the reader's own copy of the notebooks, my_chapters/."""
+    print("\n".join(reader.start(book, args.write)))
+    return 0
+
+
+def do_reset(book: Book, args: Arguments) -> int:
+    """Renew the reader's copy of one chapter, and keep what it was."""
+    print("\n".join(reader.reset(book, book.chapter(args.chapter), args.write)))
+    return 0
 
 
 def do_check(book: Book, args: Arguments) -> int:
@@ -192,6 +209,8 @@ def do_draft(book: Book, args: Arguments) -> int:
 
 
 COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
+    "start": do_start,
+    "reset": do_reset,
     "check": do_check,
     "stats": do_stats,
     "sync": do_sync,

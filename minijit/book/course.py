@@ -1,0 +1,78 @@
+"""Course mode: build cells that the reader writes, from signature and docstring on.
+
+A build cell with the tag `write` is a *task*.  Further tags of it name the tests that
+concern it: `test_jvp.py::test_sum`.  `start --write` empties these cells in the
+reader's copy, and puts a `%check NAME` below each.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from .notebook import BuildCell, Json, code_cell, markdown_cell, parse_build, tags
+from .text import Function, is_docstring
+
+TAG = "write"
+HOLE = 'raise NotImplementedError("yours to write")'
+NOTE = """\
+*This copy is to be written: where a build cell says "yours to write", put what its \
+docstring asks for. `%check NAME` below the cell runs the tests that concern it, and \
+`%solution NAME` shows the book's text. `%chapter {id} --mine`, in the first cell, \
+starts from your own code of the chapters before.*"""
+
+
+def emptied(cell: BuildCell) -> tuple[str, list[str]]:
+    """The text of a build cell without its functions' bodies; what was emptied.
+
+    Signatures and docstrings stay, as does all that is no function: imports, tables,
+    the heads and fields of classes.
+    """
+    shift = bool(cell.owner)
+    text = f"class {cell.owner}:\n{cell.body}" if shift else cell.body
+    lines = text.split("\n")
+    found: list[str] = []
+    tree = ast.parse(text)
+    holes = [(f, f.name) for f in tree.body if isinstance(f, Function)]
+    for cls in [n for n in tree.body if isinstance(n, ast.ClassDef)]:
+        methods = [f for f in cls.body if isinstance(f, Function)]
+        holes += [(f, f"{cls.name}.{f.name}") for f in methods]
+    for function, name in reversed(holes):
+        first, *rest = function.body
+        begin = signature_end(lines, function)
+        if is_docstring(first):
+            begin = first.end_lineno or begin
+            if not rest:
+                continue  # there is nothing in it but words
+        hole = " " * first.col_offset + HOLE
+        lines[begin : function.end_lineno] = [hole]
+        found.insert(0, name)
+    return "\n".join(lines[shift:]), found
+
+
+def signature_end(lines: list[str], function: ast.stmt) -> int:
+    """The number of the last line of a function's signature."""
+    assert isinstance(function, Function)
+    end = function.body[0].lineno - 1
+    while not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#"):
+        end -= 1  # comments above the first statement belong to the body
+    return end
+
+
+def emptied_notebook(notebook: Json, id: str) -> None:
+    """Empty the cells to write, with a check below each; no outputs of the book's code.
+
+    `id` is the chapter's.
+    """
+    cells: list[Json] = []
+    for cell in notebook["cells"]:
+        cells.append(cell)
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+        build = parse_build(cell) if TAG in tags(cell) else None
+        if build is not None:
+            text, names = emptied(build)
+            build.write(text, build.owner)
+            check = code_cell(f"%check {names[0]}", f"{cell['id']}-check")
+            cells.append(check)
+    cells.insert(1, markdown_cell(NOTE.format(id=id), "to-be-written"))
+    notebook["cells"] = cells

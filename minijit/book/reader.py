@@ -1,0 +1,119 @@
+"""The reader's own copy of the book: `start` makes it, `reset` renews one chapter.
+
+It is the folder `my_chapters/` beside `chapters/`, and git ignores it: so a reader may
+edit, run and save, and the checkout stays as it is.  A copy remembers what it was made
+from, so that `start` can say which chapters have a newer text.  With `--write` the
+chosen build cells are emptied (see `course`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from .course import TAG, emptied_notebook
+from .notebook import METADATA, Json, dump, load, tags
+from .project import Book, BookError, Chapter
+
+FOLDER = "my_chapters"
+BEFORE = "before_reset"  # a folder in it: what a chapter was before it was renewed
+ABOUT = "minijit"  # the key, among a copy's metadata, of what it was made from
+
+
+def start(book: Book, write: bool = False) -> Iterator[str]:
+    """Copy every notebook that is not there yet, and the data; what to tell."""
+    data = book.root / book.folder / "data"
+    if data.exists():
+        shutil.copytree(data, copy_folder(book) / "data", dirs_exist_ok=True)
+    made, newer, other = [], [], []
+    for chapter in book.written():
+        path = copy_of(book, chapter)
+        if not path.exists():
+            make_copy(book, chapter, write)
+            made.append(chapter)
+        elif about(path).get("made_from") != digest(book, chapter):
+            newer.append(chapter)
+        elif write and has_tasks(book, chapter) and not about(path).get("write"):
+            other.append(chapter)
+    yield f"{FOLDER}: {len(made)} notebooks made" if made else f"{FOLDER} is there"
+    if newer:
+        yield f"newer in the book than your copy: {listed(newer)}"
+    if other:
+        yield f"your copy has the book's cells, not empty ones: {listed(other)}"
+    if newer or other:
+        yield "`reset K` renews the copy of chapter K, `reset K --write` to be written"
+    yield f"open it: jupyter lab {FOLDER}/{next(book.written()).file}"
+
+
+def reset(book: Book, chapter: Chapter, write: bool = False) -> Iterator[str]:
+    """Renew the reader's copy of one chapter, and keep what it was; what to tell.
+
+    A copy that had emptied cells gets them again.
+    """
+    path = copy_of(book, chapter)
+    if path.exists():
+        write = write or bool(about(path).get("write"))
+        kept = unused(copy_folder(book) / BEFORE / chapter.file)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(kept)
+        where = kept.relative_to(book.root).as_posix()
+        yield f"your copy of {chapter.called} is kept as {where}"
+    make_copy(book, chapter, write)
+    yield f"{path.relative_to(book.root).as_posix()} is as the book has it"
+
+
+def unused(path: Path) -> Path:
+    """The path, with a number if there is such a file already."""
+    paths = [path, *(path.with_stem(f"{path.stem}_{n}") for n in range(2, 1000))]
+    free = next((p for p in paths if not p.exists()), None)
+    if free is None:
+        raise BookError(f"{path.parent} is full of old copies; delete some")
+    return free
+
+
+def copy_folder(book: Book) -> Path:
+    """Where the reader's copies are."""
+    return book.root / FOLDER
+
+
+def copy_of(book: Book, chapter: Chapter) -> Path:
+    """Where the reader's copy of a notebook is."""
+    return copy_folder(book) / chapter.file
+
+
+def make_copy(book: Book, chapter: Chapter, write: bool) -> None:
+    """Write the reader's copy of a notebook, as this Python's JupyterLab would."""
+    notebook = load(book.notebook(chapter))
+    if write and has_tasks(book, chapter):
+        emptied_notebook(notebook, chapter.id)
+    else:
+        write = False
+    language = {**METADATA["language_info"], "version": platform.python_version()}
+    origin = {"made_from": digest(book, chapter), "write": write}
+    notebook["metadata"] = {**METADATA, "language_info": language, ABOUT: origin}
+    dump(notebook, copy_of(book, chapter))
+
+
+def about(path: Path) -> Json:
+    """What a copy was made from."""
+    return load(path)["metadata"].get(ABOUT, {})
+
+
+def digest(book: Book, chapter: Chapter) -> str:
+    """A few letters that tell one text of a notebook from another."""
+    cells = load(book.notebook(chapter))["cells"]
+    text = "\0".join("".join(c["source"]) for c in cells)
+    return hashlib.sha1(text.encode()).hexdigest()[:12]
+
+
+def has_tasks(book: Book, chapter: Chapter) -> bool:
+    """Has the notebook cells that a reader may write?"""
+    return any(TAG in tags(c) for c in load(book.notebook(chapter))["cells"])
+
+
+def listed(chapters: list[Chapter]) -> str:
+    """Chapters by their numbers or names."""
+    return ", ".join(c.id for c in chapters)

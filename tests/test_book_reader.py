@@ -1,0 +1,71 @@
+"""The reader's copy: `start`, `reset`, and that neither touches what git keeps."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import book_toy
+import pytest
+
+from minijit.book.notebook import METADATA, dump, load, source
+from minijit.book.project import Book
+from minijit.book.reader import reset, start
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Book:
+    return book_toy.copy(tmp_path)
+
+
+def mine(book: Book, name: str) -> Path:
+    return book.root / "my_chapters" / name
+
+
+def test_start_copies_what_is_not_there_yet(book: Book):
+    assert list(start(book)) == [
+        "my_chapters: 4 notebooks made",
+        "open it: jupyter lab my_chapters/01_values.ipynb",
+    ]
+    path = mine(book, "01_values.ipynb")
+    copy = load(path)
+    assert copy["cells"] == load(book.notebook(book.chapter("1")))["cells"]
+    language = {**METADATA["language_info"], "version": platform.python_version()}
+    assert copy["metadata"].pop("minijit")["write"] is False
+    assert copy["metadata"] == {**METADATA, "language_info": language}
+    copy = load(path)
+    copy["cells"][0]["source"] = "my own words"
+    dump(copy, path)
+    mine(book, "02_trees.ipynb").unlink()
+    assert next(start(book)) == "my_chapters: 1 notebooks made"
+    assert source(load(path)["cells"][0]) == "my own words"
+
+
+def test_start_says_what_is_newer_in_the_book(book: Book):
+    list(start(book))
+    path = book.notebook(book.chapter("2"))
+    notebook = load(path)
+    notebook["cells"][0]["source"] += "\nA new sentence."
+    dump(notebook, path)
+    told = list(start(book))
+    assert told[1] == "newer in the book than your copy: 2"
+    assert "`reset K` renews" in told[2]
+
+
+def test_reset_keeps_what_was_there(book: Book):
+    list(start(book))
+    path = mine(book, "02_trees.ipynb")
+    before = path.read_text()
+    for n, kept in enumerate(("02_trees.ipynb", "02_trees_2.ipynb")):
+        path.write_text(f'{{"cells": [], "metadata": {{}}, "n": {n}}}')
+        told = list(reset(book, book.chapter("2")))
+        assert told[0].endswith(f"is kept as my_chapters/before_reset/{kept}")
+        assert path.read_text() == before
+        assert load(mine(book, f"before_reset/{kept}"))["n"] == n
+
+
+def test_the_commands_also_from_within_the_copy(book: Book):
+    done = book_toy.command(book.root, "start")
+    assert done.returncode == 0 and "4 notebooks made" in done.stdout
+    done = book_toy.command(book.root / "my_chapters", "reset", "3")
+    assert done.stdout.endswith("my_chapters/03_linearize.ipynb is as the book has it\n")
