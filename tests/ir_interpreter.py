@@ -13,6 +13,7 @@ import numpy as np
 
 from minijit.compile import expressions, loops, reductions
 from minijit.compile.expressions import as_index
+from minijit.compile.kernel_buffers import local_buffers
 from minijit.trace.array import ArrayImpl, aval_of, to_numpy
 from minijit.trace.config import enable_x64
 from minijit.trace.core import eval_rules
@@ -30,8 +31,7 @@ def run(program, *args, place=lambda body: body):
         assert memory[buffer].shape == buffer.shape
     memory |= dict(program.constants)
     for buffer in (*program.temps, *program.outputs):
-        # Garbage that is not zero: nothing may rely on fresh memory.
-        memory[buffer] = np.full(buffer.shape, 77).astype(buffer.dtype)
+        memory[buffer] = garbage(buffer)
     for stmt in program.body:
         if isinstance(stmt, loops.Call):
             call(stmt, memory, place)
@@ -41,8 +41,16 @@ def run(program, *args, place=lambda body: body):
                 if isinstance(stmt, loops.Region):
                     run_region(stmt, memory)
                 else:
-                    Run(memory).block(place(stmt.body))
+                    body = place(stmt.body)
+                    for buffer in local_buffers(body):
+                        memory[buffer] = garbage(buffer)
+                    Run(memory).block(body)
     return [memory[buffer] for buffer in program.outputs]
+
+
+def garbage(buffer):
+    """Fresh memory that is not zero: nothing may rely on it."""
+    return np.full(buffer.shape, 77).astype(buffer.dtype)
 
 
 def run_region(region, memory):

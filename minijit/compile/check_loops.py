@@ -97,7 +97,9 @@ def check_kernel(kernel, known, writable):
     """Check a loop nest: -> the buffers it writes."""
     inside = statements(kernel.body)
     stores = [stmt for stmt in inside if isinstance(stmt, Store)]
-    written = {stmt.buffer for stmt in stores}
+    every = {stmt.buffer for stmt in stores}
+    own = {buffer for buffer in every if buffer.space == "cache"}
+    written = every - own
     outermost = [stmt for stmt in kernel.body if isinstance(stmt, For)]
     require(len(outermost) <= 1, "{} has several outermost loops", kernel.name)
     require(written <= writable, "{} writes to an input, or to nowhere", kernel.name)
@@ -106,11 +108,24 @@ def check_kernel(kernel, known, writable):
         require(first, "{} combines with what nobody wrote", kernel.name)
     for expr in postorder(expressions(kernel.body)):
         check_expr(expr)
-        if isinstance(expr, Load):
+        if isinstance(expr, Load) and expr.buffer not in own:
             there = expr.buffer in known and expr.buffer not in written
             require(there, "{} is read before all of it is written", expr)
+    check_own(kernel.body, own, set())
     check_body(kernel.body, nothing, False)
     return written
+
+
+def check_own(body, own, known):
+    """Check that statements write buffers of a kernel's own before they read them."""
+    for stmt in body:
+        loads = (e for e in postorder(stmt.uses()) if isinstance(e, Load))
+        early = [e for e in loads if e.buffer in own - known]
+        require(not early, "{} is read before it is written", *early[:1])
+        for inner in stmt.bodies():
+            check_own(inner, own, known)
+        if isinstance(stmt, Store):
+            known.add(stmt.buffer)
 
 
 def check_region(region, known, writable):

@@ -1,4 +1,8 @@
-"""Which buffers the statements of a kernel read and write, and what they are called."""
+"""Which buffers the statements of a kernel read and write, and what they are called.
+
+    buffer_names(body)       # {in0: "x0", out0: "y0"}: those that it is given
+    local_buffers(body)      # those of its own, in the cache
+"""
 
 from .expression_graphs import postorder
 from .expressions import Load
@@ -13,6 +17,7 @@ def buffer_names(body):
     """{buffer: name}: x0, x1, ... are read only, y0, y1, ... are written.
 
     Kernels that do the same so are the same text, whatever their buffers are called.
+    Those of its own in the cache are not among them.
     """
     written, read = {}, {}
     for stmt in statements(body):
@@ -22,6 +27,13 @@ def buffer_names(body):
             read |= dict.fromkeys(reads)
     loads = (e for e in postorder(expressions(body)) if isinstance(e, Load))
     read |= dict.fromkeys(e.buffer for e in loads)
-    read = [buffer for buffer in read if buffer not in written]
+    read = [b for b in read if b not in written and b.space != "cache"]
+    written = [b for b in written if b.space != "cache"]
     names = {buffer: f"x{i}" for i, buffer in enumerate(read)}
     return names | {buffer: f"y{i}" for i, buffer in enumerate(written)}
+
+
+def local_buffers(body):
+    """The buffers of a kernel's own, which live in the cache while a step runs."""
+    stores = (s for s in statements(body) if isinstance(s, Store))
+    return list(dict.fromkeys(s.buffer for s in stores if s.buffer.space == "cache"))

@@ -19,9 +19,11 @@ class Buffer:
     Attributes:
       name: for printing; unique in its program.
       order: the axes from the slowest to the fastest in memory; () for row-major.
-      space: `global`; `cache` (fits in one); `register`: it is there only while the
-        `Region` runs that uses it, and of a number that is a register indeed; `table`:
-        it has as many rows as `Reserve` asks for, whatever the shape says.
+      space: `global`; `cache`: it fits in one, belongs to one `Kernel`, and what it
+        holds counts for one step of the outermost loop; `register`: it is there only
+        while the `Region` runs that uses it, and of a number that is a register
+        indeed; `table`: it has as many rows as `Reserve` asks for, whatever the shape
+        says.
     """
 
     name: str

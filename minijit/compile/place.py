@@ -15,10 +15,9 @@ from collections import Counter
 
 from .expression_graphs import nothing, postorder
 from .expressions import Axis, Const, Reduce
-from .interchange import interchanged
 from .loops import For, If, Let, Start, Step, expressions
 from .loops_text import arranged
-from .placing_rules import NEST, known_here, nestable, running_totals, share_axes, sure
+from .placing_rules import NEST, known_here, nestable, prepared, running_totals, sure
 
 
 class Placer:
@@ -122,7 +121,7 @@ def place(body, nest=6, nestable=None):
     Returns:
       A tuple of statements, with `Let`, `Start` and `Step`.
     """
-    body = share_axes(interchanged(body))
+    body = prepared(body)
     uses = Counter()
     for expr in postorder(direct := expressions(body)):
         uses.update(expr.children())

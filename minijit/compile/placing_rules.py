@@ -1,9 +1,22 @@
-"""What `place` asks: what is cheap, what is ready, which totals share their loops."""
+"""What `place` asks: in which loops, what is cheap, which totals share their loops."""
 
 from .expression_graphs import postorder, substitute
 from .expressions import Const, Load, Op, Reduce
+from .interchange import interchanged
 from .loops import For, If, Start, expressions
 from .scalars import INDEX, dtype_bounds
+
+# Functions of a kernel's statements, in the order in which they are called before
+# placing: each gives statements that do the same, in other loops.
+arrangements = [interchanged]
+
+
+def arrange(body):
+    """A kernel's statements in the loops that run.  Those arranged already stay so."""
+    for other_loops in arrangements:
+        body = other_loops(body)
+    return body
+
 
 arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}
 
@@ -78,3 +91,8 @@ def share_axes(body):
 
     body = (stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
     return without_guards(body)
+
+
+def prepared(body):
+    """A kernel's statements before anything in them has its place."""
+    return share_axes(arrange(body))

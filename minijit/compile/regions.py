@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .expressions import Axis, Const, Load, as_index, op
+from .kernel_buffers import local_buffers
 from .loops import Kernel, Look, Store
 from .memory import Buffer
 from .moved import Known, Moved
@@ -175,7 +176,10 @@ class RegionBuilder:
         program, places = self.places(program, inputs, outputs)
         for step in program.body:
             if isinstance(step, Kernel):
-                self.add(*Moved(places).block(placed(step.body)))
+                body = placed(step.body)
+                for b in local_buffers(body):
+                    places[b] = (self.room(b.shape, b.dtype),)
+                self.add(*Moved(places).block(body))
             else:
                 call_builders[kind_of(step)](self, step, places)
 

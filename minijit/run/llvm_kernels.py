@@ -13,7 +13,7 @@ import hashlib
 import weakref
 from collections import deque
 
-from ..compile.kernel_buffers import buffer_names
+from ..compile.kernel_buffers import buffer_names, local_buffers
 from ..compile.loops import Kernel
 from ..compile.place import place
 from .emit import Walker
@@ -42,9 +42,16 @@ class KernelText:
         body = place(kernel.body)
         names = buffer_names(body)
         writer = LLVMWriter()
-        writer.pointers = {b: f"%{name}" for b, name in names.items()}
-        Walker(writer).block(body)
+        self.walk(writer, body, names)
         self.finish(writer, body, names, "void")
+
+    @staticmethod
+    def walk(writer, body, names):
+        """Write the statements; what is the kernel's own is on the stack."""
+        writer.pointers = {b: f"%{name}" for b, name in names.items()}
+        for buffer in local_buffers(body):
+            writer.on_stack(buffer)
+        Walker(writer).block(body)
 
     def launcher(self, function):
         """What the driver calls: the built-in function, if that is all."""

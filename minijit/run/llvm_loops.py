@@ -12,7 +12,6 @@ it.  Buffers that swap are pointers there.
 from contextlib import contextmanager
 
 from .llvm_text import LLVMWriter
-from .llvm_types import memory_type
 
 
 class LoopWriter(LLVMWriter):
@@ -40,15 +39,6 @@ class LoopWriter(LLVMWriter):
         yield unless
         self.line(f"br label %test{k}")
         self.begin(f"done{k}")
-
-    def on_stack(self, buffer):
-        """Memory for a buffer, for as long as the function runs."""
-        size = max(buffer.nbytes // buffer.dtype.itemsize, 1)
-        kind, slot = memory_type(buffer.dtype), f"%m{self.fresh()}"
-        kind = kind if not buffer.shape else f"[{size} x {kind}]"
-        align = ", align 64" if buffer.shape else ""
-        self.entry.append(f"  {slot} = alloca {kind}{align}")
-        self.pointers[buffer] = slot
 
     def moves(self, buffer):
         """Keep the pointer to a buffer on the stack."""

@@ -75,7 +75,7 @@ class RegionText(KernelText):
             functions[function] = f"NAME_f{len(functions)}"
             texts.append(function_text(function, writer))
         names = buffer_names(region.body)
-        arrays = {b: k for b, k in names.items() if b.space in ("global", "cache")}
+        arrays = {b: k for b, k in names.items() if b.space == "global"}
         arrays |= {t.buffer: f"h{i}" for i, t in enumerate(region.tables)}
         writer.pointers = {b: f"%{name}" for b, name in arrays.items()}
         headers = {}

@@ -122,6 +122,15 @@ class LLVMWriter(FunctionCalls, Branches):
         """The address of a buffer."""
         return self.pointers[buffer]
 
+    def on_stack(self, buffer):
+        """Memory for a buffer, for as long as the function runs."""
+        size = max(buffer.nbytes // buffer.dtype.itemsize, 1)
+        kind, slot = memory_type(buffer.dtype), f"%m{self.fresh()}"
+        kind = kind if not buffer.shape else f"[{size} x {kind}]"
+        align = ", align 64" if buffer.shape else ""
+        self.entry.append(f"  {slot} = alloca {kind}{align}")
+        self.pointers[buffer] = slot
+
     def alias(self, buffer):
         """What a load or store says of where else the memory is not used."""
         return ""

@@ -12,14 +12,14 @@ and numba is told: in `uint8` a sum wraps around without a cast.
 
 from contextlib import contextmanager
 
-from ..compile.kernel_buffers import buffer_names
+from ..compile.kernel_buffers import buffer_names, local_buffers
 from ..compile.place import placed
 from ..compile.placing_rules import sure
-from ..compile.scalars import INDEX
+from ..compile.scalars import INDEX, storage_dtype
 from .emit import Walker
 from .kernel_source import KernelSource, heading, source_comment
 from .source_text import AND, COMPARE, OR, PRODUCT, SELECT, SUM, UNARY, XOR
-from .source_text import NOT, Text, TypedWriter
+from .source_text import NOT, Text, TypedWriter, dtype_text
 
 # operations[name](expr, *parts): the Text of an `Op`, with its arguments as Texts.
 operations = {}
@@ -116,6 +116,12 @@ class PythonEmitter(TypedWriter):
         self.fixed.add(name.text)
         return name
 
+    def own(self, buffer):
+        """An array that is there only while this runs."""
+        name = self.arrays[buffer] = self.fresh("t")
+        dtype = dtype_text(storage_dtype(buffer.dtype))
+        self.line(f"{name} = np.empty({buffer.shape}, {dtype})")
+
     def element(self, buffer, index):
         """`x0[i0, i1]`; of an array without axes `x0[()]`."""
         return f"{self.arrays[buffer]}[{', '.join(map(str, index)) or '()'}]"
@@ -161,7 +167,9 @@ def print_kernel(kernel, name, constants, emitter=PythonEmitter, numbers=None):
     """
     body, numbers = placed(kernel.body), numbers or {}
     arrays = buffer_names(body)
-    writer = emitter(arrays, constants)
+    writer = emitter(dict(arrays), constants)
+    for buffer in local_buffers(body):
+        writer.own(buffer)
     walker = Walker(writer)
     walker.values |= {n: writer.argument(n.name) for n in numbers.values()}
     walker.block(body)

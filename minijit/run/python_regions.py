@@ -31,8 +31,8 @@ from .emit import Walker
 from .kernel_source import KernelSource, heading_lines, param_text, source_comment
 from .loading import rewrites
 from .python_emitter import PythonEmitter
-from .python_source import dtype_text, kernel_printers
-from .source_text import NOT
+from .python_source import kernel_printers
+from .source_text import NOT, dtype_text
 
 # How many rows a table has room for at first.
 FIRST_ROWS = 16
@@ -324,7 +324,7 @@ def print_region(region, name, constants):
         used |= dict.fromkeys(more)
     buffers, counts, arrays = buffer_names(region.body), Counter(), {}
     for buffer, own in buffers.items():
-        if buffer.space in ("global", "cache"):
+        if buffer.space == "global":
             arrays[buffer] = f"{own[0]}{counts[own[0]]}"
             counts[own[0]] += 1
     columns = [c for t in region.tables if not t.given for c in t.columns]

@@ -21,14 +21,12 @@ import textwrap
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..compile.lift_numbers import factors, offsets
 from ..compile.loops import Kernel
-from ..compile.scalars import BOOL, is_half
+from ..compile.scalars import is_half
 from .python_emitter import print_kernel, print_lifted
 from .scalar_math import functions
-from .source_text import WIDTH, Constants, SourceWriter
+from .source_text import WIDTH, Constants, SourceWriter, dtype_text
 
 # type of a kernel -> function(kernel, name, constants) -> its source.
 kernel_printers = {Kernel: print_kernel}
@@ -67,13 +65,6 @@ class Source:
     driver: str
     calls: dict
     constants: dict
-
-
-def dtype_text(dtype):
-    """`np.float32`; the types that NumPy does not have by their own name."""
-    if dtype.kind == "O" or not hasattr(np, dtype.name):
-        return dtype.name
-    return "np.bool_" if dtype == BOOL else f"np.{dtype.name}"
 
 
 def view_text(view):

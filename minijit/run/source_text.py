@@ -5,6 +5,8 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..compile.scalars import BOOL, INDEX, wide_dtype
 from ..trace.dtypes import short_dtype_name
 
@@ -40,6 +42,13 @@ class SourceWriter:
 
     def text(self):
         return "\n".join(self.lines) + "\n"
+
+
+def dtype_text(dtype):
+    """`np.float32`; the types that NumPy does not have by their own name."""
+    if dtype.kind == "O" or not hasattr(np, dtype.name):
+        return dtype.name
+    return "np.bool_" if dtype == BOOL else f"np.{dtype.name}"
 
 
 # Precedence is as in Python's grammar: a part whose level is too low gets

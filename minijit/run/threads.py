@@ -27,13 +27,12 @@ import numpy as np
 from ..compile.expression_graphs import postorder
 from ..compile.expressions import Load, Op, Reduce
 from ..compile.index_rules import known
-from ..compile.interchange import interchanged
 from ..compile.kernel_buffers import buffer_names
 from ..compile.loops import For, Kernel, Store, expressions, statements
 from ..compile.place import place
+from ..compile.placing_rules import arrange
 from ..compile.scalar_forms import scalar_form
 from ..trace.config import config
-from .emit import Walker
 from .llvm_kernels import KernelText, kernel_texts
 from .llvm_text import LLVMWriter
 
@@ -156,7 +155,8 @@ def is_parallel(kernel):
         return False
     stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
     used = [e for e in postorder(expressions(kernel.body)) if isinstance(e, Load)]
-    places = {store.buffer: [] for store in stores}
+    # What is in the cache belongs to one step.
+    places = {s.buffer: [] for s in stores if s.buffer.space != "cache"}
     for access in (*stores, *used):
         if access.buffer in places:
             pieces = tuple(piece_of(i, axis) for i in access.index)
@@ -212,8 +212,7 @@ class ThreadedText(KernelText):
         body, self.axis = place(kernel.body), kernel.body[0].axis
         names = buffer_names(body)
         writer = RangeWriter(self.axis)
-        writer.pointers = {b: f"%{name}" for b, name in names.items()}
-        Walker(writer).block(body)
+        self.walk(writer, body, names)
         self.finish(writer, body, {**names, "range": "range"}, "void")
         self.buffers = tuple(names)
 
@@ -243,8 +242,9 @@ def text_of_kernel(kernel):
     """The text of a kernel: for threads if it is large, and can be divided."""
     if duration_of(kernel.body) < WORTH_THREADS:
         return KernelText(kernel)
-    # Totals in rows go on from step to step: no range of those steps runs by itself.
-    divided = replace(kernel, body=interchanged(kernel.body))
+    # The loops as they will run: totals in rows, for one, go on from step to step, and
+    # no range of those steps runs by itself.
+    divided = replace(kernel, body=arrange(kernel.body))
     return ThreadedText(divided) if is_parallel(divided) else KernelText(kernel)
 
 
