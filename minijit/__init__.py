@@ -140,6 +140,9 @@ transformations = """
 """.split()
 calls.explain_calls("minijit", globals(), results=transformations)
 
+# chapter 19
+from .compile import region_traffic as region_traffic
+
 # chapter 20
 from .compile import native_loops as native_loops
 from .compile import lane_blocks as lane_blocks, products as products

@@ -1,0 +1,95 @@
+"""What calls, and loops and branches with whole nests inside, read and write.
+
+A call uses views of arrays.  Of a `while` nobody knows how many steps it takes: what it
+touches in one step is at most what it touches in all of them, for the same elements
+count once.
+"""
+
+import math
+
+from .element_sets import Access
+from .expressions import Axis, as_index, op
+from .loops import Call, Fail, Look, Reserve, Swap, While
+from .memory import Buffer
+from .sweeps import not_memory
+from .traffic import Walk, walkers
+
+
+def view(walk, view, writes):
+    """Note a view of an array, which is used as a whole."""
+    if view.buffer.space in not_memory or 0 in view.shape:
+        return
+    place = as_index(view.offset)
+    for extent, stride in zip(view.shape, view.strides, strict=True):
+        place = op("add", place, op("mul", Axis(extent), as_index(stride)))
+    access = Access(view.buffer.shape, (place,), walk.guards, True, walk.certain)
+    walk.add(view.buffer, access, writes)
+
+
+def call(walk, stmt, done):
+    """A routine, or a function of the region."""
+    if stmt.routine == "function":
+        function(walk, **stmt.attrs)
+        return
+    for views, writes in ((stmt.inputs, False), (stmt.outputs, True)):
+        for one in views:
+            view(walk, one, writes)
+    walk.count(flops_of(stmt))
+
+
+def flops_of(call):
+    """2 m n k of a product of matrices; nobody knows of others."""
+    if call.routine != "matmul":
+        return 0
+    *batch, rows, inner = call.inputs[0].shape
+    return 2 * math.prod(batch) * rows * inner * call.inputs[1].shape[-1]
+
+
+def function(walk, function, given):
+    """A function uses what it is given, as far as its own statements say."""
+    inside = Walk(walk.constants, certain=False)
+    inside.block(function.body, set())
+    walk.flops = None
+    views, certain = dict(zip(function.params, given, strict=True)), walk.certain
+    for touch in inside.touches:
+        outside = views.get(touch.buffer)
+        if outside is None:
+            walk.touches.append(touch)
+        elif not isinstance(outside, Buffer):
+            walk.certain = False
+            view(walk, outside, touch.writes)
+            walk.certain = certain
+
+
+def repeat(walk, stmt, done):
+    """Nobody knows how often a `while` repeats its body, nor whether at all."""
+    outside, inner = (walk.times, walk.certain), set(done)
+    walk.times = None
+    for before in stmt.test:
+        walk.uses(before, inner)
+        walkers[type(before)](walk, before, inner)
+    walk.certain = False
+    walk.block(stmt.body, inner)
+    walk.times, walk.certain = outside
+
+
+def swap(walk, stmt, done):
+    """Two arrays that exchange their contents: whatever is written is in either."""
+    for buffer in (stmt.first, stmt.second):
+        if buffer.space not in not_memory:
+            access = Access(buffer.shape, tuple(map(Axis, buffer.shape)), certain=False)
+            walk.add(buffer, access, True)
+
+
+def no_memory(walk, stmt, done):
+    """Only what it uses counts, and that was noted."""
+
+
+walkers |= {
+    Call: call,
+    While: repeat,
+    Swap: swap,
+    Look: no_memory,
+    Fail: no_memory,
+    Reserve: no_memory,
+}

@@ -1,0 +1,101 @@
+"""How often a kernel goes through an array, if what it needs again may be in a cache.
+
+    for i0 in 4096:  m[...] max= x[i0, ...]       # one sweep
+    for i0 in 4096:  s[...] += exp(x[i0, ...])    # another one, if x is large
+"""
+
+import math
+from collections import defaultdict
+
+from .element_sets import all_axes, most_steps
+from .expression_graphs import free_axes, postorder
+from .expressions import Load
+from .loops import For, Let, Start, Store
+
+# Bytes that a kernel finds in a cache if it needs them again: half of a second cache.
+CACHE = 1 << 19
+# Spaces of buffers that are no memory outside the kernel; tables have no size.
+not_memory = ("cache", "register", "table")
+
+
+def sweeps_of(body):
+    """{(buffer, whether written): how often statements go through the array}.
+
+    What fits in a cache is read from memory once.  Of more than that, loops one after
+    another read it once each; and a loop whose steps all read the same, once a step.
+    """
+    here, loops = Places(body).sweeps()
+    return {key: loops.get(key, 0) + (key in here) for key in here | loops.keys()}
+
+
+class Places:
+    """The statements of one block, and what they touch.
+
+    Attributes:
+      touched: {(buffer, whether written): the indices at which it is}.
+      loops: pairs (axis, Places); choices: lists of Places.
+    """
+
+    def __init__(self, body, done=()):
+        self.own, self.loops, self.choices = defaultdict(set), [], []
+        done = set(done)
+        for stmt in body:
+            for load in (e for e in postorder(stmt.uses(), done) if type(e) is Load):
+                self.own[load.buffer, False].add(load.index)
+            if isinstance(stmt, Store):
+                self.own[stmt.buffer, True].add(stmt.index)
+            elif isinstance(stmt, Let):
+                done.add(stmt.expr)
+            elif isinstance(stmt, Start):
+                done.add(stmt.reduce)
+            elif isinstance(stmt, For):
+                self.loops.append((stmt.axis, Places(stmt.body, done)))
+            elif stmt.bodies():
+                self.choices.append([Places(b, done) for b in stmt.bodies()])
+        for key in [key for key in self.own if key[0].space in not_memory]:
+            del self.own[key]
+        self.touched = defaultdict(set)
+        inside = [p for _, p in self.loops] + [p for ps in self.choices for p in ps]
+        for touched in (self.own, *(p.touched for p in inside)):
+            for key, indices in touched.items():
+                self.touched[key] |= indices
+        own: set = {axis for axis, _ in self.loops}
+        self.axes: set = own.union(*(p.axes for p in inside))
+
+    def bytes_of(self, key):
+        """About how much of an array is touched in one step of the loops around."""
+        buffer, whole = key[0], math.prod(key[0].shape)
+        elements = max(
+            math.prod(most_steps(a) for a in free_axes(index) & self.axes)
+            for index in self.touched[key]
+        )
+        return min(elements, whole) * buffer.dtype.itemsize
+
+    def footprint(self):
+        return sum(map(self.bytes_of, self.touched))
+
+    def sweeps(self):
+        """-> (what is touched here once, {what loops go through: how often})."""
+        if self.footprint() <= CACHE:
+            return set(self.touched), {}
+        here, total = set(self.own), defaultdict(int)
+        for axis, inside in self.loops:
+            once, more = inside.sweeps()
+            for key in once | more.keys():
+                times = more.get(key, 0) + (key in once)
+                total[key] += times * inside.repeats(key, axis)
+        for arms in self.choices:
+            found = [arm.sweeps() for arm in arms]
+            here.update(*(once for once, _ in found))
+            for key in set().union(*(more for _, more in found)):
+                total[key] += max(more.get(key, 0) for _, more in found)
+        # A row of numbers that all loops here use stays in the cache.
+        small = {key for key in total if self.bytes_of(key) <= CACHE // 8}
+        total = {key: times for key, times in total.items() if key not in small}
+        return here | small, total
+
+    def repeats(self, key, axis):
+        """How often all steps of a loop around these statements read an array anew."""
+        moving = any(axis in all_axes(index) for index in self.touched[key])
+        kept = self.footprint() + self.bytes_of(key) <= CACHE
+        return 1 if moving or kept else most_steps(axis)
