@@ -163,7 +163,9 @@ def test_the_readme_has_its_two_commands():
     readme = (root / "README.md").read_text()
     commands = re.findall(r"^python3 -m venv \.venv && .*$", readme, re.M)
     assert len(commands) == 2
-    assert commands[0].endswith(".venv/bin/jupyter lab chapters/00_start_here.ipynb")
+    make, opened = commands[0].split(" && ")[-2:]
+    assert make == ".venv/bin/python -m minijit.book start"
+    assert opened == ".venv/bin/jupyter lab my_chapters/00_start_here.ipynb"
     assert ".venv/bin/python -m pytest --nbval" in commands[1]
     # `.ci/run` finds the second one by these words.
     assert "python3 -m venv .*pytest" in (root / ".ci" / "run").read_text()
