@@ -140,6 +140,9 @@ transformations = """
 """.split()
 calls.explain_calls("minijit", globals(), results=transformations)
 
+# chapter 18
+from .run import planned_driver as planned_driver
+
 # chapter 19
 from .compile import region_traffic as region_traffic
 

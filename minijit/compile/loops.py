@@ -130,6 +130,7 @@ class Program:
       body: kernels and calls, in an order to run them in.
       cuts: a `Cut` for each value that was not inlined.
       fallbacks: (primitive name, reason) of what runs uncompiled, each once.
+      inner: whether only other programs call it, and give it memory for its results.
     """
 
     name: str
@@ -140,6 +141,7 @@ class Program:
     body: tuple
     cuts: tuple = ()
     fallbacks: tuple = ()
+    inner: bool = False
 
     @property
     def kernels(self):

@@ -9,7 +9,7 @@ transpose, a slice or a broadcast of an operand is no copy, only other strides.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -286,7 +286,9 @@ def lower_jit(walk, eqn):
 def call_program(walk, eqn, closed, name):
     """A call of a function's program, lowered once for all its calls."""
     if closed not in walk.programs:
-        walk.programs[closed] = lower(closed, name, walk.policy, walk.programs)
+        inner = lower(closed, name, walk.policy, walk.programs)
+        distinct = len(set(inner.outputs)) == len(inner.outputs)
+        walk.programs[closed] = replace(inner, inner=distinct)
     program = walk.programs[closed]
     walk.fallbacks |= dict(program.fallbacks)
     add_call(walk, eqn, "program", map(whole_atom, eqn.invars), {"program": program})

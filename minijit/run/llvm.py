@@ -17,12 +17,9 @@ from .cache_folder import write_source
 from .executable import Executable
 from .llvm_kernels import functions_of, kernel_texts, module_text, recent
 from .loading import loaders, rewritten, routines
-from .python_source import DriverPrinter, print_imports, print_program
+from .python_source import driver_printers, print_imports, print_program
 from .reports import kernel_routes
 from .source_text import Constants, SourceWriter
-
-# What prints the driver.
-driver_printers = {"llvm": DriverPrinter}
 
 
 class LLVMProgram:
@@ -65,7 +62,7 @@ class LLVMProgram:
           launched: {kernel: (what has its name, its `KernelText`)}.
           functions: {name: the compiled kernel}.
         """
-        printer = driver_printers["llvm"]
+        printer = driver_printers.get("llvm") or driver_printers["python"]
         driver = printer(program, launched, Constants(), SourceWriter())
         driver.print()
         text = driver.writer.text()

@@ -38,11 +38,18 @@ def load(program, native, heading=str):
 rewrites: list = []
 
 
+# {program: what it is rewritten to, or None if it stays what it is}
+rewritten_programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
 def rewritten(program):
     """A program as it is loaded."""
-    for rewrite in rewrites:
-        program = rewrite(program)
-    return program
+    if program not in rewritten_programs:
+        new = program
+        for rewrite in rewrites:
+            new = rewrite(new)
+        rewritten_programs[program] = None if new is program else new
+    return rewritten_programs[program] or program
 
 
 # routine -> function(call, native): what the driver calls for it.
@@ -54,4 +61,4 @@ routines = {
 # {closed jaxpr: its Program}, for `lower`.
 programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
-cache_clearers += [loaded.clear, programs.clear]
+cache_clearers += [loaded.clear, programs.clear, rewritten_programs.clear]

@@ -75,11 +75,7 @@ class Pool:
 
     def make(self):
         """A new array, remembered if there is room."""
-        try:
-            array = np.empty(self.shape, self.dtype)
-        except MemoryError:
-            empty_pools()
-            array = np.empty(self.shape, self.dtype)
+        array = with_room(lambda: np.empty(self.shape, self.dtype))
         array.setflags(write=False)
         if HAS_LOCK and 2 * self.nbytes <= config.pool_bytes:
             self.lent.append(array)
@@ -88,6 +84,15 @@ class Pool:
             else:
                 make_room(self.nbytes)
         return array
+
+
+def with_room(make):
+    """What a function makes; if memory runs out, once more without what is kept."""
+    try:
+        return make()
+    except MemoryError:
+        empty_pools()
+        return make()
 
 
 # Without the lock of the interpreter nobody can count and take in one step.

@@ -3,13 +3,34 @@
 Each buffer of each program has a pool of its own, which goes with the program.
 """
 
-from .llvm import driver_printers
-from .pool import Pool
-from .python_source import DriverPrinter
+from ..trace.config import config
+from ..trace.turns import lock
+from .planned_driver import Arenas, PlannedDriver
+from .pool import HAS_LOCK, Pool, make_room, pools, with_room
+from .python_source import driver_printers
 
 
-class PooledDriver(DriverPrinter):
+class PooledArenas(Arenas):
+    """The arenas of a program, which count as memory of the pools."""
+
+    def __init__(self, plan):
+        super().__init__(plan)
+        with lock:
+            pools.add(self)
+
+    def make(self):
+        self.is_kept = HAS_LOCK and 2 * self.nbytes <= config.pool_bytes
+        memory = with_room(lambda: super(PooledArenas, self).make())
+        if self.is_kept:
+            make_room(self.nbytes)
+        return memory
+
+
+class PooledDriver(PlannedDriver):
     """Prints a driver whose arrays come from pools."""
+
+    def new_arenas(self):
+        return PooledArenas(self.plan)
 
     def allocate(self, buffers):
         for buffer in dict.fromkeys(buffers):
@@ -26,9 +47,9 @@ class PooledDriver(DriverPrinter):
         if call.routine == "matmul":
             # NumPy's product does not write into what is read-only.
             self.allocate(written)
-            self.set_flags(written, True)
+            self.set_flags([b for b in written if b not in self.names], True)
         super().call(call)
-        self.set_flags(written, False)
+        self.set_flags([b for b in written if b not in self.names], False)
 
     def set_flags(self, buffers, write):
         for buffer in dict.fromkeys(buffers):

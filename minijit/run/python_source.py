@@ -57,7 +57,8 @@ class Source:
         are the same object and stand in the text once.
       driver: the name of the function that runs the program.
       calls: {name: the `Call` that the driver makes under that name}.
-      constants: {name: NumPy array} that the driver reads.
+      constants: {name: NumPy array} that the driver reads, and the functions of
+        `DriverPrinter.makers`.
     """
 
     text: str
@@ -100,25 +101,32 @@ class DriverPrinter:
         self.writer = writer
         self.known = {*program.inputs, *(buffer for buffer, value in program.constants)}
         self.calls = {}
-        # {name: a function that the driver calls for an array}
+        # {name: a function that the driver calls for memory}
         self.makers = {}
         self.name = "run_" + re.sub(r"\W+", "_", program.name).strip("_")
 
     def print(self):
         inputs = ", ".join(buffer.name for buffer in self.program.inputs)
         with self.writer.block(f"def {self.name}({inputs}):"):
-            last = self.last_uses()
-            for i, step in enumerate(self.program.body):
-                printer = self.kernel if isinstance(step, Kernel) else self.call
-                printer(step)
-                done = [b.name for b in self.program.temps if last.get(b) == i]
-                if done:
-                    self.writer.line(f"del {', '.join(done)}")
-            # What holds no element is not written by any kernel.
-            self.allocate(self.program.outputs)
-            results = ", ".join(buffer.name for buffer in self.program.outputs)
-            comma = "," if len(self.program.outputs) == 1 else ""
-            self.writer.line(f"return ({results}{comma})")
+            self.steps(self.program.temps)
+            self.results(self.program.outputs)
+
+    def steps(self, temps):
+        """Kernels and calls; those temporaries that are not used again are dropped."""
+        last = self.last_uses()
+        for i, step in enumerate(self.program.body):
+            printer = self.kernel if isinstance(step, Kernel) else self.call
+            printer(step)
+            done = [b.name for b in temps if last.get(b) == i]
+            if done:
+                self.writer.line(f"del {', '.join(done)}")
+        # What holds no element is not written by any kernel.
+        self.allocate(self.program.outputs)
+
+    def results(self, buffers):
+        results = ", ".join(buffer.name for buffer in buffers)
+        comma = "," if len(buffers) == 1 else ""
+        self.writer.line(f"return ({results}{comma})")
 
     def last_uses(self):
         """{buffer: the index of the last step that uses it}."""
@@ -161,11 +169,18 @@ class DriverPrinter:
         what = call.attrs["program" if call.routine == "program" else "primitive"].name
         name = f"call_{len(self.calls)}_" + re.sub(r"\W+", "_", what).strip("_")
         self.calls[name] = call
-        self.known |= {view.buffer for view in call.outputs}
-        outputs = "".join(f"{view.buffer.name}, " for view in call.outputs)
-        inputs = ", ".join(map(view_text, call.inputs))
+        self.call_by_name(call, name, map(view_text, call.inputs), call.outputs)
+
+    def call_by_name(self, call, name, given, made):
+        """The line that calls a function of some texts, which makes some arrays."""
+        self.known |= {view.buffer for view in made}
+        outputs = "".join(f"{view.buffer.name}, " for view in made)
         target = f"{outputs.rstrip()} = " if outputs else ""
-        self.writer.line(f"{target}{name}({inputs})")
+        self.writer.line(f"{target}{name}({', '.join(given)})")
+
+
+# What prints the driver, by the name of the loader: or else as for "python".
+driver_printers = {"python": DriverPrinter}
 
 
 def print_imports(text):
@@ -206,7 +221,7 @@ def print_program(program, heading=""):
             source = kernel_printers[type(kernel)](kernel, name, constants)
         counts[stem] += source.body not in distinct
         kernels[kernel] = distinct.setdefault(source.body, source), source
-    driver = DriverPrinter(program, kernels, constants, writer)
+    driver = driver_printers["python"](program, kernels, constants, writer)
     driver.print()
     pieces = [f"{k.comment}\n{k.text}" for k in distinct.values()] + [writer.text()]
     body = "\n\n".join(pieces)
@@ -215,5 +230,6 @@ def print_program(program, heading=""):
     title = f'r"""{heading}"""\n\n' if heading else ""
     text = title + print_imports(code) + ("\n" + typed if typed else "") + "\n\n" + body
     arrays = {buffer.name: value for buffer, value in program.constants}
+    arrays |= driver.makers
     sources = tuple(source for source, own in kernels.values())
     return Source(text, sources, driver.name, driver.calls, arrays)

@@ -1,0 +1,162 @@
+"""Drivers that take their temporaries from one block: the arena of a plan.
+
+    def run_main(in0):
+        memory = take_memory()              # 8,192 bytes
+        t0, t1, = memory
+        out0 = np.empty((32, 32), np.float32)
+        np.matmul(in0, in0, out=t0)
+        ...
+        give_memory(memory)
+        return (out0,)
+
+A call has an arena of its own while it runs, so that threads, and functions that call
+themselves, never meet in one.  Then it goes on a list, and the next call takes it from
+there: memory that was used a moment ago is still in the cache, and fresh pages would
+have to be filled with zeros first.  If a call ends with an error, Python frees it.
+
+A program that only other programs call has its arena within theirs, and writes its
+results where they are wanted: `run_f(memory, out0, in0)`.
+"""
+
+import weakref
+from collections import deque
+
+import numpy as np
+
+from ..compile.buffers import LINE, make_plan
+from ..compile.loops import Call
+from ..trace.jit import cache_clearers
+from .loading import rewritten
+from .python_source import DriverPrinter, driver_printers
+
+# {program as it is loaded: its Plan}
+plans: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def plan_of(program):
+    """The plan of a program as it is loaded, with its inner programs' arenas in it."""
+    if program not in plans:
+        plans[program] = make_plan(program, plan_within)
+    return plans[program]
+
+
+def plan_within(call):
+    return plan_of(rewritten(call.attrs["program"]))
+
+
+# ---- memory
+
+
+def aligned(nbytes):
+    """So many bytes, from the beginning of a line of the cache on."""
+    block = np.empty(nbytes + LINE, np.uint8)
+    start = -block.ctypes.data % LINE
+    return block[start : start + nbytes]
+
+
+def pieces(plan, block):
+    """A block as what a driver takes: an array a buffer, for an inner call a tuple."""
+    found = []
+    for slot in plan.slots:
+        piece = block[slot.offset : slot.offset + slot.nbytes]
+        if isinstance(slot.owner, Call):
+            found.append(pieces(plan_within(slot.owner), piece))
+        else:
+            found.append(piece.view(slot.owner.dtype).reshape(slot.owner.shape))
+    return tuple(found)
+
+
+class Arenas:
+    """The arenas of one program that no call uses now.
+
+    Attributes:
+      lent: those that wait, each a tuple of `pieces`; nbytes: of each.
+    """
+
+    def __init__(self, plan):
+        self.plan, self.nbytes, self.lent = plan, plan.nbytes, deque(maxlen=MOST_ARENAS)
+        self.is_kept = True
+        arenas.add(self)
+
+    def take(self):
+        """An arena that nobody else has."""
+        try:
+            return self.lent.pop()
+        except IndexError:
+            return self.make()
+
+    def make(self):
+        return pieces(self.plan, aligned(self.nbytes))
+
+    def give(self, memory):
+        """What was taken, and is not needed any more."""
+        if self.is_kept:
+            self.lent.append(memory)
+
+
+# So many calls of one program at once leave an arena each.
+MOST_ARENAS = 8
+arenas: weakref.WeakSet = weakref.WeakSet()
+
+
+def free_arenas():
+    for each in list(arenas):
+        each.lent.clear()
+
+
+cache_clearers.append(free_arenas)
+
+
+# ---- drivers
+
+
+class PlannedDriver(DriverPrinter):
+    """Prints a driver whose temporaries lie in an arena."""
+
+    def __init__(self, program, *args):
+        super().__init__(program, *args)
+        self.plan = plan_of(program)
+        # {what lies in the arena, a buffer or a call: its name}
+        self.names, calls = {}, 0
+        for slot in self.plan.slots:
+            called = isinstance(slot.owner, Call)
+            self.names[slot.owner] = f"memory_{calls}" if called else slot.owner.name
+            calls += called
+        self.known |= self.names.keys()
+
+    def print(self):
+        results = dict.fromkeys(self.program.outputs)
+        given = [b for b in results if b.dtype != object and self.program.inner]
+        self.known.update(given)
+        arena = ["memory"] if self.program.inner else []
+        params = [*arena, *(b.name for b in (*given, *self.program.inputs))]
+        with self.writer.block(f"def {self.name}({', '.join(params)}):"):
+            self.take_memory()
+            self.steps([b for b in self.program.temps if b not in self.names])
+            if self.names and not self.program.inner:
+                self.writer.line("give_memory(memory)")
+            self.results([b for b in self.program.outputs if b not in given])
+
+    def take_memory(self):
+        if not self.names:
+            return
+        if not self.program.inner:
+            own = self.new_arenas()
+            self.makers |= {"take_memory": own.take, "give_memory": own.give}
+            self.writer.line(f"memory = take_memory()  # {self.plan.nbytes:,} bytes")
+        self.writer.line(f"{', '.join(self.names.values())}, = memory")
+
+    def new_arenas(self):
+        return Arenas(self.plan)
+
+    def call_by_name(self, call, name, given, made):
+        """An inner program is given its memory and the arrays for its results."""
+        if call.routine == "program" and call.attrs["program"].inner:
+            made = [v for v in made if v.buffer.dtype == object]
+            arrays = [v.buffer for v in call.outputs if v not in made]
+            self.allocate(arrays)
+            given = [self.names.get(call, "()"), *(b.name for b in arrays), *given]
+        super().call_by_name(call, name, given, made)
+
+
+driver_printers |= {"python": PlannedDriver}

@@ -1,0 +1,326 @@
+"""The memory of a program: lifetimes, one arena, reuse."""
+
+import gc
+import os
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.compile import buffers
+from minijit.compile.buffers import arranged, check_plan, most_at_once
+from minijit.run import planned_driver
+from minijit.run.planned_driver import plan_of
+
+pytestmark = pytest.mark.chapter(18)
+
+
+def executable(f, *args, backend="plain"):
+    """(the jitted function, its executable after a call)."""
+    mj.clear_caches()
+    f = mj.jit(f, backend=backend)
+    f(*args)
+    entry, = f.entries.values()
+    return f, entry.executable
+
+
+def plan(f, *args, backend="plain"):
+    made = executable(f, *args, backend=backend)[1]
+    return plan_of(mj.run.loading.rewritten(made.program))
+
+
+def layers(x, w, n=6):
+    for _ in range(n):
+        x = jnp.tanh(x @ w + 1.0)
+    return x
+
+
+x = np.random.RandomState(0).randn(32, 32).astype("f4") / 8
+
+
+# ---- the arrangement
+
+
+def lives_and_sizes(seed):
+    rs = np.random.RandomState(seed)
+    n = rs.randint(1, 40)
+    first = rs.randint(0, 30, n)
+    long = rs.geometric(0.3, n) - 1
+    lives = [(int(a), int(a + b)) for a, b in zip(first, long, strict=True)]
+    return lives, [64 * int(k) for k in rs.choice([0, 1, 2, 3, 16, 50], n)]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_those_that_live_at_once_lie_apart(seed):
+    lives, sizes = lives_and_sizes(seed)
+    offsets, total = arranged(lives, sizes)
+    assert most_at_once(lives, sizes) <= total <= sum(sizes)
+    for i in range(len(lives)):
+        assert 0 <= offsets[i] <= total - sizes[i]
+        for j in range(i):
+            together = lives[i][0] <= lives[j][1] and lives[j][0] <= lives[i][1]
+            apart = (
+                offsets[i] + sizes[i] <= offsets[j]
+                or offsets[j] + sizes[j] <= offsets[i]
+            )
+            assert apart or not together
+
+
+def test_most_arrangements_are_as_small_as_can_be():
+    pairs = [lives_and_sizes(seed) for seed in range(200)]
+    ratios = [arranged(*p)[1] / max(most_at_once(*p), 1) for p in pairs]
+    assert np.mean(ratios) < 1.02 and max(ratios) < 1.3
+
+
+def test_nothing_to_arrange():
+    assert arranged([], []) == ([], 0)
+
+
+def test_the_checker_finds_what_overlaps():
+    made = plan(layers, x, x)
+    slots = tuple(
+        buffers.Slot(s.owner, 0, s.nbytes, s.first, s.last) for s in made.slots
+    )
+    with pytest.raises(AssertionError, match="share memory"):
+        check_plan(buffers.Plan(slots, made.nbytes, made.least, 0))
+
+
+# ---- plans of programs
+
+
+@pytest.mark.parametrize("n", [2, 5, 100])
+def test_many_layers_hold_two_buffers(n):
+    made = plan(lambda x, w: layers(x, w, n), x, x)
+    assert made.nbytes == made.least <= 2 * x.nbytes
+    assert made.results == x.nbytes
+
+
+def test_what_is_alive_at_once_lies_side_by_side():
+    def f(x):
+        a, b, c = x @ x, x @ x.T, x.T @ x
+        return (a @ b) @ c
+
+    made = plan(f, x)
+    assert made.least >= 3 * x.nbytes
+    assert made.nbytes == made.least
+
+
+def test_slots_begin_on_lines_of_the_cache():
+    made = plan(lambda x: (x[:3, :3] @ x[:3, :3]) @ (x[:3] @ x)[:, :3].T, x)
+    assert len(made.slots) > 1
+    assert all(slot.offset % 64 == 0 for slot in made.slots)
+
+
+def test_a_program_without_temporaries_has_no_arena():
+    f, made = executable(lambda x: x * 2.0, x)
+    assert "memory" not in made.source.split('"""')[2]
+    assert plan(lambda x: x * 2.0, x).nbytes == 0
+
+
+def test_an_inner_program_lies_in_its_callers_arena():
+    inner = mj.jit(lambda x, w: layers(x, w, 12))
+
+    def f(x, w):
+        for _ in range(3):
+            x = inner(x, w) + inner(w, x)
+        return x
+
+    made = plan(f, x, x)
+    program = executable(f, x, x)[1].program
+    assert program.calls and all(c.routine == "program" for c in program.calls)
+    within = plan_of(mj.run.loading.rewritten(program.calls[0].attrs["program"]))
+    assert within.nbytes and any(not hasattr(s.owner, "shape") for s in made.slots)
+    assert made.nbytes == made.least
+    want = mj.jit(f, backend="eval")(x, x)
+    np.testing.assert_allclose(mj.jit(f)(x, x), want, rtol=1e-5)
+
+
+def test_an_inner_program_with_a_result_twice():
+    inner = mj.jit(lambda x: (layers(x, x, 12),) * 2)
+
+    def f(x):
+        a, b = inner(x)
+        c, d = inner(a + b)
+        return a + b * c - d
+
+    want = mj.jit(f, backend="eval")(x)
+    np.testing.assert_allclose(mj.jit(f)(x), want, rtol=1e-5, atol=1e-5)
+
+
+def test_rooms_of_loops_are_in_the_arena():
+    def f(x):
+        y = lax.fori_loop(0, 5, lambda i, t: jnp.tanh(t @ t), x)
+        return lax.fori_loop(0, 5, lambda i, t: jnp.tanh(t @ t), y + 1)
+
+    # Smaller rooms are on the stack.
+    made = plan(f, np.ones((80, 80), "f4"))
+    assert made.nbytes == made.least
+    rooms = {slot.owner.name for slot in made.slots}
+    assert any(name.startswith("r") for name in rooms)
+
+
+# ---- what a call takes
+
+programs = {
+    "layers": (layers, (x, x)),
+    "softmax": (lambda x: jnp.exp(x) / jnp.exp(x).sum(1, keepdims=True) @ x, (x,)),
+    "scan": (lambda x: lax.scan(lambda c, r: (c @ x + r, c.sum()), x, x), (x,)),
+    "training": (
+        mj.value_and_grad(lambda w, x: (layers(x, w, 3) ** 2).mean()),
+        (x, x + 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", programs)
+@pytest.mark.parametrize("backend", ["plain", "llvm"])
+def test_the_arena_is_as_large_as_the_plan_says(name, backend, monkeypatch):
+    """All that a call allocates for arrays are its results and one arena."""
+    function, args = programs[name]
+    made, given = [], planned_driver.aligned
+    count = lambda nbytes: made.append(nbytes) or given(nbytes)
+    monkeypatch.setattr(planned_driver, "aligned", count)
+    mj.clear_caches()
+    wanted = plan(function, *args, backend=backend)
+    assert made == ([wanted.nbytes] if wanted.slots else [])
+
+
+def test_memory_in_use_is_what_the_plan_says():
+    x = np.ones((400, 400), "f4")
+    f = mj.jit(lambda x: layers(x, x / 1000, 8))
+    f(x)
+    mj.clear_caches()
+    f(x)
+    entry, = f.entries.values()
+    wanted = plan_of(mj.run.loading.rewritten(entry.executable.program)).peak
+    planned_driver.free_arenas()
+    gc.collect()
+    mj.run.pool.empty_pools()
+    tracemalloc.start()
+    y = f(jnp.asarray(x))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # The argument is copied once, as an array of NumPy's that may change.
+    assert wanted <= peak < wanted + 1.2 * x.nbytes
+    del y
+
+
+def test_a_call_that_follows_takes_the_same_arena(monkeypatch):
+    f, _ = executable(layers, x, x, backend="llvm")
+    made = []
+    monkeypatch.setattr(planned_driver, "aligned", made.append)
+    for _ in range(10):
+        f(x, x)
+    assert not made
+
+
+def test_arenas_are_freed_with_the_caches_and_with_the_function():
+    before = set(planned_driver.arenas)
+    f = executable(layers, x, x, backend="llvm")[0]
+    own, = [a for a in set(planned_driver.arenas) - before if a.lent]
+    mj.clear_caches()
+    assert not own.lent
+    del f, own
+    gc.collect()
+    assert set(planned_driver.arenas) <= before
+
+
+def test_no_arena_is_kept_where_nothing_is_to_be_kept(monkeypatch):
+    monkeypatch.setitem(mj.config.values, "pool_bytes", 0)
+    before = set(planned_driver.arenas)
+    f, _ = executable(layers, x, x, backend="llvm")
+    own = set(planned_driver.arenas) - before
+    assert own and not any(a.lent for a in own)
+    f(x, x)
+
+
+def test_threads_have_arenas_of_their_own():
+    x = np.random.RandomState(1).randn(64, 64).astype("f4") / 16
+    f = mj.jit(layers)
+    given = [x * k for k in range(1, 5)]
+    want = [np.asarray(f(g, x)) for g in given]
+    wrong = []
+
+    def work(k):
+        for _ in range(20):
+            if not np.array_equal(f(given[k], x), want[k]):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not wrong
+
+
+def with_callback(f):
+    """A function with a callback between its products."""
+
+    def g(x):
+        y = x @ x + 1.0
+        z = y @ x
+        mj.debug.callback(f, x, z)
+        return (z @ y) @ y
+
+    return g
+
+
+@pytest.mark.parametrize("backend", ["plain", "llvm"])
+def test_a_call_within_a_call_has_its_own_arena(backend):
+    found = []
+
+    def again(x, z):
+        if len(found) < 3:
+            found.append(0)
+            k = len(found) - 1
+            found[k] = np.array(g(x * 0.5))
+
+    g = mj.jit(with_callback(again), backend=backend)
+    got = np.array(g(x))
+    want = [np.array(g(x * 0.5**k)) for k in range(4)]
+    assert len(found) == 3
+    for value, right in zip([got, *found], want, strict=True):
+        np.testing.assert_array_equal(value, right)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_in_the_middle(error):
+    fails = []
+
+    def maybe(x, z):
+        if fails:
+            raise error("in the middle")
+
+    g = mj.jit(with_callback(maybe))
+    want = np.array(g(x))
+    for _ in range(3):
+        fails.append(1)
+        with pytest.raises(error):
+            g(x * 3)
+        fails.clear()
+        assert np.array_equal(g(x), want)
+
+
+def test_what_a_callback_keeps_stays_what_it_was():
+    kept = []
+    f = mj.jit(with_callback(lambda x, z: kept.append(z)))
+    for k in range(1, 5):
+        f(x * k)
+    for k, seen in enumerate(kept, 1):
+        a = x * k
+        np.testing.assert_allclose(seen, (a @ a + 1) @ a, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_has_an_arena_of_its_own():
+    f = mj.jit(layers)
+    want = np.array(f(x, x))
+    child = os.fork()
+    if child == 0:
+        same = all(np.array_equal(f(x, x), want) for _ in range(5))
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert np.array_equal(f(x, x), want)
