@@ -144,7 +144,9 @@ calls.explain_calls("minijit", globals(), results=transformations)
 from .run import planned_driver as planned_driver
 
 # chapter 19
+from .compile import explain_pictures as explain_pictures, explain_text as explain_text
 from .compile import region_traffic as region_traffic
+from .run.explaining import explain as explain
 
 # chapter 20
 from .compile import native_loops as native_loops
@@ -169,6 +171,7 @@ from .compile import vector_functions as vector_functions
 from .compile import vector_waves as vector_waves
 from .run import llvm_lanes as llvm_lanes
 from .run import threads as threads
+from .run import thread_reports as thread_reports
 
 # chapter 24
 from .run import pool as pool, pooled_driver as pooled_driver

@@ -34,13 +34,14 @@ def call(walk, stmt, done):
     for views, writes in ((stmt.inputs, False), (stmt.outputs, True)):
         for one in views:
             view(walk, one, writes)
-    walk.count(flops_of(stmt))
+    if stmt.routine == "matmul":
+        walk.count(flops_of(stmt))
+    else:
+        walk.flops = None
 
 
 def flops_of(call):
-    """2 m n k of a product of matrices; nobody knows of others."""
-    if call.routine != "matmul":
-        return 0
+    """2 m n k of a product of matrices."""
     *batch, rows, inner = call.inputs[0].shape
     return 2 * math.prod(batch) * rows * inner * call.inputs[1].shape[-1]
 

@@ -29,13 +29,15 @@ class Use:
     Attributes:
       buffer: the array.
       elements: how many different ones; exact: whether so many, and not at most.
-      sweeps: how many times it goes through them; 0 where that is not known.
+      sweeps: how many times it goes through them.
+      sets: which elements, as `count` of `element_sets` takes them.
     """
 
     buffer: Buffer
     elements: int
     exact: bool = True
     sweeps: int = 1
+    sets: tuple = field(default=(), repr=False, compare=False)
 
     @property
     def nbytes(self):
@@ -212,10 +214,12 @@ def uses_of(touches, writes, sweeps):
     for touch in touches:
         if touch.writes == writes:
             by_buffer[touch.buffer].append(touch.parts)
-    return tuple(
-        Use(buffer, *count(sets, buffer.shape), sweeps.get((buffer, writes), 1))
-        for buffer, sets in by_buffer.items()
-    )
+    found = []
+    for buffer, sets in by_buffer.items():
+        elements, exact = count(sets, buffer.shape)
+        times = sweeps.get((buffer, writes), 1)
+        found.append(Use(buffer, elements, exact, times, tuple(sets)))
+    return tuple(found)
 
 
 def traffic_of(stmt, constants=()):

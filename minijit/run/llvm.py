@@ -27,7 +27,7 @@ class LLVMProgram:
 
     Attributes:
       run: the driver: NumPy arrays -> tuple of NumPy arrays.
-      body: the kernels and calls that it runs, in order.
+      body: the kernels and calls that it runs, in order; constants: as in `Program`.
       names: of the kernels it launches, in order.
       kernels: the `KernelText`s, each once.
       texts: {dialect: function that gives the text}.
@@ -37,7 +37,7 @@ class LLVMProgram:
         # Weakly: a table maps the program to this.
         self.program, self.heading = weakref.ref(program), heading
         program = rewritten(program)
-        self.body = program.body
+        self.body, self.constants = program.body, program.constants
         texts = {k: kernel_texts[type(k)](k) for k in program.kernels}
         distinct = {text.key: text for text in texts.values()}
         names, counts = {}, Counter()

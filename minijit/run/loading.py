@@ -16,7 +16,7 @@ loaded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 # native -> the class that loads a program so.  Its objects have these attributes:
 #   run: the driver: NumPy arrays -> tuple of NumPy arrays.
 #   source: with its `text`; path: of the file that it is in.
-#   body: the kernels and calls that it runs, in order.
+#   body: the kernels and calls that it runs, in order; constants: as in `Program`.
 #   names: of the kernels it launches, in order.
 loaders = {}
 

@@ -75,13 +75,13 @@ class LoadedProgram:
     Attributes:
       source: the `Source`; path: of the file that it is in.
       run: the driver: NumPy arrays -> tuple of NumPy arrays.
-      body: the kernels and calls that it runs, in order.
+      body: the kernels and calls that it runs, in order; constants: as in `Program`.
       names: of the kernels it launches, in order.
     """
 
     def __init__(self, program, native, heading):
         program = rewritten(program)
-        self.body = program.body
+        self.body, self.constants = program.body, program.constants
         self.source = print_program(program, heading())
         self.names = [kernel.name for kernel in self.source.kernels]
         self.path = write_source(self.source.text)

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -23,11 +23,16 @@ def abridged(x, most=500):
 
 @dataclass(frozen=True)
 class Source:
-    """Where in the user's program something happened."""
+    """Where in the user's program something happened.
+
+    Attributes:
+      made: the transformations that made an equation of it, such as ("batched",).
+    """
 
     file: str
     line: int
     function: str
+    made: tuple = field(default=(), compare=False, repr=False)
 
     def __str__(self):
         file = "<notebook cell>" if in_notebook(self.file) else self.file
@@ -46,9 +51,14 @@ def in_notebook(file):
 
 
 class Replayed(threading.local):
-    """The line that work is done for, while a recorded program is run again."""
+    """The line that work is done for, while a recorded program is run again.
+
+    Attributes:
+      made: the transformations that are at work on it.
+    """
 
     source = None
+    made = ()
 
 
 replayed = Replayed()
@@ -56,13 +66,17 @@ replayed = Replayed()
 
 def user_source():
     """The user's line: of the recorded equation, or the innermost frame outside."""
+    made = replayed.made
     if replayed.source is not None:
-        return replayed.source
+        before = replayed.source.made
+        if before[len(before) - len(made) :] == made:
+            return replayed.source
+        return replace(replayed.source, made=tuple(dict.fromkeys(before + made)))
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith(PACKAGE) and not file.startswith("<frozen"):
-            return Source(file, frame.f_lineno, frame.f_code.co_name)
+            return Source(file, frame.f_lineno, frame.f_code.co_name, made)
         frame = frame.f_back
     return None
 
@@ -78,11 +92,25 @@ def user_level():
 @contextmanager
 def on_behalf_of(source):
     """Whatever is recorded or reported in a `with` block is the line `source`'s."""
-    before, replayed.source = replayed.source, source or replayed.source
+    before = replayed.source, replayed.made
+    if source is not None:
+        replayed.source, replayed.made = source, ()
     try:
         yield
     finally:
-        replayed.source = before
+        replayed.source, replayed.made = before
+
+
+@contextmanager
+def made_as(how):
+    """Whatever is recorded in a `with` block was made by a transformation."""
+    before = replayed.made
+    if how not in before:
+        replayed.made = (*before, how)
+    try:
+        yield
+    finally:
+        replayed.made = before
 
 
 def at_line(source):

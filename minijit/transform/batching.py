@@ -20,6 +20,7 @@ from functools import partial, wraps
 from ..trace import primitives as lax
 from ..trace.array import ShapedArray, aval_of
 from ..trace.core import Trace, Tracer, current_trace, find_rule, set_trace
+from ..trace.errors import made_as
 from ..trace.jaxpr import unzip2
 from ..trace.jaxpr_memory import memoised
 from ..trace.jit import jit_p
@@ -174,7 +175,8 @@ class BatchTrace(Trace):
             collective = across and primitive in collective_rules
             rules = collective_rules if collective else batch_rules
             rule = find_rule(rules, primitive, "batch")
-            outs, out_axes = rule(self.lanes, axes, *values, **params)
+            with made_as("batched"):
+                outs, out_axes = rule(self.lanes, axes, *values, **params)
         if not many:
             outs, out_axes = [outs], [out_axes]
         return [

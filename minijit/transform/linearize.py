@@ -30,6 +30,7 @@ from ..trace.core import (
     find_rule,
     set_trace,
 )
+from ..trace.errors import made_as
 from ..trace.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -126,7 +127,7 @@ class JVPTrace(Trace):
             rule = find_rule(linearize_rules, primitive, "linearize")
             nonzero = tuple(t is not None for t in tangents)
             outs, linear = rule(nonzero, *primals, **params)
-        with set_trace(self.tangent_trace):
+        with set_trace(self.tangent_trace), made_as("tangent"):
             out_tangents = linear(*tangents)
         if not many:
             outs, out_tangents = [outs], [out_tangents]

@@ -18,7 +18,7 @@ from ..trace import primitives as lax
 from ..trace.arguments import TraceInfo, function_name
 from ..trace.array import aval_of
 from ..trace.core import current_trace, find_rule
-from ..trace.errors import on_behalf_of
+from ..trace.errors import made_as, on_behalf_of
 from ..trace.jaxpr import Literal, Var, literal_value
 from ..trace.jaxpr_memory import memoised
 from ..trace.jit import jit_p
@@ -73,11 +73,11 @@ def transpose_equation(eqn, env, sums):
             for v, x in zip(eqn.invars, args, strict=True)]  # fmt: skip
     rule = find_rule(transpose_rules, eqn.primitive, "transpose")
     ct = cts if eqn.primitive.multiple_results else cts[0]
-    with on_behalf_of(eqn.source):
+    with on_behalf_of(eqn.source), made_as("transposed"):
         new = rule(ct, accs, *args, **eqn.params)
-    for var, x, acc in zip(eqn.invars, args, new, strict=True):
-        if is_linear(x) and acc is not None:
-            sums[var] = add_tangents(sums.get(var), acc)
+        for var, x, acc in zip(eqn.invars, args, new, strict=True):
+            if is_linear(x) and acc is not None:
+                sums[var] = add_tangents(sums.get(var), acc)
 
 
 def adding(rows):

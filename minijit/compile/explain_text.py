@@ -1,0 +1,260 @@
+"""Reports as text of at most 100 columns, as HTML, and as a graph for Graphviz."""
+
+import html
+
+from .explain import report_forms
+
+WIDTH = 100
+
+
+def size_text(nbytes):
+    """12 B, 4.1 kB, 33.6 MB: three digits, as network cards and disks count."""
+    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if nbytes >= step * 0.9995:
+            value = nbytes / step
+            return f"{value:.{0 if value >= 99.95 else 1}f} {unit}"
+    return f"{nbytes} B"
+
+
+def flops_text(flops):
+    if flops is None:
+        return "unknown flops"
+    for unit, step in (("Gflop", 1e9), ("Mflop", 1e6), ("kflop", 1e3)):
+        if flops >= step * 0.9995:
+            value = flops / step
+            return f"{value:.{0 if value >= 99.95 else 1}f} {unit}"
+    return f"{flops} flop"
+
+
+def cut_to(text, width):
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def where_it_runs(step):
+    """`llvm, 2 threads`."""
+    threads = f", {step.threads} threads" if step.threads > 1 else ""
+    return step.route + threads
+
+
+def line_text(source):
+    """A line of the user's program, as the reader finds it."""
+    if source is None:
+        return "(added by the compiler)"
+    file = str(source).rsplit("/", 1)[-1]
+    text = source.text()
+    return f"{file}: {text}" if text else file
+
+
+def made_text(made):
+    """`mul, exp; transposed: mul x2`: the equations, with what made them."""
+    parts = []
+    for how, names in made.items():
+        listed = ", ".join(n if k == 1 else f"{n} x{k}" for n, k in names.items())
+        parts.append(listed if how == "primal" else f"{how}: {listed}")
+    return "; ".join(parts)
+
+
+def use_text(use):
+    """`x: f32[64,32]`, `1,024 of x: f32[64,32]`."""
+    if use.whole:
+        return str(use.buffer)
+    most = "" if use.exact else "at most "
+    return f"{most}{use.elements:,} of {use.buffer}"
+
+
+def notes(use):
+    """What else there is to say of a use."""
+    return f"{use.sweeps} sweeps" if use.sweeps > 1 else ""
+
+
+def head_lines(report):
+    """The numbers of the whole program."""
+    counted = [
+        f"{number} {word}{'s' * (number != 1)}"
+        for number, word in (
+            (sum(not k.is_loop for k in report.kernels), "kernel"),
+            (sum(k.is_loop for k in report.kernels), "native loop"),
+            (sum(c.route == "blas" for c in report.calls), "BLAS call"),
+            (sum(c.route != "blas" for c in report.calls), "uncompiled call"),
+        )
+        if number or word == "kernel"
+    ]
+    most = "" if report.exact else "at most "
+    ratio = report.traffic_bytes / report.ideal_bytes if report.ideal_bytes else 1.0
+    return [
+        f"{report.name}: {', '.join(counted)}",
+        f"traffic {most}{size_text(report.traffic_bytes)}, "
+        f"{ratio:.2f} times the ideal {size_text(report.ideal_bytes)}; "
+        f"{flops_text(report.flops)}; peak memory {size_text(report.peak)}",
+    ]
+
+
+def step_lines(step):
+    """One step: where it runs, the user's lines, what it reads and writes."""
+    flops = flops_text(step.flops)
+    first = f"{step.name}  {where_it_runs(step)}"
+    lines = [f"{first:<{WIDTH - 34}}{flops:>16}{size_text(step.nbytes):>16}"]
+    if step.reason:
+        lines.append(f"  NOT COMPILED: {step.reason}")
+    for source, made in step.lines.items():
+        lines += [f"  {line_text(source)}", f"      {made_text(made)}"]
+    for word, uses in (("reads", step.reads), ("writes", step.writes)):
+        for use in uses:
+            told = f"  {word:<7} {cut_to(use_text(use), 58)}"
+            told = f"{told:<{WIDTH - 32}}{notes(use):>14}"
+            lines.append(f"{told}{size_text(use.nbytes):>16}")
+    return lines
+
+
+def decision_lines(report, most=12):
+    """The ledger, what costs most first."""
+    kept = [d for d in report.decisions if not d.fused]
+    lines = []
+    for decision in kept[:most]:
+        names = dict.fromkeys(e.primitive.name for e in decided_eqns(decision.a))
+        change = f"  [{decision.setting}]" if decision.setting else ""
+        told = f"{', '.join(names)}: {decision.reason} ({decision.rule}){change}"
+        lines.append(f"  {size_text(decision.nbytes):>9}  {told}")
+    if len(kept) > most:
+        lines.append(f"  ... and {len(kept) - most} more, all in report.decisions")
+    return lines
+
+
+def decided_eqns(side):
+    """The equations of one side of a decision."""
+    parts = ((x,) if hasattr(x, "primitive") else x.eqns for x in side)
+    return dict.fromkeys(eqn for eqns in parts for eqn in eqns)
+
+
+def buffer_lines(report):
+    """The arrays that the program makes, and for which steps they are there."""
+    lines, unread = [], set(report.unread)
+    for array in report.buffers:
+        unused = array.first is None
+        life = "not used" if unused else f"steps {array.first}..{array.last}"
+        where = "" if array.offset is None else f"at {array.offset:,}"
+        where = "never read" if array in unread else where
+        told = f"  {cut_to(str(array), 50)}"
+        lines.append(f"{told:<54}{array.role:<11}{life:<14}{where:<12}"
+                     f"{size_text(array.nbytes):>9}")  # fmt: skip
+    return lines
+
+
+def report_text(report, most=60):
+    """The whole report; of more steps than `most` those that move most."""
+    lines = head_lines(report)
+    for name, reason in report.fallbacks:
+        lines.append(f"NOT COMPILED: {name}: {reason}")
+    shown = sorted(report.steps, key=lambda step: -step.nbytes)[:most]
+    for step in (s for s in report.steps if s in shown):
+        lines += ["", *step_lines(step)]
+    if len(report.steps) > most:
+        lines += ["", f"... and {len(report.steps) - most} steps that move less"]
+    if decided := decision_lines(report):
+        lines += ["", "kept in memory, by bytes written and read:", *decided]
+    if made := buffer_lines(report):
+        lines += ["", "arrays:", *made[:most]]
+    return "\n".join(cut_to(line.rstrip(), WIDTH) for line in lines)
+
+
+# ---- HTML
+
+STYLE = """<style>
+.minijit-report {font-family: var(--jp-ui-font-family, sans-serif); font-size: 13px}
+.minijit-report table {border-collapse: collapse; margin: 4px 0}
+.minijit-report td, .minijit-report th {text-align: left; padding: 1px 12px 1px 0}
+.minijit-report td.n, .minijit-report th.n {text-align: right}
+.minijit-report .bar {display: inline-block; height: 9px; background: #2b8f9a}
+.minijit-report .slow {color: #d1495b; font-weight: bold}
+.minijit-report pre {margin: 2px 0 6px 16px; line-height: 1.3}
+.minijit-report summary {cursor: pointer}
+</style>"""
+
+
+def row(*cells, tag="td"):
+    """One row of a table; numbers and sizes at the right."""
+    marked = (
+        f"<{tag}{' class=n' if cell[:1].isdigit() else ''}>{cell}</{tag}>"
+        for cell in cells
+    )
+    return f"<tr>{''.join(marked)}</tr>"
+
+
+def step_html(step, longest):
+    """A step that opens: its lines, its reads and writes, its source."""
+    escape = html.escape
+    width = round(220 * step.nbytes / longest) if longest else 0
+    slow = f" <span class=slow>{escape(step.reason)}</span>" if step.reason else ""
+    head = (
+        f"<b>{escape(step.name)}</b> {escape(where_it_runs(step))}, "
+        f"{flops_text(step.flops)}, {size_text(step.nbytes)} "
+        f"<span class=bar style='width:{width}px'></span>{slow}"
+    )
+    lines = [
+        row(escape(line_text(source)), escape(made_text(made)))
+        for source, made in step.lines.items()
+    ]
+    uses = [
+        row(word, escape(use_text(use)), size_text(use.nbytes), notes(use))
+        for word, used in (("reads", step.reads), ("writes", step.writes))
+        for use in used
+    ]
+    text = f"<pre>{escape(step.text)}</pre>" if step.text else ""
+    return (
+        f"<details><summary>{head}</summary><table>{''.join(lines)}</table>"
+        f"<table>{''.join(uses)}</table>{text}</details>"
+    )
+
+
+def report_html(report):
+    """The report for JupyterLab: each step opens, to its source."""
+    first, second = map(html.escape, head_lines(report))
+    longest = max((step.nbytes for step in report.steps), default=0)
+    slow = [
+        f"<div class=slow>not compiled: {html.escape(f'{name}: {reason}')}</div>"
+        for name, reason in report.fallbacks
+    ]
+    steps = [step_html(step, longest) for step in report.steps]
+    parts = [f"<b>{first}</b><br>{second}", *slow, *steps]
+    for title, lines in (
+        ("kept in memory, by bytes written and read", decision_lines(report, 100)),
+        ("arrays", buffer_lines(report)),
+    ):
+        if lines:
+            text = html.escape("\n".join(lines))
+            parts.append(f"<details><summary>{title}</summary><pre>{text}</pre></details>")
+    return f"{STYLE}<div class=minijit-report>{''.join(parts)}</div>"
+
+
+# ---- Graphviz
+
+
+def quoted(text):
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def report_dot(report):
+    """Steps as boxes, arrays as ellipses, arrows labelled with bytes."""
+    lines = [f"digraph {quoted(report.name)} {{", "  rankdir=TB;"]
+    lines.append('  node [fontname="sans-serif"]; edge [fontname="sans-serif"];')
+    names = {array.buffer: f"a{i}" for i, array in enumerate(report.arrays)}
+    used = {u.buffer for s in report.steps for u in (*s.reads, *s.writes)}
+    for array in report.arrays:
+        if array.buffer in used:
+            label = quoted(f"{array}\n{size_text(array.nbytes)}")
+            bold = ", style=bold" if array.role in ("argument", "result") else ""
+            lines.append(f"  {names[array.buffer]} [label={label}{bold}];")
+    for n, step in enumerate(report.steps):
+        label = quoted(f"{step.name}\n{where_it_runs(step)}, {flops_text(step.flops)}")
+        lines.append(f"  s{n} [shape=box, label={label}];")
+        for use in step.reads:
+            told = quoted("\n".join(filter(None, (size_text(use.nbytes), notes(use)))))
+            lines.append(f"  {names[use.buffer]} -> s{n} [label={told}];")
+        for use in step.writes:
+            told = quoted(size_text(use.nbytes))
+            lines.append(f"  s{n} -> {names[use.buffer]} [label={told}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+report_forms |= {"text": report_text, "html": report_html, "dot": report_dot}

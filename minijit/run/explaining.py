@@ -1,0 +1,179 @@
+"""`minijit.explain`: a report of what was compiled for a function and its arguments.
+
+    print(minijit.explain(f, x))
+    compiled = jit(f).lower(x).compile()
+    compiled.explain().traffic_bytes
+
+The function is traced and compiled as for a call, and it is not run.
+"""
+
+from dataclasses import dataclass, replace
+
+from ..compile.explain import Array, Report, Step
+from ..compile.loops import Kernel
+from ..compile.traffic import traffic_of
+from ..trace.jit import JitFunction, jit
+from ..trace.stages import Compiled
+from .loading import load
+from .reports import call_routes, kernel_routes
+
+
+def explain(fun, *args, static_argnums=None, static_argnames=None, **kwargs):
+    """A report of what `jit` makes of a function for these arguments.
+
+    Args:
+      fun: any function of arrays, jitted or not, transformed or not.
+      args, kwargs: arrays, `ShapeDtypeStruct`s, and trees of them.
+      static_argnums, static_argnames: as for `jit`, if `fun` is not jitted.
+
+    Returns:
+      A `Report`: print it, or look at `.kernels`, `.calls`, `.traffic_bytes`,
+      `.ideal_bytes`, `.decisions`, `.buffers`, `.why_not_fused(a, b)`, `.dot()` and
+      `.plot()`.
+    """
+    if not isinstance(fun, JitFunction):
+        fun = jit(fun, static_argnums=static_argnums, static_argnames=static_argnames)
+    elif static_argnums is not None or static_argnames is not None:
+        raise TypeError("the function is jitted already: give static arguments to jit")
+    return fun.lower(*args, **kwargs).compile().explain()
+
+
+def report_of(compiled):
+    """The `Report` of a `Compiled`."""
+    executable = compiled.executable
+    if not hasattr(executable, "program"):
+        raise TypeError(
+            "explain tells what a compiler has made, and this function runs equation "
+            "by equation (backend='eval'): there are no kernels"
+        )
+    names = compiled.lowered.jaxpr.jaxpr.debug.arg_names
+    return Reporting(executable.native).report(executable.program, names)
+
+
+Compiled.explain = report_of
+
+
+class Reporting:
+    """Collects the steps of a program and of those that it calls.
+
+    Attributes:
+      native: how the program was loaded.
+      steps, roles: what was found; roles: {buffer: its role}.
+    """
+
+    def __init__(self, native):
+        self.native = native
+        self.steps, self.roles, self.decisions = [], {}, []
+        self.fallbacks = {}
+
+    def report(self, program, names):
+        """The `Report` of a whole program, whose arguments have names."""
+        names = [*names, *(b.name for b in program.inputs[len(names) :])]
+        renamed = {
+            buffer: replace(buffer, name=str(name))
+            for buffer, name in zip(program.inputs, names, strict=True)
+        }
+        self.roles = dict.fromkeys(renamed.values(), "argument")
+        self.program(program, renamed, "")
+        lives: dict = {}
+        for n, step in enumerate(self.steps):
+            for use in (*step.reads, *step.writes):
+                lives.setdefault(use.buffer, []).append(n)
+        arrays = [
+            Array(buffer, role, *(f(lives[buffer]) for f in (min, max)))
+            if buffer in lives else Array(buffer, role)
+            for buffer, role in self.roles.items()
+        ]  # fmt: skip
+        fallbacks = tuple(self.fallbacks.items())
+        return Report(program.name, self.steps, arrays, self.decisions, fallbacks)
+
+    def program(self, program, places, prefix):
+        """Add the steps of a program.
+
+        Args:
+          places: {buffer of the program: buffer of the report}; it is extended.
+          prefix: of the names of its kernels and arrays.
+        """
+        made = load(program, self.native)
+        roles = {b: "constant" for b, _ in made.constants}
+        if not prefix:
+            roles |= dict.fromkeys(program.outputs, "result")
+        self.fallbacks |= dict(program.fallbacks)
+        self.decisions += decisions_of(program)
+        constants = dict(made.constants)
+
+        def place(buffer):
+            if buffer not in places:
+                places[buffer] = replace(buffer, name=prefix + buffer.name)
+                role = roles.get(buffer, "temporary")
+                if buffer.space == "global":
+                    self.roles[places[buffer]] = role
+            return places[buffer]
+
+        names = iter(made.names)
+        texts = {k.name: k.text for k in made.source.kernels}
+        for stmt in made.body:
+            if isinstance(stmt, Kernel):
+                name, route = next(names), kernel_routes[self.native]
+                given = stmt, constants, place, route, None
+                self.add(prefix + name, *given, lambda name=name: texts[name])
+            elif stmt.routine == "program":
+                self.inner(stmt, place, prefix)
+            else:
+                self.call(stmt, constants, place, prefix)
+
+    def inner(self, call, place, prefix):
+        """The steps of a program that is called: its arguments are the caller's."""
+        program = call.attrs["program"]
+        pairs = zip(
+            (*program.inputs, *program.outputs), (*call.inputs, *call.outputs),
+            strict=True,
+        )  # fmt: skip
+        places = {own: place(view.buffer) for own, view in pairs}
+        self.program(program, places, f"{prefix}{program.name}/")
+
+    def call(self, call, constants, place, prefix):
+        """A routine, or a primitive that runs uncompiled."""
+        name = str(call.attrs.get("primitive", call.routine))
+        routes = call_routes.get(call.routine, ("plain", "numba"))
+        given = constants, place, routes[bool(self.native)], self.fallbacks.get(name)
+        self.add(prefix + name, call, *given)
+
+    def add(self, name, stmt, constants, place, route, reason=None, source=str):
+        found = traffic_of(stmt, constants.items())
+        reads, writes = (
+            tuple(replace(use, buffer=place(use.buffer)) for use in uses)
+            for uses in (found.reads, found.writes)
+        )
+        before = sum(step.name.partition("#")[0] == name for step in self.steps)
+        name = f"{name}#{before + 1}" if before else name
+        step = Step(name, stmt, stmt.eqns, reads, writes, found.flops, route, reason)
+        threads = thread_counts.get(route, one_thread)(stmt)
+        self.steps.append(replace(step, threads=threads, source=source))
+
+
+# route -> function of a kernel: how many threads may share it, as this machine is set.
+thread_counts: dict = {}
+
+
+def one_thread(stmt):
+    return 1
+
+
+def decisions_of(program):
+    """The ledger of a program."""
+    return [Separate((cut.producer,), (), False, cut.rule, cut.reason, cut.nbytes)
+            for cut in program.cuts]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Separate:
+    """For now: a cut, in the form of a `Decision`."""
+
+    a: tuple
+    b: tuple
+    fused: bool
+    rule: str
+    reason: str
+    nbytes: int
+    setting: str | None = None

@@ -1,0 +1,238 @@
+"""explain: every byte attributed, every pair answered, the pictures drawn."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import minijit as mj
+from minijit import lax, nn, numpy as jnp
+from minijit.compile.traffic import traffic_of
+
+pytestmark = pytest.mark.chapter(19)
+f32 = np.float32
+
+
+def ones(*shape):
+    return np.ones(shape, f32)
+
+
+# ---- whole training steps
+
+
+def layer_norm(x):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / jnp.sqrt((centred * centred).mean(-1, keepdims=True) + 1e-5)
+
+
+def block(p, x):
+    """A transformer's block: attention with a mask, and two layers."""
+    h = layer_norm(x)
+    q, k, v = (h @ p[name] for name in ("q", "k", "v"))
+    scores = q @ k.T / 4.0
+    mask = jnp.arange(x.shape[0])[:, None] >= jnp.arange(x.shape[0])
+    weights = nn.softmax(jnp.where(mask, scores, -1e9))
+    x = x + weights @ v @ p["out"]
+    return x + nn.gelu(layer_norm(x) @ p["up"]) @ p["down"]
+
+
+def adam(p, g, m, v, step):
+    """One array's step of Adam."""
+    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+    fast, slow = 1 - 0.9**step, 1 - 0.99**step
+    return p - 1e-3 * (m / fast) / (jnp.sqrt(v / slow) + 1e-8), m, v
+
+
+def transformer():
+    shapes = {"q": (16, 16), "k": (16, 16), "v": (16, 16), "out": (16, 16),
+              "up": (16, 64), "down": (64, 16)}  # fmt: skip
+    p = {name: ones(*shape) for name, shape in shapes.items()}
+
+    def train(p, m, v, step, xs):
+        def loss(p):
+            return (mj.vmap(block, (None, 0))(p, xs) ** 2).mean()
+
+        value, g = mj.value_and_grad(loss)(p)
+        new = {name: adam(p[name], g[name], m[name], v[name], step) for name in p}
+        return value, *({name: new[name][i] for name in p} for i in range(3))
+
+    return train, (p, p, p, f32(1), ones(2, 8, 16))
+
+
+def digits():
+    """A small convolutional network's step of gradient descent."""
+    p = {"w": ones(4, 1, 3, 3), "b": ones(4), "out": ones(4 * 36, 10)}
+
+    def loss(p, images, labels):
+        h = lax.conv_general_dilated(images, p["w"], (1, 1), "VALID")
+        h = jnp.maximum(h + p["b"][:, None, None], 0)
+        scores = h.reshape(images.shape[0], -1) @ p["out"]
+        return -(nn.log_softmax(scores) * labels).sum(-1).mean()
+
+    def train(p, images, labels):
+        value, g = mj.value_and_grad(loss)(p, images, labels)
+        return value, {name: p[name] - 0.1 * g[name] for name in p}
+
+    return train, (p, ones(8, 1, 8, 8), np.eye(10, dtype=f32)[np.arange(8)])
+
+
+@pytest.fixture(scope="module", params=[transformer, digits])
+def report(request):
+    train, args = request.param()
+    return mj.explain(mj.jit(train, backend="plain"), *args)
+
+
+def test_every_byte_is_attributed(report):
+    assert report.exact and report.traffic_bytes > report.ideal_bytes > 0
+    assert report.traffic_bytes == sum(
+        use.nbytes for step in report.steps for use in (*step.reads, *step.writes)
+    )
+    known = {array.buffer for array in report.arrays}
+    for step in report.steps:
+        # Of a step's own program: the same numbers, each of an array of the report.
+        assert step.nbytes == traffic_of(step.stmt).nbytes > 0
+        assert {use.buffer for use in (*step.reads, *step.writes)} <= known
+        # What the compiler adds itself only moves numbers.
+        assert step.eqns
+        added = {eqn.primitive.name for eqn in step.eqns if eqn.source is None}
+        assert added <= {"transpose", "copy", "convert_element_type"}
+    for array in report.arrays:
+        written = any(u.buffer is array.buffer for s in report.steps for u in s.writes)
+        assert written == (array.role in ("temporary", "result")), array
+
+
+def test_each_kernel_leads_back_to_its_lines(report):
+    made = {how for s in report.steps for m in s.lines.values() for how in m}
+    assert "primal" in made and any("transposed" in how for how in made)
+    functions = {line.function for s in report.steps for line in s.lines if line}
+    assert {"train", "loss"} & functions and "<module>" not in functions
+
+
+def test_every_pair_has_an_answer(report):
+    rules = set()
+    for a, b in itertools.combinations(report.steps, 2):
+        answer = report.why_not_fused(a, b)
+        assert answer.reason and answer.nbytes >= 0 and str(answer)
+        rules.add(answer.rule)
+    assert "same" not in rules and len(rules) > 2
+    first = report.steps[0]
+    assert report.why_not_fused(first.name, 0).rule == "same"
+    with pytest.raises(ValueError, match="no step is called 'kernel_x'; there are"):
+        report.why_not_fused("kernel_x", first)
+
+
+def test_its_forms(report):
+    text = str(report)
+    assert all(len(line) <= 100 for line in text.splitlines())
+    page = report._repr_html_()
+    assert page.count("<details>") >= len(report.steps)
+    assert page.count("<div") == page.count("</div>")
+    assert "<lambda>" not in page
+    dot = report.dot()
+    assert dot.count("shape=box") == len(report.steps)
+    assert dot.count(" -> ") == sum(len(s.reads) + len(s.writes) for s in report.steps)
+
+
+def test_its_pictures(report):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    from minijit.compile import explain_pictures
+
+    explain_pictures.measured |= {"copy": 1e10, "flops": 5e10}
+    texts = report.plot("graph").axes[0].texts
+    names = {text.get_text().split("  ")[0] for text in texts}
+    assert {step.name for step in report.steps} <= names
+    assert len(report.plot().axes) == 3
+    with pytest.raises(ValueError, match="plot has graph, arrays, roofline"):
+        report.plot("pie")
+    plt.close("all")
+
+
+# ---- small ones, read as text
+
+
+def layer(x, w):
+    h = x @ w
+    return jnp.tanh(h) * 2.0
+
+
+def test_golden_text():
+    report = mj.explain(mj.jit(layer, backend="plain"), ones(64, 32), ones(32, 48))
+    lines = str(report).splitlines()
+    assert lines[:2] == [
+        "layer: 1 kernel, 1 BLAS call",
+        "traffic 51.2 kB, 1.92 times the ideal 26.6 kB; 203 kflop; peak memory 24.6 kB",
+    ]
+    told = [line.strip() for line in lines[2:] if "test_explain.py" not in line]
+    assert [" ".join(line.split()) for line in told] == [
+        "",
+        "matmul blas 197 kflop 26.6 kB",
+        "dot_general",
+        "reads x: f32[64,32] 8.2 kB",
+        "reads w: f32[32,48] 6.1 kB",
+        "writes t0: f32[64,48] 12.3 kB",
+        "",
+        "kernel_0 plain 6.1 kflop 24.6 kB",
+        "tanh, mul",
+        "reads t0: f32[64,48] 12.3 kB",
+        "writes out0: f32[64,48] 12.3 kB",
+        "",
+        "kept in memory, by bytes written and read:",
+        "24.6 kB dot_general: matmul writes it (call)",
+        "",
+        "arrays:",
+        "t0: f32[64,48] temporary steps 0..1 12.3 kB",
+        "out0: f32[64,48] result steps 1..1 12.3 kB",
+    ]
+    assert "h = x @ w" in str(report)
+
+
+def test_programs_that_are_called():
+    """A jitted function within: its arrays are the caller's, its kernels run twice."""
+    inner = mj.jit(lambda x: jnp.sin(x) @ x)
+    twice = mj.jit(lambda x: inner(inner(x)), backend="plain")
+    report = mj.explain(twice, ones(32, 32))
+    assert len(report.calls) == 2 and len(report.kernels) == 2
+    assert report.exact and [a.name for a in report.arrays][0] == "x"
+    first, second = report.kernels
+    assert first.name != second.name and first.writes != second.writes
+
+
+def test_loops_and_what_is_not_compiled():
+    def f(x):
+        y = lax.while_loop(lambda c: c.sum() < 100, lambda c: c * 2, x)
+        return jnp.sort(x) + y
+
+    report = mj.explain(mj.jit(f, backend="plain"), ones(10))
+    loop, = (step for step in report.steps if step.is_loop)
+    assert report.flops is None and loop.reads[0].whole
+    sort, = report.calls
+    assert (sort.route, sort.reason) == ("uncompiled", "sorting is left to NumPy")
+    assert "NOT COMPILED: sort: sorting is left to NumPy" in str(report)
+    assert report.why_not_fused(sort, loop).rule in ("call", "loop")
+
+
+def test_transformed_static_and_lowered():
+    def f(x, n):
+        return (x**n).sum()
+
+    assert mj.explain(f, ones(3), 2, static_argnums=1).name == "f"
+    jitted = mj.jit(f, static_argnums=1)
+    assert mj.explain(jitted, ones(3), 2).ideal_bytes == 16
+    with pytest.raises(TypeError, match="jitted already"):
+        mj.explain(jitted, ones(3), 2, static_argnums=1)
+    report = mj.explain(mj.vmap(mj.grad(lambda x: jnp.sin(x * x).sum())), ones(2, 3))
+    made = {how for s in report.steps for m in s.lines.values() for how in m}
+    assert {"batched", "transposed, batched"} <= made
+    shape = mj.ShapeDtypeStruct((3,), "float32")
+    assert jitted.lower(shape, 2).compile().explain().traffic_bytes == 16
+    with pytest.raises(TypeError, match="equation by equation"):
+        mj.explain(mj.jit(f, static_argnums=1, backend="eval"), ones(3), 2)
+
+
+def test_arrays_that_nobody_reads_are_said():
+    report = mj.explain(mj.jit(layer, backend="plain"), ones(64, 32), ones(32, 48))
+    assert report.unread == [] and report.buffers[0].name == "t0"
+    assert report.peak == 2 * 4 * 64 * 48
