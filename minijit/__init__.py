@@ -140,6 +140,9 @@ transformations = """
 """.split()
 calls.explain_calls("minijit", globals(), results=transformations)
 
+# chapter 17
+from .compile import panels as panels
+
 # chapter 18
 from .run import planned_driver as planned_driver
 
@@ -163,6 +166,7 @@ from .run import table_values as table_values
 from .compile import exact_forms as exact_forms
 from .compile import special_forms as special_forms
 from .run import llvm as llvm
+from .run import llvm_blocks as llvm_blocks
 from .run import llvm_instructions as llvm_instructions
 from .run import llvm_regions as llvm_regions
 

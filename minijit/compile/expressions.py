@@ -80,8 +80,8 @@ class Axis(Expr):
 
     Attributes:
       extent: an int, or an expression where only a run can tell.
-      kind: `loop` (any order will do), `reduce` (bound by a `Reduce`), `scan` (in
-        order: `Reduce`s over it are running totals), `serial` (in order).
+      kind: `loop` (any order will do), `vector` (all at once), `reduce` (bound by a
+        `Reduce`), `serial` (in order), `scan` (so too: `Reduce`s are running totals).
     """
 
     __slots__ = fields = ("extent", "kind")

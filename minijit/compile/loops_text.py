@@ -77,9 +77,9 @@ class Writer:
         self.names = outside
 
     def loop(self, axis):
-        """`for i0 in 8:`, with the kind of an axis whose steps have an order."""
+        """`for i0 in 8:`, with the kind of an axis that is no simple loop."""
         extent = axis.extent if isinstance(axis.extent, int) else self.text(axis.extent)
-        kind = f"{axis.kind} " if axis.kind in ("scan", "serial") else ""
+        kind = f"{axis.kind} " if axis.kind in ("scan", "serial", "vector") else ""
         name = self.name(axis, "k" if axis.kind == "reduce" else "i")
         return f"for {name} in {kind}{extent}:"
 

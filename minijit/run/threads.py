@@ -137,7 +137,7 @@ def duration_of(body, times=1):
             slow = isinstance(expr, Op) and scalar_form(expr) is not None
             total += times * inner * (A_FUNCTION if slow else AN_OPERATION)
         extent = stmt.axis.extent if isinstance(stmt, For) else 1
-        extent = extent if isinstance(extent, int) else 1
+        extent = extent if isinstance(extent, int) else extent.bounds[1]
         total += sum(duration_of(inner, times * extent) for inner in stmt.bodies())
     return total
 
@@ -240,12 +240,12 @@ class ThreadedText(KernelText):
 
 def text_of_kernel(kernel):
     """The text of a kernel: for threads if it is large, and can be divided."""
-    if duration_of(kernel.body) < WORTH_THREADS:
-        return KernelText(kernel)
     # The loops as they will run: totals in rows, for one, go on from step to step, and
     # no range of those steps runs by itself.
     divided = replace(kernel, body=arrange(kernel.body))
-    return ThreadedText(divided) if is_parallel(divided) else KernelText(kernel)
+    if duration_of(divided.body) < WORTH_THREADS or not is_parallel(divided):
+        return KernelText(kernel)
+    return ThreadedText(divided)
 
 
 kernel_texts |= {Kernel: text_of_kernel}

@@ -1,0 +1,327 @@
+"""Panels: arrays that run along different axes, read and written in whole runs.
+
+    for j in 1024:                    for t in 16:                    # 64 rows of y
+      for i in 1024:                    for b in 64, c in 4:
+        y[j,i] = x[i,j] * 2               panel[..] = x[..]           # 16 x 16, turned
+                                        for j in 64:
+                                          for i in 1024:
+                                            y[t*64+j,i] = panel[j,i] * 2
+
+On the left each step reads one number of another line of the cache, and that line is
+forgotten before its next number is wanted.  On the right lines are read whole: blocks
+of 16 x 16 numbers are turned in registers into a *panel*, an array in the cache, which
+is then gone through in the order of what is stored.
+
+There are two passes on the statements of a kernel: `ordered` chooses the innermost
+loop, and `panelled` cuts the loops where no choice is good for all arrays.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from .expression_graphs import postorder
+from .expressions import Axis, Load, Op, Reduce, as_index, op
+from .index_rules import known
+from .interchange import Renamer
+from .loops import For, Store, expressions
+from .memory import Buffer
+from .placing_rules import arrangements
+
+# A block that is turned in registers has so many rows, and so many columns.
+BLOCK = 16
+# Bytes of a panel's row: a run that is long enough for memory to keep up.
+RUN_BYTES = 1 << 12
+# Bytes of what is read at once from each row of a block, and of all panels together: a
+# quarter of a second cache.
+READ_BYTES, PANEL_BYTES = 1 << 8, 1 << 18
+# Arrays of fewer bytes are in the first cache: there any order will do.
+PANEL_FROM = 1 << 15
+# How many arrays of one kernel are turned.
+MOST_PANELS = 4
+# A loop of fewer steps is not the outermost one, for several cores, if another can be.
+FEW_STEPS = 8
+
+
+# ---- along which axis arrays run
+
+
+def steps_of(index):
+    """{axis: how much an index grows with it}; nan where that changes."""
+    found = {}
+    for expr in postorder([index]):
+        name = expr.name if isinstance(expr, Op) else ""
+        parts = [found[e] for e in expr.children()]
+        factor = known(expr.args[1]) if name == "mul" else None
+        if type(expr) is Axis:
+            found[expr] = {expr: 1}
+        elif name in ("add", "sub"):
+            found[expr] = steps = Counter(parts[0])
+            for axis, step in parts[1].items():
+                steps[axis] += step if name == "add" else -step
+        elif factor is not None:
+            found[expr] = {axis: factor * step for axis, step in parts[0].items()}
+        else:
+            found[expr] = dict.fromkeys(expr.free, math.nan)
+    return found[index]
+
+
+def strides_of(access):
+    """{axis: how far a `Load` or `Store` goes on in memory with it}, in elements."""
+    strides = Counter()
+    for index, stride in zip(access.index, access.buffer.strides, strict=True):
+        for axis, step in steps_of(index).items():
+            strides[axis] += step * stride
+    return {axis: stride for axis, stride in strides.items() if stride}
+
+
+def runs_along(access):
+    """The axis along which an access goes from one element to the next, or None."""
+    strides = strides_of(access).items()
+    return next((axis for axis, stride in strides if stride == 1), None)
+
+
+def bytes_of(access):
+    """How many bytes an access touches, in all; those of a store count twice.
+
+    A line of the cache is read before a part of it is written.
+    """
+    extents = (a.extent for a in strides_of(access) if isinstance(a.extent, int))
+    times = 2 if isinstance(access, Store) else 1
+    return times * math.prod(extents) * access.buffer.dtype.itemsize
+
+
+def loads_of(stores):
+    """The loads in what some statements store, each once."""
+    return [e for e in postorder(expressions(stores)) if type(e) is Load]
+
+
+# ---- the order of loops
+
+
+def nest_of(stmt):
+    """(axes, stores) of loops with nothing between them, in any order; or None."""
+    axes, body = [], (stmt,)
+    while len(body) == 1 and isinstance(body[0], For):
+        axis, body = body[0].axis, body[0].body
+        axes.append(axis)
+        if axis.kind != "loop" or not isinstance(axis.extent, int):
+            return None
+    plain = axes and all(isinstance(s, Store) and not s.combine for s in body)
+    return (axes, body) if plain else None
+
+
+def nested(axes, body):
+    """Statements in loops over some axes, from the outermost one on."""
+    for axis in reversed(axes):
+        body = (For(axis, tuple(body)),)
+    return tuple(body)
+
+
+def in_nests(change):
+    """A pass that changes each nest among a kernel's statements.
+
+    Args:
+      change: function of axes and stores: the statements in their place, or None.
+    """
+
+    def apply(body):
+        result = []
+        for stmt in body:
+            nest = nest_of(stmt)
+            new = nest and change(*nest)
+            if new:
+                result += new
+                continue
+            if isinstance(stmt, For) and not nest:
+                inner = apply(stmt.body)
+                stmt = stmt if inner == stmt.body else For(stmt.axis, inner)
+            result.append(stmt)
+        return tuple(result)
+
+    return apply
+
+
+def in_order(axes, stores):
+    """The nest with that loop innermost along which the most bytes run."""
+    votes = Counter()
+    for access in (*loads_of(stores), *stores):
+        votes[runs_along(access)] += bytes_of(access)
+    best = max(reversed(axes), key=votes.__getitem__)
+    if votes[best] == votes[axes[-1]]:
+        return None
+    return nested([*(a for a in axes if a is not best), best], stores)
+
+
+ordered = in_nests(in_order)
+
+
+# ---- panels
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """An axis in tiles.
+
+    Attributes:
+      axis: the axis; counter: the axis of the tiles, None if there is only one.
+      length: of a tile, a multiple of `BLOCK`; the last tile may be shorter, but is
+        not shorter than a block.
+    """
+
+    axis: Axis
+    length: int
+    counter: Axis | None
+
+    def before(self, size):
+        """What the tiles before this one have, if each has `size`."""
+        return op("mul", self.counter, as_index(size)) if self.counter else as_index(0)
+
+    @property
+    def start(self):
+        """Where this tile begins."""
+        return self.before(self.length)
+
+    @property
+    def left(self):
+        """How many steps this tile has."""
+        left = op("sub", as_index(self.axis.extent), self.start)
+        return op("min", left, as_index(self.length))
+
+    @property
+    def blocks(self):
+        """How many blocks this tile has."""
+        most = self.length // BLOCK
+        left = op("sub", as_index(-(-self.axis.extent // BLOCK)), self.before(most))
+        return op("min", left, as_index(most))
+
+    def block(self, n):
+        """Where a block begins: the last one overlaps the one before it, if it must."""
+        start = op("mul", n, as_index(BLOCK))
+        if self.axis.extent % BLOCK == 0:
+            return start
+        return op("min", start, op("sub", self.left, as_index(BLOCK)))
+
+
+def loop_over(extent):
+    """An axis of so many steps; they are an int if they are known."""
+    return Axis(extent if known(extent) is None else known(extent))
+
+
+def in_tiles(axis, longest):
+    """An axis in tiles of about the same length."""
+    count = -(-axis.extent // longest)
+    length = -(-axis.extent // (count * BLOCK)) * BLOCK
+    while axis.extent > length and 0 < axis.extent % length < BLOCK:
+        length += BLOCK
+    count = -(-axis.extent // length)
+    return Tiles(axis, length, Axis(count) if count > 1 else None)
+
+
+def turned(stores, run, other):
+    """The loads in some stores that run along `other`, and are to run along `run`."""
+    found = []
+    for load in loads_of(stores):
+        strides = strides_of(load)
+        steps = strides.get(run, math.nan)
+        if strides.get(other) == 1 and math.isfinite(steps):
+            found.append(load)
+    return found
+
+
+def other_axis(axes, stores):
+    """The axis along which the most bytes run after the innermost one's, or None."""
+    *outer, run = axes
+    votes = Counter()
+    for access in (*loads_of(stores), *stores):
+        axis, size = runs_along(access), bytes_of(access)
+        if axis in outer and run in strides_of(access) and size >= PANEL_FROM:
+            votes[axis] += size
+    best = max(votes, key=votes.__getitem__, default=None)
+    return best if best and min(best.extent, run.extent) >= BLOCK else None
+
+
+def free_to_cut(stores):
+    """Whether stores can be done tile by tile, those along one axis after the others.
+
+    None of them may read what another one stores, and there are no loops for totals.
+    What is stored in the cache belongs to a panel already.
+    """
+    exprs = postorder(expressions(stores))
+    loaded = {e.buffer for e in exprs if type(e) is Load}
+    own = any(s.buffer in loaded or s.buffer.space == "cache" for s in stores)
+    return not own and not any(type(e) is Reduce for e in exprs)
+
+
+def in_panels(axes, stores):
+    """The nest in tiles, with what runs along another axis in panels; or None."""
+    other, run = other_axis(axes, stores), axes[-1]
+    if other is None or not free_to_cut(stores):
+        return None
+    along = [s for s in stores if runs_along(s) is not other]
+    across = [s for s in stores if runs_along(s) is other]
+    sides = (across, other, run), (along, run, other)
+    loads = [load for side in sides for load in turned(*side)]
+    if not 0 < len(loads) <= MOST_PANELS:
+        return None
+    tiles = cut(axes, run, other, loads)
+    body = [stmt for side in sides for stmt in worked_on(*side, tiles)]
+    counters = (tiles[other].counter, tiles[run].counter)
+    loops = [a for a in axes if a not in tiles] + [a for a in counters if a]
+    if not loops:
+        return None
+    if loops[0].extent < FEW_STEPS:
+        most = max(loops, key=lambda axis: axis.extent)
+        loops = [most, *(a for a in loops if a is not most)]
+    return nested(loops, body)
+
+
+def cut(axes, run, other, loads):
+    """{axis: its `Tiles`} of the two axes along which arrays run."""
+    size = max(load.buffer.dtype.itemsize for load in loads)
+    # Half as long again is better than two that are short.
+    longest = 3 * RUN_BYTES // (2 * size)
+    first = in_tiles(run, longest)
+    room = PANEL_BYTES // (first.length * size * len(loads))
+    wide = max(min(READ_BYTES // size, room) // BLOCK * BLOCK, BLOCK)
+    second = in_tiles(other, wide)
+    if len(axes) == 2 and not (first.counter or second.counter):
+        # There is to be a loop around them.
+        second = in_tiles(other, -(-other.extent // 2))
+        if not second.counter:
+            first = in_tiles(run, -(-run.extent // 2))
+    return {run: first, other: second}
+
+
+def worked_on(stores, run, other, tiles):
+    """The statements of one tile for the stores that run along one of its axes."""
+    if not stores:
+        return []
+    p, q, statements, names = tiles[run], tiles[other], [], {}
+    for load in turned(stores, run, other):
+        dtype = load.buffer.dtype
+        # Rows a power of two apart would share their places in the first cache.
+        shape = q.length, p.length + 64 // dtype.itemsize
+        panel = Buffer(f"{load.buffer.name}_panel", shape, dtype, space="cache")
+        statements += filled(panel, load, p, q)
+        names[load] = panel
+    i, j = loop_over(p.left), loop_over(q.left)
+    names = {load: Load(panel, (j, i)) for load, panel in names.items()}
+    names |= {run: op("add", p.start, i), other: op("add", q.start, j)}
+    exprs = Renamer(names)
+    body = [store.rewrite(exprs, lambda buffer: buffer) for store in stores]
+    return [*statements, *nested([j, i], body)]
+
+
+def filled(panel, load, p, q):
+    """The statements that copy what a load reads in a tile to a panel, turned."""
+    n, m = loop_over(p.blocks), loop_over(q.blocks)
+    i, j = Axis(BLOCK, "vector"), Axis(BLOCK, "vector")
+    row, column = op("add", p.block(n), i), op("add", q.block(m), j)
+    there = {p.axis: op("add", p.start, row), q.axis: op("add", q.start, column)}
+    value, = Renamer(there)([load])
+    return nested([n, m, i, j], [Store(panel, (column, row), value)])
+
+
+panelled = in_nests(in_panels)
+arrangements[:] = [ordered, *arrangements, panelled]

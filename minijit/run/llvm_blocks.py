@@ -1,0 +1,88 @@
+"""Blocks of 16 x 16 numbers, turned in registers: what two loops of kind `vector` are.
+
+    for i in vector 16:
+      for j in vector 16:
+        panel[j, i] = x[i, j]
+
+    %v1 = load <16 x float>, ptr %p, align 4               ; 16 rows of x, whole
+    ...
+    %v40 = shufflevector <16 x float> %v1, <16 x float> %v2, <16 x i32> <...>
+    ...
+    store <16 x float> %v99, ptr %q, align 4               ; 16 rows of the panel
+
+In four rounds rows exchange halves, quarters, pairs and single numbers with each other.
+"""
+
+from ..compile.loops import For, Store
+from ..compile.panels import strides_of
+from .emit import Walker, walkers
+from .llvm_text import LLVMWriter
+from .llvm_types import memory_type
+
+
+def walk_loop(walker, stmt):
+    """A loop; two of kind `vector` are one block."""
+    if stmt.axis.kind == "vector" and isinstance(walker.emitter, LLVMWriter):
+        outside = dict(walker.values)
+        walk_block(walker, stmt)
+        walker.values = outside
+    else:
+        Walker.loop(walker, stmt)
+
+
+def walk_block(walker, stmt):
+    """The first element of a block: the others are at known distances from it."""
+    walker.values[stmt.axis] = "0"
+    for inner in stmt.body:
+        if isinstance(inner, For):
+            walk_block(walker, inner)
+        elif isinstance(inner, Store):
+            turn(walker, inner)
+        else:
+            walkers[type(inner)](walker, inner)
+
+
+def turn(walker, store):
+    """Load the rows of a block, turn them, store its columns."""
+    writer, load = walker.emitter, store.value
+    ends = [(e.buffer, [walker.value(i) for i in e.index]) for e in (load, store)]
+    first, last = (writer.address(*end) for end in ends)
+    rows, columns = strides_of(load), strides_of(store)
+    down, = (a for a in columns if a.kind == "vector" and columns[a] == 1)
+    along, = (a for a in rows if a.kind == "vector" and rows[a] == 1)
+    n, dtype = along.extent, load.buffer.dtype
+    kind, align = memory_type(dtype), f"align {dtype.itemsize}"
+
+    def row(start, number, stride):
+        return writer.do(f"getelementptr {kind}, ptr {start}, i64 {number * stride}")
+
+    found, alias = [], writer.alias(load.buffer)
+    for i in range(n):
+        where = row(first, i, rows[down])
+        found.append(writer.do(f"load <{n} x {kind}>, ptr {where}, {align}{alias}"))
+    alias = writer.alias(store.buffer)
+    for i, value in enumerate(exchanged(writer, found, kind)):
+        where = row(last, i, columns[along])
+        writer.line(f"store <{n} x {kind}> {value}, ptr {where}, {align}{alias}")
+
+
+def exchanged(writer, rows, kind):
+    """n vectors of n numbers as the vectors of their first, second, ... numbers."""
+    n, step = len(rows), 1
+    vector = f"<{n} x {kind}>"
+    while step < n:
+        for i in (i for i in range(n) if not i & step):
+            a, b = rows[i], rows[i + step]
+            # Number j of b is n + j.
+            first = [n + (j ^ step) if j & step else j for j in range(n)]
+            second = [n + j if j & step else j ^ step for j in range(n)]
+            for where, chosen in ((i, first), (i + step, second)):
+                mask = ", ".join(f"i32 {j}" for j in chosen)
+                rows[where] = writer.do(
+                    f"shufflevector {vector} {a}, {vector} {b}, <{n} x i32> <{mask}>"
+                )
+        step *= 2
+    return rows
+
+
+walkers |= {For: walk_loop}

@@ -1,0 +1,326 @@
+"""Kernels whose arrays run along different axes: the order of loops, and panels."""
+
+import itertools
+
+import numpy as np
+import pytest
+from ir_interpreter import Run, garbage
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit.compile import panels
+from minijit.compile.check_loops import check_program
+from minijit.compile.expressions import Axis, Const, Load, as_index, op
+from minijit.compile.kernel_buffers import local_buffers
+from minijit.compile.loops import Kernel, Program, Store, statements
+from minijit.compile.lower import lower
+from minijit.compile.memory import Buffer
+from minijit.compile.place import place
+from minijit.compile.placing_rules import arrange
+from minijit.run.loading import load, loaders
+
+pytestmark = pytest.mark.chapter(17)
+
+F32 = np.dtype("float32")
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Turn whatever can be turned, however small it is."""
+    monkeypatch.setattr(panels, "PANEL_FROM", 0)
+
+
+@pytest.fixture
+def small_tiles(monkeypatch, always):
+    """Tiles of a few blocks, so that small arrays have several."""
+    monkeypatch.setattr(panels, "RUN_BYTES", 128)
+    monkeypatch.setattr(panels, "READ_BYTES", 128)
+
+
+def numbers(shape, dtype="float32"):
+    return (50 * rng.normal(size=shape)).astype(dtype)
+
+
+def lowered(f, *args):
+    return check_program(lower(mj.make_jaxpr(f)(*args)))
+
+
+def panels_in(program):
+    return [b for k in program.kernels for b in local_buffers(arrange(k.body))]
+
+
+def routes():
+    return [r for r in loaders if r is not True]
+
+
+def agree(program, args, want):
+    """Run a program on all routes but numba's, and in the interpreter."""
+    for route in routes():
+        for got, wanted in zip(load(program, route).run(*args), want, strict=True):
+            np.testing.assert_allclose(got, wanted, 1e-5, 1e-5)
+
+
+# ---- strides
+
+
+def test_strides():
+    i, j, k = Axis(4), Axis(5), Axis(6)
+    x = Buffer("x", (40, 50), F32)
+    row = op("add", op("mul", i, as_index(3)), k)
+    assert panels.strides_of(Load(x, (row, j))) == {i: 150, k: 50, j: 1}
+    back = op("sub", as_index(39), i)
+    assert panels.strides_of(Load(x, (back, j))) == {i: -50, j: 1}
+    where = Load(Buffer("w", (4,), np.dtype("int64")), (i,))
+    found = panels.strides_of(Load(x, (where, j)))
+    assert found.pop(j) == 1 and np.isnan(found.pop(i)) and not found
+    assert panels.strides_of(Load(x, (as_index(0), as_index(7)))) == {}
+    turned = Buffer("x", (40, 50), F32, order=(1, 0))
+    assert panels.strides_of(Load(turned, (i, j))) == {i: 1, j: 40}
+    doubled = j
+    for _ in range(60):
+        doubled = op("add", doubled, doubled)
+    assert panels.steps_of(doubled) == {j: 2**60}
+
+
+def kernel_of(axes, *stores):
+    return panels.nested(axes, stores)
+
+
+def test_the_innermost_loop_is_that_of_most_bytes():
+    i, j = Axis(64), Axis(32)
+    x, y, z = (Buffer(n, (64, 32), F32) for n in "xyz")
+    out = Buffer("out", (32, 64), F32)
+    total = op("add", Load(x, (i, j)), op("mul", Load(y, (i, j)), Load(z, (i, j))))
+    body = kernel_of([j, i], Store(out, (j, i), total))
+    loop, = panels.ordered(body)
+    assert (loop.axis, loop.body[0].axis) == (i, j)
+    assert panels.ordered((loop,)) == (loop,)
+    body = kernel_of([j, i], Store(out, (j, i), Load(x, (i, j))))
+    assert panels.ordered(body) == body
+    # A loop whose steps have an order stays where it is.
+    i = Axis(64, "serial")
+    body = kernel_of([j, i], Store(out, (j, i), Load(x, (i, j))))
+    assert panels.ordered(body) == body
+
+
+def test_a_total_of_columns_stored_in_columns():
+    x = numbers((3, 20, 30))
+    program = lowered(lambda x: x.sum(0).T, x)
+    outer, = arrange(program.kernels[0].body)
+    assert outer.axis.extent == 20
+    agree(program, [x], [x.sum(0).T])
+
+
+# ---- panels
+
+CASES = {
+    "matrix": lambda x: jnp.transpose(x.reshape(-1, x.shape[-1])) * 2,
+    "planes": lambda x: jnp.swapaxes(x, -1, -2) + 1,
+    "last axis first": lambda x: jnp.moveaxis(x, -1, 0) * 2,
+    "first axis last": lambda x: jnp.moveaxis(x, 0, -1) * 2,
+    "back to front": lambda x: jnp.transpose(x) + 1,
+    "two of them": lambda x: jnp.transpose(x) * jnp.exp(jnp.transpose(x * 2) / 100),
+    "two results": lambda x: (jnp.transpose(x) * 2, jnp.transpose(x) + 1),
+    "and one straight": lambda x: jnp.transpose(x) + x.reshape(x.shape[::-1]),
+    "and one row": lambda x: jnp.transpose(x) + x[:, 0, 0],
+    "a piece of it": lambda x: jnp.transpose(x[1:, 2:, 3:]) * 2,
+    "every other plane": lambda x: jnp.transpose(x[::2]) * 2,
+    "front to back": lambda x: jnp.transpose(x[::-1]) * 2,
+    "gathered planes": lambda x: jnp.swapaxes(x[jnp.array([2, 0, 1])], 1, 2) * 2,
+}
+SHAPES = [(16, 3, 32), (35, 5, 49), (3, 64, 17), (50, 2, 16)]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_values(case, shape, small_tiles):
+    f, x = CASES[case], numbers(shape)
+    want = mj.tree.leaves(mj.jit(f, backend="eval")(x))
+    agree(lowered(f, x), [x], [np.asarray(y) for y in want])
+
+
+@pytest.mark.parametrize("perm", list(itertools.permutations(range(4))))
+def test_permutations(perm, small_tiles):
+    x = numbers((17, 2, 16, 33))
+    f = lambda x: jnp.transpose(x, perm) * 2
+    program = lowered(f, x)
+    long = min(x.shape[3], x.shape[perm[-1]]) >= panels.BLOCK
+    assert len(panels_in(program)) == (perm[-1] != 3 and long)
+    result, = load(program, False).run(x)
+    np.testing.assert_array_equal(result, x.transpose(perm) * 2)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "bool"])
+@pytest.mark.parametrize("shape", [(16, 64), (33, 70), (50, 17)])
+def test_dtypes(dtype, shape, small_tiles):
+    x = numbers(shape, dtype)
+    with mj.enable_x64(True):
+        program = lowered(lambda x: x.T, x)
+        assert len(panels_in(program)) == 1
+        agree(program, [x], [x.T])
+
+
+def test_what_stays_as_it_was(monkeypatch):
+    small = numbers((16, 16))
+    assert not panels_in(lowered(lambda x: x.T * 2, small))
+    monkeypatch.setattr(panels, "PANEL_FROM", 0)
+    for f, shape in [
+        (lambda x: x.T * 2, (15, 100)),
+        (lambda x: x.T * 2, (100, 15)),
+        (lambda x: jnp.swapaxes(x, 0, 1), (40, 30, 20)),
+        (lambda x: x[0][:, None] * x[1], (100, 100)),
+        (lambda x: sum(jnp.roll(x, k).T for k in range(9)), (40, 40)),
+    ]:
+        assert not panels_in(lowered(f, numbers(shape)))
+
+
+class Counted(np.ndarray):
+    """An array that counts how often each element is read or written."""
+
+    def __array_finalize__(self, other):
+        self.counts = None
+
+    def __getitem__(self, where):
+        self.counts[where] += 1
+        return np.asarray(self)[where]
+
+    def __setitem__(self, where, value):
+        self.counts[where] += 1
+        np.asarray(self)[where] = value
+
+
+def counts_of(program, *args):
+    """{buffer: how often each element is touched} in one kernel."""
+    kernel, = program.kernels
+    body, memory = place(kernel.body), {}
+    pairs = list(zip(program.inputs, args, strict=True))
+    for buffer, value in pairs + [(b, garbage(b)) for b in program.outputs]:
+        memory[buffer] = value.copy().view(Counted)
+        memory[buffer].counts = np.zeros(buffer.shape, int)
+    for buffer in local_buffers(body):
+        memory[buffer] = garbage(buffer)
+    with mj.enable_x64(True):
+        Run(memory).block(body)
+    return {b: memory[b].counts for b in (*program.inputs, *program.outputs)}
+
+
+@pytest.mark.parametrize("shape", [(32, 48), (33, 50)])
+def test_each_element_is_read_and_written_once(shape, small_tiles):
+    x = numbers(shape)
+    program = lowered(lambda x: (x.T * 2, x.T + 1), x)
+    assert len(panels_in(program)) == 1
+    counts = counts_of(program, x)
+    for buffer in program.outputs:
+        assert (counts[buffer] == 1).all()
+    read = counts[program.inputs[0]]
+    if shape == (32, 48):
+        assert (read == 1).all()
+    else:
+        # The last blocks overlap those before them.
+        assert (read >= 1).all() and read.sum() <= 1.9 * read.size
+
+
+def s4(straight):
+    """One read, three results; some of them are not transposed."""
+    b, r, c = 2, 32, 48
+    axes = Axis(b), Axis(c), Axis(r)
+    i, j, k = axes
+    x = Buffer("x", (b, r, c), F32)
+    stores, outputs = [], []
+    for n, name in enumerate(("silu", "twice", "more")):
+        shape, index = ((b, r, c), (i, k, j)) if n in straight else ((b, c, r), axes)
+        out = Buffer(name, shape, F32)
+        element = Load(x, (i, k, j))
+        value = op("add", op("mul", element, element), Const(n + 1, F32))
+        stores.append(Store(out, index, value))
+        outputs.append(out)
+    kernel = Kernel("k0", panels.nested(axes, stores))
+    return Program("s4", (x,), tuple(outputs), (), (), (kernel,))
+
+
+@pytest.mark.parametrize("straight", [(), (2,), (1, 2), (0, 1, 2)])
+def test_some_results_transposed(straight, small_tiles):
+    program = check_program(s4(straight))
+    x = numbers((2, 32, 48)) / 50
+    want = []
+    for n in range(3):
+        y = x * x + np.float32(n + 1)
+        want.append(y if n in straight else y.swapaxes(1, 2))
+    agree(program, [x], want)
+    assert len(panels_in(program)) == (len(straight) < 3)
+    counts = counts_of(program, x)
+    for buffer in program.outputs:
+        assert (counts[buffer] == 1).all()
+    # What is stored as it was read is computed from a tile that is in the cache.
+    assert counts[program.inputs[0]].max() <= 2
+
+
+def test_tiles():
+    for extent in [*range(16, 200), 1000, 1500, 4097, 65537]:
+        for longest in (16, 64, 1000):
+            tiles = panels.in_tiles(Axis(extent), longest)
+            last = extent % tiles.length or tiles.length
+            assert tiles.length % panels.BLOCK == 0 and last >= panels.BLOCK
+            count = tiles.counter.extent if tiles.counter else 1
+            assert (count - 1) * tiles.length + last == extent
+
+
+def test_a_panel_is_a_quarter_of_a_cache():
+    x = mj.ShapeDtypeStruct((64, 1024, 512), "float32")
+    f = lambda x: [jnp.swapaxes(g(x), 1, 2) for g in (mj.nn.silu, jnp.exp, jnp.sin)]
+    program = lowered(f, x)
+    panel, = panels_in(program)
+    assert panel.nbytes <= 1.1 * panels.PANEL_BYTES
+    assert panel.shape[1] >= 1024
+
+
+def test_arranging_twice_changes_nothing(small_tiles):
+    kernel, = lowered(lambda x: x.T * 2, numbers((50, 60))).kernels
+    once = arrange(kernel.body)
+    twice = arrange(once)
+    assert [type(s) for s in statements(once)] == [type(s) for s in statements(twice)]
+    assert once[0].axis is twice[0].axis
+    assert local_buffers(once) == local_buffers(twice)
+
+
+def test_in_a_loop(small_tiles):
+    x = numbers((33, 40))
+
+    def f(x):
+        step = lambda i, c: (c.T * 2 + i).reshape(33, 40)
+        return mj.lax.fori_loop(0, 3, step, x)
+
+    want = x
+    for i in range(3):
+        want = (want.T * 2 + i).reshape(33, 40)
+    for backend in ("plain", None):
+        np.testing.assert_allclose(mj.jit(f, backend=backend)(x), want, 1e-5)
+
+
+# ---- machine code
+
+
+@pytest.mark.chapter(22)
+def test_blocks_are_turned_in_registers(always):
+    x = numbers((64, 64))
+    text = mj.jit(lambda x: x.T).lower(x).compile().as_text("llvm")
+    assert text.count("shufflevector") == 64
+    assert text.count("load <16 x float>") == text.count("store <16 x float>") == 16
+
+
+@pytest.mark.chapter(23)
+def test_threads_have_panels_of_their_own(small_tiles, monkeypatch):
+    from minijit.run import threads
+
+    monkeypatch.setattr(threads, "WORTH_THREADS", 0)
+    for f, shape in [
+        (lambda x: x.T * 2, (100, 90)),
+        (lambda x: jnp.swapaxes(x, 1, 2) * 2, (9, 33, 40)),
+        (lambda x: jnp.swapaxes(x, 1, 2) * 2, (2, 33, 400)),
+    ]:
+        x = numbers(shape)
+        kernel, = lowered(f, x).kernels
+        assert type(threads.text_of_kernel(kernel)) is threads.ThreadedText
+        with mj.config.override("cpu_threads", 5):
+            np.testing.assert_array_equal(mj.jit(f)(x), np.asarray(f(x)))
