@@ -2,6 +2,13 @@
 
 # chapter 1
 from . import errors as errors
+from .trace import names as _names
+
+__version__ = "0.1.0"
+
+_on_demand: list[str] = []
+_listed = lambda: _names.public_names(globals())
+__dir__, __getattr__ = _names.front(__name__, _listed, _on_demand)
 
 # chapter 2
 from . import numpy as numpy
@@ -116,29 +123,48 @@ from .compile import (
 )
 
 # chapter 15
-import importlib
-
 from .run import executable as executable
 
-modules_on_demand = ("dtypes", "lax", "nn", "random", "scipy", "test_util")
+_on_demand += """
+    dtypes example_libraries experimental lax nn random scipy sharding test_util typing
+""".split()
 
-
-def __getattr__(name):
-    """Modules that are imported when they are first asked for: `minijit.random`."""
-    if name in modules_on_demand:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+from .trace.dtypes import float0 as float0
+from .trace.devices import (
+    Device as Device,
+    default_backend as default_backend,
+    device_count as device_count,
+    devices as devices,
+    local_device_count as local_device_count,
+    local_devices as local_devices,
+    process_count as process_count,
+    process_index as process_index,
+    process_indices as process_indices,
+)
+from .trace.plain_answers import (
+    default_device as default_device,
+    default_matmul_precision as default_matmul_precision,
+    effects_barrier as effects_barrier,
+    ensure_compile_time_eval as ensure_compile_time_eval,
+    named_call as named_call,
+    named_scope as named_scope,
+    transfer_guard as transfer_guard,
+    transfer_guard_device_to_device as transfer_guard_device_to_device,
+    transfer_guard_device_to_host as transfer_guard_device_to_host,
+    transfer_guard_host_to_device as transfer_guard_host_to_device,
+    typeof as typeof,
+)
+from .run.environment import print_environment_info as print_environment_info
 from .run import python_program as python_program
 from .run import scalar_functions as scalar_functions
 from . import ops as ops
 from .trace import calls
 
-transformations = """
+_transformations = """
     checkpoint closure_convert custom_gradient fwd_and_bwd grad hessian jacfwd jacobian
     jacrev jit linear_transpose make_jaxpr remat value_and_grad vmap
 """.split()
-calls.explain_calls("minijit", globals(), results=transformations)
+calls.explain_calls("minijit", globals(), results=_transformations)
 
 # chapter 17
 from .compile import panels as panels
@@ -181,4 +207,4 @@ from .run import thread_reports as thread_reports
 from .run import pool as pool, pooled_driver as pooled_driver
 from .run import dispatch as dispatch, object_files as object_files
 
-from .run import shortcut_rows as shortcut_rows
+from .run import progress as progress, shortcut_rows as shortcut_rows

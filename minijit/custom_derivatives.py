@@ -1,6 +1,6 @@
 """Custom derivative rules, under the names of `jax.custom_derivatives`."""
 
-from .trace import calls
+from .trace import calls, names as _names
 from .transform.closures import (
     closure_convert as closure_convert,
     custom_gradient as custom_gradient,
@@ -14,3 +14,6 @@ from .transform.custom_functions import (
 )
 
 calls.explain_calls("custom_derivatives", globals(), results=["custom_gradient"])
+
+__all__ = _names.public_names(globals())
+__dir__, __getattr__ = _names.front(__name__, __all__)

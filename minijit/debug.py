@@ -7,6 +7,8 @@ from .transform.debugging import (
 
 __all__ = ["callback", "print"]
 
-from .trace import calls
+from .trace import calls, names as _names
 
 calls.explain_calls("debug", globals())
+
+__dir__, __getattr__ = _names.front(__name__, __all__)

@@ -1,7 +1,7 @@
 """Element types under the names of `jax.dtypes`."""
 
 from .ops.prng import prng_key as prng_key
-from .trace import calls
+from .trace import calls, names as _names
 from .trace.dtypes import (
     bfloat16 as bfloat16,
     canonicalize_dtype as canonicalize_dtype,
@@ -15,3 +15,6 @@ from .trace.dtypes import (
 )
 
 calls.explain_calls("dtypes", globals())
+
+__all__ = _names.public_names(globals())
+__dir__, __getattr__ = _names.front(__name__, __all__)

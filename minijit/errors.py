@@ -1,8 +1,10 @@
 """The public names of minijit's exceptions, spelled as in `jax.errors`."""
 
+from .trace import names as _names
 from .trace.errors import (
     ConcretizationTypeError as ConcretizationTypeError,
     JaxprTypeError as JaxprTypeError,
+    JaxRuntimeError as JaxRuntimeError,
     KeyReuseError as KeyReuseError,
     MinijitError as MinijitError,
     NonConcreteBooleanIndexError as NonConcreteBooleanIndexError,
@@ -11,3 +13,6 @@ from .trace.errors import (
     TracerIntegerConversionError as TracerIntegerConversionError,
     UnexpectedTracerError as UnexpectedTracerError,
 )
+
+__all__ = _names.public_names(globals())
+__dir__, __getattr__ = _names.front(__name__, __all__)

@@ -16,7 +16,7 @@ import operator
 
 import numpy as np
 
-from .trace import calls, dtypes, primitives, shape_checks
+from .trace import calls, names as _names, primitives, shape_checks
 from .trace.array import aval_of, to_numpy
 from .trace.core import Tracer
 from .trace.primitives import abs, cos, exp, integer_pow, log, neg, pow, sign, sin, sqrt
@@ -237,6 +237,11 @@ def tile(operand, reps):
     dims = tuple(range(1, 2 * len(shape), 2))
     repeated = broadcast_in_dim(operand, pairs, dims)
     return reshape(repeated, [r * n for r, n in zip(reps, shape, strict=True)])
+
+
+_inner = "Tracer aval_of dilated_size fold monoids to_numpy transposed_padding"
+_listed = lambda: _names.public_names(globals(), besides=_inner)
+__dir__, __getattr__ = _names.front(__name__, _listed)
 
 # chapter 8
 from .transform.collectives import all_gather, all_to_all, axis_index, axis_size, pmax
@@ -480,3 +485,5 @@ def conv_general_dilated_patches(
 
 
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
+
+__all__ = _listed()

@@ -21,7 +21,7 @@ from . import lax, numpy as jnp
 from .numpy import arguments, core
 from .ops import prng
 from .ops.prng import is_key, key_words, wrap_keys
-from .trace import calls, dtypes
+from .trace import calls, dtypes, names as _names
 from .trace.config import config
 from .trace.errors import at_line, user_source
 from .trace.jit import jit
@@ -1237,3 +1237,13 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=None, method="cholesky
 
 
 calls.explain_calls("random", globals())
+
+__all__ = """
+    PRNGKey ball bernoulli beta binomial bits categorical cauchy chisquare choice clone
+    dirichlet double_sided_maxwell exponential f fold_in gamma generalized_normal
+    geometric gumbel key key_data key_dtype key_impl laplace loggamma logistic lognormal
+    maxwell multinomial multivariate_normal normal orthogonal pareto permutation poisson
+    rademacher randint rayleigh split t triangular truncated_normal uniform wald
+    weibull_min wrap_key_data
+""".split()
+__dir__, __getattr__ = _names.front(__name__, __all__)

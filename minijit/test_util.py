@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from .trace import dtypes
+from .trace import dtypes, names as _names
 from .trace.array import aval_of, to_numpy
 from .trace.pytree import tree_flatten, tree_map, tree_unflatten
 from .transform.linearize import jvp
@@ -183,3 +183,8 @@ def floats_of(f):
         return [x for x in leaves if getattr(x, "dtype", None) != dtypes.float0]
 
     return of_floats
+
+__all__ = """
+    check_grads check_jvp check_vjp
+""".split()
+__dir__, __getattr__ = _names.front(__name__, __all__)

@@ -14,6 +14,8 @@ from .tree_util import (
     tree_unflatten as unflatten,
 )
 
+from .trace import names as _names
+
 __all__ = [
     "all",
     "flatten",
@@ -34,3 +36,4 @@ from .tree_util import (
 )
 
 __all__ += ["broadcast", "reduce_associative"]
+__dir__, __getattr__ = _names.front(__name__, __all__)

@@ -50,6 +50,9 @@ from .trace.tree_tools import (
     treedef_tuple as treedef_tuple,
 )
 
-from .trace import calls
+from .trace import calls, names as _names
 
 calls.explain_calls("tree_util", globals())
+
+__all__ = _names.public_names(globals(), besides="Any")
+__dir__, __getattr__ = _names.front(__name__, __all__)

@@ -1,8 +1,12 @@
 """Fixtures that tests of several rooms ask for."""
 
 import gc
+import os
 
 import pytest
+
+# Where a test of the library fails, the library's frames say why.
+os.environ.setdefault("MINIJIT_TRACEBACK_FILTERING", "off")
 
 
 @pytest.fixture(autouse=True, scope="module")

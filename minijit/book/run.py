@@ -52,8 +52,9 @@ def kernel_env(book: Book) -> dict[str, str]:
     machinery = Path(__file__).resolve().parents[2]
     if (machinery / "minijit" / "book").exists():
         path.insert(1, str(machinery))
+    quiet = {"MINIJIT_COMPILE_PROGRESS": "0"}
     joined_path = os.pathsep.join(p for p in path if p)
-    return {**os.environ, "PYTHONPATH": joined_path, "NO_COLOR": "1"}
+    return {**os.environ, "PYTHONPATH": joined_path, "NO_COLOR": "1", **quiet}
 
 
 def failing(notebook: Any) -> str:

@@ -233,6 +233,8 @@ class StageLoader(importlib.abc.InspectLoader):
                 where = self.__name__
                 if name in later and later[name].moment > stage.moment:
                     raise StageError(f"{where}.{name} {stage.later(later[name])}")
+                if own := vars(self).get("__getattr__"):
+                    return own(name)
                 raise AttributeError(f"module {where!r} has no attribute {name!r}")
 
         return StagedModule(self.name)

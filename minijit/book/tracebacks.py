@@ -5,6 +5,8 @@ What lies between, in the library and in what it calls, is left out; `%tb` shows
 
 from __future__ import annotations
 
+import os
+import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,8 +25,12 @@ LEFT_OUT = "(the library's own frames are left out; %tb shows them)"
 def install(shell: Any, folders: Callable[[], list[Path]]) -> None:
     """Shorten what an IPython shell shows of the errors of its cells.
 
-    `folders()` are those of the library, asked for anew each time.
+    `folders()` are those of the library, asked for anew each time.  The library itself
+    leaves its frames in, or `%tb` could not show them.
     """
+    os.environ["MINIJIT_TRACEBACK_FILTERING"] = "off"
+    if imported := sys.modules.get(f"{__package__.partition('.')[0]}.trace.config"):
+        imported.config.update("traceback_filtering", "off")
 
     def show(
         shell: Any,

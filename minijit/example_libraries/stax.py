@@ -32,6 +32,7 @@ from ..nn import (
     standardize,
 )
 from ..nn.initializers import glorot_normal, normal, ones, zeros
+from ..trace import names as _names
 from ..trace.stages import ShapeDtypeStruct, eval_shape
 
 glorot, randn, logsoftmax = glorot_normal, normal, log_softmax
@@ -350,3 +351,13 @@ def shape_dependent(make_layer):
         lambda rng, shape: make_layer(shape)[0](rng, shape),
         lambda params, x, **kwargs: make_layer(x.shape)[1](params, x, **kwargs),
     )
+
+__all__ = """
+    AvgPool BatchNorm Conv Conv1DTranspose ConvTranspose Dense Dropout Elu Exp
+    FanInConcat FanInSum FanOut Flatten Gelu GeneralConv GeneralConvTranspose Identity
+    LeakyRelu LogSoftmax MaxPool Relu Selu Sigmoid Softmax Softplus SumPool Tanh
+    elementwise elu gelu glorot glorot_normal jnp lax leaky_relu log_softmax logsoftmax
+    normal ones parallel randn random relu selu serial shape_dependent sigmoid softmax
+    softplus standardize zeros
+""".split()
+__dir__, __getattr__ = _names.front(__name__, __all__)

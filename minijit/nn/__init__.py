@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import lax, numpy as jnp
 from ..numpy import arguments, core, tanh as tanh
-from ..trace import calls, dtypes
+from ..trace import calls, dtypes, names as _names
 from ..transform.custom import custom_jvp
 from ..transform.stop_gradient import stop_gradient
 from . import initializers as initializers
@@ -479,3 +479,11 @@ def in_groups(x, groups):
 
 
 calls.explain_calls("nn", globals())
+
+__all__ = """
+    celu dot_product_attention elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh
+    identity initializers leaky_relu log1mexp log_sigmoid log_softmax logmeanexp
+    logsumexp mish one_hot relu relu6 selu sigmoid silu soft_sign softmax softplus
+    sparse_plus sparse_sigmoid squareplus standardize swish tanh
+""".split()
+__dir__, __getattr__ = _names.front(__name__, __all__)

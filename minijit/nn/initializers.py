@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import numpy as jnp, random
 from ..numpy import arguments
-from ..trace import calls, dtypes
+from ..trace import calls, dtypes, names as _names
 
 
 def weight_dtype(dtype):
@@ -272,3 +272,10 @@ makers = """
     truncated_normal uniform variance_scaling xavier_normal xavier_uniform
 """.split()
 calls.explain_calls("nn.initializers", globals(), results=makers)
+
+__all__ = """
+    constant delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform
+    kaiming_normal kaiming_uniform lecun_normal lecun_uniform normal ones orthogonal
+    truncated_normal uniform variance_scaling xavier_normal xavier_uniform zeros
+""".split()
+__dir__, __getattr__ = _names.front(__name__, __all__)

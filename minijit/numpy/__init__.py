@@ -19,7 +19,7 @@ from ..trace.dtypes import finfo, float16, float32, float64, floating, generic, 
 from ..trace.dtypes import inexact, int16, int32, int64, int8, integer, isdtype
 from ..trace.dtypes import issubdtype, number, promote_types, result_type, signedinteger
 from ..trace.dtypes import uint16, uint32, uint64, uint8, unsignedinteger
-from .arguments import public_names as _public_names
+from ..trace import names as _names
 from .core import abs, absolute, add, bitwise_and, bitwise_not, bitwise_or, bitwise_xor
 from .core import bool, cdouble, complex_, ComplexWarning, cos, csingle, divide, double
 from .core import dtype, e, equal, euler_gamma, exp, float_, greater, greater_equal, inf
@@ -39,12 +39,8 @@ from . import array_methods as array_methods
 from . import slicing as slicing
 from .remainders import divmod, floor_divide, mod, remainder
 
-__all__ = _public_names(globals())
-
-
-def __dir__():
-    return sorted(__all__)
-
+__all__ = _names.public_names(globals())
+__dir__, __getattr__ = _names.front(__name__, lambda: __all__)
 
 # chapter 8
 from ..trace import calls
@@ -104,14 +100,16 @@ from .interchange import load, printoptions, save, savez, set_printoptions
 from . import methods as methods
 from ..trace import calls
 from ..trace.concrete import ConcreteArray as _ConcreteArray
-from ..trace.core import operators as _operators
+from ..trace.core import Array as _Array, operators as _operators
+from ..trace.operator_calls import explain_operators as _explain_operators
 from .indexing import Indexed as _Indexed
 from .vectorized import apply_along_axis, vectorize
 
-__all__ = _public_names(globals())
+__all__ = _names.public_names(globals())
 
 calls.explain_calls("jnp", globals(), __all__, results=["vectorize"])
 calls.explain_calls("jnp.linalg", vars(linalg))
 calls.explain_calls("Array", _operators)
+_explain_operators(_Array, _operators)
 calls.explain_methods("Array", _ConcreteArray, ["item"])
 calls.explain_methods("Array.at", _Indexed)

@@ -9,7 +9,6 @@ them.
 """
 
 import operator
-import types
 
 import numpy as np
 
@@ -222,7 +221,7 @@ def no_out(name, out):
         raise NotImplementedError(f"The 'out' argument to jnp.{name} is not supported.")
 
 
-# -- functions that other functions make, and namespaces
+# -- functions that other functions make
 
 
 def named(function, name):
@@ -230,12 +229,3 @@ def named(function, name):
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Elementwise `{name}`.  JAX: `jnp.{name}`."
     return function
-
-
-def public_names(namespace):
-    """What a package has for users: no modules, and no names that begin with `_`."""
-    return [
-        name
-        for name, x in namespace.items()
-        if not name.startswith("_") and not isinstance(x, types.ModuleType)
-    ]

@@ -1,3 +1,7 @@
 """Parts of SciPy on arrays of minijit, under the names of `jax.scipy`."""
 
+from ..trace import names as _names
 from . import special as special
+
+__all__ = ["special"]
+__dir__, __getattr__ = _names.front(__name__, __all__)

@@ -13,7 +13,7 @@ from ..nn import (
     softmax as softmax,
 )
 from ..numpy import arguments, core
-from ..trace import calls, dtypes
+from ..trace import calls, dtypes, names as _names
 from ..transform.custom import custom_jvp
 
 
@@ -214,3 +214,10 @@ def ndtr(x):
 
 
 calls.explain_calls("scipy.special", globals())
+
+__all__ = """
+    beta betainc betaln digamma entr erf erfc erfinv expit factorial gamma gammainc
+    gammaincc gammaln gammasgn i0 i0e i1 i1e kl_div log_softmax logit logsumexp
+    multigammaln ndtr polygamma rel_entr softmax xlog1py xlogy zeta
+""".split()
+__dir__, __getattr__ = _names.front(__name__, __all__)

@@ -132,7 +132,7 @@ class ArrayImpl(ConcreteArray):
     def numpy(self):
         """The value as a read-only NumPy array, without a copy."""
         if self._value is None:
-            raise self.deleted()
+            raise self._deleted()
         return self._value
 
 

@@ -21,28 +21,21 @@ import inspect
 import operator
 import os
 import sys
-import sysconfig
 import types
 
-import ml_dtypes
 import numpy as np
 
 from . import dtypes
 from .array import aval_of
 from .core import Array, Tracer
 from .errors import PACKAGE, at_line, user_source
+from .frames import in_library, leave_out_frames
 from .primitives import as_array
 
 # The folders of minijit that do not call its public functions, but those of a user.
 ROOMS = tuple(
     os.path.join(PACKAGE, name)
     for name in ("trace", "transform", "compile", "run", "ops")
-)
-LIBRARIES = (
-    PACKAGE,
-    *(os.path.dirname(module.__file__ or "") for module in (np, ml_dtypes)),
-    "<frozen",
-    "<__array_function__",
 )
 
 
@@ -59,9 +52,12 @@ def explaining(function, label, results=False, made_by=None):
         try:
             result = function(*args, **kwargs)
         except Exception as error:
-            if called_by_user(sys._getframe(1)) and is_ours(error):
-                if clear := explained(error, function, label, args, kwargs, made_by):
-                    raise clear from error
+            caller, clear = sys._getframe(1), None
+            if called_by_user(caller) and is_ours(error):
+                clear = explained(error, function, label, args, kwargs, made_by)
+            leave_out_frames(error, caller)
+            if clear:
+                raise clear from error
             raise
         if results and isinstance(result, (types.FunctionType, functools.partial)):
             if called_by_user(sys._getframe(1)):
@@ -174,12 +170,6 @@ def is_ours(error):
             return False
         tb = tb.tb_next
     return True
-
-
-def in_library(file):
-    """Whether a file is minijit's, NumPy's or Python's own."""
-    standard = file.startswith(sysconfig.get_path("stdlib"))
-    return file.startswith(LIBRARIES) or (standard and "site-packages" not in file)
 
 
 def on_purpose(error):

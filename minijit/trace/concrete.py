@@ -28,6 +28,9 @@ class ConcreteArray(Array):
             body = f"[], shape={self.shape}"
         return f"Array({body}{end}"
 
+    def __dir__(self):
+        return [name for name in Array.__dir__(self) if name != "_value"]
+
     def __str__(self):
         return str(self.numpy())
 
@@ -109,7 +112,7 @@ class ConcreteArray(Array):
         """Let the array's memory go; using the array afterwards is an error."""
         self._value = None
 
-    def deleted(self):
+    def _deleted(self):
         """The error for using an array after that."""
         return RuntimeError(
             f"this Array of type {self.aval} has been deleted: it was donated to "

@@ -43,6 +43,7 @@ class Config:
     def __init__(self):
         self.values = {}
         self.docs = {}
+        self.defaults = {}
         self.changes_traces = []
         self.changes_calls = []
         self.updates = 0
@@ -59,6 +60,7 @@ class Config:
         """
         if name not in self.values:
             self.values[name] = from_environment(name, default)
+        self.defaults[name] = default
         self.docs[name] = doc
         if changes_traces and name not in self.changes_traces:
             self.changes_traces.append(name)
@@ -137,6 +139,9 @@ config.define(
 config.define("log_compiles", False, "print a line for each trace and each compile")
 config.define("check_tracer_leaks", False, "raise where a tracer outlives its trace")
 config.define("debug_checks", False, "check every jaxpr and loop program made")
+config.define(
+    "traceback_filtering", "auto", '"off": errors show the frames of minijit as well'
+)
 
 
 def jit_is_disabled():

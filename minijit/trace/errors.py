@@ -125,6 +125,10 @@ class MinijitError(Exception):
     """Base of the errors that have no better Python type."""
 
 
+class JaxRuntimeError(RuntimeError):
+    """What JAX raises when a compiled program fails; here to be caught by name."""
+
+
 class JaxprTypeError(TypeError):
     """A jaxpr is ill-formed: `check_jaxpr` says which equation and why."""
 

@@ -14,6 +14,7 @@ What runs a jaxpr is a row of the table `executors`.  This module has the plaine
 """
 
 import functools
+import sys
 import time
 import types
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from .core import (
     set_trace,
 )
 from .donation import delete_donated, donated_leaves, passed_on, renewed
+from .frames import leave_out_frames
 from .jaxpr import ClosedJaxpr, encloses, eval_jaxpr, trace_to_jaxpr
 from .jaxpr_memory import forget_jaxprs, memoised
 from .primitives import as_array
@@ -272,13 +274,17 @@ class JitFunction:
         if jit_is_disabled():
             return self.function(*args, **kwargs)
         updates = config.updates
-        leaves, entry = self.look_up(args, kwargs)
-        if type(current.trace) is EvalTrace:
-            results = entry.run(leaves)
-            if make := shortcut_makers.get(type(entry.executable)):
-                make(self, entry, args, kwargs, leaves, updates)
-        else:
-            results = entry.bind(leaves)
+        try:
+            leaves, entry = self.look_up(args, kwargs)
+            if type(current.trace) is EvalTrace:
+                results = entry.run(leaves)
+                if make := shortcut_makers.get(type(entry.executable)):
+                    make(self, entry, args, kwargs, leaves, updates)
+            else:
+                results = entry.bind(leaves)
+        except Exception as error:
+            leave_out_frames(error, sys._getframe(1))
+            raise
         return results[0] if entry.is_single else entry.out_tree.unflatten(results)
 
     def look_up(self, args, kwargs):

@@ -77,6 +77,9 @@ class Lowered:
     def fun_name(self):
         return self.entry.name
 
+    def __repr__(self):
+        return f"Lowered: {signature_text(self)}\n{self.as_text()}"
+
     def lower(self):
         """Itself: a trace and what it is lowered to are one thing here."""
         return self
@@ -107,6 +110,23 @@ class Compiled:
     def fallbacks(self):
         every = sorted({e.primitive.name for e in all_eqns(self.lowered.jaxpr.jaxpr)})
         return getattr(self.executable, "fallbacks", every)
+
+    def __repr__(self):
+        return "\n".join([f"Compiled: {signature_text(self.lowered)}", *self.facts()])
+
+    def facts(self):
+        """Lines on what runs it, and where to read more."""
+        facts = []
+        routes = getattr(self.executable, "routes", {})
+        for route, names in routes.items():
+            facts.append(f"  {route}: {counted(names)}")
+        if not routes:
+            facts.append(f"  uncompiled: {counted(self.fallbacks)}")
+        for fallback in getattr(self.executable, "fallbacks", []):
+            facts.append(f"  not compiled: {': '.join(map(str, fallback))}")
+        texts = [repr(name) for name in getattr(self.executable, "texts", {})]
+        calls = ", ".join(f".as_text({name})" for name in ["", *texts])
+        return [*facts, f"  read it: {calls}"]
 
     def as_text(self, dialect=None):
         """The generated source, where the executor writes one; else the jaxpr.
@@ -150,6 +170,31 @@ class Compiled:
                 "Argument types differ from the types for which this computation was "
                 f"compiled. The mismatches are:\n{told}"
             )
+
+
+def signature_text(lowered):
+    """`step(w: f32[3], x: f32[]) -> f32[3]`: what goes in and what comes out."""
+    names = lowered.jaxpr.jaxpr.debug.arg_names
+    given = zip(names, lowered.avals, strict=False)
+    args = ", ".join(f"{name}: {aval.str_short()}" for name, aval in given)
+    out = tree_unflatten(lowered.out_tree, map(Shown, lowered.jaxpr.out_avals))
+    return f"{lowered.fun_name}({args}) -> {out}"
+
+
+class Shown:
+    """A type that prints without quotes within a tree."""
+
+    def __init__(self, aval):
+        self.aval = aval
+
+    def __repr__(self):
+        return self.aval.str_short()
+
+
+def counted(names):
+    """The first of many names, and how many there are."""
+    shown = ", ".join(names[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
 
 
 def all_eqns(jaxpr):

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 
 class Turns:
@@ -19,6 +19,8 @@ class Turns:
         self.owners = {}
         self.wanted = {}
         self.changed = threading.Condition()
+        # A context in which the work is done; a later module tells how long it takes.
+        self.watch = nullcontext
 
     @contextmanager
     def of(self, key):
@@ -33,7 +35,8 @@ class Turns:
             is_first = key not in self.owners
             self.owners.setdefault(key, me)
         try:
-            yield
+            with self.watch():
+                yield
         finally:
             if is_first:
                 with self.changed:

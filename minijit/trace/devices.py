@@ -1,0 +1,178 @@
+"""The one device there is: what JAX's questions about devices are answered with.
+
+    devices()                   # [CpuDevice(id=0)]
+    x.device, x.devices()       # CpuDevice(id=0), {CpuDevice(id=0)}
+    x.sharding                  # SingleDeviceSharding(device=CpuDevice(id=0))
+    devices("gpu")              # RuntimeError, with JAX's words
+
+Programs written for JAX ask such questions, and with one device each has one answer.
+"""
+
+from dataclasses import dataclass
+
+from .array import ArrayImpl
+from .core import Tracer, operators
+
+
+@dataclass(frozen=True)
+class Device:
+    """A place where arrays are.
+
+    Attributes:
+      id, process_index: its number, and that of the process it belongs to.
+      platform, device_kind: "cpu".
+    """
+
+    id: int = 0
+    process_index: int = 0
+    platform: str = "cpu"
+    device_kind: str = "cpu"
+
+    @property
+    def local_hardware_id(self):
+        return self.id
+
+    def memory_stats(self):
+        """None, as JAX says on a CPU."""
+        return None
+
+    def __repr__(self):
+        return f"CpuDevice(id={self.id})"
+
+    def __str__(self):
+        return f"{self.platform}:{self.id}"
+
+
+@dataclass(frozen=True)
+class SingleDeviceSharding:
+    """Where the parts of an array are: all of it on one device."""
+
+    device: Device
+
+    @property
+    def device_set(self):
+        return {self.device}
+
+    addressable_devices = device_set
+
+    @property
+    def num_devices(self):
+        return 1
+
+    @property
+    def is_fully_addressable(self):
+        return True
+
+    is_fully_replicated = is_fully_addressable
+
+    def shard_shape(self, global_shape):
+        """The shape of the one part: all of it."""
+        return tuple(global_shape)
+
+    def is_equivalent_to(self, other, ndim):
+        """Whether arrays of `ndim` axes lie in the same way under both."""
+        return self == other
+
+    def __repr__(self):
+        return f"SingleDeviceSharding(device={self.device!r})"
+
+
+cpu = Device()
+placement = SingleDeviceSharding(cpu)
+
+
+def check_backend(backend):
+    """Raise RuntimeError unless `backend` is the one there is."""
+    if backend not in (None, "cpu"):
+        raise RuntimeError(
+            f"Unknown backend: {backend!r} requested, but no platforms that are "
+            f"instances of {backend} are present. Platforms present are: cpu"
+        )
+
+
+def check_device(device):
+    """Raise unless `device` is None, the device there is, or a sharding over it."""
+    if isinstance(device, str):
+        return check_backend(device.partition(":")[0])
+    if device not in (None, cpu, placement):
+        raise ValueError(
+            f"there is one device here, {cpu!r}, and nothing can be put on {device!r}"
+        )
+
+
+def devices(backend=None):
+    """All devices of a backend: the CPU.  JAX: `jax.devices`."""
+    check_backend(backend)
+    return [cpu]
+
+
+def local_devices(process_index=None, backend=None, host_id=None):
+    """The devices of a process: the CPU.  JAX: `jax.local_devices`."""
+    check_backend(backend)
+    if process_index not in (None, 0):
+        raise ValueError(f"Unknown process_index {process_index}")
+    return [cpu]
+
+
+def device_count(backend=None):
+    """How many devices there are: 1.  JAX: `jax.device_count`."""
+    return len(devices(backend))
+
+
+def local_device_count(backend=None):
+    """How many devices this process has: 1.  JAX: `jax.local_device_count`."""
+    return len(devices(backend))
+
+
+def process_index(backend=None):
+    """The number of this process: 0.  JAX: `jax.process_index`."""
+    check_backend(backend)
+    return 0
+
+
+def process_count(backend=None):
+    """How many processes compute together: 1.  JAX: `jax.process_count`."""
+    check_backend(backend)
+    return 1
+
+
+def process_indices(backend=None):
+    """The numbers of all processes: [0].  JAX: `jax.process_indices`."""
+    return list(range(process_count(backend)))
+
+
+def default_backend():
+    """The name of the platform that computes: "cpu".  JAX: same name."""
+    return cpu.platform
+
+
+def to_device(x, device, *, stream=None):
+    """`x.to_device(device)`: itself, as it is there (array API)."""
+    check_device(device)
+    return x
+
+
+def memory_address(x):
+    """`x.unsafe_buffer_pointer()`: where its numbers are in memory."""
+    if isinstance(x, Tracer):
+        return x.concrete("numpy").numpy().ctypes.data
+    return x.numpy().ctypes.data
+
+
+def copy_to_host_async(x):
+    """`x.copy_to_host_async()`: the numbers are where the program can read them."""
+
+
+operators |= {
+    "device": property(lambda x: cpu),
+    "devices": lambda x: {cpu},
+    "sharding": property(lambda x: placement),
+    "committed": property(lambda x: False),
+    "is_fully_addressable": property(lambda x: True),
+    "is_fully_replicated": property(lambda x: True),
+    "to_device": to_device,
+    "copy_to_host_async": copy_to_host_async,
+    "unsafe_buffer_pointer": memory_address,
+    "on_device_size_in_bytes": lambda x: x.aval.nbytes,
+    "is_ready": lambda x: not isinstance(x, ArrayImpl) or not x.is_deleted(),
+}

@@ -1,0 +1,63 @@
+"""Tracebacks in the user's frames: those of minijit, and below it, are left out.
+
+    Traceback (most recent call last):
+      File "program.py", line 12, in <module>
+        train(params, batch)
+      File "program.py", line 7, in train
+        return x @ w
+    TypeError: ...
+
+Where an error comes out of minijit into the user's program, its traceback loses the
+frames between the user's call and the user's line that failed.
+"""
+
+import os
+import sysconfig
+import types
+
+import ml_dtypes
+import numpy as np
+
+from .config import config
+from .errors import PACKAGE
+
+LIBRARIES = (
+    PACKAGE,
+    *(os.path.dirname(module.__file__ or "") for module in (np, ml_dtypes)),
+    "<frozen",
+    "<__array_function__",
+)
+
+
+def in_library(file):
+    """Whether a file is minijit's, NumPy's or Python's own."""
+    standard = file.startswith(sysconfig.get_path("stdlib"))
+    return file.startswith(LIBRARIES) or (standard and "site-packages" not in file)
+
+
+def leave_out_frames(error, caller):
+    """Take the library's own frames out of an error's traceback, as JAX does.
+
+    What remains are those of the user's program, from the call to the line that failed.
+    Nothing is left out with `config.update("traceback_filtering", "off")`, nor where
+    the frame `caller`, to which the error goes on from here, is the library's as well.
+    """
+    if config.traceback_filtering == "off" or in_library(caller.f_code.co_filename):
+        return
+    kept, tb = [], error.__traceback__
+    while tb is not None:
+        if not in_library(tb.tb_frame.f_code.co_filename):
+            kept.append(tb)
+        tb = tb.tb_next
+    whole = None
+    for tb in reversed(kept):
+        whole = types.TracebackType(whole, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
+    error.__traceback__ = whole
+    if left_out not in getattr(error, "__notes__", ()):
+        error.add_note(left_out)
+
+
+left_out = (
+    "(minijit's own frames are left out of this traceback; "
+    'config.update("traceback_filtering", "off") shows them)'
+)

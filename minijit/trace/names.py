@@ -1,0 +1,302 @@
+"""The names that users see: what `dir` lists, and what a missing one of JAX's says.
+
+    __dir__, __getattr__ = front("minijit.nn", __all__)
+
+    dir(minijit.nn)                 # the public names, and only those
+    minijit.nn.scaled_matmul
+    # AttributeError: minijit.nn has no 'scaled_matmul', which JAX has: minijit has no
+    # 8-bit floats. Instead: multiply in bfloat16 with jnp.matmul.
+
+`from minijit.nn import scaled_matmul` says only what Python says.
+"""
+
+import importlib
+import sys
+import types
+
+# The parts of the package that are no modules for users.
+inner_parts = {"trace", "transform", "compile", "run", "ops", "book"}
+
+
+def public_names(namespace, besides=""):
+    """The names of a module for users: none with `_` in front, and no inner module.
+
+    Args:
+      namespace: the module's dict.
+      besides: names that are not for users, as one text.
+    """
+    left_out = besides.split()
+    return [
+        name
+        for name, x in namespace.items()
+        if not name.startswith("_") and name not in left_out and is_public(x)
+    ]
+
+
+def is_public(x):
+    """Whether `x` is no module, or one that users know: minijit.random."""
+    if not isinstance(x, types.ModuleType):
+        return True
+    package, *parts = x.__name__.split(".")
+    mine = package == __name__.partition(".")[0]
+    return mine and len(parts) == 1 and parts[0] not in inner_parts
+
+
+def front(module, names, on_demand=()):
+    """-> (`__dir__`, `__getattr__`) for a module: PEP 562.
+
+    Args:
+      module: its full name.
+      names: a list of its public names, or a function without arguments that gives it.
+      on_demand: modules within it that are imported when they are first asked for.
+    """
+
+    def listed():
+        return sorted({*(names() if callable(names) else names), *on_demand})
+
+    def missing(name):
+        if name == "__all__":
+            return listed()
+        if name in on_demand:
+            return importlib.import_module(f"{module}.{name}")
+        message = no_such_name(module, name)
+        raise AttributeError(message, name=name, obj=sys.modules[module])
+
+    return listed, missing
+
+
+def no_such_name(module, name):
+    """The message for a name that a module does not have."""
+    rest = module.partition(".")[2]
+    known = jax_names.get(rest, {})
+    if name not in known:
+        return f"module {module!r} has no attribute {name!r}"
+    return f"{module} has no {name!r}, which JAX has{known[name]}"
+
+
+def table(rows):
+    """{name: what to say} of rows of (names as one text, reason, advice)."""
+    found = {}
+    for names, reason, advice in rows:
+        said = f": {reason}." if reason else "."
+        said += f" Instead: {advice}." if advice else ""
+        found |= {name: said for name in names.split()}
+    return found
+
+
+one_device = "minijit computes on one CPU"
+not_yet = "it is not written yet"
+scipys = "outside of jit, call SciPy's function on np.asarray(x)"
+storage = "there are no floats of 8 bits and no integers of 4 bits here"
+
+# module -> {a public name of JAX's that minijit does not have: what to say about it}.
+jax_names = {
+    "": table([
+        ("pmap smap", one_device, "minijit.vmap, which makes one program of all lanes"),
+        (
+            "shard_map make_mesh set_mesh reshard P NamedSharding Shard "
+            "make_array_from_callback make_array_from_process_local_data "
+            "make_array_from_single_device_arrays auto_pcast "
+            "remove_size_one_mesh_axis_from_type",
+            f"{one_device}, and nothing is sharded",
+            "leave it out, or write minijit.vmap over the sharded axis",
+        ),
+        ("distributed", one_device, ""),
+        ("pure_callback", not_yet, "minijit.debug.callback, if no result is needed"),
+        (
+            "Ref new_ref empty_ref free_ref freeze ref ds",
+            "arrays are immutable here, without exception",
+            "x.at[i].set(y), or a carry of lax.scan",
+        ),
+        ("check_tracer_leaks", "", "minijit.checking_leaks()"),
+        (
+            "explain_cache_misses",
+            "",
+            "f.traces of a jitted function, or minijit.log_compiles()",
+        ),
+        (
+            "default_prng_impl enable_custom_prng legacy_prng_key "
+            "threefry_partitionable",
+            "threefry2x32 is the one generator",
+            "minijit.random.key(seed)",
+        ),
+        ("debug_key_reuse", not_yet, ""),
+        ("enable_checks", "", 'minijit.config.update("debug_checks", True)'),
+        (
+            "numpy_dtype_promotion numpy_rank_promotion",
+            "dtypes and ranks are promoted as in JAX's standard mode",
+            "minijit.lax, whose functions promote nothing",
+        ),
+        (
+            "no_execution no_tracing thread_guard array_garbage_collection_guard "
+            "allow_f16_reductions jax2tf_associative_scan_reductions "
+            "make_user_context softmax_custom_jvp host_count host_id host_ids "
+            "live_arrays copy_to_host_async",
+            "",
+            "",
+        ),
+        ("dlpack", "", "jnp.from_dlpack(x), and x.__dlpack__()"),
+        ("profiler monitoring", not_yet, "f.traces, which has the times of each trace"),
+        (
+            "core ad interpreters extend api_util stages lib version memory",
+            "what is inside of JAX is arranged in another way here",
+            "read minijit.trace and minijit.transform; the book explains them",
+        ),
+        ("export ffi", not_yet, ""),
+        ("image", not_yet, "jnp.interp along each axis"),
+    ]),
+    "numpy": table([
+        ("fft", not_yet, "outside of jit, np.fft on np.asarray(x)"),
+        ("polyfit", not_yet, "np.polyfit(np.asarray(x), np.asarray(y), deg)"),
+        ("roots", not_yet, "np.roots(np.asarray(p))"),
+        ("frompyfunc ufunc", not_yet, "jnp.vectorize"),
+        ("fromfile fromiter", "", "jnp.array(np.fromfile(...)), and np.fromiter alike"),
+        ("object_ character flexible", "arrays hold numbers only", ""),
+        (
+            "float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
+            "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 "
+            "float8_e5m2fnuz float8_e8m0fnu",
+            storage,
+            "jnp.bfloat16 or jnp.float16",
+        ),
+        ("int1 int2 int4 uint1 uint2 uint4", storage, "jnp.int8 or jnp.uint8"),
+    ]),
+    "numpy.linalg": table([
+        (
+            "cholesky cond det eig eigh eigvals eigvalsh inv lstsq matrix_rank "
+            "pinv qr slogdet solve svd svdvals tensorinv tensorsolve",
+            "matrices are not factored yet",
+            "outside of jit, np.linalg on np.asarray(x)",
+        ),
+    ]),
+    "lax": table([
+        ("linalg", "matrices are not factored yet", "np.linalg on np.asarray(x)"),
+        ("fft fft_p FftType", not_yet, "outside of jit, np.fft on np.asarray(x)"),
+        (
+            "with_sharding_constraint sharding_constraint_p pcast pbroadcast precv "
+            "psend ragged_all_to_all ragged_all_to_all_p",
+            one_device,
+            "leave it out",
+        ),
+        (
+            "rng_uniform rng_uniform_p rng_bit_generator rng_bit_generator_p "
+            "RandomAlgorithm",
+            "",
+            "minijit.random.bits(key, shape) and its neighbours",
+        ),
+        ("index_take", "", "jnp.take, or x[indices]"),
+        ("empty", "", "lax.full(shape, 0.0)"),
+        ("dtype", "", "jnp.dtype(x), or x.dtype"),
+        (
+            "ragged_dot ragged_dot_general RaggedDotDimensionNumbers scaled_dot",
+            not_yet,
+            "lax.dot_general for each group",
+        ),
+        ("composite stage stage_p", not_yet, "call the function itself"),
+        (
+            "after_all after_all_p create_token create_token_p dce_sink dce_sink_p",
+            "effects keep their order without tokens",
+            "",
+        ),
+        ("conv_general_dilated_local mulhi mulhi_p broadcast_like", not_yet, ""),
+        (
+            "DotAlgorithm DotAlgorithmPreset",
+            "products are computed in the dtype of the result",
+            "preferred_element_type=",
+        ),
+        ("ConvGeneralDilatedDimensionNumbers", "", "lax.ConvDimensionNumbers"),
+        ("scatter_apply", not_yet, "x.at[i].apply(f)"),
+        ("AccuracyMode Tolerance", "", ""),
+        ("PrecisionLike", "", "lax.Precision, or its name"),
+        (
+            "conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple "
+            "reduce_window_shape_tuple shape_as_value",
+            "",
+            "minijit.eval_shape(f, x), which gives the shapes of any function",
+        ),
+        (
+            "all_gather_p all_to_all_p approx_top_k_p axis_index_p device_put_p "
+            "eq_to_p igamma_grad_a_p le_to_p linear_solve_p lt_to_p pmax_p pmin_p "
+            "ppermute_p psum_p reduce_p reduce_window_p select_and_gather_add_p "
+            "select_and_scatter_add_p select_and_scatter_p split_p stack_p tile_p "
+            "unstack_p",
+            "it is no primitive here, but made of others",
+            "minijit.make_jaxpr(f)(x) shows of which",
+        ),
+    ]),
+    "nn": table([
+        (
+            "scaled_matmul scaled_dot_general get_scaled_dot_general_config",
+            storage,
+            "multiply in bfloat16 with jnp.matmul",
+        ),
+    ]),
+    "nn.initializers": table([("Initializer", "", "minijit.typing has the types")]),
+    "random": table([("random_gamma_p", "", "minijit.random.gamma")]),
+    "scipy": table([
+        (
+            "cluster fft integrate interpolate linalg ndimage signal sparse stats",
+            not_yet,
+            scipys,
+        ),
+    ]),
+    "scipy.special": table([
+        (
+            "bernoulli bessel_jn boxcox boxcox1p comb dawsn erfcx exp1 expi expn "
+            "fresnel hyp1f1 hyp2f1 loggamma ndtri owens_t poch sici spence "
+            "sph_harm_y wofz",
+            not_yet,
+            scipys,
+        ),
+        ("log_ndtr", not_yet, "jnp.log(ndtr(x)), which is precise for x > -10"),
+    ]),
+    "tree": table([("static", not_yet, "tree_util.register_static")]),
+    "tree_util": table([
+        ("default_registry", "there is one registry", "register_pytree_node"),
+        ("flatten_one_level_with_keys", not_yet, "tree_flatten_with_path"),
+    ]),
+    "errors": table([
+        ("InconclusiveDimensionOperation", "sizes are always known here", ""),
+        ("JAXIndexError JAXTypeError", "", "IndexError and TypeError"),
+    ]),
+    "debug": table([
+        ("breakpoint", not_yet, "breakpoint() under minijit.disable_jit()"),
+        ("log", not_yet, "minijit.debug.print"),
+        (
+            "inspect_array_sharding visualize_array_sharding visualize_sharding",
+            one_device,
+            "",
+        ),
+        ("DebugEffect OrderedDebugEffect", "", ""),
+    ]),
+    "dtypes": table([
+        ("TypePromotionError", "", "TypeError"),
+        ("itemsize_bits", "", "8 * jnp.dtype(x).itemsize"),
+        ("scalar_type_of", not_yet, "jnp.issubdtype"),
+    ]),
+    "custom_derivatives": table([
+        (
+            "custom_jvp_call_p custom_vjp_call_p remat_opt_p",
+            "what is inside of JAX is arranged in another way here",
+            "",
+        ),
+        ("linear_call", not_yet, "minijit.linear_transpose, or a custom_vjp"),
+    ]),
+    "sharding": table([
+        (
+            "AbstractDevice AbstractMesh AxisType GSPMDSharding Mesh NamedSharding "
+            "ManualAxisType PartitionSpec auto_axes explicit_axes "
+            "make_single_device_sharding reshard PmapSharding get_abstract_mesh get_mesh set_mesh "
+            "use_mesh use_abstract_mesh",
+            f"{one_device}, and nothing is sharded",
+            "leave it out",
+        ),
+    ]),
+    "ops": table([
+        (
+            "segment_max segment_min segment_prod segment_sum",
+            not_yet,
+            "jnp.zeros(n).at[segment_ids].add(data), and max, min, multiply alike",
+        ),
+    ]),
+}

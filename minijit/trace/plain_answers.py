@@ -1,0 +1,111 @@
+"""JAX's names for what one machine with one memory answers plainly.
+
+    with named_scope("attention"): ...          # a name for humans: nothing changes
+    with ensure_compile_time_eval(): ...        # known values are computed now
+    with default_matmul_precision("highest"): ...   # products are precise anyway
+    with transfer_guard("disallow"): ...        # there is nothing to transfer
+
+Arguments are checked, so that what JAX rejects is rejected here.
+"""
+
+import functools
+from contextlib import contextmanager
+
+from .array import aval_of
+from .core import EvalTrace, Tracer, current_trace, set_trace
+from .devices import check_device
+
+matmul_precisions = """
+    default high highest bfloat16 tensorfloat32 float32 F16_F16_F16 F16_F16_F32
+    BF16_BF16_BF16 BF16_BF16_F32 BF16_BF16_F32_X3 BF16_BF16_F32_X6 BF16_BF16_F32_X9
+    TF32_TF32_F32 TF32_TF32_F32_X3 F32_F32_F32 F64_F64_F64
+""".split()
+guard_levels = ["allow", "log", "disallow", "log_explicit", "disallow_explicit"]
+
+
+def one_of(value, allowed, what):
+    """Raise ValueError unless `value` is None or one of the words."""
+    if value is not None and value not in allowed:
+        raise ValueError(f"{what} must be None or one of {allowed}, got {value!r}")
+
+
+@contextmanager
+def named_scope(name):
+    """A name for the operations of a `with` block or a function; for readers only.
+
+    JAX writes it into what profilers show; jaxprs are the same with and without.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope name argument must be a string, got {name!r}")
+    yield
+
+
+def named_call(fun, *, name=None):
+    """`fun` under a name, which is its own unless one is given.  JAX: same name."""
+
+    @functools.wraps(fun)
+    def call(*args, **kwargs):
+        return fun(*args, **kwargs)
+
+    call.__name__ = name or getattr(fun, "__name__", "call")
+    return call
+
+
+class CompileTimeTrace(EvalTrace):
+    """Evaluates what has known arguments; of other values the trace around it knows."""
+
+    def __init__(self, outer):
+        self.parent = self.outer = outer
+
+    def process(self, primitive, args, params):
+        if not any(isinstance(x, Tracer) for x in args):
+            return super().process(primitive, args, params)
+        with set_trace(self.outer):
+            return self.outer.process(primitive, args, params)
+
+
+@contextmanager
+def ensure_compile_time_eval():
+    """Compute what is known in a `with` block now, and do not record it.
+
+    Under `jit` an operation on constants is recorded like any other.  In this block it
+    is done at once, so that its result may decide the shape of an array, or an `if`.
+    JAX: `jax.ensure_compile_time_eval`.
+    """
+    with set_trace(CompileTimeTrace(current_trace())):
+        yield
+
+
+@contextmanager
+def default_matmul_precision(precision):
+    """Accepted for JAX's sake: products here are always as precise as their dtype."""
+    one_of(precision, matmul_precisions, "default_matmul_precision")
+    yield
+
+
+@contextmanager
+def transfer_guard(level):
+    """Accepted for JAX's sake: arrays and programs share one memory."""
+    one_of(level, guard_levels, "transfer_guard")
+    yield
+
+
+transfer_guard_host_to_device = transfer_guard
+transfer_guard_device_to_host = transfer_guard
+transfer_guard_device_to_device = transfer_guard
+
+
+@contextmanager
+def default_device(device):
+    """Accepted for JAX's sake, for the device that there is."""
+    check_device(device)
+    yield
+
+
+def effects_barrier():
+    """Wait for callbacks: they have run when a call returns.  JAX: same name."""
+
+
+def typeof(x):
+    """What is known of an array while it is traced: `ShapedArray`.  JAX: same name."""
+    return aval_of(x)
