@@ -162,8 +162,9 @@ def test_tracebacks_go_through_the_users_functions_only():
     error, functions = failing_line(outer)
     assert functions == ["failing_line", "outer", "<lambda>", "inner"]
     assert "traceback_filtering" in error.__notes__[0]
-    with config.override("traceback_filtering", "off"), pytest.raises(TypeError) as full:
-        outer()
+    with config.override("traceback_filtering", "off"):
+        with pytest.raises(TypeError) as full:
+            outer()
     assert len(full.traceback) > 10 and not hasattr(full.value, "__notes__")
 
 
@@ -200,7 +201,8 @@ def test_devices():
 def test_version_and_environment(capsys):
     project = Path(mj.__file__).parents[1] / "pyproject.toml"
     if project.exists():
-        assert tomllib.loads(project.read_text())["project"]["version"] == mj.__version__
+        declared = tomllib.loads(project.read_text())["project"]["version"]
+        assert declared == mj.__version__
     with mj.enable_x64(True):
         mj.print_environment_info()
     text = capsys.readouterr().out

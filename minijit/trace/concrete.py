@@ -29,7 +29,8 @@ class ConcreteArray(Array):
         return f"Array({body}{end}"
 
     def __dir__(self):
-        return [name for name in Array.__dir__(self) if name != "_value"]
+        names = Array.__dir__(self)
+        return [n for n in names if not n.startswith("_") or n.startswith("__")]
 
     def __str__(self):
         return str(self.numpy())

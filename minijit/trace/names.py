@@ -286,8 +286,8 @@ jax_names = {
         (
             "AbstractDevice AbstractMesh AxisType GSPMDSharding Mesh NamedSharding "
             "ManualAxisType PartitionSpec auto_axes explicit_axes "
-            "make_single_device_sharding reshard PmapSharding get_abstract_mesh get_mesh set_mesh "
-            "use_mesh use_abstract_mesh",
+            "make_single_device_sharding reshard PmapSharding get_abstract_mesh "
+            "get_mesh set_mesh use_mesh use_abstract_mesh",
             f"{one_device}, and nothing is sharded",
             "leave it out",
         ),
