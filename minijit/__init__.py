@@ -167,7 +167,7 @@ _transformations = """
 calls.explain_calls("minijit", globals(), results=_transformations)
 
 # chapter 17
-from .compile import panels as panels
+from .compile import layout as layout, panels as panels
 
 # chapter 18
 from .run import planned_driver as planned_driver

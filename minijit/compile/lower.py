@@ -31,6 +31,8 @@ lower_rules = {}
 fallbacks = {}
 # Functions of an equation: a row for it that its primitive does not decide, or None.
 row_choosers = []
+# Functions of a jaxpr: the one to lower in its place.
+expansions = [with_own_results]
 
 
 class At(Expr):
@@ -135,12 +137,13 @@ class Lowering:
       readers: for each variable the groups that ask for it, each with the indices.
       answers: for each question about an inlined variable its expression.
       groups: the kernels and calls to be.
+      within: for variables without a buffer, in which other variable's they are.
     """
 
     def __init__(self, jaxpr, policy, programs):
         self.jaxpr, self.policy, self.programs = jaxpr, policy, programs
         self.results, self.stored = set(jaxpr.outvars), {}
-        self.readers, self.answers = defaultdict(dict), {}
+        self.readers, self.answers, self.within = defaultdict(dict), {}, {}
         self.groups, self.estimates = Groups(), Estimates(jaxpr, row_of)
         self.made_by = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.fallbacks = {}
@@ -225,6 +228,9 @@ def lower(closed, name="main", policy="first", programs=None):
       A `Program`.
     """
     programs = {} if programs is None else programs
-    walk = Lowering(with_own_results(closed.jaxpr), policy, programs)
+    jaxpr = closed.jaxpr
+    for expand in expansions:
+        jaxpr = expand(jaxpr)
+    walk = Lowering(jaxpr, policy, programs)
     walk.run()
     return assemble(walk, name, closed.consts)

@@ -54,7 +54,7 @@ def driven_from_python(reason):
 def lower_loop(walk, eqn, programs):
     """A call that becomes a `Region`."""
     attrs = {"primitive": eqn.primitive, "params": eqn.params, "programs": programs}
-    add_call(walk, eqn, "loop", map(whole_atom, eqn.invars), attrs)
+    add_call(walk, [eqn], "loop", map(whole_atom, eqn.invars), attrs)
 
 
 row_choosers.insert(0, native_row)

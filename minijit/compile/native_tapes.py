@@ -62,7 +62,7 @@ def lower_union(walk, eqn):
     reason = "tapes and unions outside of loops are left to Python"
     walk.fallbacks[eqn.primitive.name] = reason
     attrs = {"primitive": eqn.primitive, "params": eqn.params}
-    add_call(walk, eqn, "eval", map(whole_atom, eqn.invars), attrs)
+    add_call(walk, [eqn], "eval", map(whole_atom, eqn.invars), attrs)
 
 
 row_choosers.insert(0, residual_row)

@@ -1,12 +1,12 @@
 """Products of matrices, called from native loops.
 
-    matvec(3, 3, s0, 0, 1, in0, 0, 3, 1, t0, 0, 1)    # s0 = in0 @ t0, in generated code
+    matmul(40, 30, 50, t0, 0, 50, in0, 0, 30, 1, in1, 0, 50, 1)    # t0 = in0 @ in1
 
-`matmul` and `matvec` take arrays and say where in each a matrix begins, and how many
-elements it is from a row or a column to the next: so a transpose, or one matrix out of
-a batch, is other numbers and no copy.  As plain Python they are NumPy's product.  For
-numba they are calls of gemm and gemv, at their addresses in the BLAS that comes with
-SciPy: no Python, no object, no allocation.
+`matmul` takes arrays, and says where in each a matrix begins, and how many elements it
+is from a row or a column to the next: so a transpose, or one matrix out of a batch, is
+other numbers and no copy.  As plain Python it is NumPy's product.  For numba it is a
+call of gemm, at its address in the BLAS that comes with SciPy: no Python, no object, no
+allocation.
 """
 
 import functools
@@ -27,12 +27,6 @@ def product_text(views, starts):
     (a_row, a_column), (b_row, b_column) = steps
     (m, k), n = views[1].shape[-2:], views[2].shape[-1]
     out, a, b = starts
-    if n == 1 and k:
-        matrix = f"{a}, {a_row}, {a_column}"
-        return f"matvec({m}, {k}, {out}, {out_row}, {matrix}, {b}, {b_row})"
-    if m == 1 and k:
-        matrix = f"{b}, {b_column}, {b_row}"
-        return f"matvec({n}, {k}, {out}, 1, {matrix}, {a}, {a_column})"
     left, right = f"{a}, {a_row}, {a_column}", f"{b}, {b_row}, {b_column}"
     return f"matmul({m}, {k}, {n}, {out}, {out_row}, {left}, {right})"
 
@@ -52,13 +46,6 @@ def matmul(m, k, n, out, o, out_row, a, i, a_row, a_column, b, j, b_row, b_colum
     elements(out, o, (out_row, 1), (m, n))[...] = left @ right
 
 
-def matvec(m, k, out, o, out_step, a, i, row, column, x, j, step):
-    """out = a @ x: a matrix [m, k] and a vector, within arrays from i and j on."""
-    vector = elements(x, j, (step,), (k,))
-    result = elements(a, i, (row, column), (m, k)) @ vector
-    elements(out, o, (out_step,), (m,))[...] = result
-
-
 def elements(array, start, strides, shape):
     """A view of an array's elements, from the one at `start` on; strides count them."""
     flat = array.reshape(-1)[start:]
@@ -66,12 +53,12 @@ def elements(array, start, strides, shape):
     return np.lib.stride_tricks.as_strided(flat, shape, steps)
 
 
-functions |= {"matmul": matmul, "matvec": matvec}
+functions |= {"matmul": matmul}
 
 
 @functools.cache
 def native_products():
-    """`matmul` and `matvec` for numba: calls of gemm and gemv in SciPy's BLAS."""
+    """`matmul` for numba: a call of gemm in SciPy's BLAS."""
     from numba import types
     from numba.extending import intrinsic
 
@@ -89,11 +76,7 @@ def native_products():
     def matmul(typing_context, m, k, n, out, o, so, a, i, r, c, b, j, rb, cb):
         return typed(emit_gemm, (m, k, n, out, o, so, a, i, r, c, b, j, rb, cb))
 
-    @intrinsic
-    def matvec(typing_context, m, k, out, o, so, a, i, r, c, x, j, step):
-        return typed(emit_gemv, (m, k, out, o, so, a, i, r, c, x, j, step))
-
-    return {"matmul": matmul, "matvec": matvec}
+    return {"matmul": matmul}
 
 
 class BlasCall:
@@ -162,13 +145,3 @@ def emit_gemm(blas, m, k, n, out, o, row, a, i, a_row, a_column, b, j, b_row, b_
     sizes = map(blas.size, (n, m, k))
     result = blas.zero, blas.data(0, out, o), step
     blas.call("gemm", *flags, *sizes, blas.one, *factors, *result)
-
-
-def emit_gemv(blas, m, k, out, o, out_step, a, i, row, column, x, j, step):
-    """The call of gemv: of the matrix that has our rows as its columns, or of ours."""
-    by_rows, a_step = blas.matrix(m, k, row, column)
-    choose = functools.partial(blas.builder.select, by_rows)
-    sizes = blas.size(choose(k, m)), blas.size(choose(m, k))
-    factors = blas.data(1, a, i), a_step, blas.data(2, x, j), blas.size(step)
-    result = blas.zero, blas.data(0, out, o), blas.size(out_step)
-    blas.call("gemv", blas.flag(by_rows, "t", "n"), *sizes, blas.one, *factors, *result)

@@ -60,7 +60,7 @@ def blas_symbol(name):
 
 
 def blas_call(views, starts):
-    """(routine, arguments) for a product: of two matrices, or a matrix and a vector.
+    """(routine, arguments) for a product of two matrices.
 
     Args:
       views: of the result and the two factors; starts: their addresses.
@@ -68,24 +68,12 @@ def blas_call(views, starts):
     (out_row, _), a_steps, b_steps = (view.strides[-2:] for view in views)
     (m, k), n = views[1].shape[-2:], views[2].shape[-1]
     out, a, b = starts
-    if n == 1 and k:
-        return gemv((m, k), out, out_row, a, a_steps, b, b_steps[0])
-    if m == 1 and k:
-        return gemv((n, k), out, 1, b, b_steps[::-1], a, a_steps[1])
     # The BLAS knows columns, not rows: out.T = b.T @ a.T.
     a_by_rows, a_step = stored_by((m, k), a_steps)
     b_by_rows, b_step = stored_by((k, n), b_steps)
     flags = ("n" if b_by_rows else "t"), ("n" if a_by_rows else "t")
     factors = b, b_step, a, a_step
     return "gemm", (*flags, n, m, k, 1.0, *factors, 0.0, out, max(out_row, n))
-
-
-def gemv(shape, out, out_step, a, steps, x, step):
-    """out = a @ x: of the matrix that has our rows as its columns, or of ours."""
-    by_rows, a_step = stored_by(shape, steps)
-    sizes = shape[::-1] if by_rows else shape
-    flag = "t" if by_rows else "n"
-    return "gemv", (flag, *sizes, 1.0, a, a_step, x, step, 0.0, out, out_step)
 
 
 def stored_by(shape, steps):

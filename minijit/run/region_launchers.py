@@ -96,7 +96,7 @@ def dispatcher_of(source, namespace, known, path, wrapper):
 def compile_region(source, namespace, path):
     """Compile the functions of a region with numba, then what calls them."""
     known = native_functions() | {name: namespace[name] for name in source.constants}
-    if "matmul(" in source.text or "matvec(" in source.text:
+    if "matmul(" in source.text:
         known |= native_products()
     if "part(" in source.text:
         known |= {"part": native_part()}

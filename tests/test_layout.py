@@ -1,0 +1,172 @@
+"""Products as calls: views of operands and results, and what is copied."""
+
+import ir_interpreter
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit.compile import layout
+from minijit.compile.lower import lower
+from minijit.compile.simplify import simplify
+from minijit.trace import primitives as prim
+from minijit.trace.jaxpr import make_jaxpr
+
+pytestmark = pytest.mark.chapter(17)
+rng = np.random.default_rng(0)
+
+
+def floats(*shape, dtype="f4"):
+    return rng.integers(-4, 5, shape).astype(dtype)
+
+
+@pytest.fixture(autouse=True)
+def small_products_are_calls(monkeypatch, request):
+    """So that few numbers are enough; but for the test of that limit itself."""
+    if request.function is not test_small_products_and_vectors_are_loops:
+        monkeypatch.setattr(layout, "SMALL_PRODUCT", 0)
+
+
+def lowered(f, *args):
+    return lower(simplify(make_jaxpr(f)(*args)))
+
+
+def check(f, *args):
+    """The program of a function, once it is right; its numbers are small integers."""
+    program = lowered(f, *args)
+    wanted = mj.jit(f, backend="eval")(*args)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    for found, want in zip(ir_interpreter.run(program, *args), wanted, strict=True):
+        np.testing.assert_array_equal(found, np.asarray(want))
+    return program
+
+
+def counts(program):
+    return len(program.calls), len(program.kernels)
+
+
+def dot(lhs, rhs, contract=((1,), (0,)), batch=((), ()), **params):
+    return prim.dot_general(lhs, rhs, (contract, batch), **params)
+
+
+def test_s3_is_the_same_call_in_both_orders():
+    w, a = floats(6, 5), floats(3, 4, 5)
+    by_vmap = mj.vmap(mj.vmap(lambda w, a: w @ a, (None, 0)), (None, 0))
+    by_einsum = lambda w, a: jnp.einsum("ab,...b->...a", w, a)
+    first, second = (check(f, w, a) for f in (by_vmap, by_einsum))
+    assert counts(first) == counts(second) == (1, 0)
+    describe = lambda call: [
+        (v.buffer.name, v.shape, v.strides) for v in (*call.outputs, *call.inputs)
+    ]
+    assert describe(first.calls[0]) == describe(second.calls[0])
+    assert first.calls[0].outputs[0].shape == (12, 6)
+
+
+def test_a_transposed_result_is_written_by_the_product():
+    a, b = floats(4, 5), floats(5, 6)
+    program = check(lambda a, b: (a @ b).T, a, b)
+    assert counts(program) == (1, 0) and not program.temps
+    program = check(lambda a, b: jnp.reshape((a @ b).T, (3, 2, 2, 2)), a, b)
+    assert counts(program) == (1, 0) and not program.temps
+
+
+def test_two_results_of_one_product_need_one_copy():
+    a, b = floats(4, 5), floats(5, 6)
+    program = check(lambda a, b: (a @ b, (a @ b).T), a, b)
+    assert counts(program) == (1, 1)
+    program = check(lambda a, b: ((a @ b).T, (a @ b).reshape(6, 4)), a, b)
+    assert counts(program) == (1, 1)
+
+
+def test_a_product_lies_as_its_readers_want_it():
+    a, b, c = floats(4, 5), floats(5, 6), floats(6, 4)
+    program = check(lambda a, b, c: jnp.abs((a @ b).T) + c, a, b, c)
+    assert counts(program) == (1, 1)
+    temp, = program.temps
+    assert temp.shape == (6, 4)
+    # Two readers that want it in two ways: one of them has to jump.
+    program = check(lambda a, b, c: (jnp.abs((a @ b).T) + c, (a @ b) * 2), a, b, c)
+    assert counts(program)[0] == 1 and len(program.temps) == 1
+
+
+@pytest.mark.parametrize("equation", [
+    "bshd,bthd->bhst", "bhst,bthd->bshd", "bshd,hde->bse", "bse,hde->bshd",
+    "bse,bshd->hde", "bij,bjk->ikb", "bij,bkj->kbi", "ij,bcj->bic", "ibj,bjk->bik",
+])  # fmt: skip
+def test_an_attention_block_copies_nothing(equation):
+    sizes = dict(b=3, s=4, t=5, h=2, d=6, e=7, i=4, j=5, k=6, c=2)
+    left, right = equation.split("->")[0].split(",")
+    args = [floats(*(sizes[x] for x in part)) for part in (left, right)]
+    program = check(lambda x, y: jnp.einsum(equation, x, y), *args)
+    copies = 1 if equation == "bij,bjk->ikb" else 0
+    assert counts(program) == (1, copies)
+
+
+def test_only_sums_that_no_view_merges_are_copied():
+    x, y = floats(3, 4, 5), floats(3, 5, 4)
+    program = check(lambda x, y: dot(x, y, ((0, 2), (0, 1))), x, y)
+    assert counts(program) == (1, 1)
+    assert [cut.rule for cut in program.cuts].count("layout") == 1
+    x, y = floats(3, 5, 4), floats(3, 5, 4)
+    program = check(lambda x, y: dot(x, y, ((0, 1), (0, 1))), x, y)
+    assert counts(program) == (1, 0)
+
+
+def test_small_products_and_vectors_are_loops():
+    a, b, v = floats(8, 8), floats(8, 8), floats(50)
+    assert counts(check(lambda a, b: jnp.abs(a @ b), a, b))[0] == 0
+    program = check(lambda a, v: jnp.abs(a @ v) + 1, floats(30, 50), v)
+    assert counts(program)[0] == 0
+
+
+def test_products_through_layout_operations():
+    a, b = floats(12, 10), floats(10, 9)
+    sliced = check(lambda a, b: dot(prim.slice(a, (1, 0), (12, 10), (2, 1)), b), a, b)
+    assert counts(sliced) == (1, 0)
+
+    def shuffled(a):
+        pairs = prim.transpose(prim.reshape(a, (12, 5, 2)), (0, 2, 1))
+        return prim.reshape(pairs, (12, 10))
+
+    assert counts(check(lambda a, b: dot(shuffled(a), b), a, b)) == (1, 1)
+
+
+def random_product(seed):
+    """A dot_general of random dimension numbers, factors and result transposed."""
+    rng = np.random.default_rng(seed)
+    n_batch, n_left, n_right, n_sum = rng.integers([0, 1, 1, 1], [3, 3, 3, 3])
+    sizes = lambda n: rng.integers(1, 4, n).tolist()
+    batch, left, right, sums = (
+        sizes(n_batch), sizes(n_left), sizes(n_right), sizes(n_sum),
+    )  # fmt: skip
+    shuffle = lambda n: rng.permutation(n).tolist()
+
+    def side(free):
+        """(shape, batch axes, contracted axes) in a random order of axes."""
+        axes = [*batch, *free, *sums]
+        order = shuffle(len(axes))
+        shape = [axes[d] for d in order]
+        where = [order.index(d) for d in range(len(axes))]
+        rest = len(batch) + len(free)
+        return shape, tuple(where[: len(batch)]), tuple(where[rest:])
+
+    (s1, b1, c1), (s2, b2, c2) = side(left), side(right)
+    p1, p2 = shuffle(len(s1)), shuffle(len(s2))
+    p3 = shuffle(len(batch) + len(left) + len(right))
+    given = [tuple(np.argsort(p).tolist()) for p in (p1, p2)]
+    x = floats(*s1).transpose(p1)
+    y = floats(*s2).transpose(p2)
+
+    def f(x, y):
+        x, y = prim.transpose(x, given[0]), prim.transpose(y, given[1])
+        return prim.transpose(dot(x, y, (c1, c2), (b1, b2)), tuple(p3))
+
+    return f, np.ascontiguousarray(x), np.ascontiguousarray(y)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_products_of_any_dimension_numbers(seed):
+    f, x, y = random_product(seed)
+    program = check(f, x, y)
+    # At most the factors are copied, and never the result as well.
+    assert len(program.calls) <= 1
