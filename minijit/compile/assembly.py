@@ -79,6 +79,17 @@ def with_own_results(jaxpr):
     return jaxpr.replace(eqns=(*jaxpr.eqns, *copies), outvars=tuple(outvars))
 
 
+# Functions of a jaxpr: the one to lower in its place.
+expansions = [with_own_results]
+
+
+def expanded(jaxpr):
+    """A jaxpr as it is lowered: other equations may take the place of some."""
+    for expand in expansions:
+        jaxpr = expand(jaxpr)
+    return jaxpr
+
+
 def constant_array(value, aval):
     """A constant as kernels take it: in row-major order, or an array of one object."""
     if isinstance(aval, ShapedArray):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from ..trace.core import find_rule
 from ..trace.jaxpr import Literal, has_effect
-from .assembly import assemble, with_own_results
+from .assembly import assemble, expanded
 from .expression_graphs import postorder
 from .expressions import Axis, Const, Expr, Load, as_index
 from .groups import Groups
@@ -31,8 +31,6 @@ lower_rules = {}
 fallbacks = {}
 # Functions of an equation: a row for it that its primitive does not decide, or None.
 row_choosers = []
-# Functions of a jaxpr: the one to lower in its place.
-expansions = [with_own_results]
 
 
 class At(Expr):
@@ -137,7 +135,7 @@ class Lowering:
       readers: for each variable the groups that ask for it, each with the indices.
       answers: for each question about an inlined variable its expression.
       groups: the kernels and calls to be.
-      within: for variables without a buffer, in which other variable's they are.
+      within: for variables without memory, in whose they are.
     """
 
     def __init__(self, jaxpr, policy, programs):
@@ -228,9 +226,6 @@ def lower(closed, name="main", policy="first", programs=None):
       A `Program`.
     """
     programs = {} if programs is None else programs
-    jaxpr = closed.jaxpr
-    for expand in expansions:
-        jaxpr = expand(jaxpr)
-    walk = Lowering(jaxpr, policy, programs)
+    walk = Lowering(expanded(closed.jaxpr), policy, programs)
     walk.run()
     return assemble(walk, name, closed.consts)
