@@ -13,7 +13,6 @@ import numpy as np
 
 from minijit.compile import expressions, loops, reductions
 from minijit.compile.expressions import as_index
-from minijit.compile.kernel_buffers import local_buffers
 from minijit.trace.array import ArrayImpl, aval_of, to_numpy
 from minijit.trace.config import enable_x64
 from minijit.trace.core import eval_rules
@@ -42,8 +41,10 @@ def run(program, *args, place=lambda body: body):
                     run_region(stmt, memory)
                 else:
                     body = place(stmt.body)
-                    for buffer in local_buffers(body):
-                        memory[buffer] = garbage(buffer)
+                    stores = (s for s in loops.statements(body) if hasattr(s, "buffer"))
+                    for buffer in {s.buffer for s in stores}:
+                        if buffer.space == "cache":
+                            memory[buffer] = garbage(buffer)
                     Run(memory).block(body)
     return [memory[buffer] for buffer in program.outputs]
 
