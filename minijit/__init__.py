@@ -173,9 +173,12 @@ from .compile import layout as layout, panels as panels
 from .run import planned_driver as planned_driver
 
 # chapter 19
+from . import testing as testing
 from .compile import explain_pictures as explain_pictures, explain_text as explain_text
-from .compile import region_traffic as region_traffic
+from .compile import region_traffic as region_traffic, separations as separations
 from .run.explaining import explain as explain
+from .run.kernel_log import log_kernels as log_kernels, profile as profile
+from .run.stepping import stages as stages
 
 # chapter 20
 from .compile import native_loops as native_loops

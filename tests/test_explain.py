@@ -1,12 +1,13 @@
 """explain: every byte attributed, every pair answered, the pictures drawn."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
 
 import minijit as mj
-from minijit import lax, nn, numpy as jnp
+from minijit import lax, nn, numpy as jnp, testing
 from minijit.compile.traffic import traffic_of
 
 pytestmark = pytest.mark.chapter(19)
@@ -183,7 +184,7 @@ def test_golden_text():
         "24.6 kB dot_general: matmul writes it (call)",
         "",
         "arrays:",
-        "t0: f32[64,48] temporary steps 0..1 12.3 kB",
+        "t0: f32[64,48] temporary steps 0..1 at 0 12.3 kB",
         "out0: f32[64,48] result steps 1..1 12.3 kB",
     ]
     assert "h = x @ w" in str(report)
@@ -236,3 +237,109 @@ def test_arrays_that_nobody_reads_are_said():
     report = mj.explain(mj.jit(layer, backend="plain"), ones(64, 32), ones(32, 48))
     assert report.unread == [] and report.buffers[0].name == "t0"
     assert report.peak == 2 * 4 * 64 * 48
+
+
+def test_where_arrays_lie():
+    """Offsets and peak are those of the plan that the program runs with."""
+    f = mj.jit(lambda x: jnp.tanh(jnp.sin(x) @ x) @ x, backend="plain")
+    report = mj.explain(f, ones(64, 64))
+    first, second, third = (a for a in report.arrays if a.role == "temporary")
+    assert (first.offset, second.offset, third.offset) == (0, 64 * 64 * 4, 0)
+    assert report.peak == 3 * 64 * 64 * 4
+
+
+# ---- looking while it runs
+
+
+def layers(x):
+    inner = mj.jit(lambda x: jnp.sin(x) @ x)
+    return jnp.sort(inner(inner(x)), 0) + 1.0
+
+
+@pytest.mark.parametrize("backend", ["plain", "python"])
+def test_log_kernels(backend, capsys):
+    f, x = mj.jit(layers, backend=backend), ones(32, 32)
+    wanted = f(x)
+    capsys.readouterr()
+    with mj.log_kernels():
+        np.testing.assert_array_equal(f(x), wanted)
+    lines = capsys.readouterr().out.splitlines()
+    report = mj.explain(f, x)
+    assert [line.split()[1] for line in lines] == [step.name for step in report.steps]
+    assert all("f32[32,32]" in line and "kB" in line for line in lines)
+    assert all(len(line) <= 100 for line in lines)
+    f(x)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_switch_for_all_calls(capsys):
+    f, x = mj.jit(layers, backend="plain"), ones(32, 32)
+    f(x)
+    mj.config.update("log_kernels", True)
+    try:
+        f(x)
+    finally:
+        mj.config.update("log_kernels", False)
+    assert len(capsys.readouterr().out.splitlines()) == 6
+    f(x)
+    assert capsys.readouterr().out == ""
+
+
+def test_profile(tmp_path):
+    f, x = mj.jit(layers, backend="plain"), ones(32, 32)
+    with mj.profile() as line:
+        f(x), f(x)
+    f(x)
+    report = mj.explain(f, x)
+    assert [event.step.name for event in line] == 2 * [s.name for s in report.steps]
+    assert all(event.end >= event.start > 0 for event in line)
+    assert line.seconds >= max(event.seconds for event in line)
+    assert "12 runs" in str(line) and all(len(t) <= 100 for t in str(line).split("\n"))
+    line.save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert len(events) == 12 and events[0]["ph"] == "X" and events[0]["ts"] == 0
+    assert events[0]["args"]["bytes"] == report.steps[0].nbytes
+    assert events[0]["name"] == report.steps[0].name
+
+
+@pytest.mark.chapter(24)
+def test_nothing_is_in_the_way_of_calls_when_nobody_looks():
+    """Shortcuts call the driver itself; while someone looks there are none."""
+    f, x = mj.jit(lambda x: x * 2 + 1), mj.numpy.ones(8)
+    for _ in range(3):
+        f(x)
+    shortcut, = f.shortcuts.calls
+    executable = next(iter(f.entries.values())).executable
+    assert shortcut.__globals__["run"] is executable.run is executable.loaded.run
+    with mj.profile() as line:
+        f(x)
+    assert len(line) == 1 and f.shortcuts.calls == (shortcut,)
+
+
+def test_stages():
+    def f(x):
+        return jnp.sin(x * 2.0).sum()
+
+    steps = mj.stages(mj.jit(f, backend="plain"), ones(3))
+    names = [step.name for step in steps]
+    assert names[:5] == "trace linearize transpose batch simplify".split()
+    assert names[-1] == "source" and "lower" in names
+    assert "f32[2,3]" in str(steps["batch"]) and "cos" in str(steps["linearize"])
+    assert "broadcast_in_dim" in str(steps["transpose"])
+    assert "def kernel_0" in str(steps["source"]) and "for k0 in 3" in str(steps["lower"])
+    assert steps._repr_html_().count("<details>") == len(steps)
+    assert all(f"== {name}:" in str(steps) for name in names)
+    with pytest.raises(KeyError, match="no stage 'fuses': trace, "):
+        steps["fuses"]
+
+
+def test_assertions():
+    x = ones(64, 64)
+    assert testing.assert_kernels(lambda x: jnp.sin(x) * 2, (x,), 1, calls=0).exact
+    testing.assert_traffic(lambda x: jnp.sin(x) * 2, (x,), 1.0)
+    with pytest.raises(AssertionError, match="1 kernels, expected 2:\n<lambda>: 1 kernel"):
+        testing.assert_kernels(lambda x: jnp.sin(x) * 2, (x,), 2)
+    with pytest.raises(AssertionError, match="1 calls, expected 0"):
+        testing.assert_kernels(lambda x: x @ x, (x,), 0, calls=0)
+    with pytest.raises(AssertionError, match="times the ideal, expected at most 1.5:"):
+        testing.assert_traffic(lambda x: jnp.sin(x) @ x @ x, (x,), 1.5)

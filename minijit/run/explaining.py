@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 
 from ..compile.explain import Array, Report, Step
 from ..compile.loops import Kernel
+from ..compile.memory import Buffer
 from ..compile.traffic import traffic_of
 from ..trace.jit import JitFunction, jit
 from ..trace.stages import Compiled
-from .loading import load
+from .loading import load, rewritten
+from .planned_driver import plan_of
 from .reports import call_routes, kernel_routes
 
 
@@ -36,6 +38,11 @@ def explain(fun, *args, static_argnums=None, static_argnames=None, **kwargs):
     elif static_argnums is not None or static_argnames is not None:
         raise TypeError("the function is jitted already: give static arguments to jit")
     return fun.lower(*args, **kwargs).compile().explain()
+
+
+def is_array(owner):
+    """Whether a slot of an arena is an array's, and not another program's arena."""
+    return isinstance(owner, Buffer)
 
 
 def report_of(compiled):
@@ -75,17 +82,19 @@ class Reporting:
         }
         self.roles = dict.fromkeys(renamed.values(), "argument")
         self.program(program, renamed, "")
+        plan = plan_of(rewritten(program))
+        offsets = {s.owner.name: s.offset for s in plan.slots if is_array(s.owner)}
         lives: dict = {}
         for n, step in enumerate(self.steps):
             for use in (*step.reads, *step.writes):
                 lives.setdefault(use.buffer, []).append(n)
-        arrays = [
-            Array(buffer, role, *(f(lives[buffer]) for f in (min, max)))
-            if buffer in lives else Array(buffer, role)
-            for buffer, role in self.roles.items()
-        ]  # fmt: skip
-        fallbacks = tuple(self.fallbacks.items())
-        return Report(program.name, self.steps, arrays, self.decisions, fallbacks)
+        arrays = []
+        for buffer, role in self.roles.items():
+            used = lives.get(buffer, [None])
+            offset = offsets.get(buffer.name) if role == "temporary" else None
+            arrays.append(Array(buffer, role, used[0], used[-1], offset))
+        given = self.steps, arrays, self.decisions, self.fallbacks.items(), plan.peak
+        return Report(program.name, *given)
 
     def program(self, program, places, prefix):
         """Add the steps of a program.

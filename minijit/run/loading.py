@@ -34,6 +34,9 @@ def load(program, native, heading=str):
         return versions[native]
 
 
+# Functions of an executable: what to run instead of its driver, or None.
+watchers: list = []
+
 # Functions of a program: the one that is loaded in its place.
 rewrites: list = []
 
