@@ -326,7 +326,8 @@ def test_stages():
     assert names[-1] == "source" and "lower" in names
     assert "f32[2,3]" in str(steps["batch"]) and "cos" in str(steps["linearize"])
     assert "broadcast_in_dim" in str(steps["transpose"])
-    assert "def kernel_0" in str(steps["source"]) and "for k0 in 3" in str(steps["lower"])
+    assert "def kernel_0" in str(steps["source"])
+    assert "for k0 in 3" in str(steps["lower"])
     assert steps._repr_html_().count("<details>") == len(steps)
     assert all(f"== {name}:" in str(steps) for name in names)
     with pytest.raises(KeyError, match="no stage 'fuses': trace, "):
@@ -337,7 +338,7 @@ def test_assertions():
     x = ones(64, 64)
     assert testing.assert_kernels(lambda x: jnp.sin(x) * 2, (x,), 1, calls=0).exact
     testing.assert_traffic(lambda x: jnp.sin(x) * 2, (x,), 1.0)
-    with pytest.raises(AssertionError, match="1 kernels, expected 2:\n<lambda>: 1 kernel"):
+    with pytest.raises(AssertionError, match="1 kernels, expected 2:\n<lambda>: 1"):
         testing.assert_kernels(lambda x: jnp.sin(x) * 2, (x,), 2)
     with pytest.raises(AssertionError, match="1 calls, expected 0"):
         testing.assert_kernels(lambda x: x @ x, (x,), 0, calls=0)

@@ -64,8 +64,8 @@ class Stages(tuple):
 
     def _repr_html_(self):
         parts = (
-            f"<details><summary><b>{stage.name}</b> {html.escape(stage.about)}</summary>"
-            f"<pre>{html.escape(stage.text)}</pre></details>"
+            f"<details><summary><b>{stage.name}</b> {html.escape(stage.about)}"
+            f"</summary><pre>{html.escape(stage.text)}</pre></details>"
             for stage in self
         )
         return f"{STYLE}<div class=minijit-report>{''.join(parts)}</div>"
