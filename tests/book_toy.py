@@ -355,6 +355,9 @@ sin("no")
 Write `cube`.
 
 ```python exercise
+from toy.trace.core import mul
+
+
 def cube(x):
     ...
 ```

@@ -536,7 +536,7 @@ def test_a_tour_uses_the_finished_library(book: Book):
     assert "Tour: A walk. toy is the finished library." in shown[1]
     assert "(3, 1.0)" in shown[2]
     assert "# toy/trace/words.py" in shown[3] and "text/markdown" in shown[3]
-    assert "not yet: Add it to itself." in shown[5]
+    assert "not yet: `twice` is empty so far" in shown[5]
     assert check(book, tour) == []
     done = book_toy.command(book.root, "exercise", "walk")
     assert done.returncode == 0, done.stdout + done.stderr

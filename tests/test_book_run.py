@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import book_toy
 import pytest
 
 from minijit.book import run
-from minijit.book.exercise import exercises, judge, verdict
+from minijit.book.exercise import exercises
+from minijit.book.judge import judge
 from minijit.book.notebook import code_cell, dump, joined, load, source
 from minijit.book.project import Book
 from minijit.book.stage import write_stage
@@ -282,12 +282,21 @@ def staged(book: Book, monkeypatch: pytest.MonkeyPatch) -> Iterator[Book]:
 
 
 SOLUTION = "chapters/solutions/01_values.py"
+BLIND = """\
+    try:
+        fine = cube(2.0) == 8.0
+    except Exception:
+        fine = False
+    assert fine
+"""
 WHERE = "chapter 1, section 'Exercises', exercise cube: "
 
 
 def test_exercises_are_in_order(book: Book):
     found = exercises(load(book.notebook(book.chapter("1"))))
-    assert [(e.name, e.shown) for e in found] == [("cube", "not yet: Multiply twice.")]
+    empty = "not yet: `cube` is empty so far; write in place of its `...`, and run it"
+    shown = f"{empty}\n  (the next try shows a hint)"
+    assert [(e.name, e.shown) for e in found] == [("cube", shown)]
     done = book_toy.command(book.root, "exercise", "1")
     assert done.returncode == 0 and done.stdout == "exercises: in order\n"
 
@@ -296,23 +305,27 @@ def test_exercises_are_in_order(book: Book):
     "file, old, new, told",
     [
         (SOLUTION, "return mul(x, mul(x, x))", "return mul(x, x)",
-         WHERE + "the solution is not yet: Multiply twice."),
+         WHERE + "the solution is not yet: cube(2.0)\n  came      4.0\n"),
         (SOLUTION, '    """Multiply twice."""\n', "",
          WHERE + "there is no hint (the docstring of its check)"),
-        (SOLUTION, "    assert cube(2.0) == 8.0", "",
-         WHERE + "the stub is right already"),
         (SOLUTION, "def check_cube", "def check_square",
          WHERE + "the solutions lack cube or check_cube"),
-        (SOLUTION, "Multiply twice", "Multiply three times",
+        (SOLUTION, "Multiply twice.", "the next try",
          WHERE + "the chapter does not show"),
+        (SOLUTION, "    assert cube(2.0) == 8.0", BLIND,
+         WHERE + "only 1 different messages of"),
+        (SOLUTION, "== 8.0", "== 8.0, 'return mul(x, mul(x, x))'",
+         WHERE + "a wrong answer's message gives `return mul(x, mul(x, x))` away"),
+        (SOLUTION, "return mul(x, mul(x, x))", "return Path and mul(x, mul(x, x))",
+         WHERE + "the solution uses Path; import that in the stub's cell"),
         (SOLUTION, "def check_cube", "check_square = len\n\n\ndef check_cube",
          "chapter 1: no `%check square`"),
         ("chapters/01_values.ipynb", '"exercise"', '"other"',
          WHERE + "no cell tagged `exercise` defines cube"),
         ("chapters/01_values.ipynb", '"    ..."', '"    return x**3"',
          WHERE + "the stub is right already"),
-        ("chapters/01_values.ipynb", '"not yet: Multiply twice.\\n"', '"right\\n"',
-         WHERE + "the chapter does not show `not yet: <hint>` but 'right'"),
+        ("chapters/01_values.ipynb", '"not yet: `cube` is empty', '"right `cube` is',
+         WHERE + "the chapter does not show `not yet: <case>` but 'right"),
     ],
 )  # fmt: skip
 def test_exercises_out_of_order(staged: Book, file: str, old: str, new: str, told: str):
@@ -328,33 +341,6 @@ def test_solutions_see_their_stage_only(book: Book):
     )
     done = book_toy.command(book.root, "exercise", "1")
     assert done.returncode == 1 and "flatten" in done.stderr
-
-
-def test_a_verdict_never_raises():
-    def check(answer: object) -> object:
-        """Think."""
-        if not answer:
-            raise AssertionError("too small")
-        return answer
-
-    assert verdict(check, True) == "right"
-    assert verdict(check, 0) == "not yet: Think.\n(too small)"
-    assert verdict(check, "some") == "not yet: Think."
-    assert verdict(lambda a: a.x, 1) == "not yet: "
-
-
-def test_a_verdict_tells_the_error_of_the_answer():
-    def check(answer: Callable[[], object]) -> None:
-        """Think."""
-        assert answer().x  # type: ignore[attr-defined]
-
-    space: dict[str, Any] = {}
-    exec(compile("def f():\n    return [][3]", "<a cell>", "exec"), space)
-    exec(compile("def g():\n    ...", "<a cell>", "exec"), space)
-    assert verdict(check, space["f"]) == (
-        "not yet: Think.\n(line 2: IndexError: list index out of range)"
-    )
-    assert verdict(check, space["g"]) == "not yet: Think."
 
 
 # -- commands

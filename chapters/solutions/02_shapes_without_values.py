@@ -20,7 +20,7 @@ answers = {
 
 def check_answers(answers):
     """Find both in the picture; follow the arrows to the first common type."""
-    assert {k: str(v) for k, v in answers.items()} == {
+    right = {
         "i8 + 1": "int8",
         "i8 + 1.5": "float32",
         "u8 + i8": "int16",
@@ -31,6 +31,9 @@ def check_answers(answers):
         "bool + 1": "int32",
         "bf16 * 1j": "complex64",
     }
+    for question, dtype in right.items():
+        given = str(answers.get(question))
+        assert given == dtype, f"{question} is not {given}"
 
 
 def batched_matmul(x, y):

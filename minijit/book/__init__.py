@@ -6,7 +6,7 @@ In a notebook, `%load_ext minijit.book` gives
     %tour random_numbers            ... the finished one
     %%build minijit/trace/core.py   run this text in that module, patching what it edits
     %show minijit/lax.py reciprocal print a statement of the library
-    %check NAME                     is exercise NAME solved?  prints `right`, or a hint
+    %check NAME                     is exercise NAME solved?  or which case fails
     %tb                             the whole of the last traceback, shown short before
 
 and in a shell, `python -m minijit.book` (or `python minijit/book`, which also works
@@ -27,7 +27,7 @@ reads no notebook.  Nothing here imports the rest of minijit.
     show, style                    statements and pictures in notebooks
     pages                          the book as HTML
     reader, course                 the reader's copy, and build cells to be written
-    stages, exercise               tests and exercises, each on the stage of its chapter
+    stages, exercise, cases, judge tests and exercises, each on its chapter's stage
     tracebacks                     of the reader's frames alone
     magics, cli                    the two ways in
 """

@@ -57,6 +57,7 @@ class Workshop:
         self.stage = stage
         self.book = stage.book
         self.records: dict[tuple[str, str], Record] = {}
+        self.tries: dict[str, int] = {}  # of `%check`, by exercise, since it was right
 
     # -- a cell
 

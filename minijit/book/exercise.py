@@ -14,16 +14,24 @@ the hint:
 
 from __future__ import annotations
 
+import _thread
+import ast
 import linecache
+import os
+import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .notebook import Json, joined, load, quiet_statements, sections, source, tags
+from .cases import ADDRESS, HOOK, CaseFailed, Cases, labelled, rewritten, shown
+from .notebook import Json, joined, quiet_statements, sections, source, tags
 from .project import Book, BookError, Chapter
 from .text import names
 from .tracebacks import file_of, frames
+
+SECONDS = 20  # an answer may take; a solution takes a few, where it is compiled
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,9 @@ def solutions(book: Book, chapter: Chapter) -> dict[str, Any]:
     linecache.checkcache(str(path))
     module = types.ModuleType(f"solutions_{chapter.stem}")
     module.__file__ = str(path)
-    exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
+    vars(module)[HOOK] = Cases()
+    tree = rewritten(ast.parse(text))
+    exec(compile(tree, str(path), "exec", dont_inherit=True), vars(module))
     return vars(module)
 
 
@@ -80,78 +90,121 @@ def hint(check: Callable[[Any], Any]) -> str:
     return " ".join((check.__doc__ or "").split())
 
 
-def verdict(check: Callable[[Any], Any], answer: Any) -> str:
-    """`right`, or `not yet` with the hint, and the answer's error.  Never raises."""
-    why = ""
-    try:
-        result = check(answer)
-        if result is None or result is True:
-            return "right"
-    except Exception as e:
-        why = reason(e, answer)
-    return f"not yet: {hint(check)}" + (f"\n({why})" if why else "")
+def verdict(
+    check: Callable[[Any], Any], answer: Any, tries: int = 1, seconds: float = SECONDS
+) -> str:
+    """`right`, or `not yet` with the first case that fails.  Never raises.
 
-
-def reason(error: Exception, answer: Any) -> str:
-    """What a check says of an answer, or the error that the answer itself raised.
-
-    An error elsewhere tells the reader nothing: no check expects what the answer gave.
+    From the second try on the hint is with it.
     """
+    told = complaint(check, answer, seconds)
+    if not told:
+        return "right"
+    about = hint(check)
+    last = f"  {'hint':<10}{about}" if tries > 1 else "  (the next try shows a hint)"
+    return "\n".join(["not yet: " + told[0], *told[1:], last])
+
+
+def complaint(check: Callable[[Any], Any], answer: Any, seconds: float) -> list[str]:
+    """What is wrong with an answer, in lines; none if nothing is."""
+    name = check.__name__.removeprefix("check_")
+    if is_empty(answer):
+        return [f"`{name}` is empty so far; write in place of its `...`, and run it"]
+    record = check.__globals__.get(HOOK) or Cases()
+    record.called = None
+    try:
+        with time_limit(seconds):
+            result = check(answer)
+    except TooLong:
+        told = f"stopped after {seconds} seconds; does a loop in it ever end?"
+        return [record.called[0] if record.called else name, f"  {told}"]
+    except CaseFailed as e:
+        return e.told
+    except Exception as e:
+        return error_told(e, answer, check, record)
+    fine = result is None or result is True
+    return [] if fine else [f"the check of {name} says {result!r}"]
+
+
+def is_empty(answer: Any) -> bool:
+    """Is it a function without anything in it but `...` or words?"""
+
+    def empty() -> None: ...
+
+    def words() -> None:
+        """Words."""
+
+    code = getattr(answer, "__code__", None)
+    if code is None or code.co_names or set(code.co_consts) - {None, answer.__doc__}:
+        return False
+    return code.co_code in [f.__code__.co_code for f in (empty, words)]
+
+
+def error_told(
+    error: Exception, answer: Any, check: Callable[[Any], Any], record: Cases
+) -> list[str]:
+    """An error while a check ran: the call, the error, and the line of the answer."""
+    call, result = record.called or (line_of(check, error), None)
+    what = plain(f"{type(error).__name__}: {error}")
     file = getattr(getattr(answer, "__code__", None), "co_filename", None)
     own = [tb for tb in frames(error.__traceback__) if file == file_of(tb)]
-    if own and not isinstance(error, AssertionError):
-        return f"line {own[-1].tb_lineno}: {type(error).__name__}: {error}"
-    return str(error) if isinstance(error, AssertionError) else ""
+    if isinstance(error, AssertionError) and not own:
+        return [call, *labelled("", str(error).split("\n"))]
+    if own:
+        line = own[-1].tb_lineno
+        text = linecache.getline(file or "", line).strip()
+        where = [f"line {line} of its cell: {text}" if text else f"line {line}"]
+        return [call, *labelled("raised", what), *labelled("in", where)]
+    if record.called and result is not NotImplemented:
+        came = labelled("came", shown(result))
+        return [call, *came, *labelled("and then", what)]
+    return [call, *labelled("raised", what)]
 
 
-def judge(book: Book, chapter: Chapter) -> list[str]:
-    """Complaints about a chapter's exercises; run on the chapter's stage.
-
-    Every stub must be not right, in the notebook's stored output and here; every
-    solution right; every hint there; every solution's check used in the notebook.
-    """
-    found = exercises(load(book.notebook(chapter)))
-    if not found:
-        return []
-    space = solutions(book, chapter)
-    bad = []
-    for e in found:
-        where = f"{chapter.called}, section '{e.section}', exercise {e.name}"
-        bad += [f"{where}: {what}" for what in judge_one(e, space)]
-    checked = {e.name for e in found}
-    for name in space:
-        if name.startswith("check_") and name.removeprefix("check_") not in checked:
-            bad.append(f"{chapter.called}: no `%check {name.removeprefix('check_')}`")
-    return bad
+def line_of(check: Callable[[Any], Any], error: Exception) -> str:
+    """The line of a check that an error went through."""
+    code = check.__code__
+    for tb in frames(error.__traceback__):
+        if tb.tb_frame.f_code is code:
+            line = linecache.getline(code.co_filename, tb.tb_lineno).strip()
+            return line.removeprefix("assert ")
+    return check.__name__.removeprefix("check_")
 
 
-def judge_one(e: Exercise, space: dict[str, Any]) -> list[str]:
-    """Complaints about one exercise."""
-    if f"check_{e.name}" not in space or e.name not in space:
-        return [f"the solutions lack {e.name} or check_{e.name}"]
-    check = check_of(space, e.name)
-    bad = []
-    if not hint(check):
-        bad.append("there is no hint (the docstring of its check)")
-    if not e.stub:
-        bad.append(f"no cell tagged `exercise` defines {e.name}")
-    elif stub_is_right(e, check, space):
-        bad.append("the stub is right already")
-    if not e.shown.startswith(f"not yet: {hint(check)}"):
-        bad.append(f"the chapter does not show `not yet: <hint>` but {e.shown!r}")
-    answer = verdict(check, space[e.name])
-    if answer != "right":
-        bad.append(f"the solution is {answer}")
-    return bad
+def plain(text: str) -> list[str]:
+    """The lines of an error without addresses, and without lines about the check."""
+    lines = ADDRESS.sub("", text).split("\n")
+    about = [i for i, line in enumerate(lines) if f"{os.sep}solutions{os.sep}" in line]
+    return lines[: max(about[0], 1)] if about else lines
 
 
-def stub_is_right(
-    e: Exercise, check: Callable[[Any], Any], space: dict[str, Any]
-) -> bool:
-    """Does the stub, run beside the solutions' imports, pass the check?"""
-    scratch = {k: v for k, v in space.items() if k != e.name}
+class TooLong(BaseException):
+    """An answer ran for too long; no `except Exception` of an answer catches it."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TooLong in the main thread if the block takes longer."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    over, late = threading.Event(), threading.Event()
+
+    def stop() -> None:
+        # Again and again: one that comes in a callback of C code is lost.
+        wait = seconds
+        while not over.wait(wait):
+            late.set()
+            _thread.interrupt_main()
+            wait = 1.0
+
+    threading.Thread(target=stop, daemon=True).start()
     try:
-        exec(compile(e.stub, f"<stub of {e.name}>", "exec", dont_inherit=True), scratch)
-    except Exception:
-        return False
-    return verdict(check, scratch.get(e.name)) == "right"
+        yield
+        over.set()
+    except KeyboardInterrupt:
+        if late.is_set():
+            raise TooLong from None
+        raise
+    finally:
+        over.set()

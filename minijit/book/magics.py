@@ -7,6 +7,7 @@ from typing import Any
 
 from . import exercise, tracebacks
 from .build import Workshop, shortened
+from .notebook import load
 from .project import Book, BookError, Chapter, find_book
 from .show import mime, statement_text
 from .stage import open_chapter, stale_names
@@ -121,11 +122,23 @@ def opening_words(book: Book, chapter: Chapter) -> str:
 def check_exercise(name: str, namespace: dict[str, Any]) -> str:
     """The verdict on the reader's answer to an exercise of the open chapter."""
     __tracebackhide__ = True
-    here = opened().stage
+    shop = opened()
+    here = shop.stage
+    names = known_exercises(here.book, here.chapter)
+    if name not in names:
+        asked = f"there is no exercise {name} here" if name else "write `%check NAME`"
+        raise BookError(f"{asked}; this notebook has {', '.join(names) or 'none'}")
     space = exercise.solutions(here.book, here.chapter)
-    check = exercise.check_of(space, name)
     if name not in namespace:
-        return (
-            f"not yet: {exercise.hint(check)}\n(run the cell that defines {name} first)"
-        )
-    return exercise.verdict(check, namespace[name])
+        return f"not yet: run the cell that defines {name} first"
+    shop.tries[name] = shop.tries.get(name, 0) + 1
+    check = exercise.check_of(space, name)
+    told = exercise.verdict(check, namespace[name], shop.tries[name])
+    if told == "right":
+        shop.tries[name] = 0
+    return told
+
+
+def known_exercises(book: Book, chapter: Chapter) -> list[str]:
+    """The exercises of a notebook, by name."""
+    return [e.name for e in exercise.exercises(load(book.notebook(chapter)))]

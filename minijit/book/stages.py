@@ -82,7 +82,7 @@ spec = importlib.util.spec_from_file_location(
 )
 sys.modules["minijit_book"] = module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-from minijit_book.exercise import judge
+from minijit_book.judge import judge
 from minijit_book.project import read_book
 book = read_book(pathlib.Path({root!r}))
 bad = judge(book, book.chapter({id!r}))
