@@ -15,6 +15,7 @@ from minijit.compile.kernel_buffers import local_buffers
 from minijit.compile.loops import Kernel, Program, Store, statements
 from minijit.compile.lower import lower
 from minijit.compile.memory import Buffer
+from minijit.compile.nests import nested, steps_of, strides_of
 from minijit.compile.place import place
 from minijit.compile.placing_rules import arrange
 from minijit.run.loading import load, loaders
@@ -68,23 +69,23 @@ def test_strides():
     i, j, k = Axis(4), Axis(5), Axis(6)
     x = Buffer("x", (40, 50), F32)
     row = op("add", op("mul", i, as_index(3)), k)
-    assert panels.strides_of(Load(x, (row, j))) == {i: 150, k: 50, j: 1}
+    assert strides_of(Load(x, (row, j))) == {i: 150, k: 50, j: 1}
     back = op("sub", as_index(39), i)
-    assert panels.strides_of(Load(x, (back, j))) == {i: -50, j: 1}
+    assert strides_of(Load(x, (back, j))) == {i: -50, j: 1}
     where = Load(Buffer("w", (4,), np.dtype("int64")), (i,))
-    found = panels.strides_of(Load(x, (where, j)))
+    found = strides_of(Load(x, (where, j)))
     assert found.pop(j) == 1 and np.isnan(found.pop(i)) and not found
-    assert panels.strides_of(Load(x, (as_index(0), as_index(7)))) == {}
+    assert strides_of(Load(x, (as_index(0), as_index(7)))) == {}
     turned = Buffer("x", (40, 50), F32, order=(1, 0))
-    assert panels.strides_of(Load(turned, (i, j))) == {i: 1, j: 40}
+    assert strides_of(Load(turned, (i, j))) == {i: 1, j: 40}
     doubled = j
     for _ in range(60):
         doubled = op("add", doubled, doubled)
-    assert panels.steps_of(doubled) == {j: 2**60}
+    assert steps_of(doubled) == {j: 2**60}
 
 
 def kernel_of(axes, *stores):
-    return panels.nested(axes, stores)
+    return nested(axes, stores)
 
 
 def test_the_innermost_loop_is_that_of_most_bytes():
@@ -235,7 +236,7 @@ def s4(straight):
         value = op("add", op("mul", element, element), Const(n + 1, F32))
         stores.append(Store(out, index, value))
         outputs.append(out)
-    kernel = Kernel("k0", panels.nested(axes, stores))
+    kernel = Kernel("k0", nested(axes, stores))
     return Program("s4", (x,), tuple(outputs), (), (), (kernel,))
 
 

@@ -21,11 +21,19 @@ from collections import Counter
 from dataclasses import dataclass
 
 from .expression_graphs import postorder
-from .expressions import Axis, Load, Op, Reduce, as_index, op
-from .index_rules import known
+from .expressions import Axis, Load, Reduce, as_index, op
 from .interchange import Renamer
-from .loops import For, Store, expressions
+from .loops import Store, expressions
 from .memory import Buffer
+from .nests import (
+    bytes_of,
+    in_nests,
+    loads_of,
+    loop_over,
+    nested,
+    runs_along,
+    strides_of,
+)
 from .placing_rules import arrangements
 
 # A block that is turned in registers has so many rows, and so many columns.
@@ -43,103 +51,7 @@ MOST_PANELS = 4
 FEW_STEPS = 8
 
 
-# ---- along which axis arrays run
-
-
-def steps_of(index):
-    """{axis: how much an index grows with it}; nan where that changes."""
-    found = {}
-    for expr in postorder([index]):
-        name = expr.name if isinstance(expr, Op) else ""
-        parts = [found[e] for e in expr.children()]
-        factor = known(expr.args[1]) if name == "mul" else None
-        if type(expr) is Axis:
-            found[expr] = {expr: 1}
-        elif name in ("add", "sub"):
-            found[expr] = steps = Counter(parts[0])
-            for axis, step in parts[1].items():
-                steps[axis] += step if name == "add" else -step
-        elif factor is not None:
-            found[expr] = {axis: factor * step for axis, step in parts[0].items()}
-        else:
-            found[expr] = dict.fromkeys(expr.free, math.nan)
-    return found[index]
-
-
-def strides_of(access):
-    """{axis: how far a `Load` or `Store` goes on in memory with it}, in elements."""
-    strides = Counter()
-    for index, stride in zip(access.index, access.buffer.strides, strict=True):
-        for axis, step in steps_of(index).items():
-            strides[axis] += step * stride
-    return {axis: stride for axis, stride in strides.items() if stride}
-
-
-def runs_along(access):
-    """The axis along which an access goes from one element to the next, or None."""
-    strides = strides_of(access).items()
-    return next((axis for axis, stride in strides if stride == 1), None)
-
-
-def bytes_of(access):
-    """How many bytes an access touches, in all; those of a store count twice.
-
-    A line of the cache is read before a part of it is written.
-    """
-    extents = (a.extent for a in strides_of(access) if isinstance(a.extent, int))
-    times = 2 if isinstance(access, Store) else 1
-    return times * math.prod(extents) * access.buffer.dtype.itemsize
-
-
-def loads_of(stores):
-    """The loads in what some statements store, each once."""
-    return [e for e in postorder(expressions(stores)) if type(e) is Load]
-
-
 # ---- the order of loops
-
-
-def nest_of(stmt):
-    """(axes, stores) of loops with nothing between them, in any order; or None."""
-    axes, body = [], (stmt,)
-    while len(body) == 1 and isinstance(body[0], For):
-        axis, body = body[0].axis, body[0].body
-        axes.append(axis)
-        if axis.kind != "loop" or not isinstance(axis.extent, int):
-            return None
-    plain = axes and all(isinstance(s, Store) and not s.combine for s in body)
-    return (axes, body) if plain else None
-
-
-def nested(axes, body):
-    """Statements in loops over some axes, from the outermost one on."""
-    for axis in reversed(axes):
-        body = (For(axis, tuple(body)),)
-    return tuple(body)
-
-
-def in_nests(change):
-    """A pass that changes each nest among a kernel's statements.
-
-    Args:
-      change: function of axes and stores: the statements in their place, or None.
-    """
-
-    def apply(body):
-        result = []
-        for stmt in body:
-            nest = nest_of(stmt)
-            new = nest and change(*nest)
-            if new:
-                result += new
-                continue
-            if isinstance(stmt, For) and not nest:
-                inner = apply(stmt.body)
-                stmt = stmt if inner == stmt.body else For(stmt.axis, inner)
-            result.append(stmt)
-        return tuple(result)
-
-    return apply
 
 
 def in_order(axes, stores):
@@ -201,11 +113,6 @@ class Tiles:
         if self.axis.extent % BLOCK == 0:
             return start
         return op("min", start, op("sub", self.left, as_index(BLOCK)))
-
-
-def loop_over(extent):
-    """An axis of so many steps; they are an int if they are known."""
-    return Axis(extent if known(extent) is None else known(extent))
 
 
 def in_tiles(axis, longest):

@@ -14,7 +14,7 @@ In four rounds rows exchange halves, quarters, pairs and single numbers with eac
 """
 
 from ..compile.loops import For, Store
-from ..compile.panels import strides_of
+from ..compile.nests import strides_of
 from .emit import Walker, walkers
 from .llvm_text import LLVMWriter
 from .llvm_types import memory_type
