@@ -3,17 +3,26 @@
     def scale(x: ArrayLike, dtype: DTypeLike) -> Array: ...
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from . import Array
 from .trace import names as _names
-from .trace.core import Array
 
 # What functions take for an array.
 ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
+
+
+class _SupportsDType(Protocol):
+    """What has a dtype, such as jnp.float32."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+
 # What functions take for a dtype: "float32", jnp.float32, np.dtype("f4"), float.
-DTypeLike = str | type[Any] | np.dtype
+DTypeLike = str | type[Any] | np.dtype[Any] | _SupportsDType
 
 __all__ = ["ArrayLike", "DTypeLike"]
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import author, check, measure, pages, reader, run, stages, sync
+from . import author, check, measure, pages, reader, run, stages, stubs, sync
 from .project import Book, BookError, Chapter, find_book
 from .stage import write_stage
 
@@ -62,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     p = command("html", "chapter?")
     p.add_argument("--out", type=Path, default=Path("html"), help="default: html")
     command("draft", "chapter")
+    command("stubs")
     return top
 
 
@@ -208,6 +209,13 @@ def do_draft(book: Book, args: Arguments) -> int:
     return 0
 
 
+def do_stubs(book: Book, args: Arguments) -> int:
+    """The types of public functions, for editors: the library's `.pyi` files."""
+    changed = [p.relative_to(book.root) for p in stubs.write_stubs(book.root)]
+    print("\n".join(f"{path} is new" for path in changed) or "no change")
+    return 0
+
+
 COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
     "start": do_start,
     "reset": do_reset,
@@ -225,4 +233,5 @@ COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
     "outline": do_outline,
     "draft": do_draft,
     "html": do_html,
+    "stubs": do_stubs,
 }

@@ -1,0 +1,467 @@
+"""`stubs`: the types of public functions, for editors and type checkers.
+
+The signatures are those of the functions.  What an argument may be says the table by
+which errors name wrong ones, `kinds` in `trace/calls.py`; what comes back is an array,
+unless a row below says otherwise.  The files stand beside the modules, as `.pyi`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MODULES = (
+    "", "numpy", "lax", "random", "nn", "nn.initializers", "scipy.special", "tree_util",
+    "tree",
+)  # fmt: skip
+
+# What an argument is called by in `calls.kinds` -> its type.
+TYPES = {
+    "an integer": "int",
+    "an integer or integers": "int | Sequence[int]",
+    "integers, or sequences of them": "Any",
+    "a name, or a pair of integers for each axis": "str | Sequence[tuple[int, int]]",
+    "an array or a number": "ArrayLike",
+    "an array with an axis or more": "ArrayLike",
+    "an array, or lists of numbers": "Any",
+    "a number": "ArrayLike",
+    "a sequence of arrays": "Sequence[ArrayLike] | Array",
+    "a dtype": "DTypeLike",
+    "a dtype or a Python type": "DTypeLike",
+    "a function": "Callable[..., Any]",
+    "a sequence of functions": "Sequence[Callable[..., Any]]",
+    "an integer, and no bool": "int",
+    "a string": "str",
+    "a sequence of integers": "Sequence[int]",
+    "True or False": "bool",
+    "a name or names": "str | Sequence[str]",
+}
+# Arguments whose names promise less than the functions take.
+ANYTHING = {
+    "object", "x_or_y", "axes", "dimension_numbers", "axis_name", "indices", "obj",
+    "repeats", "args", "operands", "keys", "choices", "condlist", "choicelist", "bins",
+    "range", "leaves", "ord", "where", "init_value", "init_values", "lower", "upper",
+    "default", "f", "n", "fill_value", "num_segments", "init", "xs", "pad_width",
+    "invert", "copy", "reverse", "argnums", "kth", "shift", "static_argnums",
+    "donate_argnums", "nondiff_argnums", "stat_length", "scale", "size",
+}  # fmt: skip
+
+ARRAYS = "tuple[Array, ...]"
+# module -> {what comes back: names of functions}.
+RESULTS: dict[str, dict[str, str]] = {
+    "numpy": {
+        "list[Array]": """array_split split hsplit vsplit dsplit meshgrid
+            broadcast_arrays""",
+        ARRAYS: """nonzero diag_indices diag_indices_from tril_indices modf frexp
+            tril_indices_from triu_indices triu_indices_from mask_indices unravel_index
+            divmod histogram unstack polydiv histogram2d ix_ unique_all unique_counts
+            unique_inverse""",
+        "tuple[int, ...]": "shape broadcast_shapes",
+        "int": "ndim size",
+        "bool": """issubdtype isdtype can_cast iterable isscalar iscomplexobj
+            isrealobj""",
+        "np.dtype[Any]": "result_type promote_types",
+        "str": "array_repr array_str",
+        "None": "save savez set_printoptions",
+        "Callable[..., Any]": "vectorize",
+        "Any": """unique load get_printoptions printoptions einsum_path histogramdd
+            where gradient average linspace apply_over_axes copy choose atleast_1d
+            atleast_2d atleast_3d from_dlpack frombuffer cov""",
+    },
+    "lax": {
+        "list[Array]": "split",
+        ARRAYS: "approx_max_k approx_min_k top_k sort_key_val unstack",
+        "tuple[int, ...]": "broadcast_shapes",
+        "Any": """associative_scan cond while_loop fori_loop scan map switch psum pmean
+            pmax pmin all_gather all_to_all ppermute pshuffle psum_scatter pswapaxes
+            axis_index axis_size custom_linear_solve custom_root stop_gradient reduce
+            sort conv_dimension_numbers conv_general_permutations padtype_to_pads
+            platform_dependent reduce_window""",
+    },
+    "random": {"str": "key_impl", "Any": "key_dtype permutation"},
+    "nn": {"Any": "dot_product_attention"},
+    "nn.initializers": {
+        "Callable[..., Array]": """constant delta_orthogonal glorot_normal
+            glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform lecun_normal
+            lecun_uniform normal orthogonal truncated_normal uniform variance_scaling
+            xavier_normal xavier_uniform""",
+    },
+    "Array": {
+        ARRAYS: "nonzero",
+        "bool": "is_deleted is_ready",
+        "None": "delete copy_to_host_async",
+        "Any": "item tolist at device sharding",
+        "set[Device]": "devices",
+        "bytes": "tobytes",
+        "np.ndarray[Any, Any]": "numpy",
+        "int": "on_device_size_in_bytes unsafe_buffer_pointer",
+    },
+    "tree_util": {
+        "list[Any]": "tree_leaves",
+        "bool": "all_leaves is_tree_node tree_all treedef_is_leaf",
+        "PyTreeDef": "tree_structure treedef_tuple",
+        "tuple[list[Any], PyTreeDef]": "tree_flatten",
+        "str": "keystr",
+        "*": "Any",
+    },
+    "tree": {
+        "list[Any]": "leaves",
+        "bool": "all",
+        "PyTreeDef": "structure",
+        "tuple[list[Any], PyTreeDef]": "flatten",
+        "*": "Any",
+    },
+}
+HEAD = '''\
+# Written by `python -m minijit.book stubs`: change minijit/book/stubs.py instead.
+'''
+IMPORTS = '''\
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minijit import Array
+from minijit.typing import ArrayLike, DTypeLike
+'''
+# Such as jnp.float32: a dtype, and a function that makes an array of it.
+SCALARS = '''
+class _ScalarType:
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    def __call__(self, x: Any) -> Array: ...
+'''
+# Properties of arrays, and their types.
+PROPERTIES = {
+    "shape": "tuple[int, ...]", "dtype": "np.dtype[Any]", "ndim": "int", "size": "int",
+    "nbytes": "int", "itemsize": "int", "weak_type": "bool", "aval": "ShapedArray",
+    "T": "Array", "mT": "Array", "real": "Array", "imag": "Array", "flat": "Any",
+    "at": "Any", "device": "Device", "sharding": "Any", "committed": "bool",
+    "is_fully_addressable": "bool", "is_fully_replicated": "bool",
+}  # fmt: skip
+
+
+def write_stubs(root: Path) -> list[Path]:
+    """Write the stubs that are not what they should be; their paths."""
+    changed = []
+    for path, text in stubs(root).items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            changed.append(path)
+    return changed
+
+
+def stubs(root: Path) -> dict[Path, str]:
+    """The text of each stub."""
+    found = {}
+    for name in MODULES:
+        module = importlib.import_module(f"minijit.{name}".rstrip("."))
+        file = root / "minijit" / name.replace(".", "/")
+        path = file / "__init__.pyi" if file.is_dir() else file.with_suffix(".pyi")
+        text = package_stub() if not name else module_stub(name, module)
+        found[path] = HEAD + text
+    return found
+
+
+def module_stub(name: str, module: types.ModuleType) -> str:
+    """The stub of a module of functions."""
+    lines = [IMPORTS + SCALARS if name == "numpy" else IMPORTS]
+    if name.startswith("tree"):
+        lines = ["from typing import Any\n\nfrom collections.abc import Callable\n"]
+        if name == "tree":
+            lines.append("from minijit.tree_util import PyTreeDef\n")
+    lines += [statement(name, n, getattr(module, n)) for n in dir(module)]
+    text = "\n".join(lines) + "\n"
+    if "bool: _ScalarType" in lines:
+        # Python's own, where the module has something else of that name.
+        text = re.sub(r"(: |-> |\| )bool\b", r"\1builtins.bool", text)
+        text = f"import builtins\n{text}"
+    return text
+
+
+def statement(module: str, name: str, x: Any) -> str:
+    """What a stub says of a name."""
+    if isinstance(x, types.ModuleType):
+        return f"from . import {name} as {name}"
+    if isinstance(x, types.SimpleNamespace):
+        return namespace(name, vars(x))
+    if name == "ndarray":
+        return "ndarray = Array"
+    if isinstance(x, type) and module == "tree_util":
+        return f"class {name}:\n    def __getattr__(self, name: str) -> Any: ...\n" + (
+            "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n"
+            + "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ..."
+        )
+    if isinstance(x, (float, int)) and not isinstance(x, bool):
+        return f"{name}: {type(x).__name__}"
+    if x is None:
+        return f"{name}: None"
+    if isinstance(getattr(x, "dtype", None), np.dtype):
+        return f"{name}: _ScalarType"
+    if isinstance(x, type) or not callable(x):
+        return f"{name}: Any"
+    return function(module, name, x)
+
+
+def namespace(name: str, functions: dict[str, Any]) -> str:
+    """A class for functions that hang on a name: `jnp.linalg`."""
+    lines = [f"class {name}:"]
+    for own, f in functions.items():
+        if not own.startswith("_"):
+            lines += ["    @staticmethod", f"    {function('numpy', own, f)}"]
+    return "\n".join(lines)
+
+
+def function(module: str, name: str, f: Any, first: str = "") -> str:
+    """One function: `def sum(a: ArrayLike, axis: int | None = ...) -> Array: ...`."""
+    back = result_of(module, name)
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return f"def {name}(*args: Any, **kwargs: Any) -> {back}: ..."
+    shown = parameter_texts(module, name, parameters[1:] if first else parameters)
+    given = ", ".join([first, *shown] if first else shown)
+    return f"def {name}({given}) -> {back}: ..."
+
+
+def parameter_texts(
+    module: str, name: str, parameters: list[inspect.Parameter]
+) -> list[str]:
+    """Parameters with their types, and the marks `/` and `*` between their kinds."""
+    shown, starred = [], False
+    for i, p in enumerate(parameters):
+        if p.kind is p.KEYWORD_ONLY and not starred:
+            shown.append("*")
+        starred |= p.kind in (p.VAR_POSITIONAL, p.KEYWORD_ONLY)
+        stars = "*" if p.kind is p.VAR_POSITIONAL else ""
+        stars = "**" if p.kind is p.VAR_KEYWORD else stars
+        text = f"{stars}{p.name}: {type_of(module, name, p)}"
+        shown.append(text + " = ..." * (p.default is not p.empty))
+        last = i + 1 == len(parameters) or parameters[i + 1].kind != p.kind
+        if p.kind is p.POSITIONAL_ONLY and last:
+            shown.append("/")
+    return shown
+
+
+def type_of(module: str, name: str, p: inspect.Parameter) -> str:
+    """The type of a parameter of a function, by its name."""
+    from minijit.trace.calls import kinds_of
+
+    own = kinds_of.get(f"{module}.{name}.{p.name}") or kinds_of.get(f"{name}.{p.name}")
+    stars = p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    kinds = own or ([] if p.name in ANYTHING else kinds_of.get(p.name, []))
+    if stars or not kinds or module[:4] == "tree":
+        return "Any"
+    found = sorted({TYPES.get(kind, "Any") for kind in kinds})
+    if "Any" in found:
+        return "Any"
+    return " | ".join([*found, "None"] if p.default is None else found)
+
+
+def result_of(module: str, name: str) -> str:
+    """The type of what a function gives back."""
+    rows = RESULTS.get(module, {})
+    for kind, names in rows.items():
+        if kind != "*" and name in names.split():
+            return kind
+    return rows.get("*", "Array")
+
+
+def array_class() -> str:
+    """The class of arrays: its properties, operators and methods."""
+    import minijit as mj
+    from minijit.trace.core import forwarded_names, operators
+
+    x, lines = mj.numpy.ones(3), ["class Array:"]
+    for name, kind in PROPERTIES.items():
+        lines += ["    @property", f"    def {name}(self) -> {kind}: ..."]
+    for name in forwarded_names:
+        lines.append(f"    def {name}{operator_signature(name)}")
+    for name in "__bool__ __int__ __float__ __complex__ __len__ __index__".split():
+        kind = {"__len__": "int", "__index__": "int"}.get(name, name.strip("_"))
+        lines.append(f"    def {name}(self) -> {kind}: ...")
+    lines.append("    def __hash__(self) -> int: ...")
+    lines.append(
+        "    def __array__(self, dtype: Any = ..., copy: bool | None = ...) "
+        "-> np.ndarray[Any, Any]: ..."
+    )
+    for name in dir(x):
+        if not name.startswith("_") and name not in PROPERTIES:
+            method = operators.get(name) or getattr(type(x), name)
+            lines.append(f"    {function('Array', name, method, first='self')}")
+    return "\n".join(lines)
+
+
+def operator_signature(name: str) -> str:
+    """The arguments and the result of an operator of arrays."""
+    if name in ("__eq__", "__ne__"):
+        mark = "  # type: ignore[override]"
+        return f"(self, other: Any) -> Array: ...{mark}"
+    if name in ("__neg__", "__pos__", "__abs__", "__invert__"):
+        return "(self) -> Array: ..."
+    if name in ("__iter__", "__reversed__"):
+        return "(self) -> Iterator[Array]: ..."
+    special = {
+        "__round__": "(self, ndigits: int | None = ...) -> Array: ...",
+        "__getitem__": "(self, index: Any) -> Array: ...",
+        "__setitem__": "(self, index: Any, value: Any) -> NoReturn: ...",
+        "__contains__": "(self, value: Any) -> bool: ...",
+        "__divmod__": "(self, other: ArrayLike) -> tuple[Array, Array]: ...",
+        "__rdivmod__": "(self, other: ArrayLike) -> tuple[Array, Array]: ...",
+    }
+    return special.get(name, "(self, other: ArrayLike) -> Array: ...")
+
+
+PACKAGE_HEAD = '''\
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from . import ad_checkpoint as ad_checkpoint
+from . import custom_batching as custom_batching
+from . import custom_derivatives as custom_derivatives
+from . import debug as debug, dtypes as dtypes, errors as errors
+from . import example_libraries as example_libraries, experimental as experimental
+from . import lax as lax, nn as nn, numpy as numpy, random as random, scipy as scipy
+from . import sharding as sharding, test_util as test_util
+from . import tree as tree, tree_util as tree_util, typing as typing
+from .trace.array import ShapedArray as ShapedArray
+from .trace.config import config as config
+from .trace.devices import Device as Device
+from .trace.stages import ShapeDtypeStruct as ShapeDtypeStruct
+from .transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
+from .transform.policies import checkpoint_policies as checkpoint_policies
+from .typing import ArrayLike, DTypeLike
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+Argnums = int | Sequence[int]
+
+__version__: str
+float0: np.dtype[Any]
+
+class StaleGlobalWarning(UserWarning): ...
+
+class Compiled:
+    fallbacks: Any
+    def as_text(self, dialect: str | None = ...) -> str: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+class Lowered:
+    jaxpr: Any
+    out_info: Any
+    def as_text(self, dialect: str | None = ...) -> str: ...
+    def compile(self, compiler_options: Any = ...) -> Compiled: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+class JitFunction(Generic[P, R]):
+    """What `jit` returns: call it as the function it wraps."""
+
+    traces: Any
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered: ...
+    def trace(self, *args: Any, **kwargs: Any) -> Lowered: ...
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any: ...
+    def clear_cache(self) -> None: ...
+
+'''
+# Functions of the package that give back what their argument is, or have many forms.
+BY_HAND = {
+    "jit": '''\
+@overload
+def jit(
+    fun: Callable[P, R], /, *, static_argnums: Argnums | None = ...,
+    static_argnames: str | Sequence[str] | None = ...,
+    donate_argnums: Argnums | None = ...,
+    donate_argnames: str | Sequence[str] | None = ..., inline: bool = ...,
+    keep_unused: bool = ..., max_traces: int | None = ..., globals: str | None = ...,
+    backend: str | None = ..., device: Any = ...,
+) -> JitFunction[P, R]: ...
+@overload
+def jit(
+    *, static_argnums: Argnums | None = ...,
+    static_argnames: str | Sequence[str] | None = ...,
+    donate_argnums: Argnums | None = ...,
+    donate_argnames: str | Sequence[str] | None = ..., inline: bool = ...,
+    keep_unused: bool = ..., max_traces: int | None = ..., globals: str | None = ...,
+    backend: str | None = ..., device: Any = ...,
+) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...''',
+    "grad": '''\
+def grad(
+    fun: Callable[P, Any], argnums: Argnums = ..., has_aux: bool = ...,
+    holomorphic: bool = ..., allow_int: bool = ..., reduce_axes: Sequence[Any] = ...,
+) -> Callable[P, Any]: ...''',
+    "value_and_grad": '''\
+def value_and_grad(
+    fun: Callable[P, R], argnums: Argnums = ..., has_aux: bool = ...,
+    holomorphic: bool = ..., allow_int: bool = ..., reduce_axes: Sequence[Any] = ...,
+) -> Callable[P, tuple[R, Any]]: ...''',
+    "vmap": '''\
+def vmap(
+    fun: F, in_axes: Any = ..., out_axes: Any = ..., axis_name: Any = ...,
+    axis_size: int | None = ..., spmd_axis_name: Any = ...,
+) -> F: ...''',
+    "named_call": "def named_call(fun: F, *, name: str | None = ...) -> F: ...",
+    "block_until_ready": "def block_until_ready(x: R) -> R: ...",
+    "vjp": '''\
+def vjp(
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = ...
+) -> tuple[Any, Callable[..., Any]]: ...''',
+    "jvp": '''\
+def jvp(
+    fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = ...
+) -> tuple[Any, Any]: ...''',
+    "linearize": '''\
+def linearize(
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = ...
+) -> tuple[Any, Callable[..., Any]]: ...''',
+}
+MAKERS = """
+    hessian jacfwd jacobian jacrev make_jaxpr linear_transpose closure_convert
+    custom_gradient fwd_and_bwd
+""".split()
+CONTEXTS = """
+    checking_leaks debug_infs debug_nans default_device default_matmul_precision
+    disable_jit enable_x64 ensure_compile_time_eval log_compiles named_scope
+    transfer_guard transfer_guard_device_to_device transfer_guard_device_to_host
+    transfer_guard_host_to_device
+""".split()
+PLAIN = {
+    "devices": "list[Device]", "local_devices": "list[Device]", "device_count": "int",
+    "local_device_count": "int", "process_index": "int", "process_count": "int",
+    "process_indices": "list[int]", "default_backend": "str",
+    "print_environment_info": "str | None", "typeof": "ShapedArray",
+    "clear_caches": "None", "effects_barrier": "None",
+}  # fmt: skip
+
+
+def package_stub() -> str:
+    """The stub of the package: arrays, transformations, and what else it has."""
+    import minijit as mj
+
+    parts = [PACKAGE_HEAD + array_class() + "\n"]
+    for name in dir(mj):
+        x = getattr(mj, name)
+        if isinstance(x, types.ModuleType) or f" {name} as {name}" in PACKAGE_HEAD:
+            continue
+        if name in BY_HAND:
+            parts.append(BY_HAND[name])
+        elif callable(x) and not isinstance(x, type):
+            back = PLAIN.get(name, "Any")
+            back = "Callable[..., Any]" if name in MAKERS else back
+            back = "AbstractContextManager[Any]" if name in CONTEXTS else back
+            text = function("*", name, x)
+            parts.append(text[: text.rindex(" -> ")] + f" -> {back}: ...")
+        elif f"class {name}" not in parts[0] and f"{name}:" not in parts[0]:
+            parts.append(f"{name}: Any")
+    return "\n".join(parts) + "\n"

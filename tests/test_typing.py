@@ -1,0 +1,53 @@
+"""What type checkers and editors are told: the stubs, and a user's program."""
+
+import json
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minijit.book.stubs import stubs
+
+pytestmark = pytest.mark.chapter(24)
+
+root = Path(__file__).resolve().parent.parent
+program = root / "tests" / "typed_program.py"
+
+
+def test_stubs_are_those_of_the_functions():
+    stale = [
+        str(path.relative_to(root))
+        for path, text in stubs(root).items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    assert not stale, f"{stale} are stale: run `python -m minijit.book stubs`"
+    assert (root / "minijit" / "py.typed").exists()
+
+
+def test_the_typed_program_runs(capsys):
+    runpy.run_path(str(program))
+    assert "Compiled: loss(" in capsys.readouterr().out
+
+
+def test_mypy_infers_the_types_of_arrays(tmp_path):
+    settings = tmp_path / "mypy.ini"
+    settings.write_text("[mypy]\nfollow_imports = silent\n")
+    command = [sys.executable, "-m", "mypy", "--strict", f"--config-file={settings}"]
+    command += [f"--cache-dir={tmp_path}", str(program)]
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
+
+
+def test_pyright_finds_no_error(tmp_path):
+    pyright = shutil.which("pyright")
+    if pyright is None:
+        pytest.skip("pyright is not installed (npm install pyright)")
+    python = Path(sys.executable)
+    settings = {"extraPaths": [str(root)], "include": [str(program)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [pyright, f"--pythonpath={python}", "--project", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
