@@ -88,9 +88,9 @@ RESULTS: dict[str, dict[str, str]] = {
     "nn": {"Any": "dot_product_attention"},
     "nn.initializers": {
         "Callable[..., Array]": """constant delta_orthogonal glorot_normal
-            glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform lecun_normal
-            lecun_uniform normal orthogonal truncated_normal uniform variance_scaling
-            xavier_normal xavier_uniform""",
+            glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform
+            lecun_normal lecun_uniform normal orthogonal truncated_normal uniform
+            variance_scaling xavier_normal xavier_uniform""",
     },
     "Array": {
         ARRAYS: "nonzero",
