@@ -138,7 +138,7 @@ jax_names = {
         ("dlpack", "", "jnp.from_dlpack(x), and x.__dlpack__()"),
         ("profiler monitoring", not_yet, "f.traces, which has the times of each trace"),
         (
-            "core ad interpreters extend api_util stages lib version memory",
+            "core ad interpreters extend api_util lib version memory",
             "what is inside of JAX is arranged in another way here",
             "read minijit.trace and minijit.transform; the book explains them",
         ),
