@@ -166,6 +166,9 @@ _transformations = """
 """.split()
 calls.explain_calls("minijit", globals(), results=_transformations)
 
+# chapter 16
+from .compile import folds as folds
+
 # chapter 17
 from .compile import layout as layout, panels as panels
 

@@ -1,6 +1,6 @@
 """From a walk's groups to a program: buffers, loops, and an order.
 
-    arrays = Arrays(jaxpr, stored, consts)     # a buffer for each variable in memory
+    arrays = Arrays(walk, stored, consts)      # a buffer for each variable in memory
     arrays.buffers[var]                        # t0: f32[3,4]
     assemble(walk, "main", consts)             # the `Program`
     with_own_results({ lambda ; a:f32[3]. let  in (a, a) })
@@ -29,11 +29,13 @@ class Arrays:
       inputs, outputs, temps: as in `Program`.
     """
 
-    def __init__(self, jaxpr, stored, consts):
+    def __init__(self, walk, stored, consts):
+        jaxpr = walk.jaxpr
         self.buffers, self.constants = {}, []
         self.add("in", jaxpr.invars)
         for var, value in zip(jaxpr.constvars, consts, strict=True):
-            self.constant(var, value)
+            if var in walk.readers:
+                self.constant(var, value)
         self.add("out", jaxpr.outvars)
         self.temps = self.add("t", stored)
         self.inputs = tuple(self.buffers[v] for v in jaxpr.invars)
@@ -99,10 +101,17 @@ def constant_array(value, aval):
     return box
 
 
+# Functions of a walk that is over and of the values of its constants: a walk that did
+# better, or None.
+second_walks = []
+
+
 def assemble(walk, name, consts):
     """The program of a walk that is over."""
+    for again in second_walks:
+        walk = again(walk, consts) or walk
     stored = [v for v in walk.made_by if v in walk.stored]
-    arrays = Arrays(walk.jaxpr, stored, consts)
+    arrays = Arrays(walk, stored, consts)
     place = {eqn: i for i, eqn in enumerate(walk.made_by.values())}
     names, body = (f"k{i}" for i in itertools.count()), []
     for group in walk.groups.in_order():
@@ -135,7 +144,8 @@ def loop_nest(walk, group, buffers):
         return substitute(exprs, lambda e: walk.answer(e, group, buffers), known)
 
     stores = reversed(group.stores)
-    body = tuple(store.rewrite(answered, buffers.get) for store in stores)
+    own = lambda buffer: buffers.get(buffer, buffer)
+    body = tuple(store.rewrite(answered, own) for store in stores)
     for axis in reversed(group.nest):
         body = (For(axis, body),)
     return body

@@ -71,11 +71,11 @@ class Groups:
         self.edges = set()
         self.rooms = defaultdict(lambda: deque(maxlen=8))
 
-    def new(self, axes=(), nest=None, shape=None):
+    def new(self, axes=(), nest=None, shape=None, kind=Group):
         """A new group, that is a new kernel or call."""
         # An axis of one element is the constant 0, and needs no loop.
         nest = tuple(i for i in (axes if nest is None else nest) if i.free)
-        group = Group(len(self.all), axes, nest, shape)
+        group = kind(len(self.all), axes, nest, shape)
         self.all.append(group)
         self.after.append(0)
         return group

@@ -8,10 +8,9 @@
 which equation made a variable.
 """
 
-import numpy as np
 
 from ..trace import primitives as prim
-from ..trace.array import wrap
+from ..trace.array import to_numpy, wrap
 from ..trace.core import EvalTrace, Tracer, eval_rules, find_rule, set_trace
 from ..trace.jaxpr import Literal
 
@@ -34,7 +33,8 @@ def known_value(s, atom):
         known = not any(x is None for x in inputs)
         return compute(eqn.primitive, inputs, eqn.params) if known else None
     value = s.values.get(atom)
-    return None if isinstance(value, Tracer | None) else np.asarray(value)
+    # As an array of the atom's type: NumPy's own integers have 64 bits.
+    return None if isinstance(value, Tracer | None) else to_numpy(value, atom.aval)
 
 
 def compute(primitive, values, params):

@@ -17,7 +17,15 @@ from .expression_graphs import nothing, postorder
 from .expressions import Axis, Const, Reduce
 from .loops import For, If, Let, Start, Step, expressions
 from .loops_text import arranged
-from .placing_rules import NEST, known_here, nestable, prepared, running_totals, sure
+from .placing_rules import (
+    NEST,
+    is_single,
+    known_here,
+    nestable,
+    prepared,
+    running_totals,
+    sure,
+)
 
 
 class Placer:
@@ -43,12 +51,14 @@ class Placer:
         """Place what the statements of one loop's body need; `placed` is known."""
         placed = dict(placed)
         # First all Reduces of the block together: they may share loops.
-        within = [e for e in postorder(expressions(body), placed) if e.free <= bound]
+        here = [s for s in body if not is_single(s)]
+        within = [e for e in postorder(expressions(here), placed) if e.free <= bound]
         reduces = [e for e in within if type(e) is Reduce]
         result = self.exprs(reduces, (), bound, placed)
         for stmt in body:
             here = () if isinstance(stmt, For) else stmt.uses()
-            result += self.exprs(expressions([stmt]), here, bound, placed)
+            if not is_single(stmt):
+                result += self.exprs(expressions([stmt]), here, bound, placed)
             if isinstance(stmt, For):
                 result += running_totals(stmt)
                 inner = self.block(stmt.body, bound | {stmt.axis}, placed)

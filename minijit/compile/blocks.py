@@ -1,0 +1,302 @@
+"""Blocks: kernels that keep all elements of a small matrix in registers.
+
+    for i0 in 1000:                         # f32[1000,4], sorted out step by step
+      out0[i0, 0] = exp(in0[i0, 3]) + ...
+      out0[i0, 1] = exp(in0[i0, 0]) + ...
+      ...
+
+In a loop over the elements of a matrix each step asks for other elements at an index
+that only a run knows; so what several of them ask for has to be stored.  In a *block*
+there is no such loop: each element is stored by a statement of its own, at an index
+that is a constant.  Then every question comes at constants, and what an element of an
+equation is worth is one expression, however often and wherever it is asked for.
+Permutations cost nothing: they only say which expression is meant.
+"""
+
+import itertools
+import math
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..trace.array import to_numpy
+from ..trace.jaxpr import has_effect
+from ..trace.primitives import iota_p
+from ..transform.loops import scan_p
+from .assembly import second_walks
+from .expression_graphs import postorder, substitute
+from .expressions import Axis, Const, Reduce, as_index
+from .groups import MOST_BUFFERS, Group
+from .inlining import CHEAP, crowded, times_computed
+from .loops import Store
+from .lower import At, Lowering, new_axis, row_of
+from .reductions import combine
+from .small_axes import MOST_ELEMENTS, SMALL_TABLE, Axes
+
+# How many operations a block has at most.
+LARGEST_BLOCK = 8192
+
+
+# ---- one element
+
+
+def constant_at(known, expr):
+    """The number that a question about a constant asks for, or None."""
+    if type(expr) is not At or expr.var not in known:
+        return None
+    aval = expr.var.aval
+    fixed = all(isinstance(i, Const) for i in expr.index)
+    if not fixed or aval.size > SMALL_TABLE or aval.dtype.kind not in "biuf":
+        return None
+    value = np.asarray(to_numpy(known[expr.var], aval))
+    return Const(value[tuple(i.value for i in expr.index)], expr.dtype)
+
+
+def with_constants(expr, known):
+    """An expression with the numbers in the place of questions about constants.
+
+    An index that is such a number may make another question one about a constant.
+    """
+    before = None
+    while expr is not before:
+        before = expr
+        expr, = substitute([expr], lambda e: constant_at(known, e))
+    return expr
+
+
+def terms_of(expr):
+    """How many terms the longest total in an expression has; 1 without any."""
+    sizes = [1]
+    for e in postorder([expr]):
+        if type(e) is Reduce:
+            plain = len(e.bodies) == 1 and all(a.kind == "reduce" for a in e.axes)
+            counted = all(isinstance(a.extent, int) for a in e.axes)
+            sizes.append(
+                math.prod(a.extent for a in e.axes) if plain and counted else math.inf
+            )
+    return max(sizes)
+
+
+def unrolled(expr):
+    """An expression in which each short total is written out, term by term."""
+
+    def terms(e):
+        if type(e) is not Reduce or terms_of(e) > MOST_ELEMENTS:
+            return None
+        total = None
+        for place in itertools.product(*(range(a.extent) for a in e.axes)):
+            here = dict(zip(e.axes, map(as_index, place), strict=True))
+            term, = substitute(e.bodies, here.get)
+            total = term if total is None else combine(e.op, (total,), (term,))[0]
+        return total
+
+    return substitute([expr], terms)[0]
+
+
+# ---- groups
+
+
+@dataclass(eq=False)
+class Block(Group):
+    """A group whose loops go over the lanes only.
+
+    Attributes:
+      indices: {stored variable: the indices at which it stores it}.
+      cells: how many numbers of its own it has.
+    """
+
+    indices: dict = field(default_factory=dict)
+    cells: int = 0
+
+
+def places_of(var, small, lanes):
+    """The indices of a variable's elements in a lane, in order.
+
+    Args:
+      small: its axes that have no loop; lanes: the indices for the others, in order.
+    """
+    rest = iter(lanes)
+    choices = [
+        map(as_index, range(n)) if d in small or n == 1 else [next(rest)]
+        for d, n in enumerate(var.aval.shape)
+    ]
+    return list(itertools.product(*choices))
+
+
+def lanes_of(var, small):
+    """The extents of the loops of a block that stores a variable."""
+    shape = enumerate(var.aval.shape)
+    return tuple(n for d, n in shape if d not in small and n > 1)
+
+
+class BlockWalk(Lowering):
+    """A walk that stores some variables in blocks.
+
+    Attributes:
+      axes: the `Axes` of the program; hot: the lands whose variables are in blocks.
+      rooms: {extents of the loops: the last few blocks with such loops}.
+      forms: {equation: how many terms its totals have, as far as it was asked}.
+    """
+
+    def __init__(self, jaxpr, policy, programs, axes, hot):
+        super().__init__(jaxpr, policy, programs)
+        self.axes, self.hot = axes, hot
+        self.rooms, self.forms = {}, {}
+
+    def small(self, var):
+        """The axes of a variable that have no loop."""
+        own = self.axes.small.get(var, ())
+        return own if own and self.axes.land(var) in self.hot else ()
+
+    def run(self):
+        for eqn in reversed(self.jaxpr.eqns):
+            if any(self.is_needed(v) for v in eqn.outvars) or has_effect(eqn):
+                rows = (row(self, eqn) for row in block_rows)
+                row = next((row for row in rows if row), None) or row_of(eqn)
+                row.lower(self, eqn)
+
+    def element(self, eqn, row, index, groups):
+        """As for any walk; constants are known, and short totals written out."""
+        expr = with_constants(row.at(eqn, index), self.axes.known)
+        if all(isinstance(group, Block) for group in groups):
+            expr = unrolled(expr)
+        for group in groups:
+            self.ask([expr], group)
+            group.take(eqn, row)
+        return expr
+
+    def value(self, eqn, row):
+        """Inline or store: what only blocks ask for costs what it costs once."""
+        var, = eqn.outvars
+        asked = self.readers[var]
+        if asked and all(isinstance(group, Block) for group in asked):
+            row = self.written_out(eqn, row)
+            if var not in self.results and var not in self.stored:
+                value = self.estimates.value(eqn, row, asked)
+                cut = block_policy(value)
+                if cut is None:
+                    return self.inline(var, row, value)
+                self.stored[var] = cut
+        return super().value(eqn, row)
+
+    def written_out(self, eqn, row):
+        """The row of a total of few terms as one of plain operations."""
+        if not row.total:
+            return row
+        if eqn not in self.forms:
+            index = tuple(map(as_index, (0,) * eqn.outvars[0].aval.ndim))
+            self.forms[eqn] = terms_of(row.at(eqn, index))
+        terms = self.forms[eqn]
+        return row if terms > MOST_ELEMENTS else replace(row, cost=terms, total=False)
+
+    def store(self, eqn, row, var):
+        small = self.small(var)
+        if not small or not var.aval.size:
+            return super().store(eqn, row, var)
+        self.stored.setdefault(var, None)
+        readers, reads = self.readers[var], self.estimates.read_by(eqn)
+        row = self.written_out(eqn, row)
+        block = self.room_for(var, small, row, readers, reads)
+        for index in reversed(block.indices[var]):
+            expr = self.element(eqn, row, index, [block])
+            block.stores.append(Store(var, index, expr))
+            block.values[At(var, index)] = expr
+        self.groups.precede(block, readers)
+
+    def room_for(self, var, small, row, readers, reads):
+        """The block to store a variable in: one over the same lanes, or a new one."""
+        lanes = lanes_of(var, small)
+        rooms = self.rooms.setdefault(lanes, deque(maxlen=8))
+        for block in rooms:
+            indices = places_of(var, small, block.axes)
+            if self.has_room(block, indices, row, readers, reads):
+                break
+        else:
+            block = self.new_block(lanes)
+            indices = places_of(var, small, block.axes)
+        block.indices[var] = indices
+        block.reads |= reads
+        return block
+
+    def new_block(self, lanes):
+        axes = tuple(map(new_axis, lanes))
+        # One lane is a loop, too: what it names means nothing outside.
+        block = self.groups.new(axes, axes or (Axis(1),), kind=Block)
+        self.rooms.setdefault(lanes, deque(maxlen=8)).appendleft(block)
+        return block
+
+    def drop(self, block):
+        """Undo `new_block`, right after it."""
+        self.groups.all.pop()
+        self.groups.after.pop()
+        self.rooms[tuple(axis.extent for axis in block.axes)].popleft()
+
+    def has_room(self, block, indices, row, readers, reads):
+        """Whether a variable can be stored in a block; see `Groups.has_room`."""
+        after = self.groups.after
+        return (
+            set(readers.get(block, ())) <= set(indices)
+            and bool(block.axes or not (row.total and block.has_total))
+            and block.size <= LARGEST_BLOCK
+            and len(block.reads | reads) + len(block.indices) < MOST_BUFFERS
+            and not any(after[r.number] >> block.number & 1 for r in readers)
+        )
+
+
+# Functions of a `BlockWalk` and an equation: the row for it there, or None.
+block_rows: list = []
+
+
+def block_policy(value):
+    """Inline what is computed no more often than if it were stored."""
+    groups = dict(value.asked)
+    if any(group.size > LARGEST_BLOCK for group in groups):
+        return "large kernel", f"its kernel has {LARGEST_BLOCK} operations already"
+    if value.total:
+        return "total", "every element of it takes a loop"
+    if value.cost == 0:
+        return None
+    if any(crowded(group, value) for group in groups):
+        return "many arrays", f"its kernel takes {MOST_BUFFERS} arrays already"
+    times = sum(times_computed(*asked) for asked in value.asked)
+    if value.cost * (times - value.aval.size) <= CHEAP * value.aval.size:
+        return None
+    return "recompute", f"inlined it would be computed {times} times"
+
+
+# ---- where blocks are worth it
+
+# Rules by which a policy stores what a block computes once in registers.
+AGAIN = {"many indices", "recompute", "large kernel", "total"}
+
+
+def lands_for_blocks(walk, axes):
+    """The lands in which something is stored, or looked up, that a block just has."""
+    cut = [v for v, why in walk.stored.items() if why and why[0] in AGAIN]
+    # Those made of what is stored count, too: one element a lane has no small axes.
+    cut += [s.buffer for v in cut for g in walk.readers[v] for s in g.stores]
+    loops = [eqn.outvars for eqn in walk.jaxpr.eqns if eqn.primitive is scan_p]
+    cut += [v for results in loops for v in results]
+    found = [v for v in (*cut, *axes.taken) if axes.small.get(v)]
+    return {axes.land(v) for v in found if axes.is_moved(v)}
+
+
+def in_blocks(walk, consts):
+    """A walk with blocks, if there are lands for them and it gives fewer kernels."""
+    primitives = {eqn.primitive for eqn in walk.jaxpr.eqns}
+    cut = any(why and why[0] in AGAIN for why in walk.stored.values())
+    if not cut and not consts and primitives.isdisjoint(for_blocks):
+        return None
+    axes = Axes(walk.jaxpr, consts)
+    hot = lands_for_blocks(walk, axes)
+    if not hot:
+        return None
+    other = BlockWalk(walk.jaxpr, walk.policy, walk.programs, axes, hot)
+    other.run()
+    return other if len(other.groups.all) <= len(walk.groups.all) else None
+
+
+# The primitives that make it worth while to look for lands.
+for_blocks = {scan_p, iota_p}
+second_walks.append(in_blocks)

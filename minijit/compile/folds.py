@@ -1,0 +1,318 @@
+"""Loops inside of blocks: each lane goes through all steps with its carry in registers.
+
+    for i0 in 63:                                     # 1,000 lanes, 16 at a time
+      for i1 in 16: t0[i1] = in0[i0 * 16 + i1, 0]     # the carry: a cell an element
+      for i2 in serial 10:                            # the steps
+        for i3 in 16: ...                             # what becomes of each cell
+      for i4 in 16: out0[i0 * 16 + i4, 0] = t0[i4]
+
+A `scan` whose steps do the same in each lane, and mix only small axes of the carry, is
+a part of the block that asks for its results.  The lanes go side by side, as many as
+fit a vector, so that each operation is one instruction for all of them.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ..trace.jaxpr import Literal
+from ..transform.loops import scan_p
+from .blocks import (
+    LARGEST_BLOCK,
+    Block,
+    block_rows,
+    lanes_of,
+    places_of,
+    unrolled,
+    with_constants,
+)
+from .expression_graphs import postorder, substitute
+from .expressions import Axis, Const, Load, as_index, op
+from .loops import For, Store
+from .lower import At, Operand, Statements, row_of
+from .memory import Buffer
+from .placing_rules import arrangements
+from .small_axes import MOST_ELEMENTS
+
+# How many lanes go side by side: as many numbers of 32 bits as a vector has.
+WIDTH = 16
+
+
+class Unfit(Exception):
+    """A loop cannot be a part of a block."""
+
+
+class Step:
+    """The elements of one step of a loop, each computed from what the step is given.
+
+    Args:
+      closed: the step, a `ClosedJaxpr`.
+      leaf: function of an argument and an index: its element, as an expression.
+      known: {variable: NumPy array}.
+      lanes: the indices that every variable of the lanes has.
+    """
+
+    def __init__(self, closed, leaf, known, lanes):
+        self.jaxpr, self.leaf, self.known = closed.jaxpr, leaf, known
+        self.lanes, self.given = lanes, set(self.jaxpr.invars)
+        self.made = {v: eqn for eqn in self.jaxpr.eqns for v in eqn.outvars}
+        self.answers, self.whole, self.size = {}, {}, 0
+
+    def value(self, atom, index):
+        """The element of a variable of the step, or of a literal."""
+        if isinstance(atom, Literal):
+            return Operand(atom)[index]
+        question, todo = At(atom, index), [At(atom, index)]
+        while todo:
+            if todo[-1] in self.whole:
+                todo.pop()
+                continue
+            answer = self.answer(todo[-1])
+            needed = [e for e in self.questions(answer) if e not in self.whole]
+            if needed:
+                todo += needed
+            else:
+                # One memo for all: each part of an expression is looked at once.
+                substitute([todo.pop()], self.answers.get, self.whole)
+        return self.whole[question]
+
+    def questions(self, expr):
+        """The questions in an expression that are about variables of the step."""
+        asked = (e for e in postorder([expr], self.whole) if type(e) is At)
+        return [e for e in asked if e.var in self.made or e.var in self.given]
+
+    def answer(self, question):
+        """What an element is computed from: elements of the operands."""
+        if question not in self.answers:
+            var, index = question.var, question.index
+            if var in self.given:
+                self.answers[question] = self.leaf(var, index)
+            else:
+                self.answers[question] = self.element(var, index)
+        return self.answers[question]
+
+    def element(self, var, index):
+        eqn = self.made.get(var)
+        row = eqn and row_of(eqn)
+        if not row or not row.by_element:
+            raise Unfit
+        if not all(isinstance(i, Const) or i in self.lanes for i in index):
+            raise Unfit  # it would be computed at each index anew
+        self.size += 1
+        if self.size > LARGEST_BLOCK:
+            raise Unfit
+        return unrolled(with_constants(row.at(eqn, index), self.known))
+
+
+@dataclass(eq=False)
+class Fold:
+    """A loop as a part of a block.
+
+    Attributes:
+      eqn, block: the loop, and the block.
+      cells: {(number of a carry, index): the buffers with its element in each lane, now
+        and after the step}.
+      nexts: {the same: what becomes of it in a step}.
+      step: the axis of the steps.
+    """
+
+    eqn: object
+    block: Block
+    cells: dict
+    nexts: dict
+    step: Axis
+
+    def statements(self):
+        """The loop, with what comes before it."""
+        inits = self.eqn.invars[self.eqn.params["num_consts"] :]
+        begin = [
+            Store(now, (), Operand(inits[k])[index])
+            for (k, index), (now, _) in self.cells.items()
+        ]
+        compute = [
+            Store(new, (), self.nexts[key]) for key, (_, new) in self.cells.items()
+        ]
+        keep = [Store(now, (), Load(new, ())) for now, new in self.cells.values()]
+        return [*begin, For(self.step, (*compute, *keep))]
+
+
+def fold(walk, eqn, block, asked):
+    """A `Fold` of a scan for a block.
+
+    Args:
+      asked: {number of a carry: the indices at which its last value is wanted}.
+
+    Raises:
+      Unfit: if a step needs more than a few elements of the carry in a lane.
+    """
+    p, closed = eqn.params, eqn.params["jaxpr"]
+    consts, carries, length = p["num_consts"], p["num_carry"], p["length"]
+    found = Fold(eqn, block, {}, {}, Axis(length, "serial"))
+    now = found.step
+    if p["reverse"]:
+        now = op("sub", as_index(length - 1), now)
+    number = {v: k for k, v in enumerate(closed.jaxpr.invars)}
+    lanes, todo = set(block.nest), []
+
+    def cell(k, index):
+        if (k, index) not in found.cells:
+            if len(found.cells) >= MOST_ELEMENTS:
+                raise Unfit
+            if not all(isinstance(i, Const) or i in lanes for i in index):
+                raise Unfit
+            dtype = eqn.outvars[k].aval.dtype
+            found.cells[k, index] = tuple(
+                Buffer(f"cell{block.cells + i}", (), dtype, space="cache")
+                for i in (0, 1)
+            )
+            block.cells += 2
+            todo.append((k, index))
+        return Load(found.cells[k, index][0], ())
+
+    def leaf(var, index):
+        k = number[var]
+        if k < consts:
+            return Operand(eqn.invars[k])[index]
+        if k < consts + carries:
+            return cell(k - consts, index)
+        return Operand(eqn.invars[k])[(now, *index)]
+
+    step = Step(closed, leaf, walk.axes.known, lanes)
+    for k, indices in asked.items():
+        for index in indices:
+            cell(k, index)
+    for k, index in todo:
+        found.nexts[k, index] = step.value(closed.jaxpr.outvars[k], index)
+    block.size += step.size
+    return found
+
+
+def fold_row(walk, eqn):
+    """The row of a scan that can be a part of a block, or None."""
+    if eqn.primitive is not scan_p or not eqn.params["length"]:
+        return None
+    carries = eqn.params["num_carry"]
+    wanted = {k: v for k, v in enumerate(eqn.outvars) if walk.is_needed(v)}
+    if not wanted or any(k >= carries for k in wanted):
+        return None
+    lanes = {lanes_of(v, walk.small(v)) for v in wanted.values()}
+    if len(lanes) != 1 or not any(map(walk.small, wanted.values())):
+        return None
+    return Statements(partial(lower_fold, wanted=wanted, lanes=lanes.pop()))
+
+
+def lower_fold(walk, eqn, wanted, lanes):
+    """Put a loop into the block that asks for its results, or into one of its own."""
+    readers = {group for v in wanted.values() for group in walk.readers[v]}
+    kept = any(v in walk.results or v in walk.stored for v in wanted.values())
+    one_block = len(readers) == 1 and all(isinstance(g, Block) for g in readers)
+    alone = one_block and not kept
+    block = readers.pop() if alone else walk.new_block(lanes)
+    if alone:
+        asked = {k: list(walk.readers[v][block]) for k, v in wanted.items()}
+    else:
+        small = {k: walk.small(v) for k, v in wanted.items()}
+        asked = {k: places_of(v, small[k], block.axes) for k, v in wanted.items()}
+    try:
+        found = fold(walk, eqn, block, asked)
+    except Unfit:
+        if not alone:
+            walk.drop(block)
+        return row_of(eqn).lower(walk, eqn)
+    block.eqns[eqn] = None
+    if not alone:
+        for k, v in wanted.items():
+            walk.stored.setdefault(v, None)
+            block.indices[v] = asked[k]
+            stores = [Store(v, index, At(v, index)) for index in asked[k]]
+            block.stores += reversed(stores)
+            walk.groups.precede(block, walk.readers[v])
+    for k, v in wanted.items():
+        for index in asked[k]:
+            now, _ = found.cells[k, index]
+            block.values[At(v, index)] = Load(now, ())
+    steps = found.statements()
+    walk.ask([e for s in all_of(steps) for e in s.uses()], block)
+    block.stores += reversed(steps)
+    block.reads |= walk.estimates.read_by(eqn)
+
+
+def all_of(stmts):
+    """The statements, and those in the loops among them."""
+    return [inner for s in stmts for inner in (s, *all_of(sum(s.bodies(), ())))]
+
+
+block_rows.append(fold_row)
+
+
+# ---- loops around the lanes
+
+
+def in_lanes(body):
+    """A kernel's statements; where lanes have numbers of their own, side by side."""
+    return tuple(lanes_of_loop(s) if isinstance(s, For) else s for s in body)
+
+
+def has_cells(store):
+    """Whether a statement gives a number of a kernel's own its value."""
+    return store.buffer.space == "cache" and not store.buffer.shape
+
+
+def lanes_of_loop(stmt):
+    """A loop, or one that does the same side by side."""
+    if not any(has_cells(s) for s in stmt.body if isinstance(s, Store)):
+        return For(stmt.axis, in_lanes(stmt.body))
+    n = stmt.axis.extent
+    width = min(WIDTH, n)
+    chunk = Axis(-(-n // width))
+    first = op("mul", chunk, as_index(width))
+    length = width
+    if n % width:
+        length = op("min", op("sub", as_index(n), first), as_index(width))
+    return For(chunk, side_by_side(stmt.body, stmt.axis, first, length))
+
+
+def side_by_side(body, axis, first, length):
+    """Statements of a lane, for `length` lanes from the first one on.
+
+    Each run of stores is a loop over the lanes; a number of the kernel's own is one
+    for each lane.
+    """
+    cells = {
+        s.buffer: replace(s.buffer, shape=(WIDTH,))
+        for s in all_of(body)
+        if isinstance(s, Store) and has_cells(s)
+    }
+
+    def over_lanes(stores):
+        lane = Axis(length)
+        known = {axis: op("add", first, lane)}
+
+        def moved(expr):
+            if type(expr) is Load and expr.buffer in cells:
+                return Load(cells[expr.buffer], (lane,))
+            return None
+
+        def rewritten(store):
+            *index, value = substitute([*store.index, store.value], moved, known)
+            where = (lane,) if store.buffer in cells else tuple(index)
+            return Store(cells.get(store.buffer, store.buffer), where, value)
+
+        return For(lane, tuple(map(rewritten, stores)))
+
+    def phases(stmts):
+        result, run = [], []
+        for stmt in (*stmts, None):
+            if isinstance(stmt, Store):
+                run.append(stmt)
+                continue
+            if run:
+                result.append(over_lanes(run))
+                run = []
+            if stmt is not None:
+                result.append(For(stmt.axis, phases(stmt.body)))
+        return tuple(result)
+
+    return phases(body)
+
+
+arrangements.insert(0, in_lanes)

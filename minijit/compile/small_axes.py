@@ -1,0 +1,182 @@
+"""Small axes that are mixed: the columns and diagonals of many 4 x 4 matrices.
+
+    axes = Axes(jaxpr, consts)
+    axes.small[var]                  # (1, 2): the axes of u32[1000,4,4] that mix
+    axes.land(var)                   # what it is mixed with, as one of these variables
+
+An axis is *mixed* where an element of a result takes elements at other indices of it:
+a permutation, a slice, a concatenation, a total.  All other axes only come along: they
+are the *lanes*, and each lane is a program of its own on a handful of numbers.  Which
+axes these are, no table has to say: each primitive's row is asked for one element, and
+its answer shows which indices it takes as they are.
+"""
+
+import math
+
+from ..trace.array import to_numpy
+from ..trace.core import eval_rules
+from ..trace.jaxpr import Literal, Var
+from ..trace.jit import jit_p
+from ..transform.loops import scan_p
+from .expression_graphs import postorder
+from .expressions import Axis, as_index
+from .known_values import compute
+from .lower import At, row_of
+
+# How many elements of a lane are kept in registers at most.
+MOST_ELEMENTS = 64
+# The same where there is one lane only: a loop over many elements does better.
+MOST_ALONE = 16
+# Totals over longer axes than that are left to loops.
+SHORT_TOTAL = 4
+# Constants with at most this many elements are looked into, and computed.
+SMALL_TABLE = 4096
+
+
+class Sets:
+    """Sets that grow together: `join(a, b)`, and `of(a)` is the name of a's set."""
+
+    def __init__(self):
+        self.above = {}
+
+    def of(self, x):
+        while (above := self.above.get(x, x)) is not x:
+            self.above[x] = self.above.get(above, above)
+            x = above
+        return x
+
+    def join(self, a, b):
+        self.above[self.of(a)] = self.of(b)
+
+
+class Axes:
+    """What a program does with the axes of its variables.
+
+    Attributes:
+      small: {variable: its mixed axes}, if a lane has few elements; else ().
+      moved: the axes on which elements change places, and not only make totals.
+      known: {variable: NumPy array} of the constants, also where loops are given them.
+      taken: the results of gathers and their like, whose index is an array.
+    """
+
+    def __init__(self, jaxpr, consts):
+        self.axes, self.lands = Sets(), Sets()
+        self.mixed, self.moved, self.vars, self.links = set(), set(), {}, []
+        self.known, self.taken = dict(zip(jaxpr.constvars, consts, strict=True)), set()
+        self.names = {}
+        self.read(jaxpr)
+        mixed = {self.axes.of(axis) for axis in self.mixed}
+        self.moved = {self.axes.of(axis) for axis in self.moved}
+        self.small = {}
+        for var in self.vars:
+            own = tuple(
+                d
+                for d, n in enumerate(var.aval.shape)
+                if n > 1 and self.axes.of(self.axis(var, d)) in mixed
+            )
+            size = math.prod(var.aval.shape[d] for d in own)
+            most = MOST_ELEMENTS if size < var.aval.size else MOST_ALONE
+            self.small[var] = own if size <= most else ()
+        for a, b in self.links:
+            if self.small.get(a) and self.small.get(b):
+                self.lands.join(a, b)
+
+    def axis(self, var, d):
+        """The name of an axis: the same object for the same axis."""
+        return self.names.setdefault((var, d), (var, d))
+
+    def land(self, var):
+        return self.lands.of(var)
+
+    def is_moved(self, var):
+        """Whether elements of a variable's small axes change places."""
+        names = (self.axes.of(self.axis(var, d)) for d in self.small[var])
+        return any(name in self.moved for name in names)
+
+    def read(self, jaxpr):
+        """Take in the equations of a jaxpr."""
+        for eqn in jaxpr.eqns:
+            self.vars |= dict.fromkeys(a for a in eqn.invars if isinstance(a, Var))
+            self.vars |= dict.fromkeys(eqn.outvars)
+            if eqn.primitive is scan_p:
+                self.scan(eqn)
+            elif eqn.primitive is jit_p:
+                inner = eqn.params["jaxpr"]
+                self.inner(inner)
+                self.same(eqn.invars, inner.jaxpr.invars)
+                self.same(eqn.outvars, inner.jaxpr.outvars)
+            elif (row := row_of(eqn)).by_element:
+                self.compute(eqn)
+                self.element(eqn, row)
+
+    def compute(self, eqn):
+        """The value of an equation of constants, if it has few elements."""
+        out, = eqn.outvars
+        fixed = all(isinstance(a, Literal) or a in self.known for a in eqn.invars)
+        if fixed and out.aval.size <= SMALL_TABLE and eqn.primitive in eval_rules:
+            values = [
+                a.val if isinstance(a, Literal) else to_numpy(self.known[a], a.aval)
+                for a in eqn.invars
+            ]
+            self.known[out] = compute(eqn.primitive, values, eqn.params)
+
+    def inner(self, closed):
+        """Take in a jaxpr within an equation."""
+        jaxpr = closed.jaxpr
+        self.known |= zip(jaxpr.constvars, closed.consts, strict=True)
+        self.vars |= dict.fromkeys((*jaxpr.constvars, *jaxpr.invars))
+        self.read(jaxpr)
+
+    def scan(self, eqn):
+        """A loop: what is in a step has the axes of what is outside."""
+        p, closed = eqn.params, eqn.params["jaxpr"]
+        body, given = closed.jaxpr, eqn.invars[p["length"] is None :]
+        consts, carry = p["num_consts"], p["num_carry"]
+        for inside, outside in zip(body.invars[:consts], given, strict=False):
+            if isinstance(outside, Literal):
+                self.known[inside] = outside.val
+            elif outside in self.known:
+                self.known[inside] = self.known[outside]
+        self.inner(closed)
+        kept = consts + carry
+        self.same(given[:kept], body.invars[:kept])
+        self.same(given[consts:kept], eqn.outvars[:carry])
+        self.same(body.outvars[:carry], eqn.outvars[:carry])
+        self.same(given[kept:], body.invars[kept:], 1)
+        self.same(eqn.outvars[carry:], body.outvars[carry:], 1)
+
+    def same(self, outside, inside, first=0):
+        """Variables are the same, but that those outside have an axis more."""
+        for a, b in zip(outside, inside, strict=True):
+            if isinstance(a, Var) and isinstance(b, Var):
+                self.links.append((a, b))
+                for d in range(b.aval.ndim):
+                    self.axes.join(self.axis(a, d + first), self.axis(b, d))
+
+    def element(self, eqn, row):
+        """What an element of an equation's result is made of."""
+        out, = eqn.outvars
+        index = tuple(Axis(n) if n > 1 else as_index(0) for n in out.aval.shape)
+        own = {i: d for d, i in enumerate(index) if type(i) is Axis}
+        for expr in postorder([row.at(eqn, index)]):
+            if type(expr) is not At:
+                continue
+            self.links.append((expr.var, out))
+            shape = expr.var.aval.shape
+            for d, (i, n) in enumerate(zip(expr.index, shape, strict=True)):
+                if i in own and own_size(i) == n:
+                    self.axes.join(self.axis(expr.var, d), self.axis(out, own[i]))
+                elif n > 1:
+                    ways = [self.axis(out, own[a]) for a in i.free if a in own]
+                    ways.append(self.axis(expr.var, d))
+                    self.mixed.update(ways)
+                    if n <= SHORT_TOTAL or type(i) is not Axis:
+                        self.moved.update(ways)
+                    inside = [e.var for e in postorder([i]) if type(e) is At]
+                    if inside and self.known.keys() >= set(inside):
+                        self.taken.add(out)
+
+
+def own_size(axis):
+    """How many values the index of an axis has."""
+    return axis.extent

@@ -1,0 +1,279 @@
+"""Permutations and other mixing of small axes: one kernel, whatever is done."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.compile.loops import Kernel
+from minijit.compile.lower import lower
+from minijit.compile.place import place
+from minijit.compile.simplify import simplify
+from tests import ir_interpreter
+
+pytestmark = pytest.mark.chapter(16)
+
+DIAGONALS = np.array([[0, 1, 2, 3], [5, 6, 7, 4], [10, 11, 8, 9], [15, 12, 13, 14]])
+BACK = np.argsort(DIAGONALS.ravel()).reshape(4, 4)
+
+
+def program_of(f, *args):
+    return lower(simplify(mj.make_jaxpr(f)(*args)))
+
+
+def check(f, *args, kernels=1):
+    """Compare a compiled function with plain evaluation, and count its kernels."""
+    program = program_of(f, *args)
+    assert [type(step) for step in program.body] == [Kernel] * kernels, program
+    want = f(*map(jnp.asarray, args))
+    got = mj.jit(f)(*args)
+    for a, b in zip(mj.tree.leaves(got), mj.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5)
+        assert a.dtype == b.dtype
+    return program
+
+
+# ---- seed S1: columns, then diagonals
+
+
+def by_gather(m, places):
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=(), collapsed_slice_dims=(0, 1), start_index_map=(0, 1)
+    )
+    indices = jnp.array(np.stack(np.divmod(places.ravel(), 4), -1))
+    taken = lax.gather(m, indices, numbers, slice_sizes=(1, 1), unique_indices=True)
+    return taken.reshape(4, 4)
+
+
+def by_take(m, places):
+    return jnp.take(m, places)
+
+
+def by_ravel(m, places):
+    return m.ravel()[places.ravel()].reshape(4, 4)
+
+
+def by_index_arrays(m, places):
+    return m[tuple(np.divmod(places, 4))]
+
+
+def along_axis(m, places):
+    return jnp.take_along_axis(m, places % 4, 1)
+
+
+def by_rolls(m, places):
+    shifts = [-i if places is DIAGONALS else i for i in range(4)]
+    return jnp.stack([jnp.roll(m[i], shifts[i]) for i in range(4)])
+
+
+def not_at_all(m, places):
+    return m
+
+
+OPTIONS = [by_gather, by_take, by_ravel, not_at_all]
+FORMS = [by_gather, by_take, by_ravel, by_index_arrays, along_axis, by_rolls]
+
+
+def simple(k, col):
+    for _ in range(k):
+        col = col << 7
+    return col
+
+
+def unpacked(k, col):
+    """The seed's `col_fn_complex`."""
+    a, b, c, d = col
+    for _ in range(k):
+        a = a << 7
+        b = b + a
+        c = c * b
+    return jnp.array([a, b, c, d])
+
+
+def seed(col_fn, permute, times):
+    def inner_fn(m):
+        columns = mj.vmap(col_fn, in_axes=1, out_axes=1)
+        return permute(columns(m), DIAGONALS)
+
+    def outer_fn(m):
+        old_m = m
+        for _ in range(times):
+            m = inner_fn(m)
+        return m + old_m
+
+    return outer_fn
+
+
+matrix = np.arange(16, dtype="i4").reshape(4, 4)
+CASES = [(1, 1), (3, 7), (13, 3), (20, 7), (32, 1), (32, 7)]
+
+
+@pytest.mark.parametrize("permute", OPTIONS)
+@pytest.mark.parametrize("k, times", CASES)
+def test_the_seeds_options_are_one_kernel(permute, k, times):
+    program = program_of(seed(partial(simple, k), permute, times), matrix)
+    assert len(program.body) == 1
+
+
+@pytest.mark.parametrize("permute", OPTIONS)
+def test_the_seed_is_right(permute):
+    check(seed(partial(simple, 3), permute, 3), matrix)
+
+
+@pytest.mark.parametrize("permute", OPTIONS)
+@pytest.mark.parametrize("k, times", [(3, 7), (20, 3)])
+def test_columns_that_are_unpacked_are_one_kernel(permute, k, times):
+    check(seed(partial(unpacked, k), permute, times), matrix)
+
+
+def test_the_index_list_variant():
+    """A function of the whole matrix, and of where its column's elements are."""
+
+    def col_fn(m, places):
+        a, b, c, d = m.ravel()[places]
+        for _ in range(3):
+            a, b, c = a << 7, b + a, c * b
+        return jnp.array([a, b, c, d])
+
+    def outer_fn(m):
+        for _ in range(3):
+            m = mj.vmap(partial(col_fn, m))(DIAGONALS.T)
+        return m
+
+    check(outer_fn, matrix)
+
+
+def test_the_variant_with_masks():
+    """Each diagonal is a total over rows of the matrix times a mask."""
+    masks = np.stack([np.roll(np.eye(4, dtype="i4"), i, 1) for i in range(4)])
+
+    def outer_fn(m):
+        for _ in range(3):
+            m = simple(3, m)
+            m = (m * masks).sum(2)
+        return m
+
+    check(outer_fn, matrix)
+
+
+# ---- ChaCha20
+
+
+def rotated(x, n):
+    return (x << np.uint32(n)) | (x >> np.uint32(32 - n))
+
+
+def quarter_round(col):
+    a, b, c, d = col
+    a = a + b; d = rotated(d ^ a, 16); c = c + d; b = rotated(b ^ c, 12)  # noqa: E702
+    a = a + b; d = rotated(d ^ a, 8); c = c + d; b = rotated(b ^ c, 7)  # noqa: E702
+    return jnp.array([a, b, c, d])
+
+
+def in_a_loop(round, m):
+    return lax.fori_loop(0, 10, lambda i, m: round(m), m)
+
+
+def in_a_scan(round, m):
+    return lax.scan(lambda m, _: (round(m), None), m, None, length=10)[0]
+
+
+def written_out(round, m):
+    for _ in range(10):
+        m = round(m)
+    return m
+
+
+def jitted(round, m):
+    return written_out(mj.jit(round), m)
+
+
+def block_function(permute, rounds):
+    columns = mj.vmap(quarter_round, in_axes=1, out_axes=1)
+
+    def double_round(m):
+        m = permute(columns(m), DIAGONALS)
+        return permute(columns(m), BACK)
+
+    return lambda m: rounds(double_round, m) + m
+
+
+def states(n):
+    """The state of RFC 8439, 2.3.2, in block 1, and other counters in the others."""
+    state = np.zeros((n, 16), "u4")
+    state[:, :4] = np.frombuffer(b"expand 32-byte k", "<u4")
+    state[:, 4:12] = np.arange(32, dtype="u1").view("<u4")
+    state[:, 12] = np.arange(n)
+    state[:, 13:] = np.frombuffer(bytes.fromhex("000000090000004a00000000"), "<u4")
+    return state.reshape(n, 4, 4)
+
+
+KEYSTREAM = bytes.fromhex(
+    "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
+    "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
+)
+
+
+@pytest.mark.parametrize("permute", FORMS)
+@pytest.mark.parametrize("n", [3, 50])
+def test_chacha_is_one_kernel(permute, n):
+    f = mj.vmap(block_function(permute, in_a_loop))
+    program = program_of(f, states(n))
+    assert len(program.body) == 1 and "c0[" not in str(program)
+    got = np.asarray(mj.jit(f)(states(n)))
+    assert got[1].astype("<u4").tobytes() == KEYSTREAM
+
+
+@pytest.mark.parametrize("rounds", [in_a_loop, in_a_scan])
+def test_chacha_of_one_block(rounds):
+    f = block_function(by_take, rounds)
+    assert len(program_of(f, states(2)[1]).body) == 1
+    got = np.asarray(mj.jit(f)(states(2)[1]))
+    assert got.astype("<u4").tobytes() == KEYSTREAM
+
+
+def test_blocks_interpreted():
+    f = mj.vmap(block_function(by_ravel, in_a_loop))
+    got, = ir_interpreter.run(program_of(f, states(3)), states(3), place=place)
+    assert got[1].astype("<u4").tobytes() == KEYSTREAM
+
+
+# ---- what stays as it was
+
+
+def test_a_step_that_looks_at_other_lanes_is_no_part_of_a_block():
+    """The lanes move, and so do the columns."""
+    f = lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.flip(c, (0, 1)) * 2 + c, x)
+    x = np.arange(80.0, dtype="f4").reshape(20, 4)
+    np.testing.assert_array_equal(mj.jit(f)(x), f(jnp.asarray(x)))
+    assert [call.routine for call in program_of(f, x).calls] == ["loop"]
+
+
+def test_one_store_of_many_lanes_is_a_loop():
+    """Nothing is stored twice without a block, so there is none."""
+    program = program_of(lambda x: jnp.sin(x) + 1, np.ones((100, 4), "f4"))
+    assert "for i1 in 4" in str(program)
+
+
+def test_results_with_the_carry_and_each_step():
+    """What each step gives is stored step by step: not in registers."""
+    def f(x):
+        step = lambda c, _: (c[:, ::-1] + 1, c.sum(1))
+        return lax.scan(step, x, None, length=5)
+
+    x = np.arange(40.0, dtype="f4").reshape(10, 4)
+    for a, b in zip(mj.jit(f)(x), f(jnp.asarray(x)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_steps_that_are_given_rows_backwards():
+    def f(x, rows):
+        step = lambda c, row: (c[:, ::-1] * row[:, None] + c, None)
+        return lax.scan(step, x, rows, reverse=True)[0]
+
+    rng = np.random.default_rng(0)
+    x, rows = rng.normal(size=(37, 4)).astype("f4"), rng.normal(size=(5, 37))
+    check(f, x, rows.astype("f4"))
