@@ -25,6 +25,11 @@ from .memory import Buffer
 class Stmt:
     """One statement: what passes over programs want to know of it."""
 
+    @property
+    def single(self):
+        """Whether it is a loop of one step: what is in it may as well stay there."""
+        return False
+
     def uses(self):
         """The expressions that it uses itself, without those of its bodies."""
         return ()
@@ -66,6 +71,10 @@ class For(Stmt):
 
     axis: object
     body: tuple
+
+    @property
+    def single(self):
+        return self.axis.extent == 1
 
     def uses(self):
         extent = self.axis.extent

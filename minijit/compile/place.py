@@ -17,15 +17,7 @@ from .expression_graphs import nothing, postorder
 from .expressions import Axis, Const, Reduce
 from .loops import For, If, Let, Start, Step, expressions
 from .loops_text import arranged
-from .placing_rules import (
-    NEST,
-    is_single,
-    known_here,
-    nestable,
-    prepared,
-    running_totals,
-    sure,
-)
+from .placing_rules import NEST, known_here, nestable, prepared, running_totals, sure
 
 
 class Placer:
@@ -51,13 +43,13 @@ class Placer:
         """Place what the statements of one loop's body need; `placed` is known."""
         placed = dict(placed)
         # First all Reduces of the block together: they may share loops.
-        here = [s for s in body if not is_single(s)]
+        here = [s for s in body if not s.single]
         within = [e for e in postorder(expressions(here), placed) if e.free <= bound]
         reduces = [e for e in within if type(e) is Reduce]
         result = self.exprs(reduces, (), bound, placed)
         for stmt in body:
             here = () if isinstance(stmt, For) else stmt.uses()
-            if not is_single(stmt):
+            if not stmt.single:
                 result += self.exprs(expressions([stmt]), here, bound, placed)
             if isinstance(stmt, For):
                 result += running_totals(stmt)

@@ -45,11 +45,6 @@ def known_here(reduce, bound, placed):
     return not any(e.free <= bound and e.children() for e in inside)
 
 
-def is_single(stmt):
-    """Whether it is a loop of one step: nothing is gained by leaving that early."""
-    return isinstance(stmt, For) and stmt.axis.extent == 1
-
-
 def running_totals(loop):
     """A `Start` for each Reduce over the axis of a loop of kind `scan`."""
     if loop.axis.kind != "scan":
