@@ -356,7 +356,8 @@ def test_headings_are_what_book_toml_says(book: Book):
 
     assert first("2").startswith(
         "# 2 Trees\n\n[01 Values](01_values.ipynb) · "
-        "[03 Linearize](03_linearize.ipynb)\n\nAnd [more of it]"
+        "[03 Linearize](03_linearize.ipynb) · "
+        "tour [A walk](tours/walk.ipynb)\n\nAnd [more of it]"
     )
     assert first("3") == "# 3 Linearize\n\n[02 Trees](02_trees.ipynb)"
     assert first("walk").startswith("# A walk\n\nafter [02 Trees](../02_trees.ipynb)")

@@ -522,6 +522,34 @@ def test_all_of_a_cell_is_read_before_any_runs(one: Reader):
     assert core.mul(2, 3) == 6
 
 
+def test_members_that_a_cell_leaves_out_are_named(one: Reader):
+    """Also the last one of a cell that begins a class, which other cells go on with."""
+    describe = '    def describe(self):\n        return "array over " + super().describe()'
+    told = "Array.describe is left out; the book has it."
+    assert one.edit(describe, "") == told and one.run(one.cell("class Array")) == ""
+    init = "    def __init__(self, name):\n        self.name = name\n\n"
+    with pytest.raises(TypeError) as e:
+        one.edit(init, "", within="class Primitive")
+    told = "Primitive.__init__ is left out; the book has it."
+    assert told in e.value.__notes__
+
+
+def test_a_build_cell_without_a_file(one: Reader):
+    with pytest.raises(BookError, match="this chapter builds toy/trace/core.py, toy/n"):
+        one.shop.build_cell("", "x = 1\n", {})
+
+
+def test_a_name_that_a_cell_sets_which_did_not_run(book: Book, close: None):
+    magics.workshop = Workshop(open_chapter(book, book.chapter("1")))
+    told = "`mul` is set by a cell in 'Operations', which has not run."
+    assert magics.advice(NameError("no", name="mul")) == told
+    told = "`a` is set by a cell in 'Demo', which has not run."
+    assert magics.advice(NameError("no", name="a")) == told
+    assert magics.advice(NameError("no", name="nowhere")) == ""
+    assert magics.advice(ValueError("no")) == ""
+    assert 'sin("no")' in magics.failing_cells()
+
+
 def test_statements_left_out_of_a_cell_go_and_come_back(one: Reader):
     core = one.module("toy.trace.core")
     scale = core.scale

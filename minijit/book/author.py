@@ -34,6 +34,7 @@ from .notebook import (
     tags,
 )
 from .project import HOW, Book, BookError, Chapter, Part
+from .show import is_import
 from .text import Statement, names, pieces
 
 FENCE = re.compile(r"```python\b *(.*)$")
@@ -206,11 +207,6 @@ class Cursor:
                 self.at = i
                 return True
         return False
-
-
-def is_import(s: Statement) -> bool:
-    """Is it an import statement?"""
-    return type(s.node).__name__ in ("Import", "ImportFrom")
 
 
 def called(s: Statement) -> set[str]:

@@ -15,6 +15,7 @@ import copy
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 from . import tables
 from .caches import clear_caches
 from .follow import SIMPLE, follow, rebind
+from .notebook import build_cells, load, quiet_statements
 from .patch import MISSING, Journal, Patcher, redirect, unpatchable
 from .project import Book, BookError, Part
 from .records import Edit, Record
@@ -30,6 +32,7 @@ from .text import makes, members, names, pieces
 from .units import (
     CONSTRUCTORS,
     HOOK,
+    LEFT_OUT,
     Unit,
     changes_calls,
     code_of,
@@ -57,6 +60,7 @@ class Workshop:
         self.stage = stage
         self.book = stage.book
         self.records: dict[tuple[str, str], Record] = {}
+        self.failing: set[str] | None = None  # cells that are meant to fail, when asked
         self.tries: dict[str, int] = {}  # of `%check`, by exercise, since it was right
 
     # -- a cell
@@ -71,7 +75,12 @@ class Workshop:
         """Run a `%%build` cell; what to tell the reader."""
         __tracebackhide__ = True
         words = line.split()
-        if not 1 <= len(words) <= 2 or ":" in line:
+        if not words:
+            files = ", ".join(dict.fromkeys(self.stage.chapter.builds))
+            raise BookError(
+                f"write the file behind `%%build`: this chapter builds {files}"
+            )
+        if len(words) > 2 or ":" in line:
             raise BookError(
                 "write `%%build FILE` or `%%build FILE CLASS`; sync fills in names"
             )
@@ -91,6 +100,8 @@ class Workshop:
             journal.undo()
             back()
             if isinstance(e, Exception) and not isinstance(e, (BookError, StageError)):
+                for told in [t for t in edit.told if t.endswith(LEFT_OUT)]:
+                    e.add_note(told)
                 e.add_note("Nothing of this cell took effect.")
             raise e.with_traceback(shortened(e.__traceback__)) from e.__cause__
         if edit.clear:
@@ -116,9 +127,9 @@ class Workshop:
         self, module: ModuleType, units: list[Unit], codes: list[CodeType], edit: Edit
     ) -> None:
         """Run what changed, then what depends on it."""
+        for unit in units:
+            edit.told += difference(unit) if not unit.same else self.left_out(unit)
         for unit, code in zip(units, codes, strict=True):
-            if not unit.same:
-                edit.told += difference(unit)
             if self.changed(unit):
                 self.run(module, unit, code, edit)
         self.drop_left_out(units, edit)
@@ -130,6 +141,30 @@ class Workshop:
             edit.told.append(
                 f"Not changed in place: {what}. Old objects stay as they were."
             )
+
+    def left_out(self, unit: Unit) -> list[str]:
+        """Members that the book's cell gives a class at first, and this text does not.
+
+        They stay in the class if it had them.
+        """
+        if not isinstance(unit.node, ast.ClassDef):
+            return []
+        mine = {m.key for m in members(unit.mine)}
+        shown = self.first_members.get((unit.file, unit.key), [])
+        return [
+            f"{key} {LEFT_OUT}" for key in shown if key not in mine
+        ]
+
+    @cached_property
+    def first_members(self) -> dict[tuple[str, str], list[str]]:
+        """(file, class) -> its members in the cell of the book that begins it."""
+        found: dict[tuple[str, str], list[str]] = {}
+        notebook = self.book.notebook(self.stage.chapter)
+        for cell in build_cells(load(notebook)) if notebook.exists() else ():
+            for s in quiet_statements(cell.body) if not cell.owner else ():
+                if isinstance(s.node, ast.ClassDef):
+                    found[cell.file, s.key] = [m.key for m in members(s)]
+        return found
 
     def remember(self, file: str, journal: Journal) -> Callable[[], None]:
         """Remember modules, tables and records; a function that puts them back.
@@ -257,7 +292,7 @@ class Workshop:
                 continue
             self.take_out(module, record, edit)
             if unit.book is not None:
-                edit.told.append(f"{unit.key} is left out; the book has it.")
+                edit.told.append(f"{unit.key} {LEFT_OUT}")
 
     def take_out(self, module: ModuleType, record: Record, edit: Edit) -> None:
         """Undo what a unit did: its rows and its names go."""

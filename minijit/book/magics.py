@@ -7,10 +7,19 @@ from typing import Any
 
 from . import exercise, tracebacks
 from .build import Workshop, shortened
-from .notebook import load
+from .notebook import (
+    load,
+    parse_build,
+    quiet_statements,
+    sections,
+    source,
+    tags,
+)
 from .project import Book, BookError, Chapter, find_book
+from .ran import MEANT
 from .show import mime, statement_text
 from .stage import open_chapter, stale_names
+from .text import names
 
 workshop: Workshop | None = None
 
@@ -24,6 +33,8 @@ def register(shell: Any) -> None:
         %tour NAME: the library is the finished one.
         """
         __tracebackhide__ = True
+        # Running the first cell again should not say that this is loaded already.
+        shell.extension_manager.loaded.discard(__package__)
         print(open_book(line, shell.user_ns))
 
     def show(line: str) -> None:
@@ -39,6 +50,7 @@ def register(shell: Any) -> None:
         try:
             report = opened().build_cell(line, cell, shell.user_ns, cell_id(shell))
         except Exception as e:
+            tracebacks.add_advice(e, advice)
             show_short(shell, e)
             raise
         if report:
@@ -54,7 +66,47 @@ def register(shell: Any) -> None:
     shell.register_magic_function(show, "line", "show")
     shell.register_magic_function(build, "cell", "build")
     shell.register_magic_function(check, "line", "check")
-    tracebacks.install(shell, library_folders)
+    tracebacks.install(shell, library_folders, advice)
+    if announce not in shell.events.callbacks["pre_run_cell"]:
+        shell.events.register("pre_run_cell", announce)
+
+
+def announce(info: Any) -> None:
+    """Say of a cell that is meant to fail that it is, before it does."""
+    if workshop is not None and info.raw_cell.strip() in failing_cells():
+        print(MEANT)
+
+
+def failing_cells() -> set[str]:
+    """The texts of the cells that are meant to fail, in the notebook that is open."""
+    assert workshop is not None
+    if workshop.failing is None:
+        path = workshop.book.notebook(workshop.stage.chapter)
+        cells = load(path)["cells"] if path.exists() else []
+        failing = [c for c in cells if "raises-exception" in tags(c)]
+        workshop.failing = {source(c).strip() for c in failing}
+    return workshop.failing
+
+
+def advice(error: BaseException) -> str:
+    """Of a name that is not there: which cell of the open notebook sets it."""
+    name = getattr(error, "name", None)
+    if workshop is None or not isinstance(error, NameError) or not name:
+        return ""
+    path = workshop.book.notebook(workshop.stage.chapter)
+    for section, cell in sections(load(path)) if path.exists() else ():
+        build = parse_build(cell)
+        text = source(cell) if cell["cell_type"] == "code" else ""
+        text = build.body if build else "\n".join(ordinary_lines(text))
+        for s in quiet_statements(text):
+            if name in names(s.node) and not (build and build.owner):
+                return f"`{name}` is set by a cell in '{section}', which has not run."
+    return ""
+
+
+def ordinary_lines(text: str) -> list[str]:
+    """A cell without its lines of magics."""
+    return [line for line in text.split("\n") if not line.startswith("%")]
 
 
 def library_folders() -> list[Path]:
@@ -100,6 +152,8 @@ def open_book(id: str, namespace: dict[str, Any]) -> str:
     """Open a chapter; what to tell the reader."""
     global workshop
     book = find_book()
+    if not id.strip():
+        raise BookError("write the chapter's number: `%chapter 6`, or `%tour types`")
     chapter = book.chapter(id)
     stage = open_chapter(book, chapter)
     workshop = Workshop(stage)

@@ -26,6 +26,7 @@ from .notebook import (
 from .project import Book, Chapter
 from .show import check_shown
 
+MEANT = "(This cell is meant to fail.)"  # printed before an error that is to come
 ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
 LOCAL = re.compile(r"ipykernel_\d+|(?<![\w.])/(home|root|Users|tmp)/\w")
 LOOK_AWAY = re.compile(r"(?m)^\s*#\s*(NBVAL_|PYTEST_VALIDATE)")
@@ -115,6 +116,8 @@ def check_run(cell: Json) -> Iterator[str]:
     if "raises-exception" in tags(cell):
         if not errors:
             yield "tagged raises-exception, but no error is stored"
+        elif not any(MEANT in shown for shown in texts(outputs)):
+            yield "it does not say that it is meant to fail; run it again"
     elif errors:
         yield f"raised {errors[0].get('ename')}, without the tag raises-exception"
     if any(o.get("name") == "stderr" for o in outputs):

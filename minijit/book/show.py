@@ -6,11 +6,13 @@ NAME is a function, class, `Class.method` or assigned name, as it stands in the 
 
 from __future__ import annotations
 
+import ast
+import difflib
 from collections.abc import Iterator
 
 from .notebook import Json, joined, source
 from .project import Book, BookError
-from .text import pieces
+from .text import Statement, pieces
 
 
 def statement_text(book: Book, line: str) -> str:
@@ -25,9 +27,16 @@ def statement_text(book: Book, line: str) -> str:
     found = [s for s in every if name.strip() in (s.key, s.base, *s.key.split(", "))]
     found += [m for s in every for m in pieces(s)[1:] if m.key == name.strip()]
     if not found:
-        known = ", ".join(s.key for s in every)
-        raise BookError(f"{file} has no {name.strip()}; it has {known}")
+        defined = [n for s in every if not is_import(s) for n in s.key.split(", ")]
+        near = difflib.get_close_matches(name.strip(), defined, 8, 0.3) or defined[:8]
+        known = ", ".join(dict.fromkeys(near))
+        raise BookError(f"{file} has no {name.strip()}; it has {known} and more")
     return f"# {file}\n{found[0].text}"
+
+
+def is_import(s: Statement) -> bool:
+    """Is it an import statement?"""
+    return isinstance(s.node, (ast.Import, ast.ImportFrom))
 
 
 def mime(text: str) -> dict[str, str]:

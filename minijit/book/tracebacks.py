@@ -22,10 +22,15 @@ SHOWN_WHOLE = {"SyntaxError", "UsageError"}
 LEFT_OUT = "(the library's own frames are left out; %tb shows them)"
 
 
-def install(shell: Any, folders: Callable[[], list[Path]]) -> None:
+def install(
+    shell: Any,
+    folders: Callable[[], list[Path]],
+    advice: Callable[[BaseException], str],
+) -> None:
     """Shorten what an IPython shell shows of the errors of its cells.
 
-    `folders()` are those of the library, asked for anew each time.  The library itself
+    `folders()` are those of the library, asked for anew each time; `advice(error)` is
+    what more there is to say of an error, or "".  The library itself
     leaves its frames in, or `%tb` could not show them.
     """
     os.environ["MINIJIT_TRACEBACK_FILTERING"] = "off"
@@ -39,6 +44,7 @@ def install(shell: Any, folders: Callable[[], list[Path]]) -> None:
         tb: TracebackType,
         tb_offset: int | None = None,
     ) -> None:
+        add_advice(error, advice)
         whole = any(c.__name__ in SHOWN_WHOLE for c in kind.__mro__)
         minimal = shell.InteractiveTB.mode == "Minimal"
         if whole or minimal or hasattr(error, "_render_traceback_"):
@@ -55,6 +61,13 @@ def install(shell: Any, folders: Callable[[], list[Path]]) -> None:
             del error._render_traceback_  # type: ignore[attr-defined]
 
     shell.set_custom_exc((Exception,), show)
+
+
+def add_advice(error: BaseException, advice: Callable[[BaseException], str]) -> None:
+    """Note with an error what more there is to say of it, once."""
+    told = advice(error)
+    if told and told not in getattr(error, "__notes__", []):
+        error.add_note(told)
 
 
 def short_lines(shell: Any, error: BaseException, folders: list[str]) -> list[str]:

@@ -16,6 +16,7 @@ from .project import Book, BookError
 from .text import Statement, TextError, match, members, names, statements
 
 CONSTRUCTORS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__call__"}
+LEFT_OUT = "is left out; the book has it."
 HOOK = (
     "__continued_class__"  # the metaclass of a continued class, while its members run
 )
@@ -223,7 +224,7 @@ def class_difference(unit: Unit) -> list[str]:
             told += diff_lines(s.key, b.text, s.text) if s.text != b.text else []
     had = {s.key for s in mine}
     gone = [b.key for b in theirs[:last] if b.key not in had]
-    return told + [f"{key} is left out; the book has it." for key in gone]
+    return told + [f"{key} {LEFT_OUT}" for key in gone]
 
 
 def diff_lines(name: str, old: str, new: str, most: int = 20) -> list[str]:
