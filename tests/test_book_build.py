@@ -524,7 +524,8 @@ def test_all_of_a_cell_is_read_before_any_runs(one: Reader):
 
 def test_members_that_a_cell_leaves_out_are_named(one: Reader):
     """Also the last one of a cell that begins a class, which other cells go on with."""
-    describe = '    def describe(self):\n        return "array over " + super().describe()'
+    head = "    def describe(self):\n"
+    describe = head + '        return "array over " + super().describe()'
     told = "Array.describe is left out; the book has it."
     assert one.edit(describe, "") == told and one.run(one.cell("class Array")) == ""
     init = "    def __init__(self, name):\n        self.name = name\n\n"
