@@ -11,10 +11,13 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import buffers
+from minijit.compile import buffers, in_place
 from minijit.compile.buffers import arranged, check_plan, most_at_once
+from minijit.compile.loops import Store, statements
+from minijit.compile.overwriting import copied_by
 from minijit.run import planned_driver
 from minijit.run.planned_driver import plan_of
+from tests import random_memory
 
 pytestmark = pytest.mark.chapter(18)
 
@@ -324,3 +327,127 @@ def test_a_forked_process_has_an_arena_of_its_own():
         os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert np.array_equal(f(x, x), want)
+
+
+# ---- in place
+
+
+@pytest.fixture
+def small_arrays_too(monkeypatch):
+    """The smallest array is worth to be written over."""
+    monkeypatch.setattr(in_place, "WORTH_REUSE", 0)
+
+
+def loaded(f, *args, backend="plain"):
+    """The program as it is loaded, after its results were compared."""
+    made = executable(f, *args, backend=backend)[1]
+    want = mj.jit(f, backend="eval")(*args)
+    for a, b in zip(mj.tree.leaves(mj.jit(f, backend=backend)(*args)),
+                    mj.tree.leaves(want), strict=True):  # fmt: skip
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    return mj.run.loading.rewritten(made.program)
+
+
+def test_a_kernel_writes_over_what_it_reads_last(small_arrays_too):
+    program = loaded(layers, x, x)
+    # A product needs its operand and its result, a kernel between them no other.
+    assert len(program.temps) == 5
+    assert plan_of(program).nbytes == 2 * x.nbytes
+
+
+def test_the_smallest_arrays_are_not_worth_it():
+    assert len(loaded(layers, x, x).temps) == 11
+
+
+@pytest.mark.parametrize("backend", ["plain", "python", "llvm"])
+def test_what_is_read_later_is_not_written_over(small_arrays_too, backend):
+    def f(x):
+        y = x @ x
+        z = jnp.sin(y) @ x
+        return z * y, y.T @ z
+
+    loaded(f, x, backend=backend)
+
+
+def test_only_what_is_stored_where_it_is_read_is_written_over(small_arrays_too):
+    turned = loaded(lambda x: jnp.sin((x @ x).T) @ x, x)
+    straight = loaded(lambda x: jnp.sin(x @ x) @ x, x)
+    assert (len(turned.temps), len(straight.temps)) == (2, 1)
+
+
+def test_an_array_that_two_stores_read_is_written_by_the_second(small_arrays_too):
+    def f(x):
+        y = x @ x
+        a, b = jnp.sin(y), jnp.cos(y) * 2.0
+        return (a @ b), a + b
+
+    program = loaded(f, x)
+    assert plan_of(program).nbytes <= 2 * x.nbytes
+
+
+def test_an_argument_or_a_result_is_never_written_over(small_arrays_too):
+    given = jnp.asarray(x)
+
+    def f(x):
+        y = x @ x
+        return x + 1.0, y, y * 2.0, x.at[0].set(0.0)
+
+    loaded(f, given)
+    np.testing.assert_array_equal(given, x)
+
+
+def updated(x):
+    return (x @ x).at[3].set(1.0).at[5].mul(2.0)
+
+
+def test_updates_of_what_is_not_needed_copy_nothing():
+    program = loaded(updated, x)
+    assert not program.temps and not program.copies
+    assert len(program.kernels) == 2
+
+
+copied = {
+    "argument": (lambda x: x.at[0].set(1.0), "donate"),
+    "result": (lambda x: ((y := x @ x), y.at[0].set(1.0)), "result"),
+    "taken": (
+        lambda x: ((y := x @ x).at[0].set(1.0), y.at[1].set(1.0)),
+        "another update",
+    ),
+    "read later": (
+        lambda x: ((y := x @ x).at[0].set(1.0) @ x @ y, y[1]),
+        "matmul reads t",
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", copied)
+def test_a_copy_that_is_left_says_why(rule):
+    f, text = copied[rule]
+    program = loaded(f, x)
+    copy, = program.copies
+    assert copy.rule == rule and text in str(copy)
+    assert copy.nbytes == x.nbytes
+    line, = copy.sources
+    assert line.file == __file__
+    assert plan_of(program).copies == program.copies
+
+
+def test_a_loop_begins_in_the_memory_of_what_it_is_given():
+    def f(x):
+        return lax.fori_loop(0, 5, lambda i, t: t.at[i].set(t[i] * 2.0), x @ x)
+
+    program = loaded(f, x)
+    region, = (k for k in program.kernels if k.name != "k0")
+    stores = [s for s in statements(region.body) if isinstance(s, Store)]
+    assert not any(copied_by(s) and s.index and s.buffer.shape for s in stores)
+    assert not program.copies and plan_of(program).nbytes < x.nbytes
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_programs_give_the_same_bits(seed):
+    random_memory.compare(seed)
+
+
+@pytest.mark.parametrize("seed", range(25, 31))
+def test_random_programs_compiled(seed):
+    random_memory.compare(seed, "llvm")

@@ -186,6 +186,17 @@ def kept_whole(t):
     return lax.scan(step, t, jnp.arange(N))
 
 
+def rows_of_a_scan(t):
+    """The inner loop reads a row after it has written it."""
+
+    def inner(s, x):
+        y = s + x.sum()
+        return jnp.sin(x[::-1] * y), jnp.sin(y)
+
+    step = lambda i, c: lax.scan(inner, jnp.zeros(N), c)[1]
+    return lax.fori_loop(0, 4, step, table(t))
+
+
 def both_the_same(t):
     def body(i, c):
         new = c[0].at[i].set(c[1][i - 1] + 1)
@@ -200,6 +211,7 @@ others = [
     permuted,
     looked_at_within,
     kept_whole,
+    rows_of_a_scan,
     both_the_same,
 ]
 

@@ -173,12 +173,14 @@ class Plan:
       nbytes: of the arena.
       least: how many bytes of it are alive at once; no plan could do with less.
       results: how many bytes the results take, which are not in the arena.
+      copies: those of whole arrays, and why they are needed.
     """
 
     slots: tuple
     nbytes: int
     least: int
     results: int
+    copies: tuple = ()
 
     @property
     def peak(self):
@@ -217,7 +219,8 @@ def make_plan(program, plan_within=lambda call: make_plan(call.attrs["program"])
     )
     results = {b for b in program.outputs if b.dtype != object}
     kept = sum(buffer.nbytes for buffer in results)
-    return check_plan(Plan(slots, total, most_at_once(lives, sizes), kept))
+    least = most_at_once(lives, sizes)
+    return check_plan(Plan(slots, total, least, kept, program.copies))
 
 
 def check_plan(plan):

@@ -140,6 +140,7 @@ class Program:
       cuts: a `Cut` for each value that was not inlined.
       fallbacks: (primitive name, reason) of what runs uncompiled, each once.
       inner: whether only other programs call it, and give it memory for its results.
+      copies: a record for each array that is copied whole, and why.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Program:
     cuts: tuple = ()
     fallbacks: tuple = ()
     inner: bool = False
+    copies: tuple = ()
 
     @property
     def kernels(self):

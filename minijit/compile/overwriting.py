@@ -57,12 +57,13 @@ def written_by(step, old=None):
     return {s.buffer for s in stores if old is None or copied_by(s) is not old}
 
 
-class Plan:
+class Overwriting:
     """An order of a program's steps in which results are written over arguments.
 
     Args:
       program: a `Program`; pairs: of its inputs and outputs, all that are wished for.
       known: a dict that all plans of one printed function share, of what was found out.
+      alone: whether a kernel that reads what it writes over may store nothing else.
 
     Attributes:
       pairs: those that can share their memory.
@@ -70,9 +71,9 @@ class Plan:
       over: {buffer: the one whose memory it takes}, of what lies between.
     """
 
-    def __init__(self, program, pairs, known):
+    def __init__(self, program, pairs, known, alone=False):
         self.program, self.pairs, self.over = program, [], {}
-        self.known, self.links = known, []
+        self.known, self.links, self.alone = known, [], alone
         for old, new in pairs:
             if old.shape == new.shape != () and old.dtype == new.dtype != object:
                 if self.allow(self.chain(old, new)):
@@ -133,6 +134,8 @@ class Plan:
             if isinstance(step, Kernel):
                 body = placed(step.body)
                 found = all(reads_before_it_writes(body, *pair) for pair in pairs)
+                stores = [s for s in statements(body) if isinstance(s, Store)]
+                found = found and (len(stores) == 1 or not self.alone)
             else:
                 rule = overwriting_calls.get(step.routine)
                 found = rule is not None and rule(step, pairs, self.known)
@@ -141,10 +144,10 @@ class Plan:
 
 
 def plan(program, pairs, known):
-    """The `Plan` of a program, made once for each set of pairs."""
+    """The `Overwriting` of a program, made once for each set of pairs."""
     key = (program, *pairs)
     if key not in known:
-        known[key] = Plan(program, pairs, known)
+        known[key] = Overwriting(program, pairs, known)
     return known[key]
 
 
@@ -329,17 +332,24 @@ def loop_overwrites(call, pairs, known):
     """Whether a branch may write results over operands, or a loop over its inits.
 
     A loop copies these before its first step, if they are not where its carries are.
+    What else it is given, its steps read one after the other.
     """
     positions = argument_pairs(call, pairs)
     if call.attrs["primitive"] is cond_p:
         positions = positions and [(i - 1, j) for i, j in positions]
         branches = call.attrs["programs"]
         return all(overwrite_within(p, positions, known) for p in branches)
-    count = first_carry.get(call.attrs["primitive"])
-    if count is None or positions is None:
-        return False
-    first = count(**call.attrs["params"])
-    return all(i == first + j for i, j in positions)
+    carries = carries_of(call)
+    return positions is not None and all(pair in carries for pair in positions)
+
+
+def carries_of(call):
+    """Pairs (position among a call's inputs, among its outputs), one for each carry."""
+    find = carry_positions.get(call.attrs["primitive"])
+    if find is None:
+        return []
+    first, count = find(len(call.inputs), **call.attrs["params"])
+    return [(first + j, j) for j in range(count)]
 
 
 def argument_pairs(call, pairs):
@@ -365,11 +375,18 @@ def overwrite_within(program, positions, known):
     return plan(program, pairs, known).pairs == pairs
 
 
-# primitive -> function of its params: how many operands stand before the carries.
-first_carry = {
-    while_p: lambda cond_nconsts, body_nconsts, **rest: cond_nconsts + body_nconsts,
-    scan_p: lambda length, num_consts, **rest: (length is None) + num_consts,
-}
+def carries_of_while(operands, cond_nconsts, body_nconsts, **rest):
+    first = cond_nconsts + body_nconsts
+    return first, operands - first
+
+
+def carries_of_scan(operands, length, num_consts, num_carry, **rest):
+    return (length is None) + num_consts, num_carry
+
+
+# primitive -> function of (how many operands, **params): the position of the first
+# carry among them, and how many there are.
+carry_positions = {while_p: carries_of_while, scan_p: carries_of_scan}
 
 # routine -> function of (call, pairs of buffers that it reads and writes, known):
 # whether it may write each over the one it reads.  Others write over nothing they read.

@@ -24,10 +24,13 @@ from collections import deque
 import numpy as np
 
 from ..compile.buffers import LINE, make_plan
+from ..compile.in_place import with_reuse
 from ..compile.loops import Call
 from ..trace.jit import cache_clearers
-from .loading import rewritten
+from .loading import rewrites, rewritten
 from .python_source import DriverPrinter, driver_printers
+
+rewrites.append(with_reuse)
 
 # {program as it is loaded: its Plan}
 plans: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
