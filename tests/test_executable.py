@@ -15,7 +15,13 @@ import minijit
 import minijit.numpy as jnp
 from minijit import config, enable_x64, jit, lax, make_jaxpr
 from minijit.errors import MinijitError
-from minijit.run import cache_folder, executable, kernel_cache, python_emitter
+from minijit.run import (
+    cache_folder,
+    executable,
+    kernel_cache,
+    loading,
+    python_emitter,
+)
 from minijit.run.executable import compile_plain, compile_python
 from minijit.trace.array import ArrayImpl
 
@@ -234,16 +240,20 @@ cliffs = {
     "select": (choose, 3, 5),
     "gradient of indexing": (neighbours, 6, 242),
 }
+# The same from chapter 18 on, where an update needs no copy of what nobody reads.
+in_place = {"dynamic_update_slice": (3, 61), "gradient of indexing": (5, 124)}
 
 
 @pytest.mark.parametrize("name", cliffs)
 def test_many_arrays_are_few_kernels_launched_often(name):
     """What 60 arrays take to compile is what 600 take: the kernels are the same."""
-    f, kernels, launches = cliffs[name]
+    f, *counts = cliffs[name]
+    if loading.rewrites:
+        counts = in_place.get(name, counts)
     minijit.clear_caches()
     arrays = [jnp.arange(5, dtype="float32") + k for k in range(60)]
     run = make(compile_python, f, arrays)
-    assert (len(kernel_cache.native_kernels), len(run.kernels)) == (kernels, launches)
+    assert [len(kernel_cache.native_kernels), len(run.kernels)] == list(counts)
     wanted = f(arrays)
     wanted = wanted if isinstance(wanted, list) else [wanted]
     for results in (run(*arrays), make(compile_plain, f, arrays)(*arrays)):

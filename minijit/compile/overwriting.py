@@ -250,19 +250,21 @@ def parted(program, links):
             body.append(step)
             continue
         for stmt in step.body:
-            early, stmt, rooms = early_values(stmt, before)
+            made = len(program.temps) + len(temps)
+            early, stmt, rooms = early_values(stmt, before, made)
             temps += rooms
             body += [replace(step, body=(s,)) for s in (*early, stmt)]
     return replace(program, body=tuple(body), temps=(*program.temps, *temps))
 
 
-def early_values(stmt, before):
+def early_values(stmt, before, made=0):
     """What an update loads from arrays that are written over, computed before it.
 
     It still loads itself the element that it writes over.
 
     Args:
       stmt: a statement; before: {buffer: the one whose memory it takes}.
+      made: how many temporaries there are, for the names of others.
 
     Returns:
       (statements to run before, the update, the buffers in between).
@@ -290,7 +292,8 @@ def early_values(stmt, before):
             return None
         if expr not in rooms:
             own = tuple(axis for axis in axes if axis in expr.free)
-            room = Buffer("early", tuple(a.extent for a in own), expr.dtype)
+            name = f"early{made + len(rooms)}"
+            room = Buffer(name, tuple(a.extent for a in own), expr.dtype)
             rooms[expr] = Load(room, own)
         return rooms[expr]
 
