@@ -171,6 +171,7 @@ from .compile import folds as folds
 
 # chapter 17
 from .compile import layout as layout, panels as panels
+from .ops import patches as patches
 
 # chapter 18
 from .run import planned_driver as planned_driver

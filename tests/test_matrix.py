@@ -72,6 +72,12 @@ reasons |= {
 }
 
 
+reasons |= {
+    (column, "patches"): "a convolution becomes it when it is lowered, not before"
+    for column in ("eval", "shape", "linearize", "transpose", "batch")
+}
+
+
 def all_reasons():
     """Those above, and the library's own for what it does not compile."""
     from minijit.compile.lower import fallbacks

@@ -21,10 +21,11 @@ import numpy as np
 
 from ..trace import primitives as prim
 from ..trace.jaxpr import Eqn, Var
+from .assembly import expansions
 from .expressions import Axis
 from .lower import At, Elements, Operand, Statements, lower_rules, row_choosers, row_of
 from .lower_calls import Strided, add_call, whole_atom
-from .scalars import FLOAT32
+from .scalars import FLOAT32, wide_dtype
 from .views import Within, strided, undone
 
 # Up to so many multiplications for each pair of matrices, loops of our own are faster.
@@ -53,23 +54,70 @@ def size_of(atom, axes):
     return math.prod(atom.aval.shape[d] for d in axes)
 
 
-def product(eqn):
-    """The row of a product that is a call, or None."""
-    if eqn.primitive is not prim.dot_general_p:
-        return None
-    (lhs, rhs), (out,) = eqn.invars, eqn.outvars
+def is_large(eqn):
+    """Whether a `dot_general` is of matrices for which a call pays.
+
+    A matrix times a vector reads each number once: memory is the limit, and our own
+    loops read it as fast, with what is done to the result in the same loop.
+    """
+    if eqn.primitive is not prim.dot_general_p or not eqn.outvars[0].aval.size:
+        return False
+    lhs, rhs = eqn.invars
     left, right = dot_dims(eqn)
     rows, columns = size_of(lhs, left.free), size_of(rhs, right.free)
-    same = lhs.aval.dtype == rhs.aval.dtype == out.aval.dtype
-    plain = same and out.aval.dtype in (FLOAT32, np.float64) and out.aval.size
-    # A matrix times a vector reads each number once: memory is the limit, and our own
-    # loops read it as fast, with what is done to the result in the same loop.
-    large = rows * columns * size_of(lhs, left.contracted) > SMALL_PRODUCT
-    call = plain and large and min(rows, columns) > 1
-    return Statements(lower_product) if call else None
+    work = rows * columns * size_of(lhs, left.contracted)
+    return min(rows, columns) > 1 and work > SMALL_PRODUCT
+
+
+def product(eqn):
+    """The row of a product that is a call, or None."""
+    dtypes = {atom.aval.dtype for atom in (*eqn.invars, *eqn.outvars)}
+    plain = dtypes in ({FLOAT32}, {np.dtype("float64")})
+    return Statements(lower_product) if plain and is_large(eqn) else None
 
 
 row_choosers.append(product)
+
+
+def in_wide_floats(jaxpr):
+    """A jaxpr in which large products of 16-bit, or different, floats are of wide ones.
+
+    Such sums are in 32 bits anyway, and only the total is rounded.
+    """
+    eqns = []
+    for eqn in jaxpr.eqns:
+        atoms = *eqn.invars, *eqn.outvars
+        is_dot = eqn.primitive is prim.dot_general_p
+        wide = {wide_dtype(x.aval.dtype) for x in atoms} if is_dot else set()
+        wide = max(wide, key=lambda dtype: dtype.itemsize, default=None)
+        other = any(x.aval.dtype != wide for x in atoms)
+        if is_dot and wide.kind == "f" and other and is_large(eqn):
+            eqns += wide_product(eqn, wide)
+        else:
+            eqns.append(eqn)
+    return jaxpr.replace(eqns=tuple(eqns))
+
+
+def wide_product(eqn, dtype):
+    """A product as equations: of converted factors, and the result converted back."""
+    eqns, atoms = [], []
+    for atom in eqn.invars:
+        var = Var(atom.aval.update(dtype=dtype, weak_type=False))
+        eqns.append(conversion(atom, var, eqn))
+        atoms.append(var)
+    out, = eqn.outvars
+    total = Var(out.aval.update(dtype=dtype, weak_type=False))
+    params = {**eqn.params, "preferred_element_type": dtype}
+    one = Eqn(prim.dot_general_p, tuple(atoms), (total,), params, eqn.source)
+    return [*eqns, one, conversion(total, out, eqn)]
+
+
+def conversion(atom, var, eqn):
+    params = {"new_dtype": var.aval.dtype, "weak_type": var.aval.weak_type}
+    return Eqn(prim.convert_element_type_p, (atom,), (var,), params, eqn.source)
+
+
+expansions.insert(0, in_wide_floats)
 
 
 class Line(NamedTuple):

@@ -319,12 +319,13 @@ def conv_groups(view, rhs, features, batch):
     view = view.reshape(batch, rows, features, rhs.shape[1], *view.shape[2:])
     order = [0, 2, 1, *range(4, 4 + spatial), 3, *range(4 + spatial, view.ndim)]
     view = view.transpose(order).reshape(groups, rows, *counts, *kernel)
-    weights = rhs.reshape(groups, -1, size).transpose(0, 2, 1)
+    weights = rhs.reshape(groups, rhs.shape[0] // groups, size).transpose(0, 2, 1)
     out = np.empty((groups, rows, math.prod(counts), weights.shape[2]), rhs.dtype)
     step = max(1, AT_ONCE // max(1, groups * math.prod(counts) * size))
     for i in range(0, rows, step):
         part = view[:, i : i + step]
-        product = part.reshape(groups, -1, size) @ weights
+        places = part.shape[1] * math.prod(counts)
+        product = part.reshape(groups, places, size) @ weights
         out[:, i : i + step] = product.reshape(*part.shape[:2], *out.shape[2:])
     out = out.transpose(1, 0, 3, 2)
     return out.reshape(rows, rhs.shape[0], *counts)

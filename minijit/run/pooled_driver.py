@@ -5,6 +5,7 @@ Each buffer of each program has a pool of its own, which goes with the program.
 
 from ..trace.config import config
 from ..trace.turns import lock
+from .native_products import native_product
 from .planned_driver import Arenas, PlannedDriver
 from .pool import HAS_LOCK, Pool, make_room, pools, with_room
 from .python_source import driver_printers
@@ -43,13 +44,21 @@ class PooledDriver(PlannedDriver):
                 self.writer.line(f"{buffer.name} = {name}()")
 
     def call(self, call):
-        written = [v.buffer for v in call.outputs if v.buffer.dtype != object]
         if call.routine == "matmul":
-            # NumPy's product does not write into what is read-only.
-            self.allocate(written)
-            self.set_flags([b for b in written if b not in self.names], True)
+            self.product(call)
+            return
         super().call(call)
+        written = [v.buffer for v in call.outputs if v.buffer.dtype != object]
         self.set_flags([b for b in written if b not in self.names], False)
+
+    def product(self, call):
+        """A compiled function of the memory of three arrays."""
+        views = *call.inputs, *call.outputs
+        self.allocate(view.buffer for view in views)
+        name = f"product_{len(self.makers)}"
+        self.makers[name] = native_product(call)
+        arrays = ", ".join(view.buffer.name for view in views)
+        self.writer.line(f"{name}({arrays})")
 
     def set_flags(self, buffers, write):
         for buffer in dict.fromkeys(buffers):
