@@ -88,6 +88,8 @@ def pays(axis, stores):
         return False
     totals = [total_of(store) for store in stores]
     extents = {tuple(a.extent for a in total.axes) for total in totals}
+    if not all(isinstance(n, int) for axes in extents for n in axes):
+        return False
     if axis.extent < FEWEST or len(extents) > 1 or math.prod(*extents) < ROWS:
         return False
     inside = [e for e in postorder([t.bodies[0] for t in totals]) if type(e) is Load]

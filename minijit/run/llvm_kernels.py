@@ -50,7 +50,8 @@ class KernelText:
         """Write the statements; what is the kernel's own is on the stack."""
         writer.pointers = {b: f"%{name}" for b, name in names.items()}
         for buffer in local_buffers(body):
-            writer.on_stack(buffer)
+            if buffer not in names:
+                writer.on_stack(buffer)
         Walker(writer).block(body)
 
     def launcher(self, function):

@@ -3,8 +3,8 @@
     config.update("cpu_threads", 1)         # as many as there are cores, by default
 
 A kernel whose elements do not depend on each other may compute any of them first.  So
-a large one gets two more numbers, the first index of its outermost loop and the last,
-and runs in parts.  Each element is computed as by one thread: results have the same
+a large one gets three more numbers, the first index of its outermost loop, the last,
+and whether what comes after that loop is to run; and it runs in parts.  Each element is computed as by one thread: results have the same
 bits, whatever the number of threads.
 
     x0, x1, ..., range     ->     define void @kernel(ptr %x0, ptr %x1, ptr %range)
@@ -27,11 +27,12 @@ import numpy as np
 from ..compile.expression_graphs import postorder
 from ..compile.expressions import Load, Op, Reduce
 from ..compile.index_rules import known
-from ..compile.kernel_buffers import buffer_names
+from ..compile.kernel_buffers import buffer_names, local_buffers
 from ..compile.loops import For, Kernel, Store, expressions, statements
 from ..compile.place import place
 from ..compile.placing_rules import arrange
 from ..compile.scalar_forms import scalar_form
+from ..compile.scalars import storage_dtype
 from ..trace.config import config
 from .llvm_kernels import KernelText, kernel_texts
 from .llvm_text import LLVMWriter
@@ -130,14 +131,11 @@ def duration_of(body, times=1):
     total = 0.0
     for stmt in body:
         for expr in postorder(stmt.uses()):
-            inner = math.prod(
-                axis.extent if isinstance(axis.extent, int) else 1
-                for axis in (expr.axes if isinstance(expr, Reduce) else ())
-            )
+            axes = expr.axes if isinstance(expr, Reduce) else ()
+            inner = math.prod(axis.bounds[1] + 1 for axis in axes)
             slow = isinstance(expr, Op) and scalar_form(expr) is not None
             total += times * inner * (A_FUNCTION if slow else AN_OPERATION)
-        extent = stmt.axis.extent if isinstance(stmt, For) else 1
-        extent = extent if isinstance(extent, int) else extent.bounds[1]
+        extent = stmt.axis.bounds[1] + 1 if isinstance(stmt, For) else 1
         total += sum(duration_of(inner, times * extent) for inner in stmt.bodies())
     return total
 
@@ -148,15 +146,18 @@ def is_parallel(kernel):
     What one step stores no other one stores or loads: some index of all stores and
     loads of such a buffer is the loop's, or lies in a piece of its own in each step.
     """
-    if len(kernel.body) != 1 or not isinstance(kernel.body[0], For):
+    loop, *after = kernel.body
+    once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
+    if not isinstance(loop, For) or once not in ([], [True]):
         return False
-    axis = kernel.body[0].axis
+    axis, last = loop.axis, handed_on(kernel)
     if axis.kind != "loop" or not isinstance(axis.extent, int):
         return False
-    stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
-    used = [e for e in postorder(expressions(kernel.body)) if isinstance(e, Load)]
-    # What is in the cache belongs to one step.
-    places = {s.buffer: [] for s in stores if s.buffer.space != "cache"}
+    stores = [s for s in statements((loop,)) if isinstance(s, Store)]
+    used = [e for e in postorder(expressions((loop,))) if isinstance(e, Load)]
+    # What else is in the cache belongs to one step.
+    own = {s.buffer for s in stores if s.buffer.space == "cache"}.difference(last)
+    places = {s.buffer: [] for s in stores if s.buffer not in own}
     for access in (*stores, *used):
         if access.buffer in places:
             pieces = tuple(piece_of(i, axis) for i in access.index)
@@ -165,6 +166,14 @@ def is_parallel(kernel):
         any(d[0] and len(set(d)) == 1 for d in zip(*accesses, strict=True))
         for accesses in places.values()
     )
+
+
+def handed_on(kernel):
+    """The kernel's own buffers that its outermost loop fills for what comes after."""
+    loop, *after = kernel.body
+    loads = [e for e in postorder(expressions(after)) if isinstance(e, Load)]
+    filled = local_buffers((loop,))
+    return [buffer for buffer in filled if buffer in {e.buffer for e in loads}]
 
 
 def piece_of(index, axis):
@@ -183,57 +192,72 @@ def piece_of(index, axis):
 
 
 class RangeWriter(LLVMWriter):
-    """Writes a kernel whose outermost loop goes from `%lo` on, `%count` times."""
+    """Writes a kernel whose outermost loop goes from `%lo` on, `%count` times.
 
-    def __init__(self, axis):
+    What comes after it is a loop of one step, which runs if `%last` is 1, and not if it
+    is 0.
+    """
+
+    def __init__(self, loop, after):
         super().__init__()
-        self.axis = axis
-        self.entry += [
-            "  %lo = load i64, ptr %range",
-            "  %last = getelementptr i64, ptr %range, i64 1",
-            "  %hi = load i64, ptr %last",
-            "  %count = sub nsw i64 %hi, %lo",
-        ]
+        self.axis, self.last = loop.axis, after[0].axis if after else None
+        for i, name in enumerate(("lo", "hi", "last")):
+            self.entry += [
+                f"  %{name}_at = getelementptr i64, ptr %range, i64 {i}",
+                f"  %{name} = load i64, ptr %{name}_at",
+            ]
+        self.entry.append("  %count = sub nsw i64 %hi, %lo")
 
     @contextmanager
     def loop(self, stmt, extent):
-        if stmt.axis is not self.axis:
+        if stmt.axis not in (self.axis, self.last):
             with super().loop(stmt, extent) as counter:
                 yield counter
             return
-        with super().loop(stmt, "%count") as counter:
-            yield self.do(f"add nuw nsw i64 %lo, {counter}")
+        first = stmt.axis is self.axis
+        with super().loop(stmt, "%count" if first else "%last") as counter:
+            yield self.do(f"add nuw nsw i64 %lo, {counter}") if first else counter
 
 
 class ThreadedText(KernelText):
-    """A kernel that takes arrays, and then a range: int64[2], its first and its end."""
+    """A kernel that takes arrays, and then a range: int64[3], its first and its end,
+    and whether it is the last one, after which comes what is not divided.
+
+    Attributes:
+      shared: the kernel's own buffers in which all ranges leave something.
+    """
 
     def __init__(self, kernel):
-        body, self.axis = place(kernel.body), kernel.body[0].axis
+        loop, *after = kernel.body
+        body, self.axis, self.shared = place(kernel.body), loop.axis, handed_on(kernel)
         names = buffer_names(body)
-        writer = RangeWriter(self.axis)
-        self.walk(writer, body, names)
-        self.finish(writer, body, {**names, "range": "range"}, "void")
+        shared = {buffer: f"s{i}" for i, buffer in enumerate(self.shared)}
+        writer = RangeWriter(loop, after)
+        self.walk(writer, body, names | shared)
+        self.finish(writer, body, {**names, **shared, "range": "range"}, "void")
         self.buffers = tuple(names)
 
     def launcher(self, function):
         """What the driver calls: it divides the range among threads."""
-        extent = self.axis.extent
-        whole = np.array([0, extent])
+        extent, shared = self.axis.extent, self.shared
+        whole, last = np.array([0, extent, 1]), np.array([extent, extent, 1])
 
         def launch(*arrays):
             threads = config.read("cpu_threads")
+            arrays += tuple(np.empty(b.shape, storage_dtype(b.dtype)) for b in shared)
             if threads < 2:
                 return function(*arrays, whole)
             size = -(-extent // (PARTS * threads))
             if size > LINE:
                 size = -(-size // LINE) * LINE
             starts = range(0, extent, size)
-            ranges = [np.array([lo, min(lo + size, extent)]) for lo in starts]
+            ranges = [np.array([lo, min(lo + size, extent), 0]) for lo in starts]
             job = Job(function, arrays, ranges)
             workers.ask(job, min(threads, len(ranges)) - 1)
             job.work()
             job.done.acquire()
+            if shared:
+                function(*arrays, last)
 
         return launch
 

@@ -1,0 +1,123 @@
+"""Large totals in parts: the same bits on any number of cores."""
+
+import numpy as np
+import pytest
+from ir_interpreter import run
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit.compile import partial_totals
+from minijit.compile.kernel_buffers import local_buffers
+from minijit.compile.loops import For
+from minijit.compile.lower import lower
+from minijit.compile.place import place
+from minijit.compile.placing_rules import arrange
+from minijit.run import threads
+from minijit.run.loading import load
+
+pytestmark = pytest.mark.chapter(23)
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of few numbers, so that small totals have several."""
+    monkeypatch.setattr(partial_totals, "IN_PARTS", 100)
+    monkeypatch.setattr(partial_totals, "SHORTEST_PART", 16)
+    monkeypatch.setattr(threads, "WORTH_THREADS", 0)
+
+
+CASES = {
+    "sum": lambda x: x.sum(),
+    "largest": lambda x: x.max(),
+    "product": lambda x: jnp.prod(1 + x / 100),
+    "mean of squares": lambda x: jnp.mean(x * x),
+    "norm": lambda x: jnp.sqrt(jnp.sum(x * x)) + 1,
+    "two in one": lambda x: x.sum() / jnp.sum(x * x),
+    "transposed": lambda x: x.T.sum(),
+    "loss": lambda x: -jnp.mean(jnp.log(jnp.exp(x))),
+}
+
+
+def divided(f, x):
+    program = lower(mj.make_jaxpr(f)(x))
+    texts = [threads.text_of_kernel(k) for k in program.kernels]
+    return [type(text) is threads.ThreadedText for text in texts]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("shape", [(1000,), (7, 300), (130, 9)])
+def test_the_number_of_threads_changes_no_bit(case, shape, small_parts):
+    f, x = CASES[case], rng.normal(size=shape).astype("f4")
+    assert any(divided(f, x))
+    want, compiled, results = mj.jit(f, backend="eval")(x), mj.jit(f), set()
+    for count in (1, 2, 3, 64):
+        with mj.config.override("cpu_threads", count):
+            result = compiled(x)
+        np.testing.assert_allclose(result, want, 2e-5, 2e-5)
+        results.add(result.numpy().tobytes())
+    assert len(results) == 1
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint16", "float64"])
+def test_dtypes(dtype, small_parts):
+    x = rng.integers(0, 100, (40, 30)).astype(dtype)
+    with mj.enable_x64(True):
+        for f in (lambda x: x.sum(), lambda x: x.min()):
+            want = mj.jit(f, backend="eval")(x)
+            for backend in ("plain", None):
+                assert mj.jit(f, backend=backend)(x) == want
+            result, = run(lower(mj.make_jaxpr(f)(x)), x, place=place)
+            assert result == want
+
+
+def test_parts():
+    x = mj.ShapeDtypeStruct((1000, 3000), "float32")
+    kernel, = lower(mj.make_jaxpr(lambda x: x.sum())(x)).kernels
+    parts, after = arrange(kernel.body)
+    assert isinstance(parts, For) and parts.axis.extent == 63
+    assert [b.shape for b in local_buffers((parts,))] == [(63,)]
+    assert after.axis.extent == 1
+    again = arrange((parts, after))
+    assert [s.axis for s in again] == [parts.axis, after.axis]
+
+
+@pytest.mark.parametrize(
+    "f, shape",
+    [
+        (lambda x: x.sum(), (100_000,)),
+        (lambda x: x.sum(1), (3, 300_000)),
+        (lambda x: jnp.argmax(x), (300_000,)),
+    ],
+)
+def test_what_stays_whole(f, shape):
+    x = mj.ShapeDtypeStruct(shape, "float32")
+    for kernel in lower(mj.make_jaxpr(f)(x)).kernels:
+        assert not local_buffers(arrange(kernel.body))
+
+
+def test_long_sums_lose_less(monkeypatch):
+    x, lost = np.full(1 << 20, 0.1, "float32"), []
+    for limit in (1 << 30, 1 << 18):
+        monkeypatch.setattr(partial_totals, "IN_PARTS", limit)
+        mj.clear_caches()
+        total = mj.jit(lambda x: x.sum())(x)
+        lost.append(abs(float(total) - x.astype("f8").sum()))
+    assert lost[1] < lost[0] / 2
+
+
+def test_in_a_loop(small_parts):
+    x = rng.normal(size=1000).astype("f4")
+    step = lambda i, c: c * 0.5 + (x * c).sum()
+    f = lambda c: mj.lax.fori_loop(0, 3, step, c)
+    want = mj.jit(f, backend="eval")(np.float32(1))
+    for backend in ("plain", None):
+        got = mj.jit(f, backend=backend)(np.float32(1))
+        np.testing.assert_allclose(got, want, 1e-4, 1e-4)
+
+
+def test_loaded_as_python_too(small_parts):
+    x = rng.normal(size=1000).astype("f4")
+    program = lower(mj.make_jaxpr(lambda x: x.sum())(x))
+    result, = load(program, False).run(x)
+    np.testing.assert_allclose(result, x.sum(), 1e-4, 1e-4)
