@@ -4,8 +4,8 @@
 
 A kernel whose elements do not depend on each other may compute any of them first.  So
 a large one gets three more numbers, the first index of its outermost loop, the last,
-and whether what comes after that loop is to run; and it runs in parts.  Each element is computed as by one thread: results have the same
-bits, whatever the number of threads.
+and whether what comes after that loop is to run; and it runs in parts.  Each element is
+computed as by one thread: results have the same bits, whatever the number of threads.
 
     x0, x1, ..., range     ->     define void @kernel(ptr %x0, ptr %x1, ptr %range)
 
