@@ -79,7 +79,6 @@ class Touch:
     buffer: Buffer
     parts: list
     writes: bool
-    guarded: bool
 
 
 @dataclass
@@ -131,7 +130,7 @@ class Walk:
 
     def add(self, buffer, access, writes):
         parts = reached(access, self.constants)
-        self.touches.append(Touch(buffer, parts, writes, bool(self.guards)))
+        self.touches.append(Touch(buffer, parts, writes))
 
     # Statements.
 
