@@ -194,13 +194,14 @@ def test_programs_that_are_called():
     """A jitted function within: its arrays are the caller's, its kernels run twice."""
     inner = mj.jit(lambda x: jnp.sin(x) @ x)
     twice = mj.jit(lambda x: inner(inner(x)), backend="plain")
-    report = mj.explain(twice, ones(32, 32))
+    report = mj.explain(twice, ones(80, 80))
     assert len(report.calls) == 2 and len(report.kernels) == 2
     assert report.exact and [a.name for a in report.arrays][0] == "x"
     first, second = report.kernels
     assert first.name != second.name and first.writes != second.writes
 
 
+@pytest.mark.chapter(20)
 def test_loops_and_what_is_not_compiled():
     def f(x):
         y = lax.while_loop(lambda c: c.sum() < 100, lambda c: c * 2, x)
@@ -280,7 +281,7 @@ def test_a_switch_for_all_calls(capsys):
         f(x)
     finally:
         mj.config.update("log_kernels", False)
-    assert len(capsys.readouterr().out.splitlines()) == 6
+    assert len(capsys.readouterr().out.splitlines()) == len(mj.explain(f, x).steps)
     f(x)
     assert capsys.readouterr().out == ""
 
@@ -294,10 +295,11 @@ def test_profile(tmp_path):
     assert [event.step.name for event in line] == 2 * [s.name for s in report.steps]
     assert all(event.end >= event.start > 0 for event in line)
     assert line.seconds >= max(event.seconds for event in line)
-    assert "12 runs" in str(line) and all(len(t) <= 100 for t in str(line).split("\n"))
+    assert f"{len(line)} runs" in str(line)
+    assert all(len(text) <= 100 for text in str(line).splitlines())
     line.save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert len(events) == 12 and events[0]["ph"] == "X" and events[0]["ts"] == 0
+    assert len(events) == len(line) and events[0]["ph"] == "X" and events[0]["ts"] == 0
     assert events[0]["args"]["bytes"] == report.steps[0].nbytes
     assert events[0]["name"] == report.steps[0].name
 

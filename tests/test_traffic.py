@@ -298,6 +298,7 @@ def test_sets():
     assert count([triangle, triangle], (4, 4)) == (10, True)
 
 
+@pytest.mark.chapter(20)
 def test_at_most_what_a_loop_touches():
     """Of a `while` nobody knows the steps; its array is an upper bound."""
     program = program_of(
