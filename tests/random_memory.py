@@ -15,7 +15,7 @@ import numpy as np
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import in_place
+from minijit.compile import in_place, updates
 from minijit.compile.buffers import check_plan
 from minijit.run import loading, planned_driver, python_source
 
@@ -97,13 +97,13 @@ def drawn(seed):
 def unplanned():
     """Programs loaded in here have an array for each buffer, and copy as they say."""
     planned = python_source.driver_printers["python"]
-    loading.rewrites.remove(in_place.with_reuse)
+    loading.rewrites.remove(updates.with_reuse)
     python_source.driver_printers["python"] = python_source.DriverPrinter
     try:
         yield
     finally:
         python_source.driver_printers["python"] = planned
-        loading.rewrites.insert(0, in_place.with_reuse)
+        loading.rewrites.insert(0, updates.with_reuse)
 
 
 @contextmanager

@@ -409,7 +409,7 @@ def test_updates_of_what_is_not_needed_copy_nothing():
 
 
 copied = {
-    "argument": (lambda x: x.at[0].set(1.0), "donate"),
+    "argument": (lambda x: x.at[0].set(1.0), "its argument again"),
     "result": (lambda x: ((y := x @ x), y.at[0].set(1.0)), "result"),
     "taken": (
         lambda x: ((y := x @ x).at[0].set(1.0), y.at[1].set(1.0)),

@@ -24,8 +24,8 @@ from collections import deque
 import numpy as np
 
 from ..compile.buffers import LINE, make_plan
-from ..compile.in_place import with_reuse
 from ..compile.loops import Call
+from ..compile.updates import with_reuse
 from ..trace.jit import cache_clearers
 from .loading import rewrites, rewritten
 from .python_source import DriverPrinter, driver_printers
