@@ -29,7 +29,7 @@ from .expression_graphs import postorder, substitute
 from .expressions import Axis, Const, Reduce, as_index
 from .groups import MOST_BUFFERS, Group
 from .inlining import CHEAP, crowded, times_computed
-from .loops import Store
+from .loops import Store, statements
 from .lower import At, Lowering, new_axis, row_of
 from .reductions import combine
 from .small_axes import MOST_ELEMENTS, SMALL_TABLE, Axes
@@ -275,7 +275,8 @@ def lands_for_blocks(walk, axes):
     """The lands in which something is stored, or looked up, that a block just has."""
     cut = [v for v, why in walk.stored.items() if why and why[0] in AGAIN]
     # Those made of what is stored count, too: one element a lane has no small axes.
-    cut += [s.buffer for v in cut for g in walk.readers[v] for s in g.stores]
+    stmts = [s for v in cut for g in walk.readers[v] for s in statements(g.stores)]
+    cut += [s.buffer for s in stmts if isinstance(s, Store)]
     loops = [eqn.outvars for eqn in walk.jaxpr.eqns if eqn.primitive is scan_p]
     cut += [v for results in loops for v in results]
     found = [v for v in (*cut, *axes.taken) if axes.small.get(v)]
