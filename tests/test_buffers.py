@@ -17,6 +17,7 @@ from minijit.compile.loops import Store, statements
 from minijit.compile.overwriting import copied_by
 from minijit.run import planned_driver
 from minijit.run.planned_driver import plan_of
+from minijit.tree_util import tree_leaves
 from tests import random_memory
 
 pytestmark = pytest.mark.chapter(18)
@@ -453,3 +454,24 @@ def test_random_programs_give_the_same_bits(seed):
 @pytest.mark.parametrize("seed", range(25, 31))
 def test_random_programs_compiled(seed):
     random_memory.compare(seed, "llvm")
+
+
+@pytest.mark.parametrize("backend", ["plain", "llvm"])
+def test_what_python_makes_for_an_inner_program_reaches_its_caller(backend):
+    """The inner program sorts: it returns that result, and is given the other one."""
+
+    @mj.jit
+    def inner(x):
+        y = x
+        for _ in range(30):
+            y = jnp.sin(y) * 1.5 + x
+        return jnp.sort(x), y
+
+    def f(x):
+        y = jnp.sin(x)
+        return inner(y)[0] + inner(y)[1] * 3, inner(y + 1), inner(jnp.cos(y))
+
+    x = np.arange(20.0)[::-1].copy()
+    g = mj.jit(f, backend=backend)
+    for got, want in zip(tree_leaves(g(x)), tree_leaves(f(x)), strict=True):
+        np.testing.assert_allclose(got, want, 1e-4, 1e-4)

@@ -12,8 +12,10 @@ writes it first to the step that uses it last.  Two buffers may have the same me
 no step finds both of them alive.  All of them together are one block, the *arena*.
 """
 
+import weakref
 from dataclasses import dataclass
 
+from ..trace.jit import cache_clearers
 from .kernel_buffers import buffer_names
 from .loops import Call, Kernel
 from .memory import Buffer
@@ -41,18 +43,43 @@ def lifetimes(program):
     return lives
 
 
+# {program: the buffers of its own that Python makes or may keep}
+pythons: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+cache_clearers.append(pythons.clear)
+
+
 def own_memory(program):
     """The buffers that a call makes or may keep, and that so have their own memory.
 
-    Python makes its results, and a callback may put its arguments on a list.
+    Python makes its results, and a callback may put its arguments on a list; what an
+    inner program hands to Python, or gets from there, counts where it is called too.
     """
-    found = set()
-    for call in program.calls:
-        if call.routine == "eval":
-            found.update(buffers_of(call))
-        elif call.routine == "program" and not call.attrs["program"].inner:
-            found.update(view.buffer for view in call.outputs)
-    return found
+    if program not in pythons:
+        found = set()
+        for call in program.calls:
+            if call.routine == "eval":
+                found.update(buffers_of(call))
+            elif call.routine == "program":
+                inner = call.attrs["program"]
+                theirs = own_memory(inner)
+                theirs = theirs if inner.inner else theirs | {*inner.outputs}
+                views = (*call.inputs, *call.outputs)
+                buffers = (*inner.inputs, *inner.outputs)
+                pairs = zip(views, buffers, strict=True)
+                found.update(view.buffer for view, b in pairs if b in theirs)
+        pythons[program] = frozenset(found)
+    return pythons[program]
+
+
+def given_results(program):
+    """Which results of an inner program its caller has memory for: indices.
+
+    The others are objects, or made by Python, and the program returns them.
+    """
+    kept = own_memory(program)
+    return [
+        i for i, b in enumerate(program.outputs) if b.dtype != object and b not in kept
+    ]
 
 
 def in_arena(program):

@@ -15,7 +15,8 @@ there: memory that was used a moment ago is still in the cache, and fresh pages 
 have to be filled with zeros first.  If a call ends with an error, Python frees it.
 
 A program that only other programs call has its arena within theirs, and writes its
-results where they are wanted: `run_f(memory, out0, in0)`.
+results where they are wanted: `run_f(memory, out0, in0)`.  What Python makes for it,
+it returns.
 """
 
 import weakref
@@ -23,7 +24,7 @@ from collections import deque
 
 import numpy as np
 
-from ..compile.buffers import LINE, make_plan
+from ..compile.buffers import LINE, given_results, make_plan
 from ..compile.loops import Call
 from ..compile.updates import with_reuse
 from ..trace.jit import cache_clearers
@@ -128,8 +129,8 @@ class PlannedDriver(DriverPrinter):
         self.known |= self.names.keys()
 
     def print(self):
-        results = dict.fromkeys(self.program.outputs)
-        given = [b for b in results if b.dtype != object and self.program.inner]
+        outputs, inner = self.program.outputs, self.program.inner
+        given = [outputs[i] for i in given_results(self.program)] if inner else []
         self.known.update(given)
         arena = ["memory"] if self.program.inner else []
         params = [*arena, *(b.name for b in (*given, *self.program.inputs))]
@@ -155,8 +156,9 @@ class PlannedDriver(DriverPrinter):
     def call_by_name(self, call, name, given, made):
         """An inner program is given its memory and the arrays for its results."""
         if call.routine == "program" and call.attrs["program"].inner:
-            made = [v for v in made if v.buffer.dtype == object]
-            arrays = [v.buffer for v in call.outputs if v not in made]
+            places = given_results(rewritten(call.attrs["program"]))
+            made = [v for i, v in enumerate(call.outputs) if i not in places]
+            arrays = [call.outputs[i].buffer for i in places]
             self.allocate(arrays)
             given = [self.names.get(call, "()"), *(b.name for b in arrays), *given]
         super().call_by_name(call, name, given, made)
