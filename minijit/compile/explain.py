@@ -122,12 +122,13 @@ class Report:
       decisions: why steps are separate, what moves most bytes first.
       fallbacks: pairs (primitive, reason) of what runs uncompiled.
       peak: the most bytes that are in use at once, besides arguments and constants.
+      copies: arrays that are copied whole, each with its reason.
     """
 
-    def __init__(self, name, steps, arrays, decisions=(), fallbacks=(), peak=0):
+    def __init__(self, name, steps, arrays, decisions, fallbacks, peak, copies):
         self.name, self.steps, self.arrays = name, tuple(steps), tuple(arrays)
         self.decisions = sorted(decisions, key=lambda d: -d.nbytes)
-        self.fallbacks, self.peak = tuple(fallbacks), peak
+        self.fallbacks, self.peak, self.copies = tuple(fallbacks), peak, copies
 
     @property
     def kernels(self):

@@ -1,6 +1,7 @@
 """Reports as text of at most 100 columns, as HTML, and as a graph for Graphviz."""
 
 import html
+import textwrap
 
 from .explain import report_forms
 
@@ -112,9 +113,9 @@ def decision_lines(report, most=12):
     lines = []
     for decision in kept[:most]:
         names = dict.fromkeys(e.primitive.name for e in decided_eqns(decision.a))
-        change = f"  [{decision.setting}]" if decision.setting else ""
-        told = f"{', '.join(names)}: {decision.reason} ({decision.rule}){change}"
-        lines.append(f"  {size_text(decision.nbytes):>9}  {told}")
+        change = f"; setting: {decision.setting}" if decision.setting else ""
+        told = f"{', '.join(names)}: {decision.reason} ({decision.rule}{change})"
+        lines += sized(decision.nbytes, told)
     if len(kept) > most:
         lines.append(f"  ... and {len(kept) - most} more, all in report.decisions")
     return lines
@@ -140,6 +141,24 @@ def buffer_lines(report):
     return lines
 
 
+def copy_lines(report):
+    """The arrays that are copied whole, and why."""
+    return [
+        line
+        for copy in report.copies
+        for line in sized(
+            copy.nbytes, f"{copy.target.name} copies {copy.source.name}: {copy.reason}"
+        )
+    ]
+
+
+def sized(nbytes, text):
+    """A number of bytes, and a text beside it of as many lines as it takes."""
+    lines = textwrap.wrap(text, WIDTH - 13)
+    first = f"  {size_text(nbytes):>9}  {lines[0]}"
+    return [first, *(" " * 13 + line for line in lines[1:])]
+
+
 def report_text(report, most=60):
     """The whole report; of more steps than `most` those that move most."""
     lines = head_lines(report)
@@ -152,6 +171,8 @@ def report_text(report, most=60):
         lines += ["", f"... and {len(report.steps) - most} steps that move less"]
     if decided := decision_lines(report):
         lines += ["", "kept in memory, by bytes written and read:", *decided]
+    if copied := copy_lines(report):
+        lines += ["", "copied whole:", *copied]
     if made := buffer_lines(report):
         lines += ["", "arrays:", *made[:most]]
     return "\n".join(cut_to(line.rstrip(), WIDTH) for line in lines)
@@ -218,6 +239,7 @@ def report_html(report):
     parts = [f"<b>{first}</b><br>{second}", *slow, *steps]
     for title, lines in (
         ("kept in memory, by bytes written and read", decision_lines(report, 100)),
+        ("copied whole", copy_lines(report)),
         ("arrays", buffer_lines(report)),
     ):
         if lines:

@@ -93,8 +93,11 @@ class Reporting:
             used = lives.get(buffer, [None])
             offset = offsets.get(buffer.name) if role == "temporary" else None
             arrays.append(Array(buffer, role, used[0], used[-1], offset))
-        given = self.steps, arrays, self.decisions, self.fallbacks.items(), plan.peak
-        return Report(program.name, *given)
+        copies = tuple(
+            replace(c, source=renamed.get(c.source, c.source)) for c in plan.copies
+        )
+        given = self.steps, arrays, self.decisions, self.fallbacks.items()
+        return Report(program.name, *given, plan.peak, copies)
 
     def program(self, program, places, prefix):
         """Add the steps of a program.
@@ -171,6 +174,8 @@ def one_thread(stmt):
 
 def decisions_of(program):
     """The ledger of a program."""
+    if hasattr(program, "decisions"):
+        return program.decisions
     return [Separate((cut.producer,), (), False, cut.rule, cut.reason, cut.nbytes)
             for cut in program.cuts]  # fmt: skip
 
