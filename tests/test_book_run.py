@@ -15,6 +15,7 @@ from minijit.book import run
 from minijit.book.exercise import exercises
 from minijit.book.judge import judge
 from minijit.book.notebook import code_cell, dump, joined, load, source
+from minijit.book.pages import write_pages
 from minijit.book.project import Book
 from minijit.book.stage import write_stage
 from minijit.book.stages import (
@@ -367,25 +368,45 @@ def test_commands(book: Book, tmp_path: Path):
 
 
 def test_html(book: Book, tmp_path: Path):
-    pytest.importorskip("nbconvert")
+    pytest.importorskip("mistune")
     path = book.notebook(book.chapter("1s"))
     notebook = load(path)
     notebook["cells"][0]["source"] += "\nSee [trees](02_trees.ipynb#pairs)."
     dump(notebook, path)
-    done = book_toy.command(book.root, "html", "1s", "--out", str(tmp_path / "out"))
+    out = tmp_path / "out"
+    done = book_toy.command(book.root, "html", "1s", "--out", str(out))
     assert done.returncode == 0, done.stderr
-    names = [p.name for p in (tmp_path / "out").iterdir()]
-    assert sorted(names) == ["01s_more.html", "index.html"]
-    page = (tmp_path / "out" / "01s_more.html").read_text(encoding="utf-8")
-    # Above and below the page; to the neighbours from the heading's line as well.
-    links = {"01_values.html": 3, "index.html": 2, "02_trees.html": 3}
+    assert sorted(p.name for p in out.glob("*.html")) == ["01s_more.html", "index.html"]
+    page = (out / "01s_more.html").read_text(encoding="utf-8")
+    # In the side bar, and below the page; the contents in the bar on top.
+    links = {"01_values.html": 2, "index.html": 1, "02_trees.html": 2}
     for file, count in links.items():
         assert page.count(f'href="{file}"') == count, file
     assert 'href="02_trees.html#pairs"' in page
     assert "neg_p" in page
-    index = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    index = (out / "index.html").read_text(encoding="utf-8")
     order = [index.index(c.stem + ".html") for c in book.chapters]
     assert order == sorted(order)
+
+
+def test_html_makes_only_what_is_new(book: Book, tmp_path: Path):
+    pytest.importorskip("mistune")
+    out = tmp_path / "out"
+    pages = write_pages(book, None, out)
+    assert len(pages) > len(book.chapters) + 3
+    told: list[str] = []
+    assert write_pages(book, None, out, told.append) == [out / "index.html"]
+    assert len(told) == len(pages) - 1
+    path = book.notebook(book.chapter("2"))
+    notebook = load(path)
+    notebook["cells"][0]["source"] += "\nA new sentence about `zebras`."
+    dump(notebook, path)
+    new = write_pages(book, None, out)
+    assert new == [out / "index.html", out / "02_trees.html"]
+    assert "zebras" in (out / "web" / "search.js").read_text(encoding="utf-8")
+    book_toy.edit(book, "toy/transform/lin.py", "c = cos(x)", "c = cos(x + 0)")
+    names = [p.name for p in write_pages(book, None, out)]
+    assert names == ["index.html", "lin.py.html"]
 
 
 def test_run_refuses_cells_that_are_not_the_library(book: Book):

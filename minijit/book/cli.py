@@ -198,8 +198,9 @@ def do_outline(book: Book, args: Arguments) -> int:
 
 def do_html(book: Book, args: Arguments) -> int:
     """Static pages of the book, as its notebooks stand."""
-    made = pages.write_pages(book, chosen(book, args), args.out)
-    print(f"{len(made)} pages; open {made[0]}")
+    tell = pages.progress()
+    made = pages.write_pages(book, chosen(book, args), args.out, tell)
+    print(f"{len(made)} pages are new; open {made[0]}")
     return 0
 
 

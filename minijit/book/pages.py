@@ -1,93 +1,169 @@
-"""`html`: the book as static pages, with an index in its own order."""
+"""`html`: the book as static pages, which need nothing but a browser.
+
+    out/index.html                  the contents: parts, chapters, tours
+    out/06_linearize.html           a page for each notebook; nothing is run
+    out/source/minijit/lax.py.html  a page for each file that a page links to
+    out/web/                        style, script, pictures, the search index
+
+A page asks no other host for anything.  Pages whose sources have not changed are left
+as they are.
+"""
 
 from __future__ import annotations
 
-import posixpath
-import re
+import hashlib
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from .project import Book, Chapter
+from .contents import Contents, contents
+from .notebook import load
+from .page_cells import Page, chapter_page
+from .page_code import source_lines
+from .project import HOW, Book, Chapter, quiet_parts
 
-# In prose, a link to a notebook: it becomes one to the notebook's page.
-LINK = re.compile(r"(\]\([^)\s]*)\.ipynb\b")
-# In prose, a link to a file: if it is the library's, it becomes one to its page.
-TO_FILE = re.compile(r"(\]\()([^)\s#]+\.py)\b")
-HEADS = {"tour": "Tours", "capstone": "Capstones"}
-STYLE = "font: 16px/1.5 sans-serif; max-width: 50em; margin: 1em auto; padding: 0 1em"
-DARK = """\
-%s
-@media (prefers-color-scheme: dark) {
-body { background: #0d1117; color: #e6edf3 }
-%s
-}
-"""
-INDEX = """\
-<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><title>{title}</title></head>
-<body style="{style}">
-<h1>{title}</h1>
-{items}
-</body>
-</html>
-"""
+WEB = Path(__file__).parent / "web"
+RECORD = "web/built.json"
+INTRODUCTION = """\
+<p>The chapters below build a library that traces Python functions, differentiates and
+vectorises them, and compiles them to machine code. What they build is the library
+itself, letter for letter. These pages are for reading; to run and change the code, open
+the notebooks in JupyterLab, as the README says.</p>"""
 
 
-def write_pages(book: Book, only: Chapter | None, out: Path) -> list[Path]:
-    """Render what is written (or one notebook), the index, and the library's files that
-    the prose links to, into a folder.
+@dataclass
+class Site:
+    """The pages under way.
 
-    Outputs are those that the notebooks store; nothing is run.  Returns the files.
+    Attributes:
+      shown: what the contents are made of: changes of it change every page.
+      record: page -> (a hash of what it was made of, the source pages that it wants).
     """
-    import nbformat
-    from nbconvert import HTMLExporter
 
-    exporter = HTMLExporter()
-    pages = [written_page(out / "index.html", index_page(book))]
-    linked: set[str] = set()
-    for chapter in [only] if only else book.written():
-        notebook = nbformat.read(book.notebook(chapter), 4)
-        for cell in notebook.cells:
-            if cell.cell_type == "markdown":
-                text = LINK.sub(r"\1.html", cell.source)
-                cell.source, files = to_sources(book, chapter, text)
-                linked |= files
-        title = {"metadata": {"name": f"{chapter.id} {chapter.title}"}}
-        body, _ = exporter.from_notebook_node(notebook, title)
-        body = with_way(body, way(book, chapter))
-        pages.append(written_page(out / f"{chapter.stem}.html", body))
-    for file in sorted(linked):
-        pages.append(written_page(out / source_page(file), file_page(book, file)))
-    return pages
+    book: Book
+    out: Path
+    shown: Contents
+    record: dict[str, list]
+    written: list[Path]
+
+    def write(self, name: str, text: str) -> None:
+        """Write a page, and its folder if need be."""
+        path = self.out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        self.written.append(path)
 
 
-def written_page(path: Path, text: str) -> Path:
-    """Write a page, and its folder if need be."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
+def write_pages(
+    book: Book,
+    only: Chapter | None,
+    out: Path,
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[Path]:
+    """Render what is written (or one notebook), the contents, and the files linked to.
+
+    Args:
+      tell: is told of each page while it is made.
+
+    Returns the pages written, the contents first; those that stand already are not.
+    """
+    site = Site(book, out, contents(book), read_record(out), [])
+    site.write("index.html", framed(site, None, index_body(site), "index.html"))
+    copy_web(out)
+    chapters = [only] if only else list(book.written())
+    for i, chapter in enumerate(chapters, 1):
+        tell(f"[{i}/{len(chapters)}] {chapter.stem}")
+        write_chapter(site, chapter)
+    linked = {file for row in site.record.values() for file in row[1]}
+    linked |= set() if only else set(book.library())
+    for i, file in enumerate(sorted(linked), 1):
+        tell(f"[{i}/{len(linked)}] source/{file}")
+        write_source(site, file)
+    write_search(site)
+    (out / RECORD).write_text(json.dumps(site.record, indent=0), encoding="utf-8")
+    return site.written
 
 
-def to_sources(book: Book, chapter: Chapter, text: str) -> tuple[str, set[str]]:
-    """Prose with its links to library files made links to their pages; the files."""
-    library = set(book.library())
-    folder = posixpath.dirname(f"{book.folder}/{chapter.file}")
-    found: set[str] = set()
-
-    def to_page(m: re.Match[str]) -> str:
-        file = posixpath.normpath(posixpath.join(folder, m[2]))
-        if file not in library:
-            return m[0]
-        found.add(file)
-        return f"{m[1]}{up(chapter)}{source_page(file)}"
-
-    return TO_FILE.sub(to_page, text), found
+def read_record(out: Path) -> dict[str, list]:
+    """What the pages in a folder were made of, if they were made by this version."""
+    path = out / RECORD
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def up(chapter: Chapter) -> str:
-    """The way from a notebook's page to the folder of the index."""
-    return "../" * chapter.file.count("/")
+def copy_web(out: Path) -> None:
+    """Style and script."""
+    (out / "web").mkdir(parents=True, exist_ok=True)
+    for name in ("book.css", "book.js"):
+        shutil.copyfile(WEB / name, out / "web" / name)
+
+
+def machinery() -> bytes:
+    """The text of what makes pages: when it changes, all pages are made anew."""
+    here = Path(__file__).parent
+    names = ("pages", "page_cells", "page_code", "page_prose", "contents")
+    return b"".join((here / f"{name}.py").read_bytes() for name in names)
+
+
+def made_of(*parts: bytes | str) -> str:
+    """A hash of what a page is made of."""
+    found = hashlib.sha256(machinery())
+    for part in parts:
+        found.update(part.encode() if isinstance(part, str) else part)
+    return found.hexdigest()[:16]
+
+
+def write_chapter(site: Site, chapter: Chapter) -> None:
+    """The page of a notebook, unless it stands there already."""
+    book, name = site.book, f"{chapter.stem}.html"
+    path = book.notebook(chapter)
+    mark = made_of(path.read_bytes(), repr(site.shown), ",".join(linkable(book)))
+    kept = site.record.get(name)
+    if kept and kept[0] == mark and (site.out / name).exists():
+        return
+    page = chapter_page(book, chapter, load(path), set(linkable(book)))
+    for file, data in page.pictures.items():
+        target = site.out / "web" / "pictures" / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    files = [f for how in HOW for f in chapter.lists(how) if (book.root / f).exists()]
+    wanted = sorted({*page.files, *files})
+    body = page.body + files_of(site, chapter)
+    site.write(name, framed(site, chapter, body, name, page))
+    site.record[name] = [mark, wanted, page.sections]
+
+
+def linkable(book: Book) -> list[str]:
+    """What links may lead to: notebooks; and the library, its tests, and solutions."""
+    found = book.library() + [f"{book.folder}/{c.file}" for c in book.written()]
+    for folder in ("tests", f"{book.folder}/solutions"):
+        paths = (book.root / folder).rglob("*.py")
+        found += [p.relative_to(book.root).as_posix() for p in paths]
+    return sorted(found)
+
+
+def write_source(site: Site, file: str) -> None:
+    """The page of a library file: its text, highlighted, with numbered lines."""
+    name, text = source_page(file), site.book.source(file)
+    mark = made_of(text)
+    kept = site.record.get(name)
+    if kept and kept[0] == mark and (site.out / name).exists():
+        return
+    parts = quiet_parts(site.book, file)
+    whose = " and ".join(dict.fromkeys(by_chapter(p.chapter, p.built) for p in parts))
+    said = f"<p>{whose}.</p>" if whose else ""
+    body = f"<h1><code>{escape(file)}</code></h1>{said}{source_lines(text)}"
+    site.write(name, bare(site, file, body, name))
+    site.record[name] = [mark, [], []]
+
+
+def by_chapter(chapter: Chapter, built: bool) -> str:
+    """`built in chapter 7`."""
+    verb = "built in" if built else "comes along with"
+    return f"{verb} chapter {escape(chapter.id)}, {escape(chapter.title)}"
 
 
 def source_page(file: str) -> str:
@@ -95,59 +171,206 @@ def source_page(file: str) -> str:
     return f"source/{file}.html"
 
 
-def file_page(book: Book, file: str) -> str:
-    """A library file, highlighted, for light and dark screens."""
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
-    from pygments.lexers import PythonLexer
+def up(name: str) -> str:
+    """The way from a page to the folder of the contents."""
+    return "../" * name.count("/")
 
-    lines = HtmlFormatter(linenos="inline", lineanchors="line", wrapcode=True)
-    body = highlight(book.source(file), PythonLexer(), lines)
-    dark = HtmlFormatter(style="github-dark").get_style_defs(".highlight")
-    css = DARK % (lines.get_style_defs(".highlight"), dark)
-    items = f'<p><a href="{"../" * (file.count("/") + 1)}index.html">Contents</a></p>'
-    page = INDEX.format(title=escape(file), style=STYLE, items=items + body)
-    return page.replace("</head>", f"<style>{css}</style></head>")
+
+# -- the frame around a page
+
+
+def framed(
+    site: Site, chapter: Chapter | None, body: str, name: str, page: Page | None = None
+) -> str:
+    """A page with the side bar, what is on it, and the way before and after."""
+    start = up(name)
+    title = chapter.title if chapter else "Contents"
+    toc = page_contents(page) if page else ""
+    small = small_contents(page) if page else ""
+    inner = (
+        f'<nav class="side" id="side" aria-label="Book">{sidebar(site, chapter, start)}'
+        f'</nav><main id="main"><article>{small}{body}</article>'
+        f"{way(site, chapter, start)}</main>{toc}"
+    )
+    return document(site, title, inner, start)
+
+
+def bare(site: Site, title: str, body: str, name: str) -> str:
+    """A page of source: without the side bar."""
+    inner = f'<main id="main" class="source"><article>{body}</article></main>'
+    return document(site, title, inner, up(name), bare=True)
+
+
+def document(site: Site, title: str, inner: str, start: str, bare: bool = False) -> str:
+    """A whole page: the head, the bar on top, and what is below it."""
+    book = escape(f"{site.book.package}, the book")
+    home = f"{escape(site.book.package)}<span>, the book</span>"
+    menu = (
+        ""
+        if bare
+        else '<button id="menu" type="button" aria-controls="side" '
+        'aria-expanded="false">Chapters</button>'
+    )
+    return f"""\
+<!DOCTYPE html>
+<html lang="en" data-start="{start}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)} - {book}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="{start}web/book.css">
+<script src="{start}web/book.js"></script>
+</head>
+<body{' class="bare"' if bare else ""}>
+<a class="skip" href="#main">To the text</a>
+<header class="top">
+{menu}<a class="home" href="{start}index.html">{home}</a>
+<form role="search" id="find"><label class="hidden" for="words">Search the book</label>
+<input id="words" type="search" placeholder="Search" autocomplete="off"></form>
+<button id="theme" type="button">Dark</button>
+</header>
+<div id="found" role="region" aria-label="What was found" hidden></div>
+<div class="columns">
+{inner}
+</div>
+</body>
+</html>
+"""
 
 
 def link(chapter: Chapter, start: str = "") -> str:
     """A link to a notebook's page, under its number and title."""
-    shown = (
-        chapter.title
-        if chapter.kind in ("tour", "capstone")
-        else (f"{chapter.id} {chapter.title}")
+    return f'<a href="{start}{chapter.stem}.html">{named(chapter)}</a>'
+
+
+def named(chapter: Chapter) -> str:
+    """A notebook's number and title."""
+    numbered = chapter.kind in ("chapter", "start")
+    return escape(f"{chapter.id} {chapter.title}" if numbered else chapter.title)
+
+
+def sidebar(site: Site, here: Chapter | None, start: str) -> str:
+    """All parts, chapters, tours and capstones; where the reader is stands out."""
+    lines = []
+    for part, entries in site.shown.groups():
+        items = []
+        for entry in entries:
+            text = link(entry.chapter, start)
+            if entry.chapter.pending:
+                text = f'<span title="not yet written">{named(entry.chapter)}</span>'
+            if entry.chapter == here:
+                text = text.replace("<a ", '<a aria-current="page" ', 1)
+            items.append(f"<li>{text}</li>")
+        lines.append(f"<p>{escape(part)}</p><ul>{''.join(items)}</ul>")
+    return "".join(lines)
+
+
+def page_contents(page: Page) -> str:
+    """The sections of a page, beside it."""
+    return (
+        '<nav class="here" aria-label="On this page"><p>On this page</p>'
+        f"{section_list(page)}</nav>"
     )
-    return f'<a href="{start}{chapter.stem}.html">{escape(shown)}</a>'
 
 
-def way(book: Book, chapter: Chapter) -> str:
-    """The line with what is before it, the index, and what is after it."""
-    written = list(book.written())
-    at, start = written.index(chapter), up(chapter)
-    steps = [f'<a href="{start}index.html">Contents</a>']
-    if at > 0:
-        steps.insert(0, "&larr; " + link(written[at - 1], start))
-    if at + 1 < len(written):
-        steps.append(link(written[at + 1], start) + " &rarr;")
-    return f'<nav style="{STYLE}">{" &middot; ".join(steps)}</nav>'
+def small_contents(page: Page) -> str:
+    """The same, folded, where there is no room beside the page."""
+    return (
+        '<details class="sections"><summary>On this page</summary>'
+        f"{section_list(page)}</details>"
+    )
 
 
-def with_way(page: str, line: str) -> str:
-    """A page with a line above and below what it shows."""
-    page = re.sub(r"<body[^>]*>", lambda m: m[0] + line, page, count=1)
-    head, end, tail = page.rpartition("</body>")
-    return head + line + end + tail
+def section_list(page: Page) -> str:
+    """Links to the sections."""
+    items = [
+        f'<li><a href="#{escape(anchor)}">{escape(title)}</a></li>'
+        for anchor, title, _ in page.sections[1:]
+    ]
+    return f"<ul>{''.join(items)}</ul>"
 
 
-def index_page(book: Book) -> str:
-    """The table of contents: all chapters, then the tours and the capstones."""
+def way(site: Site, chapter: Chapter | None, start: str) -> str:
+    """What is before and after on the spine, and the tours that begin here."""
+    if chapter is None:
+        return ""
+    order = [c for c in site.book.written() if c.kind in ("chapter", "start")]
+    parts = []
+    if chapter in order:
+        at = order.index(chapter)
+        before, after = order[max(at - 1, 0) : at], order[at + 1 : at + 2]
+        parts += [f'<span class="back">{link(c, start)}</span>' for c in before]
+        parts += [f'<span class="next">{link(c, start)}</span>' for c in after]
+    else:
+        known = [c for c in order if c.id == chapter.after]
+        parts += [f'<span class="back">after {link(c, start)}</span>' for c in known]
+    tours = [c for c in site.book.others if c.kind == "tour" and c.after == chapter.id]
+    if tours and chapter.kind == "chapter":
+        named = ", ".join(link(c, start) for c in tours)
+        parts.append(f'<span class="tours">Tours from here: {named}</span>')
+    return f'<nav class="way" aria-label="Before and after">{"".join(parts)}</nav>'
+
+
+def files_of(site: Site, chapter: Chapter) -> str:
+    """Links to the files that a chapter builds and brings, below its text."""
     rows = []
-    kind = "chapter"
-    for chapter in book.written():
-        if chapter.kind in HEADS and chapter.kind != kind:
-            rows.append(f"<h2>{HEADS[chapter.kind]}</h2>")
-        kind = chapter.kind
-        known = f" (after chapter {chapter.after})" if chapter.after else ""
-        rows.append(f'<p style="margin: 0">{link(chapter)}{known}</p>')
-    title = escape(f"{book.package}, the book")
-    return INDEX.format(title=title, style=STYLE, items="\n".join(rows))
+    words = {
+        "builds": "Built here",
+        "brings": "There from the beginning",
+        "brings_after": "There once all is built",
+    }
+    for how, word in words.items():
+        files = [f for f in chapter.lists(how) if (site.book.root / f).exists()]
+        start = up(chapter.stem)
+        links = "".join(
+            f'<li><a href="{start}{source_page(f)}"><code>{escape(f)}</code></a></li>'
+            for f in files
+        )
+        rows += [f"<dt>{word}</dt><dd><ul>{links}</ul></dd>"] if files else []
+    title = '<h2 id="Files">Files of this chapter</h2>'
+    return f"<section>{title}<dl>{''.join(rows)}</dl></section>" if rows else ""
+
+
+def index_body(site: Site) -> str:
+    """The contents: for each chapter its question and what it builds."""
+    title = escape(f"{site.book.package}, the book")
+    lines = [f"<h1>{title}</h1>", INTRODUCTION]
+    for part, entries in site.shown.groups():
+        lines.append(f"<h2>{escape(part)}</h2><ul class='contents'>")
+        for entry in entries:
+            name = link(entry.chapter)
+            if entry.chapter.pending:
+                name = f"{named(entry.chapter)} (not yet written)"
+            after = entry.chapter.after
+            known = f" After chapter {escape(after)}." if after else ""
+            said = entry.sentence + known
+            lines.append(f"<li>{name}<p>{said}</p></li>")
+        lines.append("</ul>")
+    return "\n".join(lines)
+
+
+# -- search
+
+
+def write_search(site: Site) -> None:
+    """The index: for each section of each page its title and its words."""
+    rows = []
+    titles = {f"{c.stem}.html": c for c in site.book.written()}
+    for name, row in sorted(site.record.items()):
+        if name in titles and (site.out / name).exists():
+            for anchor, title, text in row[2]:
+                rows.append([name, titles[name].title, anchor, title, text])
+    path = site.out / "web" / "search.js"
+    path.write_text(f"found({json.dumps(rows, ensure_ascii=False)})", encoding="utf-8")
+
+
+def progress() -> Callable[[str], None]:
+    """Tells on one line of a terminal, or on lines of their own."""
+    terminal = sys.stderr.isatty()
+
+    def tell(text: str) -> None:
+        shown = f"\r{text[:78]:78}" if terminal else text + "\n"
+        print(shown, end="", file=sys.stderr, flush=True)
+
+    return tell
