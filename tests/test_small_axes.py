@@ -11,7 +11,10 @@ from minijit import lax
 from minijit.compile.loops import Kernel
 from minijit.compile.lower import lower
 from minijit.compile.place import place
+from minijit.compile.rolling import rolled
 from minijit.compile.simplify import simplify
+from minijit.trace.jaxpr import ClosedJaxpr, eval_jaxpr
+from minijit.transform.loops import scan_p
 from tests import ir_interpreter
 
 pytestmark = pytest.mark.chapter(16)
@@ -227,6 +230,22 @@ def test_chacha_is_one_kernel(permute, n):
     assert got[1].astype("<u4").tobytes() == KEYSTREAM
 
 
+@pytest.mark.parametrize("permute", FORMS)
+@pytest.mark.parametrize("rounds", [written_out, jitted])
+def test_rounds_that_are_written_out_are_one_loop(permute, rounds):
+    """In a loop of Python, or as an inner jitted function that is called ten times."""
+    program = program_of(mj.vmap(block_function(permute, rounds)), states(20))
+    assert len(program.body) == 1
+    assert str(program).count("in serial 10:") == 1
+    assert len(str(program).splitlines()) < 250
+
+
+@pytest.mark.parametrize("rounds", [written_out, jitted])
+def test_rounds_that_are_written_out_are_right(rounds):
+    f = mj.jit(mj.vmap(block_function(by_take, rounds)))
+    assert np.asarray(f(states(20)))[1].astype("<u4").tobytes() == KEYSTREAM
+
+
 @pytest.mark.parametrize("rounds", [in_a_loop, in_a_scan])
 def test_chacha_of_one_block(rounds):
     f = block_function(by_take, rounds)
@@ -239,6 +258,72 @@ def test_blocks_interpreted():
     f = mj.vmap(block_function(by_ravel, in_a_loop))
     got, = ir_interpreter.run(program_of(f, states(3)), states(3), place=place)
     assert got[1].astype("<u4").tobytes() == KEYSTREAM
+
+
+# ---- rounds
+
+
+def rolled_up(f, *args):
+    """The jaxpr of a function and of the same with its rounds rolled up, or None."""
+    closed = simplify(mj.make_jaxpr(f)(*args))
+    found = rolled(closed.jaxpr)
+    if found is None:
+        return None
+    again = ClosedJaxpr(found[0], closed.consts)
+    for x, y in zip(
+        eval_jaxpr(closed.jaxpr, closed.consts, *args),
+        eval_jaxpr(again.jaxpr, again.consts, *args),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+    return again
+
+
+def turned(m):
+    a, b, c, d = m
+    return jnp.array([b + c, c ^ a, d - b, a * 3])
+
+
+def test_rounds_carry_what_the_next_one_needs():
+    def f(m, k):
+        old = m
+        for _ in range(6):
+            old, m = m, turned(m) + old + k
+        return m, old * 2
+
+    x, k = np.arange(4, dtype="i4"), np.arange(4, dtype="i4")
+    loop, = (e for e in rolled_up(f, x, k).eqns if e.primitive is scan_p)
+    assert loop.params["num_carry"] == 2 and loop.params["length"] >= 4
+
+
+def test_rounds_seen_from_outside_stay_written_out():
+    def f(m):
+        seen = []
+        for _ in range(6):
+            m = turned(m)
+            seen.append(m)
+        return seen
+
+    assert rolled_up(f, np.arange(4, dtype="i4")) is None
+
+
+def test_rounds_that_differ_stay_written_out():
+    def f(m):
+        for k in range(6):
+            m = turned(m) + k
+        return m
+
+    assert rolled_up(f, np.arange(4, dtype="i4")) is None
+
+
+def test_rounds_with_a_first_one_of_its_own():
+    def f(m):
+        m = turned(m + 1) * m
+        for _ in range(6):
+            m = turned(m) + 1
+        return m[::-1]
+
+    assert rolled_up(f, np.arange(4, dtype="i4")) is not None
 
 
 # ---- what stays as it was

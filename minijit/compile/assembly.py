@@ -101,15 +101,15 @@ def constant_array(value, aval):
     return box
 
 
-# Functions of a walk that is over and of the values of its constants: a walk that did
-# better, or None.
+# Functions of a walk that is over and of the values of its constants: the same of a
+# walk that did better, or None.
 second_walks = []
 
 
 def assemble(walk, name, consts):
     """The program of a walk that is over."""
     for again in second_walks:
-        walk = again(walk, consts) or walk
+        walk, consts = again(walk, consts) or (walk, consts)
     stored = [v for v in walk.made_by if v in walk.stored]
     arrays = Arrays(walk, stored, consts)
     place = {eqn: i for i, eqn in enumerate(walk.made_by.values())}

@@ -22,6 +22,7 @@ import numpy as np
 
 from ..trace.array import to_numpy
 from ..trace.jaxpr import has_effect
+from ..trace.jit import jit_p
 from ..trace.primitives import iota_p
 from ..transform.loops import scan_p
 from .assembly import second_walks
@@ -32,6 +33,7 @@ from .inlining import CHEAP, crowded, times_computed
 from .loops import Store, statements
 from .lower import At, Lowering, new_axis, row_of
 from .reductions import combine
+from .rolling import rolled, without_calls
 from .small_axes import MOST_ELEMENTS, SMALL_TABLE, Axes
 
 # How many operations a block has at most.
@@ -136,13 +138,14 @@ class BlockWalk(Lowering):
     Attributes:
       axes: the `Axes` of the program; hot: the lands whose variables are in blocks.
       rooms: {extents of the loops: the last few blocks with such loops}.
+      folded: the loops that are parts of blocks.
       forms: {equation: how many terms its totals have, as far as it was asked}.
     """
 
     def __init__(self, jaxpr, policy, programs, axes, hot):
         super().__init__(jaxpr, policy, programs)
         self.axes, self.hot = axes, hot
-        self.rooms, self.forms = {}, {}
+        self.rooms, self.forms, self.folded = {}, {}, set()
 
     def small(self, var):
         """The axes of a variable that have no loop."""
@@ -271,15 +274,15 @@ def block_policy(value):
 AGAIN = {"many indices", "recompute", "large kernel", "total"}
 
 
-def lands_for_blocks(walk, axes):
+def lands_for_blocks(walk, jaxpr, axes, inlined):
     """The lands in which something is stored, or looked up, that a block just has."""
     cut = [v for v, why in walk.stored.items() if why and why[0] in AGAIN]
     # Those made of what is stored count, too: one element a lane has no small axes.
     stmts = [s for v in cut for g in walk.readers[v] for s in statements(g.stores)]
     cut += [s.buffer for s in stmts if isinstance(s, Store)]
-    loops = [eqn.outvars for eqn in walk.jaxpr.eqns if eqn.primitive is scan_p]
+    loops = [eqn.outvars for eqn in jaxpr.eqns if eqn.primitive is scan_p]
     cut += [v for results in loops for v in results]
-    found = [v for v in (*cut, *axes.taken) if axes.small.get(v)]
+    found = [v for v in (*cut, *inlined, *axes.taken) if axes.small.get(v)]
     return {axes.land(v) for v in found if axes.is_moved(v)}
 
 
@@ -289,15 +292,23 @@ def in_blocks(walk, consts):
     cut = any(why and why[0] in AGAIN for why in walk.stored.values())
     if not cut and not consts and primitives.isdisjoint(for_blocks):
         return None
-    axes = Axes(walk.jaxpr, consts)
-    hot = lands_for_blocks(walk, axes)
-    if not hot:
+    jaxpr, consts, inlined = without_calls(walk.jaxpr, consts)
+    axes = Axes(jaxpr, consts)
+    if not lands_for_blocks(walk, jaxpr, axes, inlined):
         return None
-    other = BlockWalk(walk.jaxpr, walk.policy, walk.programs, axes, hot)
-    other.run()
-    return other if len(other.groups.all) <= len(walk.groups.all) else None
+    attempts = [(jaxpr, None, axes)]
+    if found := rolled(jaxpr):
+        attempts.insert(0, (*found, Axes(found[0], consts)))
+    for jaxpr, loop, axes in attempts:
+        hot = lands_for_blocks(walk, jaxpr, axes, inlined)
+        other = BlockWalk(jaxpr, walk.policy, walk.programs, axes, hot)
+        other.run()
+        apart = loop is not None and loop not in other.folded
+        if not apart and len(other.groups.all) <= len(walk.groups.all):
+            return other, consts
+    return None
 
 
 # The primitives that make it worth while to look for lands.
-for_blocks = {scan_p, iota_p}
+for_blocks = {scan_p, iota_p, jit_p}
 second_walks.append(in_blocks)

@@ -219,6 +219,7 @@ def lower_fold(walk, eqn, wanted, lanes):
             walk.drop(block)
         return row_of(eqn).lower(walk, eqn)
     block.eqns[eqn] = None
+    walk.folded.add(eqn)
     if not alone:
         for k, v in wanted.items():
             walk.stored.setdefault(v, None)

@@ -22,6 +22,7 @@ from .expression_graphs import postorder
 from .expressions import Axis, as_index
 from .known_values import compute
 from .lower import At, row_of
+from .simplify import elementwise
 
 # How many elements of a lane are kept in registers at most.
 MOST_ELEMENTS = 64
@@ -156,6 +157,10 @@ class Axes:
     def element(self, eqn, row):
         """What an element of an equation's result is made of."""
         out, = eqn.outvars
+        shapes = {a.aval.shape for a in eqn.invars}
+        if eqn.primitive in elementwise and shapes <= {(), out.aval.shape}:
+            given = [a for a in eqn.invars if a.aval.shape]
+            return self.same(given, [out] * len(given))
         index = tuple(Axis(n) if n > 1 else as_index(0) for n in out.aval.shape)
         own = {i: d for d, i in enumerate(index) if type(i) is Axis}
         for expr in postorder([row.at(eqn, index)]):
@@ -164,7 +169,7 @@ class Axes:
             self.links.append((expr.var, out))
             shape = expr.var.aval.shape
             for d, (i, n) in enumerate(zip(expr.index, shape, strict=True)):
-                if i in own and own_size(i) == n:
+                if i in own and i.extent == n:
                     self.axes.join(self.axis(expr.var, d), self.axis(out, own[i]))
                 elif n > 1:
                     ways = [self.axis(out, own[a]) for a in i.free if a in own]
@@ -176,7 +181,3 @@ class Axes:
                     if inside and self.known.keys() >= set(inside):
                         self.taken.add(out)
 
-
-def own_size(axis):
-    """How many values the index of an axis has."""
-    return axis.extent
