@@ -362,3 +362,13 @@ def test_steps_that_are_given_rows_backwards():
     rng = np.random.default_rng(0)
     x, rows = rng.normal(size=(37, 4)).astype("f4"), rng.normal(size=(5, 37))
     check(f, x, rows.astype("f4"))
+
+
+def test_what_is_stored_under_a_condition_stays_there():
+    """Updates that fall outside are dropped: their kernel stores in an `if`."""
+    def f(x, at):
+        y = jnp.exp(x)
+        return jnp.zeros((6, 4)).at[at].set(y[:, ::-1] + y, mode="drop")
+
+    x, at = np.ones((3, 4), "f4"), np.array([0, 9, 2], "i4")
+    np.testing.assert_allclose(mj.jit(f)(x, at), f(x, at), rtol=1e-6)
