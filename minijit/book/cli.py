@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import author, check, measure, pages, reader, run, stages, stubs, sync
+from . import author, check, measure, reader, run, stages, sync
 from .project import Book, BookError, Chapter, find_book
 from .stage import write_stage
 
@@ -198,6 +198,9 @@ def do_outline(book: Book, args: Arguments) -> int:
 
 def do_html(book: Book, args: Arguments) -> int:
     """Static pages of the book, as its notebooks stand."""
+    # Here, for the other commands need nothing that is not in Python.
+    from . import pages
+
     tell = pages.progress()
     made = pages.write_pages(book, chosen(book, args), args.out, tell)
     print(f"{len(made)} pages are new; open {made[0]}")
@@ -212,6 +215,8 @@ def do_draft(book: Book, args: Arguments) -> int:
 
 def do_stubs(book: Book, args: Arguments) -> int:
     """The types of public functions, for editors: the library's `.pyi` files."""
+    from . import stubs
+
     changed = [p.relative_to(book.root) for p in stubs.write_stubs(book.root)]
     print("\n".join(f"{path} is new" for path in changed) or "no change")
     return 0

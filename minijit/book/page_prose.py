@@ -12,6 +12,8 @@ import mistune
 from mistune.plugins.math import math
 from mistune.plugins.table import table
 
+from .project import BookError
+
 TAGS = re.compile(r"<[^>]+>")
 
 
@@ -58,8 +60,12 @@ class Prose(mistune.HTMLRenderer):
 
 def mathml(text: str, display: str) -> str:
     """A formula of TeX as MathML, which browsers show without a script."""
-    from latex2mathml.converter import convert
-
+    try:
+        from latex2mathml.converter import convert
+    except ModuleNotFoundError:
+        raise BookError(
+            "formulas need latex2mathml: pip install -e '.[book]' installs it"
+        ) from None
     return convert(text, display=display)
 
 
