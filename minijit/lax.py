@@ -259,6 +259,8 @@ from .transform.stop_gradient import stop_gradient_p
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 
 # chapter 15
+from .ops import linalg as linalg
+from .ops.fft import FftType, fft, fft_p
 from .ops.bits import bitcast_convert_type, clz, population_count
 from .ops.bits import shift_left, shift_right_arithmetic, shift_right_logical
 from .ops.complex_numbers import complex, conj, imag, real

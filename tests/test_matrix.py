@@ -44,7 +44,16 @@ not_linear = """
     scatter-min shift_left shift_right_arithmetic shift_right_logical sign sin sinh sort
     sqrt square stop_gradient tan tanh threefry2x32 top_k while xor zero zeta
 """
+not_linear += """
+    cholesky eig eigh hessenberg householder_product lu lu_pivots_to_permutation qr
+    schur svd
+"""
 reasons |= {("transpose", name): "not linear" for name in not_linear.split()}
+reasons |= {
+    ("linearize", name): "not differentiable, as in JAX"
+    for name in ("hessenberg", "lu_pivots_to_permutation", "schur")
+}
+reasons |= {("linearize", "householder_product"): "not written: qr has a derivative"}
 reasons |= {
     ("linearize", "axis_index"): "it has no arguments",
     ("linearize", "pmax"): "not differentiable, as in JAX",

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 MODULES = (
-    "", "numpy", "lax", "random", "nn", "nn.initializers", "scipy.special", "tree_util",
-    "tree",
+    "", "numpy", "numpy.linalg", "numpy.fft", "lax", "random", "nn", "nn.initializers",
+    "scipy.special", "tree_util", "tree",
 )  # fmt: skip
 
 # What an argument is called by in `calls.kinds` -> its type.
@@ -73,6 +73,10 @@ RESULTS: dict[str, dict[str, str]] = {
         "Any": """unique load get_printoptions printoptions einsum_path histogramdd
             where gradient average linspace apply_over_axes copy choose atleast_1d
             atleast_2d atleast_3d from_dlpack frombuffer cov""",
+    },
+    "numpy.linalg": {
+        ARRAYS: "eig eigh lstsq slogdet",
+        "Any": "svd qr",
     },
     "lax": {
         "list[Array]": "split",
@@ -189,8 +193,6 @@ def statement(module: str, name: str, x: Any) -> str:
     """What a stub says of a name."""
     if isinstance(x, types.ModuleType):
         return f"from . import {name} as {name}"
-    if isinstance(x, types.SimpleNamespace):
-        return namespace(name, vars(x))
     if name == "ndarray":
         return "ndarray = Array"
     if isinstance(x, type) and module == "tree_util":
@@ -207,15 +209,6 @@ def statement(module: str, name: str, x: Any) -> str:
     if isinstance(x, type) or not callable(x):
         return f"{name}: Any"
     return function(module, name, x)
-
-
-def namespace(name: str, functions: dict[str, Any]) -> str:
-    """A class for functions that hang on a name: `jnp.linalg`."""
-    lines = [f"class {name}:"]
-    for own, f in functions.items():
-        if not own.startswith("_"):
-            lines += ["    @staticmethod", f"    {function('numpy', own, f)}"]
-    return "\n".join(lines)
 
 
 def function(module: str, name: str, f: Any, first: str = "") -> str:

@@ -40,7 +40,8 @@ from . import slicing as slicing
 from .remainders import divmod, floor_divide, mod, remainder
 
 __all__ = _names.public_names(globals())
-__dir__, __getattr__ = _names.front(__name__, lambda: __all__)
+_on_demand: list[str] = []
+__dir__, __getattr__ = _names.front(__name__, lambda: __all__, _on_demand)
 
 # chapter 8
 from ..trace import calls
@@ -91,7 +92,6 @@ from .calculus import diff, ediff1d, gradient, interp, trapezoid, unwrap
 from .signals import bartlett, blackman, convolve, correlate, hamming, hanning, kaiser
 from .products import cross, inner, kron, matvec, outer, trace, vdot, vecdot, vecmat
 from .einstein import einsum, einsum_path
-from .linear_algebra import linalg
 from .bits import packbits, unpackbits
 from .polynomials import poly, polyadd, polyder, polydiv, polyint, polymul, polysub
 from .polynomials import polyval
@@ -106,9 +106,9 @@ from .indexing import Indexed as _Indexed
 from .vectorized import apply_along_axis, vectorize
 
 __all__ = _names.public_names(globals())
+_on_demand += ["fft", "linalg"]
 
 calls.explain_calls("jnp", globals(), __all__, results=["vectorize"])
-calls.explain_calls("jnp.linalg", vars(linalg))
 calls.explain_calls("Array", _operators)
 _explain_operators(_Array, _operators)
 calls.explain_methods("Array", _ConcreteArray, ["item"])

@@ -208,7 +208,7 @@ def canonical_axes(axis, ndim):
     """One axis, several or None (all of them), as a tuple counted from the front."""
     if axis is None:
         return tuple(range(ndim))
-    several = isinstance(axis, (tuple, list)) or getattr(axis, "ndim", 0)
+    several = isinstance(axis, (tuple, list, range)) or getattr(axis, "ndim", 0)
     axes = tuple(canonical_axis(a, ndim) for a in (axis if several else (axis,)))
     if len(set(axes)) != len(axes):
         raise ValueError(f"duplicate value in 'axis': {axis}")

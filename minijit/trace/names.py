@@ -146,7 +146,6 @@ jax_names = {
         ("image", not_yet, "jnp.interp along each axis"),
     ]),
     "numpy": table([
-        ("fft", not_yet, "outside of jit, np.fft on np.asarray(x)"),
         ("polyfit", not_yet, "np.polyfit(np.asarray(x), np.asarray(y), deg)"),
         ("roots", not_yet, "np.roots(np.asarray(p))"),
         ("frompyfunc ufunc", not_yet, "jnp.vectorize"),
@@ -161,17 +160,7 @@ jax_names = {
         ),
         ("int1 int2 int4 uint1 uint2 uint4", storage, "jnp.int8 or jnp.uint8"),
     ]),
-    "numpy.linalg": table([
-        (
-            "cholesky cond det eig eigh eigvals eigvalsh inv lstsq matrix_rank "
-            "pinv qr slogdet solve svd svdvals tensorinv tensorsolve",
-            "matrices are not factored yet",
-            "outside of jit, np.linalg on np.asarray(x)",
-        ),
-    ]),
     "lax": table([
-        ("linalg", "matrices are not factored yet", "np.linalg on np.asarray(x)"),
-        ("fft fft_p FftType", not_yet, "outside of jit, np.fft on np.asarray(x)"),
         (
             "with_sharding_constraint sharding_constraint_p pcast pbroadcast precv "
             "psend ragged_all_to_all ragged_all_to_all_p",

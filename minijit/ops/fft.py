@@ -1,0 +1,142 @@
+"""Discrete Fourier transforms over the last axes, by SciPy (`jax.lax.fft`).
+
+    fft(x, "FFT", (8,))                     # complex [..., 8] -> complex [..., 8]
+    fft(x, "RFFT", (8,))                    # real [..., 8] -> complex [..., 5]
+
+All four kinds are linear.  The matrix of a transform is symmetric, so FFT and IFFT are
+their own transposes; the other two leave out or put in the half that is a conjugate.
+"""
+
+import enum
+import math
+import operator
+
+import numpy as np
+
+from ..compile.lower import fallbacks
+from ..trace import primitives as lax
+from ..trace.array import aval_of, on_numpy, shape_rules
+from ..trace.core import Primitive, eval_rules
+from ..trace.errors import at_line, user_source
+from ..trace.shape_checks import check_kind
+from ..trace.slicing import pad
+from ..transform.batching import batch_rules, move_axis
+from ..transform.linearize import linear_in_first, linearize_rules
+from ..transform.transpose import adding, transpose_rules
+from .complex_numbers import complex, conj, real, to_complex
+
+fft_p = Primitive("fft")
+
+
+class FftType(enum.Enum):
+    """The kinds of transforms (`jax.lax.FftType`)."""
+
+    FFT = 0
+    IFFT = 1
+    RFFT = 2
+    IRFFT = 3
+
+    def __repr__(self):
+        return self.name
+
+
+def fft(x, fft_type, fft_lengths):
+    """Transform x over its last axes.
+
+    Args:
+      x: of RFFT an array of float32 or float64, of the others a complex one.
+      fft_type: an `FftType`, or its name, in whatever case.
+      fft_lengths: the lengths of those axes; of IRFFT the last one that of the result,
+        and x has length // 2 + 1 there.
+
+    Returns:
+      An array of the dtype of x, but for RFFT (complex) and IRFFT (real).
+
+    Raises:
+      ValueError: the lengths are not those of x, or there are more than 3.
+    """
+    if not isinstance(fft_type, FftType):
+        names = {kind.name: kind for kind in FftType}
+        kind = names.get(str(fft_type).upper())
+        if kind is None:
+            raise ValueError(f"Unknown FFT type '{fft_type}': use one of {[*names]}")
+        fft_type = kind
+    lengths = tuple(map(operator.index, fft_lengths))
+    x = lax.as_array(x)
+    if fft_type in (FftType.FFT, FftType.IFFT) and aval_of(x).dtype.kind == "f":
+        x = complex(x, lax.full_like(x, 0))
+    return fft_p.bind(x, fft_type=fft_type, fft_lengths=lengths) if lengths else x
+
+
+def fft_shape(x, *, fft_type, fft_lengths):
+    """The shape rule: lengths are as `fft` says."""
+    name, count = fft_type.name, len(fft_lengths)
+    is_real = fft_type is FftType.RFFT
+    parts = (np.float32, np.float64)
+    check_kind(name, x.dtype, parts if is_real else (np.complexfloating,))
+    if not 1 <= count <= 3 or count > x.ndim:
+        raise ValueError(
+            f"{name} takes 1 to 3 lengths, and at most as many as the array has axes, "
+            f"got {fft_lengths} for shape {x.shape}{at_line(user_source())}"
+        )
+    wanted = half(fft_lengths) if fft_type is FftType.IRFFT else fft_lengths
+    if x.shape[-count:] != wanted:
+        raise ValueError(
+            f"{name} with lengths {fft_lengths} takes an array whose last axes are "
+            f"{wanted}, got shape {x.shape}{at_line(user_source())}"
+        )
+    rest = x.shape[:-count]
+    if is_real:
+        return x.update(shape=(*rest, *half(fft_lengths)), dtype=to_complex(x.dtype))
+    if fft_type is FftType.IRFFT:
+        dtype = np.zeros((), x.dtype).real.dtype
+        return x.update(shape=(*rest, *fft_lengths), dtype=dtype)
+    return x
+
+
+def half(lengths):
+    """The shape of a real array's transform without its conjugate half."""
+    return (*lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0)
+
+
+def fft_numpy(x, *, fft_type, fft_lengths):
+    from scipy import fft
+
+    if 0 in fft_lengths or not x.size:
+        aval = fft_shape(aval_of(x), fft_type=fft_type, fft_lengths=fft_lengths)
+        return np.zeros(aval.shape, aval.dtype)
+    function = getattr(fft, fft_type.name.lower() + "n")
+    return function(x, fft_lengths, tuple(range(-len(fft_lengths), 0)))
+
+
+def fft_transpose(ct, x, *, fft_type, fft_lengths):
+    apply = lambda y, kind: fft_p.bind(y, fft_type=kind, fft_lengths=fft_lengths)
+    if fft_type in (FftType.FFT, FftType.IFFT):
+        return (apply(ct, fft_type),)
+    if fft_type is FftType.RFFT:
+        missing = fft_lengths[-1] - aval_of(ct).shape[-1]
+        edges = [(0, 0, 0)] * (aval_of(ct).ndim - 1) + [(0, missing, 0)]
+        whole = pad(ct, lax.full((), 0, aval_of(ct).dtype), edges)
+        return (real(apply(whole, FftType.FFT)),)
+    # All but the first element, and of an even length the last one, count twice.
+    y = apply(ct, FftType.RFFT)
+    n = aval_of(y).shape[-1]
+    weights = np.full(n, 2 / math.prod(fft_lengths), aval_of(y).dtype)
+    weights[0] /= 2
+    if fft_lengths[-1] % 2 == 0:
+        weights[-1] /= 2
+    spread = lax.broadcast_in_dim(weights, aval_of(y).shape, (aval_of(y).ndim - 1,))
+    return (conj(lax.mul(y, spread)),)
+
+
+def fft_batch(lanes, axes, x, **params):
+    """The lanes go before the axes that are transformed."""
+    return fft_p.bind(move_axis(x, axes[0], 0), **params), 0
+
+
+shape_rules |= {fft_p: fft_shape}
+eval_rules |= on_numpy({fft_p: fft_numpy})
+linearize_rules |= linear_in_first(fft_p)
+transpose_rules |= adding({fft_p: fft_transpose})
+batch_rules |= {fft_p: fft_batch}
+fallbacks |= {fft_p: "Fourier transforms are left to SciPy"}

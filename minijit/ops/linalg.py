@@ -1,0 +1,959 @@
+"""Decompositions of matrices, by LAPACK: under the names of `jax.lax.linalg`.
+
+    l = cholesky(a)                         # a = l @ l.T
+    q, r = qr(a)                            # a = q @ r
+    u, s, vh = svd(a)                       # a = (u * s) @ vh
+    v, w = eigh(a)                          # a @ v = v * w
+    x = triangular_solve(l, b, left_side=True, lower=True)      # l @ x = b
+
+Matrices stand in the last two axes; the axes before them are a batch.  LAPACK comes
+with SciPy.  What it cannot decompose (a matrix that is not positive definite, one with
+a NaN in it) gives NaN, as in JAX, and no error.
+"""
+
+import math
+import operator
+from functools import partial
+
+import numpy as np
+
+from ..compile.lower import fallbacks
+from ..trace import primitives as lax
+from ..trace.array import aval_of, on_numpy, shape_rules
+from ..trace.core import Primitive, eval_rules
+from ..trace.errors import at_line, user_source
+from ..trace.shape_checks import check_kind
+from ..trace.slicing import pad
+from ..transform.batching import at_front, batch_rules, move_axis
+from ..transform.implicit import custom_linear_solve
+from ..transform.linearize import linearize_rules
+from ..transform.stop_gradient import stop_gradient
+from ..transform.transpose import adding, transpose_rules
+from .complex_numbers import complex as to_complex, conj, real, to_complex as of_parts
+from .sorting import sort, take_along
+
+cholesky_p, triangular_solve_p = map(Primitive, ["cholesky", "triangular_solve"])
+lu_pivots_to_permutation_p = Primitive("lu_pivots_to_permutation")
+several = partial(Primitive, multiple_results=True)
+lu_p, qr_p, svd_p = map(several, ["lu", "qr", "svd"])
+eigh_p, eig_p, schur_p = map(several, ["eigh", "eig", "schur"])
+hessenberg_p = several("hessenberg")
+householder_product_p = Primitive("householder_product")
+
+numbers = (np.float32, np.float64, np.complexfloating)
+INT32 = np.dtype(np.int32)
+
+
+# ---- matrices in the last two axes
+
+
+def transposed(x):
+    """Each matrix transposed."""
+    n = aval_of(x).ndim
+    return lax.transpose(x, (*range(n - 2), n - 1, n - 2))
+
+
+def is_complex(x):
+    return aval_of(x).dtype.kind == "c"
+
+
+def adjoint(x):
+    """Each matrix transposed and conjugated."""
+    return conj(transposed(x)) if is_complex(x) else transposed(x)
+
+
+def product(x, *others):
+    """Products of matrices, batch by batch."""
+    for y in others:
+        n = aval_of(x).ndim
+        batch = tuple(range(n - 2))
+        x = lax.dot_general(x, y, (((n - 1,), (n - 2,)), (batch, batch)))
+    return x
+
+
+def position_mask(x, keep):
+    """keep(row, column), as an array of bools of the shape of x."""
+    shape = aval_of(x).shape
+    row, column = (
+        lax.broadcasted_iota(INT32, shape, len(shape) - d) for d in (2, 1)
+    )
+    return keep(row, column)
+
+
+def part(x, keep):
+    """x where keep(row, column), elsewhere zero."""
+    return lax.select(position_mask(x, keep), x, lax.full_like(x, 0))
+
+
+def tril(x, k=0):
+    """What is on the diagonal, or `k` above it, and below."""
+    return part(x, lambda i, j: lax.ge(lax.add(i, INT32.type(k)), j))
+
+
+def triu(x, k=0):
+    """What is on the diagonal, or `k` above it, and above that."""
+    return part(x, lambda i, j: lax.le(lax.add(i, INT32.type(k)), j))
+
+
+def on_diagonal(x):
+    """x on the diagonal, elsewhere zero."""
+    return part(x, lax.eq)
+
+
+def diagonal(x):
+    """The diagonals of square matrices."""
+    return lax.reduce_sum(on_diagonal(x), (aval_of(x).ndim - 1,))
+
+
+def unit(x):
+    """Identity matrices of the shape and dtype of x."""
+    return lax.convert_element_type(position_mask(x, lax.eq), aval_of(x).dtype)
+
+
+def as_columns(s, like):
+    """The elements of vectors, each along a column of matrices like `like`."""
+    shape = aval_of(like).shape
+    kept = [d for d in range(len(shape)) if d != len(shape) - 2]
+    return lax.broadcast_in_dim(s, shape, kept)
+
+
+def as_rows(s, like):
+    """The elements of vectors, each along a row of matrices like `like`."""
+    shape = aval_of(like).shape
+    return lax.broadcast_in_dim(s, shape, list(range(len(shape) - 1)))
+
+
+def inverse_gaps(values, like):
+    """1 / (values[j] - values[i]) at [i, j], and 0 on the diagonal."""
+    gaps = lax.sub(as_columns(values, like), as_rows(values, like))
+    ones = unit(gaps)
+    return lax.sub(lax.div(lax.full_like(gaps, 1), lax.add(gaps, ones)), ones)
+
+
+def symmetrize(x):
+    """(x + x^H) / 2."""
+    return lax.mul(lax.add(x, adjoint(x)), lax.full_like(x, 0.5))
+
+
+# ---- checks
+
+
+def check_matrix(name, x, square=False):
+    """Complain unless x is a batch of matrices of floats or complex numbers."""
+    check_kind(name, x.dtype, numbers)
+    if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
+        what = "square matrices" if square else "matrices"
+        raise ValueError(
+            f"{name} takes an array of {what} in its last two axes, got shape "
+            f"{x.shape}{at_line(user_source())}"
+        )
+
+
+def real_dtype(dtype):
+    """The dtype of the parts of complex numbers; a float's own."""
+    return np.zeros((), dtype).real.dtype
+
+
+# ---- the functions
+
+
+def cholesky(x, *, symmetrize_input=True):
+    """The lower triangle l with l @ l^H = x (`jax.lax.linalg.cholesky`).
+
+    Args:
+      x: [..., n, n], Hermitian and positive definite.  NaN comes out if it is not.
+      symmetrize_input: use (x + x^H) / 2; else the lower triangle alone is read.
+    """
+    check_matrix("cholesky", aval_of(x), square=True)
+    x = symmetrize(x) if symmetrize_input else x
+    return tril(cholesky_p.bind(x))
+
+
+def triangular_solve(
+    a, b, *, left_side=False, lower=False, transpose_a=False, conjugate_a=False,
+    unit_diagonal=False,
+):  # fmt: skip
+    """x with op(a) @ x = b, or x @ op(a) = b (`jax.lax.linalg.triangular_solve`).
+
+    Args:
+      a: [..., n, n], of which one triangle is read.
+      b: [..., n, m] if `left_side`, else [..., m, n], of the dtype of a; or a vector,
+        without the axis m.
+      transpose_a, conjugate_a: op(a) is the transpose, or the conjugate, or both.
+      unit_diagonal: take the diagonal of a to be ones.
+
+    Returns:
+      Of the shape of b.  Where a has a zero on its diagonal, inf and NaN.
+    """
+    vector = aval_of(b).ndim == aval_of(a).ndim - 1
+    if vector:
+        n = aval_of(b).ndim
+        b = lax.expand_dims(b, (n if left_side else n - 1,))
+    x = triangular_solve_p.bind(
+        *(a, b), left_side=left_side, lower=lower, transpose_a=transpose_a,
+        conjugate_a=conjugate_a and is_complex(a), unit_diagonal=unit_diagonal,
+    )  # fmt: skip
+    if vector:
+        n = aval_of(x).ndim
+        x = lax.squeeze(x, (n - 1 if left_side else n - 2,))
+    return x
+
+
+def lu(x):
+    """x[permutation] = l @ u (`jax.lax.linalg.lu`).
+
+    Returns:
+      (l and u in one array of the shape of x, l below the diagonal with ones on it,
+      pivots int32[..., k]: the rows exchanged step by step; permutation int32[..., m]).
+    """
+    return tuple(lu_p.bind(x))
+
+
+def lu_pivots_to_permutation(pivots, permutation_size):
+    """Rows exchanged step by step as a permutation of `permutation_size` rows."""
+    size = operator.index(permutation_size)
+    return lu_pivots_to_permutation_p.bind(pivots, permutation_size=size)
+
+
+def qr(x, *, pivoting=False, full_matrices=True, use_magma=None):
+    """x = q @ r, or x[:, p] = q @ r with pivoting (`jax.lax.linalg.qr`).
+
+    Args:
+      x: [..., m, n]; full_matrices: q is [m, m] and r [m, n], else [m, k] and [k, n]
+        with k = min(m, n).
+
+    Returns:
+      (q, r) or, with pivoting, (q, r, p int32[..., n]).
+    """
+    return tuple(qr_p.bind(x, pivoting=pivoting, full_matrices=full_matrices))
+
+
+def svd(
+    x, *, full_matrices=True, compute_uv=True, subset_by_index=None, algorithm=None
+):
+    """x = (u * s) @ vh, with s in descending order (`jax.lax.linalg.svd`).
+
+    Returns:
+      (u, s, vh), or s without `compute_uv`.
+    """
+    if subset_by_index is not None:
+        raise NotImplementedError("svd: subset_by_index must be None")
+    compute_uv = bool(compute_uv)
+    params = dict(full_matrices=bool(full_matrices), compute_uv=compute_uv)
+    s, *vectors = svd_p.bind(x, **params)
+    return (vectors[0], s, vectors[1]) if compute_uv else s
+
+
+def eigh(
+    x, *, lower=True, symmetrize_input=True, sort_eigenvalues=True,
+    subset_by_index=None, implementation=None,
+):  # fmt: skip
+    """x @ v = v * w of Hermitian x, w in ascending order (`jax.lax.linalg.eigh`).
+
+    Returns:
+      (v, w).
+    """
+    if subset_by_index is not None:
+        raise NotImplementedError("eigh: subset_by_index must be None")
+    check_matrix("eigh", aval_of(x), square=True)
+    x = symmetrize(x) if symmetrize_input else x
+    return tuple(eigh_p.bind(x, lower=bool(lower)))
+
+
+def eig(
+    x, *, compute_left_eigenvectors=True, compute_right_eigenvectors=True,
+    implementation=None, use_magma=None,
+):  # fmt: skip
+    """x @ v = v * w of any square matrix (`jax.lax.linalg.eig`).
+
+    Returns:
+      [w, left eigenvectors, right eigenvectors], all complex; those asked for.
+    """
+    left, right = bool(compute_left_eigenvectors), bool(compute_right_eigenvectors)
+    return list(eig_p.bind(x, left=left, right=right))
+
+
+def schur(x, *, compute_schur_vectors=True, sort_eig_vals=False, select_callable=None):
+    """x = v @ t @ v^H with t upper triangular, of real x with blocks of two.
+
+    Returns:
+      (t, v), or (t,).  JAX: `jax.lax.linalg.schur`.
+    """
+    if sort_eig_vals or select_callable is not None:
+        raise NotImplementedError("schur: eigenvalues come in LAPACK's order")
+    return tuple(schur_p.bind(x, compute_schur_vectors=bool(compute_schur_vectors)))
+
+
+def hessenberg(a):
+    """Reflections that bring a to Hessenberg form (`jax.lax.linalg.hessenberg`).
+
+    Returns:
+      (the form, and below it the reflections' vectors; taus [..., n - 1]).
+    """
+    return tuple(hessenberg_p.bind(a))
+
+
+def householder_product(a, taus):
+    """The product of reflections (`jax.lax.linalg.householder_product`).
+
+    Args:
+      a: [..., m, n], the reflections' vectors below its diagonal; taus: [..., k].
+    """
+    return householder_product_p.bind(a, taus)
+
+
+def symmetric_product(a, c, *, alpha=1.0, beta=0.0, symmetrize_output=False):
+    """alpha * a @ a.T + beta * c (`jax.lax.linalg.symmetric_product`)."""
+    square = product(a, transposed(a))
+    square = lax.mul(square, lax.full_like(square, alpha))
+    result = lax.add(square, lax.mul(c, lax.full_like(c, beta)))
+    if symmetrize_output:
+        result = lax.add(tril(result), transposed(tril(result, -1)))
+    return result
+
+
+def solve(a, b):
+    """x with a @ x = b: a [..., n, n], b [..., n, m], of one dtype and batch.
+
+    It is differentiated as a solution: the gradient solves with a transposed.
+    """
+    # The factors only help to solve: what is differentiated is the equation.
+    packed, _, permutation = lu(stop_gradient(a))
+
+    def by_lu(transpose):
+        def solver(matvec, b):
+            return lu_solve(packed, permutation, b, transpose)
+
+        return solver
+
+    return custom_linear_solve(lambda x: product(a, x), b, by_lu(0), by_lu(1))
+
+
+def lu_solve(packed, permutation, b, trans=0):
+    """x with op(a) @ x = b from the LU decomposition of a.
+
+    Args:
+      packed, permutation: what `lu` gives; b: [..., n, m].
+      trans: 0: a; 1: its transpose; 2: its adjoint.
+    """
+    below = partial(triangular_solve, packed, left_side=True, lower=True)
+    below, above = (
+        partial(below, unit_diagonal=True),
+        partial(triangular_solve, packed, left_side=True),
+    )
+    if trans == 0:
+        return above(below(permuted(b, permutation)))
+    flags = dict(transpose_a=True, conjugate_a=trans == 2)
+    x = below(above(b, **flags), **flags)
+    return permuted(x, argsort(permutation))
+
+
+def permuted(b, permutation):
+    """The rows of each matrix of b in the order of a permutation."""
+    return take_along(b, as_rows(permutation, b), aval_of(b).ndim - 2)
+
+
+def argsort(permutation):
+    """The inverse of permutations."""
+    shape = aval_of(permutation).shape
+    places = lax.broadcasted_iota(INT32, shape, len(shape) - 1)
+    return sort((permutation, places))[1]
+
+
+# ---- shapes
+
+
+def same_square(name):
+    def rule(x):
+        check_matrix(name, x, square=True)
+        return x
+
+    return rule
+
+
+def triangular_solve_shape(a, b, *, left_side, **flags):
+    check_matrix("triangular_solve", a, square=True)
+    check_kind("triangular_solve", b.dtype, numbers)
+    if a.dtype != b.dtype:
+        raise TypeError(
+            "triangular_solve takes arrays of one dtype, got "
+            f"{a.dtype.name} and {b.dtype.name}{at_line(user_source())}"
+        )
+    fits = b.ndim == a.ndim and a.shape[:-2] == b.shape[:-2]
+    if not fits or b.shape[-2 if left_side else -1] != a.shape[-1]:
+        side = "rows" if left_side else "columns"
+        raise TypeError(
+            f"triangular_solve of matrices {a.shape} takes a right side of the same "
+            f"batch with {a.shape[-1]} {side}, got shape {b.shape}"
+            f"{at_line(user_source())}"
+        )
+    return b
+
+
+def lu_shape(x):
+    check_matrix("lu", x)
+    *batch, m, n = x.shape
+    integers = x.update(dtype=INT32, weak_type=False)
+    sizes = min(m, n), m
+    return [x, *(integers.update(shape=(*batch, k)) for k in sizes)]
+
+
+def permutation_shape(pivots, *, permutation_size):
+    return pivots.update(shape=(*pivots.shape[:-1], permutation_size))
+
+
+def qr_shape(x, *, pivoting, full_matrices):
+    check_matrix("qr", x)
+    *batch, m, n = x.shape
+    k = m if full_matrices else min(m, n)
+    shapes = (*batch, m, k), (*batch, k, n)
+    places = x.update(shape=(*batch, n), dtype=INT32, weak_type=False)
+    return [*(x.update(shape=s) for s in shapes), *[places] * pivoting]
+
+
+def svd_shape(x, *, full_matrices, compute_uv):
+    check_matrix("svd", x)
+    *batch, m, n = x.shape
+    k = min(m, n)
+    s = x.update(shape=(*batch, k), dtype=real_dtype(x.dtype))
+    rows, columns = (m, n) if full_matrices else (k, k)
+    shapes = (*batch, m, rows), (*batch, columns, n)
+    return [s, *(x.update(shape=shape) for shape in shapes if compute_uv)]
+
+
+def eigh_shape(x, *, lower):
+    check_matrix("eigh", x, square=True)
+    return [x, x.update(shape=x.shape[:-1], dtype=real_dtype(x.dtype))]
+
+
+def eig_shape(x, *, left, right):
+    check_matrix("eig", x, square=True)
+    result = x.update(dtype=of_parts(x.dtype), weak_type=False)
+    return [result.update(shape=x.shape[:-1]), *[result] * (left + right)]
+
+
+def schur_shape(x, *, compute_schur_vectors):
+    check_matrix("schur", x, square=True)
+    return [x] * (1 + compute_schur_vectors)
+
+
+def hessenberg_shape(x):
+    check_matrix("hessenberg", x, square=True)
+    taus = *x.shape[:-2], max(x.shape[-1] - 1, 0)
+    return [x, x.update(shape=taus)]
+
+
+def householder_shape(a, taus):
+    check_matrix("householder_product", a)
+    return a
+
+
+shape_rules |= {
+    cholesky_p: same_square("cholesky"),
+    triangular_solve_p: triangular_solve_shape,
+    lu_p: lu_shape,
+    lu_pivots_to_permutation_p: permutation_shape,
+    qr_p: qr_shape,
+    svd_p: svd_shape,
+    eigh_p: eigh_shape,
+    eig_p: eig_shape,
+    schur_p: schur_shape,
+    hessenberg_p: hessenberg_shape,
+    householder_product_p: householder_shape,
+}
+
+
+# ---- values, by LAPACK
+
+
+def each(function, count, *arrays, cores=None, **params):
+    """Apply a function of matrices to each of a batch of them.
+
+    Args:
+      function: (*matrices, **params) -> a result, or a tuple of `count`.
+      cores: how many axes of each array are a matrix's; 2 of each by default.
+    """
+    cores = cores or (2,) * len(arrays)
+    arrays = [np.ascontiguousarray(x) for x in arrays]
+    batch = arrays[0].shape[: arrays[0].ndim - cores[0]]
+    if not batch:
+        return function(*arrays, **params)
+    flat = [
+        x.reshape(math.prod(batch), *x.shape[x.ndim - n :])
+        for x, n in zip(arrays, cores, strict=True)
+    ]
+    if not flat[0].shape[0]:
+        # Of an empty batch there is nothing but the shape.
+        sample = function(*(np.zeros(x.shape[1:], x.dtype) for x in flat), **params)
+        rows: list = []
+        sample = sample if count > 1 or isinstance(sample, (list, tuple)) else [sample]
+        parts = [np.zeros((*batch, *s.shape), s.dtype) for s in sample]
+    else:
+        rows = [function(*xs, **params) for xs in zip(*flat, strict=True)]
+        rows = [r if isinstance(r, (list, tuple)) else [r] for r in rows]
+        parts = [np.stack(xs) for xs in zip(*rows, strict=True)]
+        parts = [x.reshape(*batch, *x.shape[1:]) for x in parts]
+    return parts if count != 1 else parts[0]
+
+
+def lapack(names, *arrays):
+    """Functions of LAPACK for the dtype of some arrays."""
+    from scipy.linalg import lapack
+
+    return lapack.get_lapack_funcs(names, arrays)
+
+
+def nans(shape, dtype):
+    return np.full(shape, np.nan, dtype)
+
+
+def cholesky_numpy(x):
+    if not x.size:
+        return x
+    potrf, = lapack(["potrf"], x)
+    factor, info = potrf(x, lower=True, clean=True)
+    return factor if info == 0 else nans(x.shape, x.dtype)
+
+
+def triangular_solve_numpy(
+    a, b, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal
+):
+    from scipy.linalg.blas import get_blas_funcs
+
+    if not b.size:
+        return b
+    if conjugate_a and not transpose_a:
+        a, conjugate_a = a.conj(), False
+    trsm, = get_blas_funcs(["trsm"], (a, b))
+    trans = 2 if conjugate_a else int(transpose_a)
+    return trsm(
+        *(1.0, a, b), side=int(not left_side), lower=int(lower), trans_a=trans,
+        diag=int(unit_diagonal),
+    )  # fmt: skip
+
+
+def lu_numpy(x):
+    m, n = x.shape
+    if not x.size:
+        pivots = np.zeros(min(m, n), INT32)
+        return x, pivots, np.arange(m, dtype=INT32)
+    getrf, = lapack(["getrf"], x)
+    packed, pivots, info = getrf(x)
+    return packed, pivots.astype(INT32), permutation_of(pivots, m)
+
+
+def permutation_of(pivots, size):
+    rows = np.arange(size, dtype=INT32)
+    for i, j in enumerate(pivots):
+        rows[i], rows[j] = rows[j], rows[i]
+    return rows
+
+
+def permutations_numpy(pivots, *, permutation_size):
+    return each(partial(permutation_of, size=permutation_size), 1, pivots, cores=(1,))
+
+
+def qr_numpy(x, *, pivoting, full_matrices):
+    from scipy.linalg import qr
+
+    m, n = x.shape
+    k = m if full_matrices else min(m, n)
+    if not x.size:
+        q, r = np.eye(m, k, dtype=x.dtype), np.zeros((k, n), x.dtype)
+        return (q, r, np.arange(n, dtype=INT32)) if pivoting else (q, r)
+    mode = "full" if full_matrices else "economic"
+    found = qr(x, mode=mode, pivoting=pivoting, check_finite=False)
+    return (*found[:2], *(p.astype(INT32) for p in found[2:]))
+
+
+def svd_numpy(x, *, full_matrices, compute_uv):
+    from scipy.linalg import LinAlgError, svd
+
+    shapes = svd_shape(aval_of(x), full_matrices=full_matrices, compute_uv=compute_uv)
+    if not x.size:
+        s, *uv = (np.zeros(a.shape, a.dtype) for a in shapes)
+        return [s, *(np.eye(*a.shape, dtype=a.dtype) for a in uv)]
+    try:
+        if not np.isfinite(x).all():
+            raise LinAlgError("not finite")
+        found = svd(x, full_matrices, compute_uv, check_finite=False)
+    except LinAlgError:
+        return [nans(a.shape, a.dtype) for a in shapes]
+    return [found[1], found[0], found[2]] if compute_uv else [found]
+
+
+def eigh_numpy(x, *, lower):
+    from scipy.linalg import LinAlgError, eigh
+
+    w_dtype = real_dtype(x.dtype)
+    try:
+        if not np.isfinite(x).all():
+            raise LinAlgError("not finite")
+        w, v = eigh(x, lower=lower, check_finite=False) if x.size else (x[0:0, 0], x)
+    except LinAlgError:
+        return nans(x.shape, x.dtype), nans(x.shape[:-1], w_dtype)
+    return v, w.astype(w_dtype)
+
+
+def eig_numpy(x, *, left, right):
+    from scipy.linalg import LinAlgError, eig
+
+    dtype = of_parts(x.dtype)
+    try:
+        if not np.isfinite(x).all():
+            raise LinAlgError("not finite")
+        if not x.size:
+            found = [x[:, 0:0].reshape(0), *[x] * (left + right)]
+        else:
+            found = eig(x, left=left, right=right, check_finite=False)
+            found = found if left or right else [found]
+    except LinAlgError:
+        shapes = [x.shape[:-1], *[x.shape] * (left + right)]
+        found = [nans(shape, dtype) for shape in shapes]
+    return [part.astype(dtype) for part in found]
+
+
+def schur_numpy(x, *, compute_schur_vectors):
+    from scipy.linalg import LinAlgError, schur
+
+    if not x.size:
+        return [x] * (1 + compute_schur_vectors)
+    try:
+        kind = "complex" if x.dtype.kind == "c" else "real"
+        t, v = schur(x, output=kind, check_finite=False)
+    except LinAlgError:
+        t = v = nans(x.shape, x.dtype)
+    return [t, v][: 1 + compute_schur_vectors]
+
+
+def hessenberg_numpy(x):
+    gehrd, = lapack(["gehrd"], x)
+    if x.shape[-1] < 2:
+        return x, np.zeros(max(x.shape[-1] - 1, 0), x.dtype)
+    form, taus, info = gehrd(x)
+    return form, taus
+
+
+def householder_numpy(a, taus):
+    name = "ungqr" if a.dtype.kind == "c" else "orgqr"
+    make, = lapack([name], a)
+    m, n = a.shape
+    k = taus.shape[-1]
+    # LAPACK takes vectors for at most as many columns as there are.
+    full = np.array(a, order="F")
+    q, work, info = make(full[:, :n], taus[:k]) if a.size else (full, None, 0)
+    return q
+
+
+def of_matrices(function, count=1, cores=None):
+    return lambda *xs, **params: each(function, count, *xs, cores=cores, **params)
+
+
+eval_rules |= on_numpy({
+    cholesky_p: of_matrices(cholesky_numpy),
+    triangular_solve_p: of_matrices(triangular_solve_numpy),
+    lu_p: of_matrices(lu_numpy, 3),
+    lu_pivots_to_permutation_p: permutations_numpy,
+    qr_p: of_matrices(qr_numpy, 2),
+    svd_p: of_matrices(svd_numpy, 3),
+    eigh_p: of_matrices(eigh_numpy, 2),
+    eig_p: of_matrices(eig_numpy, 3),
+    schur_p: of_matrices(schur_numpy, 2),
+    hessenberg_p: of_matrices(hessenberg_numpy, 2),
+    householder_product_p: of_matrices(householder_numpy, cores=(2, 1)),
+})
+
+
+# ---- derivatives
+
+
+def cholesky_linearize(nonzero, x):
+    """With phi(z) the lower triangle of z and half of its diagonal,
+    dl = l phi(l^-1 dx l^-H)."""
+    factor = tril(cholesky_p.bind(x))
+    half = on_diagonal(lax.full_like(factor, 0.5))
+
+    def linear(t):
+        t = triangular_solve(
+            factor, t, lower=True, transpose_a=True, conjugate_a=True
+        )
+        t = triangular_solve(factor, t, left_side=True, lower=True)
+        return product(factor, lax.sub(tril(t), lax.mul(t, half)))
+
+    return factor, linear
+
+
+def triangular_solve_linearize(nonzero, a, b, **params):
+    """op(a) dx = db - op(da) x."""
+    x = triangular_solve_p.bind(a, b, **params)
+
+    def linear(a_dot, b_dot):
+        if a_dot is not None:
+            a_dot = triangle(a_dot, params)
+            sides = (a_dot, x) if params["left_side"] else (x, a_dot)
+            moved = lax.neg(product(*sides))
+            b_dot = moved if b_dot is None else lax.add(b_dot, moved)
+        return triangular_solve_p.bind(a, b_dot, **params)
+
+    return x, linear
+
+
+def triangle(a, params):
+    """op(a) as it is read: one triangle, with or without its diagonal."""
+    strict = params["unit_diagonal"]
+    a = tril(a, -strict) if params["lower"] else triu(a, +strict)
+    a = transposed(a) if params["transpose_a"] else a
+    return conj(a) if params["conjugate_a"] else a
+
+
+def triangular_solve_transpose(ct, a, b, *, transpose_a, **params):
+    flipped = dict(params, transpose_a=not transpose_a)
+    return None, triangular_solve_p.bind(a, ct, **flipped)
+
+
+def lu_linearize(nonzero, x):
+    """With l and u made square, d(l u) = l tril(z, -1) + triu(z) u where
+    z = l^-1 dx[permutation] u^-1."""
+    packed, pivots, permutation = lu_p.bind(x)
+    m, n = aval_of(x).shape[-2:]
+    k = min(m, n)
+    below = resized(tril(packed, -1), (m, k), (m, m))
+    below = lax.add(below, unit(below))
+    above = triu(packed)
+    above = resized(above, (k, n), (n, n))
+    ones = unit(above)
+    rest = part(ones, lambda i, j: lax.ge(i, lax.full_like(i, k)))
+    above = lax.add(above, rest)
+
+    def linear(t):
+        t = permuted(t, permutation)
+        t = triangular_solve(
+            below, t, left_side=True, lower=True, unit_diagonal=True
+        )
+        t = triangular_solve(above, t)
+        t = lax.add(product(below, tril(t, -1)), product(triu(t), above))
+        return [t, None, None]
+
+    return [packed, pivots, permutation], linear
+
+
+def resized(x, shape, sizes):
+    """The first rows and columns of matrices, with zeros to make them of `sizes`."""
+    batch = aval_of(x).shape[:-2]
+    x = lax.slice(x, (0,) * (len(batch) + 2), (*batch, *shape))
+    more = (size - n for size, n in zip(sizes, shape, strict=True))
+    config = [*[(0, 0, 0)] * len(batch), *((0, n, 0) for n in more)]
+    return pad(x, lax.full((), 0, aval_of(x).dtype), config)
+
+
+def no_derivative(text):
+    raise NotImplementedError(text + at_line(user_source()))
+
+
+def qr_linearize(nonzero, x, *, pivoting, full_matrices):
+    """With z = q^H dx r^-1 and the antisymmetric w = tril(z, -1) - tril(z, -1)^H:
+    dq = q (w - z) + dx r^-1, dr = (z - w) r.
+
+    That is of the first k = min(m, n) columns; more columns of x follow q, and more
+    columns of q stay at right angles to the first ones.
+    """
+    m, n = aval_of(x).shape[-2:]
+    k = min(m, n)
+    q, r, *places = qr_p.bind(x, pivoting=pivoting, full_matrices=full_matrices)
+    first, square = columns(q, 0, k), columns(r, 0, k)
+    square = rows(square, 0, k)
+
+    def linear(t):
+        if places:
+            t = take_along(t, as_columns(places[0], t), aval_of(t).ndim - 1)
+        moved = triangular_solve(square, columns(t, 0, k))
+        z = product(adjoint(first), moved)
+        below = tril(z, -1)
+        w = lax.sub(below, adjoint(below))
+        if is_complex(z):
+            w = lax.add(w, imaginary(on_diagonal(z)))
+        q_dot = lax.add(product(first, lax.sub(w, z)), moved)
+        r_dot = product(lax.sub(z, w), square)
+        back = adjoint(q_dot)
+        if n > k:
+            more = product(back, first, rows(columns(r, k, n), 0, k))
+            more = lax.add(more, product(adjoint(first), columns(t, k, n)))
+            r_dot = lax.concatenate([r_dot, more], aval_of(t).ndim - 1)
+        if full_matrices and m > k:
+            more = lax.neg(product(first, back, columns(q, k, m)))
+            q_dot = lax.concatenate([q_dot, more], aval_of(t).ndim - 1)
+            r_dot = resized(r_dot, (k, n), (m, n))
+        return [q_dot, r_dot, *[None] * len(places)]
+
+    return [q, r, *places], linear
+
+
+def columns(x, start, stop):
+    """Some columns of matrices."""
+    shape = aval_of(x).shape
+    return lax.slice(x, (*[0] * (len(shape) - 1), start), (*shape[:-1], stop))
+
+
+def rows(x, start, stop):
+    """Some rows of matrices."""
+    *batch, m, n = aval_of(x).shape
+    return lax.slice(x, (*[0] * len(batch), start, 0), (*batch, stop, n))
+
+
+def imaginary(z):
+    """z without its real part."""
+    return lax.sub(z, with_zero(real(z)))
+
+
+def with_zero(x):
+    """Real numbers as complex ones."""
+    return to_complex(x, lax.full_like(x, 0))
+
+
+def real_of(x):
+    return real(x) if is_complex(x) else x
+
+
+def like_dtype(x, like):
+    """Real x in the dtype of `like`."""
+    return with_zero(x) if is_complex(like) else x
+
+
+def svd_linearize(nonzero, x, *, full_matrices, compute_uv):
+    """With p = u^H dx v, f[i, j] = 1 / (s[j]^2 - s[i]^2): ds = Re diag(p),
+    du = u (f * (p s + s p^H)) + (1 - u u^H) dx v / s, and dv likewise."""
+    m, n = aval_of(x).shape[-2:]
+    if compute_uv and full_matrices and m != n:
+        no_derivative(
+            "svd has no derivative with full_matrices=True where matrices are not "
+            f"square, got [{m}, {n}]: use full_matrices=False"
+        )
+    s, u, vh = svd_p.bind(x, full_matrices=False, compute_uv=True)
+    outs = [s, u, vh] if compute_uv else [s]
+    if compute_uv:
+        core = product(adjoint(u), u)
+        gaps = like_dtype(inverse_gaps(lax.mul(s, s), real_of(core)), core)
+        by_column = like_dtype(as_columns(s, real_of(core)), core)
+        by_row = like_dtype(as_rows(s, real_of(core)), core)
+        zero = lax.convert_element_type(
+            lax.eq(s, lax.full_like(s, 0)), aval_of(s).dtype
+        )
+        # 1 / s, and 0 where s is 0.
+        inverse = lax.sub(lax.div(lax.full_like(s, 1), lax.add(s, zero)), zero)
+
+    def linear(t):
+        p = product(adjoint(u), t, adjoint(vh))
+        s_dot = diagonal(real_of(p))
+        if not compute_uv:
+            return [s_dot]
+        back = adjoint(p)
+        left = lax.mul(gaps, lax.add(lax.mul(p, by_column), lax.mul(by_row, back)))
+        right = lax.mul(gaps, lax.add(lax.mul(by_row, p), lax.mul(back, by_column)))
+        if is_complex(p):
+            on = like_dtype(as_columns(inverse, real_of(core)), core)
+            left = lax.add(left, lax.mul(imaginary(on_diagonal(p)), on))
+        u_dot, v_dot = product(u, left), product(adjoint(vh), right)
+        if m > n:
+            u_dot = lax.add(u_dot, outside(u, product(t, adjoint(vh)), inverse))
+        if n > m:
+            v, moved = adjoint(vh), product(adjoint(t), u)
+            v_dot = lax.add(v_dot, outside(v, moved, inverse))
+        return [s_dot, u_dot, adjoint(v_dot)]
+
+    return outs, linear
+
+
+def outside(u, t, inverse):
+    """(1 - u u^H) t / s."""
+    t = lax.sub(t, product(u, adjoint(u), t))
+    return lax.mul(t, like_dtype(as_columns(inverse, real_of(t)), t))
+
+
+def eigh_linearize(nonzero, x, *, lower):
+    """With p = v^H dx v: dw = diag(p), dv = v (f * p), f[i, j] = 1 / (w[j] - w[i])."""
+    v, w = eigh_p.bind(x, lower=lower)
+    gaps = like_dtype(inverse_gaps(w, real_of(v)), v)
+
+    def linear(t):
+        p = product(adjoint(v), t, v)
+        return [product(v, lax.mul(gaps, p)), diagonal(real_of(p))]
+
+    return [v, w], linear
+
+
+def eig_linearize(nonzero, x, *, left, right):
+    """dw = diag(v^-1 dx v)."""
+    if left or right:
+        no_derivative(
+            "eig has a derivative of the eigenvalues only: use eigvals; of Hermitian "
+            "matrices eigh has one of the eigenvectors too"
+        )
+    w, v = eig_p.bind(x, left=False, right=True)
+    inverse = solve(v, unit(v))
+
+    def linear(t):
+        t = t if is_complex(t) else with_zero(t)
+        moved = lax.mul(inverse, transposed(product(t, v)))
+        return [lax.reduce_sum(moved, (aval_of(moved).ndim - 1,))]
+
+    return [w], linear
+
+
+linearize_rules |= {
+    cholesky_p: cholesky_linearize,
+    triangular_solve_p: triangular_solve_linearize,
+    lu_p: lu_linearize,
+    qr_p: qr_linearize,
+    svd_p: svd_linearize,
+    eigh_p: eigh_linearize,
+    eig_p: eig_linearize,
+}
+transpose_rules |= adding({triangular_solve_p: triangular_solve_transpose})
+
+
+# ---- lanes, and compiled code
+
+
+def batch_of_matrices(primitive):
+    """The rule of a primitive that takes a batch: the lanes are its first axis."""
+
+    def rule(lanes, axes, *args, **params):
+        args = at_front(lanes, args, axes)
+        outs = primitive.bind(*args, **params)
+        return outs, [0] * len(outs) if primitive.multiple_results else 0
+
+    return rule
+
+
+def triangular_solve_batch(lanes, axes, a, b, *, left_side, **params):
+    """Right sides of one matrix stand side by side."""
+    if axes[0] is not None:
+        return shared_batch(lanes, axes, a, b, left_side=left_side, **params)
+    shape = aval_of(b).shape
+    end = len(shape) - 1 if left_side else len(shape) - 2
+    b = move_axis(b, axes[1], end)
+    whole = aval_of(b).shape
+    merged = list(whole)
+    merged[end - 1 : end + 1] = [whole[end - 1] * whole[end]]
+    x = triangular_solve_p.bind(
+        a, lax.reshape(b, merged), left_side=left_side, **params
+    )
+    return lax.reshape(x, whole), end
+
+
+shared_batch = batch_of_matrices(triangular_solve_p)
+batch_rules |= {
+    p: batch_of_matrices(p)
+    for p in (
+        *(cholesky_p, lu_p, lu_pivots_to_permutation_p, qr_p, svd_p, eigh_p, eig_p),
+        *(schur_p, hessenberg_p, householder_product_p),
+    )
+}
+batch_rules |= {triangular_solve_p: triangular_solve_batch}
+fallbacks |= {
+    p: "decompositions are left to LAPACK"
+    for p in (
+        *(cholesky_p, triangular_solve_p, lu_p, lu_pivots_to_permutation_p, qr_p),
+        *(svd_p, eigh_p, eig_p, schur_p, hessenberg_p, householder_product_p),
+    )
+}

@@ -1,0 +1,87 @@
+"""Fourier transforms: NumPy's values, and transposes that are right."""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.ops.fft import fft
+
+pytestmark = pytest.mark.chapter(15)
+
+random = np.random.default_rng(0)
+x = random.normal(size=(4, 3, 5))
+z = x + 1j * random.normal(size=x.shape)
+
+one_axis = [{}, {"n": 4}, {"n": 7, "norm": "ortho"}, {"axis": 0, "norm": "forward"}]
+two_axes = [{}, {"s": (3, 6)}, {"axes": (0, 1), "norm": "ortho"}]
+calls = [
+    (name, kwargs)
+    for names, table in [
+        ("fft ifft rfft irfft hfft ihfft", one_axis),
+        ("fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn", two_axes),
+    ]
+    for name in names.split()
+    for kwargs in table
+    if "s" not in kwargs or not name.endswith("n")
+]
+
+
+@pytest.fixture(autouse=True)
+def doubles():
+    with mj.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize("name, kwargs", calls, ids=str)
+def test_values_and_transposes(name, kwargs):
+    a = x if name in ("rfft", "ihfft", "rfft2", "rfftn") else z
+    f = lambda a: getattr(jnp.fft, name)(a, **kwargs)
+    y, want = np.asarray(f(a)), getattr(np.fft, name)(a, **kwargs)
+    assert (y.dtype, y.shape) == (want.dtype, want.shape)
+    np.testing.assert_allclose(y, want, 1e-10, 1e-10)
+    # Linear, and its transpose pairs with it: Re sum(ct f(a)) = Re sum(f^T(ct) a).
+    ct = np.cos(np.arange(y.size)).reshape(y.shape).astype(y.dtype)
+    back, = mj.linear_transpose(f, a)(ct)
+    assert abs(((np.asarray(back) * a).sum() - (ct * y).sum()).real) < 1e-9
+    lanes = mj.vmap(f, in_axes=1, out_axes=1)(np.stack([a, 2 * a], 1))
+    np.testing.assert_allclose(lanes[:, 0], want, 1e-10, 1e-10)
+
+
+def test_frequencies_and_shifts():
+    for n in (1, 7, 8):
+        assert np.allclose(jnp.fft.fftfreq(n, 0.5), np.fft.fftfreq(n, 0.5))
+        assert np.allclose(jnp.fft.rfftfreq(n), np.fft.rfftfreq(n))
+    for axes in (None, 0, (0, 2)):
+        assert np.array_equal(jnp.fft.fftshift(x, axes), np.fft.fftshift(x, axes))
+        assert np.array_equal(jnp.fft.ifftshift(x, axes), np.fft.ifftshift(x, axes))
+
+
+def test_four_axes_and_jit():
+    a = random.normal(size=(2, 3, 2, 4))
+    np.testing.assert_allclose(mj.jit(jnp.fft.fftn)(a), np.fft.fftn(a), 1e-10, 1e-10)
+    y = np.fft.rfftn(a)
+    np.testing.assert_allclose(jnp.fft.rfftn(a), y, 1e-10, 1e-10)
+    np.testing.assert_allclose(jnp.fft.irfftn(y), a, 1e-10, 1e-10)
+
+
+def test_single_precision_stays():
+    with mj.enable_x64(False):
+        assert jnp.fft.rfft(x).dtype == np.complex64
+        assert jnp.fft.irfft(z).dtype == np.float32
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="only accepts real inputs"):
+        jnp.fft.rfft(z)
+    with pytest.raises(ValueError, match="Invalid norm"):
+        jnp.fft.fft(x, norm="half")
+    with pytest.raises(ValueError, match="only supports 2 axes"):
+        jnp.fft.fft2(x, axes=(0,))
+    with pytest.raises(ValueError, match="at least 1 data point"):
+        jnp.fft.fft(x, n=0)
+    with pytest.raises(ValueError, match=r"last axes are \(4,\)"):
+        fft(lax.complex(x, x), "FFT", (4,))
+    with pytest.raises(ValueError, match="Unknown FFT type"):
+        fft(x, "DCT", (5,))

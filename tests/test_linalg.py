@@ -1,0 +1,219 @@
+"""Linear algebra: values and derivatives are JAX's, and what LAPACK refuses is NaN."""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit.ops import linalg
+from minijit.tree_util import tree_leaves
+
+pytestmark = pytest.mark.chapter(15)
+
+random = np.random.default_rng(1)
+
+
+def R(*shape):
+    return random.normal(size=shape)
+
+
+def C(*shape):
+    return random.normal(size=shape) + 1j * random.normal(size=shape)
+
+
+def positive(a):
+    """A positive definite matrix."""
+    return a @ a.swapaxes(-1, -2).conj() + np.eye(a.shape[-1])
+
+
+singular = np.array([[1.0, 2, 3], [2, 4, 6], [1, 0, 1]])
+
+# (name in jnp.linalg, arguments, keywords): the arguments are differentiated.
+cases = [
+    ("cholesky", (positive(R(2, 3, 3)),), {}),
+    ("cholesky", (positive(C(3, 3)),), {"upper": True}),
+    ("cond", (R(3, 3),), {}),
+    ("cond", (R(3, 3),), {"p": 1}),
+    ("det", (R(2, 4, 4),), {}),
+    ("det", (C(3, 3),), {}),
+    ("det", (singular,), {}),
+    ("det", (np.ones((3, 3)),), {}),
+    ("eigh", (positive(C(3, 3)),), {}),
+    ("eigvals", (C(3, 3),), {}),
+    ("eigvalsh", (positive(R(2, 3, 3)),), {}),
+    ("inv", (C(3, 3),), {}),
+    ("lstsq", (R(5, 3), R(5)), {}),
+    ("lstsq", (R(3, 5), R(3, 2)), {}),
+    ("lstsq", (singular, R(3)), {}),
+    ("matrix_norm", (R(2, 3, 4),), {"ord": 2}),
+    ("matrix_power", (R(3, 3),), {"n": -2}),
+    ("norm", (R(3, 4),), {"ord": "nuc"}),
+    ("norm", (R(2, 3, 4),), {"ord": -2, "axis": (0, 2), "keepdims": True}),
+    ("pinv", (R(2, 3, 4),), {}),
+    ("pinv", (singular,), {}),
+    ("qr", (C(4, 3),), {}),
+    ("qr", (R(2, 3, 4),), {}),
+    ("qr", (R(4, 3),), {"mode": "complete"}),
+    ("qr", (R(4, 3),), {"mode": "r"}),
+    ("slogdet", (R(2, 4, 4),), {}),
+    ("slogdet", (C(4, 4),), {}),
+    ("slogdet", (singular,), {}),
+    ("solve", (R(3, 3), R(3)), {}),
+    ("solve", (C(3, 3), R(2, 3, 4)), {}),
+    ("svd", (R(2, 3, 5),), {"full_matrices": False}),
+    ("svd", (C(4, 4),), {}),
+    ("svd", (positive(C(4, 4)),), {"hermitian": True}),
+    ("svdvals", (C(3, 4),), {}),
+    ("tensorinv", (R(2, 3, 6),), {"ind": 2}),
+    ("tensorsolve", (R(3, 2, 2, 3), R(3, 2)), {}),
+]
+numbered = [pytest.param(*c, id=f"{i}-{c[0]}") for i, c in enumerate(cases)]
+
+
+def total(module, name, kwargs):
+    """A real number made of all results; the signs of vectors do not matter in it."""
+
+    def f(*args):
+        found = getattr(module.linalg, name)(*args, **kwargs)
+        found = found if isinstance(found, tuple) else (found,)
+        parts = [abs(y) ** 2 for y in found if y.dtype.kind in "fc"]
+        weights = [np.cos(np.arange(y.size)).reshape(y.shape) for y in parts]
+        return sum((y * w).sum() for y, w in zip(parts, weights, strict=True))
+
+    return f
+
+
+@pytest.fixture
+def doubles():
+    with mj.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize("name, args, kwargs", numbered)
+def test_values_and_derivatives(name, args, kwargs, doubles):
+    """NumPy's values, up to the signs of vectors, and difference quotients."""
+    got = tree_leaves(getattr(jnp.linalg, name)(*args, **kwargs))
+    if name == "lstsq":
+        want = [np.linalg.pinv(args[0]) @ args[1]]
+    elif name == "matrix_norm":
+        want = [np.linalg.norm(*args, ord=2, axis=(-2, -1))]
+    elif name == "solve" and args[1].ndim == 1:
+        want = [np.linalg.solve(args[0], args[1])]
+    else:
+        want = getattr(np.linalg, name)(*args, **kwargs)
+        want = want if isinstance(want, tuple) else [want]
+    for x, y in zip(got, want, strict=name != "lstsq"):
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        np.testing.assert_allclose(abs(np.asarray(x)), abs(y), 1e-9, 1e-9)
+    if np.isinf(np.asarray(got[-1])).any():
+        return  # the logarithm of the determinant of a singular matrix
+    f, (x, *rest) = total(jnp, name, kwargs), args
+    if name == "pinv" and x is singular or name == "lstsq" and x is singular:
+        return  # no derivative: its rank changes nearby
+    t = np.cos(np.arange(x.size)).reshape(x.shape)
+    if name in ("cholesky", "eigh", "eigvalsh") or kwargs.get("hermitian"):
+        t = t + t.swapaxes(-1, -2)
+    slope = (np.asarray(mj.grad(f)(x, *rest)) * t).sum().real
+    want = (f(x + 1e-6 * t, *rest) - f(x - 1e-6 * t, *rest)) / 2e-6
+    np.testing.assert_allclose(slope, want, 2e-5, 2e-5)
+
+
+second_order = {"cholesky", "det", "eigvalsh", "lstsq", "pinv", "solve", "svd"}
+
+
+@pytest.mark.parametrize("name, args, kwargs", numbered[::4])
+def test_transformations_compose(name, args, kwargs, doubles):
+    """jit and vmap of a gradient."""
+    slope = mj.grad(total(jnp, name, kwargs))
+    want = slope(*args)
+    np.testing.assert_allclose(mj.jit(slope)(*args), want, 1e-9, 1e-9)
+    lanes = mj.vmap(slope)(*(np.stack([x, 2 * x]) for x in args))
+    np.testing.assert_allclose(lanes[0], want, 1e-9, 1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(second_order))
+def test_second_derivatives(name, doubles):
+    """Forward over reverse is the difference of gradients."""
+    of_name = (c for c in cases if c[0] == name)
+    _, args, kwargs = next(c for c in of_name if c[1][0].dtype.kind == "f")
+    x, *rest = args
+    slope = lambda x: mj.grad(total(jnp, name, kwargs))(x, *rest)
+    t = np.cos(np.arange(x.size)).reshape(x.shape)
+    _, got = mj.jvp(slope, (x,), (t,))
+    want = (slope(x + 1e-6 * t) - slope(x - 1e-6 * t)) / 2e-6
+    np.testing.assert_allclose(got, want, 1e-4, 1e-4 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("left_side", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("conjugate_a", [False, True])
+@pytest.mark.parametrize("unit_diagonal", [False, True])
+def test_triangular_solve(
+    left_side, lower, transpose_a, conjugate_a, unit_diagonal, doubles
+):
+    flags = dict(
+        left_side=left_side, lower=lower, transpose_a=transpose_a,
+        conjugate_a=conjugate_a, unit_diagonal=unit_diagonal,
+    )  # fmt: skip
+    a, b = C(2, 3, 3), C(2, 3, 3)
+    x = np.asarray(linalg.triangular_solve(a, b, **flags))
+    full = np.tril(a) if lower else np.triu(a)
+    if unit_diagonal:
+        full = full - full * np.eye(3) + np.eye(3)
+    full = full.swapaxes(-1, -2) if transpose_a else full
+    full = full.conj() if conjugate_a else full
+    np.testing.assert_allclose(full @ x if left_side else x @ full, b, 1e-9, 1e-9)
+    # It is linear in b, and its transpose is a solution too.
+    solve = lambda b: linalg.triangular_solve(a, b, **flags)
+    back, = mj.linear_transpose(solve, b)(b)
+    inner = (np.asarray(back) * b).sum() - (b * x).sum()
+    assert abs(inner) < 1e-9
+    shared = mj.vmap(lambda b: linalg.triangular_solve(a[0], b, **flags))(b)
+    np.testing.assert_allclose(shared[0], x[0], 1e-9, 1e-9)
+
+
+def test_what_cannot_be_decomposed_is_nan():
+    assert np.isnan(jnp.linalg.cholesky(-np.eye(2))).any()
+    bad = np.full((2, 2), np.nan)
+    assert np.isnan(jnp.linalg.svdvals(bad)).all()
+    assert np.isnan(jnp.linalg.eigvalsh(bad)).all()
+    assert np.isnan(jnp.linalg.eigvals(bad)).all()
+    assert not np.isfinite(jnp.linalg.solve(np.zeros((2, 2)), np.ones(2))).any()
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (0, 0)])
+def test_empty_batches_and_matrices(shape):
+    x = np.zeros(shape, np.float32)
+    assert jnp.linalg.inv(x).shape == shape
+    assert jnp.linalg.svdvals(x).shape == shape[:-1]
+    assert jnp.linalg.qr(x).R.shape == shape
+    assert jnp.linalg.eigvals(x).dtype == np.complex64
+    assert jnp.linalg.det(x).shape == shape[:-2]
+
+
+def test_rank():
+    assert jnp.linalg.matrix_rank(singular) == 2
+    assert jnp.linalg.matrix_rank(singular, tol=10.0) == 0
+    assert jnp.linalg.matrix_rank(np.zeros((2, 4, 3))).tolist() == [0, 0]
+    assert jnp.linalg.matrix_rank(np.ones(3)) == 1
+
+
+def test_results_have_names():
+    assert jnp.linalg.svd(np.eye(2)).S.tolist() == [1, 1]
+    assert jnp.linalg.slogdet(np.eye(2)).sign == 1
+    assert jnp.linalg.eigh(np.eye(2)).eigenvalues.tolist() == [1, 1]
+
+
+def test_errors_name_the_call():
+    with pytest.raises(ValueError, match=r"(?s)solve takes.*\(2, 3\).*was given a="):
+        jnp.linalg.solve(np.ones((2, 3)), np.ones(2))
+    with pytest.raises(ValueError, match="must have 2 rows"):
+        jnp.linalg.solve(np.eye(2), np.ones(3))
+    with pytest.raises(ValueError, match="full_matrices=False|Unsupported QR"):
+        jnp.linalg.qr(np.eye(2), mode="raw")
+    with pytest.raises(NotImplementedError, match="full_matrices=False"):
+        mj.grad(lambda x: jnp.linalg.svd(x)[0].sum())(np.ones((2, 3)))
+    with pytest.raises(TypeError, match="float16"):
+        jnp.linalg.cholesky(np.eye(2, dtype=np.float16))
+
