@@ -356,3 +356,22 @@ def test_assertions():
         testing.assert_kernels(lambda x: x @ x, (x,), 0, calls=0)
     with pytest.raises(AssertionError, match="times the ideal, expected at most 1.5:"):
         testing.assert_traffic(lambda x: jnp.sin(x) @ x @ x, (x,), 1.5)
+
+
+def test_a_loop_that_python_drives_is_said():
+    """Its carry is complex: nobody knows what it moves."""
+    f = mj.jit(lambda z: lax.fori_loop(0, 3, lambda i, z: z * 1j, z), backend="plain")
+    report = mj.explain(f, np.ones(9, np.complex64))
+    driven, = (step for step in report.steps if step.is_driven)
+    assert driven.route == "uncompiled" and driven.reason and not report.exact
+    assert "traffic at least" in str(report)
+    assert "what it moves inside is not counted" in str(report)
+
+
+@pytest.mark.chapter(23)
+def test_how_many_threads():
+    f, large = mj.jit(lambda x: jnp.sin(x) + 1), mj.ShapeDtypeStruct((10**7,), "float32")
+    with mj.config.override("cpu_threads", 3):
+        steps = [mj.explain(f, x).steps for x in (large, ones(9))]
+        assert "llvm, 3 threads" in str(mj.explain(f, large))
+    assert [step.threads for step, in steps] == [3, 1]

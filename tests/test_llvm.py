@@ -20,6 +20,7 @@ from minijit.compile.scalar_forms import scalar_forms
 from minijit.errors import MinijitError
 from minijit.run import llvm, llvm_engine, llvm_kernels, llvm_text, llvm_work
 from minijit.run.executable import compile_python
+from minijit.run.kernel_log import steps_of
 from minijit.run.python_emitter import operations
 
 pytestmark = pytest.mark.chapter(22)
@@ -199,7 +200,9 @@ def test_loops_run_beside_kernels():
     f = lambda x: lax.fori_loop(0, 5, lambda i, c: c * 2 + i, x + 1) * 3
     run = compiled(f, x)
     assert run.fallbacks == () and run.kernels == ("kernel_0", "kernel_1")
-    assert run.routes == {"llvm": ["kernel_0", "scan_0", "kernel_1"]}
+    steps = steps_of(run.program, run.native)
+    names = ["kernel_0", "scan_0", "kernel_1"]
+    assert [(step.name, step.route) for step in steps] == [(n, "llvm") for n in names]
     np.testing.assert_allclose(run(x)[0], f(x), rtol=1e-6)
 
 

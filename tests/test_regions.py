@@ -21,6 +21,7 @@ from minijit.compile.lower_control import with_regions
 from minijit.compile.simplify import simplify
 from minijit.run import llvm_engine
 from minijit.run.executable import compile_python
+from minijit.run.kernel_log import steps_of
 from minijit.run.llvm import compile_llvm
 from minijit.transform import steps
 from minijit.transform.tape import TapeValue
@@ -58,6 +59,11 @@ x = np.array([0.5, 1.5, -0.7], "f4")
 carries = [swaps, shifted, narrow, small_and_empty, shared, many_branches]
 
 
+def routes(run):
+    """What runs the kernels and calls of an executable."""
+    return {step.route for step in steps_of(run.program, run.native)}
+
+
 def with_lax(program):
     return lambda x: program(lax, x)
 
@@ -81,7 +87,7 @@ def check(f, *args, bits=True):
     program = check_program(lowered(f, *args))
     assert not [call for call in program.calls if call.routine == "loop"]
     run = compile_llvm(mj.make_jaxpr(f)(*args), "f")
-    assert "numba" not in run.routes and run.fallbacks == ()
+    assert "numba" not in routes(run) and run.fallbacks == ()
     found = run(*args)
     wanted = compile_python(mj.make_jaxpr(f)(*args), "f")(*args)
     for a, b in zip(found, wanted, strict=True):
@@ -233,7 +239,7 @@ def back_and_forth(x, n):
 @pytest.mark.parametrize("f", [decay, two_levels, long_scan, back_and_forth])
 def test_what_a_handler_raises_arrives(f):
     run = mj.jit(f, backend="llvm").lower(jnp.arange(5.0), FOR_EVER).compile()
-    assert "numba" not in run.executable.routes
+    assert "numba" not in routes(run.executable)
     with pytest.raises(Alarm, match="in the handler") as caught:
         with alarms(raise_alarm, 0.02):
             run(jnp.arange(5.0), FOR_EVER)
@@ -270,7 +276,7 @@ def test_regions_are_read_as_text():
 def test_gradients(program):
     f = slope(with_lax(program))
     run = compile_llvm(mj.make_jaxpr(f)(points[0]), "f")
-    assert run.fallbacks == () and "numba" not in run.routes
+    assert run.fallbacks == () and "numba" not in routes(run)
     for point in points:
         agree(f, point, backend="llvm", rtol=1e-4)
 

@@ -13,6 +13,7 @@ so the traffic of a program is the sum over its steps.
 
 from dataclasses import dataclass, field
 
+from ..trace.jaxpr import subjaxprs
 from .element_sets import count
 from .loops import Kernel, Region
 from .memory import Buffer
@@ -61,6 +62,11 @@ class Step:
     def exact(self):
         """Whether these are known bytes, and no upper bound."""
         return all(use.exact for use in (*self.reads, *self.writes))
+
+    @property
+    def is_driven(self):
+        """Whether it is a loop that Python drives: what that moves is not known."""
+        return self.route == "uncompiled" and any(map(subjaxprs, self.eqns))
 
     @property
     def text(self):
@@ -173,8 +179,8 @@ class Report:
 
     @property
     def exact(self):
-        """Whether `traffic_bytes` is known, and no upper bound."""
-        return all(step.exact for step in self.steps)
+        """Whether `traffic_bytes` is known, and not only a bound."""
+        return all(step.exact and not step.is_driven for step in self.steps)
 
     @property
     def flops(self):

@@ -80,11 +80,12 @@ def head_lines(report):
         )
         if number or word == "kernel"
     ]
-    most = "" if report.exact else "at most "
+    driven = any(step.is_driven for step in report.steps)
+    bound = "" if report.exact else "at least " if driven else "at most "
     ratio = report.traffic_bytes / report.ideal_bytes if report.ideal_bytes else 1.0
     return [
         f"{report.name}: {', '.join(counted)}",
-        f"traffic {most}{size_text(report.traffic_bytes)}, "
+        f"traffic {bound}{size_text(report.traffic_bytes)}, "
         f"{ratio:.2f} times the ideal {size_text(report.ideal_bytes)}; "
         f"{flops_text(report.flops)}; peak memory {size_text(report.peak)}",
     ]
@@ -97,6 +98,8 @@ def step_lines(step):
     lines = [f"{first:<{WIDTH - 34}}{flops:>16}{size_text(step.nbytes):>16}"]
     if step.reason:
         lines.append(f"  NOT COMPILED: {step.reason}")
+    if step.is_driven:
+        lines.append("  Python drives it: what it moves inside is not counted")
     for source, made in step.lines.items():
         lines += [f"  {line_text(source)}", f"      {made_text(made)}"]
     for word, uses in (("reads", step.reads), ("writes", step.writes)):

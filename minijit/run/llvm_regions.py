@@ -2,7 +2,7 @@
 
     run = compile_llvm(make_jaxpr(
         lambda x: lax.while_loop(lambda c: c < 100, lambda c: c * c + 1, x))(2.0), "f")
-    run.routes                          # {"llvm": ["while"]}
+    minijit.explain(f, x).kernels       # [Step("while_0", ..., route="llvm")]
 
 A `Region` is one function.  Its registers, and its arrays of a few kilobytes, are on
 the stack; buffers that swap are pointers there.  Products of matrices call the BLAS

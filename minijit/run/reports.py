@@ -34,17 +34,6 @@ class Report:
         """{dialect: function that gives the text} of what else it was compiled from."""
         return getattr(self.loaded, "texts", {})
 
-    @property
-    def routes(self):
-        """{name of what runs it: the names of the kernels and primitives that it runs}.
-
-        Such as {"llvm": ["kernel_0", "while_0"], "uncompiled": ["sort"]}.
-        """
-        routes = {}
-        for name, route in routes_of(self.program, self.native):
-            routes.setdefault(route, []).append(name)
-        return routes
-
     def __repr__(self):
         return f"<{self.program.name}: {len(self.kernels)} kernels, {self.path}>"
 
@@ -70,20 +59,6 @@ def kernel_names(program, native):
 kernel_routes = {False: "plain", True: "numba"}
 # routine -> what runs it: where it is native, and where it is not.
 call_routes = {"matmul": ("blas", "blas"), "eval": ("uncompiled", "uncompiled")}
-
-
-def routes_of(program, native):
-    """Pairs (name, what runs it) of the kernels and calls of a program, in order."""
-    made = load(program, native)
-    names = iter(made.names)
-    for step in made.body:
-        if isinstance(step, Kernel):
-            yield next(names), kernel_routes[native]
-        elif step.routine == "program":
-            yield from routes_of(step.attrs["program"], native)
-        else:
-            name = str(step.attrs.get("primitive", step.routine))
-            yield name, call_routes.get(step.routine, ("plain", "numba"))[bool(native)]
 
 
 LONGEST_HEADING = 60
