@@ -370,7 +370,8 @@ def test_a_loop_that_python_drives_is_said():
 
 @pytest.mark.chapter(23)
 def test_how_many_threads():
-    f, large = mj.jit(lambda x: jnp.sin(x) + 1), mj.ShapeDtypeStruct((10**7,), "float32")
+    f = mj.jit(lambda x: jnp.sin(x) + 1)
+    large = mj.ShapeDtypeStruct((10**7,), "float32")
     with mj.config.override("cpu_threads", 3):
         steps = [mj.explain(f, x).steps for x in (large, ones(9))]
         assert "llvm, 3 threads" in str(mj.explain(f, large))
