@@ -361,3 +361,13 @@ assert "numba" not in sys.modules
 def test_every_operation_has_an_instruction_or_a_form():
     known = llvm_text.instructions.keys() | scalar_forms.keys()
     assert set(operations) - {"clamp"} <= known
+
+
+@pytest.mark.parametrize("n, kept", [(4, False), (8, True), (28, True), (100, False)])
+def test_loops_of_few_steps_stay_loops(n, kept):
+    # Written out, they would have no vectors.
+    x = np.arange(600.0 * n, dtype="float32").reshape(600, n)
+    f = mj.jit(lambda x: x * 2 + x[0])
+    text = f.lower(x).compile().as_text("llvm")
+    assert ("llvm.loop.unroll.disable" in text) == kept
+    np.testing.assert_array_equal(f(x), x * 2 + x[0])

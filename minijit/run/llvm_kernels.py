@@ -62,7 +62,7 @@ class KernelText:
         """Put both functions together, and others that the first one calls."""
         given = ", ".join(f"ptr noalias %{name}" for name in names.values())
         head, last = f"internal {result} @NAME({given}) #0", f"{result} {value}"
-        text = others + writer.text(head, last.rstrip())
+        text = others + writer.text_of_notes() + writer.text(head, last.rstrip())
         self.steps = steps_of(body)
         text += builtin_text(len(names), self.steps > LONG, result)
         self.key = hashlib.sha256(text.encode()).hexdigest()[:16]

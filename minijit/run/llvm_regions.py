@@ -29,13 +29,13 @@ class RegionWriter(AliasScopes, TableMethods, PythonCalls, ProductCalls, LoopWri
 
     Attributes:
       functions: {function that it may call: its name}.
-      ticks, leaves, rows, notes, tags: see the classes that it is made of.
+      ticks, leaves, rows, tags: see the classes that it is made of.
     """
 
     def __init__(self, functions, ticks=None):
         super().__init__()
         self.functions, self.ticks, self.leaves = functions, ticks, False
-        self.rows, self.notes, self.tags = {}, [], None
+        self.rows, self.tags = {}, None
 
     def function(self, call, offsets):
         """A call of one of the region's functions."""
@@ -85,8 +85,7 @@ class RegionText(KernelText):
                 headers[column] = writer.do(where)
         given = {c for t in region.tables if t.given for c in t.columns}
         failed = write_body(writer, region.body, names, headers, given)
-        others = "".join(texts) + "".join(f"{note}\n" for note in writer.notes)
-        self.finish(writer, region.body, arrays, "i1", failed, others)
+        self.finish(writer, region.body, arrays, "i1", failed, "".join(texts))
         # A function may be called any number of times.
         self.steps += LONG if region.functions else 0
 

@@ -16,17 +16,10 @@ class AliasScopes:
     """Notes at the loads and stores of a nest: methods for `RegionWriter`.
 
     Attributes:
-      notes: the texts of the notes for LLVM, which those of one region share.
       tags: in a nest, {buffer: what its loads and stores say}; None outside of one.
     """
 
     tags: dict | None
-
-    def note(self, text):
-        """A note for LLVM: -> its name; SELF in the text is that."""
-        name = f"!NAME_n{len(self.notes)}"
-        self.notes.append(f"{name} = {text.replace('SELF', name)}")
-        return name
 
     @contextmanager
     def loop(self, stmt, extent):

@@ -24,6 +24,7 @@ from ..compile.scalar_forms import plain_name, scalar_form
 from ..compile.scalars import BOOL
 from .llvm_branches import Branches
 from .llvm_functions import FunctionCalls
+from .llvm_notes import Notes
 from .llvm_types import constant_text, kind_of, memory_type, register_type
 
 # name -> function(writer, name, expr, values) -> register.
@@ -54,7 +55,7 @@ instructions |= {
 }
 
 
-class LLVMWriter(FunctionCalls, Branches):
+class LLVMWriter(FunctionCalls, Branches, Notes):
     """Writes one function: the emitter that `Walker` talks to.
 
     A value is the name of a register or a number's text, a cell is a slot on the stack.
@@ -63,7 +64,7 @@ class LLVMWriter(FunctionCalls, Branches):
       lines: of the body; entry: those before all others.
       label: of the block that is being written.
       pointers: {buffer: the register with its address}.
-      used, declared: see `FunctionCalls`.
+      used, declared, notes: see `FunctionCalls` and `Notes`.
     """
 
     def __init__(self):
@@ -71,7 +72,7 @@ class LLVMWriter(FunctionCalls, Branches):
         self.count = 0
         self.label = "start"
         self.pointers = {}
-        self.used, self.declared = {}, {}
+        self.used, self.declared, self.notes = {}, {}, []
 
     def fresh(self):
         self.count += 1
@@ -179,7 +180,8 @@ class LLVMWriter(FunctionCalls, Branches):
         self.begin(f"next{k}")
         self.line(f"{counter}n = add nuw nsw i64 {counter}, 1")
         more = self.do(f"icmp slt i64 {counter}n, {extent}")
-        self.line(f"br i1 {more}, label %loop{k}, label %done{k}")
+        note = self.note_of_loop(extent)
+        self.line(f"br i1 {more}, label %loop{k}, label %done{k}{note}")
         self.begin(f"done{k}")
 
     # A cell: LLVM makes registers of such slots.
