@@ -169,6 +169,9 @@ calls.explain_calls("minijit", globals(), results=_transformations)
 # chapter 16
 from .compile import folds as folds
 
+# chapter 16
+from .compile import fuse as fuse
+
 # chapter 17
 from .compile import layout as layout, panels as panels
 from .ops import patches as patches

@@ -38,3 +38,12 @@ def interpreted_in_double_precision(monkeypatch):
     with minijit.enable_x64(True):
         yield
     minijit.clear_caches()
+
+
+@pytest.fixture
+def unfused():
+    """Programs as the walk of `lower` leaves them, before kernels are merged."""
+    from minijit.trace.config import config
+
+    with config.override("fusion", config.fusion.but(enabled=False)):
+        yield

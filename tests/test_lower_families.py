@@ -12,6 +12,7 @@ from test_lower import (
     floats,
     half,
     ints,
+    separate,
     softmax,
     trace,
 )
@@ -41,7 +42,7 @@ from minijit.trace.config import enable_x64
 from minijit.trace.core import Primitive, eval_rules
 from minijit.trace.jit import jit
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("unfused")]
 families = (
     bits, complex_numbers, convolution, cumulative, elementary, rounding, scatter,
     sorting, special, windows,
@@ -143,7 +144,7 @@ def test_a_long_chain_takes_a_few_arrays_at_a_time():
     cases = [floats(5, seed=k) for k in range(60)]
     program = check(chain, np.int32([1, 0, 59, 7, 60]), *cases)
     assert arrays_of(program) == [17, 16, 16, 16, 9]
-    assert {cut.rule for cut in program.cuts} == {"many arrays"}
+    assert {d.rule for d in separate(program)} == {"many arrays"}
 
     def total(*terms):
         return functools.reduce(prim.add, terms)

@@ -14,8 +14,8 @@ import numpy as np
 from ..trace import primitives as prim
 from ..trace.array import ShapedArray, to_numpy
 from ..trace.jaxpr import Eqn, Literal, Var
+from .decisions import decisions_of
 from .expression_graphs import substitute
-from .inlining import cuts_of
 from .loops import For, Kernel, Program, after_pass
 from .memory import Buffer
 
@@ -104,6 +104,8 @@ def constant_array(value, aval):
 # Functions of a walk that is over and of the values of its constants: the same of a
 # walk that did better, or None.
 second_walks = []
+# Functions of a program: the one that takes its place.
+program_passes: list = []
 
 
 def assemble(walk, name, consts):
@@ -113,24 +115,26 @@ def assemble(walk, name, consts):
     stored = [v for v in walk.made_by if v in walk.stored]
     arrays = Arrays(walk, stored, consts)
     place = {eqn: i for i, eqn in enumerate(walk.made_by.values())}
-    names, body = (f"k{i}" for i in itertools.count()), []
+    names, steps = (f"k{i}" for i in itertools.count()), {}
     for group in walk.groups.in_order():
         eqns = tuple(sorted(group.eqns, key=place.get))
         if group.make:
-            body.append(group.make(arrays, eqns))
+            steps[group] = group.make(arrays, eqns)
         else:
             nest = loop_nest(walk, group, arrays.buffers)
-            body.append(Kernel(next(names), nest, eqns))
+            steps[group] = Kernel(next(names), nest, eqns)
     program = Program(
         name=name,
         inputs=arrays.inputs,
         outputs=arrays.outputs,
         constants=tuple(arrays.constants),
         temps=arrays.temps,
-        body=tuple(body),
-        cuts=cuts_of(walk.stored, walk.made_by, walk.readers),
+        body=tuple(steps.values()),
+        decisions=decisions_of(walk, steps),
         fallbacks=tuple(sorted(walk.fallbacks.items())),
     )
+    for change in program_passes:
+        program = change(program)
     for function in after_pass:
         function(program)
     return program

@@ -108,24 +108,39 @@ def check_kernel(kernel, known, writable):
         require(first, "{} combines with what nobody wrote", kernel.name)
     for expr in postorder(expressions(kernel.body)):
         check_expr(expr)
-        if isinstance(expr, Load) and expr.buffer not in own:
-            there = expr.buffer in known and expr.buffer not in written
+        if isinstance(expr, Load) and expr.buffer not in every:
+            there = expr.buffer in known
             require(there, "{} is read before all of it is written", expr)
-    check_own(kernel.body, own, set())
+    check_own(kernel.body, own, set(), "{} is read before it is written")
+    early = "{} is read before all of it is written"
+    check_own(kernel.body, written - known, set(), early)
+    check_slices(kernel.body, outermost, written)
     check_body(kernel.body, nothing, False)
     return written
 
 
-def check_own(body, own, known):
+def check_own(body, own, known, message):
     """Check that statements write buffers of a kernel's own before they read them."""
     for stmt in body:
         loads = (e for e in postorder(stmt.uses()) if isinstance(e, Load))
         early = [e for e in loads if e.buffer in own - known]
-        require(not early, "{} is read before it is written", *early[:1])
+        require(not early, message, *early[:1])
         for inner in stmt.bodies():
-            check_own(inner, own, known)
+            check_own(inner, own, known, message)
         if isinstance(stmt, Store):
             known.add(stmt.buffer)
+
+
+def check_slices(body, outermost, written):
+    """Check that a step of the outermost loop reads only what it writes itself."""
+    axes = [loop.axis for loop in outermost]
+    loads = [e for e in postorder(expressions(body)) if isinstance(e, Load)]
+    stores = [stmt for stmt in statements(body) if isinstance(stmt, Store)]
+    for buffer in {load.buffer for load in loads} & written:
+        found = [x.index for x in (*loads, *stores) if x.buffer is buffer]
+        slices = [d for d in zip(*found, strict=True) if len({*d}) == 1]
+        own = any(d[0] in axes for d in slices)
+        require(own, "{} is read before all of it is written", buffer)
 
 
 def check_region(region, known, writable):
@@ -158,7 +173,8 @@ def check_order(body, known):
         own = () if isinstance(stmt, While) else stmt.uses()
         for expr in postorder(own):
             if isinstance(expr, Load):
-                require(expr.buffer in known, "{} is read before it is written", expr)
+                there = expr.buffer in known
+            require(there, "{} is read before all of it is written", expr)
         match stmt:
             case Store():
                 first = stmt.combine is None or stmt.buffer in known

@@ -11,10 +11,7 @@ import heapq
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-# How many operations a kernel of several stores has at most, and how many arrays it
-# takes: each costs compile time and a register.
-LARGEST_GROUP = 512
-MOST_BUFFERS = 16
+from .settings import config
 
 
 @dataclass(eq=False)
@@ -125,12 +122,13 @@ class Groups:
         The group may read it only at the index it is stored at, and no path may lead
         from the group through a third one back to it.
         """
+        settings = config.fusion
         return (
             group.shape == shape
             and set(readers.get(group, ())) <= {group.axes}
             and bool(shape or not (row.total and group.has_total))
-            and group.size <= LARGEST_GROUP
-            and len(group.reads | reads) + len(group.stores) < MOST_BUFFERS
+            and group.size <= settings.most_operations
+            and len(group.reads | reads) + len(group.stores) < settings.most_buffers
             and not any(self.after[r.number] >> group.number & 1 for r in readers)
         )
 

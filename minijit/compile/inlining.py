@@ -12,33 +12,7 @@ from dataclasses import dataclass
 from ..trace.array import ShapedArray
 from ..trace.jaxpr import Eqn, Var
 from .expression_graphs import free_axes
-from .groups import LARGEST_GROUP, MOST_BUFFERS
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A decision not to fuse: `producer`'s value goes through memory.
-
-    Attributes:
-      producer: what computes it: the equation.
-      rule: why, a name from the policy.
-      reason: why, a sentence.
-      nbytes: of the buffer written and read back.
-    """
-
-    producer: object
-    rule: str
-    reason: str
-    nbytes: int
-
-
-def cuts_of(stored, made_by, readers):
-    """A `Cut` for each variable that the policy, or a call, put into memory."""
-    return tuple(
-        Cut(made_by[v], *why, v.aval.nbytes * (1 + len(readers[v])))
-        for v, why in reversed(stored.items())
-        if why is not None and v in made_by
-    )
+from .settings import config
 
 
 @dataclass(frozen=True)
@@ -87,7 +61,7 @@ class Estimates:
         """
         operands = frozenset(v for v in eqn.invars if isinstance(v, Var))
         found = frozenset().union(*(self.reads.get(v, {v}) for v in operands))
-        return found if len(found) <= MOST_BUFFERS else operands
+        return found if len(found) <= config.fusion.most_buffers else operands
 
     def value(self, eqn, row, readers):
         """The result of an equation, as a policy sees it."""
@@ -106,18 +80,16 @@ def times_computed(group, index):
     return math.prod(axis.extent for axis in (*outer, *inner))
 
 
-CHEAP, MOST_COPIES = 8, 64
-
-
 def first_policy(value):
     """Inline what is cheap or asked for once; totals get kernels of their own.
 
     Returns:
       None to inline, or (rule, reason) to materialise.
     """
-    groups = dict(value.asked)
-    if any(group.size > LARGEST_GROUP for group in groups):
-        return "large kernel", f"its kernel has {LARGEST_GROUP} operations already"
+    groups, limits = dict(value.asked), config.fusion
+    if any(group.size > limits.most_operations for group in groups):
+        most = limits.most_operations
+        return "large kernel", f"its kernel has {most} operations already"
     if value.total:
         alone = len(value.asked) == 1 and value.asked[0][1] == value.asked[0][0].axes
         if not alone:
@@ -128,15 +100,16 @@ def first_policy(value):
     copies = len(value.asked)
     if value.cost == 0:
         return None
-    if copies > MOST_COPIES:
+    if copies > limits.most_copies:
         return "many indices", f"it is asked for at {copies} different indices"
-    if any(crowded(group, value) for group in groups):
-        return "many arrays", f"its kernel takes {MOST_BUFFERS} arrays already"
-    if value.cost < CHEAP and copies * value.cost <= 4 * CHEAP:
+    if any(crowded(group, value, limits.most_buffers) for group in groups):
+        return "many arrays", f"its kernel takes {limits.most_buffers} arrays already"
+    cheap = limits.cheap
+    if value.cost < cheap and copies * value.cost <= 4 * cheap:
         return None
     times = sum(times_computed(*asked) for asked in value.asked)
     extra = value.cost * (times - value.aval.size)
-    if extra <= CHEAP * value.aval.size:
+    if extra <= cheap * value.aval.size:
         return None
     return "recompute", f"inlined it would be computed {times} times"
 
@@ -147,13 +120,13 @@ def over_outer_axes(eqn):
     return bool(axes) and eqn.invars[0].aval.ndim - 1 not in axes
 
 
-def crowded(group, value):
+def crowded(group, value, most):
     """Whether a kernel takes too many arrays already to inline a value that adds some.
 
     One array more is no worse than the value itself, in an array of its own.
     """
     more = value.reads - group.reads
-    return len(more) > 1 and len(group.reads) + len(more) > MOST_BUFFERS
+    return len(more) > 1 and len(group.reads) + len(more) > most
 
 
 policies = {"first": first_policy}

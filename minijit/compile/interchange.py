@@ -84,13 +84,13 @@ def total_of(store):
 
 def pays(axis, stores):
     """Whether a loop's axis is the one along which memory runs, and rows are long."""
-    if axis.kind != "loop" or not isinstance(axis.extent, int):
+    if axis.kind != "loop":
         return False
     totals = [total_of(store) for store in stores]
     extents = {tuple(a.extent for a in total.axes) for total in totals}
     if not all(isinstance(n, int) for axes in extents for n in axes):
         return False
-    if axis.extent < FEWEST or len(extents) > 1 or math.prod(*extents) < ROWS:
+    if axis.bounds[1] + 1 < FEWEST or len(extents) > 1 or math.prod(*extents) < ROWS:
         return False
     inside = [e for e in postorder([t.bodies[0] for t in totals]) if type(e) is Load]
     moving = [load for load in inside if axis in load.free]
@@ -122,13 +122,14 @@ def steps_by_one(index, axis):
 def in_pieces(axis, stages):
     """The statements for all values of `axis`, a piece of them at a time."""
     size = max(sum(s.buffer.dtype.itemsize for s in stores) for stores in stages)
-    most = min(PIECE // size, max(-(-axis.extent // PIECES), SHORTEST))
+    longest = axis.bounds[1] + 1
+    most = min(PIECE // size, max(-(-longest // PIECES), SHORTEST))
 
     def all_stages(place, length):
         rows = (in_rows(axis, stores, place, length) for stores in stages)
         return tuple(stmt for stage in rows for stmt in stage)
 
-    if axis.extent <= most:
+    if longest <= most or not isinstance(axis.extent, int):
         return all_stages(lambda i: i, axis.extent)
     piece = Axis(-(-axis.extent // most))
     start = op("mul", piece, as_index(most))

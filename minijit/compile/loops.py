@@ -137,7 +137,7 @@ class Program:
       constants: pairs (buffer, NumPy array).
       temps: the other buffers.
       body: kernels and calls, in an order to run them in.
-      cuts: a `Cut` for each value that was not inlined.
+      decisions: a `Decision` for each two parts that were compared, fused or not.
       fallbacks: (primitive name, reason) of what runs uncompiled, each once.
       inner: whether only other programs call it, and give it memory for its results.
       copies: a record for each array that is copied whole, and why.
@@ -149,7 +149,7 @@ class Program:
     constants: tuple
     temps: tuple
     body: tuple
-    cuts: tuple = ()
+    decisions: tuple = ()
     fallbacks: tuple = ()
     inner: bool = False
     copies: tuple = ()

@@ -13,12 +13,12 @@ import numpy as np
 from ..trace import primitives as lax, slicing
 from ..trace.remainders import floor_p, rem_p
 from .expressions import Axis, Const, Reduce, as_index, op
-from .groups import MOST_BUFFERS
 from .loops import If, Store
 from .lower import Elements, Operand, Statements, lower_rules, new_axis, row_choosers
 from .lower_calls import add_nest, fill
 from .lower_elements import affine, compute, layout, one_operation, reduced_index, widen
 from .scalars import BOOL
+from .settings import config
 
 
 def integer_pow(out, index, x, *, y):
@@ -64,7 +64,7 @@ def lower_select(walk, eqn):
     which, *cases = map(Operand, eqn.invars)
     axes = tuple(map(new_axis, var.aval.shape))
     walk.stored.setdefault(var, ("parts", f"{eqn.primitive} is stored part by part"))
-    step = MOST_BUFFERS - 2
+    step = config.fusion.most_buffers - 2
     for first in reversed(range(0, len(cases) * bool(var.aval.size), step)):
         some = cases[first : first + step]
         value = select_n(var.aval, axes, which, *some, first=first)
@@ -131,7 +131,7 @@ class Chunk:
         """Whether another part may come to these."""
         short = math.prod(shape[dim:]) < SHORT
         buffers = len(self.reads | reads) + 1
-        return shape == self.shape and short and buffers <= MOST_BUFFERS
+        return shape == self.shape and short and buffers <= config.fusion.most_buffers
 
 
 def many_operands(eqn):
@@ -139,9 +139,11 @@ def many_operands(eqn):
 
     Few are chosen from element by element, and so can be inlined.
     """
-    if eqn.primitive is lax.concatenate_p and len(eqn.invars) > MOST_BUFFERS:
+    if len(eqn.invars) <= config.fusion.most_buffers:
+        return None
+    if eqn.primitive is lax.concatenate_p:
         return Statements(lower_parts)
-    if eqn.primitive is lax.select_n_p and len(eqn.invars) > MOST_BUFFERS:
+    if eqn.primitive is lax.select_n_p:
         return Statements(lower_select)
     return None
 
@@ -189,8 +191,8 @@ def rev(out, index, x, *, dimensions):
 def pad(out, index, x, value, *, padding_config):
     """The operand's element, or the padding outside of it and between its elements."""
     where, inside = [], Const(True, BOOL)
-    for i, n, config in zip(index, x.shape, padding_config, strict=True):
-        low, _, interior = config
+    for i, n, widths in zip(index, x.shape, padding_config, strict=True):
+        low, _, interior = widths
         place, here = undilated(op("sub", i, as_index(low)), n, interior + 1)
         where.append(place)
         inside = op("and", inside, here)

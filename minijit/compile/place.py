@@ -13,9 +13,10 @@ and a total in loops of its own.  Printers of code take it from here.
 
 from collections import Counter
 
+from . import placing_rules as rules
 from .expression_graphs import nothing, postorder
 from .expressions import Axis, Const, Reduce
-from .loops import For, If, Let, Start, Step, expressions
+from .loops import For, If, Let, Start, Step, Store, expressions
 from .loops_text import arranged
 from .placing_rules import NEST, known_here, nestable, prepared, running_totals, sure
 
@@ -23,10 +24,9 @@ from .placing_rules import NEST, known_here, nestable, prepared, running_totals,
 class Placer:
     """The walk of `place`.  `uses` says how often each expression is used in all."""
 
-    def __init__(self, uses, nest, nestable):
-        self.uses = uses
-        self.nest = nest
-        self.nestable = nestable
+    def __init__(self, uses, nest, nestable, waits=None):
+        self.uses, self.waits = uses, waits or {}
+        self.nest, self.nestable = nest, nestable
 
     def let(self, expr, users, placed):
         """A `Let` for an expression whose parts are placed, if it needs one."""
@@ -41,16 +41,19 @@ class Placer:
 
     def block(self, body, bound, placed):
         """Place what the statements of one loop's body need; `placed` is known."""
-        placed = dict(placed)
+        placed, full = dict(placed), rules.filled(body, self.waits)
+        bound = bound.difference(*full)
         # First all Reduces of the block together: they may share loops.
-        here = [s for s in body if not s.single]
-        within = [e for e in postorder(expressions(here), placed) if e.free <= bound]
+        here = expressions([s for s in body if not s.single])
+        within = rules.parts_known(here, bound, self.waits, placed)
         reduces = [e for e in within if type(e) is Reduce]
         result = self.exprs(reduces, (), bound, placed)
-        for stmt in body:
+        for stmt, buffers in zip(body, full, strict=True):
+            bound = bound.union(buffers if isinstance(stmt, Store) else ())
             here = () if isinstance(stmt, For) else stmt.uses()
             if not stmt.single:
                 result += self.exprs(expressions([stmt]), here, bound, placed)
+            bound = bound | buffers
             if isinstance(stmt, For):
                 result += running_totals(stmt)
                 inner = self.block(stmt.body, bound | {stmt.axis}, placed)
@@ -68,7 +71,7 @@ class Placer:
         Reduces wait until nothing else is left; those over the same axes that are
         ready together share their loops.
         """
-        waiting = [e for e in postorder(roots, placed) if e.free <= bound]
+        waiting = rules.parts_known(roots, bound, self.waits, placed)
         # A total's parts are used in loops deeper down, a running total's here.
         users = set(here)
         for expr in waiting:
@@ -129,7 +132,8 @@ def place(body, nest=6, nestable=None):
         uses.update(expr.children())
     uses.update(direct)
     nestable = nestable or (lambda expr: True)
-    return Placer(uses, nest, nestable).block(body, nothing, {})
+    placer = Placer(uses, nest, nestable, rules.waiting_for(body))
+    return placer.block(body, nothing | rules.stored_in(body), {})
 
 
 def placed(body):

@@ -1,9 +1,9 @@
 """What `place` asks: in which loops, what is cheap, which totals share their loops."""
 
-from .expression_graphs import postorder, substitute
+from .expression_graphs import nothing, postorder, substitute
 from .expressions import Const, Load, Op, Reduce
 from .interchange import interchanged
-from .loops import For, If, Start, expressions
+from .loops import For, If, Start, Store, expressions, statements
 from .scalars import INDEX, dtype_bounds
 
 # Functions of a kernel's statements, in the order in which they are called before
@@ -43,6 +43,53 @@ def known_here(reduce, bound, placed):
     """Whether all that a Reduce uses from outside its loops has been computed."""
     inside = postorder(reduce.bodies, placed)
     return not any(e.free <= bound and e.children() for e in inside)
+
+
+def stored_in(body):
+    """The buffers that statements and those inside them store into."""
+    return {stmt.buffer for stmt in statements(body) if isinstance(stmt, Store)}
+
+
+def waiting_for(body):
+    """{expression: the buffers that it reads, and that these statements write}
+
+    Such a buffer is bound as an axis is: by what comes after the statement that fills
+    it.  Expressions that read none are left out, so that mostly there is nothing.
+    """
+    written, waits = stored_in(body), {}
+    loads = (e for e in postorder(expressions(body)) if type(e) is Load)
+    if not any(load.buffer in written for load in loads):
+        return waits
+    for expr in postorder(expressions(body)):
+        found = nothing.union(*(waits.get(e, nothing) for e in expr.children()))
+        if type(expr) is Load and expr.buffer in written:
+            found |= {expr.buffer}
+        if found:
+            waits[expr] = found
+    return waits
+
+
+def parts_known(roots, bound, waits, placed):
+    """The parts of expressions that can be computed where axes and buffers are `bound`.
+
+    Parts before what they are parts of; without those that are placed.
+    """
+    parts = postorder(roots, placed)
+    return [e for e in parts if e.free <= bound and waits.get(e, nothing) <= bound]
+
+
+def filled(body, waits):
+    """For each statement of a block the buffers that no later one stores into.
+
+    A store may read its own buffer before that.  If nothing waits it does not matter.
+    """
+    full, later = [], nothing
+    if not waits:
+        return [nothing] * len(body)
+    for stmt in reversed(body):
+        full.append(stored_in([stmt]) - later)
+        later |= full[-1]
+    return full[::-1]
 
 
 def running_totals(loop):

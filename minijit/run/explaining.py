@@ -7,7 +7,7 @@
 The function is traced and compiled as for a call, and it is not run.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..compile.explain import Array, Report, Step
 from ..compile.loops import Kernel
@@ -111,7 +111,7 @@ class Reporting:
         if not prefix:
             roles |= dict.fromkeys(program.outputs, "result")
         self.fallbacks |= dict(program.fallbacks)
-        self.decisions += decisions_of(program)
+        self.decisions += program.decisions
         constants = dict(made.constants)
 
         def place(buffer):
@@ -170,24 +170,3 @@ thread_counts: dict = {}
 
 def one_thread(stmt):
     return 1
-
-
-def decisions_of(program):
-    """The ledger of a program."""
-    if hasattr(program, "decisions"):
-        return program.decisions
-    return [Separate((cut.producer,), (), False, cut.rule, cut.reason, cut.nbytes)
-            for cut in program.cuts]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Separate:
-    """For now: a cut, in the form of a `Decision`."""
-
-    a: tuple
-    b: tuple
-    fused: bool
-    rule: str
-    reason: str
-    nbytes: int
-    setting: str | None = None

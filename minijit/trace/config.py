@@ -29,7 +29,7 @@ def from_environment(name, default):
     if text is None:
         return default
     if not isinstance(default, bool):
-        return type(default)(text)
+        return getattr(type(default), "from_text", type(default))(text)
     words = {"1": True, "true": True, "on": True, "yes": True}
     words |= {"0": False, "false": False, "off": False, "no": False, "": False}
     if text.lower() not in words:

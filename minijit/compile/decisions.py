@@ -1,0 +1,81 @@
+"""The ledger: what was fused with what, what was not, and what would change that.
+
+    for decision in lower(closed).decisions:
+        print(decision)          # reduce_max | sub, exp: separate (total), 256 bytes
+        print(decision.reason)   # every element of it takes a loop
+"""
+
+from dataclasses import dataclass, field
+
+from ..trace.jaxpr import Eqn
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Whether two parts of a program share a kernel.
+
+    Attributes:
+      a, b: what was compared: tuples of equations, and of kernels and calls.  b reads
+        what a computes, or both read the same.
+      fused: whether they share a kernel.
+      rule: why, a name; numbers: what the rule compared, {name: number}.
+      reason: why, a sentence.
+      nbytes: what goes through memory for it, or would.
+      setting: the field of `Settings` that would change it, if one would.
+    """
+
+    a: tuple
+    b: tuple
+    fused: bool
+    rule: str
+    reason: str
+    nbytes: int
+    setting: str | None = None
+    numbers: dict = field(default_factory=dict)
+
+    def __str__(self):
+        first, second = (", ".join(names_of(side)) for side in (self.a, self.b))
+        how = "fused" if self.fused else "separate"
+        return f"{first} | {second}: {how} ({self.rule}), {self.nbytes} bytes"
+
+
+def eqns_of(side):
+    """The equations of one side of a decision, each once."""
+    parts = ((x,) if isinstance(x, Eqn) else x.eqns for x in side)
+    return tuple(dict.fromkeys(eqn for eqns in parts for eqn in eqns))
+
+
+def names_of(side):
+    """The primitives of one side of a decision, each once."""
+    return dict.fromkeys(eqn.primitive.name for eqn in eqns_of(side))
+
+
+# The setting that would let a value be inlined which a rule stores.
+settings_of_rules = {
+    "large kernel": "most_operations",
+    "many arrays": "most_buffers",
+    "many indices": "most_copies",
+    "recompute": "cheap",
+}
+
+
+def decisions_of(walk, steps):
+    """What the walk of `lower` decided: a `Decision` for each variable that is read.
+
+    Args:
+      steps: {group: the kernel or call that it has become}.
+    """
+    found = []
+    for var, eqn in walk.made_by.items():
+        readers = tuple(steps[group] for group in walk.readers.get(var, ()))
+        if not readers:
+            continue
+        if var not in walk.stored:
+            why = "inline", "its element is computed where it is asked for"
+        else:
+            why = walk.stored[var] or ("result", "it is a result of the program")
+        nbytes = getattr(var.aval, "nbytes", 0) * (1 + len(readers))
+        setting = settings_of_rules.get(why[0])
+        fused = var not in walk.stored
+        found.append(Decision((eqn,), readers, fused, *why, nbytes, setting))
+    return tuple(found)

@@ -1,0 +1,417 @@
+"""Fusion: kernels that share loops and memory become one.
+
+    k0: for i: t[i] = max(k: x[i,k])          k0: for i:
+    k1: for i: for j: e[i,j] = exp(           r0 = max(k: x[i,k])
+          x[i,j] - t[i])                           for j: row[j] = exp(x[i,j] - r0)
+    k2: for i: s[i] = add(k: e[i,k])               r1 = add(k: row[k])
+    k3: for i: for j: y[i,j] = e[i,j] / s[i]       for j: y[i,j] = row[j] / r1
+
+The walk of `lower` asks and answers; what it leaves are kernels, each a loop nest.
+This pass takes any two of them that may share their loops, those first that save most,
+until no two are left.  What lies between them stays in a register, or in a row that is
+there for one step of the loops only.
+"""
+
+import heapq
+import itertools
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
+from ..trace.config import config
+from . import settings as settings
+from .assembly import program_passes
+from .columns import block_length, on_buffers, replaced
+from .decisions import Decision
+from .expression_graphs import postorder
+from .expressions import Load
+from .fuse_rules import (
+    Part,
+    in_columns,
+    saved_bytes,
+    shared_axes,
+    traffic_of,
+)
+from .loops import For, Kernel, Store, expressions, statements
+from .memory import Buffer
+
+
+def nested(axes, body):
+    """Statements in loops over some axes, the first one outermost."""
+    for axis in reversed(axes):
+        body = (For(axis, tuple(body)),)
+    return tuple(body)
+
+
+def renamed(body, names):
+    """Statements in which loops and expressions have the axes `names` instead."""
+    return renamed_loops(replaced(body, names.get), names)
+
+
+def renamed_loops(body, names):
+    return tuple(
+        For(names.get(s.axis, s.axis), renamed_loops(s.body, names))
+        if isinstance(s, For) else s
+        for s in body
+    )
+
+
+# ---- two bodies become one
+
+
+def join(a, b, shared):
+    """The loops that both share around the rest of each: -> statements."""
+    own = {j: i for i, j in shared.items()}
+    rest_a = nested([i for i in a.axes if i not in shared], a.body)
+    rest_b = nested([j for j in b.axes if j not in own], renamed(b.body, own))
+    return nested([i for i in a.axes if i in shared], settle((*rest_a, *rest_b)))
+
+
+def settle(body):
+    """Statements of one block with what they store known to those that follow.
+
+    What a store of this block has put at an index is an expression from there on: no
+    load.  Loops that are the same loop become one.
+    """
+    known, settled = {}, []
+    for stmt in body:
+        stmt, = replaced([stmt], known.get) if known else [stmt]
+        if isinstance(stmt, Store):
+            known[Load(stmt.buffer, stmt.index)] = stmt.value
+        settled.append(stmt)
+    return joined_loops(settled)
+
+
+def joined_loops(body):
+    """Statements of one block: a loop goes into an earlier one, where that is right."""
+    done = []
+    for stmt in body:
+        place = None
+        if isinstance(stmt, For):
+            late = Part.inside(0, None, (stmt,))
+            for i in reversed(range(len(done))):
+                early = Part.inside(0, None, (done[i],))
+                shared = shared_axes(early, late) if early.axes else {}
+                if len(shared) == len(early.axes) == len(late.axes) > 0:
+                    place = i, join(early, late, shared)
+                    break
+                if early.stores.keys() & late.loads.keys():
+                    break
+        if place is None:
+            done.append(stmt)
+        else:
+            done[place[0]], = place[1]
+    return tuple(done)
+
+
+def wanted_only(body, others):
+    """Statements without the stores that nobody loads from."""
+    while True:
+        loaded = {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
+        stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
+        unread = {b for b in stored - loaded if not others(b)}
+        if not unread:
+            return body
+        body = without(body, unread)
+
+
+def without(body, buffers):
+    """Statements without the stores into some buffers, and loops around nothing."""
+    kept = []
+    for stmt in body:
+        if isinstance(stmt, For):
+            inner = without(stmt.body, buffers)
+            kept += [For(stmt.axis, inner)] if inner else []
+        elif stmt.buffer not in buffers:
+            kept.append(stmt)
+    return tuple(kept)
+
+
+# ---- which kernels
+
+
+class Fusion:
+    """The kernels and calls of a program while they become fewer.
+
+    Attributes:
+      parts: {number: Part} of what is left.
+      users: {buffer: the numbers of the parts that read or write it}.
+      before, after: for each part the numbers of those that it waits for, or that wait
+        for it, directly; reach: a bit mask of all that wait for it.
+      decisions: what was decided of two kernels, and why.
+      queue: those that may be fused, what saves most first.
+      became: {number of a part: that of the one which it was merged into}.
+    """
+
+    def __init__(self, program, settings):
+        self.program, self.settings = program, settings
+        self.parts = {n: Part.of(n, step) for n, step in enumerate(program.body)}
+        self.results = {*program.outputs}
+        self.numbers = {part.step: n for n, part in self.parts.items()}
+        self.users, self.decisions, self.queue, self.became = {}, [], [], {}
+        for number, part in self.parts.items():
+            for buffer in part.buffers:
+                self.users.setdefault(buffer, []).append(number)
+        for number, part in self.parts.items():
+            if part.is_nest:
+                self.drop_unread(number, part)
+        self.find_order()
+
+    def drop_unread(self, number, part):
+        """Leave out what a kernel stores and nobody loads any more."""
+        unread = [b for b in part.stores if b not in part.loads]
+        if not all(map(self.others(number), unread)):
+            body = wanted_only(part.step.body, self.others(number))
+            step = replace(part.step, body=body)
+            self.numbers[step] = self.numbers[part.step]
+            self.parts[number] = Part.inside(number, step, body)
+            for buffer in part.buffers - self.parts[number].buffers:
+                self.users[buffer].remove(number)
+
+    def find_order(self):
+        """Which steps wait for which: those that write what they read or write."""
+        self.after = {n: set() for n in self.parts}
+        self.reach = dict.fromkeys(self.parts, 0)
+        for buffer, users in self.users.items():
+            for n in users:
+                if buffer in self.parts[n].stores:
+                    self.after[n].update(m for m in users if m > n)
+                    for earlier in users[: users.index(n)]:
+                        self.after[earlier].add(n)
+        for number in reversed(self.parts):
+            for later in self.after[number]:
+                self.reach[number] |= self.reach[later] | 1 << later
+
+    # One pair.
+
+    def others(self, *numbers):
+        """A function of a buffer: whether anybody but these parts wants it."""
+
+        def wanted(buffer):
+            users = self.users.get(buffer, ())
+            return buffer in self.results or any(n not in numbers for n in users)
+
+        return wanted
+
+    def in_order(self, first, second):
+        """Two parts, that one first which must run before the other, or came first."""
+        if self.reach[second] >> first & 1:
+            return second, first
+        ordered = self.reach[first] >> second & 1 or first < second
+        return (first, second) if ordered else (second, first)
+
+    def decide(self, first, second):
+        """Whether two parts become one kernel: -> `Decision`."""
+        a, b = self.parts[first], self.parts[second]
+        others, settings = self.others(first, second), self.settings
+        saved = saved_bytes(a, b, others)
+        judge = partial(judged, a, b, saved)
+        if not (a.is_nest and b.is_nest):
+            return judge("no nest")
+        if a.stores.keys() & b.stores.keys() or a.loads.keys() & b.stores.keys():
+            return judge("overwritten")
+        if any(self.reach[n] >> second & 1 for n in self.after[first] - {second}):
+            return judge("path")
+        if a.size + b.size > settings.most_operations:
+            return judge("operations", operations=a.size + b.size)
+        made = a.stores.keys() | b.stores.keys()
+        kept = [x for x in a.buffers | b.buffers if x not in made or others(x)]
+        if len(kept) > settings.most_buffers:
+            return judge("buffers", buffers=len(kept))
+        shared = shared_axes(a, b)
+        if not shared:
+            return judge("axes")
+        columns = in_columns(a, shared) or in_columns(b, {*shared.values()})
+        share = saved / max(min(traffic_of(a), traffic_of(b)), 1)
+        if columns and share < settings.column_share:
+            return judge("columns", share=round(share, 3))
+        if not a.stores.keys() & b.loads.keys() and not worth(a, b):
+            return judge("little", bytes=saved)
+        return judge("blocks of columns" if columns else "loops", shared=shared)
+
+    # All of them.
+
+    def neighbours(self, number):
+        """The other parts with which one shares a buffer: who reads what it writes, and
+        some of those who read what it reads."""
+        part, found = self.parts[number], {}
+        for buffer in part.buffers:
+            users = self.users[buffer] if buffer.shape else []
+            if buffer not in part.stores:
+                writers = [n for n in users if buffer in self.parts[n].stores]
+                at, far = users.index(number) if users else 0, self.settings.neighbours
+                users = [*users[max(at - far, 0) : at + far + 1], *writers]
+            found |= dict.fromkeys(n for n in users if n != number)
+        return found
+
+    def consider(self, number, others):
+        """Decide about a part and some others; what may be fused waits in the queue."""
+        for other in others:
+            first, second = self.in_order(number, other)
+            found = self.decide(first, second)
+            if found.fused:
+                key = found.rule != "loops", -found.nbytes, first, second
+                heapq.heappush(self.queue, (*key, len(self.decisions)))
+            if found.rule != "no nest":
+                self.decisions.append(found)
+
+    def run(self):
+        """Merge until there are no two left that may be: -> the program."""
+        for number in list(self.parts):
+            self.consider(number, [n for n in self.neighbours(number) if n > number])
+        done = []
+        while self.queue:
+            *_, first, second, which = heapq.heappop(self.queue)
+            if first in self.parts and second in self.parts:
+                done.append(self.decisions[which])
+                number = self.merge(first, second, done[-1].numbers["shared"])
+                self.consider(number, self.neighbours(number))
+        steps = {part.step: n for n, part in self.parts.items()}
+        left = [d for d in self.decisions if steps.keys() >= {*d.a, *d.b}]
+        left = [decision for decision in left if not decision.fused]
+        self.apart = {(steps[d.a[0]], steps[d.b[0]]) for d in left}
+        return self.program_of([*done, *left])
+
+    def merge(self, first, second, shared):
+        """Two parts become one: -> its number."""
+        a, b, number = self.parts[first], self.parts[second], 1 + max(self.parts)
+        body = wanted_only(join(a, b, shared), self.others(first, second))
+        eqns = tuple(dict.fromkeys((*a.step.eqns, *b.step.eqns)))
+        part = Part.inside(number, Kernel(a.step.name, body, eqns), body)
+        for buffer in a.buffers | b.buffers:
+            users = [n for n in self.users[buffer] if n not in (first, second)]
+            self.users[buffer] = users + [number] * (buffer in part.buffers)
+        both, old = {first, second}, 1 << first | 1 << second
+        self.after[number] = (self.after.pop(first) | self.after.pop(second)) - both
+        self.reach[number] = (self.reach.pop(first) | self.reach.pop(second)) & ~old
+        del self.parts[first], self.parts[second]
+        for n in self.parts:
+            if self.reach[n] & old:
+                self.reach[n] |= self.reach[number] | 1 << number
+                if self.after[n] & both:
+                    self.after[n] = self.after[n] - both | {number}
+        self.parts[number] = part
+        self.became |= {first: number, second: number}
+        return number
+
+    def program_of(self, decisions):
+        """The program of the parts, in an order in which they can run."""
+        waits = Counter(n for later in self.after.values() for n in later)
+        ready = [n for n in self.parts if not waits[n]]
+        body, counts, self.homes = [], itertools.count(), {}
+        for number, part in self.parts.items():
+            for eqn in part.step.eqns:
+                self.homes.setdefault(eqn, set()).add(number)
+        while ready:
+            number = heapq.heappop(ready)
+            step = self.parts[number].step
+            if type(step) is Kernel:
+                inside = with_rows(step.body, self.others(number), self.settings)
+                step = replace(step, name=f"k{next(counts)}", body=inside)
+            body.append(step)
+            for later in self.after[number]:
+                waits[later] -= 1
+                if not waits[later]:
+                    heapq.heappush(ready, later)
+        used = {b for step in body for b in Part.of(0, step).buffers}
+        return replace(
+            self.program,
+            body=tuple(body),
+            temps=tuple(b for b in self.program.temps if b in used),
+            decisions=(*decisions, *filter(self.holds, self.program.decisions)),
+        )
+
+    def holds(self, decision):
+        """Whether a decision of the walk still does: fusion may have overruled it.
+
+        It has if each kernel that reads a value is the kernel that makes it, and what
+        it has decided about two kernels says more than why there were two.
+        """
+        eqn, = decision.a
+        made = self.homes.get(eqn, ())
+        readers = {self.merged_into(step) for step in decision.b}
+        return decision.fused or not all(
+            r in made or any((m, r) in self.apart for m in made) for r in readers
+        )
+
+    def merged_into(self, step):
+        """The number of the part that a step of the program is in now."""
+        number = self.numbers[step]
+        while number in self.became:
+            number = self.became[number]
+        return number
+
+
+def judged(a, b, saved, rule, **numbers):
+    """The `Decision` about two parts that a rule makes."""
+    fused, reason, setting = rules[rule]
+    steps, nbytes = ((a.step,), (b.step,)), saved
+    return Decision(*steps, fused, rule, reason, nbytes, setting, numbers)
+
+
+def worth(a, b):
+    """Whether what two kernels both read is as large as what one of them stores."""
+    both = max((x.nbytes for x in a.loads.keys() & b.loads.keys()), default=0)
+    return both >= min(sum(x.nbytes for x in p.stores) for p in (a, b))
+
+
+# rule: (whether the two are fused, why, the setting that changes it).
+rules = {
+    "loops": (True, "they share loops, and what goes from one to the other", None),
+    "blocks of columns": (True, "they share loops over blocks of columns", None),
+    "no nest": (False, "one of them is a call, or stores in an order of its own", None),
+    "overwritten": (False, "the second one writes over what the first one uses", None),
+    "path": (False, "a third step needs the first one, and the second one it", None),
+    "operations": (False, "together they have too many operations", "most_operations"),
+    "buffers": (False, "together they take too many arrays", "most_buffers"),
+    "axes": (False, "no loop of one goes with a loop of the other, step by step", None),
+    "columns": (
+        False,
+        "they share only the axis along which memory runs, and little else",
+        "column_share",
+    ),
+    "little": (False, "what both read is smaller than what they store", None),
+}
+
+
+# ---- rows
+
+
+def with_rows(body, others, settings):
+    """Statements of one kernel with what nobody else wants in rows of its own.
+
+    Where every access to a buffer has the axis of a loop around everything for index,
+    one step of this loop needs no more of it than that.
+    """
+    part = Part.inside(0, None, body)
+    stored = [b for b in part.stores if not others(b)]
+    lanes = block_length(part.axes[-1], body) if part.axes else 1
+    rows, room = {}, settings.row_bytes
+    for buffer in sorted(stored, key=lambda b: b.nbytes):
+        accesses = [*part.stores[buffer], *part.loads.get(buffer, ())]
+        places = [dims for dims in zip(*accesses, strict=True)]
+        left = [
+            d for d, found in enumerate(places)
+            if len({*found}) > 1 or found[0] not in part.axes
+        ]
+        shape = tuple(buffer.shape[d] for d in left)
+        row = Buffer(buffer.name, shape, buffer.dtype, space="cache")
+        if len(left) < len(places) and row.nbytes * lanes <= room:
+            room -= row.nbytes * lanes
+            rows[buffer] = row, left
+
+    def in_row(buffer, index):
+        row, left = rows[buffer]
+        return row, tuple(index[d] for d in left)
+
+    return on_buffers(body, in_row, rows) if rows else body
+
+
+def fused(program):
+    """A program with kernels merged, as the settings in force allow."""
+    settings = config.fusion
+    kernels = [s for s in program.body if isinstance(s, Kernel)]
+    return Fusion(program, settings).run() if settings.enabled and kernels else program
+
+
+program_passes.append(fused)

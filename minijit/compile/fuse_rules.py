@@ -1,0 +1,155 @@
+"""What fusion asks of two kernels: which loops they share, and what that would save.
+
+    a, b = Part.of(0, kernel), Part.of(1, other)
+    shared_axes(a, b)               # {axis of a: the axis of b that is the same}
+    saved_bytes(a, b, alone)        # what no longer goes through memory
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from .expression_graphs import postorder
+from .expressions import Axis, Load, Op, Reduce
+from .loops import For, Kernel, Store, expressions, statements
+
+
+def perfect(body):
+    """The loops around all of some statements: -> (their axes, what is inside)."""
+    axes = []
+    while len(body) == 1 and isinstance(body[0], For):
+        axes.append(body[0].axis)
+        body = body[0].body
+    return tuple(axes), body
+
+
+def is_nest(body):
+    """Whether statements are loops around plain stores, in no order of their own."""
+    inside = statements(body)
+    return all(
+        isinstance(s, Store) and s.combine is None
+        or isinstance(s, For) and s.axis.kind == "loop" and type(s.axis.extent) is int
+        for s in inside
+    )
+
+
+@dataclass(eq=False)
+class Part:
+    """A step of a program, or a loop within one, as fusion sees it.
+
+    Attributes:
+      number: its place in the program; step: the kernel or call.
+      axes, body: the loops around all of it, and what they are around.
+      loads, stores: {buffer: the indices at which it is read or written}.
+      size: how many operations it has.
+    """
+
+    number: int
+    step: object
+    axes: tuple
+    body: tuple
+    loads: dict
+    stores: dict
+    size: int = 0
+
+    @classmethod
+    def of(cls, number, step):
+        """What a kernel or a call is to fusion."""
+        if isinstance(step, Kernel):
+            return cls.inside(number, step, step.body)
+        sides = (step.inputs, step.outputs)
+        return cls(number, step, (), (), *({v.buffer: [()] for v in s} for s in sides))
+
+    @classmethod
+    def inside(cls, number, step, body):
+        """What some statements are to fusion."""
+        loads, stores, size = defaultdict(list), defaultdict(list), 0
+        for expr in postorder(expressions(body)):
+            if type(expr) is Load:
+                loads[expr.buffer].append(expr.index)
+            size += type(expr) in (Op, Reduce)
+        for stmt in statements(body):
+            if isinstance(stmt, Store):
+                stores[stmt.buffer].append(stmt.index)
+                if stmt.combine:
+                    loads[stmt.buffer].append(stmt.index)
+        return cls(number, step, *perfect(body), dict(loads), dict(stores), size)
+
+    @property
+    def buffers(self):
+        return self.loads.keys() | self.stores.keys()
+
+    @property
+    def is_nest(self):
+        """Whether it is loops around stores, which may share them with others."""
+        nest = type(self.step) is Kernel and bool(self.axes)
+        return nest and is_nest(self.step.body)
+
+
+def shared_axes(a, b):
+    """The loops that two kernels may share: {axis of a: axis of b}.
+
+    Where b reads what a stores, an axis is shared if b reads each element in the same
+    step of it in which a stores that.  Where both only read the same, an axis is
+    shared if they go through an array by it in the same way.
+    """
+    flows = [buffer for buffer in a.stores if buffer in b.loads]
+    return axes_of_flows(a, b, flows) if flows else axes_of_reads(a, b)
+
+
+def axes_of_flows(a, b, flows):
+    """The shared axes where a stores `flows`, which b reads."""
+    partners = {axis: set() for axis in a.axes}
+    for buffer in flows:
+        for stored in a.stores[buffer]:
+            for axis in a.axes:
+                places = [d for d, i in enumerate(stored) if i is axis]
+                found = [index[d] for index in b.loads[buffer] for d in places[:1]]
+                partners[axis].update(found or [None])
+    shared = {i: js.copy().pop() for i, js in partners.items() if len(js) == 1}
+    return one_to_one(shared.items(), b)
+
+
+def axes_of_reads(a, b):
+    """The shared axes where both only read the same arrays, the largest one first."""
+    both = [buffer for buffer in a.loads if buffer in b.loads and buffer.shape]
+    pairs = []
+    for buffer in sorted(both, key=lambda x: -x.nbytes):
+        for first in a.loads[buffer]:
+            for second in b.loads[buffer]:
+                pairs += zip(first, second, strict=True)
+    return one_to_one([(i, j) for i, j in pairs if i in a.axes], b)
+
+
+def one_to_one(pairs, b):
+    """Pairs of axes of one extent, each axis in one of them only."""
+    shared = {}
+    for i, j in pairs:
+        fits = type(j) is Axis and j in b.axes and i.extent == j.extent
+        if fits and i not in shared and j not in shared.values():
+            shared[i] = j
+    return shared
+
+
+def in_columns(part, shared):
+    """Whether only the last loops are shared, along which memory runs."""
+    rest = [axis for axis in part.axes if axis not in shared]
+    return bool(rest) and part.axes[-1] in shared
+
+
+def saved_bytes(a, b, others):
+    """What need not be read or written if two kernels are one.
+
+    Args:
+      others: function of a buffer: whether anybody else wants it.
+    """
+    saved = 0
+    for buffer in a.stores.keys() & b.loads.keys():
+        saved += buffer.nbytes * (1 if others(buffer) else 2)
+    for buffer in a.loads.keys() & b.loads.keys():
+        saved += buffer.nbytes
+    return saved
+
+
+def traffic_of(part):
+    """The bytes of all arrays that a kernel reads and writes."""
+    return sum(b.nbytes for b in part.loads) + sum(b.nbytes for b in part.stores)

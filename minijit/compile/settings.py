@@ -1,0 +1,83 @@
+"""Settings of fusion: every number that decides what shares a kernel, by name.
+
+    config.fusion.row_bytes                    # 262144
+    config.update("fusion", Settings(row_bytes=0))     # for the process, from now on
+    with config.override("fusion", config.fusion.but(enabled=False)): ...
+
+The environment sets some of them before the program starts:
+`MINIJIT_FUSION=enabled=False,row_bytes=4096`.
+"""
+
+from dataclasses import dataclass, fields, replace
+
+from ..trace.config import config
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What fusion may do.  Every decision names the field that would change it.
+
+    Attributes:
+      enabled: whether kernels are merged at all.  Without it, only cheap values are
+        inlined where they are asked for.
+      most_operations: how many operations a kernel of several stores has at most; each
+        costs compile time, and maybe a register.
+      most_buffers: how many arrays a kernel takes at most.
+      cheap: what costs fewer additions than this may be computed several times.
+      most_copies: at how many different indices a value is inlined at most.
+      row_bytes: how large the rows are in all that a kernel keeps to itself, on the
+        stack of the thread that runs it: about a quarter of a second cache.
+      column_share: kernels that agree only in the axis along which memory runs go
+        through it in blocks of columns if what they share is this much of what the
+        smaller one of them reads and writes: blocks are shorter runs of memory.
+      neighbours: how many of the other readers of an array a kernel is compared with.
+    """
+
+    enabled: bool = True
+    most_operations: int = 512
+    most_buffers: int = 16
+    cheap: int = 8
+    most_copies: int = 64
+    row_bytes: int = 1 << 18
+    column_share: float = 0.25
+    neighbours: int = 8
+
+    def __post_init__(self):
+        for field in fields(self):
+            value, kind = getattr(self, field.name), type(field.default)
+            right = isinstance(value, (kind, int)) and (
+                isinstance(value, bool) == (kind is bool)
+            )
+            if not right:
+                raise TypeError(
+                    f"the setting {field.name} of fusion is "
+                    f"{'an' if kind is int else 'a'} {kind.__name__}, got {value!r}"
+                )
+
+    def but(self, **changes):
+        """The same settings, but for some of them."""
+        known = {field.name for field in fields(self)}
+        wrong = ", ".join(sorted(changes.keys() - known))
+        if wrong:
+            raise TypeError(
+                f"fusion has no setting {wrong}; the settings are "
+                f"{', '.join(sorted(known))}"
+            )
+        return replace(self, **changes)
+
+    @classmethod
+    def from_text(cls, text):
+        """`enabled=False,row_bytes=4096`: as the environment gives them."""
+        words = {"True": True, "False": False}
+        changes = {}
+        for part in filter(None, text.split(",")):
+            name, _, value = part.partition("=")
+            number = float if "." in value else int
+            known = value in words
+            changes[name.strip()] = words[value] if known else number(value)
+        return cls().but(**changes)
+
+
+config.define(
+    "fusion", Settings(), "what kernels are made of one another", changes_traces=True
+)
