@@ -167,10 +167,9 @@ _transformations = """
 calls.explain_calls("minijit", globals(), results=_transformations)
 
 # chapter 16
-from .compile import folds as folds
-
-# chapter 16
 from .compile import fuse as fuse
+
+from .compile import folds as folds
 
 # chapter 17
 from .compile import layout as layout, panels as panels

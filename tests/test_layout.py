@@ -106,7 +106,7 @@ def test_only_sums_that_no_view_merges_are_copied():
     x, y = floats(3, 4, 5), floats(3, 5, 4)
     program = check(lambda x, y: dot(x, y, ((0, 2), (0, 1))), x, y)
     assert counts(program) == (1, 1)
-    assert [cut.rule for cut in program.cuts].count("layout") == 1
+    assert [d.rule for d in program.decisions if not d.fused].count("layout") == 1
     x, y = floats(3, 5, 4), floats(3, 5, 4)
     program = check(lambda x, y: dot(x, y, ((0, 1), (0, 1))), x, y)
     assert counts(program) == (1, 0)

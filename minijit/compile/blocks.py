@@ -28,12 +28,13 @@ from ..transform.loops import scan_p
 from .assembly import second_walks
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Const, Reduce, as_index
-from .groups import MOST_BUFFERS, Group
-from .inlining import CHEAP, crowded, times_computed
+from .groups import Group
+from .inlining import crowded, times_computed
 from .loops import Store, statements
 from .lower import At, Lowering, new_axis, row_of
 from .reductions import combine
 from .rolling import rolled, without_calls
+from .settings import config
 from .small_axes import MOST_ELEMENTS, SMALL_TABLE, Axes
 
 # How many operations a block has at most.
@@ -237,12 +238,12 @@ class BlockWalk(Lowering):
 
     def has_room(self, block, indices, row, readers, reads):
         """Whether a variable can be stored in a block; see `Groups.has_room`."""
-        after = self.groups.after
+        after, most = self.groups.after, config.fusion.most_buffers
         return (
             set(readers.get(block, ())) <= set(indices)
             and bool(block.axes or not (row.total and block.has_total))
             and block.size <= LARGEST_BLOCK
-            and len(block.reads | reads) + len(block.indices) < MOST_BUFFERS
+            and len(block.reads | reads) + len(block.indices) < most
             and not any(after[r.number] >> block.number & 1 for r in readers)
         )
 
@@ -253,17 +254,17 @@ block_rows: list = []
 
 def block_policy(value):
     """Inline what is computed no more often than if it were stored."""
-    groups = dict(value.asked)
+    groups, limits = dict(value.asked), config.fusion
     if any(group.size > LARGEST_BLOCK for group in groups):
         return "large kernel", f"its kernel has {LARGEST_BLOCK} operations already"
     if value.total:
         return "total", "every element of it takes a loop"
     if value.cost == 0:
         return None
-    if any(crowded(group, value) for group in groups):
-        return "many arrays", f"its kernel takes {MOST_BUFFERS} arrays already"
+    if any(crowded(group, value, limits.most_buffers) for group in groups):
+        return "many arrays", f"its kernel takes {limits.most_buffers} arrays already"
     times = sum(times_computed(*asked) for asked in value.asked)
-    if value.cost * (times - value.aval.size) <= CHEAP * value.aval.size:
+    if value.cost * (times - value.aval.size) <= limits.cheap * value.aval.size:
         return None
     return "recompute", f"inlined it would be computed {times} times"
 

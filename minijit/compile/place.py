@@ -43,10 +43,7 @@ class Placer:
         """Place what the statements of one loop's body need; `placed` is known."""
         placed, full = dict(placed), rules.filled(body, self.waits)
         bound = bound.difference(*full)
-        # First all Reduces of the block together: they may share loops.
-        here = expressions([s for s in body if not s.single])
-        within = rules.parts_known(here, bound, self.waits, placed)
-        reduces = [e for e in within if type(e) is Reduce]
+        reduces = rules.totals_known(body, bound, self.waits, placed)
         result = self.exprs(reduces, (), bound, placed)
         for stmt, buffers in zip(body, full, strict=True):
             bound = bound.union(buffers if isinstance(stmt, Store) else ())

@@ -78,6 +78,16 @@ def parts_known(roots, bound, waits, placed):
     return [e for e in parts if e.free <= bound and waits.get(e, nothing) <= bound]
 
 
+def totals_known(body, bound, waits, placed):
+    """The Reduces that a block begins with: all of it together, they may share loops.
+
+    What stands alone, in statements of one step, waits for its turn.
+    """
+    exprs = expressions([stmt for stmt in body if not stmt.single])
+    parts = parts_known(exprs, bound, waits, placed)
+    return [expr for expr in parts if type(expr) is Reduce]
+
+
 def filled(body, waits):
     """For each statement of a block the buffers that no later one stores into.
 
