@@ -424,7 +424,7 @@ copied = {
 
 
 @pytest.mark.parametrize("rule", copied)
-def test_a_copy_that_is_left_says_why(rule):
+def test_a_copy_that_is_left_says_why(unfused, rule):
     f, text = copied[rule]
     program = loaded(f, x)
     copy, = program.copies
