@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import author, check, measure, reader, run, stages, sync
+from . import author, check, grade, measure, reader, run, stages, sync
 from .project import Book, BookError, Chapter, find_book
 from .stage import write_stage
 
@@ -43,6 +43,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--write", action="store_true", help=write)
     p = command("reset", "chapter")
     p.add_argument("--write", action="store_true", help=write)
+    p = command("grade", "chapter?")
+    p.add_argument("--junit", type=Path, help="write the table as JUnit's XML, too")
+    p.add_argument("--prove", action="store_true", help="are the tasks in order?")
     p = command("check", "chapter?")
     p.add_argument("--complete", action="store_true", help="nothing may be pending")
     command("stats", "chapter?")
@@ -93,6 +96,17 @@ def do_reset(book: Book, args: Arguments) -> int:
     """Renew the reader's copy of one chapter, and keep what it was."""
     print("\n".join(reader.reset(book, book.chapter(args.chapter), args.write)))
     return 0
+
+
+def do_grade(book: Book, args: Arguments) -> int:
+    """Which build cells of the reader's copy pass their tests."""
+    if args.prove:
+        chapters = [c for c in written(book, args) if not c.whole]
+        bad = [told for c in chapters for told in grade.prove(book, c)]
+        return complain(bad, "tasks: in order")
+    rows, right = grade.grade(book, chosen(book, args), args.junit)
+    print("\n".join(rows))
+    return 0 if right else 1
 
 
 def do_check(book: Book, args: Arguments) -> int:
@@ -225,6 +239,7 @@ def do_stubs(book: Book, args: Arguments) -> int:
 COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
     "start": do_start,
     "reset": do_reset,
+    "grade": do_grade,
     "check": do_check,
     "stats": do_stats,
     "sync": do_sync,

@@ -8,8 +8,20 @@ reader's copy, and puts a `%check NAME` below each.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from .notebook import BuildCell, Json, code_cell, markdown_cell, parse_build, tags
+from .notebook import (
+    BuildCell,
+    Json,
+    code_cell,
+    load,
+    markdown_cell,
+    parse_build,
+    sections,
+    tags,
+)
+from .project import Book, Chapter
 from .text import Function, is_docstring
 
 TAG = "write"
@@ -19,6 +31,63 @@ NOTE = """\
 docstring asks for. `%check NAME` below the cell runs the tests that concern it, and \
 `%solution NAME` shows the book's text. `%chapter {id} --mine`, in the first cell, \
 starts from your own code of the chapters before.*"""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A build cell that the reader may write."""
+
+    chapter: Chapter
+    section: str
+    cell: str  # its id
+    file: str
+    owner: str
+    body: str
+    functions: tuple[str, ...]  # what is emptied, `Class.method` in full
+    tests: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What `%check` calls it."""
+        return called(self.functions)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the statements in it that hold its functions."""
+        heads = {f.partition(".")[0] for f in self.functions}
+        return frozenset(heads | {*self.functions})
+
+    def is_called(self, name: str) -> bool:
+        """Is it meant by a name: of a function, or of a method without its class?"""
+        return name in {n for f in self.functions for n in (f, f.rpartition(".")[2])}
+
+    def build(self) -> BuildCell:
+        """Its cell, as the book has it."""
+        return BuildCell({}, self.section, self.file, self.owner, None, self.body)
+
+
+def called(functions: Sequence[str]) -> str:
+    """The function that a task is called by, best none of Python's own names."""
+    own = [f for f in functions if not f.endswith("__")]
+    return [*own, *functions][0]
+
+
+def tasks(book: Book, chapter: Chapter) -> list[Task]:
+    """The tasks of a chapter, in order."""
+    path = book.notebook(chapter)
+    return list(tasks_in(chapter, load(path))) if path.exists() else []
+
+
+def tasks_in(chapter: Chapter, notebook: Json) -> Iterator[Task]:
+    """The tasks of a notebook."""
+    for section, cell in sections(notebook):
+        build = parse_build(cell, section) if TAG in tags(cell) else None
+        if build is not None:
+            tests = tuple(t for t in tags(cell) if "::" in t)
+            yield Task(
+                chapter, section, cell["id"], build.file, build.owner, build.body,
+                tuple(emptied(build)[1]), tests,
+            )  # fmt: skip
 
 
 def emptied(cell: BuildCell) -> tuple[str, list[str]]:
@@ -72,7 +141,7 @@ def emptied_notebook(notebook: Json, id: str) -> None:
         if build is not None:
             text, names = emptied(build)
             build.write(text, build.owner)
-            check = code_cell(f"%check {names[0]}", f"{cell['id']}-check")
+            check = code_cell(f"%check {called(names)}", f"{cell['id']}-check")
             cells.append(check)
     cells.insert(1, markdown_cell(NOTE.format(id=id), "to-be-written"))
     notebook["cells"] = cells

@@ -66,7 +66,7 @@ def solutions(book: Book, chapter: Chapter) -> dict[str, Any]:
     """Run a chapter's file of solutions; its namespace."""
     path = book.solutions(chapter)
     if not path.exists():
-        raise BookError(f"{chapter.called} has no {path.relative_to(book.root)}")
+        raise BookError(f"{chapter.called} has no {path.relative_to(book.base)}")
     text = path.read_text(encoding="utf-8")
     linecache.checkcache(str(path))
     module = types.ModuleType(f"solutions_{chapter.stem}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from . import exercise, tracebacks
+from . import course, exercise, grade, tracebacks
 from .build import Workshop, shortened
 from .notebook import (
     load,
@@ -20,6 +20,7 @@ from .ran import MEANT
 from .show import mime, statement_text
 from .stage import open_chapter, stale_names
 from .text import names
+from .units import Unit
 
 workshop: Workshop | None = None
 
@@ -30,6 +31,7 @@ def register(shell: Any) -> None:
     def chapter(line: str) -> None:
         """%chapter ID: the library is now what the chapters before this one built.
 
+        %chapter ID --mine: those chapters as the reader's own copy of them has it.
         %tour NAME: the library is the finished one.
         """
         __tracebackhide__ = True
@@ -57,15 +59,25 @@ def register(shell: Any) -> None:
             print(report)
 
     def check(line: str) -> None:
-        """%check NAME: is the exercise solved?"""
+        """%check NAME: is the exercise solved, or the build cell right?"""
         __tracebackhide__ = True
-        print(check_exercise(line.strip(), shell.user_ns))
+        print(check_answer(line.strip(), shell.user_ns))
+
+    def solution(line: str) -> None:
+        """%solution NAME: show the solution of an exercise, or the book's cell."""
+        from IPython.display import display
+
+        __tracebackhide__ = True
+        shop = opened()
+        chapter = shop.stage.chapter
+        display(mime(grade.solution_text(home(), chapter, line.strip())), raw=True)
 
     shell.register_magic_function(chapter, "line", "chapter")
     shell.register_magic_function(chapter, "line", "tour")
     shell.register_magic_function(show, "line", "show")
     shell.register_magic_function(build, "cell", "build")
     shell.register_magic_function(check, "line", "check")
+    shell.register_magic_function(solution, "line", "solution")
     tracebacks.install(shell, library_folders, advice)
     if announce not in shell.events.callbacks["pre_run_cell"]:
         shell.events.register("pre_run_cell", announce)
@@ -152,12 +164,16 @@ def open_book(id: str, namespace: dict[str, Any]) -> str:
     """Open a chapter; what to tell the reader."""
     global workshop
     book = find_book()
-    if not id.strip():
+    words = [w for w in id.split() if w != "--mine"]
+    if len(words) != 1:
         raise BookError("write the chapter's number: `%chapter 6`, or `%tour types`")
-    chapter = book.chapter(id)
+    chapter = book.chapter(words[0])
+    mine: list[str] = []
+    if "--mine" in id.split():
+        book, mine = grade.own_code(book, chapter)
     stage = open_chapter(book, chapter)
     workshop = Workshop(stage)
-    told = opening_words(book, chapter)
+    told = "\n".join([opening_words(book, chapter), *mine])
     if stale := stale_names(stage, namespace):
         told += f"\nFrom before this line, and out of date: {', '.join(stale)}."
     return told
@@ -173,16 +189,34 @@ def opening_words(book: Book, chapter: Chapter) -> str:
     return f"{head} {book.package} {state}."
 
 
+def home() -> Book:
+    """The book that has the notebooks, and not a reader's own code in it."""
+    book = opened().book
+    return book if book.home is None else find_book(book.home)
+
+
+def check_answer(name: str, namespace: dict[str, Any]) -> str:
+    """The verdict on an answer to an exercise, or on a build cell that was written."""
+    __tracebackhide__ = True
+    chapter = opened().stage.chapter
+    exercises = exercise.exercises(load(home().notebook(chapter)))
+    known = [e.name for e in exercises]
+    todo = course.tasks(home(), chapter)
+    if name in known:
+        return check_exercise(name, namespace)
+    for task in todo:
+        if task.is_called(name):
+            return grade.check_task(opened().book, task, live_cells())
+    asked = f"there is no exercise {name} here" if name else "write `%check NAME`"
+    names = ", ".join([*known, *(t.name for t in todo)])
+    raise BookError(f"{asked}; this notebook has {names or 'none'}")
+
+
 def check_exercise(name: str, namespace: dict[str, Any]) -> str:
     """The verdict on the reader's answer to an exercise of the open chapter."""
     __tracebackhide__ = True
     shop = opened()
-    here = shop.stage
-    names = known_exercises(here.book, here.chapter)
-    if name not in names:
-        asked = f"there is no exercise {name} here" if name else "write `%check NAME`"
-        raise BookError(f"{asked}; this notebook has {', '.join(names) or 'none'}")
-    space = exercise.solutions(here.book, here.chapter)
+    space = exercise.solutions(home(), shop.stage.chapter)
     if name not in namespace:
         return f"not yet: run the cell that defines {name} first"
     shop.tries[name] = shop.tries.get(name, 0) + 1
@@ -193,6 +227,11 @@ def check_exercise(name: str, namespace: dict[str, Any]) -> str:
     return told
 
 
-def known_exercises(book: Book, chapter: Chapter) -> list[str]:
-    """The exercises of a notebook, by name."""
-    return [e.name for e in exercise.exercises(load(book.notebook(chapter)))]
+def live_cells() -> list[list[Unit]]:
+    """What the build cells that ran hold now, cell by cell."""
+    cells: dict[tuple[str | None, str], list[Unit]] = {}
+    for record in opened().records.values():
+        if not record.gone and not record.staged:
+            place = record.cell, record.unit.file
+            cells.setdefault(place, []).append(record.unit)
+    return [sorted(units, key=lambda u: u.mine.first) for units in cells.values()]

@@ -151,6 +151,12 @@ class Book:
     pending: tuple[str, ...] = ()
     whole_tests: tuple[str, ...] = ()
     whole_marks: str = ""
+    home: Path | None = None  # of notebooks and tests, if the library is elsewhere
+
+    @property
+    def base(self) -> Path:
+        """The folder of `chapters/`, `tests/` and the reader's copy."""
+        return self.home or self.root
 
     def chapter(self, id: str | int) -> Chapter:
         """The chapter, tour or capstone called `id`; BookError if there is none."""
@@ -170,11 +176,11 @@ class Book:
 
     def notebook(self, chapter: Chapter) -> Path:
         """Where a chapter's notebook is."""
-        return self.root / self.folder / chapter.file
+        return self.base / self.folder / chapter.file
 
     def solutions(self, chapter: Chapter) -> Path:
         """Where the solutions to a chapter's exercises are."""
-        return self.root / self.folder / "solutions" / f"{chapter.stem}.py"
+        return self.base / self.folder / "solutions" / f"{chapter.stem}.py"
 
     # -- files
 

@@ -25,7 +25,7 @@ ABOUT = "minijit"  # the key, among a copy's metadata, of what it was made from
 
 def start(book: Book, write: bool = False) -> Iterator[str]:
     """Copy every notebook that is not there yet, and the data; what to tell."""
-    data = book.root / book.folder / "data"
+    data = book.base / book.folder / "data"
     if data.exists():
         shutil.copytree(data, copy_folder(book) / "data", dirs_exist_ok=True)
     made, newer, other = [], [], []
@@ -59,10 +59,10 @@ def reset(book: Book, chapter: Chapter, write: bool = False) -> Iterator[str]:
         kept = unused(copy_folder(book) / BEFORE / chapter.file)
         kept.parent.mkdir(parents=True, exist_ok=True)
         path.rename(kept)
-        where = kept.relative_to(book.root).as_posix()
+        where = kept.relative_to(book.base).as_posix()
         yield f"your copy of {chapter.called} is kept as {where}"
     make_copy(book, chapter, write)
-    yield f"{path.relative_to(book.root).as_posix()} is as the book has it"
+    yield f"{path.relative_to(book.base).as_posix()} is as the book has it"
 
 
 def unused(path: Path) -> Path:
@@ -76,7 +76,7 @@ def unused(path: Path) -> Path:
 
 def copy_folder(book: Book) -> Path:
     """Where the reader's copies are."""
-    return book.root / FOLDER
+    return book.base / FOLDER
 
 
 def copy_of(book: Book, chapter: Chapter) -> Path:

@@ -100,15 +100,25 @@ def stage_folder(book: Book, chapter: Chapter) -> Iterator[Path]:
         yield folder
 
 
-def python(folder: Path, code: str) -> int:
-    """The exit code of a fresh process that runs code and sees only the stage."""
+def python(
+    folder: Path, code: str, quiet: bool = False, seconds: float | None = None
+) -> int:
+    """The exit code of a fresh process that runs code and sees only the stage.
+
+    A `quiet` one prints nothing; after `seconds` subprocess.TimeoutExpired is raised.
+    """
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     # Bytecode goes into the stage's folder, for the next of the many processes there.
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     env["PYTHONPATH"] = str(folder)
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # nbval and its like are slow to load
     command = [sys.executable, "-P", "-c", ALONE + code]
-    return subprocess.run(command, cwd=folder, env=env, check=False).returncode
+    out = subprocess.DEVNULL if quiet else None
+    done = subprocess.run(
+        command, cwd=folder, env=env, check=False, stdout=out, stderr=out,
+        timeout=seconds,
+    )  # fmt: skip
+    return done.returncode
 
 
 # -- tests
@@ -135,7 +145,7 @@ def chapter_of_test(book: Book, path: Path) -> Chapter | None:
 def staged_tests(book: Book, chapter: Chapter, only: bool = False) -> list[Path]:
     """The test files that stage `chapter` can run; those of that chapter, if `only`."""
     found = []
-    for path in sorted((book.root / "tests").glob("test_*.py")):
+    for path in sorted((book.base / "tests").glob("test_*.py")):
         own = None if needs_all(book, path) else chapter_of_test(book, path)
         if own and (own == chapter if only else own.index <= chapter.index):
             found.append(path)
@@ -144,15 +154,15 @@ def staged_tests(book: Book, chapter: Chapter, only: bool = False) -> list[Path]
 
 def needs_all(book: Book, path: Path) -> bool:
     """Does book.toml list the test file as one that needs the whole checkout?"""
-    name = path.relative_to(book.root).as_posix()
+    name = path.relative_to(book.base).as_posix()
     return any(fnmatch.fnmatch(name, pattern) for pattern in book.whole_tests)
 
 
 def unmarked_tests(book: Book) -> list[str]:
     """Test files without a chapter, those apart that need the whole checkout."""
     return [
-        p.relative_to(book.root).as_posix()
-        for p in sorted((book.root / "tests").glob("test_*.py"))
+        p.relative_to(book.base).as_posix()
+        for p in sorted((book.base / "tests").glob("test_*.py"))
         if not needs_all(book, p) and not chapter_of_test(book, p)
     ]
 
@@ -174,8 +184,7 @@ def run_tests(
         return 0
     there = folder / "tests"
     copy_tests(book, staged_tests(book, chapter), there)
-    if (book.root / "pyproject.toml").exists():
-        shutil.copy(book.root / "pyproject.toml", folder)
+    copy_settings(book, folder)
     args = ["-q", "-p", "no:cacheprovider", *[str(there / p.name) for p in tests]]
     if book.whole_marks:
         args += ["-m", f"not ({book.whole_marks})"]
@@ -185,10 +194,16 @@ def run_tests(
     return python(folder, prove + code)
 
 
+def copy_settings(book: Book, out: Path) -> None:
+    """Copy pytest's settings."""
+    if (book.base / "pyproject.toml").exists():
+        shutil.copy(book.base / "pyproject.toml", out)
+
+
 def copy_tests(book: Book, tests: list[Path], out: Path) -> None:
     """Copy test files and all that stands beside them but other tests."""
     wanted = {p.name for p in tests}
-    source = book.root / "tests"
+    source = book.base / "tests"
 
     def skip(folder: str, names: list[str]) -> list[str]:
         top = Path(folder) == source

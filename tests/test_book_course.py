@@ -1,0 +1,219 @@
+"""Course mode on a toy: cells that readers write, their tests, `--mine`, `grade`."""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as xml
+from collections.abc import Iterator
+from pathlib import Path
+
+import book_toy
+import pytest
+
+from minijit.book import magics
+from minijit.book.build import Workshop
+from minijit.book.course import HOLE, emptied, tasks
+from minijit.book.grade import check_task, grade, own_code, prove, solution_text
+from minijit.book.notebook import build_cells, dump, load, source
+from minijit.book.project import Book, BookError
+from minijit.book.reader import copy_of, start
+from minijit.book.splice import overlaid
+from minijit.book.stage import Stage, open_chapter
+from minijit.book.units import Unit, read_cell
+
+TASKS = {
+    ("1s", "def negative"): ["test_more.py::test_neg"],
+    ("3", "def sin_lin(x)"): ["test_lin.py::test_jvp"],
+    ("3", "def jvp(p"): ["test_lin.py::test_jvp"],
+}
+WRONG = "    return cos(x), lambda t: t"
+BOOKS = "    c = cos(x)\n    return sin(x), lambda t: t * c"
+MINE = "    slope = slope_of(x)\n    return sin(x), lambda t: slope * t"
+HELPER = "def slope_of(x):\n    return cos(x)\n\n\n"
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Book:
+    """A toy book with tasks in it."""
+    book = book_toy.copy(tmp_path)
+    for (id, text), tests in TASKS.items():
+        path = book.notebook(book.chapter(id))
+        notebook = load(path)
+        cell = next(c for c in build_cells(notebook) if text in c.body)
+        cell.cell["metadata"]["tags"] = ["write", *tests]
+        dump(notebook, path)
+    return book
+
+
+@pytest.fixture
+def close() -> Iterator[None]:
+    yield
+    sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, Stage)]
+    for name in [m for m in sys.modules if m.partition(".")[0] == "toy"]:
+        del sys.modules[name]
+    magics.workshop = None
+
+
+def write(book: Book, id: str, name: str, body: str, before: str = "") -> None:
+    """Write a function's body into the reader's copy."""
+    path = copy_of(book, book.chapter(id))
+    notebook = load(path)
+    for cell in notebook["cells"]:
+        text = source(cell)
+        head, found, rest = text.partition(f"def {name}(")
+        if found and text.startswith("%%build"):
+            line, _, after = rest.partition("\n")
+            assert HOLE in after
+            after = after.partition(HOLE)[2]
+            cell["source"] = f"{head}{before}{found}{line}\n{body}{after}"
+    dump(notebook, path)
+
+
+def table(book: Book, id: str = "3") -> list[str]:
+    """Task and state of each row of `grade`."""
+    rows, _ = grade(book, book.chapter(id), None)
+    return [" ".join(row.split()[1:]) for row in rows[1:-1] if row[:1].isdigit()]
+
+
+def test_a_cell_is_emptied_to_signature_and_docstring(book: Book):
+    cells = list(build_cells(load(book.notebook(book.chapter("1")))))
+    found = {n: emptied(c)[0] for c in cells for n in emptied(c)[1]}
+    hole = f"        {HOLE}"
+    assert (
+        f'    """One operation."""\n\n    def __init__(self, name):\n{hole}'
+        in (found["Primitive.__init__"])
+    )
+    assert found["Array.__mul__"] == (
+        f"    def __mul__(self, other):\n{hole}\n\n    __rmul__ = __mul__"
+    )
+    numpy = list(build_cells(load(book.notebook(book.chapter("1s")))))[1]
+    text, names = emptied(numpy)
+    assert names == ["negative"]
+    assert text.endswith(f'    """Another name for neg."""\n    {HOLE}')
+
+
+def test_tasks_are_in_order_only_if_their_tests_need_them(book: Book):
+    assert list(prove(book, book.chapter("3"))) == []
+    assert list(prove(book, book.chapter("1s"))) == [
+        "chapter 1s, task negative: its tests pass without it"
+    ]
+
+
+def test_a_chapter_written_by_hand(book: Book, tmp_path: Path):
+    list(start(book, write=True))
+    cells = [source(c) for c in load(copy_of(book, book.chapter("3")))["cells"]]
+    assert sum(HOLE in text for text in cells) == 2
+    assert cells[1].startswith("*This copy is to be written")
+    assert "%check sin_lin" in cells and "%check jvp" in cells
+    assert table(book) == ["sin_lin not written", "jvp not written"]
+
+    write(
+        book,
+        "3",
+        "jvp",
+        "    y, f = lin_rules[p](*primals)\n    return y, f(*tangents)",
+    )
+    write(book, "3", "sin_lin", WRONG)
+    assert table(book) == ["sin_lin wrong 0 of 1", "jvp right 1 of 1"]
+    rows, right = grade(book, book.chapter("3"), tmp_path / "report.xml")
+    assert not right and rows[-1] == "1 of 2 tasks are right"
+    assert (
+        "test_lin.py::test_jvp" in rows[2] and "failed    assert (1.0, 1.0)" in rows[4]
+    )
+    suite = xml.parse(tmp_path / "report.xml").getroot()[0]
+    assert suite.attrib["tests"] == "2" and suite.attrib["failures"] == "1"
+    assert suite[0][0].tag == "failure" and len(suite[1]) == 0
+
+    done = book_toy.command(book.root, "grade", "3")
+    assert done.returncode == 1 and "sin_lin" in done.stdout
+    list(start(book, write=True))
+    path = copy_of(book, book.chapter("3"))
+    notebook = load(path)
+    for cell in notebook["cells"]:
+        text = source(cell).replace(WRONG, MINE)
+        cell["source"] = text.replace("def sin_lin", HELPER + "def sin_lin")
+    dump(notebook, path)
+    assert table(book) == ["sin_lin right 1 of 1", "jvp right 1 of 1"]
+
+
+def test_text_that_is_no_python_is_wrong(book: Book):
+    list(start(book, write=True))
+    write(book, "3", "jvp", "    return (")
+    rows, _ = grade(book, book.chapter("3"), None)
+    assert any("SyntaxError" in row for row in rows)
+
+
+def test_starting_from_own_code(book: Book, close: None):
+    list(start(book, write=True))
+    write(book, "1s", "negative", "    return neg(x) + 0.5")
+    write(book, "3", "sin_lin", WRONG)
+    other, told = own_code(book, book.chapter("3"))
+    assert told == ["With your own text of: negative."]
+    open_chapter(other, other.chapter("3"))
+    from toy.numpy import negative  # type: ignore[import-not-found]
+
+    assert negative(2.0) == -1.5
+    assert "+ 0.5" in (other.root / "toy/numpy.py").read_text()
+    assert other.notebook(other.chapter("3")) == book.notebook(book.chapter("3"))
+
+
+def test_check_of_a_cell_in_a_kernel(book: Book, close: None):
+    magics.workshop = shop = Workshop(open_chapter(book, book.chapter("3")))
+    task = tasks(book, book.chapter("3"))[0]
+    told = check_task(book, task, magics.live_cells())
+    assert told == "not yet: run the build cell of sin_lin first"
+    text = "def sin_lin(x):\n" + WRONG + "\n"
+    head = '"""x"""\nfrom ..trace.core import bind, cos, mul_p, sin, sin_p\n'
+    shop.build_cell("toy/transform/lin.py", head + "lin_rules = {}\n" + text, {}, "a")
+    told = check_task(book, task, magics.live_cells()).split("\n")
+    assert told[0] == "not yet: test_lin.py::test_jvp"
+    assert told[1].startswith("  the test  ") and "jvp(sin_p" in told[1]
+    right = text.replace(WRONG, MINE.replace("slope_of", "cos"))
+    shop.build_cell("toy/transform/lin.py", right, {}, "a")
+    told = check_task(book, task, magics.live_cells())
+    assert told == "right: 1 tests of it pass"
+
+
+def test_solutions_can_be_pasted(book: Book):
+    chapter = book.chapter("3")
+    text = solution_text(book, chapter, "sin_lin")
+    assert text.startswith("%%build toy/transform/lin.py\n") and BOOKS in text
+    text = solution_text(book, book.chapter("1"), "cube")
+    assert text == (
+        "from toy.trace.core import mul\n\n\ndef cube(x):\n    return mul(x, mul(x, x))"
+    )
+    with pytest.raises(BookError, match="neither a task nor an exercise nothing"):
+        solution_text(book, chapter, "nothing")
+
+
+def units(book: Book, text: str, owner: str = "") -> list[Unit]:
+    return read_cell(book, "toy/trace/core.py", owner, text)
+
+
+def test_cells_are_spliced_into_the_file(book: Book, tmp_path: Path):
+    core = "toy/trace/core.py"
+    cells = [
+        units(
+            book, "def scale():\n    return helper()\n\n\ndef helper():\n    return 7"
+        ),
+        units(
+            book,
+            "class Primitive:\n    def __init__(self, name):\n        self.n = name",
+        ),
+        units(
+            book,
+            "    def extra(self):\n        return 1\n\n    __rmul__ = None",
+            "Array",
+        ),
+    ]
+    other = overlaid(book, cells, tmp_path / "mine")
+    text, before = other.source(core), book.source(core)
+    compile(text, core, "exec")
+    assert "def scale():\n    return helper()\n\n\ndef helper():\n    return 7" in text
+    assert "self.n = name" in text and '"""One operation."""' not in text
+    assert "    def __repr__(self):\n        return self.name" in text
+    assert "    def extra(self):" in text and "    __rmul__ = None" in text
+    assert "class Array(Base):" in text and "def __mul__" in text
+    assert book.source(core) == before
+    init = read_cell(book, "toy/__init__.py", "", "from .trace.pytree import flatten")
+    assert overlaid(book, [init], tmp_path / "two").parts("toy/__init__.py")
