@@ -1,0 +1,293 @@
+"""The real JupyterLab, as a newcomer uses it, in a headless Chromium.
+
+It needs playwright (`pip install playwright`), JupyterLab and the system's Chromium
+(on Debian and Ubuntu `apt install chromium`), and is skipped where one is not there.
+With MINIJIT_SCREENSHOTS=FOLDER it leaves pictures, in two widths and both themes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import book_toy
+import pytest
+
+from minijit.book.exercise import exercises
+from minijit.book.grade import solution_text
+from minijit.book.notebook import load, source
+from minijit.book.project import find_book
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed"
+)
+pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+BROWSER = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+
+BOOK = find_book(book_toy.REPO)
+PATIENCE = 180_000  # milliseconds, for the slowest of machines
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A checkout of the files as they stand, committed."""
+    root = tmp_path / "minijit"
+    known = ["--cached", "--others", "--exclude-standard"]
+    listed = git(BOOK.root, "ls-files", "-z", *known)
+    for name in [n for n in listed.split("\0") if n and (BOOK.root / n).exists()]:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(BOOK.root / name, root / name)
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    who = ["-c", "user.name=a reader", "-c", "user.email=reader@example.org"]
+    git(root, *who, "commit", "--quiet", "--message", "a checkout")
+    return root
+
+
+def git(root: Path, *args: str) -> str:
+    """Run git; what it prints."""
+    line = ["git", "-C", str(root), *args]
+    return subprocess.run(line, check=True, text=True, capture_output=True).stdout
+
+
+def book(root: Path, *args: str) -> str:
+    """Run a command of the book in the clone; what it prints."""
+    line = [sys.executable, str(root / "minijit" / "book"), *args]
+    done = subprocess.run(line, cwd=root, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@contextlib.contextmanager
+def jupyterlab(root: Path, home: Path) -> Iterator[str]:
+    """JupyterLab in a folder, with settings of its own; its address."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    env = {**os.environ, "PYTHONPATH": str(root), "IPYTHONDIR": str(home / "ipython")}
+    for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR"):
+        env[f"JUPYTER_{name}"] = str(home / name.lower())
+    for name in ("SETTINGS_DIR", "WORKSPACES_DIR"):
+        env[f"JUPYTERLAB_{name}"] = str(home / name.lower())
+    line = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1",
+            f"--port={port}", "--allow-root", "--expose-app-in-browser",
+            "--IdentityProvider.token=", "--ServerApp.password=",
+            "--LabApp.news_url=None"]  # fmt: skip
+    with open(home / "lab.log", "w") as log:
+        lab = subprocess.Popen(line, cwd=root, env=env, stdout=log, stderr=log)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_for(url, lab, home / "lab.log")
+        yield url
+    finally:
+        lab.terminate()
+        lab.wait(60)
+
+
+def wait_for(url: str, lab: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the server answers."""
+    for _ in range(240):
+        with contextlib.suppress(urllib.error.URLError, OSError):
+            urllib.request.urlopen(f"{url}/api/status", timeout=2).close()
+            return
+        assert lab.poll() is None, log.read_text()
+        time.sleep(0.5)
+    raise AssertionError(log.read_text())
+
+
+class Reader:
+    """What a reader does in an open JupyterLab."""
+
+    def __init__(self, page: Any, pictures: Path | None):
+        self.page = page
+        self.pictures = pictures
+        self.errors: list[str] = []
+        page.on("pageerror", lambda e: self.errors.append(str(e)))
+
+    def open(self, url: str, path: str) -> None:
+        """Open a notebook by its address."""
+        self.page.goto(f"{url}/lab/tree/{path}?reset", timeout=PATIENCE)
+        self.ready(Path(path).name)
+
+    def ready(self, name: str) -> None:
+        """Wait until a notebook is in front, and its kernel answers."""
+        self.page.wait_for_function(
+            """name => {
+                const widget = window.jupyterapp?.shell?.currentWidget;
+                const kernel = widget?.sessionContext?.session?.kernel;
+                return widget?.title.label === name && kernel?.status === 'idle';
+            }""",
+            arg=name, timeout=PATIENCE,
+        )  # fmt: skip
+
+    def is_dirty(self) -> bool:
+        """Does the tab in front show the unsaved dot?"""
+        return self.page.evaluate("jupyterapp.shell.currentWidget.context.model.dirty")
+
+    def command(self, name: str, **args: Any) -> None:
+        """Run one of JupyterLab's commands."""
+        self.page.evaluate(
+            "([name, args]) => jupyterapp.commands.execute(name, args)", [name, args]
+        )
+
+    def run_all(self) -> None:
+        """Run All Cells, and wait for the last."""
+        self.command("notebook:run-all-cells")
+        self.page.wait_for_function(
+            """() => {
+                const panel = jupyterapp.shell.currentWidget;
+                const code = panel.content.widgets.filter(c => c.model.type === 'code');
+                return panel.sessionContext.session.kernel.status === 'idle'
+                    && code.every(c => c.model.executionState !== 'running'
+                        && c.prompt !== '*');
+            }""",
+            timeout=PATIENCE,
+        )
+
+    def restart(self) -> None:
+        """Restart the kernel."""
+        context = "jupyterapp.shell.currentWidget.sessionContext"
+        self.page.evaluate(f"{context}.session.kernel.restart()")
+
+    def run(self, at: int, text: str | None = None) -> str:
+        """Run a cell, with another text; what it shows."""
+        return self.page.evaluate(
+            """async ([at, text]) => {
+                const panel = jupyterapp.shell.currentWidget;
+                const cell = panel.content.widgets[at];
+                if (text !== null) cell.model.sharedModel.setSource(text);
+                panel.content.activeCellIndex = at;
+                await jupyterapp.commands.execute('notebook:run-cell');
+                const shown = cell.model.outputs.toJSON().map(o => {
+                    const data = o.data ? o.data['text/plain'] : '';
+                    const error = (o.traceback || []).join('\\n');
+                    return [o.text, data, error].flat().join('');
+                });
+                return shown.join('').replace(/\\u001b\\[[0-9;]*m/g, '');
+            }""",
+            [at, text],
+        )
+
+    def picture(self, name: str, at: int = 0) -> None:
+        """Keep pictures of a cell, in two widths and both themes."""
+        if self.pictures is None:
+            return
+        for width in (1400, 375):
+            self.page.set_viewport_size({"width": width, "height": 900})
+            if width == 375:
+                self.command("application:toggle-left-area")
+            for theme in ("Light", "Dark"):
+                self.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+                self.page.wait_for_timeout(1000)
+                self.scroll_to(at)
+                file = self.pictures / f"{name}_{width}_{theme.lower()}.png"
+                self.page.screenshot(path=str(file))
+        self.command("application:toggle-left-area")
+        self.page.set_viewport_size({"width": 1400, "height": 900})
+
+    def scroll_to(self, at: int) -> None:
+        """Bring a cell to the top of the window."""
+        self.page.evaluate(
+            """async at => {
+                const notebook = jupyterapp.shell.currentWidget.content;
+                notebook.activeCellIndex = at;
+                await notebook.scrollToItem(at, 'start');
+                notebook.widgets[at].node.scrollIntoView();
+            }""",
+            at,
+        )
+        self.page.wait_for_timeout(1000)
+
+
+@pytest.fixture
+def reader(clone: Path, tmp_path: Path) -> Iterator[tuple[Reader, str]]:
+    """A reader in front of JupyterLab, and its address."""
+    folder = os.environ.get("MINIJIT_SCREENSHOTS")
+    pictures = Path(folder) if folder else None
+    if pictures is not None:
+        pictures.mkdir(parents=True, exist_ok=True)
+    home = tmp_path / "home"
+    home.mkdir()
+    with jupyterlab(clone, home) as url, playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(PATIENCE)
+        yield Reader(page, pictures), url
+        browser.close()
+
+
+def place(text: str, cells: list[dict[str, Any]]) -> int:
+    """The number of the first cell that holds a text."""
+    return next(i for i, c in enumerate(cells) if text in source(c))
+
+
+def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
+    """From chapter 0 to chapter 1: read, run, edit, break, restart, check, reset."""
+    me, url = reader
+    assert "notebooks made" in book(clone, "start")
+    copy = clone / "my_chapters" / "01_values.ipynb"
+    cells = load(copy)["cells"]
+
+    me.open(url, "my_chapters/00_start_here.ipynb")
+    me.page.wait_for_timeout(3000)
+    assert not me.is_dirty()
+    me.picture("00_opened")
+    link = me.page.locator(".jp-NotebookPanel a", has_text="01 One function").first
+    link.click()
+    me.ready("01_values.ipynb")
+    me.page.wait_for_timeout(3000)
+    assert not me.is_dirty()
+    before = copy.read_bytes()
+    me.command("docmanager:save")
+    assert load(copy) == load(clone / "my_chapters" / "01_values.ipynb")
+    assert copy.read_bytes() == before, "saving what was only read changes the file"
+
+    me.run_all()
+    meant = [i for i, c in enumerate(cells) if "raises-exception" in str(c["metadata"])]
+    me.picture("01_meant_to_fail", meant[0])
+    build = place("def find_rule", cells)
+    text = source(cells[build])
+    assert "differs from the book" in me.run(build, text.replace("is None:", "is ...:"))
+    me.picture("01_edited", build)
+    assert "Nothing of this cell" in me.run(build, f"{text}\nfind_rule(1, 2, 3)")
+    assert "SyntaxError" in me.run(build, f"{text}\n(")
+    assert me.run(build, text) == ""
+
+    me.restart()
+    assert "not found" in me.run(build)
+    first = place("%chapter 1", cells)
+    assert me.run(first).startswith("Chapter 1:")
+    assert me.run(first).startswith("Chapter 1:"), "noise when it is run again"
+    assert "has not run" in me.run(build, f"{text}\nsin_like = Primitive('x')")
+    assert me.run(build, text) == ""
+    me.run_all()
+
+    answer = place("def count_operations", cells)
+    check = place("%check count_operations", cells)
+    me.run(answer, "def count_operations(f, x):\n    return {'mul': 1}")
+    told = me.run(check)  # the second time: Run All was the first
+    assert "came      {'mul': 1}" in told and "\n  hint      " in told
+    me.picture("01_check", answer)
+    chapter = BOOK.chapter("1")
+    assert [e.name for e in exercises({"cells": cells})][0] == "count_operations"
+    me.run(answer, solution_text(BOOK, chapter, "count_operations"))
+    assert me.run(check) == "right\n"
+    me.command("docmanager:save")
+    me.page.wait_for_timeout(1000)
+
+    assert "is kept as" in book(clone, "reset", "1")
+    assert load(copy)["cells"] == cells
+    assert git(clone, "status", "--porcelain") == ""
+    assert me.errors == []
