@@ -112,7 +112,8 @@ def run_named(
     with tempfile.TemporaryDirectory(prefix="written_") as name:
         folder = Path(name).resolve()
         write_stage(book, chapter, folder)
-        stages.copy_tests(book, files, folder / "tests")
+        others = stages.staged_tests(book, chapter)  # which they may import
+        stages.copy_tests(book, [*files, *others], folder / "tests")
         stages.copy_settings(book, folder)
         args = ["-q", "-p", "no:cacheprovider", "-x"][: 4 if first else 3]
         args += [str(folder / "tests" / t) for t in wanted]
