@@ -7,6 +7,7 @@ In a notebook, `%load_ext minijit.book` gives
     %%build minijit/trace/core.py   run this text in that module, patching what it edits
     %show minijit/lax.py reciprocal print a statement of the library
     %check NAME                     is exercise NAME solved?  or which case fails
+    %solution NAME                  show the solution, or the book's text of a cell
     %tb                             the whole of the last traceback, shown short before
 
 and in a shell, `python -m minijit.book` (or `python minijit/book`, which also works
@@ -24,9 +25,9 @@ reads no notebook.  Nothing here imports the rest of minijit.
     patch, tables, follow, caches  ... so that edits are live everywhere
     check, imports, ran, measure   what must hold of the book, and whether it does
     author, sync, run, headings    notebooks from sources, from the library; executed
-    show, style                    statements and pictures in notebooks
+    show, style, colours           statements, pictures and programs in notebooks
     pages                          the book as HTML
-    reader, course                 the reader's copy, and build cells to be written
+    reader, course, splice, grade  the reader's copy, and build cells to be written
     stages, exercise, cases, judge tests and exercises, each on its chapter's stage
     tracebacks                     of the reader's frames alone
     magics, cli                    the two ways in

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from . import course, exercise, grade, tracebacks
+from . import colours, course, exercise, grade, tracebacks
 from .build import Workshop, shortened
 from .notebook import (
     load,
@@ -38,6 +38,7 @@ def register(shell: Any) -> None:
         # Running the first cell again should not say that this is loaded already.
         shell.extension_manager.loaded.discard(__package__)
         print(open_book(line, shell.user_ns))
+        colours.install(shell)
 
     def show(line: str) -> None:
         """%show FILE NAME: print a statement of the library."""

@@ -1,0 +1,61 @@
+"""Programs in colours, in a front end that shows them to a reader.
+
+Jaxprs and loop programs get an HTML form beside their plain text, in the colours of
+JupyterLab's own editor, so both themes show them well.  Where a notebook is executed
+without a reader (`run`, nbval) there is the plain text alone: that is what is stored.
+"""
+
+from __future__ import annotations
+
+import os
+from html import escape
+from typing import Any
+
+# JupyterLab tells its kernels the notebook's path; nothing else sets this.
+SESSION = "JPY_SESSION_NAME"
+SHOWN = (
+    ("minijit.trace.jaxpr", "Jaxpr"),
+    ("minijit.trace.jaxpr", "ClosedJaxpr"),
+    ("minijit.compile.loops", "Program"),
+)
+LONGEST = 100_000  # characters; a longer text stays plain
+# Kinds of tokens, by pygments' names, and the variables of JupyterLab's themes.
+COLOURS = {
+    "Keyword": "keyword", "Literal.Number": "number", "Literal.String": "string",
+    "Comment": "comment", "Operator": "operator", "Name.Function": "def",
+}  # fmt: skip
+
+
+def install(shell: Any) -> None:
+    """Show programs in colours, if a reader looks on.
+
+    Anew for each chapter: its classes are new ones.
+    """
+    if os.environ.get(SESSION):
+        formatter = shell.display_formatter.formatters["text/html"]
+        for module, name in SHOWN:
+            formatter.for_type_by_name(module, name, html)
+
+
+def html(program: Any) -> str | None:
+    """A program's text as HTML, or None if it is too long to be coloured."""
+    text = str(program)
+    if len(text) > LONGEST:
+        return None
+    return f'<pre style="background: none; margin: 0">{coloured(text)}</pre>'
+
+
+def coloured(text: str) -> str:
+    """Python, or what looks like it, with a colour for each kind of token."""
+    from pygments.lexers import PythonLexer
+
+    parts = []
+    for kind, token in PythonLexer(stripnl=False, ensurenl=False).get_tokens(text):
+        name = str(kind).removeprefix("Token.")
+        found = [c for prefix, c in COLOURS.items() if name.startswith(prefix)]
+        if found and token.strip():
+            style = f"color: var(--jp-mirror-editor-{found[0]}-color)"
+            parts.append(f'<span style="{style}">{escape(token)}</span>')
+        else:
+            parts.append(escape(token))
+    return "".join(parts)
