@@ -7,7 +7,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import layout
+from minijit.compile import factors
 from minijit.compile.lower import lower
 from minijit.compile.simplify import simplify
 from minijit.ops import patches
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.chapter(17)
 
 @pytest.fixture(autouse=True)
 def small_products_are_calls(monkeypatch):
-    monkeypatch.setattr(layout, "SMALL_PRODUCT", 0)
+    monkeypatch.setattr(factors, "SMALL_PRODUCT", 0)
     monkeypatch.setattr(patches, "SMALL_PRODUCT", 0)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile import layout
+from minijit.compile import factors
 from minijit.compile.lower import lower
 from minijit.compile.simplify import simplify
 from minijit.trace import primitives as prim
@@ -24,7 +24,7 @@ def floats(*shape, dtype="f4"):
 def small_products_are_calls(monkeypatch, request):
     """So that few numbers are enough; but for the test of that limit itself."""
     if request.function is not test_small_products_and_vectors_are_loops:
-        monkeypatch.setattr(layout, "SMALL_PRODUCT", 0)
+        monkeypatch.setattr(factors, "SMALL_PRODUCT", 0)
 
 
 def lowered(f, *args):

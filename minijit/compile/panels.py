@@ -125,6 +125,16 @@ def in_tiles(axis, longest):
     return Tiles(axis, length, Axis(count) if count > 1 else None)
 
 
+def filled(panel, load, p, q):
+    """The statements that copy what a load reads in a tile to a panel, turned."""
+    n, m = loop_over(p.blocks), loop_over(q.blocks)
+    i, j = Axis(BLOCK, "vector"), Axis(BLOCK, "vector")
+    row, column = op("add", p.block(n), i), op("add", q.block(m), j)
+    there = {p.axis: op("add", p.start, row), q.axis: op("add", q.start, column)}
+    value, = Renamer(there)([load])
+    return nested([n, m, i, j], [Store(panel, (column, row), value)])
+
+
 def turned(stores, run, other):
     """The loads in some stores that run along `other`, and are to run along `run`."""
     found = []
@@ -134,6 +144,43 @@ def turned(stores, run, other):
         if strides.get(other) == 1 and math.isfinite(steps):
             found.append(load)
     return found
+
+
+def worked_on(stores, run, other, tiles):
+    """The statements of one tile for the stores that run along one of its axes."""
+    if not stores:
+        return []
+    p, q, statements, names = tiles[run], tiles[other], [], {}
+    for load in turned(stores, run, other):
+        dtype = load.buffer.dtype
+        # Rows a power of two apart would share their places in the first cache.
+        shape = q.length, p.length + 64 // dtype.itemsize
+        panel = Buffer(f"{load.buffer.name}_panel", shape, dtype, space="cache")
+        statements += filled(panel, load, p, q)
+        names[load] = panel
+    i, j = loop_over(p.left), loop_over(q.left)
+    names = {load: Load(panel, (j, i)) for load, panel in names.items()}
+    names |= {run: op("add", p.start, i), other: op("add", q.start, j)}
+    exprs = Renamer(names)
+    body = [store.rewrite(exprs, lambda buffer: buffer) for store in stores]
+    return [*statements, *nested([j, i], body)]
+
+
+def cut(axes, run, other, loads):
+    """{axis: its `Tiles`} of the two axes along which arrays run."""
+    size = max(load.buffer.dtype.itemsize for load in loads)
+    # Half as long again is better than two that are short.
+    longest = 3 * RUN_BYTES // (2 * size)
+    first = in_tiles(run, longest)
+    room = PANEL_BYTES // (first.length * size * len(loads))
+    wide = max(min(READ_BYTES // size, room) // BLOCK * BLOCK, BLOCK)
+    second = in_tiles(other, wide)
+    if len(axes) == 2 and not (first.counter or second.counter):
+        # There is to be a loop around them.
+        second = in_tiles(other, -(-other.extent // 2))
+        if not second.counter:
+            first = in_tiles(run, -(-run.extent // 2))
+    return {run: first, other: second}
 
 
 def other_axis(axes, stores):
@@ -181,53 +228,6 @@ def in_panels(axes, stores):
         most = max(loops, key=lambda axis: axis.extent)
         loops = [most, *(a for a in loops if a is not most)]
     return nested(loops, body)
-
-
-def cut(axes, run, other, loads):
-    """{axis: its `Tiles`} of the two axes along which arrays run."""
-    size = max(load.buffer.dtype.itemsize for load in loads)
-    # Half as long again is better than two that are short.
-    longest = 3 * RUN_BYTES // (2 * size)
-    first = in_tiles(run, longest)
-    room = PANEL_BYTES // (first.length * size * len(loads))
-    wide = max(min(READ_BYTES // size, room) // BLOCK * BLOCK, BLOCK)
-    second = in_tiles(other, wide)
-    if len(axes) == 2 and not (first.counter or second.counter):
-        # There is to be a loop around them.
-        second = in_tiles(other, -(-other.extent // 2))
-        if not second.counter:
-            first = in_tiles(run, -(-run.extent // 2))
-    return {run: first, other: second}
-
-
-def worked_on(stores, run, other, tiles):
-    """The statements of one tile for the stores that run along one of its axes."""
-    if not stores:
-        return []
-    p, q, statements, names = tiles[run], tiles[other], [], {}
-    for load in turned(stores, run, other):
-        dtype = load.buffer.dtype
-        # Rows a power of two apart would share their places in the first cache.
-        shape = q.length, p.length + 64 // dtype.itemsize
-        panel = Buffer(f"{load.buffer.name}_panel", shape, dtype, space="cache")
-        statements += filled(panel, load, p, q)
-        names[load] = panel
-    i, j = loop_over(p.left), loop_over(q.left)
-    names = {load: Load(panel, (j, i)) for load, panel in names.items()}
-    names |= {run: op("add", p.start, i), other: op("add", q.start, j)}
-    exprs = Renamer(names)
-    body = [store.rewrite(exprs, lambda buffer: buffer) for store in stores]
-    return [*statements, *nested([j, i], body)]
-
-
-def filled(panel, load, p, q):
-    """The statements that copy what a load reads in a tile to a panel, turned."""
-    n, m = loop_over(p.blocks), loop_over(q.blocks)
-    i, j = Axis(BLOCK, "vector"), Axis(BLOCK, "vector")
-    row, column = op("add", p.block(n), i), op("add", q.block(m), j)
-    there = {p.axis: op("add", p.start, row), q.axis: op("add", q.start, column)}
-    value, = Renamer(there)([load])
-    return nested([n, m, i, j], [Store(panel, (column, row), value)])
 
 
 panelled = in_nests(in_panels)

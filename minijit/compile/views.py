@@ -5,10 +5,13 @@
 A transpose, a slice or a broadcast is no copy for a routine that is told strides.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 from ..trace import primitives as prim
-from ..trace.jaxpr import Var
+from ..trace.jaxpr import Eqn, Var
+from .expressions import Axis
+from .lower import At, Operand
 from .lower_calls import Strided, operand_views, whole_atom
 from .lower_elements import reshaped_index
 from .shapes import matched_axes
@@ -151,3 +154,37 @@ class Within:
             else:
                 index = reshaped_index(index, x.aval.shape, out.aval.shape)
         return index
+
+
+def order_in(group, index):
+    """The axes of an array as the loops of a kernel go over them: outer ones first."""
+    depths = {axis: depth for depth, axis in enumerate(group.nest)}
+    if any(i.free and not isinstance(i, Axis) for i in index):
+        return tuple(range(len(index)))
+    # A loop for a total is inside the others.
+    depth = lambda d: depths.get(index[d], len(depths)) if index[d].free else -1
+    return tuple(sorted(range(len(index)), key=depth))
+
+
+def in_asked_order(walk, out):
+    """The `Within` of an array that is read in another order of its axes, or None."""
+    readers = walk.readers[out].items()
+    votes = Counter(order_in(g, index) for g, indices in readers for index in indices)
+    order = max(votes, key=votes.get, default=None)
+    if order is None or order == tuple(range(len(order))):
+        return None
+    shape = tuple(out.aval.shape[d] for d in order)
+    target = Var(out.aval.update(shape=shape))
+    moved = Eqn(prim.transpose_p, (out,), (target,), {"permutation": order})
+    return Within(undone(whole_atom(target), moved), (moved,))
+
+
+def answer_within(walk, var, within):
+    """Answer what was asked of a variable by elements of the one it lies in."""
+    base = within.view.base
+    for group, indices in walk.readers.pop(var, {}).items():
+        group.reads = group.reads - {var} | {base}
+        for index in indices:
+            expr = Operand(base)[within.index(index)]
+            walk.answers[At(var, index)] = expr
+            walk.ask([expr], group)

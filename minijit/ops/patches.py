@@ -19,7 +19,7 @@ import numpy as np
 
 from ..compile.assembly import expansions
 from ..compile.expressions import Const, op
-from ..compile.layout import SMALL_PRODUCT
+from ..compile.factors import SMALL_PRODUCT
 from ..compile.lower import Elements, lower_rules
 from ..compile.lower_choices import both, undilated
 from ..compile.lower_elements import affine
