@@ -58,7 +58,7 @@ def fewest_lines(n, room):
 
 
 def check_fewest_lines(fewest_lines):
-    """Either the lines of a whole column stay until the next one comes, or none does."""
+    """Either the lines of a column stay until the next one comes, or none does."""
     assert fewest_lines(64, 48) == 64 * 64 + 256
     assert fewest_lines(64, 128) == 512
     assert fewest_lines(16, 48) == 32
