@@ -264,7 +264,7 @@ def test_sweeps():
     """A row fits into a cache; the columns of a large array do not."""
     f4 = np.dtype("float32")
     a, y = Buffer("a", (4096, 1024), f4), Buffer("y", (4096, 1024), f4)
-    w = Buffer("w", (1024,), f4)
+    z, w = Buffer("z", (4096, 1024), f4), Buffer("w", (1024,), f4)
 
     def sweep(rows):
         i, j = Axis(rows), Axis(1024)
@@ -275,6 +275,17 @@ def test_sweeps():
     assert found == {a: 2, w: 1}
     found = {u.buffer: u.sweeps for u in kernel_of(sweep(32), sweep(32)).reads}
     assert found == {a: 1, w: 1}
+    # Blocks of rows, each read twice, with not too much in between.
+    block = Axis(64)
+
+    def within(rows):
+        i, j = Axis(64), Axis(1024)
+        row = op("add", op("mul", block, as_index(64)), i)
+        return For(i, (For(j, (Store(rows, (row, j), Load(a, (row, j))),)),))
+
+    blocks = For(block, tuple(map(within, (y, z, y))))
+    found = {u.buffer: u.sweeps for u in kernel_of(blocks).reads}
+    assert found == {a: 1}
     # Each row of the result goes through all of `a`.
     i, j, k = Axis(1024), Axis(1024), Axis(4096)
     nest = For(i, (For(k, (For(j, (Store(y, (i, j), Load(a, (k, j)), "add"),)),)),))

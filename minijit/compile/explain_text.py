@@ -115,7 +115,9 @@ def decision_lines(report, most=12):
     kept = [d for d in report.decisions if not d.fused]
     lines = []
     for decision in kept[:most]:
-        names = dict.fromkeys(e.primitive.name for e in decided_eqns(decision.a))
+        names = [*dict.fromkeys(e.primitive.name for e in decided_eqns(decision.a))]
+        if len(names) > 4:
+            names = [*names[:3], f"{len(names) - 3} more"]
         change = f"; setting: {decision.setting}" if decision.setting else ""
         told = f"{', '.join(names)}: {decision.reason} ({decision.rule}{change})"
         lines += sized(decision.nbytes, told)

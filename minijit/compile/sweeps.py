@@ -79,11 +79,12 @@ class Places:
         if self.footprint() <= CACHE:
             return set(self.touched), {}
         here, total = set(self.own), defaultdict(int)
-        for axis, inside in self.loops:
+        for n, (axis, inside) in enumerate(self.loops):
             once, more = inside.sweeps()
             for key in once | more.keys():
                 times = more.get(key, 0) + (key in once)
-                total[key] += times * inside.repeats(key, axis)
+                times *= inside.repeats(key, axis)
+                total[key] += times - (times == 1 and self.is_kept(key, n))
         for arms in self.choices:
             found = [arm.sweeps() for arm in arms]
             here.update(*(once for once, _ in found))
@@ -93,6 +94,19 @@ class Places:
         small = {key for key in total if self.bytes_of(key) <= CACHE // 8}
         total = {key: times for key, times in total.items() if key not in small}
         return here | small, total
+
+    def is_kept(self, key, n):
+        """Whether an earlier loop has read an array, and it is still in the cache."""
+        total = 0
+        for _, earlier in reversed(self.loops[:n]):
+            total += earlier.footprint_in(self)
+            if key in earlier.touched:
+                return total <= CACHE
+        return False
+
+    def footprint_in(self, block):
+        """About how many bytes a loop of a block touches in all of its steps."""
+        return sum(block.bytes_of(key) for key in self.touched)
 
     def repeats(self, key, axis):
         """How often all steps of a loop around these statements read an array anew."""
