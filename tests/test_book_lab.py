@@ -267,6 +267,9 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
 
     me.restart()
     assert "not found" in me.run(build)
+    texts = [source(c) for c in cells]
+    demo = next(i for i, t in enumerate(texts) if t.startswith("import minijit"))
+    assert "run the notebook's first cell" in me.run(demo)
     first = place("%chapter 1", cells)
     assert me.run(first).startswith("Chapter 1:")
     assert me.run(first).startswith("Chapter 1:"), "noise when it is run again"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import book_toy
@@ -70,3 +73,39 @@ def test_the_commands_also_from_within_the_copy(book: Book):
     mine(book, "03_linearize.ipynb").unlink()
     done = book_toy.command(book.root / "my_chapters", "reset", "3")
     assert done.stdout == "my_chapters/03_linearize.ipynb is as the book has it\n"
+
+
+GUARDED = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+sys.path[:0] = ["", {repo!r}]
+shell = InteractiveShell.instance()
+shell.run_line_magic("colors", "nocolor")
+shell.run_cell("import toy")
+shell.run_cell("import toy.trace.core as core")
+shell.run_cell("%load_ext minijit.book\\n%chapter 2")
+shell.run_cell("import toy; toy.Array.__module__")
+shell.run_cell("toy.flatten")
+"""
+
+
+def test_an_import_before_the_first_cell_is_refused(book: Book):
+    pytest.importorskip("IPython")
+    list(start(book))
+    folder = book.root / "my_chapters"
+    line = [sys.executable, "-P", "-c", GUARDED.format(repo=str(book_toy.REPO))]
+    done = subprocess.run(line, cwd=folder, text=True, capture_output=True)
+    told = "RunTheFirstCell: run the notebook's first cell: it says which chapter"
+    assert done.stdout.count(told) == 2, done.stdout + done.stderr
+    assert "Chapter 2: Trees." in done.stdout and "'toy.trace.core'" in done.stdout
+    assert "toy.flatten is built in this chapter" in done.stdout
+
+
+def test_the_guard_lets_others_pass(book: Book):
+    list(start(book))
+    code = "import toy, toy.trace.core; print(toy.__file__)"
+    env = {**os.environ, "PYTHONPATH": str(book.root)}
+    line = [sys.executable, "-c", code]
+    folder = book.root / "my_chapters"
+    done = subprocess.run(line, cwd=folder, env=env, text=True, capture_output=True)
+    assert done.stdout.strip() == str(book.root / "toy" / "__init__.py"), done.stderr

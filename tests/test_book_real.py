@@ -10,6 +10,7 @@ import book_toy
 import pytest
 
 from minijit.book.check import check
+from minijit.book.course import tasks
 from minijit.book.exercise import exercises, hint, solutions
 from minijit.book.notebook import BuildCell, build_cells, dump, load, source
 from minijit.book.project import Book, Chapter, find_book, read_book
@@ -114,6 +115,25 @@ def test_exercises_have_stub_check_hint_and_solution(chapter: Chapter):
 def test_stubs_are_not_right_and_solutions_are(chapter: Chapter):
     done = book_toy.command(BOOK.root, "exercise", chapter.id)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("chapter", BUILT)
+def test_tasks_name_tests_that_are_there(chapter: Chapter):
+    """Two to five cells a chapter may be written by the reader, where any are."""
+    found = tasks(BOOK, chapter)
+    assert len(found) in (0, 2, 3, 4, 5)
+    for task in found:
+        assert task.tests and task.functions, task.name
+        for test in task.tests:
+            file, _, name = test.partition("::")
+            text = (BOOK.root / "tests" / file).read_text(encoding="utf-8")
+            assert f"def {name.rpartition('::')[2]}(" in text, test
+
+
+def test_the_tasks_of_the_first_chapter_are_in_order():
+    """Of all chapters: `python -m minijit.book grade --prove`."""
+    done = book_toy.command(BOOK.root, "grade", "1", "--prove")
+    assert done.stdout == "tasks: in order\n", done.stdout + done.stderr
 
 
 def test_a_broken_library_is_checked_by_path(copied: Book):

@@ -21,6 +21,48 @@ from .project import Book, BookError, Chapter
 FOLDER = "my_chapters"
 BEFORE = "before_reset"  # a folder in it: what a chapter was before it was renewed
 ABOUT = "minijit"  # the key, among a copy's metadata, of what it was made from
+# In the copy's folder a module of the library's name: a cell that imports the library
+# before the first cell has run would silently get the finished one.
+GUARD = '''\
+"""Stands before the library until a notebook has said which chapter it is.
+
+`python -m minijit.book start` made it.
+"""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+CELL = re.compile(r"[/\\\\]ipykernel_\\d+[/\\\\]|^<ipython-input")
+
+
+class RunTheFirstCell(ImportError):
+    """The notebook's first cell says which chapter it is."""
+
+    def _render_traceback_(self):
+        return [f"{type(self).__name__}: {self}"]
+
+
+def asked_from():
+    """The file of the code that imports this."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(("<frozen importlib", __file__)):
+        frame = frame.f_back
+    return frame.f_code.co_filename
+
+
+if CELL.search(asked_from()):
+    raise RunTheFirstCell(
+        f"run the notebook's first cell: it says which chapter this is, and so what "
+        f"{__name__} has. (`%load_ext minijit.book` and `%chapter 0` give all of it.)"
+    )
+here = Path(__file__).resolve().parents[1]
+others = [p for p in sys.path if Path(p or ".").resolve() != here]
+sys.path[:] = [*others, str(here)]
+del sys.modules[__name__]
+importlib.import_module(__name__)
+'''
 
 
 def start(book: Book, write: bool = False) -> Iterator[str]:
@@ -28,6 +70,9 @@ def start(book: Book, write: bool = False) -> Iterator[str]:
     data = book.base / book.folder / "data"
     if data.exists():
         shutil.copytree(data, copy_folder(book) / "data", dirs_exist_ok=True)
+    guard = copy_folder(book) / book.package / "__init__.py"
+    guard.parent.mkdir(parents=True, exist_ok=True)
+    guard.write_text(GUARD, encoding="utf-8")
     made, newer, other = [], [], []
     for chapter in book.written():
         path = copy_of(book, chapter)
