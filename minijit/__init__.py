@@ -167,9 +167,10 @@ _transformations = """
 calls.explain_calls("minijit", globals(), results=_transformations)
 
 # chapter 16
-from .compile import fuse as fuse
+from .compile.fuse import Fusion as Fusion
 
 from .compile import folds as folds
+from .compile.fusing import fuse as fuse
 
 # chapter 17
 from .compile import layout as layout, panels as panels

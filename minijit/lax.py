@@ -489,3 +489,8 @@ def conv_general_dilated_patches(
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 
 __all__ = _listed()
+
+# chapter 16
+from .ops.barriers import optimization_barrier, optimization_barrier_p
+
+__all__ = _listed()

@@ -27,6 +27,7 @@ from .expression_graphs import postorder
 from .expressions import Load
 from .fuse_rules import (
     Part,
+    between_them,
     in_columns,
     saved_bytes,
     shared_axes,
@@ -210,6 +211,8 @@ class Fusion:
             return judge("no nest")
         if a.stores.keys() & b.stores.keys() or a.loads.keys() & b.stores.keys():
             return judge("overwritten")
+        if between_them(a, b):
+            return judge("barrier")
         if any(self.reach[n] >> second & 1 for n in self.after[first] - {second}):
             return judge("path")
         if a.size + b.size > settings.most_operations:
@@ -361,6 +364,7 @@ rules = {
     "blocks of columns": (True, "they share loops over blocks of columns", None),
     "no nest": (False, "one of them is a call, or stores in an order of its own", None),
     "overwritten": (False, "the second one writes over what the first one uses", None),
+    "barrier": (False, "an optimization_barrier stands between them", None),
     "path": (False, "a third step needs the first one, and the second one it", None),
     "operations": (False, "together they have too many operations", "most_operations"),
     "buffers": (False, "together they take too many arrays", "most_buffers"),

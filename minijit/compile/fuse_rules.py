@@ -12,6 +12,16 @@ from .expression_graphs import postorder
 from .expressions import Axis, Load, Op, Reduce
 from .loops import For, Kernel, Store, expressions, statements
 
+# The primitives that nothing is fused across.
+barriers: set = set()
+
+
+def between_them(a, b):
+    """Whether one of b's equations is a barrier behind what a computes."""
+    stops = [eqn for eqn in b.step.eqns if eqn.primitive in barriers]
+    made = {var for eqn in a.step.eqns for var in eqn.outvars} if stops else ()
+    return any(atom in made for eqn in stops for atom in eqn.invars)
+
 
 def perfect(body):
     """The loops around all of some statements: -> (their axes, what is inside)."""

@@ -68,6 +68,11 @@ class Settings:
     @classmethod
     def from_text(cls, text):
         """`enabled=False,row_bytes=4096`: as the environment gives them."""
+        return cls().but(**cls.changes_in(text))
+
+    @staticmethod
+    def changes_in(text):
+        """The settings that a text names, as a dict."""
         words = {"True": True, "False": False}
         changes = {}
         for part in filter(None, text.split(",")):
@@ -75,7 +80,7 @@ class Settings:
             number = float if "." in value else int
             known = value in words
             changes[name.strip()] = words[value] if known else number(value)
-        return cls().but(**changes)
+        return changes
 
 
 config.define(

@@ -350,11 +350,15 @@ def count_calls(jaxpr):
     return counts
 
 
+# Functions of a call: whether it is not to be inlined.
+stay_calls = []
+
+
 def to_inline(eqn, calls):
     """The function that an equation calls, if its body is to take its place."""
     if eqn.primitive in inline_rules:
         return inline_rules[eqn.primitive](**eqn.params)
-    if eqn.primitive is not jit_p:
+    if eqn.primitive is not jit_p or any(stays(eqn) for stays in stay_calls):
         return None
     closed = eqn.params["jaxpr"]
     small = len(closed.jaxpr.eqns) <= SMALL_FUNCTION

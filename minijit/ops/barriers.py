@@ -1,0 +1,62 @@
+"""`optimization_barrier`: the identity, across which nothing is fused.
+
+    y = optimization_barrier(x + 1.0)       # x + 1.0 is written to memory, then read
+"""
+
+import numpy as np
+
+from ..compile.fuse_rules import barriers
+from ..compile.lower import Elements, lower_rules
+from ..trace.array import on_numpy, shape_rules
+from ..trace.core import Primitive, eval_rules
+from ..trace.jaxpr import Var
+from ..trace.primitives import as_array
+from ..trace.pytree import tree_map
+from ..transform.batching import batch_rules, elementwise
+from ..transform.linearize import linearize_rules
+from ..transform.transpose import adding, transpose_rules
+
+optimization_barrier_p = Primitive("optimization_barrier")
+
+shape_rules |= {optimization_barrier_p: lambda x: x}
+eval_rules |= on_numpy({optimization_barrier_p: np.copy})
+
+
+def barrier_lin(nonzero, x):
+    """A tangent has a barrier where its primal has one."""
+    return optimization_barrier_p.bind(x), optimization_barrier_p.bind
+
+
+def barrier_transpose(ct, x):
+    """So has a cotangent."""
+    return (optimization_barrier_p.bind(ct),)
+
+
+linearize_rules |= {optimization_barrier_p: barrier_lin}
+transpose_rules |= adding({optimization_barrier_p: barrier_transpose})
+batch_rules |= elementwise(optimization_barrier_p)
+
+
+class Barrier(Elements):
+    """The row of a barrier: its operand is stored, and its result is that."""
+
+    def lower(self, walk, eqn):
+        operand, = eqn.invars
+        super().lower(walk, eqn)
+        if isinstance(operand, Var) and operand in walk.made_by:
+            walk.stored.setdefault(operand, ("barrier", "a barrier stands behind it"))
+            for indices in walk.readers[operand].values():
+                # An index of no group: none that reads it may store it, too.
+                indices[None] = None
+
+
+lower_rules |= {optimization_barrier_p: Barrier(lambda out, index, x: x[index], 0)}
+barriers.add(optimization_barrier_p)
+
+
+def optimization_barrier(operand, /):
+    """A tree of arrays as it is; nothing before it shares a kernel with what follows.
+
+    JAX: `jax.lax.optimization_barrier`.
+    """
+    return tree_map(lambda x: optimization_barrier_p.bind(as_array(x)), operand)

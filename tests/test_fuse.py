@@ -1,0 +1,253 @@
+"""Fusion: kernels that share loops are one, and compute what they did apart."""
+
+import functools
+
+import numpy as np
+import pytest
+from test_lower import check, floats, trace
+
+import minijit as jax
+import minijit.numpy as jnp
+from minijit import lax, nn
+from minijit.compile.expression_graphs import postorder
+from minijit.compile.expressions import Op
+from minijit.compile.loops import expressions
+from minijit.compile.lower import lower
+from minijit.compile.settings import Settings
+from minijit.compile.simplify import simplify
+from minijit.trace.config import config
+
+pytestmark = pytest.mark.chapter(16)
+
+
+def program(f, *args):
+    return lower(simplify(jax.make_jaxpr(f)(*args)))
+
+
+def kernels(f, *args):
+    return len(program(f, *args).kernels)
+
+
+def layer_norm(x, axis):
+    mean = x.mean(axis, keepdims=True)
+    var = ((x - mean) ** 2).mean(axis, keepdims=True)
+    return (x - mean) / jnp.sqrt(var + 1e-5)
+
+
+def log_likelihood(x, axis):
+    one_hot = nn.one_hot(jnp.arange(x.shape[1 - axis]) % 3, x.shape[axis], axis=axis)
+    return (nn.log_softmax(x, axis=axis) * one_hot).sum(axis)
+
+
+over_an_axis = {
+    "softmax": lambda x, axis: nn.softmax(x, axis=axis),
+    "layer norm": layer_norm,
+    "variance": lambda x, axis: x.var(axis),
+    "logsumexp": lambda x, axis: nn.logsumexp(x, axis=axis),
+    "log likelihood": log_likelihood,
+    "shares": lambda x, axis: x / x.sum(axis, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("axis", [1, 0])
+@pytest.mark.parametrize("name", over_an_axis)
+def test_what_belongs_to_a_row_is_one_kernel(name, axis):
+    f, x = functools.partial(over_an_axis[name], axis=axis), floats(24, 40)
+    assert kernels(f, x) == 1
+    g = floats(*f(x).shape, seed=1)
+    gradient = lambda x, g: jax.vjp(f, x)[1](g)[0]
+    assert kernels(gradient, x, g) <= 2
+    assert kernels(jax.grad(lambda x: f(x).sum()), x) <= 2
+    for function, args in ((f, (x,)), (gradient, (x, g))):
+        run = jax.jit(function, backend="plain")
+        wanted = jax.jit(function, backend="eval")(*args)
+        np.testing.assert_allclose(run(*args), wanted, 2e-4, 2e-5)
+
+
+@pytest.mark.parametrize("axis", [1, 0])
+def test_nothing_is_computed_twice(axis):
+    found = program(lambda x: nn.softmax(x, axis=axis), floats(24, 40))
+    inside = postorder(expressions(found.kernels[0].body))
+    assert [e.name for e in inside if isinstance(e, Op)].count("exp") == 1
+    assert not found.temps
+
+
+shapes = [(3, 700), (70, 17), (5, 1)]
+
+
+@pytest.mark.parametrize("shape", shapes)
+@pytest.mark.parametrize("name", over_an_axis)
+def test_on_llvm_in_pieces_and_in_a_thread(name, shape):
+    x = floats(*shape)
+    for axis in (1, 0):
+        f = functools.partial(over_an_axis[name], axis=axis)
+        wanted = jax.jit(lambda x: f(x), backend="eval")(x)
+        np.testing.assert_allclose(jax.jit(f)(x), wanted, 2e-4, 2e-5)
+
+
+def test_rows_that_are_too_large_stay_in_memory():
+    f = lambda x: nn.softmax(x, axis=-1)
+    x = floats(6, 50)
+    with config.override("fusion", Settings(row_bytes=100)):
+        found = program(f, x)
+        assert len(found.kernels) == 1 and len(found.temps) == 1
+        np.testing.assert_allclose(jax.jit(f)(x), f(x), 1e-5)
+
+
+def test_siblings_that_read_the_same_are_one():
+    def three(x):
+        return x * 2, jnp.sin(x).transpose(1, 0, 2), jnp.cos(x).transpose(2, 0, 1)
+
+    x = floats(4, 5, 6)
+    assert kernels(three, x) == 1
+    for found, wanted in zip(jax.jit(three)(x), three(x), strict=True):
+        np.testing.assert_allclose(found, wanted, 1e-5)
+
+
+def test_fusion_may_be_off_for_one_function():
+    f = lambda x: nn.softmax(x)
+    off, x = jax.fuse(f, enabled=False), floats(5, 9)
+    inner, = program(off, x).calls
+    assert len(inner.attrs["program"].kernels) == 4
+    uses = {
+        "jit": lambda f: jax.jit(f),
+        "grad": lambda f: jax.grad(lambda x: (f(x) * x).sum()),
+        "vmap": lambda f: jax.vmap(lambda row: f(row[None])[0]),
+        "scan": lambda f: lambda x: lax.scan(lambda c, r: (c + f(r), c), x[0], x)[1],
+    }
+    for use in uses.values():
+        for run in (use(off), jax.jit(use(off)), jax.jit(jax.grad(
+            lambda x, use=use: (use(off)(x) ** 2).sum()
+        ))):
+            assert run(x).shape == x.shape
+        np.testing.assert_allclose(use(off)(x), use(f)(x), 1e-4, 1e-6)
+
+
+def test_settings_are_part_of_what_jit_knows():
+    f, x = jax.jit(lambda x: nn.softmax(x)), floats(5, 9)
+    f(x)
+    count = f._cache_size()
+    with config.override("fusion", config.fusion.but(enabled=False)):
+        f(x)
+    assert f._cache_size() == count + 1
+
+
+def test_settings_say_what_is_wrong():
+    with pytest.raises(TypeError, match="no setting colour; the settings are cheap"):
+        jax.fuse(jnp.sin, colour=1)
+    with pytest.raises(TypeError, match="row_bytes of fusion is an int, got 'a'"):
+        jax.fuse(jnp.sin, row_bytes="a")
+    assert Settings.from_text("enabled=False,row_bytes=9") == Settings(False, row_bytes=9)
+
+
+def test_a_barrier_forbids():
+    f = lambda x: lax.optimization_barrier(jnp.sin(x)) * 2 + 1
+    x = floats(7, 8)
+    assert kernels(f, x) == 2 and kernels(lambda x: jnp.sin(x) * 2 + 1, x) == 1
+    np.testing.assert_allclose(jax.jit(f)(x), f(x), 1e-5)
+    slope = jax.vmap(jax.grad(lambda row: f(row).sum()))
+    np.testing.assert_allclose(jax.jit(slope)(x), jnp.cos(x) * 2, 1e-4, 1e-6)
+    tree = lax.optimization_barrier({"a": x, "b": (1, x)})
+    assert set(tree) == {"a", "b"} and tree["b"][1].shape == x.shape
+
+
+def test_the_ledger_says_yes_and_no():
+    found = program(lambda x: nn.softmax(x), floats(4, 8))
+    assert [d.rule for d in found.decisions if d.fused and d.rule != "inline"] == [
+        "loops"
+    ] * 3
+    x = floats(20, 30)
+    found = program(lambda x: x / x.sum(), x)
+    refused = [d for d in found.decisions if not d.fused]
+    assert {d.rule for d in refused} <= {"no nest", "total", "axes"} and refused
+    assert all(d.reason and d.nbytes for d in refused)
+
+
+def stencil(steps):
+    def f(x):
+        for _ in range(steps):
+            x = (jnp.roll(x, 1) + x + jnp.roll(x, -1)) / 3
+        return x
+
+    return f
+
+
+def gathers(steps):
+    def f(x, i):
+        for _ in range(steps):
+            x = x[i] + x[(i + 1) % 64]
+        return x
+
+    return f
+
+
+def search(steps):
+    def f(table, x):
+        low = jnp.zeros(x.shape, "int32")
+        for k in reversed(range(steps)):
+            probe = jnp.minimum(low + 2**k, table.size - 1)
+            low = jnp.where(table[probe] <= x, probe, low)
+        return low
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("make", "args"),
+    [
+        (stencil, (floats(64),)),
+        (gathers, (floats(64), np.arange(64)[::-1].astype("int32"))),
+        (search, (np.sort(floats(64)), floats(50))),
+    ],
+)
+def test_the_text_is_linear_in_the_program(make, args):
+    sizes = []
+    for steps in (4, 8, 16):
+        found = program(make(steps), *args)
+        bodies = [expressions(kernel.body) for kernel in found.kernels]
+        sizes.append(sum(len(postorder(body)) for body in bodies))
+    assert sizes[2] - sizes[1] <= 2.2 * (sizes[1] - sizes[0]) + 60
+    f = make(7)
+    wanted = jax.jit(f, backend="eval")(*args)
+    np.testing.assert_allclose(jax.jit(f, backend="plain")(*args), wanted, 1e-5)
+
+
+def test_a_narrow_total_is_added_in_a_wide_row():
+    x = floats(8, 20).astype("float16")
+    text = jax.jit(lambda x: jnp.sum(x, 0)).lower(x).compile().as_text()
+    assert "float32" in text and "t0[" in text
+
+
+def random_program(seed):
+    """A function of two arrays, of elementwise work, totals and layout."""
+    rng = np.random.default_rng(seed)
+
+    def f(x, y):
+        values = [x, y]
+        for _ in range(rng.integers(3, 9)):
+            a, b = (values[rng.integers(len(values))] for _ in range(2))
+            axis = int(rng.integers(2))
+            make = [
+                lambda a, b: jnp.sin(a) + b,
+                lambda a, b: a * b,
+                lambda a, b: a - b.mean(axis, keepdims=True),
+                lambda a, b: a / (1 + jnp.abs(b).sum(axis, keepdims=True)),
+                lambda a, b: nn.softmax(a, axis=axis) + b,
+                lambda a, b: jnp.maximum(a, b.T) if a.shape[0] == a.shape[1] else a,
+                lambda a, b: jnp.roll(a, 1, axis) - b,
+                lambda a, b: a.max(axis, keepdims=True) * b,
+            ]
+            values.append(make[rng.integers(len(make))](a, b))
+        return values[2:]
+
+    return f
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fused_is_unfused_on_random_programs(seed):
+    shape = (6, 6) if seed % 2 else (5, 19)
+    args = floats(*shape, seed=seed), floats(*shape, seed=seed + 50)
+    closed = trace(lambda x, y: random_program(seed)(x, y), *args)
+    found = check(lambda x, y: random_program(seed)(x, y), *args, tolerance=2e-5)
+    with config.override("fusion", config.fusion.but(enabled=False)):
+        assert len(found.kernels) <= len(lower(closed).kernels)
