@@ -173,8 +173,7 @@ def check_order(body, known):
         own = () if isinstance(stmt, While) else stmt.uses()
         for expr in postorder(own):
             if isinstance(expr, Load):
-                there = expr.buffer in known
-            require(there, "{} is read before all of it is written", expr)
+                require(expr.buffer in known, "{} is read before it is written", expr)
         match stmt:
             case Store():
                 first = stmt.combine is None or stmt.buffer in known
