@@ -23,6 +23,11 @@ from tests import random_memory
 pytestmark = pytest.mark.chapter(18)
 
 
+# Chapter 22 has the backend, chapter 24 the pools that it takes memory from.
+pooled = pytest.mark.chapter(24)
+LLVM = pytest.param("llvm", marks=pooled)
+
+
 def executable(f, *args, backend="plain"):
     """(the jitted function, its executable after a call)."""
     mj.clear_caches()
@@ -156,6 +161,7 @@ def test_an_inner_program_with_a_result_twice():
     np.testing.assert_allclose(mj.jit(f)(x), want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.chapter(20)
 def test_rooms_of_loops_are_in_the_arena():
     def f(x):
         y = lax.fori_loop(0, 5, lambda i, t: jnp.tanh(t @ t), x)
@@ -182,7 +188,7 @@ programs = {
 
 
 @pytest.mark.parametrize("name", programs)
-@pytest.mark.parametrize("backend", ["plain", "llvm"])
+@pytest.mark.parametrize("backend", ["plain", LLVM])
 def test_the_arena_is_as_large_as_the_plan_says(name, backend, monkeypatch):
     """All that a call allocates for arrays are its results and one arena."""
     function, args = programs[name]
@@ -194,6 +200,7 @@ def test_the_arena_is_as_large_as_the_plan_says(name, backend, monkeypatch):
     assert made == ([wanted.nbytes] if wanted.slots else [])
 
 
+@pooled
 def test_memory_in_use_is_what_the_plan_says():
     x = np.ones((400, 400), "f4")
     f = mj.jit(lambda x: layers(x, x / 1000, 8))
@@ -214,6 +221,7 @@ def test_memory_in_use_is_what_the_plan_says():
     del y
 
 
+@pooled
 def test_a_call_that_follows_takes_the_same_arena(monkeypatch):
     f, _ = executable(layers, x, x, backend="llvm")
     made = []
@@ -223,6 +231,7 @@ def test_a_call_that_follows_takes_the_same_arena(monkeypatch):
     assert not made
 
 
+@pooled
 def test_arenas_are_freed_with_the_caches_and_with_the_function():
     before = set(planned_driver.arenas)
     f = executable(layers, x, x, backend="llvm")[0]
@@ -234,6 +243,7 @@ def test_arenas_are_freed_with_the_caches_and_with_the_function():
     assert set(planned_driver.arenas) <= before
 
 
+@pooled
 def test_no_arena_is_kept_where_nothing_is_to_be_kept(monkeypatch):
     monkeypatch.setitem(mj.config.values, "pool_bytes", 0)
     before = set(planned_driver.arenas)
@@ -273,7 +283,7 @@ def with_callback(f):
     return g
 
 
-@pytest.mark.parametrize("backend", ["plain", "llvm"])
+@pytest.mark.parametrize("backend", ["plain", LLVM])
 def test_a_call_within_a_call_has_its_own_arena(backend):
     found = []
 
@@ -362,7 +372,7 @@ def test_the_smallest_arrays_are_not_worth_it():
     assert len(loaded(layers, small, small).temps) == 11
 
 
-@pytest.mark.parametrize("backend", ["plain", "python", "llvm"])
+@pytest.mark.parametrize("backend", ["plain", "python", LLVM])
 def test_what_is_read_later_is_not_written_over(small_arrays_too, backend):
     def f(x):
         y = x @ x
@@ -435,6 +445,7 @@ def test_a_copy_that_is_left_says_why(unfused, rule):
     assert plan_of(program).copies == program.copies
 
 
+@pytest.mark.chapter(20)
 def test_a_loop_begins_in_the_memory_of_what_it_is_given():
     def f(x):
         return lax.fori_loop(0, 5, lambda i, t: t.at[i].set(t[i] * 2.0), x @ x)
@@ -451,6 +462,7 @@ def test_random_programs_give_the_same_bits(seed):
     random_memory.compare(seed)
 
 
+@pooled
 @pytest.mark.parametrize("seed", range(25, 31))
 def test_random_programs_compiled(seed):
     random_memory.compare(seed, "llvm")
