@@ -269,7 +269,7 @@ def test_a_long_first_call_says_so(monkeypatch, capsys):
         slow(1.0)
         line = capsys.readouterr().err
         slow(1.0)
-    assert line.count("\n") == 1 and f"{__file__}:" in line and "compiled first" in line
+    assert line.count("\n") == 1 and f"{__file__}:" in line and "once for these" in line
     assert capsys.readouterr().err == ""
 
 

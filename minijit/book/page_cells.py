@@ -123,7 +123,8 @@ def output(page: Page, found: Json, markdown: Markdown) -> str:
         return plain("\n".join(found["traceback"]), "out error")
     data = found.get("data", {})
     if "image/png" in data:
-        return picture(page, base64.b64decode(joined(data["image/png"])))
+        png = base64.b64decode(joined(data["image/png"]))
+        return picture(page, png, found.get("metadata", {}).get("image/png", {}))
     if "text/markdown" in data:
         return f'<div class="out">{markdown(joined(data["text/markdown"]))}</div>'
     if "text/plain" in data:
@@ -131,11 +132,15 @@ def output(page: Page, found: Json, markdown: Markdown) -> str:
     return ""
 
 
-def picture(page: Page, data: bytes) -> str:
-    """A picture with its caption; what it shows is said for those who do not see it."""
+def picture(page: Page, data: bytes, size: Json) -> str:
+    """A picture with its caption; what it shows is said for those who do not see it.
+
+    `size` is in units of the page: a picture may have more dots than that.
+    """
     name = f"{hashlib.sha256(data).hexdigest()[:16]}.png"
     page.pictures[name] = data
     width, height = struct.unpack(">II", data[16:24])
+    width, height = size.get("width", width), size.get("height", height)
     up = "../" * page.chapter.file.count("/")
     caption = f"<figcaption>{page.caption}</figcaption>" if page.caption else ""
     said = words(page.caption).strip() if page.caption else last_sentences(page)
@@ -145,7 +150,7 @@ def picture(page: Page, data: bytes) -> str:
     return (
         f'<figure{kind} tabindex="0"><img src="{address}" alt="{escape(alt)}" '
         f'width="{width}" height="{height}" loading="lazy" '
-        f'style="--least: {width * 6 // 10}px">{caption}</figure>'
+        f'style="--least: {width * 9 // 10}px">{caption}</figure>'
     )
 
 

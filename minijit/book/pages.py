@@ -83,6 +83,7 @@ def write_pages(
     for i, file in enumerate(sorted(linked), 1):
         tell(f"[{i}/{len(linked)}] source/{file}")
         write_source(site, file)
+    tell("")
     write_search(site)
     (out / RECORD).write_text(json.dumps(site.record, indent=0), encoding="utf-8")
     return site.written
@@ -366,11 +367,12 @@ def write_search(site: Site) -> None:
 
 
 def progress() -> Callable[[str], None]:
-    """Tells on one line of a terminal, or on lines of their own."""
+    """Tells on one line of a terminal; elsewhere on lines, and of notebooks only."""
     terminal = sys.stderr.isatty()
 
     def tell(text: str) -> None:
-        shown = f"\r{text[:78]:78}" if terminal else text + "\n"
-        print(shown, end="", file=sys.stderr, flush=True)
+        if terminal or text and " source/" not in text:
+            shown = f"{text[:78]:78}\r" if terminal else f"{text}\n"
+            print(shown, end="", file=sys.stderr, flush=True)
 
     return tell

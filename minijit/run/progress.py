@@ -1,7 +1,6 @@
 """A first call that takes longer than a second says so.
 
-    minijit: the call at train.py:31 (main) is traced and compiled first; the next calls
-    with arguments of these types run at once
+    minijit: tracing and compiling the call at train.py:31 (main), once for these types
 
 That is one line on stderr, or in a notebook a line that counts the seconds.  Nothing is
 said with `config.update("compile_progress", False)`, nor in tests by default: what is
@@ -97,10 +96,7 @@ class Telling(threading.Thread):
 
     def text(self):
         where = f"the call at {self.source}" if self.source else "a call"
-        return (
-            f"minijit: {where} is traced and compiled first; the next calls with "
-            "arguments of these types run at once"
-        )
+        return f"minijit: tracing and compiling {where}, once for these types"
 
     def show(self, text):
         self.display.update(plain(text), raw=True)
