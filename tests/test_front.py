@@ -252,7 +252,7 @@ def test_lowered_and_compiled_print_themselves():
     assert first == f"Lowered: {types}" and "tanh" in "".join(rest)
     first, *rest = repr(lowered.compile()).splitlines()
     assert first == f"Compiled: {types}"
-    assert rest[0].startswith("  llvm: ") and "as_text('llvm')" in rest[-1]
+    assert rest[0] == "  kernels: kernel_0" and "as_text('llvm')" in rest[-1]
     sorting = mj.jit(jnp.sort).lower(jnp.ones(3)).compile()
     assert "not compiled: sort: sorting is left to NumPy" in repr(sorting)
 

@@ -116,14 +116,13 @@ class Compiled:
 
     def facts(self):
         """Lines on what runs it, and where to read more."""
-        facts = []
-        routes = getattr(self.executable, "routes", {})
-        for route, names in routes.items():
-            facts.append(f"  {route}: {counted(names)}")
-        if not routes:
-            facts.append(f"  uncompiled: {counted(self.fallbacks)}")
-        for fallback in getattr(self.executable, "fallbacks", []):
-            facts.append(f"  not compiled: {': '.join(map(str, fallback))}")
+        kernels = getattr(self.executable, "kernels", ())
+        facts = [f"  kernels: {counted(kernels)}"] if kernels else []
+        pairs = getattr(self.executable, "fallbacks", None)
+        if pairs is None:
+            facts.append(f"  one by one, by their eval rules: {counted(self.fallbacks)}")
+        for name, reason in pairs or ():
+            facts.append(f"  not compiled: {name}: {reason}")
         texts = [repr(name) for name in getattr(self.executable, "texts", {})]
         calls = ", ".join(f".as_text({name})" for name in ["", *texts])
         return [*facts, f"  read it: {calls}"]
