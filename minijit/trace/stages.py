@@ -120,7 +120,8 @@ class Compiled:
         facts = [f"  kernels: {counted(kernels)}"] if kernels else []
         pairs = getattr(self.executable, "fallbacks", None)
         if pairs is None:
-            facts.append(f"  one by one, by their eval rules: {counted(self.fallbacks)}")
+            names = counted(self.fallbacks)
+            facts.append(f"  one by one, by their eval rules: {names}")
         for name, reason in pairs or ():
             facts.append(f"  not compiled: {name}: {reason}")
         texts = [repr(name) for name in getattr(self.executable, "texts", {})]
