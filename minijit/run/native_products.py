@@ -27,6 +27,8 @@ from .threads import PARTS, Job, workers
 WORTH_THREADS = 5_000_000
 # What a BLAS does on one thread in any case, and the least for a part.
 ONE_THREAD, SMALLEST_PART = 1 << 18, 1_000_000
+# Fewer rows than that are not worth it that the BLAS sorts the other factor for them.
+SHORTEST = 64
 
 # The numbers in the list, in this order; then size and three steps for each loop.
 FIELDS = """
@@ -188,13 +190,10 @@ def block_of(call, parts):
     """(how many rows or columns make a part, whether it is rows) of one product."""
     a, b = call.inputs
     (m, k), n = a.shape[-2:], b.shape[-1]
-    batch = math.prod(a.shape[:-2])
-    by_rows = m >= n
-    extent = max(m, n)
-    work = m * n * k
-    wanted = min(max(1, parts // batch), max(1, work // SMALLEST_PART))
-    size = -(-extent // wanted)
-    return min(extent, -(-size // 16) * 16), by_rows
+    batch, work, extent = math.prod(a.shape[:-2]), m * n * k, max(m, n)
+    wanted = min(parts // batch, work // SMALLEST_PART, extent // SHORTEST)
+    size = -(-extent // max(1, wanted))
+    return min(extent, -(-size // 16) * 16), m >= n
 
 
 class OneThread:

@@ -1,49 +1,200 @@
-"""S3: a product written by two `vmap`s against one `einsum`: see `harness`.
+"""Products and convolutions, and models made of them, against jax: see `harness`.
 
-Both must be the same call; the ratio of their times says so, beside NumPy's and jax's.
+    python -m tests.bench.bench_products [products] [convolutions] [models]
 """
 
 import functools as ft
+import sys
 
 import numpy as np
 
 import minijit as mj
-import minijit.numpy as jnp
+import minijit.lax
+import minijit.numpy
 
 from .harness import Row, show
 
-w = np.ones((600, 821), np.float32)
-a = np.ones((32, 100, 821), np.float32)
+rng = np.random.default_rng(0)
 
 
-def by_vmap(vmap):
-    """A matrix times each of two axes of vectors, one axis at a time."""
-    inner = ft.partial(vmap, in_axes=(None, 0))(lambda w, a: w @ a)
-    return vmap(inner, in_axes=(None, 0))
+def floats(*shape, scale=1.0):
+    return (rng.normal(size=shape) * scale).astype("f4")
 
 
-def by_einsum(einsum):
-    return lambda w, a: einsum("ab,...b->...a", w, a)
-
-
-def row():
-    f1, f2 = mj.jit(by_vmap(mj.vmap)), mj.jit(by_einsum(jnp.einsum))
-    x, y = jnp.asarray(w), jnp.asarray(a)
-    peers = {
-        "minijit": lambda: f1(x, y),
-        "minijit, einsum": lambda: f2(x, y),
-        "NumPy": lambda: a @ w.T,
-    }
+def row(name, make, *args):
+    """A program made for either library: `make(jax or minijit)`, and its arguments."""
+    f = mj.jit(make(mj))
+    own = mj.tree.map(mj.numpy.asarray, args)
+    peers = {"minijit": lambda: mj.block_until_ready(f(*own))}
     try:
         import jax
     except ImportError:
-        return Row("w @ a for 32 x 100 vectors", peers)
-    g1, g2 = jax.jit(by_vmap(jax.vmap)), jax.jit(by_einsum(jax.numpy.einsum))
-    p, q = jax.numpy.asarray(w), jax.numpy.asarray(a)
-    peers["jax"] = lambda: g1(p, q).block_until_ready()
-    peers["jax, einsum"] = lambda: g2(p, q).block_until_ready()
-    return Row("w @ a for 32 x 100 vectors", peers)
+        return Row(name, peers)
+    g = jax.jit(make(jax))
+    theirs = jax.tree.map(jax.numpy.asarray, args)
+    pairs = zip(jax.tree.leaves(g(*theirs)), mj.tree.leaves(f(*own)), strict=True)
+    for want, found in pairs:
+        scale = float(np.abs(want).max()) or 1.0
+        assert np.abs(np.asarray(found) - np.asarray(want)).max() < 1e-3 * scale, name
+    return Row(name, peers | {"jax": lambda: jax.block_until_ready(g(*theirs))})
+
+
+def by_vmap(lib):
+    """S3: a matrix times each of two axes of vectors, one axis at a time."""
+    inner = ft.partial(lib.vmap, in_axes=(None, 0))(lambda w, a: w @ a)
+    return lib.vmap(inner, in_axes=(None, 0))
+
+
+def einsum(equation):
+    return lambda lib: ft.partial(lib.numpy.einsum, equation)
+
+
+def products():
+    w, a = floats(600, 821), floats(32, 100, 821)
+    q, k = floats(4, 256, 8, 64), floats(4, 256, 8, 64)
+    m, v = floats(2000, 2000), floats(2000)
+    half = floats(256, 256).astype("f2")
+    return [
+        row("S3 by two vmaps", by_vmap, w, a),
+        row("S3 by einsum", einsum("ab,...b->...a"), w, a),
+        row("512 x 512", lambda lib: lambda x: x @ x, floats(512, 512)),
+        row("(512 x 512).T", lambda lib: lambda x: (x @ x).T, floats(512, 512)),
+        row("256 times 64 x 64", lambda lib: lambda x: x @ x, floats(256, 64, 64)),
+        row("5000 times 8 x 8", lambda lib: lambda x: x @ x, floats(5000, 8, 8)),
+        row("attention, bshd", einsum("bshd,bthd->bhst"), q, k),
+        row("matrix times vector", lambda lib: lambda x, v: x @ v, m, v),
+        row("its transpose", lambda lib: lambda x, v: x.T @ v, m, v),
+        row("float16, 256 x 256", lambda lib: lambda x: x @ x, half),
+    ]
+
+
+def convolve(lib, names=("NHWC", "HWIO", "NHWC"), **params):
+    return lambda x, w: lib.lax.conv_general_dilated(
+        x, w, (1, 1), "SAME", dimension_numbers=names, **params
+    )
+
+
+def gradient(number, **params):
+    """Of a convolution by its image (0) or its kernel (1), pulled back from `g`."""
+
+    def make(lib):
+        def back(x, w, g):
+            return lib.vjp(convolve(lib, **params), x, w)[1](g)[number]
+
+        return back
+
+    return make
+
+
+def convolutions():
+    x, w, g = floats(32, 28, 28, 32), floats(3, 3, 32, 64), floats(32, 28, 28, 64)
+    return [
+        row("convolution, NHWC", convolve, x, w),
+        row("its gradient by the kernel", gradient(1), x, w, g),
+        row("its gradient by the image", gradient(0), x, w, g),
+        row(
+            "convolution, NCHW",
+            ft.partial(convolve, names=("NCHW", "OIHW", "NCHW")),
+            x.transpose(0, 3, 1, 2).copy(),
+            w.transpose(3, 2, 0, 1).copy(),
+        ),
+    ]
+
+
+def cnn_step(lib):
+    """A training step of a small network: two convolutions, a matrix."""
+    conv, jnp = convolve(lib), lib.numpy
+
+    def pool(x):
+        n, h, w, c = x.shape
+        return x.reshape(n, h // 2, 2, w // 2, 2, c).max((2, 4))
+
+    def loss(params, images, labels):
+        x = pool(lib.nn.relu(conv(images, params["a"])))
+        x = pool(lib.nn.relu(conv(x, params["b"])))
+        logs = lib.nn.log_softmax(x.reshape(x.shape[0], -1) @ params["c"])
+        return -jnp.mean(jnp.sum(logs * labels, axis=1))
+
+    def step(params, images, labels):
+        back = lib.grad(loss)(params, images, labels)
+        return lib.tree.map(lambda p, g: p - 0.1 * g, params, back)
+
+    return step
+
+
+def griffin(lib):
+    """S4's block: two branches, a causal depthwise convolution, a recurrence."""
+    jnp, lax, nn = lib.numpy, lib.lax, lib.nn
+
+    def block(p, x):
+        left = nn.silu(x @ p["left"])
+        right = x @ p["right"]
+        right = lax.conv_general_dilated(
+            right, p["conv"], (1,), [(15, 0)], dimension_numbers=("NWC", "WIO", "NWC"),
+            feature_group_count=right.shape[-1],
+        )  # fmt: skip
+        gated = right * nn.sigmoid(right @ p["gate"])
+        decay = jnp.exp(-8 * nn.sigmoid(right @ p["decay"]))
+
+        def recur(state, step):
+            state = step[0] * state + step[1]
+            return state, state
+
+        steps = jnp.swapaxes(decay, 0, 1), jnp.swapaxes(gated, 0, 1)
+        states = lax.scan(recur, jnp.zeros(gated[:, 0].shape, x.dtype), steps)[1]
+        return jnp.mean(x + (left * jnp.swapaxes(states, 0, 1)) @ p["out"])
+
+    return block
+
+
+def gpt(lib):
+    """A transformer block, and a loss of what it makes."""
+    jnp, nn = lib.numpy, lib.nn
+
+    def norm(x):
+        x = x - x.mean(-1, keepdims=True)
+        return x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+
+    def block(p, x):
+        n, s, d = x.shape
+        q, k, v = jnp.split(norm(x) @ p["qkv"], 3, axis=-1)
+        heads = lambda y: y.reshape(n, s, 8, d // 8)
+        scores = jnp.einsum("bshd,bthd->bhst", heads(q), heads(k)) / 5.6
+        mask = jnp.arange(s)[:, None] >= jnp.arange(s)
+        scores = nn.softmax(jnp.where(mask, scores, -1e9))
+        mixed = jnp.einsum("bhst,bthd->bshd", scores, heads(v)).reshape(n, s, d)
+        x = x + mixed @ p["o"]
+        x = x + nn.gelu(norm(x) @ p["up"]) @ p["down"]
+        return jnp.mean(x * x)
+
+    return block
+
+
+def models():
+    images, labels = floats(64, 28, 28, 1), np.eye(10, dtype="f4")[np.arange(64) % 10]
+    network = {
+        "a": floats(3, 3, 1, 16, scale=0.3),
+        "b": floats(3, 3, 16, 32, scale=0.1),
+        "c": floats(7 * 7 * 32, 10, scale=0.03),
+    }
+    d, hidden = 256, 512
+    shapes = dict.fromkeys(("left", "right"), (d, hidden)) | {"conv": (16, 1, hidden)}
+    shapes |= dict.fromkeys(("gate", "decay"), (hidden, hidden)) | {"out": (hidden, d)}
+    block = {key: floats(*shape, scale=0.05) for key, shape in shapes.items()}
+    shapes = dict(qkv=(d, 3 * d), o=(d, d), up=(d, 4 * d), down=(4 * d, d))
+    former = {key: floats(*shape, scale=0.06) for key, shape in shapes.items()}
+    x = floats(8, 256, d)
+    value_and_grad = lambda make: lambda lib: lib.value_and_grad(make(lib))
+    return [
+        row("small CNN, a training step", cnn_step, network, images, labels),
+        row("Griffin block", griffin, block, x),
+        row("Griffin block's gradient", value_and_grad(griffin), block, x),
+        row("transformer block", gpt, former, x),
+        row("transformer block's gradient", value_and_grad(gpt), former, x),
+    ]
 
 
 if __name__ == "__main__":
-    show([row()])
+    groups = {"products": products, "convolutions": convolutions, "models": models}
+    for name in sys.argv[1:] or groups:
+        show(groups[name]())
