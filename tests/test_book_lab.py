@@ -76,7 +76,8 @@ def jupyterlab(root: Path, home: Path) -> Iterator[str]:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    env = {**os.environ, "PYTHONPATH": str(root), "IPYTHONDIR": str(home / "ipython")}
+    env = {**os.environ, "IPYTHONDIR": str(home / "ipython")}
+    env.pop("PYTHONPATH", None)  # it would go before the folder of the notebooks
     for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR"):
         env[f"JUPYTER_{name}"] = str(home / name.lower())
     for name in ("SETTINGS_DIR", "WORKSPACES_DIR"):
