@@ -116,6 +116,8 @@ def test_every_pair_has_an_answer(report):
         assert answer.reason and answer.nbytes >= 0 and str(answer)
         rules.add(answer.rule)
     assert "same" not in rules and len(rules) > 2
+    # Some of the answers are what the fusion has decided.
+    assert rules & {d.rule for d in report.decisions if not d.fused} - {"call"}
     first = report.steps[0]
     assert report.why_not_fused(first.name, 0).rule == "same"
     with pytest.raises(ValueError, match="no step is called 'kernel_x'; there are"):
@@ -376,3 +378,20 @@ def test_how_many_threads():
         steps = [mj.explain(f, x).steps for x in (large, ones(9))]
         assert "llvm, 3 threads" in str(mj.explain(f, large))
     assert [step.threads for step, in steps] == [3, 1]
+
+
+def test_three_transposes():
+    """One array, three results, two of them turned: read once, and in one sweep."""
+
+    def three(x):
+        return jnp.sin(x), x.transpose(0, 2, 1) * 2.0, x.transpose(2, 0, 1) + 1.0
+
+    x = mj.ShapeDtypeStruct((64, 1024, 512), "float32")
+    report = testing.assert_kernels(three, (x,), 1, calls=0)
+    assert report.traffic_bytes == report.ideal_bytes == 4 * 4 * 64 * 1024 * 512
+    read, = report.steps[0].reads
+    assert read.whole and read.sweeps == 1
+    with mj.config.override("fusion", mj.config.fusion.but(enabled=False)):
+        separate = mj.explain(mj.jit(three, backend="plain"), x)
+    read = [use.buffer.name for step in separate.steps for use in step.reads]
+    assert read == ["x"] * 3
