@@ -33,7 +33,7 @@ class Answer:
         if self.nbytes:
             parts.append(f"One kernel would move {self.nbytes:,} bytes less.")
         if self.setting:
-            parts.append(f"To change it: {self.setting}.")
+            parts.append(f"To change it: minijit.fuse(f, {self.setting}=...).")
         return " ".join(parts)
 
 
