@@ -391,7 +391,7 @@ def test_three_transposes():
     assert report.traffic_bytes == report.ideal_bytes == 4 * 4 * 64 * 1024 * 512
     read, = report.steps[0].reads
     assert read.whole and read.sweeps == 1
-    with mj.config.override("fusion", mj.config.fusion.but(enabled=False)):
-        separate = mj.explain(mj.jit(three, backend="plain"), x)
+    plain = mj.jit(three, backend="plain")
+    separate = mj.explain(mj.fuse(plain, enabled=False), x)
     read = [use.buffer.name for step in separate.steps for use in step.reads]
     assert read == ["x"] * 3

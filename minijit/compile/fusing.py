@@ -40,6 +40,15 @@ class FusedFunction(JitFunction):
         results = jit_p.bind(*entry.tracers, *leaves, name=name, jaxpr=entry.closed)
         return results[0] if entry.is_single else entry.out_tree.unflatten(results)
 
+    def lower(self, *args, **kwargs):
+        """As of any jitted function; compiled at once, while its settings hold."""
+        with config.override("fusion", config.fusion.but(**self.changes)):
+            lowered = super().lower(*args, **kwargs)
+            lowered.entry.compile()
+        return lowered
+
+    trace = lower
+
     def __reduce__(self):
         return FusedFunction, (self.function, self.options, self.changes)
 
