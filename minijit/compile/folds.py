@@ -272,6 +272,12 @@ def lanes_of_loop(stmt):
     return For(chunk, side_by_side(stmt.body, stmt.axis, first, length))
 
 
+def loaded(store):
+    """The numbers of a kernel's own that a statement reads."""
+    found = (e for e in postorder(store.uses()) if type(e) is Load)
+    return {e.buffer for e in found if e.buffer.space == "cache"}
+
+
 def side_by_side(body, axis, first, length):
     """Statements of a lane, for `length` lanes from the first one on.
 
@@ -301,17 +307,18 @@ def side_by_side(body, axis, first, length):
         return For(lane, tuple(map(rewritten, stores)))
 
     def phases(stmts):
-        result, run = [], []
-        for stmt in (*stmts, None):
-            if isinstance(stmt, Store):
-                run.append(stmt)
-                continue
-            if run:
+        result, run, loads = [], [], set()
+        for stmt in stmts:
+            # What the run reads of the step before is written after it.
+            if run and (isinstance(stmt, For) or stmt.buffer in loads):
                 result.append(over_lanes(run))
-                run = []
-            if stmt is not None:
+                run, loads = [], set()
+            if isinstance(stmt, For):
                 result.append(For(stmt.axis, phases(stmt.body)))
-        return tuple(result)
+            else:
+                run.append(stmt)
+                loads |= loaded(stmt)
+        return (*result, over_lanes(run)) if run else tuple(result)
 
     return phases(body)
 

@@ -42,7 +42,8 @@ class Placer:
     def block(self, body, bound, placed):
         """Place what the statements of one loop's body need; `placed` is known."""
         placed, full = dict(placed), rules.filled(body, self.waits)
-        bound = bound.difference(*full)
+        kept = rules.carried(body, bound, self.waits)
+        bound = bound.difference(*full) | kept
         reduces = rules.totals_known(body, bound, self.waits, placed)
         result = self.exprs(reduces, (), bound, placed)
         for stmt, buffers in zip(body, full, strict=True):

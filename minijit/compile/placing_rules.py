@@ -102,6 +102,21 @@ def filled(body, waits):
     return full[::-1]
 
 
+def carried(body, bound, waits):
+    """The buffers that statements read before they store into them, and not again.
+
+    They are what the step before has left, so they are bound from the beginning.
+    """
+    if not waits:
+        return nothing
+    stored, read_late = nothing, nothing
+    for stmt in body:
+        stored |= stored_in([stmt])
+        loads = (e for e in postorder(expressions([stmt])) if type(e) is Load)
+        read_late |= {e.buffer for e in loads} & stored
+    return (stored & bound) - read_late
+
+
 def running_totals(loop):
     """A `Start` for each Reduce over the axis of a loop of kind `scan`."""
     if loop.axis.kind != "scan":
