@@ -42,8 +42,7 @@ class Placer:
     def block(self, body, bound, placed):
         """Place what the statements of one loop's body need; `placed` is known."""
         placed, full = dict(placed), rules.filled(body, self.waits)
-        kept = rules.carried(body, bound, self.waits)
-        bound = bound.difference(*full) | kept
+        bound = rules.bound_before(body, bound, self.waits)
         reduces = rules.totals_known(body, bound, self.waits, placed)
         result = self.exprs(reduces, (), bound, placed)
         for stmt, buffers in zip(body, full, strict=True):

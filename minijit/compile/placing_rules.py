@@ -102,19 +102,26 @@ def filled(body, waits):
     return full[::-1]
 
 
-def carried(body, bound, waits):
-    """The buffers that statements read before they store into them, and not again.
+def bound_before(body, bound, waits):
+    """What is bound where a block begins: not what its statements store into.
 
-    They are what the step before has left, so they are bound from the beginning.
+    But a buffer that they read before they store into it, and not again, is: it holds
+    what the step before has left.
     """
     if not waits:
-        return nothing
+        return bound
     stored, read_late = nothing, nothing
     for stmt in body:
         stored |= stored_in([stmt])
         loads = (e for e in postorder(expressions([stmt])) if type(e) is Load)
         read_late |= {e.buffer for e in loads} & stored
-    return (stored & bound) - read_late
+    early = waited_for(body, waits) - read_late
+    return bound - (stored - early)
+
+
+def waited_for(body, waits):
+    """The buffers that statements read while others of the kernel store into them."""
+    return nothing.union(*(waits.get(e, nothing) for e in expressions(body)))
 
 
 def running_totals(loop):
