@@ -257,6 +257,25 @@ def test_some_results_transposed(straight, small_tiles):
     assert counts[program.inputs[0]].max() <= 2
 
 
+@pytest.mark.chapter(19)
+@pytest.mark.parametrize("straight", [(), (2,), (1, 2)])
+def test_the_program_of_the_report_is_one_kernel_that_reads_once(straight):
+    from minijit.compile.traffic import traffic_of
+
+    def f(x):
+        uses = mj.nn.silu(x), x * 2, x + 1
+        pairs = [(y, jnp.swapaxes(y, 1, 2)) for y in uses]
+        return [pair[n not in straight] for n, pair in enumerate(pairs)]
+
+    x = mj.ShapeDtypeStruct((64, 1024, 512), "float32")
+    kernel, = lowered(f, x).kernels
+    traffic = traffic_of(kernel)
+    uses = (*traffic.reads, *traffic.writes)
+    assert [use.nbytes for use in uses] == [64 * 1024 * 512 * 4] * 4
+    assert all(use.exact and use.sweeps == 1 for use in uses)
+    assert len(local_buffers(arrange(kernel.body))) == 1
+
+
 def test_tiles():
     for extent in [*range(16, 200), 1000, 1500, 4097, 65537]:
         for longest in (16, 64, 1000):

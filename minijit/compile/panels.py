@@ -166,13 +166,17 @@ def worked_on(stores, run, other, tiles):
     return [*statements, *nested([j, i], body)]
 
 
-def cut(axes, run, other, loads):
-    """{axis: its `Tiles`} of the two axes along which arrays run."""
+def cut(axes, run, other, loads, count):
+    """{axis: its `Tiles`} of the two axes along which arrays run.
+
+    Args:
+      count: of how many arrays a tile is in the cache.
+    """
     size = max(load.buffer.dtype.itemsize for load in loads)
     # Half as long again is better than two that are short.
     longest = 3 * RUN_BYTES // (2 * size)
     first = in_tiles(run, longest)
-    room = PANEL_BYTES // (first.length * size * len(loads))
+    room = PANEL_BYTES // (first.length * size * count)
     wide = max(min(READ_BYTES // size, room) // BLOCK * BLOCK, BLOCK)
     second = in_tiles(other, wide)
     if len(axes) == 2 and not (first.counter or second.counter):
@@ -218,7 +222,8 @@ def in_panels(axes, stores):
     loads = [load for side in sides for load in turned(*side)]
     if not 0 < len(loads) <= MOST_PANELS:
         return None
-    tiles = cut(axes, run, other, loads)
+    # What is stored as it was read keeps a tile in the cache, beside the panels.
+    tiles = cut(axes, run, other, loads, len(loads) + bool(along and across))
     body = [stmt for side in sides for stmt in worked_on(*side, tiles)]
     counters = (tiles[other].counter, tiles[run].counter)
     loops = [a for a in axes if a not in tiles] + [a for a in counters if a]
