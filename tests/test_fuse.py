@@ -1,5 +1,7 @@
 """Fusion: kernels that share loops are one, and compute what they did apart."""
 
+# ruff: noqa: B023 (what is made in a loop is called in the same turn of it)
+
 import functools
 
 import numpy as np
@@ -137,7 +139,8 @@ def test_settings_say_what_is_wrong():
         jax.fuse(jnp.sin, colour=1)
     with pytest.raises(TypeError, match="row_bytes of fusion is an int, got 'a'"):
         jax.fuse(jnp.sin, row_bytes="a")
-    assert Settings.from_text("enabled=False,row_bytes=9") == Settings(False, row_bytes=9)
+    told = Settings.from_text("enabled=False,row_bytes=9")
+    assert told == Settings(False, row_bytes=9)
 
 
 def test_a_barrier_forbids():
