@@ -57,7 +57,7 @@ def test_what_belongs_to_a_row_is_one_kernel(name, axis):
     f, x = functools.partial(over_an_axis[name], axis=axis), floats(24, 40)
     assert kernels(f, x) == 1
     g = floats(*f(x).shape, seed=1)
-    gradient = lambda x, g: jax.vjp(f, x)[1](g)[0]
+    gradient = lambda x, g, f=f: jax.vjp(f, x)[1](g)[0]
     assert kernels(gradient, x, g) <= 2
     assert kernels(jax.grad(lambda x: f(x).sum()), x) <= 2
     for function, args in ((f, (x,)), (gradient, (x, g))):
@@ -83,7 +83,7 @@ def test_on_llvm_in_pieces_and_in_a_thread(name, shape):
     x = floats(*shape)
     for axis in (1, 0):
         f = functools.partial(over_an_axis[name], axis=axis)
-        wanted = jax.jit(lambda x: f(x), backend="eval")(x)
+        wanted = jax.jit(lambda x, f=f: f(x), backend="eval")(x)
         np.testing.assert_allclose(jax.jit(f)(x), wanted, 2e-4, 2e-5)
 
 
@@ -233,12 +233,12 @@ def random_program(seed):
             make = [
                 lambda a, b: jnp.sin(a) + b,
                 lambda a, b: a * b,
-                lambda a, b: a - b.mean(axis, keepdims=True),
-                lambda a, b: a / (1 + jnp.abs(b).sum(axis, keepdims=True)),
-                lambda a, b: nn.softmax(a, axis=axis) + b,
+                lambda a, b, axis=axis: a - b.mean(axis, keepdims=True),
+                lambda a, b, axis=axis: a / (1 + abs(b).sum(axis, keepdims=True)),
+                lambda a, b, axis=axis: nn.softmax(a, axis=axis) + b,
                 lambda a, b: jnp.maximum(a, b.T) if a.shape[0] == a.shape[1] else a,
-                lambda a, b: jnp.roll(a, 1, axis) - b,
-                lambda a, b: a.max(axis, keepdims=True) * b,
+                lambda a, b, axis=axis: jnp.roll(a, 1, axis) - b,
+                lambda a, b, axis=axis: a.max(axis, keepdims=True) * b,
             ]
             values.append(make[rng.integers(len(make))](a, b))
         return values[2:]
