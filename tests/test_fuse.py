@@ -1,6 +1,6 @@
 """Fusion: kernels that share loops are one, and compute what they did apart."""
 
-# ruff: noqa: B023 (what is made in a loop is called in the same turn of it)
+
 
 import functools
 
