@@ -30,9 +30,9 @@ def between_bytes(f, *args):
 def check_between_bytes(between_bytes):
     """The bytes of a buffer: its elements times `dtype.itemsize`."""
     x = np.ones((64, 32), np.float32)
-    w = np.ones((32, 16), np.float32)
+    w = np.ones((32, 64), np.float32)
     assert between_bytes(lambda x: jnp.sin(x) * 2.0, x) == 0
-    assert between_bytes(lambda x, w: jnp.tanh(x @ w), x, w) == 64 * 16 * 4
+    assert between_bytes(lambda x, w: jnp.tanh(x @ w), x, w) == 64 * 64 * 4
 
 
 def centre(x):
