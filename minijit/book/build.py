@@ -60,7 +60,8 @@ class Workshop:
         self.stage = stage
         self.book = stage.book
         self.records: dict[tuple[str, str], Record] = {}
-        self.failing: set[str] | None = None  # cells that are meant to fail, when asked
+        # Of the texts of cells that are meant to fail, once somebody asks.
+        self.failing: dict[str, list[bool]] | None = None
         self.tries: dict[str, int] = {}  # of `%check`, by exercise, since it was right
 
     # -- a cell

@@ -86,18 +86,29 @@ def register(shell: Any) -> None:
 
 def announce(info: Any) -> None:
     """Say of a cell that is meant to fail that it is, before it does."""
-    if workshop is not None and info.raw_cell.strip() in failing_cells():
+    if workshop is None:
+        return
+    text = info.raw_cell.strip()
+    failing = failing_cells().get(text)
+    if failing and (failing.pop(0) if len(failing) > 1 else failing[0]):
         print(MEANT)
 
 
-def failing_cells() -> set[str]:
-    """The texts of the cells that are meant to fail, in the notebook that is open."""
+def failing_cells() -> dict[str, list[bool]]:
+    """{text of a cell: whether it is meant to fail, for each time that it is run}.
+
+    A chapter may end with the demo that it began with, which then works: so of two
+    cells with one text the first one counts when it is run first.
+    """
     assert workshop is not None
     if workshop.failing is None:
         path = workshop.book.notebook(workshop.stage.chapter)
         cells = load(path)["cells"] if path.exists() else []
-        failing = [c for c in cells if "raises-exception" in tags(c)]
-        workshop.failing = {source(c).strip() for c in failing}
+        found: dict[str, list[bool]] = {}
+        for cell in cells:
+            tagged = "raises-exception" in tags(cell)
+            found.setdefault(source(cell).strip(), []).append(tagged)
+        workshop.failing = {text: one for text, one in found.items() if any(one)}
     return workshop.failing
 
 
