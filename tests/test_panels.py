@@ -12,7 +12,7 @@ from minijit.compile import panels
 from minijit.compile.check_loops import check_program
 from minijit.compile.expressions import Axis, Const, Load, as_index, op
 from minijit.compile.kernel_buffers import local_buffers
-from minijit.compile.loops import Kernel, Program, Store, statements
+from minijit.compile.loops import For, Kernel, Program, Store, statements
 from minijit.compile.lower import lower
 from minijit.compile.memory import Buffer
 from minijit.compile.nests import nested, steps_of, strides_of
@@ -103,6 +103,21 @@ def test_the_innermost_loop_is_that_of_most_bytes():
     i = Axis(64, "serial")
     body = kernel_of([j, i], Store(out, (j, i), Load(x, (i, j))))
     assert panels.ordered(body) == body
+
+
+def steps_in(body):
+    """How many steps all loops take together."""
+    loops = [s for s in body if isinstance(s, For)]
+    return sum(loop.axis.extent * (1 + steps_in(loop.body)) for loop in loops)
+
+
+@pytest.mark.parametrize("shape", [(512, 256), (40, 60)])
+def test_totals_of_columns_are_not_computed_for_each_row(shape):
+    x = np.ones(shape, F32)
+    for f in (lambda x: x / x.sum(0), lambda x: jnp.exp(x - x.max(0)) * x.sum(0)):
+        program = lower(mj.make_jaxpr(f)(x))
+        steps = sum(steps_in(place(kernel.body)) for kernel in program.kernels)
+        assert steps < 5 * x.size, program
 
 
 def test_a_total_of_columns_stored_in_columns():

@@ -55,14 +55,28 @@ FEW_STEPS = 8
 
 
 def in_order(axes, stores):
-    """The nest with that loop innermost along which the most bytes run."""
+    """The nest with that loop innermost along which the most bytes run.
+
+    A total stands in the loops down to the innermost one that it depends on.  It must
+    not be computed in each step of a loop that was not around it before.
+    """
     votes = Counter()
     for access in (*loads_of(stores), *stores):
         votes[runs_along(access)] += bytes_of(access)
     best = max(reversed(axes), key=votes.__getitem__)
     if votes[best] == votes[axes[-1]]:
         return None
-    return nested([*(a for a in axes if a is not best), best], stores)
+    order = [*(a for a in axes if a is not best), best]
+    for total in postorder(expressions(stores)):
+        if type(total) is Reduce and around(total, order) - around(total, axes):
+            return None
+    return nested(order, stores)
+
+
+def around(expr, axes):
+    """The loops that have to stand around an expression, of those over some axes."""
+    inner = [n for n, axis in enumerate(axes) if axis in expr.free]
+    return {*axes[: inner[-1] + 1]} if inner else set()
 
 
 ordered = in_nests(in_order)
