@@ -294,7 +294,7 @@ most_calls = [
     (lambda: lax.add(x, x), 27),
     (lambda: jnp.add(x, x), 30),
     (lambda: x * x, 30),
-    (lambda: x + 1.0, 50),
+    (lambda: x + 1.0, 52),
     (lambda: x[0], 130),
     (lambda: x[1:3], 80),
     (lambda: x[i], 180),

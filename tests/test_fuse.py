@@ -254,3 +254,20 @@ def test_fused_is_unfused_on_random_programs(seed):
     found = check(lambda x, y: random_program(seed)(x, y), *args, tolerance=2e-5)
     with config.override("fusion", config.fusion.but(enabled=False)):
         assert len(found.kernels) <= len(lower(closed).kernels)
+
+
+def test_what_was_merged_meanwhile_may_stand_between_two():
+    """A gradient of three layers: the pass once made kernels wait in a ring, and lost
+    them."""
+
+    def f(a, b, x, s, t, u, ct):
+        back = ct * jnp.cos(u)
+        through = (back @ b) * jnp.cos(t)
+        first = ((through @ a) * jnp.cos(s))[:, None] * x
+        return first, through[:, None] * jnp.sin(s), back[:, None] * jnp.sin(t)
+
+    random = np.random.default_rng(0)
+    shapes = (6, 5), (7, 6), (4,), (5,), (6,), (7,), (7,)
+    args = [random.normal(size=shape).astype("f4") for shape in shapes]
+    for got, want in zip(jax.jit(f)(*args), f(*args), strict=True):
+        np.testing.assert_allclose(got, want, 1e-4, 1e-5)

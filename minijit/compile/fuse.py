@@ -201,6 +201,14 @@ class Fusion:
         ordered = self.reach[first] >> second & 1 or first < second
         return (first, second) if ordered else (second, first)
 
+    def path(self, first, second):
+        """Whether a third part has to run after one of two and before the other."""
+        return any(
+            self.reach[n] >> b & 1
+            for a, b in ((first, second), (second, first))
+            for n in self.after[a] - {b}
+        )
+
     def decide(self, first, second):
         """Whether two parts become one kernel: -> `Decision`."""
         a, b = self.parts[first], self.parts[second]
@@ -213,7 +221,7 @@ class Fusion:
             return judge("overwritten")
         if between_them(a, b):
             return judge("barrier")
-        if any(self.reach[n] >> second & 1 for n in self.after[first] - {second}):
+        if self.path(first, second):
             return judge("path")
         if a.size + b.size > settings.most_operations:
             return judge("operations", operations=a.size + b.size)
@@ -266,6 +274,10 @@ class Fusion:
         while self.queue:
             *_, first, second, which = heapq.heappop(self.queue)
             if first in self.parts and second in self.parts:
+                if self.path(first, second):
+                    # What was merged meanwhile stands between them.
+                    self.decisions.append(self.decide(first, second))
+                    continue
                 done.append(self.decisions[which])
                 number = self.merge(first, second, done[-1].numbers["shared"])
                 self.consider(number, self.neighbours(number))
@@ -316,6 +328,7 @@ class Fusion:
                 waits[later] -= 1
                 if not waits[later]:
                     heapq.heappush(ready, later)
+        assert len(body) == len(self.parts), "kernels wait for each other in a ring"
         used = {b for step in body for b in Part.of(0, step).buffers}
         return replace(
             self.program,
