@@ -18,6 +18,7 @@ import _thread
 import ast
 import linecache
 import os
+import signal
 import threading
 import types
 from collections.abc import Callable, Iterator
@@ -189,6 +190,9 @@ def time_limit(seconds: float) -> Iterator[None]:
         yield
         return
     over, late = threading.Event(), threading.Event()
+    # In a job of the background signals from the keyboard are ignored: heed them here.
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def stop() -> None:
         # Again and again: one that comes in a callback of C code is lost.
@@ -208,3 +212,4 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise
     finally:
         over.set()
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
