@@ -217,3 +217,13 @@ def test_errors_name_the_call():
     with pytest.raises(TypeError, match="float16"):
         jnp.linalg.cholesky(np.eye(2, dtype=np.float16))
 
+
+def test_reflections_multiply_to_q():
+    """What LAPACK's Hessenberg form leaves below its diagonal: a = q h q^T."""
+    a = random.normal(size=(2, 5, 5)).astype("f4")
+    form, taus = map(np.asarray, linalg.hessenberg(a))
+    q = np.zeros_like(a)
+    q[:, 0, 0] = 1
+    q[:, 1:, 1:] = linalg.householder_product(form[:, 1:, :-1], taus)
+    h = np.triu(form, -1)
+    np.testing.assert_allclose(q @ h @ q.swapaxes(-1, -2), a, 1e-4, 1e-4)

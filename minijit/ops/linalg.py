@@ -485,7 +485,6 @@ def each(function, count, *arrays, cores=None, **params):
     if not flat[0].shape[0]:
         # Of an empty batch there is nothing but the shape.
         sample = function(*(np.zeros(x.shape[1:], x.dtype) for x in flat), **params)
-        rows: list = []
         sample = sample if count > 1 or isinstance(sample, (list, tuple)) else [sample]
         parts = [np.zeros((*batch, *s.shape), s.dtype) for s in sample]
     else:
@@ -637,12 +636,7 @@ def hessenberg_numpy(x):
 def householder_numpy(a, taus):
     name = "ungqr" if a.dtype.kind == "c" else "orgqr"
     make, = lapack([name], a)
-    m, n = a.shape
-    k = taus.shape[-1]
-    # LAPACK takes vectors for at most as many columns as there are.
-    full = np.array(a, order="F")
-    q, work, info = make(full[:, :n], taus[:k]) if a.size else (full, None, 0)
-    return q
+    return make(a, taus)[0] if a.size else a
 
 
 def of_matrices(function, count=1, cores=None):
