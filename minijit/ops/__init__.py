@@ -18,3 +18,9 @@ from . import (
     special as special,
     windows as windows,
 )
+from .segments import (
+    segment_max as segment_max,
+    segment_min as segment_min,
+    segment_prod as segment_prod,
+    segment_sum as segment_sum,
+)

@@ -1,0 +1,114 @@
+"""Sums, products and extrema of the rows that belong together, as in `jax.ops`.
+
+    segment_sum(data, segment_ids, num_segments)    # out[ids[i]] += data[i]
+"""
+
+import operator
+
+import numpy as np
+
+from ..trace import primitives as lax
+from ..trace.array import aval_of, to_numpy
+from ..trace.dtypes import finfo, iinfo
+from .scatter import (
+    ScatterDimensionNumbers,
+    scatter_add,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+)
+
+
+def lowest(dtype, sign=-1):
+    """The identity of the maximum; of the minimum, with the sign 1."""
+    if dtype.kind == "b":
+        return sign > 0
+    if dtype.kind in "iu":
+        return iinfo(dtype).max if sign > 0 else iinfo(dtype).min
+    return finfo(dtype).dtype.type(sign * np.inf)
+
+
+def segments(name, scatter, reduce, identity, text):
+    """`segment_sum` and its like: `scatter` and `reduce` do the same operation."""
+
+    def function(
+        data,
+        segment_ids,
+        num_segments=None,
+        indices_are_sorted=False,
+        unique_indices=False,
+        bucket_size=None,
+        mode=None,
+        out_sharding=None,
+    ):
+        aval, ids = aval_of(data), aval_of(segment_ids)
+        if num_segments is None:
+            known = to_numpy(segment_ids)
+            num_segments = int(known.max()) + 1 if known.size else 0
+        size = operator.index(num_segments)
+        if size < 0:
+            raise ValueError(f"num_segments must be non-negative, got {size}")
+        if ids.ndim != 1 or aval.shape[:1] != ids.shape:
+            raise ValueError(
+                f"{name} takes segment_ids of shape [n] and data of shape [n, ...], "
+                f"got {ids.shape} and {aval.shape}"
+            )
+        places = lax.reshape(segment_ids, (*ids.shape, 1))
+        lead, rest = (size,), aval.shape[1:]
+        if bucket_size is not None:
+            # A row of results for each bucket of ids; they are reduced at the end.
+            lead = (-(-ids.size // bucket_size), size)
+            row = lax.div(
+                lax.broadcasted_iota(ids.dtype, places.shape, 0),
+                ids.dtype.type(bucket_size),
+            )
+            places = lax.concatenate([row, places], 1)
+        found = scatter(
+            lax.full((*lead, *rest), identity(aval.dtype), aval.dtype),
+            places,
+            data,
+            ScatterDimensionNumbers(
+                update_window_dims=tuple(range(1, aval.ndim)),
+                inserted_window_dims=tuple(range(len(lead))),
+                scatter_dims_to_operand_dims=tuple(range(len(lead))),
+            ),
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            mode=mode,
+        )
+        return found if bucket_size is None else reduce(found, (0,))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{text}.  JAX: `jax.ops.{name}`.
+
+    Args:
+      data: [n, *rest]; segment_ids: integers [n], which segment each row is in.
+      num_segments: how many there are, by default max(segment_ids) + 1; a static
+        number under jit. Rows of other segments are dropped, unless `mode` says not.
+      indices_are_sorted, unique_indices: promises about segment_ids.
+      bucket_size: so many rows are reduced by themselves first, which is more precise.
+      out_sharding: ignored, all is on one device.
+
+    Returns:
+      [num_segments, *rest], of the dtype of data; a segment without rows has the
+      identity of the operation.
+    """
+    return function
+
+
+segment_sum = segments(
+    "segment_sum", scatter_add, lax.reduce_sum, lambda dtype: 0,
+    "The sum of the rows of each segment",
+)  # fmt: skip
+segment_prod = segments(
+    "segment_prod", scatter_mul, lax.reduce_prod, lambda dtype: 1,
+    "The product of the rows of each segment",
+)  # fmt: skip
+segment_max = segments(
+    "segment_max", scatter_max, lax.reduce_max, lowest,
+    "The largest of the rows of each segment",
+)  # fmt: skip
+segment_min = segments(
+    "segment_min", scatter_min, lax.reduce_min, lambda dtype: lowest(dtype, 1),
+    "The smallest of the rows of each segment",
+)  # fmt: skip

@@ -1,0 +1,206 @@
+"""What training programs stand on: segments, vectors of trees, optimizers, odeint."""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import ops, random
+from minijit.example_libraries import optimizers
+from minijit.experimental.ode import odeint
+from minijit.flatten_util import ravel_pytree
+from minijit.test_util import check_grads
+
+pytestmark = pytest.mark.chapter(15)
+
+ids = np.array([0, 2, 2, 5, 1, -1, 0], np.int32)
+data = np.array([3, -1, 4, 1, -5, 9, 2], np.float32)
+rows = np.stack([data, -data], 1)
+operations = "sum prod max min".split()
+
+
+def assert_like(got, want, **options):
+    for a, b in zip(mj.tree.leaves(got), mj.tree.leaves(want), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), **options)
+
+
+# ---- segments
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("operation", operations)
+def test_segments_are_jax_s(operation):
+    jax = pytest.importorskip("jax")
+    name = f"segment_{operation}"
+    ours, theirs = getattr(ops, name), getattr(jax.ops, name)
+    for values in rows, data.astype(np.int8):
+        for options in {}, {"num_segments": 4, "bucket_size": 3}:
+            assert_like(ours(values, ids, **options), theirs(values, ids, **options))
+    assert_like(ours(rows, ids, 4, mode="clip"), theirs(rows, ids, 4, mode="clip"))
+
+
+@pytest.mark.parametrize("operation", operations)
+def test_segments_under_every_transformation(operation):
+    function = getattr(ops, f"segment_{operation}")
+    f = lambda x: function(x, ids, 6)
+    assert_like(mj.jit(f)(rows), f(rows))
+    assert_like(mj.vmap(f, 1, 1)(rows), f(rows))
+    lanes = mj.vmap(lambda i: function(data, i, 6))(np.stack([ids, ids]))
+    assert_like(list(lanes), [f(data)] * 2)
+    if operation == "prod":
+        # As in jax, a product is differentiated where each segment has one row.
+        f = lambda x: function(x, np.arange(7), 7, unique_indices=True)
+    check_grads(f, (rows,), order=1, modes=["fwd", "rev"], atol=2e-2, rtol=2e-2)
+
+
+def test_segments_want_a_static_number():
+    with pytest.raises(ValueError, match="non-negative"):
+        ops.segment_sum(data, ids, -1)
+    with pytest.raises(ValueError, match="segment_ids of shape"):
+        ops.segment_sum(data, ids[:3], 2)
+    with pytest.raises(mj.errors.TracerArrayConversionError):
+        mj.jit(ops.segment_sum)(data, ids)
+
+
+# ---- vectors of trees
+
+
+def test_a_tree_as_a_vector_and_back():
+    tree = {"a": jnp.ones((2, 3)), "b": [jnp.arange(2.0), jnp.float32(7)]}
+    vector, unravel = ravel_pytree(tree)
+    assert vector.shape == (9,) and vector.dtype == np.float32
+    assert_like(unravel(vector), tree)
+    assert ravel_pytree(tree)[1] == unravel and hash(ravel_pytree(tree)[1])
+    assert_like(mj.grad(lambda v: unravel(v)["a"].sum())(vector), np.float32(
+        [1] * 6 + [0] * 3
+    ))  # fmt: skip
+    assert_like(mj.vmap(unravel)(jnp.stack([vector, vector]))["b"][1], jnp.full(2, 7.0))
+    assert_like(mj.jit(lambda t: ravel_pytree(t)[0])(tree), vector)
+
+
+def test_a_tree_of_several_dtypes():
+    vector, unravel = ravel_pytree((np.float32(1.5), np.int32(3), np.bool_(True)))
+    assert vector.dtype == np.float32
+    assert [x.dtype.name for x in unravel(vector)] == ["float32", "int32", "bool"]
+    with pytest.raises(TypeError, match="expected dtype float32"):
+        unravel(vector.astype(np.float16))
+    empty, unravel = ravel_pytree(())
+    assert empty.shape == (0,) and unravel(empty) == ()
+    with pytest.raises(ValueError, match="type promotion"):
+        ravel_pytree((random.key(0), 1.0))
+
+
+# ---- optimizers
+
+makers = {
+    "sgd": (0.1,), "momentum": (0.1, 0.9), "nesterov": (0.1, 0.9), "adagrad": (0.1,),
+    "rmsprop": (0.1,), "rmsprop_momentum": (0.1,), "adam": (0.1,), "adamax": (0.1,),
+    "sm3": (0.1,),
+}  # fmt: skip
+schedules = {
+    "constant": (0.1,), "exponential_decay": (0.1, 2, 0.5),
+    "inverse_time_decay": (0.1, 2, 0.5, True), "polynomial_decay": (0.1, 2, 0.01),
+    "piecewise_constant": ([1, 2], [0.3, 0.2, 0.1]),
+}  # fmt: skip
+
+
+def trained(module, name, args):
+    init, update, params_of = getattr(module, name)(*args)
+    start = {"w": np.float32([[1, -2, 3]]), "b": np.float32([0.5])}
+    state = init(start)
+    for i in range(4):
+        params = params_of(state)
+        state = update(i, {"w": 2 * params["w"], "b": params["b"] - 1}, state)
+    return params_of(state)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", makers)
+def test_optimizers_are_jax_s(name):
+    theirs = pytest.importorskip("jax.example_libraries.optimizers")
+    want = trained(theirs, name, makers[name])
+    assert_like(trained(optimizers, name, makers[name]), want, rtol=1e-5)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", schedules)
+def test_schedules_are_jax_s(name):
+    theirs = pytest.importorskip("jax.example_libraries.optimizers")
+    ours = getattr(optimizers, name)(*schedules[name])
+    want = getattr(theirs, name)(*schedules[name])
+    got = [float(ours(i)) for i in range(5)]
+    np.testing.assert_allclose(got, [float(want(i)) for i in range(5)], rtol=1e-6)
+
+
+def test_a_state_is_a_tree_that_packs_and_jits():
+    init, update, params_of = optimizers.adam(optimizers.constant(0.1))
+    state = init([jnp.ones(3), jnp.zeros(2)])
+    again = optimizers.pack_optimizer_state(optimizers.unpack_optimizer_state(state))
+    assert_like(again, state)
+    step = mj.jit(lambda i, state: update(i, params_of(state), state))
+    assert_like(step(0, state), update(0, params_of(state), state), rtol=1e-6)
+    with pytest.raises(TypeError, match="gradient tree that did not match"):
+        update(0, [jnp.ones(3)], state)
+    with pytest.raises(TypeError, match="leaves are JoinPoints"):
+        optimizers.pack_optimizer_state([1.0])
+    clipped = optimizers.clip_grads({"a": jnp.array([3.0, 4.0])}, 1.0)
+    assert_like(clipped, {"a": np.array([0.6, 0.8], np.float32)}, rtol=1e-6)
+    with pytest.raises(TypeError):
+        optimizers.make_schedule([0.1])
+
+
+# ---- differential equations
+
+
+def spring(y, t, stiffness, damping):
+    return {"x": y["v"], "v": -stiffness * jnp.sin(y["x"]) - damping["d"] * y["v"] + t}
+
+
+def end(x0, times, stiffness, d):
+    start = {"x": x0, "v": jnp.zeros_like(x0)}
+    ys = odeint(spring, start, times, stiffness, {"d": d}, rtol=1e-9, atol=1e-9)
+    return (ys["x"] * jnp.array([1.0, 2.0, 3.0])[:, None]).sum() + ys["v"][-1].sum()
+
+
+def test_odeint_solves_and_its_adjoint_is_the_derivative():
+    solve_ivp = pytest.importorskip("scipy.integrate").solve_ivp
+    with mj.enable_x64(True):
+        args = np.array([1.0, 2.0]), np.array([0.0, 0.3, 1.0]), 1.3, 0.2
+
+        def by_scipy(x0, times, k, d):
+            total = 0.0
+            for x in x0:
+                f = lambda t, y: [y[1], -k * np.sin(y[0]) - d * y[1] + t]
+                span = times[[0, -1]]
+                found = solve_ivp(f, span, [x, 0], t_eval=times, rtol=1e-11, atol=1e-11)
+                total += found.y[0] @ [1, 2, 3] + found.y[1, -1]
+            return total
+
+        assert abs(end(*args) - by_scipy(*args)) < 1e-7
+        slopes = mj.jit(mj.grad(end, (0, 1, 2, 3)))(*args)
+        step = 1e-4
+        for i, slope in enumerate(slopes):
+            way = np.cos(np.arange(np.size(args[i]))).reshape(np.shape(args[i]))
+            moved = lambda h, i=i, way=way: by_scipy(
+                *[a + h * way if j == i else a for j, a in enumerate(args)]
+            )
+            want = (moved(step) - moved(-step)) / (2 * step)
+            assert abs(np.sum(slope * way) - want) < 1e-5
+
+
+def test_odeint_of_what_it_captures_and_of_lanes():
+    times = jnp.linspace(0.0, 1.0, 3)
+    grow = lambda rate, y0: odeint(lambda y, t: rate * y, y0, times)[-1]
+    rates = jnp.array([0.5, 1.0])
+    np.testing.assert_allclose(mj.grad(grow)(1.0, 1.0), np.e, rtol=1e-4)
+    got = mj.vmap(grow, (0, None))(rates, 1.0)
+    np.testing.assert_allclose(got, np.exp(rates), rtol=1e-5)
+    assert odeint(lambda y, t: y, jnp.ones(2), times, mxstep=0).shape == (3, 2)
+
+
+def test_odeint_says_what_it_wants():
+    with pytest.raises(TypeError, match="arrays or scalars, but got f"):
+        odeint(lambda y, t, s: y, 1.0, jnp.ones(2), "f")
+    with pytest.raises(TypeError, match="array of floats"):
+        odeint(lambda y, t: y, 1.0, jnp.arange(2))
