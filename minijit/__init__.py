@@ -220,3 +220,4 @@ from .run import pool as pool, pooled_driver as pooled_driver
 from .run import dispatch as dispatch, object_files as object_files
 
 from .run import progress as progress, shortcut_rows as shortcut_rows
+from .run import cuda as cuda

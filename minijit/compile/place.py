@@ -111,11 +111,11 @@ class Placer:
         return lets + [For(axes[0], tuple(inner))]
 
 
-def place(body, nest=6, nestable=None):
+def place(body, nest=6, nestable=None, prepare=prepared):
     """Give every expression in a kernel's statements its place.
 
     Args:
-      body: statements `Store`, `For`, `If`.
+      body: statements `Store`, `For`, `If`, which `prepare` puts in other loops.
       nest: how deep an expression may stay inside its only user, if that stands in the
         same loop.  With 0, everything but sure index arithmetic gets a `Let`.
       nestable: whether an expression may do so at all; by default all may.
@@ -123,7 +123,7 @@ def place(body, nest=6, nestable=None):
     Returns:
       A tuple of statements, with `Let`, `Start` and `Step`.
     """
-    body = prepared(body)
+    body = prepare(body)
     uses = Counter()
     for expr in postorder(direct := expressions(body)):
         uses.update(expr.children())

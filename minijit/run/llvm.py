@@ -55,14 +55,14 @@ class LLVMProgram:
         self.run = self.driver(program, native, launched, made)
 
     @staticmethod
-    def driver(program, native, launched, functions):
+    def driver(program, native, launched, functions, route="llvm"):
         """The function that runs kernels and calls in order, printed and executed.
 
         Args:
           launched: {kernel: (what has its name, its `KernelText`)}.
-          functions: {name: the compiled kernel}.
+          functions: {name: the compiled kernel}; route: whose driver it is.
         """
-        printer = driver_printers.get("llvm") or driver_printers["python"]
+        printer = driver_printers.get(route) or driver_printers["python"]
         driver = printer(program, launched, Constants(), SourceWriter())
         driver.print()
         text = driver.writer.text()

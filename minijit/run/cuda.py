@@ -1,0 +1,95 @@
+"""Executors for CUDA: a program whose kernels are for a grid of threads.
+
+    jit(f, backend="cuda-lockstep")(x)          # on the CPU, by `lockstep`
+    lowered = jit(f, backend="cuda").lower(x)
+    print(lowered.compile().as_text())          # Python, as numba.cuda has it
+    print(lowered.compile().as_text("ptx"))     # what a device is given
+"""
+
+import weakref
+from collections import Counter
+from functools import cached_property, partial
+from types import SimpleNamespace
+
+from ..trace.jit import executors
+from .cuda_kernels import cuda_kernel
+from .cuda_llvm import NoCudaForm
+from .executable import Executable
+from .llvm import LLVMProgram
+from .loading import loaders, rewritten
+from .lockstep import run_in_lockstep
+from .reports import kernel_routes
+
+# What as_text("ptx") is for, where nobody says: a device of the year 2022.
+ORDINARY = (9, 0)
+
+
+def nothing_to_run_on(kernel, *arrays):
+    raise NoCudaForm(
+        f"{kernel.name} is compiled for a CUDA device, and there is none here. "
+        'jit(f, backend="cuda-lockstep") runs its source on the CPU, slowly'
+    )
+
+
+# native -> function(CudaKernel, *arrays): runs a kernel.
+launchers = {"cuda-lockstep": run_in_lockstep, "cuda": nothing_to_run_on}
+
+
+class CudaProgram(LLVMProgram):
+    """A program in memory, its kernels for a grid: as `LLVMProgram`.
+
+    Attributes:
+      launched: the `CudaKernel` of each kernel it runs, in order.
+    """
+
+    def __init__(self, program, native, heading):
+        self.program, self.heading = weakref.ref(program), heading
+        program = rewritten(program)
+        self.body, self.constants = program.body, program.constants
+        kernels, counts = {}, Counter()
+        self.launched = []
+        for kernel in program.kernels:
+            made = cuda_kernel(kernel, f"kernel_{counts['kernel']}")
+            constants = tuple(made.constants.items())
+            key = made.printed.body, constants, made.grid, made.block
+            counts["kernel"] += key not in kernels
+            first = kernels.setdefault(key, made)
+            self.launched.append((kernel, first, made.args))
+        self.kernels = tuple(kernels.values())
+        self.names = [first.name for kernel, first, args in self.launched]
+        launched = {
+            kernel: (SimpleNamespace(name=first.name),
+                     SimpleNamespace(buffers=args, numbers=()))
+            for kernel, first, args in self.launched
+        }
+        functions = {k.name: partial(launchers[native], k) for k in self.kernels}
+        self.run = self.driver(program, native, launched, functions, native)
+
+    @property
+    def texts(self):
+        return {
+            "ptx": lambda: "\n".join(k.ptx(ORDINARY) for k in self.kernels),
+            "llvm": lambda: "\n".join(k.llvm for k in self.kernels),
+        }
+
+    @cached_property
+    def source(self):
+        text = "\n\n".join(kernel.source for kernel in self.kernels)
+        return SimpleNamespace(text=text)
+
+
+loaders |= {"cuda-lockstep": CudaProgram, "cuda": CudaProgram}
+kernel_routes |= {"cuda-lockstep": "lockstep", "cuda": "cuda"}
+
+
+def compile_lockstep(closed, name):
+    """The executor "cuda-lockstep"."""
+    return Executable(closed, name, native="cuda-lockstep")
+
+
+def compile_cuda(closed, name):
+    """The executor "cuda": without a device, its texts are there to be read."""
+    return Executable(closed, name, native="cuda")
+
+
+executors |= {"cuda-lockstep": compile_lockstep, "cuda": compile_cuda}

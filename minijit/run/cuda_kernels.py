@@ -1,0 +1,88 @@
+"""Kernels for CUDA: of each its text, its grid, and the PTX that a device is given.
+
+    kernel = cuda_kernel(program.kernels[0])
+    print(kernel.source)                # Python, as `numba.cuda` has it
+    kernel.grid, kernel.block           # (4, 1, 1), (256, 1, 1)
+    kernel.args                         # its buffers, in order
+    kernel.ptx((9, 0))                  # text for compute capability 9.0
+"""
+
+import functools
+from dataclasses import dataclass, field
+
+from ..compile.loops import Kernel
+from .cuda_emitter import print_on_grid
+from .cuda_llvm import NoCudaForm, module_of, ptx_of
+from .grid import launch_of
+from .kernel_source import KernelSource
+from .source_text import Constants
+
+# Blocks of one launch along its only axis.
+MOST_BLOCKS = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class CudaKernel:
+    """One kernel for a grid of threads.
+
+    Attributes:
+      name: of the function.
+      source: its text, Python in the dialect of `numba.cuda`.
+      args: the `Buffer`s whose addresses it takes, in order.
+      grid, block: how many blocks there are, and threads in each: three ints each.
+      shared_bytes: of dynamic shared memory; what a kernel needs is declared in it.
+      printed: the `KernelSource`; constants: {name: text} of what it refers to.
+      launch: the `Launch`.
+    """
+
+    name: str
+    source: str
+    args: tuple
+    grid: tuple
+    block: tuple
+    shared_bytes: int
+    printed: KernelSource = field(repr=False)
+    constants: dict = field(repr=False)
+    launch: object = field(repr=False)
+
+    @functools.cached_property
+    def llvm(self):
+        """The kernel as LLVM IR."""
+        return module_of(self.name, self.launch)
+
+    def ptx(self, compute_capability):
+        """PTX for a device; the entry's name is `name`.
+
+        Args:
+          compute_capability: (major, minor).
+
+        Raises:
+          NoCudaForm: if it uses what no device has, such as a function of the C
+            library's.
+        """
+        return ptx_of(self.llvm, tuple(compute_capability))
+
+
+def cuda_kernel(kernel, name="kernel_0"):
+    """A `Kernel` of a program for a grid: -> `CudaKernel`.
+
+    Raises:
+      NoCudaForm: if it has none; the message says why.
+    """
+    if type(kernel) is not Kernel:
+        raise NoCudaForm(f"{kernel.name} is a loop or branch with kernels inside")
+    launch, constants = launch_of(kernel.body), Constants()
+    if launch.blocks > MOST_BLOCKS:
+        raise NoCudaForm(f"it would have {launch.blocks:,} blocks")
+    printed = print_on_grid(kernel, name, constants, launch)
+    return CudaKernel(
+        name,
+        f"{printed.comment}\n{printed.text}",
+        printed.buffers,
+        (launch.blocks, 1, 1),
+        (launch.threads, 1, 1),
+        0,
+        printed,
+        constants.definitions,
+        launch,
+    )

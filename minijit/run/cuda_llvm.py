@@ -1,0 +1,185 @@
+"""Kernels for a grid as LLVM IR, and what LLVM makes of it: PTX.
+
+    print(ptx_of(text, "kernel_0", (9, 0)))     # for compute capability 9.0
+    # .visible .entry kernel_0(.param .u64 .ptr .align 1 kernel_0_param_0, ...) {
+    #   mov.u32 %r1, %tid.x; ...
+
+PTX is the assembly language of NVIDIA's devices, whatever their generation.  The LLVM
+that compiles for the CPU writes it too, so that this needs neither a GPU nor CUDA.
+"""
+
+import functools
+import math
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import numpy as np
+
+from ..compile.kernel_buffers import buffer_names
+from ..compile.scalars import INDEX
+from ..trace.errors import MinijitError
+from .grid_walker import GridWalker
+from .llvm_kernels import module_text
+from .llvm_target import binding
+from .llvm_text import LLVMWriter
+from .llvm_types import kind_of, memory_type, register_type
+
+INT32 = np.dtype("int32")
+BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"
+TRIPLE = "nvptx64-nvidia-cuda"
+
+REGISTERS = "llvm.nvvm.read.ptx.sreg"
+# Combinations in memory, by the kind of number: what LLVM calls them.
+atomic_words = {
+    "add": dict(f="fadd", i="add", u="add"),
+    "max": dict(i="max", u="umax"),
+    "min": dict(i="min", u="umin"),
+    "and": dict(i="and", u="and"),
+    "or": dict(i="or", u="or"),
+    "xor": dict(i="xor", u="xor"),
+}
+
+
+class CudaWriter(LLVMWriter):
+    """Writes the body of one kernel; `shared` are the lines above it."""
+
+    def __init__(self, launch):
+        super().__init__()
+        self.launch, self.shared = launch, []
+
+    def register(self, name, below):
+        """A number that each thread finds in a register of its own, as an index."""
+        self.declared[f"declare i32 @{REGISTERS}.{name}()"] = None
+        call = self.do(f"call range(i32 0, {below}) i32 @{REGISTERS}.{name}()")
+        return self.do(f"zext nneg i32 {call} to i64")
+
+    def block_number(self):
+        self.number = self.register("ctaid.x", self.launch.blocks)
+        return self.number
+
+    def thread_number(self):
+        self.own_number = self.register("tid.x", self.launch.threads)
+        return self.own_number
+
+    def number_of_thread(self, blocks, threads):
+        first = self.do(f"mul nuw nsw i64 {self.number}, {threads}")
+        return self.do(f"add nuw nsw i64 {first}, {self.own_number}")
+
+    @contextmanager
+    def share(self, stmt, extent, threads):
+        """As `loop`, from this thread's number on, in steps of all threads."""
+        k, before = self.fresh(), self.label
+        counter = f"%i{k}"
+        some = self.do(f"icmp slt i64 {self.own_number}, {extent}")
+        self.line(f"br i1 {some}, label %loop{k}, label %done{k}")
+        self.begin(f"loop{k}")
+        start = f"[{self.own_number}, %{before}], [{counter}n, %next{k}]"
+        self.line(f"{counter} = phi i64 {start}")
+        yield counter
+        self.line(f"br label %next{k}")
+        self.begin(f"next{k}")
+        self.line(f"{counter}n = add nuw nsw i64 {counter}, {threads}")
+        more = self.do(f"icmp slt i64 {counter}n, {extent}")
+        self.line(f"br i1 {more}, label %loop{k}, label %done{k}")
+        self.begin(f"done{k}")
+
+    @contextmanager
+    def only_first(self):
+        first = self.do(f"icmp eq i64 {self.own_number}, 0")
+        with self.branch(first):
+            yield
+
+    def barrier(self):
+        self.declared[f"declare void {BARRIER}(i32)"] = None
+        self.line(f"call void {BARRIER}(i32 0)")
+
+    def common(self, buffer):
+        name, size = f"@NAME_s{len(self.shared)}", max(math.prod(buffer.shape), 1)
+        kind = f"[{size} x {memory_type(buffer.dtype)}]"
+        self.shared.append(
+            f"{name} = internal addrspace(3) global {kind} undef, align 16\n"
+        )
+        self.pointers[buffer] = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
+
+    own = LLVMWriter.on_stack
+
+    def exchange(self, dtype, value, distance):
+        """One instruction moves 32 bits."""
+        kind = register_type(dtype)
+        if kind in ("float", "i32"):
+            letter = "f32" if kind == "float" else "i32"
+            return self.invoke(
+                f"llvm.nvvm.shfl.sync.bfly.{letter}", kind, ("i32", "-1"),
+                (kind, value), ("i32", str(distance)), ("i32", "31"),
+            )
+        if kind == "double":
+            bits = self.cast("bitcast", kind, value, "i64")
+            bits = self.exchange(INDEX, bits, distance)
+            return self.cast("bitcast", "i64", bits, kind)
+        if kind == "i64":
+            high = self.do(f"lshr i64 {value}, 32")
+            parts = [self.cast("trunc", "i64", x, "i32") for x in (value, high)]
+            parts = [self.exchange(INT32, x, distance) for x in parts]
+            low, high = (self.cast("zext", "i32", x, "i64") for x in parts)
+            return self.do(f"or i64 {low}, {self.do(f'shl i64 {high}, 32')}")
+        wide = self.exchange(INT32, self.cast("zext", kind, value, "i32"), distance)
+        return self.cast("trunc", "i32", wide, kind)
+
+    def cast(self, how, source, value, target):
+        return self.do(f"{how} {source} {value} to {target}")
+
+    def atomic(self, buffer, index, name, dtype, value):
+        kind, where = memory_type(dtype), self.address(buffer, index)
+        word = atomic_words[name][kind_of(dtype)]
+        self.do(f"atomicrmw {word} ptr {where}, {kind} {value} monotonic")
+
+
+def module_of(name, launch):
+    """The module of one kernel: text that LLVM parses."""
+    body = tuple(stmt for part in launch.parts for stmt in part.body)
+    names, writer = buffer_names(body), CudaWriter(launch)
+    writer.pointers = {buffer: f"%{own}" for buffer, own in names.items()}
+    GridWalker(writer, launch).run()
+    given = ", ".join(f"ptr noalias align 16 %{own}" for own in names.values())
+    limits = f'"nvvm.maxntid"="{launch.threads}"'
+    text = writer.text(f"ptx_kernel void @NAME({given}) {limits} nounwind")
+    text = "".join(writer.shared) + writer.text_of_notes() + text
+    text = text.replace("NAME", name)
+    if missing := [line for line in writer.declared if "@llvm." not in line]:
+        raise NoCudaForm(f"it needs functions of the C library: {missing}")
+    kernel = SimpleNamespace(
+        key=name, text=text, declared=writer.declared, used=writer.used
+    )
+    return module_text([kernel])
+
+
+class NoCudaForm(MinijitError):
+    """What is asked for has no form on a CUDA device; the message says why."""
+
+
+@functools.cache
+def machine_for(architecture):
+    llvm = binding()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(TRIPLE)
+    return target.create_target_machine(cpu=architecture, opt=3)
+
+
+@functools.lru_cache(maxsize=256)
+def ptx_of(text, compute_capability):
+    """What LLVM makes of a module for a device of some compute capability.
+
+    Args:
+      compute_capability: (major, minor), such as (9, 0).
+    """
+    llvm, (major, minor) = binding(), compute_capability
+    machine = machine_for(f"sm_{major}{minor}")
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.triple = TRIPLE
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options()
+    options.speed_level = 3
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return machine.emit_assembly(module)

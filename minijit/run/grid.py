@@ -1,0 +1,382 @@
+"""A kernel's loops on a grid: which steps are blocks, which are threads of a block.
+
+    for i in 64:                       64 blocks of 256 threads; block i has the step i:
+      r0 = add(k in 1000: x[i,k])        r0 = add(k in 1000: x[i,k])     all together
+      for j in 1000:                     for j in thread 1000:           divided
+        y[i,j] = x[i,j] / r0               y[i,j] = x[i,j] / r0
+
+A GPU runs one text in many threads.  They come in *blocks*: threads of one block can
+wait for each other and have memory in common, those of different blocks have not.  So
+what a nest's outer loops say may run on a grid in two ways:
+
+    by thread    each step of the loops is one thread's: all within it is a loop of its
+                 own.  Neighbouring threads have neighbouring steps of the axis along
+                 which memory runs, so that what 32 of them load at once is one piece.
+    by block     each step is one block's.  Loops and totals within it are divided among
+                 its threads, and what the kernel has in the cache is memory in common.
+
+A nest goes by block if memory runs along the loops and totals within it, or if what it
+keeps does not fit a thread.  This is decided on loops as `lower` leaves them; what the
+passes before `place` do for the caches of a CPU is not wanted here.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from ..compile.expression_graphs import postorder, substitute
+from ..compile.expressions import Axis, Load, Op, Reduce, as_index, op
+from ..compile.index_rules import known
+from ..compile.interchange import Renamer
+from ..compile.loops import For, If, Store, expressions, statements
+from ..compile.memory import Buffer
+from ..compile.nests import bytes_of, nested, runs_along
+from ..compile.place import place
+from ..compile.placing_rules import NEST, nestable, share_axes
+from .threads import piece_of
+
+# Threads that run in step with each other: one instruction for all of them.
+WARP = 32
+# Threads of a block: those of a nest that goes by thread, and at most.
+THREADS, MOST_THREADS = 256, 1024
+# Bytes that a thread may keep for itself.
+OWN_BYTES = 256
+# A total of fewer steps may be computed again.
+AGAIN = 16
+# Fewer threads than these leave most of a GPU idle.
+FEW_THREADS = 2048
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the nests of a kernel, on the grid.
+
+    Attributes:
+      axis: which thread or block it is; its extent is how many there are of them.
+      by_block: whether a step of the axis is a block's.
+      body: placed statements, one of them the loop over `axis`.
+    """
+
+    axis: Axis
+    by_block: bool
+    body: tuple
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel on a grid.
+
+    Attributes:
+      parts: its nests; with several, each thread does its share of one after another.
+      blocks, threads: how many blocks, and threads in each.
+    """
+
+    parts: tuple
+    blocks: int
+    threads: int
+
+
+def launch_of(body):
+    """The grid for a kernel's statements, as `lower` leaves them: -> `Launch`."""
+    stmts = share_axes(tuple(body))
+    split = [part_of(stmt) for stmt in stmts]
+    if depend_on_each_other(stmts):
+        # Only within a block do later statements see what earlier ones stored.
+        split = [(Axis(1), True, tuple(map(collapsed, stmts)))]
+    threads = max(threads_of(*part) for part in split)
+    parts, blocks = [], 1
+    for axis, by_block, inner in split:
+        body = place((For(axis, inner),), NEST, nestable, flattened)
+        parts.append(Part(axis, by_block, body))
+        steps = axis.extent if by_block else -(-axis.extent // threads)
+        blocks = max(blocks, steps)
+    return Launch(tuple(parts), blocks, threads)
+
+
+def depend_on_each_other(stmts):
+    """Whether statements touch what others of them store."""
+    stored = [
+        {s.buffer for s in statements([stmt]) if isinstance(s, Store)} for stmt in stmts
+    ]
+    for i, stmt in enumerate(stmts):
+        others = set().union(*(b for j, b in enumerate(stored) if j != i))
+        loads = (e for e in postorder(expressions([stmt])) if type(e) is Load)
+        if others.intersection({e.buffer for e in loads} | stored[i]):
+            return True
+    return False
+
+
+# ---- one nest
+
+
+def apart(loop, common=False):
+    """Whether the steps of a loop touch nothing that another one of them stores.
+
+    Stores at indices that were loaded are apart if whoever made the loop says so: its
+    kind is not `serial`.
+
+    Args:
+      common: whether steps have in common what is in the cache; else each has its own.
+    """
+    axis = loop.axis
+    if axis.kind != "loop" or not isinstance(axis.extent, int):
+        return False
+    stores = [s for s in statements((loop,)) if isinstance(s, Store)]
+    found = postorder(expressions((loop,)))
+    loads = [e for e in found if type(e) is Load]
+    places = {s.buffer: [] for s in stores if common or s.buffer.space != "cache"}
+    for access in (*stores, *loads):
+        if access.buffer in places:
+            places[access.buffer].append(tuple(piece_of(i, axis) for i in access.index))
+    told = {s.buffer for s in stores if promised(s, axis)}
+    told -= {load.buffer for load in loads}
+    return all(
+        any(d[0] and len(set(d)) == 1 for d in zip(*pieces, strict=True))
+        for buffer, pieces in places.items() if buffer not in told
+    )
+
+
+def promised(store, axis):
+    """Whether a store's index is loaded, another one in each step of an axis."""
+    return any(
+        type(e) is Load and axis in e.free for e in postorder(store.index)
+    )
+
+
+def peeled(stmt, common=False):
+    """(axes, statements within): loops around all of a nest whose steps are apart."""
+    axes, body = [], (stmt,)
+    while len(body) == 1 and isinstance(body[0], For) and apart(body[0], common):
+        axes.append(body[0].axis)
+        body = body[0].body
+    return axes, body
+
+
+def part_of(stmt):
+    """(axis, by_block, statements in which it stands for the peeled axes)"""
+    axes, body = peeled(stmt)
+    outer = known_outside(axes, body)
+    if axes and not outer:
+        # A total that all steps want: only one block can compute it once.
+        return Axis(1), True, (collapsed(stmt),)
+    body = nested([a for a in axes if a not in outer], body)
+    axes = best_last(outer, body)
+    by_block = goes_by_block(axes, body)
+    axis, names = joined(axes)
+    body = tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
+    if by_block:
+        body = tuple(map(collapsed, body))
+    return axis, by_block, body
+
+
+def known_outside(axes, body):
+    """The axes that all long totals depend on: in steps of others they would be
+    computed again.  What the kernel keeps to itself depends on all."""
+    totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    own = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    long = [
+        e for e in totals if widest_total(e) >= AGAIN
+        and not any(type(x) is Load and x.buffer in own for x in postorder([e]))
+    ]
+    return [a for a in axes if all(a in total.free for total in long)]
+
+
+def joined(axes, kind="loop"):
+    """One axis for several, and {axis: the expression that it is now}."""
+    axis, names = Axis(math.prod(a.extent for a in axes), kind), {}
+    steps = 1
+    for a in reversed(axes):
+        names[a] = op("mod", over(axis, steps), as_index(a.extent))
+        steps *= a.extent
+    if axes:
+        names[axes[0]] = over(axis, steps // axes[0].extent)
+    return axis, names
+
+
+def over(axis, steps):
+    return op("floordiv", axis, as_index(steps)) if steps > 1 else axis
+
+
+def accesses(body):
+    """Loads, each once, and stores of memory that is not the kernel's own."""
+    found = [s for s in statements(body) if isinstance(s, Store)]
+    found += [e for e in postorder(expressions(body)) if type(e) is Load]
+    return [a for a in found if a.buffer.space != "cache"]
+
+
+def best_last(axes, body):
+    """The axes with that one last along which the most bytes run."""
+    votes = Counter()
+    for access in accesses(body):
+        votes[runs_along(access)] += bytes_of(access)
+    if not axes:
+        return axes
+    best = max(reversed(axes), key=votes.__getitem__)
+    return [*(a for a in axes if a is not best), best]
+
+
+def inner_axes(body):
+    """The axes within statements that the threads of a block could share."""
+    loops = [s.axis for s in statements(body) if isinstance(s, For)]
+    totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    axes = [*loops, *(a for total in totals for a in total.axes)]
+    return [a for a in dict.fromkeys(axes) if a.kind in ("loop", "reduce")]
+
+
+def widest(body):
+    """How many steps the longest loop or total within statements has."""
+    loops = [s.axis.bounds[1] + 1 for s in statements(body) if isinstance(s, For)
+             and s.axis.kind == "loop"]
+    totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    return max([*loops, *map(widest_total, totals)], default=1)
+
+
+def widest_total(total):
+    """How many steps a total has that its threads could share; a running one has 1."""
+    if any(axis.kind != "reduce" for axis in total.axes):
+        return 1
+    return math.prod(axis.bounds[1] + 1 for axis in total.axes)
+
+
+def goes_by_block(axes, body):
+    """Whether the threads of a block share each step of some axes."""
+    wide = widest(body)
+    if wide < WARP:
+        return False
+    own = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    if sum(b.nbytes for b in own if b.space == "cache") > OWN_BYTES:
+        return True
+    points = math.prod(a.extent for a in axes)
+    if points * 8 < FEW_THREADS or (points < FEW_THREADS and wide > FEW_THREADS):
+        return True
+    votes, inside = Counter(), inner_axes(body)
+    for access in accesses(body):
+        votes[runs_along(access)] += bytes_of(access)
+    return sum(votes[a] for a in inside) > votes[axes[-1]]
+
+
+def collapsed(stmt):
+    """A statement of a block, each nest of loops in it one loop of kind `thread`."""
+    if isinstance(stmt, If):
+        then, otherwise = (tuple(map(collapsed, body)) for body in stmt.bodies())
+        return If(stmt.pred, then, otherwise)
+    if not isinstance(stmt, For):
+        return stmt
+    axes, body = peeled(stmt, common=True)
+    if not axes:
+        return For(stmt.axis, tuple(map(collapsed, stmt.body)))
+    axis, names = joined(best_last(axes, body), "thread")
+    renamed = Renamer(names)
+    return For(axis, tuple(s.rewrite(renamed, lambda buffer: buffer) for s in body))
+
+
+def threads_of(axis, by_block, body):
+    """How many threads a block has: enough for the widest of what they share."""
+    if not by_block:
+        return min(THREADS, -(-axis.extent // WARP) * WARP)
+    most = MOST_THREADS if axis.extent * THREADS < FEW_THREADS else THREADS
+    return min(most, -(-widest(body) // WARP) * WARP)
+
+
+# ---- memory without axes
+
+
+@dataclass(frozen=True, eq=False)
+class Flat(Buffer):
+    """The memory of a buffer as one row of numbers.
+
+    Attributes:
+      origin: the buffer.
+    """
+
+    origin: Buffer | None = None
+
+
+def flat(buffer):
+    size = math.prod(buffer.shape)
+    return Flat(buffer.name, (size,), buffer.dtype, (), buffer.space, buffer)
+
+
+def flattened(body):
+    """Statements in which each array has one axis: addresses are what is computed."""
+    made: dict = {}
+    plain = lambda buffer: made.setdefault(buffer, flat(buffer))
+    known: dict = {}
+
+    def replaced(expr):
+        if type(expr) is Load and not isinstance(expr.buffer, Flat):
+            return Load(plain(expr.buffer), address(expr))
+        return None
+
+    exprs = lambda roots: substitute(list(roots), replaced, known)
+
+    def rewritten(stmt):
+        if isinstance(stmt, Store):
+            index, value = exprs([*address(stmt), stmt.value])
+            return Store(plain(stmt.buffer), (index,), value, stmt.combine)
+        if isinstance(stmt, For):
+            return For(stmt.axis, tuple(map(rewritten, stmt.body)))
+        pred, = exprs([stmt.pred])
+        then, otherwise = (tuple(map(rewritten, body)) for body in stmt.bodies())
+        return If(pred, then, otherwise)
+
+    return tuple(map(rewritten, body))
+
+
+def address(access):
+    """Where an element is in its buffer's memory: -> a tuple of one index."""
+    terms: Counter = Counter()
+    for index, stride in zip(access.index, access.buffer.strides, strict=True):
+        for part, factor in terms_of(index):
+            terms[part] += factor * stride
+    total = as_index(0)
+    for part, factor in joined_digits(terms).items():
+        total = op("add", total, op("mul", part, as_index(factor)))
+    return (total,)
+
+
+def terms_of(index):
+    """Pairs (part, factor) of which an index is the sum."""
+    name = index.name if isinstance(index, Op) else ""
+    if name in ("add", "sub"):
+        first, second = map(terms_of, index.args)
+        sign = 1 if name == "add" else -1
+        return [*first, *((part, sign * factor) for part, factor in second)]
+    if name == "mul" and known(index.args[1]) is not None:
+        factor = known(index.args[1])
+        return [(part, factor * times) for part, times in terms_of(index.args[0])]
+    if known(index) is not None:
+        return [(as_index(1), known(index))]
+    return [(index, 1)]
+
+
+def joined_digits(terms):
+    """{part: factor}, with g // 12 * 12 + g % 12 as g: two digits of g are one."""
+    while True:
+        digits = {digit_of(part): part for part in terms}
+        for (g, step, size), part in digits.items():
+            for (h, wide, more), other in digits.items():
+                touch = g is h and size and wide == step * size
+                if touch and terms[other] == terms[part] * size:
+                    factor = terms[part]
+                    terms = {p: f for p, f in terms.items() if p not in (part, other)}
+                    whole = over(g, step)
+                    if more:
+                        whole = op("mod", whole, as_index(size * more))
+                    terms[whole] = terms.get(whole, 0) + factor
+                    break
+            else:
+                continue
+            break
+        else:
+            return terms
+
+
+def digit_of(part):
+    """(g, step, size) of `g // step % size`; size is None where nothing is cut off."""
+    size, step = None, 1
+    if isinstance(part, Op) and part.name == "mod":
+        part, size = part.args[0], known(part.args[1])
+    if isinstance(part, Op) and part.name == "floordiv":
+        part, step = part.args[0], known(part.args[1])
+    return part, step, size

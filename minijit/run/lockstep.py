@@ -1,0 +1,573 @@
+"""A GPU in NumPy: runs a kernel's source, all threads of its blocks in step.
+
+    kernel = cuda_kernel(program.kernels[0])
+    counts = run_in_lockstep(kernel, x, y)      # y is written
+    counts["x0"].loads, counts["x0"].transactions
+
+Each statement of the source is done by all threads at once: a variable is an array with
+a number for each thread, and where threads part ways, a mask says which of them go on.
+What a device does not tell, this does: it counts what is loaded and stored, and raises
+at what is undefined there, whatever the result looks like:
+
+    OutOfBounds        an index that an array does not have
+    Race               an element that one thread stores and another one uses, with no
+                       barrier between them
+    Divergence         a barrier, or an exchange, that not all threads come to
+"""
+
+import ast
+import functools
+import operator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..compile.scalars import is_half, storage_dtype
+from ..trace.errors import MinijitError
+from .grid import WARP
+from .scalar_math import functions
+
+# Threads that are run at once.
+LANES = 1 << 15
+# Bytes of memory that a warp is given at once.
+SEGMENT = 128
+# Memory that a block has in common is in so many banks of 4 bytes: each gives a warp
+# one number at a time.
+BANKS = 32
+
+
+class OutOfBounds(MinijitError):
+    """A thread has used an index that an array does not have."""
+
+
+class Race(MinijitError):
+    """Two threads have used an element, one of them to store, in no order."""
+
+
+class Divergence(MinijitError):
+    """Not all threads have come where all of them are needed."""
+
+
+@dataclass
+class Counts:
+    """What a kernel did with one array.
+
+    Attributes:
+      loads, stores: how many elements, counted once for each thread.
+      transactions: pieces of 128 bytes that warps asked for, to load and to store.
+      conflicts: of memory in common: how often a warp had to wait for a bank.
+    """
+
+    loads: int = 0
+    stores: int = 0
+    transactions: int = 0
+    conflicts: int = 0
+
+
+class Lanes:
+    """Some blocks' threads.
+
+    Attributes:
+      block, thread: of each lane; lane: its number in the whole grid.
+      epoch: how many barriers its block has passed.
+    """
+
+    def __init__(self, blocks, threads):
+        self.blocks, self.threads = blocks, threads
+        self.block = np.repeat(blocks, threads)
+        self.thread = np.tile(np.arange(threads), len(blocks))
+        self.lane = self.block * threads + self.thread
+        self.warp = self.lane // WARP
+        self.epoch = np.zeros(len(self.lane), np.int64)
+        self.everyone = np.ones(len(self.lane), bool)
+
+    def spread(self, value):
+        """A value as an array with a number for each lane."""
+        return np.broadcast_to(np.asarray(value), self.lane.shape)
+
+
+# ---- memory
+
+
+class Memory:
+    """An array, and who has used what of it.
+
+    Attributes:
+      kind: `global`, `shared` or `local`.
+      values: one row of numbers; of what each block or thread has for itself, all of
+        theirs, one after another; start: where in it a lane's own begins.
+    """
+
+    def __init__(self, name, kind, values, size, start=None):
+        self.name, self.kind, self.values, self.size = name, kind, values, size
+        self.start, self.counts = start, Counts()
+        if kind != "local":
+            self.writer = np.full(len(values), -1)
+            self.reader = np.full(len(values), -1)
+            self.write_epoch = np.zeros(len(values), np.int64)
+            self.read_epoch = np.zeros(len(values), np.int64)
+
+    def places(self, lanes, index, mask, what):
+        """(which lanes go there, where each of them goes)"""
+        index = lanes.spread(index)
+        going = np.flatnonzero(mask)
+        index = index[going]
+        wrong = (index < 0) | (index >= self.size)
+        if wrong.any():
+            first = going[wrong.argmax()]
+            raise OutOfBounds(
+                f"thread {lanes.thread[first]} of block {lanes.block[first]} {what} "
+                f"{self.name}[{index[wrong.argmax()]}], which has {self.size} elements"
+            )
+        where = index if self.start is None else index + self.start[going]
+        self.count(lanes, going, index)
+        return going, where
+
+    def count(self, lanes, going, index):
+        """Transactions of what warps use at once, and conflicts."""
+        warps, size = lanes.warp[going], self.values.itemsize
+        if self.kind == "global":
+            pieces = index * size // SEGMENT
+            keys = warps * (self.size * size // SEGMENT + 1) + pieces
+            self.counts.transactions += len(np.unique(keys))
+        elif self.kind == "shared":
+            word = index * size // 4
+            keys = np.unique(warps * (self.size * size // 4 + 1) + word)
+            words, spans = keys % (self.size * size // 4 + 1), self.size * size // 4 + 1
+            _, per_bank = np.unique(
+                keys // spans * BANKS + words % BANKS, return_counts=True
+            )
+            banks = np.unique(keys // spans * BANKS + words % BANKS) // BANKS
+            most = np.zeros(0, np.int64)
+            if len(banks):
+                _, starts = np.unique(banks, return_index=True)
+                most = np.maximum.reduceat(per_bank, starts)
+            self.counts.conflicts += int((most - 1).sum())
+
+    def load(self, lanes, index, mask):
+        going, where = self.places(lanes, index, mask, "loads")
+        self.counts.loads += len(going)
+        if self.kind != "local":
+            self.saw_load(lanes, going, where)
+        found = np.zeros(lanes.lane.shape, self.values.dtype)
+        found[going] = self.values[where]
+        return found
+
+    def store(self, lanes, index, value, mask):
+        going, where = self.places(lanes, index, mask, "stores")
+        self.counts.stores += len(going)
+        if self.kind != "local":
+            self.saw_store(lanes, going, where)
+        self.values[where] = lanes.spread(value)[going]
+
+    def combine(self, lanes, function, index, value, mask):
+        """An atomic operation: it has an order of its own."""
+        going, where = self.places(lanes, index, mask, "combines")
+        self.counts.loads += len(going)
+        self.counts.stores += len(going)
+        old = self.writer[where]
+        self.conflict(lanes, going, where, old >= 0, self.write_epoch, old)
+        self.writer[where] = ATOMIC
+        function.at(self.values, where, lanes.spread(value)[going])
+
+    # Of each element is known who stored it last, who loaded it since, and after how
+    # many barriers of that block.
+
+    def saw_load(self, lanes, going, where):
+        writer = self.writer[where]
+        self.conflict(lanes, going, where, writer != -1, self.write_epoch, writer)
+        lane, epoch = lanes.lane[going], lanes.epoch[going]
+        before, same = self.reader[where], self.read_epoch[where] == epoch
+        block = lanes.block[going]
+        theirs = before // lanes.threads == block
+        # Of several readers it is enough to know one, and that there were more.
+        several = (before != -1) & (before != lane) & (same | ~theirs)
+        self.reader[where] = np.where(several, MANY, lane)
+        self.read_epoch[where] = epoch
+        # Lanes that load the same element at once are several, too.
+        order = np.argsort(where, kind="stable")
+        twice = where[order][1:] == where[order][:-1]
+        self.reader[where[order][1:][twice]] = MANY
+
+    def saw_store(self, lanes, going, where):
+        order = np.argsort(where, kind="stable")
+        twice = np.flatnonzero(where[order][1:] == where[order][:-1])
+        if len(twice):
+            self.race(lanes, going[order[twice[0]]], where[order[twice[0]]],
+                      f"thread {lanes.thread[going[order[twice[0] + 1]]]} of block "
+                      f"{lanes.block[going[order[twice[0] + 1]]]}")
+        writer, reader = self.writer[where], self.reader[where]
+        self.conflict(lanes, going, where, writer != -1, self.write_epoch, writer)
+        self.conflict(lanes, going, where, reader != -1, self.read_epoch, reader)
+        self.writer[where] = lanes.lane[going]
+        self.write_epoch[where] = lanes.epoch[going]
+        self.reader[where] = -1
+
+    def conflict(self, lanes, going, where, used, epochs, users):
+        """Raise `Race` if others have used elements, and no barrier came between."""
+        lane, block = lanes.lane[going], lanes.block[going]
+        same_block = (users // lanes.threads == block) & (users >= 0)
+        between = same_block & (epochs[where] < lanes.epoch[going])
+        # Several readers are of the same block if they are known to be of one epoch.
+        many = (users == MANY) & (epochs[where] < lanes.epoch[going])
+        bad = used & (users != lane) & ~between & ~(many & (self.kind == "shared"))
+        if bad.any():
+            first = bad.argmax()
+            user = users[first]
+            other = "others" if user < 0 else (
+                f"thread {user % lanes.threads} of block {user // lanes.threads}")
+            self.race(lanes, going[first], where[first], other)
+
+    def race(self, lanes, lane, where, other):
+        raise Race(
+            f"thread {lanes.thread[lane]} of block {lanes.block[lane]} and {other} use "
+            f"{self.name}[{where % self.size}], one of them to store, and no barrier "
+            "stands between"
+        )
+
+
+MANY, ATOMIC = -2, -3
+
+
+# ---- statements
+
+
+class Lockstep:
+    """Runs the statements of a kernel on some lanes.
+
+    Attributes:
+      names: {name: a `Memory`, or its value: one for all lanes, or an array}.
+      loops: for each loop around, which lanes have left it.
+    """
+
+    def __init__(self, lanes, names):
+        self.lanes, self.names, self.loops = lanes, names, []
+
+    def block(self, body, mask):
+        for stmt in body:
+            mask = self.still(mask)
+            if not mask.any():
+                return
+            self.stmt = stmt
+            rows[type(stmt)](self, stmt, mask)
+
+    def still(self, mask):
+        """The lanes that have not left the innermost loop."""
+        return mask & ~self.loops[-1] if self.loops else mask
+
+    def assign(self, target, value, mask, dtype=None):
+        if isinstance(target, ast.Subscript):
+            memory = self.names[target.value.id]
+            memory.store(self.lanes, self.value(target.slice, mask), value, mask)
+            return
+        if isinstance(value, Memory):
+            self.names[target.id] = value
+            return
+        if dtype is not None:
+            value = np.asarray(value).astype(dtype)[()]
+        if not mask.all():
+            old = self.names.get(target.id, np.zeros((), np.asarray(value).dtype))
+            value = np.where(mask, value, old)
+        self.names[target.id] = value
+
+    def assignment(self, stmt, mask):
+        target, = stmt.targets
+        if isinstance(stmt.value, ast.Call) and is_memory(stmt.value):
+            self.names[target.id] = self.memory(target.id, stmt.value)
+        elif isinstance(target, ast.Tuple):
+            values = [self.value(part, mask) for part in stmt.value.elts]
+            for part, value in zip(target.elts, values, strict=True):
+                self.assign(part, value, mask)
+        else:
+            self.assign(target, self.value(stmt.value, mask), mask)
+
+    def memory(self, name, call):
+        """`cuda.shared.array(...)`: each block has one; of `local` each thread."""
+        size, dtype = call.args[0].value, np.dtype(call.args[1].attr.rstrip("_"))
+        kind = call.func.value.attr
+        lanes, blocks = self.lanes, len(self.lanes.blocks)
+        count = blocks if kind == "shared" else len(lanes.lane)
+        own = np.arange(len(lanes.lane))
+        start = (own // lanes.threads if kind == "shared" else own) * size
+        # What nobody has stored yet is not zero on a device.
+        values = np.empty(count * size, dtype)
+        values.view(np.uint8).fill(0xA5 if dtype.kind != "b" else 1)
+        return Memory(name, kind, values, size, start)
+
+    def expression(self, stmt, mask):
+        self.value(stmt.value, mask)
+
+    def choice(self, stmt, mask):
+        test = self.value(stmt.test, mask)
+        chosen = mask & test
+        if chosen.any():
+            self.block(stmt.body, chosen)
+        rest = mask & ~np.asarray(test, bool)
+        if stmt.orelse and rest.any():
+            self.block(stmt.orelse, rest)
+
+    def for_loop(self, stmt, mask):
+        start, stop, step = 0, *(self.value(a, mask) for a in stmt.iter.args[:1]), 1
+        if len(stmt.iter.args) > 1:
+            start, stop, *more = (self.value(a, mask) for a in stmt.iter.args)
+            step = more[0] if more else 1
+        counter = start
+        while (going := mask & (counter < stop)).any():
+            self.names[stmt.target.id] = counter
+            self.block(stmt.body, going)
+            counter = counter + step
+
+    def while_loop(self, stmt, mask):
+        self.loops.append(np.zeros(self.lanes.lane.shape, bool))
+        while True:
+            mask = self.still(mask)
+            mask = mask & np.asarray(self.value(stmt.test, mask), bool)
+            if not mask.any():
+                break
+            self.block(stmt.body, mask)
+        self.loops.pop()
+
+    def leave(self, stmt, mask):
+        self.loops[-1] |= mask
+
+    # ---- what all threads of a block do together
+
+    def barrier(self, mask):
+        lanes = self.lanes
+        here = mask.reshape(-1, lanes.threads)
+        some = here.any(1)
+        if (some != here.all(1)).any():
+            block = lanes.blocks[(some != here.all(1)).argmax()]
+            raise Divergence(
+                f"of block {block} some threads came to a barrier, others did not"
+            )
+        lanes.epoch += mask
+
+    def exchange(self, mask, value, distance):
+        """`shfl_xor_sync`: the value of the thread that differs in one bit."""
+        warps = mask.reshape(-1, WARP)
+        if (warps.any(1) != warps.all(1)).any():
+            raise Divergence("of a warp some threads exchange numbers, others do not")
+        lanes = np.arange(WARP) ^ distance
+        return self.lanes.spread(value).reshape(-1, WARP)[:, lanes].reshape(-1)
+
+    # ---- expressions
+
+    def value(self, node, mask):
+        return expressions[type(node)](self, node, mask)
+
+    def name(self, node, mask):
+        return self.names[node.id]
+
+    def operation(self, node, mask):
+        x, y = self.value(node.left, mask), self.value(node.right, mask)
+        return operators[type(node.op)](x, y)
+
+    def comparison(self, node, mask):
+        x, y = self.value(node.left, mask), self.value(node.comparators[0], mask)
+        return operators[type(node.ops[0])](x, y)
+
+    def unary(self, node, mask):
+        value = self.value(node.operand, mask)
+        if isinstance(node.op, ast.Not):
+            return np.logical_not(value)
+        return -value if isinstance(node.op, ast.USub) else ~value
+
+    def chosen(self, node, mask):
+        """`a if c else b`: each lane computes one of the two."""
+        test = np.asarray(self.value(node.test, mask), bool)
+        yes, no = mask & test, mask & ~test
+        if not no.any():
+            return self.value(node.body, yes)
+        if not yes.any():
+            return self.value(node.orelse, no)
+        a, b = self.value(node.body, yes), self.value(node.orelse, no)
+        return np.where(test, a, b)
+
+    def element(self, node, mask):
+        memory = self.names[node.value.id]
+        return memory.load(self.lanes, self.value(node.slice, mask), mask)
+
+    def attribute(self, node, mask):
+        return {
+            "cuda.blockIdx.x": self.lanes.block, "cuda.threadIdx.x": self.lanes.thread
+        }[ast.unparse(node)]
+
+    def call(self, node, mask):
+        text = ast.unparse(node.func)
+        if text == "cuda.syncthreads":
+            return self.barrier(mask)
+        if text.startswith("cuda.atomic."):
+            memory, *args = (self.value(arg, mask) for arg in node.args)
+            function = atomic_functions[text.removeprefix("cuda.atomic.")]
+            return memory.combine(self.lanes, function, *args, mask)
+        args = [self.value(arg, mask) for arg in node.args]
+        if text == "cuda.shfl_xor_sync":
+            return self.exchange(mask, *args[1:])
+        if text.startswith("np."):
+            return getattr(np, text.removeprefix("np."))(*args)
+        if text in vector_functions:
+            return vector_functions[text](*args)
+        return one_by_one(builtins.get(text) or functions[text], args, mask)
+
+
+def is_memory(call):
+    return ast.unparse(call.func) in ("cuda.shared.array", "cuda.local.array")
+
+
+rows = {
+    ast.Assign: Lockstep.assignment,
+    ast.AnnAssign: lambda self, stmt, mask: self.assign(
+        stmt.target, self.value(stmt.value, mask), mask, np.dtype(stmt.annotation.id)
+    ),
+    ast.Expr: Lockstep.expression,
+    ast.If: Lockstep.choice,
+    ast.For: Lockstep.for_loop,
+    ast.While: Lockstep.while_loop,
+    ast.Break: Lockstep.leave,
+    ast.Pass: lambda self, stmt, mask: None,
+}
+
+expressions = {
+    ast.Constant: lambda self, node, mask: node.value,
+    ast.Name: Lockstep.name,
+    ast.BinOp: Lockstep.operation,
+    ast.Compare: Lockstep.comparison,
+    ast.UnaryOp: Lockstep.unary,
+    ast.IfExp: Lockstep.chosen,
+    ast.Subscript: Lockstep.element,
+    ast.Attribute: Lockstep.attribute,
+    ast.Call: Lockstep.call,
+}
+
+operators = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+atomic_functions = dict(
+    add=np.add, max=np.maximum, min=np.minimum, and_=np.bitwise_and,
+    or_=np.bitwise_or, xor=np.bitwise_xor,
+)
+
+
+def larger(x, y):
+    return np.where((x > y) | (x != x), x, y)
+
+
+def smaller(x, y):
+    return np.where((x < y) | (x != x), x, y)
+
+
+# Functions that NumPy does for all lanes at once, as `scalar_math` does them for one.
+vector_functions = {
+    "maximum": larger,
+    "minimum": smaller,
+    "add_any_order": operator.add,
+    "multiply_any_order": operator.mul,
+    "add_wrapping": operator.add,
+    "subtract_wrapping": operator.sub,
+    "multiply_wrapping": operator.mul,
+    "abs": abs,
+}
+builtins = {"abs": abs}
+
+
+def converting(name):
+    """As of `scalar_math`, of arrays."""
+    dtype = np.dtype(name)
+
+    def convert(x):
+        x = np.asarray(x)
+        if dtype.kind not in "iu" or x.dtype.kind != "f":
+            return x.astype(dtype)
+        limits = np.iinfo(dtype)
+        low, high = float(limits.min), float(limits.max)
+        inside = (x > low) & (x < high)
+        whole = np.where(inside, x, 0).astype(dtype)
+        return np.where(x >= high, limits.max, np.where(x <= low, limits.min, whole)
+                        ).astype(dtype)
+
+    return convert
+
+
+def bits_as(name):
+    return lambda x: np.ascontiguousarray(x).view(name).reshape(np.shape(x))
+
+
+integers = [f"{sign}int{width}" for sign in ("", "u") for width in (8, 16, 32, 64)]
+for_each = ["bool", *integers, "float32", "float64"]
+vector_functions |= {f"to_{name}": converting(name) for name in for_each}
+vector_functions |= {f"bits_{name}": bits_as(name) for name in for_each[1:]}
+
+
+def one_by_one(function, args, mask):
+    """A function of numbers, for each lane that wants it."""
+    args = [np.broadcast_to(np.asarray(x), mask.shape)[mask] for x in args]
+    found = [function(*numbers) for numbers in zip(*args, strict=True)]
+    found = np.asarray(found)
+    result = np.zeros(mask.shape, found.dtype)
+    result[mask] = found
+    return result
+
+
+# ---- kernels
+
+
+@functools.lru_cache(maxsize=1024)
+def parsed(text):
+    """(names of parameters, statements) of a kernel's source."""
+    function, = ast.parse(text).body
+    return [arg.arg for arg in function.args.args], function.body
+
+
+def run_in_lockstep(kernel, *arrays):
+    """Run a `CudaKernel` on NumPy arrays in row-major order: -> {name: `Counts`}.
+
+    Raises:
+      OutOfBounds, Race, Divergence: where the kernel does what is undefined.
+    """
+    params, body = parsed(kernel.printed.text)
+    memories = {
+        name: Memory(name, "global", array.reshape(-1), array.size)
+        for name, array in zip(params, arrays, strict=True)
+    }
+    space = {"np": np}
+    constants = {n: eval(text, space) for n, text in kernel.constants.items()}
+    blocks, threads = kernel.grid[0], kernel.block[0]
+    many = max(LANES // threads, 1)
+    counts = {name: memory.counts for name, memory in memories.items()}
+    with np.errstate(all="ignore"):
+        for first in range(0, blocks, many):
+            lanes = Lanes(np.arange(first, min(first + many, blocks)), threads)
+            step = Lockstep(lanes, {**memories, **constants})
+            step.block(body, lanes.everyone)
+            for name, memory in step.names.items():
+                if isinstance(memory, Memory) and name not in memories:
+                    add_counts(counts.setdefault(name, Counts()), memory.counts)
+    return counts
+
+
+def add_counts(total, more):
+    for name, value in vars(more).items():
+        setattr(total, name, getattr(total, name) + value)
+
+
+def as_stored(array, buffer):
+    """An array as a kernel has it in memory."""
+    return array.view(storage_dtype(buffer.dtype)) if is_half(buffer.dtype) else array
