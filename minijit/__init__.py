@@ -220,4 +220,5 @@ from .run import pool as pool, pooled_driver as pooled_driver
 from .run import dispatch as dispatch, object_files as object_files
 
 from .run import progress as progress, shortcut_rows as shortcut_rows
+# chapter 25
 from .run import cuda as cuda
