@@ -9,6 +9,16 @@ import pytest
 os.environ.setdefault("MINIJIT_TRACEBACK_FILTERING", "off")
 
 
+def pytest_configure(config):
+    """Give files to the workers of xdist in alphabetical order.
+
+    Its own order, by the number of tests, keeps the longest file (test_book_stages.py,
+    a test a chapter) for the end, when one worker runs it and the others wait.
+    """
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
 @pytest.fixture(autouse=True, scope="module")
 def little_to_collect(request):
     """Let collections pass over what earlier modules and the libraries made.
