@@ -185,9 +185,9 @@ arguments_of = {ShapedArray: array_of}
 results_of = {ShapedArray: array_of}
 
 
-def region_of(call, prefix):
+def region_of(call, prefix, make=RegionBuilder):
     """The `Region` of a call of a loop, and what built it."""
-    builder, (eqn,), places = RegionBuilder(prefix, call), call.eqns, {}
+    builder, (eqn,), places = make(prefix, call), call.eqns, {}
     for rows, views, atoms in (
         (arguments_of, call.inputs, eqn.invars),
         (results_of, call.outputs, eqn.outvars),
@@ -201,12 +201,12 @@ def region_of(call, prefix):
     return Region(name, builder.body, call.eqns, tables, functions), builder
 
 
-def with_regions(program):
+def with_regions(program, make=RegionBuilder):
     """A program in which every loop that no Python drives is a `Region`."""
     body, temps, constants = [], list(program.temps), list(program.constants)
     for step in program.body:
         if isinstance(step, Call) and kind_of(step) == "loop":
-            step, builder = region_of(step, f"r{len(body)}_")
+            step, builder = region_of(step, f"r{len(body)}_", make)
             constants += builder.constants.values()
             temps += builder.rooms
         body.append(step)

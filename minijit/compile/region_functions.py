@@ -19,7 +19,7 @@ from .expressions import Expr, Load
 from .loops import Call, Function, Reserve, Store, Swap, expressions, statements
 from .memory import Buffer, View
 from .obstacles import programs_of, steps_of
-from .regions import Part, RegionBuilder, calls_of_functions
+from .regions import Part, calls_of_functions
 
 # How many kernels and calls a function has to save.
 WORTH_A_CALL = 8
@@ -125,7 +125,7 @@ def function_of(builder, program, inputs, outputs, given, atoms):
       given: {place: its atoms}; atoms: all of them, each once.
     """
     prefix = f"{builder.prefix}f{len(builder.functions)}_"
-    own = RegionBuilder(prefix)
+    own = type(builder)(prefix)
     own.functions, own.known = builder.functions, builder.known
     own.constants, own.rooms = builder.constants, builder.rooms
     own.root = builder.root

@@ -93,6 +93,10 @@ class RegionBuilder:
       root: the builder of the region, if this is that of a function.
     """
 
+    # How the statements of a kernel run, and how many bytes are on the stack at most.
+    placed = staticmethod(placed)
+    largest_stack = LARGEST_STACK
+
     def __init__(self, prefix, call=None):
         self.prefix, self.call, self.root = prefix, call, self
         self.first, self.blocks, self.stack = [], [[]], 0
@@ -136,7 +140,7 @@ class RegionBuilder:
     def room(self, shape, dtype):
         """Where a value between steps goes."""
         size = Buffer("", shape, dtype).nbytes
-        small = size <= SMALL_ROOM and self.stack + size <= LARGEST_STACK
+        small = size <= SMALL_ROOM and self.stack + size <= self.largest_stack
         self.stack += size if small else 0
         return Part(self.buffer(shape, dtype, "register" if small else "global"))
 
@@ -176,7 +180,7 @@ class RegionBuilder:
         program, places = self.places(program, inputs, outputs)
         for step in program.body:
             if isinstance(step, Kernel):
-                body = placed(step.body)
+                body = self.placed(step.body)
                 for b in local_buffers(body):
                     places[b] = (self.room(b.shape, b.dtype),)
                 self.add(*Moved(places).block(body))

@@ -11,17 +11,29 @@ from collections import Counter
 from functools import cached_property, partial
 from types import SimpleNamespace
 
+from ..compile.lower_control import with_regions
 from ..trace.jit import executors
 from .cuda_kernels import cuda_kernel
-from .cuda_llvm import NoCudaForm
 from .executable import Executable
+from .grid import BlockBuilder, NoCudaForm
 from .llvm import LLVMProgram
-from .loading import loaders, rewritten
+from .loading import loaders, rewrites
 from .lockstep import run_in_lockstep
+from .python_source import DriverPrinter, driver_printers
 from .reports import kernel_routes
 
 # What as_text("ptx") is for, where nobody says: a device of the year 2022.
 ORDINARY = (9, 0)
+
+
+def for_grid(program):
+    """A program as it is loaded: its loops are regions that one block runs."""
+    for rewrite in rewrites:
+        if rewrite is with_regions:
+            program = with_regions(program, BlockBuilder)
+        else:
+            program = rewrite(program)
+    return program
 
 
 def nothing_to_run_on(kernel, *arrays):
@@ -44,7 +56,7 @@ class CudaProgram(LLVMProgram):
 
     def __init__(self, program, native, heading):
         self.program, self.heading = weakref.ref(program), heading
-        program = rewritten(program)
+        program = for_grid(program)
         self.body, self.constants = program.body, program.constants
         kernels, counts = {}, Counter()
         self.launched = []
@@ -79,6 +91,7 @@ class CudaProgram(LLVMProgram):
 
 
 loaders |= {"cuda-lockstep": CudaProgram, "cuda": CudaProgram}
+driver_printers |= {"cuda-lockstep": DriverPrinter, "cuda": DriverPrinter}
 kernel_routes |= {"cuda-lockstep": "lockstep", "cuda": "cuda"}
 
 

@@ -14,11 +14,10 @@ text, all threads of a block in step.
 import math
 from contextlib import contextmanager
 
-from ..compile.kernel_buffers import buffer_names
 from ..compile.scalars import INDEX, storage_dtype
-from .grid_walker import GridWalker
+from .grid_walker import GridWalker, given_buffers
 from .kernel_source import KernelSource, heading, source_comment
-from .python_emitter import PythonEmitter
+from .python_regions import RegionEmitter
 from .source_text import Text, dtype_text
 
 # Combinations that a device does in memory, in one step that no other thread sees.
@@ -26,7 +25,7 @@ atomics = {"add": "add", "max": "max", "min": "min", "and": "and_", "or": "or_"}
 atomics |= {"xor": "xor"}
 
 
-class CudaEmitter(PythonEmitter):
+class CudaEmitter(RegionEmitter):
     """Prints the body of one kernel."""
 
     def named(self, prefix, text):
@@ -37,15 +36,15 @@ class CudaEmitter(PythonEmitter):
         return Text(name)
 
     def block_number(self):
-        self.number = self.named("b", "cuda.blockIdx.x")
-        return self.number
+        self.block_name = self.named("b", "cuda.blockIdx.x")
+        return self.block_name
 
     def thread_number(self):
         self.own_number = self.named("t", "cuda.threadIdx.x")
         return self.own_number
 
     def number_of_thread(self, blocks, threads):
-        return self.named("i", f"{self.number} * {threads} + {self.own_number}")
+        return self.named("i", f"{self.block_name} * {threads} + {self.own_number}")
 
     @contextmanager
     def share(self, stmt, extent, threads):
@@ -67,7 +66,10 @@ class CudaEmitter(PythonEmitter):
         self.memory(buffer, "s", "shared")
 
     def own(self, buffer):
-        self.memory(buffer, "l", "local")
+        if buffer.space == "register":
+            self.number(buffer, self.fresh("n"))
+        else:
+            self.memory(buffer, "l", "local")
 
     def memory(self, buffer, prefix, kind):
         name = self.arrays[buffer] = self.fresh(prefix)
@@ -85,11 +87,13 @@ class CudaEmitter(PythonEmitter):
 def print_on_grid(kernel, name, constants, launch):
     """Print one kernel for a grid: -> `KernelSource`."""
     body = tuple(stmt for part in launch.parts for stmt in part.body)
-    arrays = buffer_names(body)
-    emitter = CudaEmitter(dict(arrays), constants)
-    GridWalker(emitter, launch).run()
+    arrays = given_buffers(body)
+    emitter = CudaEmitter(dict(arrays), constants, {})
+    walker = GridWalker(emitter, launch)
+    walker.memory()
+    walker.run()
     origins = {buffer.origin: own for buffer, own in arrays.items()}
-    lines = heading(name, {}, origins) + emitter.lines
+    lines = heading(name, {}, origins) + emitter.first + emitter.lines
     grid = f"# {launch.blocks} blocks of {launch.threads} threads"
     return KernelSource(
         name,

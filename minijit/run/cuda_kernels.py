@@ -10,10 +10,10 @@
 import functools
 from dataclasses import dataclass, field
 
-from ..compile.loops import Kernel
+from ..compile.loops import Region
 from .cuda_emitter import print_on_grid
-from .cuda_llvm import NoCudaForm, module_of, ptx_of
-from .grid import launch_of
+from .cuda_llvm import module_of, ptx_of
+from .grid import NoCudaForm, launch_of, launch_of_region
 from .kernel_source import KernelSource
 from .source_text import Constants
 
@@ -69,9 +69,11 @@ def cuda_kernel(kernel, name="kernel_0"):
     Raises:
       NoCudaForm: if it has none; the message says why.
     """
-    if type(kernel) is not Kernel:
-        raise NoCudaForm(f"{kernel.name} is a loop or branch with kernels inside")
-    launch, constants = launch_of(kernel.body), Constants()
+    if getattr(kernel, "tables", ()):
+        raise NoCudaForm(f"{kernel.name} gives or takes a tape or a union")
+    is_region = isinstance(kernel, Region)
+    launch = launch_of_region(kernel) if is_region else launch_of(kernel.body)
+    constants = Constants()
     if launch.blocks > MOST_BLOCKS:
         raise NoCudaForm(f"it would have {launch.blocks:,} blocks")
     printed = print_on_grid(kernel, name, constants, launch)

@@ -15,13 +15,13 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ..compile.kernel_buffers import buffer_names
+from ..compile.loops import Swap, statements
 from ..compile.scalars import INDEX
-from ..trace.errors import MinijitError
-from .grid_walker import GridWalker
+from .grid import NoCudaForm
+from .grid_walker import GridWalker, given_buffers
 from .llvm_kernels import module_text
+from .llvm_loops import LoopWriter
 from .llvm_target import binding
-from .llvm_text import LLVMWriter
 from .llvm_types import kind_of, memory_type, register_type
 
 INT32 = np.dtype("int32")
@@ -40,7 +40,7 @@ atomic_words = {
 }
 
 
-class CudaWriter(LLVMWriter):
+class CudaWriter(LoopWriter):
     """Writes the body of one kernel; `shared` are the lines above it."""
 
     def __init__(self, launch):
@@ -101,7 +101,7 @@ class CudaWriter(LLVMWriter):
         )
         self.pointers[buffer] = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
 
-    own = LLVMWriter.on_stack
+    own = LoopWriter.on_stack
 
     def exchange(self, dtype, value, distance):
         """One instruction moves 32 bits."""
@@ -137,9 +137,14 @@ class CudaWriter(LLVMWriter):
 def module_of(name, launch):
     """The module of one kernel: text that LLVM parses."""
     body = tuple(stmt for part in launch.parts for stmt in part.body)
-    names, writer = buffer_names(body), CudaWriter(launch)
+    names, writer = given_buffers(body), CudaWriter(launch)
     writer.pointers = {buffer: f"%{own}" for buffer, own in names.items()}
-    GridWalker(writer, launch).run()
+    walker = GridWalker(writer, launch)
+    walker.memory()
+    swaps = [s for s in statements(body) if isinstance(s, Swap)]
+    for buffer in dict.fromkeys(b for s in swaps for b in (s.first, s.second)):
+        writer.moves(buffer)
+    walker.run()
     given = ", ".join(f"ptr noalias align 16 %{own}" for own in names.values())
     limits = f'"nvvm.maxntid"="{launch.threads}"'
     text = writer.text(f"ptx_kernel void @NAME({given}) {limits} nounwind")
@@ -151,10 +156,6 @@ def module_of(name, launch):
         key=name, text=text, declared=writer.declared, used=writer.used
     )
     return module_text([kernel])
-
-
-class NoCudaForm(MinijitError):
-    """What is asked for has no form on a CUDA device; the message says why."""
 
 
 @functools.cache

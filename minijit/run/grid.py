@@ -28,12 +28,41 @@ from ..compile.expression_graphs import postorder, substitute
 from ..compile.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..compile.index_rules import known
 from ..compile.interchange import Renamer
-from ..compile.loops import For, If, Store, expressions, statements
+from ..compile.loops import (
+    Call,
+    Fail,
+    For,
+    If,
+    Let,
+    Look,
+    Reserve,
+    Start,
+    Step,
+    Store,
+    Swap,
+    While,
+    expressions,
+    statements,
+)
 from ..compile.memory import Buffer
 from ..compile.nests import bytes_of, nested, runs_along
 from ..compile.place import place
 from ..compile.placing_rules import NEST, nestable, share_axes
+from ..compile.regions import RegionBuilder
+from ..trace.errors import MinijitError
 from .threads import piece_of
+
+
+class NoCudaForm(MinijitError):
+    """What is asked for has no form on a CUDA device; the message says why."""
+
+
+# Why a statement has none.
+obstacles = {
+    Reserve: "a loop in it keeps a tape, which grows as it runs",
+    Fail: "a loop in it counts its steps, and would raise at too many",
+    Call: "a loop in it calls a function",
+}
 
 # Threads that run in step with each other: one instruction for all of them.
 WARP = 32
@@ -104,6 +133,32 @@ def depend_on_each_other(stmts):
         if others.intersection({e.buffer for e in loads} | stored[i]):
             return True
     return False
+
+
+class BlockBuilder(RegionBuilder):
+    """Builds regions that one block runs: its threads divide the loops in it."""
+
+    # Of the 48 KB that a block has in common, some are for totals.
+    largest_stack = 40 << 10
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        # Everything stands where it is run.
+        self.shared = frozenset()
+
+    @staticmethod
+    def placed(body):
+        body = tuple(map(collapsed, share_axes(tuple(body))))
+        return place(body, NEST, nestable, tuple)
+
+
+def launch_of_region(region):
+    """One block for a region's statements: -> `Launch`."""
+    body = flattened(region.body)
+    inner = [s.axis for s in statements(body) if isinstance(s, For)]
+    wide = [a.bounds[1] + 1 for a in inner if a.kind in ("thread", "reduce")]
+    threads = min(MOST_THREADS, -(-max(wide, default=1) // WARP) * WARP)
+    return Launch((Part(None, True, body),), 1, threads)
 
 
 # ---- one nest
@@ -311,16 +366,53 @@ def flattened(body):
     exprs = lambda roots: substitute(list(roots), replaced, known)
 
     def rewritten(stmt):
-        if isinstance(stmt, Store):
-            index, value = exprs([*address(stmt), stmt.value])
-            return Store(plain(stmt.buffer), (index,), value, stmt.combine)
-        if isinstance(stmt, For):
-            return For(stmt.axis, tuple(map(rewritten, stmt.body)))
-        pred, = exprs([stmt.pred])
-        then, otherwise = (tuple(map(rewritten, body)) for body in stmt.bodies())
-        return If(pred, then, otherwise)
+        match stmt:
+            case Store():
+                index, value = exprs([*address(stmt), stmt.value])
+                return Store(plain(stmt.buffer), (index,), value, stmt.combine)
+            case For():
+                return For(stmt.axis, block(stmt.body))
+            case If():
+                then, otherwise = map(block, stmt.bodies())
+                return If(*exprs([stmt.pred]), then, otherwise)
+            case While():
+                test, body = map(block, stmt.bodies())
+                return While(test, *exprs([stmt.cond]), body)
+            case Swap():
+                return Swap(plain(stmt.first), plain(stmt.second))
+            case Call() if stmt.routine == "matmul":
+                return product(stmt, plain)
+            case Look():
+                # Nobody sends signals to a device.
+                return None
+            case Let() | Start() | Step():
+                return stmt.rewrite(exprs, plain)
+        raise NoCudaForm(obstacles[type(stmt)])
 
-    return tuple(map(rewritten, body))
+    def block(body):
+        return tuple(stmt for stmt in map(rewritten, body) if stmt is not None)
+
+    return block(body)
+
+
+def product(call, plain):
+    """A product of two matrices as loops, which the threads of a block share."""
+    out, a, b = (*call.outputs, *call.inputs)
+    (m, n), k = out.shape, Axis(a.shape[1], "reduce")
+    both, names = joined([Axis(m), Axis(n)], "thread")
+    i, j = names.values() if len(names) == 2 else (None, None)
+
+    def at(view, row, column):
+        total = as_index(view.offset)
+        for index, stride in zip((row, column), view.strides, strict=True):
+            total = op("add", total, op("mul", index, as_index(stride)))
+        return plain(view.buffer), (total,)
+
+    i, j = (names[axis] for axis in sorted(names, key=list(names).index, reverse=True))
+    factors = op("mul", Load(*at(a, i, k)), Load(*at(b, k, j)))
+    total = Reduce("add", (k,), (factors,))
+    loop, = place((For(both, (Store(*at(out, i, j), total),)),), prepare=tuple)
+    return loop
 
 
 def address(access):

@@ -22,16 +22,52 @@ a thread's, they are what they are on a CPU.  The emitter has besides a `Walker`
     atomic(buffer, index, name, dtype, value)   combine what is in memory with a value
 """
 
+from collections import Counter
+
 from ..compile.expression_graphs import postorder
 from ..compile.expressions import Axis, Load, Op, as_index, op
-from ..compile.kernel_buffers import local_buffers
-from ..compile.loops import For, If, Let, Step, Store, expressions, statements
+from ..compile.kernel_buffers import buffer_names, local_buffers
+from ..compile.loops import (
+    For,
+    If,
+    Let,
+    Step,
+    Store,
+    Swap,
+    While,
+    expressions,
+    statements,
+)
 from ..compile.memory import Buffer
 from ..compile.reductions import combine, start_values
 from ..compile.scalar_forms import Param
 from ..compile.scalars import BOOL, wide_dtype
 from .emit import Walker, walkers
-from .grid import WARP
+from .grid import WARP, flat
+
+
+def is_number(buffer):
+    """Whether a buffer is a variable of each thread's."""
+    return buffer.space == "register" and buffer.origin.shape == ()
+
+
+def own_buffers(body):
+    """The buffers in statements that a kernel is not given."""
+    return [b for b in all_buffers(body) if b.space != "global"]
+
+
+def given_buffers(body):
+    """{buffer: name}: of those that it is given, x0, ... are only read."""
+    names, counts = {}, Counter()
+    for buffer, own in buffer_names(body).items():
+        if buffer.space == "global":
+            names[buffer] = f"{own[0]}{counts[own[0]]}"
+            counts[own[0]] += 1
+    return names
+
+
+def all_buffers(body):
+    return [*buffer_names(body), *local_buffers(body)]
 
 
 class GridWalker(Walker):
@@ -49,21 +85,25 @@ class GridWalker(Walker):
         self.which_block = Axis(launch.blocks)
         self.which_thread = Axis(launch.threads)
         self.written, self.read, self.scratch = set(), set(), {}
-        self.stored = {
-            s.buffer for part in launch.parts for s in statements(part.body)
-            if isinstance(s, Store)
-        }
+        inside = [s for part in launch.parts for s in statements(part.body)]
+        stores = [s.buffer for s in inside if isinstance(s, Store)]
+        swaps = [b for s in inside if isinstance(s, Swap) for b in (s.first, s.second)]
+        self.stored = {b for b in (*stores, *swaps) if not is_number(b)}
 
-    def run(self):
+    def memory(self):
+        """What no argument is: each thread's own, or all the block's."""
         self.values[self.which_block] = self.emitter.block_number()
         self.values[self.which_thread] = self.emitter.thread_number()
         for part in self.launch.parts:
-            self.part, self.shared = part, part.by_block
-            for buffer in local_buffers(part.body):
-                if self.shared:
+            for buffer in own_buffers(part.body):
+                if part.by_block and not is_number(buffer):
                     self.emitter.common(buffer)
                 else:
                     self.emitter.own(buffer)
+
+    def run(self):
+        for part in self.launch.parts:
+            self.part, self.shared = part, part.by_block
             self.block(part.body)
 
     def block(self, body):
@@ -122,13 +162,18 @@ class GridWalker(Walker):
         reads = {e.buffer for e in loads} & self.stored
         stores = [s for s in statements(body) if isinstance(s, Store)]
         reads |= {s.buffer for s in stores if s.combine}
-        return reads, {s.buffer for s in stores}
+        return reads & self.stored, {s.buffer for s in stores} & self.stored
 
     def block_let(self, stmt):
         self.settle(*self.touched([stmt]))
         walkers[type(stmt)](self, stmt)
 
     def block_store(self, stmt):
+        if is_number(stmt.buffer):
+            # Each thread has its own, and they are all the same.
+            self.settle(*self.touched_by(stmt.uses()))
+            walkers[Store](self, stmt)
+            return
         self.settle(*self.touched([stmt]))
         with self.emitter.only_first():
             walkers[Store](self, stmt)
@@ -200,7 +245,7 @@ class GridWalker(Walker):
         """Memory of the block for a number of each warp."""
         if (dtype, n) not in self.scratch:
             warps = self.threads // WARP
-            room = Buffer(f"warps{n}", (warps,), dtype, space="cache")
+            room = flat(Buffer(f"warps{n}", (warps,), dtype, space="cache"))
             self.emitter.common(room)
             self.scratch[dtype, n] = room
         return self.scratch[dtype, n]
@@ -242,6 +287,25 @@ class GridWalker(Walker):
         if (reads | writes) & (self.written | self.read) or self.scratch:
             self.wait()
 
+    def block_while(self, stmt):
+        self.clear_before(stmt)
+        with self.emitter.repeat() as unless:
+            outside = dict(self.values)
+            for before in stmt.test:
+                self.statement(before)
+            self.settle(*self.touched_by(stmt.uses()))
+            unless(self.value(stmt.cond))
+            self.block(stmt.body)
+            if self.written or self.read:
+                self.wait()
+            self.values = outside
+
+    def block_swap(self, stmt):
+        """The threads' pointers are their own; what they did they did elsewhere."""
+        if self.written or self.read:
+            self.wait()
+        walkers[Swap](self, stmt)
+
     def block_choice(self, stmt):
         self.settle(*self.touched_by(stmt.uses()))
         before = set(self.read), set(self.written)
@@ -280,4 +344,6 @@ of_blocks = {
     If: GridWalker.block_choice,
     Let: GridWalker.block_let,
     Step: GridWalker.block_let,
+    While: GridWalker.block_while,
+    Swap: GridWalker.block_swap,
 }
