@@ -397,10 +397,11 @@ def flattened(body):
 
 def product(call, plain):
     """A product of two matrices as loops, which the threads of a block share."""
-    out, a, b = (*call.outputs, *call.inputs)
-    (m, n), k = out.shape, Axis(a.shape[1], "reduce")
-    both, names = joined([Axis(m), Axis(n)], "thread")
-    i, j = names.values() if len(names) == 2 else (None, None)
+    out, = call.outputs
+    a, b = call.inputs
+    rows, columns, k = *map(Axis, out.shape), Axis(a.shape[1], "reduce")
+    both, names = joined([rows, columns], "thread")
+    i, j = names[rows], names[columns]
 
     def at(view, row, column):
         total = as_index(view.offset)
@@ -408,7 +409,6 @@ def product(call, plain):
             total = op("add", total, op("mul", index, as_index(stride)))
         return plain(view.buffer), (total,)
 
-    i, j = (names[axis] for axis in sorted(names, key=list(names).index, reverse=True))
     factors = op("mul", Load(*at(a, i, k)), Load(*at(b, k, j)))
     total = Reduce("add", (k,), (factors,))
     loop, = place((For(both, (Store(*at(out, i, j), total),)),), prepare=tuple)
