@@ -14,7 +14,6 @@ Permutations cost nothing: they only say which expression is meant.
 """
 
 import itertools
-import math
 from collections import deque
 from dataclasses import dataclass, field, replace
 
@@ -35,11 +34,7 @@ from .lower import At, Lowering, new_axis, row_of
 from .reductions import combine
 from .rolling import rolled, without_calls
 from .settings import config
-from .small_axes import MOST_ELEMENTS, SMALL_TABLE, Axes
-
-# How many operations a block has at most.
-LARGEST_BLOCK = 8192
-
+from .small_axes import SMALL_TABLE, Axes, may_move, terms_of
 
 # ---- one element
 
@@ -68,24 +63,11 @@ def with_constants(expr, known):
     return expr
 
 
-def terms_of(expr):
-    """How many terms the longest total in an expression has; 1 without any."""
-    sizes = [1]
-    for e in postorder([expr]):
-        if type(e) is Reduce:
-            plain = len(e.bodies) == 1 and all(a.kind == "reduce" for a in e.axes)
-            counted = all(isinstance(a.extent, int) for a in e.axes)
-            sizes.append(
-                math.prod(a.extent for a in e.axes) if plain and counted else math.inf
-            )
-    return max(sizes)
-
-
 def unrolled(expr):
     """An expression in which each short total is written out, term by term."""
 
     def terms(e):
-        if type(e) is not Reduce or terms_of(e) > MOST_ELEMENTS:
+        if type(e) is not Reduce or terms_of(e) > config.fusion.block_elements:
             return None
         total = None
         for place in itertools.product(*(range(a.extent) for a in e.axes)):
@@ -190,9 +172,13 @@ class BlockWalk(Lowering):
             return row
         if eqn not in self.forms:
             index = tuple(map(as_index, (0,) * eqn.outvars[0].aval.ndim))
-            self.forms[eqn] = terms_of(row.at(eqn, index))
+            totals = postorder([row.at(eqn, index)])
+            terms = (terms_of(e) for e in totals if type(e) is Reduce)
+            self.forms[eqn] = max(terms, default=1)
         terms = self.forms[eqn]
-        return row if terms > MOST_ELEMENTS else replace(row, cost=terms, total=False)
+        if terms > config.fusion.block_elements:
+            return row
+        return replace(row, cost=terms, total=False)
 
     def store(self, eqn, row, var):
         small = self.small(var)
@@ -238,12 +224,12 @@ class BlockWalk(Lowering):
 
     def has_room(self, block, indices, row, readers, reads):
         """Whether a variable can be stored in a block; see `Groups.has_room`."""
-        after, most = self.groups.after, config.fusion.most_buffers
+        after, limits = self.groups.after, config.fusion
         return (
             set(readers.get(block, ())) <= set(indices)
             and bool(block.axes or not (row.total and block.has_total))
-            and block.size <= LARGEST_BLOCK
-            and len(block.reads | reads) + len(block.indices) < most
+            and block.size <= limits.block_operations
+            and len(block.reads | reads) + len(block.indices) < limits.most_buffers
             and not any(after[r.number] >> block.number & 1 for r in readers)
         )
 
@@ -255,8 +241,6 @@ block_rows: list = []
 def block_policy(value):
     """Inline what is computed no more often than if it were stored."""
     groups, limits = dict(value.asked), config.fusion
-    if any(group.size > LARGEST_BLOCK for group in groups):
-        return "large kernel", f"its kernel has {LARGEST_BLOCK} operations already"
     if value.total:
         return "total", "every element of it takes a loop"
     if value.cost == 0:
@@ -284,24 +268,23 @@ def lands_for_blocks(walk, jaxpr, axes, inlined):
     loops = [eqn.outvars for eqn in jaxpr.eqns if eqn.primitive is scan_p]
     cut += [v for results in loops for v in results]
     found = [v for v in (*cut, *inlined, *axes.taken) if axes.small.get(v)]
-    return {axes.land(v) for v in found if axes.is_moved(v)}
+    lands, most = {axes.land(v) for v in found if axes.is_moved(v)}, config.fusion
+    return {x for x in lands if axes.operations(x) <= most.block_operations}
 
 
 def in_blocks(walk, consts):
     """A walk with blocks, if there are lands for them and it gives fewer kernels."""
     primitives = {eqn.primitive for eqn in walk.jaxpr.eqns}
     cut = any(why and why[0] in AGAIN for why in walk.stored.values())
-    if not cut and not consts and primitives.isdisjoint(for_blocks):
+    wanted = cut or consts or not primitives.isdisjoint(for_blocks)
+    if not (wanted and config.fusion.enabled and may_move(walk.jaxpr)):
         return None
-    jaxpr, consts, inlined = without_calls(walk.jaxpr, consts)
-    axes = Axes(jaxpr, consts)
-    if not lands_for_blocks(walk, jaxpr, axes, inlined):
-        return None
-    attempts = [(jaxpr, None, axes)]
-    if found := rolled(jaxpr):
-        attempts.insert(0, (*found, Axes(found[0], consts)))
-    for jaxpr, loop, axes in attempts:
+    whole, consts, inlined = without_calls(walk.jaxpr, consts)
+    for jaxpr, loop in filter(None, (rolled(whole), (whole, None))):
+        axes = Axes(jaxpr, consts)
         hot = lands_for_blocks(walk, jaxpr, axes, inlined)
+        if not hot:
+            continue
         other = BlockWalk(jaxpr, walk.policy, walk.programs, axes, hot)
         other.run()
         apart = loop is not None and loop not in other.folded

@@ -17,7 +17,6 @@ from functools import partial
 from ..trace.jaxpr import Literal
 from ..transform.loops import scan_p
 from .blocks import (
-    LARGEST_BLOCK,
     Block,
     block_rows,
     lanes_of,
@@ -31,7 +30,7 @@ from .loops import For, Store
 from .lower import At, Operand, Statements, row_of
 from .memory import Buffer
 from .placing_rules import arrangements
-from .small_axes import MOST_ELEMENTS
+from .settings import config
 
 # How many lanes go side by side: as many numbers of 32 bits as a vector has.
 WIDTH = 16
@@ -55,7 +54,7 @@ class Step:
         self.jaxpr, self.leaf, self.known = closed.jaxpr, leaf, known
         self.lanes, self.given = lanes, set(self.jaxpr.invars)
         self.made = {v: eqn for eqn in self.jaxpr.eqns for v in eqn.outvars}
-        self.answers, self.whole, self.size = {}, {}, 0
+        self.answers, self.whole = {}, {}
 
     def value(self, atom, index):
         """The element of a variable of the step, or of a literal."""
@@ -97,9 +96,6 @@ class Step:
             raise Unfit
         if not all(isinstance(i, Const) or i in self.lanes for i in index):
             raise Unfit  # it would be computed at each index anew
-        self.size += 1
-        if self.size > LARGEST_BLOCK:
-            raise Unfit
         return unrolled(with_constants(row.at(eqn, index), self.known))
 
 
@@ -155,7 +151,7 @@ def fold(walk, eqn, block, asked):
 
     def cell(k, index):
         if (k, index) not in found.cells:
-            if len(found.cells) >= MOST_ELEMENTS:
+            if len(found.cells) >= config.fusion.block_elements:
                 raise Unfit
             if not all(isinstance(i, Const) or i in lanes for i in index):
                 raise Unfit
@@ -182,7 +178,7 @@ def fold(walk, eqn, block, asked):
             cell(k, index)
     for k, index in todo:
         found.nexts[k, index] = step.value(closed.jaxpr.outvars[k], index)
-    block.size += step.size
+    block.size += len(step.answers)
     return found
 
 

@@ -87,22 +87,20 @@ def joined_loops(body):
     """Statements of one block: a loop goes into an earlier one, where that is right."""
     done = []
     for stmt in body:
-        place = None
-        if isinstance(stmt, For):
-            late = Part.inside(0, None, (stmt,))
-            for i in reversed(range(len(done))):
-                early = Part.inside(0, None, (done[i],))
-                shared = shared_axes(early, late) if early.axes else {}
-                if len(shared) == len(early.axes) == len(late.axes) > 0:
-                    place = i, join(early, late, shared)
-                    break
-                if early.stores.keys() & late.loads.keys():
-                    break
+        late, place = Part.inside(0, stmt, (stmt,)), None
+        for i in reversed(range(len(done) if late.axes else 0)):
+            shared = shared_axes(done[i], late) if done[i].axes else {}
+            if len(shared) == len(done[i].axes) == len(late.axes) > 0:
+                place = i
+                break
+            if done[i].stores.keys() & late.loads.keys():
+                break
         if place is None:
-            done.append(stmt)
+            done.append(late)
         else:
-            done[place[0]], = place[1]
-    return tuple(done)
+            stmt, = join(done[place], late, shared)
+            done[place] = Part.inside(0, stmt, (stmt,))
+    return tuple(part.step for part in done)
 
 
 def wanted_only(body, others):
@@ -313,23 +311,24 @@ class Fusion:
         """The program of the parts, in an order in which they can run."""
         waits = Counter(n for later in self.after.values() for n in later)
         ready = [n for n in self.parts if not waits[n]]
-        body, counts, self.homes = [], itertools.count(), {}
+        body, counts, self.homes, used = [], itertools.count(), {}, set()
         for number, part in self.parts.items():
             for eqn in part.step.eqns:
                 self.homes.setdefault(eqn, set()).add(number)
         while ready:
             number = heapq.heappop(ready)
-            step = self.parts[number].step
+            part = self.parts[number]
+            step, used = part.step, used | part.buffers
             if type(step) is Kernel:
-                inside = with_rows(step.body, self.others(number), self.settings)
+                inside, rows = with_rows(part, self.others(number), self.settings)
                 step = replace(step, name=f"k{next(counts)}", body=inside)
+                used -= rows
             body.append(step)
             for later in self.after[number]:
                 waits[later] -= 1
                 if not waits[later]:
                     heapq.heappush(ready, later)
         assert len(body) == len(self.parts), "kernels wait for each other in a ring"
-        used = {b for step in body for b in Part.of(0, step).buffers}
         return replace(
             self.program,
             body=tuple(body),
@@ -394,13 +393,16 @@ rules = {
 # ---- rows
 
 
-def with_rows(body, others, settings):
-    """Statements of one kernel with what nobody else wants in rows of its own.
+def with_rows(part, others, settings):
+    """The statements of a kernel with what nobody else wants in rows of its own.
 
     Where every access to a buffer has the axis of a loop around everything for index,
     one step of this loop needs no more of it than that.
+
+    Returns:
+      (the statements, the buffers that have become rows).
     """
-    part = Part.inside(0, None, body)
+    body = part.step.body
     stored = [b for b in part.stores if not others(b)]
     lanes = block_length(part.axes[-1], body) if part.axes else 1
     rows, room = {}, settings.row_bytes
@@ -421,7 +423,7 @@ def with_rows(body, others, settings):
         row, left = rows[buffer]
         return row, tuple(index[d] for d in left)
 
-    return on_buffers(body, in_row, rows) if rows else body
+    return on_buffers(body, in_row, rows) if rows else body, rows.keys()
 
 
 def fused(program):

@@ -7,6 +7,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 
 from .expression_graphs import postorder
 from .expressions import Axis, Load, Op, Reduce
@@ -84,11 +85,12 @@ class Part:
                     loads[stmt.buffer].append(stmt.index)
         return cls(number, step, *perfect(body), dict(loads), dict(stores), size)
 
-    @property
+    @cached_property
     def buffers(self):
+        """All that it reads or writes."""
         return self.loads.keys() | self.stores.keys()
 
-    @property
+    @cached_property
     def is_nest(self):
         """Whether it is loops around stores, which may share them with others."""
         nest = type(self.step) is Kernel and bool(self.axes)

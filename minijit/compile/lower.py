@@ -117,9 +117,8 @@ class Statements:
 
 def row_of(eqn):
     """The row that lowers an equation: by its primitive, if nothing else decides."""
-    chosen = (choose(eqn) for choose in row_choosers)
-    row = next((row for row in chosen if row is not None), None)
-    return row or find_rule(lower_rules, eqn.primitive, "lower")
+    chosen = (row for choose in row_choosers if (row := choose(eqn)))
+    return next(chosen, None) or find_rule(lower_rules, eqn.primitive, "lower")
 
 
 def new_axis(extent, kind="loop"):

@@ -9,7 +9,6 @@ program, and told in words.  A `loop` call becomes a `Region` in `lower_control`
 """
 
 import weakref
-from functools import partial
 
 from ..trace.jit import cache_clearers
 from .lower import Statements, lower, row_choosers
@@ -33,28 +32,26 @@ def program_of(closed):
 
 
 def native_row(eqn):
-    """The row of a loop or branch: native, or driven from Python and why."""
-    if eqn.primitive not in parts_of:
-        return None
+    """The row of a loop or branch.  What it does is lowered when the row is."""
+    return Statements(lower_loop) if eqn.primitive in parts_of else None
+
+
+def lower_loop(walk, eqn):
+    """A call that becomes a `Region`, or one that Python drives, and why."""
     for atom in (*eqn.invars, *eqn.outvars):
         if not is_native(atom.aval):
-            return driven_from_python(f"{atom.aval} is no array of real numbers")
+            reason = f"{atom.aval} is no array of real numbers"
+            return driven_from_python(walk, eqn, reason)
     programs = tuple(map(program_of, parts_of[eqn.primitive](**eqn.params)))
     for reason in filter(None, map(obstacle, programs)):
-        return driven_from_python(reason)
-    return Statements(partial(lower_loop, programs=programs))
-
-
-def driven_from_python(reason):
-    """The row of a loop that runs its body, compiled, from Python."""
-    reason = f"driven from Python: {reason}"
-    return Statements(partial(call_eval, reason=reason))
-
-
-def lower_loop(walk, eqn, programs):
-    """A call that becomes a `Region`."""
+        return driven_from_python(walk, eqn, reason)
     attrs = {"primitive": eqn.primitive, "params": eqn.params, "programs": programs}
     add_call(walk, [eqn], "loop", map(whole_atom, eqn.invars), attrs)
+
+
+def driven_from_python(walk, eqn, reason):
+    """A call that runs a loop's body, compiled, from Python."""
+    call_eval(walk, eqn, f"driven from Python: {reason}")
 
 
 row_choosers.insert(0, native_row)

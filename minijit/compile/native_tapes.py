@@ -4,6 +4,8 @@ What is done with them outside of loops is left to Python, and so is a loop that
 them from step to step.
 """
 
+from functools import partial
+
 from ..trace.array import ShapedArray
 from ..transform.lanes_of_tapes import every_p
 from ..transform.loops import scan_p, while_p
@@ -39,7 +41,8 @@ def residual_row(eqn):
     if eqn.primitive in in_tables and not is_array(eqn):
         return Statements(lower_union)
     if any(aval.dtype == object for aval in carry_avals(eqn)):
-        return driven_from_python("it carries tapes or unions")
+        reason = "it carries tapes or unions"
+        return Statements(partial(driven_from_python, reason=reason))
     return None
 
 

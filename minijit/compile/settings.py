@@ -31,6 +31,12 @@ class Settings:
         through it in blocks of columns if what they share is this much of what the
         smaller one of them reads and writes: blocks are shorter runs of memory.
       neighbours: how many of the other readers of an array a kernel is compared with.
+      block_elements: how many elements of a small matrix are kept in registers, each
+        with statements of its own, where many lanes have such a matrix.
+      lone_elements: the same where there is one: a loop does better for more.
+      block_operations: how many operations a block of such statements has at most.
+      short_total: totals of more terms are left to loops, which no block writes out for
+        the sake of its permutations.
     """
 
     enabled: bool = True
@@ -41,6 +47,10 @@ class Settings:
     row_bytes: int = 1 << 18
     column_share: float = 0.25
     neighbours: int = 8
+    block_elements: int = 64
+    lone_elements: int = 16
+    block_operations: int = 2048
+    short_total: int = 4
 
     def __post_init__(self):
         for field in fields(self):

@@ -17,21 +17,25 @@ from ..trace.array import to_numpy
 from ..trace.core import eval_rules
 from ..trace.jaxpr import Literal, Var
 from ..trace.jit import jit_p
+from ..trace.primitives import broadcast_in_dim_p, reshape_p, squeeze_p, transpose_p
 from ..transform.loops import scan_p
 from .expression_graphs import postorder
-from .expressions import Axis, as_index
+from .expressions import Axis, Reduce, as_index
 from .known_values import compute
 from .lower import At, row_of
+from .settings import config
 from .simplify import elementwise
 
-# How many elements of a lane are kept in registers at most.
-MOST_ELEMENTS = 64
-# The same where there is one lane only: a loop over many elements does better.
-MOST_ALONE = 16
-# Totals over longer axes than that are left to loops.
-SHORT_TOTAL = 4
 # Constants with at most this many elements are looked into, and computed.
 SMALL_TABLE = 4096
+
+
+def terms_of(total):
+    """How many terms a total has; inf if that is not known, or it is another kind."""
+    plain = len(total.bodies) == 1 and all(a.kind == "reduce" for a in total.axes)
+    extents = [axis.extent for axis in total.axes]
+    known = plain and all(isinstance(n, int) for n in extents)
+    return math.prod(extents) if known else math.inf
 
 
 class Sets:
@@ -50,6 +54,15 @@ class Sets:
         self.above[self.of(a)] = self.of(b)
 
 
+# What leaves each element of an axis where it is among the others.
+stay = {*elementwise, reshape_p, squeeze_p, transpose_p, broadcast_in_dim_p}
+
+
+def may_move(jaxpr):
+    """Whether elements may change places within an axis; inner programs may do it."""
+    return any(eqn.primitive not in stay for eqn in jaxpr.eqns)
+
+
 class Axes:
     """What a program does with the axes of its variables.
 
@@ -58,17 +71,18 @@ class Axes:
       moved: the axes on which elements change places, and not only make totals.
       known: {variable: NumPy array} of the constants, also where loops are given them.
       taken: the results of gathers and their like, whose index is an array.
+      terms: {variable: how many terms its totals have}, of those that have any.
     """
 
     def __init__(self, jaxpr, consts):
         self.axes, self.lands = Sets(), Sets()
         self.mixed, self.moved, self.vars, self.links = set(), set(), {}, []
         self.known, self.taken = dict(zip(jaxpr.constvars, consts, strict=True)), set()
-        self.names = {}
+        self.names, self.terms = {}, {}
         self.read(jaxpr)
         mixed = {self.axes.of(axis) for axis in self.mixed}
         self.moved = {self.axes.of(axis) for axis in self.moved}
-        self.small = {}
+        self.small, limits = {}, config.fusion
         for var in self.vars:
             own = tuple(
                 d
@@ -76,7 +90,8 @@ class Axes:
                 if n > 1 and self.axes.of(self.axis(var, d)) in mixed
             )
             size = math.prod(var.aval.shape[d] for d in own)
-            most = MOST_ELEMENTS if size < var.aval.size else MOST_ALONE
+            lone = size == var.aval.size
+            most = limits.lone_elements if lone else limits.block_elements
             self.small[var] = own if size <= most else ()
         for a, b in self.links:
             if self.small.get(a) and self.small.get(b):
@@ -93,6 +108,15 @@ class Axes:
         """Whether elements of a variable's small axes change places."""
         names = (self.axes.of(self.axis(var, d)) for d in self.small[var])
         return any(name in self.moved for name in names)
+
+    def operations(self, land):
+        """How many operations a lane takes if all that is mixed is written out."""
+        found = 0
+        for var, small in self.small.items():
+            if small and self.land(var) is land:
+                own = (var.aval.shape[d] for d in small)
+                found += math.prod(own) * self.terms.get(var, 1)
+        return found
 
     def read(self, jaxpr):
         """Take in the equations of a jaxpr."""
@@ -163,7 +187,10 @@ class Axes:
             return self.same(given, [out] * len(given))
         index = tuple(Axis(n) if n > 1 else as_index(0) for n in out.aval.shape)
         own = {i: d for d, i in enumerate(index) if type(i) is Axis}
+        moves, most = eqn.primitive is not reshape_p, config.fusion.short_total
         for expr in postorder([row.at(eqn, index)]):
+            if type(expr) is Reduce:
+                self.terms[out] = max(terms_of(expr), self.terms.get(out, 1))
             if type(expr) is not At:
                 continue
             self.links.append((expr.var, out))
@@ -175,7 +202,8 @@ class Axes:
                     ways = [self.axis(out, own[a]) for a in i.free if a in own]
                     ways.append(self.axis(expr.var, d))
                     self.mixed.update(ways)
-                    if n <= SHORT_TOTAL or type(i) is not Axis:
+                    short = all(a.extent <= most for a in i.free.difference(own))
+                    if moves and short and (n <= most or type(i) is not Axis):
                         self.moved.update(ways)
                     inside = [e.var for e in postorder([i]) if type(e) is At]
                     if inside and self.known.keys() >= set(inside):
