@@ -211,7 +211,7 @@ from .run import llvm_regions as llvm_regions
 from .compile import partial_totals as partial_totals
 from .compile import vector_functions as vector_functions
 from .compile import vector_waves as vector_waves
-from .run import llvm_lanes as llvm_lanes
+from .run import llvm_lanes as llvm_lanes, llvm_vectors as llvm_vectors
 from .run import threads as threads
 from .run import thread_reports as thread_reports
 

@@ -26,7 +26,7 @@ from .blocks import (
 )
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Const, Load, as_index, op
-from .loops import For, Store
+from .loops import For, Store, expressions
 from .lower import At, Operand, Statements, row_of
 from .memory import Buffer
 from .placing_rules import arrangements
@@ -258,14 +258,30 @@ def lanes_of_loop(stmt):
     """A loop, or one that does the same side by side."""
     if not any(has_cells(s) for s in stmt.body if isinstance(s, Store)):
         return For(stmt.axis, in_lanes(stmt.body))
-    n = stmt.axis.extent
+    n, kind = stmt.axis.extent, "vector"
     width = min(WIDTH, n)
     chunk = Axis(-(-n // width))
-    first = op("mul", chunk, as_index(width))
-    length = width
-    if n % width:
-        length = op("min", op("sub", as_index(n), first), as_index(width))
-    return For(chunk, side_by_side(stmt.body, stmt.axis, first, length))
+    first, length = op("mul", chunk, as_index(width)), width
+    last = op("sub", as_index(n - 1), first)
+    if n < WIDTH or n % WIDTH and overwrites(stmt):
+        kind, length = "loop", op("min", op("add", last, as_index(1)), as_index(width))
+
+    def lane():
+        """A loop over the lanes, and which of all lanes each is.
+
+        In the last chunk some lanes may do what the very last one does.
+        """
+        axis = Axis(length, kind)
+        return axis, op("add", first, op("min", axis, last))
+
+    return For(chunk, side_by_side(stmt.body, stmt.axis, lane))
+
+
+def overwrites(stmt):
+    """Whether statements read an array that they store into, beside their cells."""
+    stored = {s.buffer for s in all_of(stmt.body) if isinstance(s, Store)}
+    read = (e.buffer for e in postorder(expressions([stmt])) if type(e) is Load)
+    return any(b in stored and b.space != "cache" for b in read)
 
 
 def loaded(store):
@@ -274,8 +290,8 @@ def loaded(store):
     return {e.buffer for e in found if e.buffer.space == "cache"}
 
 
-def side_by_side(body, axis, first, length):
-    """Statements of a lane, for `length` lanes from the first one on.
+def side_by_side(body, axis, lane):
+    """Statements of a lane, for the lanes of `lane()`: its axis, and which each is.
 
     Each run of stores is a loop over the lanes; a number of the kernel's own is one
     for each lane.
@@ -287,20 +303,20 @@ def side_by_side(body, axis, first, length):
     }
 
     def over_lanes(stores):
-        lane = Axis(length)
-        known = {axis: op("add", first, lane)}
+        here, which = lane()
+        known = {axis: which}
 
         def moved(expr):
             if type(expr) is Load and expr.buffer in cells:
-                return Load(cells[expr.buffer], (lane,))
+                return Load(cells[expr.buffer], (here,))
             return None
 
         def rewritten(store):
             *index, value = substitute([*store.index, store.value], moved, known)
-            where = (lane,) if store.buffer in cells else tuple(index)
+            where = (here,) if store.buffer in cells else tuple(index)
             return Store(cells.get(store.buffer, store.buffer), where, value)
 
-        return For(lane, tuple(map(rewritten, stores)))
+        return For(here, tuple(map(rewritten, stores)))
 
     def phases(stmts):
         result, run, loads = [], [], set()

@@ -22,7 +22,8 @@ from .llvm_types import memory_type
 
 def walk_loop(walker, stmt):
     """A loop; two of kind `vector` are one block."""
-    if stmt.axis.kind == "vector" and isinstance(walker.emitter, LLVMWriter):
+    block = stmt.axis.kind == "vector" and isinstance(stmt.body[-1], For)
+    if block and isinstance(walker.emitter, LLVMWriter):
         outside = dict(walker.values)
         walk_block(walker, stmt)
         walker.values = outside
@@ -61,17 +62,19 @@ def turn(walker, store):
         where = row(first, i, rows[down])
         found.append(writer.do(f"load <{n} x {kind}>, ptr {where}, {align}{alias}"))
     alias = writer.alias(store.buffer)
-    for i, value in enumerate(exchanged(writer, found, kind)):
+    for i, value in enumerate(exchanged(writer, found, kind, n)):
         where = row(last, i, columns[along])
         writer.line(f"store <{n} x {kind}> {value}, ptr {where}, {align}{alias}")
 
 
-def exchanged(writer, rows, kind):
-    """n vectors of n numbers as the vectors of their first, second, ... numbers."""
-    n, step = len(rows), 1
-    vector = f"<{n} x {kind}>"
-    while step < n:
-        for i in (i for i in range(n) if not i & step):
+def exchanged(writer, rows, kind, n):
+    """n vectors of n numbers as the vectors of their first, second, ... numbers.
+
+    Fewer vectors are so many columns of blocks, one block after the other.
+    """
+    rows, step, vector = list(rows), 1, f"<{n} x {kind}>"
+    while step < len(rows):
+        for i in (i for i in range(len(rows)) if not i & step):
             a, b = rows[i], rows[i + step]
             # Number j of b is n + j.
             first = [n + (j ^ step) if j & step else j for j in range(n)]

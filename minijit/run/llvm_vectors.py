@@ -1,0 +1,298 @@
+"""Loops of kind `vector`: all their steps at once, in registers of many lanes.
+
+    for i in vector 16:                           # y, x: f32[1000,4]
+      y[n * 16 + i, 0] = x[n * 16 + i, 3]
+      ...
+
+    %v1 = load <4 x float>, ptr %p                ; what one lane reads lies together
+    ...                                           ; 16 rows, turned: 4 vectors of 16
+    store <4 x float> %v90, ptr %q
+
+An array is read and written in whole rows, one for each lane, and turned in registers:
+what a lane reads at neighbouring places becomes vectors that have an element of each
+lane.  To gather these elements one by one would take three times as long.
+"""
+
+from collections import defaultdict
+
+from ..compile.expression_graphs import postorder
+from ..compile.expressions import Const, Load, Op, Reduce
+from ..compile.loops import For, Let, Store, expressions
+from ..compile.nests import strides_of
+from ..compile.scalars import BOOL, is_half
+from . import llvm_blocks
+from .emit import Walker, walkers
+from .llvm_blocks import exchanged
+from .llvm_lanes import LaneWriter
+from .llvm_text import LLVMWriter
+from .llvm_types import memory_type, register_type
+
+
+def walk_loop(walker, stmt):
+    """A loop; one of kind `vector` runs all its steps at once, if it can."""
+    if isinstance(walker.emitter, LLVMWriter) and in_vectors(stmt):
+        Lanes(walker, stmt).walk(stmt.body)
+    else:
+        llvm_blocks.walk_loop(walker, stmt)
+
+
+walkers |= {For: walk_loop}
+
+
+def in_vectors(loop):
+    """Whether the steps of a loop can run at once, statement by statement."""
+    axis = loop.axis
+    if axis.kind != "vector" or not all(plain(s) for s in loop.body):
+        return False
+    exprs = postorder(expressions(loop.body))
+    accesses = [e for e in (*exprs, *loop.body) if isinstance(e, (Load, Store))]
+    given = postorder([i for access in accesses for i in access.index])
+    return (
+        not any(type(e) is Reduce for e in exprs)
+        and not any(type(e) is Load and axis in e.free for e in given)
+        and not any(is_half(e.dtype) for e in exprs)
+        and each_place_once(loop)
+    )
+
+
+def plain(stmt):
+    return isinstance(stmt, Let) or isinstance(stmt, Store) and not stmt.combine
+
+
+def each_place_once(loop):
+    """Whether loads may come first and stores last: no step reads what it has stored.
+
+    Places of one array are told apart by the constants in their index.
+    """
+    stored = {s.buffer for s in loop.body if isinstance(s, Store)}
+    rows, done = defaultdict(set), set()
+    for stmt in loop.body:
+        loads = [e for e in postorder(stmt.uses()) if type(e) is Load]
+        stores = [stmt] if isinstance(stmt, Store) else []
+        for access in (*loads, *stores):
+            if access.buffer not in stored:
+                continue
+            if follows(access, loop.axis):
+                rows[access.buffer].add("whole")
+                continue
+            row, column = row_of(access)
+            apart = any(loop.axis in i.free for i in row[1:] if i)
+            if (row, column) in done or not apart:
+                return False
+            rows[access.buffer].add(row)
+        done.update(row_of(s) for s in stores if not follows(s, loop.axis))
+    return all(len(found) == 1 for found in rows.values())
+
+
+def follows(access, axis):
+    """Whether lanes are neighbours in memory."""
+    return strides_of(access).get(axis) == 1
+
+
+def row_of(access):
+    """(where a lane's row is, which of its elements this is)."""
+    row, column = [access.buffer], 0
+    for i, stride in zip(access.index, access.buffer.strides, strict=True):
+        fixed = isinstance(i, Const)
+        column += i.value * stride if fixed else 0
+        row.append(None if fixed else i)
+    return tuple(row), column
+
+
+def pieces(columns, most):
+    """Columns in pieces that lie together: powers of two, as long as they can be."""
+    columns = sorted(columns)
+    while columns:
+        size = most
+        while columns[:size] != list(range(columns[0], columns[0] + size)):
+            size //= 2
+        yield columns[:size]
+        columns = columns[size:]
+
+
+class WithinKernel(LaneWriter):
+    """Writes operations of vectors into what another writer writes."""
+
+    def __init__(self, writer, lanes):
+        self.__dict__ = writer.__dict__
+        self.lanes = lanes
+
+
+class Lanes(Walker):
+    """Tells a writer what statements say, for all lanes of a loop at once.
+
+    Attributes:
+      outer: the walker of the statements around the loop, whose values are numbers.
+      axis: of the loop; count: how many lanes there are.
+      columns: {(row, column): (all columns of its piece, its first access)} of loads.
+    """
+
+    def __init__(self, outer, loop):
+        self.outer, self.writer, self.axis = outer, outer.emitter, loop.axis
+        self.count, self.columns, self.turned = loop.axis.extent, {}, {}
+        super().__init__(WithinKernel(self.writer, self.count))
+
+    def walk(self, body):
+        """Write the statements; rows are stored when all of them are known."""
+        loads = [e for e in postorder(expressions(body)) if type(e) is Load]
+        varying = [e for e in loads if self.axis in e.free]
+        self.columns = self.in_pieces(e for e in varying if not self.follows(e))
+        rows = []
+        for stmt in body:
+            if isinstance(stmt, Store):
+                value = self.value(stmt.value)
+                if self.follows(stmt):
+                    self.store_vector(stmt.buffer, self.address(stmt, 0), value)
+                else:
+                    rows.append((stmt, value))
+            elif self.axis not in stmt.expr.free:
+                walkers[Let](self.outer, stmt)
+            elif not self.only_index(stmt.expr):
+                self.values[stmt.expr] = self.value(stmt.expr)
+        self.store_rows(rows)
+
+    def follows(self, access):
+        return follows(access, self.axis)
+
+    def only_index(self, expr):
+        """Whether an expression is arithmetic with counters, which addresses repeat."""
+        return not any(type(e) is Load for e in postorder([expr]))
+
+    def in_pieces(self, accesses):
+        """{(row, column): (the columns that lie with it, their first access)}."""
+        rows, found = defaultdict(dict), {}
+        for access in accesses:
+            row, column = row_of(access)
+            rows[row][column] = access
+        for row, columns in rows.items():
+            for piece in pieces(columns, self.count):
+                found |= {(row, c): (piece, columns[piece[0]]) for c in piece}
+        return found
+
+    # Values.
+
+    def value(self, expr):
+        """The vector of an expression's values; of what lanes share, one for all."""
+        if expr in self.values:
+            return self.values[expr]
+        if isinstance(expr, Const):
+            return self.emitter.const(expr)
+        if self.axis not in expr.free:
+            return self.spread(expr)
+        if expr is self.axis:
+            return f"<{', '.join(f'i64 {lane}' for lane in range(self.count))}>"
+        if isinstance(expr, Load):
+            return self.load_lanes(expr)
+        assert isinstance(expr, Op)
+        return self.operation(expr, [self.value(arg) for arg in expr.args])
+
+    def spread(self, expr):
+        """A number in each lane."""
+        kind, vector = register_type(expr.dtype), self.emitter.type(expr.dtype)
+        value = self.outer.value(expr)
+        one = self.writer.do(f"insertelement {vector} poison, {kind} {value}, i32 0")
+        zeros = f"<{self.count} x i32> zeroinitializer"
+        self.values[expr] = self.writer.do(
+            f"shufflevector {vector} {one}, {vector} poison, {zeros}"
+        )
+        return self.values[expr]
+
+    # Memory.
+
+    def address(self, access, lane):
+        """Where a lane's element is."""
+        self.outer.values[self.axis] = str(lane)
+        index = [self.outer.value(i) for i in access.index]
+        del self.outer.values[self.axis]
+        return self.writer.address(access.buffer, index)
+
+    def note(self, buffer):
+        return f", align {buffer.dtype.itemsize}{self.writer.alias(buffer)}"
+
+    def load_vector(self, buffer, where, count):
+        kind = f"<{count} x {memory_type(buffer.dtype)}>"
+        return self.writer.do(f"load {kind}, ptr {where}{self.note(buffer)}")
+
+    def as_value(self, buffer, vector):
+        """What was loaded, in registers: bools are bytes in memory."""
+        if buffer.dtype != BOOL:
+            return vector
+        return self.writer.do(f"icmp ne <{self.count} x i8> {vector}, zeroinitializer")
+
+    def store_vector(self, buffer, where, value):
+        value = self.as_memory(buffer, value)
+        kind = f"<{self.count} x {memory_type(buffer.dtype)}>"
+        self.writer.line(f"store {kind} {value}, ptr {where}{self.note(buffer)}")
+
+    def as_memory(self, buffer, value):
+        if buffer.dtype != BOOL:
+            return value
+        n = self.count
+        return self.writer.do(f"zext <{n} x i1> {value} to <{n} x i8>")
+
+    def load_lanes(self, load):
+        """An element for each lane."""
+        if self.follows(load):
+            vector = self.load_vector(load.buffer, self.address(load, 0), self.count)
+            return self.as_value(load.buffer, vector)
+        row, column = row_of(load)
+        if (row, column) not in self.turned:
+            piece, first = self.columns[row, column]
+            vectors = self.loaded_rows(first, len(piece))
+            self.turned |= zip(((row, c) for c in piece), vectors, strict=True)
+        return self.as_value(load.buffer, self.turned[row, column])
+
+    def addresses(self, first):
+        """Where each lane's row is, from an access on."""
+        stride = strides_of(first).get(self.axis)
+        if not isinstance(stride, int):
+            return [self.address(first, lane) for lane in range(self.count)]
+        start, kind = self.address(first, 0), memory_type(first.buffer.dtype)
+        element = f"getelementptr {kind}, ptr {start}, i64"
+        return [
+            self.writer.do(f"{element} {lane * stride}") for lane in range(self.count)
+        ]
+
+    def loaded_rows(self, first, size):
+        """`size` neighbours of each lane, as vectors that have one of each lane."""
+        buffer = first.buffer
+        kind = memory_type(buffer.dtype)
+        rows = [self.load_vector(buffer, p, size) for p in self.addresses(first)]
+        wide = [self.joined(rows[k::size], kind, size) for k in range(size)]
+        return exchanged(self.writer, wide, kind, self.count)
+
+    def joined(self, vectors, kind, size):
+        """Vectors one after the other, as one."""
+        while len(vectors) > 1:
+            order = ", ".join(f"i32 {k}" for k in range(2 * size))
+            mask, half = f"<{2 * size} x i32> <{order}>", f"<{size} x {kind}>"
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [
+                self.writer.do(f"shufflevector {half} {a}, {half} {b}, {mask}")
+                for a, b in pairs
+            ]
+            size *= 2
+        return vectors[0]
+
+    def store_rows(self, stores):
+        """Store what each lane has for neighbouring places: -> nothing."""
+        values = {row_of(store): value for store, value in stores}
+        found = self.in_pieces(store for store, _ in stores)
+        for (row, column), (piece, first) in found.items():
+            if column != piece[0]:
+                continue
+            buffer, size = first.buffer, len(piece)
+            kind = memory_type(buffer.dtype)
+            vectors = [self.as_memory(buffer, values[row, c]) for c in piece]
+            wide = exchanged(self.writer, vectors, kind, self.count)
+            for lane, where in enumerate(self.addresses(first)):
+                start = lane // size * size
+                order = ", ".join(f"i32 {start + k}" for k in range(size))
+                vector = f"<{self.count} x {kind}>"
+                part = self.writer.do(
+                    f"shufflevector {vector} {wide[lane % size]}, {vector} poison, "
+                    f"<{size} x i32> <{order}>"
+                )
+                self.writer.line(
+                    f"store <{size} x {kind}> {part}, ptr {where}{self.note(buffer)}"
+                )
