@@ -101,17 +101,24 @@ def constant_array(value, aval):
     return box
 
 
-# Functions of a walk that is over and of the values of its constants: the same of a
-# walk that did better, or None.
-second_walks = []
+# Functions of a walk that has not begun, and of the values of its constants: the same of
+# a walk that is over, and may have gone another way; or None.
+other_walks: list = []
 # Functions of a program: the one that takes its place.
 program_passes: list = []
 
 
+def walked(walk, consts):
+    """A walk that is over, and the values of its constants."""
+    for other in other_walks:
+        if found := other(walk, consts):
+            return found
+    walk.run()
+    return walk, consts
+
+
 def assemble(walk, name, consts):
     """The program of a walk that is over."""
-    for again in second_walks:
-        walk, consts = again(walk, consts) or (walk, consts)
     stored = [v for v in walk.made_by if v in walk.stored]
     arrays = Arrays(walk, stored, consts)
     place = {eqn: i for i, eqn in enumerate(walk.made_by.values())}

@@ -24,7 +24,7 @@ from ..trace.jaxpr import has_effect
 from ..trace.jit import jit_p
 from ..trace.primitives import iota_p
 from ..transform.loops import scan_p
-from .assembly import second_walks
+from .assembly import other_walks
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Const, Reduce, as_index
 from .groups import Group
@@ -272,27 +272,49 @@ def lands_for_blocks(walk, jaxpr, axes, inlined):
     return {x for x in lands if axes.operations(x) <= most.block_operations}
 
 
-def in_blocks(walk, consts):
-    """A walk with blocks, if there are lands for them and it gives fewer kernels."""
-    primitives = {eqn.primitive for eqn in walk.jaxpr.eqns}
-    cut = any(why and why[0] in AGAIN for why in walk.stored.values())
-    wanted = cut or consts or not primitives.isdisjoint(for_blocks)
-    if not (wanted and config.fusion.enabled and may_move(walk.jaxpr)):
-        return None
-    whole, consts, inlined = without_calls(walk.jaxpr, consts)
-    for jaxpr, loop in filter(None, (rolled(whole), (whole, None))):
-        axes = Axes(jaxpr, consts)
-        hot = lands_for_blocks(walk, jaxpr, axes, inlined)
-        if not hot:
-            continue
+def block_walk(walk, jaxpr, loop, consts, inlined, done):
+    """A walk over a jaxpr with blocks that is over, or None.
+
+    Args:
+      loop: an equation that is to be a part of a block, if any.
+      done: {a jaxpr and its lands: such a walk}, to be used and extended.
+    """
+    axes = Axes(jaxpr, consts)
+    hot = lands_for_blocks(walk, jaxpr, axes, inlined)
+    key = jaxpr, frozenset(hot)
+    if hot and key not in done:
         other = BlockWalk(jaxpr, walk.policy, walk.programs, axes, hot)
         other.run()
         apart = loop is not None and loop not in other.folded
-        if not apart and len(other.groups.all) <= len(walk.groups.all):
-            return other, consts
-    return None
+        done[key] = None if apart else other
+    return done.get(key)
+
+
+def in_blocks(walk, consts):
+    """The walk of a program that may have blocks: with them, if it gives fewer kernels.
+
+    Where all is one kernel with them, nobody has to look at another walk.
+    """
+    if not (config.fusion.enabled and may_move(walk.jaxpr)):
+        return None
+    whole, values, inlined = without_calls(walk.jaxpr, consts)
+    jaxpr, loop = rolled(whole) or (whole, None)
+    done: dict = {}
+    if any(eqn.primitive is scan_p for eqn in jaxpr.eqns):
+        other = block_walk(walk, jaxpr, loop, values, inlined, done)
+        if other and len(other.groups.all) == 1:
+            return other, values
+    walk.run()
+    primitives = {eqn.primitive for eqn in walk.jaxpr.eqns}
+    cut = any(why and why[0] in AGAIN for why in walk.stored.values())
+    if cut or consts or not primitives.isdisjoint(for_blocks):
+        for form in dict.fromkeys([(jaxpr, loop), (whole, None)]):
+            other = block_walk(walk, *form, values, inlined, done)
+            if other and len(other.groups.all) <= len(walk.groups.all):
+                return other, values
+    return walk, consts
 
 
 # The primitives that make it worth while to look for lands.
 for_blocks = {scan_p, iota_p, jit_p}
-second_walks.append(in_blocks)
+other_walks.append(in_blocks)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from ..trace.core import find_rule
 from ..trace.jaxpr import Literal, has_effect
-from .assembly import assemble, expanded
+from .assembly import assemble, expanded, walked
 from .expression_graphs import postorder
 from .expressions import Axis, Const, Expr, Load, as_index
 from .groups import Groups
@@ -226,5 +226,5 @@ def lower(closed, name="main", policy="first", programs=None):
     """
     programs = {} if programs is None else programs
     walk = Lowering(expanded(closed.jaxpr), policy, programs)
-    walk.run()
-    return assemble(walk, name, closed.consts)
+    walk, consts = walked(walk, closed.consts)
+    return assemble(walk, name, consts)

@@ -19,7 +19,7 @@ from ..compile.expression_graphs import postorder
 from ..compile.expressions import Const, Load, Op, Reduce
 from ..compile.loops import For, Let, Store, expressions
 from ..compile.nests import strides_of
-from ..compile.scalars import BOOL, is_half
+from ..compile.scalars import BOOL, INDEX, is_half
 from . import llvm_blocks
 from .emit import Walker, walkers
 from .llvm_blocks import exchanged
@@ -156,7 +156,8 @@ class Lanes(Walker):
 
     def only_index(self, expr):
         """Whether an expression is arithmetic with counters, which addresses repeat."""
-        return not any(type(e) is Load for e in postorder([expr]))
+        index = expr.dtype == INDEX
+        return index and not any(type(e) is Load for e in postorder([expr]))
 
     def in_pieces(self, accesses):
         """{(row, column): (the columns that lie with it, their first access)}."""
