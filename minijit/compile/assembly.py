@@ -101,8 +101,8 @@ def constant_array(value, aval):
     return box
 
 
-# Functions of a walk that has not begun, and of the values of its constants: the same of
-# a walk that is over, and may have gone another way; or None.
+# Functions of a walk that has not begun, and of the values of its constants: the same
+# of a walk that is over, and may have gone another way; or None.
 other_walks: list = []
 # Functions of a program: the one that takes its place.
 program_passes: list = []
