@@ -222,3 +222,6 @@ from .run import dispatch as dispatch, object_files as object_files
 from .run import progress as progress, shortcut_rows as shortcut_rows
 # chapter 25
 from .run import cuda as cuda
+
+# chapter 26
+from .run import cuda_graphs as cuda_graphs, cuda_stub as cuda_stub

@@ -220,12 +220,16 @@ class ShortcutPrinter:
             seen = self.constant("seen", value)
             self.unless(f"{cell}.cell_contents is not {seen}")
 
+    def result(self, i, aval):
+        """The lines that make an array `r0` of the memory `y0`."""
+        cls = self.constant("kind", array_classes.get(type(aval.dtype), ArrayImpl))
+        return [f"r{i} = new({cls})", f"r{i}._value = y{i}"]
+
     def results(self, avals, tree):
         """-> (lines that make arrays and containers of `y0`, `y1`, ..., the result)."""
         lines, names = [], [f"r{i}" for i in range(len(avals))]
         for i, aval in enumerate(map(the_aval, avals)):
-            cls = self.constant("kind", array_classes.get(type(aval.dtype), ArrayImpl))
-            lines += [f"r{i} = new({cls})", f"r{i}._value = y{i}"]
+            lines += self.result(i, aval)
             lines += [f"r{i}.aval = {self.constant('aval', aval)}"]
 
         def container(node, children):
@@ -239,9 +243,8 @@ class ShortcutPrinter:
 
         return lines, tree.fold(names, container)
 
-    def text(self, entry, leaves):
+    def text(self, executable, entry, leaves):
         """The text of the function, once the arguments were taken apart."""
-        executable = entry.executable
         self.namespace["run"] = executable.run
         lines, result = self.results(executable.out_avals, entry.out_tree)
         made = "".join(f"y{i}, " for i in range(len(executable.out_avals)))
@@ -268,14 +271,18 @@ def code_of(text):
     return compile(text, os.path.join(os.path.dirname(__file__), "<call>"), "exec")
 
 
-def print_shortcut(jitted, entry, args, kwargs, leaves):
+# native -> what prints the shortcuts of such executables; others have none.
+printers = {"llvm": ShortcutPrinter}
+
+
+def print_shortcut(jitted, entry, executable, args, kwargs, leaves):
     """A function (args, kwargs) -> result, or `missed`; its text is in `text`."""
     # What runs uncompiled may keep its arguments.
-    printer = ShortcutPrinter(copies=bool(entry.executable.fallbacks))
+    printer = printers[executable.native](copies=bool(executable.fallbacks))
     statics = sort_arguments(jitted.options, args, kwargs).statics
     printer.arguments(args, kwargs, statics, iter(leaves))
     printer.cells(jitted.cells)
-    text = printer.text(entry, leaves)
+    text = printer.text(executable, entry, leaves)
     exec(code_of(text), printer.namespace)
     shortcut = printer.namespace.pop("call")
     shortcut.text = text
@@ -297,12 +304,13 @@ def make_shortcut(jitted, entry, args, kwargs, leaves, updates):
     misses = jitted.shortcuts.misses
     if misses < 2 or misses & (misses - 1) or len(leaves) > LEAVES_A_MISS * misses:
         return
-    if entry.executable.native != "llvm":
+    executable = entry.executable.at(leaves)
+    if executable.native not in printers:
         return
     if jitted.watched or not config.calls_are_plain():
         return
     try:
-        shortcut = print_shortcut(jitted, entry, args, kwargs, leaves)
+        shortcut = print_shortcut(jitted, entry, executable, args, kwargs, leaves)
     except NoShortcut:
         return
     with lock:

@@ -20,6 +20,10 @@ from .reports import Report, heading_of, kernel_names
 from .values import to_array, unboxed
 
 
+# Functions of an executable and its arguments: the one to run instead, or None.
+places: list = []
+
+
 class Executable(Report):
     """A jaxpr made to run: call it with one value an input, get a list of arrays."""
 
@@ -32,7 +36,14 @@ class Executable(Report):
         self.kernels = kernel_names(self.program, native)
         self.run = self.loaded.run
 
+    def at(self, leaves):
+        """The executable that runs it where its arguments are, often itself."""
+        return next(filter(None, (place(self, leaves) for place in places)), self)
+
     def __call__(self, *leaves):
+        there = self.at(leaves)
+        if there is not self:
+            return there(*leaves)
         arrays = map(to_array, leaves, self.in_avals)
         run = next(filter(None, (watch(self) for watch in watchers)), self.run)
         return list(map(unboxed, run(*arrays), self.out_avals))

@@ -23,7 +23,7 @@ class ConcreteArray(Array):
             return f"<deleted Array of type {self.aval}>"
         weak = ", weak_type=True" if self.aval.weak_type else ""
         end = f", dtype={self.dtype.name}{weak})"
-        body = np.array2string(self._value, separator=", ", prefix="Array(")
+        body = np.array2string(self.numpy(), separator=", ", prefix="Array(")
         if self.size == 0:
             body = f"[], shape={self.shape}"
         return f"Array({body}{end}"
@@ -104,6 +104,10 @@ class ConcreteArray(Array):
     def block_until_ready(self):
         """Itself: on the CPU a result is there when the call returns."""
         return self
+
+    def renewed(self):
+        """The same array as an object of its own, which can be deleted on its own."""
+        return type(self)(self.numpy(), self.aval)
 
     def is_deleted(self):
         """Whether the array was donated or deleted."""

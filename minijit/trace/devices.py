@@ -1,17 +1,21 @@
-"""The one device there is: what JAX's questions about devices are answered with.
+"""Devices: what JAX's questions about them are answered with.
 
     devices()                   # [CpuDevice(id=0)]
     x.device, x.devices()       # CpuDevice(id=0), {CpuDevice(id=0)}
     x.sharding                  # SingleDeviceSharding(device=CpuDevice(id=0))
-    devices("gpu")              # RuntimeError, with JAX's words
+    devices("tpu")              # RuntimeError, with JAX's words
 
-Programs written for JAX ask such questions, and with one device each has one answer.
+Programs written for JAX ask such questions.  Arrays are on the CPU unless one asks for
+another device; those on a GPU answer for themselves, in `run/cuda_arrays.py`.
 """
 
 from dataclasses import dataclass
 
 from .array import ArrayImpl
+from .config import config
 from .core import Tracer, operators
+from .primitives import as_array
+from .stages import device_put, putters
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Device:
 
     Attributes:
       id, process_index: its number, and that of the process it belongs to.
-      platform, device_kind: "cpu".
+      platform, device_kind: "cpu"; or "gpu", and what its maker calls it.
     """
 
     id: int = 0
@@ -37,7 +41,8 @@ class Device:
         return None
 
     def __repr__(self):
-        return f"CpuDevice(id={self.id})"
+        kind = {"cpu": "Cpu", "gpu": "Cuda"}[self.platform]
+        return f"{kind}Device(id={self.id})"
 
     def __str__(self):
         return f"{self.platform}:{self.id}"
@@ -80,59 +85,66 @@ class SingleDeviceSharding:
 cpu = Device()
 placement = SingleDeviceSharding(cpu)
 
-
-def check_backend(backend):
-    """Raise RuntimeError unless `backend` is the one there is."""
-    if backend not in (None, "cpu"):
-        raise RuntimeError(
-            f"Unknown backend: {backend!r} requested, but no platforms that are "
-            f"instances of {backend} are present. Platforms present are: cpu"
-        )
+# name of a backend -> function that gives its devices, or raises RuntimeError.
+platforms = {"cpu": lambda: [cpu]}
 
 
-def check_device(device):
-    """Raise unless `device` is None, the device there is, or a sharding over it."""
+def device_of(device):
+    """The `Device` that a device, a sharding, a name such as "gpu:0" or None means.
+
+    Raises:
+      RuntimeError: it is none of this machine's.
+    """
+    if isinstance(device, SingleDeviceSharding):
+        device = device.device
     if isinstance(device, str):
-        return check_backend(device.partition(":")[0])
-    if device not in (None, cpu, placement):
-        raise ValueError(
-            f"there is one device here, {cpu!r}, and nothing can be put on {device!r}"
-        )
+        name, _, number = device.partition(":")
+        return devices(name)[int(number or 0)]
+    if device is None:
+        return cpu
+    if device not in devices(getattr(device, "platform", "cpu")):
+        raise ValueError(f"nothing can be put on {device!r}: it is no device here")
+    return device
 
 
 def devices(backend=None):
-    """All devices of a backend: the CPU.  JAX: `jax.devices`."""
-    check_backend(backend)
-    return [cpu]
+    """All devices of a backend, which is the CPU unless named.  JAX: `jax.devices`."""
+    backend = "cpu" if backend is None else backend
+    if backend not in platforms:
+        raise RuntimeError(
+            f"Unknown backend: {backend!r} requested, but no platforms that are "
+            f"instances of {backend} are present. Platforms present are: "
+            f"{', '.join(platforms)}"
+        )
+    return platforms[backend]()
 
 
 def local_devices(process_index=None, backend=None, host_id=None):
-    """The devices of a process: the CPU.  JAX: `jax.local_devices`."""
-    check_backend(backend)
+    """The devices of a process: all of them.  JAX: `jax.local_devices`."""
     if process_index not in (None, 0):
         raise ValueError(f"Unknown process_index {process_index}")
-    return [cpu]
+    return devices(backend)
 
 
 def device_count(backend=None):
-    """How many devices there are: 1.  JAX: `jax.device_count`."""
+    """How many devices there are.  JAX: `jax.device_count`."""
     return len(devices(backend))
 
 
 def local_device_count(backend=None):
-    """How many devices this process has: 1.  JAX: `jax.local_device_count`."""
+    """How many devices this process has.  JAX: `jax.local_device_count`."""
     return len(devices(backend))
 
 
 def process_index(backend=None):
     """The number of this process: 0.  JAX: `jax.process_index`."""
-    check_backend(backend)
+    devices(backend)
     return 0
 
 
 def process_count(backend=None):
     """How many processes compute together: 1.  JAX: `jax.process_count`."""
-    check_backend(backend)
+    devices(backend)
     return 1
 
 
@@ -146,10 +158,19 @@ def default_backend():
     return cpu.platform
 
 
+# platform -> function that puts a number or an array there.
+put_on = {"cpu": as_array}
+putters |= {"put": lambda x, device: put_on[device_of(device).platform](x)}
+
+
 def to_device(x, device, *, stream=None):
-    """`x.to_device(device)`: itself, as it is there (array API)."""
-    check_device(device)
-    return x
+    """`x.to_device(device)`: itself, if it is there (array API)."""
+    return device_put(x, device)
+
+
+config.define(
+    "default_device", "", 'the device of jitted functions, such as "gpu"; "": the CPU'
+)
 
 
 def memory_address(x):

@@ -12,8 +12,9 @@ import functools
 from contextlib import contextmanager
 
 from .array import aval_of
+from .config import config
 from .core import EvalTrace, Tracer, current_trace, set_trace
-from .devices import check_device
+from .devices import device_of
 
 matmul_precisions = """
     default high highest bfloat16 tensorfloat32 float32 F16_F16_F16 F16_F16_F32
@@ -97,9 +98,13 @@ transfer_guard_device_to_device = transfer_guard
 
 @contextmanager
 def default_device(device):
-    """Accepted for JAX's sake, for the device that there is."""
-    check_device(device)
-    yield
+    """Jitted functions of a `with` block run there, whatever they are given.
+
+    Args:
+      device: one of `devices()`, a name such as "gpu", or None, which is the CPU.
+    """
+    with config.override("default_device", device_of(device).platform):
+        yield
 
 
 def effects_barrier():

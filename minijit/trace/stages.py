@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import dtypes
-from .array import aval_of, to_numpy
+from .array import ArrayImpl, aval_of, to_numpy
 from .calls import check_arguments
 from .jaxpr import subjaxprs
 from .jit import aval_of_leaf, jit, stages
 from .primitives import as_array
-from .pytree import tree_flatten, tree_map, tree_unflatten
+from .pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 
 @dataclass(frozen=True)
@@ -219,13 +219,24 @@ def eval_shape(fun, *args, **kwargs):
 
 
 def block_until_ready(x):
-    """`x` itself: on the CPU results are there when a call returns."""
+    """`x` itself, once it is computed: on the CPU that is when a call returns."""
+    for leaf in tree_leaves(x):
+        if isinstance(leaf, ArrayImpl):
+            leaf.block_until_ready()
     return x
 
 
+# How an array is put on a device: a later module knows several.
+putters = {"put": lambda x, device: as_array(x)}
+
+
 def device_put(x, device=None):
-    """A tree of arrays out of a tree of numbers, NumPy arrays and arrays."""
-    return tree_map(as_array, x)
+    """A tree of arrays out of a tree of numbers, NumPy arrays and arrays.
+
+    Args:
+      device: where to put them: a device, a sharding, or None, which is the CPU.
+    """
+    return tree_map(lambda leaf: putters["put"](leaf, device), x)
 
 
 def device_get(x):

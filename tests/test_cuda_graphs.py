@@ -1,0 +1,425 @@
+"""Programs as CUDA graphs, by a driver that writes down what it is told."""
+
+import gc
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import minijit
+import minijit.numpy as jnp
+from minijit import grad, jit, lax
+from minijit.compile.loops import Call
+from minijit.compile.memory import Buffer, View
+from minijit.run.cublas import gemm_of, multiply
+from minijit.run.cuda_arrays import CudaArray, DLManagedTensor, in_capsule, shown
+from minijit.run.cuda_driver import CudaUnavailable
+from minijit.run.cuda_nodes import HostNode
+from minijit.run.cuda_stub import stub_driver
+from minijit.tree_util import tree_leaves, tree_map
+
+pytestmark = pytest.mark.chapter(26)
+
+
+@pytest.fixture
+def device():
+    with stub_driver() as driver:
+        yield driver
+
+
+@pytest.fixture
+def idle():
+    """A driver that writes down what it is told, and computes nothing."""
+    with stub_driver(executes=False) as driver:
+        yield driver
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32) / 4
+
+
+def on_gpu(tree):
+    return minijit.device_put(tree, "gpu")
+
+
+def nodes_of(f, *args):
+    return jit(f, backend="cuda").lower(*args).compile().executable.nodes
+
+
+# ---- the same numbers as on the CPU, in whatever order the graph allows
+
+x34 = numbers(3, 4)
+
+
+def repeated(x):
+    return lax.while_loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, jnp.sin(c[1])), (0, x))
+
+
+def collected(x, n=1):
+    return lax.scan(lambda c, y: (c * 0.5 + y, (c, y * 2)), x[0], jnp.tile(x, (n, 1)))
+
+
+def chosen(k, x):
+    branches = [jnp.sin, lambda x: x * 2, lambda x: x.sum(0, keepdims=True) + x]
+    return lax.switch(k, branches, x)
+
+
+def nested(x):
+    def body(c, row):
+        row = lax.cond(row[0] > 0, lambda r: r * 2, lambda r: -r, row)
+        return lax.fori_loop(0, jnp.abs(row[0] * 20).astype(int), lambda i, c: c + row, c), c
+
+    return lax.scan(body, x[0], jnp.tile(x, (44, 1)))
+
+
+PROGRAMS = {
+    "two nests": lambda: (lambda x: (jnp.sin(x) * 2, x.sum(0)), x34),
+    "products": lambda: (lambda x, y: jnp.tanh(x @ y) @ y.T, numbers(48, 32), numbers(32, 40)),
+    "batched": lambda: (
+        lambda q, k: jnp.einsum("bshd,bthd->bhst", q, k), numbers(2, 24, 3, 32),
+        numbers(2, 24, 3, 32, seed=1),
+    ),
+    "update": lambda: (lambda x: x.at[1].set(0.5).at[0, 1].add(3.0), x34),
+    "result twice": lambda: (lambda x: (x, x, x + 1, jnp.zeros(3)), x34),
+    "while": lambda: (repeated, x34),
+    "scan written out": lambda: (collected, x34),
+    "scan looped": lambda: (lambda x: collected(x, 25), x34),
+    "scan backwards": lambda: (
+        lambda x: lax.scan(lambda c, y: (c + y, c), x[0], x, reverse=True), numbers(70, 3),
+    ),
+    "switch": lambda: (chosen, np.int32(1), x34),
+    "nested": lambda: (nested, x34),
+    "gradient of a scan": lambda: (
+        grad(lambda x: lax.scan(lambda c, y: (jnp.sin(c * y), c), x[0], x)[0].sum()), x34,
+    ),
+    "inner jit": lambda: (lambda x: jit(jnp.sin)(x) + jit(jnp.sin)(x + 1), x34),
+    "empty": lambda: (lambda x: (x[:0] * 2, x.sum()), x34),
+    "half": lambda: (lambda x: x.astype("bfloat16") * 2, x34),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("latest_first", [False, True])
+def test_the_same_numbers_as_on_the_cpu(name, latest_first):
+    f, *args = PROGRAMS[name]()
+    wanted = jit(f)(*args)
+    with stub_driver(latest_first=latest_first) as driver:
+        made = jit(f, backend="cuda")(*args)
+        assert driver.times("launch") == 1 and len(driver.graphs) == 1
+        for got, want in zip(tree_leaves(made), tree_leaves(wanted), strict=True):
+            assert type(got) is CudaArray and got.aval == want.aval
+            got, want = (np.asarray(a).astype(np.float64) for a in (got, want))
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_what_a_device_cannot_do_runs_between_two_graphs(device):
+    def f(x):
+        return jnp.sort(x * 2, axis=0) + 1
+
+    run = jit(f, backend="cuda")
+    np.testing.assert_array_equal(run(x34), np.sort(x34 * 2, axis=0) + 1)
+    assert device.times("launch") == 2
+    executable = run.lower(x34).compile().executable
+    assert [type(n) for n in executable.nodes.steps].count(HostNode) == 1
+    assert dict(executable.fallbacks)["sort"]
+
+
+def test_a_growing_tape_says_why_it_stays_on_the_cpu(device):
+    f = grad(lambda x: repeated(x)[1].sum())
+    run = jit(f, backend="cuda")
+    np.testing.assert_allclose(run(x34), jit(f)(x34), rtol=1e-5)
+    reasons = dict(run.lower(x34).compile().executable.fallbacks)
+    assert "tape" in reasons["while"] and "CPU" in reasons["while"]
+    assert "tape" in str(run.lower(x34).compile().explain())
+
+
+# ---- graphs
+
+
+def test_nodes_that_share_nothing_do_not_wait():
+    nodes = nodes_of(lambda x, y: (jnp.sin(x).sum(0), jnp.tanh(y).sum(1)), x34, numbers(5, 6))
+    assert nodes.waits == [(), ()]
+
+
+def test_memory_is_shared_only_where_the_order_is_known():
+    def f(x, y):
+        for w in (numbers(64, 64, seed=i) for i in range(4)):
+            x, y = x @ w, y @ w
+        return x, y
+
+    x = numbers(64, 64)
+    nodes = nodes_of(f, x, x + 1)
+    temporaries = {r.memory for n in nodes.steps for r in n.writes if r.memory.role == "temporary"}
+    assert nodes.nbytes < sum(m.nbytes for m in temporaries)
+    # Two chains, side by side.
+    assert all(len(waits) <= 1 for waits in nodes.waits)
+    assert sum(not waits for waits in nodes.waits) == 2
+
+
+def network(p, x, labels):
+    z = jnp.tanh(x @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"]
+    z = z - z.max(1, keepdims=True)
+    logs = z - jnp.log(jnp.exp(z).sum(1, keepdims=True))
+    return -jnp.where(labels[:, None] == jnp.arange(10), logs, 0).sum() / len(x)
+
+
+def training_step(p, x, labels):
+    value, slopes = minijit.value_and_grad(network)(p, x, labels)
+    return tree_map(lambda a, b: a - 0.1 * b, p, slopes), value
+
+
+def digits():
+    weights = {
+        "w1": numbers(64, 32), "b1": numbers(32), "w2": numbers(32, 10), "b2": numbers(10),
+    }  # fmt: skip
+    return weights, numbers(32, 64), np.arange(32) % 10
+
+
+def test_a_training_step_of_the_digits_network_is_one_graph(device):
+    weights, x, labels = digits()
+    wanted, loss = jit(training_step)(weights, x, labels)
+    step = jit(training_step, backend="cuda", donate_argnums=0)
+    weights = on_gpu(weights)
+    made, value = step(weights, x, labels)
+    assert device.times("launch") == 1 and device.graphs[0].nodes
+    np.testing.assert_allclose(value, loss, rtol=1e-5)
+    for got, want in zip(tree_leaves(made), tree_leaves(wanted), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
+    assert all(w.is_deleted() for w in tree_leaves(weights))
+
+
+def griffin(p, x):
+    left, right = jnp.maximum(x @ p["left"], 0), x @ p["right"]
+    right = lax.conv_general_dilated(
+        right, p["conv"], (1,), [(15, 0)], dimension_numbers=("NWC", "WIO", "NWC"),
+        feature_group_count=right.shape[-1],
+    )  # fmt: skip
+    gate = lambda w: 1 / (1 + jnp.exp(-(right @ w)))
+    gated, decay = right * gate(p["gate"]), jnp.exp(-8 * gate(p["decay"]))
+    step = lambda c, row: (row[0] * c + row[1],) * 2
+    rows = jnp.swapaxes(decay, 0, 1), jnp.swapaxes(gated, 0, 1)
+    states = lax.scan(step, jnp.zeros(gated[:, 0].shape), rows)[1]
+    return jnp.mean(x + (left * jnp.swapaxes(states, 0, 1)) @ p["out"])
+
+
+def test_a_training_step_of_the_griffin_block_is_one_graph(idle):
+    d, h = 16, 24
+    shapes = {"left": (d, h), "right": (d, h), "conv": (16, 1, h), "gate": (h, h)}
+    shapes |= {"decay": (h, h), "out": (h, d)}
+    weights = on_gpu({name: numbers(*shape) for name, shape in shapes.items()})
+
+    def step(p, x):
+        value, slopes = minijit.value_and_grad(griffin)(p, x)
+        return tree_map(lambda a, b: a - 0.1 * b, p, slopes), value
+
+    f, x = jit(step, backend="cuda"), on_gpu(numbers(2, 64, d))
+    for _ in range(3):
+        idle.log.clear()
+        weights, value = f(weights, x)
+    assert [e.what for e in idle.log if e.what != "rebind"] == ["launch"]
+    assert not f.lower(weights, x).compile().executable.fallbacks
+    assert len(idle.graphs) == 1
+
+
+# ---- calls
+
+
+def test_a_call_is_one_launch_and_allocates_nothing(idle):
+    f = jit(lambda x, y: jnp.sin(x) * y + 1)
+    x, y = on_gpu(x34), on_gpu(x34 + 1)
+    z = f(x, y)
+    for _ in range(5):
+        idle.log.clear()
+        z = f(x, y)
+        assert {e.what for e in idle.log} <= {"rebind", "launch"}
+        assert idle.times("launch") == 1
+    assert f.shortcuts.calls and z.device == minijit.devices("gpu")[0]
+
+
+def test_other_arrays_are_rebound_and_not_copied(device):
+    f = jit(lambda x: x * 2, backend="cuda")
+    arrays = [on_gpu(np.full(4, i, np.float32)) for i in range(3)]
+    device.log.clear()
+    results = [f(x) for x in (*arrays, *arrays)]
+    assert [float(r[0]) for r in results] == [0, 2, 4, 0, 2, 4]
+    assert device.times("instantiate") == 1 and not device.times("write")
+
+
+def test_ten_thousand_calls_leave_nothing(idle):
+    f = jit(lambda x, y: (x + y, x * y), backend="cuda", donate_argnums=0)
+    x, y = on_gpu(x34), on_gpu(x34)
+    for _ in range(3):
+        x, z = f(x, y)
+    gc.collect()
+    idle.log.clear()
+    before, memory = len(gc.get_objects()), dict(idle.memory)
+    for _ in range(10_000):
+        x, z = f(x, y)
+    assert idle.times("launch") == 10_000 and not idle.times("alloc")
+    idle.log.clear()
+    gc.collect()
+    assert idle.memory.keys() == memory.keys()
+    assert len(gc.get_objects()) - before < 50
+    del x, y, z, f
+    minijit.clear_caches()
+    gc.collect()
+    minijit.clear_caches()
+    assert not idle.memory and not idle.graphs
+
+
+def test_memory_of_results_that_are_in_use_is_left_alone(device):
+    f = jit(lambda x: x + 1, backend="cuda")
+    x = on_gpu(x34)
+    kept = [f(x) for _ in range(5)]
+    assert len({r.memory.pointer for r in kept}) == 5
+    x = f(x)
+    for result in kept:
+        np.testing.assert_array_equal(result, x34 + 1)
+
+
+def test_several_threads_call_one_program(device):
+    from concurrent.futures import ThreadPoolExecutor
+
+    f = jit(lambda x: x * 2 + 1, backend="cuda")
+    arrays = [on_gpu(np.full(3, i, np.float32)) for i in range(8)]
+    f(arrays[0])
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(f, arrays * 4))
+    assert [float(r[0]) for r in results] == [2 * i + 1 for i in range(8)] * 4
+
+
+# ---- arrays
+
+
+def test_transfers_happen_only_where_they_are_asked_for(device):
+    x = minijit.device_put(x34, minijit.devices("cuda")[0])
+    device.log.clear()
+    y = jit(lambda x: x + 1)(jit(lambda x: x * 2)(x))
+    assert not device.times("read") and not device.times("write")
+    for _ in range(2):
+        np.testing.assert_array_equal(np.asarray(y), x34 * 2 + 1)
+    assert device.times("read") == 1
+    assert type(minijit.device_put(y)) is not CudaArray
+
+
+def test_default_device(device):
+    f = jit(lambda x: x + 1)
+    with minijit.default_device("gpu"):
+        assert type(f(x34)) is CudaArray
+    with minijit.default_device(minijit.devices("gpu")[0]):
+        assert f(x34).device.platform == "gpu"
+    assert type(f(x34)) is not CudaArray
+
+
+def test_what_other_libraries_see_of_an_array(device):
+    x = on_gpu(x34)
+    seen = x.__cuda_array_interface__
+    assert seen["shape"] == (3, 4) and seen["typestr"] == "<f4" and seen["version"] == 3
+    assert seen["data"] == (x.unsafe_buffer_pointer(), True)
+    assert x.__dlpack_device__() == (2, 0)
+    pointer = x.unsafe_buffer_pointer()
+    capsule = x.__dlpack__()
+    address = in_capsule(id(capsule), b"dltensor")
+    tensor = DLManagedTensor.from_address(address).tensor
+    assert tensor.data == pointer and tensor.shape[: tensor.ndim] == [3, 4]
+    assert (tensor.device_type, tensor.code, tensor.bits) == (2, 2, 32)
+    # The capsule keeps the memory alive; a new array gets other memory.
+    del x
+    assert on_gpu(x34).unsafe_buffer_pointer() != pointer
+    del capsule, tensor
+    gc.collect()
+    assert not shown
+
+    class Foreign:
+        __cuda_array_interface__ = {**seen, "data": (on_gpu(x34).memory.pointer, False)}
+
+    np.testing.assert_array_equal(minijit.device_put(Foreign(), "gpu"), x34)
+
+
+def test_an_array_pickles_prints_and_is_deleted(device):
+    x = on_gpu(x34)
+    assert type(pickle.loads(pickle.dumps(x))) is not CudaArray
+    assert repr(x) == repr(jnp.asarray(x34))
+    np.testing.assert_array_equal(jit(lambda x: x)(x), x34)
+    x.delete()
+    for use in (x.numpy, x.block_until_ready, lambda: jit(jnp.sin)(x), lambda: x.device):
+        with pytest.raises(RuntimeError, match="deleted"):
+            use()
+
+
+def test_the_stub_refuses_addresses_that_nobody_allocated(device):
+    x = on_gpu(x34)
+    with pytest.raises(MemoryError, match="not allocated"):
+        device.read(x.memory.pointer + 4096, np.empty(4))
+
+
+# ---- products
+
+LAYOUTS = [
+    ((4, 5), (5, 6), (4, 6), (5, 1), (6, 1), (6, 1)),
+    ((4, 5), (5, 6), (4, 6), (1, 4), (6, 1), (6, 1)),
+    ((4, 5), (5, 6), (4, 6), (5, 1), (1, 5), (8, 1)),
+    ((3, 4, 5), (3, 5, 6), (3, 4, 6), (5, 15, 1), (30, 6, 1), (24, 6, 1)),
+    ((3, 4, 5), (3, 5, 6), (3, 4, 6), (20, 1, 4), (0, 6, 1), (6, 18, 1)),
+    ((2, 3, 4, 5), (2, 3, 5, 6), (2, 3, 4, 6), (60, 20, 5, 1), (120, 36, 6, 1), (72, 24, 6, 1)),
+    ((1, 5), (5, 6), (1, 6), (1, 1), (1, 5), (6, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LAYOUTS)
+def test_what_cublas_is_told_is_the_product(case):
+    shapes, strides = case[:3], case[3:]
+    rng, views, arrays = np.random.default_rng(0), [], []
+    for shape, steps in zip(shapes, strides, strict=True):
+        size = 8 + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
+        buffer = Buffer("x", (size,), np.dtype("float64"))
+        views.append(View(buffer, shape, steps, 5))
+        arrays.append(rng.standard_normal(size))
+    seen = lambda i: np.lib.stride_tricks.as_strided(
+        arrays[i][5:], shapes[i], [8 * s for s in strides[i]]
+    )
+    wanted = seen(0) @ seen(1)
+    gemm = gemm_of(Call("matmul", (views[0], views[1]), (views[2],), {}))
+    multiply(gemm, arrays[1], arrays[0], arrays[2])
+    np.testing.assert_allclose(seen(2), wanted, rtol=1e-12)
+
+
+def test_a_product_beyond_its_memory_is_an_error():
+    buffer = Buffer("x", (4, 4), np.dtype("float32"))
+    view = View(buffer, (4, 4), (4, 1))
+    gemm = gemm_of(Call("matmul", (view, view), (view,), {}))
+    with pytest.raises(IndexError, match="beyond 15"):
+        multiply(gemm, *[np.zeros(15, np.float32)] * 3)
+
+
+# ---- without a driver
+
+
+def test_without_a_driver_every_entry_says_what_to_do():
+    entries = [
+        lambda: minijit.devices("gpu"),
+        lambda: minijit.device_put(x34, "cuda"),
+        lambda: jit(jnp.sin, backend="cuda")(x34),
+        lambda: minijit.default_device("gpu").__enter__(),
+    ]
+    try:
+        minijit.devices("gpu")
+    except CudaUnavailable:
+        pass
+    else:
+        pytest.skip("there is a GPU")
+    for entry in entries:
+        with pytest.raises(CudaUnavailable, match=r"(?s)no GPU can be used.*minijit\[cuda\]"):
+            entry()
+    # What needs none works: text, and reports.
+    compiled = jit(jnp.sin, backend="cuda").lower(x34).compile()
+    assert "sin" in compiled.as_text() and ".entry" in compiled.as_text("ptx")
+    assert compiled.explain().kernels
+
+
+def test_nothing_of_cuda_is_imported_before_it_is_asked_for():
+    code = "import sys, minijit; print([m for m in sys.modules if m.split('.')[0] == 'cuda'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
