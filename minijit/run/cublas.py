@@ -52,7 +52,7 @@ class Gemm:
 def gemm_of(call):
     """The `Gemm` of a `Call` of `matmul`."""
     a, b = call.inputs
-    out, = call.outputs
+    (out,) = call.outputs
     (m, k), n = a.shape[-2:], b.shape[-1]
     a_by_rows, a_leading = stored_by((m, k), a.strides[-2:])
     b_by_rows, b_leading = stored_by((k, n), b.strides[-2:])
@@ -80,7 +80,7 @@ def gemm_of(call):
 
 
 def matrices(gemm, memory, which, start, rows, columns):
-    """The matrices that cuBLAS would see in some memory: an array (batch, rows, columns).
+    """The matrices that cuBLAS sees in some memory: an array (batch, rows, columns).
 
     Args:
       memory: a flat NumPy array; which: 0, 1 or 2; rows, columns: as they are stored.
@@ -160,7 +160,9 @@ class Cublas:
         head, kind = [*letters, *sizes, one], ctypes.c_int(TYPES[dtype])
         for starts in gemm.starts:
             sides = []
-            for which, (pointer, start) in enumerate(zip(pointers, starts, strict=True)):
+            for which, (pointer, start) in enumerate(
+                zip(pointers, starts, strict=True)
+            ):
                 address = pointer + start * gemm.dtype.itemsize
                 numbers = gemm.leading[which], gemm.steps[which]
                 leading, step = map(ctypes.c_int64, numbers)

@@ -82,7 +82,7 @@ class DevicePool:
         return self.home(nbytes).take()
 
     def more(self, size):
-        """The address of new memory; if too much lies idle, that is given back first."""
+        """The address of new memory; if too much is idle, that is given back first."""
         idle = sum(len(home.free) * home.size for home in list(self.homes.values()))
         if idle > config.pool_bytes:
             self.clear()
@@ -204,13 +204,17 @@ class CudaArray(ArrayImpl):
             "version": 3,
         }
 
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        """A DLPack capsule of the memory on the device, which stays alive with it."""
-        if dl_device is not None and tuple(dl_device)[0] == CPU:
+    def __dlpack__(self, *, max_version=None, **options):
+        """A DLPack capsule of the memory on the device, which stays alive with it.
+
+        Args:
+          options: the protocol's: `stream`, `dl_device`, `copy`.
+        """
+        if tuple(options.get("dl_device") or (CUDA,))[0] == CPU:
             return super().__dlpack__(max_version=max_version)
-        if copy:
+        if options.get("copy"):
             raise BufferError("a DLPack capsule shows the memory: copy it afterwards")
-        if stream != -1:
+        if options.get("stream") != -1:
             self.driver.synchronize()
         return capsule_of(self)
 

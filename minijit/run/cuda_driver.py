@@ -17,8 +17,6 @@ same methods that needs no GPU.
 import ctypes
 from contextlib import contextmanager
 
-import numpy as np
-
 from ..trace.turns import lock
 from .cublas import WORKSPACE, Cublas
 from .cuda_images import image_of, linked_with_runtime
@@ -29,9 +27,9 @@ class CudaUnavailable(RuntimeError):
 
     def __init__(self, reason):
         super().__init__(
-            f"no GPU can be used: {reason}.\n"
-            "  A program for one needs an NVIDIA GPU, its driver, and the packages that "
-            "`pip install 'minijit[cuda]'` installs.\n"
+            f"Unknown backend: 'gpu' requested, but no GPU can be used: {reason}.\n"
+            "  A program for one needs an NVIDIA GPU, its driver, and the packages "
+            "that `pip install 'minijit[cuda]'` installs.\n"
             "  Instead: leave out backend='cuda' and device, which runs it on the CPU; "
             "or `with cuda_stub.stub_driver():`, which runs graphs of kernels on the "
             "CPU, slowly, to look at them."
@@ -131,21 +129,23 @@ class Driver:
         try:
             from cuda.bindings import driver as api
         except ImportError as error:
-            raise CudaUnavailable(f"the package cuda-bindings is missing ({error})")
+            reason = f"the package cuda-bindings is missing ({error})"
+            raise CudaUnavailable(reason) from None
         self.api = api
         try:
             self.call("cuInit", 0)
             count = self.call("cuDeviceGetCount")
         except RuntimeError as error:
             # No library of the driver, or one that finds no device.
-            reason = str(error).splitlines()[0].rstrip(".")
-            raise CudaUnavailable(f"NVIDIA's driver does not start ({reason})") from None
+            words = str(error).splitlines()[0].rstrip(".")
+            raise CudaUnavailable(f"NVIDIA's driver does not start ({words})") from None
         if not count:
             raise CudaUnavailable("the driver knows no device")
         self.device = self.call("cuDeviceGet", 0)
         self.context = self.call("cuDevicePrimaryCtxRetain", self.device)
         self.enter()
-        self.name = self.call("cuDeviceGetName", 256, self.device).split(b"\0")[0].decode()
+        name = self.call("cuDeviceGetName", 256, self.device)
+        self.name = name.split(b"\0")[0].decode()
         kinds = api.CUdevice_attribute
         version = (
             kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
@@ -225,7 +225,9 @@ class Driver:
         """A function of a PTX text or a cubin, loaded once."""
         if image not in self.functions:
             module = self.call("cuModuleLoadData", image)
-            self.functions[image] = self.call("cuModuleGetFunction", module, name.encode())
+            self.functions[image] = self.call(
+                "cuModuleGetFunction", module, name.encode()
+            )
         return self.functions[image]
 
     def function(self, kernel):
@@ -295,13 +297,17 @@ class Graph:
         child = captured(self.driver, gemm, pointers)
         waited = self.waited(waits)
         node = self.driver.call("cuGraphAddChildGraphNode", self.graph, *waited, child)
-        self.last_product = self.add(ProductHandle(node, gemm, {tuple(pointers): child}))
+        self.last_product = self.add(
+            ProductHandle(node, gemm, {tuple(pointers): child})
+        )
         return self.last_product
 
     def copy(self, target, source, nbytes, waits):
         params = copy_params(self.driver.api, target, source, nbytes)
         given = self.graph, *self.waited(waits), params, self.driver.context
-        return self.add(CopyHandle(self.driver.call("cuGraphAddMemcpyNode", *given), nbytes))
+        return self.add(
+            CopyHandle(self.driver.call("cuGraphAddMemcpyNode", *given), nbytes)
+        )
 
     def conditional(self, kind, size, count, where, waits, fills):
         """A conditional node.
@@ -433,7 +439,7 @@ class Ready:
         self.source.nodes[number].rebind(self.driver, self.exec, pointers)
 
     def launch(self):
-        status, = self.start(self.exec, self.driver.stream)
+        (status,) = self.start(self.exec, self.driver.stream)
         if status:
             checked((status,), "cuGraphLaunch")
 
@@ -441,5 +447,3 @@ class Ready:
         """Give back what the driver keeps of the graph."""
         self.driver.call("cuGraphExecDestroy", self.exec)
         self.driver.call("cuGraphDestroy", self.source.graph)
-
-

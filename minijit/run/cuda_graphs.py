@@ -29,9 +29,9 @@ from ..trace.dtypes import ExtendedDtype, float0, storage_of
 from ..trace.jit import cache_clearers, executors, shortcut_makers
 from ..trace.turns import lock
 from .cache_folder import write_source
+from .cuda import ORDINARY
 from .cuda_arrays import CudaArray, DeviceMemory, pool_of, upload
 from .cuda_driver import cuda_driver, in_use
-from .cuda_images import ptx_of
 from .cuda_nodes import (
     ChoiceNode,
     CopyNode,
@@ -51,9 +51,9 @@ from .dispatch import (
     printers,
     the_aval,
 )
-from .executable import Executable, places
+from .executable import Executable
 from .loading import load, loaders, programs, rewritten
-from .reports import heading_of, kernel_names, kernel_routes
+from .reports import heading_of, kernel_names, kernel_routes, places
 from .values import to_array, unboxed
 
 # ---- a program on a device
@@ -265,7 +265,6 @@ class DeviceProgram:
         return [found[i] for i in self.nodes.outputs]
 
 
-
 def close_all(graphs):
     """Give the graphs of a program that is gone back to the driver."""
     for ready in graphs:
@@ -297,7 +296,9 @@ class GraphProgram:
     @functools.cached_property
     def source(self):
         """The kernels as Python for a grid: an object with `text` and `kernels`."""
-        found = {name: kernel_of(kernel).source for name, kernel in self.kernels.items()}
+        found = {
+            name: kernel_of(kernel).source for name, kernel in self.kernels.items()
+        }
         texts = [f"# {name}\n{text}" for name, text in found.items()]
         kernels = [SimpleNamespace(name=k, text=found.get(k, "")) for k in self.names]
         return SimpleNamespace(text="\n\n".join(texts), kernels=kernels)
@@ -308,12 +309,12 @@ class GraphProgram:
 
     @property
     def texts(self):
-        """{"ptx": the PTX of all kernels, for a Hopper GPU}."""
-        return {"ptx": lambda: "\n\n".join(map(self.ptx, self.kernels))}
-
-    def ptx(self, name):
-        text = ptx_of(kernel_of(self.kernels[name]), (9, 0))
-        return f"// {name}\n{text.rstrip(bytes(1)).decode()}"
+        """{"ptx": of all kernels, "llvm": what that is made from}."""
+        kernels = [*map(kernel_of, self.kernels.values())]
+        return {
+            "ptx": lambda: "\n".join(k.ptx(ORDINARY) for k in kernels),
+            "llvm": lambda: "\n".join(k.llvm for k in kernels),
+        }
 
 
 loaders |= {"cuda": GraphProgram}

@@ -80,7 +80,9 @@ def linked(texts, capability, library=None):
     try:
         for text in texts:
             text = text.rstrip(b"\0")
-            nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), "kernel")
+            nvjitlink.add_data(
+                handle, nvjitlink.InputType.PTX, text, len(text), "kernel"
+            )
         if library is not None:
             kind = nvjitlink.InputType.LIBRARY
             nvjitlink.add_data(handle, kind, library, len(library), "cudadevrt")

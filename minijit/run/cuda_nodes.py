@@ -481,7 +481,7 @@ def build_scan(
     builder, programs, inputs, outputs, *,
     jaxpr, length, reverse, num_consts, num_carry, unroll,
 ):  # fmt: skip
-    body, = programs
+    (body,) = programs
     counts, rest = split(inputs, length is None)
     consts, inits, xs = split(rest, num_consts, num_carry)
     finals, ys = split(outputs, num_carry)
@@ -549,7 +549,9 @@ class Scan:
         count, more = Buffer("i", (), INDEX), Buffer("more", (), BOOL)
         env = {count: builder.temporary(8, "i"), more: builder.temporary(1, "more")}
         if counts:
-            given = Buffer("n", (), np.dtype({4: "int32", 8: "int64"}[counts[0].nbytes]))
+            given = Buffer(
+                "n", (), np.dtype({4: "int32", 8: "int64"}[counts[0].nbytes])
+            )
             env[given] = counts[0]
             steps = as_index(Load(given, ()))
         else:

@@ -15,8 +15,10 @@ cuBLAS would be given.
 
 import bisect
 import ctypes
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +30,7 @@ from .lockstep import run_in_lockstep
 
 
 class Event(NamedTuple):
-    """A line of the log: what was asked of the driver, and of how many bytes or nodes."""
+    """A line of the log: what was asked for, and of how many bytes or nodes."""
 
     what: str
     count: int
@@ -129,6 +131,21 @@ class StubDriver:
 
     def synchronize(self):
         self.note("synchronize")
+
+    def milliseconds(self, work):
+        """How long this machine takes for what a function asks for."""
+        start = time.perf_counter()
+        work()
+        return 1e3 * (time.perf_counter() - start)
+
+    def cublas(self):
+        return SimpleNamespace(product=self.product)
+
+    def product(self, gemm, pointers):
+        """A product of its own, outside of graphs."""
+        self.note("product")
+        if self.executes:
+            run_product(self, StubNode("product", gemm, pointers, ()))
 
     # Graphs.
 

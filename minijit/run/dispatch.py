@@ -243,8 +243,9 @@ class ShortcutPrinter:
 
         return lines, tree.fold(names, container)
 
-    def text(self, executable, entry, leaves):
+    def text(self, entry, leaves):
         """The text of the function, once the arguments were taken apart."""
+        executable = entry.executable.at(leaves)
         self.namespace["run"] = executable.run
         lines, result = self.results(executable.out_avals, entry.out_tree)
         made = "".join(f"y{i}, " for i in range(len(executable.out_avals)))
@@ -275,14 +276,15 @@ def code_of(text):
 printers = {"llvm": ShortcutPrinter}
 
 
-def print_shortcut(jitted, entry, executable, args, kwargs, leaves):
+def print_shortcut(jitted, entry, args, kwargs, leaves):
     """A function (args, kwargs) -> result, or `missed`; its text is in `text`."""
+    executable = entry.executable.at(leaves)
     # What runs uncompiled may keep its arguments.
     printer = printers[executable.native](copies=bool(executable.fallbacks))
     statics = sort_arguments(jitted.options, args, kwargs).statics
     printer.arguments(args, kwargs, statics, iter(leaves))
     printer.cells(jitted.cells)
-    text = printer.text(executable, entry, leaves)
+    text = printer.text(entry, leaves)
     exec(code_of(text), printer.namespace)
     shortcut = printer.namespace.pop("call")
     shortcut.text = text
@@ -304,13 +306,12 @@ def make_shortcut(jitted, entry, args, kwargs, leaves, updates):
     misses = jitted.shortcuts.misses
     if misses < 2 or misses & (misses - 1) or len(leaves) > LEAVES_A_MISS * misses:
         return
-    executable = entry.executable.at(leaves)
-    if executable.native not in printers:
+    if entry.executable.at(leaves).native not in printers:
         return
     if jitted.watched or not config.calls_are_plain():
         return
     try:
-        shortcut = print_shortcut(jitted, entry, executable, args, kwargs, leaves)
+        shortcut = print_shortcut(jitted, entry, args, kwargs, leaves)
     except NoShortcut:
         return
     with lock:

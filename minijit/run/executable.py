@@ -20,10 +20,6 @@ from .reports import Report, heading_of, kernel_names
 from .values import to_array, unboxed
 
 
-# Functions of an executable and its arguments: the one to run instead, or None.
-places: list = []
-
-
 class Executable(Report):
     """A jaxpr made to run: call it with one value an input, get a list of arrays."""
 
@@ -36,13 +32,8 @@ class Executable(Report):
         self.kernels = kernel_names(self.program, native)
         self.run = self.loaded.run
 
-    def at(self, leaves):
-        """The executable that runs it where its arguments are, often itself."""
-        return next(filter(None, (place(self, leaves) for place in places)), self)
-
     def __call__(self, *leaves):
-        there = self.at(leaves)
-        if there is not self:
+        if (there := self.at(leaves)) is not self:
             return there(*leaves)
         arrays = map(to_array, leaves, self.in_avals)
         run = next(filter(None, (watch(self) for watch in watchers)), self.run)
@@ -59,8 +50,5 @@ def compile_plain(closed, name):
     return Executable(closed, name, native=False)
 
 
-executors |= {
-    "python": compile_python,
-    "plain": compile_plain,
-    "default": compile_python,
-}
+executors |= {"python": compile_python, "plain": compile_plain}
+executors["default"] = compile_python

@@ -3,9 +3,12 @@
 from ..compile.loops import Kernel, Region
 from .loading import load
 
+# Functions of an executable and its arguments: the one to run instead, or None.
+places: list = []
+
 
 class Report:
-    """The part of an `Executable` that is only there to be looked at.
+    """What an `Executable` says of itself, and where it runs.
 
     Attributes:
       program: the `Program`.
@@ -13,6 +16,10 @@ class Report:
       loaded: what `load` made of it.
       kernels: the names of the kernels it launches, in order, inner programs' included.
     """
+
+    def at(self, leaves):
+        """The executable that runs it where its arguments are, often itself."""
+        return next(filter(None, (place(self, leaves) for place in places)), self)
 
     @property
     def fallbacks(self):

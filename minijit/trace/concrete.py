@@ -8,6 +8,8 @@
 `ArrayImpl` in `trace/array.py` adds the numbers: its attributes `aval` and `_value`.
 """
 
+from typing import Any
+
 import numpy as np
 
 from .core import Array
@@ -107,7 +109,8 @@ class ConcreteArray(Array):
 
     def renewed(self):
         """The same array as an object of its own, which can be deleted on its own."""
-        return type(self)(self.numpy(), self.aval)
+        make: Any = type(self)
+        return make(self.numpy(), self.aval)
 
     def is_deleted(self):
         """Whether the array was donated or deleted."""

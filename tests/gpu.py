@@ -1,0 +1,258 @@
+"""Everything for GPUs, on a GPU: `python -m tests.gpu`.
+
+Runs programs by `backend="cuda"` on the device, compares them with the CPU (and jax,
+where it is installed), and prints how long the device takes as ratios: to a copy of the
+bytes that a program has to move, to cuBLAS, and to jax on the same device.  Without a
+GPU it says so and exits with 2; with differences, with 1.
+"""
+
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+
+import minijit
+import minijit.numpy as jnp
+from minijit import jit, lax
+from minijit.run.cuda_driver import CudaUnavailable, cuda_driver
+from minijit.tree_util import tree_leaves
+
+# How often a call is timed, and how many calls are one measurement.
+REPEATS, CALLS = 7, 20
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32) / 4
+
+
+# ---- programs, as functions of a library: minijit, or jax
+
+
+def softmax(lib):
+    def f(x):
+        e = lib.numpy.exp(x - x.max(1, keepdims=True))
+        return e / e.sum(1, keepdims=True)
+
+    return f
+
+
+def layer_norm(lib):
+    def f(x):
+        x = x - x.mean(1, keepdims=True)
+        return x / lib.numpy.sqrt((x * x).mean(1, keepdims=True) + 1e-5)
+
+    return f
+
+
+def network(lib):
+    def loss(p, x, labels):
+        z = lib.numpy.tanh(x @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"]
+        z = z - lib.numpy.log(lib.numpy.exp(z).sum(1, keepdims=True))
+        picked = lib.numpy.where(labels[:, None] == lib.numpy.arange(10), z, 0)
+        return -picked.sum() / len(x)
+
+    def step(p, x, labels):
+        slopes = lib.grad(loss)(p, x, labels)
+        return {name: p[name] - 0.1 * slopes[name] for name in p}
+
+    return step
+
+
+def recurrence(lib):
+    def f(decay, x):
+        step = lambda c, row: (row[0] * c + row[1],) * 2
+        return lib.lax.scan(step, lib.numpy.zeros(x.shape[1]), (decay, x))[1]
+
+    return f
+
+
+def convolution(lib):
+    dims = ("NHWC", "HWIO", "NHWC")
+    return lambda x, w: lib.lax.conv_general_dilated(
+        x, w, (1, 1), "SAME", dimension_numbers=dims
+    )
+
+
+def collatz(lib):
+    def f(n):
+        odd = lambda n: lib.numpy.where(n % 2 == 1, 3 * n + 1, n // 2)
+        step = lambda c: (lib.numpy.where(c[0] > 1, odd(c[0]), 1), c[1] + (c[0] > 1))
+        start = n, lib.numpy.zeros_like(n)
+        return lib.lax.while_loop(lambda c: (c[0] > 1).any(), step, start)[1]
+
+    return f
+
+
+def weights(inputs, hidden):
+    shapes = {"w1": (inputs, hidden), "b1": (hidden,), "w2": (hidden, 10), "b2": (10,)}
+    return {name: numbers(*shape) for name, shape in shapes.items()}
+
+
+def programs(n):
+    """(name, program, arguments, bytes to move or None) for sizes about n by n."""
+    x, labels = numbers(n, n), np.arange(n) % 10
+    once = 2 * x.nbytes
+    elementwise = lambda lib: lambda x: lib.numpy.tanh(x) * 2 + lib.numpy.sin(x)
+    return [
+        ("elementwise", elementwise, (x,), once),
+        ("transpose", lambda lib: lambda x: x.T + 1, (x,), once),
+        ("sum of rows", lambda lib: lambda x: x.sum(1), (x,), x.nbytes),
+        ("sum of columns", lambda lib: lambda x: x.sum(0), (x,), x.nbytes),
+        ("softmax", softmax, (x,), once),
+        ("layer norm", layer_norm, (x,), once),
+        ("digits step", network, (weights(n, n), x, labels), None),
+        ("scan", recurrence, (1 / (1 + np.exp(-x)), x), 3 * x.nbytes),
+        ("convolution", convolution, (numbers(2, n, n, 8), numbers(3, 3, 8, 8)), None),
+        ("while", collatz, (np.arange(1, n + 1),), None),
+        ("product", lambda lib: lambda x, y: x @ y, (x, x), None),
+        ("x y.T", lambda lib: lambda x, y: x @ y.T, (x, x), None),
+    ]
+
+
+# ---- comparing
+
+
+def differences(driver, n=64):
+    """What is wrong: names of programs whose numbers are not the CPU's, or jax's."""
+    found = []
+    peers = {"the CPU": lambda make: jit(make(minijit))}
+    if find_spec("jax"):
+        import jax
+
+        peers["jax"] = lambda make: jax.jit(make(jax))
+    for name, make, args, _ in programs(n):
+        made = tree_leaves(jit(make(minijit), backend="cuda")(*args))
+        for peer, compiled in peers.items():
+            wanted = tree_leaves(compiled(make)(*args))
+            pairs = zip(made, map(np.asarray, wanted), strict=True)
+            same = all(np.allclose(a, b, rtol=2e-4, atol=2e-5) for a, b in pairs)
+            print(f"  {name:16}{'same as' if same else 'DIFFERS FROM'} {peer}")
+            if not same:
+                found.append(f"{name}: {peer}")
+    return found
+
+
+# ---- timing
+
+
+def best(driver, work):
+    """Milliseconds of the device for one of several calls, the best of a few times."""
+
+    def several():
+        for _ in range(CALLS):
+            work()
+
+    several()
+    return min(driver.milliseconds(several) for _ in range(REPEATS)) / CALLS
+
+
+def copy_time(driver, nbytes):
+    """How long the device takes to read and write so many bytes in all."""
+    source, target = (driver.alloc(nbytes // 2) for _ in range(2))
+    spent = best(driver, lambda: driver.copy(target, source, nbytes // 2))
+    driver.free(source)
+    driver.free(target)
+    return spent
+
+
+def cublas_time(driver, n):
+    """How long a product of n by n matrices takes in cuBLAS, called by itself."""
+    from minijit.run.cublas import Gemm
+
+    sizes = (n,) * 3
+    gemm = Gemm(np.dtype("float32"), ("N", "N"), sizes, sizes, (0,) * 3, 1, ((0,) * 3,))
+    pointers = [driver.alloc(4 * n * n) for _ in range(3)]
+    spent = best(driver, lambda: driver.cublas().product(gemm, pointers))
+    for pointer in pointers:
+        driver.free(pointer)
+    return spent
+
+
+def jax_time(make, args):
+    """Milliseconds of a call in jax on its GPU, or None."""
+    if not find_spec("jax"):
+        return None
+    import time
+
+    import jax
+
+    if jax.default_backend() != "gpu":
+        return None
+    f, args = jax.jit(make(jax)), jax.device_put(args)
+    jax.block_until_ready(f(*args))
+    spent = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            result = f(*args)
+        jax.block_until_ready(result)
+        spent.append(time.perf_counter() - start)
+    return 1e3 * min(spent) / CALLS
+
+
+def table(driver, n=2048):
+    """Print the milliseconds of each program, and ratios to what could be expected."""
+    print(f"  {'':16}{'ms':>9}{'/ copy':>9}{'/ cuBLAS':>9}{'/ jax':>9}")
+    for name, make, args, nbytes in programs(n):
+        f, args = jit(make(minijit), backend="cuda"), minijit.device_put(args, "gpu")
+        f(*args)
+        spent = best(driver, lambda f=f, args=args: f(*args))
+        is_product = name in ("product", "x y.T")
+        against = [
+            copy_time(driver, nbytes) if nbytes else None,
+            cublas_time(driver, n) if is_product else None,
+            jax_time(make, args_of_host(args)),
+        ]
+        ratios = "".join(f"{spent / t:9.2f}" if t else f"{'':9}" for t in against)
+        print(f"  {name:16}{spent:9.4f}{ratios}")
+
+
+def args_of_host(args):
+    return minijit.device_get(args)
+
+
+def launches(driver):
+    """Print what a call costs Python: the graph of a small program, again and again."""
+    import time
+
+    f = jit(lambda x, y: jnp.sin(x) * y, backend="cuda")
+    x, y = (minijit.device_put(numbers(64, 64), "gpu") for _ in range(2))
+    for _ in range(100):
+        z = f(x, y)
+    start = time.perf_counter()
+    for _ in range(1000):
+        z = f(x, y)
+    spent = time.perf_counter() - start
+    z.block_until_ready()
+    print(f"  a call: {1e3 * spent:.2f} us")
+
+
+def loops_decide(driver):
+    """That the device decides how often a loop runs: one launch for all its steps."""
+    double = lambda c: (c[0] + 1, c[1] * 2)
+    f = jit(
+        lambda n: lax.while_loop(lambda c: c[0] < n, double, (0, 1))[1], backend="cuda"
+    )
+    return [] if [int(f(n)) for n in (0, 1, 10)] == [1, 2, 1024] else ["a while loop"]
+
+
+def main():
+    try:
+        driver = cuda_driver()
+    except CudaUnavailable as error:
+        print(error)
+        return 2
+    major, minor = driver.capability
+    print(f"{driver.name}, compute capability {major}.{minor}")
+    print("Numbers:")
+    wrong = differences(driver) + loops_decide(driver)
+    print("Times of the device:")
+    table(driver)
+    print("Times of Python:")
+    launches(driver)
+    print(f"{len(wrong)} differences" + "".join(f"\n  {w}" for w in wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
