@@ -102,8 +102,11 @@ def device_of(device):
         return devices(name)[int(number or 0)]
     if device is None:
         return cpu
-    if device not in devices(getattr(device, "platform", "cpu")):
-        raise ValueError(f"nothing can be put on {device!r}: it is no device here")
+    there, = devices(getattr(device, "platform", "cpu"))
+    if device != there:
+        raise ValueError(
+            f"there is one device here, {there!r}, and nothing can be put on {device!r}"
+        )
     return device
 
 
