@@ -220,6 +220,9 @@ from .run import pool as pool, pooled_driver as pooled_driver
 from .run import dispatch as dispatch, object_files as object_files
 
 from .run import progress as progress, shortcut_rows as shortcut_rows
+
+_on_demand.append("export")
+
 # chapter 25
 from .run import cuda as cuda
 

@@ -1,0 +1,87 @@
+"""Programs for other machines: a function as StableHLO, which XLA compiles and runs.
+
+    exported = minijit.export(f)(x)           # x: an array, or a ShapeDtypeStruct
+    print(exported.mlir_module())             # func.func public @main(%x: ...) ...
+    exported.call(x)                          # the same program, run here
+
+StableHLO is what JAX, PyTorch and TensorFlow hand to XLA, and what the engines take
+that divide a program among many machines.  JAX's function is `jax.export.export`, and
+so this module has it under that name too; called itself, the module is the function.
+"""
+
+import functools
+import sys
+from types import ModuleType
+
+from .stablehlo.programs import module_text
+from .trace import names as _names
+from .trace.jit import jit
+from .trace.pytree import tree_leaves
+
+__all__ = ["Exported", "export"]
+__dir__, __getattr__ = _names.front(__name__, __all__)
+
+
+class Exported:
+    """A function traced for arguments of some types.  JAX: `jax.export.Exported`.
+
+    Attributes:
+      fun_name: the function's name.
+      in_tree, out_tree: the structures of (args, kwargs) and of the result.
+      in_avals, out_avals: the types of their leaves: flat tuples, as JAX has them.
+    """
+
+    def __init__(self, lowered):
+        self._lowered = lowered
+        self.fun_name = lowered.fun_name
+        self.in_tree, self.out_tree = lowered.in_tree, lowered.out_tree
+        self.in_avals = tuple(tree_leaves(lowered.in_avals))
+        self.out_avals = tuple(lowered.jaxpr.out_avals)
+
+    def __repr__(self):
+        types = ", ".join(a.str_short() for a in self.in_avals)
+        return f"Exported({self.fun_name}: {types})"
+
+    def mlir_module(self):
+        """The program as the text of a StableHLO module, with a function @main.
+
+        Its arguments are the leaves of (args, kwargs), and its results those of the
+        result.  A key of random numbers is a `ui64`, and a float0 an `i1`.
+
+        Raises:
+          NotImplementedError: StableHLO cannot say what an equation does; the message
+            has its name, the reason, and the user's line.
+        """
+        return module_text(self._lowered.jaxpr, self.fun_name)
+
+    @functools.cached_property
+    def call(self):
+        """The same program compiled to run here, for arguments of these types only."""
+        return self._lowered.compile()
+
+
+def export(fun):
+    """A function that traces `fun` for arguments: -> `Exported`.
+
+    Args:
+      fun: a function of trees of arrays, jitted or not; with static arguments it is
+        jitted, so that `jit` knows of them.
+
+    The arguments are arrays, numbers, or `ShapeDtypeStruct`s.  JAX:
+    `jax.export.export`, whose functions have to be jitted.
+    """
+    return lambda *args, **kwargs: Exported(jitted(fun).lower(*args, **kwargs))
+
+
+def jitted(fun):
+    return fun if hasattr(fun, "lower") else jit(fun)
+
+
+class CallableModule(ModuleType):
+    """`minijit.export(f)` means `minijit.export.export(f)`."""
+
+    def __call__(self, fun):
+        return export(fun)
+
+
+sys.modules[__name__].__class__ = CallableModule

@@ -1,0 +1,353 @@
+"""Programs as StableHLO: what XLA makes of them is what we make of them.
+
+A module is compiled by jax's XLA, once for many functions.
+"""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from derivative_cases import cases, data
+
+import minijit
+import minijit.numpy as jnp
+from minijit import lax, random
+from minijit.stablehlo.arrays import rules, unsupported
+from minijit.stablehlo.programs import program_rules
+from minijit.stablehlo.text import constant_text, element_type
+from minijit.trace.core import eval_rules
+
+pytestmark = pytest.mark.chapter(24)
+
+
+def run_by_xla(text, *args):
+    """The results of a module's @main, by XLA with few optimizations: compiled soon."""
+    import jax
+    from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
+    from jax._src.lib.mlir import ir
+    from jax.extend.backend import get_backend
+
+    client = get_backend("cpu")
+    options = xla_client.CompileOptions()
+    debug = options.executable_build_options.debug_options
+    debug.xla_backend_optimization_level = 0
+    devices = xla_client.DeviceList((client.local_devices()[0],))
+    with mlir.make_ir_context(), jax.enable_x64(True):
+        module = ir.Module.parse(text)
+        run = client.compile_and_load(module, devices, options)
+        results = run.execute_sharded([jax.device_put(np.asarray(x)) for x in args])
+        shards = results.disassemble_into_single_device_arrays()
+    return [np.asarray(x) for x, in shards]
+
+
+def leaves(tree):
+    return [np.asarray(x) for x in minijit.tree_util.tree_leaves(tree)]
+
+
+def agree(fun, *args, tolerance=1e-6):
+    """Compare XLA's results for the exported function with ours."""
+    pytest.importorskip("jax")
+    exported = minijit.export(fun)(*args)
+    found = run_by_xla(exported.mlir_module(), *leaves(args))
+    wanted = leaves(fun(*minijit.tree_util.tree_map(jnp.asarray, args)))
+    assert len(found) == len(wanted)
+    for x, y in zip(found, wanted, strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+
+
+def together(calls):
+    """One function of all the arguments of many calls: [(function, args)]."""
+
+    def fun(every):
+        return [f(*args) for (f, _), args in zip(calls, every, strict=True)]
+
+    return fun, [args for _, args in calls]
+
+
+def test_every_primitive_has_a_row_or_a_reason():
+    from minijit.compile.storage import stand_ins
+
+    said = {*rules, *program_rules, *unsupported, *stand_ins}
+    own = {p for p in eval_rules if p.name in minijit_primitives()}
+    assert {p.name for p in own - said} == set()
+    assert not {*unsupported} & {*rules, *program_rules}
+
+
+def minijit_primitives():
+    """The names in the matrix: other tests may define primitives of their own."""
+    from minijit.trace.array import shape_rules
+
+    return [p.name for p in shape_rules if type(p).__module__.startswith("minijit.")]
+
+
+def sampled():
+    """The first case of each primitive, and those that other params make."""
+    names = {p.name for p in unsupported} | {"betainc"}
+    seen = dict.fromkeys(names)
+    telling = re.compile("dilated|groups|negative|NHWC|complex|(gather|scatter) .*")
+    for case in cases:
+        first = case.name.split()[0]
+        if first not in names and (first not in seen or telling.search(case.name)):
+            seen[first] = None
+            yield case
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("part", range(2))
+def test_primitives_compute_what_they_compute_here(part):
+    """A case of every primitive, in two modules."""
+    chosen = [*sampled()][part::2]
+    with minijit.enable_x64(True):
+        calls = [(c.function(lax), tuple(c.varying())) for c in chosen]
+        agree(*together(calls))
+
+
+integers = np.array([5, -3, 0, 7], np.int32), np.array([2, 2, 0, 3], np.int32)
+unsigned = np.array([5, 250, 0, 7], np.uint8), np.array([2, 9, 1, 3], np.uint8)
+bools = np.array([True, False, True, False]), np.array([True, True, False, False])
+halves = data(4).astype(np.float16), data(4, seed=1, low=0.5).astype(np.float16)
+
+
+def each_of(names, *args):
+    return [
+        (getattr(lax, name), args[: 1 + (name in binary)]) for name in names.split()
+    ]
+
+
+binary = """
+    add sub mul div rem max min bitwise_and bitwise_or bitwise_xor eq lt shift_left
+    shift_right_logical shift_right_arithmetic pow nextafter
+""".split()
+other_dtypes = [
+    *each_of("add sub mul div rem max min eq lt bitwise_and shift_left", *integers),
+    *each_of("shift_right_logical shift_right_arithmetic", *integers),
+    *each_of("neg sign abs population_count clz bitwise_not square", *integers),
+    *each_of("add mul div rem max lt bitwise_xor shift_right_logical", *unsigned),
+    *each_of("neg sign population_count clz bitwise_not", *unsigned),
+    *each_of("max min bitwise_and bitwise_or bitwise_xor bitwise_not eq lt", *bools),
+    *each_of("add mul div max exp log1p tanh is_finite erf", *halves),
+    (lambda x: [x.astype(d) for d in ("f4", "bool", "u1", "f2")], integers[:1]),
+    (lambda x: [x.astype(d) for d in ("int32", "bool", "uint8")], (data(5),)),
+    (lambda x: [(z := lax.complex(x, x * x)).real, z.conj(), abs(z), jnp.sort(z)],
+     (data(3),)),
+    (lambda x: [x.sum(), x.any(), x.argmax(), lax.reduce_and(x, (0,))], bools[:1]),
+    (lambda x: [x.prod(), x.max(), x.argmin(), lax.reduce_xor(x, (0,))], integers[:1]),
+    (lambda x: [jnp.argmax(x), jnp.argmin(x), jnp.sort(x), jnp.argsort(x)],
+     (np.array([1.0, np.nan, 0.0, -0.0, np.nan, -np.inf], np.float32),)),
+    (lambda x: lax.bitcast_convert_type(x, np.uint8), integers[:1]),
+    (lambda x: jnp.fft.irfft(jnp.fft.rfft(x) * 2), (data(2, 6),)),
+    (lambda x: jnp.linalg.cholesky(x @ x.T + 4 * jnp.eye(3)),
+     (data(3, 3),)),
+    (lambda a, b: [
+        lax.linalg.triangular_solve(a, b, lower=low, left_side=left, transpose_a=flip)
+        for low, left, flip in itertools.product((False, True), repeat=3)
+     ], (data(3, 3) + 5 * np.eye(3), data(3, 3))),
+    (lambda x, i: [x[i], x.at[i].set(1.0), x[i.astype("uint8")]],
+     (data(4, 2), np.array([3, -1, 9, 0]))),
+    (lambda x: lax.top_k(x, 2, axis=0), (data(4, 3),)),
+    (lambda x: lax.dot(x, x, preferred_element_type=np.float64), (data(3, 3),)),
+    (lambda x: lax.optimization_barrier(x) + np.arange(100.0)[30:33], (data(3),)),
+    (lambda: [jnp.zeros((0, 3)), jnp.array(np.inf), jnp.array(np.nan)], ()),
+    (lambda: [jnp.array(-0.0), np.eye(2) > 0], ()),
+    (lambda s: random.normal(random.fold_in(random.key(7), s), (3,)), (np.int32(4),)),
+    (lambda s: random.key_data(random.split(random.key(s), 2)), (np.int32(4),)),
+]  # fmt: skip
+
+
+@pytest.mark.oracle
+def test_other_dtypes_and_families():
+    with minijit.enable_x64(True):
+        agree(*together(other_dtypes), tolerance=1e-3)
+
+
+# ---- programs of programs
+
+
+def collatz(n):
+    """How many steps until 1: a while with a cond in it."""
+    half = lambda n: lax.cond(n % 2 == 0, lambda n: n // 2, lambda n: 3 * n + 1, n)
+    step = lambda state: (half(state[0]), state[1] + 1)
+    return lax.while_loop(lambda state: state[0] != 1, step, (n, 0))[1]
+
+
+def recurrence(w, xs):
+    """A scan with branches in it, whose gradient keeps unions."""
+
+    def step(carry, x):
+        carry = lax.cond(x > 0, lambda c: jnp.sin(c * w), lambda c: c * c + w, carry)
+        return carry, carry + x
+
+    last, ys = lax.scan(step, w, xs, reverse=True)
+    return last + ys.sum()
+
+
+@minijit.custom_jvp
+def doubled(x):
+    return x + x
+
+
+doubled.defjvp(lambda primals, tangents: (doubled(*primals), 2 * tangents[0]))
+
+
+@minijit.jit
+def shared(x):
+    return jnp.tanh(x) * x
+
+
+def nested(x, n):
+    inner = lambda y: lax.fori_loop(0, 3, lambda i, y: shared(y) + i, y)
+    switched = lax.switch(n, [inner, doubled, lambda y: -y], x)
+    kept = minijit.checkpoint(lambda y: jnp.sin(jnp.sin(y)))
+    return switched.sum() + shared(minijit.grad(lambda y: kept(y).sum())(x)).sum()
+
+
+def scans_in_scans(x):
+    """A tape of tapes of unions."""
+    inner = lambda x: recurrence(x, jnp.stack([x, -x]))
+    return lax.scan(lambda c, x: (c + inner(x), None), 0.0, x)[0]
+
+
+programs = [
+    (collatz, (np.int32(27),)),
+    (minijit.vmap(collatz), (np.array([1, 6, 7], np.int32),)),
+    (minijit.value_and_grad(recurrence, (0, 1)),
+     (np.float32(0.4), data(5).astype("f4"))),
+    (minijit.vmap(minijit.grad(recurrence, (0, 1)), (0, None)),
+     (data(3).astype("f4"), data(5).astype("f4"))),
+    (minijit.vmap(minijit.grad(recurrence, (0, 1))),
+     (data(3).astype("f4"), data(3, 5).astype("f4"))),
+    (minijit.value_and_grad(nested), (data(3).astype("f4"), np.int32(0))),
+    (minijit.grad(scans_in_scans), (data(3).astype("f4"),)),
+    (lambda n: lax.fori_loop(0, n, lambda i, x: x * 2 + i, 1), (np.int32(5),)),
+    (lambda x: lax.scan(lambda c, x: (c + x, c), x[0], x[:0]), (data(3).astype("f4"),)),
+    (lambda x: lax.while_loop(lambda s: s[0] < 9.0, lambda s: (s[0] * x, s[1] + 1),
+                              (1.0, 0), reverse="checkpoint"), (np.float32(2),)),
+]  # fmt: skip
+
+
+@pytest.mark.oracle
+def test_branches_loops_and_their_gradients():
+    agree(*together(programs), tolerance=1e-5)
+
+
+def griffin(p, x):
+    """S4's block: two branches, a causal depthwise convolution, a recurrence."""
+    nn = minijit.nn
+    left, right = nn.silu(x @ p["left"]), x @ p["right"]
+    numbers, width = ("NWC", "WIO", "NWC"), right.shape[-1]
+    right = lax.conv_general_dilated(
+        right, p["conv"], (1,), [(3, 0)], dimension_numbers=numbers,
+        feature_group_count=width,
+    )  # fmt: skip
+    gated = right * nn.sigmoid(right @ p["gate"])
+    decay = jnp.exp(-8 * nn.sigmoid(right @ p["decay"]))
+
+    def recur(state, step):
+        state = step[0] * state + step[1]
+        return state, state
+
+    steps = jnp.swapaxes(decay, 0, 1), jnp.swapaxes(gated, 0, 1)
+    states = lax.scan(recur, jnp.zeros_like(gated[:, 0]), steps)[1]
+    return jnp.mean(x + (left * jnp.swapaxes(states, 0, 1)) @ p["out"])
+
+
+@pytest.mark.oracle
+def test_the_griffin_block_with_its_gradient():
+    shapes = dict(left=(4, 6), right=(4, 6), conv=(4, 1, 6), gate=(6, 6), decay=(6, 6))
+    shapes["out"] = (6, 4)
+    p = {key: data(*shape).astype("f4") for key, shape in shapes.items()}
+    agree(minijit.value_and_grad(griffin), p, data(2, 5, 4).astype("f4"))
+
+
+@pytest.mark.oracle
+def test_the_digits_network_with_its_gradient():
+    def loss(layers, images, labels):
+        for w, b in layers[:-1]:
+            images = jnp.tanh(images @ w + b)
+        w, b = layers[-1]
+        log_p = minijit.nn.log_softmax(images @ w + b)
+        return -jnp.take_along_axis(log_p, labels[:, None], 1).mean()
+
+    sizes = [(64, 32), (32, 10)]
+    layers = [(data(*s).astype("f4") / 8, data(s[1]).astype("f4")) for s in sizes]
+    labels = np.arange(20, dtype=np.int32) % 10
+    agree(minijit.value_and_grad(loss), layers, data(20, 64).astype("f4"), labels)
+
+
+# ---- the text, and what is refused
+
+
+def text_of(fun, *args):
+    return minijit.export(fun)(*args).mlir_module()
+
+
+def test_a_module_reads_like_the_function():
+    def f(x, w):
+        return shared(x) + w["scale"], shared(w["scale"])
+
+    text = text_of(f, data(3).astype("f4"), {"scale": data(3).astype("f4")})
+    assert text == """\
+module @f {
+  func.func private @shared(%x: tensor<3xf32>) -> (tensor<3xf32>) {
+    %0 = stablehlo.tanh %x : tensor<3xf32>
+    %1 = stablehlo.multiply %0, %x : tensor<3xf32>
+    return %1 : tensor<3xf32>
+  }
+  func.func public @main(%x: tensor<3xf32>, %w_scale: tensor<3xf32>) -> \
+(tensor<3xf32>, tensor<3xf32>) {
+    %0 = call @shared(%x) : (tensor<3xf32>) -> (tensor<3xf32>)
+    %1 = stablehlo.add %0, %w_scale : tensor<3xf32>
+    %2 = call @shared(%w_scale) : (tensor<3xf32>) -> (tensor<3xf32>)
+    return %1, %2 : tensor<3xf32>, tensor<3xf32>
+  }
+}
+"""
+
+
+def test_types_and_constants():
+    names = "bool int8 uint32 float16 float64 bfloat16 complex64 float8_e4m3fn int4"
+    found = [element_type(jnp.dtype(name)) for name in names.split()]
+    assert found == "i1 i8 ui32 f16 f64 bf16 complex<f32> f8E4M3FN i4".split()
+    assert constant_text(np.zeros((2, 0))) == "dense<>"
+    assert constant_text(np.full((2, 3), 1.5)) == "dense<1.5e+00>"
+    assert constant_text(np.array([True, False])) == "dense<[true, false]>"
+    assert constant_text(np.array([1e-9 + 2j, 0])) == (
+        "dense<[(1.0e-09, 2.0e+00), (0.0e+00, 0.0e+00)]>"
+    )
+    assert constant_text(np.float32(np.inf)) == "dense<0x7f800000>"
+    assert constant_text(np.arange(99, dtype="u1")).startswith('dense<"0x000102')
+
+
+def test_an_exported_function_runs_here():
+    exported = minijit.export.export(minijit.jit(lambda x, *, n: {"y": x * n}))(
+        minijit.ShapeDtypeStruct((2,), "float32"), n=3
+    )
+    assert repr(exported) == "Exported(<lambda>: f32[2], i32[])"
+    assert [a.str_short() for a in exported.out_avals] == ["f32[2]"]
+    assert exported.out_tree == minijit.tree_util.tree_structure({"y": 0})
+    np.testing.assert_array_equal(exported.call(jnp.ones(2), n=3)["y"], [3, 3])
+    with pytest.raises(TypeError, match="compiled with f32\\[2\\] and called with f32"):
+        exported.call(jnp.ones(3), n=3)
+
+
+refused = {
+    "cannot be exported: of decompositions": (jnp.linalg.svd, (data(3, 3),)),
+    "no such special function": (lambda x: lax.igamma(x, x), (data(3),)),
+    "it calls back": (lambda x: minijit.debug.print("{}", x), (data(3),)),
+    "keeps a tape that grows": (
+        minijit.grad(lambda x: lax.while_loop(lambda y: y < 9.0, lambda y: y * x, x)),
+        (2.0,),
+    ),
+    "no maximum of complex numbers": (lambda x: jnp.maximum(x, 1j), (data(3),)),
+}
+
+
+@pytest.mark.parametrize("message", refused)
+def test_what_stablehlo_cannot_say_is_refused_with_the_line(message):
+    fun, args = refused[message]
+    with pytest.raises(NotImplementedError, match=message) as caught:
+        text_of(fun, *args)
+    assert "test_export.py" in str(caught.value)
