@@ -178,7 +178,7 @@ from .compile import layout as layout, panels as panels
 from .ops import patches as patches
 
 # chapter 18
-from .run import planned_driver as planned_driver
+from .run import donating as donating, planned_driver as planned_driver
 
 # chapter 19
 from . import testing as testing

@@ -331,8 +331,8 @@ def test_keys_are_copied_pickled_and_put():
 
 def test_a_key_that_was_donated_is_gone():
     key = random.key(3)
-    wanted = words(random.split(key))
-    same_keys(jit(random.split, donate_argnums=0)(key), wanted)
+    wanted = words(random.fold_in(key, 1))
+    same_keys(jit(random.fold_in, donate_argnums=0)(key, 1), wanted)
     assert key.is_deleted() and "deleted" in repr(key) and "key<fry>" in repr(key)
     with pytest.raises(RuntimeError, match="deleted"):
         random.uniform(key)

@@ -244,7 +244,7 @@ def make_plan(program, plan_within=lambda call: make_plan(call.attrs["program"])
         Slot(owner, offset, nbytes, first, last)
         for (owner, nbytes, first, last), offset in zip(entries, offsets, strict=True)
     )
-    results = {b for b in program.outputs if b.dtype != object}
+    results = {b for b in program.outputs if b.dtype != object} - {*program.inputs}
     kept = sum(buffer.nbytes for buffer in results)
     least = most_at_once(lives, sizes)
     return check_plan(Plan(slots, total, least, kept, program.copies))

@@ -49,7 +49,8 @@ def check_program(program):
     writable = {*program.temps, *program.outputs}
     names = [buffer.name for buffer in known | writable]
     require(len(set(names)) == len(names), "two buffers have one name")
-    require(not known & writable, "a result or temporary is an input or a constant")
+    twice = known & writable - dict(program.donated).keys()
+    require(not twice, "a result or temporary is an input or a constant")
     for buffer, value in program.constants:
         require(value.shape == buffer.shape, "{} has another shape", buffer)
         require(value.dtype == buffer.dtype, "{} has another dtype", buffer)

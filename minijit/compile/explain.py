@@ -95,7 +95,8 @@ class Array:
     """Memory between the steps of a program.
 
     Attributes:
-      buffer: its `Buffer`; role: `argument`, `constant`, `result` or `temporary`.
+      buffer: its `Buffer`; role: `argument`, `constant`, `result` or `temporary`, or
+        `donated`: an argument that becomes a result.
       first, last: the numbers of the first and the last step that use it, or None.
       offset: where in the program's arena it lies, if it lies there.
     """
@@ -161,9 +162,9 @@ class Report:
         """Arguments and constants read once, as far as needed; results written once."""
         total = 0
         for array in self.arrays:
-            if array.role == "result":
+            if array.role in ("result", "donated"):
                 total += array.nbytes
-            elif array.role != "temporary":
+            if array.role not in ("result", "temporary"):
                 uses = (use for step in self.steps for use in step.reads)
                 sets = [s for u in uses if u.buffer is array.buffer for s in u.sets]
                 number, _ = count(sets, array.buffer.shape)

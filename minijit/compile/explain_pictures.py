@@ -77,7 +77,7 @@ def lanes_of(report):
     begins = {a: -1 if is_given(a) else a.first for a in used}
     free, lanes = [], {}  # the step after which each column is free
     for array in sorted(used, key=lambda a: (begins[a], -a.nbytes)):
-        last = len(report.steps) if array.role == "result" else array.last
+        last = len(report.steps) if is_result(array) else array.last
         lane = next((i for i, end in enumerate(free) if end < begins[array]), None)
         if lane is None:
             lane = len(free)
@@ -87,7 +87,11 @@ def lanes_of(report):
 
 
 def is_given(array):
-    return array.role in ("argument", "constant")
+    return array.role in ("argument", "constant", "donated")
+
+
+def is_result(array):
+    return array.role in ("result", "donated")
 
 
 def draw_graph(report, axis=None):
@@ -106,7 +110,7 @@ def draw_graph(report, axis=None):
     for array, lane in lanes.items():
         color = TEMP if array.role == "temporary" else INPUT
         first = -0.8 if is_given(array) else array.first
-        last = rows - 0.2 if array.role == "result" else array.last
+        last = rows - 0.2 if is_result(array) else array.last
         width = 0.7 + 4 * (array.nbytes / most) ** 0.5
         axis.plot([lane, lane], [first, last], color=color, lw=width, alpha=0.6,
                   solid_capstyle="butt", zorder=1)  # fmt: skip
@@ -142,7 +146,7 @@ def draw_arrays(report, axis=None):
     if axis is None:
         _, axis = new_axis(7, min(max(1.6, 0.24 * len(made) + 0.8), 20))
     for y, array in enumerate(made):
-        result = array.role == "result"
+        result = is_result(array)
         last = end if result else array.last + 1
         color = INPUT if result else TEMP
         axis.barh(y, last - array.first, left=array.first, height=0.7, color=color,

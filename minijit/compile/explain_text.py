@@ -270,7 +270,8 @@ def report_dot(report):
     for array in report.arrays:
         if array.buffer in used:
             label = quoted(f"{array}\n{size_text(array.nbytes)}")
-            bold = ", style=bold" if array.role in ("argument", "result") else ""
+            is_plain = array.role in ("constant", "temporary")
+            bold = "" if is_plain else ", style=bold"
             lines.append(f"  {names[array.buffer]} [label={label}{bold}];")
     for n, step in enumerate(report.steps):
         label = quoted(f"{step.name}\n{where_it_runs(step)}, {flops_text(step.flops)}")

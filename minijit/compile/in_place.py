@@ -52,7 +52,8 @@ def reusable(kernel, dying):
     """Which arrays a kernel may store in the place of others, and its stores' order.
 
     Args:
-      dying: function of (read, stored): whether nobody else needs what is read.
+      dying: function of (read, stored): how gladly the second would be stored over the
+        first one, which nobody else needs; 0 if it must not be.
 
     Returns:
       (pairs (read, stored), the kernel with its stores in an order for them).
@@ -70,14 +71,13 @@ def reusable(kernel, dying):
     for k, store in enumerate(stores):
         if not covers(store, axes):
             continue
-        for old in indices:
-            if old in (pair[0] for pair in pairs.values()):
-                continue
-            if indices[old] == {store.index} and dying(old, store.buffer):
-                order = after_reads({**pairs, k: (old, store.buffer)}, stores, reads)
-                if order is not None:
-                    pairs[k] = old, store.buffer
-                    break
+        taken = [old for old, _ in pairs.values()]
+        free = [b for b in indices if indices[b] == {store.index} and b not in taken]
+        for old in sorted(free, key=lambda b: -dying(b, store.buffer)):
+            order = after_reads({**pairs, k: (old, store.buffer)}, stores, reads)
+            if dying(old, store.buffer) and order is not None:
+                pairs[k] = old, store.buffer
+                break
     if not pairs:
         return [], kernel
     body = tuple(stores[k] for k in after_reads(pairs, stores, reads))
@@ -96,21 +96,46 @@ def after_reads(pairs, stores, reads):
     return sorted_steps(before)
 
 
+def donated_pairs(program):
+    """Pairs (argument that was given away, result) whose memory may be one."""
+    results = {*program.outputs} - own_memory(program)
+    given = {*program.inputs} - own_memory(program) - results
+    return [(a, b) for a, b in program.donated if a in given and b in results]
+
+
 def with_kernels_in_place(program):
-    """A program whose elementwise kernels write over operands that end there."""
+    """A program whose elementwise kernels write over operands that end there.
+
+    A result is written over an argument that was given away for it, if that can be.
+    """
     lives, names, body = lifetimes(program), Names(program), list(program.body)
     temps = {*program.temps} - own_memory(program) - {*program.outputs}
     results = {*program.outputs} - own_memory(program) | temps
+    given = donated_pairs(program)
     for i, step in enumerate(body):
         if type(step) is not Kernel:
             continue
 
         def dying(old, new, i=i):
-            ends = old in temps and lives[old][1] == i and lives[new][0] == i
+            ends = lives[old][1] == i == lives[new][0]
             alike = (old.shape, old.dtype) == (new.shape, new.dtype)
-            return ends and alike and new in results and old.nbytes >= WORTH_REUSE
+            large = old in temps and new in results and old.nbytes >= WORTH_REUSE
+            return ends * (2 * ((old, new) in given) or alike and large)
 
         pairs, body[i] = reusable(step, dying)
         for old, new in pairs:
             names.join(old, new)
     return names.program_with(body) if names.found else program
+
+
+def with_results_in_arguments(program):
+    """A program whose results lie where arguments did that were given away for them.
+
+    That is so if the last step that uses the argument is over before the first one that
+    uses the result.
+    """
+    lives, names = lifetimes(program), Names(program)
+    for old, new in donated_pairs(program):
+        if old in lives and new in lives and lives[old][1] < lives[new][0]:
+            names.join(old, new)
+    return names.program_with(program.body) if names.found else program

@@ -133,7 +133,7 @@ class Program:
     Attributes:
       inputs: one buffer an argument.
       outputs: one buffer a result; the same one may stand there twice, and it is never
-        one of the inputs or constants.
+        one of the constants, nor an input but one of `donated`.
       constants: pairs (buffer, NumPy array).
       temps: the other buffers.
       body: kernels and calls, in an order to run them in.
@@ -141,6 +141,7 @@ class Program:
       fallbacks: (primitive name, reason) of what runs uncompiled, each once.
       inner: whether only other programs call it, and give it memory for its results.
       copies: a record for each array that is copied whole, and why.
+      donated: pairs (input, result): whose memory the caller gave away, and for what.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Program:
     fallbacks: tuple = ()
     inner: bool = False
     copies: tuple = ()
+    donated: tuple = ()
 
     @property
     def kernels(self):

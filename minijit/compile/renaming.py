@@ -25,9 +25,9 @@ class Names:
         return buffer
 
     def join(self, old, new):
-        """Let two be one, a result if one of them is."""
+        """Let two be one: an argument if one of them is, or else a result."""
         old, new = self[old], self[new]
-        if new in self.program.outputs:
+        if new in self.program.outputs and old not in self.program.inputs:
             old, new = new, old
         self.found[new] = old
 
@@ -49,8 +49,10 @@ class Names:
                 rest = tuple(s.rewrite(self.exprs, self.__getitem__) for s in rest)
                 steps.append(replace(step, body=rest))
         temps = tuple(b for b in self.program.temps if b not in self.found)
+        outputs = tuple(map(self.__getitem__, self.program.outputs))
         left = tuple(map(self.copy, self.program.copies))
-        return replace(self.program, body=tuple(steps), temps=temps, copies=left)
+        new = dict(body=tuple(steps), temps=temps, outputs=outputs, copies=left)
+        return replace(self.program, **new)
 
     def copy(self, copy):
         return replace(copy, source=self[copy.source], target=self[copy.target])

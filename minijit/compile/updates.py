@@ -15,7 +15,12 @@ looks for an order of the steps in which they have.
 from dataclasses import dataclass, replace
 
 from .buffers import own_memory
-from .in_place import covers, elementwise, with_kernels_in_place
+from .in_place import (
+    covers,
+    elementwise,
+    with_kernels_in_place,
+    with_results_in_arguments,
+)
 from .loops import Kernel, after_pass
 from .memory import Buffer
 from .overwriting import (
@@ -117,7 +122,7 @@ def obstacle(program, old, new, taken):
     """
     if old in taken:
         return "taken"
-    if old in program.inputs:
+    if old in {*program.inputs} - dict(program.donated).keys():
         return "argument"
     if old in dict(program.constants):
         return "constant"
@@ -164,6 +169,7 @@ def waiting_reader(body, old, new):
 def with_reuse(program):
     """A program that needs less memory and copies less; its results are the same."""
     new = with_kernels_in_place(with_updates_in_place(program))
+    new = with_results_in_arguments(new)
     if new is not program:
         for function in after_pass:
             function(new)

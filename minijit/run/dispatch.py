@@ -45,6 +45,7 @@ from ..trace.pytree import Leaf, node_type, tree_flatten
 from ..trace.signature import sort_arguments
 from ..trace.stores import Shortcuts, missed, stores
 from ..trace.turns import lock
+from .donating import Donating, donated_lines, owned
 from .executable import Executable
 
 
@@ -250,20 +251,21 @@ class ShortcutPrinter:
         lines, result = self.results(executable.out_avals, entry.out_tree)
         made = "".join(f"y{i}, " for i in range(len(executable.out_avals)))
         given = ", ".join(name.replace("x", "v") for name in self.names)
-        pairs = zip(self.names, leaves, entry.donated, strict=True)
-        donated = [x for x, leaf, gone in pairs if gone and isinstance(leaf, ArrayImpl)]
+        self.namespace["owned"] = owned
+        tests, taken = donated_lines(entry, self.names, leaves)
         parts = [
             "def call(args, kwargs):",
             "    try:",
-            *(f"        {line}" for line in (*self.tests, *self.values)),
+            *(f"        {line}" for line in (*self.tests, *tests, *self.values)),
             "    except Exception:",
             "        return missed",
+            *(f"    {line}" for line in taken),
             f"    {made and made.rstrip() + ' = '}run({given})",
             *(f"    {line}" for line in lines),
-            *(f"    {name}.delete()" for name in donated),
             f"    return {result}",
         ]
         return "\n".join(parts)
+
 
 
 @functools.lru_cache(maxsize=1024)
@@ -321,7 +323,7 @@ def make_shortcut(jitted, entry, args, kwargs, leaves, updates):
             jitted.shortcuts.add(shortcut)
 
 
-shortcut_makers |= {Executable: make_shortcut}
+shortcut_makers |= {Executable: make_shortcut, Donating: make_shortcut}
 
 
 def forget_shortcuts():

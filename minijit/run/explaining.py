@@ -82,7 +82,10 @@ class Reporting:
         }
         self.roles = dict.fromkeys(renamed.values(), "argument")
         self.program(program, renamed, "")
-        plan = plan_of(rewritten(program))
+        made = rewritten(program)
+        for buffer in {*made.inputs} & {*made.outputs}:
+            self.roles[renamed[buffer]] = "donated"
+        plan = plan_of(made)
         offsets = {s.owner.name: s.offset for s in plan.slots if is_array(s.owner)}
         lives: dict = {}
         for n, step in enumerate(self.steps):

@@ -12,8 +12,9 @@ import weakref
 from collections import Counter
 from types import SimpleNamespace
 
-from ..trace.jit import cache_clearers, executors
+from ..trace.jit import cache_clearers, donors, executors
 from .cache_folder import write_source
+from .donating import Donating
 from .executable import Executable
 from .llvm_kernels import functions_of, kernel_texts, module_text, recent
 from .loading import loaders, rewritten, routines
@@ -99,3 +100,4 @@ def compile_llvm(closed, name):
 
 
 executors |= {"llvm": compile_llvm, "default": compile_llvm}
+donors |= {compile_llvm: functools.partial(Donating, native="llvm")}

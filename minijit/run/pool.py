@@ -18,7 +18,6 @@ of it.
 """
 
 import math
-import sys
 import weakref
 from collections import deque
 from sys import getrefcount
@@ -28,6 +27,7 @@ import numpy as np
 from ..trace.config import config
 from ..trace.jit import cache_clearers
 from ..trace.turns import lock
+from .donating import HAS_LOCK, pooled
 
 # How many arrays a pool remembers, and how many of them it looks at before it makes
 # another one.  Two are enough for x = f(x).
@@ -79,11 +79,18 @@ class Pool:
         array.setflags(write=False)
         if HAS_LOCK and 2 * self.nbytes <= config.pool_bytes:
             self.lent.append(array)
+            pooled[id(array)] = weakref.ref(array)
             if len(self.lent) > MOST_ARRAYS:
+                pooled.pop(id(self.lent[0]), None)
                 self.lent.popleft()
             else:
                 make_room(self.nbytes)
         return array
+
+
+    def __del__(self):
+        for array in self.lent:
+            pooled.pop(id(array), None)
 
 
 def with_room(make):
@@ -94,9 +101,6 @@ def with_room(make):
         empty_pools()
         return make()
 
-
-# Without the lock of the interpreter nobody can count and take in one step.
-HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 config.define("pool_bytes", 256 << 20, "how much memory of old results may be kept")
 pools: weakref.WeakSet = weakref.WeakSet()
@@ -117,6 +121,7 @@ def make_room(nbytes):
 def empty_pools():
     """Forget all arrays: what nobody refers to is free memory again."""
     with lock:
+        pooled.clear()
         for pool in pools:
             pool.lent.clear()
         remembered[0] = 0

@@ -1,10 +1,15 @@
 """Arrays that are given away, and results that must not go with them.
 
-A donated array is deleted by the call.  So no result may be the same object as an
-argument, as a constant, or as another result.
+A donated array is deleted by the call, if there is a result for its memory.  So no
+result may be the same object as an argument, as a constant, or as another result.
 """
 
+import warnings
+from collections import defaultdict, deque
+from dataclasses import dataclass
+
 from .array import ArrayImpl
+from .errors import JaxRuntimeError, user_level
 from .pytree import tree_leaves
 
 
@@ -21,11 +26,86 @@ def donated_leaves(options, call):
     return tuple(donated)
 
 
-def delete_donated(leaves, donated):
+@dataclass
+class Donations:
+    """Which results may have the memory of donated arguments.
+
+    Attributes:
+      pairs: of positions, (argument, result), of one shape and dtype.
+      deleted: one bool an argument: whether the call deletes it.
+      used: the arguments that are used: positions.
+      unusable: the types of those whose memory no result can have, until `tell`.
+    """
+
+    pairs: tuple = ()
+    deleted: tuple = ()
+    used: tuple = ()
+    unusable: tuple = ()
+
+    def tell(self):
+        """Warn, once, of arrays that were given away for nothing."""
+        if self.unusable:
+            types = [f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in self.unusable]
+            self.unusable = ()
+            warnings.warn(
+                f"Some donated buffers were not usable: {', '.join(types)}.\nNo result "
+                "has as many elements, so these arguments are not deleted.",
+                stacklevel=user_level(),
+            )
+
+
+def donations(jaxpr, donated, keep_unused):
+    """The `Donations` for a jaxpr.
+
+    A result has the memory of the first donated argument of its type that is left; what
+    is left then may serve any result of as many elements.
+
+    Args:
+      donated: one bool an input; keep_unused: whether those that are not used count.
+    """
+    if True not in donated:
+        return Donations(deleted=donated)
+    read = {v for eqn in jaxpr.eqns for v in eqn.invars} | {*jaxpr.outvars}
+    used = [i for i, v in enumerate(jaxpr.invars) if keep_unused or v in read]
+    given, ins = {i for i in used if donated[i]}, [v.aval for v in jaxpr.invars]
+    outs, pairs = dict(enumerate(v.aval for v in jaxpr.outvars)), {}
+
+    def match(key):
+        left = defaultdict(deque)
+        for i in sorted(given - pairs.keys()):
+            left[key(ins[i])].append(i)
+        for j, aval in outs.items():
+            if left[key(aval)]:
+                pairs[left[key(aval)].popleft()] = j
+        for j in pairs.values():
+            outs.pop(j, None)
+
+    match(lambda aval: (aval.shape, aval.dtype))
+    exact = tuple(pairs.items())
+    match(lambda aval: aval.size)
+    deleted = tuple(i in pairs for i in range(len(ins)))
+    unusable = tuple(ins[i] for i in sorted(given - pairs.keys()))
+    return Donations(exact, deleted, tuple(used), unusable)
+
+
+def delete_donated(leaves, deleted):
     """Delete the arrays among the leaves that were given away."""
-    for x, is_donated in zip(leaves, donated, strict=True):
-        if is_donated and isinstance(x, ArrayImpl):
+    for x, is_deleted in zip(leaves, deleted, strict=True):
+        if is_deleted and isinstance(x, ArrayImpl):
             x.delete()
+
+
+def refuse_twice(leaves, donations):
+    """Raise if an array that is given away is an argument a second time."""
+    used = donations.used
+    for i in [i for i in used if donations.deleted[i]]:
+        same = [j for j in used if leaves[j] is leaves[i]]
+        if isinstance(leaves[i], ArrayImpl) and len(same) > 1:
+            raise JaxRuntimeError(
+                "Attempt to use a buffer that was previously donated in the same call: "
+                f"flattened arguments {', '.join(map(str, same))} are one array. Give "
+                "a copy, or do not donate it"
+            )
 
 
 def renewed(array):

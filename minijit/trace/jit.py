@@ -33,7 +33,14 @@ from .core import (
     result_checks,
     set_trace,
 )
-from .donation import delete_donated, donated_leaves, passed_on, renewed
+from .donation import (
+    delete_donated,
+    donated_leaves,
+    donations,
+    passed_on,
+    refuse_twice,
+    renewed,
+)
 from .frames import leave_out_frames
 from .jaxpr import ClosedJaxpr, encloses, eval_jaxpr, trace_to_jaxpr
 from .jaxpr_memory import forget_jaxprs, memoised
@@ -74,13 +81,19 @@ jit_p = Primitive("jit", multiple_results=True)
 
 # name -> compile(closed_jaxpr, name) -> callable(*leaves) -> list of arrays
 executors = {}
+# compile -> compile(closed_jaxpr, name, pairs=) -> callable as above, whose results may
+# have the memory of arguments: pairs of positions, (argument, result).
+donors: dict = {}
 
 
 @memoised
-def compiled_call(closed, name, executor):
+def compiled_call(closed, name, executor, pairs=()):
     """What the executor makes of a closed jaxpr."""
     with compiling:
-        return executors[executor](closed, name)
+        make = executors[executor]
+        if pairs and make in donors:
+            return donors[make](closed, name, pairs=pairs)
+        return make(closed, name)
 
 
 def eval_call(*args, name, jaxpr, **params):
@@ -188,6 +201,7 @@ class Entry:
       record: its row in `traces`, which is kept for the functions to come.
       options: the function's.
       donated: one bool a leaf.
+      donations: what becomes of these.
     """
 
     name: str
@@ -202,6 +216,10 @@ class Entry:
     renewed: tuple = ()
 
     def __post_init__(self):
+        of_tracers = (False,) * len(self.tracers)
+        self.donations = donations(
+            self.closed.jaxpr, of_tracers + self.donated, self.options.keep_unused
+        )
         self.is_single = self.out_tree.num_nodes == self.out_tree.num_leaves == 1
 
     def compile(self):
@@ -209,8 +227,10 @@ class Entry:
         with turns.of(self):
             if self.executable is not None:
                 return self.executable
+            self.donations.tell()
             start = time.perf_counter()
-            run = compiled_call(self.closed, self.name, self.options.executor)
+            given = self.name, self.options.executor, self.donations.pairs
+            run = compiled_call(self.closed, *given)
             self.record.compile_ms = 1e3 * (time.perf_counter() - start)
             log_compile(self.name, self.record)
             self.renewed = passed_on(self.closed.jaxpr)
@@ -220,13 +240,15 @@ class Entry:
     def run(self, leaves):
         """The results for concrete leaves."""
         run = self.executable or self.compile()
+        if True in self.donated:
+            refuse_twice(leaves, self.donations)
         results = run(*leaves)
         for check in result_checks:
             check(jit_p, leaves, {"name": self.name, "jaxpr": self.closed}, results)
         for i in self.renewed:
             results[i] = renewed(results[i])
         if True in self.donated:
-            delete_donated(leaves, self.donated)
+            delete_donated(leaves, self.donations.deleted)
         return results
 
     def bind(self, leaves):
@@ -417,7 +439,8 @@ def jit(
         returns a decorator.
       static_argnums, static_argnames: positions and names of arguments that are not
         traced: any hashable value, and a trace for each.
-      donate_argnums, donate_argnames: arguments that are deleted by the call.
+      donate_argnums, donate_argnames: arguments whose memory results may have: the
+        call deletes them.
       inline: inside another trace, leave no call, but the equations themselves.
       keep_unused: as in JAX, a mark on the call; nothing is dropped here.
       max_traces: more traces than this raise RuntimeError, with the explanation.

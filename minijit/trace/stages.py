@@ -60,6 +60,7 @@ class Lowered:
 
     def __init__(self, entry, arguments):
         self.entry = entry
+        entry.donations.tell()
         self.jaxpr = entry.closed
         leaves, self.in_tree = tree_flatten(arguments)
         self.avals = [aval_of_leaf(x) for x in leaves]

@@ -1,0 +1,141 @@
+"""Calls whose results have the memory of arguments that were given away.
+
+    f = jit(lambda x: 2 * x, donate_argnums=0)
+    x = f(x)                            # the same memory as before, other numbers in it
+
+The program writes over such an argument.  So a call takes the memory away from the
+array, and looks whether anybody else has it: a view of NumPy's, or another array.  If
+so, the program gets a copy.
+"""
+
+import sys
+import weakref
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from sys import getrefcount
+
+import numpy as np
+
+from ..compile.lower import lower
+from ..trace.array import ArrayImpl
+from ..trace.config import config
+from ..trace.jit import donors
+from .executable import Executable, compile_plain, compile_python
+from .loading import programs, watchers
+from .values import to_array, unboxed
+
+# Without the lock of the interpreter nobody can count references.
+HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+# {id of an array: a reference to it}, of arrays to which a pool refers as well.
+pooled: dict[int, weakref.ref] = {}
+
+
+def references(array):
+    """How often an array, and the one whose memory it shows, are referred to."""
+    base = array.base
+    return getrefcount(array) - is_pooled(array), getrefcount(base) - is_pooled(base)
+
+
+def is_pooled(array):
+    known = pooled.get(id(array))
+    return known is not None and known() is array
+
+
+def owned(array):
+    """An array whose memory belongs to the caller's variable alone, or else a copy."""
+    (count, base_count), base = references(array), array.base
+    if count == ALONE and HAS_LOCK:
+        if base is None and array.flags.owndata:
+            return array
+        whole = type(base) is np.ndarray and base.nbytes == array.nbytes
+        if whole and base.flags.owndata and base_count == BASE_ALONE:
+            return array
+    copy = np.array(array, order="C")
+    copy.setflags(write=False)
+    return copy
+
+
+def of_a_local():
+    """What `owned` counts for a view that one local variable refers to."""
+    array = np.empty(1)[:]
+    return within(array)
+
+
+def within(array):
+    return references(array)
+
+
+ALONE, BASE_ALONE = of_a_local()
+
+
+@contextmanager
+def writable(arrays):
+    """Let a program write to arrays that belong to it."""
+    every = [x for array in arrays for x in (array.base, array) if x is not None]
+    for each in every:
+        each.setflags(write=True)
+    try:
+        yield
+    finally:
+        for each in every:
+            each.setflags(write=False)
+
+
+class Donating(Executable):
+    """An executable that may write results over arguments.
+
+    Attributes:
+      pairs: of positions, (argument, result), that may have one memory.
+    """
+
+    def __init__(self, closed, name, native, pairs):
+        self.pairs = pairs
+        super().__init__(closed, name, native, self.lower)
+
+    def lower(self, closed, name):
+        program = lower(closed, name, programs=programs)
+        found = {program.outputs[j]: program.inputs[i] for i, j in self.pairs}
+        return replace(program, donated=tuple((i, o) for o, i in found.items()))
+
+    def __call__(self, *leaves):
+        arrays = list(map(to_array, leaves, self.in_avals))
+        for i, _ in self.pairs:
+            # Whoever looks for bad numbers wants to see the arguments afterwards.
+            if isinstance(leaves[i], ArrayImpl) and config.calls_are_plain():
+                leaves[i].delete()
+            array, arrays[i] = arrays[i], None
+            arrays[i] = owned(array)
+        run = next(filter(None, (watch(self) for watch in watchers)), self.run)
+        with writable([arrays[i] for i, _ in self.pairs]):
+            return list(map(unboxed, run(*arrays), self.out_avals))
+
+
+def donated_lines(entry, names, leaves):
+    """What a shortcut does about arguments that are given away.
+
+    Args:
+      names: of the variables for the leaves: `x0`, whose NumPy array is `v0`.
+
+    Returns:
+      (lines that test the arguments, lines that take their memory).
+    """
+    used, deleted = entry.donations.used, entry.donations.deleted
+    arrays = [i for i in used if isinstance(leaves[i], ArrayImpl)]
+    given = [names[i] for i in arrays if deleted[i]]
+    pairs = getattr(entry.executable, "pairs", ())
+    taking = [f"v{i} = owned(v{i})" for i, _ in pairs]
+    if not given:
+        return [], taking
+    ids = ", ".join(f"id({name})" for name in given)
+    rest = ", ".join(f"id({names[i]})" for i in arrays if not deleted[i])
+    twice = f"len(ids) != {len(given)} or not ids.isdisjoint([{rest}])"
+    tests = [f"ids = {{{ids}}}", f"if {twice}: return missed"]
+    return tests, [*(f"{name}.delete()" for name in given), *taking]
+
+
+donors |= {
+    compile_python: partial(Donating, native=True),
+    compile_plain: partial(Donating, native=False),
+}
