@@ -22,7 +22,7 @@ from ..trace.array import ArrayImpl
 from ..trace.config import config
 from ..trace.jit import donors
 from .executable import Executable, compile_plain, compile_python
-from .loading import programs, watchers
+from .loading import watchers
 from .values import to_array, unboxed
 
 # Without the lock of the interpreter nobody can count references.
@@ -94,8 +94,8 @@ class Donating(Executable):
         self.pairs = pairs
         super().__init__(closed, name, native, self.lower)
 
-    def lower(self, closed, name):
-        program = lower(closed, name, programs=programs)
+    def lower(self, *args, **kwargs):
+        program = lower(*args, **kwargs)
         found = {program.outputs[j]: program.inputs[i] for i, j in self.pairs}
         return replace(program, donated=tuple((i, o) for o, i in found.items()))
 

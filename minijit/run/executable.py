@@ -23,10 +23,10 @@ from .values import to_array, unboxed
 class Executable(Report):
     """A jaxpr made to run: call it with one value an input, get a list of arrays."""
 
-    def __init__(self, closed, name, native, lower=partial(lower, programs=programs)):
+    def __init__(self, closed, name, native, lower=lower):
         self.in_avals, self.out_avals = closed.in_avals, closed.out_avals
         self.native = native
-        self.program = lower(simplify(closed), name)
+        self.program = lower(simplify(closed), name, programs=programs)
         heading = partial(heading_of, weakref.ref(closed))
         self.loaded = load(self.program, native, heading)
         self.kernels = kernel_names(self.program, native)
