@@ -398,7 +398,8 @@ def on_gpu(executable, leaves):
         return None
     if executable not in moved:
         avals = executable.in_avals, executable.out_avals
-        moved[executable] = CudaExecutable(executable.program, *avals)
+        program = replace(executable.program, donated=())
+        moved[executable] = CudaExecutable(program, *avals)
     return moved[executable]
 
 

@@ -252,7 +252,7 @@ class ShortcutPrinter:
         made = "".join(f"y{i}, " for i in range(len(executable.out_avals)))
         given = ", ".join(name.replace("x", "v") for name in self.names)
         self.namespace["owned"] = owned
-        tests, taken = donated_lines(entry, self.names, leaves)
+        tests, taken = donated_lines(entry, executable, self.names, leaves)
         parts = [
             "def call(args, kwargs):",
             "    try:",
@@ -265,7 +265,6 @@ class ShortcutPrinter:
             f"    return {result}",
         ]
         return "\n".join(parts)
-
 
 
 @functools.lru_cache(maxsize=1024)

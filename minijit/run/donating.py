@@ -32,6 +32,22 @@ HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
 pooled: dict[int, weakref.ref] = {}
 
 
+class Lender:
+    """Remembers arrays that it gave, in its `lent`, the oldest first."""
+
+    def remember(self, array):
+        self.lent.append(array)
+        pooled[id(array)] = weakref.ref(array)
+
+    def forget(self):
+        pooled.pop(id(self.lent[0]), None)
+        self.lent.popleft()
+
+    def __del__(self):
+        for array in self.lent:
+            pooled.pop(id(array), None)
+
+
 def references(array):
     """How often an array, and the one whose memory it shows, are referred to."""
     base = array.base
@@ -100,6 +116,8 @@ class Donating(Executable):
         return replace(program, donated=tuple((i, o) for o, i in found.items()))
 
     def __call__(self, *leaves):
+        if (there := self.at(leaves)) is not self:
+            return there(*leaves)
         arrays = list(map(to_array, leaves, self.in_avals))
         for i, _ in self.pairs:
             # Whoever looks for bad numbers wants to see the arguments afterwards.
@@ -112,7 +130,7 @@ class Donating(Executable):
             return list(map(unboxed, run(*arrays), self.out_avals))
 
 
-def donated_lines(entry, names, leaves):
+def donated_lines(entry, executable, names, leaves):
     """What a shortcut does about arguments that are given away.
 
     Args:
@@ -124,7 +142,7 @@ def donated_lines(entry, names, leaves):
     used, deleted = entry.donations.used, entry.donations.deleted
     arrays = [i for i in used if isinstance(leaves[i], ArrayImpl)]
     given = [names[i] for i in arrays if deleted[i]]
-    pairs = getattr(entry.executable, "pairs", ())
+    pairs = getattr(executable, "pairs", ())
     taking = [f"v{i} = owned(v{i})" for i, _ in pairs]
     if not given:
         return [], taking

@@ -27,7 +27,7 @@ import numpy as np
 from ..trace.config import config
 from ..trace.jit import cache_clearers
 from ..trace.turns import lock
-from .donating import HAS_LOCK, pooled
+from .donating import HAS_LOCK, Lender, pooled
 
 # How many arrays a pool remembers, and how many of them it looks at before it makes
 # another one.  Two are enough for x = f(x).
@@ -45,7 +45,7 @@ def references_of_a_local():
 ALONE = references_of_a_local()
 
 
-class Pool:
+class Pool(Lender):
     """Arrays of one shape and dtype, read-only, with whatever numbers in them.
 
     Attributes:
@@ -78,19 +78,12 @@ class Pool:
         array = with_room(lambda: np.empty(self.shape, self.dtype))
         array.setflags(write=False)
         if HAS_LOCK and 2 * self.nbytes <= config.pool_bytes:
-            self.lent.append(array)
-            pooled[id(array)] = weakref.ref(array)
+            self.remember(array)
             if len(self.lent) > MOST_ARRAYS:
-                pooled.pop(id(self.lent[0]), None)
-                self.lent.popleft()
+                self.forget()
             else:
                 make_room(self.nbytes)
         return array
-
-
-    def __del__(self):
-        for array in self.lent:
-            pooled.pop(id(array), None)
 
 
 def with_room(make):
