@@ -224,20 +224,10 @@ jax_names = {
     "random": table([("random_gamma_p", "", "minijit.random.gamma")]),
     "scipy": table([
         (
-            "cluster fft integrate interpolate linalg ndimage signal sparse stats",
+            "cluster fft integrate interpolate ndimage signal sparse",
             not_yet,
             scipys,
         ),
-    ]),
-    "scipy.special": table([
-        (
-            "bernoulli bessel_jn boxcox boxcox1p comb dawsn erfcx exp1 expi expn "
-            "fresnel hyp1f1 hyp2f1 loggamma ndtri owens_t poch sici spence "
-            "sph_harm_y wofz",
-            not_yet,
-            scipys,
-        ),
-        ("log_ndtr", not_yet, "jnp.log(ndtr(x)), which is precise for x > -10"),
     ]),
     "tree": table([("static", not_yet, "tree_util.register_static")]),
     "tree_util": table([
@@ -281,6 +271,7 @@ jax_names = {
             "leave it out",
         ),
     ]),
+    "scipy.special": table([("hyp1f1 hyp2f1", not_yet, scipys)]),
     # These are complete.
-    "ops": {}, "flatten_util": {},
+    "ops": {}, "flatten_util": {}, "scipy.linalg": {}, "scipy.stats": {},
 }  # fmt: skip

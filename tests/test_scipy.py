@@ -1,0 +1,322 @@
+"""minijit.scipy: values are SciPy's, derivatives are those of the values."""
+
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+
+import minijit as mj
+from minijit import scipy as ours
+from minijit.trace.names import jax_names
+from minijit.tree_util import tree_leaves
+
+pytestmark = pytest.mark.chapter(15)
+
+random = np.random.default_rng(3)
+
+
+def R(*shape):
+    return random.normal(size=shape)
+
+
+def C(*shape):
+    return R(*shape) + 1j * R(*shape)
+
+
+def positive(a):
+    return a @ a.swapaxes(-1, -2).conj() + np.eye(a.shape[-1])
+
+
+def A(*numbers):
+    return np.array(numbers)
+
+
+@pytest.fixture(autouse=True)
+def in_double_precision():
+    with mj.enable_x64(True):
+        yield
+
+
+square, spd = R(4, 4), positive(R(4, 4))
+low = np.linalg.cholesky(spd)
+x = A(-3.1, -1.2, 0.35, 0.7, 1.3, 4.5)
+away = A(0.1, 0.3, 0.9, 1.7, 3.1, 7.5)
+share = A(0.01, 0.1, 0.4, 0.6, 0.95)
+counts = A(0.0, 1, 2, 3, 5)
+
+# (name, arguments, keywords): every array of floats is differentiated.
+cases = {
+    "linalg": [
+        ("block_diag", (R(2, 3), R(1, 2)), {}),
+        ("cho_solve", ((low, True), R(4)), {}),
+        ("cho_solve", ((low.T.copy(), False), R(4, 2)), {}),
+        ("cholesky", (spd,), {}),
+        ("circulant", (R(4),), {}),
+        ("companion", (R(4),), {}),
+        ("convolution_matrix", (R(3), 5), {"mode": "same"}),
+        ("convolution_matrix", (R(6), 3), {"mode": "valid"}),
+        ("det", (square,), {}),
+        ("dft", (5,), {"scale": "sqrtn"}),
+        ("eigh", (spd,), {"eigvals_only": True}),
+        ("eigh_tridiagonal", (R(5), R(4)), {"eigvals_only": True}),
+        ("expm", (square,), {}),
+        ("expm_frechet", (5 * square[:3, :3], R(3, 3)), {}),
+        ("fiedler", (R(4),), {}),
+        ("fiedler_companion", (R(6),), {}),
+        ("funm", (square, np.square), {}),
+        ("hadamard", (8,), {}),
+        ("hankel", (R(4), R(3)), {}),
+        ("helmert", (4, True), {}),
+        ("hessenberg", (square,), {"calc_q": True}),
+        ("hilbert", (4,), {}),
+        ("invhilbert", (5,), {}),
+        ("invpascal", (4,), {}),
+        ("inv", (square,), {}),
+        ("leslie", (R(4), R(3)), {}),
+        ("lu", (R(4, 3),), {}),
+        ("lu", (R(3, 4),), {"permute_l": True}),
+        ("pascal", (5, "upper"), {}),
+        ("polar", (R(4, 3),), {}),
+        ("qr", (R(4, 3),), {"mode": "economic"}),
+        ("qr_multiply", (R(4, 3), R(2, 4)), {}),
+        ("qr_multiply", (R(4, 3), R(3)), {"mode": "left"}),
+        ("solve", (square, R(4)), {}),
+        ("solve", (spd, R(4, 2)), {"assume_a": "pos"}),
+        ("solve_sylvester", (square, R(3, 3), R(4, 3)), {}),
+        ("solve_triangular", (low, R(4)), {"lower": True, "trans": "T"}),
+        ("sqrtm", (spd,), {}),
+        ("svd", (R(3, 4),), {"compute_uv": False}),
+        ("toeplitz", (R(3), R(4)), {}),
+    ],
+    "special": [
+        ("log_ndtr", (A(-40.0, *x, 9.0),), {}),
+        ("ndtri", (share,), {}),
+        ("loggamma", (away,), {}),
+        ("loggamma", (x + 0.3j,), {}),
+        ("comb", (away + 3, away), {}),
+        ("comb", (counts, 2.0), {"repetition": True}),
+        ("poch", (away, 1.5), {}),
+        ("bernoulli", (13,), {}),
+        ("boxcox", (away, x), {}),
+        ("boxcox1p", (away, 0.5), {}),
+        ("wofz", (x + 0.7j,), {}),
+        ("erfcx", (A(*x, 40.0),), {}),
+        ("dawsn", (A(*x, 9.0),), {}),
+        ("owens_t", (x, x[::-1].copy()), {}),
+        ("expn", (0, away), {}),
+        ("expn", (3, A(*away, 30.0)), {}),
+        ("exp1", (away,), {}),
+        ("expi", (A(-3.0, *away, 14.0, 25.0, 50.0, 90.0),), {}),
+        ("sici", (A(*x, 30.0),), {}),
+        ("fresnel", (A(*x, 30.0),), {}),
+        ("spence", (away,), {}),
+        ("softmax", (R(2, 3),), {}),
+        ("log_softmax", (R(2, 3),), {"axis": 0}),
+    ],
+    "stats": [
+        *((f"{name}.{f}", (x, A(0.2), A(1.5)), {})
+          for name in ("cauchy", "norm", "logistic", "laplace", "uniform", "expon",
+                       "gumbel_l", "gumbel_r")
+          for f in ("logpdf", "pdf", "cdf")),
+        *((f"{name}.{f}", (away, A(2.3), A(0.05), A(1.5)), {})
+          for name in ("chi2", "gamma", "pareto", "t")
+          for f in ("logpdf", "pdf")),
+        *((f"{name}.{f}", (away, A(2.3), A(0.05), A(1.5)), {})
+          for name in ("chi2", "gamma", "pareto") for f in ("cdf", "sf", "logcdf")),
+        *((f"beta.{f}", (share, 2.0, 3.1), {})
+          for f in ("logpdf", "cdf", "logcdf", "sf", "logsf")),
+        *((f"truncnorm.{f}", (x, A(-1.3), A(2.1), A(0.2), A(1.5)), {})
+          for f in ("logpdf", "cdf", "logcdf", "sf", "logsf")),
+        *((f"{name}.{f}", (x, A(0.2), A(1.5)), {})
+          for name in ("cauchy", "norm") for f in ("logcdf", "sf", "logsf")),
+        *((f"{name}.ppf", (share, A(0.2), A(1.5)), {})
+          for name in ("cauchy", "norm", "logistic", "uniform", "expon", "gumbel_l",
+                       "gumbel_r")),
+        *((f"{name}.isf", (share, A(0.2), A(1.5)), {})
+          for name in ("cauchy", "norm", "logistic")),
+        ("bernoulli.logpmf", (A(0.0, 1.0), 0.3), {}),
+        ("bernoulli.cdf", (A(-1.0, 0.2, 1.0), A(0.3)), {}),
+        ("betabinom.logpmf", (counts, 6.0, A(2.0), A(3.0)), {}),
+        ("binom.logpmf", (counts, 6.0, A(0.3)), {}),
+        ("binom.pmf", (counts, 4.0, A(0.3)), {}),
+        ("dirichlet.logpdf", (A(0.2, 0.3, 0.5), A(1.5, 2.0, 3.0)), {}),
+        ("gennorm.cdf", (x, A(1.5)), {}),
+        ("gennorm.logpdf", (x, A(1.5)), {}),
+        ("geom.logpmf", (counts, A(0.3)), {}),
+        ("multivariate_normal.logpdf", (R(5, 4), R(4), spd), {}),
+        ("nbinom.logpmf", (counts, 3.0, A(0.3)), {}),
+        ("poisson.cdf", (counts, A(2.5)), {}),
+        ("poisson.logpmf", (counts, A(2.5)), {}),
+        ("poisson.entropy", (A(0.5, 3.0, 20.0),), {}),
+        ("vonmises.logpdf", (x, A(1.5)), {}),
+        ("wrapcauchy.logpdf", (away[:-1], A(0.4)), {}),
+        ("rankdata", (A(3.0, 1, 2, 1, 1, 5),), {}),
+        ("sem", (R(3, 4),), {"axis": 1}),
+    ],
+}  # fmt: skip
+numbered = [
+    pytest.param(module, *case, id=f"{module}-{i}-{case[0]}")
+    for module, rows in cases.items()
+    for i, case in enumerate(rows)
+]
+# What is not differentiated: counts, or not smooth, or without a derivative.
+flat = """cholesky solve expm expm_frechet poisson.entropy bernoulli.logpmf hessenberg
+hankel rankdata funm schur solve_sylvester sqrtm binom.pmf comb
+binom.logpmf betabinom.logpmf nbinom.logpmf geom.logpmf poisson.cdf poisson.logpmf
+bernoulli.cdf dirichlet.logpdf fiedler qr_multiply lu""".split()
+
+complete = ["linalg", "special", "stats"]
+
+
+def find(library, module, name):
+    found = importlib.import_module(f"{library}.{module}")
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def arrays_of(args):
+    return [i for i, a in enumerate(args) if isinstance(a, np.ndarray)]
+
+
+def leaves(result):
+    return [np.asarray(leaf) for leaf in tree_leaves(result)]
+
+
+@pytest.mark.parametrize("module,name,args,kwargs", numbered)
+def test_values_are_scipy_s(module, name, args, kwargs):
+    pytest.importorskip("scipy")
+    want = find("scipy", module, name)(*args, **kwargs)
+    got = find("minijit.scipy", module, name)(*args, **kwargs)
+    for a, b in zip(leaves(got), leaves(want), strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
+
+
+def function_of_arrays(module, name, args, kwargs):
+    """-> (indices of the arrays, a function of them that gives one vector)."""
+    function, places = find("minijit.scipy", module, name), arrays_of(args)
+
+    def f(*arrays):
+        full = list(args)
+        for i, array in zip(places, arrays, strict=True):
+            full[i] = array
+        found = tree_leaves(function(*full, **kwargs))
+        return mj.numpy.concatenate([mj.numpy.ravel(y) for y in found])
+
+    return places, f
+
+
+smooth = [c for c in numbered if c.values[1] not in flat and arrays_of(c.values[2])]
+
+
+@pytest.mark.parametrize("module,name,args,kwargs", smooth)
+def test_derivatives_are_those_of_the_values(module, name, args, kwargs):
+    places, f = function_of_arrays(module, name, args, kwargs)
+    at = [args[i] for i in places]
+    way = [np.cos(np.arange(a.size) + 1).reshape(a.shape).astype(a.dtype) for a in at]
+    step = 1e-6
+    moved = lambda h: np.asarray(f(*[a + h * w for a, w in zip(at, way, strict=True)]))
+    value, slope = mj.jvp(f, tuple(at), tuple(way))
+    # Where there is no density its logarithm is infinite, and flat.
+    value, slope = (np.asarray(y)[np.isfinite(value)] for y in (value, slope))
+    ends = [moved(h)[np.isfinite(moved(h))] for h in (step, -step)]
+    want = (ends[0] - ends[1]) / (2 * step)
+    np.testing.assert_allclose(slope, want, rtol=2e-5, atol=1e-6 * np.abs(want).max())
+    if value.dtype.kind == "f" and all(a.dtype.kind == "f" for a in at):
+        whole, back = mj.vjp(f, *at)
+        ct = np.where(np.isfinite(whole), 1.5, 0.0)
+        found = sum((g * w).sum() for g, w in zip(back(ct), way, strict=True))
+        np.testing.assert_allclose(found, 1.5 * slope.sum(), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("module,name,args,kwargs", smooth[::4])
+def test_lanes_and_compiled_calls_are_single_calls(module, name, args, kwargs):
+    places, f = function_of_arrays(module, name, args, kwargs)
+    at = [np.stack([args[i], 1.01 * args[i]]) for i in places]
+    want = np.stack([f(*lane) for lane in zip(*at, strict=True)])
+    np.testing.assert_allclose(mj.jit(mj.vmap(f))(*at), want, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("module", complete)
+def test_signatures_are_jax_s(module):
+    theirs = pytest.importorskip(f"jax.scipy.{module}")
+    mine = importlib.import_module(f"minijit.scipy.{module}")
+    for name in [n for n in dir(theirs) if not n.startswith("_")]:
+        function = getattr(theirs, name)
+        if name in jax_names.get(f"scipy.{module}", {}):
+            continue
+        assert hasattr(mine, name), name
+        if inspect.isfunction(inspect.unwrap(function)):
+            got = inspect.signature(getattr(mine, name)).parameters.values()
+            want = inspect.signature(function).parameters.values()
+            assert [(p.name, p.kind, str(p.default)) for p in got] == [
+                (p.name, p.kind, str(p.default)) for p in want
+            ], name
+
+
+def test_what_is_refused():
+    linalg, special, stats = ours.linalg, ours.special, ours.stats
+    eye = np.eye(2)
+    bad = [
+        (linalg.expm, (np.ones((2, 3)),), ValueError, "square matrix"),
+        (linalg.eigh, (eye, eye), NotImplementedError, "b=None"),
+        (linalg.polar, (R(3),), ValueError, "2-D"),
+        (linalg.schur, (eye, "upper"), ValueError, "'real' or 'complex'"),
+        (linalg.qr, (eye, False, None, "short"), ValueError, "mode 'short'"),
+        (linalg.hadamard, (6,), ValueError, "power of 2"),
+        (linalg.leslie, (R(3), R(3)), ValueError, "one less than"),
+        (linalg.solve_sylvester, (eye, eye, R(3, 3)), ValueError, "Incompatible"),
+        (linalg.solve_triangular, (eye, R(2), "X"), ValueError, "Invalid 'trans'"),
+        (linalg.block_diag, (R(1, 2, 3),), ValueError, "at most 2"),
+        (special.log_ndtr, (1.0, 31), ValueError, "0 to 30"),
+        (special.ndtri, (1,), TypeError, "not supported"),
+        (special.zeta, (2.0,), NotImplementedError, "pass q"),
+        (special.bernoulli, (-1,), ValueError, "non-negative"),
+        (stats.dirichlet.logpdf, (R(4), R(2)), ValueError, "one entry fewer"),
+        (stats.multinomial.logpmf, (R(2), 2, R(2)), ValueError, "integer type"),
+        (stats.mode, (R(2), 0, "omit"), NotImplementedError, "not implemented"),
+        (stats.rankdata, (R(2), "best"), ValueError, "unknown method"),
+        (stats.gaussian_kde, (R(1),), ValueError, "multiple elements"),
+    ]
+    for function, args, error, text in bad:
+        with pytest.raises(error, match=text):
+            function(*args)
+
+
+def test_matrices_that_are_not_unique():
+    """Schur's form, its complex one, and eigenvectors: what they are for holds."""
+    t, z = ours.linalg.schur(square)
+    upper, turned = ours.linalg.rsf2csf(t, z)
+    for form, basis in (t, z), (upper, turned):
+        back = basis @ form @ np.conj(basis).T
+        np.testing.assert_allclose(back, square, atol=1e-12)
+    assert np.abs(np.tril(upper, -1)).max() < 1e-12
+    w, v = ours.linalg.eigh_tridiagonal(R(5), R(4), select="i", select_range=(1, 3))
+    assert w.shape == (3,) and v.shape == (5, 3)
+    packed = ours.linalg.lu_factor(square)
+    b = R(3, 4, 2)
+    np.testing.assert_allclose(square.T @ ours.linalg.lu_solve(packed, b, 1), b)
+
+
+def test_densities_of_samples():
+    theirs = pytest.importorskip("scipy.stats").gaussian_kde
+    samples, points = R(2, 7), R(2, 3)
+    for options in {}, {"bw_method": "silverman"}, {"weights": np.arange(1.0, 8)}:
+        a = ours.stats.gaussian_kde(samples, **options)
+        b = theirs(samples, **options)
+        np.testing.assert_allclose(a(points), b(points))
+        np.testing.assert_allclose(a.logpdf(points), b.logpdf(points))
+        np.testing.assert_allclose(a.integrate_kde(a), b.integrate_kde(b))
+        mean = points[:, 0]
+        got, want = (k.integrate_gaussian(mean, np.eye(2)) for k in (a, b))
+        np.testing.assert_allclose(got, want)
+    a, b = ours.stats.gaussian_kde(samples[0]), theirs(samples[0])
+    np.testing.assert_allclose(a.integrate_box_1d(-1, 1), b.integrate_box_1d(-1, 1))
+    assert a.resample(mj.random.key(0), (3,)).shape == (1, 3)
+    jitted = mj.jit(lambda kde, p: kde.pdf(p))
+    np.testing.assert_allclose(jitted(a, points[0]), b(points[0]))
+    mode = ours.stats.mode(np.array([[1.0, 2, 2], [1, 3, 2]]), 1)
+    assert mode.mode.tolist() == [2, 1] and mode.count.tolist() == [2, 1]
