@@ -38,7 +38,7 @@ def elementwise(name, operation, text, parameters="x"):
         inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         for p in parameters.split()
     ])  # fmt: skip
-    function.__signature__ = signature
+    vars(function).update(__signature__=signature)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
     return function

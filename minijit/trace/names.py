@@ -142,7 +142,7 @@ jax_names = {
             "what is inside of JAX is arranged in another way here",
             "read minijit.trace and minijit.transform; the book explains them",
         ),
-        ("export ffi", not_yet, ""),
+        ("ffi", not_yet, ""),
         ("image", not_yet, "jnp.interp along each axis"),
     ]),
     "numpy": table([

@@ -152,8 +152,8 @@ class gaussian_kde:
             raise ValueError(
                 "the limits of integration in integrate_box_1d must be scalars"
             )
-        share = lambda x: special.ndtr((x - self.dataset[0]) / sigma)
         sigma = jnp.sqrt(self.covariance)[0, 0]
+        share = lambda x: special.ndtr((x - self.dataset[0]) / sigma)
         return (self.weights * (share(high) - share(low))).sum()
 
     def integrate_kde(self, other):
