@@ -17,6 +17,8 @@ from .text import Statement, TextError, statements
 
 Json = dict[str, Any]
 HEADING = re.compile(r"(#{1,6})\s+(.*)")
+# A caption: a paragraph in italics below a picture, and nothing else in it.
+CAPTION = re.compile(r"\A\s*(?:\*([^*]+)\*|_([^_]+)_)\s*(?:\n\n|\Z)")
 # What JupyterLab 4.6 writes when it opens a notebook: so opening one changes nothing.
 # The version is that of the Python on which outputs were stored; a reader's copy has
 # the reader's (see `reader`).

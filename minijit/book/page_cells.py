@@ -13,14 +13,12 @@ from html import escape, unescape
 
 from mistune import Markdown
 
-from .notebook import Json, joined, source, tags
+from .notebook import CAPTION, Json, joined, source, tags
 from .page_code import ANSI, highlighted, plain
 from .page_prose import TAGS, Prose, page_of, renderer
 from .project import Book, Chapter
 
 BUILD = re.compile(r"%%build (\S+)[^\n]*\n?")
-# A caption: a paragraph in italics below a picture, and nothing else in it.
-CAPTION = re.compile(r"\A\s*(?:\*([^*]+)\*|_([^_]+)_)\s*(?:\n\n|\Z)")
 SENTENCE = re.compile(r"(?<=[.?!:])\s+")
 MARKS = {
     "raises-exception": "This cell fails on purpose.",

@@ -14,6 +14,7 @@ from pathlib import Path
 from .headings import check_heading
 from .measure import LINK, check_limits
 from .notebook import (
+    CAPTION,
     METADATA,
     Json,
     headings,
@@ -29,6 +30,9 @@ from .show import check_shown
 MEANT = "(This cell is meant to fail.)"  # printed before an error that is to come
 ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
 LOCAL = re.compile(r"ipykernel_\d+|(?<![\w.])/(home|root|Users|tmp)/\w")
+WIDEST = 100  # columns of an output
+# Letters in a picture, in points.
+SMALL = re.compile(r"\bfontsize=[1-8](\.\d+)?[,)]|\.text\(.*\bsize=[1-8][,)]")
 LOOK_AWAY = re.compile(r"(?m)^\s*#\s*(NBVAL_|PYTEST_VALIDATE)")
 
 
@@ -49,6 +53,7 @@ def check_notebook(book: Book, chapter: Chapter, notebook: Json) -> Iterator[str
         yield f"{chapter.called} has not the metadata that JupyterLab writes; run sync"
     yield from check_opening(chapter, notebook)
     yield from check_links(book, chapter, notebook)
+    yield from check_captions(chapter, notebook)
     yield from check_limits(book, chapter, notebook)
     code = [(s, c) for s, c in sections(notebook) if is_code(c)]
     if code and all(c.get("execution_count") is None for _, c in code):
@@ -92,6 +97,17 @@ def check_links(book: Book, chapter: Chapter, notebook: Json) -> Iterator[str]:
                     yield f"{where} links to {to}, which is not there"
 
 
+def check_captions(chapter: Chapter, notebook: Json) -> Iterator[str]:
+    """Below each picture stands what it shows, in a paragraph of italics."""
+    cells = [*sections(notebook), ("", {"cell_type": "markdown", "source": ""})]
+    for (section, cell), (_, below) in zip(cells, cells[1:], strict=False):
+        shown = [kind for o in cell.get("outputs", []) for kind in o.get("data", {})]
+        captioned = below["cell_type"] == "markdown" and CAPTION.match(source(below))
+        if "image/png" in shown and not captioned:
+            where = f"{chapter.called}, section '{section}', at `{first_line(cell)}`"
+            yield f"{where}: the cell below has no caption, `*What is to be seen.*`"
+
+
 def check_opening(chapter: Chapter, notebook: Json) -> Iterator[str]:
     """The chapter opens its own stage, and once."""
     lines = [
@@ -126,10 +142,24 @@ def check_run(cell: Json) -> Iterator[str]:
         yield "nbval is told to look away"
     if any(ADDRESS.search(shown) for shown in texts(outputs)):
         yield "an output holds an address"
+    if wide := [line for line in shown_lines(outputs) if len(line) > WIDEST]:
+        yield f"an output has a line of {len(wide[0])} columns, more than {WIDEST}"
+    if SMALL.search(text):
+        yield "letters in a picture are smaller than 9 points"
     if any(LOCAL.search(shown) for shown in texts(outputs)):
         yield "an output holds a path of the machine it ran on"
     if "volatile" in tags(cell) and any(o["output_type"] == "stream" for o in outputs):
         yield "a volatile cell may only show pictures"
+
+
+def shown_lines(outputs: list[Json]) -> Iterator[str]:
+    """The lines that a reader sees; source code may be as wide as it is."""
+    for o in outputs:
+        kinds = o.get("data", {})
+        whole = joined(kinds.get("text/plain", o.get("text", "")))
+        if "text/markdown" not in kinds and "image/png" not in kinds:
+            yield from whole.split("\n")
+        yield from "\n".join(o.get("traceback", [])).split("\n")
 
 
 def texts(outputs: list[Json]) -> Iterator[str]:

@@ -6,8 +6,10 @@ What lies between, in the library and in what it calls, is left out; `%tb` shows
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +21,8 @@ INSTALLED = tuple(
 )
 # IPython shows these in a way of its own.
 SHOWN_WHOLE = {"SyntaxError", "UsageError"}
+WIDEST = 100  # columns of what a cell shows
+CODE = re.compile(r"\s*(-+>)?\s*(\x1b\[[0-9;]*m)*\s*\d+\b")  # a line of a frame
 LEFT_OUT = "(the library's own frames are left out; %tb shows them)"
 
 
@@ -76,7 +80,24 @@ def short_lines(shell: Any, error: BaseException, folders: list[str]) -> list[st
         lines = shell.InteractiveTB.structured_traceback(
             type(error), error, error.__traceback__
         )
+    lines = [folded(text) for text in lines]
     return [*lines[:-1], LEFT_OUT, lines[-1]] if shortened else lines
+
+
+def folded(text: str) -> str:
+    """What a traceback says, on lines that are not too wide; code stays as it is."""
+    return "\n".join(
+        part for line in text.split("\n") for part in folded_line(line)
+    )
+
+
+def folded_line(line: str) -> list[str]:
+    """One line of a message as several, the further ones indented."""
+    if len(line) <= WIDEST or CODE.match(line):
+        return [line]
+    margin = " " * (len(line) - len(line.lstrip()) + 4)
+    options: Any = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.wrap(line, WIDEST, subsequent_indent=margin, **options)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def new_axis(width, height):
 def clear(axis):
     """An axis in grey ink, without background."""
     axis.patch.set_alpha(0)
-    axis.tick_params(colors=INK, labelsize=8)
+    axis.tick_params(colors=INK, labelsize=9)
     for name, spine in axis.spines.items():
         spine.set_visible(name in ("left", "bottom"))
         spine.set_color(INK)
@@ -115,12 +115,12 @@ def draw_graph(report, axis=None):
         axis.plot([lane, lane], [first, last], color=color, lw=width, alpha=0.6,
                   solid_capstyle="butt", zorder=1)  # fmt: skip
         label = f"{cut_to(str(array), 20)}\n{size_text(array.nbytes)}"
-        axis.text(lane + 0.07, first + 0.14, label, color=color, fontsize=7, va="top",
+        axis.text(lane + 0.07, first + 0.14, label, color=color, fontsize=9, va="top",
                   zorder=4)  # fmt: skip
     for y, step in enumerate(report.steps):
         color = STEP if step.reason is None else SLOW
         name = f"{cut_to(step.name, 24)}  {size_text(step.nbytes)}"
-        axis.text(-0.35, y, name, color=color, ha="right", va="center", fontsize=8)
+        axis.text(-0.35, y, name, color=color, ha="right", va="center", fontsize=9)
         touched = [lanes[by_buffer[u.buffer]] for u in (*step.reads, *step.writes)
                    if u.buffer in by_buffer]  # fmt: skip
         if touched:
@@ -131,7 +131,7 @@ def draw_graph(report, axis=None):
                 axis.plot(lane, y, marker, color=color, ms=6, zorder=3)
                 if use.sweeps > 1:
                     axis.text(lane - 0.07, y - 0.12, f"{use.sweeps}x", color=SLOW,
-                              ha="right", fontsize=8, zorder=4)  # fmt: skip
+                              ha="right", fontsize=9, zorder=4)  # fmt: skip
     axis.set(xlim=(-2.6, columns - 0.1), ylim=(rows + 0.3, -1.2))
     return axis.figure
 
@@ -152,7 +152,7 @@ def draw_arrays(report, axis=None):
         axis.barh(y, last - array.first, left=array.first, height=0.7, color=color,
                   alpha=0.4)  # fmt: skip
         label = f"{cut_to(array.name, 16)} {size_text(array.nbytes)}"
-        axis.text(array.first + 0.08, y, label, va="center", fontsize=7, color=INK)
+        axis.text(array.first + 0.08, y, label, va="center", fontsize=9, color=INK)
     axis.invert_yaxis()
     title = f"arrays and when they are needed: peak {size_text(report.peak)}"
     axis.set(yticks=[], xlabel="step", xlim=(0, max(end, 1)), title=title)
@@ -187,7 +187,7 @@ def draw_roofline(report, axis=None):
     for step in most:
         r = step.flops / step.nbytes
         at = r, min(r * copy, flops) / 1e9
-        axis.annotate(cut_to(step.name, 20), at, (4, -10), color=INK, fontsize=7,
+        axis.annotate(cut_to(step.name, 20), at, (4, -10), color=INK, fontsize=9,
                       textcoords="offset points")  # fmt: skip
     axis.set(xscale="log", yscale="log", xlabel="operations for each byte moved",
              ylabel="at most Gflop/s", title="what bounds each step")  # fmt: skip

@@ -12,6 +12,7 @@ Where the parts of an expression are computed is not said, until `place` says it
 
 from collections import Counter
 
+from ..trace.errors import folded
 from .expression_graphs import postorder
 from .expression_text import expr_text, infix, number_text
 from .expressions import Axis, Op, as_index
@@ -164,7 +165,8 @@ def program_text(program):
         lines += writer.lines
     inner = {id(c.attrs["program"]): c.attrs["program"] for c in program.calls
              if c.routine == "program"}
-    return "\n\n".join(["\n".join(lines), *map(program_text, inner.values())])
+    text = "\n".join(line if len(line) <= 100 else folded(line) for line in lines)
+    return "\n\n".join([text, *map(program_text, inner.values())])
 
 
 program_printers["text"] = program_text

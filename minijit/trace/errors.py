@@ -7,6 +7,7 @@ code, and what to do instead.  The classes carry JAX's names (`jax.errors`), so 
 
 import os
 import sys
+import textwrap
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,15 @@ def abridged(x, most=500):
     text = repr(x)
     half = most // 2
     return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
+
+
+def folded(line, width=100):
+    """A line of a report, on as many lines as it takes; the further ones indented."""
+    margin = " " * (len(line) - len(line.lstrip()) + 4)
+    options = {"break_long_words": False, "break_on_hyphens": False}
+    return "\n".join(
+        textwrap.wrap(line, width, subsequent_indent=margin, **options) or [line]
+    )
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from .arguments import function_name
 from .captures import Identity, capture_rules, scalar_key, show
 from .config import config
 from .core import EvalTrace, current
-from .errors import PACKAGE, at_line, user_source
+from .errors import PACKAGE, at_line, folded, user_source
 from .tree_keys import keystr
 from .tree_paths import tree_flatten_with_path
 from .turns import lock
@@ -284,11 +284,18 @@ class Traces(list):
         rows = [[*row, r.why] for row, r in zip(rows, self, strict=True)]
         rows = [[row[i] for i in keep] for row in [head, *rows]]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
-        margin = "\n" + " " * sum(w + 2 for w in widths)
+        left = sum(w + 2 for w in widths)
+        reasons = [why.split("\n") for *_, why in rows]
+        # Where that would be too wide, a reason stands below its signature.
+        below = left + max(len(line) for why in reasons for line in why) > 100
         lines = []
-        for *cells, why in rows:
+        for (*cells, _), why in zip(rows, reasons, strict=True):
             cells = [c.ljust(w) for c, w in zip(cells, widths, strict=True)]
-            lines.append("  ".join([*cells, why.replace("\n", margin)]))
+            margin = " " * (widths[0] + 4 if below else left)
+            first, *rest = [folded(margin + line) for line in why]
+            row = "  ".join(cells)
+            lines += [row.rstrip(), first] if below else [row + first[left - 2 :]]
+            lines += rest
         return "\n".join(lines)
 
     __repr__ = __str__ = table

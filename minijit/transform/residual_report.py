@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..trace.array import aval_of
-from ..trace.errors import Source
+from ..trace.errors import Source, folded
 from ..trace.jaxpr import ClosedJaxpr, Var
 from ..trace.pytree import tree_flatten
 from .budgets import work_again
@@ -62,7 +62,7 @@ class Residuals(list):
 
     def __repr__(self):
         total = held_text(self.nbytes, self.nbytes_per_step)
-        return "\n".join([*map(str, self), f"{total} in all"])
+        return "\n".join([*(folded(str(r)) for r in self), f"{total} in all"])
 
 
 def held_text(nbytes, per_step):
