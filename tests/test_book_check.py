@@ -314,6 +314,8 @@ ERROR = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
 STDERR = {"output_type": "stream", "name": "stderr", "text": ["Warning"]}
 SHOWN = {"output_type": "stream", "name": "stdout", "text": ["<f at 0x7f12345678>"]}
 PLACE = {"output_type": "stream", "name": "stdout", "text": ["/tmp/ipykernel_3/4.py"]}
+WIDE = {"output_type": "stream", "name": "stdout", "text": ["x" * 101]}
+PICTURE = {"output_type": "display_data", "data": {"image/png": "", "text/plain": ""}}
 RAISES = {"tags": ["raises-exception"]}
 MAGIC = {"output_type": "stream", "name": "stderr", "text": ["UsageError: Cell magic"]}
 
@@ -328,6 +330,10 @@ MAGIC = {"output_type": "stream", "name": "stderr", "text": ["UsageError: Cell m
         ("from toy", {"outputs": [STDERR]}, "something went to stderr"),
         ("from toy", {"outputs": [SHOWN]}, "an output holds an address"),
         ("from toy", {"outputs": [PLACE]}, "a path of the machine it ran on"),
+        ("from toy", {"outputs": [WIDE]}, "a line of 101 columns, more than 100"),
+        ("from toy", {"outputs": [PICTURE]}, "the cell below has no caption"),
+        ("from toy", {"source": "f(fontsize=8)"}, "smaller than 9 points"),
+        ("from toy", {"source": "a.text(1, 'b', size=7)"}, "smaller than 9 points"),
         ("from toy", {"metadata": RAISES}, "no error is stored"),
         ("from toy", {"metadata": {"tags": ["nbval-skip"]}}, "told to look away"),
         ("from toy", {"source": "# NBVAL_IGNORE_OUTPUT\n1"}, "told to look away"),

@@ -38,3 +38,23 @@ def test_only_where_a_reader_looks_on(monkeypatch: pytest.MonkeyPatch, looks_on:
     data, _ = shell.display_formatter.format(mj.make_jaxpr(mj.numpy.sin)(1.0))
     assert ("text/html" in data) == looks_on
     assert data["text/plain"].startswith("{ lambda ; a:f32[]")
+    assert ("print" in shell.user_ns) == looks_on
+
+
+def test_a_program_that_is_printed(monkeypatch: pytest.MonkeyPatch):
+    from IPython import display
+
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr(display, "display", lambda data, raw: shown.append(data))
+    jaxpr = mj.make_jaxpr(lambda x: mj.numpy.sin(x) * 2.0)(1.0)
+    for value in (jaxpr, str(jaxpr), "def f(x):\n    return x"):
+        colours.printed(value)
+        assert shown[-1]["text/plain"] == str(value)
+        assert "<span" in shown[-1]["text/html"]
+
+
+def test_what_is_no_program_is_printed_as_ever(capsys: pytest.CaptureFixture[str]):
+    colours.printed("define it\nor not")
+    colours.printed("a", 1, sep="-", end="")
+    colours.printed("{ lambda ;")
+    assert capsys.readouterr().out == "define it\nor not\na-1{ lambda ;\n"

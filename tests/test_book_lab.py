@@ -27,6 +27,7 @@ from minijit.book.exercise import exercises
 from minijit.book.grade import solution_text
 from minijit.book.notebook import load, source
 from minijit.book.project import find_book
+from minijit.book.reader import KERNELS
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed"
@@ -77,6 +78,9 @@ def jupyterlab(root: Path, home: Path) -> Iterator[str]:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     env = {**os.environ, "IPYTHONDIR": str(home / "ipython")}
+    profile = home / "ipython" / "profile_default"
+    profile.mkdir(parents=True)
+    (profile / "ipython_kernel_config.py").write_text(KERNELS)
     env.pop("PYTHONPATH", None)  # it would go before the folder of the notebooks
     for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR"):
         env[f"JUPYTER_{name}"] = str(home / name.lower())
@@ -267,7 +271,7 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     assert me.run(build, text) == ""
 
     me.restart()
-    assert "not found" in me.run(build)
+    assert "run the notebook's first cell" in me.run(build)
     texts = [source(c) for c in cells]
     demo = next(i for i, t in enumerate(texts) if t.startswith("import minijit"))
     assert "run the notebook's first cell" in me.run(demo)

@@ -13,7 +13,7 @@ import pytest
 
 from minijit.book.notebook import METADATA, dump, load, source
 from minijit.book.project import Book
-from minijit.book.reader import reset, start
+from minijit.book.reader import reset, start, tell_kernels
 
 
 @pytest.fixture
@@ -99,6 +99,39 @@ def test_an_import_before_the_first_cell_is_refused(book: Book):
     assert done.stdout.count(told) == 2, done.stdout + done.stderr
     assert "Chapter 2: Trees." in done.stdout and "'toy.trace.core'" in done.stdout
     assert "toy.flatten is built in this chapter" in done.stdout
+
+
+RESTARTED = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import PyFileConfigLoader
+sys.path[:0] = ["", {repo!r}]
+config = PyFileConfigLoader({file!r}).load_config()
+shell = InteractiveShell.instance(config=config)
+shell.run_line_magic("colors", "nocolor")
+shell.run_cell("%%build toy/trace/core.py\\nx = 1")
+shell.run_cell("%check jvp")
+shell.run_cell("import toy")
+shell.run_cell("%solution jvp")
+shell.run_cell("%load_ext minijit.book\\n%chapter 1")
+"""
+
+
+def test_a_build_cell_right_after_a_restart(book: Book, tmp_path: Path):
+    """The environment's configuration knows the magics, and they say what to do."""
+    pytest.importorskip("IPython")
+    list(start(book))
+    tell_kernels(book, tmp_path.parent / "another")
+    assert not (tmp_path.parent / "another").exists()
+    tell_kernels(book, book.root / ".venv")
+    file = book.root / ".venv" / "etc" / "ipython" / "ipython_kernel_config.py"
+    code = RESTARTED.format(repo=str(book_toy.REPO), file=str(file))
+    line = [sys.executable, "-P", "-c", code]
+    folder = book.root / "my_chapters"
+    done = subprocess.run(line, cwd=folder, text=True, capture_output=True)
+    told = "UsageError: run the notebook's first cell"
+    assert (done.stdout + done.stderr).count(told) == 3, done.stdout + done.stderr
+    assert "Chapter 1: " in done.stdout and "toy is empty" in done.stdout
 
 
 def test_the_guard_lets_others_pass(book: Book):

@@ -1,13 +1,17 @@
 """Programs in colours, in a front end that shows them to a reader.
 
 Jaxprs and loop programs get an HTML form beside their plain text, in the colours of
-JupyterLab's own editor, so both themes show them well.  Where a notebook is executed
-without a reader (`run`, nbval) there is the plain text alone: that is what is stored.
+JupyterLab's own editor, so both themes show them well; and so does the text of a
+program that is printed: of a jaxpr, of loops, or of Python.  Where a notebook is
+executed without a reader (`run`, nbval) there is the plain text alone: that is what is
+stored.
 """
 
 from __future__ import annotations
 
+import builtins
 import os
+import re
 from html import escape
 from typing import Any
 
@@ -17,6 +21,11 @@ SHOWN = (
     ("minijit.trace.jaxpr", "Jaxpr"),
     ("minijit.trace.jaxpr", "ClosedJaxpr"),
     ("minijit.compile.loops", "Program"),
+)
+# How the text of a program begins: a jaxpr, a loop program, Python.
+PROGRAM = re.compile(
+    r"\{ lambda .*\}\s*\Z|program \w+\(.*\):\n|(def \w+\(.*:|@\w+.*|import \w+)\n",
+    re.DOTALL,
 )
 LONGEST = 100_000  # characters; a longer text stays plain
 # Kinds of tokens, by pygments' names, and the variables of JupyterLab's themes.
@@ -35,6 +44,24 @@ def install(shell: Any) -> None:
         formatter = shell.display_formatter.formatters["text/html"]
         for module, name in SHOWN:
             formatter.for_type_by_name(module, name, html)
+        shell.user_ns["print"] = printed
+
+
+def printed(*values: Any, **options: Any) -> None:
+    """`print`, but a program by itself is shown in colours."""
+    text = str(values[0]) if len(values) == 1 and not options else ""
+    shown = html(text) if is_program(text) else None
+    if shown is None:
+        builtins.print(*values, **options)
+        return
+    from IPython.display import display
+
+    display({"text/plain": text, "text/html": shown}, raw=True)
+
+
+def is_program(text: str) -> bool:
+    """Does a text begin as programs do?"""
+    return PROGRAM.match(text.lstrip()) is not None
 
 
 def html(program: Any) -> str | None:

@@ -20,6 +20,8 @@ from pygments.token import (
     Token,
 )
 
+from .colours import is_program
+
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # The first kind that a token is in gives its class.
 CLASSES = {
@@ -76,7 +78,9 @@ def highlighted(code: str, language: str = "python", kind: str = "") -> str:
 
 def plain(text: str, kind: str) -> str:
     """What a cell printed."""
-    inner = escape(ANSI.sub("", text).rstrip("\n"), quote=False)
+    text = ANSI.sub("", text).rstrip("\n")
+    program = is_program(text) and kind == "out"
+    inner = spans(text) if program else escape(text, quote=False)
     return f'<pre class="{kind}" tabindex="0">{inner}</pre>\n'
 
 

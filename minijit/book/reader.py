@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,10 +64,39 @@ sys.path[:] = [*others, str(here)]
 del sys.modules[__name__]
 importlib.import_module(__name__)
 '''
+# In the environment's etc/ipython, where every kernel of it reads this.  It does not
+# load the machinery: that would import the finished library, past the guard above.
+KERNELS = '''\
+"""Says what comes first where one of the book's magics is asked for too early.
+
+`python -m minijit.book start` made it.
+"""
+
+import sys
+import types
+
+NAMES = ("build", "check", "solution", "show", "chapter", "tour")
+
+
+def load_ipython_extension(shell):
+    from IPython.core.error import UsageError
+
+    def early(line, cell=None):
+        raise UsageError("run the notebook's first cell: it says which chapter this is")
+
+    for name in NAMES:
+        shell.register_magic_function(early, "line_cell", name)
+
+
+waiting = sys.modules["minijit_waiting"] = types.ModuleType("minijit_waiting")
+waiting.load_ipython_extension = load_ipython_extension
+get_config().MagicsManager.lazy_magics = dict.fromkeys(NAMES, "minijit_waiting")
+'''
 
 
 def start(book: Book, write: bool = False) -> Iterator[str]:
     """Copy every notebook that is not there yet, and the data; what to tell."""
+    tell_kernels(book, Path(sys.prefix).resolve())
     data = book.base / book.folder / "data"
     if data.exists():
         shutil.copytree(data, copy_folder(book) / "data", dirs_exist_ok=True)
@@ -91,6 +121,14 @@ def start(book: Book, write: bool = False) -> Iterator[str]:
     if newer or other:
         yield "`reset K` renews the copy of chapter K, `reset K --write` to be written"
     yield f"open it: jupyter lab {FOLDER}/{next(book.written()).file}"
+
+
+def tell_kernels(book: Book, environment: Path) -> None:
+    """Let kernels know the book's magics, if the environment is the checkout's own."""
+    path = environment / "etc" / "ipython" / "ipython_kernel_config.py"
+    if book.base in environment.parents and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(KERNELS, encoding="utf-8")
 
 
 def reset(book: Book, chapter: Chapter, write: bool = False) -> Iterator[str]:

@@ -51,12 +51,16 @@ def install(
         add_advice(error, advice)
         whole = any(c.__name__ in SHOWN_WHOLE for c in kind.__mro__)
         minimal = shell.InteractiveTB.mode == "Minimal"
-        if whole or minimal or hasattr(error, "_render_traceback_"):
+        if whole or hasattr(error, "_render_traceback_"):
             # A cell that cannot be compiled fails before `run_code`.
             runs = tb.tb_frame.f_code.co_name == "run_code"
             shell.showtraceback((kind, error, tb), running_compiled_code=runs)
             return
-        lines = short_lines(shell, error, [f"{f}/" for f in folders()])
+        if minimal:
+            lines = shell.InteractiveTB.structured_traceback(kind, error, tb)
+        else:
+            lines = short_lines(shell, error, [f"{f}/" for f in folders()])
+        lines = [folded(text) for text in lines]
         error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
         try:
             shell.showtraceback((kind, error, tb))
@@ -80,7 +84,6 @@ def short_lines(shell: Any, error: BaseException, folders: list[str]) -> list[st
         lines = shell.InteractiveTB.structured_traceback(
             type(error), error, error.__traceback__
         )
-    lines = [folded(text) for text in lines]
     return [*lines[:-1], LEFT_OUT, lines[-1]] if shortened else lines
 
 

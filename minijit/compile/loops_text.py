@@ -62,17 +62,19 @@ class Writer:
         plain = isinstance(expr, Op) and expr.name in infix and expr not in self.names
         return text[1:-1] if plain else text
 
+    def line(self, indent, text):
+        self.lines += folded("  " * indent + text).split("\n")
+
     def block(self, body, indent):
         outside = dict(self.names)
         for stmt in body:
-            self.lines.append("  " * indent + self.statement(stmt))
+            self.line(indent, self.statement(stmt))
             if isinstance(stmt, While):
                 self.block(stmt.test, indent + 1)
-                leave = f"if not {self.text(stmt.cond)}: break"
-                self.lines.append("  " * (indent + 1) + leave)
+                self.line(indent + 1, f"if not {self.text(stmt.cond)}: break")
             for inner in stmt.bodies()[isinstance(stmt, While) :]:
                 if inner and isinstance(stmt, If) and inner is stmt.otherwise:
-                    self.lines.append("  " * indent + "else:")
+                    self.line(indent, "else:")
                 self.block(inner, indent + 1)
         # What is named in a block means nothing after it.
         self.names = outside
@@ -150,7 +152,7 @@ def program_text(program):
         lines += [f"  {kind} {buffer}" for buffer in buffers]
     for stmt in program.body:
         if isinstance(stmt, Call):
-            lines.append("  " + call_text(stmt))
+            lines.append(folded("  " + call_text(stmt)))
             continue
         for function in getattr(stmt, "functions", ()):
             params = ", ".join(map(str, function.params))
@@ -165,8 +167,7 @@ def program_text(program):
         lines += writer.lines
     inner = {id(c.attrs["program"]): c.attrs["program"] for c in program.calls
              if c.routine == "program"}
-    text = "\n".join(line if len(line) <= 100 else folded(line) for line in lines)
-    return "\n\n".join([text, *map(program_text, inner.values())])
+    return "\n\n".join(["\n".join(lines), *map(program_text, inner.values())])
 
 
 program_printers["text"] = program_text

@@ -26,9 +26,9 @@ def folded(line, width=100):
     """A line of a report, on as many lines as it takes; the further ones indented."""
     margin = " " * (len(line) - len(line.lstrip()) + 4)
     options = {"break_long_words": False, "break_on_hyphens": False}
-    return "\n".join(
-        textwrap.wrap(line, width, subsequent_indent=margin, **options) or [line]
-    )
+    if len(line) <= width:
+        return line
+    return "\n".join(textwrap.wrap(line, width, subsequent_indent=margin, **options))
 
 
 @dataclass(frozen=True)
