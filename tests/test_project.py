@@ -197,6 +197,6 @@ def test_the_readme_shows_what_its_first_program_prints():
 def test_the_program_in_the_readme_runs():
     shown = run(sys.executable, "-c", readme_blocks("python")[1])
     assert not shown.stderr
-    first, second, header, trace = shown.stdout.splitlines()
+    first, second, *_, why = shown.stdout.splitlines()
     assert first.startswith("[[-0.99") and second.endswith("]]")
-    assert "first call" in trace
+    assert "first call" in why
