@@ -224,7 +224,7 @@ from .run import progress as progress, shortcut_rows as shortcut_rows
 _on_demand.append("export")
 
 # chapter 25
-from .run import cuda as cuda
+from .run import cuda as cuda, tiles as tiles
 
 # chapter 26
 from .run import cuda_graphs as cuda_graphs, cuda_stub as cuda_stub

@@ -1,11 +1,18 @@
 """Kernels on a grid, run in step: what they compute, and what is caught."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import nn
+from minijit import lax, nn
+from minijit.run import grid
+from minijit.run.grid import NoCudaForm
+from minijit.run.lockstep import run_in_lockstep
+from minijit.run.lockstep_memory import Divergence, OutOfBounds, Race
+from tests import random_cuda, random_memory
 
 pytestmark = pytest.mark.chapter(25)
 rng = np.random.default_rng(0)
@@ -52,3 +59,123 @@ def test_ptx_for_each_generation():
 def test_without_a_device_a_call_says_so():
     with pytest.raises(mj.errors.MinijitError, match="CUDA device"):
         mj.jit(jnp.sin, backend="cuda")(square)
+
+
+# ---- what is undefined on a device
+
+AVERAGE = """
+def k(x0: float32[64], y0: float32[64]):
+    t0 = cuda.threadIdx.x
+    s0 = cuda.shared.array(64, np.float32)
+    s0[t0] = x0[t0]
+    {between}
+    y0[t0] = s0[(t0 + 1) % 64] + {more}
+"""
+
+
+def run_text(text, *arrays, blocks=1, threads=64):
+    printed = SimpleNamespace(text=text)
+    kernel = SimpleNamespace(
+        printed=printed, constants={}, grid=(blocks, 1, 1), block=(threads, 1, 1)
+    )
+    return run_in_lockstep(kernel, *arrays)
+
+
+def average(between, more="0"):
+    x, y = np.arange(64, dtype="f4"), np.zeros(64, "f4")
+    run_text(AVERAGE.format(between=between, more=more), x, y)
+    return y
+
+
+def test_a_barrier_makes_it_right():
+    assert (average("cuda.syncthreads()") == np.roll(np.arange(64), -1)).all()
+
+
+@pytest.mark.parametrize("between, more, error", [
+    ("pass", "0", Race),
+    ("cuda.syncthreads()", "x0[t0 + 1]", OutOfBounds),
+    ("if t0 < 40:\n        cuda.syncthreads()", "0", Divergence),
+    ("if t0 < 40:\n        t1 = cuda.shfl_xor_sync(-1, t0, 1)", "0", Divergence),
+])  # fmt: skip
+def test_what_is_undefined_raises(between, more, error):
+    with pytest.raises(error, match="thread|block|warp"):
+        average(between, more)
+
+
+def test_blocks_have_no_order():
+    text = "def k(y0):\n    y0[cuda.threadIdx.x] = 1\n"
+    with pytest.raises(Race, match="block 1"):
+        run_text(text, np.zeros(32), blocks=2, threads=32)
+    atomic = "def k(y0):\n    cuda.atomic.add(y0, cuda.threadIdx.x, 1)\n"
+    y = np.zeros(32)
+    run_text(atomic, y, blocks=2, threads=32)
+    assert (y == 2).all()
+
+
+# ---- what is counted
+
+
+def counts_of(f, *args):
+    kernel = kernel_of(f, *args)
+    arrays = [np.ones(b.shape, b.dtype) for b in kernel.args]
+    return run_in_lockstep(kernel, *arrays)
+
+
+x64 = np.ones((64, 96), "f4")
+pieces = x64.nbytes // 128
+
+
+def test_a_transpose_by_tiles_moves_whole_pieces(monkeypatch):
+    counts = counts_of(lambda x: x.T * 2, x64)
+    assert (counts["x0"].transactions, counts["y0"].transactions) == (pieces, pieces)
+    assert counts["s0"].conflicts == 0
+    monkeypatch.setattr(grid, "nest_forms", [])
+    mj.clear_caches()
+    counts = counts_of(lambda x: x.T * 2, x64)
+    assert counts["x0"].transactions == 32 * pieces
+
+
+def test_three_outputs_are_one_read():
+    counts = counts_of(lambda x: (x.T, x * 2, jnp.sin(x).T), x64)
+    assert counts["x0"].loads == x64.size
+    assert {c.transactions for name, c in counts.items() if name[0] in "xy"} == {pieces}
+
+
+@pytest.mark.parametrize("f", [lambda x: jnp.exp(x) * 2, nn.softmax])
+def test_rows_go_along_memory(f):
+    counts = counts_of(f, x64)
+    assert counts["y0"].transactions == pieces
+    assert counts["x0"].transactions in (pieces, 2 * pieces)
+
+
+def test_scatter_adds_in_memory():
+    f = lambda x, i: x.at[i].add(1.0)
+    x, i = np.zeros(50, "f4"), np.array([3, 3, 7, 3])
+    found = mj.jit(f, backend="cuda-lockstep")(x, i)
+    assert found[3] == 3 and found[7] == 1 and found.sum() == 4
+    text = mj.jit(f, backend="cuda").lower(x, i).compile().as_text()
+    assert "cuda.atomic.add(" in text
+    assert "atom" in mj.jit(f, backend="cuda").lower(x, i).compile().as_text("ptx")
+
+
+def test_loops_are_one_block():
+    def f(x):
+        return lax.while_loop(lambda c: c.sum() < 100, lambda c: c * 2 + c.T, x)
+
+    x = np.ones((6, 6), "f4")
+    found = mj.jit(f, backend="cuda-lockstep")(x)
+    np.testing.assert_array_equal(found, mj.jit(f, backend="eval")(x))
+    kernel = kernel_of(f, x)
+    assert kernel.grid == (1, 1, 1) and "while True:" in kernel.source
+    assert "bar.sync" in kernel.ptx((8, 0))
+
+
+def test_a_tape_has_no_form_and_says_so():
+    step = lambda c: lax.while_loop(lambda c: c < 100, lambda c: c * c + 1, c)
+    with pytest.raises(NoCudaForm, match="tape"):
+        mj.jit(mj.grad(step), backend="cuda").lower(2.0).compile()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_programs(seed):
+    random_cuda.compare(*random_memory.drawn(seed), ptx=seed == 0)

@@ -17,9 +17,9 @@ import numpy as np
 
 from ..compile.loops import Swap, statements
 from ..compile.scalars import INDEX
+from .device_functions import device_module
 from .grid import NoCudaForm
 from .grid_walker import GridWalker, given_buffers
-from .llvm_kernels import module_text
 from .llvm_loops import LoopWriter
 from .llvm_target import binding
 from .llvm_types import kind_of, memory_type, register_type
@@ -150,12 +150,14 @@ def module_of(name, launch):
     text = writer.text(f"ptx_kernel void @NAME({given}) {limits} nounwind")
     text = "".join(writer.shared) + writer.text_of_notes() + text
     text = text.replace("NAME", name)
-    if missing := [line for line in writer.declared if "@llvm." not in line]:
-        raise NoCudaForm(f"it needs functions of the C library: {missing}")
-    kernel = SimpleNamespace(
-        key=name, text=text, declared=writer.declared, used=writer.used
-    )
-    return module_text([kernel])
+    kernel = SimpleNamespace(text=text, declared=writer.declared, used=writer.used)
+    module, missing = device_module(kernel)
+    if missing:
+        raise NoCudaForm(
+            f"{name} needs {', '.join(missing)}, as the C library has it, and a device "
+            "has no such function in this precision"
+        )
+    return module
 
 
 @functools.cache

@@ -22,7 +22,8 @@ passes before `place` do for the caches of a CPU is not wanted here.
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from ..compile.expression_graphs import postorder, substitute
 from ..compile.expressions import Axis, Load, Op, Reduce, as_index, op
@@ -113,9 +114,9 @@ def launch_of(body):
         # Only within a block do later statements see what earlier ones stored.
         split = [(Axis(1), True, tuple(map(collapsed, stmts)))]
     threads = max(threads_of(*part) for part in split)
-    parts, blocks = [], 1
+    parts, blocks, made = [], 1, {}
     for axis, by_block, inner in split:
-        body = place((For(axis, inner),), NEST, nestable, flattened)
+        body = place((For(axis, inner),), NEST, nestable, partial(flattened, made=made))
         parts.append(Part(axis, by_block, body))
         steps = axis.extent if by_block else -(-axis.extent // threads)
         blocks = max(blocks, steps)
@@ -207,8 +208,15 @@ def peeled(stmt, common=False):
     return axes, body
 
 
+# Functions of a nest: what `part_of` is to give for it, or None.
+nest_forms: list = []
+
+
 def part_of(stmt):
     """(axis, by_block, statements in which it stands for the peeled axes)"""
+    for form in nest_forms:
+        if found := form(stmt):
+            return found
     axes, body = peeled(stmt)
     outer = known_outside(axes, body)
     if axes and not outer:
@@ -222,6 +230,47 @@ def part_of(stmt):
     if by_block:
         body = tuple(map(collapsed, body))
     return axis, by_block, body
+
+
+# What memory does by itself, so that no two threads do it at once: for which kinds of
+# numbers, of 4 or 8 bytes.
+ATOMIC = "atomic "
+atomic_kinds = {"add": "fiu", "max": "iu", "min": "iu", "and": "iu", "or": "iu"}
+atomic_kinds |= {"xor": "iu"}
+
+
+def in_any_order(stmt):
+    """(axis, False, statements) of a scatter whose updates meet: each is a thread's.
+
+    The order in which they are combined is the device's.
+    """
+    axes, body = [], (stmt,)
+    while len(body) == 1 and isinstance(body[0], For):
+        axes.append(body[0].axis)
+        body = body[0].body
+    guarded = len(body) == 1 and isinstance(body[0], If) and not body[0].otherwise
+    stores = body[0].then if guarded else body
+    serial = any(a.kind == "serial" for a in axes)
+    if not serial or not all(type(a.extent) is int for a in axes) or len(stores) != 1:
+        return None
+    store, = stores
+    loads = {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
+    if not isinstance(store, Store) or store.buffer in loads or not is_atomic(store):
+        return None
+    store = replace(store, combine=ATOMIC + store.combine)
+    axis, names = joined(axes)
+    body = (If(body[0].pred, (store,)),) if guarded else (store,)
+    return axis, False, tuple(s.rewrite(Renamer(names), lambda b: b) for s in body)
+
+
+def is_atomic(store):
+    """Whether a device combines such numbers in memory."""
+    dtype = store.buffer.dtype
+    kinds = atomic_kinds.get(store.combine, "")
+    return dtype.kind in kinds and dtype.itemsize in (4, 8)
+
+
+nest_forms.append(in_any_order)
 
 
 def known_outside(axes, body):
@@ -281,7 +330,7 @@ def inner_axes(body):
 def widest(body):
     """How many steps the longest loop or total within statements has."""
     loops = [s.axis.bounds[1] + 1 for s in statements(body) if isinstance(s, For)
-             and s.axis.kind == "loop"]
+             and s.axis.kind in ("loop", "thread")]
     totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
     return max([*loops, *map(widest_total, totals)], default=1)
 
@@ -352,9 +401,13 @@ def flat(buffer):
     return Flat(buffer.name, (size,), buffer.dtype, (), buffer.space, buffer)
 
 
-def flattened(body):
-    """Statements in which each array has one axis: addresses are what is computed."""
-    made: dict = {}
+def flattened(body, made=None):
+    """Statements in which each array has one axis: addresses are what is computed.
+
+    Args:
+      made: {buffer: its `Flat`}, to be used and extended.
+    """
+    made = {} if made is None else made
     plain = lambda buffer: made.setdefault(buffer, flat(buffer))
     known: dict = {}
 

@@ -43,7 +43,7 @@ from ..compile.reductions import combine, start_values
 from ..compile.scalar_forms import Param
 from ..compile.scalars import BOOL, wide_dtype
 from .emit import Walker, walkers
-from .grid import WARP, flat
+from .grid import ATOMIC, WARP, flat
 
 
 def is_number(buffer):
@@ -117,8 +117,16 @@ class GridWalker(Walker):
             self.steps(stmt)
         elif self.shared and type(stmt) in of_blocks:
             of_blocks[type(stmt)](self, stmt)
+        elif isinstance(stmt, Store) and str(stmt.combine).startswith(ATOMIC):
+            self.atomic(stmt)
         else:
             walkers[type(stmt)](self, stmt)
+
+    def atomic(self, stmt):
+        """A store that combines in one step."""
+        index, value = [self.value(i) for i in stmt.index], self.value(stmt.value)
+        name = stmt.combine.removeprefix(ATOMIC)
+        self.emitter.atomic(stmt.buffer, index, name, stmt.buffer.dtype, value)
 
     def of_op(self, name, *args):
         """The value of an operation of indices."""
