@@ -40,7 +40,7 @@ def test_agrees_with_plain(name):
 
 
 def kernel_of(f, *args):
-    entry = mj.jit(f, backend="cuda").lower(*args).entry
+    entry = mj.jit(f, backend="cuda-lockstep").lower(*args).entry
     kernel, = entry.compile().loaded.kernels
     return kernel
 
@@ -153,9 +153,9 @@ def test_scatter_adds_in_memory():
     x, i = np.zeros(50, "f4"), np.array([3, 3, 7, 3])
     found = mj.jit(f, backend="cuda-lockstep")(x, i)
     assert found[3] == 3 and found[7] == 1 and found.sum() == 4
-    text = mj.jit(f, backend="cuda").lower(x, i).compile().as_text()
+    text = mj.jit(f, backend="cuda-lockstep").lower(x, i).compile().as_text()
     assert "cuda.atomic.add(" in text
-    assert "atom" in mj.jit(f, backend="cuda").lower(x, i).compile().as_text("ptx")
+    assert "atom" in mj.jit(f, backend="cuda-lockstep").lower(x, i).compile().as_text("ptx")
 
 
 def test_loops_are_one_block():
@@ -173,7 +173,7 @@ def test_loops_are_one_block():
 def test_a_tape_has_no_form_and_says_so():
     step = lambda c: lax.while_loop(lambda c: c < 100, lambda c: c * c + 1, c)
     with pytest.raises(NoCudaForm, match="tape"):
-        mj.jit(mj.grad(step), backend="cuda").lower(2.0).compile()
+        mj.jit(mj.grad(step), backend="cuda-lockstep").lower(2.0).compile()
 
 
 @pytest.mark.parametrize("seed", range(3))
