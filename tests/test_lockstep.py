@@ -57,7 +57,7 @@ def test_ptx_for_each_generation():
 
 
 def test_without_a_device_a_call_says_so():
-    with pytest.raises(mj.errors.MinijitError, match="CUDA device"):
+    with pytest.raises(Exception, match="on the CPU, slowly"):
         mj.jit(jnp.sin, backend="cuda")(square)
 
 
@@ -153,9 +153,9 @@ def test_scatter_adds_in_memory():
     x, i = np.zeros(50, "f4"), np.array([3, 3, 7, 3])
     found = mj.jit(f, backend="cuda-lockstep")(x, i)
     assert found[3] == 3 and found[7] == 1 and found.sum() == 4
-    text = mj.jit(f, backend="cuda-lockstep").lower(x, i).compile().as_text()
-    assert "cuda.atomic.add(" in text
-    assert "atom" in mj.jit(f, backend="cuda-lockstep").lower(x, i).compile().as_text("ptx")
+    compiled = mj.jit(f, backend="cuda-lockstep").lower(x, i).compile()
+    assert "cuda.atomic.add(" in compiled.as_text()
+    assert "atom" in compiled.as_text("ptx")
 
 
 def test_loops_are_one_block():
