@@ -227,4 +227,4 @@ _on_demand.append("export")
 from .run import cuda as cuda, tiles as tiles
 
 # chapter 26
-from .run import cuda_graphs as cuda_graphs, cuda_stub as cuda_stub
+from .run import cuda_executable as cuda_executable, cuda_stub as cuda_stub

@@ -16,7 +16,7 @@ from minijit.compile.memory import Buffer, View
 from minijit.run.cublas import gemm_of, multiply
 from minijit.run.cuda_arrays import CudaArray, DLManagedTensor, in_capsule, shown
 from minijit.run.cuda_driver import CudaUnavailable
-from minijit.run.cuda_nodes import HostNode
+from minijit.run.cuda_loops import HostNode
 from minijit.run.cuda_stub import stub_driver
 from minijit.tree_util import tree_leaves, tree_map
 
@@ -104,6 +104,10 @@ PROGRAMS = {
     "gradient of a scan": lambda: (
         grad(lambda x: lax.scan(lambda c, y: (jnp.sin(c * y), c), x[0], x)[0].sum()),
         x34,
+    ),
+    "steps counted": lambda: (
+        grad(lambda x: lax.while_loop(lambda x: x.sum() > 1, lambda x: x / 2, x).sum()),
+        np.full(4, 8, np.float32),
     ),
     "inner jit": lambda: (lambda x: jit(jnp.sin)(x) + jit(jnp.sin)(x + 1), x34),
     "empty": lambda: (lambda x: (x[:0] * 2, x.sum()), x34),
