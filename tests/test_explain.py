@@ -298,8 +298,11 @@ def test_a_switch_for_all_calls(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_profile(tmp_path):
-    f, x = mj.jit(layers, backend="plain"), ones(32, 32)
+@pytest.mark.parametrize(
+    "backend", ["plain", pytest.param("llvm", marks=pytest.mark.chapter(24))]
+)
+def test_profile(tmp_path, backend):
+    f, x = mj.jit(layers, backend=backend), ones(32, 32)
     with mj.profile() as line:
         f(x), f(x)
     f(x)

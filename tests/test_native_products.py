@@ -5,7 +5,8 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.run import native_products
+from minijit import lax
+from minijit.run import llvm_blas, native_products
 from minijit.trace.config import config
 
 pytestmark = pytest.mark.chapter(24)
@@ -38,12 +39,29 @@ def test_products_in_parts(equation, threads, dtype, monkeypatch):
 
 
 def test_the_blas_has_its_threads_again():
-    read, _ = native_products.blas_threads()
+    read, _ = llvm_blas.blas_threads()
     before = read()
     x = rng.normal(size=(400, 400)).astype("f4")
     y = mj.jit(lambda x: x @ x, backend="llvm")(x)
     np.testing.assert_allclose(y, x @ x, rtol=1e-3, atol=1e-3)
     assert read() == before
-    with native_products.one_thread, native_products.one_thread:
+    with llvm_blas.one_thread, llvm_blas.one_thread:
         assert read() == 1
     assert read() == before
+
+
+@pytest.mark.parametrize("n, alone", [(48, True), (420, False)])
+def test_a_loop_of_small_products_has_one_thread_of_the_blas(n, alone, monkeypatch):
+    """Threads that wait for each other after each small product cost more than it."""
+    entered = []
+    monkeypatch.setattr(
+        llvm_blas.OneThread, "__enter__", lambda self: entered.append(self)
+    )
+    monkeypatch.setattr(llvm_blas.OneThread, "__exit__", lambda self, *error: None)
+    x = (rng.normal(size=(n, n)) / n).astype("f4")
+    f = mj.jit(lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.tanh(c @ x), x))
+    y = x
+    for _ in range(3):
+        y = np.tanh(y @ x)
+    np.testing.assert_allclose(f(x), y, atol=1e-4)
+    assert len(entered) == alone

@@ -236,7 +236,8 @@ def with_clocks(program, native, clocked):
     made = load(program, native)
     driver = inspect.unwrap(made.run)
     namespace = {**driver.__globals__, "np": Clocked(clocked)}
-    for name in dict.fromkeys(made.names):
+    products = [name for name in namespace if name.startswith("product_")]
+    for name in dict.fromkeys((*made.names, *products)):
         namespace[name] = clocked(namespace[name])
     numbers = itertools.count()
     for step in made.body:

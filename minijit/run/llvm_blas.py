@@ -7,7 +7,10 @@ Every argument goes by address: numbers and letters into slots of the stack.
 
 import ctypes
 import functools
+import math
+import threading
 
+from ..compile.loops import Call, statements
 from .llvm_target import binding
 from .llvm_types import memory_type
 
@@ -81,3 +84,72 @@ def stored_by(shape, steps):
     (rows, columns), (row, column) = shape, steps
     by_rows = column == 1
     return by_rows, max(row, columns) if by_rows else max(column, rows)
+
+
+# ---- its threads
+
+class OneThread:
+    """While anybody is within, the BLAS that comes with SciPy uses one thread only."""
+
+    def __init__(self):
+        self.lock, self.inside, self.before = threading.Lock(), 0, 1
+
+    def __enter__(self):
+        read, write = blas_threads()
+        with self.lock:
+            self.inside += 1
+            if self.inside == 1:
+                self.before = read()
+                write(1)
+
+    def __exit__(self, *error):
+        _, write = blas_threads()
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                write(self.before)
+
+
+one_thread = OneThread()
+
+
+@functools.cache
+def blas_threads():
+    """Functions that read and write how many threads SciPy's BLAS has."""
+    from scipy.linalg import cython_blas
+
+    library = ctypes.CDLL(cython_blas.__file__)
+    for prefix in ("scipy_", ""):
+        try:
+            read = getattr(library, f"{prefix}openblas_get_num_threads")
+            return read, getattr(library, f"{prefix}openblas_set_num_threads")
+        except AttributeError:
+            continue
+    # Another BLAS: it is left as it is.
+    return (lambda: 1), (lambda count: None)
+
+
+# So many multiplications, 1 ms or more, are worth the threads of the BLAS.
+WORTH_WAITING = 1 << 26
+
+
+def works_alone(bodies):
+    """Whether all products in some statements are small, and there are any.
+
+    Threads of a BLAS wait for each other after each product.  In a loop of small ones
+    that takes longer than the products, and on a busy machine many times as long.
+    """
+    calls = [s for body in bodies for s in statements(body) if isinstance(s, Call)]
+    products = [call.inputs for call in calls if call.routine == "matmul"]
+    works = [math.prod(a.shape) * b.shape[-1] for a, b in products]
+    return bool(works) and max(works) < WORTH_WAITING
+
+
+def alone(function):
+    """A function during which the BLAS uses one thread."""
+
+    def run(*arrays):
+        with one_thread:
+            return function(*arrays)
+
+    return run

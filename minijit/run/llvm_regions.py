@@ -14,7 +14,7 @@ from ..compile.kernel_buffers import buffer_names
 from ..compile.loops import Region, Swap, statements
 from ..compile.memory import Buffer
 from .emit import Walker
-from .llvm_blas import ProductCalls
+from .llvm_blas import ProductCalls, alone, works_alone
 from .llvm_kernels import KernelText, kernel_texts
 from .llvm_loops import LoopWriter
 from .llvm_python import PythonCalls
@@ -69,6 +69,8 @@ class RegionText(KernelText):
 
     def __init__(self, region):
         self.name, self.tables = region.name, region.tables
+        bodies = (region.body, *(f.body for f in region.functions))
+        self.is_alone = works_alone(bodies)
         functions, texts = {}, []
         writer = RegionWriter(functions)
         for function in region.functions:
@@ -90,7 +92,8 @@ class RegionText(KernelText):
         self.steps += LONG if region.functions else 0
 
     def launcher(self, function):
-        return TableLauncher(self, function) if self.tables else function
+        function = TableLauncher(self, function) if self.tables else function
+        return alone(function) if self.is_alone else function
 
 
 def write_body(writer, body, buffers, headers=(), given=()):

@@ -9,16 +9,14 @@ batch, or some rows or columns of one large product.  Large ones run in parts on
 threads: those of a BLAS wait for each other, and so for whatever else a core is doing.
 """
 
-import ctypes
 import functools
 import hashlib
 import math
-import threading
 
 import numpy as np
 
 from ..trace.config import config
-from .llvm_blas import blas_symbol, stored_by
+from .llvm_blas import blas_symbol, one_thread, stored_by
 from .llvm_kernels import functions_of
 from .llvm_python import builtin_text, python_declarations
 from .threads import PARTS, Job, workers
@@ -194,47 +192,6 @@ def block_of(call, parts):
     wanted = min(parts // batch, work // SMALLEST_PART, extent // SHORTEST)
     size = -(-extent // max(1, wanted))
     return min(extent, -(-size // 16) * 16), m >= n
-
-
-class OneThread:
-    """While anybody is within, the BLAS that comes with SciPy uses one thread only."""
-
-    def __init__(self):
-        self.lock, self.inside, self.before = threading.Lock(), 0, 1
-
-    def __enter__(self):
-        read, write = blas_threads()
-        with self.lock:
-            self.inside += 1
-            if self.inside == 1:
-                self.before = read()
-                write(1)
-
-    def __exit__(self, *error):
-        _, write = blas_threads()
-        with self.lock:
-            self.inside -= 1
-            if not self.inside:
-                write(self.before)
-
-
-one_thread = OneThread()
-
-
-@functools.cache
-def blas_threads():
-    """Functions that read and write how many threads SciPy's BLAS has."""
-    from scipy.linalg import cython_blas
-
-    library = ctypes.CDLL(cython_blas.__file__)
-    for prefix in ("scipy_", ""):
-        try:
-            read = getattr(library, f"{prefix}openblas_get_num_threads")
-            return read, getattr(library, f"{prefix}openblas_set_num_threads")
-        except AttributeError:
-            continue
-    # Another BLAS: it is left as it is.
-    return (lambda: 1), (lambda count: None)
 
 
 def native_product(call):
