@@ -89,6 +89,34 @@ cases = {
         ("svd", (R(3, 4),), {"compute_uv": False}),
         ("toeplitz", (R(3), R(4)), {}),
     ],
+    "signal": [
+        ("convolve", (R(7), R(3)), {"mode": "same"}),
+        ("convolve", (R(3, 4), R(2, 2)), {"mode": "valid"}),
+        ("convolve2d", (R(2, 3), R(5, 4)), {}),
+        ("correlate", (R(7), R(3)), {"mode": "valid"}),
+        ("correlate2d", (R(5, 4), R(2, 3)), {"mode": "same"}),
+        ("csd", (R(200), R(200)), {"nperseg": 40, "average": "median"}),
+        ("detrend", (R(3, 20),), {"bp": [7, 12]}),
+        ("detrend", (R(9),), {"type": "constant"}),
+        ("fftconvolve", (R(5, 4), R(2, 3)), {"mode": "same"}),
+        ("fftconvolve", (R(2, 3), R(2, 5)), {"axes": 1}),
+        ("istft", (C(9, 6),), {"nperseg": 16}),
+        ("stft", (R(100),), {"nperseg": 32, "boundary": "odd", "window": "hamming"}),
+        ("stft", (R(80, 2),), {"nperseg": 20, "noverlap": 5, "nfft": 24, "axis": 0}),
+        ("welch", (R(2, 90),), {"nperseg": 30, "scaling": "spectrum"}),
+    ],
+    "fft": [
+        ("dct", (R(4, 5),), {}),
+        ("dct", (R(4, 5),), {"axis": 0, "n": 6, "norm": "ortho"}),
+        ("dctn", (R(3, 4, 5),), {"axes": (0, 2)}),
+        ("idct", (R(5),), {}),
+        ("idctn", (R(3, 4),), {"norm": "ortho"}),
+    ],
+    "ndimage": [
+        ("map_coordinates", (R(4, 5), R(2, 6) * 2 + 1), {"order": order, "mode": mode})
+        for order, mode in ((0, "mirror"), (1, "mirror"), (1, "nearest"))
+    ],
+    "integrate": [("trapezoid", (R(5, 2), R(5, 2)), {"axis": 0})],
     "special": [
         ("log_ndtr", (A(-40.0, *x, 9.0),), {}),
         ("ndtri", (share,), {}),
@@ -161,12 +189,13 @@ numbered = [
     for i, case in enumerate(rows)
 ]
 # What is not differentiated: counts, or not smooth, or without a derivative.
-flat = """cholesky solve expm expm_frechet poisson.entropy bernoulli.logpmf hessenberg
-hankel rankdata funm schur solve_sylvester sqrtm binom.pmf comb
+flat = """map_coordinates cholesky solve expm expm_frechet poisson.entropy hessenberg
+bernoulli.logpmf hankel rankdata funm schur solve_sylvester sqrtm binom.pmf comb
 binom.logpmf betabinom.logpmf nbinom.logpmf geom.logpmf poisson.cdf poisson.logpmf
 bernoulli.cdf dirichlet.logpdf fiedler qr_multiply lu""".split()
 
-complete = ["linalg", "special", "stats"]
+complete = """cluster.vq fft integrate linalg ndimage optimize signal sparse.linalg
+special stats""".split()
 
 
 def find(library, module, name):
@@ -320,3 +349,63 @@ def test_densities_of_samples():
     np.testing.assert_allclose(jitted(a, points[0]), b(points[0]))
     mode = ours.stats.mode(np.array([[1.0, 2, 2], [1, 3, 2]]), 1)
     assert mode.mode.tolist() == [2, 1] and mode.count.tolist() == [2, 1]
+
+
+def test_values_between_the_points_of_a_grid():
+    theirs = pytest.importorskip("scipy.interpolate").RegularGridInterpolator
+    grid = A(0.0, 1, 3), A(0.0, 2, 3, 4)
+    values, points = R(3, 4, 2), 2 * R(6, 2) + 1
+    for options in {}, {"method": "nearest"}, {"fill_value": None}:
+        want = theirs(grid, values, bounds_error=False, **options)(points)
+        interpolator = ours.interpolate.RegularGridInterpolator(grid, values, **options)
+        for found in interpolator(points), interpolator((points[:, 0], points[:, 1])):
+            np.testing.assert_allclose(found, want)
+    code, gap = ours.cluster.vq.vq(points, points[[4, 2]])
+    assert code[4] == 0 and gap[4] == 0 and code[2] == 1
+    with pytest.raises(NotImplementedError, match="order<=1"):
+        ours.ndimage.map_coordinates(values, R(3, 2), 3)
+
+
+@pytest.mark.parametrize("method", ["cg", "bicgstab", "gmres"])
+def test_solvers_that_only_multiply(method):
+    solver = getattr(ours.sparse.linalg, method)
+    a = spd if method == "cg" else square + 3 * np.eye(4)
+    b = R(4)
+
+    def total(solve, a, b):
+        return (solve(a, b) ** 2).sum()
+
+    by_products = lambda a, b: solver(lambda x: a @ x, b, tol=1e-12)[0]
+    np.testing.assert_allclose(by_products(a, b), np.linalg.solve(a, b))
+    near = np.linalg.inv(a) + 0.01
+    with_help, _ = mj.jit(lambda b: solver(a, b, tol=1e-12, M=near))(b)
+    np.testing.assert_allclose(with_help, np.linalg.solve(a, b))
+    got = mj.grad(lambda *x: total(by_products, *x), (0, 1))(a, b)
+    want = mj.grad(lambda *x: total(mj.numpy.linalg.solve, *x), (0, 1))(a, b)
+    for x, y in zip(got, want, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-8)
+    tree, _ = solver(lambda t: {"u": 2 * t["u"], "v": 3 * t["v"]}, {"u": b, "v": b[:2]})
+    np.testing.assert_allclose(tree["u"], b / 2, rtol=1e-4)
+    with pytest.raises(ValueError, match="square matrix"):
+        solver(np.ones((2, 3)), b)
+    with pytest.raises(ValueError, match="matching shapes"):
+        solver(a, b, x0=b[:2])
+
+
+def test_minima():
+    theirs = pytest.importorskip("scipy.optimize").minimize
+    rosenbrock = lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+    himmelblau = lambda p: (p[0] ** 2 + p[1] - 11) ** 2 + (p[0] + p[1] ** 2 - 7) ** 2
+    minimize = ours.optimize.minimize
+    for f, start in (rosenbrock, np.zeros(3)), (himmelblau, A(9.0, 0.3)):
+        found = minimize(f, start, method="BFGS")
+        assert found.success and found.status == 0 and found.nit > 3
+        want = theirs(f, start, method="BFGS")
+        np.testing.assert_allclose(found.fun, want.fun, atol=1e-9)
+        np.testing.assert_allclose(found.x, want.x, atol=1e-4)
+    few = minimize(rosenbrock, np.zeros(3), method="BFGS", options={"maxiter": 2})
+    assert not few.success and few.status == 1 and few.nit == 2
+    with pytest.raises(ValueError, match="not recognized"):
+        minimize(rosenbrock, np.zeros(3), method="Powell")
+    with pytest.raises(TypeError, match="must be a tuple"):
+        minimize(rosenbrock, np.zeros(3), 1.0, method="BFGS")

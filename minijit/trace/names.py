@@ -223,11 +223,7 @@ jax_names = {
     "nn.initializers": table([("Initializer", "", "minijit.typing has the types")]),
     "random": table([("random_gamma_p", "", "minijit.random.gamma")]),
     "scipy": table([
-        (
-            "cluster fft integrate interpolate ndimage signal sparse",
-            not_yet,
-            scipys,
-        ),
+        ("spatial", not_yet, scipys),
     ]),
     "tree": table([("static", not_yet, "tree_util.register_static")]),
     "tree_util": table([
@@ -274,4 +270,6 @@ jax_names = {
     "scipy.special": table([("hyp1f1 hyp2f1", not_yet, scipys)]),
     # These are complete.
     "ops": {}, "flatten_util": {}, "scipy.linalg": {}, "scipy.stats": {},
+    "scipy.signal": {}, "scipy.fft": {}, "scipy.sparse.linalg": {},
+    "scipy.optimize": {},
 }  # fmt: skip

@@ -1,0 +1,113 @@
+"""Cosine transforms of type 2, under the names of `jax.scipy.fft`."""
+
+import operator
+
+import numpy as np
+
+from .. import lax, numpy as jnp
+from ..numpy.arguments import canonical_axes, canonical_axis, check_arraylike
+from ..numpy.core import promote_args_inexact
+from ..trace import names as _names
+
+
+def checked(name, x, type, norm):
+    check_arraylike(name, x)
+    if type != 2:
+        raise NotImplementedError("Only DCT type 2 is implemented.")
+    if norm not in (None, "backward", "ortho"):
+        raise ValueError(f"jax.scipy.fft.{name}: {norm=} is not implemented")
+    return promote_args_inexact(name, x)[0]
+
+
+def sized(x, n, axis):
+    """x with zeros behind it, or cut, to the length n along an axis."""
+    if n is None or n == x.shape[axis]:
+        return x
+    config = [(0, n - x.shape[d] if d == axis else 0, 0) for d in range(x.ndim)]
+    return lax.pad(x, np.array(0, x.dtype), config)
+
+
+def on_parts(function, x):
+    """A function of real arrays, of complex ones part by part."""
+    return lax.complex(function(x.real), function(x.imag))
+
+
+def along(x, axis, transform):
+    """A transform of the last axis, along another one."""
+    return jnp.moveaxis(transform(jnp.moveaxis(x, axis, -1)), -1, axis)
+
+
+def turns(n, dtype):
+    """(e**(-i pi k / (2 n)), the factors of the norm "ortho"), k = 0 ... n - 1."""
+    k = np.arange(n)
+    complex_dtype = np.result_type(dtype, np.complex64)
+    scale = np.sqrt(np.where(k == 0, 4 * n, 2 * n)).astype(dtype)
+    return np.exp(-0.5j * np.pi * k / max(n, 1)).astype(complex_dtype), scale
+
+
+def dct(x, type=2, n=None, axis=-1, norm=None):
+    """2 sum_j x[j] cos(pi k (2 j + 1) / (2 n)); "ortho": orthonormal.
+
+    Makhoul, 1980: a Fourier transform of the even elements and the odd ones backwards.
+    """
+    x = checked("dct", x, type, norm)
+    if x.dtype.kind == "c":
+        return on_parts(lambda part: dct(part, type, n, axis, norm), x)
+    axis = canonical_axis(axis, x.ndim)
+
+    def transform(x):
+        turn, scale = turns(x.shape[-1], x.dtype)
+        v = jnp.concatenate([x[..., ::2], jnp.flip(x[..., 1::2], -1)], -1)
+        out = 2 * (jnp.fft.fft(v) * turn).real
+        return out / scale if norm == "ortho" else out
+
+    return along(sized(x, n, axis), axis, transform)
+
+
+def idct(x, type=2, n=None, axis=-1, norm=None):
+    """The inverse of `dct`."""
+    x = checked("idct", x, type, norm)
+    if x.dtype.kind == "c":
+        return on_parts(lambda part: idct(part, type, n, axis, norm), x)
+    axis = canonical_axis(axis, x.ndim)
+
+    def transform(x):
+        size = x.shape[-1]
+        turn, scale = turns(size, x.dtype)
+        # In the orthonormal basis, x[k] is the real part of half of a spectrum.
+        x = x / scale if norm != "ortho" else x
+        v = jnp.fft.ifft(x / scale / turn * (2 * size)).real
+        half = (size + 1) // 2
+        out = jnp.zeros_like(v).at[..., ::2].set(v[..., :half])
+        return out.at[..., 1::2].set(jnp.flip(v[..., half:], -1))
+
+    return along(sized(x, n, axis), axis, transform)
+
+
+def each_axis(one):
+    """The transform of several axes, made of that of one."""
+
+    def function(x, type=2, s=None, axes=None, norm=None):
+        x = checked(f"{one.__name__}n", x, type, norm)
+        if s is not None:
+            s = list(s) if np.iterable(s) else [operator.index(s)]
+            if len(s) > x.ndim:
+                raise ValueError(
+                    f"s must have at most x.ndim ({x.ndim}) elements, got {len(s)}"
+                )
+        if axes is None:
+            axes = range(x.ndim - (x.ndim if s is None else len(s)), x.ndim)
+        axes = canonical_axes(tuple(axes) if np.iterable(axes) else axes, x.ndim)
+        for axis, n in zip(axes, s or [None] * len(axes), strict=True):
+            x = one(x, type, n, axis, norm)
+        return x
+
+    function.__name__ = function.__qualname__ = f"{one.__name__}n"
+    function.__doc__ = f"`{one.__name__}` along several axes, by default all."
+    return function
+
+
+dctn, idctn = each_axis(dct), each_axis(idct)
+
+__all__ = ["dct", "dctn", "idct", "idctn"]
+__dir__, __getattr__ = _names.front(__name__, __all__)

@@ -1,0 +1,186 @@
+"""Minima of functions of a vector, under the name of `jax.scipy.optimize`.
+
+    found = minimize(lambda x: ((x - 1) ** 2).sum(), jnp.zeros(3), method="BFGS")
+    found.x, found.success
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import lax, numpy as jnp
+from ..trace import dtypes, names as _names
+from ..transform.transpose import value_and_grad
+
+
+class OptimizeResults(NamedTuple):
+    """Where the minimum is, and how it was found.
+
+    Attributes:
+      x, fun, jac: the place, the value and the gradient there.
+      success: whether the gradient is small enough; status: 0, or why not: 1: too many
+        steps; 3 and 5: the line search failed.
+      hess_inv: the inverse of the Hessian, estimated.
+      nfev, njev, nit: how many values, gradients and steps it took.
+    """
+
+    x: Any
+    success: Any
+    status: Any
+    fun: Any
+    jac: Any
+    hess_inv: Any
+    nfev: Any
+    njev: Any
+    nit: Any
+
+
+def minimize(fun, x0, args=(), *, method, tol=None, options=None):
+    """A minimum of fun(x, *args) near x0.
+
+    Args:
+      fun: a vector, and args -> a number; x0: [n].
+      method: "BFGS", in any case of letters.
+      tol: ignored, as in JAX; options: maxiter, norm, gtol and line_search_maxiter.
+
+    Returns: OptimizeResults.
+    """
+    if not isinstance(args, tuple):
+        raise TypeError(
+            f"args argument to jax.scipy.optimize.minimize must be a tuple, got {args}"
+        )
+    if method.lower() != "bfgs":
+        raise ValueError(f"Method {method} not recognized: use 'BFGS'")
+    return bfgs(lambda x: fun(x, *args), jnp.asarray(x0), **(options or {}))
+
+
+def bfgs(f, x, maxiter=None, norm=np.inf, gtol=1e-5, line_search_maxiter=10):
+    """Broyden, Fletcher, Goldfarb, Shanno: Nocedal and Wright, Algorithm 6.1."""
+    maxiter = 200 * x.size if maxiter is None else maxiter
+    small = lambda g: jnp.linalg.norm(g, ord=norm) < gtol
+    unit = jnp.eye(x.size, dtype=x.dtype)
+
+    def unfinished(s):
+        return ~s["converged"] & ~s["failed"] & (s["k"] < maxiter)
+
+    def step(s):
+        p = -(s["h"] @ s["g"])
+        a, value, g, calls, status = line_search(
+            f, s["x"], p, s["f"], s["last"], s["g"], line_search_maxiter
+        )
+        move, change = a * p, g - s["g"]
+        rho = 1 / (change @ move)
+        w = unit - rho * jnp.outer(move, change)
+        h = w @ s["h"] @ w.T + rho * jnp.outer(move, move)
+        return {
+            "converged": small(g), "failed": status != 0, "status": status,
+            "k": s["k"] + 1, "calls": s["calls"] + calls, "x": s["x"] + move,
+            "f": value, "g": g, "h": jnp.where(jnp.isfinite(rho), h, s["h"]),
+            "last": s["f"],
+        }  # fmt: skip
+
+    value, g = value_and_grad(f)(x)
+    start = {
+        "converged": small(g), "failed": jnp.array(False), "status": jnp.array(0),
+        "k": jnp.array(0), "calls": jnp.array(1), "x": x, "f": value, "g": g,
+        "h": unit, "last": value + jnp.linalg.norm(g) / 2,
+    }  # fmt: skip
+    s = lax.while_loop(unfinished, step, start)
+    trouble = jnp.where(s["k"] == maxiter, 1, 2 + s["status"])
+    return OptimizeResults(
+        x=s["x"], success=s["converged"] & ~s["failed"],
+        status=jnp.where(s["converged"], 0, trouble), fun=s["f"], jac=s["g"],
+        hess_inv=s["h"], nfev=s["calls"], njev=s["calls"], nit=s["k"],
+    )  # fmt: skip
+
+
+def cubic_minimum(lo, hi, third):
+    """Where the cubic through three points (a, value, slope) is least; lo's slope."""
+    (a, fa, da), (b, fb, _), (c, fc, _) = lo, hi, third
+    b, c = b - a, c - a
+    scale = (b * c) ** 2 * (b - c)
+    rb, rc = fb - fa - da * b, fc - fa - da * c
+    cube = (c**2 * rb - b**2 * rc) / scale
+    square = (b**3 * rc - c**3 * rb) / scale
+    return a + (-square + jnp.sqrt(square**2 - 3 * cube * da)) / (3 * cube)
+
+
+def quadratic_minimum(lo, hi):
+    """Where the parabola through two points (a, value, slope) is least; lo's slope."""
+    (a, fa, da), (b, fb, _) = lo, hi
+    b = b - a
+    return a - da * b * b / (2 * (fb - fa - da * b))
+
+
+def line_search(f, x, p, value, last, g, maxiter, c1=1e-4, c2=0.9):
+    """A step along p that satisfies Wolfe's conditions; Nocedal and Wright, 3.5, 3.6.
+
+    Returns:
+      (the step's length, the value and gradient there, how many of them were computed,
+      0 or what went wrong: 1: no step in an interval; 3: no interval).
+    """
+    slope = g @ p
+
+    def at(a):
+        value, g = value_and_grad(f)(x + a * p)
+        return value, g @ p, g
+
+    def too_high(a, new):
+        return new > value + c1 * a * slope
+
+    def flat_enough(d):
+        return jnp.abs(d) <= -c2 * slope
+
+    def body(s):
+        """Longer steps until an interval holds a minimum, then ever shorter ones."""
+        growing = s["phase"] == 0
+        lo, hi, third = s["lo"], s["hi"], s["third"]
+        width = jnp.abs(hi[0] - lo[0])
+        low = jnp.minimum(lo[0], hi[0])
+        inside = lambda a, t: (a > low + t * width) & (a < low + width - t * width)
+        cubic = cubic_minimum(lo, hi, third)
+        parabola = quadratic_minimum(lo, hi)
+        a = jnp.where(inside(parabola, 0.1), parabola, (lo[0] + hi[0]) / 2)
+        a = jnp.where((s["j"] > 0) & inside(cubic, 0.2), cubic, a)
+        a = jnp.where(growing, s["a"], a)
+        new, d, g = at(a)
+        here = a, new, d
+        # While steps grow, lo is the last one and there is no hi.
+        above = too_high(a, new) | ((new >= lo[1]) & (~growing | (s["i"] > 1)))
+        done = ~above & flat_enough(d)
+        turned = jnp.where(growing, d >= 0, d * (hi[0] - lo[0]) >= 0)
+        pick = lambda condition, x, y: [
+            jnp.where(condition, u, v) for u, v in zip(x, y, strict=True)
+        ]
+        new_hi = pick(above, here, pick(turned, lo, hi))
+        new_lo = pick(above, lo, here)
+        new_third = pick(above | turned, pick(growing, here, hi), lo)
+        inward = growing & (above | turned)
+        tiny = 1e-5 if dtypes.finfo(x.dtype).bits < 64 else 1e-10
+        i, j = s["i"] + growing, s["j"] + ~growing
+        failed = ~growing & ((j >= 30) | (width <= tiny))
+        return {
+            "phase": jnp.where(inward, 1, s["phase"]), "i": i, "j": j,
+            "calls": s["calls"] + 1, "a": jnp.where(growing, 2 * a, a),
+            "lo": new_lo, "hi": new_hi, "third": new_third, "done": done, "best": here,
+            "g": g, "status": jnp.where(
+                done, 0, jnp.where(failed, 1, jnp.where(growing & (i > maxiter)
+                & ~inward, 3, 0))
+            ),
+        }  # fmt: skip
+
+    guess = 1.01 * 2 * (value - last) / slope
+    first = jnp.where(guess > 1, 1.0, guess).astype(x.dtype)
+    zero = [jnp.zeros((), x.dtype), value, slope]
+    start = {
+        "phase": jnp.array(0), "i": jnp.array(1), "j": jnp.array(0),
+        "calls": jnp.array(0), "a": first, "lo": zero, "hi": zero, "third": zero,
+        "done": jnp.array(False), "best": tuple(zero), "g": g, "status": jnp.array(0),
+    }  # fmt: skip
+    s = lax.while_loop(lambda s: ~s["done"] & (s["status"] == 0), body, start)
+    a, value, _ = s["best"]
+    return a, value, s["g"], s["calls"], s["status"]
+
+
+__all__ = ["OptimizeResults", "minimize"]
+__dir__, __getattr__ = _names.front(__name__, __all__)
