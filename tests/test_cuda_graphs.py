@@ -4,6 +4,7 @@ import gc
 import pickle
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import minijit.numpy as jnp
 from minijit import grad, jit, lax
 from minijit.compile.loops import Call
 from minijit.compile.memory import Buffer, View
+from minijit.run import cuda_driver
 from minijit.run.cublas import gemm_of, multiply
 from minijit.run.cuda_arrays import CudaArray, DLManagedTensor, in_capsule, shown
 from minijit.run.cuda_driver import CudaUnavailable
@@ -127,6 +129,19 @@ def test_the_same_numbers_as_on_the_cpu(name, latest_first):
             assert type(got) is CudaArray and got.aval == want.aval
             got, want = (np.asarray(a).astype(np.float64) for a in (got, want))
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [3, 11, 29])
+def test_random_programs_are_right_in_the_latest_order(seed):
+    random_memory = pytest.importorskip("tests.random_memory")
+    f, args = random_memory.drawn(seed)
+    wanted = jit(f, backend="eval")(*args)
+    with stub_driver(latest_first=True):
+        made = jit(f, backend="cuda")(*args)
+        for got, want in zip(tree_leaves(made), tree_leaves(wanted), strict=True):
+            got, want = np.asarray(got), np.asarray(want)
+            if np.isfinite(want).all():
+                np.testing.assert_allclose(got, want, 2e-3, 2e-3 * abs(want).max())
 
 
 def test_what_a_device_cannot_do_runs_between_two_graphs(device):
@@ -457,6 +472,148 @@ def test_nothing_of_cuda_is_imported_before_it_is_asked_for():
     code = "import sys, minijit; print([m for m in sys.modules if m[:5] == 'cuda.'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+# ---- NVIDIA's driver, as far as it can be tried without one
+
+
+class Named(int):
+    """A status of the driver, or a handle."""
+
+    name = "CUDA_ERROR_OUT_OF_MEMORY"
+
+
+class Struct(SimpleNamespace):
+    """A struct of the driver: fields are made when they are set or asked for."""
+
+    def __getattr__(self, name):
+        if name == "phGraph_out":
+            return [Named(1000 + i) for i in range(self.size)]
+        if name.startswith("__"):
+            raise AttributeError(name)
+        setattr(self, name, Struct())
+        return getattr(self, name)
+
+
+class Api:
+    """NVIDIA's driver as `cuda.bindings` shows it: functions return (status, ...).
+
+    Attributes:
+      calls: (function, arguments); broken: a function that fails.
+    """
+
+    values = {
+        "cuDeviceGetCount": 1, "cuDeviceGetName": b"A device\0\0",
+        "cuEventElapsedTime": 2.5,
+    }  # fmt: skip
+    empty = """cuInit cuCtxSetCurrent cuGraphLaunch cuMemFreeAsync cuStreamSynchronize
+        cuStreamBeginCapture cuGraphDestroy cuGraphExecDestroy""".split()
+
+    def __init__(self):
+        self.calls, self.broken = [], None
+
+    def __getattr__(self, name):
+        if not name.startswith("cu") or name == "cuuint64_t":
+            structs = "CUDA_KERNEL_NODE_PARAMS", "CUDA_MEMCPY3D", "CUgraphNodeParams"
+            return Struct if name in structs else Struct()
+
+        def function(*args):
+            self.calls.append((name, args))
+            if name == self.broken:
+                return (Named(2),)
+            none = name in self.empty or name.startswith(("cuGraphExec", "cuMemcpy"))
+            return (0,) if none else (0, self.values.get(name, Named(len(self.calls))))
+
+        return function
+
+    def names(self):
+        return [name for name, _ in self.calls]
+
+
+Api.cuuint64_t = int
+
+
+@pytest.fixture
+def api(monkeypatch):
+    api = Api()
+    blas = lambda stream, workspace: SimpleNamespace(
+        product=lambda gemm, pointers: api.calls.append(("product", (gemm, pointers)))
+    )
+    monkeypatch.setattr(cuda_driver, "Cublas", blas)
+    monkeypatch.setattr(cuda_driver, "image_of", lambda kernel, capability: kernel.name)
+    linked = lambda text, capability: text
+    monkeypatch.setattr(cuda_driver, "linked_with_runtime", linked)
+    return api
+
+
+def test_what_the_driver_is_asked_for(api):
+    f = jit(lambda x, y: jnp.tanh(x @ y) + 1, backend="cuda")
+    with cuda_driver.using(cuda_driver.Driver(api)) as driver:
+        assert driver.name == "A device"
+        x, y = (on_gpu(numbers(64, 64, seed=i)) for i in range(2))
+        api.calls.clear()
+        kept = f(x, y)
+        names = api.names()
+        assert names.count("cuGraphInstantiate") == names.count("cuGraphLaunch") == 1
+        assert names.count("cuGraphAddKernelNode") == 1
+        added = dict(api.calls)["cuGraphAddKernelNode"]
+        child = dict(api.calls)["cuGraphAddChildGraphNode"]
+        # The kernel waits for the product; the product for nothing.
+        assert child[1:3] == (None, 0) and added[2] == 1
+        assert names.index("product") < names.index("cuStreamEndCapture")
+        for _ in range(4):
+            api.calls.clear()
+            z = f(x, y)
+        # cuBLAS was asked once for each place of the result: it is not asked again.
+        assert set(api.names()) <= {
+            "cuCtxSetCurrent", "cuGraphExecKernelNodeSetParams", "cuGraphLaunch",
+            "cuGraphExecChildGraphNodeSetParams",
+        }  # fmt: skip
+        f(y, z)
+        assert "product" in api.names()
+        assert driver.milliseconds(lambda: f(y, kept)) == 2.5
+
+
+def test_a_loop_of_the_driver_is_decided_at_its_end(api):
+    f = jit(lambda x: repeated(x)[1], backend="cuda")
+    with cuda_driver.using(cuda_driver.Driver(api)):
+        f(on_gpu(x34))
+    names = api.names()
+    node = names.index("cuGraphAddNode")
+    assert "cuGraphConditionalHandleCreate" in names[:node]
+    inside = [args[0] for name, args in api.calls[node + 1 :] if "AddKernel" in name]
+    # The body, its test, and the kernel that decides, in the graph inside.
+    assert inside and set(inside) == {1000}
+    decide = [args[3].kernelParams for name, args in api.calls if "AddKernel" in name]
+    assert len(set(decide)) == len(decide)
+
+
+def test_what_the_driver_refuses_is_an_error_with_its_name(api):
+    with cuda_driver.using(cuda_driver.Driver(api)):
+        api.broken = "cuMemAllocAsync"
+        with pytest.raises(RuntimeError, match="cuMemAllocAsync failed: .*MEMORY"):
+            on_gpu(x34)
+    api.broken = "cuInit"
+    with pytest.raises(CudaUnavailable, match="driver does not start"):
+        cuda_driver.Driver(api)
+
+
+def test_code_is_kept_on_the_disk_and_made_again_if_damaged(tmp_path):
+    from minijit.run.cuda_images import image_of
+    from minijit.run.cuda_nodes import kernel_of
+
+    program = jit(jnp.sin).lower(x34).compile().executable.program
+    kernel = kernel_of(program.kernels[0])
+    with minijit.config.override("cache_dir", str(tmp_path / "cache")):
+        first = image_of(kernel, (8, 0))
+        assert image_of(kernel, (9, 0)) != first
+        files = sorted((tmp_path / "cache" / "cuda").iterdir())
+        for file in files:
+            file.write_bytes(b"damaged" * 9)
+        assert image_of(kernel, (8, 0)) == first
+        # What is kept is found: nobody compiles.
+        stale = SimpleNamespace(name=kernel.name, llvm=kernel.llvm, ptx=None)
+        assert image_of(stale, (8, 0)) == first
 
 
 # ---- what runs where there is a GPU

@@ -117,21 +117,29 @@ class Arguments:
         self.values[:] = values
 
 
+def bindings():
+    """The module with the driver's functions and structs."""
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        reason = f"the package cuda-bindings is missing ({error})"
+        raise CudaUnavailable(reason) from None
+    return driver
+
+
 class Driver:
     """One GPU, with a stream of our own.
+
+    Args:
+      api: what has the driver's functions; by default `cuda.bindings.driver`.
 
     Attributes:
       capability: of the device, such as (9, 0).
       name: of the device.
     """
 
-    def __init__(self):
-        try:
-            from cuda.bindings import driver as api
-        except ImportError as error:
-            reason = f"the package cuda-bindings is missing ({error})"
-            raise CudaUnavailable(reason) from None
-        self.api = api
+    def __init__(self, api=None):
+        self.api = api or bindings()
         try:
             self.call("cuInit", 0)
             count = self.call("cuDeviceGetCount")
