@@ -31,6 +31,7 @@ from .fuse_rules import (
     in_columns,
     saved_bytes,
     shared_axes,
+    total_of_rows,
     traffic_of,
 )
 from .loops import For, Kernel, Store, expressions, statements
@@ -66,6 +67,12 @@ def join(a, b, shared):
     rest_a = nested([i for i in a.axes if i not in shared], a.body)
     rest_b = nested([j for j in b.axes if j not in own], renamed(b.body, own))
     return nested([i for i in a.axes if i in shared], settle((*rest_a, *rest_b)))
+
+
+def absorb(a, b, over):
+    """The statements of b, with what a stores computed in each step of a total."""
+    rows = replaced(a.body, over.get)
+    return replaced(b.body, {Load(s.buffer, s.index): s.value for s in rows}.get)
 
 
 def settle(body):
@@ -213,7 +220,8 @@ class Fusion:
         others, settings = self.others(first, second), self.settings
         saved = saved_bytes(a, b, others)
         judge = partial(judged, a, b, saved)
-        if not (a.is_nest and b.is_nest):
+        over = total_of_rows(a, b, others)
+        if not (over or a.is_nest and b.is_nest):
             return judge("no nest")
         if a.stores.keys() & b.stores.keys() or a.loads.keys() & b.stores.keys():
             return judge("overwritten")
@@ -227,6 +235,8 @@ class Fusion:
         kept = [x for x in a.buffers | b.buffers if x not in made or others(x)]
         if len(kept) > settings.most_buffers:
             return judge("buffers", buffers=len(kept))
+        if over:
+            return judge("total of rows", over=over)
         shared = shared_axes(a, b)
         if not shared:
             return judge("axes")
@@ -277,7 +287,7 @@ class Fusion:
                     self.decisions.append(self.decide(first, second))
                     continue
                 done.append(self.decisions[which])
-                number = self.merge(first, second, done[-1].numbers["shared"])
+                number = self.merge(first, second, **done[-1].numbers)
                 self.consider(number, self.neighbours(number))
         steps = {part.step: n for n, part in self.parts.items()}
         left = [d for d in self.decisions if steps.keys() >= {*d.a, *d.b}]
@@ -285,10 +295,11 @@ class Fusion:
         self.apart = {(steps[d.a[0]], steps[d.b[0]]) for d in left}
         return self.program_of([*done, *left])
 
-    def merge(self, first, second, shared):
+    def merge(self, first, second, shared=None, over=None):
         """Two parts become one: -> its number."""
         a, b, number = self.parts[first], self.parts[second], 1 + max(self.parts)
-        body = wanted_only(join(a, b, shared), self.others(first, second))
+        body = absorb(a, b, over) if over else join(a, b, shared)
+        body = wanted_only(body, self.others(first, second))
         eqns = tuple(dict.fromkeys((*a.step.eqns, *b.step.eqns)))
         part = Part.inside(number, Kernel(a.step.name, body, eqns), body)
         for buffer in a.buffers | b.buffers:
@@ -374,6 +385,7 @@ def worth(a, b):
 rules = {
     "loops": (True, "they share loops, and what goes from one to the other", None),
     "blocks of columns": (True, "they share loops over blocks of columns", None),
+    "total of rows": (True, "a total takes each row as soon as it is known", None),
     "no nest": (False, "one of them is a call, or stores in an order of its own", None),
     "overwritten": (False, "the second one writes over what the first one uses", None),
     "barrier": (False, "an optimization_barrier stands between them", None),

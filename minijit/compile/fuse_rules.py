@@ -142,6 +142,32 @@ def one_to_one(pairs, b):
     return shared
 
 
+def total_of_rows(a, b, others):
+    """The axes of a total in b over what a stores, for those of a: {axis: axis} or {}.
+
+    Each step of the total can compute its row by itself: a has nothing but values for
+    each step of its loops, along which memory does not run, and only this total asks.
+    """
+    flows = [buffer for buffer in a.stores if buffer in b.loads]
+    plain = all(isinstance(s, Store) and not s.combine for s in (*a.body, *b.body))
+    if not (flows and a.is_nest and plain) or b.axes or any(map(others, a.stores)):
+        return {}
+    asked = {index for buffer in flows for index in b.loads[buffer]}
+    stored = {index for indices in a.stores.values() for index in indices}
+    if len(asked) > 1 or stored != {a.axes} or along_rows(a):
+        return {}
+    over = dict(zip(a.axes, *asked, strict=True))
+    alike = all(type(j) is Axis and i.extent == j.extent for i, j in over.items())
+    return over if alike and len({*over.values()}) == len(over) else {}
+
+
+def along_rows(part):
+    """Whether totals of a kernel run over outer axes: memory runs along its loops."""
+    inside = [e for e in postorder(expressions(part.body)) if type(e) is Load]
+    own = frozenset(part.axes)
+    return any(e.free - own and e.index[-1].free & own for e in inside)
+
+
 def in_columns(part, shared):
     """Whether only the last loops are shared, along which memory runs."""
     rest = [axis for axis in part.axes if axis not in shared]

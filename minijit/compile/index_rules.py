@@ -12,7 +12,7 @@ own are `div` and `rem`).
 """
 
 from .expressions import Const, Op, op, shortcuts
-from .scalars import BOOL, INDEX, intervals
+from .scalars import BOOL, INDEX, dtype_bounds, intervals
 
 
 def known(expr):
@@ -121,6 +121,15 @@ def fold_select(condition, if_true, if_false):
     return if_true if if_true is if_false else None
 
 
+def fold_convert(x):
+    """An index that was made a shorter integer, in which it fits, and comes back."""
+    if isinstance(x, Op) and x.name == "convert" and x.args[0].dtype == INDEX:
+        (low, high), room = x.args[0].bounds, dtype_bounds(x.dtype)
+        if room and room[0] <= low and high <= room[1]:
+            return x.args[0]
+    return None
+
+
 folds = {
     "add": fold_add,
     "sub": fold_sub,
@@ -131,6 +140,7 @@ folds = {
     "min": fold_min,
     "and": fold_and,
     "select": fold_select,
+    "convert": fold_convert,
 }
 
 

@@ -36,14 +36,16 @@ LINE = 64
 def in_parts(body):
     """A kernel's statements, with what is but large totals in parts."""
     stores = [s for s in body if isinstance(s, Store) and not s.combine]
-    totals = [e for e in postorder([s.value for s in stores]) if type(e) is Reduce]
+    exprs = postorder([s.value for s in stores])
+    totals = [e for e in exprs if type(e) is Reduce and not e.free]
     if len(stores) < len(body) or not totals or not all(map(can_part, totals)):
         return body
     extents = {tuple(a.extent for a in total.axes) for total in totals}
     if len(extents) > 1 or any(s.buffer.space == "cache" for s in stores):
         return body
     extents, = extents
-    steps, which = math.prod(extents), axis_to_cut(extents)
+    steps = math.prod(extents) * max(map(terms_within, totals))
+    which = axis_to_cut(extents)
     count = min(MOST_PARTS, steps // SHORTEST_PART, extents[which])
     if steps < IN_PARTS or count < 2:
         return body
@@ -56,9 +58,17 @@ def in_parts(body):
 def can_part(total):
     """Whether parts of a total can be combined, and be computed apart."""
     alone = len(total.bodies) == 1 and not total.free
+    inner = [e for e in postorder(total.bodies) if type(e) is Reduce]
     return alone and all(
-        axis.kind == "reduce" and isinstance(axis.extent, int) for axis in total.axes
-    ) and not any(type(e) is Reduce for e in postorder(total.bodies))
+        axis.kind == "reduce" and isinstance(axis.extent, int)
+        for reduce in (total, *inner) for axis in reduce.axes
+    ) and all(reduce.free for reduce in inner)
+
+
+def terms_within(total):
+    """How many numbers the longest total within each step of one has."""
+    inner = [e for e in postorder(total.bodies) if type(e) is Reduce]
+    return max((math.prod(a.extent for a in e.axes) for e in inner), default=1)
 
 
 def axis_to_cut(extents):
