@@ -24,15 +24,17 @@ from .assembly import program_passes
 from .columns import block_length, on_buffers, replaced
 from .decisions import Decision
 from .expression_graphs import postorder
-from .expressions import Load
+from .expressions import Axis, Load
 from .fuse_rules import (
     Part,
     between_them,
     in_columns,
+    is_copy,
     saved_bytes,
     shared_axes,
     total_of_rows,
     traffic_of,
+    within_steps,
 )
 from .loops import For, Kernel, Store, expressions, statements
 from .memory import Buffer
@@ -66,25 +68,30 @@ def join(a, b, shared):
     own = {j: i for i, j in shared.items()}
     rest_a = nested([i for i in a.axes if i not in shared], a.body)
     rest_b = nested([j for j in b.axes if j not in own], renamed(b.body, own))
-    return nested([i for i in a.axes if i in shared], settle((*rest_a, *rest_b)))
+    twice = a.stores.keys() & b.stores.keys()
+    return nested([i for i in a.axes if i in shared], settle((*rest_a, *rest_b), twice))
 
 
 def absorb(a, b, over):
     """The statements of b, with what a stores computed in each step of a total."""
-    rows = replaced(a.body, over.get)
-    return replaced(b.body, {Load(s.buffer, s.index): s.value for s in rows}.get)
+    # The rows may have totals over the same axis, as other expressions have it, too.
+    own = {j: Axis(j.extent, j.kind) for j in over.values()}
+    rows = replaced(a.body, {i: own[j] for i, j in over.items()}.get)
+    known = {Load(s.buffer, s.index): s.value for s in rows}
+    return replaced(replaced(b.body, own.get), known.get)
 
 
-def settle(body):
+def settle(body, twice):
     """Statements of one block with what they store known to those that follow.
 
     What a store of this block has put at an index is an expression from there on: no
-    load.  Loops that are the same loop become one.
+    load, unless a buffer is one of `twice`, that are written again.  Loops that are the
+    same loop become one.
     """
     known, settled = {}, []
     for stmt in body:
         stmt, = replaced([stmt], known.get) if known else [stmt]
-        if isinstance(stmt, Store):
+        if isinstance(stmt, Store) and stmt.buffer not in twice:
             known[Load(stmt.buffer, stmt.index)] = stmt.value
         settled.append(stmt)
     return joined_loops(settled)
@@ -96,6 +103,8 @@ def joined_loops(body):
     for stmt in body:
         late, place = Part.inside(0, stmt, (stmt,)), None
         for i in reversed(range(len(done) if late.axes else 0)):
+            if done[i].buffers & late.stores.keys():
+                break
             shared = shared_axes(done[i], late) if done[i].axes else {}
             if len(shared) == len(done[i].axes) == len(late.axes) > 0:
                 place = i
@@ -153,7 +162,7 @@ class Fusion:
         self.program, self.settings = program, settings
         self.parts = {n: Part.of(n, step) for n, step in enumerate(program.body)}
         self.results = {*program.outputs}
-        self.numbers = {part.step: n for n, part in self.parts.items()}
+        self.numbers = {step: n for n, step in enumerate(program.body)}
         self.users, self.decisions, self.queue, self.became = {}, [], [], {}
         for number, part in self.parts.items():
             for buffer in part.buffers:
@@ -169,7 +178,6 @@ class Fusion:
         if not all(map(self.others(number), unread)):
             body = wanted_only(part.step.body, self.others(number))
             step = replace(part.step, body=body)
-            self.numbers[step] = self.numbers[part.step]
             self.parts[number] = Part.inside(number, step, body)
             for buffer in part.buffers - self.parts[number].buffers:
                 self.users[buffer].remove(number)
@@ -223,8 +231,11 @@ class Fusion:
         over = total_of_rows(a, b, others)
         if not (over or a.is_nest and b.is_nest):
             return judge("no nest")
-        if a.stores.keys() & b.stores.keys() or a.loads.keys() & b.stores.keys():
+        shared = {} if over else shared_axes(a, b)
+        if not within_steps(a, b, shared):
             return judge("overwritten")
+        if b.was and is_copy(a):
+            return judge("copy")
         if between_them(a, b):
             return judge("barrier")
         if self.path(first, second):
@@ -237,7 +248,6 @@ class Fusion:
             return judge("buffers", buffers=len(kept))
         if over:
             return judge("total of rows", over=over)
-        shared = shared_axes(a, b)
         if not shared:
             return judge("axes")
         columns = in_columns(a, shared) or in_columns(b, {*shared.values()})
@@ -329,9 +339,10 @@ class Fusion:
         while ready:
             number = heapq.heappop(ready)
             part = self.parts[number]
-            step, used = part.step, used | part.buffers
+            step, used = part.was or part.step, used | part.buffers
             if type(step) is Kernel:
                 inside, rows = with_rows(part, self.others(number), self.settings)
+                inside = step.body if part.was else inside
                 step = replace(step, name=f"k{next(counts)}", body=inside)
                 used -= rows
             body.append(step)
@@ -388,6 +399,7 @@ rules = {
     "total of rows": (True, "a total takes each row as soon as it is known", None),
     "no nest": (False, "one of them is a call, or stores in an order of its own", None),
     "overwritten": (False, "the second one writes over what the first one uses", None),
+    "copy": (False, "an update of a copy may be one of the array itself", None),
     "barrier": (False, "an optimization_barrier stands between them", None),
     "path": (False, "a third step needs the first one, and the second one it", None),
     "operations": (False, "together they have too many operations", "most_operations"),

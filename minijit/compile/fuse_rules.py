@@ -6,12 +6,13 @@
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from .expression_graphs import postorder
-from .expressions import Axis, Load, Op, Reduce
-from .loops import For, Kernel, Store, expressions, statements
+from .expression_graphs import postorder, substitute
+from .expressions import Axis, Load, Op, Reduce, as_index, op
+from .loops import For, If, Kernel, Store, expressions, statements
+from .scalars import is_half
 
 # The primitives that nothing is fused across.
 barriers: set = set()
@@ -43,6 +44,44 @@ def is_nest(body):
     )
 
 
+def in_own_rows(kernel):
+    """A scatter whose loops go over rows of the result, in any order; or the kernel.
+
+    The order of a loop matters where two steps may write to one element.  A condition
+    becomes a choice of what is stored, so that stores are all that is left.
+    """
+    axes, inside = perfect(kernel.body)
+    guard = next((s for s in inside if isinstance(s, If)), None)
+    stores = guard.then if guard else inside
+    if is_nest(kernel.body) or [*map(type, stores)] != [Store] or len(inside) > 1:
+        return kernel
+    (store,), dtype = stores, stores[0].buffer.dtype
+    loads = [e for e in postorder(expressions(inside)) if type(e) is Load]
+    rows = [a for a in axes if a.kind == "serial" and a in store.index]
+    if (
+        dtype.kind not in "iuf" or is_half(dtype) or guard and guard.otherwise
+        or any(load.buffer is store.buffer for load in loads)
+        or not rows or any(a.kind != "loop" for a in axes if a not in rows)
+    ):
+        return kernel
+    index = store.index
+    if guard:
+        limits = [as_index(n - 1) for n in store.buffer.shape]
+        index = [op("min", i, n) for i, n in zip(index, limits, strict=True)]
+        index = tuple(op("max", i, as_index(0)) for i in index)
+    old, value = Load(store.buffer, index), store.value
+    if store.combine:
+        value = op(store.combine, old, value)
+    if guard:
+        value = op("select", guard.pred, value, old)
+    names = {axis: Axis(axis.extent) for axis in rows}
+    *index, value = substitute([*index, value], names.get)
+    body = (Store(store.buffer, tuple(index), value),)
+    for axis in reversed(axes):
+        body = (For(names.get(axis, axis), body),)
+    return replace(kernel, body=body)
+
+
 @dataclass(eq=False)
 class Part:
     """A step of a program, or a loop within one, as fusion sees it.
@@ -52,6 +91,7 @@ class Part:
       axes, body: the loops around all of it, and what they are around.
       loads, stores: {buffer: the indices at which it is read or written}.
       size: how many operations it has.
+      was: the kernel as it is if nothing is fused with it, where that is another one.
     """
 
     number: int
@@ -61,12 +101,15 @@ class Part:
     loads: dict
     stores: dict
     size: int = 0
+    was: object = None
 
     @classmethod
     def of(cls, number, step):
         """What a kernel or a call is to fusion."""
         if isinstance(step, Kernel):
-            return cls.inside(number, step, step.body)
+            nest = in_own_rows(step)
+            part = cls.inside(number, nest, nest.body)
+            return part if nest is step else replace(part, was=step)
         sides = (step.inputs, step.outputs)
         return cls(number, step, (), (), *({v.buffer: [()] for v in s} for s in sides))
 
@@ -89,6 +132,10 @@ class Part:
     def buffers(self):
         """All that it reads or writes."""
         return self.loads.keys() | self.stores.keys()
+
+    def places(self, buffer):
+        """The indices at which it reads or writes a buffer."""
+        return (*self.loads.get(buffer, ()), *self.stores.get(buffer, ()))
 
     @cached_property
     def is_nest(self):
@@ -150,7 +197,8 @@ def total_of_rows(a, b, others):
     """
     flows = [buffer for buffer in a.stores if buffer in b.loads]
     plain = all(isinstance(s, Store) and not s.combine for s in (*a.body, *b.body))
-    if not (flows and a.is_nest and plain) or b.axes or any(map(others, a.stores)):
+    total = bool(b.body) and not b.axes
+    if not (flows and a.is_nest and plain and total) or any(map(others, a.stores)):
         return {}
     asked = {index for buffer in flows for index in b.loads[buffer]}
     stored = {index for indices in a.stores.values() for index in indices}
@@ -166,6 +214,27 @@ def along_rows(part):
     inside = [e for e in postorder(expressions(part.body)) if type(e) is Load]
     own = frozenset(part.axes)
     return any(e.free - own and e.index[-1].free & own for e in inside)
+
+
+def is_copy(part):
+    """Whether a kernel copies elements, each to the same place of another array."""
+    return all(
+        isinstance(s, Store) and type(s.value) is Load and s.value.index == s.index
+        for s in part.body
+    )
+
+
+def within_steps(a, b, shared):
+    """Whether each step of shared loops overwrites only what the same step used."""
+    return all(
+        any(
+            {index[d] for index in a.places(buffer)} == {i}
+            and {index[d] for index in b.places(buffer)} == {j}
+            for i, j in shared.items()
+            for d in range(len(buffer.shape))
+        )
+        for buffer in a.buffers & b.stores.keys()
+    )
 
 
 def in_columns(part, shared):
