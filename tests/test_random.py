@@ -373,6 +373,7 @@ def test_a_gamma_sample_moves_with_its_parameter():
     np.testing.assert_allclose(mj.grad(total)(np.float32([1, 2, 3])), 0, atol=1e-5)
 
 
+@pytest.mark.chapter(20)  # before it, Python drives their loops, for half a minute
 def test_loops_of_samplers_in_vmap():
     keys = random.split(random.key(0), 3)
     rates = jnp.array([0.5, 1.0, 30.0])
