@@ -120,6 +120,8 @@ def python(
     # Bytecode goes into the stage's folder, for the next of the many processes there.
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     env["PYTHONPATH"] = str(folder)
+    # As in the tests of the whole: read when the library is imported, before conftest.
+    env.setdefault("MINIJIT_TRACEBACK_FILTERING", "off")
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # nbval and its like are slow to load
     command = [sys.executable, "-P", "-c", ALONE + code]
     out = subprocess.DEVNULL if quiet else None
