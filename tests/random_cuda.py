@@ -2,8 +2,8 @@
 
     python -m tests.random_cuda 2000 [first seed] [size]
 
-The programs are those of `random_memory`.  Results agree with those of the eval rules,
-and no kernel does what is undefined on a device: no race, nothing out of bounds, no
+The programs are those of `random_memory`.  Results agree with `backend="plain"`, and no
+kernel does what is undefined on a device: no race, nothing out of bounds, no
 barrier that some threads miss.  PTX is made of every tenth program.
 """
 
@@ -18,11 +18,11 @@ from tests.random_fusion import total
 
 
 def compare(f, args, ptx=False):
-    """Raise AssertionError unless lock-step and eval agree: -> number of kernels."""
+    """Raise AssertionError unless lock-step and plain agree: -> number of kernels."""
     mj.clear_caches()
     on_grid = mj.jit(f, backend="cuda-lockstep")
     found = [np.array(leaf) for leaf in tree_leaves(on_grid(*args))]
-    wanted = tree_leaves(mj.jit(f, backend="eval")(*args))
+    wanted = tree_leaves(mj.jit(f, backend="plain")(*args))
     for a, b in zip(found, map(np.array, wanted), strict=True):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         if np.isfinite(b).all():

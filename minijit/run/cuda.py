@@ -14,8 +14,10 @@ from types import SimpleNamespace
 from ..compile.lower_control import with_regions
 from ..trace.jit import executors
 from .cuda_kernels import cuda_kernel
+from .cuda_reports import kernel_report
 from .executable import Executable
 from .grid import BlockBuilder, NoCudaForm
+from .grid_totals import with_parts
 from .llvm import LLVMProgram
 from .loading import loaders, rewrites
 from .lockstep import run_in_lockstep
@@ -33,7 +35,7 @@ def for_grid(program):
             program = with_regions(program, BlockBuilder)
         else:
             program = rewrite(program)
-    return program
+    return with_parts(program)
 
 
 def nothing_to_run_on(kernel, *arrays):
@@ -81,6 +83,7 @@ class CudaProgram(LLVMProgram):
     def texts(self):
         return {
             "ptx": lambda: "\n".join(k.ptx(ORDINARY) for k in self.kernels),
+            "report": lambda: "\n".join(map(kernel_report, self.kernels)),
             "llvm": lambda: "\n".join(k.llvm for k in self.kernels),
         }
 

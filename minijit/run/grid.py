@@ -112,7 +112,7 @@ def launch_of(body):
     split = [part_of(stmt) for stmt in stmts]
     if depend_on_each_other(stmts):
         # Only within a block do later statements see what earlier ones stored.
-        split = [(Axis(1), True, tuple(map(collapsed, stmts)))]
+        split = [(Axis(1), True, tuple(map(collapsed, totals_of_one_axis(stmts))))]
     threads = max(threads_of(*part) for part in split)
     parts, blocks, made = [], 1, {}
     for axis, by_block, inner in split:
@@ -221,15 +221,42 @@ def part_of(stmt):
     outer = known_outside(axes, body)
     if axes and not outer:
         # A total that all steps want: only one block can compute it once.
-        return Axis(1), True, (collapsed(stmt),)
+        body = totals_of_one_axis((stmt,))
+        return Axis(1), True, tuple(map(collapsed, body))
     body = nested([a for a in axes if a not in outer], body)
     axes = best_last(outer, body)
     by_block = goes_by_block(axes, body)
     axis, names = joined(axes)
     body = tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
     if by_block:
-        body = tuple(map(collapsed, body))
+        body = tuple(map(collapsed, totals_of_one_axis(body)))
     return axis, by_block, body
+
+
+def totals_of_one_axis(body):
+    """Statements of a block whose totals over several axes are over one: neighbouring
+    threads then have neighbouring steps."""
+    loops = {s.axis for s in statements(body) if isinstance(s, For)}
+    new: dict = {}
+
+    def one(total):
+        several = type(total) is Reduce and len(total.axes) > 1
+        if not several or not is_wide(total) or total.free & loops:
+            return None
+        if total not in new:
+            axis, names = joined(total.axes, "reduce")
+            bodies = tuple(Renamer(names)(total.bodies))
+            new[total] = Reduce(total.op, (axis,), bodies)
+        return new[total]
+
+    exprs = lambda roots: substitute(list(roots), one)
+    return tuple(s.rewrite(exprs, lambda buffer: buffer) for s in body)
+
+
+def is_wide(total):
+    """Whether the threads of a block are to share a total's steps."""
+    known_now = all(isinstance(a.extent, int) for a in total.axes)
+    return known_now and widest_total(total) >= WARP
 
 
 # What memory does by itself, so that no two threads do it at once: for which kinds of
@@ -287,14 +314,21 @@ def known_outside(axes, body):
 
 def joined(axes, kind="loop"):
     """One axis for several, and {axis: the expression that it is now}."""
-    axis, names = Axis(math.prod(a.extent for a in axes), kind), {}
-    steps = 1
+    if len(axes) == 1 and axes[0].kind == kind:
+        return axes[0], {}
+    axis = Axis(math.prod(a.extent for a in axes), kind)
+    return axis, digits(axis, axes)
+
+
+def digits(number, axes):
+    """{axis: its value}, where a number counts the steps of all axes together."""
+    names, steps = {}, 1
     for a in reversed(axes):
-        names[a] = op("mod", over(axis, steps), as_index(a.extent))
+        names[a] = op("mod", over(number, steps), as_index(a.extent))
         steps *= a.extent
     if axes:
-        names[axes[0]] = over(axis, steps // axes[0].extent)
-    return axis, names
+        names[axes[0]] = over(number, steps // axes[0].extent)
+    return names
 
 
 def over(axis, steps):

@@ -1,0 +1,115 @@
+"""Kernels for a device: which there are, what PTX moves, what an assembler says."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax, nn
+from minijit.run.cuda_reports import assembled, bytes_in_ptx
+from minijit.run.grid import NoCudaForm
+from tests.derivative_cases import cases
+
+pytestmark = pytest.mark.chapter(25)
+x = np.linspace(-2, 2, 64 * 96, dtype="f4").reshape(64, 96)
+
+
+def kernels_of(f, *args):
+    """The kernels of a function, equal ones once."""
+    lowered = mj.jit(f, backend="cuda-lockstep").lower(*args)
+    return lowered.compile().executable.loaded.kernels
+
+
+def agree(f, *args, tolerance=1e-5):
+    found = mj.jit(f, backend="cuda-lockstep")(*args)
+    wanted = mj.jit(f, backend="eval")(*args)
+    for a, b in zip(*map(mj.tree_util.tree_leaves, (found, wanted)), strict=True):
+        assert a.dtype == b.dtype
+        wide = [np.asarray(y).astype("f8") for y in (a, b)]
+        np.testing.assert_allclose(*wide, tolerance, tolerance)
+
+
+# ---- every primitive
+
+# Functions of float64 numbers that the C library has, and a device has not.
+without = {"erf", "erfc", "lgamma", "pow", "pow int"}
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_every_primitive_has_a_form_or_a_reason(part):
+    refused = {}
+    with mj.config.override("enable_x64", True):
+        for case in cases[part::8]:
+            try:
+                for kernel in kernels_of(case.function(lax), *case.varying()):
+                    assert "define ptx_kernel" in kernel.llvm
+            except NoCudaForm as error:
+                refused[case.name] = str(error)
+    assert refused.keys() <= without, refused
+    assert all("C library" in reason for reason in refused.values())
+
+
+dtypes = "bool int8 uint8 int16 int32 uint32 float16 bfloat16 float32".split()
+
+
+@pytest.mark.parametrize("dtype", dtypes)
+def test_dtypes(dtype):
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    values = (np.arange(40 * 48).reshape(40, 48) % 7).astype(kind)
+    f = lambda v: (v.T * v[0, 1], v.max(1), v.sum(0), jnp.argmax(v, 1), v[::-1] > v)
+    agree(f, values, tolerance=1e-2 if kind.itemsize == 2 else 1e-5)
+    for kernel in kernels_of(lambda v: (v.T, v.max(1)), values):
+        assert kernel.ptx((9, 0))
+
+
+def test_large_totals_are_many_blocks():
+    many = np.linspace(0, 1, 300 * 1001, dtype="f4").reshape(300, 1001)
+    f = lambda v: jnp.sqrt(v.sum()) + v.max()
+    fill, finish = kernels_of(f, many)
+    assert fill.grid[0] > 64 and finish.grid[0] == 1
+    agree(f, many)
+
+
+# ---- what PTX moves
+
+bench = {
+    # name: (function, bytes that a thread's text loads, that it stores)
+    "elementwise": (lambda v: jnp.exp(v) * 2 - v, 4, 4),
+    "transpose": (lambda v: v.T, 4, 4),
+    "three layouts": (lambda v: (v.T, v * 2, jnp.tanh(v).T), 4, 12),
+    "sum of columns": (lambda v: v.sum(0), 4, 4),
+    "softmax": (nn.softmax, 4, 4),
+}
+
+
+@pytest.mark.parametrize("name", bench)
+def test_ptx_moves_what_the_plan_says(name):
+    f, loads, stores = bench[name]
+    kernel, = kernels_of(f, x)
+    found = bytes_in_ptx(kernel.ptx((9, 0)))
+    # LLVM writes loops out; what it writes out are whole steps.
+    times = found["st", "global"] // stores
+    assert found["st", "global"] == times * stores
+    assert found["ld", "global"] in (loads, times * loads)
+    assert ("ld", "local") not in found and ".f64" not in kernel.ptx((9, 0))
+
+
+@pytest.mark.parametrize("name", bench)
+def test_the_assembler_takes_it_without_spills(name):
+    pytest.importorskip("cuda.bindings.nvjitlink", reason="needs minijit[test-cuda]")
+    kernel, = kernels_of(bench[name][0], x)
+    for capability in ((8, 0), (9, 0), (10, 0)):
+        try:
+            made = assembled(kernel.ptx(capability), capability)
+        except RuntimeError as error:
+            pytest.skip(f"nvJitLink is not installed: {error}")
+        assert made.spills == 0 and made.registers <= 64
+
+
+def test_waves_of_huge_numbers():
+    f = lambda v: jnp.sin(v) + jnp.fmod(v, 3.0)
+    kernel, = kernels_of(f, x)
+    assert "huge_wave" in kernel.ptx((9, 0))
+    assert "define internal double @fmod" in kernel.llvm
+    agree(f, x * 1e12, tolerance=1e-4)
