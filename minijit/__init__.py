@@ -155,6 +155,34 @@ from .trace.plain_answers import (
     transfer_guard_host_to_device as transfer_guard_host_to_device,
     typeof as typeof,
 )
+from .trace.jax_flags import (
+    check_tracer_leaks as check_tracer_leaks,
+    debug_key_reuse as debug_key_reuse,
+    default_prng_impl as default_prng_impl,
+    enable_checks as enable_checks,
+    enable_custom_prng as enable_custom_prng,
+    explain_cache_misses as explain_cache_misses,
+    legacy_prng_key as legacy_prng_key,
+    no_execution as no_execution,
+    no_tracing as no_tracing,
+    numpy_dtype_promotion as numpy_dtype_promotion,
+    numpy_rank_promotion as numpy_rank_promotion,
+    softmax_custom_jvp as softmax_custom_jvp,
+    thread_guard as thread_guard,
+    threefry_partitionable as threefry_partitionable,
+)
+from .trace.placement import (
+    NamedSharding as NamedSharding,
+    PartitionSpec as P,
+    from_callback as make_array_from_callback,
+    from_process_local_data as make_array_from_process_local_data,
+    from_single_device_arrays as make_array_from_single_device_arrays,
+    make_mesh as make_mesh,
+    reshard as reshard,
+    set_mesh as set_mesh,
+)
+from .transform.one_device import pmap as pmap, shard_map as shard_map
+from .ops.host_calls import pure_callback as pure_callback
 from .run.environment import print_environment_info as print_environment_info
 from .run import python_program as python_program
 from .run import scalar_functions as scalar_functions
@@ -220,8 +248,11 @@ from .run import pool as pool, pooled_driver as pooled_driver
 from .run import dispatch as dispatch, object_files as object_files
 
 from .run import progress as progress, shortcut_rows as shortcut_rows
+from .jax_modules import as_jax as as_jax
 
-_on_demand.append("export")
+_on_demand += """
+    api_util core dlpack export extend interpreters monitoring profiler
+""".split()
 
 # chapter 25
 from .run import cuda as cuda, tiles as tiles

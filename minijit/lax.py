@@ -279,6 +279,7 @@ from .ops.special import bessel_i0e, bessel_i1e, betainc, digamma, erf, erf_inv,
 from .ops.special import igamma, igamma_grad_a, igammac, lgamma
 from .ops.special import polygamma, random_gamma_grad, zeta
 from .ops.windows import padtype_to_pads, reduce_window
+from .trace.placement import with_sharding_constraint
 
 from .ops.bits import bitcast_convert_type_p, clz_p, population_count_p
 from .ops.bits import shift_left_p, shift_right_arithmetic_p, shift_right_logical_p

@@ -5,9 +5,23 @@ from .trace.devices import (
     Device as Device,
     SingleDeviceSharding as SingleDeviceSharding,
 )
+from .trace.placement import (
+    AbstractMesh as AbstractMesh,
+    AxisType as AxisType,
+    Mesh as Mesh,
+    NamedSharding as NamedSharding,
+    PartitionSpec as PartitionSpec,
+    get_abstract_mesh as get_abstract_mesh,
+    get_mesh as get_mesh,
+    make_single_device_sharding as make_single_device_sharding,
+    reshard as reshard,
+    set_mesh as set_mesh,
+    use_mesh as use_mesh,
+)
 
 # Every sharding that there is here; for annotations and isinstance.
 Sharding = SingleDeviceSharding
+use_abstract_mesh = use_mesh
 
-__all__ = ["Sharding", "SingleDeviceSharding"]
+__all__ = _names.public_names(globals())
 __dir__, __getattr__ = _names.front(__name__, __all__)

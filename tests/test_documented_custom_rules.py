@@ -617,7 +617,9 @@ def test_a_symbolic_zero_may_be_returned():
     f = custom_jvp(lambda x, y: (x, y))
     f.defjvp(lambda p, t: (f(*p), (t[0], t[1])), symbolic_zeros=True)
     assert jvp(lambda x: f(x, 3.0), (2.0,), (1.0,)) == ((2.0, 3.0), (1.0, 0.0))
-    zero = custom_derivatives.zero_from_primal(np.ones(3, "float32"))
+    zero_of = custom_derivatives.zero_from_primal
+    zero, = zero_of([np.ones(3, "float32")], symbolic_zeros=True)
+    assert zero_of({"x": 1.0})["x"] == 0.0
     assert zero.shape == (3,) and zero.dtype == np.float32
 
 

@@ -14,6 +14,7 @@ another; what a pair gives goes to the end of the list.
 import itertools
 import math
 from collections import Counter
+from inspect import unwrap
 
 import numpy as np
 
@@ -200,7 +201,7 @@ def greedy_path(terms, result, sizes):
 
 def einsum(
     subscripts, /, *operands, out=None, optimize="auto", precision=None,
-    preferred_element_type=None,
+    preferred_element_type=None, _dot_general=None, out_sharding=None,
 ):  # fmt: skip
     """Einstein's sum: products summed over the names the result lacks.
 
@@ -209,6 +210,8 @@ def einsum(
     axes that broadcast; without "->" the result has the names that occur once.
     """
     no_out("einsum", out)
+    if _dot_general and unwrap(_dot_general) is not unwrap(primitives.dot_general):
+        raise NotImplementedError("einsum multiplies by lax.dot_general and no other")
     operands, terms, result, path = einsum_plan(subscripts, operands, optimize)
     if preferred_element_type is None:
         dtype, weak_type = dtypes.result_type(*operands, return_weak_type_flag=True)

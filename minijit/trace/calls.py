@@ -28,7 +28,7 @@ import numpy as np
 from . import dtypes
 from .array import aval_of
 from .core import Array, Tracer
-from .errors import PACKAGE, at_line, user_source
+from .errors import PACKAGE, at_line, text_of, user_source
 from .frames import in_library, leave_out_frames
 from .primitives import as_array
 
@@ -281,7 +281,7 @@ def describe(x, depth=2):
         return x.__name__
     if type(x).__repr__ is object.__repr__:
         return f"a {type(x).__name__}"
-    text = " ".join(repr(x).split())
+    text = " ".join(text_of(x).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 

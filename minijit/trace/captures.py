@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from .core import Array, Primitive, Tracer
-from .errors import PACKAGE
+from .errors import PACKAGE, text_of
 
 
 class Identity:
@@ -441,5 +441,5 @@ def show(value):
         return value.__name__
     if type(value).__repr__ is object.__repr__:
         return f"a {type(value).__name__}"
-    text = " ".join(repr(value).split())
+    text = " ".join(text_of(value).split())
     return text if len(text) <= 40 else text[:37] + "..."

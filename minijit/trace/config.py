@@ -44,6 +44,8 @@ class Config:
         self.values = {}
         self.docs = {}
         self.defaults = {}
+        self.allowed = {}
+        self.renamed = {}
         self.changes_traces = []
         self.changes_calls = []
         self.updates = 0
@@ -51,10 +53,13 @@ class Config:
         self.overrides = Overrides()
         self.process_key = ()
 
-    def define(self, name, default, doc, changes_traces=False, changes_calls=False):
+    def define(
+        self, name, default, doc, changes_traces=False, changes_calls=False, allowed=None
+    ):
         """Add a flag.
 
         Args:
+          allowed: the values it may have; any, if it is None.
           changes_traces: caches of traces tell its values apart.
           changes_calls: while it is set, a call does more than its trace says.
         """
@@ -62,6 +67,7 @@ class Config:
             self.values[name] = from_environment(name, default)
         self.defaults[name] = default
         self.docs[name] = doc
+        self.allowed[name] = allowed
         if changes_traces and name not in self.changes_traces:
             self.changes_traces.append(name)
         if changes_calls and name not in self.changes_calls:
@@ -70,14 +76,24 @@ class Config:
 
     def check(self, name, value):
         """The flag's own name, without `jax_` in front, if `value` fits it."""
-        name = name.removeprefix("jax_")
+        name = self.own_name(name)
         if isinstance(self.read(name), bool) and not isinstance(value, bool):
             raise TypeError(f"config option {name} must be a bool, got {value!r}")
+        allowed = self.allowed[name]
+        if allowed is not None and value not in allowed:
+            raise ValueError(
+                f"config option {name} must be one of {allowed} here, got {value!r}"
+            )
         return name
+
+    def own_name(self, name):
+        """What a flag of JAX's is called here."""
+        name = name.removeprefix("jax_")
+        return self.renamed.get(name, name)
 
     def read(self, name):
         """The value of a flag here: this thread's, else the process's."""
-        name = name.removeprefix("jax_")
+        name = self.own_name(name)
         for values in (self.overrides.values, self.values):
             if name in values:
                 return values[name]

@@ -15,9 +15,17 @@ from dataclasses import dataclass, field, replace
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+def text_of(x):
+    """The repr of a value for a message, which must not fail over what it shows."""
+    try:
+        return repr(x)
+    except Exception as error:
+        return f"<{type(x).__name__}, whose repr raises {type(error).__name__}>"
+
+
 def abridged(x, most=500):
     """The text of a value for an error, which must not run on for pages."""
-    text = repr(x)
+    text = text_of(x)
     half = most // 2
     return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
 
@@ -74,6 +82,15 @@ class Replayed(threading.local):
 replayed = Replayed()
 
 
+# Files and folders whose lines are not the user's.
+left_out = {"files": (PACKAGE, "<frozen")}
+
+
+def register_exclusion(path):
+    """Let a library's file not be taken for the user's program (JAX: same name)."""
+    left_out["files"] += (path,)
+
+
 def user_source():
     """The user's line: of the recorded equation, or the innermost frame outside."""
     made = replayed.made
@@ -85,7 +102,7 @@ def user_source():
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(PACKAGE) and not file.startswith("<frozen"):
+        if not file.startswith(left_out["files"]):
             return Source(file, frame.f_lineno, frame.f_code.co_name, made)
         frame = frame.f_back
     return None

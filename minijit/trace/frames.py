@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from .config import config
-from .errors import PACKAGE
+from .errors import PACKAGE, left_out as files_left_out
 
 LIBRARIES = (
     PACKAGE,
@@ -32,7 +32,8 @@ LIBRARIES = (
 def in_library(file):
     """Whether a file is minijit's, NumPy's or Python's own."""
     standard = file.startswith(sysconfig.get_path("stdlib"))
-    return file.startswith(LIBRARIES) or (standard and "site-packages" not in file)
+    library = file.startswith(LIBRARIES) or file.startswith(files_left_out["files"])
+    return library or (standard and "site-packages" not in file)
 
 
 def leave_out_frames(error, caller):

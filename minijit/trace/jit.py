@@ -430,7 +430,8 @@ capture_rules |= {
 def jit(
     fun=None, /, *, static_argnums=None, static_argnames=None, donate_argnums=None,
     donate_argnames=None, inline=False, keep_unused=False, max_traces=None,
-    globals=None, backend=None, device=None,
+    globals=None, backend=None, device=None, in_shardings=None, out_shardings=None,
+    compiler_options=None,
 ):  # fmt: skip
     """A function that traces `fun` once for each signature (JAX: `jax.jit`).
 
@@ -448,7 +449,8 @@ def jit(
         trace: "ignore" (JAX's behaviour), "warn", "retrace" or "raise"; by default
         what `config.captured_globals` says.
       backend: a row of `executors`; by default, and for "cpu", the row "default".
-      device: accepted for JAX's sake; there is one.
+      device, in_shardings, out_shardings, compiler_options: accepted for JAX's sake;
+        there is one device.
 
     Returns:
       A `JitFunction`, with `.traces`, `.lower`, `.eval_shape`, `.clear_cache`.

@@ -85,6 +85,7 @@ def table(rows):
 
 
 one_device = "minijit computes on one CPU"
+inside = "what is inside of JAX is arranged in another way here"
 not_yet = "it is not written yet"
 scipys = "outside of jit, call SciPy's function on np.asarray(x)"
 storage = "there are no floats of 8 bits and no integers of 4 bits here"
@@ -92,58 +93,111 @@ storage = "there are no floats of 8 bits and no integers of 4 bits here"
 # module -> {a public name of JAX's that minijit does not have: what to say about it}.
 jax_names = {
     "": table([
-        ("pmap smap", one_device, "minijit.vmap, which makes one program of all lanes"),
+        ("smap", one_device, "minijit.shard_map"),
         (
-            "shard_map make_mesh set_mesh reshard P NamedSharding Shard "
-            "make_array_from_callback make_array_from_process_local_data "
-            "make_array_from_single_device_arrays auto_pcast "
-            "remove_size_one_mesh_axis_from_type",
-            f"{one_device}, and nothing is sharded",
-            "leave it out, or write minijit.vmap over the sharded axis",
+            "Shard auto_pcast remove_size_one_mesh_axis_from_type distributed",
+            one_device,
+            "",
         ),
-        ("distributed", one_device, ""),
-        ("pure_callback", not_yet, "minijit.debug.callback, if no result is needed"),
         (
             "Ref new_ref empty_ref free_ref freeze ref ds",
             "arrays are immutable here, without exception",
             "x.at[i].set(y), or a carry of lax.scan",
         ),
-        ("check_tracer_leaks", "", "minijit.checking_leaks()"),
         (
-            "explain_cache_misses",
-            "",
-            "f.traces of a jitted function, or minijit.log_compiles()",
-        ),
-        (
-            "default_prng_impl enable_custom_prng legacy_prng_key "
-            "threefry_partitionable",
-            "threefry2x32 is the one generator",
-            "minijit.random.key(seed)",
-        ),
-        ("debug_key_reuse", not_yet, ""),
-        ("enable_checks", "", 'minijit.config.update("debug_checks", True)'),
-        (
-            "numpy_dtype_promotion numpy_rank_promotion",
-            "dtypes and ranks are promoted as in JAX's standard mode",
-            "minijit.lax, whose functions promote nothing",
-        ),
-        (
-            "no_execution no_tracing thread_guard array_garbage_collection_guard "
-            "allow_f16_reductions jax2tf_associative_scan_reductions "
-            "make_user_context softmax_custom_jvp host_count host_id host_ids "
-            "live_arrays copy_to_host_async",
+            "array_garbage_collection_guard allow_f16_reductions "
+            "jax2tf_associative_scan_reductions make_user_context host_count host_id "
+            "host_ids live_arrays copy_to_host_async",
             "",
             "",
         ),
-        ("dlpack", "", "jnp.from_dlpack(x), and x.__dlpack__()"),
-        ("profiler monitoring", not_yet, "f.traces, which has the times of each trace"),
         (
-            "core ad interpreters extend api_util lib version memory",
-            "what is inside of JAX is arranged in another way here",
+            "ad lib version memory",
+            inside,
             "read minijit.trace and minijit.transform; the book explains them",
         ),
         ("ffi", not_yet, ""),
         ("image", not_yet, "jnp.interp along each axis"),
+    ]),
+    "experimental": table([
+        ("checkify", not_yet, ""),
+        (
+            "array_serialization buffer_callback colocated_python compilation_cache "
+            "compute_on control_deps custom_partitioning fused jax2tf jet key_reuse "
+            "layout pallas profiler rnn roofline scheduling_groups "
+            "serialize_executable shard_alike source_mapper sparse topologies transfer "
+            "xla_metadata EArray cur_qdd primal_tangent_dtype",
+            "",
+            "",
+        ),
+    ]),
+    "core": table([("ParamDict Value max_dim min_dim", inside, "")]),
+    "extend": table([
+        ("backend lowering mlir pallas random sharding xla", inside, ""),
+    ]),
+    "extend.core": table([
+        (
+            "AbstractToken CallPrimitive DebugInfo Effect Effects Token TraceTag "
+            "array_types call_impl nonempty_axis_env_DO_NOT_USE primitives "
+            "set_current_trace unsafe_get_axis_names_DO_NOT_USE",
+            inside,
+            "",
+        ),
+        ("InconclusiveDimensionOperation", "sizes are always known here", ""),
+    ]),
+    "extend.source_info_util": table([
+        (
+            "new_source_info set_name_stack transform_name_stack user_context",
+            "an equation has the user's line and no more",
+            "",
+        ),
+    ]),
+    "interpreters": table([("pxla", inside, "")]),
+    "interpreters.ad": table([("annotations jvp linearize", inside, "minijit.jvp")]),
+    "interpreters.batching": table([
+        (
+            "register_vmappable unregister_vmappable",
+            "there is a table instead",
+            "a row of minijit.transform.batching.lane_types",
+        ),
+    ]),
+    "interpreters.mlir": table([
+        (
+            "AxisContext ConstantHandler DEVICE_TO_DEVICE_TYPE LoweringParameters "
+            "LoweringResult LoweringRule LoweringRuleContext Mesh MeshAxisName "
+            "ModuleContext RECV_FROM_HOST_TYPE SEND_TO_HOST_TYPE SPMDAxisContext "
+            "ShapePolyLoweringState ShardingContext Token TokenSet Value "
+            "aval_to_ir_type aval_to_ir_types core_call_lowering dense_int_array "
+            "dense_int_elements dtype_to_ir_type emit_python_callback flatten_ir_types "
+            "flatten_ir_values i32_attr i64_attr ir ir_attribute ir_constant "
+            "ir_constants ir_tree_registry ir_type_handlers jaxpr_subcomp "
+            "lower_jaxpr_to_fun lower_jaxpr_to_module lowerable_effects "
+            "make_ir_context merge_mlir_modules module_to_bytecode module_to_string "
+            "register_constant_handler shape_tensor token_type "
+            "unflatten_ir_values_like_types",
+            "programs are compiled without MLIR",
+            "lower_fun of a function of arrays",
+        ),
+    ]),
+    "interpreters.partial_eval": table([
+        (
+            "Val dce_jaxpr_call_rule dce_jaxpr_closed_call_rule dce_jaxpr_consts",
+            inside,
+            "minijit.linearize, which splits a function into two",
+        ),
+    ]),
+    "interpreters.xla": table([("Backend canonicalize_dtype_handlers", inside, "")]),
+    "api_util": table([("donation_vector rebase_donate_argnums", inside, "")]),
+    "profiler": table([
+        (
+            "ProfileData ProfileEvent ProfileOptions ProfilePlane register_subprocess "
+            "start_server stop_server",
+            "a time line is a file for Perfetto",
+            "minijit.profile()",
+        ),
+    ]),
+    "experimental.mesh_utils": table([
+        ("create_hybrid_device_mesh device_kind_handler_dict", one_device, ""),
     ]),
     "numpy": table([
         ("polyfit", not_yet, "np.polyfit(np.asarray(x), np.asarray(y), deg)"),
@@ -162,7 +216,7 @@ jax_names = {
     ]),
     "lax": table([
         (
-            "with_sharding_constraint sharding_constraint_p pcast pbroadcast precv "
+            "sharding_constraint_p pcast pbroadcast precv "
             "psend ragged_all_to_all ragged_all_to_all_p",
             one_device,
             "leave it out",
@@ -259,12 +313,10 @@ jax_names = {
     ]),
     "sharding": table([
         (
-            "AbstractDevice AbstractMesh AxisType GSPMDSharding Mesh NamedSharding "
-            "ManualAxisType PartitionSpec auto_axes explicit_axes "
-            "make_single_device_sharding reshard PmapSharding get_abstract_mesh "
-            "get_mesh set_mesh use_mesh use_abstract_mesh",
-            f"{one_device}, and nothing is sharded",
-            "leave it out",
+            "AbstractDevice GSPMDSharding ManualAxisType PmapSharding auto_axes "
+            "explicit_axes",
+            one_device,
+            "",
         ),
     ]),
     "scipy.special": table([("hyp1f1 hyp2f1", not_yet, scipys)]),

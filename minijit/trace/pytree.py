@@ -184,13 +184,8 @@ class PyTreeDef:
         return self.nodes is other.nodes or self.nodes == other.nodes
 
     def __hash__(self):
-        try:
-            return hash(self.nodes)
-        except TypeError as error:
-            raise TypeError(
-                f"{error} in {abridged(self)}: the data of a node must be hashable."
-                "\n  Instead: make it a child, or a tuple"
-            ) from None
+        # The data of a user's node may have no hash: it need only be comparable.
+        return hash(tuple((node.type, node.arity) for node in self.nodes))
 
     def __reduce__(self):
         return PyTreeDef, (self.nodes,)

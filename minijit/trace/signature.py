@@ -90,7 +90,7 @@ def check_argnames(names, known, kind):
 
 def check_options(
     fun, executors, static_argnums, static_argnames, donate_argnums, donate_argnames,
-    globals, backend, device, **rest,
+    globals, backend, device, in_shardings, out_shardings, compiler_options, **rest,
 ):  # fmt: skip
     """The arguments of `jit`, checked, as `Options`; raises TypeError or ValueError.
 

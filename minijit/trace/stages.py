@@ -6,6 +6,7 @@
     compiled(x)                        # runs it, and never traces
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -16,8 +17,9 @@ from .array import ArrayImpl, aval_of, to_numpy
 from .calls import check_arguments
 from .jaxpr import subjaxprs
 from .jit import aval_of_leaf, jit, stages
-from .primitives import as_array
+from .primitives import as_array, broadcast, convert
 from .pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from .tree_tools import broadcast_prefix
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class ShapeDtypeStruct:
     shape: tuple
     dtype: np.dtype
     weak_type: bool = False
+    sharding: object = None
 
     def __post_init__(self):
         check_arguments(type(self), "ShapeDtypeStruct", (self.shape, self.dtype), {})
@@ -216,7 +219,19 @@ def eval_shape(fun, *args, **kwargs):
     Args: arrays, numbers, `ShapeDtypeStruct`s, and trees of them.
     Returns: a tree of `ShapeDtypeStruct`.
     """
-    return jit(fun).eval_shape(*args, **kwargs)
+
+    @functools.wraps(fun)
+    def of_values(*args, **kwargs):
+        return tree_map(value_of_struct, fun(*args, **kwargs))
+
+    return jit(of_values).eval_shape(*args, **kwargs)
+
+
+def value_of_struct(x):
+    """A leaf of a result, where a shape and a dtype may stand for an array."""
+    if not isinstance(x, ShapeDtypeStruct):
+        return x
+    return broadcast(convert(0, x.dtype, x.weak_type), x.shape)
 
 
 def block_until_ready(x):
@@ -231,13 +246,17 @@ def block_until_ready(x):
 putters = {"put": lambda x, device: as_array(x)}
 
 
-def device_put(x, device=None):
+def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     """A tree of arrays out of a tree of numbers, NumPy arrays and arrays.
 
     Args:
-      device: where to put them: a device, a sharding, or None, which is the CPU.
+      device: where to put them: a device, a sharding, or None, which is the CPU; or a
+        tree of those, a prefix of x.
     """
-    return tree_map(lambda leaf: putters["put"](leaf, device), x)
+    del src, donate, may_alias
+    leaves, tree = tree_flatten(x)
+    each = broadcast_prefix(device, x, is_leaf=lambda where: where is None)
+    return tree_unflatten(tree, map(putters["put"], leaves, each))
 
 
 def device_get(x):

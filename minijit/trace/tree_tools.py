@@ -10,6 +10,7 @@
 import dataclasses
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 from .errors import abridged
 from .pytree import (
@@ -219,9 +220,14 @@ node_types |= {
 }
 
 
-def tree_reduce(function, tree, *initializer, is_leaf=None):
+# Says that an argument was not given.
+not_given: Any = object()
+
+
+def tree_reduce(function, tree, initializer=not_given, is_leaf=None):
     """The leaves combined by function(total, leaf), as by `functools.reduce`."""
-    return functools.reduce(function, tree_leaves(tree, is_leaf), *initializer)
+    begin = () if initializer is not_given else (initializer,)
+    return functools.reduce(function, tree_leaves(tree, is_leaf), *begin)
 
 
 def tree_all(tree, *, is_leaf=None):

@@ -28,6 +28,7 @@ import numpy as np
 from ..trace.arguments import TraceInfo, function_name, function_source
 from ..trace.array import aval_of, shape_rules, to_numpy
 from ..trace.core import Primitive, Tracer, current_trace, eval_rules, set_trace
+from ..trace.dtypes import is_python_scalar
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import ClosedJaxpr, eval_jaxpr, staging_rules, trace_to_jaxpr, unzip2
 from ..trace.jit import jit_p
@@ -40,8 +41,8 @@ from .custom_functions import (
     checked_cotangents,
     checked_tangents,
     no_forward_mode,
+    symbolic_zero,
     zero_cotangent,
-    zero_from_primal,
 )
 from .linear_functions import calling, follow_equation
 from .linearize import (
@@ -156,7 +157,7 @@ class custom_jvp(CustomFunction):
     def zero(self, x):
         """A zero tangent as the user's rule wants it."""
         if self.symbolic_zeros:
-            return zero_from_primal(x)
+            return symbolic_zero(x)
         return tangent_out(None, aval_of(x))
 
 
@@ -237,7 +238,7 @@ class TangentTrace(JVPTrace):
         return self.join(custom_linear_p, outs, out_tangents)
 
 
-def jvp_linearize(nonzero, *primals, call, rule):
+def jvp_linearize(nonzero, *primals, call, rule, kind=TangentTrace):
     """Reverse mode: the rule is linear in its tangents; linearize it there, at zero."""
     n = rule.captured
     values, nonzero = primals[n:], nonzero[n:]
@@ -253,7 +254,7 @@ def jvp_linearize(nonzero, *primals, call, rule):
 
     info = TraceInfo(rule.name, "custom_jvp", rule.source)
     outs, tangents, recorder = linearize_flat(
-        of_tangents, origin, [True] * len(origin), current_trace(), info, TangentTrace
+        of_tangents, origin, [True] * len(origin), current_trace(), info, kind
     )
     count = len(mask)
     jaxpr, residuals = finish_linear(recorder, tangents[count:])
@@ -353,21 +354,30 @@ class custom_vjp(CustomFunction):
         outs, tree = tree_flatten(result)
         self.check_structure(flat, "fwd", self.fwd, tree)
         outs = list(map(as_array, outs))
-        residuals, residual_tree = tree_flatten(kept)
-        trees = residual_tree, flat.out_tree, in_tree
+        leaves, residual_tree = tree_flatten(kept)
+        # Python's numbers go to bwd as they are: it may branch on them.
+        numbers = [x if is_python_scalar(x) else None for x in leaves]
+        residuals = [x for x in leaves if not is_python_scalar(x)]
+        trees = partial(unflatten_around, residual_tree, numbers), flat.out_tree, in_tree
         avals = list(map(aval_of, primals)), list(map(aval_of, outs))
         return outs, residuals, partial(self.apply_bwd, nondiff, trees, avals)
 
     def apply_bwd(self, nondiff, trees, avals, residuals, cts):
         """Run the user's bwd on flat lists: -> a cotangent or None an argument."""
-        residual_tree, out_tree, in_tree = trees
+        unflatten_residuals, out_tree, in_tree = trees
         in_avals, out_avals = avals
         zero = zero_cotangent if self.symbolic_zeros else partial(tangent_out, None)
         pairs = zip(cts, out_avals, strict=True)
         cts = [zero(aval) if ct is None else ct for ct, aval in pairs]
-        kept = tree_unflatten(residual_tree, residuals)
+        kept = unflatten_residuals(residuals)
         result = self.ask(self.bwd, *nondiff, kept, tree_unflatten(out_tree, cts))
         return checked_cotangents(self, result, in_tree, in_avals)
+
+
+def unflatten_around(tree, numbers, arrays):
+    """A tree out of the leaves that are Python's numbers, and of the other ones."""
+    arrays = iter(arrays)
+    return tree_unflatten(tree, [next(arrays) if x is None else x for x in numbers])
 
 
 def vjp_linearize(nonzero, *primals, call, rule):

@@ -16,12 +16,12 @@ from ..trace.array import ShapedArray, aval_of
 from ..trace.calls import check_arguments
 from ..trace.core import Tracer
 from ..trace.errors import UnexpectedTracerError, at_line, user_source
-from ..trace.pytree import tree_flatten, tree_leaves, tree_unflatten
+from ..trace.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..trace.tree_keys import keystr
 from ..trace.tree_paths import tree_flatten_with_path
 from ..trace.tree_tools import broadcast_prefix
 from .flat_functions import FlatFunction
-from .tangents import tangent_aval
+from .tangents import tangent_aval, tangent_out
 
 
 class CustomFunction:
@@ -185,13 +185,19 @@ class SymbolicZero:
         return self.aval.dtype
 
 
-def zero_from_primal(x, symbolic_zeros=False):
-    """The zero tangent of a value, not materialised
-    (`jax.custom_derivatives.zero_from_primal`)."""
-    del symbolic_zeros
+def symbolic_zero(x):
+    """The zero tangent of a value, not materialised."""
     aval = aval_of(x)
     none = ShapedArray(aval.shape, dtypes.float0)
     return SymbolicZero(tangent_aval(aval) or none)
+
+
+def zero_from_primal(val, symbolic_zeros=False):
+    """The zero tangent of a tree of values, materialised or not
+    (`jax.custom_derivatives.zero_from_primal`)."""
+    if symbolic_zeros:
+        return tree_map(symbolic_zero, val)
+    return tree_map(lambda x: tangent_out(None, aval_of(x)), val)
 
 
 def zero_cotangent(aval):

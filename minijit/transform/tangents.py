@@ -4,8 +4,6 @@ A zero tangent is `None` inside the library; users may give it as zeros, as None
 an integer, as `float0`, and get an array of zeros or of `float0`.
 """
 
-from functools import partial
-
 import numpy as np
 
 from ..trace import dtypes, primitives as lax
@@ -73,13 +71,14 @@ def flat_tangents(primals, tangents):
             f"{type(primals).__name__} and {type(tangents).__name__}"
         )
     leaves, tree = tree_flatten(tuple(primals))
-    none_is_leaf = partial(tree_flatten, is_leaf=lambda x: x is None)
-    tangent_leaves, tangent_tree = none_is_leaf(tuple(tangents))
-    if len(tangent_leaves) != len(leaves):
+    try:
+        # Where the primal has a leaf the tangent may have None.
+        tangent_leaves = tree.flatten_up_to(tuple(tangents))
+    except ValueError as error:
         raise TypeError(
             "primal and tangent arguments to minijit.jvp must have the same tree "
-            f"structure, got {tree} and {tangent_tree}"
-        )
+            f"structure, got {tree} and {tree_flatten(tuple(tangents))[1]}"
+        ) from error
     leaves = list(map(lax.as_array, leaves))
     return leaves, tree, check_tangents(map(aval_of, leaves), tangent_leaves)
 

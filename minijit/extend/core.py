@@ -1,0 +1,306 @@
+"""Primitives and jaxprs of one's own, under the names of `jax.extend.core`.
+
+    square_p = Primitive("square")
+    square_p.def_impl(lambda x: x * x)            # a row of `eval_rules`
+    square_p.def_abstract_eval(lambda aval: aval) # a row of `shape_rules`
+    ad.primitive_jvps[square_p] = ...             # `interpreters.ad`, and so on
+
+The classes are minijit's own.  What JAX's have besides is given to them here, when this
+module is imported: nothing in minijit asks for it.
+"""
+
+import itertools
+from functools import partial
+
+from ..compile.lower import fallbacks
+from ..core import (
+    AbstractValue as AbstractValue,
+    ShapedArray as ShapedArray,
+    StandIn,
+    Trace as Trace,
+)
+from ..trace import dtypes, names as _names
+from ..trace.array import ShapedArray as SpineAval, aval_of, shape_rules
+from ..trace.config import config
+from ..trace.core import (
+    Primitive as Primitive,
+    Tracer,
+    current,
+    eval_rules,
+    find_rule,
+)
+from ..trace.jaxpr import (
+    ClosedJaxpr as ClosedJaxpr,
+    Eqn as JaxprEqn,
+    Jaxpr as SpineJaxpr,
+    JaxprTrace,
+    Literal as Literal,
+    Var as Var,
+    effectful,
+    eval_jaxpr,
+    has_effect,
+    subjaxprs as subjaxprs_of_equation,
+)
+from ..trace.errors import JaxprTypeError as JaxprTypeError
+from ..trace.jaxpr_checks import check_jaxpr as check_jaxpr
+from ..trace.primitives import as_array
+from ..transform.batching import BatchTrace, with_axis, without_axis
+from ..transform.tangents import tangent_aval
+
+
+# ---- primitives
+
+
+def def_impl(primitive, impl):
+    """Say how a primitive is computed: impl(*arrays, **params); returns `impl`."""
+
+    def evaluate(*args, **params):
+        result = impl(*args, **params)
+        if primitive.multiple_results:
+            return list(map(as_array, result))
+        return as_array(result)
+
+    primitive.impl = impl
+    eval_rules[primitive] = evaluate
+    fallbacks.setdefault(primitive, "it is computed by its def_impl, in Python")
+    return impl
+
+
+def def_abstract_eval(primitive, rule):
+    """Say of which types the results are: rule(*avals, **params); returns `rule`."""
+
+    def shapes(*avals, **params):
+        result = rule(*avals, **params)
+        if primitive.multiple_results:
+            return list(map(checked_aval, result))
+        return checked_aval(result)
+
+    primitive.abstract_eval = rule
+    shape_rules[primitive] = shapes
+    return rule
+
+
+def def_effectful_abstract_eval(primitive, rule):
+    """As `def_abstract_eval`, for a rule that returns (types, effects)."""
+    effectful.add(primitive)
+    def_abstract_eval(primitive, lambda *avals, **params: rule(*avals, **params)[0])
+    return rule
+
+
+def checked_aval(aval):
+    """A type as the user's rule gives it, with a dtype of NumPy's."""
+    return ShapedArray(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
+
+
+def rule_of(table, kind):
+    """What JAX's primitives have as an attribute: the row of a table."""
+    return property(
+        lambda primitive: vars(primitive).get(kind) or find_rule(table, primitive, kind),
+        lambda primitive, rule: vars(primitive).update({kind: rule}),
+    )
+
+
+def bind_with_trace(primitive, trace, args, params):
+    """Apply a primitive under a trace that is given."""
+    results = trace.process(primitive, args, params)
+    return results if primitive.multiple_results else results[0]
+
+
+# ---- what JAX's classes have besides
+
+no_effects: frozenset = frozenset()
+besides = {
+    Primitive: {
+        "def_impl": def_impl,
+        "def_abstract_eval": def_abstract_eval,
+        "def_effectful_abstract_eval": def_effectful_abstract_eval,
+        "impl": rule_of(eval_rules, "impl"),
+        "abstract_eval": rule_of(shape_rules, "abstract_eval"),
+        "bind_with_trace": bind_with_trace,
+        "get_bind_params": lambda primitive, params: dict(params),
+        "call_primitive": False,
+        "map_primitive": False,
+    },
+    SpineAval: {
+        "sharding": None,
+        "vma": no_effects,
+        "to_tangent_aval": lambda aval: tangent_aval(aval) or float0_aval(aval),
+    },
+    SpineJaxpr: {
+        "effects": property(lambda jaxpr: {e for e in jaxpr.eqns if has_effect(e)}),
+        "debug_info": property(lambda jaxpr: jaxpr.debug),
+        "is_high": False,
+    },
+    ClosedJaxpr: {
+        "effects": property(lambda closed: closed.jaxpr.effects),
+        "literals": property(lambda closed: closed.consts),
+        "is_high": False,
+        "replace": lambda closed, *, jaxpr=None, consts=None: ClosedJaxpr(
+            jaxpr or closed.jaxpr, closed.consts if consts is None else consts
+        ),
+    },
+    JaxprEqn: {
+        "effects": property(lambda eqn: {eqn} if has_effect(eqn) else no_effects),
+        "source_info": property(lambda eqn: eqn.source),
+    },
+}
+for _cls, _names_of in besides.items():
+    for _name, _value in _names_of.items():
+        setattr(_cls, _name, _value)
+
+
+def float0_aval(aval):
+    """The type of the tangent of integers."""
+    return SpineAval(aval.shape, dtypes.float0)
+
+
+# ---- jaxprs
+
+
+class Jaxpr(metaclass=StandIn):
+    """A function as data: Jaxpr(constvars, invars, outvars, eqns)."""
+
+    stands_for = SpineJaxpr
+
+    @staticmethod
+    def make(
+        constvars, invars, outvars, eqns, effects=no_effects, debug_info=None,
+        is_high=False,
+    ):  # fmt: skip
+        parts = map(tuple, (constvars, invars, eqns, outvars))
+        return SpineJaxpr(*parts, debug_info)
+
+
+class DropVar:
+    """A result that nobody needs: there are none here, every result has a `Var`."""
+
+
+def new_jaxpr_eqn(
+    invars, outvars, primitive, params, effects=no_effects, source_info=None, ctx=None
+):
+    """An equation.  JAX: same name."""
+    return JaxprEqn(primitive, tuple(invars), tuple(outvars), params, source_info)
+
+
+def jaxpr_as_fun(closed_jaxpr):
+    """The function of a flat list of arguments that a jaxpr is."""
+    return partial(eval_jaxpr, closed_jaxpr.jaxpr, closed_jaxpr.consts)
+
+
+def gensym(suffix=""):
+    """A function that makes a new variable of a type."""
+    del suffix
+    return Var
+
+
+def jaxprs_in_params(params):
+    """The jaxprs among the params of an equation, closed ones opened."""
+    yield from subjaxprs_of_equation(JaxprEqn(None, (), (), params))
+
+
+def subjaxprs(jaxpr):
+    """The jaxprs in the params of a jaxpr's equations."""
+    return itertools.chain(*map(subjaxprs_of_equation, jaxpr.eqns))
+
+
+# ---- traces
+
+
+def take_current_trace():
+    """The trace that gives primitives their meaning now."""
+    return current.trace
+
+
+def find_top_trace(args):
+    """The trace of the innermost tracer among some values, or the current one."""
+    traces = [x.owner for x in args if isinstance(x, Tracer)]
+    return max(traces, key=depth, default=current.trace)
+
+
+def depth(trace):
+    """How many traces a trace runs in."""
+    return 0 if trace is None else 1 + depth(trace.parent)
+
+
+def get_opaque_trace_state(convention="flax"):
+    """What tells one trace from another: equal in the same trace."""
+    del convention
+    return OpaqueTraceState(current.trace)
+
+
+class OpaqueTraceState:
+    """Compares equal to that of the same trace."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __eq__(self, other):
+        return isinstance(other, OpaqueTraceState) and self.trace is other.trace
+
+    def __hash__(self):
+        return id(self.trace)
+
+
+def within(kind):
+    """Whether a trace of a class is at work here."""
+    trace = current.trace
+    while trace is not None and not isinstance(trace, kind):
+        trace = trace.parent
+    return trace is not None
+
+
+def unsafe_am_i_under_a_jit_DO_NOT_USE():
+    """Whether this is being recorded.  JAX: same name."""
+    return within(JaxprTrace)
+
+
+def unsafe_am_i_under_a_vmap_DO_NOT_USE():
+    """Whether this runs in lanes.  JAX: same name."""
+    return within(BatchTrace)
+
+
+# ---- types
+
+
+def valid_jaxtype(x):
+    """Whether a value may be an argument of a primitive."""
+    try:
+        aval_of(x)
+    except TypeError:
+        return False
+    return True
+
+
+def mapped_aval(size, axis, aval):
+    """The type of one lane."""
+    return aval if axis is None else without_axis(aval, axis)
+
+
+def unmapped_aval(size, axis, aval, explicit_mesh_axis=None):
+    """The type with lanes on an axis."""
+    return aval if axis is None else with_axis(aval, size, axis)
+
+
+def primal_dtype_to_tangent_dtype(primal_dtype):
+    """The dtype of tangents: float0 for integers and bools."""
+    inexact = dtypes.issubdtype(primal_dtype, dtypes.inexact)
+    return primal_dtype if inexact else dtypes.float0
+
+
+def concrete_or_error(force, value, context=""):
+    """`value`, or force(value), of which a tracer must know its number."""
+    del context
+    if isinstance(value, Tracer):
+        value = value.concrete("numpy")
+    return value if force is None else force(value)
+
+
+_mine = """
+    AbstractValue ClosedJaxpr DropVar Jaxpr JaxprEqn JaxprTypeError Literal Primitive ShapedArray Trace
+    Var check_jaxpr concrete_or_error find_top_trace gensym get_opaque_trace_state
+    jaxpr_as_fun jaxprs_in_params mapped_aval new_jaxpr_eqn no_effects
+    primal_dtype_to_tangent_dtype subjaxprs take_current_trace unmapped_aval
+    unsafe_am_i_under_a_jit_DO_NOT_USE unsafe_am_i_under_a_vmap_DO_NOT_USE valid_jaxtype
+"""
+__all__ = _mine.split()
+__dir__, __getattr__ = _names.front(__name__, __all__)

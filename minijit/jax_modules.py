@@ -1,0 +1,298 @@
+"""`import jax` that means minijit: the modules of JAX, each made of minijit's.
+
+    python -m minijit.as_jax program.py arguments    # a program written for JAX
+    python -m minijit.as_jax -m package.module       # the same for `python -m`
+    import minijit.as_jax                            # from here on, in a notebook
+    with minijit.as_jax():                           # for the imports of a block
+        import jax, optax
+
+Nothing of the program or of the libraries it imports is changed.  A module of JAX is a
+`Facade`: its names are those of minijit's modules.  A name that JAX has and minijit does
+not is a `Missing`: it can be imported, and says what it is as soon as it is used.
+"""
+
+import importlib
+import runpy
+import sys
+import types
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from .trace.names import jax_names, no_such_name
+
+package = __name__.partition(".")[0]
+
+# The version of JAX whose names these are.
+version = "0.10.2"
+__version_info__ = version_info = tuple(map(int, version.split(".")))
+__version__ = version
+
+# A module of JAX -> the modules of minijit that have its names, the first ones first.
+# Of a module that is not listed they are in the one of the same name.
+sources = {
+    "": ["jax_modules", ""],
+    "version": ["jax_modules"],
+    "stages": ["trace.stages"],
+    "lax.linalg": ["ops.linalg"],
+    "extend.core.primitives": ["lax", "trace.jit", "transform.custom", "ops.linalg"],
+    "_src.ad_util": ["interpreters.ad", "transform.linearize"],
+    "_src.api": [""],
+    "_src.api_util": ["api_util"],
+    "_src.config": ["trace.config"],
+    "_src.core": ["core", "extend.core"],
+    "_src.dtypes": ["dtypes"],
+    "_src.flatten_util": ["flatten_util"],
+    "_src.interpreters.ad": ["interpreters.ad"],
+    "_src.interpreters.batching": ["interpreters.batching"],
+    "_src.interpreters.mlir": ["interpreters.mlir"],
+    "_src.interpreters.partial_eval": ["interpreters.partial_eval"],
+    "_src.lax.lax": ["lax"],
+    "_src.linear_util": ["extend.linear_util"],
+    "_src.numpy.lax_numpy": ["numpy"],
+    "_src.random": ["random"],
+    "_src.source_info_util": ["extend.source_info_util"],
+    "_src.traceback_util": ["extend.source_info_util"],
+    "_src.tree_util": ["tree_util"],
+    "_src.typing": ["typing"],
+}
+
+# Single names of JAX -> minijit's "module:name".
+single_names = {
+    "_src.dispatch.wait_for_tokens": "trace.plain_answers:effects_barrier",
+    "_src.dtypes.TypePromotionError": "trace.dtypes:TypePromotionError",
+    "core.trace_state_clean": "extend.core:trace_state_clean",
+    "stages.Traced": "trace.stages:Lowered",
+    "stages.Wrapped": "trace.jit:JitFunction",
+}
+
+# Modules that JAX has and minijit does not, beside those in `jax_names`.  All of their
+# names are missing, and so are those of the private ones.
+not_here = "_src cloud_tpu_init collect_profile extend.core.primitives ref tools".split()
+
+
+class Missing:
+    """A name of JAX's that minijit does not have.
+
+    It may stand in annotations, in a tuple of classes and as a base class; nothing is
+    an instance of it.  Whoever calls it, or asks for an attribute, is told.
+    """
+
+    def __init__(self, module, name):
+        self.__dict__ |= {"__module__": module, "__name__": name}
+        self.__qualname__ = name
+
+    def complaint(self):
+        known = no_such_name(self.__module__.replace("jax", package, 1), self.__name__)
+        if "which JAX has" in known:
+            return known
+        return f"{package} has no {self.__module__}.{self.__name__}, which JAX has."
+
+    def __call__(self, *args, **kwargs):
+        raise NotImplementedError(self.complaint())
+
+    __getitem__ = __iter__ = __enter__ = __call__
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(self.complaint(), name=name, obj=self)
+
+    def __mro_entries__(self, bases):
+        """A class that derives from it is made; what it would inherit is not there."""
+
+        def refuse(instance, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise AttributeError(self.complaint(), name=name, obj=instance)
+
+        return (type(self.__name__, (), {"__getattr__": refuse}),)
+
+    def __instancecheck__(self, x):
+        return False
+
+    __subclasscheck__ = __instancecheck__
+
+    def __or__(self, other):
+        return self
+
+    __ror__ = __or__
+
+    def __repr__(self):
+        return f"<{self.__module__}.{self.__name__}, which {package} does not have>"
+
+
+class Facade(types.ModuleType):
+    """A module of JAX: its names are looked up in minijit's, and then kept."""
+
+    def __init__(self, name):
+        super().__init__(name, f"JAX's module {name}, made of minijit's.")
+        self.__path__ = []
+
+    def __getattr__(self, name):
+        if name == "__all__":
+            return dir(self)
+        inner = f"{self.__name__}.{name}".partition(".")[2]
+        if inner in single_names:
+            found, _, attribute = single_names[inner].partition(":")
+            return getattr(import_mine(found), attribute)
+        for found in [] if inner in sources else self.made_of():
+            value = getattr(found, name, self)
+            if value is not self:
+                break
+        else:
+            value = self.other(name)
+        if isinstance(value, types.ModuleType) and not isinstance(value, Facade):
+            value = self.module_within(name, value)
+        setattr(self, name, value)
+        return value
+
+    def made_of(self):
+        """The modules of minijit that have the names of this one."""
+        return [import_mine(name) for name in mine(self.__name__)]
+
+    def module_within(self, name, module):
+        """A module that one of minijit's modules has: as one of JAX's."""
+        full = f"{self.__name__}.{name}"
+        return importlib.import_module(full) if is_module(full) else module
+
+    def other(self, name):
+        """What is no name of minijit's: a module of JAX's, or a missing name."""
+        full = f"{self.__name__}.{name}"
+        inner = full.partition(".")[2]
+        if inner in sources or inner in not_here or mine(full):
+            return importlib.import_module(full)
+        if name.startswith("__") or not is_missing(self.__name__, name):
+            message = f"module {self.__name__!r} has no attribute {name!r}"
+            raise AttributeError(message, name=name, obj=self)
+        return Missing(self.__name__, name)
+
+    def __repr__(self):
+        return f"<module {self.__name__!r}, made of {package}'s>"
+
+    def __dir__(self):
+        names = {name for module in self.made_of() for name in dir(module)}
+        return sorted(name for name in names if not name.startswith("_"))
+
+
+def import_mine(name):
+    """A module of minijit: "" is minijit itself."""
+    return importlib.import_module(f"{package}.{name}" if name else package)
+
+
+def mine(name):
+    """The modules of minijit for a module of JAX; none if it is not here."""
+    inner = name.partition(".")[2]
+    if inner in sources:
+        return sources[inner]
+    return [inner] if (Path(__file__).parent / place(inner)).exists() else []
+
+
+def place(inner):
+    """Where a module of minijit is, seen from the package."""
+    path = inner.replace(".", "/")
+    here = Path(__file__).parent
+    return path if (here / path / "__init__.py").exists() else f"{path}.py"
+
+
+def absent(inner):
+    """Whether a module is, or is in, one that JAX has and minijit does not."""
+    parts = inner.split(".")
+    for i in range(1, len(parts) + 1):
+        head = ".".join(parts[: i - 1])
+        if ".".join(parts[:i]) in not_here or parts[i - 1] in jax_names.get(head, {}):
+            return True
+    return False
+
+
+def is_module(name):
+    """Whether a module of JAX can be imported."""
+    inner = name.partition(".")[2]
+    return inner == "" or bool(mine(name)) or absent(inner)
+
+
+def is_missing(module, name):
+    """Whether a name is one that JAX has and minijit does not, as far as is known."""
+    inner = module.partition(".")[2]
+    return absent(inner) or name in jax_names.get(inner, {})
+
+
+class Finder:
+    """Finds `jax` and what is in it, and `jaxlib`: put before all other finders."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in ("jax", "jaxlib"):
+            return None
+        if name.startswith("jaxlib") or is_module(name):
+            return ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec):
+        return Facade(spec.name)
+
+    def exec_module(self, module):
+        """There is nothing to run: names are looked up when they are asked for."""
+
+
+finder = Finder()
+
+
+def jax_is(kind):
+    """The names of the modules of JAX that are imported, and facades or not."""
+    jax = [n for n in sys.modules if n.partition(".")[0] in ("jax", "jaxlib")]
+    return [n for n in jax if isinstance(sys.modules[n], Facade) == kind]
+
+
+def install():
+    """From here on `import jax` means minijit in this process."""
+    if jax_is(False):
+        raise ImportError(
+            "JAX itself is imported already, and two cannot have one name.\n"
+            f"  Instead: import {package}.as_jax before anything that imports jax."
+        )
+    if finder not in sys.meta_path:
+        sys.meta_path.insert(0, finder)
+
+
+@contextmanager
+def as_jax():
+    """In a `with` block `import jax` means minijit; after it, whatever it meant before.
+
+    Libraries that the block imported, and that use JAX, are imported anew after it; the
+    modules that the program holds go on using minijit.
+    """
+    installed, before = finder in sys.meta_path, {*sys.modules}
+    install()
+    try:
+        yield
+    finally:
+        if not installed:
+            sys.meta_path.remove(finder)
+            forget_users({*sys.modules} - before)
+
+
+def forget_users(new):
+    """Take the facades out of `sys.modules`, and the packages that refer to them."""
+    using = {
+        name.partition(".")[0]
+        for name in new
+        if any(isinstance(x, Facade) for x in vars(sys.modules[name]).values())
+    } - {package}
+    for name in [*new, *jax_is(True)]:
+        if name.partition(".")[0] in using | {"jax", "jaxlib"}:
+            sys.modules.pop(name, None)
+
+
+def run_program(arguments):
+    """Run a program as Python would: `file arguments`, or `-m module arguments`."""
+    if not arguments:
+        sys.exit(f"usage: python -m {package}.as_jax [-m module | file] arguments")
+    install()
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        sys.path[0] = ""
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    sys.argv = arguments
+    sys.path[0] = str(Path(arguments[0]).resolve().parent)
+    runpy.run_path(arguments[0], run_name="__main__")

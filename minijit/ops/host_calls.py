@@ -1,0 +1,212 @@
+"""Python functions that compute a result for a traced program, outside of it.
+
+    pure_callback(np.sin, ShapeDtypeStruct((3,), "float32"), x)
+    io_callback(read_sensor, ShapeDtypeStruct((), "float32"), ordered=True)
+
+The function gets arrays and gives arrays of the types that were promised.  A pure one
+may be called any number of times, or not at all if nobody needs its result; the other
+is called once, each time the line runs.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from ..compile.lower import fallbacks
+from ..trace import dtypes
+from ..trace.arguments import function_name
+from ..trace.array import ShapedArray, shape_rules, wrap
+from ..trace.core import Primitive, eval_rules
+from ..trace.errors import at_line, user_source
+from ..trace.jaxpr import effectful
+from ..trace.primitives import as_array, broadcast_in_dim, expand_dims
+from ..trace.pytree import tree_flatten, tree_unflatten
+from ..transform.batching import at_front, batch_rules, with_axis
+from ..transform.debugging import lane_of
+from ..transform.linearize import linearize_rules
+
+pure_callback_p = Primitive("pure_callback", multiple_results=True)
+io_callback_p = Primitive("io_callback", multiple_results=True)
+effectful.add(io_callback_p)
+
+vmap_methods = (
+    *("sequential", "sequential_unrolled", "expand_dims", "broadcast_all"),
+    "legacy_vectorized",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class HostFunction:
+    """A function of trees as one of flat lists, with the types it promised.
+
+    Attributes:
+      in_tree, out_tree: the structures of (args, kwargs) and of the result.
+      result_avals: the types of the result's leaves.
+      vmap_method: what lanes do: they are calls of their own, or one more axis.
+      ordered: whether its calls must come in order.
+      lanes: (size, axis of each argument or None) of each vmap, the innermost last.
+    """
+
+    function: object
+    in_tree: object
+    out_tree: object
+    result_avals: tuple
+    vmap_method: str | None = None
+    ordered: bool = False
+    lanes: tuple = ()
+
+    def __repr__(self):
+        return function_name(self.function)
+
+    def __call__(self, *leaves):
+        """-> the leaves of the result, as NumPy arrays."""
+        if not self.lanes:
+            return self.call_once(leaves)
+        (size, axes), *inner = self.lanes
+        one = replace(self, lanes=tuple(inner))
+        results = [
+            one(*[x if a is None else lane_of(x, a, i) for x, a in zip(leaves, axes)])
+            for i in range(size)
+        ]
+        return [np.stack(column) for column in zip(*results, strict=True)]
+
+    def call_once(self, leaves):
+        args, kwargs = tree_unflatten(self.in_tree, leaves)
+        found, tree = tree_flatten(self.function(*args, **kwargs))
+        if tree != self.out_tree:
+            raise RuntimeError(
+                f"the callback {self} promised a result of the structure "
+                f"{self.out_tree}, and returned {tree}{at_line(user_source())}"
+            )
+        return [self.checked(x, a) for x, a in zip(found, self.result_avals)]
+
+    def checked(self, x, aval):
+        """A leaf of the result, which must be of the shape that was promised."""
+        x = np.asarray(x)
+        if x.shape != aval.shape:
+            raise RuntimeError(
+                f"the callback {self} promised a result of type {aval.str_short()}, "
+                f"and returned one of shape {x.shape}{at_line(user_source())}"
+            )
+        return x.astype(aval.dtype)
+
+
+def eval_host_call(*args, callback, result_avals):
+    return [wrap(x) for x in callback(*map(as_array, args))]
+
+
+def no_derivative(kind, nonzero, *args, callback, **params):
+    """JAX's refusal: nobody knows the derivative of a Python function."""
+    raise ValueError(
+        f"{kind} callbacks do not support JVP. Please use `jax.custom_jvp` to use "
+        f"callbacks while taking gradients: {callback} was given a value that is "
+        f"being differentiated{at_line(user_source())}"
+    )
+
+
+def batch_pure(lanes, axes, *args, callback, result_avals):
+    """Lanes as the callback's `vmap_method` wants them."""
+    method = callback.vmap_method
+    if method is None:
+        raise NotImplementedError(
+            "vmap is only supported for the pure_callback primitive when vmap_method "
+            f"is one of {vmap_methods}. Got vmap_method=None."
+        )
+    many = tuple(with_axis(aval, lanes.size, 0) for aval in result_avals)
+    if method.startswith("sequential"):
+        return batch_in_turn(pure_callback_p, lanes, axes, args, callback, many)
+    if method == "expand_dims":
+        args = [
+            expand_dims(x, (0,)) if a is None else at_front(lanes, [x], [a])[0]
+            for x, a in zip(args, axes, strict=True)
+        ]
+    elif method == "broadcast_all":
+        args = at_front(lanes, args, axes)
+    else:
+        args = [
+            x if a is None else at_front(lanes, [x], [a])[0]
+            for x, a in zip(args, axes, strict=True)
+        ]
+    callback = replace(callback, result_avals=many)
+    outs = pure_callback_p.bind(*args, callback=callback, result_avals=many)
+    return outs, [0] * len(outs)
+
+
+def batch_in_turn(primitive, lanes, axes, args, callback, many):
+    """One call of the Python function for each lane."""
+    in_lanes = (lanes.size, tuple(axes)), *callback.lanes
+    callback = replace(callback, lanes=in_lanes)
+    outs = primitive.bind(*args, callback=callback, result_avals=many)
+    return outs, [0] * len(outs)
+
+
+def batch_io(lanes, axes, *args, callback, result_avals):
+    if callback.ordered:
+        raise ValueError("Cannot `vmap` ordered IO callback.")
+    many = tuple(with_axis(aval, lanes.size, 0) for aval in result_avals)
+    return batch_in_turn(io_callback_p, lanes, axes, args, callback, many)
+
+
+eval_rules |= {p: eval_host_call for p in (pure_callback_p, io_callback_p)}
+shape_rules |= {
+    p: lambda *avals, callback, result_avals: result_avals
+    for p in (pure_callback_p, io_callback_p)
+}
+linearize_rules |= {
+    pure_callback_p: partial(no_derivative, "Pure"),
+    io_callback_p: partial(no_derivative, "IO"),
+}
+batch_rules |= {pure_callback_p: batch_pure, io_callback_p: batch_io}
+fallbacks |= dict.fromkeys(
+    (pure_callback_p, io_callback_p), "it calls back into Python"
+)
+
+
+def host_call(primitive, callback, result_shape_dtypes, args, kwargs, **options):
+    """Bind one of the two primitives: -> a tree of arrays."""
+    if not callable(callback):
+        raise TypeError(f"{primitive} needs a function, got {callback!r}")
+    leaves, in_tree = tree_flatten((args, kwargs))
+    wanted, out_tree = tree_flatten(result_shape_dtypes)
+    avals = tuple(
+        ShapedArray(tuple(x.shape), dtypes.canonicalize_dtype(x.dtype)) for x in wanted
+    )
+    host = HostFunction(callback, in_tree, out_tree, avals, **options)
+    outs = primitive.bind(*leaves, callback=host, result_avals=avals)
+    return tree_unflatten(out_tree, outs)
+
+
+def pure_callback(
+    callback, result_shape_dtypes, *args, sharding=None, vmap_method=None, **kwargs
+):
+    """What a Python function without side effects computes (`jax.pure_callback`).
+
+    Args:
+      callback: called as callback(*args, **kwargs) with arrays.
+      result_shape_dtypes: a tree of `ShapeDtypeStruct`: what it returns.
+      vmap_method: under vmap, "sequential": a call for each lane; "expand_dims" and
+        "broadcast_all": one call, with the lanes on a first axis, of size 1 or made
+        where an argument has none.
+
+    Raises ValueError where it is differentiated, RuntimeError for other results.
+    """
+    del sharding
+    if vmap_method not in (None, *vmap_methods):
+        raise ValueError(
+            f"vmap_method must be one of {vmap_methods}, got {vmap_method!r}"
+        )
+    given = result_shape_dtypes, args, kwargs
+    return host_call(pure_callback_p, callback, *given, vmap_method=vmap_method)
+
+
+def io_callback(
+    callback, result_shape_dtypes, *args, sharding=None, ordered=False, **kwargs
+):
+    """What a Python function with side effects returns (`jax.experimental`'s).
+
+    Arguments are those of `pure_callback`; calls come in the order of the program.
+    """
+    del sharding
+    given = result_shape_dtypes, args, kwargs
+    return host_call(io_callback_p, callback, *given, ordered=ordered)

@@ -1,0 +1,368 @@
+"""Meshes and shardings, of the one device there is: what they say is checked.
+
+    mesh = make_mesh((1, 1), ("data", "model"))
+    NamedSharding(mesh, PartitionSpec("data", None))
+    with_sharding_constraint(x, PartitionSpec("data"))     # x, if it has such an axis
+
+An array that is split over one device lies there whole, so nothing is moved.  A program
+that names an axis which the mesh does not have is told, as JAX tells it.
+"""
+
+import enum
+from collections import OrderedDict
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from .config import config
+from .devices import Device, SingleDeviceSharding, cpu, device_of
+from .errors import at_line, user_source
+from .primitives import as_array
+from .pytree import tree_leaves, tree_map
+from .stages import putters
+from .tree_tools import broadcast_prefix
+
+
+class AxisType(enum.Enum):
+    """Who splits what lies along an axis of a mesh: the compiler, or the program."""
+
+    Auto = enum.auto()
+    Explicit = enum.auto()
+    Manual = enum.auto()
+
+    def __repr__(self):
+        return self.name
+
+
+class Unconstrained:
+    """Says of an axis of an array that it may be split in any way."""
+
+    def __repr__(self):
+        return "UNCONSTRAINED"
+
+
+class PartitionSpec:
+    """For each axis of an array the axis of a mesh that it is split over, or None.
+
+    Several axes of the mesh stand in a tuple.
+    """
+
+    UNCONSTRAINED = Unconstrained()
+    unreduced = reduced = frozenset()
+
+    def __init__(self, *partitions):
+        self._partitions = tuple(map(self.canonical, partitions))
+
+    @staticmethod
+    def canonical(part):
+        part = tuple(part) if isinstance(part, list) else part
+        if isinstance(part, tuple) and len(part) < 2:
+            return part[0] if part else None
+        return part
+
+    def __iter__(self):
+        return iter(self._partitions)
+
+    def __len__(self):
+        return len(self._partitions)
+
+    def __getitem__(self, i):
+        return self._partitions[i]
+
+    def __add__(self, other):
+        return PartitionSpec(*self, *other)
+
+    def __radd__(self, other):
+        return PartitionSpec(*other, *self)
+
+    def __eq__(self, other):
+        if not isinstance(other, (PartitionSpec, tuple)):
+            return NotImplemented
+        return self._partitions == tuple(other)
+
+    def __hash__(self):
+        return hash(self._partitions)
+
+    def __reduce__(self):
+        return PartitionSpec, self._partitions
+
+    def __repr__(self):
+        inner = ", ".join(map(repr, self))
+        return f"P({inner},)" if len(self) == 1 else f"P({inner})"
+
+    def mesh_axes(self):
+        """The names of the mesh's axes that it mentions."""
+        for part in self:
+            for name in part if isinstance(part, tuple) else (part,):
+                if name is not None and name is not self.UNCONSTRAINED:
+                    yield name
+
+
+class AbstractMesh:
+    """The names and sizes of the axes of a mesh, without its devices."""
+
+    def __init__(self, axis_sizes, axis_names, axis_types=None, *, abstract_device=None):
+        self.axis_sizes, self.axis_names = tuple(axis_sizes), tuple(axis_names)
+        if isinstance(axis_types, AxisType):
+            axis_types = (axis_types,) * len(self.axis_names)
+        self.axis_types = axis_types or (AxisType.Auto,) * len(self.axis_names)
+        if len(self.axis_sizes) != len(self.axis_names):
+            raise ValueError(
+                f"a mesh needs a name for each axis, got sizes {self.axis_sizes} and "
+                f"names {self.axis_names}"
+            )
+
+    @property
+    def shape(self):
+        return OrderedDict(zip(self.axis_names, self.axis_sizes, strict=True))
+
+    @property
+    def shape_tuple(self):
+        return tuple(self.shape.items())
+
+    @property
+    def size(self):
+        return int(np.prod(self.axis_sizes, dtype=int))
+
+    @property
+    def empty(self):
+        return not self.axis_names
+
+    @property
+    def manual_axes(self):
+        return ()
+
+    def key(self):
+        return type(self), self.axis_sizes, self.axis_names, self.axis_types
+
+    def __eq__(self, other):
+        return isinstance(other, AbstractMesh) and self.key() == other.key()
+
+    def __hash__(self):
+        return hash(self.key())
+
+    def __repr__(self):
+        axes = ", ".join(f"{name!r}: {n}" for name, n in self.shape.items())
+        return f"AbstractMesh({axes or '()'}, axis_types={self.axis_types})"
+
+
+class Mesh(AbstractMesh):
+    """Devices in rows and columns, whose axes have names.
+
+    Args:
+      devices: an array of devices; there is one, so that every axis has size 1.
+      axis_names: a name for each axis.
+    """
+
+    def __init__(self, devices, axis_names, axis_types=None):
+        self.devices = np.asarray(devices, dtype=object)
+        names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        super().__init__(self.devices.shape, names, axis_types)
+        if any(device != cpu for device in self.devices.flat):
+            raise ValueError(f"there is one device here, {cpu!r}, got {self.devices}")
+
+    @property
+    def abstract_mesh(self):
+        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
+
+    @property
+    def device_ids(self):
+        return np.vectorize(lambda device: device.id, otypes=[int])(self.devices)
+
+    @property
+    def local_devices(self):
+        return list(self.devices.flat)
+
+    local_mesh = property(lambda self: self)
+    is_multi_process = False
+
+    def __enter__(self):
+        self.entered = [*getattr(self, "entered", ()), use_mesh(self)]
+        return self.entered[-1].__enter__()
+
+    def __exit__(self, *error):
+        return self.entered.pop().__exit__(*error)
+
+    def __repr__(self):
+        return (
+            f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, "
+            f"axis_types={self.axis_types})"
+        )
+
+
+empty_mesh = AbstractMesh((), ())
+config.define("mesh", empty_mesh, "set by set_mesh: the mesh around us")
+
+
+def make_mesh(axis_shapes, axis_names, axis_types=None, *, devices=None):
+    """A mesh of the devices there are.  JAX: `jax.make_mesh`."""
+    given = [cpu] if devices is None else list(devices)
+    axis_shapes = tuple(axis_shapes)
+    if len(given) < np.prod(axis_shapes, dtype=int):
+        raise ValueError(
+            f"Number of devices {len(given)} must be >= the product of mesh_shape "
+            f"{axis_shapes}{at_line(user_source())}"
+        )
+    types = axis_types or (AxisType.Explicit,) * len(axis_shapes)
+    array = np.array(given, dtype=object).reshape(axis_shapes)
+    return Mesh(array, axis_names, tuple(types))
+
+
+def get_mesh():
+    """The mesh around us, or an empty one."""
+    return config.mesh
+
+
+get_abstract_mesh = get_mesh
+
+
+@contextmanager
+def use_mesh(mesh):
+    """Let a mesh be the one whose axes a `PartitionSpec` names, in a `with` block."""
+    with config.override("mesh", mesh or empty_mesh):
+        yield mesh
+
+
+class set_mesh:
+    """`set_mesh(mesh)` from here on; `with set_mesh(mesh):` for a block."""
+
+    def __init__(self, mesh):
+        self.before, self.mesh = config.mesh, mesh
+        config.update("mesh", mesh or empty_mesh)
+
+    def __enter__(self):
+        return self.mesh
+
+    def __exit__(self, *error):
+        config.update("mesh", self.before)
+
+
+@dataclass(frozen=True)
+class NamedSharding(SingleDeviceSharding):
+    """How an array is split over the axes of a mesh: NamedSharding(mesh, spec)."""
+
+    mesh: AbstractMesh
+    spec: PartitionSpec
+    memory_kind: str | None = "device"
+
+    def __init__(self, mesh, spec, *, memory_kind=None):
+        spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
+        fields = ("device", cpu), ("mesh", mesh), ("spec", spec)
+        for name, value in (*fields, ("memory_kind", memory_kind or "device")):
+            object.__setattr__(self, name, value)
+        unknown = [name for name in spec.mesh_axes() if name not in mesh.axis_names]
+        if unknown:
+            raise ValueError(
+                f"Resource axis: {unknown[0]} of {spec} is not found in mesh: "
+                f"{mesh.axis_names}.{at_line(user_source())}"
+            )
+
+    def update(self, **changes):
+        """The same sharding with another mesh, spec or kind of memory."""
+        return NamedSharding(
+            changes.get("mesh", self.mesh),
+            changes.get("spec", self.spec),
+            memory_kind=changes.get("memory_kind", self.memory_kind),
+        )
+
+    def with_memory_kind(self, kind):
+        return self.update(memory_kind=kind)
+
+    def __repr__(self):
+        axes = ", ".join(f"{name!r}: {n}" for name, n in self.mesh.shape.items())
+        return f"NamedSharding(mesh=Mesh({axes}), spec={self.spec})"
+
+
+def sharding_of(x):
+    """A sharding, or a `PartitionSpec` for the mesh around us, as a sharding."""
+    if not isinstance(x, PartitionSpec):
+        return x
+    if config.mesh.empty:
+        raise RuntimeError(
+            "with_sharding_constraint requires a non-empty mesh in context if you are "
+            "passing `PartitionSpec`s to shardings. You can define a context mesh via "
+            f"`jax.set_mesh(mesh)`.{at_line(user_source())}"
+        )
+    return NamedSharding(config.mesh, x)
+
+
+def check_rank(sharding, ndim):
+    """Complain about a sharding of more axes than an array has."""
+    spec = getattr(sharding, "spec", ())
+    if len(spec) > ndim:
+        raise ValueError(
+            f"Sharding {sharding} is only valid for values of rank at least "
+            f"{len(spec)}, but was applied to a value of rank {ndim}"
+            f"{at_line(user_source())}"
+        )
+
+
+def is_placement(x):
+    """Whether something says where an array is."""
+    kinds = Device, SingleDeviceSharding, PartitionSpec, str
+    return x is None or isinstance(x, kinds)
+
+
+def check_placements(x, placements):
+    """Complain unless a tree of placements, a prefix of x, fits x."""
+    each = broadcast_prefix(placements, x, is_leaf=is_placement)
+    for leaf, where in zip(tree_leaves(x), each, strict=True):
+        where = sharding_of(where)
+        device_of(where)
+        check_rank(where, np.ndim(leaf))
+
+
+put_on_device = putters["put"]
+
+
+def put(x, where):
+    """An array put on a device, of which a sharding says how."""
+    where = sharding_of(where)
+    check_rank(where, np.ndim(x))
+    return put_on_device(x, where)
+
+
+putters["put"] = put
+
+
+def with_sharding_constraint(x, shardings):
+    """x, which is to lie as said: with one device it does (`jax.lax`)."""
+    x = tree_map(as_array, x)
+    check_placements(x, shardings)
+    return x
+
+
+def reshard(xs, out_shardings):
+    """x, put as said: with one device it is there.  JAX: `jax.sharding.reshard`."""
+    return with_sharding_constraint(xs, out_shardings)
+
+
+def make_single_device_sharding(device, *, memory_kind=None):
+    """All of an array on one device."""
+    del memory_kind
+    return SingleDeviceSharding(device)
+
+
+def from_callback(shape, sharding, data_callback, dtype=None):
+    """The array whose only part is data_callback(index): `make_array_from_callback`."""
+    check_rank(sharding, len(shape))
+    x = as_array(data_callback(tuple(slice(None) for _ in shape)))
+    if x.shape != tuple(shape):
+        raise ValueError(f"expected data of shape {tuple(shape)}, got {x.shape}")
+    return x
+
+
+def from_process_local_data(sharding, local_data, global_shape=None):
+    """The array of this process's data, which is all there is."""
+
+    def one(x):
+        return from_callback(global_shape or x.shape, sharding, lambda index: x)
+
+    return tree_map(one, local_data)
+
+
+def from_single_device_arrays(shape, sharding, arrays):
+    """The array made of the parts on each device: of the only one."""
+    part, = arrays
+    return from_callback(shape, sharding, lambda index: part)
