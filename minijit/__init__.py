@@ -173,10 +173,10 @@ from .trace.jax_flags import (
 )
 from .trace.placement import (
     NamedSharding as NamedSharding,
-    PartitionSpec as P,
-    from_callback as make_array_from_callback,
-    from_process_local_data as make_array_from_process_local_data,
-    from_single_device_arrays as make_array_from_single_device_arrays,
+    P as P,
+    make_array_from_callback as make_array_from_callback,
+    make_array_from_process_local_data as make_array_from_process_local_data,
+    make_array_from_single_device_arrays as make_array_from_single_device_arrays,
     make_mesh as make_mesh,
     reshard as reshard,
     set_mesh as set_mesh,

@@ -1,7 +1,8 @@
 """Traces, types and jaxprs under the names of `jax.core`."""
 
+from typing import Any as _Any
+
 from .trace import array as _array, dtypes as _dtypes, names as _names
-from .trace.array import aval_of as get_aval
 from .trace.core import Trace as Trace, Tracer as Tracer
 from .trace.jaxpr import Literal as Literal, Var as Var, eval_jaxpr as eval_jaxpr
 from .trace.plain_answers import ensure_compile_time_eval as ensure_compile_time_eval
@@ -12,6 +13,9 @@ class StandIn(type):
 
     `stands_for` is minijit's class, of which `make` makes one.
     """
+
+    stands_for: _Any
+    make: _Any
 
     def __instancecheck__(cls, x):
         return isinstance(x, cls.stands_for)
@@ -35,6 +39,8 @@ class ShapedArray(metaclass=StandIn):
         dtype = _dtypes.canonicalize_dtype(dtype)
         return _array.ShapedArray(tuple(shape), dtype, weak_type)
 
+
+get_aval = _array.aval_of
 
 # What stands for a value in an equation, and what is known of one.
 Atom = Var | Literal

@@ -7,8 +7,8 @@
         import jax, optax
 
 Nothing of the program or of the libraries it imports is changed.  A module of JAX is a
-`Facade`: its names are those of minijit's modules.  A name that JAX has and minijit does
-not is a `Missing`: it can be imported, and says what it is as soon as it is used.
+`Facade`: its names are those of minijit's modules.  A name that JAX has and minijit
+does not is a `Missing`: it can be imported, and says what it is when it is used.
 """
 
 import importlib
@@ -25,14 +25,12 @@ package = __name__.partition(".")[0]
 
 # The version of JAX whose names these are.
 version = "0.10.2"
-__version_info__ = version_info = tuple(map(int, version.split(".")))
-__version__ = version
+version_info = tuple(map(int, version.split(".")))
 
 # A module of JAX -> the modules of minijit that have its names, the first ones first.
 # Of a module that is not listed they are in the one of the same name.
 sources = {
-    "": ["jax_modules", ""],
-    "version": ["jax_modules"],
+    "version": [],
     "stages": ["trace.stages"],
     "lax.linalg": ["ops.linalg"],
     "extend.core.primitives": ["lax", "trace.jit", "transform.custom", "ops.linalg"],
@@ -61,14 +59,30 @@ sources = {
 single_names = {
     "_src.dispatch.wait_for_tokens": "trace.plain_answers:effects_barrier",
     "_src.dtypes.TypePromotionError": "trace.dtypes:TypePromotionError",
-    "core.trace_state_clean": "extend.core:trace_state_clean",
+    "__version__": "jax_modules:version",
+    "__version_info__": "jax_modules:version_info",
+    "version.__version__": "jax_modules:version",
+    "version.__version_info__": "jax_modules:version_info",
     "stages.Traced": "trace.stages:Lowered",
     "stages.Wrapped": "trace.jit:JitFunction",
 }
 
-# Modules that JAX has and minijit does not, beside those in `jax_names`.  All of their
-# names are missing, and so are those of the private ones.
-not_here = "_src cloud_tpu_init collect_profile extend.core.primitives ref tools".split()
+# Modules that JAX has and minijit does not.  All of their names are missing, and so
+# are those of the private ones.
+not_here = """
+    _src cloud_tpu_init collect_profile distributed ffi lib ref tools
+    experimental.array_serialization experimental.buffer_callback
+    experimental.colocated_python experimental.compilation_cache
+    experimental.compute_on experimental.control_deps experimental.custom_partitioning
+    experimental.fused experimental.jax2tf experimental.jet experimental.key_reuse
+    experimental.layout experimental.pallas experimental.profiler experimental.rnn
+    experimental.roofline experimental.scheduling_groups
+    experimental.serialize_executable experimental.shard_alike
+    experimental.source_mapper experimental.sparse experimental.topologies
+    experimental.transfer experimental.xla_metadata extend.backend
+    extend.core.primitives extend.lowering extend.mlir extend.pallas extend.random
+    extend.sharding extend.xla interpreters.pxla
+""".split()
 
 
 class Missing:
@@ -183,8 +197,8 @@ def import_mine(name):
 def mine(name):
     """The modules of minijit for a module of JAX; none if it is not here."""
     inner = name.partition(".")[2]
-    if inner in sources:
-        return sources[inner]
+    if inner in sources or not inner:
+        return sources.get(inner, [""])
     return [inner] if (Path(__file__).parent / place(inner)).exists() else []
 
 
@@ -208,7 +222,7 @@ def absent(inner):
 def is_module(name):
     """Whether a module of JAX can be imported."""
     inner = name.partition(".")[2]
-    return inner == "" or bool(mine(name)) or absent(inner)
+    return inner in sources or bool(mine(name)) or absent(inner)
 
 
 def is_missing(module, name):

@@ -21,8 +21,8 @@ class HiPrimitive:
 
     def bind(self, *args, **params):
         raise NotImplementedError(
-            f"minijit has no types of one's own, and so no {self.name} (jax.experimental"
-            ".hijax).  Instead: pass the arrays themselves."
+            f"minijit has no types of one's own (jax.experimental.hijax), and so no "
+            f"{self.name}.  Instead: pass the arrays themselves."
         )
 
 

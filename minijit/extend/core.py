@@ -21,7 +21,6 @@ from ..core import (
 )
 from ..trace import dtypes, names as _names
 from ..trace.array import ShapedArray as SpineAval, aval_of, shape_rules
-from ..trace.config import config
 from ..trace.core import (
     Primitive as Primitive,
     Tracer,
@@ -29,6 +28,7 @@ from ..trace.core import (
     eval_rules,
     find_rule,
 )
+from ..trace.errors import JaxprTypeError as JaxprTypeError
 from ..trace.jaxpr import (
     ClosedJaxpr as ClosedJaxpr,
     Eqn as JaxprEqn,
@@ -41,12 +41,10 @@ from ..trace.jaxpr import (
     has_effect,
     subjaxprs as subjaxprs_of_equation,
 )
-from ..trace.errors import JaxprTypeError as JaxprTypeError
 from ..trace.jaxpr_checks import check_jaxpr as check_jaxpr
 from ..trace.primitives import as_array
 from ..transform.batching import BatchTrace, with_axis, without_axis
 from ..transform.tangents import tangent_aval
-
 
 # ---- primitives
 
@@ -89,15 +87,16 @@ def def_effectful_abstract_eval(primitive, rule):
 
 def checked_aval(aval):
     """A type as the user's rule gives it, with a dtype of NumPy's."""
-    return ShapedArray(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
+    return ShapedArray.make(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
 
 
 def rule_of(table, kind):
     """What JAX's primitives have as an attribute: the row of a table."""
-    return property(
-        lambda primitive: vars(primitive).get(kind) or find_rule(table, primitive, kind),
-        lambda primitive, rule: vars(primitive).update({kind: rule}),
-    )
+
+    def get(primitive):
+        return vars(primitive).get(kind) or find_rule(table, primitive, kind)
+
+    return property(get, lambda p, rule: vars(p).update({kind: rule}))
 
 
 def bind_with_trace(primitive, trace, args, params):
@@ -167,8 +166,8 @@ class Jaxpr(metaclass=StandIn):
         constvars, invars, outvars, eqns, effects=no_effects, debug_info=None,
         is_high=False,
     ):  # fmt: skip
-        parts = map(tuple, (constvars, invars, eqns, outvars))
-        return SpineJaxpr(*parts, debug_info)
+        variables, results = tuple(constvars), tuple(outvars)
+        return SpineJaxpr(variables, tuple(invars), tuple(eqns), results, debug_info)
 
 
 class DropVar:
@@ -296,11 +295,12 @@ def concrete_or_error(force, value, context=""):
 
 
 _mine = """
-    AbstractValue ClosedJaxpr DropVar Jaxpr JaxprEqn JaxprTypeError Literal Primitive ShapedArray Trace
-    Var check_jaxpr concrete_or_error find_top_trace gensym get_opaque_trace_state
-    jaxpr_as_fun jaxprs_in_params mapped_aval new_jaxpr_eqn no_effects
-    primal_dtype_to_tangent_dtype subjaxprs take_current_trace unmapped_aval
-    unsafe_am_i_under_a_jit_DO_NOT_USE unsafe_am_i_under_a_vmap_DO_NOT_USE valid_jaxtype
+    AbstractValue ClosedJaxpr DropVar Jaxpr JaxprEqn JaxprTypeError Literal
+    Primitive ShapedArray Trace Var check_jaxpr concrete_or_error find_top_trace
+    gensym get_opaque_trace_state jaxpr_as_fun jaxprs_in_params mapped_aval
+    new_jaxpr_eqn no_effects primal_dtype_to_tangent_dtype subjaxprs
+    take_current_trace unmapped_aval unsafe_am_i_under_a_jit_DO_NOT_USE
+    unsafe_am_i_under_a_vmap_DO_NOT_USE valid_jaxtype
 """
 __all__ = _mine.split()
 __dir__, __getattr__ = _names.front(__name__, __all__)

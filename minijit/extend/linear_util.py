@@ -94,7 +94,7 @@ def transformation_with_aux2(fun):
 
 
 def merge_linear_aux(aux1, aux2):
-    """Of two stores, the value of the one that is full: -> (whether the first, value)."""
+    """The value of the store that is full: -> (whether it is the first, value)."""
     return (True, aux1()) if aux1.full else (False, aux2())
 
 

@@ -2,13 +2,12 @@
 
 from contextlib import contextmanager
 
-from ..trace import names as _names
-from ..trace.errors import (
-    Source as SourceInfo,
-    register_exclusion as register_exclusion,
-    user_source as current,
-)
+from ..trace import errors as _errors, names as _names
+from ..trace.errors import register_exclusion as register_exclusion
 from ..trace.frames import in_library
+
+SourceInfo = _errors.Source
+current = _errors.user_source
 
 
 class NameStack:
@@ -58,6 +57,8 @@ def include_frame(frame):
     return not in_library(frame.f_code.co_filename)
 
 
-__all__ = ["NameStack", "api_boundary", "include_frame", "register_exclusion", "SourceInfo", "current", "current_name_stack"]
-__all__ += ["extend_name_stack", "new_name_stack", "reset_name_stack", "summarize"]
+__all__ = """
+    NameStack SourceInfo api_boundary current current_name_stack extend_name_stack
+    include_frame new_name_stack register_exclusion reset_name_stack summarize
+""".split()
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -12,7 +12,7 @@ class Rules(dict):
 
     Args:
       to_row: (primitive, rule) -> nothing; writes minijit's row.
-      from_row: primitive -> the rule, in JAX's form, of a row that minijit has, or None.
+      from_row: primitive -> the rule, in JAX's form, of minijit's row, or None.
     """
 
     def __init__(self, to_row, from_row):

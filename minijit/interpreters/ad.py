@@ -17,22 +17,25 @@ from ..transform.custom import Rule, TangentTrace, jvp_linearize
 from ..transform.linearize import (
     JVPTrace as JVPTrace,
     JVPTracer as JVPTracer,
-    add_any_p as add_jaxvals_p,
+    add_any_p,
     add_tangents as add_known_tangents,
     joint_rules,
-    linear_rule,
     linearize_rules,
 )
 from ..transform.stop_gradient import stop_gradient_p as stop_gradient_p
-from ..transform.tangents import tangent_aval, zeros as zeros_like_aval
+from ..transform.tangents import tangent_aval, zeros
 from ..transform.transpose import (
-    Linear as UndefinedPrimal,
+    Linear,
     adding,
     aval_of_argument,
-    is_linear as is_undefined_primal,
+    is_linear,
     transpose_rules,
 )
 from . import Rules
+
+UndefinedPrimal, is_undefined_primal = Linear, is_linear
+add_jaxvals_p = add_any_p
+zeros_like_aval = zeros
 
 
 class Zero:

@@ -30,7 +30,8 @@ def lower_as(fun, many, walk, eqn):
 
     name = eqn.primitive.name
     avals = [atom.aval for atom in eqn.invars]
-    call_program(walk, eqn, trace_closed(flat, avals, TraceInfo(name, "lower_fun")), name)
+    closed = trace_closed(flat, avals, TraceInfo(name, "lower_fun"))
+    call_program(walk, eqn, closed, name)
 
 
 def register_lowering(prim, rule, platform=None, inline=True, cacheable=True):

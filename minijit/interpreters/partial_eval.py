@@ -23,7 +23,9 @@ partial_eval_jaxpr_custom_rules: dict = {}
 dce_rules: dict = {}
 
 
-def trace_to_jaxpr_dynamic(fun, in_avals, *, keep_inputs=None, lower=False, auto_dce=False):
+def trace_to_jaxpr_dynamic(
+    fun, in_avals, *, keep_inputs=None, lower=False, auto_dce=False
+):
     """Record a function of a flat list: -> (jaxpr, types of the results, constants).
 
     Args:
@@ -68,7 +70,7 @@ class PartialTrace(JaxprTrace):
 
 
 def trace_to_jaxpr_nounits(fun, pvals, instantiate=False):
-    """Split a function by what is known: -> (jaxpr, results as `PartialVal`s, constants).
+    """Split a function by what is known: -> (jaxpr, `PartialVal`s, constants).
 
     Args:
       fun: a `linear_util.WrappedFun`.
@@ -96,7 +98,7 @@ def trace_to_jaxpr_nounits(fun, pvals, instantiate=False):
 
 
 def dce_jaxpr(jaxpr, used_outputs, instantiate=False):
-    """Drop dead equations and inputs: -> (jaxpr, one bool an input: whether it stays)."""
+    """Drop dead equations and inputs: -> (jaxpr, one bool an input: if it stays)."""
     smaller = dce(jaxpr, list(used_outputs))
     read = {v for eqn in smaller.eqns for v in eqn.invars} | set(smaller.outvars)
     every = [instantiate] * len(jaxpr.invars)

@@ -20,7 +20,7 @@ from ..trace.array import ShapedArray, shape_rules, wrap
 from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import effectful
-from ..trace.primitives import as_array, broadcast_in_dim, expand_dims
+from ..trace.primitives import as_array, expand_dims
 from ..trace.pytree import tree_flatten, tree_unflatten
 from ..transform.batching import at_front, batch_rules, with_axis
 from ..transform.debugging import lane_of
@@ -65,8 +65,9 @@ class HostFunction:
             return self.call_once(leaves)
         (size, axes), *inner = self.lanes
         one = replace(self, lanes=tuple(inner))
+        pairs = list(zip(leaves, axes, strict=True))
         results = [
-            one(*[x if a is None else lane_of(x, a, i) for x, a in zip(leaves, axes)])
+            one(*[x if a is None else lane_of(x, a, i) for x, a in pairs])
             for i in range(size)
         ]
         return [np.stack(column) for column in zip(*results, strict=True)]
@@ -79,7 +80,8 @@ class HostFunction:
                 f"the callback {self} promised a result of the structure "
                 f"{self.out_tree}, and returned {tree}{at_line(user_source())}"
             )
-        return [self.checked(x, a) for x, a in zip(found, self.result_avals)]
+        pairs = zip(found, self.result_avals, strict=True)
+        return [self.checked(x, aval) for x, aval in pairs]
 
     def checked(self, x, aval):
         """A leaf of the result, which must be of the shape that was promised."""

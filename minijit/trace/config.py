@@ -54,8 +54,9 @@ class Config:
         self.process_key = ()
 
     def define(
-        self, name, default, doc, changes_traces=False, changes_calls=False, allowed=None
-    ):
+        self, name, default, doc, changes_traces=False, changes_calls=False,
+        allowed=None,
+    ):  # fmt: skip
         """Add a flag.
 
         Args:

@@ -18,7 +18,8 @@ accepted = {
         enable_compilation_cache explain_cache_misses log_checkpoint_residuals
         raise_persistent_cache_errors share_binary_between_hosts enable_pgle
         disable_most_optimizations cpu_enable_async_dispatch pprint_use_color
-        remove_size_one_mesh_axis_from_type use_shardy_partitioner sort_devices_by_process_index
+        remove_size_one_mesh_axis_from_type use_shardy_partitioner
+        sort_devices_by_process_index
         experimental_unsafe_xla_runtime_errors compiler_enable_remat_pass
         disable_vmap_shmap_error mutable_array_checks refs_to_pins disable_bwd_checks
         use_direct_linearize use_simplified_jaxpr_constants check_static_indices

@@ -102,7 +102,9 @@ class PartitionSpec:
 class AbstractMesh:
     """The names and sizes of the axes of a mesh, without its devices."""
 
-    def __init__(self, axis_sizes, axis_names, axis_types=None, *, abstract_device=None):
+    def __init__(
+        self, axis_sizes, axis_names, axis_types=None, *, abstract_device=None
+    ):
         self.axis_sizes, self.axis_names = tuple(axis_sizes), tuple(axis_names)
         if isinstance(axis_types, AxisType):
             axis_types = (axis_types,) * len(self.axis_names)
@@ -193,6 +195,9 @@ class Mesh(AbstractMesh):
 
 empty_mesh = AbstractMesh((), ())
 config.define("mesh", empty_mesh, "set by set_mesh: the mesh around us")
+
+
+P = PartitionSpec
 
 
 def make_mesh(axis_shapes, axis_names, axis_types=None, *, devices=None):
@@ -344,7 +349,7 @@ def make_single_device_sharding(device, *, memory_kind=None):
     return SingleDeviceSharding(device)
 
 
-def from_callback(shape, sharding, data_callback, dtype=None):
+def make_array_from_callback(shape, sharding, data_callback, dtype=None):
     """The array whose only part is data_callback(index): `make_array_from_callback`."""
     check_rank(sharding, len(shape))
     x = as_array(data_callback(tuple(slice(None) for _ in shape)))
@@ -353,16 +358,17 @@ def from_callback(shape, sharding, data_callback, dtype=None):
     return x
 
 
-def from_process_local_data(sharding, local_data, global_shape=None):
+def make_array_from_process_local_data(sharding, local_data, global_shape=None):
     """The array of this process's data, which is all there is."""
 
     def one(x):
-        return from_callback(global_shape or x.shape, sharding, lambda index: x)
+        shape = global_shape or x.shape
+        return make_array_from_callback(shape, sharding, lambda index: x)
 
     return tree_map(one, local_data)
 
 
-def from_single_device_arrays(shape, sharding, arrays):
+def make_array_from_single_device_arrays(shape, sharding, arrays):
     """The array made of the parts on each device: of the only one."""
     part, = arrays
-    return from_callback(shape, sharding, lambda index: part)
+    return make_array_from_callback(shape, sharding, lambda index: part)

@@ -358,7 +358,8 @@ class custom_vjp(CustomFunction):
         # Python's numbers go to bwd as they are: it may branch on them.
         numbers = [x if is_python_scalar(x) else None for x in leaves]
         residuals = [x for x in leaves if not is_python_scalar(x)]
-        trees = partial(unflatten_around, residual_tree, numbers), flat.out_tree, in_tree
+        unflatten_residuals = partial(unflatten_around, residual_tree, numbers)
+        trees = unflatten_residuals, flat.out_tree, in_tree
         avals = list(map(aval_of, primals)), list(map(aval_of, outs))
         return outs, residuals, partial(self.apply_bwd, nondiff, trees, avals)
 

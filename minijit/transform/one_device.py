@@ -48,7 +48,8 @@ def pmap(
         size = axis_size
         dynamic = [x for i, x in enumerate(args) if i not in fixed]
         leaves, tree = tree_flatten((tuple(dynamic), kwargs))
-        for x, axis in zip(leaves, flatten_axes("pmap in_axes", tree, (axes, 0))):
+        each = flatten_axes("pmap in_axes", tree, (axes, 0))
+        for x, axis in zip(leaves, each, strict=True):
             size = aval_of(x).shape[axis] if axis is not None else size
         if size not in (None, 1):
             raise ValueError(

@@ -1,0 +1,113 @@
+"""`import jax` means minijit: what is there, what is missing, what is restored."""
+
+import subprocess
+import sys
+
+import pytest
+
+import minijit
+from minijit import jax_modules
+
+pytestmark = pytest.mark.chapter(24)
+
+
+@pytest.fixture(autouse=True)
+def without_jax(monkeypatch):
+    """These tests look at modules of JAX by name, whoever imported JAX before."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("jax", "jaxlib"):
+            monkeypatch.delitem(sys.modules, name)
+
+
+def test_modules_and_names_are_minijits():
+    with minijit.as_jax():
+        import jax
+        import jax.numpy as jnp
+        from jax import grad, lax
+        from jax.experimental import io_callback, mesh_utils
+        from jax.interpreters import ad
+        from jax.scipy.special import logsumexp
+
+        assert jax.jit is minijit.jit and grad is minijit.grad
+        assert jnp.sin is minijit.numpy.sin and lax.add is minijit.lax.add
+        assert logsumexp is minijit.scipy.special.logsumexp
+        assert io_callback is minijit.experimental.io_callback
+        assert mesh_utils.create_device_mesh((1,)).shape == (1,)
+        assert ad.UndefinedPrimal.__name__ == "Linear"
+        assert isinstance(jnp.ones(3), jax.Array)
+        assert jax.__version_info__ == (0, 10, 2) and jax.version.__version__
+        assert jax.stages.Lowered and jax.stages.Wrapped is type(jax.jit(abs))
+        assert "jit" in dir(jax) and "sin" in jnp.__all__
+        names: dict = {}
+        exec("from jax.numpy import *", names)
+        assert names["cos"] is jnp.cos
+
+
+def test_what_is_missing_says_so_when_it_is_used():
+    with minijit.as_jax():
+        import jax
+        from jax import smap
+        from jax._src import anything
+        from jax.experimental import pallas as pl
+
+        assert isinstance(1, (int, pl.BlockSpec)) and not isinstance(1, pl.BlockSpec)
+        assert "does not have" in repr(smap)
+
+        class Kernel(pl.BlockSpec):
+            blocks: "pl.BlockSpec | None" = None
+
+        with pytest.raises(NotImplementedError, match="which JAX has.*shard_map"):
+            smap(abs)
+        with pytest.raises(NotImplementedError, match="jax.experimental.pallas.call"):
+            pl.call(1)
+        with pytest.raises(AttributeError, match="jax._src.anything"):
+            anything.deeper  # noqa: B018
+        with pytest.raises(AttributeError, match="BlockSpec"):
+            Kernel().shape  # noqa: B018
+        # What JAX does not have is missing at once, as programs ask which names it has.
+        assert not hasattr(jax, "no_such_name")
+        with pytest.raises(ImportError):
+            from jax import no_such_name  # noqa: F401
+        with pytest.raises(ModuleNotFoundError):
+            import jax.no_such_module
+
+
+def test_after_the_block_everything_is_as_before(tmp_path, monkeypatch):
+    (tmp_path / "uses_jax_here.py").write_text("import jax.numpy as jnp\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    finders = list(sys.meta_path)
+    with minijit.as_jax():
+        import uses_jax_here
+
+        assert uses_jax_here.jnp.sin is minijit.numpy.sin
+        with minijit.as_jax():
+            import jax  # noqa: F401
+        assert "jax" in sys.modules
+    assert sys.meta_path == finders
+    assert not [name for name in sys.modules if name.split(".")[0] == "jax"]
+    assert "uses_jax_here" not in sys.modules and "minijit" in sys.modules
+
+
+def test_jax_itself_is_not_replaced(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", type(sys)("jax"))
+    with pytest.raises(ImportError, match="before anything that imports jax"):
+        jax_modules.install()
+
+
+def run(*arguments, cwd):
+    command = [sys.executable, "-m", "minijit.as_jax", *arguments]
+    path = {"PYTHONPATH": ":".join(filter(None, sys.path))}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=path)
+
+
+def test_programs_run_as_python_runs_them(tmp_path):
+    (tmp_path / "beside.py").write_text("import jax\nfour = jax.numpy.add(2, 2)\n")
+    (tmp_path / "program.py").write_text(
+        "import sys, minijit.as_jax\nfrom beside import four\n"
+        "with minijit.as_jax():\n    import jax\n"
+        "print(__name__, sys.argv[1:], four, jax.jit)\n"
+    )
+    for how in (["program.py"], ["-m", "program"]):
+        ran = run(*how, "-x", "3", cwd=tmp_path)
+        assert "__main__ ['-x', '3'] 4 <function jit" in ran.stdout, ran.stderr
+    assert "usage:" in run(cwd=tmp_path).stderr

@@ -1,0 +1,87 @@
+"""Programs written for JAX, with its libraries, give what they give on JAX itself.
+
+Each file of `tests/programs` runs twice, in processes of their own: on JAX, and through
+`minijit.as_jax`.  The numbers they print are compared.  Those of a library that is not
+installed are skipped: `pip install -e ".[programs]"` installs them.
+"""
+
+import importlib.util
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.chapter(24), pytest.mark.oracle]
+
+folder = Path(__file__).parent / "programs"
+libraries = {
+    "optax_optimizers": "optax",
+    "equinox_mlp": "equinox",
+    "haiku_net": "haiku optax",
+    "flax_linen": "flax optax",
+    "flax_nnx": "flax optax",
+    "chex_checks": "chex",
+    "einops_shapes": "einops",
+    "jaxtyping_checks": "jaxtyping",
+    "jaxopt_solvers": "jaxopt",
+    "blackjax_nuts": "blackjax",
+    "numpyro_nuts": "numpyro",
+    "diffrax_ode": "diffrax",
+    "optimistix_roots": "optimistix",
+    "distrax_distributions": "distrax",
+}
+# On their own they prove `as_jax` where no library is installed.
+with_jax_alone = ["jax_classifier", "jax_one_device", "jax_own_primitive"]
+with_jax_alone += ["jax_quickstart"]
+
+number = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)\b"
+word = re.compile(rf"{number}|[^\d\s]+")
+
+
+def output(program, *how):
+    """What a program prints, as words and numbers."""
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, "-W", "ignore", *how, str(folder / f"{program}.py")]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert run.returncode == 0, run.stderr
+    return [as_number(x) for x in word.findall(run.stdout)]
+
+
+def as_number(text):
+    return float(text) if re.fullmatch(number, text) else text
+
+
+def same(x, y):
+    if isinstance(x, str) or isinstance(y, str):
+        return x == y
+    return math.isclose(x, y, rel_tol=2e-4, abs_tol=2e-4) or (x != x and y != y)
+
+
+def compare(program):
+    theirs, ours = output(program), output(program, "-m", "minijit.as_jax")
+    assert len(theirs) > 3
+    assert [x for x, y in zip(theirs, ours, strict=True) if not same(x, y)] == []
+
+
+@pytest.mark.parametrize("program", with_jax_alone)
+def test_programs_of_jax_alone(program):
+    pytest.importorskip("jax")
+    compare(program)
+
+
+@pytest.mark.parametrize("program,names", libraries.items())
+def test_programs_with_libraries(program, names):
+    for name in ("jax", *names.split()):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
+    compare(program)
+
+
+def test_every_program_is_run():
+    files = {path.stem for path in folder.glob("*.py")}
+    assert files == {*libraries, *with_jax_alone}
