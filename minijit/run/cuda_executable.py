@@ -260,7 +260,8 @@ def on_gpu(executable, leaves):
     if executable.native != "llvm":
         return None
     there = any(type(x) is CudaArray for x in leaves)
-    if not there and config.read("default_device") in ("", "cpu"):
+    default = str(config.read("default_device") or "cpu")
+    if not there and default.startswith("cpu"):
         return None
     if executable not in moved:
         avals = executable.in_avals, executable.out_avals
