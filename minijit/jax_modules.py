@@ -168,14 +168,14 @@ class Facade(types.ModuleType):
     def module_within(self, name, module):
         """A module that one of minijit's modules has: as one of JAX's."""
         full = f"{self.__name__}.{name}"
-        return importlib.import_module(full) if is_module(full) else module
+        return facade(full) if is_module(full) else module
 
     def other(self, name):
         """What is no name of minijit's: a module of JAX's, or a missing name."""
         full = f"{self.__name__}.{name}"
         inner = full.partition(".")[2]
         if inner in sources or inner in not_here or mine(full):
-            return importlib.import_module(full)
+            return facade(full)
         if name.startswith("__") or not is_missing(self.__name__, name):
             message = f"module {self.__name__!r} has no attribute {name!r}"
             raise AttributeError(message, name=name, obj=self)
@@ -187,6 +187,15 @@ class Facade(types.ModuleType):
     def __dir__(self):
         names = {name for module in self.made_of() for name in dir(module)}
         return sorted(name for name in names if not name.startswith("_"))
+
+
+# The facades there are, by name: they go on working where `jax` means JAX again.
+facades: dict = {}
+
+
+def facade(name):
+    """The facade of a module of JAX."""
+    return facades.setdefault(name, Facade(name))
 
 
 def import_mine(name):
@@ -242,7 +251,7 @@ class Finder:
         return None
 
     def create_module(self, spec):
-        return Facade(spec.name)
+        return facade(spec.name)
 
     def exec_module(self, module):
         """There is nothing to run: names are looked up when they are asked for."""

@@ -111,3 +111,14 @@ def test_programs_run_as_python_runs_them(tmp_path):
         ran = run(*how, "-x", "3", cwd=tmp_path)
         assert "__main__ ['-x', '3'] 4 <function jit" in ran.stdout, ran.stderr
     assert "usage:" in run(cwd=tmp_path).stderr
+
+
+def test_what_a_program_holds_goes_on_after_the_block():
+    with minijit.as_jax():
+        import jax
+    # Nothing of JAX is imported for a name that is asked for only now.
+    assert jax.tree.map is minijit.tree.map
+    assert jax.experimental.io_callback is minijit.experimental.io_callback
+    with minijit.as_jax():
+        import jax.lax as again
+    assert again is jax.lax
