@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+import minijit as jax
 import minijit.numpy as jnp
-from minijit import tree
 
 
 class Transform(NamedTuple):
@@ -13,10 +13,10 @@ class Transform(NamedTuple):
 
 def momentum(decay):
     def update(grads, state, params=None):
-        state = tree.map(lambda m, g: decay * m + g, state, grads)
+        state = jax.tree.map(lambda m, g: decay * m + g, state, grads)
         return state, state
 
-    return Transform(lambda params: tree.map(jnp.zeros_like, params), update)
+    return Transform(lambda params: jax.tree.map(jnp.zeros_like, params), update)
 
 
 def check_momentum(momentum):
