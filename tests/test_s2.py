@@ -83,13 +83,14 @@ def reference():
 WRAPS = {"plain": lambda f: f, "checkpointed": jax.checkpoint}
 
 
-# Each level that recomputes has the code of all the levels within it: at 1,024 steps
-# numba needs a minute for the checkpointed gradient, so it is compiled for 8.
-@pytest.mark.parametrize("wrap,max_steps", [
-    ("plain", 8), ("plain", 1024), ("checkpointed", 8),
+# Each level has its own code, and one that recomputes that of all the levels within it:
+# numba compiles few levels, LLVM (chapter 22) the ten for 1,024 steps.
+@pytest.mark.parametrize("wrap,max_steps,backend", [
+    ("checkpointed", 8, "python"),
+    pytest.param("plain", 1024, "llvm", marks=pytest.mark.chapter(22)),
 ])  # fmt: skip
-def test_gradients_are_those_of_the_steps(wrap, max_steps):
-    f, gradient = make(WRAPS[wrap], "python")
+def test_gradients_are_those_of_the_steps(wrap, max_steps, backend):
+    f, gradient = make(WRAPS[wrap], backend)
     val = jnp.array([1.0])
     value, slope = reference()
     np.testing.assert_allclose(f(val, max_steps), value, rtol=1e-4)

@@ -114,14 +114,17 @@ class Overwriting:
 
         It is the order they had, where nothing else is asked for.
         """
-        before = dependences(body)
+        before, olds, readers = dependences(body), dict(links), defaultdict(set)
+        news = {new for old, new in links}
+        for i, step in enumerate(body):
+            for buffer in read_by(step) & olds.keys():
+                readers[buffer].add(i)
         for j, step in enumerate(body):
-            both, reads = [], read_by(step)
-            for old, new in links:
-                if new in written_by(step, old):
-                    readers = (i for i, s in enumerate(body) if old in read_by(s))
-                    before[j].update(i for i in readers if i != j)
-                    both += [(old, new)] if old in reads else []
+            both, made = [], written_by(step) & news
+            for old, new in links if made else ():
+                if new in made and new in written_by(step, old):
+                    before[j] |= readers[old] - {j}
+                    both += [(old, new)] if j in readers[old] else []
             if both and not self.overwrites(step, both):
                 return None
         order = sorted_steps(before)
