@@ -14,7 +14,7 @@ import minijit.numpy as jnp
 from minijit import grad, jit, lax
 from minijit.compile.loops import Call
 from minijit.compile.memory import Buffer, View
-from minijit.run import cuda_driver
+from minijit.run import cuda_driver, cuda_loops
 from minijit.run.cublas import gemm_of, multiply
 from minijit.run.cuda_arrays import CudaArray, DLManagedTensor, in_capsule, shown
 from minijit.run.cuda_driver import CudaUnavailable
@@ -117,9 +117,20 @@ PROGRAMS = {
 }
 
 
+@pytest.fixture
+def large_steps(monkeypatch):
+    """As if all steps of loops were large: no loop is one block's."""
+    monkeypatch.setattr(cuda_loops, "SMALL_STEP", -1)
+    minijit.clear_caches()
+    yield
+    minijit.clear_caches()
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("latest_first", [False, True])
-def test_the_same_numbers_as_on_the_cpu(name, latest_first):
+def test_the_same_numbers_as_on_the_cpu(name, latest_first, request):
+    if latest_first:
+        request.getfixturevalue("large_steps")
     f, *args = PROGRAMS[name]()
     wanted = jit(f)(*args)
     with stub_driver(latest_first=latest_first) as driver:
@@ -173,6 +184,16 @@ def test_nodes_that_share_nothing_do_not_wait():
         lambda x, y: (jnp.sin(x).sum(0), jnp.tanh(y).sum(1)), x34, numbers(5, 6)
     )
     assert nodes.waits == [(), ()]
+
+
+def test_a_loop_of_small_steps_is_one_kernel():
+    small, large = (np.zeros((n, n), np.float32) for n in (8, 512))
+    f = lambda x: repeated(x)[1]
+    assert [type(n).__name__ for n in nodes_of(f, small).steps] == ["LaunchNode"]
+    assert "LoopNode" in [type(n).__name__ for n in nodes_of(f, large).steps]
+    total = nodes_of(lambda x: x.sum(), np.zeros(1 << 20, np.float32))
+    # On many blocks, and their parts on one.
+    assert [n.kernel.grid[0] > 1 for n in total.steps] == [True, False]
 
 
 def test_memory_is_shared_only_where_the_order_is_known():
@@ -574,7 +595,7 @@ def test_what_the_driver_is_asked_for(api):
         assert driver.milliseconds(lambda: f(y, kept)) == 2.5
 
 
-def test_a_loop_of_the_driver_is_decided_at_its_end(api):
+def test_a_loop_of_the_driver_is_decided_at_its_end(api, large_steps):
     f = jit(lambda x: repeated(x)[1], backend="cuda")
     with cuda_driver.using(cuda_driver.Driver(api)):
         f(on_gpu(x34))

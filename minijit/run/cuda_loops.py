@@ -1,7 +1,8 @@
 """Loops, branches and steps of the CPU as nodes of a graph.
 
-A loop is a node that has nodes of its own, which the device runs again for as long as
-a byte in its memory is true; a branch is one, too.  A `scan` of few steps is written
+A loop of small steps is one kernel, whose only block goes on from step to step.  Other
+loops are nodes that have nodes of their own, which the device runs again for as long
+as a byte in its memory is true; branches are, too.  A `scan` of few steps is written
 out.  What the device cannot do is a `HostNode`; it says why.
 """
 
@@ -12,11 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compile.expressions import Axis, Const, Load, as_index, op
-from ..compile.loops import Call, Kernel, Program, Store
+from ..compile.loops import Call, For, Kernel, Program, Store, statements
+from ..compile.lower_control import with_regions
 from ..compile.memory import Buffer
 from ..compile.obstacles import kind_of
 from ..compile.overwriting import nest, read_by, written_by
 from ..compile.scalars import BOOL, INDEX
+from ..compile.watching import work_of
 from ..trace.jit import cache_clearers
 from ..transform.branches import cond_p
 from ..transform.loops import scan_p, while_p
@@ -30,6 +33,7 @@ from .cuda_nodes import (
     nbytes_of,
     step_rows,
 )
+from .grid import BlockBuilder
 from .llvm_kernels import functions_of, kernel_texts
 from .loading import load
 
@@ -407,9 +411,45 @@ class Scan:
 loop_rows = {cond_p: build_cond, while_p: build_while, scan_p: build_scan}
 
 
+# A step of so much work is done by one block sooner than a graph begins another one.
+SMALL_STEP = 1 << 16
+# {call of a loop: a program in which it is one kernel, or None}
+small_loops: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+cache_clearers.append(small_loops.clear)
+
+
+def in_one_block(call):
+    """A program in which a loop of small steps is one kernel of one block, or None."""
+    if call not in small_loops:
+        small_loops[call] = None
+        if sum(map(work_of, call.attrs["programs"])) <= SMALL_STEP:
+            sides = (tuple(v.buffer for v in x) for x in (call.inputs, call.outputs))
+            single = Program("loop", *map(distinct, sides), (), (), (call,))
+            program = with_regions(single, BlockBuilder)
+            region, = program.kernels
+            if not counted_on_device(region) and not obstacle(region):
+                small_loops[call] = program
+    return small_loops[call]
+
+
+def counted_on_device(region):
+    """Whether only a run knows how many steps a `For` has."""
+    loops = (s for s in statements(region.body) if isinstance(s, For))
+    return any(not isinstance(s.axis.extent, int) for s in loops)
+
+
+def distinct(buffers):
+    return tuple(dict.fromkeys(buffers))
+
+
 def build_loop(builder, call, inputs, outputs):
     """A loop or branch; what it writes outside is copied there afterwards."""
     primitive, programs = call.attrs["primitive"], call.attrs["programs"]
+    if program := in_one_block(call):
+        sides = zip((call.inputs, call.outputs), (inputs, outputs), strict=True)
+        places = ({v.buffer: x for v, x in zip(*s, strict=True)} for s in sides)
+        builder.program(program, *(list(found.values()) for found in places))
+        return
     loop_rows[primitive](builder, programs, inputs, outputs, **call.attrs["params"])
 
 

@@ -20,6 +20,7 @@ from ..compile.overwriting import read_by, written_by
 from ..trace.jit import cache_clearers
 from .cublas import Gemm, gemm_of
 from .cuda_kernels import CudaKernel, cuda_kernel
+from .grid_totals import with_parts
 
 # ---- memory
 
@@ -208,6 +209,7 @@ class NodeBuilder:
         Args:
           inputs, outputs: a `Ref` each; no output is an input.
         """
+        program = with_parts(program)
         places, again = dict(zip(program.inputs, inputs, strict=True)), []
         for buffer, value in program.constants:
             places[buffer] = self.constant(value, buffer.name)
