@@ -19,6 +19,15 @@ def pytest_configure(config):
         config.option.loadscopereorder = False
 
 
+def pytest_collection_modifyitems(items):
+    """Without fusion, pass over the tests that are about what it does."""
+    if "enabled=False" in os.environ.get("MINIJIT_FUSION", ""):
+        skip = pytest.mark.skip(reason="MINIJIT_FUSION disables fusion")
+        for item in items:
+            if item.get_closest_marker("fusion"):
+                item.add_marker(skip)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def little_to_collect(request):
     """Let collections pass over what earlier modules and the libraries made.

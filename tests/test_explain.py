@@ -383,6 +383,7 @@ def test_how_many_threads():
     assert [step.threads for step, in steps] == [3, 1]
 
 
+@pytest.mark.fusion
 def test_three_transposes():
     """One array, three results, two of them turned: read once, and in one sweep."""
 

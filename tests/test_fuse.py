@@ -19,7 +19,7 @@ from minijit.compile.settings import Settings
 from minijit.compile.simplify import simplify
 from minijit.trace.config import config
 
-pytestmark = pytest.mark.chapter(16)
+pytestmark = [pytest.mark.chapter(16), pytest.mark.fusion]
 
 
 def program(f, *args):
