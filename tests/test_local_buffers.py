@@ -34,7 +34,7 @@ def test_a_row_in_between(dtype):
     made = check_program(program(dtype))
     x = np.arange(40).reshape(5, 8).astype(dtype)
     want = (x + x)[:, ::-1]
-    for route in (False, True, "llvm"):
+    for route in {False, True, "llvm"} & loaders.keys():
         got, = load(made, route).run(x)
         np.testing.assert_array_equal(got, want)
     got, = ir_interpreter.run(made, x, place=place)
