@@ -6,6 +6,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit.ops import linalg
+from minijit.test_util import check_grads
 from minijit.tree_util import tree_leaves
 
 pytestmark = pytest.mark.chapter(15)
@@ -216,6 +217,25 @@ def test_errors_name_the_call():
         mj.grad(lambda x: jnp.linalg.svd(x)[0].sum())(np.ones((2, 3)))
     with pytest.raises(TypeError, match="float16"):
         jnp.linalg.cholesky(np.eye(2, dtype=np.float16))
+
+
+def test_products_of_reflections_have_derivatives():
+    with mj.enable_x64(True):
+        for make in R, C:
+            form, taus = linalg.hessenberg(make(2, 5, 5))
+            a = form[..., 1:, :-1]
+            q = linalg.householder_product(a, taus)
+            c = make(2, 4, 3)
+            assert np.allclose(linalg.ormqr(a, taus, c), q @ c)
+            turned = linalg.ormqr(a, taus, c.swapaxes(1, 2), left=False, transpose=True)
+            assert np.allclose(turned, c.swapaxes(1, 2) @ np.conj(q).swapaxes(1, 2))
+        args = R(2, 4, 3), R(2, 3)
+        # LAPACK trusts that what is above the diagonal does not matter.
+        check_grads(linalg.householder_product, args, order=2)
+        r, w = np.triu(R(3, 3)) + 3 * np.eye(3), R(3)
+        got = linalg.cholesky_update(r, w)
+        assert np.allclose(got.T @ got, r.T @ r + np.outer(w, w))
+        assert np.allclose(np.tril(got, -1), 0) and (np.diag(got) > 0).all()
 
 
 def test_reflections_multiply_to_q():

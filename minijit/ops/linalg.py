@@ -11,6 +11,7 @@ with SciPy.  What it cannot decompose (a matrix that is not positive definite, o
 a NaN in it) gives NaN, as in JAX, and no error.
 """
 
+import enum
 import math
 import operator
 from functools import partial
@@ -26,7 +27,7 @@ from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad
 from ..transform.batching import at_front, batch_rules, move_axis
 from ..transform.implicit import custom_linear_solve
-from ..transform.linearize import linearize_rules
+from ..transform.linearize import linearize, linearize_rules
 from ..transform.stop_gradient import stop_gradient
 from ..transform.transpose import adding, transpose_rules
 from .complex_numbers import complex as to_complex, conj, real, to_complex as of_parts
@@ -300,6 +301,67 @@ def householder_product(a, taus):
       a: [..., m, n], the reflections' vectors below its diagonal; taus: [..., k].
     """
     return householder_product_p.bind(a, taus)
+
+
+def ormqr(a, taus, c, *, left=True, transpose=False):
+    """q @ c or c @ q, q the product of reflections (`jax.lax.linalg.ormqr`).
+
+    Args:
+      a: [..., m, n], the reflections' vectors below its diagonal; taus: [..., k].
+      c: [..., m, p], or [..., p, m] from the right; transpose: with q^H instead.
+    """
+    if not left:
+        return adjoint(reflected(a, taus, adjoint(c), not transpose))
+    return reflected(a, taus, c, transpose)
+
+
+def reflected(a, taus, c, transpose=False):
+    """q @ c, where q = 1 - v t v^H; Schreiber and Van Loan, 1989.
+
+    t = (1 + d s)^-1 d, with d = diag(taus) and s the part of v^H v above its diagonal.
+    """
+    v = columns(a, 0, aval_of(taus).shape[-1])
+    v = lax.add(tril(v, -1), unit(v))
+    gram = product(adjoint(v), v)
+    system = lax.add(unit(gram), lax.mul(as_rows(taus, gram), triu(gram, 1)))
+    y = product(adjoint(v), c)
+    inverse = partial(triangular_solve, system, left_side=True)
+    if transpose:
+        z = inverse(y, transpose_a=True, conjugate_a=True)
+        z = lax.mul(as_rows(conj(taus) if is_complex(taus) else taus, y), z)
+    else:
+        z = inverse(lax.mul(as_rows(taus, y), y))
+    return lax.sub(c, product(v, z))
+
+
+def cholesky_update(r_matrix, w_vector):
+    """Upper r' with r'^T r' = r^T r + w w^T (`jax.lax.linalg.cholesky_update`).
+
+    Args:
+      r_matrix: [n, n], upper triangular; w_vector: [n].
+    """
+    n, = aval_of(w_vector).shape
+    whole = lax.concatenate([r_matrix, lax.reshape(w_vector, (1, n))], 0)
+    r = qr(whole, full_matrices=False)[1]
+    return lax.mul(as_rows(lax.sign(diagonal(r)), r), r)
+
+
+class EigImplementation(enum.Enum):
+    """What JAX can be told of how to compute `eig`; LAPACK does it here."""
+
+    CUSOLVER, MAGMA, LAPACK = "cusolver", "magma", "lapack"
+
+
+class EighImplementation(enum.Enum):
+    """What JAX can be told of how to compute `eigh`; LAPACK does it here."""
+
+    QR, JACOBI, QDWH = "qr", "jacobi", "qdwh"
+
+
+class SvdAlgorithm(enum.Enum):
+    """What JAX can be told of how to compute `svd`; LAPACK does it here."""
+
+    DEFAULT, QR, JACOBI, POLAR = "default", "QR", "Jacobi", "polar"
 
 
 def symmetric_product(a, c, *, alpha=1.0, beta=0.0, symmetrize_output=False):
@@ -893,7 +955,25 @@ def eig_linearize(nonzero, x, *, left, right):
     return [w], linear
 
 
+def householder_linearize(nonzero, a, taus):
+    """The value is LAPACK's, the derivative that of `reflected`."""
+    args = a, taus
+
+    def by_reflections(*given):
+        given = iter(given)
+        x, t = (
+            next(given) if has else y for y, has in zip(args, nonzero, strict=True)
+        )
+        return reflected(x, t, unit(x))
+
+    chosen = [x for x, has in zip(args, nonzero, strict=True) if has]
+    _, linear = linearize(by_reflections, *chosen)
+    given = lambda tangents: [t for t in tangents if t is not None]
+    return householder_product_p.bind(a, taus), lambda *ts: linear(*given(ts))
+
+
 linearize_rules |= {
+    householder_product_p: householder_linearize,
     cholesky_p: cholesky_linearize,
     triangular_solve_p: triangular_solve_linearize,
     lu_p: lu_linearize,
