@@ -928,7 +928,7 @@ numpy_cases |= {
     "array_str": [case(F(2), dynamic=False, numpy=plain)],
 }  # fmt: skip
 no_cases = """
-    save savez load printoptions set_printoptions get_printoptions
+    frompyfunc get_printoptions load printoptions save savez set_printoptions
 """.split()
 
 # The strict layer below: equal dtypes, equal ranks.

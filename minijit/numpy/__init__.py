@@ -103,12 +103,14 @@ from ..trace.concrete import ConcreteArray as _ConcreteArray
 from ..trace.core import Array as _Array, operators as _operators
 from ..trace.operator_calls import explain_operators as _explain_operators
 from .indexing import Indexed as _Indexed
+from .ufuncs import add_methods as _add_methods, frompyfunc, ufunc
 from .vectorized import apply_along_axis, vectorize
 
 __all__ = _names.public_names(globals())
 _on_demand += ["fft", "linalg"]
 
-calls.explain_calls("jnp", globals(), __all__, results=["vectorize"])
+calls.explain_calls("jnp", globals(), __all__, results=["frompyfunc", "vectorize"])
+_add_methods(globals())
 calls.explain_calls("Array", _operators)
 _explain_operators(_Array, _operators)
 calls.explain_methods("Array", _ConcreteArray, ["item"])

@@ -202,7 +202,6 @@ jax_names = {
     "numpy": table([
         ("polyfit", not_yet, "np.polyfit(np.asarray(x), np.asarray(y), deg)"),
         ("roots", not_yet, "np.roots(np.asarray(p))"),
-        ("frompyfunc ufunc", not_yet, "jnp.vectorize"),
         ("fromfile fromiter", "", "jnp.array(np.fromfile(...)), and np.fromiter alike"),
         ("object_ character flexible", "arrays hold numbers only", ""),
         (
