@@ -37,7 +37,7 @@ def in_double_precision():
 
 def test_every_primitive_of_a_family_has_its_rows():
     # barriers comes with chapter 16, patches with chapter 17.
-    assert len(families) in (14, 15, 16) and len(own) > 75
+    assert len(families) >= 14 and len(own) > 75
     # Patches are made where a convolution is lowered: nobody evaluates them.
     for p in {p for p in own if p.name != "patches"}:
         assert p in eval_rules and p in shape_rules and p in batch_rules, p
@@ -52,9 +52,9 @@ def test_every_rule_that_is_not_constant_is_tried():
     flat = {p for p, rule in linearize_rules.items()
             if getattr(rule, "func", None) is constant_rule}
     refused = {rounding.nextafter_p, special.random_gamma_grad_p}
-    # These have tests of their own: test_linalg, test_fft, test_fuse,
+    # These have tests of their own: test_linalg, test_fft, test_fuse, test_as_jax,
     # test_convolution_products.
-    own_tests = {"linalg", "fft", "barriers", "patches"}
+    own_tests = {"linalg", "fft", "barriers", "patches", "host_calls"}
     elsewhere = {
         value
         for module in families
