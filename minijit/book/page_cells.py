@@ -55,12 +55,20 @@ def chapter_page(book: Book, chapter: Chapter, notebook: Json, files: set[str]) 
     cells = notebook["cells"]
     for i, cell in enumerate(cells):
         if cell["cell_type"] == "markdown":
-            add_prose(page, prose, str(markdown(without_links(source(cell)))))
+            text = without_links(source(cell))
+            if i and any("image/png" in o.get("data", {}) for o in shown(cells[i - 1])):
+                text = CAPTION.sub("", text)  # it stands in the figure
+            add_prose(page, prose, str(markdown(text)))
         elif cell["cell_type"] == "code":
             after = cells[i + 1] if i + 1 < len(cells) else None
             page.caption = caption_in(after)
             page.body += code_cell(page, cell, up, markdown)
     return page
+
+
+def shown(cell: Json) -> list[Json]:
+    """The outputs of a cell."""
+    return list(cell.get("outputs", []))
 
 
 def without_links(text: str) -> str:
@@ -108,7 +116,7 @@ def code_cell(page: Page, cell: Json, up: str, markdown: Markdown) -> str:
     kind = "cell built" if BUILD.match(source(cell)) else "cell"
     shown = f'<p class="label">{label}</p>' if label else ""
     inner = highlighted(code) if code.strip() else ""
-    outputs = "".join(output(page, o, markdown) for o in cell.get("outputs", []))
+    outputs = "".join(output(page, o, markdown) for o in shown(cell))
     return f'<div class="{kind}">{shown}{inner}{outputs}</div>\n'
 
 

@@ -102,7 +102,7 @@ def draw_graph(report, axis=None):
     lanes, rows = lanes_of(report), len(report.steps)
     columns = max(lanes.values(), default=0) + 1
     if axis is None:
-        width, height = 3.2 + 1.15 * columns, 0.42 * (rows + 2)
+        width, height = 3.2 + 1.2 * columns, 0.5 * (rows + 2)
         _, axis = new_axis(min(width, 30), min(max(height, 1.8), 60))
     axis.set_axis_off()
     most = max((array.nbytes for array in lanes), default=1) or 1
@@ -114,7 +114,8 @@ def draw_graph(report, axis=None):
         width = 0.7 + 4 * (array.nbytes / most) ** 0.5
         axis.plot([lane, lane], [first, last], color=color, lw=width, alpha=0.6,
                   solid_capstyle="butt", zorder=1)  # fmt: skip
-        label = f"{cut_to(str(array), 20)}\n{size_text(array.nbytes)}"
+        name, _, kind = str(array).partition(": ")
+        label = f"{cut_to(name, 14)}\n{cut_to(kind, 16)}\n{size_text(array.nbytes)}"
         axis.text(lane + 0.07, first + 0.14, label, color=color, fontsize=9, va="top",
                   zorder=4)  # fmt: skip
     for y, step in enumerate(report.steps):
