@@ -56,7 +56,9 @@ def chapter_page(book: Book, chapter: Chapter, notebook: Json, files: set[str]) 
     for i, cell in enumerate(cells):
         if cell["cell_type"] == "markdown":
             text = without_links(source(cell))
-            if i and any("image/png" in o.get("data", {}) for o in shown(cells[i - 1])):
+            if i and any(
+                "image/png" in o.get("data", {}) for o in outputs_of(cells[i - 1])
+            ):
                 text = CAPTION.sub("", text)  # it stands in the figure
             add_prose(page, prose, str(markdown(text)))
         elif cell["cell_type"] == "code":
@@ -66,7 +68,7 @@ def chapter_page(book: Book, chapter: Chapter, notebook: Json, files: set[str]) 
     return page
 
 
-def shown(cell: Json) -> list[Json]:
+def outputs_of(cell: Json) -> list[Json]:
     """The outputs of a cell."""
     return list(cell.get("outputs", []))
 
@@ -116,7 +118,7 @@ def code_cell(page: Page, cell: Json, up: str, markdown: Markdown) -> str:
     kind = "cell built" if BUILD.match(source(cell)) else "cell"
     shown = f'<p class="label">{label}</p>' if label else ""
     inner = highlighted(code) if code.strip() else ""
-    outputs = "".join(output(page, o, markdown) for o in shown(cell))
+    outputs = "".join(output(page, o, markdown) for o in outputs_of(cell))
     return f'<div class="{kind}">{shown}{inner}{outputs}</div>\n'
 
 

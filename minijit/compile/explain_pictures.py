@@ -102,14 +102,14 @@ def draw_graph(report, axis=None):
     lanes, rows = lanes_of(report), len(report.steps)
     columns = max(lanes.values(), default=0) + 1
     if axis is None:
-        width, height = 3.2 + 1.2 * columns, 0.5 * (rows + 2)
+        width, height = 3.2 + 1.2 * columns, 0.5 * (rows + 2.3)
         _, axis = new_axis(min(width, 30), min(max(height, 1.8), 60))
     axis.set_axis_off()
     most = max((array.nbytes for array in lanes), default=1) or 1
     by_buffer = {array.buffer: array for array in lanes}
     for array, lane in lanes.items():
         color = TEMP if array.role == "temporary" else INPUT
-        first = -0.8 if is_given(array) else array.first
+        first = -1.1 if is_given(array) else array.first
         last = rows - 0.2 if is_result(array) else array.last
         width = 0.7 + 4 * (array.nbytes / most) ** 0.5
         axis.plot([lane, lane], [first, last], color=color, lw=width, alpha=0.6,
@@ -133,7 +133,7 @@ def draw_graph(report, axis=None):
                 if use.sweeps > 1:
                     axis.text(lane - 0.07, y - 0.12, f"{use.sweeps}x", color=SLOW,
                               ha="right", fontsize=9, zorder=4)  # fmt: skip
-    axis.set(xlim=(-2.6, columns - 0.1), ylim=(rows + 0.3, -1.2))
+    axis.set(xlim=(-2.6, columns - 0.1), ylim=(rows + 0.3, -1.5))
     return axis.figure
 
 
