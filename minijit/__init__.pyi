@@ -13,6 +13,7 @@ from . import example_libraries as example_libraries, experimental as experiment
 from . import lax as lax, nn as nn, numpy as numpy, random as random, scipy as scipy
 from . import sharding as sharding, test_util as test_util
 from . import tree as tree, tree_util as tree_util, typing as typing
+from .export import export as export
 from .trace.array import ShapedArray as ShapedArray
 from .trace.config import config as config
 from .trace.devices import Device as Device

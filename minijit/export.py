@@ -11,7 +11,9 @@ so this module has it under that name too; called itself, the module is the func
 
 import functools
 import sys
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 from .stablehlo.programs import module_text
 from .trace import names as _names
@@ -31,18 +33,18 @@ class Exported:
       in_avals, out_avals: the types of their leaves: flat tuples, as JAX has them.
     """
 
-    def __init__(self, lowered):
+    def __init__(self, lowered: Any) -> None:
         self._lowered = lowered
         self.fun_name = lowered.fun_name
         self.in_tree, self.out_tree = lowered.in_tree, lowered.out_tree
         self.in_avals = tuple(tree_leaves(lowered.in_avals))
         self.out_avals = tuple(lowered.jaxpr.out_avals)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         types = ", ".join(a.str_short() for a in self.in_avals)
         return f"Exported({self.fun_name}: {types})"
 
-    def mlir_module(self):
+    def mlir_module(self) -> str:
         """The program as the text of a StableHLO module, with a function @main.
 
         Its arguments are the leaves of (args, kwargs), and its results those of the
@@ -55,12 +57,12 @@ class Exported:
         return module_text(self._lowered.jaxpr, self.fun_name)
 
     @functools.cached_property
-    def call(self):
+    def call(self) -> Callable[..., Any]:
         """The same program compiled to run here, for arguments of these types only."""
         return self._lowered.compile()
 
 
-def export(fun):
+def export(fun: Callable[..., Any]) -> Callable[..., Exported]:
     """A function that traces `fun` for arguments: -> `Exported`.
 
     Args:
@@ -73,14 +75,14 @@ def export(fun):
     return lambda *args, **kwargs: Exported(jitted(fun).lower(*args, **kwargs))
 
 
-def jitted(fun):
+def jitted(fun: Any) -> Any:
     return fun if hasattr(fun, "lower") else jit(fun)
 
 
 class CallableModule(ModuleType):
     """`minijit.export(f)` means `minijit.export.export(f)`."""
 
-    def __call__(self, fun):
+    def __call__(self, fun: Callable[..., Any]) -> Callable[..., Exported]:
         return export(fun)
 
 

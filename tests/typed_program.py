@@ -46,3 +46,4 @@ print(compiled, mj.devices()[0].platform, float(value), x.at[0].set(1.0))
 with mj.enable_x64(True), mj.disable_jit():
     total: Any = mj.grad(loss, argnums=0)(params, x, y)
 assert_type(mj.device_count(), int)
+print(mj.export(loss)(params, x, y).mlir_module())
