@@ -97,6 +97,7 @@ from .polynomials import poly, polyadd, polyder, polydiv, polyint, polymul, poly
 from .polynomials import polyval
 from .interchange import array_repr, array_str, can_cast, get_printoptions, iterable
 from .interchange import load, printoptions, save, savez, set_printoptions
+from .namespace import __array_api_version__, __array_namespace_info__
 from . import methods as methods
 from ..trace import calls
 from ..trace.concrete import ConcreteArray as _ConcreteArray

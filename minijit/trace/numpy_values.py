@@ -55,7 +55,11 @@ def widened(function):
 
 def sign_value(x):
     """-1, 0, 1 or NaN; the sign of a zero stays, and x/|x| of a complex number."""
-    return np.where(x == 0, x, np.sign(x))
+    signs = np.sign(x)
+    if x.dtype.kind == "c":
+        # NumPy says i for nan+inf*i: infinite, so its NaN does not matter there.
+        signs = np.where(np.isnan(x), x.dtype.type(complex("nan+nanj")), signs)
+    return np.where(x == 0, x, signs)
 
 
 def divide(x, y):

@@ -1,0 +1,75 @@
+"""The array API standard's questions to a namespace: which version, which dtypes.
+
+    xp = x.__array_namespace__()              # minijit.numpy
+    xp.__array_namespace_info__().dtypes(kind="integral")
+
+The standard: https://data-apis.org/array-api/2024.12/.  Answers are `jax.numpy`'s.
+"""
+
+import sys
+
+from ..trace import devices, dtypes
+from ..trace.config import config
+from ..trace.core import Array
+
+__array_api_version__ = "2024.12"
+
+
+class ArrayNamespaceInfo:
+    """What `jnp.__array_namespace_info__()` returns (array API: inspection)."""
+
+    def capabilities(self):
+        """What traced functions can do: no shapes that depend on values."""
+        return {
+            "boolean indexing": False,
+            "data-dependent shapes": False,
+            "max dimensions": 64,
+        }
+
+    def default_device(self):
+        """None: arrays are wherever a function of them runs."""
+        return None
+
+    def devices(self):
+        """None, for the default one, and every device there is."""
+        return [None, *devices.devices()]
+
+    def default_dtypes(self, *, device=None):
+        """The dtypes of arrays that are made without one, by kind."""
+        names = {"real floating": "float64", "complex floating": "complex128"}
+        names |= dict.fromkeys(("integral", "indexing"), "int64")
+        return {kind: dtypes.canonicalize_dtype(name) for kind, name in names.items()}
+
+    def dtypes(self, *, device=None, kind=None):
+        """{name: dtype} of the standard's dtypes that there are.
+
+        Args:
+          device: any; all have the same ones.
+          kind: a kind of `isdtype`, or a tuple of them; by default all.
+        """
+        kind = ("bool", "numeric") if kind is None else kind
+        wide = " int64 uint64 float64 complex128" if config.enable_x64 else ""
+        names = "bool int8 int16 int32 uint8 uint16 uint32 float32 complex64" + wide
+        found = map(dtypes.as_dtype, names.split())
+        return {d.name: d for d in found if dtypes.isdtype(d, kind)}
+
+
+def __array_namespace_info__():
+    """An object that answers what the namespace has (array API: inspection)."""
+    return ArrayNamespaceInfo()
+
+
+def array_namespace(self, *, api_version=None):
+    """`x.__array_namespace__()`: the module with the functions for arrays.
+
+    Raises ValueError for another version of the standard than `__array_api_version__`.
+    """
+    if api_version not in (None, __array_api_version__):
+        raise ValueError(
+            f"{api_version=} is not available; available versions are: "
+            f"{[__array_api_version__]}"
+        )
+    return sys.modules[__package__]
+
+
+Array.__array_namespace__ = array_namespace

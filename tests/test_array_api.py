@@ -1,0 +1,282 @@
+"""The array API standard (2024.12): names, signatures, dtypes, inspection, errors."""
+
+import inspect
+import operator
+
+import numpy as np
+import pytest
+
+import minijit
+import minijit.numpy as jnp
+
+pytestmark = pytest.mark.chapter(15)
+
+# The standard's functions by their signatures; `=` marks what has a default.
+signatures = {
+    "(x, /)": """
+        abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp
+        expm1 floor imag isfinite isinf isnan log log10 log1p log2 logical_not
+        matrix_transpose negative nonzero positive real reciprocal round sign
+        signbit sin sinh sqrt square tan tanh trunc unique_all unique_counts
+        unique_inverse unique_values linalg.det linalg.eigh linalg.eigvalsh
+        linalg.inv linalg.matrix_transpose linalg.slogdet linalg.svdvals
+    """,
+    "(x1, x2, /)": """
+        add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift
+        bitwise_xor copysign divide equal floor_divide greater greater_equal hypot
+        less less_equal logaddexp logical_and logical_or logical_xor matmul maximum
+        minimum multiply nextafter not_equal pow remainder subtract linalg.matmul
+        linalg.outer linalg.solve
+    """,
+    "(x, /, *, axis=, keepdims=)": "all any argmax argmin count_nonzero max mean min",
+    "(start, /, stop=, step=, *, dtype=, device=)": "arange",
+    "(x, /, *, axis=, descending=, stable=)": "argsort sort",
+    "(obj, /, *, dtype=, device=, copy=)": "asarray",
+    "(x, dtype, /, *, copy=, device=)": "astype",
+    "(*arrays)": "broadcast_arrays",
+    "(*shapes)": "broadcast_shapes",
+    "(x, /, shape)": "broadcast_to",
+    "(from_, to, /)": "can_cast",
+    "(x, /, min=, max=)": "clip",
+    "(arrays, /, *, axis=)": "concat stack",
+    "(x, /, *, axis=, dtype=, include_initial=)": "cumulative_prod cumulative_sum",
+    "(x, /, *, axis=, n=, prepend=, append=)": "diff",
+    "(shape, *, dtype=, device=)": "empty ones zeros",
+    "(x, /, *, dtype=, device=)": "empty_like ones_like zeros_like",
+    "(x, /, axis)": "expand_dims squeeze",
+    "(n_rows, n_cols=, /, *, k=, dtype=, device=)": "eye",
+    "(type, /)": "finfo iinfo",
+    "(x, /, *, axis=)": "flip unstack",
+    "(x, /, *, device=, copy=)": "from_dlpack",
+    "(shape, fill_value, *, dtype=, device=)": "full",
+    "(x, /, fill_value, *, dtype=, device=)": "full_like",
+    "(dtype, kind)": "isdtype",
+    "(x1, x2, /, *, invert=)": "isin",
+    "(start, stop, /, num, *, dtype=, device=, endpoint=)": "linspace",
+    "(*arrays, indexing=)": "meshgrid",
+    "(x, source, destination, /)": "moveaxis",
+    "(x, /, axes)": "permute_dims",
+    "(x, /, *, axis=, dtype=, keepdims=)": "prod sum",
+    "(x, repeats, /, *, axis=)": "repeat",
+    "(x, /, shape, *, copy=)": "reshape",
+    "(*arrays_and_dtypes)": "result_type",
+    "(x, /, shift, *, axis=)": "roll",
+    "(x1, x2, /, *, side=, sorter=)": "searchsorted",
+    "(x, /, *, axis=, correction=, keepdims=)": "std var",
+    "(x, indices, /, *, axis=)": "take take_along_axis",
+    "(x1, x2, /, *, axes=)": "tensordot linalg.tensordot",
+    "(x, repetitions, /)": "tile",
+    "(x, /, *, k=)": "tril triu",
+    "(x1, x2, /, *, axis=)": "vecdot linalg.cross linalg.vecdot",
+    "(condition, x1, x2, /)": "where",
+    "(x, /, *, upper=)": "linalg.cholesky",
+    "(x, /, *, offset=)": "linalg.diagonal",
+    "(x, /, *, keepdims=, ord=)": "linalg.matrix_norm",
+    "(x, n, /)": "linalg.matrix_power",
+    "(x, /, *, rtol=)": "linalg.matrix_rank linalg.pinv",
+    "(x, /, *, mode=)": "linalg.qr",
+    "(x, /, *, full_matrices=)": "linalg.svd",
+    "(x, /, *, offset=, dtype=)": "linalg.trace",
+    "(x, /, *, axis=, keepdims=, ord=)": "linalg.vector_norm",
+    "(n, /, *, d=, dtype=, device=)": "fft.fftfreq fft.rfftfreq",
+    "(x, /, *, s=, axes=, norm=)": "fft.fftn fft.ifftn fft.irfftn fft.rfftn",
+    "(x, /, *, axes=)": "fft.fftshift fft.ifftshift",
+    "(x, /, *, n=, axis=, norm=)": "fft.hfft fft.ifft fft.ihfft fft.irfft fft.rfft",
+}
+functions = [(n, text) for text, names in signatures.items() for n in names.split()]
+
+
+def function(name):
+    return operator.attrgetter(name)(jnp)
+
+
+@pytest.mark.parametrize("name, text", functions, ids=[name for name, _ in functions])
+def test_a_function_can_be_called_as_the_standard_says(name, text):
+    """By position and by name, with everything and with what has no default only."""
+    inner = text.strip("()").split(", ")
+    named = inner[inner.index("*") + 1 :] if "*" in inner else []
+    plain = [p for p in inner[: len(inner) - len(named)] if p not in "/*"]
+    kinds = ([p for p in plain if p[0] == "*"], [p for p in plain if p[0] != "*"])
+    several, single = kinds
+    named += [p for p in single if several and p.endswith("=")]
+    given = [p for p in single if p not in named] + several * 2
+    signature = inspect.signature(function(name))
+    signature.bind(*given, **dict.fromkeys(p.rstrip("=") for p in named))
+    signature.bind(*[p for p in given if not p.endswith("=")])
+    slash = inner.index("/") if "/" in inner else 0
+    for p in plain[slash:]:
+        if p[0] != "*":
+            assert p.rstrip("=") in signature.parameters
+
+
+bools, floats, complexes = ["bool"], ["float32", "float64"], ["complex64", "complex128"]
+signed = ["int8", "int16", "int32", "int64"]
+unsigned = ["uint8", "uint16", "uint32", "uint64"]
+integers = signed + unsigned
+inexact, real = floats + complexes, integers + floats
+numeric, every = real + complexes, bools + real + complexes
+parts = dict(zip(complexes, floats, strict=True))
+same = lambda dtype: dtype
+boolean = lambda dtype: "bool"
+part = lambda dtype: parts.get(dtype, dtype)
+wide = lambda d: "uint64" if d in unsigned else "int64" if d in signed else d
+
+# (names, the dtypes that they take, what comes of one of these)
+dtype_rules = [
+    ("""acos acosh asin asinh atan atanh cos cosh exp expm1 log log10 log1p log2
+     reciprocal sin sinh sqrt tan tanh mean""", inexact, same),
+    ("ceil floor trunc", real, same),
+    ("negative positive round sign square conj", numeric, same),
+    ("abs real", numeric, part),
+    ("imag", complexes, part),
+    ("isfinite isinf isnan", numeric, boolean),
+    ("logical_not all any", every, boolean),
+    ("signbit", floats, boolean),
+    ("bitwise_invert", bools + integers, same),
+    ("sum prod", numeric, wide),
+    ("cumulative_sum", numeric, wide),
+    ("max min sort", real, same),
+    ("std var", floats, same),
+    ("zeros_like ones_like empty_like flip tril unique_values", every, same),
+    ("argsort argmax count_nonzero", real, lambda dtype: "int64"),
+]
+binary_rules = [
+    ("add subtract multiply pow", numeric, same),
+    ("divide", inexact, same),
+    ("floor_divide remainder maximum minimum", real, same),
+    ("atan2 copysign hypot logaddexp nextafter", floats, same),
+    ("bitwise_and bitwise_or bitwise_xor", bools + integers, same),
+    ("bitwise_left_shift bitwise_right_shift", integers, same),
+    ("equal not_equal", every, boolean),
+    ("greater greater_equal less less_equal", real, boolean),
+    ("logical_and logical_or logical_xor", bools, boolean),
+]
+
+
+def array_of(dtype):
+    return jnp.asarray(np.eye(2), dtype=dtype)
+
+
+@pytest.mark.parametrize("names, dtypes, rule", dtype_rules)
+def test_dtypes_of_functions_of_one_array(names, dtypes, rule):
+    with minijit.enable_x64(True):
+        for name in names.split():
+            axis = {"axis": 0} if name == "cumulative_sum" else {}
+            for dtype in dtypes:
+                found = function(name)(array_of(dtype), **axis).dtype.name
+                assert (name, dtype, found) == (name, dtype, rule(dtype))
+
+
+def promoted(a, b):
+    """What the standard says of two dtypes; None if it says nothing."""
+    if (a in floats and b in complexes) or (a in complexes and b in floats):
+        return "complex128" if {a, b} & {"float64", "complex128"} else "complex64"
+    families = [signed, unsigned, floats, complexes, bools]
+    for family in families:
+        if a in family and b in family:
+            return max(a, b, key=family.index)
+    if {a, b} <= {*integers} and "uint64" not in (a, b):
+        low, high = (a, b) if a in signed else (b, a)
+        return signed[max(signed.index(low), unsigned.index(high) + 1)]
+    return None
+
+
+@pytest.mark.parametrize("names, dtypes, rule", binary_rules)
+def test_dtypes_of_functions_of_two_arrays(names, dtypes, rule):
+    """All pairs that the standard promotes, for the first function of a row."""
+    with minijit.enable_x64(True):
+        first, *others = names.split()
+        for a in dtypes:
+            for b in dtypes:
+                if (wanted := promoted(a, b)) is not None:
+                    found = function(first)(array_of(a), array_of(b)).dtype.name
+                    assert (a, b, found) == (a, b, rule(wanted))
+                    assert jnp.result_type(array_of(a), b).name == wanted
+            for name in others:
+                found = function(name)(array_of(a), array_of(a)).dtype.name
+                assert (name, a, found) == (name, a, rule(a))
+
+
+operations = "+ - * / // % ** & | ^ << >> == != < <= > >= @".split()
+
+
+@pytest.mark.parametrize("op", operations)
+def test_a_python_scalar_takes_the_dtype_of_an_array(op):
+    taken = integers if op in ("<<", ">>", "&", "|", "^") else floats
+    with minijit.enable_x64(True):
+        for dtype in taken:
+            x, scalar = array_of(dtype) + 1, 2 if dtype in integers else 2.0
+            other = x if op == "@" else scalar
+            found = eval(f"x {op} other", dict(x=x, other=other)).dtype.name
+            assert found == ("bool" if op[0] in "=!" or op in "< <= > >=" else dtype)
+
+
+def test_inspection():
+    x = jnp.ones(3)
+    assert jnp.__array_api_version__ == "2024.12"
+    assert x.__array_namespace__() is jnp
+    assert x.__array_namespace__(api_version="2024.12") is jnp
+    assert minijit.jit(lambda x: x.__array_namespace__().sum(x))(x) == 3
+    with pytest.raises(ValueError, match="api_version='2019.12' is not available"):
+        x.__array_namespace__(api_version="2019.12")
+    info = jnp.__array_namespace_info__()
+    assert info.capabilities()["data-dependent shapes"] is False
+    assert info.default_device() is None and x.device in info.devices()
+    assert {d.name for d in info.default_dtypes().values()} == {
+        "float32", "complex64", "int32"
+    }  # fmt: skip
+    kinds = "bool", "signed integer"
+    assert [*info.dtypes(kind=kinds)] == ["bool", "int8", "int16", "int32"]
+    with minijit.enable_x64(True):
+        assert {*info.dtypes()} == {*every}
+        assert info.default_dtypes()["indexing"] == np.int64
+        assert [*info.dtypes(kind="complex floating")] == complexes
+    with pytest.raises(ValueError, match="Unrecognized kind='words'"):
+        info.dtypes(kind="words")
+
+
+@pytest.mark.oracle
+def test_inspection_is_that_of_jax():
+    theirs = pytest.importorskip("jax.numpy").__array_namespace_info__()
+    ours = jnp.__array_namespace_info__()
+    assert ours.capabilities() == theirs.capabilities()
+    assert ours.default_dtypes() == theirs.default_dtypes()
+    for kind in ("bool", "integral", "numeric", ("real floating", "bool"), None):
+        assert ours.dtypes(kind=kind) == theirs.dtypes(kind=kind)
+
+
+x23 = np.ones((2, 3), np.float32)
+# What the standard asks to be refused.
+refused = {
+    "squeeze": (ValueError, lambda: jnp.squeeze(x23, axis=0)),
+    "expand_dims": (ValueError, lambda: jnp.expand_dims(x23, axis=5)),
+    "bool": (ValueError, lambda: bool(jnp.asarray(x23))),
+    "int": (TypeError, lambda: int(jnp.asarray(x23))),
+    "matrix_transpose": (ValueError, lambda: jnp.matrix_transpose(x23[0])),
+    "mT": (ValueError, lambda: jnp.asarray(x23[0]).mT),
+    "matmul": (TypeError, lambda: jnp.matmul(x23, x23)),
+    "matmul of a number": (ValueError, lambda: jnp.matmul(x23, 2.0)),
+    "broadcast_to": (ValueError, lambda: jnp.broadcast_to(x23, (2, 4))),
+    "reshape": (TypeError, lambda: jnp.reshape(x23, (4, 2))),
+    "concat": (TypeError, lambda: jnp.concat([x23, x23[:, :2]], axis=0)),
+    "isdtype": (ValueError, lambda: jnp.isdtype(np.float32, "words")),
+    "stack": (ValueError, lambda: jnp.stack([x23, x23[:1]])),
+    "unstack": (ValueError, lambda: jnp.unstack(jnp.asarray(1.0))),
+    "setting": (TypeError, lambda: operator.setitem(jnp.asarray(x23), 0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", refused)
+def test_what_the_standard_refuses(name):
+    kind, call = refused[name]
+    with pytest.raises(kind):
+        call()
+
+
+def test_signs_and_roundings_at_the_edges():
+    edges = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -1.5, 2.5], np.float32)
+    for name in ("round", "floor", "ceil", "trunc", "sign", "signbit", "abs"):
+        np.testing.assert_array_equal(function(name)(edges), getattr(np, name)(edges))
+    z = [complex(np.nan, np.inf), complex(np.inf, np.nan), 3 + 4j]
+    z = np.array(z, np.complex64)
+    np.testing.assert_array_equal(np.isnan(jnp.sign(z)), [True, True, False])
