@@ -72,4 +72,5 @@ def array_namespace(self, *, api_version=None):
     return sys.modules[__package__]
 
 
-Array.__array_namespace__ = array_namespace
+# Python looks names with two underscores up in the class, and not in `operators`.
+setattr(Array, "__array_namespace__", array_namespace)  # noqa: B010
