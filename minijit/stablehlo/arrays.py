@@ -583,6 +583,6 @@ without(
     "all_gather axis_index pmax pmin psum",
     "it names an axis of a vmap that is not around it",
 )
-without("debug_callback", "it calls back into Python")
+without("debug_callback io_callback pure_callback", "it calls back into Python")
 without("custom_vjp_linear", "only its transpose is known: it has a rule of its own")
 without("treeverse", "it finds out as it runs which steps to run again")
