@@ -260,6 +260,7 @@ def test_derivatives_are_those_of_the_values(module, name, args, kwargs):
         np.testing.assert_allclose(found, 1.5 * slope.sum(), rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.chapter(22)
 @pytest.mark.parametrize("module,name,args,kwargs", smooth[::4])
 def test_lanes_and_compiled_calls_are_single_calls(module, name, args, kwargs):
     places, f = function_of_arrays(module, name, args, kwargs)
@@ -330,6 +331,7 @@ def test_matrices_that_are_not_unique():
     np.testing.assert_allclose(square.T @ ours.linalg.lu_solve(packed, b, 1), b)
 
 
+@pytest.mark.chapter(22)
 def test_densities_of_samples():
     theirs = pytest.importorskip("scipy.stats").gaussian_kde
     samples, points = R(2, 7), R(2, 3)
@@ -366,6 +368,7 @@ def test_values_between_the_points_of_a_grid():
         ours.ndimage.map_coordinates(values, R(3, 2), 3)
 
 
+@pytest.mark.chapter(22)
 @pytest.mark.parametrize("method", ["cg", "bicgstab", "gmres"])
 def test_solvers_that_only_multiply(method):
     solver = getattr(ours.sparse.linalg, method)
@@ -392,6 +395,7 @@ def test_solvers_that_only_multiply(method):
         solver(a, b, x0=b[:2])
 
 
+@pytest.mark.chapter(22)
 def test_minima():
     theirs = pytest.importorskip("scipy.optimize").minimize
     rosenbrock = lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
