@@ -20,7 +20,6 @@ from ..compile.loops import For, If, Store
 from ..compile.memory import Buffer
 from ..compile.nests import bytes_of, loads_of, nest_of, runs_along
 from ..compile.panels import free_to_cut, turned
-from ..compile.scalars import BOOL
 from .grid import WARP, joined, nest_forms
 
 # Axes of fewer steps have no tiles: most of one would be empty.
@@ -29,44 +28,6 @@ FEWEST = 8
 ROW = WARP + 1
 # So many tiles of 8-byte numbers fit in what a block has.
 MOST_TILES = 5
-
-
-def tiled(stmt):
-    """(axis of the tiles, True, statements of one), or None where none are needed."""
-    nest = nest_of(stmt)
-    if not nest or not free_to_cut(nest[1]):
-        return None
-    axes, stores = nest
-    pair = crossing(axes, stores)
-    if pair is None:
-        return None
-    run, other = pair
-    across = [s for s in stores if runs_along(s) is other]
-    along = [s for s in stores if s not in across]
-    to_turn = turned(along, run, other), turned(across, other, run)
-    if not 0 < sum(map(len, to_turn)) <= MOST_TILES:
-        return None
-    tiles = {a: Axis(-(-a.extent // WARP)) for a in pair}
-    outer = [a for a in axes if a not in pair]
-    axis, names = joined([*outer, tiles[other], tiles[run]])
-    starts = {a: op("mul", names[tiles[a]], as_index(WARP)) for a in pair}
-    rooms = {load: room_for(load, n) for n, load in enumerate(sum(to_turn, []))}
-    first, second = to_turn
-    filled = [Store(rooms[load], (), load) for load in first]
-    passes = [(other, run, filled + (across if not second else []))]
-    filled = [Store(rooms[load], (), load) for load in second]
-    passes.append((run, other, filled + along))
-    if second:
-        passes.append((other, run, across))
-    body = []
-    for fast, slow, work in passes:
-        turning = dict.fromkeys(first if fast is run else second)
-        body += one_pass(fast, slow, starts, work, rooms, turning)
-    outside = Renamer({a: names[a] for a in outer})
-    return axis, True, tuple(s.rewrite(outside, lambda buffer: buffer) for s in body)
-
-
-nest_forms.append(tiled)
 
 
 def crossing(axes, stores):
@@ -81,39 +42,98 @@ def crossing(axes, stores):
 
 
 def room_for(load, n):
+    """The memory in which what a load reads in a tile is turned."""
     dtype = load.buffer.dtype
     return Buffer(f"{load.buffer.name}_tile{n}", (WARP, ROW), dtype, space="cache")
 
 
-def one_pass(fast, slow, starts, work, rooms, turning):
-    """All elements of a tile, neighbouring threads along the axis `fast`.
+class Tile:
+    """One step of a tiled nest.
 
-    Args:
-      starts: {axis: where the tile begins}.
-      work: stores; those into rooms have no index yet: the slow axis, then the fast.
-      turning: the loads that have been turned, in `rooms` with their axes in order.
+    Attributes:
+      starts: {axis: where the tile begins}, of the two axes.
+      rooms: {load that has to be turned: its `room_for`}.
     """
-    if not work:
-        return []
-    down, right = Axis(WARP), Axis(WARP)
-    both, names = joined([down, right], "thread")
-    row, column = names[down], names[right]
-    here = {
-        fast: op("add", starts[fast], column), slow: op("add", starts[slow], row)
-    }
-    # What is loaded is loaded whether it is stored or not.
-    there = {a: op("min", here[a], as_index(a.extent - 1)) for a in here}
-    known = {load: Load(rooms[load], (column, row)) for load in turning}
-    stores = []
-    for store in work:
-        value, = Renamer(known)([store.value])
-        value, = Renamer(there)([value])
-        own = store.index == () and store.buffer in rooms.values()
-        index = (row, column) if own else Renamer(here)(store.index)
-        stores.append(Store(store.buffer, tuple(index), value))
-    body, pred = tuple(stores), None
-    for axis in (slow, fast):
-        if axis.extent % WARP:
-            less = op("lt", here[axis], as_index(axis.extent))
-            pred = less if pred is None else op("and", pred, less, dtype=BOOL)
-    return [For(both, (If(pred, body),) if pred is not None else body)]
+
+    def __init__(self, starts, loads):
+        self.starts = starts
+        self.rooms = {load: room_for(load, n) for n, load in enumerate(loads)}
+
+    def each(self, fast, slow, make):
+        """A loop over the elements, neighbouring threads along the axis `fast`.
+
+        Args:
+          make: function of (row, column, inside): the stores.  `inside` puts an
+            element's index in the place of both axes, and never leaves the array.
+        """
+        down, right = Axis(WARP), Axis(WARP)
+        both, names = joined([down, right], "thread")
+        row, column = names[down], names[right]
+        place = {slow: op("add", self.starts[slow], row)}
+        place[fast] = op("add", self.starts[fast], column)
+        edge = {a: op("min", i, as_index(a.extent - 1)) for a, i in place.items()}
+        body = tuple(make(row, column, Renamer(edge), Renamer(place)))
+        for axis, i in place.items():
+            if axis.extent % WARP:
+                body = (If(op("lt", i, as_index(axis.extent)), body),)
+        return For(both, body)
+
+    def fill(self, fast, slow, loads, stores=()):
+        """Read loads along memory into their rooms; and do some stores, too."""
+
+        def make(row, column, inside, here):
+            for load in loads:
+                value, = inside([load])
+                yield Store(self.rooms[load], (row, column), value)
+            yield from self.moved(stores, {}, inside, here)
+
+        return self.each(fast, slow, make)
+
+    def use(self, fast, slow, loads, stores):
+        """Do stores along memory; what some loads read is in their rooms."""
+
+        def make(row, column, inside, here):
+            turned = {load: Load(self.rooms[load], (column, row)) for load in loads}
+            yield from self.moved(stores, turned, inside, here)
+
+        return self.each(fast, slow, make)
+
+    @staticmethod
+    def moved(stores, turned, inside, here):
+        for store in stores:
+            value, = inside(Renamer(turned)([store.value]))
+            yield Store(store.buffer, tuple(here(store.index)), value)
+
+
+def tiled(stmt):
+    """(axis of the tiles, True, statements of one), or None where none are needed."""
+    nest = nest_of(stmt)
+    pair = nest and free_to_cut(nest[1]) and crossing(*nest)
+    if not pair:
+        return None
+    (axes, stores), (run, other) = nest, pair
+    across = [s for s in stores if runs_along(s) is other]
+    along = [s for s in stores if s not in across]
+    first, second = turned(along, run, other), turned(across, other, run)
+    if not 0 < len(first) + len(second) <= MOST_TILES:
+        return None
+    if not first:
+        run, other, along, across = other, run, across, along
+        first, second = second, first
+    outer, counters = [a for a in axes if a not in pair], {}
+    for a in pair:
+        counters[a] = Axis(-(-a.extent // WARP))
+    axis, names = joined([*outer, counters[other], counters[run]])
+    starts = {a: op("mul", names[counters[a]], as_index(WARP)) for a in pair}
+    tile = Tile(starts, [*first, *second])
+    body = [tile.fill(other, run, first, () if second else across)]
+    if second:
+        body.append(tile.fill(run, other, second))
+        body.append(tile.use(other, run, second, across))
+    if along:
+        body.append(tile.use(run, other, first, along))
+    outside = Renamer({a: names[a] for a in outer})
+    return axis, True, tuple(s.rewrite(outside, lambda buffer: buffer) for s in body)
+
+
+nest_forms.append(tiled)
