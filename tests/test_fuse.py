@@ -337,3 +337,18 @@ def test_what_was_merged_meanwhile_may_stand_between_two():
     args = [random.normal(size=shape).astype("f4") for shape in shapes]
     for got, want in zip(jax.jit(f)(*args), f(*args), strict=True):
         np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+
+
+@pytest.mark.chapter(21)
+def test_the_copy_before_an_update_is_no_block(monkeypatch):
+    """A loop elsewhere keeps small matrices in registers; the copy has to be seen."""
+    from tests import random_memory
+
+    monkeypatch.setattr(random_memory, "N", 6)
+    f, args = random_memory.drawn(80307)
+    counts = []
+    for settings in (config.fusion, config.fusion.but(enabled=False)):
+        with config.override("fusion", settings):
+            found = jax.jit(f, backend="plain").lower(*args).compile()
+            counts.append(len(found.executable.kernels))
+    assert counts[0] <= counts[1]

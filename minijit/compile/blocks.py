@@ -182,7 +182,8 @@ class BlockWalk(Lowering):
 
     def store(self, eqn, row, var):
         small = self.small(var)
-        if not small or not var.aval.size:
+        # What a root begins with is a copy, which may turn out to be needless.
+        if not small or not var.aval.size or not row_of(eqn).by_element:
             return super().store(eqn, row, var)
         self.stored.setdefault(var, None)
         readers, reads = self.readers[var], self.estimates.read_by(eqn)
