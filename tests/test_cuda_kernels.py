@@ -3,13 +3,13 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from derivative_cases import cases
 
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.run.cuda_reports import assembled, bytes_in_ptx
 from minijit.run.grid import NoCudaForm
-from tests.derivative_cases import cases
 
 pytestmark = pytest.mark.chapter(25)
 x = np.linspace(-2, 2, 64 * 96, dtype="f4").reshape(64, 96)
