@@ -9,6 +9,7 @@ import pytest
 import minijit as mj
 from minijit import lax, nn, numpy as jnp, testing
 from minijit.compile.traffic import traffic_of
+from tests.bench import bench_products
 
 pytestmark = pytest.mark.chapter(19)
 f32 = np.float32
@@ -331,6 +332,31 @@ def test_nothing_is_in_the_way_of_calls_when_nobody_looks():
     with mj.profile() as line:
         f(x)
     assert len(line) == 1 and f.shortcuts.calls == (shortcut,)
+
+
+MOVES = {"transpose", "reshape", "broadcast_in_dim", "concatenate", "slice", "copy"}
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("wrap, calls, kernels, most", [
+    (lambda f: f, 5, 7, 1.3), (mj.value_and_grad, 13, 12, 1.6),
+])  # fmt: skip
+def test_griffin(wrap, calls, kernels, most):
+    """Issue 11's block: products and a recurrence, and what lies between them."""
+    d, hidden = 256, 512
+    shapes = dict.fromkeys(("left", "right"), (d, hidden)) | {"conv": (16, 1, hidden)}
+    shapes |= dict.fromkeys(("gate", "decay"), (hidden, hidden)) | {"out": (hidden, d)}
+    given = {name: mj.ShapeDtypeStruct(s, "float32") for name, s in shapes.items()}
+    x = mj.ShapeDtypeStruct((8, 256, d), "float32")
+    report = mj.explain(wrap(bench_products.griffin(mj)), given, x)
+    assert (len(report.calls), len(report.kernels)) == (calls, kernels)
+    for step in report.kernels:
+        only_moves = {eqn.primitive.name for eqn in step.eqns} <= MOVES
+        assert not (only_moves and step.reads), step
+        large = [use for use in step.reads if use.nbytes >= 8 * 256 * d]
+        assert all(use.sweeps == 1 for use in large), (step, large)
+    assert report.ideal_bytes < report.needed_bytes <= report.traffic_bytes
+    assert report.traffic_bytes <= most * report.needed_bytes
 
 
 def test_stages():

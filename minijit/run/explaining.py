@@ -9,6 +9,7 @@ The function is traced and compiled as for a call, and it is not run.
 
 from dataclasses import replace
 
+from ..compile.element_sets import count
 from ..compile.explain import Array, Report, Step
 from ..compile.loops import Kernel
 from ..compile.memory import Buffer
@@ -58,6 +59,30 @@ def report_of(compiled):
 
 
 Compiled.explain = report_of
+
+
+def needed_bytes(report):
+    """What has to be moved as long as calls are calls, and cannot be fused.
+
+    They read and write what they do.  Kernels read what a call or the caller made, and
+    write what one of them wants, each element once; what only kernels use could stay in
+    registers.  (`ideal_bytes` counts the caller's arrays only.)
+    """
+    of_calls = {u.buffer for step in report.calls for u in (*step.reads, *step.writes)}
+    total = sum(step.nbytes for step in report.calls)
+    reads = [use for step in report.kernels for use in step.reads]
+    writes = [use for step in report.kernels for use in step.writes]
+    for array in report.arrays:
+        if array.role == "temporary" and array.buffer not in of_calls:
+            continue
+        for uses in (reads, writes):
+            sets = [s for u in uses if u.buffer is array.buffer for s in u.sets]
+            number, _ = count(sets, array.buffer.shape)
+            total += number * array.buffer.dtype.itemsize
+    return total
+
+
+Report.needed_bytes = property(needed_bytes)
 
 
 class Reporting:
