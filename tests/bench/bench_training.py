@@ -116,7 +116,7 @@ def rows(name):
     if name == "hmc":
         y = (floats(1000) > 0).astype("f4")
         return [row("HMC, 20 leaps", hmc, floats(50), floats(50), floats(1000, 50), y)]
-    a = np.eye(4, dtype="f4") + floats(4, 4, scale=0.02)
+    a = 0.9 * np.eye(4, dtype="f4") + floats(4, 4, scale=0.02)
     p = a, np.ones(4, "f4"), 0.1 * np.eye(4, dtype="f4"), np.float32(0.5)
     return [row("Kalman filter's gradient", kalman, p, floats(200))]
 
