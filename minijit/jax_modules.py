@@ -63,6 +63,8 @@ single_names = {
     "__version_info__": "jax_modules:version_info",
     "version.__version__": "jax_modules:version",
     "version.__version_info__": "jax_modules:version_info",
+    "_src.core.trace_state_clean": "extend.core:trace_state_clean",
+    "core.trace_state_clean": "extend.core:trace_state_clean",
     "stages.Traced": "trace.stages:Lowered",
     "stages.Wrapped": "trace.jit:JitFunction",
 }

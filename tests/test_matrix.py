@@ -46,14 +46,13 @@ not_linear = """
 """
 not_linear += """
     cholesky eig eigh hessenberg householder_product lu lu_pivots_to_permutation qr
-    schur svd
+    io_callback pure_callback schur svd
 """
 reasons |= {("transpose", name): "not linear" for name in not_linear.split()}
 reasons |= {
     ("linearize", name): "not differentiable, as in JAX"
     for name in ("hessenberg", "lu_pivots_to_permutation", "schur")
 }
-reasons |= {("linearize", "householder_product"): "not written: qr has a derivative"}
 reasons |= {
     ("linearize", "axis_index"): "it has no arguments",
     ("linearize", "pmax"): "not differentiable, as in JAX",

@@ -22,6 +22,7 @@ from ..core import (
 from ..trace import dtypes, names as _names
 from ..trace.array import ShapedArray as SpineAval, aval_of, shape_rules
 from ..trace.core import (
+    EvalTrace,
     Primitive as Primitive,
     Tracer,
     current,
@@ -208,6 +209,11 @@ def subjaxprs(jaxpr):
 def take_current_trace():
     """The trace that gives primitives their meaning now."""
     return current.trace
+
+
+def trace_state_clean():
+    """Whether nothing is being traced here."""
+    return type(current.trace) is EvalTrace
 
 
 def find_top_trace(args):
