@@ -375,6 +375,7 @@ def test_rounds_with_a_first_one_of_its_own():
 # ---- what stays as it was
 
 
+@pytest.mark.chapter(20)
 def test_a_step_that_looks_at_other_lanes_is_no_part_of_a_block():
     """The lanes move, and so do the columns."""
     f = lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.flip(c, (0, 1)) * 2 + c, x)
