@@ -51,7 +51,6 @@ fixed = {
     "platforms": (None, "", "cpu"),
     "platform_name": (None, "", "cpu"),
     "num_cpu_devices": (-1, 1, None),
-    "threefry_partitionable": (True,),
     "numpy_dtype_promotion": ("standard",),
     "numpy_rank_promotion": ("allow", "warn"),
     "default_matmul_precision": (None, *matmul_precisions),
