@@ -754,22 +754,16 @@ def orthogonal(key, n, shape=(), dtype=None, m=None):
         raise ValueError(f"orthogonal: n and m must not be negative, got {n} and {m}")
     shape = arguments.canonical_shape(shape)
     z = normal(data, (*shape, max(n, m), min(n, m)), dtype)
-    q = orthonormal_columns(z)
+    q, r = jnp.linalg.qr(z.astype(wide(dtype)))
+    # Of all decompositions this takes the one with r positive on its diagonal.
+    diagonal = jnp.diagonal(r, 0, -2, -1)[..., None, :]
+    q = (q * (diagonal / jnp.abs(diagonal))).astype(dtype)
     return q.mT if n < m else q
 
 
-@partial(jit, backend="eval")
-def orthonormal_columns(z):
-    """Gram and Schmidt's method, twice for each column: what is left is rounding."""
-
-    def column(i, q):
-        v = jnp.take(z, jnp.expand_dims(i, 0), -1)
-        for _ in range(2):
-            v = v - q @ (q.mT.conj() @ v)
-        v = v / jnp.linalg.norm(v, axis=-2, keepdims=True)
-        return jnp.where(jnp.arange(z.shape[-1]) == i, v, q)
-
-    return lax.fori_loop(0, z.shape[-1], column, jnp.zeros_like(z))
+def wide(dtype):
+    """The dtype in which LAPACK decomposes matrices of a dtype."""
+    return dtypes.result_type(dtype, np.float32)
 
 
 # ---- Distributions that take loops
@@ -1136,66 +1130,24 @@ def multinomial(key, n, p, *, shape=None, dtype=None, unroll=1):
 # ---- Vectors of normal numbers that go together
 
 
-def triangular_factor(a):
-    """The lower triangular l of which l @ l.T is the matrix a; NaN if there is none."""
-    n = a.shape[-1]
-    a = (a + a.mT) / 2
-    rows = jnp.arange(n)
-
-    def column(j, factor):
-        here = rows == j
-        row = jnp.sum(jnp.where(here[:, None], factor, 0), 0)
-        rest = jnp.sum(jnp.where(here, a, 0), 1) - factor @ row
-        pivot = jnp.sqrt(jnp.sum(jnp.where(here, rest, 0)))
-        return jnp.where(here, jnp.where(rows >= j, rest / pivot, 0)[:, None], factor)
-
-    return lax.fori_loop(0, n, column, jnp.zeros_like(a))
-
-
-def eigen_factor(a):
-    """A factor f of which f @ f.T is the matrix a, from eigenvectors: of any rank.
-
-    Jacobi's method: rotate pairs of axes until nothing is off the diagonal.
-    """
-    n = a.shape[-1]
-    a = (a + a.mT) / 2
-    pairs = np.array([(p, q) for q in range(n) for p in range(q)]).reshape(-1, 2)
-    sweeps = 12 if a.dtype == np.float64 else 8
-    eye = jnp.eye(n, dtype=a.dtype)
+def times_roots(vectors, values):
+    """A factor f, where f @ f.T has these eigenvectors and eigenvalues, of any rank."""
     # What a rounding error may leave of a zero eigenvalue counts as zero.
-    tiny = dtypes.finfo(a.dtype).tiny
-
-    def rotate(k, state):
-        a, vectors = state
-        p, q = jnp.asarray(pairs)[k % len(pairs)]
-        off = a[p, q]
-        is_zero = jnp.abs(off) < tiny
-        slope = (a[q, q] - a[p, p]) / (2 * jnp.where(is_zero, 1, off))
-        sign = jnp.where(slope < 0, -1, 1)
-        tangent = sign / (jnp.abs(slope) + jnp.sqrt(slope * slope + 1))
-        tangent = jnp.where(is_zero, 0, tangent)
-        cosine = lax.rsqrt(tangent * tangent + 1)
-        sine = tangent * cosine
-        turn = eye.at[p, p].set(cosine).at[q, q].set(cosine)
-        turn = turn.at[p, q].set(sine).at[q, p].set(-sine)
-        return turn.T @ a @ turn, vectors @ turn
-
-    if len(pairs):
-        a, eye = lax.fori_loop(0, sweeps * len(pairs), rotate, (a, eye))
-    values = jnp.maximum(jnp.diagonal(a), 0)
-    return eye * jnp.sqrt(values)
+    largest = jnp.max(values, -1, keepdims=True, initial=0)
+    tiny = values.shape[-1] * dtypes.finfo(values.dtype).eps * largest
+    return vectors * jnp.sqrt(jnp.where(values > tiny, values, 0))[..., None, :]
 
 
 factors = {
-    "cholesky": triangular_factor,
-    "eigh": eigen_factor,
-    "svd": eigen_factor,
+    "cholesky": jnp.linalg.cholesky,
+    "eigh": lambda a: times_roots(*jnp.linalg.eigh(a)[::-1]),
+    "svd": lambda a: times_roots(*jnp.linalg.svd(a)[:2]),
 }
 
 
 @partial(jit, backend="eval", static_argnames=("shape", "dtype", "method"))
 def multivariate_normal_sampler(data, mean, cov, *, shape, dtype, method):
-    factor = jnp.vectorize(factors[method], signature="(n,n)->(n,n)")(cov)
+    factor = factors[method](cov.astype(wide(dtype))).astype(cov.dtype)
     z = normal(data, (*shape, mean.shape[-1]), dtype)
     return mean + jnp.einsum("...ij,...j->...i", factor, z)
 
@@ -1207,9 +1159,8 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=None, method="cholesky
       mean: f[..., n]; cov: f[..., n, n], symmetric and positive definite.
       shape: to which the leading axes of both must broadcast.
       dtype: of floats, by default that of mean and cov.
-      method: "cholesky"; "eigh" or "svd" (here the same) if cov may be singular.  All
-        follow the same distribution, but do not draw the same numbers, and those of
-        the latter are not JAX's: eigenvectors may have either sign.
+      method: "cholesky"; "eigh" or "svd" if cov may be singular.  All follow the same
+        distribution, but do not draw the same numbers.
     """
     data = key_words("multivariate_normal", key)
     mean, cov = core.promote_dtypes([mean, cov], dtypes.to_inexact_dtype)
