@@ -419,6 +419,23 @@ def test_updates_of_what_is_not_needed_copy_nothing():
     assert len(program.kernels) == 2
 
 
+@pytest.mark.parametrize("backend", ["plain", LLVM])
+def test_a_row_made_from_another_one_is_computed_first_by_one_kernel(backend):
+    def f(x, y):
+        product = x @ y
+        return product.at[3].set(2.0 * product[0, ::-1])
+
+    program = loaded(f, x, x, backend=backend)
+    assert not program.copies and len(program.kernels) == 1
+    assert [b.shape for b in program.temps] == [(64,)]
+
+
+def test_a_long_row_is_computed_by_a_kernel_of_its_own():
+    f = lambda x, y: (product := x @ y).at[3].set(2.0 * product[0])
+    program = loaded(f, x, np.tile(x, 80))
+    assert not program.copies and len(program.kernels) == 2
+
+
 copied = {
     "argument": (lambda x: x.at[0].set(1.0), "its argument again"),
     "result": (lambda x: ((y := x @ x), y.at[0].set(1.0)), "result"),

@@ -75,7 +75,11 @@ def by_one_hot(x, labels):
     return -(nn.log_softmax(x) * nn.one_hot(labels, x.shape[1])).sum(1).mean()
 
 
-@pytest.mark.parametrize("loss", [cross_entropy, by_one_hot])
+def by_lanes(x, labels):
+    return -jax.vmap(lambda row, label: nn.log_softmax(row)[label])(x, labels).mean()
+
+
+@pytest.mark.parametrize("loss", [cross_entropy, by_one_hot, by_lanes])
 def test_a_loss_of_a_batch_and_its_gradient_are_one_kernel_each(loss):
     x, labels = floats(24, 40), np.array([3, -1, 39, 40] * 6, "int32")
     for f in (loss, jax.grad(loss)):
@@ -340,12 +344,13 @@ def test_what_was_merged_meanwhile_may_stand_between_two():
 
 
 @pytest.mark.chapter(21)
-def test_the_copy_before_an_update_is_no_block(monkeypatch):
-    """A loop elsewhere keeps small matrices in registers; the copy has to be seen."""
+@pytest.mark.parametrize("size, seed", [(6, 80307), (12, 90114)])
+def test_updates_in_place_cost_no_kernel(size, seed, monkeypatch):
+    """A copy before an update, merged with others or alone, is found to be needless."""
     from tests import random_memory
 
-    monkeypatch.setattr(random_memory, "N", 6)
-    f, args = random_memory.drawn(80307)
+    monkeypatch.setattr(random_memory, "N", size)
+    f, args = random_memory.drawn(seed)
     counts = []
     for settings in (config.fusion, config.fusion.but(enabled=False)):
         with config.override("fusion", settings):

@@ -57,7 +57,7 @@ def in_own_rows(kernel):
         return kernel
     (store,), dtype = stores, stores[0].buffer.dtype
     loads = [e for e in postorder(expressions(inside)) if type(e) is Load]
-    rows = [a for a in axes if a.kind == "serial" and a in store.index]
+    rows = [a for a in axes if a.kind in ("serial", "loop") and a in store.index]
     if (
         dtype.kind not in "iuf" or is_half(dtype) or guard and guard.otherwise
         or any(load.buffer is store.buffer for load in loads)

@@ -12,19 +12,23 @@ looks for an order of the steps in which they have.
     with_reuse(program).copies          # which copies are left, and why
 """
 
+import math
 from dataclasses import dataclass, replace
+from operator import mul
 
 from .buffers import own_memory
 from .in_place import (
+    WORTH_REUSE,
     covers,
     elementwise,
     with_kernels_in_place,
     with_results_in_arguments,
 )
-from .loops import Kernel, after_pass
+from .loops import Kernel, Store, after_pass, statements
 from .memory import Buffer
 from .overwriting import (
     Overwriting,
+    axes_around,
     carries_of,
     copied_by,
     dependences,
@@ -111,7 +115,31 @@ def with_updates_in_place(program):
     found = (store for _, store in copies_of(plan.program))
     done = {s for s in found if names[copied_by(s)] is names[s.buffer]}
     names.program = replace(plan.program, copies=tuple(copies))
-    return names.program_with(plan.program.body, done)
+    return names.program_with(rejoined(plan.program.body), done)
+
+
+def rejoined(body):
+    """Steps, with short ones that were parted from one kernel in one kernel again.
+
+    A few numbers are computed early by the kernel that needs them: it is one launch.
+    """
+    done = []
+    for step in body:
+        before = done[-1] if done else None
+        parts = [s for s in (before, step) if type(s) is Kernel and is_short(s)]
+        if len(parts) == 2 and before.name == step.name:
+            step = replace(step, body=(*done.pop().body, *step.body))
+        done.append(step)
+    return tuple(done)
+
+
+def is_short(kernel):
+    """Whether a kernel writes a few numbers, and reads nothing that it writes."""
+    stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
+    around = [axes_around(kernel.body, store) for store in stores]
+    steps = [math.prod(axis.bounds[1] + 1 for axis in axes) for axes in around]
+    sizes = map(mul, steps, (s.buffer.dtype.itemsize for s in stores))
+    return sum(sizes) < WORTH_REUSE and not written_by(kernel) & read_by(kernel)
 
 
 def obstacle(program, old, new, taken):
