@@ -47,6 +47,8 @@ def is_nest(body):
 def in_own_rows(kernel):
     """A scatter whose loops go over rows of the result, in any order; or the kernel.
 
+    A row is an axis of the result that an axis of the updates goes along, and where in
+    the row something is stored may depend on which row it is.
     The order of a loop matters where two steps may write to one element.  A condition
     becomes a choice of what is stored, so that stores are all that is left.
     """
@@ -57,7 +59,11 @@ def in_own_rows(kernel):
         return kernel
     (store,), dtype = stores, stores[0].buffer.dtype
     loads = [e for e in postorder(expressions(inside)) if type(e) is Load]
-    rows = [a for a in axes if a.kind in ("serial", "loop") and a in store.index]
+    places = [i for i in store.index if type(i) is not Axis]
+    chosen = frozenset().union(*(i.free for i in places))
+    rows = [
+        a for a in axes if a in store.index and (a.kind == "serial" or a in chosen)
+    ]
     if (
         dtype.kind not in "iuf" or is_half(dtype) or guard and guard.otherwise
         or any(load.buffer is store.buffer for load in loads)
