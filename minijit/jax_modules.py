@@ -37,6 +37,7 @@ sources = {
     "_src.ad_util": ["interpreters.ad", "transform.linearize"],
     "_src.api": [""],
     "_src.api_util": ["api_util"],
+    "_src.checkify": ["experimental.checkify", "ops.checks"],
     "_src.config": ["trace.config"],
     "_src.core": ["core", "extend.core"],
     "_src.dtypes": ["dtypes"],

@@ -46,7 +46,7 @@ not_linear = """
 """
 not_linear += """
     cholesky eig eigh hessenberg householder_product lu lu_pivots_to_permutation qr
-    io_callback pure_callback schur svd
+    check io_callback pure_callback schur svd
 """
 reasons |= {("transpose", name): "not linear" for name in not_linear.split()}
 reasons |= {

@@ -120,7 +120,6 @@ jax_names = {
         ("image", not_yet, "jnp.interp along each axis"),
     ]),
     "experimental": table([
-        ("checkify", not_yet, ""),
         (
             "array_serialization buffer_callback colocated_python compilation_cache "
             "compute_on control_deps custom_partitioning fused jax2tf jet key_reuse "
