@@ -21,7 +21,7 @@ from .device_functions import device_module
 from .grid import NoCudaForm
 from .grid_walker import GridWalker, given_buffers
 from .llvm_loops import LoopWriter
-from .llvm_target import binding
+from .llvm_target import binding, run_passes
 from .llvm_types import kind_of, memory_type, register_type
 
 INT32 = np.dtype("int32")
@@ -181,8 +181,5 @@ def ptx_of(text, compute_capability):
     module = llvm.parse_assembly(text, llvm.create_context())
     module.triple = TRIPLE
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options()
-    options.speed_level = 3
-    passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
+    run_passes(module, machine, speed_level=3)
     return machine.emit_assembly(module)

@@ -12,7 +12,13 @@
 import weakref
 
 from ..trace.errors import MinijitError
-from .llvm_target import binding, pass_options, shared_machine, target_machine
+from .llvm_target import (
+    binding,
+    pass_options,
+    run_passes,
+    shared_machine,
+    target_machine,
+)
 
 
 def optimised(text, brief=False):
@@ -28,11 +34,7 @@ def optimised(text, brief=False):
         ) from None
     module.triple = llvm.get_process_triple()
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options()
-    for name, value in pass_options[brief].items():
-        setattr(options, name, value)
-    passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
+    run_passes(module, machine, **pass_options[brief])
     return module
 
 
