@@ -12,7 +12,7 @@ from minijit.run import grid
 from minijit.run.grid import NoCudaForm
 from minijit.run.lockstep import run_in_lockstep
 from minijit.run.lockstep_memory import Divergence, OutOfBounds, Race
-from tests import random_cuda, random_memory
+from tests import random_cuda
 
 pytestmark = pytest.mark.chapter(25)
 rng = np.random.default_rng(0)
@@ -178,4 +178,13 @@ def test_a_tape_has_no_form_and_says_so():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_programs(seed):
-    random_cuda.compare(*random_memory.drawn(seed), ptx=seed == 0)
+    (program, _), args = random_cuda.both(seed)
+    random_cuda.compare(program, args, ptx=seed == 0)
+
+
+@pytest.mark.oracle
+def test_a_random_gradient_is_jax_s():
+    pytest.importorskip("jax")
+    (_, slopes), args = random_cuda.both(7)
+    kernels, steady = random_cuda.compare(slopes, args, peers=("jax",))
+    assert kernels and steady

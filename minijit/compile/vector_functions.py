@@ -115,20 +115,24 @@ def cbrt(x):
 
 
 def pow32(x, y):
-    """exp(y log |x|) in float64; the cases of the C standard."""
+    """exp(y log |x|) in float64."""
     base, y = x.to(FLOAT64), y.to(FLOAT64)
-    size = abs(base)
-    result = (y * size.apply("log")).apply("exp")
-    result = where(size.is_(1.0) | y.is_(0.0), 1.0, result)
+    result = (y * abs(base).apply("log")).apply("exp")
+    return special_power(base, y, result).to(FLOAT32)
+
+
+def special_power(x, y, result):
+    """x ** y, given |x| ** y: the cases of the C standard."""
+    result = where(abs(x).is_(1.0) | y.is_(0.0), 1.0, result)
     whole = y.apply("round_even").is_(y)
     half = y * 0.5
     odd = whole & half.apply("round_even").is_not(half)
     negative = copysign(x.like(1.0), x) < 0.0
     result = where(negative & odd, -result, result)
-    finite = (base < 0.0) & (base > -INF)
+    finite = (x < 0.0) & (x > -INF)
     result = where(finite & ~whole, NAN, result)
-    one = base.is_(1.0) | y.is_(0.0)
-    return where(one, 1.0, where(is_nan(base) | is_nan(y), NAN, result)).to(FLOAT32)
+    one = x.is_(1.0) | y.is_(0.0)
+    return where(one, 1.0, where(is_nan(x) | is_nan(y), NAN, result))
 
 
 def power(x, y, dtype):

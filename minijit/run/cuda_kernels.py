@@ -55,10 +55,6 @@ class CudaKernel:
 
         Args:
           compute_capability: (major, minor).
-
-        Raises:
-          NoCudaForm: if it uses what no device has, such as a function of the C
-            library's.
         """
         return ptx_of(self.llvm, tuple(compute_capability))
 

@@ -18,7 +18,6 @@ import numpy as np
 from ..compile.loops import Swap, statements
 from ..compile.scalars import INDEX
 from .device_functions import device_module
-from .grid import NoCudaForm
 from .grid_walker import GridWalker, given_buffers
 from .llvm_loops import LoopWriter
 from .llvm_target import binding, run_passes
@@ -151,13 +150,7 @@ def module_of(name, launch):
     text = "".join(writer.shared) + writer.text_of_notes() + text
     text = text.replace("NAME", name)
     kernel = SimpleNamespace(text=text, declared=writer.declared, used=writer.used)
-    module, missing = device_module(kernel)
-    if missing:
-        raise NoCudaForm(
-            f"{name} needs {', '.join(missing)}, as the C library has it, and a device "
-            "has no such function in this precision"
-        )
-    return module
+    return device_module(kernel)
 
 
 @functools.cache

@@ -24,7 +24,6 @@ from ..trace.jit import cache_clearers
 from ..transform.branches import cond_p
 from ..transform.loops import scan_p, while_p
 from ..transform.pieces import split
-from .cuda_llvm import NoCudaForm
 from .cuda_nodes import (
     Node,
     Ref,
@@ -33,7 +32,7 @@ from .cuda_nodes import (
     nbytes_of,
     step_rows,
 )
-from .grid import BlockBuilder
+from .grid import BlockBuilder, NoCudaForm
 from .llvm_kernels import functions_of, kernel_texts
 from .loading import load
 

@@ -5,7 +5,7 @@
 
 The waves are asked for beyond 2**30 only: there an argument is reduced with 1,344 bits
 of 2/pi, as integers that LLVM lets be so wide (Payne and Hanek, 1983).  A remainder is
-a long division, bit by bit.
+a long division, bit by bit.  For others there are the forms of `device_forms`.
 """
 
 import functools
@@ -15,7 +15,14 @@ import numpy as np
 
 from ..compile.scalar_forms import FLOAT64, scalar_forms
 from ..compile.vector_waves import cos_small, sin_of_quadrant, sin_small
-from .llvm_functions import ATTRIBUTES, function_name, function_text, numbered
+from .device_forms import device_forms
+from .llvm_functions import (
+    ATTRIBUTES,
+    define,
+    function_name,
+    function_text,
+    numbered,
+)
 from .llvm_text import LLVMWriter
 
 # 2/pi, as an integer of so many bits behind the point.
@@ -141,9 +148,20 @@ done:
   %result = call double @llvm.copysign.f64(double %next, double %x)
   ret double %result
 }
-declare double @llvm.fabs.f64(double)
-declare double @llvm.copysign.f64(double, double)
 """
+BESIDES = "llvm.fabs.f64(double)", "llvm.copysign.f64(double, double)"
+
+
+def remainder():
+    return REMAINDER, [f"declare double @{name}" for name in BESIDES], ()
+
+
+@functools.cache
+def waves():
+    """`WAVES` with its numbers."""
+    text = WAVES.replace("TWO_OVER_PI", str(two_over_pi()))
+    text = text.replace("FIRST", str(BITS + 1075 - 190)).replace("HALF", str(1 << 125))
+    return text.replace("WAVE", function_name(WAVE)), (), (WAVE,)
 
 
 def of_float32(name, count):
@@ -158,69 +176,47 @@ def of_float32(name, count):
         "  ret float %result",
         "}\n",
     ]
-    return "\n".join(lines)
+    return "\n".join(lines), (f"declare double @{name}(double)",), ()
 
 
-@functools.cache
-def waves():
-    """The text of `WAVES` with its numbers, and the functions that it calls."""
-    text = WAVES.replace("TWO_OVER_PI", str(two_over_pi()))
-    text = text.replace("FIRST", str(BITS + 1075 - 190)).replace("HALF", str(1 << 125))
-    return text.replace("WAVE", function_name(WAVE))
+def of_form(name):
+    """A function that a form says: another name for `device_erf`."""
+    dtypes = (FLOAT64,) * device_forms[name]
+    writer = LLVMWriter()
+    text = define((f"device_{name}", dtypes, FLOAT64), writer, name, "noinline")
+    return text, tuple(writer.declared), tuple(writer.used)
 
 
-# name -> (its text, {key of a function of `scalar_forms` that it calls}).
-texts = {
-    **dict.fromkeys(("sin", "cos", "tan"), (waves, (WAVE,))),
-    "fmod": (lambda: REMAINDER, ()),
-}
+# name -> function of nothing: -> (text, declarations, keys of forms that it calls).
+texts = {**dict.fromkeys(("sin", "cos", "tan"), waves), "fmod": remainder}
 texts |= {
-    f"{name}f": (functools.partial(of_float32, name, 1 + (name == "fmod")), (), name)
+    f"{name}f": functools.partial(of_float32, name, 1 + (name == "fmod"))
     for name in tuple(texts)
 }
+texts |= {name: functools.partial(of_form, name) for name in device_forms}
+
+
+def definition(what):
+    """As a row of `texts`: of the key of a form, or of a line that declares."""
+    if isinstance(what, tuple):
+        return function_text(what, LLVMWriter)
+    name = re.search(r"@([\w.]+)\(", what)[1]
+    return (f"{what}\n", (), ()) if name.startswith("llvm.") else texts[name]()
 
 
 def device_module(kernel):
-    """The module of one kernel, with all functions that it calls.
+    """The module of one kernel, with all functions that it calls: LLVM's text.
 
     Args:
       kernel: with `text`, `declared` and `used`, as `module_text` takes it.
-
-    Returns:
-      The text, and the names of functions of the C library that no device has.
     """
-    pieces, declared, todo = {}, dict(kernel.declared), list(kernel.used)
-    missing = []
-    while todo or declared.keys() - pieces.keys():
-        while todo:
-            key = todo.pop()
-            if key not in pieces:
-                pieces[key], more, used = function_text(key, LLVMWriter)
-                declared |= dict.fromkeys(more)
-                todo += used
-        for line in [x for x in declared if x not in pieces]:
-            name = re.search(r"@([\w.]+)\(", line)[1]
-            if name.startswith("llvm."):
-                pieces[line] = f"{line}\n"
-            elif name not in texts:
-                pieces[line] = ""
-                missing.append(name)
-            else:
-                make, keys, *others = texts[name]
-                pieces[line] = ""
-                pieces[make] = make() if make not in pieces else pieces[make]
-                todo += keys
-                for other in others:
-                    declared[f"declare double @{other}("] = None
-    text = "\n".join([kernel.text, *pieces.values(), ATTRIBUTES])
-    return numbered(without_repeats(text)), missing
-
-
-def without_repeats(text):
-    """Each declaration once."""
-    seen, lines = set(), []
-    for line in text.splitlines():
-        if not line.startswith("declare ") or line not in seen:
-            seen.add(line)
-            lines.append(line)
-    return "\n".join(lines) + "\n"
+    pieces, seen = {kernel.text: None}, set()
+    todo = [*kernel.declared, *kernel.used]
+    while todo:
+        what = todo.pop()
+        if what not in seen:
+            seen.add(what)
+            text, declared, used = definition(what)
+            pieces[text] = None
+            todo += [*declared, *used]
+    return numbered("\n".join([*pieces, ATTRIBUTES]))

@@ -71,7 +71,8 @@ class Lanes:
 
     def spread(self, value):
         """A value as an array with a number for each lane."""
-        return np.broadcast_to(np.asarray(value), self.lane.shape)
+        value = np.asarray(value)
+        return value if value.shape else np.full(self.lane.shape, value)
 
 
 # ---- memory
@@ -102,13 +103,14 @@ class Users:
         apart = several & (self.block[where] != block)
         self.lane[where] = np.where(several, SEVERAL, lanes.lane[going])
         self.block[where] = np.where(apart, SEVERAL, block)
-        # Lanes that use the same element at once are several, too.
-        order = np.argsort(where, kind="stable")
-        place, block = where[order], block[order]
-        same = place[1:] == place[:-1]
-        self.lane[place[1:][same]] = SEVERAL
-        self.block[place[1:][same & (block[1:] != block[:-1])]] = SEVERAL
         self.epoch[where] = lanes.epoch[going]
+        if len(where) > 1:
+            # Lanes that use the same element at once are several, too.
+            order = np.argsort(where, kind="stable")
+            place, block = where[order], block[order]
+            same = place[1:] == place[:-1]
+            self.lane[place[1:][same]] = SEVERAL
+            self.block[place[1:][same & (block[1:] != block[:-1])]] = SEVERAL
 
 
 class Memory:
@@ -147,7 +149,9 @@ class Memory:
     def count(self, warps, index):
         """The pieces that warps ask for at once, or how long they wait for a bank."""
         place, size = index * self.values.itemsize, self.size * self.values.itemsize
-        if self.kind == "global":
+        if len(index) == 1:
+            self.counts.transactions += self.kind == "global"
+        elif self.kind == "global":
             pieces = warps * (size // SEGMENT + 1) + place // SEGMENT
             self.counts.transactions += len(np.unique(pieces))
         elif self.kind == "shared":
