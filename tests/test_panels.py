@@ -11,11 +11,12 @@ import minijit.numpy as jnp
 from minijit.compile import panels
 from minijit.compile.check_loops import check_program
 from minijit.compile.expressions import Axis, Const, Load, as_index, op
+from minijit.compile.fuse import nested
 from minijit.compile.kernel_buffers import local_buffers
 from minijit.compile.loops import For, Kernel, Program, Store, statements
 from minijit.compile.lower import lower
 from minijit.compile.memory import Buffer
-from minijit.compile.nests import nested, steps_of, strides_of
+from minijit.compile.nests import steps_of, strides_of
 from minijit.compile.place import place
 from minijit.compile.placing_rules import arrange
 from minijit.run.loading import load, loaders

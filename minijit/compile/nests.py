@@ -84,13 +84,6 @@ def nest_of(stmt):
     return (axes, body) if plain else None
 
 
-def nested(axes, body):
-    """Statements in loops over some axes, from the outermost one on."""
-    for axis in reversed(axes):
-        body = (For(axis, tuple(body)),)
-    return tuple(body)
-
-
 def in_nests(change):
     """A pass that changes each nest among a kernel's statements.
 

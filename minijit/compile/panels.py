@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from .expression_graphs import postorder
 from .expressions import Axis, Load, Reduce, as_index, op
+from .fuse import nested
 from .interchange import Renamer
 from .loops import Store, expressions
 from .memory import Buffer
@@ -30,7 +31,6 @@ from .nests import (
     in_nests,
     loads_of,
     loop_over,
-    nested,
     runs_along,
     strides_of,
 )

@@ -27,6 +27,7 @@ from functools import partial
 
 from ..compile.expression_graphs import postorder, substitute
 from ..compile.expressions import Axis, Load, Op, Reduce, as_index, op
+from ..compile.fuse import nested
 from ..compile.index_rules import known
 from ..compile.interchange import Renamer
 from ..compile.loops import (
@@ -46,7 +47,7 @@ from ..compile.loops import (
     statements,
 )
 from ..compile.memory import Buffer
-from ..compile.nests import bytes_of, nested, runs_along
+from ..compile.nests import bytes_of, runs_along
 from ..compile.place import place
 from ..compile.placing_rules import NEST, nestable, share_axes
 from ..compile.regions import RegionBuilder

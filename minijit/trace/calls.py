@@ -324,11 +324,6 @@ def is_array(x):
     return hasattr(x, "__jax_array__") or fits(aval_of, x) and fits(dtypes.dtype, x)
 
 
-def has_axes(x):
-    """An array that is no single number."""
-    return is_array(x) and np.ndim(x) > 0
-
-
 def are_nested_arrays(x):
     """An array, or what becomes one: lists of numbers."""
     if isinstance(x, (list, tuple)):
@@ -339,11 +334,6 @@ def are_nested_arrays(x):
 def is_number(x):
     """A number, or an array without axes."""
     return is_array(x) and np.ndim(x) == 0
-
-
-def are_arrays(x):
-    """A sequence of arrays, or an array, whose rows are meant."""
-    return is_sequence(x) and all(map(is_array, x))
 
 
 def is_dtype(x):
@@ -365,20 +355,12 @@ def is_name(x):
 
 def is_precision(x):
     """A name or `Precision`, or a pair of them."""
-    return all(map(is_name, x)) if isinstance(x, (list, tuple)) else is_name(x)
+    return are_all(is_name)(x) or is_name(x)
 
 
 def is_truth(x):
     """Whether x stands for True or False; a traced one is complained of elsewhere."""
     return isinstance(x, Tracer) or fits(bool, x)
-
-
-def is_treedef(x):
-    return hasattr(x, "unflatten")
-
-
-def are_treedefs(x):
-    return isinstance(x, (list, tuple)) and all(map(is_treedef, x))
 
 
 def are_truths(x):
@@ -387,70 +369,20 @@ def are_truths(x):
     return all(map(is_truth, x)) if several else isinstance(x, (bool, int, np.bool_))
 
 
-def is_rounding(x):
-    return isinstance(x, (int, enum.Enum)) and int(getattr(x, "value", x)) in (0, 1, 2)
-
-
-def is_iterable(x):
-    return fits(iter, x)
-
-
-def is_index(x):
-    return is_integer(x) and not isinstance(x, bool)
-
-
-def is_text(x):
-    return isinstance(x, str)
-
-
-def are_widths(x):
-    return are_nested_integers(x) and fits(np.shape, x)
-
-
-def is_order(x):
-    return is_name(x) or is_number(x)
-
-
-def is_hashable(x):
-    return fits(hash, x)
-
-
-def is_list(x):
-    return isinstance(x, (list, tuple))
-
-
-def are_triples(x):
-    return is_list(x) and all(map(are_several_integers, x))
+def are_contractions(x):
+    """A pair of pairs of sequences of integers."""
+    pairs = are_all(are_all(are_several_integers))(x)
+    return pairs and len(x) == 2 and all(len(pair) == 2 for pair in x)
 
 
 def is_record(x):
+    """A named tuple of sequences of integers."""
     return hasattr(x, "_fields") and all(map(are_several_integers, x))
 
 
-def are_layouts(x):
-    """Three strings that name the axes of lhs, rhs and output."""
-    return isinstance(x, (list, tuple)) and len(x) == 3 and all(map(is_name, x))
-
-
-def are_contractions(x):
-    """A pair of pairs of sequences of integers."""
-    pairs = isinstance(x, (list, tuple)) and len(x) == 2
-    for pair in x if pairs else ():
-        pairs = pairs and isinstance(pair, (list, tuple)) and len(pair) == 2
-        pairs = pairs and all(map(are_several_integers, pair))
-    return pairs
-
-
-def is_buffer(x):
-    return fits(memoryview, x)
-
-
-def is_casting(x):
-    return isinstance(x, str) and x in ("no", "equiv", "safe", "same_kind", "unsafe")
-
-
-def are_functions(x):
-    return isinstance(x, (list, tuple)) and all(map(callable, x))
+def are_all(check):
+    """Whether x is a list or a tuple, and the check holds for each of its items."""
+    return lambda x: isinstance(x, (list, tuple)) and all(map(check, x))
 
 
 def fits(function, *args):
@@ -521,7 +453,7 @@ kinds = {
         key_value_seq_lengths indices_or_sections""",
     ),
     "an array with an axis or more": (
-        has_axes,
+        lambda x: is_array(x) and np.ndim(x) > 0,
         """polyadd.a1 polyadd.a2 polysub.a1 polysub.a2 polymul.a1 polymul.a2
         polydiv.u polydiv.v polyder.p polyint.p polyval.p glu.x
         histogramdd.sample cross.x1 cross.x2 vecdot.x1 vecdot.x2 cov.fweights
@@ -540,7 +472,7 @@ kinds = {
         fori_loop.lower fori_loop.upper seed""",
     ),
     "a sequence of arrays": (
-        are_arrays,
+        lambda x: is_sequence(x) and all(map(is_array, x)),
         """arrays tup operands keys choices choicelist condlist multi_index cases
         stack.arrays concatenate.arrays concat.arrays multi_dot.arrays range""",
     ),
@@ -555,18 +487,27 @@ kinds = {
         computation matvec solve transpose_solve tangent_solve mask_func
         callback is_leaf flatten_func unflatten_func function operation""",
     ),
-    "a sequence of functions": (are_functions, "branches"),
+    "a sequence of functions": (are_all(callable), "branches"),
     "a sequence": (
-        is_iterable,
+        lambda x: fits(iter, x),
         "leaves build_tree.xs iterable path excluded",
     ),
-    "an integer, and no bool": (is_index, "item.args"),
-    "a string": (is_text, "fmt subscripts string"),
-    "integers, or a pair of them for each axis": (are_widths, "pad_width"),
-    "a number, or the name of a norm": (is_order, "ord"),
-    "a hashable name": (is_hashable, "axis_name"),
-    "a list": (is_list, "funclist"),
-    "a sequence of (low, high, interior)": (are_triples, "padding_config"),
+    "an integer, and no bool": (
+        lambda x: is_integer(x) and not isinstance(x, bool),
+        "item.args",
+    ),
+    "a string": (lambda x: isinstance(x, str), "fmt subscripts string"),
+    "integers, or a pair of them for each axis": (
+        lambda x: are_nested_integers(x) and fits(np.shape, x),
+        "pad_width",
+    ),
+    "a number, or the name of a norm": (lambda x: is_name(x) or is_number(x), "ord"),
+    "a hashable name": (lambda x: fits(hash, x), "axis_name"),
+    "a list": (lambda x: isinstance(x, (list, tuple)), "funclist"),
+    "a sequence of (low, high, interior)": (
+        are_all(are_several_integers),
+        "padding_config",
+    ),
     "a sequence of integers": (
         are_several_integers,
         """ravel_multi_index.dims squeeze.dimensions expand_dims.dimensions
@@ -577,7 +518,7 @@ kinds = {
         padtype_to_pads.window_strides""",
     ),
     "three names of axes, as ('NCHW', 'OIHW', 'NCHW')": (
-        are_layouts,
+        lambda x: are_all(is_name)(x) and len(x) == 3,
         "conv_general_permutations.dimension_numbers",
     ),
     "((lhs_contract, rhs_contract), (lhs_batch, rhs_batch))": (
@@ -592,9 +533,15 @@ kinds = {
         scatter_sub.dimension_numbers scatter_mul.dimension_numbers
         scatter_min.dimension_numbers scatter_max.dimension_numbers""",
     ),
-    "an object with a buffer": (is_buffer, "buffer"),
-    "a RoundingMethod": (is_rounding, "rounding_method"),
-    "'no', 'equiv', 'safe', 'same_kind' or 'unsafe'": (is_casting, "casting"),
+    "an object with a buffer": (lambda x: fits(memoryview, x), "buffer"),
+    "a RoundingMethod": (
+        lambda x: fits([0, 1, 2].index, getattr(x, "value", x)),
+        "rounding_method",
+    ),
+    "'no', 'equiv', 'safe', 'same_kind' or 'unsafe'": (
+        lambda x: fits(["no", "equiv", "safe", "same_kind", "unsafe"].index, x),
+        "casting",
+    ),
     "True or False, or one of them for each axis": (
         are_truths,
         "allow_negative_indices",
@@ -607,8 +554,14 @@ kinds = {
     ),
     "a name or names": (are_names, "static_argnames donate_argnames nondiff_argnames"),
     "a lax.Precision, its name, or a pair of them": (is_precision, "precision"),
-    "a PyTreeDef": (is_treedef, "treedef outer_treedef inner_treedef"),
-    "a sequence of PyTreeDefs": (are_treedefs, "treedefs"),
+    "a PyTreeDef": (
+        lambda x: hasattr(x, "unflatten"),
+        "treedef outer_treedef inner_treedef",
+    ),
+    "a sequence of PyTreeDefs": (
+        are_all(lambda x: hasattr(x, "unflatten")),
+        "treedefs",
+    ),
     "True or False": (
         is_truth,
         """keepdims return_index return_inverse return_counts return_indices

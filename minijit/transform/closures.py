@@ -20,7 +20,7 @@ from .custom import custom_vjp
 from .custom_functions import CustomVJPPrimal
 from .flat_functions import FlatFunction, check_callable
 from .gradient_checks import chosen_arguments
-from .tangents import tangent_aval
+from .tangents import leaves_like, tangent_aval
 from .transpose import vjp
 
 
@@ -73,12 +73,8 @@ def closure_convert(fun, *example_args):
 
     def converted(*args):
         args, captured = args[:count], args[count:]
-        given, tree = tree_flatten(args)
-        if tree != in_tree:
-            raise TypeError(
-                f"a converted function must be called with arguments of the structure "
-                f"it was converted with, {in_tree}, got {tree}"
-            )
+        what = "the arguments of a converted function", "those it was converted with"
+        given = leaves_like(in_tree, args, *what)
         return tree_unflatten(out_tree, eval_jaxpr(jaxpr, captured, *given))
 
     return converted, list(captured)

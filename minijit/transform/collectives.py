@@ -21,7 +21,7 @@ from .batching import batch_rules, lanes_at, move_axis
 from .lane_names import axis_sizes, collective_rules
 from .linearize import linear_in_first, linearize_rules
 from .transpose import adding, transpose_rules
-from .window_lanes import inserted, merge_into, split_axis
+from .window_lanes import inserted, merge_into, split_axis as shares
 
 psum_p, pmax_p, pmin_p = map(Primitive, ["psum", "pmax", "pmin"])
 axis_index_p, all_gather_p = Primitive("axis_index"), Primitive("all_gather")
@@ -29,8 +29,7 @@ axis_index_p, all_gather_p = Primitive("axis_index"), Primitive("all_gather")
 
 def axis_size(axis_name):
     """How many lanes the named axes have: a Python int (`jax.lax.axis_size`)."""
-    sizes = axis_sizes()
-    names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    sizes, names = axis_sizes(), as_names(axis_name)
     for name in names:
         if name not in sizes:
             raise NameError(
@@ -41,11 +40,16 @@ def axis_size(axis_name):
     return math.prod(sizes[name] for name in names)
 
 
+def as_names(axis_name):
+    """One name or several as a tuple."""
+    several = isinstance(axis_name, (tuple, list))
+    return tuple(axis_name) if several else (axis_name,)
+
+
 def names_of(axis_name):
     """One name or several as a tuple; each must be bound."""
-    names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
-    axis_size(names)
-    return tuple(names)
+    axis_size(axis_name)
+    return as_names(axis_name)
 
 
 def reject_groups(axis_index_groups):
@@ -167,11 +171,6 @@ def in_parts(name, aval, axis, size, tiled):
             f"{wanted}, one part for each lane{at_line(user_source())}"
         )
     return axis
-
-
-def shares(x, axis, size):
-    """An axis as two: whose share it is, and where in it."""
-    return split_axis(x, axis, size)
 
 
 def all_to_all(

@@ -12,7 +12,7 @@ from ..trace.arguments import function_name
 from ..trace.array import aval_of
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_flatten, tree_leaves
-from .tangents import tangent_aval
+from .tangents import leaves_like, tangent_aval
 
 
 def chosen_arguments(fun, argnums, args, kwargs):
@@ -94,12 +94,8 @@ def check_output(fun, value, holomorphic):
 
 def cotangent_leaves(cts, tree, avals):
     """The leaves of a cotangent given to a vjp function, which must fit its result."""
-    leaves, given = tree_flatten(cts)
-    if given != tree:
-        raise ValueError(
-            "the cotangent given to a vjp function must have the structure of the "
-            f"function's result, {tree}, got {given}"
-        )
+    what = "the cotangent given to a vjp function", "the function's result"
+    leaves = leaves_like(tree, cts, *what, ValueError)
     for ct, aval in zip(leaves, avals, strict=True):
         check_cotangent(ct, aval)
     return leaves

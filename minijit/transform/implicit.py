@@ -137,14 +137,8 @@ def custom_linear_solve(
     parts = linear_parts(
         matvec, tree, avals, solve, transpose_solve, symmetric, has_aux
     )
-    captured = [values for _, values, _ in parts]
-    outs = linear_solve_p.bind(
-        *(x for values in captured for x in values),
-        *leaves,
-        const_lengths=tuple(map(len, captured)),
-        jaxprs=tuple(jaxpr for jaxpr, _, _ in parts),
-    )
-    return tree_unflatten(parts[1][2], outs)
+    jaxprs, captured, _ = zip(*parts, strict=True)
+    return tree_unflatten(parts[1][2], bind_parts(jaxprs, captured, leaves))
 
 
 def linear_parts(matvec, tree, avals, solve, transpose_solve, symmetric, has_aux):
@@ -167,6 +161,16 @@ def linear_parts(matvec, tree, avals, solve, transpose_solve, symmetric, has_aux
 def transposed(matvec, avals):
     """The transpose of a linear function of one tree of arrays to one like it."""
     return lambda y: linear_transpose(matvec, avals)(y)[0]
+
+
+def bind_parts(jaxprs, captured, b):
+    """The equation of parts and of what each of them captured."""
+    return linear_solve_p.bind(
+        *(x for values in captured for x in values),
+        *b,
+        const_lengths=tuple(map(len, captured)),
+        jaxprs=tuple(jaxprs),
+    )
 
 
 def split_operands(args, const_lengths):
@@ -197,16 +201,14 @@ def solve_tangents(args, tangents, const_lengths, jaxprs, change):
     Returns:
       The tangents of all results; those of an aux are None.
     """
-    _, b = split_operands(args, const_lengths)
+    captured, b = split_operands(args, const_lengths)
     _, of_b = split_operands(tangents, const_lengths)
     minus = [None if c is None else lax.neg(c) for c in change]
     rhs = list(map(add_tangents, of_b, minus))
     aux = [None] * (len(jaxprs[1].out_avals) - len(b))
     if not present(rhs):
         return [None] * len(b) + aux
-    rhs = dense(rhs, map(aval_of, b))
-    params = dict(const_lengths=const_lengths, jaxprs=jaxprs)
-    outs = linear_solve_p.bind(*args[: len(args) - len(b)], *rhs, **params)
+    outs = bind_parts(jaxprs, captured, dense(rhs, map(aval_of, b)))
     return outs[: len(b)] + aux
 
 
@@ -257,12 +259,8 @@ def linear_solve_transpose(cts, *args, const_lengths, jaxprs):
         )
     captured, b = split_operands(args, const_lengths)
     cts = dense(cts[: len(b)], map(aval_of_argument, b))
-    outs = linear_solve_p.bind(
-        *(x for values in (*captured[2:], *captured[:2]) for x in values),
-        *cts,
-        const_lengths=const_lengths[2:] + const_lengths[:2],
-        jaxprs=jaxprs[2:] + jaxprs[:2],
-    )
+    swapped = jaxprs[2:] + jaxprs[:2], captured[2:] + captured[:2]
+    outs = bind_parts(*swapped, cts)
     return [None] * (len(args) - len(b)) + outs[: len(b)]
 
 
@@ -275,12 +273,8 @@ def linear_solve_batch(lanes, axes, *args, const_lengths, jaxprs):
         batch_jaxpr(closed, lanes, (*found, *in_b), (0,) * len(closed.out_avals))[0]
         for closed, found in zip(jaxprs, map(tuple, captured_axes), strict=True)
     ]
-    outs = linear_solve_p.bind(
-        *(x for values in captured for x in values),
-        *at_front(lanes, b, axes[len(axes) - len(b) :]),
-        const_lengths=const_lengths,
-        jaxprs=tuple(batched),
-    )
+    b = at_front(lanes, b, axes[len(axes) - len(b) :])
+    outs = bind_parts(batched, captured, b)
     return outs, [0] * len(outs)
 
 

@@ -11,7 +11,7 @@ from ..trace import primitives as lax
 from ..trace.array import aval_of
 from ..trace.jaxpr import ClosedJaxpr
 from ..trace.jaxpr_memory import memoised
-from .batching import batch_jaxpr, batch_rules, move_axis
+from .batching import batch_jaxpr, batch_rules, move_axis, without_axis
 from .closed_jaxprs import apply_closed
 from .joint_loops import while_joint
 from .lanes_of_loops import borrow_where, front, in_front_where, while_batch
@@ -89,7 +89,7 @@ def checkpointed(eqn, slots):
 
 def replay_batch(lanes, axes, *args, **params):
     avals = [
-        a if axis is None else a.update(shape=a.shape[:axis] + a.shape[axis + 1 :])
+        a if axis is None else without_axis(a, axis)
         for a, axis in zip(map(aval_of, args), axes, strict=True)
     ]
     closed = jaxpr_of(partial(replay_forward, **params), avals, "reverse")

@@ -85,13 +85,19 @@ def flat_tangents(primals, tangents):
 
 def tangents_like(tree, avals, tangents):
     """Check and flatten the arguments of a linearized function: -> tangents or None."""
-    leaves, tangent_tree = tree_flatten(tangents)
-    if tangent_tree != tree:
-        raise TypeError(
-            "the tangents given to a linearized function must have the structure "
-            f"of its arguments, {tree}, got {tangent_tree}"
-        )
-    return check_tangents(avals, leaves, ValueError)
+    what = "the tangents given to a linearized function", "its arguments"
+    return check_tangents(avals, leaves_like(tree, tangents, *what), ValueError)
+
+
+def leaves_like(tree, x, what, other, kind=TypeError):
+    """The leaves of x, called `what`, which must have the structure `tree` of `other`.
+
+    Raises `kind`.
+    """
+    leaves, given = tree_flatten(x)
+    if given != tree:
+        raise kind(f"{what} must have the structure of {other}, {tree}, got {given}")
+    return leaves
 
 
 def check_tangents(avals, tangents, kind=TypeError):
