@@ -2,6 +2,8 @@
 
 from typing import Any as _Any
 
+import numpy as _np
+
 from .trace import array as _array, dtypes as _dtypes, names as _names
 from .trace.core import Trace as Trace, Tracer as Tracer
 from .trace.jaxpr import Literal as Literal, Var as Var, eval_jaxpr as eval_jaxpr
@@ -41,6 +43,8 @@ class ShapedArray(metaclass=StandIn):
 
 
 get_aval = _array.aval_of
+# Libraries add their classes here, as in `interpreters.xla`.
+pytype_aval_mappings = {_np.ndarray: get_aval}
 
 # What stands for a value in an equation, and what is known of one.
 Atom = Var | Literal
@@ -49,6 +53,6 @@ eval_context = ensure_compile_time_eval
 
 __all__ = """
     AbstractValue Atom Literal ShapedArray Trace Tracer Var ensure_compile_time_eval
-    eval_context eval_jaxpr get_aval
+    eval_context eval_jaxpr get_aval pytype_aval_mappings
 """.split()
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -65,6 +65,7 @@ single_names = {
     "version.__version__": "jax_modules:version",
     "version.__version_info__": "jax_modules:version_info",
     "_src.core.trace_state_clean": "extend.core:trace_state_clean",
+    "_src.tree_util._registry": "trace.pytree:node_types",
     "core.trace_state_clean": "extend.core:trace_state_clean",
     "stages.Traced": "trace.stages:Lowered",
     "stages.Wrapped": "trace.jit:JitFunction",

@@ -37,6 +37,12 @@ def test_modules_and_names_are_minijits():
         assert isinstance(jnp.ones(3), jax.Array)
         assert jax.__version_info__ == (0, 10, 2) and jax.version.__version__
         assert jax.stages.Lowered and jax.stages.Wrapped is type(jax.jit(abs))
+        # Libraries ask which types are trees, and add classes of their own to tables.
+        from jax._src.tree_util import _registry
+
+        assert dict in _registry and int not in _registry
+        assert jax.core.pytype_aval_mappings
+        assert jax.interpreters.xla.canonicalize_dtype_handlers
         assert "jit" in dir(jax) and "sin" in jnp.__all__
         names: dict = {}
         exec("from jax.numpy import *", names)

@@ -212,7 +212,7 @@ def test_errors_name_the_call():
     with pytest.raises(ValueError, match="must have 2 rows"):
         jnp.linalg.solve(np.eye(2), np.ones(3))
     with pytest.raises(ValueError, match="full_matrices=False|Unsupported QR"):
-        jnp.linalg.qr(np.eye(2), mode="raw")
+        jnp.linalg.qr(np.eye(2), mode="raws")
     with pytest.raises(NotImplementedError, match="full_matrices=False"):
         mj.grad(lambda x: jnp.linalg.svd(x)[0].sum())(np.ones((2, 3)))
     with pytest.raises(TypeError, match="float16"):
@@ -247,3 +247,14 @@ def test_reflections_multiply_to_q():
     q[:, 1:, 1:] = linalg.householder_product(form[:, 1:, :-1], taus)
     h = np.triu(form, -1)
     np.testing.assert_allclose(q @ h @ q.swapaxes(-1, -2), a, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 3), (3, 5), (0, 3)])
+def test_the_raw_form_of_qr(shape):
+    """Reflections that `ormqr` multiplies with: q^H a is r."""
+    a = random.normal(size=shape).astype("f4")
+    h, taus = jnp.linalg.qr(a, mode="raw")
+    assert h.shape == (*shape[:-2], shape[-1], shape[-2])
+    assert taus.shape == (*shape[:-2], min(shape[-2:]))
+    r = linalg.ormqr(h.mT, taus, a, transpose=True)
+    np.testing.assert_allclose(r, np.triu(h.mT), 1e-4, 1e-4)

@@ -45,13 +45,13 @@ not_linear = """
     sqrt square stop_gradient tan tanh threefry2x32 top_k while xor zero zeta
 """
 not_linear += """
-    cholesky eig eigh hessenberg householder_product lu lu_pivots_to_permutation qr
-    check io_callback pure_callback schur svd
+    cholesky eig eigh geqrf hessenberg householder_product lu lu_pivots_to_permutation
+    qr check io_callback pure_callback schur svd
 """
 reasons |= {("transpose", name): "not linear" for name in not_linear.split()}
 reasons |= {
     ("linearize", name): "not differentiable, as in JAX"
-    for name in ("hessenberg", "lu_pivots_to_permutation", "schur")
+    for name in ("geqrf", "hessenberg", "lu_pivots_to_permutation", "schur")
 }
 reasons |= {
     ("linearize", "axis_index"): "it has no arguments",

@@ -119,7 +119,9 @@ def test_the_fallbacks_of_the_plain_executor():
 def test_eval_shape():
     wanted = jax.ShapeDtypeStruct((2, 4), np.float32)
     x = jax.ShapeDtypeStruct((2, 3), np.float32)
-    assert jax.eval_shape(lambda x, y: x @ y, x, np.ones((3, 4))) == wanted
+    product, y = lambda x, y: x @ y, np.ones((3, 4))
+    assert jax.eval_shape(product, x, y) == wanted
+    assert jax.make_jaxpr(product, return_shape=True)(x, y)[1] == wanted
     assert jax.jit(lambda x: x).eval_shape(1.0).weak_type
 
 

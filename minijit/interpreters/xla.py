@@ -1,6 +1,12 @@
 """Under the names of `jax.interpreters.xla`."""
 
+import numpy as _np
+
 from ..trace import names as _names
+
+# Libraries add their classes here.  Nothing reads it: whatever has `__array__` is an
+# array for minijit.
+canonicalize_dtype_handlers = {_np.ndarray: _np.asarray}
 
 
 def apply_primitive(prim, *args, **params):
@@ -8,5 +14,5 @@ def apply_primitive(prim, *args, **params):
     return prim.bind(*args, **params)
 
 
-__all__ = ["apply_primitive"]
+__all__ = ["apply_primitive", "canonicalize_dtype_handlers"]
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -265,17 +265,22 @@ def qr(a, mode="reduced"):
 
     Args:
       mode: "reduced": Q [m, k], R [k, n] with k = min(m, n); "complete": Q [m, m];
-        "r": R alone; "full" is another name of "reduced", as in JAX.
+        "r": R alone; "full" is another name of "reduced", as in JAX; "raw": LAPACK's
+        reflections.
 
     Returns:
-      `QRResult(Q, R)`, or R.
+      `QRResult(Q, R)`, or R; of "raw" the transpose of R with the reflections' vectors
+      below it, and their factors, for `lax.linalg.ormqr`.
     """
     a, = matrices("qr", a)
-    modes = "reduced", "r", "full", "complete"
+    modes = "reduced", "r", "full", "complete", "raw"
     if mode not in modes:
         raise ValueError(
             f"Unsupported QR decomposition mode '{mode}': use one of {modes}"
         )
+    if mode == "raw":
+        reflections, taus = decompositions.geqrf(a)
+        return QRResult(decompositions.transposed(reflections), taus)
     found = decompositions.qr(a, full_matrices=mode == "complete")
     return found[1] if mode == "r" else QRResult(*found)
 

@@ -38,7 +38,7 @@ lu_pivots_to_permutation_p = Primitive("lu_pivots_to_permutation")
 several = partial(Primitive, multiple_results=True)
 lu_p, qr_p, svd_p = map(several, ["lu", "qr", "svd"])
 eigh_p, eig_p, schur_p = map(several, ["eigh", "eig", "schur"])
-hessenberg_p = several("hessenberg")
+hessenberg_p, geqrf_p = map(several, ["hessenberg", "geqrf"])
 householder_product_p = Primitive("householder_product")
 
 numbers = (np.float32, np.float64, np.complexfloating)
@@ -294,6 +294,15 @@ def hessenberg(a):
     return tuple(hessenberg_p.bind(a))
 
 
+def geqrf(a):
+    """The reflections of a's QR decomposition, as LAPACK gives them.
+
+    Returns:
+      (R, and below it the reflections' vectors; taus [..., min(m, n)]).
+    """
+    return tuple(geqrf_p.bind(a))
+
+
 def householder_product(a, taus):
     """The product of reflections (`jax.lax.linalg.householder_product`).
 
@@ -505,6 +514,11 @@ def hessenberg_shape(x):
     return [x, x.update(shape=taus)]
 
 
+def geqrf_shape(x):
+    check_matrix("geqrf", x)
+    return [x, x.update(shape=(*x.shape[:-2], min(x.shape[-2:])))]
+
+
 def householder_shape(a, taus):
     check_matrix("householder_product", a)
     return a
@@ -521,6 +535,7 @@ shape_rules |= {
     eig_p: eig_shape,
     schur_p: schur_shape,
     hessenberg_p: hessenberg_shape,
+    geqrf_p: geqrf_shape,
     householder_product_p: householder_shape,
 }
 
@@ -695,6 +710,14 @@ def hessenberg_numpy(x):
     return form, taus
 
 
+def geqrf_numpy(x):
+    factor, = lapack(["geqrf"], x)
+    if not x.size:
+        return x, np.zeros(0, x.dtype)
+    reflections, taus, _, info = factor(x)
+    return reflections, taus
+
+
 def householder_numpy(a, taus):
     name = "ungqr" if a.dtype.kind == "c" else "orgqr"
     make, = lapack([name], a)
@@ -716,6 +739,7 @@ eval_rules |= on_numpy({
     eig_p: of_matrices(eig_numpy, 3),
     schur_p: of_matrices(schur_numpy, 2),
     hessenberg_p: of_matrices(hessenberg_numpy, 2),
+    geqrf_p: of_matrices(geqrf_numpy, 2),
     householder_product_p: of_matrices(householder_numpy, cores=(2, 1)),
 })
 
@@ -1020,7 +1044,7 @@ batch_rules |= {
     p: batch_of_matrices(p)
     for p in (
         *(cholesky_p, lu_p, lu_pivots_to_permutation_p, qr_p, svd_p, eigh_p, eig_p),
-        *(schur_p, hessenberg_p, householder_product_p),
+        *(schur_p, hessenberg_p, geqrf_p, householder_product_p),
     )
 }
 batch_rules |= {triangular_solve_p: triangular_solve_batch}
@@ -1028,6 +1052,7 @@ fallbacks |= {
     p: "decompositions are left to LAPACK"
     for p in (
         *(cholesky_p, triangular_solve_p, lu_p, lu_pivots_to_permutation_p, qr_p),
-        *(svd_p, eigh_p, eig_p, schur_p, hessenberg_p, householder_product_p),
+        *(svd_p, eigh_p, eig_p, schur_p, hessenberg_p, geqrf_p),
+        householder_product_p,
     )
 }

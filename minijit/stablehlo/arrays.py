@@ -570,8 +570,8 @@ def without(names, reason):
 
 
 without(
-    """eig eigh hessenberg householder_product lu lu_pivots_to_permutation qr schur
-    svd""",
+    """eig eigh geqrf hessenberg householder_product lu lu_pivots_to_permutation qr
+    schur svd""",
     "of decompositions StableHLO has Cholesky's only",
 )
 without(

@@ -49,8 +49,13 @@ def explaining(function, label, results=False, made_by=None):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
+        where = None
+        if "out_sharding" in kwargs and label in placed:
+            where = kwargs.pop("out_sharding")
         try:
             result = function(*args, **kwargs)
+            if where is not None:
+                placed[label](result, where)
         except Exception as error:
             caller, clear = sys._getframe(1), None
             if called_by_user(caller) and is_ours(error):
@@ -68,6 +73,9 @@ def explaining(function, label, results=False, made_by=None):
     wrappers.add(call.__code__)  # type: ignore[attr-defined]
     return call
 
+
+# Functions that take `out_sharding`, by label: what checks (result, out_sharding).
+placed: dict = {}
 
 # The code of functions that only stand before one of the library's own.
 wrappers: set = set()

@@ -313,11 +313,13 @@ def unflatten_flat(count, leaves):
 
 
 # How arguments and results become flat lists of arrays, and what the leaves of an
-# argument are called.  Pytrees take these rows over.
+# argument are called; and as what the types of results are shown.  Later modules take
+# these rows over.
 flattening = {
     "flatten": flatten_flat,
     "unflatten": unflatten_flat,
     "leaf_names": lambda name, tree: [name],
+    "infos": list,
 }
 
 
@@ -355,7 +357,7 @@ def make_jaxpr(fun, static_argnums=(), return_shape=False):
       fun: a function of arrays, or of trees of arrays.
       static_argnums: int or ints; these positional arguments are handed to `fun` as
         they are.
-      return_shape: also return the results' avals, in the structure of the result.
+      return_shape: also return the results' types, in the structure of the result.
 
     Returns:
       A function that returns a `ClosedJaxpr`.
@@ -369,7 +371,8 @@ def make_jaxpr(fun, static_argnums=(), return_shape=False):
         closed, out_tree = trace_call(fun, args, kwargs, static, "make_jaxpr")
         if not return_shape:
             return closed
-        return closed, flattening["unflatten"](out_tree, closed.out_avals)
+        infos = flattening["infos"](closed.out_avals)
+        return closed, flattening["unflatten"](out_tree, infos)
 
     return traced
 

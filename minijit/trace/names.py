@@ -185,7 +185,7 @@ jax_names = {
             "minijit.linearize, which splits a function into two",
         ),
     ]),
-    "interpreters.xla": table([("Backend canonicalize_dtype_handlers", inside, "")]),
+    "interpreters.xla": table([("Backend", inside, "")]),
     "api_util": table([("donation_vector rebase_donate_argnums", inside, "")]),
     "profiler": table([
         (

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from . import calls
 from .config import config
 from .devices import Device, SingleDeviceSharding, cpu, device_of
 from .errors import at_line, user_source
@@ -317,6 +318,30 @@ def check_placements(x, placements):
         device_of(where)
         check_rank(where, np.ndim(leaf))
 
+
+# The functions whose results are placed by `out_sharding`; `einsum` does so itself.
+placed_results = {
+    "jnp": """
+        arange array asarray bincount broadcast_to dot empty full full_like matmul ones
+        ones_like percentile ravel repeat reshape tensordot zeros zeros_like
+    """,
+    "jnp.linalg": "tensordot",
+    "lax": """
+        broadcast broadcast_in_dim broadcasted_iota conv_general_dilated dot dot_general
+        reduce reduce_sum reshape
+    """,
+    "random": """
+        ball bernoulli beta bits categorical cauchy chisquare dirichlet exponential f
+        gamma generalized_normal geometric gumbel laplace loggamma logistic lognormal
+        maxwell multivariate_normal normal orthogonal pareto permutation poisson
+        rademacher randint rayleigh t triangular truncated_normal uniform wald
+    """,
+}
+calls.placed |= {
+    f"{module}.{name}": check_placements
+    for module, names in placed_results.items()
+    for name in names.split()
+}
 
 put_on_device = putters["put"]
 

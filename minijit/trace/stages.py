@@ -15,7 +15,7 @@ import numpy as np
 from . import dtypes
 from .array import ArrayImpl, aval_of, to_numpy
 from .calls import check_arguments
-from .jaxpr import subjaxprs
+from .jaxpr import flattening, subjaxprs
 from .jit import aval_of_leaf, jit, stages
 from .primitives import as_array, broadcast, convert
 from .pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -50,6 +50,15 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={shape}, dtype={dtype}{weak})"
 
 
+def infos_of(avals):
+    """What users are shown of types."""
+    return [ShapeDtypeStruct(a.shape, a.dtype, a.weak_type) for a in avals]
+
+
+# `make_jaxpr(return_shape=True)` shows that, too.
+flattening |= {"infos": infos_of}
+
+
 class Lowered:
     """A function traced for one signature, before it is compiled.
 
@@ -73,9 +82,7 @@ class Lowered:
 
     @property
     def out_info(self):
-        avals = self.jaxpr.out_avals
-        infos = [ShapeDtypeStruct(a.shape, a.dtype, a.weak_type) for a in avals]
-        return self.out_tree.unflatten(infos)
+        return self.out_tree.unflatten(infos_of(self.jaxpr.out_avals))
 
     @property
     def fun_name(self):

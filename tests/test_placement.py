@@ -1,0 +1,40 @@
+"""Where results are to lie: with one device it is checked, and no more."""
+
+import pytest
+
+import minijit
+from minijit import NamedSharding, P, lax, numpy as jnp, random
+
+pytestmark = pytest.mark.chapter(24)
+
+mesh = minijit.make_mesh((1, 1), ("rows", "columns"))
+rows = NamedSharding(mesh, P("rows"))
+x = jnp.arange(6.0).reshape(2, 3)
+contracting = (((1,), (1,)), ((), ()))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda where: jnp.dot(x, x.T, out_sharding=where),
+        lambda where: jnp.zeros((2, 2), out_sharding=where),
+        lambda where: lax.dot_general(x, x, contracting, out_sharding=where),
+        lambda where: random.normal(random.key(0), (2,), out_sharding=where),
+        lambda where: jnp.einsum("ij->i", x, out_sharding=where),
+    ],
+)
+def test_out_sharding_changes_nothing(call):
+    wanted = call(None).tolist()
+    assert call(rows).tolist() == wanted
+    assert minijit.jit(lambda: call(rows))().tolist() == wanted
+
+
+def test_out_sharding_is_checked():
+    with pytest.raises(ValueError, match="(?s)rank at least 1.*jnp.dot was given a="):
+        jnp.dot(x[0], x[0], out_sharding=rows)
+    with pytest.raises(ValueError, match="Resource axis: depth"):
+        jnp.zeros(2, out_sharding=NamedSharding(mesh, P("depth")))
+    with minijit.set_mesh(mesh), pytest.raises(ValueError, match="rank at least 2"):
+        jnp.zeros(2, out_sharding=P("rows", "columns"))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'out_sharding'"):
+        jnp.sum(x, out_sharding=rows)
