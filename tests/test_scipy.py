@@ -250,7 +250,7 @@ def test_derivatives_are_those_of_the_values(module, name, args, kwargs):
     value, slope = mj.jvp(f, tuple(at), tuple(way))
     # Where there is no density its logarithm is infinite, and flat.
     value, slope = (np.asarray(y)[np.isfinite(value)] for y in (value, slope))
-    ends = [moved(h)[np.isfinite(moved(h))] for h in (step, -step)]
+    ends = [end[np.isfinite(end)] for end in (moved(step), moved(-step))]
     want = (ends[0] - ends[1]) / (2 * step)
     np.testing.assert_allclose(slope, want, rtol=2e-5, atol=1e-6 * np.abs(want).max())
     if value.dtype.kind == "f" and all(a.dtype.kind == "f" for a in at):
@@ -261,7 +261,7 @@ def test_derivatives_are_those_of_the_values(module, name, args, kwargs):
 
 
 @pytest.mark.chapter(22)
-@pytest.mark.parametrize("module,name,args,kwargs", smooth[::4])
+@pytest.mark.parametrize("module,name,args,kwargs", smooth[::7])
 def test_lanes_and_compiled_calls_are_single_calls(module, name, args, kwargs):
     places, f = function_of_arrays(module, name, args, kwargs)
     at = [np.stack([args[i], 1.01 * args[i]]) for i in places]
@@ -379,15 +379,18 @@ def test_solvers_that_only_multiply(method):
         return (solve(a, b) ** 2).sum()
 
     by_products = lambda a, b: solver(lambda x: a @ x, b, tol=1e-12)[0]
-    np.testing.assert_allclose(by_products(a, b), np.linalg.solve(a, b))
     near = np.linalg.inv(a) + 0.01
     with_help, _ = mj.jit(lambda b: solver(a, b, tol=1e-12, M=near))(b)
     np.testing.assert_allclose(with_help, np.linalg.solve(a, b))
-    got = mj.grad(lambda *x: total(by_products, *x), (0, 1))(a, b)
+    # Step by step is quicker than to compile, but for the many steps of gmres.
+    with mj.disable_jit(method != "gmres"):
+        np.testing.assert_allclose(by_products(a, b), np.linalg.solve(a, b))
+        got = mj.grad(lambda *x: total(by_products, *x), (0, 1))(a, b)
+        double = lambda t: {"u": 2 * t["u"], "v": 3 * t["v"]}
+        tree, _ = solver(double, {"u": b, "v": b[:2]})
     want = mj.grad(lambda *x: total(mj.numpy.linalg.solve, *x), (0, 1))(a, b)
     for x, y in zip(got, want, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-8)
-    tree, _ = solver(lambda t: {"u": 2 * t["u"], "v": 3 * t["v"]}, {"u": b, "v": b[:2]})
     np.testing.assert_allclose(tree["u"], b / 2, rtol=1e-4)
     with pytest.raises(ValueError, match="square matrix"):
         solver(np.ones((2, 3)), b)
