@@ -1,9 +1,11 @@
 """nn: activations, softmax and its kin, attention, initializers; against jax."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
+from referee import together
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -104,50 +106,66 @@ def close(got, want, rtol=2e-6, atol=1e-6):
     np.testing.assert_allclose(got, want, rtol, atol)
 
 
+def dtypes_of(name):
+    """In which dtypes a call is compared."""
+    exact = name.startswith(("standardize", "log1mexp"))
+    return ("float32",) if exact else ("float32", "float16", "bfloat16")
+
+
+def slopes(lib, nn, name):
+    """A function of the call's array: its first and its second derivatives."""
+    function, array = calls[name]
+    weights = lambda y: np.cos(np.arange(y.size, dtype=np.float32)).reshape(y.shape)
+
+    def loss(x):
+        y = function(nn, x)
+        return (y * weights(y)).sum() + (y**2).sum()
+
+    first = lib.grad(loss)
+    second = lib.grad(lambda x: (first(x) * weights(array)).sum())
+    return lambda x: (first(x), second(x))
+
+
+@pytest.fixture(scope="module")
+def wanted():
+    """What jax says: {"relu float16": a value, "relu'": both derivatives}."""
+    jax = pytest.importorskip("jax")
+    asked = {f"{name}'": (slopes(jax, jax.nn, name), calls[name][1]) for name in calls}
+    for name, (function, array) in calls.items():
+        for dtype in dtypes_of(name):
+            given = jax.numpy.asarray(array).astype(dtype)
+            asked[f"{name} {dtype}"] = partial(function, jax.nn), given
+    return together(asked)
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", calls)
-def test_values_and_types_are_jax_s(jax, name):
+def test_values_and_types_are_jax_s(wanted, name):
     function, array = calls[name]
-    for dtype in ("float32", "float16", "bfloat16"):
+    for dtype in dtypes_of(name):
         value = jnp.asarray(array).astype(dtype)
-        theirs = jax.numpy.asarray(array).astype(dtype)
-        if name.startswith(("standardize", "log1mexp")) and dtype != "float32":
-            continue
         atol = 1e-6 if dtype == "float32" else 3e-2
-        want = jax.jit(lambda x: function(jax.nn, x))(theirs)
-        close(function(nn, value), want, atol=atol)
+        close(function(nn, value), wanted[f"{name} {dtype}"], atol=atol)
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", calls)
-def test_first_and_second_derivatives_are_jax_s(jax, name):
-    function, array = calls[name]
-    weights = np.cos(np.arange(array.size, dtype=np.float32)).reshape(array.shape)
-
-    def both(lib, nn, x):
-        def loss(x):
-            y = function(nn, x)
-            w = np.cos(np.arange(y.size, dtype=np.float32)).reshape(y.shape)
-            return (y * w).sum() + (y**2).sum()
-
-        first = lib.grad(loss)
-        second = lib.grad(lambda x: (first(x) * weights).sum())
-        return first(x), second(x)
-
-    want = jax.jit(lambda x: both(jax, jax.nn, x))(array)
-    for got, w in zip(both(mj, nn, array), want, strict=True):
-        np.testing.assert_allclose(got, w, rtol=2e-4, atol=2e-4)
+def test_first_and_second_derivatives_are_jax_s(wanted, name):
+    found = slopes(mj, nn, name)(calls[name][1])
+    for got, want in zip(found, wanted[f"{name}'"], strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", others)
-def test_other_calls_are_jax_s(jax, name):
+def test_other_calls_are_jax_s(jax):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        want = jax.tree.leaves(others[name](jax.nn))
-        got = mj.tree.leaves(others[name](nn))
-    for g, w in zip(got, want, strict=True):
-        close(g, w)
+        asked = {name: (partial(call, jax.nn),) for name, call in others.items()}
+        wanted = together(asked)
+        for name, call in others.items():
+            got, want = mj.tree.leaves(call(nn)), jax.tree.leaves(wanted[name])
+            for g, w in zip(got, want, strict=True):
+                close(g, w)
 
 
 def test_values_without_an_oracle():
@@ -211,6 +229,7 @@ def attention_arrays(batch=2, queries=5, keys=6, heads=4, groups=2, features=3):
     return q, k, v, bias, mask
 
 
+arrays_of_attention = attention_arrays()
 lengths = np.array([3, 5], np.int32)
 attentions = {
     "plain": {},
@@ -226,27 +245,31 @@ attentions = {
 }
 
 
+def attention(lib, nn, name):
+    """-> (a function: attention and its gradient by the queries, the queries)."""
+    q, k, v, bias, mask = arrays_of_attention
+    options = dict(attentions[name])
+    options |= {key: x for key, x in [("bias", bias), ("mask", mask)] if key in options}
+    attend = partial(nn.dot_product_attention, **options)
+    slope = lib.grad(lambda q: (attend(q, k, v) ** 2).sum())
+    return (lambda q: (*attend(q, k, v, return_residual=True), slope(q))), q
+
+
+@pytest.fixture(scope="module")
+def wanted_attention():
+    jax = pytest.importorskip("jax")
+    return together({name: attention(jax, jax.nn, name) for name in attentions})
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", attentions)
-def test_attention_is_jax_s(jax, name):
-    q, k, v, bias, mask = attention_arrays()
-    options = dict(attentions[name])
-    if "bias" in options:
-        options["bias"] = bias
-    if "mask" in options:
-        options["mask"] = mask
-
-    def loss(nn, q):
-        out = nn.dot_product_attention(q, k, v, **options)
-        return (out**2).sum()
-
-    got = nn.dot_product_attention(q, k, v, **options, return_residual=True)
-    want = jax.nn.dot_product_attention(q, k, v, **options, return_residual=True)
+def test_attention_is_jax_s(wanted_attention, name):
+    function, q = attention(mj, nn, name)
+    *got, slope = function(q)
+    *want, wanted_slope = wanted_attention[name]
     for g, w in zip(got, want, strict=True):
         close(g, w, rtol=1e-5)
-    g = mj.grad(lambda q: loss(nn, q))(q)
-    w = jax.grad(lambda q: loss(jax.nn, q))(q)
-    np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(slope, wanted_slope, rtol=1e-4, atol=1e-5)
 
 
 def test_attention_by_hand():
@@ -296,31 +319,34 @@ inits = {
 settings = [((4, 5), None), ((3, 2, 5), None), ((4, 5), "bfloat16")]
 
 
-@pytest.mark.oracle
-@pytest.mark.parametrize("name", inits)
-def test_initializers_are_jax_s(jax, name):
-    for shape, dtype in settings:
-        if (name == "axes" and len(shape) < 3) or ("orthog" in name and dtype):
-            continue
-        got = inits[name](initializers)(random.key(3), shape, dtype)
-        theirs = inits[name](jax.nn.initializers)
-        want = theirs(jax.random.key(3), shape, dtype)
-        close(got, want, rtol=1e-5, atol=1e-2 if dtype else 1e-6)
+known = [
+    (name, shape, dtype)
+    for name in inits
+    for shape, dtype in settings
+    if not (name == "axes" and len(shape) < 3) and not ("orthog" in name and dtype)
+]
+complex_inits = "glorot_normal", "glorot_uniform", "normal"
+known += [(name, (4, 5), "complex64") for name in complex_inits]
+known += [("delta_orthogonal", (3, 5, 2, 4), None)]
+
+
+def initializer(module, name):
+    """One of those in `inits`, or one that the module has by name."""
+    return inits[name](module) if name in inits else getattr(module, name)()
 
 
 @pytest.mark.oracle
-def test_complex_initializers_are_jax_s(jax):
-    for make in ("glorot_normal", "glorot_uniform", "normal"):
-        got = getattr(initializers, make)()(random.key(3), (4, 5), "complex64")
-        theirs = getattr(jax.nn.initializers, make)()
-        close(got, theirs(jax.random.key(3), (4, 5), "complex64"), rtol=1e-5)
+def test_initializers_are_jax_s(jax):
+    def one(case):
+        name, shape, dtype = case
+        make = initializer(jax.nn.initializers, name)
+        return lambda key: make(key, shape, dtype)
 
-
-@pytest.mark.oracle
-def test_delta_orthogonal_is_jax_s(jax):
-    shape = 3, 5, 2, 4
-    got = initializers.delta_orthogonal()(random.key(3), shape)
-    close(got, jax.nn.initializers.delta_orthogonal()(jax.random.key(3), shape))
+    want = together({str(case): (one(case), jax.random.key(3)) for case in known})
+    for name, shape, dtype in known:
+        got = initializer(initializers, name)(random.key(3), shape, dtype)
+        atol = 1e-2 if dtype == "bfloat16" else 1e-6
+        close(got, want[str((name, shape, dtype))], rtol=1e-5, atol=atol)
 
 
 def test_initializers_have_their_variance():
