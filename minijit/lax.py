@@ -259,6 +259,8 @@ from .transform.stop_gradient import stop_gradient_p
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 
 # chapter 15
+import functools
+
 from .ops import linalg as linalg
 from .ops.fft import FftType, fft, fft_p
 from .ops.bits import bitcast_convert_type, clz, population_count
@@ -269,6 +271,7 @@ from .ops.convolution import conv_general_permutations, ConvDimensionNumbers
 from .ops.cumulative import cumlogsumexp, cummax, cummin, cumprod, cumsum
 from .ops.elementary import acos, acosh, asin, asinh, atan, atan2, atanh, cosh, sinh
 from .ops.elementary import cbrt, exp2, expm1, log1p, logistic, rsqrt, square, tan
+from .ops.ragged import ragged_dot, ragged_dot_general, RaggedDotDimensionNumbers
 from .ops.rounding import ceil, clamp, is_finite, nextafter, reduce_precision
 from .ops.rounding import round, RoundingMethod
 from .ops.scatter import gather, GatherDimensionNumbers, GatherScatterMode
@@ -279,6 +282,8 @@ from .ops.special import bessel_i0e, bessel_i1e, betainc, digamma, erf, erf_inv,
 from .ops.special import igamma, igamma_grad_a, igammac, lgamma
 from .ops.special import polygamma, random_gamma_grad, zeta
 from .ops.windows import padtype_to_pads, reduce_window
+from .trace import errors
+from .trace.jit import jit as _jit
 from .trace.placement import with_sharding_constraint
 
 from .ops.bits import bitcast_convert_type_p, clz_p, population_count_p
@@ -307,6 +312,72 @@ shift_right_logical = calls.strict(shift_right_logical)
 igamma, igammac, betainc = builtins.map(calls.strict, (igamma, igammac, betainc))
 igamma_grad_a, polygamma = calls.strict(igamma_grad_a), calls.strict(polygamma)
 random_gamma_grad = calls.strict(random_gamma_grad)
+
+
+_exact_product = mul
+
+
+def mul(x, y, *, out_dtype=None):
+    """x * y, elementwise; with `out_dtype` both become of that dtype before."""
+    if out_dtype is not None:
+        x, y = (convert_element_type(z, out_dtype) for z in (x, y))
+    return _exact_product(x, y)
+
+
+def mulhi(x, y, /):
+    """The upper half of the digits of x * y: integers of one dtype, elementwise."""
+    dtype = aval_of(x).dtype
+    if dtype.kind not in "iu" or aval_of(y).dtype != dtype:
+        raise TypeError(
+            "mulhi takes integers of one dtype, got "
+            f"{dtype.name} and {aval_of(y).dtype.name}"
+        )
+    half = dtype.itemsize * 4
+    many = lambda n: np.array(n, dtype)
+    low = lambda z: bitwise_and(z, full_like(z, many((1 << half) - 1)))
+    signed = shift_right_arithmetic if dtype.kind == "i" else shift_right_logical
+    high = lambda z: signed(z, full_like(z, many(half)))
+    # Halves are multiplied, and what is carried over from the lower ones is added.
+    first = mul(low(x), low(y))
+    first = shift_right_logical(first, full_like(first, many(half)))
+    second = add(mul(high(x), low(y)), first)
+    third = add(mul(low(x), high(y)), low(second))
+    return add(mul(high(x), high(y)), add(high(second), high(third)))
+
+
+def broadcast_like(arr, like_arr):
+    """`arr` broadcast to the shape of `like_arr`."""
+    shape = aval_of(like_arr).shape
+    ndim = aval_of(arr).ndim
+    return broadcast_in_dim(arr, shape, range(len(shape) - ndim, len(shape)))
+
+
+def empty(shape, dtype, *, out_sharding=None):
+    """An array for results: zeros, for there is no memory without values here."""
+    return full(shape, 0, dtype)
+
+
+def composite(decomposition, name, version=0):
+    """`decomposition` as one call under a name (JAX: `lax.composite`).
+
+    Args:
+      decomposition: a function of arrays; its keyword arguments are attributes of the
+        composite, known while it is traced.
+      name, version: what a compiler would know it by; here the call has that name.
+    """
+
+    @functools.wraps(decomposition)
+    def call(*args, **attributes):
+        if any(isinstance(x, Tracer) for x in attributes.values()):
+            raise errors.UnexpectedTracerError(
+                "Found a Tracer as an attribute in the decomposition for the composite "
+                f"op {name!r}: pass it as a positional argument."
+            )
+        whole = lambda *args: decomposition(*args, **attributes)
+        whole.__name__ = whole.__qualname__ = name
+        return _jit(whole)(*args)
+
+    return call
 
 
 def sort_key_val(keys, values, dimension=-1, is_stable=True):
@@ -374,6 +445,34 @@ def conv_with_general_padding(
         precision=precision,
         preferred_element_type=preferred_element_type,
     )
+
+
+def conv_general_dilated_local(
+    lhs, rhs, window_strides, padding, filter_shape, lhs_dilation=None,
+    rhs_dilation=None, dimension_numbers=None, precision=None,
+):  # fmt: skip
+    """A convolution with a kernel of its own at each place of the result.
+
+    Args:
+      lhs: the input; see conv_general_dilated.
+      rhs: as a kernel of windows of one element, with c * prod(filter_shape) features
+        of the input, and with the sizes of the result for its spatial axes.
+      filter_shape: the window's size along each spatial axis.
+    """
+    patches = conv_general_dilated_patches(
+        lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation,
+        dimension_numbers, precision,
+    )  # fmt: skip
+    shape = (1, 1, *filter_shape)
+    numbers = conv_dimension_numbers(aval_of(lhs).shape, shape, dimension_numbers)
+    out, kernel = numbers.out_spec, numbers.rhs_spec
+    places = sorted(zip(out[2:], kernel[2:], strict=True))
+    batch = [i for i, _ in places], [i for _, i in places]
+    pairs = ([out[1]], [kernel[1]]), batch
+    result = dot_general(patches, rhs, pairs, precision)
+    # The places come first, then the examples, then the features.
+    made = [*batch[0], out[0], out[1]]
+    return transpose(result, [made.index(d) for d in range(len(made))])
 
 
 def conv_transpose(

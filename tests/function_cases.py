@@ -877,6 +877,11 @@ numpy_cases |= {
         case(Z(3, low=1), Z(3, low=1),
         numpy=skip("NumPy keeps leading zeros of the remainder differently"))],
     "polyint": [case(F(3)), case(F(3), 2), case(Z(3), 2, k=F(2)), case(F(3), 0)],
+    "polyfit": [case(F(6, seed=1), F(6), 2, tolerance=1e-3), case(F(6, seed=1), F(6, 2),
+        1, w=F(6, low=1, seed=2), tolerance=1e-3)],
+    "roots": [case(np.float32([1, -6, 11, -6]), dynamic=False), case(np.float32([0, 2,
+        4]), dynamic=False), case(np.float32([0, 2, 3, 1]), strip_zeros=False,
+        numpy=skip("NumPy leaves out what NaN stands for"))],
     "polyder": [case(F(4)), case(F(4), 2), case(Z(3)), case(F(4), 0)],
     "poly": [case(F(3)), case(Z(2)), case(F(0), numpy=lambda x: 1.0)],
     "bartlett": [case(5), case(1)], "hanning": [case(5), case(1)],
@@ -928,8 +933,25 @@ numpy_cases |= {
     "array_str": [case(F(2), dynamic=False, numpy=plain)],
 }  # fmt: skip
 no_cases = """
-    frompyfunc get_printoptions load printoptions save savez set_printoptions
+    fromfile fromiter frompyfunc get_printoptions load printoptions save savez
+    set_printoptions
 """.split()
+
+
+def high_half(x, y):
+    """The upper 32 bits of the products of 32-bit integers."""
+    return (x.astype(object) * y.astype(object) // 2**32).astype(x.dtype)
+
+
+def in_groups(x, kernels, sizes):
+    """`lax.ragged_dot`."""
+    counts = [*sizes, max(len(x) - sizes.sum(), 0)]
+    groups = np.repeat(np.arange(len(counts)), counts)
+    return np.stack([
+        row @ kernels[g] if g < len(kernels) else 0 * (row @ kernels[0])
+        for row, g in zip(x, groups, strict=False)
+    ])
+
 
 # The strict layer below: equal dtypes, equal ranks.
 lax_cases = {}
@@ -1320,6 +1342,14 @@ lax_cases |= {
         (1,), numpy=lambda x, w, s, p, *_: correlated(x, w, s, 1, 0))],
     "conv_general_dilated_patches": [case(F(1, 2, 5), (2,), (1,), "VALID",
         numpy=skip("by hand"))],
+    "conv_general_dilated_local": [case(F(1, 2, 5), F(3, 4, 4, seed=1), (1,), "VALID",
+        (2,), numpy=skip("by hand"))],
+    "mulhi": [case(data(9, d, -2e9, 4e9), data(9, d, -2e9, 4e9, seed=1),
+        numpy=high_half) for d in ("int32", "uint32")],
+    "broadcast_like": [case(F(3), F(2, 3),
+        numpy=lambda x, y: np.broadcast_to(x, y.shape))],
+    "empty": [case((2, 3), np.float32, numpy=lambda s, d: np.zeros(s, d))],
+    "ragged_dot": [case(F(5, 2), F(3, 2, 4), Z(3, low=0, high=2), numpy=in_groups)],
     "conv_transpose": [case(F(1, 5, 2), F(3, 2, 4, seed=1), (2,), "SAME",
         dimension_numbers=("NWC", "WIO", "NWC"), numpy=skip("too long by hand"))],
     "reduce_window": [case(F(6), 0.0, OfLax("add"), (3,), (1,), "VALID",

@@ -46,12 +46,14 @@ not_linear = """
 """
 not_linear += """
     cholesky eig eigh geqrf hessenberg householder_product lu lu_pivots_to_permutation
-    qr check io_callback pure_callback schur svd
+    qr check io_callback pure_callback schur svd tridiagonal
 """
 reasons |= {("transpose", name): "not linear" for name in not_linear.split()}
 reasons |= {
     ("linearize", name): "not differentiable, as in JAX"
-    for name in ("geqrf", "hessenberg", "lu_pivots_to_permutation", "schur")
+    for name in """
+        geqrf hessenberg lu_pivots_to_permutation schur tridiagonal
+    """.split()
 }
 reasons |= {
     ("linearize", "axis_index"): "it has no arguments",

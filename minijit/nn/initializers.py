@@ -9,12 +9,20 @@ initializers themselves; the others are made by a function of their options.
 """
 
 import math
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from .. import numpy as jnp, random
 from ..numpy import arguments
 from ..trace import calls, dtypes, names as _names
+
+
+@runtime_checkable
+class Initializer(Protocol):
+    """The type of initializers, for annotations."""
+
+    def __call__(self, key, shape, dtype=None): ...
 
 
 def weight_dtype(dtype):
@@ -274,8 +282,9 @@ makers = """
 calls.explain_calls("nn.initializers", globals(), results=makers)
 
 __all__ = """
-    constant delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform
-    kaiming_normal kaiming_uniform lecun_normal lecun_uniform normal ones orthogonal
-    truncated_normal uniform variance_scaling xavier_normal xavier_uniform zeros
+    Initializer constant delta_orthogonal glorot_normal glorot_uniform he_normal
+    he_uniform kaiming_normal kaiming_uniform lecun_normal lecun_uniform normal ones
+    orthogonal truncated_normal uniform variance_scaling xavier_normal xavier_uniform
+    zeros
 """.split()
 __dir__, __getattr__ = _names.front(__name__, __all__)

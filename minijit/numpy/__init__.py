@@ -93,9 +93,10 @@ from .signals import bartlett, blackman, convolve, correlate, hamming, hanning, 
 from .products import cross, inner, kron, matvec, outer, trace, vdot, vecdot, vecmat
 from .einstein import einsum, einsum_path
 from .bits import packbits, unpackbits
-from .polynomials import poly, polyadd, polyder, polydiv, polyint, polymul, polysub
-from .polynomials import polyval
-from .interchange import array_repr, array_str, can_cast, get_printoptions, iterable
+from .polynomials import poly, polyadd, polyder, polydiv, polyfit, polyint, polymul
+from .polynomials import polysub, polyval, roots
+from .interchange import array_repr, array_str, can_cast, fromfile, fromiter
+from .interchange import get_printoptions, iterable
 from .interchange import load, printoptions, save, savez, set_printoptions
 from .namespace import __array_api_version__, __array_namespace_info__
 from . import methods as methods

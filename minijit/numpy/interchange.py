@@ -44,5 +44,25 @@ def load(file, *args, **kwargs):
     return asarray(out) if isinstance(out, np.ndarray) else out
 
 
+def fromfile(*args, **kwargs):
+    """Refused, as in JAX: a file may change while a program is remembered."""
+    refuse("fromfile", "file")
+
+
+def fromiter(*args, **kwargs):
+    """Refused, as in JAX: an iterator is used up by the first call."""
+    refuse("fromiter", "iterable")
+
+
+def refuse(name, what):
+    """jnp.fromfile and jnp.fromiter: NotImplementedError, with what to do."""
+    raise NotImplementedError(
+        f"jnp.{name}() is not implemented because it may be non-pure and thus unsafe "
+        "for use with JIT and other transformations. Instead: use "
+        f"jnp.asarray(np.{name}(...)), which reads the {what} once, while a function "
+        "is traced"
+    )
+
+
 printoptions = np.printoptions
 set_printoptions, get_printoptions = np.set_printoptions, np.get_printoptions

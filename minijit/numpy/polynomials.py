@@ -6,12 +6,17 @@ import numpy as np
 
 from ..trace import dtypes
 from .arguments import check_arraylike, concrete, static, static_int
-from .core import absolute, convert, promote_args_inexact, promote_dtypes
+from .contracting import matmul
+from .core import absolute, convert, promote_args_inexact, promote_dtypes, sqrt
+from .creation import vander
 from .editing import trim_zeros
-from .making import concatenate, ones, stack, zeros
-from .rearranging import atleast_1d
+from .elementwise import where
+from .making import arange, concatenate, eye, ones, stack, zeros
+from .rearranging import atleast_1d, roll
+from .reducing import all, argmin, sum
 from .shapes import broadcast_shapes, broadcast_to
 from .signals import convolve
+from .sorting import argsort
 
 
 def polyval(p, x, *, unroll=16):
@@ -94,6 +99,102 @@ def polyder(p, m=1):
         return p
     grid = np.arange(m, p.shape[0])[None] - np.arange(m)[:, None]
     return p[:-m] * convert(grid.prod(0)[::-1].astype(float), p.dtype)
+
+
+def roots(p, *, strip_zeros=True):
+    """The zeros of a polynomial, complex: eigenvalues of a matrix.  JAX: `jnp.roots`.
+
+    Args:
+      strip_zeros: leave out a zero for each leading coefficient that is 0, which must
+        be known; else, as in a traced function, NaN stands last for each of them.
+    """
+    from .linalg import eigvals
+
+    p, = promote_args_inexact("roots", p)
+    p = atleast_1d(p)
+    if p.ndim != 1:
+        raise ValueError(f"Input must be a rank-1 array, got shape {p.shape}")
+    complex_dtype = dtypes.to_complex_dtype(p.dtype)
+    if p.size < 2:
+        return zeros(0, complex_dtype)
+    none = p == 0
+    leading = where(all(none), p.size, argmin(none))
+    if strip_zeros:
+        advice = "pass strip_zeros=False to jnp.roots, which then gives NaNs"
+        p = p[int(concrete(leading, "the leading zeros of jnp.roots", advice)) :]
+        return eigvals(companion(p)) if p.size > 1 else zeros(0, complex_dtype)
+    p = where(all(none), convert(1, p.dtype), p)
+    found = eigvals(companion(roll(p, -leading)))
+    # Zeros that the rolling made stand last, where those without a value go.
+    found = found[argsort(found == 0)]
+    known = arange(found.size) < found.size - leading
+    return where(known, found, convert(complex(np.nan, np.nan), complex_dtype))
+
+
+def companion(p):
+    """The matrix whose eigenvalues are the zeros of a polynomial."""
+    below = eye(p.size - 1, k=-1, dtype=p.dtype)
+    return below.at[0].set(-p[1:] / p[0])
+
+
+def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
+    """The polynomial of a degree with the least squares at points.  JAX: same name.
+
+    Args:
+      x: [m]; y: [m] or [m, k]; w: [m], weights of the differences.
+      rcond: singular values up to this part of the largest one count as zero.
+      full: return also residuals, rank, singular values and rcond.
+      cov: return also the covariance of the coefficients; "unscaled": for weights that
+        are reciprocals of standard deviations.
+    """
+    from .linalg import inv, lstsq
+
+    given = [x, y, *([] if w is None else [w])]
+    check_arraylike("polyfit", *given)
+    x, y, *weights = promote_dtypes(given, dtypes.to_inexact_dtype)
+    deg = static_int(deg, "the argument 'deg' of jnp.polyfit")
+    check_points(x, y, deg)
+    rcond = x.size * float(dtypes.finfo(x.dtype).eps) if rcond is None else rcond
+    table, right = vander(x, deg + 1), y
+    for w in weights:
+        if w.ndim != 1 or w.shape[0] != y.shape[0]:
+            raise TypeError(
+                "expected a 1-d array for weights, of the same length as y, got shape "
+                f"{w.shape}"
+            )
+        table, right = table * w[:, None], right * (w if y.ndim == 1 else w[:, None])
+    scale = sqrt(sum(table * table, 0))
+    table = table / scale
+    found, residuals, rank, s = lstsq(table, right, rcond)
+    found = found / (scale if y.ndim == 1 else scale[:, None])
+    if full:
+        return found, residuals, rank, s, convert(rcond, s.dtype)
+    if not cov:
+        return found
+    covariance = inv(matmul(table.T, table)) / (scale[:, None] * scale)
+    factor = ones(1, x.dtype)
+    if cov != "unscaled":
+        if x.size <= deg + 1:
+            raise ValueError(
+                "the number of data points must exceed order to scale the covariance "
+                "matrix"
+            )
+        factor = residuals / (x.size - deg - 1)
+    return found, covariance * factor if y.ndim == 1 else covariance[..., None] * factor
+
+
+def check_points(x, y, deg):
+    """Complain unless a polynomial of degree `deg` can be fitted to points."""
+    if deg < 0:
+        raise ValueError("expected deg >= 0")
+    if x.ndim != 1:
+        raise TypeError("expected 1D vector for x")
+    if x.size == 0:
+        raise TypeError("expected non-empty vector for x")
+    if y.ndim not in (1, 2):
+        raise TypeError("expected 1D or 2D array for y")
+    if x.shape[0] != y.shape[0]:
+        raise TypeError("expected x and y to have same length")
 
 
 def poly(seq_of_zeros):

@@ -40,6 +40,8 @@ lu_p, qr_p, svd_p = map(several, ["lu", "qr", "svd"])
 eigh_p, eig_p, schur_p = map(several, ["eigh", "eig", "schur"])
 hessenberg_p, geqrf_p = map(several, ["hessenberg", "geqrf"])
 householder_product_p = Primitive("householder_product")
+tridiagonal_solve_p = Primitive("tridiagonal_solve")
+tridiagonal_p = several("tridiagonal")
 
 numbers = (np.float32, np.float64, np.complexfloating)
 INT32 = np.dtype(np.int32)
@@ -312,6 +314,29 @@ def householder_product(a, taus):
     return householder_product_p.bind(a, taus)
 
 
+def tridiagonal(a, *, lower=True):
+    """Reflections that make Hermitian a tridiagonal (`jax.lax.linalg.tridiagonal`).
+
+    Returns:
+      (the form, and beyond it the reflections' vectors; its diagonal and the one
+      beside it, real [..., n] and [..., n - 1]; taus [..., n - 1]).
+    """
+    return tuple(tridiagonal_p.bind(a, lower=bool(lower)))
+
+
+def tridiagonal_solve(dl, d, du, b, *, perturb_singular=False):
+    """x with a @ x = b for a tridiagonal a (`jax.lax.linalg.tridiagonal_solve`).
+
+    Args:
+      dl, d, du: [..., n]: a[i, i - 1], a[i, i] and a[i, i + 1]; the first of dl and the
+        last of du are not read.
+      b: [..., n, m], of the same dtype.
+    """
+    if perturb_singular:
+        raise NotImplementedError("tridiagonal_solve: perturb_singular must be False")
+    return tridiagonal_solve_p.bind(dl, d, du, b)
+
+
 def ormqr(a, taus, c, *, left=True, transpose=False):
     """q @ c or c @ q, q the product of reflections (`jax.lax.linalg.ormqr`).
 
@@ -519,6 +544,30 @@ def geqrf_shape(x):
     return [x, x.update(shape=(*x.shape[:-2], min(x.shape[-2:])))]
 
 
+def tridiagonal_shape(a, *, lower):
+    check_matrix("tridiagonal", a, square=True)
+    *batch, n, _ = a.shape
+    beside = a.update(shape=(*batch, max(n - 1, 0)))
+    as_real = lambda x: x.update(dtype=real_dtype(a.dtype))
+    return [a, as_real(a.update(shape=(*batch, n))), as_real(beside), beside]
+
+
+def tridiagonal_solve_shape(dl, d, du, b):
+    check_matrix("tridiagonal_solve", b)
+    if len({x.dtype for x in (dl, d, du, b)}) > 1:
+        raise TypeError(
+            "tridiagonal_solve takes arrays of one dtype, got "
+            f"{[x.dtype.name for x in (dl, d, du, b)]}{at_line(user_source())}"
+        )
+    if not dl.shape == d.shape == du.shape == b.shape[:-1]:
+        raise TypeError(
+            "tridiagonal_solve requires that all diagonal arguments have the shape of "
+            f"b without its last axis, got {dl.shape}, {d.shape}, {du.shape} and "
+            f"{b.shape}{at_line(user_source())}"
+        )
+    return b
+
+
 def householder_shape(a, taus):
     check_matrix("householder_product", a)
     return a
@@ -537,6 +586,8 @@ shape_rules |= {
     hessenberg_p: hessenberg_shape,
     geqrf_p: geqrf_shape,
     householder_product_p: householder_shape,
+    tridiagonal_p: tridiagonal_shape,
+    tridiagonal_solve_p: tridiagonal_solve_shape,
 }
 
 
@@ -724,6 +775,21 @@ def householder_numpy(a, taus):
     return make(a, taus)[0] if a.size else a
 
 
+def tridiagonal_numpy(a, *, lower):
+    reduce, = lapack(["hetrd" if a.dtype.kind == "c" else "sytrd"], a)
+    if not a.size:
+        return a, *(np.zeros(0, x.dtype) for x in (a.real, a.real, a))
+    return reduce(a, lower=lower)[:4]
+
+
+def tridiagonal_solve_numpy(dl, d, du, b):
+    if d.size < 2 or not b.size:
+        return b / d[:, None]
+    solver, = lapack(["gtsv"], d)
+    *_, x, info = solver(dl[1:], d, du[:-1], b)
+    return x if info == 0 else nans(b.shape, b.dtype)
+
+
 def of_matrices(function, count=1, cores=None):
     return lambda *xs, **params: each(function, count, *xs, cores=cores, **params)
 
@@ -741,6 +807,8 @@ eval_rules |= on_numpy({
     hessenberg_p: of_matrices(hessenberg_numpy, 2),
     geqrf_p: of_matrices(geqrf_numpy, 2),
     householder_product_p: of_matrices(householder_numpy, cores=(2, 1)),
+    tridiagonal_p: of_matrices(tridiagonal_numpy, 4),
+    tridiagonal_solve_p: of_matrices(tridiagonal_solve_numpy, cores=(1, 1, 1, 2)),
 })
 
 
@@ -996,7 +1064,41 @@ def householder_linearize(nonzero, a, taus):
     return householder_product_p.bind(a, taus), lambda *ts: linear(*given(ts))
 
 
+def tridiagonal_solve_linearize(nonzero, dl, d, du, b):
+    """a dx = db - da x."""
+    x = tridiagonal_solve_p.bind(dl, d, du, b)
+    above, below = (moved_rows(x, k) for k in (1, -1))
+
+    def linear(dl_dot, d_dot, du_dot, b_dot):
+        pairs = (dl_dot, above), (d_dot, x), (du_dot, below)
+        for t, rows in pairs:
+            if t is not None:
+                term = lax.neg(lax.mul(as_rows(t, rows), rows))
+                b_dot = term if b_dot is None else lax.add(b_dot, term)
+        return tridiagonal_solve_p.bind(dl, d, du, b_dot)
+
+    return x, linear
+
+
+def moved_rows(x, k):
+    """Row i - k of each matrix in row i, and zeros where there is none."""
+    ndim = aval_of(x).ndim
+    config = [(0, 0, 0)] * ndim
+    config[ndim - 2] = (k, -k, 0)
+    return pad(x, lax.full((), 0, aval_of(x).dtype), config)
+
+
+def tridiagonal_solve_transpose(ct, dl, d, du, b):
+    """With what is above the diagonal below it."""
+    beside = lambda v, k: lax.squeeze(
+        moved_rows(lax.expand_dims(v, (aval_of(v).ndim,)), k), (aval_of(v).ndim,)
+    )
+    solved = tridiagonal_solve_p.bind(beside(du, 1), d, beside(dl, -1), ct)
+    return None, None, None, solved
+
+
 linearize_rules |= {
+    tridiagonal_solve_p: tridiagonal_solve_linearize,
     householder_product_p: householder_linearize,
     cholesky_p: cholesky_linearize,
     triangular_solve_p: triangular_solve_linearize,
@@ -1006,7 +1108,10 @@ linearize_rules |= {
     eigh_p: eigh_linearize,
     eig_p: eig_linearize,
 }
-transpose_rules |= adding({triangular_solve_p: triangular_solve_transpose})
+transpose_rules |= adding({
+    triangular_solve_p: triangular_solve_transpose,
+    tridiagonal_solve_p: tridiagonal_solve_transpose,
+})
 
 
 # ---- lanes, and compiled code
@@ -1045,6 +1150,7 @@ batch_rules |= {
     for p in (
         *(cholesky_p, lu_p, lu_pivots_to_permutation_p, qr_p, svd_p, eigh_p, eig_p),
         *(schur_p, hessenberg_p, geqrf_p, householder_product_p),
+        *(tridiagonal_p, tridiagonal_solve_p),
     )
 }
 batch_rules |= {triangular_solve_p: triangular_solve_batch}
@@ -1053,6 +1159,6 @@ fallbacks |= {
     for p in (
         *(cholesky_p, triangular_solve_p, lu_p, lu_pivots_to_permutation_p, qr_p),
         *(svd_p, eigh_p, eig_p, schur_p, hessenberg_p, geqrf_p),
-        householder_product_p,
+        *(householder_product_p, tridiagonal_p, tridiagonal_solve_p),
     )
 }

@@ -199,9 +199,6 @@ jax_names = {
         ("create_hybrid_device_mesh device_kind_handler_dict", one_device, ""),
     ]),
     "numpy": table([
-        ("polyfit", not_yet, "np.polyfit(np.asarray(x), np.asarray(y), deg)"),
-        ("roots", not_yet, "np.roots(np.asarray(p))"),
-        ("fromfile fromiter", "", "jnp.array(np.fromfile(...)), and np.fromiter alike"),
         ("object_ character flexible", "arrays hold numbers only", ""),
         (
             "float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
@@ -226,20 +223,14 @@ jax_names = {
             "minijit.random.bits(key, shape) and its neighbours",
         ),
         ("index_take", "", "jnp.take, or x[indices]"),
-        ("empty", "", "lax.full(shape, 0.0)"),
         ("dtype", "", "jnp.dtype(x), or x.dtype"),
-        (
-            "ragged_dot ragged_dot_general RaggedDotDimensionNumbers scaled_dot",
-            not_yet,
-            "lax.dot_general for each group",
-        ),
-        ("composite stage stage_p", not_yet, "call the function itself"),
+        ("scaled_dot", storage, "lax.dot_general in bfloat16"),
+        ("stage stage_p", not_yet, "call the function itself"),
         (
             "after_all after_all_p create_token create_token_p dce_sink dce_sink_p",
             "effects keep their order without tokens",
             "",
         ),
-        ("conv_general_dilated_local mulhi mulhi_p broadcast_like", not_yet, ""),
         (
             "DotAlgorithm DotAlgorithmPreset",
             "products are computed in the dtype of the result",
@@ -258,9 +249,9 @@ jax_names = {
         (
             "all_gather_p all_to_all_p approx_top_k_p axis_index_p device_put_p "
             "eq_to_p igamma_grad_a_p le_to_p linear_solve_p lt_to_p pmax_p pmin_p "
-            "ppermute_p psum_p reduce_p reduce_window_p select_and_gather_add_p "
-            "select_and_scatter_add_p select_and_scatter_p split_p stack_p tile_p "
-            "unstack_p",
+            "mulhi_p ppermute_p psum_p reduce_p reduce_window_p "
+            "select_and_gather_add_p select_and_scatter_add_p select_and_scatter_p "
+            "split_p stack_p tile_p unstack_p",
             "it is no primitive here, but made of others",
             "minijit.make_jaxpr(f)(x) shows of which",
         ),
@@ -272,7 +263,7 @@ jax_names = {
             "multiply in bfloat16 with jnp.matmul",
         ),
     ]),
-    "nn.initializers": table([("Initializer", "", "minijit.typing has the types")]),
+    "nn.initializers": {},
     "random": table([("random_gamma_p", "", "minijit.random.gamma")]),
     "scipy": table([
         ("spatial", not_yet, scipys),
