@@ -317,7 +317,7 @@ random_gamma_grad = calls.strict(random_gamma_grad)
 _exact_product = mul
 
 
-def mul(x, y, *, out_dtype=None):
+def mul(x, y, *, out_dtype=None):  # type: ignore[no-redef]
     """x * y, elementwise; with `out_dtype` both become of that dtype before."""
     if out_dtype is not None:
         x, y = (convert_element_type(z, out_dtype) for z in (x, y))
