@@ -176,6 +176,18 @@ def test_a_growing_tape_says_why_it_stays_on_the_cpu(device):
     assert "tape" in str(run.lower(x34).compile().explain())
 
 
+def test_a_gradient_that_computes_its_loop_again_stays_on_the_cpu(device):
+    def f(x):
+        body = lambda x: jnp.sin(x) * 2
+        test = lambda x: x.sum() < 3
+        return lax.while_loop(test, body, x, reverse="checkpoint", slots=2).sum()
+
+    run = jit(grad(f), backend="cuda")
+    np.testing.assert_allclose(run(x34), jit(grad(f))(x34), rtol=1e-5)
+    reasons = dict(run.lower(x34).compile().executable.fallbacks)
+    assert "states" in reasons["treeverse"]
+
+
 # ---- graphs
 
 

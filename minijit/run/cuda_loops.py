@@ -116,6 +116,8 @@ def find_obstacle(step):
         return None
     if kind == "program":
         return first_obstacle([step.attrs["program"]])
+    if kind == "loop" and step.attrs["primitive"] not in loop_rows:
+        return "a stack of states is there, and only a run knows how many"
     if kind == "loop":
         return first_obstacle(step.attrs["programs"])
     return f"{kind} has no form for a GPU"
