@@ -576,12 +576,13 @@ def api(monkeypatch):
     monkeypatch.setattr(cuda_driver, "image_of", lambda kernel, capability: kernel.name)
     linked = lambda text, capability: text
     monkeypatch.setattr(cuda_driver, "linked_with_runtime", linked)
+    monkeypatch.setattr(cuda_driver, "bindings", lambda: api)
     return api
 
 
 def test_what_the_driver_is_asked_for(api):
     f = jit(lambda x, y: jnp.tanh(x @ y) + 1, backend="cuda")
-    with cuda_driver.using(cuda_driver.Driver(api)) as driver:
+    with cuda_driver.using(cuda_driver.Driver()) as driver:
         assert driver.name == "A device"
         x, y = (on_gpu(numbers(64, 64, seed=i)) for i in range(2))
         api.calls.clear()
@@ -609,7 +610,7 @@ def test_what_the_driver_is_asked_for(api):
 
 def test_a_loop_of_the_driver_is_decided_at_its_end(api, large_steps):
     f = jit(lambda x: repeated(x)[1], backend="cuda")
-    with cuda_driver.using(cuda_driver.Driver(api)):
+    with cuda_driver.using(cuda_driver.Driver()):
         f(on_gpu(x34))
     names = api.names()
     node = names.index("cuGraphAddNode")
@@ -622,13 +623,13 @@ def test_a_loop_of_the_driver_is_decided_at_its_end(api, large_steps):
 
 
 def test_what_the_driver_refuses_is_an_error_with_its_name(api):
-    with cuda_driver.using(cuda_driver.Driver(api)):
+    with cuda_driver.using(cuda_driver.Driver()):
         api.broken = "cuMemAllocAsync"
         with pytest.raises(RuntimeError, match="cuMemAllocAsync failed: .*MEMORY"):
             on_gpu(x34)
     api.broken = "cuInit"
     with pytest.raises(CudaUnavailable, match="driver does not start"):
-        cuda_driver.Driver(api)
+        cuda_driver.Driver()
 
 
 def test_code_is_kept_on_the_disk_and_made_again_if_damaged(tmp_path):

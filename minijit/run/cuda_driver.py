@@ -130,16 +130,14 @@ def bindings():
 class Driver:
     """One GPU, with a stream of our own.
 
-    Args:
-      api: what has the driver's functions; by default `cuda.bindings.driver`.
-
     Attributes:
+      api: what has the driver's functions: `cuda.bindings.driver`.
       capability: of the device, such as (9, 0).
       name: of the device.
     """
 
-    def __init__(self, api=None):
-        self.api = api or bindings()
+    def __init__(self):
+        self.api = api = bindings()
         try:
             self.call("cuInit", 0)
             count = self.call("cuDeviceGetCount")
