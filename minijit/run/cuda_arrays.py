@@ -68,10 +68,11 @@ class DevicePool:
 
     Attributes:
       homes: {size: `Home`}.
+      programs: those that keep memory for their results.
     """
 
     def __init__(self, driver):
-        self.driver, self.homes = driver, {}
+        self.driver, self.homes, self.programs = driver, {}, weakref.WeakSet()
 
     def home(self, nbytes):
         """Where memory for so many bytes comes from."""
@@ -86,12 +87,20 @@ class DevicePool:
     def more(self, size):
         """The address of new memory; if too much is idle, that is given back first."""
         idle = sum(len(home.free) * home.size for home in list(self.homes.values()))
+        idle += sum(program.nbytes for program in list(self.programs))
         if idle > config.pool_bytes:
             self.clear()
-        return self.driver.alloc(size)
+        try:
+            return self.driver.alloc(size)
+        except RuntimeError:
+            # Once more, without what is kept.
+            self.clear()
+            return self.driver.alloc(size)
 
     def clear(self):
         """Give what is idle back to the driver."""
+        for program in list(self.programs):
+            program.forget()
         for home in list(self.homes.values()):
             while home.free:
                 self.driver.free(home.free.pop())

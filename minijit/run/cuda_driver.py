@@ -300,12 +300,10 @@ class Graph:
         """All products work in the same memory, and so one after the other."""
         if self.last_product is not None:
             waits = tuple(dict.fromkeys((*waits, self.last_product)))
-        child = captured(self.driver, gemm, pointers)
-        waited = self.waited(waits)
-        node = self.driver.call("cuGraphAddChildGraphNode", self.graph, *waited, child)
-        self.last_product = self.add(
-            ProductHandle(node, gemm, {tuple(pointers): child})
-        )
+        given = self.graph, *self.waited(waits)
+        with captured(self.driver, gemm, pointers) as child:
+            node = self.driver.call("cuGraphAddChildGraphNode", *given, child)
+        self.last_product = self.add(ProductHandle(node, gemm))
         return self.last_product
 
     def copy(self, target, source, nbytes, waits):
@@ -361,8 +359,9 @@ class Graph:
         return Ready(self, self.driver.call("cuGraphInstantiate", self.graph, 0))
 
 
+@contextmanager
 def captured(driver, gemm, pointers):
-    """What cuBLAS does for a product, as a graph of its own."""
+    """What cuBLAS does for a product, as a graph: who is given it makes a copy."""
     mode = driver.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
     blas = driver.cublas()
     driver.call("cuStreamBeginCapture", driver.stream, mode)
@@ -370,7 +369,10 @@ def captured(driver, gemm, pointers):
         blas.product(gemm, pointers)
     finally:
         graph = driver.call("cuStreamEndCapture", driver.stream)
-    return graph
+    try:
+        yield graph
+    finally:
+        driver.call("cuGraphDestroy", graph)
 
 
 def copy_params(api, target, source, nbytes):
@@ -393,25 +395,16 @@ class KernelHandle:
         driver.call(call, exec_, self.handle, self.params)
 
 
-# For so many sets of addresses a product in a graph remembers what cuBLAS does.
-MOST_CAPTURES = 16
-
-
 class ProductHandle:
-    """A product in a graph; cuBLAS is asked once for each set of addresses."""
+    """A product in a graph."""
 
-    def __init__(self, handle, gemm, captures):
-        self.handle, self.gemm, self.captures = handle, gemm, captures
+    def __init__(self, handle, gemm):
+        self.handle, self.gemm = handle, gemm
 
     def rebind(self, driver, exec_, pointers):
-        key = tuple(pointers)
-        if key not in self.captures:
-            if len(self.captures) >= MOST_CAPTURES:
-                oldest = next(iter(self.captures))
-                driver.call("cuGraphDestroy", self.captures.pop(oldest))
-            self.captures[key] = captured(driver, self.gemm, pointers)
         call = "cuGraphExecChildGraphNodeSetParams"
-        driver.call(call, exec_, self.handle, self.captures[key])
+        with captured(driver, self.gemm, pointers) as child:
+            driver.call(call, exec_, self.handle, child)
 
 
 class CopyHandle:
@@ -447,7 +440,9 @@ class Ready:
     def launch(self):
         (status,) = self.start(self.exec, self.driver.stream)
         if status:
-            checked((status,), "cuGraphLaunch")
+            # Perhaps this thread has never had to do with the device.
+            self.driver.enter()
+            self.driver.call("cuGraphLaunch", self.exec, self.driver.stream)
 
     def close(self):
         """Give back what the driver keeps of the graph."""

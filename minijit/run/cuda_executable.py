@@ -80,7 +80,7 @@ class PartedProgram(DeviceProgram):
       values: {memory: what only Python knows}, of the call that runs now.
     """
 
-    def build(self):
+    def build(self, setting):
         """Make the graphs, once all addresses are known: -> the parts, in order."""
         parts, first, steps = [], 0, self.nodes.steps
         hosts = [i for i, node in enumerate(steps) if isinstance(node, HostNode)]
@@ -88,13 +88,13 @@ class PartedProgram(DeviceProgram):
             if i > first:
                 waits = self.nodes.waits[first:i]
                 waits = [[j - first for j in some if j >= first] for some in waits]
-                parts.append(self.graph(steps[first:i], waits).launch)
+                parts.append(self.graph(setting, steps[first:i], waits).launch)
             if i < len(steps):
-                parts.append(functools.partial(self.on_host, steps[i]))
+                parts.append(functools.partial(self.on_host, setting, steps[i]))
             first = i + 1
         return parts
 
-    def on_host(self, node):
+    def on_host(self, setting, node):
         """Run a step of the CPU on copies, and copy its results to the device."""
         arrays = []
         for ref, buffer in zip(node.reads, node.buffers, strict=False):
@@ -103,13 +103,13 @@ class PartedProgram(DeviceProgram):
                 continue
             array = np.empty(buffer.shape, buffer.dtype)
             if array.nbytes:
-                self.driver.read(self.address(ref), array)
+                self.driver.read(setting.address(ref), array)
             arrays.append(array)
         for ref, result in zip(node.writes, node.run(*arrays), strict=True):
             if ref.memory.role == "host":
                 self.values[ref.memory] = result
             elif ref.nbytes:
-                self.driver.write(self.address(ref), np.ascontiguousarray(result))
+                self.driver.write(setting.address(ref), np.ascontiguousarray(result))
 
     def run(self, *given):
         """Launch: -> a list of the results' memories; of a tape or union the value.
@@ -117,14 +117,11 @@ class PartedProgram(DeviceProgram):
         Args:
           given: a `DeviceMemory` for each argument, or a value.
         """
-        results = [take() for take in self.takes]
-        memories = [x for x in given if isinstance(x, DeviceMemory)]
+        pointers = [x.pointer for x in given if isinstance(x, DeviceMemory)]
         pairs = zip(self.nodes.arguments, given, strict=True)
         with self.lock:
             self.values = {memory: x for memory, x in pairs if memory.role == "host"}
-            self.bind([memory.pointer for memory in (*memories, *results)])
-            for part in self.parts:
-                part()
+            results = self.launch(pointers)
             values, self.values = self.values, {}
         memories, made = iter(results), self.nodes.results
         found = [values[m] if m.role == "host" else next(memories) for m in made]

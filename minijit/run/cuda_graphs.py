@@ -13,9 +13,13 @@ arrays than the one before, the nodes that read them are told their addresses fi
 
 import threading
 import weakref
+from collections import deque
+from sys import getrefcount
 
+from ..trace.config import config
 from .cuda_arrays import pool_of, upload
 from .cuda_nodes import CopyNode, LaunchNode, ProductNode
+from .donating import HAS_LOCK
 
 # ---- nodes in a graph
 
@@ -67,34 +71,36 @@ class Use:
         self.ready.rebind(self.number, self.pointers)
 
 
-class DeviceProgram:
-    """A program on one device: its memory, its graphs, and where they read and write.
+class Setting:
+    """A program's graphs, and the addresses that they were told.
 
     Attributes:
+      homes: where the memory of each result comes from.
+      memories: a `DeviceMemory` for each result; pointers: where these are.
+      alone: how often Python refers to each of them while nobody looks at it.
       parts: functions to call in order; here one that launches the graph.
-      bases: {memory: where it is}, of all but temporaries.
-      bound: the addresses of arguments and results in the last call.
+      bases: {memory: where it is}, of all but temporaries, which follow `arena`.
+      bound: the addresses of arguments and results, or None before there is a graph.
       uses: for each of these a list of (`Use`, which of its pointers, bytes to add).
     """
 
-    def __init__(self, driver, nodes):
-        self.driver, self.nodes, self.lock = driver, nodes, threading.Lock()
-        pool, self.graphs, self.bound = pool_of(driver), [], None
-        # At the end of the process the driver gives everything back itself.
-        weakref.finalize(self, close_all, self.graphs).atexit = False
-        self.arena = pool.take(nodes.nbytes)
-        self.constants = [upload(memory.value) for memory in nodes.constants]
-        pairs = zip(nodes.constants, self.constants, strict=True)
-        self.bases = {memory: array.memory.pointer for memory, array in pairs}
-        everything = *nodes.arguments, *nodes.results
-        self.outside = [m for m in everything if m.role != "host"]
-        self.uses = [[] for _ in self.outside]
-        results = (m for m in nodes.results if m.role != "host")
-        self.takes = [pool.home(m.nbytes).take for m in results]
-        # Two of each are in the pool from here on: when the second call begins, the
-        # results of the first are still there.
-        [take() for take in self.takes * 2]
-        self.in_order = nodes.outputs == tuple(range(len(self.takes)))
+    def __init__(self, arena, bases, homes):
+        self.arena, self.bases, self.homes = arena, bases, homes
+        self.bound = None
+        self.forget()
+        self.renew()
+
+    def forget(self):
+        """Let the memory of the results go: None is looked at by many."""
+        self.memories, self.alone = (None,) * len(self.homes), [0] * len(self.homes)
+
+    def renew(self):
+        """Take other memory for the results that somebody looks at."""
+        counts = list(map(getrefcount, self.memories))
+        new = lambda m, count, alone, home: m if count == alone else home.take()
+        self.memories = tuple(map(new, self.memories, counts, self.alone, self.homes))
+        self.pointers = [memory.pointer for memory in self.memories]
+        self.alone = list(map(getrefcount, self.memories))
 
     def address(self, ref):
         """Where some bytes are on the device."""
@@ -103,52 +109,115 @@ class DeviceProgram:
             return self.arena.pointer + memory.offset + ref.offset
         return self.bases[memory] + ref.offset
 
-    def build(self):
-        """Make the graph, once all addresses are known: -> the parts."""
-        return [self.graph(self.nodes.steps, self.nodes.waits).launch]
 
-    def graph(self, steps, waits):
+# A program has so many settings: the results of one call are usually still looked at
+# when the next call begins.
+SETTINGS = 2
+
+
+class DeviceProgram:
+    """A program on one device: its memory, and its settings, which take turns.
+
+    Attributes:
+      settings: the one that is next is the first.
+      keeps: whether the memory of results stays with the program.
+    """
+
+    def __init__(self, driver, nodes):
+        self.driver, self.nodes, self.lock = driver, nodes, threading.Lock()
+        pool, self.graphs = pool_of(driver), []
+        # At the end of the process the driver gives everything back itself.
+        weakref.finalize(self, close_all, self.graphs).atexit = False
+        self.arena = pool.take(nodes.nbytes)
+        self.constants = [upload(memory.value) for memory in nodes.constants]
+        pairs = zip(nodes.constants, self.constants, strict=True)
+        bases = {memory: array.memory.pointer for memory, array in pairs}
+        everything = *nodes.arguments, *nodes.results
+        self.outside = [m for m in everything if m.role != "host"]
+        results = (m for m in nodes.results if m.role != "host")
+        homes = [pool.home(m.nbytes) for m in results]
+        self.in_order = nodes.outputs == tuple(range(len(homes)))
+        new = lambda: Setting(self.arena, dict(bases), homes)
+        self.settings = deque(new() for _ in range(SETTINGS))
+        self.nbytes = SETTINGS * sum(home.size for home in homes)
+        self.keeps = HAS_LOCK and self.nbytes <= config.pool_bytes
+        if self.keeps:
+            pool.programs.add(self)
+        else:
+            self.forget()
+
+    def forget(self):
+        """Let the memory of results go, unless a call is under way."""
+        if self.lock.acquire(blocking=False):
+            try:
+                for setting in self.settings:
+                    setting.forget()
+            finally:
+                self.lock.release()
+
+    def build(self, setting):
+        """Make the graph, once all addresses are known: -> the parts."""
+        return [self.graph(setting, self.nodes.steps, self.nodes.waits).launch]
+
+    def graph(self, setting, steps, waits):
         """Some nodes as a graph that is ready."""
         graph = self.driver.graph()
-        numbers = fill(graph, steps, waits, self.address)
+        numbers = fill(graph, steps, waits, setting.address)
         ready = graph.ready()
         self.graphs.append(ready)
-        places = dict(zip(self.outside, self.uses, strict=True))
+        places = dict(zip(self.outside, setting.uses, strict=True))
         for number, node in zip(numbers, steps, strict=True):
-            use = Use(ready, number, list(map(self.address, node.given)))
+            use = Use(ready, number, list(map(setting.address, node.given)))
             for i, ref in enumerate(node.given):
                 if ref.memory in places:
                     places[ref.memory].append((use, i, ref.offset))
         return ready
 
-    def bind(self, pointers):
+    def bind(self, setting, pointers):
         """Have the graphs read and write arguments and results at these addresses."""
         self.driver.enter()
-        if self.bound is None:
-            self.bases |= zip(self.outside, pointers, strict=True)
-            self.parts = self.build()
+        # After an error the graph is made again.
+        bound, setting.bound = setting.bound, None
+        if bound is None:
+            setting.bases |= zip(self.outside, pointers, strict=True)
+            setting.uses = [[] for _ in pointers]
+            setting.parts = self.build(setting)
         else:
             told = {}
             for k, new in enumerate(pointers):
-                if new != self.bound[k]:
-                    self.bases[self.outside[k]] = new
-                    for use, i, offset in self.uses[k]:
+                if new != bound[k]:
+                    setting.bases[self.outside[k]] = new
+                    for use, i, offset in setting.uses[k]:
                         use.pointers[i] = new + offset
                         told[use] = None
             for use in told:
                 use.tell()
-        self.bound = pointers
+        setting.bound = pointers
+
+    def launch(self, pointers):
+        """Run by the next setting: -> the memories of the results.
+
+        Args:
+          pointers: a list with the address of each argument.
+        """
+        setting = self.settings[0]
+        self.settings.rotate()
+        if list(map(getrefcount, setting.memories)) != setting.alone:
+            setting.renew()
+        results = setting.memories
+        pointers += setting.pointers
+        if pointers != setting.bound:
+            self.bind(setting, pointers)
+        for part in setting.parts:
+            part()
+        if not self.keeps:
+            setting.forget()
+        return results
 
     def run(self, *given):
         """Launch: from the `DeviceMemory`s of the arguments to those of the results."""
-        results = [take() for take in self.takes]
-        pointers = [memory.pointer for memory in given]
-        pointers += [memory.pointer for memory in results]
         with self.lock:
-            if pointers != self.bound:
-                self.bind(pointers)
-            for part in self.parts:
-                part()
+            results = self.launch([memory.pointer for memory in given])
         return results if self.in_order else [results[i] for i in self.nodes.outputs]
 
 
