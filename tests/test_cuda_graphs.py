@@ -14,7 +14,7 @@ import minijit.numpy as jnp
 from minijit import grad, jit, lax
 from minijit.compile.loops import Call
 from minijit.compile.memory import Buffer, View
-from minijit.run import cuda_driver, cuda_loops, cuda_stub
+from minijit.run import cuda_driver, cuda_loops
 from minijit.run.cublas import gemm_of, multiply
 from minijit.run.cuda_arrays import CudaArray, DLManagedTensor, in_capsule, shown
 from minijit.run.cuda_driver import CudaUnavailable
@@ -372,11 +372,12 @@ def test_after_an_error_the_graph_is_made_again(device, monkeypatch):
     x, y = on_gpu(x34), on_gpu(x34 + 1)
     f(x), f(x)
 
-    def refuse(*args):
-        raise RuntimeError("refused")
+    def refuse(what, count=0):
+        if what == "rebind":
+            raise RuntimeError("refused")
 
     with monkeypatch.context() as patch:
-        patch.setattr(cuda_stub.StubReady, "rebind", refuse)
+        patch.setattr(device, "note", refuse)
         with pytest.raises(RuntimeError, match="refused"):
             f(y)
     for array in (y, x, y, x):

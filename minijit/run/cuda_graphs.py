@@ -11,6 +11,7 @@ with all that each waits for, as a graph; a call launches that.  When a call get
 arrays than the one before, the nodes that read them are told their addresses first.
 """
 
+import functools
 import threading
 import weakref
 from collections import deque
@@ -25,11 +26,7 @@ from .donating import HAS_LOCK
 
 
 def fill(graph, steps, waits, address):
-    """Add nodes to a graph of a driver: -> their numbers there.
-
-    Args:
-      waits: for each node the positions of those it waits for; address: of a `Ref`.
-    """
+    """Add nodes to a graph: -> their numbers; `address` is a function of `Ref`s."""
     numbers = []
     for node, before in zip(steps, waits, strict=True):
         waited = tuple(numbers[i] for i in before)
@@ -57,20 +54,6 @@ adders = {LaunchNode: add_kernel, ProductNode: add_product, CopyNode: add_copy}
 # ---- a program
 
 
-class Use:
-    """A node of a graph that is told where an argument or a result is.
-
-    Attributes:
-      pointers: all that it was told.
-    """
-
-    def __init__(self, ready, number, pointers):
-        self.ready, self.number, self.pointers = ready, number, pointers
-
-    def tell(self):
-        self.ready.rebind(self.number, self.pointers)
-
-
 class Setting:
     """A program's graphs, and the addresses that they were told.
 
@@ -81,14 +64,14 @@ class Setting:
       parts: functions to call in order; here one that launches the graph.
       bases: {memory: where it is}, of all but temporaries, which follow `arena`.
       bound: the addresses of arguments and results, or None before there is a graph.
-      uses: for each of these a list of (`Use`, which of its pointers, bytes to add).
+      uses: {argument or result: a list of (pointers that a node was told, which of
+        them it is, bytes to add, function that tells the node)}.
     """
 
     def __init__(self, arena, bases, homes):
         self.arena, self.bases, self.homes = arena, bases, homes
         self.bound = None
         self.forget()
-        self.renew()
 
     def forget(self):
         """Let the memory of the results go: None is looked at by many."""
@@ -110,11 +93,6 @@ class Setting:
         return self.bases[memory] + ref.offset
 
 
-# A program has so many settings: the results of one call are usually still looked at
-# when the next call begins.
-SETTINGS = 2
-
-
 class DeviceProgram:
     """A program on one device: its memory, and its settings, which take turns.
 
@@ -132,28 +110,24 @@ class DeviceProgram:
         self.constants = [upload(memory.value) for memory in nodes.constants]
         pairs = zip(nodes.constants, self.constants, strict=True)
         bases = {memory: array.memory.pointer for memory, array in pairs}
-        everything = *nodes.arguments, *nodes.results
-        self.outside = [m for m in everything if m.role != "host"]
-        results = (m for m in nodes.results if m.role != "host")
-        homes = [pool.home(m.nbytes) for m in results]
+        outside = *nodes.arguments, *nodes.results
+        self.outside = [m for m in outside if m.role != "host"]
+        homes = [pool.home(m.nbytes) for m in nodes.results if m.role != "host"]
         self.in_order = nodes.outputs == tuple(range(len(homes)))
-        new = lambda: Setting(self.arena, dict(bases), homes)
-        self.settings = deque(new() for _ in range(SETTINGS))
-        self.nbytes = SETTINGS * sum(home.size for home in homes)
+        two = (Setting(self.arena, dict(bases), homes) for _ in range(2))
+        self.settings, self.nbytes = deque(two), 2 * sum(home.size for home in homes)
         self.keeps = HAS_LOCK and self.nbytes <= config.pool_bytes
         if self.keeps:
             pool.programs.add(self)
-        else:
-            self.forget()
+            for setting in self.settings:
+                setting.renew()
 
     def forget(self):
         """Let the memory of results go, unless a call is under way."""
         if self.lock.acquire(blocking=False):
-            try:
-                for setting in self.settings:
-                    setting.forget()
-            finally:
-                self.lock.release()
+            for setting in self.settings:
+                setting.forget()
+            self.lock.release()
 
     def build(self, setting):
         """Make the graph, once all addresses are known: -> the parts."""
@@ -165,12 +139,12 @@ class DeviceProgram:
         numbers = fill(graph, steps, waits, setting.address)
         ready = graph.ready()
         self.graphs.append(ready)
-        places = dict(zip(self.outside, setting.uses, strict=True))
         for number, node in zip(numbers, steps, strict=True):
-            use = Use(ready, number, list(map(setting.address, node.given)))
+            told = list(map(setting.address, node.given))
+            tell = functools.partial(ready.rebind, number, told)
             for i, ref in enumerate(node.given):
-                if ref.memory in places:
-                    places[ref.memory].append((use, i, ref.offset))
+                if ref.memory in setting.uses:
+                    setting.uses[ref.memory].append((told, i, ref.offset, tell))
         return ready
 
     def bind(self, setting, pointers):
@@ -180,31 +154,28 @@ class DeviceProgram:
         bound, setting.bound = setting.bound, None
         if bound is None:
             setting.bases |= zip(self.outside, pointers, strict=True)
-            setting.uses = [[] for _ in pointers]
+            setting.uses = {memory: [] for memory in self.outside}
             setting.parts = self.build(setting)
         else:
-            told = {}
-            for k, new in enumerate(pointers):
-                if new != bound[k]:
-                    setting.bases[self.outside[k]] = new
-                    for use, i, offset in setting.uses[k]:
-                        use.pointers[i] = new + offset
-                        told[use] = None
-            for use in told:
-                use.tell()
+            changed = {}
+            for memory, old, new in zip(self.outside, bound, pointers, strict=True):
+                if new != old:
+                    setting.bases[memory] = new
+                    for told, i, offset, tell in setting.uses[memory]:
+                        told[i] = new + offset
+                        changed[tell] = None
+            for tell in changed:
+                tell()
         setting.bound = pointers
 
     def launch(self, pointers):
-        """Run by the next setting: -> the memories of the results.
-
-        Args:
-          pointers: a list with the address of each argument.
-        """
+        """Run with arguments at these addresses: -> a list of the results' memories."""
         setting = self.settings[0]
         self.settings.rotate()
         if list(map(getrefcount, setting.memories)) != setting.alone:
             setting.renew()
-        results = setting.memories
+        # In a list of its own: somebody looks at them from here on.
+        results = list(setting.memories)
         pointers += setting.pointers
         if pointers != setting.bound:
             self.bind(setting, pointers)

@@ -32,7 +32,6 @@ class Memory:
     Attributes:
       role: `argument`, `result`, `constant` or `temporary`; or `host`: a value that
         only Python knows, such as a tape.
-      number: which argument or result it is.
       value: of a constant: the NumPy array.
       offset: of a temporary: where it is among all of them.
     """
@@ -40,7 +39,6 @@ class Memory:
     name: str
     nbytes: int
     role: str = "temporary"
-    number: int = 0
     value: object = None
     offset: int = 0
 
@@ -177,9 +175,8 @@ class NodeBuilder:
         return Memory(name, nbytes).all
 
     def constant(self, value, name):
-        if id(value) not in self.constants:
-            self.constants[id(value)] = Memory(name, value.nbytes, "constant", 0, value)
-        return self.constants[id(value)].all
+        memory = Memory(name, value.nbytes, "constant", value)
+        return self.constants.setdefault(id(value), memory).all
 
     def like(self, buffer):
         """Memory for what a buffer holds."""
@@ -274,25 +271,22 @@ def waits_of(steps):
     uses: dict = {}
     waits, befores = [], []
     for i, node in enumerate(steps):
-        found, before = set(), 0
-        if node.is_alone:
-            found = set(range(i))
-        found.update(j for j in range(i) if steps[j].is_alone)
-        for refs, writing in ((node.reads, False), (node.writes, True)):
-            for ref in refs:
-                for j, other, written in uses.get(ref.memory, ()):
-                    if (writing or written) and ref.meets(other):
-                        found.add(j)
-        direct = []
+        found = {j for j in range(i) if node.is_alone or steps[j].is_alone}
+        used = [(ref, False) for ref in node.reads]
+        used += [(ref, True) for ref in node.writes]
+        for ref, writing in used:
+            for j, other, written in uses.get(ref.memory, ()):
+                if (writing or written) and ref.meets(other):
+                    found.add(j)
+        direct, before = [], 0
         for j in sorted(found, reverse=True):
             if not before >> j & 1:
                 direct.append(j)
                 before |= befores[j] | 1 << j
         waits.append(tuple(reversed(direct)))
         befores.append(before)
-        for refs, writing in ((node.reads, False), (node.writes, True)):
-            for ref in refs:
-                uses.setdefault(ref.memory, []).append((i, ref, writing))
+        for ref, writing in used:
+            uses.setdefault(ref.memory, []).append((i, ref, writing))
     return waits, befores
 
 
@@ -362,7 +356,7 @@ def nodes_of(program):
     """The `Nodes` of a program."""
     outputs = list(dict.fromkeys(program.outputs))
     arguments, results = (
-        [Memory(b.name, nbytes_of(b), role_of(b, role), i) for i, b in enumerate(side)]
+        [Memory(b.name, nbytes_of(b), role_of(b, role)) for b in side]
         for side, role in ((program.inputs, "argument"), (outputs, "result"))
     )
     builder = NodeBuilder()
