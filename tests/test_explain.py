@@ -121,6 +121,7 @@ def test_every_pair_has_an_answer(report):
     assert rules & {d.rule for d in report.decisions if not d.fused} - {"call"}
     first = report.steps[0]
     assert report.why_not_fused(first.name, 0).rule == "same"
+    assert all(report.why_not_fused(k, k).reason for k in report.kernels)
     with pytest.raises(ValueError, match="no step is called 'kernel_x'; there are"):
         report.why_not_fused("kernel_x", first)
 
@@ -217,6 +218,27 @@ def test_loops_and_what_is_not_compiled():
     assert (sort.route, sort.reason) == ("uncompiled", "sorting is left to NumPy")
     assert "NOT COMPILED: sort: sorting is left to NumPy" in str(report)
     assert report.why_not_fused(sort, loop).rule in ("call", "loop")
+
+
+@pytest.mark.parametrize("changes", [{}, {"part_total": 100, "shortest_part": 16}])
+def test_one_kernel_answers_how_its_loops_are_arranged(changes):
+    """The settings of the program hold, also when they are no longer in force."""
+    f = mj.fuse(lambda x: x.sum(), **changes)
+    with mj.config.override("fusion", mj.config.fusion.but(**changes)):
+        compiled = mj.jit(lambda x: x.sum()).lower(ones(1000)).compile()
+    for report in (compiled.explain(), f.lower(ones(1000)).compile().explain()):
+        answer = report.why_not_fused(0, 0)
+        told = "are in parts" if changes else "no work for several cores"
+        assert told in answer.reason and answer.setting == "part_total"
+        assert answer.rule == "same"
+        assert "minijit.fuse(f, part_total=...)" in str(answer)
+
+
+def test_a_call_with_settings_of_its_own_keeps_them():
+    inner = mj.fuse(lambda x: x.sum(), part_total=100, shortest_part=16)
+    report = mj.explain(lambda x: inner(x) + x.sum() * 0, ones(1000))
+    parts = [d.rule for d in report.decisions if not d.b]
+    assert sorted(parts) == ["one part", "parts"]
 
 
 def test_transformed_static_and_lowered():

@@ -5,10 +5,14 @@ import pytest
 
 import minijit as jax
 import minijit.numpy as jnp
+from minijit import config
+from minijit.compile.decisions import decisions_about
 from minijit.compile.expressions import Axis, Load, Reduce, op
 from minijit.compile.interchange import interchanged
 from minijit.compile.loops import For, Store
+from minijit.compile.lower import lower
 from minijit.compile.memory import Buffer
+from minijit.compile.placing_rules import arrange
 
 pytestmark = pytest.mark.chapter(15)
 
@@ -81,22 +85,39 @@ def test_totals_in_rows(case):
             np.testing.assert_allclose(got, want, 2e-5, 2e-5)
 
 
+# Name: (function, argument, what the ledger says, the settings that change it).
 at_once = {
-    "along memory": (lambda x: jnp.sum(x, 1), floats(20, 37)),
-    "rows that are short": (lambda x: jnp.sum(x, 0), floats(37, 8)),
-    "few rows": (lambda x: jnp.sum(x, 0), floats(3, 20)),
-    "where the greatest is": (lambda x: jnp.argmax(x, 0), floats(37, 20)),
-    "rows gathered": (lambda x: jnp.sum(x[:, jnp.arange(20)[::-1]], 0), floats(8, 20)),
-    "stored in columns": (lambda x: x @ x.T, integers(20, 20)),
-}
+    "along memory": (lambda x: jnp.sum(x, 1), floats(20, 37), "along memory", {}),
+    "rows that are short": (
+        lambda x: jnp.sum(x, 0), floats(37, 8), "few totals", {"fewest_totals": 8}
+    ),
+    "few rows": (
+        lambda x: jnp.sum(x, 0), floats(3, 20), "few terms", {"rows_at_once": 2}
+    ),
+    "where the greatest is": (lambda x: jnp.argmax(x, 0), floats(37, 20), None, {}),
+    "rows gathered": (
+        lambda x: jnp.sum(x[:, jnp.arange(20)[::-1]], 0),
+        floats(8, 20), "along memory", {},
+    ),
+    "stored in columns": (lambda x: x @ x.T, integers(20, 20), "along memory", {}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", at_once)
 def test_totals_one_at_a_time(case):
-    f, x = at_once[case]
+    f, x, rule, changes = at_once[case]
     compiled = jax.jit(f).lower(x).compile()
     assert not accumulating(compiled.as_text())
-    np.testing.assert_allclose(jax.jit(f)(x), jax.jit(f, backend="eval")(x), 1e-5, 1e-5)
+    want = jax.jit(f, backend="eval")(x)
+    np.testing.assert_allclose(jax.jit(f)(x), want, 1e-5, 1e-5)
+    kernel, = lower(jax.make_jaxpr(f)(x)).kernels
+    found = decisions_about(kernel, arrange)
+    assert {(d.rule, d.fused) for d in found} == ({(rule, False)} if rule else set())
+    assert [d.setting for d in found if d.setting] == [*changes]
+    with config.override("fusion", config.fusion.but(**changes)):
+        text = jax.jit(f).lower(x).compile().as_text()
+        assert bool(accumulating(text)) == bool(changes)
+        np.testing.assert_allclose(jax.jit(f)(x), want, 1e-5, 1e-5)
 
 
 def test_what_a_later_total_reads_is_not_overwritten():

@@ -10,6 +10,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile import panels
 from minijit.compile.check_loops import check_program
+from minijit.compile.decisions import decisions_about
 from minijit.compile.expressions import Axis, Const, Load, as_index, op
 from minijit.compile.fuse import nested
 from minijit.compile.kernel_buffers import local_buffers
@@ -27,17 +28,15 @@ F32 = np.dtype("float32")
 rng = np.random.default_rng(0)
 
 
-@pytest.fixture
-def always(monkeypatch):
-    """Turn whatever can be turned, however small it is."""
-    monkeypatch.setattr(panels, "PANEL_FROM", 0)
+def settings(**changes):
+    return mj.config.override("fusion", mj.config.fusion.but(**changes))
 
 
 @pytest.fixture
-def small_tiles(monkeypatch, always):
-    """Tiles of a few blocks, so that small arrays have several."""
-    monkeypatch.setattr(panels, "RUN_BYTES", 128)
-    monkeypatch.setattr(panels, "READ_BYTES", 128)
+def small_tiles():
+    """Whatever can be turned is, in tiles of a few blocks: so there are several."""
+    with settings(panel_from=0, panel_row=128, panel_read=128):
+        yield
 
 
 def numbers(shape, dtype="float32"):
@@ -178,18 +177,36 @@ def test_dtypes(dtype, shape, small_tiles):
         agree(program, [x], [x.T])
 
 
-def test_what_stays_as_it_was(monkeypatch):
-    small = numbers((16, 16))
-    assert not panels_in(lowered(lambda x: x.T * 2, small))
-    monkeypatch.setattr(panels, "PANEL_FROM", 0)
-    for f, shape in [
-        (lambda x: x.T * 2, (15, 100)),
-        (lambda x: x.T * 2, (100, 15)),
-        (lambda x: jnp.swapaxes(x, 0, 1), (40, 30, 20)),
-        (lambda x: x[0][:, None] * x[1], (100, 100)),
-        (lambda x: sum(jnp.roll(x, k).T for k in range(9)), (40, 40)),
-    ]:
-        assert not panels_in(lowered(f, numbers(shape)))
+@pytest.mark.parametrize("f, shape, rule, changes", [
+    (lambda x: x.T * 2, (16, 16), "small array", {}),
+    (lambda x: x.T * 2, (15, 100), "short axis", {"panel_from": 0}),
+    (lambda x: x.T * 2, (100, 15), "short axis", {"panel_from": 0}),
+    (lambda x: jnp.swapaxes(x, 0, 1), (40, 30, 20), None, {"panel_from": 0}),
+    (lambda x: x[0][:, None] * x[1], (100, 100), None, {"panel_from": 0}),
+    (lambda x: sum(jnp.roll(x, k).T for k in range(9)), (40, 40), "one tile",
+     {"panel_from": 0}),
+    (lambda x: x.T * 2, (64, 64), "number of panels",
+     {"panel_from": 0, "most_panels": 0}),
+])  # fmt: skip
+def test_what_stays_as_it_was_says_why(f, shape, rule, changes):
+    with settings(**changes):
+        program = lowered(f, numbers(shape))
+        assert not panels_in(program)
+        found = [d for k in program.kernels for d in decisions_about(k, arrange)]
+    assert {d.rule for d in found} == ({rule} if rule else set())
+    assert not any(d.fused for d in found) and all(d.reason for d in found)
+
+
+def test_the_ledger_says_what_goes_through_panels():
+    with settings(panel_from=0):
+        kernel, = lowered(lambda x: x.T * 2, numbers((64, 64))).kernels
+        decision, = decisions_about(kernel, arrange)
+    assert decision.fused and decision.rule == "panels"
+    assert decision.setting == "panel_from"
+    assert decision.numbers == {"panels": 1, "bytes": 64 * 64 * 4}
+    assert str(decision) == (
+        "transpose, mul: arrays along other axes are turned in panels (panels)"
+    )
 
 
 class Counted(np.ndarray):
@@ -308,7 +325,7 @@ def test_a_panel_is_a_quarter_of_a_cache():
     f = lambda x: [jnp.swapaxes(g(x), 1, 2) for g in (mj.nn.silu, jnp.exp, jnp.sin)]
     program = lowered(f, x)
     panel, = panels_in(program)
-    assert panel.nbytes <= 1.1 * panels.PANEL_BYTES
+    assert panel.nbytes <= 1.1 * mj.config.fusion.panel_bytes
     assert panel.shape[1] >= 1024
 
 
@@ -339,9 +356,10 @@ def test_in_a_loop(small_tiles):
 
 
 @pytest.mark.chapter(22)
-def test_blocks_are_turned_in_registers(always):
+def test_blocks_are_turned_in_registers():
     x = numbers((64, 64))
-    text = mj.jit(lambda x: x.T).lower(x).compile().as_text("llvm")
+    with settings(panel_from=0):
+        text = mj.jit(lambda x: x.T).lower(x).compile().as_text("llvm")
     assert text.count("shufflevector") == 64
     assert text.count("load <16 x float>") == text.count("store <16 x float>") == 16
 

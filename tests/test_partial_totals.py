@@ -6,7 +6,7 @@ from ir_interpreter import run
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile import partial_totals
+from minijit.compile.decisions import decisions_about
 from minijit.compile.kernel_buffers import local_buffers
 from minijit.compile.loops import For
 from minijit.compile.lower import lower
@@ -19,12 +19,16 @@ pytestmark = pytest.mark.chapter(23)
 rng = np.random.default_rng(0)
 
 
+def settings(**changes):
+    return mj.config.override("fusion", mj.config.fusion.but(**changes))
+
+
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of few numbers, so that small totals have several."""
-    monkeypatch.setattr(partial_totals, "IN_PARTS", 100)
-    monkeypatch.setattr(partial_totals, "SHORTEST_PART", 16)
     monkeypatch.setattr(threads, "WORTH_THREADS", 0)
+    with settings(part_total=100, shortest_part=16):
+        yield
 
 
 CASES = {
@@ -96,12 +100,21 @@ def test_what_stays_whole(f, shape):
         assert not local_buffers(arrange(kernel.body))
 
 
-def test_long_sums_lose_less(monkeypatch):
+@pytest.mark.parametrize("length, rule, parts", [(1000, "one part", 1),
+                                                 (300_000, "parts", 18)])  # fmt: skip
+def test_the_ledger_says_how_many_parts(length, rule, parts):
+    x = mj.ShapeDtypeStruct((length,), "float32")
+    kernel, = lower(mj.make_jaxpr(lambda x: x.sum())(x)).kernels
+    decision, = decisions_about(kernel, arrange)
+    assert (decision.rule, decision.fused) == (rule, rule == "parts")
+    assert decision.numbers == {"terms": length, "parts": parts}
+    assert decision.setting == "part_total"
+
+
+def test_long_sums_lose_less():
     x, lost = np.full(1 << 20, 0.1, "float32"), []
     for limit in (1 << 30, 1 << 18):
-        monkeypatch.setattr(partial_totals, "IN_PARTS", limit)
-        mj.clear_caches()
-        total = mj.jit(lambda x: x.sum())(x)
+        total = mj.fuse(lambda x: x.sum(), part_total=limit)(x)
         lost.append(abs(float(total) - x.astype("f8").sum()))
     assert lost[1] < lost[0] / 2
 

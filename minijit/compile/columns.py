@@ -9,21 +9,14 @@ of columns is gone through row by row; a number that there was for each column i
 row of them.  The totals in it go on side by side, see `interchange`.
 """
 
-
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Load, Op, Reduce, as_index, op
 from .fuse_rules import is_nest
-from .interchange import (
-    FEWEST,
-    PIECE,
-    PIECES,
-    SHORTEST,
-    runs_along,
-    total_of,
-)
+from .interchange import longest_piece, runs_along, total_of
 from .loops import For, Store, expressions, statements
 from .memory import Buffer
 from .placing_rules import arrangements
+from .settings import config
 
 
 def block_length(axis, body, size=4):
@@ -33,7 +26,9 @@ def block_length(axis, body, size=4):
       axis: of the innermost loop around the statements.
       size: bytes of the largest number in a row.
     """
-    if not isinstance(axis.extent, int) or axis.extent < FEWEST or axis.kind != "loop":
+    if not isinstance(axis.extent, int) or axis.kind != "loop":
+        return 1
+    if axis.extent < config.fusion.fewest_totals:
         return 1
     inside = [s for s in statements(body) if isinstance(s, Store)]
     inside += [e for e in postorder(expressions(body)) if type(e) is Load]
@@ -45,7 +40,7 @@ def block_length(axis, body, size=4):
             across += (not runs) * place.buffer.nbytes
     if along <= across:
         return 1
-    return min(axis.extent, PIECE // size, max(-(-axis.extent // PIECES), SHORTEST))
+    return min(axis.extent, longest_piece(axis.extent, size))
 
 
 def in_blocks(body):

@@ -5,6 +5,7 @@
         print(decision.reason)   # every element of it takes a loop
 """
 
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from ..trace.jaxpr import Eqn
@@ -12,12 +13,13 @@ from ..trace.jaxpr import Eqn
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """Whether two parts of a program share a kernel.
+    """Whether two parts of a program share a kernel, or one has loops of some form.
 
     Attributes:
       a, b: what was compared: tuples of equations, and of kernels and calls.  b reads
-        what a computes, or both read the same.
-      fused: whether they share a kernel.
+        what a computes, or both read the same.  If it is about the loops of one kernel,
+        b is empty.
+      fused: whether they share a kernel, or the loops have that form.
       rule: why, a name; numbers: what the rule compared, {name: number}.
       reason: why, a sentence.
       nbytes: what goes through memory for it, or would.
@@ -35,6 +37,8 @@ class Decision:
 
     def __str__(self):
         first, second = (", ".join(names_of(side)) for side in (self.a, self.b))
+        if not self.b:
+            return f"{first}: {self.reason} ({self.rule})"
         how = "fused" if self.fused else "separate"
         return f"{first} | {second}: {how} ({self.rule}), {self.nbytes} bytes"
 
@@ -79,3 +83,35 @@ def decisions_of(walk, steps):
         fused = var not in walk.stored
         found.append(Decision((eqn,), readers, fused, *why, nbytes, setting))
     return tuple(found)
+
+
+# ---- the loops of one kernel
+
+# rule: (whether the loops have that form, why, the setting that changes it).
+loop_rules: dict = {}
+# While somebody wants to know: the list of what was decided.
+notes: ContextVar = ContextVar("notes", default=None)
+
+
+def noted(rule, **numbers):
+    """What a rule says of the loops that are looked at: -> whether they have a form."""
+    found = notes.get()
+    if found is not None:
+        found.append((rule, numbers))
+    return loop_rules[rule][0]
+
+
+def decisions_about(kernel, arrange):
+    """A `Decision` for each rule that a function asks about a kernel's statements."""
+    found: list = []
+    token = notes.set(found)
+    try:
+        arrange(kernel.body)
+    finally:
+        notes.reset(token)
+    different = {(rule, *numbers.items()): (rule, numbers) for rule, numbers in found}
+    return tuple(
+        Decision((kernel,), (), *loop_rules[rule][:1], rule, loop_rules[rule][1],
+                 numbers.get("bytes", 0), loop_rules[rule][2], numbers)
+        for rule, numbers in different.values()
+    )  # fmt: skip

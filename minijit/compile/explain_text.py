@@ -112,7 +112,7 @@ def step_lines(step):
 
 def decision_lines(report, most=12):
     """The ledger, what costs most first."""
-    kept = [d for d in report.decisions if not d.fused]
+    kept = [d for d in report.decisions if d.b and not d.fused]
     lines = []
     for decision in kept[:most]:
         names = [*dict.fromkeys(e.primitive.name for e in decided_eqns(decision.a))]

@@ -12,21 +12,16 @@ stored is its own accumulator, in a piece short enough for the first cache.
 import math
 from dataclasses import replace
 
+from .decisions import loop_rules, noted
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Load, Op, Reduce, as_index, op
 from .loops import For, Store, expressions
 from .reductions import start_values
 from .scalars import comparisons
+from .settings import config
 
-# Fewer totals than these fit in registers, and do better there.
-FEWEST = 16
-# Bytes of accumulators: half of a first cache.
-PIECE = 1 << 14
-# So many pieces there are at least, for several cores, if they are not too short.
-PIECES, SHORTEST = 8, 256
-# Rows that are added at once, so that an accumulator is read and written less often;
-# one where what is added takes longer than that.
-ROWS = 4
+# What takes no longer than reading and writing an accumulator: then several rows are
+# added at once.
 quick = {"add", "sub", "mul", "neg", "abs", "max", "min", "select", "convert"}
 quick |= comparisons
 
@@ -90,12 +85,27 @@ def pays(axis, stores):
     extents = {tuple(a.extent for a in total.axes) for total in totals}
     if not all(isinstance(n, int) for axes in extents for n in axes):
         return False
-    if axis.bounds[1] + 1 < FEWEST or len(extents) > 1 or math.prod(*extents) < ROWS:
+    if len(extents) > 1:
         return False
     inside = [e for e in postorder([t.bodies[0] for t in totals]) if type(e) is Load]
     moving = [load for load in inside if axis in load.free]
     places = [*moving, *stores]
-    return bool(moving) and all(runs_along(p.buffer, p.index, axis) for p in places)
+    if not (moving and all(runs_along(p.buffer, p.index, axis) for p in places)):
+        return noted("along memory")
+    count, terms, settings = axis.bounds[1] + 1, math.prod(*extents), config.fusion
+    if count < settings.fewest_totals:
+        return noted("few totals", totals=count)
+    if terms < settings.rows_at_once:
+        return noted("few terms", terms=terms)
+    return noted("rows", totals=count, terms=terms)
+
+
+loop_rules |= {
+    "along memory": (False, "memory runs along its totals, one after the other", None),
+    "few totals": (False, "so few totals fit in registers", "fewest_totals"),
+    "few terms": (False, "its totals have few terms each", "rows_at_once"),
+    "rows": (True, "its totals go on side by side, row by row", "fewest_totals"),
+}
 
 
 def runs_along(buffer, index, axis):
@@ -119,11 +129,18 @@ def steps_by_one(index, axis):
     return index is axis
 
 
+def longest_piece(count, size):
+    """How many accumulators of a size are side by side in a piece of a row."""
+    settings = config.fusion
+    share = max(-(-count // settings.row_pieces), settings.shortest_row)
+    return min(settings.row_piece // size, share)
+
+
 def in_pieces(axis, stages):
     """The statements for all values of `axis`, a piece of them at a time."""
     size = max(sum(s.buffer.dtype.itemsize for s in stores) for stores in stages)
     longest = axis.bounds[1] + 1
-    most = min(PIECE // size, max(-(-longest // PIECES), SHORTEST))
+    most = longest_piece(longest, size)
 
     def all_stages(place, length):
         rows = (in_rows(axis, stores, place, length) for stores in stages)
@@ -175,15 +192,16 @@ def in_rows(axis, stores, place, length):
                 yield Store(store.buffer, tuple(renamed(store.index)), value)
 
     *outer, last = [Axis(a.extent) for a in totals[0].axes]
-    whole = 0 if any(map(is_slow, totals)) else last.extent // ROWS
+    step = config.fusion.rows_at_once
+    whole = 0 if any(map(is_slow, totals)) else last.extent // step
     body = []
     if whole:
-        many, one = Axis(whole), Axis(ROWS, "reduce")
-        row = op("add", op("mul", many, as_index(ROWS)), one)
+        many, one = Axis(whole), Axis(step, "reduce")
+        row = op("add", op("mul", many, as_index(step)), one)
         body.append(For(many, (accumulate([*outer, row], (one,)),)))
-    if rest := last.extent - whole * ROWS:
+    if rest := last.extent - whole * step:
         one = Axis(rest)
-        row = op("add", as_index(whole * ROWS), one)
+        row = op("add", as_index(whole * step), one)
         body.append(For(one, (accumulate([*outer, row]),)))
     for a in reversed(outer):
         body = [For(a, tuple(body))]

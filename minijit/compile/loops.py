@@ -17,9 +17,10 @@ for every value of the axes around it.  The grammar:
     Program ::= Program(name, inputs*, outputs*, constants*, temps*, body*, ...)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .memory import Buffer
+from .settings import Settings, config
 
 
 class Stmt:
@@ -142,6 +143,7 @@ class Program:
       inner: whether only other programs call it, and give it memory for its results.
       copies: a record for each array that is copied whole, and why.
       donated: pairs (input, result): whose memory the caller gave away, and for what.
+      settings: of fusion: those in force as it was made, which hold for its loops too.
     """
 
     name: str
@@ -155,6 +157,7 @@ class Program:
     inner: bool = False
     copies: tuple = ()
     donated: tuple = ()
+    settings: Settings = field(default_factory=lambda: config.fusion)
 
     @property
     def kernels(self):

@@ -20,6 +20,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
+from .decisions import loop_rules, noted
 from .expression_graphs import postorder
 from .expressions import Axis, Load, Reduce, as_index, op
 from .fuse import nested
@@ -35,20 +36,10 @@ from .nests import (
     strides_of,
 )
 from .placing_rules import arrangements
+from .settings import config
 
 # A block that is turned in registers has so many rows, and so many columns.
 BLOCK = 16
-# Bytes of a panel's row: a run that is long enough for memory to keep up.
-RUN_BYTES = 1 << 12
-# Bytes of what is read at once from each row of a block, and of all panels together: a
-# quarter of a second cache.
-READ_BYTES, PANEL_BYTES = 1 << 8, 1 << 18
-# Arrays of fewer bytes are in the first cache: there any order will do.
-PANEL_FROM = 1 << 15
-# How many arrays of one kernel are turned.
-MOST_PANELS = 4
-# A loop of fewer steps is not the outermost one, for several cores, if another can be.
-FEW_STEPS = 8
 
 
 # ---- the order of loops
@@ -69,6 +60,7 @@ def in_order(axes, stores):
     order = [*(a for a in axes if a is not best), best]
     for total in postorder(expressions(stores)):
         if type(total) is Reduce and around(total, order) - around(total, axes):
+            noted("order of totals")
             return None
     return nested(order, stores)
 
@@ -186,12 +178,12 @@ def cut(axes, run, other, loads, count):
     Args:
       count: of how many arrays a tile is in the cache.
     """
-    size = max(load.buffer.dtype.itemsize for load in loads)
+    settings, size = config.fusion, max(load.buffer.dtype.itemsize for load in loads)
     # Half as long again is better than two that are short.
-    longest = 3 * RUN_BYTES // (2 * size)
+    longest = 3 * settings.panel_row // (2 * size)
     first = in_tiles(run, longest)
-    room = PANEL_BYTES // (first.length * size * count)
-    wide = max(min(READ_BYTES // size, room) // BLOCK * BLOCK, BLOCK)
+    room = settings.panel_bytes // (first.length * size * count)
+    wide = max(min(settings.panel_read // size, room) // BLOCK * BLOCK, BLOCK)
     second = in_tiles(other, wide)
     if len(axes) == 2 and not (first.counter or second.counter):
         # There is to be a loop around them.
@@ -207,10 +199,14 @@ def other_axis(axes, stores):
     votes = Counter()
     for access in (*loads_of(stores), *stores):
         axis, size = runs_along(access), bytes_of(access)
-        if axis in outer and run in strides_of(access) and size >= PANEL_FROM:
-            votes[axis] += size
+        if axis in outer and run in strides_of(access):
+            large = size >= config.fusion.panel_from
+            votes[axis] += size if large else noted("small array", bytes=size)
     best = max(votes, key=votes.__getitem__, default=None)
-    return best if best and min(best.extent, run.extent) >= BLOCK else None
+    if best is None or not votes[best]:
+        return None
+    shorter = min(best.extent, run.extent)
+    return best if shorter >= BLOCK or noted("short axis", steps=shorter) else None
 
 
 def free_to_cut(stores):
@@ -228,13 +224,14 @@ def free_to_cut(stores):
 def in_panels(axes, stores):
     """The nest in tiles, with what runs along another axis in panels; or None."""
     other, run = other_axis(axes, stores), axes[-1]
-    if other is None or not free_to_cut(stores):
+    if other is None or not (free_to_cut(stores) or noted("whole loops")):
         return None
     along = [s for s in stores if runs_along(s) is not other]
     across = [s for s in stores if runs_along(s) is other]
     sides = (across, other, run), (along, run, other)
     loads = [load for side in sides for load in turned(*side)]
-    if not 0 < len(loads) <= MOST_PANELS:
+    if not loads or len(loads) > config.fusion.most_panels:
+        noted("number of panels", panels=len(loads))
         return None
     # What is stored as it was read keeps a tile in the cache, beside the panels.
     tiles = cut(axes, run, other, loads, len(loads) + bool(along and across))
@@ -242,12 +239,24 @@ def in_panels(axes, stores):
     counters = (tiles[other].counter, tiles[run].counter)
     loops = [a for a in axes if a not in tiles] + [a for a in counters if a]
     if not loops:
+        noted("one tile")
         return None
-    if loops[0].extent < FEW_STEPS:
+    if loops[0].extent < config.fusion.few_steps:
         most = max(loops, key=lambda axis: axis.extent)
         loops = [most, *(a for a in loops if a is not most)]
+    noted("panels", panels=len(loads), bytes=sum(map(bytes_of, loads)))
     return nested(loops, body)
 
+
+loop_rules |= {
+    "order of totals": (False, "totals would be computed again in other loops", None),
+    "small array": (False, "so small an array is in the first cache", "panel_from"),
+    "short axis": (False, "an axis is shorter than a block of registers", None),
+    "whole loops": (False, "one store needs all that another one stores", None),
+    "number of panels": (False, "too many arrays, or none, are turned", "most_panels"),
+    "one tile": (False, "all of it is one tile, with no loop around it", None),
+    "panels": (True, "arrays along other axes are turned in panels", "panel_from"),
+}
 
 panelled = in_nests(in_panels)
 arrangements[:] = [ordered, *arrangements, panelled]

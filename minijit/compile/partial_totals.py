@@ -16,6 +16,7 @@ fewer rounding errors, too: a long sum loses the small numbers that come late.
 import math
 from dataclasses import replace
 
+from .decisions import loop_rules, noted
 from .expression_graphs import postorder
 from .expressions import Axis, Load, Reduce, as_index, op
 from .index_rules import known
@@ -24,11 +25,8 @@ from .loops import For, Store
 from .memory import Buffer
 from .placing_rules import arrangements
 from .reductions import start_values
+from .settings import config
 
-# A total of fewer numbers than these has one part.
-IN_PARTS = 1 << 18
-# So many parts there are at most; no part has fewer numbers than these.
-MOST_PARTS, SHORTEST_PART = 64, 1 << 14
 # A part of more steps has a multiple of that: whole vectors.
 LINE = 64
 
@@ -44,15 +42,22 @@ def in_parts(body):
     if len(extents) > 1 or any(s.buffer.space == "cache" for s in stores):
         return body
     extents, = extents
-    steps = math.prod(extents) * max(map(terms_within, totals))
-    which = axis_to_cut(extents)
-    count = min(MOST_PARTS, steps // SHORTEST_PART, extents[which])
-    if steps < IN_PARTS or count < 2:
+    terms = math.prod(extents) * max(map(terms_within, totals))
+    which, settings = axis_to_cut(extents), config.fusion
+    count = min(settings.most_parts, terms // settings.shortest_part, extents[which])
+    wide = terms >= settings.part_total and count > 1
+    if not noted("parts" if wide else "one part", terms=terms, parts=max(count, 1)):
         return body
     length = -(-extents[which] // count)
     length = -(-length // LINE) * LINE if length > LINE else length
     part = Axis(-(-extents[which] // length))
     return parted(stores, totals, which, part, length)
+
+
+loop_rules |= {
+    "parts": (True, "its totals are in parts, for several cores", "part_total"),
+    "one part": (False, "so few terms are no work for several cores", "part_total"),
+}
 
 
 def can_part(total):
@@ -73,7 +78,8 @@ def terms_within(total):
 
 def axis_to_cut(extents):
     """The number of the first axis that is long enough, or else of the longest."""
-    enough = (i for i, extent in enumerate(extents) if extent >= MOST_PARTS)
+    most = config.fusion.most_parts
+    enough = (i for i, extent in enumerate(extents) if extent >= most)
     return next(enough, extents.index(max(extents)))
 
 

@@ -62,7 +62,14 @@ def shared_bytes(report, a, b):
 
 
 def one_step(report, a, b):
-    return ("same", "they are the same kernel") if a is b else None
+    """One kernel: what was decided of its loops, and what would change that."""
+    if a is not b:
+        return None
+    about = [d for d in report.decisions if d.a == (a.stmt,) and not d.b]
+    about = [d for d in about if d.fused] or about
+    reasons = dict.fromkeys(d.reason for d in about)
+    settings = [d.setting for d in about if d.setting]
+    return "same", "; ".join(["they are the same kernel", *reasons]), *settings[:1]
 
 
 def is_a_call(report, a, b):

@@ -1,4 +1,4 @@
-"""Settings of fusion: every number that decides what shares a kernel, by name.
+"""Settings of fusion: the numbers that decide about kernels and loops, by name.
 
     config.fusion.row_bytes                    # 262144
     config.update("fusion", Settings(row_bytes=0))     # for the process, from now on
@@ -37,6 +37,24 @@ class Settings:
       block_operations: how many operations a block of such statements has at most.
       short_total: totals of more terms are left to loops, which no block writes out for
         the sake of its permutations.
+      fewest_totals: fewer totals over outer axes than these fit in registers, and do
+        better there than side by side in rows.
+      rows_at_once: how many rows are added at once, so that an accumulator is read and
+        written less often.
+      row_piece: bytes of accumulators side by side: half of a first cache.
+      row_pieces, shortest_row: into so many pieces a row is cut at least, for several
+        cores, if they are not shorter than so many elements.
+      part_total: a total of fewer terms than these has one part.
+      most_parts, shortest_part: into how many parts a total is cut at most, and how
+        many terms a part has at least.
+      panel_from: arrays of fewer bytes are in the first cache, where any order of loops
+        will do; larger ones go through panels if they run along other axes.
+      panel_row: bytes of a panel's row: a run that is long enough for memory to keep
+        up.  panel_read: bytes of what is read at once from each row of a block.
+      panel_bytes: of all panels of a kernel: a quarter of a second cache.
+      most_panels: how many arrays of one kernel go through panels.
+      few_steps: a loop of fewer steps is not the outermost one of a kernel with panels,
+        for several cores, if another can be.
     """
 
     enabled: bool = True
@@ -51,6 +69,20 @@ class Settings:
     lone_elements: int = 16
     block_operations: int = 2048
     short_total: int = 4
+    fewest_totals: int = 16
+    rows_at_once: int = 4
+    row_piece: int = 1 << 14
+    row_pieces: int = 8
+    shortest_row: int = 256
+    part_total: int = 1 << 18
+    most_parts: int = 64
+    shortest_part: int = 1 << 14
+    panel_from: int = 1 << 15
+    panel_row: int = 1 << 12
+    panel_read: int = 1 << 8
+    panel_bytes: int = 1 << 18
+    most_panels: int = 4
+    few_steps: int = 8
 
     def __post_init__(self):
         for field in fields(self):

@@ -9,11 +9,14 @@ The function is traced and compiled as for a call, and it is not run.
 
 from dataclasses import replace
 
+from ..compile.decisions import decisions_about
 from ..compile.element_sets import count
 from ..compile.explain import Array, Report, Step
-from ..compile.loops import Kernel
+from ..compile.loops import Kernel, Region
 from ..compile.memory import Buffer
+from ..compile.placing_rules import arrange
 from ..compile.traffic import traffic_of
+from ..trace.config import config
 from ..trace.jit import JitFunction, jit
 from ..trace.stages import Compiled
 from .loading import load, rewritten
@@ -156,7 +159,10 @@ class Reporting:
             if isinstance(stmt, Kernel):
                 name, route = next(names), kernel_routes[self.native]
                 given = stmt, constants, place, route, None
-                self.add(prefix + name, *given, lambda name=name: texts[name])
+                with config.override("fusion", program.settings):
+                    self.add(prefix + name, *given, lambda name=name: texts[name])
+                    if not isinstance(stmt, Region):
+                        self.decisions += decisions_about(stmt, arrange)
             elif stmt.routine == "program":
                 self.inner(stmt, place, prefix)
             else:

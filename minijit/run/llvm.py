@@ -12,6 +12,7 @@ import weakref
 from collections import Counter
 from types import SimpleNamespace
 
+from ..trace.config import config
 from ..trace.jit import cache_clearers, donors, executors
 from .cache_folder import write_source
 from .donating import Donating
@@ -82,7 +83,9 @@ class LLVMProgram:
     @functools.cached_property
     def source(self):
         """The same program as Python: the `Source`."""
-        return print_program(rewritten(self.program()), self.heading())
+        program = rewritten(self.program())
+        with config.override("fusion", program.settings):
+            return print_program(program, self.heading())
 
     @functools.cached_property
     def path(self):

@@ -8,6 +8,7 @@ ways.
 
 import weakref
 
+from ..trace.config import config
 from ..trace.jit import cache_clearers
 from ..trace.turns import compiling
 from .values import evaluating
@@ -30,7 +31,8 @@ def load(program, native, heading=str):
     with compiling:
         versions = loaded.setdefault(program, {})
         if native not in versions:
-            versions[native] = loaders[native](program, native, heading)
+            with config.override("fusion", program.settings):
+                versions[native] = loaders[native](program, native, heading)
         return versions[native]
 
 
@@ -49,8 +51,9 @@ def rewritten(program):
     """A program as it is loaded."""
     if program not in rewritten_programs:
         new = program
-        for rewrite in rewrites:
-            new = rewrite(new)
+        with config.override("fusion", program.settings):
+            for rewrite in rewrites:
+                new = rewrite(new)
         rewritten_programs[program] = None if new is program else new
     return rewritten_programs[program] or program
 
