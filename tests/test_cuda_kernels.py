@@ -9,7 +9,9 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile.scalar_forms import scalar_forms
+from minijit.run import grid
 from minijit.run.cuda_reports import assembled, bytes_in_ptx
+from minijit.run.lockstep import run_in_lockstep
 
 pytestmark = pytest.mark.chapter(25)
 x = np.linspace(-2, 2, 64 * 96, dtype="f4").reshape(64, 96)
@@ -126,6 +128,33 @@ def test_the_assembler_takes_it_without_spills(name):
         except RuntimeError as error:
             pytest.skip(f"nvJitLink is not installed: {error}")
         assert made.spills == 0 and made.registers <= 64
+
+
+def test_four_neighbours_are_one_access(monkeypatch):
+    monkeypatch.setattr(grid, "QUADS_FROM", 1)
+    mj.clear_caches()
+    f = lambda v, w: (jnp.tanh(v) * w + v[:, :1], v.astype("float16"))
+    kernel, = kernels_of(f, x, x[0])
+    ptx = kernel.ptx((9, 0))
+    assert kernel.grid[0] * kernel.block[0] == x.size // 4
+    assert ptx.count("ld.global.nc.v4.b32") == 2 and "st.global.v4.b32" in ptx
+    assert "st.global.v2.b32" in ptx and "st.global.b" not in ptx
+    agree(f, x, x[0])
+    counts = run_in_lockstep(kernel, *(np.zeros(b.shape, b.dtype) for b in kernel.args))
+    assert counts["y0"].transactions == 2 * counts["y1"].transactions == 192
+    assert counts["x1"].transactions == 144
+
+
+@pytest.mark.parametrize("f", [
+    lambda v: v[:, 1:-3] * 2, lambda v: v[:, ::-1] + 1, lambda v: v[:, ::2] - 1,
+    lambda v: v[:, :90] * 2, lambda v: jnp.stack([v.ravel()[1:-3], v.ravel()[2:-2]]),
+])  # fmt: skip
+def test_what_is_not_aligned_goes_one_by_one(f, monkeypatch):
+    monkeypatch.setattr(grid, "QUADS_FROM", 1)
+    mj.clear_caches()
+    kernel, = kernels_of(f, x)
+    assert ".v4" not in kernel.ptx((9, 0)) and "cuda.vector" not in kernel.source
+    agree(f, x)
 
 
 def test_waves_of_huge_numbers():

@@ -47,6 +47,18 @@ class CudaEmitter(RegionEmitter):
         return self.named("i", f"{self.block_name} * {threads} + {self.own_number}")
 
     @contextmanager
+    def loop(self, stmt, extent):
+        """Steps of kind `vector` load together, and store together."""
+        if stmt.axis.kind != "vector":
+            with super().loop(stmt, extent) as counter:
+                yield counter
+            return
+        counter = self.fresh("k")
+        self.fixed.add(counter)
+        with self.block(f"for {counter} in cuda.vector({extent}):"):
+            yield Text(counter)
+
+    @contextmanager
     def share(self, stmt, extent, threads):
         counter = self.fresh("i")
         self.fixed.add(counter)

@@ -40,7 +40,11 @@ atomic_words = {
 
 
 class CudaWriter(LoopWriter):
-    """Writes the body of one kernel; `shared` are the lines above it."""
+    """Writes the body of one kernel.
+
+    Attributes:
+      shared: the lines above it; together: whether the last loop was a `vector`.
+    """
 
     def __init__(self, launch):
         super().__init__()
@@ -63,6 +67,18 @@ class CudaWriter(LoopWriter):
     def number_of_thread(self, blocks, threads):
         first = self.do(f"mul nuw nsw i64 {self.number}, {threads}")
         return self.do(f"add nuw nsw i64 {first}, {self.own_number}")
+
+    @contextmanager
+    def loop(self, stmt, extent):
+        with super().loop(stmt, extent) as counter:
+            yield counter
+            self.together = stmt.axis.kind == "vector"
+
+    def note_of_loop(self, extent):
+        """LLVM makes one load of several if they are written out."""
+        if self.together:
+            return self.unrolled("full")
+        return super().note_of_loop(extent)
 
     @contextmanager
     def share(self, stmt, extent, threads):

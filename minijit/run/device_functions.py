@@ -183,7 +183,7 @@ def of_form(name):
     """A function that a form says: another name for `device_erf`."""
     dtypes = (FLOAT64,) * device_forms[name]
     writer = LLVMWriter()
-    text = define((f"device_{name}", dtypes, FLOAT64), writer, name, "noinline")
+    text = define((f"device_{name}", dtypes, FLOAT64), writer, name, "alwaysinline")
     return text, tuple(writer.declared), tuple(writer.used)
 
 

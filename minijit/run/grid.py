@@ -15,6 +15,9 @@ what a nest's outer loops say may run on a grid in two ways:
     by block     each step is one block's.  Loops and totals within it are divided among
                  its threads, and what the kernel has in the cache is memory in common.
 
+If there are very many steps, each thread has four of them that are neighbours in
+memory: it loads and stores 128 bits at once.
+
 A nest goes by block if memory runs along the loops and totals within it, or if what it
 keeps does not fit a thread.  This is decided on loops as `lower` leaves them; what the
 passes before `place` do for the caches of a CPU is not wanted here.
@@ -76,6 +79,8 @@ OWN_BYTES = 256
 AGAIN = 16
 # Fewer threads than these leave most of a GPU idle.
 FEW_THREADS = 2048
+# With so many elements there are threads enough if each has four.
+QUADS_FROM = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,10 @@ class BlockBuilder(RegionBuilder):
         super().__init__(*args)
         # Everything stands where it is run.
         self.shared = frozenset()
+
+    def add(self, *stmts):
+        """Copies come as plain loops; what a kernel does has been divided before."""
+        super().add(*map(collapsed, stmts))
 
     @staticmethod
     def placed(body):
@@ -227,11 +236,41 @@ def part_of(stmt):
     body = nested([a for a in axes if a not in outer], body)
     axes = best_last(outer, body)
     by_block = goes_by_block(axes, body)
+    if axes and not by_block and are_quads(axes, body):
+        axes, body = in_quads(axes, body)
     axis, names = joined(axes)
     body = tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
     if by_block:
         body = tuple(map(collapsed, totals_of_one_axis(body)))
     return axis, by_block, body
+
+
+def are_quads(axes, body):
+    """Whether a thread should do four neighbours: it loads and stores them at once."""
+    axis = axes[-1]
+    many = math.prod(a.extent for a in axes) >= QUADS_FROM
+    if not many or axis.extent % 4 or not all(type(s) is Store for s in body):
+        return False
+    if any(type(e) is Reduce for e in postorder(expressions(body))):
+        return False
+    return all(are_neighbours(terms_in_memory(a), axis) for a in accesses(body))
+
+
+def are_neighbours(terms, axis):
+    """Whether four steps of an axis are one piece of memory, or one element."""
+    if not any(axis in part.free for part in terms):
+        return True
+    alone = terms.pop(axis, 0) == 1 and not any(axis in part.free for part in terms)
+    return alone and not any(factor % 4 for factor in terms.values())
+
+
+def in_quads(axes, body):
+    """The same steps, four of the last axis a thread's: -> (axes, body)."""
+    *outer, last = axes
+    quad, one = Axis(last.extent // 4), Axis(4, "vector")
+    names = {last: op("add", op("mul", quad, as_index(4)), one)}
+    body = tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
+    return [*outer, quad], (For(one, body),)
 
 
 def totals_of_one_axis(body):
@@ -399,7 +438,7 @@ def collapsed(stmt):
     if isinstance(stmt, If):
         then, otherwise = (tuple(map(collapsed, body)) for body in stmt.bodies())
         return If(stmt.pred, then, otherwise)
-    if not isinstance(stmt, For):
+    if not isinstance(stmt, For) or stmt.axis.kind == "thread":
         return stmt
     axes, body = peeled(stmt, common=True)
     if not axes:
@@ -505,14 +544,19 @@ def product(call, plain):
 
 def address(access):
     """Where an element is in its buffer's memory: -> a tuple of one index."""
+    total = as_index(0)
+    for part, factor in joined_digits(terms_in_memory(access)).items():
+        total = op("add", total, op("mul", part, as_index(factor)))
+    return (total,)
+
+
+def terms_in_memory(access):
+    """{part: factor}: where an element is in its buffer's memory is their sum."""
     terms: Counter = Counter()
     for index, stride in zip(access.index, access.buffer.strides, strict=True):
         for part, factor in terms_of(index):
             terms[part] += factor * stride
-    total = as_index(0)
-    for part, factor in joined_digits(terms).items():
-        total = op("add", total, op("mul", part, as_index(factor)))
-    return (total,)
+    return terms
 
 
 def terms_of(index):

@@ -33,8 +33,12 @@ class Notes:
         """What stands at the end of a loop: that its steps stay in a loop."""
         if isinstance(extent, str) or not FEWEST_STEPS <= extent <= MOST_STEPS:
             return ""
-        never = self.note('!{!"llvm.loop.unroll.disable"}')
-        return f", !llvm.loop {self.note(f'distinct !{{SELF, {never}}}')}"
+        return self.unrolled("disable")
+
+    def unrolled(self, how):
+        """What stands at the end of a loop: whether LLVM writes out its steps."""
+        word = self.note(f'!{{!"llvm.loop.unroll.{how}"}}')
+        return f", !llvm.loop {self.note(f'distinct !{{SELF, {word}}}')}"
 
     def text_of_notes(self):
         return "".join(f"{note}\n" for note in self.notes)

@@ -111,10 +111,12 @@ class Lockstep:
             start, stop, *more = (self.value(a, mask) for a in stmt.iter.args)
             step = more[0] if more else 1
         counter = start
+        self.lanes.together = {} if ast.unparse(stmt.iter.func) != "range" else None
         while (going := mask & (counter < stop)).any():
             self.names[stmt.target.id] = counter
             self.block(stmt.body, going)
             counter = counter + step
+        self.lanes.together = None
 
     def while_loop(self, stmt, mask):
         self.loops.append(np.zeros(self.lanes.lane.shape, bool))

@@ -58,7 +58,11 @@ class Lanes:
     Attributes:
       block, thread: of each lane; lane: its number in the whole grid.
       epoch: how many barriers its block has passed.
+      together: in a loop of kind `vector`, {(memory, what): the pieces asked for so
+        far}; else None.
     """
+
+    together = None
 
     def __init__(self, blocks, threads):
         self.blocks, self.threads = blocks, threads
@@ -139,22 +143,25 @@ class Memory:
                 f"{self.who(lanes, going[first])} {what} {self.name}[{index[first]}], "
                 f"which has {self.size} elements"
             )
-        self.count(lanes.warp[going], index)
+        self.count(lanes, going, index, what)
         return going, index if self.start is None else index + self.start[going]
 
     @staticmethod
     def who(lanes, lane):
         return f"thread {lanes.thread[lane]} of block {lanes.block[lane]}"
 
-    def count(self, warps, index):
+    def count(self, lanes, going, index, what):
         """The pieces that warps ask for at once, or how long they wait for a bank."""
         place, size = index * self.values.itemsize, self.size * self.values.itemsize
-        if len(index) == 1:
-            self.counts.transactions += self.kind == "global"
-        elif self.kind == "global":
-            pieces = warps * (size // SEGMENT + 1) + place // SEGMENT
-            self.counts.transactions += len(np.unique(pieces))
-        elif self.kind == "shared":
+        warps = lanes.warp[going]
+        if self.kind == "global":
+            pieces = np.unique(warps * (size // SEGMENT + 1) + place // SEGMENT)
+            if lanes.together is not None:
+                before = lanes.together.get((self, what), pieces[:0])
+                lanes.together[self, what] = np.union1d(before, pieces)
+                pieces = np.setdiff1d(pieces, before)
+            self.counts.transactions += len(pieces)
+        elif self.kind == "shared" and len(index) > 1:
             # Threads that ask for the same word are given it together.
             words = np.unique(warps * (size // 4 + 1) + place // 4)
             warp, word = np.divmod(words, size // 4 + 1)
