@@ -4,21 +4,31 @@ Runs programs by `backend="cuda"` on the device, compares them with the CPU (and
 where it is installed), and prints how long the device takes as ratios: to a copy of the
 bytes that a program has to move, to cuBLAS, and to jax on the same device.  Without a
 GPU it says so and exits with 2; with differences, with 1.
+
+It needs `pip install -e ".[cuda,test]"`, a driver of CUDA 12.8 or later, and some
+minutes.
 """
 
+import os
 import sys
+import time
 from importlib.util import find_spec
+from unittest import mock
 
 import numpy as np
 
 import minijit
 import minijit.numpy as jnp
-from minijit import jit, lax
+from minijit import jit
+from minijit.run import cuda_loops
 from minijit.run.cuda_driver import CudaUnavailable, cuda_driver
 from minijit.tree_util import tree_leaves
+from tests import random_memory, test_cuda_graphs
 
 # How often a call is timed, and how many calls are one measurement.
 REPEATS, CALLS = 7, 20
+# How many random programs are compared.
+DRAWN = 100
 
 
 def numbers(*shape, seed=0):
@@ -112,23 +122,71 @@ def programs(n):
 # ---- comparing
 
 
-def differences(driver, n=64):
-    """What is wrong: names of programs whose numbers are not the CPU's, or jax's."""
-    found = []
-    peers = {"the CPU": lambda make: jit(make(minijit))}
-    if find_spec("jax"):
-        import jax
+def import_jax():
+    """jax, or None; it leaves memory for others, and multiplies in float32."""
+    if not find_spec("jax"):
+        return None
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    import jax
 
+    jax.config.update("jax_default_matmul_precision", "highest")
+    return jax
+
+
+def same(made, wanted, tolerance):
+    """Whether two trees have the same numbers, but for rounding."""
+    pairs = zip(tree_leaves(made), tree_leaves(wanted), strict=True)
+    arrays = ([np.asarray(x).astype(np.float64) for x in pair] for pair in pairs)
+    return all(np.allclose(*pair, tolerance, tolerance / 10) for pair in arrays)
+
+
+def differences(n):
+    """Compare with the CPU, and jax: -> the names of the programs that differ."""
+    found, jax = [], import_jax()
+    peers = {"the CPU": lambda make: jit(make(minijit))}
+    if jax:
         peers["jax"] = lambda make: jax.jit(make(jax))
     for name, make, args, _ in programs(n):
-        made = tree_leaves(jit(make(minijit), backend="cuda")(*args))
+        made = jit(make(minijit), backend="cuda")(*args)
         for peer, compiled in peers.items():
-            wanted = tree_leaves(compiled(make)(*args))
-            pairs = zip(made, map(np.asarray, wanted), strict=True)
-            same = all(np.allclose(a, b, rtol=2e-4, atol=2e-5) for a, b in pairs)
-            print(f"  {name:16}{'same as' if same else 'DIFFERS FROM'} {peer}")
-            if not same:
-                found.append(f"{name}: {peer}")
+            agrees = same(made, compiled(make)(*args), 2e-4)
+            word = "same as" if agrees else "DIFFERS FROM"
+            print(f"  {name:15}{n:5} {word} {peer}", flush=True)
+            if not agrees:
+                found.append(f"{name} {n}: {peer}")
+    return found
+
+
+def small_programs():
+    """Those of the tests, once more as if all steps of loops were large.
+
+    Then loops and branches are nodes of graphs.  Each program is called often enough to
+    be told other addresses.
+    """
+    found = []
+    for limit in (cuda_loops.SMALL_STEP, -1):
+        minijit.clear_caches()
+        with mock.patch.object(cuda_loops, "SMALL_STEP", limit):
+            for name, make in test_cuda_graphs.PROGRAMS.items():
+                f, *args = make()
+                wanted, on_gpu = jit(f)(*args), jit(f, backend="cuda")
+                if not all(same(on_gpu(*args), wanted, 1e-5) for _ in range(4)):
+                    found.append(f"{name}: steps up to {limit} in one block")
+    return found
+
+
+def drawn_programs():
+    """Random programs, against what NumPy says."""
+    found = []
+    for seed in range(DRAWN):
+        f, args = random_memory.drawn(seed)
+        wanted = tree_leaves(jit(f, backend="eval")(*args))
+        made = tree_leaves(jit(f, backend="cuda")(*args))
+        for got, want in zip(made, map(np.asarray, wanted), strict=True):
+            near = 2e-3 * abs(want).max()
+            if np.isfinite(want).all() and not np.allclose(got, want, 2e-3, near):
+                found.append(f"random_memory.drawn({seed})")
+                break
     return found
 
 
@@ -170,13 +228,8 @@ def cublas_time(driver, n):
 
 def jax_time(make, args):
     """Milliseconds of a call in jax on its GPU, or None."""
-    if not find_spec("jax"):
-        return None
-    import time
-
-    import jax
-
-    if jax.default_backend() != "gpu":
+    jax = import_jax()
+    if not jax or jax.default_backend() != "gpu":
         return None
     f, args = jax.jit(make(jax)), jax.device_put(args)
     jax.block_until_ready(f(*args))
@@ -201,39 +254,31 @@ def table(driver, n=2048):
         against = [
             copy_time(driver, nbytes) if nbytes else None,
             cublas_time(driver, n) if is_product else None,
-            jax_time(make, args_of_host(args)),
+            jax_time(make, minijit.device_get(args)),
         ]
         ratios = "".join(f"{spent / t:9.2f}" if t else f"{'':9}" for t in against)
         print(f"  {name:16}{spent:9.4f}{ratios}")
 
 
-def args_of_host(args):
-    return minijit.device_get(args)
-
-
-def launches(driver):
-    """Print what a call costs Python: the graph of a small program, again and again."""
-    import time
-
-    f = jit(lambda x, y: jnp.sin(x) * y, backend="cuda")
+def launches():
+    """Print what a call costs Python: small programs, again and again."""
+    multiply = jit(lambda x, y: jnp.sin(x) * y, backend="cuda")
+    step = jit(network(minijit), backend="cuda")
     x, y = (minijit.device_put(numbers(64, 64), "gpu") for _ in range(2))
-    for _ in range(100):
-        z = f(x, y)
-    start = time.perf_counter()
-    for _ in range(1000):
-        z = f(x, y)
-    spent = time.perf_counter() - start
-    z.block_until_ready()
-    print(f"  a call: {1e3 * spent:.2f} us")
-
-
-def loops_decide(driver):
-    """That the device decides how often a loop runs: one launch for all its steps."""
-    double = lambda c: (c[0] + 1, c[1] * 2)
-    f = jit(
-        lambda n: lax.while_loop(lambda c: c[0] < n, double, (0, 1))[1], backend="cuda"
-    )
-    return [] if [int(f(n)) for n in (0, 1, 10)] == [1, 2, 1024] else ["a while loop"]
+    p = minijit.device_put(weights(64, 32), "gpu")
+    labels = minijit.device_put(np.arange(64) % 10, "gpu")
+    for name, call, state in (
+        ("two arrays", lambda state: multiply(x, y), None),
+        ("digits step", lambda p: step(p, x, labels), p),
+    ):
+        spent = []
+        for _ in range(2):
+            start = time.perf_counter()
+            for _ in range(5 * CALLS):
+                state = call(state)
+            spent.append((time.perf_counter() - start) / (5 * CALLS))
+            minijit.block_until_ready(state)
+        print(f"  {name:16}{1e6 * min(spent):9.2f} us")
 
 
 def main():
@@ -245,11 +290,14 @@ def main():
     major, minor = driver.capability
     print(f"{driver.name}, compute capability {major}.{minor}")
     print("Numbers:")
-    wrong = differences(driver) + loops_decide(driver)
+    # 45 fills no block and no tile.
+    wrong = differences(64) + differences(45)
+    print("  programs of the tests, and random ones", flush=True)
+    wrong += small_programs() + drawn_programs()
     print("Times of the device:")
     table(driver)
     print("Times of Python:")
-    launches(driver)
+    launches()
     print(f"{len(wrong)} differences" + "".join(f"\n  {w}" for w in wrong))
     return 1 if wrong else 0
 

@@ -566,6 +566,11 @@ def test_without_a_driver_every_entry_says_what_to_do():
     compiled = jit(jnp.sin, backend="cuda").lower(x34).compile()
     assert "sin" in compiled.as_text() and ".entry" in compiled.as_text("ptx")
     assert compiled.explain().kernels
+    two = lambda x, y: (jnp.sin(x).sum(0), jnp.tanh(y).sum(1))
+    several = jit(two, backend="cuda").lower(x34, numbers(5, 6))
+    for kind in ("ptx", "report", "llvm"):
+        text = several.compile().as_text(kind)
+        assert "kernel_0" in text and "kernel_1" in text
 
 
 def test_nothing_of_cuda_is_imported_before_it_is_asked_for():
@@ -732,18 +737,18 @@ def test_the_script_for_gpus_compares_and_prints_its_table(capsys, monkeypatch):
     monkeypatch.setattr(gpu, "find_spec", lambda name: None)
     few = [p for p in gpu.programs(8) if p[0] in ("softmax", "product", "while")]
     monkeypatch.setattr(gpu, "programs", lambda n: few)
-    with stub_driver() as driver:
-        assert gpu.differences(driver) == gpu.loops_decide(driver) == []
-    with stub_driver(executes=False) as driver:
-        # Nothing is computed, and the comparison sees it.
-        assert "softmax: the CPU" in gpu.differences(driver)
-        assert gpu.loops_decide(driver)
-        gpu.table(driver, n=8)
-        gpu.launches(driver)
-        gpu_code = gpu.main()
-    assert gpu_code == 1
+    loops = {name: PROGRAMS[name] for name in ("while", "half")}
+    monkeypatch.setattr("tests.test_cuda_graphs.PROGRAMS", loops)
+    monkeypatch.setattr(gpu, "DRAWN", 1)
+    with stub_driver():
+        assert gpu.differences(8) == gpu.small_programs() == gpu.drawn_programs() == []
+    with stub_driver(executes=False):
+        # Nothing is computed, and each comparison sees it.
+        assert gpu.main() == 1
     printed = capsys.readouterr().out
     assert "same as the CPU" in printed and "/ cuBLAS" in printed
+    for wrong in ("softmax 64: the CPU", "while: steps up to -1", "drawn(0)"):
+        assert wrong in printed
 
 
 def test_without_a_gpu_the_script_says_so(capsys):

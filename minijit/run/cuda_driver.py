@@ -190,17 +190,15 @@ class Driver:
     def write(self, pointer, array):
         """Copy a NumPy array to the device; it may be changed afterwards."""
         self.enter()
-        self.call(
-            "cuMemcpyHtoDAsync", pointer, array.ctypes.data, array.nbytes, self.stream
-        )
+        given = pointer, array.ctypes.data, array.nbytes
+        self.call("cuMemcpyHtoDAsync", *given, self.stream)
         self.synchronize()
 
     def read(self, pointer, array):
         """Copy from the device into a NumPy array, after all that is on the stream."""
         self.enter()
-        self.call(
-            "cuMemcpyDtoHAsync", array.ctypes.data, pointer, array.nbytes, self.stream
-        )
+        given = array.ctypes.data, pointer, array.nbytes
+        self.call("cuMemcpyDtoHAsync", *given, self.stream)
         self.synchronize()
 
     def copy(self, target, source, nbytes):
@@ -210,6 +208,7 @@ class Driver:
 
     def synchronize(self):
         """Wait until the device has done all that it was told."""
+        self.enter()
         self.call("cuStreamSynchronize", self.stream)
 
     def milliseconds(self, work):

@@ -32,6 +32,7 @@ from .cuda_driver import cuda_driver, in_use
 from .cuda_graphs import DeviceProgram, adders, fill
 from .cuda_loops import ChoiceNode, HostNode, LoopNode, obstacle
 from .cuda_nodes import kernel_of, nodes_of, waits_of
+from .cuda_reports import kernel_report
 from .dispatch import (
     NoShortcut,
     ShortcutPrinter,
@@ -150,12 +151,15 @@ class GraphProgram:
             if not isinstance(kernel, Region) and obstacle(kernel) is None
         }
 
+    def text_of(self, text):
+        """{name: a text of the kernel}; `text` is a function of a `CudaKernel`."""
+        made = {name: kernel_of(kernel) for name, kernel in self.kernels.items()}
+        return {name: text(k).replace(k.name, name) for name, k in made.items()}
+
     @functools.cached_property
     def source(self):
         """The kernels as Python for a grid: an object with `text` and `kernels`."""
-        found = {
-            name: kernel_of(kernel).source for name, kernel in self.kernels.items()
-        }
+        found = self.text_of(lambda kernel: kernel.source)
         texts = [f"# {name}\n{text}" for name, text in found.items()]
         kernels = [SimpleNamespace(name=k, text=found.get(k, "")) for k in self.names]
         return SimpleNamespace(text="\n\n".join(texts), kernels=kernels)
@@ -166,12 +170,14 @@ class GraphProgram:
 
     @property
     def texts(self):
-        """{"ptx": of all kernels, "llvm": what that is made from}."""
-        kernels = [*map(kernel_of, self.kernels.values())]
-        return {
-            "ptx": lambda: "\n".join(k.ptx(ORDINARY) for k in kernels),
-            "llvm": lambda: "\n".join(k.llvm for k in kernels),
+        """{"ptx": of all kernels, "report": on them, "llvm": what PTX is made from}."""
+        rows = {
+            "ptx": lambda kernel: kernel.ptx(ORDINARY),
+            "report": kernel_report,
+            "llvm": lambda kernel: kernel.llvm,
         }
+        joined = lambda row: "\n".join(self.text_of(row).values())
+        return {kind: functools.partial(joined, row) for kind, row in rows.items()}
 
 
 loaders |= {"cuda": GraphProgram}

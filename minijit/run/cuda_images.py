@@ -55,13 +55,24 @@ def image_of(kernel, capability):
 
 
 def linked_with_runtime(text, capability):
-    """Machine code of a PTX text that calls functions of NVIDIA's device library."""
-    from cuda.pathfinder import find_static_lib
+    """Machine code of a PTX text that calls functions of NVIDIA's device library.
+
+    Raises:
+      RuntimeError: that library is not here.
+    """
 
     def make():
-        with open(find_static_lib("cudadevrt"), "rb") as file:
-            library = file.read()
-        return linked([as_bytes(text)], capability, library)
+        from cuda.pathfinder import find_static_lib
+
+        try:
+            path = find_static_lib("cudadevrt")
+        except RuntimeError as error:
+            raise RuntimeError(
+                "a loop or branch of a graph needs NVIDIA's library for device code, "
+                f"libcudadevrt.a: `pip install nvidia-cuda-runtime` brings it ({error})"
+            ) from None
+        with open(path, "rb") as file:
+            return linked([as_bytes(text)], capability, file.read())
 
     return kept("cubin", (text, capability, "cudadevrt"), make)
 
