@@ -945,6 +945,25 @@ def poisson_small(data, rate, shape):
     return lax.while_loop(unfinished, draw, first)[1] - 1
 
 
+def first_accepted(data, shape, dtype, proposed):
+    """Draws until each number is accepted.
+
+    Args:
+      proposed: (u in [-1/2, 1/2), 1/2 - |u|, v in [0, 1)) -> (numbers, which are
+        accepted); of those that are, later ones stay.
+    """
+
+    def draw(state):
+        key, result, accepted = state
+        key, key_u, key_v = words_of(key, 3)
+        u = uniform(key_u, shape, dtype) - 0.5
+        k, accept = proposed(u, 0.5 - abs(u), uniform(key_v, shape, dtype))
+        return key, jnp.where(accept, k, result), accepted | accept
+
+    first = data, jnp.full(shape, -1, dtype), jnp.zeros(shape, bool)
+    return lax.while_loop(lambda state: (~state[2]).any(), draw, first)[1]
+
+
 def poisson_large(data, rate, shape):
     """Hörmann's transformed rejection (1993), for rates of at least 10."""
     b = 0.931 + 2.53 * lax.sqrt(rate)
@@ -952,21 +971,14 @@ def poisson_large(data, rate, shape):
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
     v_r = 0.9277 - 3.6224 / (b - 2)
 
-    def draw(state):
-        key, result, accepted = state
-        key, key_u, key_v = words_of(key, 3)
-        u = uniform(key_u, shape, rate.dtype) - 0.5
-        v = uniform(key_v, shape, rate.dtype)
-        us = 0.5 - abs(u)
+    def proposed(u, us, v):
         k = lax.floor((2 * a / us + b) * u + rate + 0.43)
         s = lax.log(v * inverse_alpha / (a / (us * us) + b))
         t = -rate + k * lax.log(rate) - lax.lgamma(k + 1)
         reject = (k < 0) | ((us < 0.013) & (v > us))
-        accept = ((us >= 0.07) & (v <= v_r)) | (~reject & (s <= t))
-        return key, jnp.where(accept, k, result), accepted | accept
+        return k, ((us >= 0.07) & (v <= v_r)) | (~reject & (s <= t))
 
-    first = data, jnp.full(shape, -1, rate.dtype), jnp.zeros(shape, bool)
-    return lax.while_loop(lambda state: (~state[2]).any(), draw, first)[1]
+    return first_accepted(data, shape, rate.dtype, proposed)
 
 
 @sampler
@@ -1047,21 +1059,14 @@ def binomial_large(data, count, p, shape):
             - stirling_tail(count - k)
         )
 
-    def draw(state):
-        result, accepted, key = state
-        key, key_u, key_v = words_of(key, 3)
-        u = uniform(key_u, shape, p.dtype) - 0.5
-        v = uniform(key_v, shape, p.dtype)
-        us = 0.5 - abs(u)
+    def proposed(u, us, v):
         surely = (us >= 0.07) & (v <= v_r)
         k = lax.floor((2 * a / us + b) * u + c)
         inside = ~((k < 0) | (k > count))
         v = lax.log(v * alpha / (a / (us * us) + b))
-        accept = surely | (inside & (v <= log_density(k)))
-        return jnp.where(accept, k, result), accepted | accept, key
+        return k, surely | (inside & (v <= log_density(k)))
 
-    first = jnp.full(shape, -1, p.dtype), jnp.zeros(shape, bool), data
-    return lax.while_loop(lambda state: (~state[1]).any(), draw, first)[0]
+    return first_accepted(data, shape, p.dtype, proposed)
 
 
 @sampler

@@ -10,21 +10,19 @@ WIDTH = 100
 
 def size_text(nbytes):
     """12 B, 4.1 kB, 33.6 MB: three digits, as network cards and disks count."""
-    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if nbytes >= step * 0.9995:
-            value = nbytes / step
-            return f"{value:.{0 if value >= 99.95 else 1}f} {unit}"
-    return f"{nbytes} B"
+    return in_thousands(nbytes, "B")
+
+
+def in_thousands(number, unit):
+    for prefix, step in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= step * 0.9995:
+            value = number / step
+            return f"{value:.{0 if value >= 99.95 else 1}f} {prefix}{unit}"
+    return f"{number} {unit}"
 
 
 def flops_text(flops):
-    if flops is None:
-        return "unknown flops"
-    for unit, step in (("Gflop", 1e9), ("Mflop", 1e6), ("kflop", 1e3)):
-        if flops >= step * 0.9995:
-            value = flops / step
-            return f"{value:.{0 if value >= 99.95 else 1}f} {unit}"
-    return f"{flops} flop"
+    return "unknown flops" if flops is None else in_thousands(flops, "flop")
 
 
 def cut_to(text, width):

@@ -123,21 +123,21 @@ def wanted_only(body, others):
     """Statements without the stores that nobody loads from."""
     while True:
         loaded = {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
-        stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
-        unread = {b for b in stored - loaded if not others(b)}
+        stores = [s for s in statements(body) if isinstance(s, Store)]
+        unread = {s for s in stores if not (s.buffer in loaded or others(s.buffer))}
         if not unread:
             return body
         body = without(body, unread)
 
 
-def without(body, buffers):
-    """Statements without the stores into some buffers, and loops around nothing."""
+def without(body, dropped):
+    """Statements without some of them, and without loops around nothing."""
     kept = []
     for stmt in body:
         if isinstance(stmt, For):
-            inner = without(stmt.body, buffers)
+            inner = without(stmt.body, dropped)
             kept += [For(stmt.axis, inner)] if inner else []
-        elif stmt.buffer not in buffers:
+        elif stmt not in dropped:
             kept.append(stmt)
     return tuple(kept)
 

@@ -7,10 +7,12 @@ operand in one kernel and the writing in another.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ..trace import primitives as lax, slicing
+from ..trace.numpy_values import by_squaring
 from ..trace.remainders import floor_p, rem_p
 from .expressions import Axis, Const, Reduce, as_index, op
 from .loops import If, Store
@@ -23,11 +25,7 @@ from .settings import config
 
 def integer_pow(out, index, x, *, y):
     """By squaring, as the eval rule does it."""
-    left, square, result = abs(y), widen(x[index]), None
-    while left:
-        if left % 2:
-            result = square if result is None else op("mul", result, square)
-        left, square = left // 2, op("mul", square, square)
+    result = by_squaring(widen(x[index]), abs(y), partial(op, "mul"))
     if result is None:
         return Const(1, out.dtype)
     if y < 0:

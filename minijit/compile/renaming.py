@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from .expression_graphs import substitute
 from .expressions import Load
+from .fuse import without
 from .kernel_buffers import buffer_names
-from .loops import Call, For
+from .loops import Call
 
 
 class Names:
@@ -68,14 +69,3 @@ class Names:
             return Load(self[expr.buffer], expr.index)
         return None
 
-
-def without(body, dropped):
-    """Statements without some of them, and without loops that have nothing to do."""
-    kept = []
-    for stmt in body:
-        if isinstance(stmt, For):
-            inner = without(stmt.body, dropped)
-            kept += [For(stmt.axis, inner)] if inner else []
-        elif stmt not in dropped:
-            kept.append(stmt)
-    return tuple(kept)

@@ -108,30 +108,28 @@ def sgd(step_size):
     return Optimizer(identity, lambda i, g, x: x - step_size(i) * g, identity)
 
 
-@optimizer
-def momentum(step_size, mass):
-    """Gradient descent with momentum: the velocity decays by `mass` each step."""
+def with_velocity(step_size, mass, direction):
+    """Gradient descent along direction(slope, velocity)."""
     step_size = make_schedule(step_size)
 
     def update(i, g, state):
         x, velocity = state
         velocity = mass * velocity + g
-        return x - step_size(i) * velocity, velocity
+        return x - step_size(i) * direction(g, velocity), velocity
 
     return lambda x: (x, jnp.zeros_like(x)), update, first
+
+
+@optimizer
+def momentum(step_size, mass):
+    """Gradient descent with momentum: the velocity decays by `mass` each step."""
+    return with_velocity(step_size, mass, lambda g, velocity: velocity)
 
 
 @optimizer
 def nesterov(step_size, mass):
     """Gradient descent with Nesterov's momentum: the velocity looks a step ahead."""
-    step_size = make_schedule(step_size)
-
-    def update(i, g, state):
-        x, velocity = state
-        velocity = mass * velocity + g
-        return x - step_size(i) * (mass * velocity + g), velocity
-
-    return lambda x: (x, jnp.zeros_like(x)), update, first
+    return with_velocity(step_size, mass, lambda g, velocity: mass * velocity + g)
 
 
 def with_two(x):

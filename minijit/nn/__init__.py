@@ -241,6 +241,13 @@ def logmeanexp(x, axis=None, where=None, keepdims=False):
     return total - jnp.log(count)
 
 
+def below_top(x, axis, where):
+    """x less its maximum along an axis; what does not count is -inf."""
+    top = jnp.max(x, axis, where=where, initial=-np.inf, keepdims=True)
+    x = x if where is None else jnp.where(where, x, -np.inf)
+    return x - stop_gradient(top)
+
+
 def log_softmax(x, axis=-1, where=None):
     """x - logsumexp(x): the logarithm of `softmax`.
 
@@ -248,10 +255,7 @@ def log_softmax(x, axis=-1, where=None):
       axis: one axis or several.
       where: optional bools, which elements count; the others become -inf.
     """
-    x = array("log_softmax", x)
-    top = jnp.max(x, axis, where=where, initial=-np.inf, keepdims=True)
-    x = x if where is None else jnp.where(where, x, -np.inf)
-    shifted = x - stop_gradient(top)
+    shifted = below_top(array("log_softmax", x), axis, where)
     total = jnp.sum(jnp.exp(shifted), axis, where=where, keepdims=True)
     result = shifted - jnp.log(total)
     return result if where is None else jnp.where(where, result, -np.inf)
@@ -264,10 +268,7 @@ def softmax(x, axis=-1, where=None):
       axis: one axis or several.
       where: optional bools, which elements count; the others become 0.
     """
-    x = array("softmax", x)
-    top = jnp.max(x, axis, where=where, initial=-np.inf, keepdims=True)
-    x = x if where is None else jnp.where(where, x, -np.inf)
-    powers = jnp.exp(x - stop_gradient(top))
+    powers = jnp.exp(below_top(array("softmax", x), axis, where))
     result = powers / jnp.sum(powers, axis, where=where, keepdims=True)
     return result if where is None else jnp.where(where, result, 0)
 

@@ -693,63 +693,63 @@ def qr_numpy(x, *, pivoting, full_matrices):
     return (*found[:2], *(p.astype(INT32) for p in found[2:]))
 
 
+def by_lapack(function, x, *args, **params):
+    """A function of SciPy's of a matrix; None if it is not finite, or has no answer."""
+    from scipy.linalg import LinAlgError
+
+    if not np.isfinite(x).all():
+        return None
+    try:
+        return function(x, *args, check_finite=False, **params)
+    except LinAlgError:
+        return None
+
+
 def svd_numpy(x, *, full_matrices, compute_uv):
-    from scipy.linalg import LinAlgError, svd
+    from scipy.linalg import svd
 
     shapes = svd_shape(aval_of(x), full_matrices=full_matrices, compute_uv=compute_uv)
     if not x.size:
         s, *uv = (np.zeros(a.shape, a.dtype) for a in shapes)
         return [s, *(np.eye(*a.shape, dtype=a.dtype) for a in uv)]
-    try:
-        if not np.isfinite(x).all():
-            raise LinAlgError("not finite")
-        found = svd(x, full_matrices, compute_uv, check_finite=False)
-    except LinAlgError:
+    found = by_lapack(svd, x, full_matrices, compute_uv)
+    if found is None:
         return [nans(a.shape, a.dtype) for a in shapes]
     return [found[1], found[0], found[2]] if compute_uv else [found]
 
 
 def eigh_numpy(x, *, lower):
-    from scipy.linalg import LinAlgError, eigh
+    from scipy.linalg import eigh
 
     w_dtype = real_dtype(x.dtype)
-    try:
-        if not np.isfinite(x).all():
-            raise LinAlgError("not finite")
-        w, v = eigh(x, lower=lower, check_finite=False) if x.size else (x[0:0, 0], x)
-    except LinAlgError:
+    found = by_lapack(eigh, x, lower=lower) if x.size else (x[0:0, 0], x)
+    if found is None:
         return nans(x.shape, x.dtype), nans(x.shape[:-1], w_dtype)
+    w, v = found
     return v, w.astype(w_dtype)
 
 
 def eig_numpy(x, *, left, right):
-    from scipy.linalg import LinAlgError, eig
+    from scipy.linalg import eig
 
-    dtype = of_parts(x.dtype)
-    try:
-        if not np.isfinite(x).all():
-            raise LinAlgError("not finite")
-        if not x.size:
-            found = [x[:, 0:0].reshape(0), *[x] * (left + right)]
-        else:
-            found = eig(x, left=left, right=right, check_finite=False)
-            found = found if left or right else [found]
-    except LinAlgError:
-        shapes = [x.shape[:-1], *[x.shape] * (left + right)]
-        found = [nans(shape, dtype) for shape in shapes]
+    dtype, vectors = of_parts(x.dtype), left + right
+    if not x.size:
+        found = [x[:, 0:0].reshape(0), *[x] * vectors]
+    else:
+        found = by_lapack(eig, x, left=left, right=right)
+        found = [found] if found is not None and not vectors else found
+    if found is None:
+        found = [nans(shape, dtype) for shape in [x.shape[:-1], *[x.shape] * vectors]]
     return [part.astype(dtype) for part in found]
 
 
 def schur_numpy(x, *, compute_schur_vectors):
-    from scipy.linalg import LinAlgError, schur
+    from scipy.linalg import schur
 
     if not x.size:
         return [x] * (1 + compute_schur_vectors)
-    try:
-        kind = "complex" if x.dtype.kind == "c" else "real"
-        t, v = schur(x, output=kind, check_finite=False)
-    except LinAlgError:
-        t = v = nans(x.shape, x.dtype)
+    kind = "complex" if x.dtype.kind == "c" else "real"
+    t, v = by_lapack(schur, x, output=kind) or [nans(x.shape, x.dtype)] * 2
     return [t, v][: 1 + compute_schur_vectors]
 
 

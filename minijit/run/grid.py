@@ -33,6 +33,7 @@ from ..compile.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..compile.fuse import nested
 from ..compile.index_rules import known
 from ..compile.interchange import Renamer
+from ..compile.kernel_buffers import local_buffers
 from ..compile.loops import (
     Call,
     Fail,
@@ -55,7 +56,7 @@ from ..compile.place import place
 from ..compile.placing_rules import NEST, nestable, share_axes
 from ..compile.regions import RegionBuilder
 from ..trace.errors import MinijitError
-from .threads import piece_of
+from .threads import are_apart
 
 
 class NoCudaForm(MinijitError):
@@ -176,7 +177,7 @@ def launch_of_region(region):
 
 
 def apart(loop, common=False):
-    """Whether the steps of a loop touch nothing that another one of them stores.
+    """As `are_apart`: whether the steps of a loop can run at once.
 
     Stores at indices that were loaded are apart if whoever made the loop says so: its
     kind is not `serial`.
@@ -184,22 +185,12 @@ def apart(loop, common=False):
     Args:
       common: whether steps have in common what is in the cache; else each has its own.
     """
-    axis = loop.axis
-    if axis.kind != "loop" or not isinstance(axis.extent, int):
-        return False
     stores = [s for s in statements((loop,)) if isinstance(s, Store)]
-    found = postorder(expressions((loop,)))
-    loads = [e for e in found if type(e) is Load]
-    places = {s.buffer: [] for s in stores if common or s.buffer.space != "cache"}
-    for access in (*stores, *loads):
-        if access.buffer in places:
-            places[access.buffer].append(tuple(piece_of(i, axis) for i in access.index))
-    told = {s.buffer for s in stores if promised(s, axis)}
+    loads = [e for e in postorder(expressions((loop,))) if type(e) is Load]
+    told = {s.buffer for s in stores if promised(s, loop.axis)}
     told -= {load.buffer for load in loads}
-    return all(
-        any(d[0] and len(set(d)) == 1 for d in zip(*pieces, strict=True))
-        for buffer, pieces in places.items() if buffer not in told
-    )
+    own = set() if common else set(local_buffers((loop,)))
+    return are_apart(loop, told | own)
 
 
 def promised(store, axis):

@@ -141,22 +141,26 @@ def duration_of(body, times=1):
 
 
 def is_parallel(kernel):
-    """Whether the steps of a kernel's outermost loop do not depend on each other.
-
-    What one step stores no other one stores or loads: some index of all stores and
-    loads of such a buffer is the loop's, or lies in a piece of its own in each step.
-    """
+    """Whether the steps of a kernel's outermost loop do not depend on each other."""
     loop, *after = kernel.body
     once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
     if not isinstance(loop, For) or once not in ([], [True]):
         return False
-    axis, last = loop.axis, handed_on(kernel)
+    # What else is in the cache belongs to one step.
+    return are_apart(loop, {*local_buffers((loop,))}.difference(handed_on(kernel)))
+
+
+def are_apart(loop, own):
+    """Whether the steps of a loop touch nothing that another one of them stores.
+
+    Some index of all stores and loads of such a buffer is the loop's, or lies in a
+    piece of its own in each step.  The buffers `own` are not looked at.
+    """
+    axis = loop.axis
     if axis.kind != "loop" or not isinstance(axis.extent, int):
         return False
     stores = [s for s in statements((loop,)) if isinstance(s, Store)]
     used = [e for e in postorder(expressions((loop,))) if isinstance(e, Load)]
-    # What else is in the cache belongs to one step.
-    own = {s.buffer for s in stores if s.buffer.space == "cache"}.difference(last)
     places = {s.buffer: [] for s in stores if s.buffer not in own}
     for access in (*stores, *used):
         if access.buffer in places:

@@ -15,6 +15,7 @@ import numpy as np
 from .. import lax, numpy as jnp
 from ..ops import cumulative, prng
 from ..trace.array import ShapedArray, shape_rules
+from ..trace.numpy_values import by_squaring
 from ..trace.primitives import monoids
 from ..transform.pieces import jaxpr_of
 from .text import Type, brackets, pairs
@@ -100,13 +101,7 @@ def power(x, *, y):
     """x**y for a Python int, by squaring."""
     if y < 0:
         return lax.div(lax.full_like(x, 1), power(x, y=-y))
-    result = None
-    while y:
-        if y & 1:
-            result = x if result is None else lax.mul(result, x)
-        y >>= 1
-        x = lax.mul(x, x) if y else x
-    return lax.full_like(x, 1) if result is None else result
+    return lax.full_like(x, 1) if y == 0 else by_squaring(x, y, lax.mul)
 
 
 def conjugate(x, *, input_dtype):
@@ -254,26 +249,32 @@ combiners = {
 by_loop = {m.loop: m for m in monoids.values()}
 
 
+def folding(op, monoid):
+    """A row of an operation that folds by a `Monoid`, from its identity on."""
+
+    def row(w, out, x, **given):
+        start = w.constant(monoid.identity(x.dtype))
+        body = w.combiner(combiners[monoid.loop], x.dtype)
+        return w.op(op, [x, start], out, regions=[body], **given)
+
+    return row
+
+
 def reduction(monoid):
     """The row of a reduction over `axes` by a `Monoid`."""
 
-    def row(w, out, x, *, axes):
-        start = w.constant(monoid.identity(x.dtype))
-        body = w.combiner(combiners[monoid.loop], x.dtype)
-        return w.op("reduce", [x, start], out, regions=[body], dimensions=axes)
-
-    return row
+    fold = folding("reduce", monoid)
+    return lambda w, out, x, *, axes: fold(w, out, x, dimensions=axes)
 
 
 def windows(monoid):
     """The row of a reduction over windows by a `Monoid`."""
 
+    fold = folding("reduce_window", monoid)
+
     def row(w, out, x, *, padding, base_dilation, window_dilation, **given):
-        start = w.constant(monoid.identity(x.dtype))
-        body = w.combiner(combiners[monoid.loop], x.dtype)
         given |= dict(base_dilations=base_dilation, window_dilations=window_dilation)
-        given |= dict(padding=pairs(padding))
-        return w.op("reduce_window", [x, start], out, regions=[body], **given)
+        return fold(w, out, x, padding=pairs(padding), **given)
 
     return row
 

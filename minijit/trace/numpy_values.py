@@ -10,6 +10,7 @@ Everything here takes and returns NumPy arrays.  Values are JAX's on a CPU.
 import contextvars
 import functools
 import math
+import operator
 
 import numpy as np
 
@@ -76,13 +77,20 @@ def power(x, y):
     return np.power(x, y.astype(x.dtype))
 
 
+def by_squaring(x, n, multiply):
+    """x to the power n >= 0 by about log2(n) multiplications; None for n = 0."""
+    result = None
+    while n:
+        if n % 2:
+            result = x if result is None else multiply(result, x)
+        n //= 2
+        x = multiply(x, x) if n else x
+    return result
+
+
 def power_by_squaring(x, *, y):
-    """x**y by about log2(y) multiplications; 1/x**-y for negative y."""
-    left, square, result = abs(y), x, None
-    while left:
-        if left % 2:
-            result = square if result is None else result * square
-        left, square = left // 2, square * square
+    """x**y, and 1/x**-y for negative y."""
+    result = by_squaring(x, abs(y), operator.mul)
     if result is None:
         return np.ones_like(x)
     return np.true_divide(1, result) if y < 0 else result
