@@ -129,4 +129,5 @@ def test_device_functions():
     tree = jax.device_put({"a": 1.0, "b": np.arange(2)})
     assert isinstance(tree["a"], jax.Array)
     assert isinstance(jax.device_get(tree)["b"], np.ndarray)
+    assert jax.device_get(1) == 1 and type(jax.device_get(1)) is int
     assert jax.block_until_ready(tree) is tree

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..trace import dtypes, primitives, slicing
 from ..trace.core import Tracer
+from ..transform.batching import vmap
 from .arguments import canonical_shape, static_int
 from .core import arrays, convert, expand_to, promote_dtypes, sign, strong
 from .elementwise import choose_where, power
@@ -208,31 +209,46 @@ mgrid, ogrid = Grid("mgrid", sparse=False), Grid("ogrid", sparse=True)
 
 
 class Joiner:
-    """`jnp.r_[1:4, 0, x]`: join slices, numbers and arrays; `c_`: as columns."""
+    """`jnp.r_[1:4, 0, x]`: join slices, numbers and arrays; `c_`: as columns.
+
+    A word before them says in which way: "r" or "c", as a matrix of one row or column;
+    "axis,rank,trans1d": along which axis, with how many axes, and where their own are.
+    """
 
     def __init__(self, axis, rank, trans1d):
         self.options = axis, rank, trans1d
 
     def __getitem__(self, key):
         keys = list(key) if isinstance(key, tuple) else [key]
+        word = keys.pop(0) if keys and isinstance(keys[0], str) else ""
         axis, rank, trans1d = self.options
-        if keys and isinstance(keys[0], str):
-            numbers = [int(n) for n in keys.pop(0).split(",")]
-            axis, rank, trans1d = (*numbers, *self.options[len(numbers) :])
-        return concatenate([self.part(k, rank, trans1d) for k in keys], axis)
+        if word not in ("", "r", "c"):
+            axis, rank, trans1d = self.directive(word)
+        if builtins.any(isinstance(key, str) for key in keys):
+            raise ValueError("string directive must be placed at the beginning")
+        joined = concatenate([self.part(k, rank, trans1d) for k in keys], axis)
+        if word in ("r", "c") and joined.ndim == 1:
+            return joined[None] if word == "r" else joined[:, None]
+        return joined
+
+    def directive(self, word):
+        """The three numbers in a word; those of the class where it has fewer."""
+        try:
+            numbers = [int(n) for n in word.split(",")[:3]]
+        except ValueError as error:
+            raise ValueError(f"could not understand directive {word!r}") from error
+        return *numbers, *self.options[len(numbers) :]
 
     def part(self, key, rank, trans1d):
-        """One operand, with `rank` axes at least; `trans1d` places its own."""
+        """One operand with `rank` axes at least, rotated by what `trans1d` says."""
         x = numbers_of_slice(key) if isinstance(key, slice) else asarray(key)
-        x = x if x.ndim else expand_to(x, 1) if rank <= 1 else x
-        new = rank - x.ndim
-        if new <= 0:
+        own = 0 if isinstance(key, slice) else x.ndim
+        x = expand_to(x, builtins.max(rank, x.ndim))
+        if trans1d == -1 or own >= rank:
             return x
-        if trans1d < 0:
-            return expand_to(x, rank)
-        place = builtins.min(trans1d, new) if x.ndim else 0
-        kept = range(place, place + x.ndim)
-        return primitives.expand_dims(x, [i for i in range(rank) if i not in kept])
+        shifts = rank - builtins.abs(rank + trans1d + 1) % rank
+        order = [*range(shifts, rank), *range(shifts)]
+        return primitives.transpose(x, order)
 
 
 r_, c_ = Joiner(0, 1, -1), Joiner(-1, 2, 0)
@@ -273,12 +289,15 @@ def from_dlpack(x, /, *, device=None, copy=None):
 
 
 def fromfunction(function, shape, *, dtype=float, **kwargs):
-    """`function` of the indices of each element, all at once.  JAX: same name.
+    """`function` of the indices of each element, as scalars.  JAX: same name.
 
-    The function is applied to arrays of indices, so it must be elementwise.
+    It is called once, with the elements as lanes of a `vmap` for each axis.
     """
     sizes = canonical_shape(shape)
-    return function(*indices(sizes, dtype, sparse=False), **kwargs)
+    for i in range(len(sizes)):
+        in_axes = [0 if i == j else None for j in range(len(sizes))]
+        function = vmap(function, in_axes=tuple(in_axes[::-1]))
+    return function(*(arange(n, dtype=dtype) for n in sizes), **kwargs)
 
 
 def vander(x, N=None, increasing=False):

@@ -59,6 +59,7 @@ def array(object, dtype=None, copy=True, order="K", ndmin=0, *, device=None):
 
 def from_parts(object, dtype):
     """An array out of whatever `array` accepts; tracers are joined by primitives."""
+    object = list(object) if isinstance(object, range) else object
     if not isinstance(object, (list, tuple)):
         return from_one(object, dtype)
     leaves = list_leaves(object)
@@ -331,14 +332,24 @@ def linspace(
     return numbers, (stop - start) / convert(intervals, work)
 
 
+def sum_in_double(x, y, z):
+    """x + y * z, rounded once where a double holds the product: so XLA computes it."""
+    if x.dtype != np.float32:
+        return x + y * z
+    single, double = np.dtype(np.float32), np.dtype(np.float64)
+    x, y, z = (primitives.convert(a, double) for a in (x, y, z))
+    return primitives.convert(x + y * z, single)
+
+
 def spaced(start, stop, num, intervals, dtype):
     """The numbers of `linspace`, along a new first axis."""
     if num < 2:
         return broadcast_to(start, (num, *start.shape))
     real = dtypes.finfo(dtype).dtype
-    t = counting(intervals, real) / convert(intervals, real)
-    t = reshape(convert(t, dtype), (intervals, *[1] * start.ndim))
-    out = start * (1 - t) + stop * t
+    one = primitives.convert(1 / np.asarray(intervals, real), real)
+    i = reshape(counting(intervals, real), (intervals, *[1] * start.ndim))
+    rest, step = start * convert(1 - i * one, dtype), stop * convert(one, dtype)
+    out = sum_in_double(rest, step, convert(i, dtype))
     # The last number is `stop` itself, whatever rounding does to the others.
     return out if intervals == num else concatenate([out, stop[None]])
 

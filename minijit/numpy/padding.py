@@ -15,6 +15,7 @@ from .rearranging import flip, part_of
 from .reducing import max, mean, min
 from .shapes import broadcast_to, reshape, squeeze
 from .statistics import median
+from .vectorized import apply_along_axis
 
 
 def pairs_of(values, rank, name):
@@ -37,7 +38,9 @@ def pad(array, pad_width, mode="constant", **kwargs):
       pad_width: how many: a number, (before, after), or such a pair for each axis.
       mode: "constant" (`constant_values=0`), "edge", "wrap", "empty", "reflect" and
         "symmetric" (`reflect_type="even"` or "odd"), "linear_ramp" (`end_values=0`),
-        "maximum", "minimum", "mean", "median" (`stat_length=`).
+        "maximum", "minimum", "mean", "median" (`stat_length=`); or a function, called
+        as mode(row, (before, after), axis, kwargs) for each row of the array padded
+        with zeros, axis by axis, which gives the row as it is to be.
     """
     x, = arrays("pad", array)
     widths = pairs_of(pad_width, x.ndim, "pad_width")
@@ -47,6 +50,11 @@ def pad(array, pad_width, mode="constant", **kwargs):
         raise ValueError("index can't contain negative values")
     if builtins.any(n > dtypes.iinfo(np.int32).max for pair in widths for n in pair):
         raise ValueError(f"cannot pad by more than 2**31 - 1, got {pad_width}")
+    if callable(mode):
+        x = pad_constant(x, widths, 0)
+        for axis, width in enumerate(widths):
+            x = apply_along_axis(mode, axis, x, tuple(width), axis, kwargs)
+        return x
     if mode not in pad_modes:
         raise NotImplementedError(f"Unimplemented padding mode '{mode}' for np.pad.")
     option, rule = pad_modes[mode]

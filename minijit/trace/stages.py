@@ -272,5 +272,7 @@ def device_get(x):
 
 
 def array_of_host(x):
-    """The NumPy array of an array, if NumPy has its dtype."""
+    """The NumPy array of an array, if NumPy has its dtype; a number stays one."""
+    if dtypes.is_python_scalar(x):
+        return x
     return x if isinstance(aval_of(x).dtype, dtypes.ExtendedDtype) else to_numpy(x)
