@@ -31,7 +31,7 @@ from ..transform.linearize import linearize, linearize_rules
 from ..transform.stop_gradient import stop_gradient
 from ..transform.transpose import adding, transpose_rules
 from .complex_numbers import complex as to_complex, conj, real, to_complex as of_parts
-from .sorting import sort, take_along
+from .sorting import take_along
 
 cholesky_p, triangular_solve_p = map(Primitive, ["cholesky", "triangular_solve"])
 lu_pivots_to_permutation_p = Primitive("lu_pivots_to_permutation")
@@ -441,7 +441,7 @@ def lu_solve(packed, permutation, b, trans=0):
         return above(below(permuted(b, permutation)))
     flags = dict(transpose_a=True, conjugate_a=trans == 2)
     x = below(above(b, **flags), **flags)
-    return permuted(x, argsort(permutation))
+    return permuted(x, inverse_permutation(permutation))
 
 
 def permuted(b, permutation):
@@ -449,11 +449,17 @@ def permuted(b, permutation):
     return take_along(b, as_rows(permutation, b), aval_of(b).ndim - 2)
 
 
-def argsort(permutation):
-    """The inverse of permutations."""
-    shape = aval_of(permutation).shape
-    places = lax.broadcasted_iota(INT32, shape, len(shape) - 1)
-    return sort((permutation, places))[1]
+def inverse_permutation(permutation):
+    """The inverse of permutations: where each number stands in them.
+
+    It is looked for everywhere, which native loops do too; to solve takes longer.
+    """
+    *batch, n = aval_of(permutation).shape
+    shape, rank = (*batch, n, n), len(batch)
+    places, numbers = (lax.broadcasted_iota(INT32, shape, rank + d) for d in (0, 1))
+    found = lax.eq(as_rows(permutation, numbers), numbers)
+    there = lax.select(found, places, lax.full_like(places, 0))
+    return lax.reduce_sum(there, (rank,))
 
 
 # ---- shapes
