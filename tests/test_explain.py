@@ -155,6 +155,32 @@ def test_its_pictures(report):
     plt.close("all")
 
 
+@pytest.mark.chapter(21)
+def test_tapes_of_a_gradient():
+    """What grows while a loop runs is told and drawn, and no label lies on another."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    def f(x):
+        step = lambda s: (s[0] + 1.0, s[1] * jnp.sin(s[1]))
+        return lax.while_loop(lambda s: s[0] < 4.0, step, (0.0, x))[1].sum()
+
+    report = mj.explain(mj.grad(f), ones(3))
+    assert report.flops is None
+    tapes = [array for array in report.arrays if array.role == "tape"]
+    assert tapes and {(a.first, a.last) for a in tapes} == {(0, 2)}
+    assert f"tapes: {12 * len(tapes)} B a step" in str(report).splitlines()[2]
+    assert "12 B a step" in report.dot() and "within" in str(report)
+    figure = report.plot("graph")
+    texts = figure.axes[0].texts
+    assert len([t for t in texts if "tapes" in t.get_text()]) == (len(tapes) > 1)
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in texts]
+    assert not [(a, b) for a, b in itertools.combinations(boxes, 2) if a.overlaps(b)]
+    plt.close("all")
+
+
 # ---- small ones, read as text
 
 

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from .explain import report_forms
-from .explain_text import cut_to, size_text
+from .explain_text import cut_to, size_text, sizes_text
 
 INK, STEP, INPUT, TEMP, SLOW = "#7a7a7a", "#2b8f9a", "#3d7ebf", "#3f8f5b", "#d1495b"
 # Bytes of the arrays that are copied to measure this machine: more than its caches.
@@ -59,7 +59,7 @@ def new_axis(width, height):
 def clear(axis):
     """An axis in grey ink, without background."""
     axis.patch.set_alpha(0)
-    axis.tick_params(colors=INK, labelsize=9)
+    axis.tick_params(which="both", colors=INK, labelsize=9)
     for name, spine in axis.spines.items():
         spine.set_visible(name in ("left", "bottom"))
         spine.set_color(INK)
@@ -70,20 +70,46 @@ def clear(axis):
 
 # ---- the graph
 
+# Inches for a letter of a label, and for a row, which a label's three lines fit into.
+LETTER, ROW = 0.088, 0.5
+
+
+def strands_of(report):
+    """Lists of arrays that are one line: the same steps write and read all of them."""
+    users: dict = {}
+    for n, step in enumerate(report.steps):
+        for writes, uses in enumerate((step.reads, step.writes)):
+            for use in uses:
+                users.setdefault(use.buffer, []).append((n, writes, use.sweeps))
+    strands: dict = {}
+    for array in report.arrays:
+        if array.first is not None:
+            key = array.role, *users[array.buffer]
+            strands.setdefault(key, []).append(array)
+    return list(strands.values())
+
 
 def lanes_of(report):
-    """{array: its column}: arrays that are never needed at once share one."""
-    used = [a for a in report.arrays if a.first is not None]
-    begins = {a: -1 if is_given(a) else a.first for a in used}
-    free, lanes = [], {}  # the step after which each column is free
-    for array in sorted(used, key=lambda a: (begins[a], -a.nbytes)):
+    """[(arrays, their column)]: strands that are never needed at once share one."""
+    strands = strands_of(report)
+    begins = [-1 if is_given(strand[0]) else strand[0].first for strand in strands]
+    order = sorted(range(len(strands)), key=lambda i: (begins[i], -total(strands[i])))
+    lanes: list = []
+    free: list = []  # the step after which each column is free
+    for i in order:
+        array = strands[i][0]
         last = len(report.steps) if is_result(array) else array.last
-        lane = next((i for i, end in enumerate(free) if end < begins[array]), None)
+        lane = next((k for k, end in enumerate(free) if end < begins[i]), None)
         if lane is None:
             lane = len(free)
             free.append(-1)
-        free[lane], lanes[array] = last, lane
+        free[lane] = last
+        lanes.append((strands[i], lane))
     return lanes
+
+
+def total(strand):
+    return sum(array.nbytes for array in strand)
 
 
 def is_given(array):
@@ -94,66 +120,108 @@ def is_result(array):
     return array.role in ("result", "donated")
 
 
+def label_of(strand):
+    """Three short lines beside an array, or beside several that are one line."""
+    names = cut_to(", ".join(array.name for array in strand), 15)
+    kind = str(strand[0]).partition(": ")[2]
+    if len(strand) > 1:
+        kind = f"{len(strand)} {'tapes' if strand[0].role == 'tape' else 'arrays'}"
+    return f"{names}\n{cut_to(kind, 15)}\n{sizes_text(a.buffer for a in strand)}"
+
+
+def places_of(lanes):
+    """Inches from the first column to each, and to the end: room for their labels."""
+    widths = [0.5] * max((lane + 1 for _, lane in lanes), default=1)
+    for strand, lane in lanes:
+        letters = max(map(len, label_of(strand).split("\n")))
+        widths[lane] = max(widths[lane], 0.25 + LETTER * letters)
+    return np.cumsum([0.0, *widths])
+
+
+def graph_size(report):
+    """Inches in which no label of the graph lies on another one."""
+    width = 2.3 + places_of(lanes_of(report))[-1]
+    return min(width, 30), min(ROW * (len(report.steps) + 2.6), 60)
+
+
 def draw_graph(report, axis=None):
     """A row for each step, a line for each array: from who writes it to who reads it.
 
-    A square is a write, a circle a read; a line is as wide as its array is large.
+    A square is a write, a circle a read; a line is as wide as its arrays are large, and
+    dashed if these grow while loops run.
     """
     lanes, rows = lanes_of(report), len(report.steps)
-    columns = max(lanes.values(), default=0) + 1
+    *places, end = places_of(lanes)
     if axis is None:
-        width, height = 3.2 + 1.2 * columns, 0.5 * (rows + 2.3)
-        _, axis = new_axis(min(width, 30), min(max(height, 1.8), 60))
+        _, axis = new_axis(*graph_size(report))
     axis.set_axis_off()
-    most = max((array.nbytes for array in lanes), default=1) or 1
-    by_buffer = {array.buffer: array for array in lanes}
-    for array, lane in lanes.items():
-        color = TEMP if array.role == "temporary" else INPUT
-        first = -1.1 if is_given(array) else array.first
-        last = rows - 0.2 if is_result(array) else array.last
-        width = 0.7 + 4 * (array.nbytes / most) ** 0.5
-        axis.plot([lane, lane], [first, last], color=color, lw=width, alpha=0.6,
-                  solid_capstyle="butt", zorder=1)  # fmt: skip
-        name, _, kind = str(array).partition(": ")
-        label = f"{cut_to(name, 14)}\n{cut_to(kind, 16)}\n{size_text(array.nbytes)}"
-        axis.text(lane + 0.07, first + 0.14, label, color=color, fontsize=9, va="top",
-                  zorder=4)  # fmt: skip
+    most = max((total(strand) for strand, _ in lanes), default=1) or 1
+    across = {a.buffer: places[lane] for strand, lane in lanes for a in strand}
+    for strand, lane in lanes:
+        x = places[lane]
+        color = TEMP if strand[0].role in ("temporary", "tape") else INPUT
+        first = -1.3 if is_given(strand[0]) else strand[0].first
+        last = rows - 0.2 if is_result(strand[0]) else strand[0].last
+        is_tape = strand[0].role == "tape"
+        width = 3 if is_tape else 0.7 + 4 * (total(strand) / most) ** 0.5
+        axis.plot([x, x], [first, last], color=color, lw=width, alpha=0.6, zorder=1,
+                  ls=(0, (1.5, 0.6)) if is_tape else "-", dash_capstyle="butt",
+                  solid_capstyle="butt")  # fmt: skip
+        axis.text(x + 0.1, first + 0.16, label_of(strand), color=color, fontsize=9,
+                  va="top", linespacing=1, zorder=4)  # fmt: skip
     for y, step in enumerate(report.steps):
         color = STEP if step.reason is None else SLOW
-        name = f"{cut_to(step.name, 24)}  {size_text(step.nbytes)}"
-        axis.text(-0.35, y, name, color=color, ha="right", va="center", fontsize=9)
-        touched = [lanes[by_buffer[u.buffer]] for u in (*step.reads, *step.writes)
-                   if u.buffer in by_buffer]  # fmt: skip
+        name = f"{cut_to(step.name, 20)}  {size_text(step.nbytes)}"
+        axis.text(-0.25, y, name, color=color, ha="right", va="center", fontsize=9)
+        touched = [across[use.buffer] for use in (*step.reads, *step.writes)]
         if touched:
-            axis.plot([-0.28, max(touched)], [y, y], color=INK, lw=0.5, zorder=0)
+            axis.plot([-0.2, max(touched)], [y, y], color=INK, lw=0.5, zorder=0)
         for marker, uses in (("o", step.reads), ("s", step.writes)):
-            for use in (u for u in uses if u.buffer in by_buffer):
-                lane = lanes[by_buffer[use.buffer]]
-                axis.plot(lane, y, marker, color=color, ms=6, zorder=3)
-                if use.sweeps > 1:
-                    axis.text(lane - 0.07, y - 0.12, f"{use.sweeps}x", color=SLOW,
-                              ha="right", fontsize=9, zorder=4)  # fmt: skip
-    axis.set(xlim=(-2.6, columns - 0.1), ylim=(rows + 0.3, -1.5))
+            for x in dict.fromkeys(across[use.buffer] for use in uses):
+                axis.plot(x, y, marker, color=color, ms=6, zorder=3)
+            swept = {across[u.buffer]: u.sweeps for u in uses if u.sweeps > 1}
+            for x, sweeps in swept.items():
+                axis.text(x - 0.07, y - 0.1, f"{sweeps}x", color=SLOW, ha="right",
+                          fontsize=9, zorder=4)  # fmt: skip
+    axis.set(xlim=(-0.4, end), ylim=(rows + 0.4, -1.6))
     return axis.figure
 
 
 # ---- lives of arrays
 
 
+def bars_of(report):
+    """Lists of arrays with a bar each: what only one step uses is one bar together."""
+    bars: dict = {}
+    for array in report.buffers:
+        if array.first is not None:
+            is_own = array.role == "temporary" and array.first == array.last
+            bars.setdefault(array.first if is_own else array, []).append(array)
+    return list(bars.values())
+
+
+def arrays_size(report):
+    return 7, min(max(1.6, 0.24 * len(bars_of(report)) + 0.8), 20)
+
+
 def draw_arrays(report, axis=None):
     """A bar for each array that the program makes, from its first to its last step."""
-    made = [a for a in report.buffers if a.first is not None]
     end = len(report.steps)
     if axis is None:
-        _, axis = new_axis(7, min(max(1.6, 0.24 * len(made) + 0.8), 20))
-    for y, array in enumerate(made):
-        result = is_result(array)
+        _, axis = new_axis(*arrays_size(report))
+    for y, bar in enumerate(bars_of(report)):
+        array, result = bar[0], is_result(bar[0])
         last = end if result else array.last + 1
         color = INPUT if result else TEMP
         axis.barh(y, last - array.first, left=array.first, height=0.7, color=color,
                   alpha=0.4)  # fmt: skip
-        label = f"{cut_to(array.name, 16)} {size_text(array.nbytes)}"
-        axis.text(array.first + 0.08, y, label, va="center", fontsize=9, color=INK)
+        many = f"{len(bar)} arrays of {report.steps[array.first].name}"
+        name = array.name if len(bar) == 1 else many
+        label = f"{cut_to(name, 30)} {sizes_text(a.buffer for a in bar)}"
+        late = array.first > 0.7 * end  # then there is more room on the left
+        place = last - 0.08 if late and last == end else array.first + 0.08
+        axis.text(place, y, label, va="center", fontsize=9, color=INK,
+                  ha="right" if late and last == end else "left")  # fmt: skip
     axis.invert_yaxis()
     title = f"arrays and when they are needed: peak {size_text(report.peak)}"
     axis.set(yticks=[], xlabel="step", xlim=(0, max(end, 1)), title=title)
@@ -170,10 +238,14 @@ def bound_of(step):
     return step.nbytes / copy_rate(), (step.flops or 0) / flop_rate()
 
 
+def roofline_size(report):
+    return 6, 3.2
+
+
 def draw_roofline(report, axis=None):
     """Operations for a byte, and how many a second this machine can do at most."""
     if axis is None:
-        _, axis = new_axis(6, 3.2)
+        _, axis = new_axis(*roofline_size(report))
     copy, flops = copy_rate(), flop_rate()
     known = [s for s in report.steps if s.flops and s.nbytes]
     ratios = [s.flops / s.nbytes for s in known]
@@ -184,19 +256,31 @@ def draw_roofline(report, axis=None):
     sizes = [20 + 200 * (s.nbytes / max(t.nbytes for t in known)) for s in known]
     colors = [STEP if s.is_kernel else INPUT for s in known]
     axis.scatter(ratios, tops, sizes, colors, alpha=0.6)
-    most = sorted(known, key=lambda s: -s.nbytes)[:6]
-    for step in most:
-        r = step.flops / step.nbytes
-        at = r, min(r * copy, flops) / 1e9
-        axis.annotate(cut_to(step.name, 20), at, (4, -10), color=INK, fontsize=9,
-                      textcoords="offset points")  # fmt: skip
+    names: dict = {}  # steps at nearly the same place have one label
+    for step in sorted(known, key=lambda s: -s.nbytes)[:6]:
+        place = round(10 * np.log10(step.flops / step.nbytes))
+        names.setdefault(place, []).append(step)
+    for k, (_, steps) in enumerate(sorted(names.items())):
+        r = steps[0].flops / steps[0].nbytes
+        text = cut_to(", ".join(step.name for step in steps), 24)
+        right = r > (low * high) ** 0.5
+        beside = -4 if right else 4, 8 if k % 2 else -14
+        axis.annotate(text, (r, min(r * copy, flops) / 1e9), beside, color=INK,
+                      fontsize=9, textcoords="offset points",
+                      ha="right" if right else "left")  # fmt: skip
+    axis.margins(y=0.2)
     axis.set(xscale="log", yscale="log", xlabel="operations for each byte moved",
              ylabel="at most Gflop/s", title="what bounds each step")  # fmt: skip
     clear(axis)
     return axis.figure
 
 
-pictures = {"graph": draw_graph, "arrays": draw_arrays, "roofline": draw_roofline}
+# name -> function(report, axis or None) that draws, and function to (width, height).
+pictures = {
+    "graph": (draw_graph, graph_size),
+    "arrays": (draw_arrays, arrays_size),
+    "roofline": (draw_roofline, roofline_size),
+}
 
 
 def plot(report, which=None):
@@ -204,14 +288,14 @@ def plot(report, which=None):
     if which is not None:
         if which not in pictures:
             raise ValueError(f"plot has {', '.join(pictures)}; got {which!r}")
-        return pictures[which](report)
+        return pictures[which][0](report)
     import matplotlib.pyplot as plt
 
-    heights = [min(max(2.5, 0.5 * (1 + len(report.steps))), 14), 3.0, 3.2]
-    fig, axes = plt.subplots(3, 1, figsize=(9, sum(heights)), layout="constrained",
-                             height_ratios=heights)  # fmt: skip
+    widths, heights = zip(*(size(report) for _, size in pictures.values()), strict=True)
+    fig, axes = plt.subplots(3, 1, figsize=(max(9, *widths), sum(heights)),
+                             layout="constrained", height_ratios=heights)  # fmt: skip
     fig.patch.set_alpha(0)
-    for draw, axis in zip(pictures.values(), axes, strict=True):
+    for (draw, _), axis in zip(pictures.values(), axes, strict=True):
         draw(report, clear(axis))
     return fig
 

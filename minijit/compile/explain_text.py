@@ -4,6 +4,7 @@ import html
 import textwrap
 
 from .explain import report_forms
+from .region_traffic import Growing
 
 WIDTH = 100
 
@@ -19,6 +20,20 @@ def in_thousands(number, unit):
             value = number / step
             return f"{value:.{0 if value >= 99.95 else 1}f} {prefix}{unit}"
     return f"{number} {unit}"
+
+
+def sizes_text(buffers):
+    """The bytes of some buffers: `12 B`, or `24 B a step` of tapes."""
+    buffers = list(buffers)
+    steps = sum(b.step_bytes for b in buffers if isinstance(b, Growing))
+    total = size_text(sum(buffer.nbytes for buffer in buffers))
+    return f"{size_text(steps)} a step" if steps else total
+
+
+def use_size(use):
+    """The bytes of a use, or of a tape those of one step."""
+    grows = isinstance(use.buffer, Growing)
+    return sizes_text([use.buffer]) if grows else size_text(use.nbytes)
 
 
 def flops_text(flops):
@@ -55,7 +70,7 @@ def made_text(made):
 
 def use_text(use):
     """`x: f32[64,32]`, `1,024 of x: f32[64,32]`."""
-    if use.whole:
+    if use.whole or isinstance(use.buffer, Growing):
         return str(use.buffer)
     most = "" if use.exact else "at most "
     return f"{most}{use.elements:,} of {use.buffer}"
@@ -80,12 +95,15 @@ def head_lines(report):
     ]
     driven = any(step.is_driven for step in report.steps)
     bound = "" if report.exact else "at least " if driven else "at most "
+    tapes = [a.buffer for a in report.arrays if isinstance(a.buffer, Growing)]
+    grown = [f"besides, tapes: {sizes_text(tapes)}"] if tapes else []
     ratio = report.traffic_bytes / report.ideal_bytes if report.ideal_bytes else 1.0
     return [
         f"{report.name}: {', '.join(counted)}",
         f"traffic {bound}{size_text(report.traffic_bytes)}, "
         f"{ratio:.2f} times the ideal {size_text(report.ideal_bytes)}; "
         f"{flops_text(report.flops)}; peak memory {size_text(report.peak)}",
+        *grown,
     ]
 
 
@@ -104,7 +122,7 @@ def step_lines(step):
         for use in uses:
             told = f"  {word:<7} {cut_to(use_text(use), 58)}"
             told = f"{told:<{WIDTH - 32}}{notes(use):>14}"
-            lines.append(f"{told}{size_text(use.nbytes):>16}")
+            lines.append(f"{told}{use_size(use):>16}")
     return lines
 
 
@@ -133,14 +151,20 @@ def decided_eqns(side):
 def buffer_lines(report):
     """The arrays that the program makes, and for which steps they are there."""
     lines, unread = [], set(report.unread)
-    for array in report.buffers:
+    made = ("temporary", "result", "tape")
+    for array in (a for a in report.arrays if a.role in made):
         unused = array.first is None
         life = "not used" if unused else f"steps {array.first}..{array.last}"
         where = "" if array.offset is None else f"at {array.offset:,}"
-        where = "never read" if array in unread else where
+        if array in unread:
+            is_own = report.steps[array.first].is_loop  # which may well read it itself
+            where = "within" if is_own else "never read"
+        if grows := isinstance(array.buffer, Growing):
+            where = "each step"
+        nbytes = array.buffer.step_bytes if grows else array.nbytes
         told = f"  {cut_to(str(array), 50)}"
         lines.append(f"{told:<54}{array.role:<11}{life:<14}{where:<12}"
-                     f"{size_text(array.nbytes):>9}")  # fmt: skip
+                     f"{size_text(nbytes):>9}")  # fmt: skip
     return lines
 
 
@@ -219,7 +243,7 @@ def step_html(step, longest):
         for source, made in step.lines.items()
     ]
     uses = [
-        row(word, escape(use_text(use)), size_text(use.nbytes), notes(use))
+        row(word, escape(use_text(use)), use_size(use), notes(use))
         for word, used in (("reads", step.reads), ("writes", step.writes))
         for use in used
     ]
@@ -232,14 +256,14 @@ def step_html(step, longest):
 
 def report_html(report):
     """The report for JupyterLab: each step opens, to its source."""
-    first, second = map(html.escape, head_lines(report))
+    first, *others = map(html.escape, head_lines(report))
     longest = max((step.nbytes for step in report.steps), default=0)
     slow = [
         f"<div class=slow>not compiled: {html.escape(f'{name}: {reason}')}</div>"
         for name, reason in report.fallbacks
     ]
     steps = [step_html(step, longest) for step in report.steps]
-    parts = [f"<b>{first}</b><br>{second}", *slow, *steps]
+    parts = ["<br>".join([f"<b>{first}</b>", *others]), *slow, *steps]
     for title, lines in (
         ("kept in memory, by bytes written and read", decision_lines(report, 100)),
         ("copied whole", copy_lines(report)),
@@ -267,7 +291,7 @@ def report_dot(report):
     used = {u.buffer for s in report.steps for u in (*s.reads, *s.writes)}
     for array in report.arrays:
         if array.buffer in used:
-            label = quoted(f"{array}\n{size_text(array.nbytes)}")
+            label = quoted(f"{array}\n{sizes_text([array.buffer])}")
             is_plain = array.role in ("constant", "temporary")
             bold = "" if is_plain else ", style=bold"
             lines.append(f"  {names[array.buffer]} [label={label}{bold}];")
@@ -275,10 +299,10 @@ def report_dot(report):
         label = quoted(f"{step.name}\n{where_it_runs(step)}, {flops_text(step.flops)}")
         lines.append(f"  s{n} [shape=box, label={label}];")
         for use in step.reads:
-            told = quoted("\n".join(filter(None, (size_text(use.nbytes), notes(use)))))
+            told = quoted("\n".join(filter(None, (use_size(use), notes(use)))))
             lines.append(f"  {names[use.buffer]} -> s{n} [label={told}];")
         for use in step.writes:
-            told = quoted(size_text(use.nbytes))
+            told = quoted(use_size(use))
             lines.append(f"  s{n} -> {names[use.buffer]} [label={told}];")
     return "\n".join([*lines, "}"]) + "\n"
 

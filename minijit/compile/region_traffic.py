@@ -6,13 +6,49 @@ count once.
 """
 
 import math
+from dataclasses import dataclass
 
+from ..transform.tape import Tape, Union
 from .element_sets import Access
 from .expressions import Axis, as_index, op
 from .loops import Call, Fail, Look, Reserve, Swap, While
 from .memory import Buffer
 from .sweeps import not_memory
 from .traffic import Walk, walkers
+
+# ---- tapes
+
+
+@dataclass(frozen=True, eq=False)
+class Growing(Buffer):
+    """A Tape or Union between the loops: how long it gets is known when they have run.
+
+    Attributes:
+      aval: its type.
+    """
+
+    aval: object = None
+    nbytes = 0
+
+    @property
+    def step_bytes(self):
+        """The bytes that one step of a loop adds, the innermost one if tapes nest."""
+        return item_bytes(self.aval)
+
+    def __str__(self):
+        return f"{self.name}: {self.aval}"
+
+
+def item_bytes(aval):
+    """The bytes of an item of a Tape, or of a Union at most."""
+    if isinstance(aval, Tape):
+        return item_bytes(aval.element)
+    if isinstance(aval, Union):
+        return max((sum(map(item_bytes, case)) for case in aval.cases), default=0)
+    return aval.size * aval.dtype.itemsize
+
+
+# ---- statements
 
 
 def view(walk, view, writes):

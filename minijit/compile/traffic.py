@@ -162,10 +162,14 @@ class Walk:
 free_operations = {"convert", "bitcast", "select", "item"}
 
 
+# What is only known to be a number of 32 bits is no bound.
+MOST = (1 << 31) - 1
+
+
 def at_most(axis, times):
     """How often a body runs whose loop has no fixed length: a bound, or None."""
-    known = times is not None and most_steps(axis) < 1 << 40
-    return times * most_steps(axis) if known else None
+    most = times and times * most_steps(axis)
+    return most if most is None or most < MOST else None
 
 
 def let(walk, stmt, done):

@@ -15,7 +15,8 @@ from ..compile.explain import Array, Report, Step
 from ..compile.loops import Kernel, Region
 from ..compile.memory import Buffer
 from ..compile.placing_rules import arrange
-from ..compile.traffic import traffic_of
+from ..compile.region_traffic import Growing
+from ..compile.traffic import Use, traffic_of
 from ..trace.config import config
 from ..trace.jit import JitFunction, jit
 from ..trace.stages import Compiled
@@ -94,11 +95,13 @@ class Reporting:
     Attributes:
       native: how the program was loaded.
       steps, roles: what was found; roles: {buffer: its role}.
+      tapes: {buffer of a Tape or Union: its `Growing`}.
     """
 
     def __init__(self, native):
         self.native = native
         self.steps, self.roles, self.decisions = [], {}, []
+        self.tapes = {}
         self.fallbacks = {}
 
     def report(self, program, names):
@@ -191,11 +194,23 @@ class Reporting:
             tuple(replace(use, buffer=place(use.buffer)) for use in uses)
             for uses in (found.reads, found.writes)
         )
+        for table in getattr(stmt, "tables", ()):
+            use = (Use(self.tape(place(table.buffer), table.aval), 0, exact=False),)
+            reads, writes = reads + use * (not table.given), writes + use * table.given
         before = sum(step.name.partition("#")[0] == name for step in self.steps)
         name = f"{name}#{before + 1}" if before else name
         step = Step(name, stmt, stmt.eqns, reads, writes, found.flops, route, reason)
         threads = thread_counts.get(route, one_thread)(stmt)
         self.steps.append(replace(step, threads=threads, source=source))
+
+    def tape(self, buffer, aval):
+        """What stands for the buffer of a Tape or Union, which had an array's role."""
+        role = self.roles.pop(buffer, None)
+        if buffer not in self.tapes:
+            self.tapes[buffer] = Growing(buffer.name, (), buffer.dtype, aval=aval)
+            role = "tape" if role == "temporary" else role
+            self.roles[self.tapes[buffer]] = role
+        return self.tapes[buffer]
 
 
 # route -> function of a kernel: how many threads may share it, as this machine is set.
