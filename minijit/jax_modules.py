@@ -26,6 +26,8 @@ package = __name__.partition(".")[0]
 # The version of JAX whose names these are.
 version = "0.10.2"
 version_info = tuple(map(int, version.split(".")))
+# What XLA has started, which is nothing.
+backends: dict = {}
 
 # A module of JAX -> the modules of minijit that have its names, the first ones first.
 # Of a module that is not listed they are in the one of the same name.
@@ -54,6 +56,7 @@ sources = {
     "_src.traceback_util": ["extend.source_info_util"],
     "_src.tree_util": ["tree_util"],
     "_src.typing": ["typing"],
+    "_src.xla_bridge": ["trace.devices"],
 }
 
 # Single names of JAX -> minijit's "module:name".
@@ -64,6 +67,7 @@ single_names = {
     "__version_info__": "jax_modules:version_info",
     "version.__version__": "jax_modules:version",
     "version.__version_info__": "jax_modules:version_info",
+    "_src.xla_bridge._backends": "jax_modules:backends",
     "_src.core.trace_state_clean": "extend.core:trace_state_clean",
     "_src.tree_util._registry": "trace.pytree:node_types",
     "core.trace_state_clean": "extend.core:trace_state_clean",

@@ -41,6 +41,7 @@ def test_modules_and_names_are_minijits():
         from jax._src.tree_util import _registry
 
         assert dict in _registry and int not in _registry
+        assert jax._src.xla_bridge._backends == {}
         assert jax.core.pytype_aval_mappings
         assert jax.interpreters.xla.canonicalize_dtype_handlers
         assert "jit" in dir(jax) and "sin" in jnp.__all__

@@ -38,3 +38,12 @@ def test_out_sharding_is_checked():
         jnp.zeros(2, out_sharding=P("rows", "columns"))
     with pytest.raises(TypeError, match="unexpected keyword argument 'out_sharding'"):
         jnp.sum(x, out_sharding=rows)
+
+
+def test_types_have_a_sharding():
+    """`x` and its type say where it is: whole, on the only device."""
+    for where in (minijit.typeof(x).sharding, minijit.typeof(jnp.ones(())).sharding):
+        assert where.is_fully_replicated
+    assert minijit.typeof(x).sharding.spec == P(None, None)
+    kept = minijit.jit(lambda y: jnp.zeros(y.shape, out_sharding=y.aval.sharding))(x)
+    assert kept.shape == (2, 3)

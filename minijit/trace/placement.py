@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import calls
+from .array import ShapedArray
 from .config import config
 from .devices import Device, SingleDeviceSharding, cpu, device_of
 from .errors import at_line, user_source
@@ -278,6 +279,14 @@ class NamedSharding(SingleDeviceSharding):
     def __repr__(self):
         axes = ", ".join(f"{name!r}: {n}" for name, n in self.mesh.shape.items())
         return f"NamedSharding(mesh=Mesh({axes}), spec={self.spec})"
+
+
+def of_type(aval):
+    """The sharding that belongs to a type: over no axis of a mesh."""
+    return NamedSharding(empty_mesh, PartitionSpec(*[None] * aval.ndim))
+
+
+ShapedArray.sharding = property(of_type)  # type: ignore[attr-defined]
 
 
 def sharding_of(x):
