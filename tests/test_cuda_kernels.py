@@ -86,12 +86,25 @@ def test_dtypes(dtype):
         assert kernel.ptx((9, 0))
 
 
+many = np.linspace(0, 1, 300 * 1001, dtype="f4").reshape(300, 1001)
+
+
 def test_large_totals_are_many_blocks():
-    many = np.linspace(0, 1, 300 * 1001, dtype="f4").reshape(300, 1001)
     f = lambda v: jnp.sqrt(v.sum()) + v.max()
     fill, finish = kernels_of(f, many)
     assert fill.grid[0] > 64 and finish.grid[0] == 1
     agree(f, many)
+
+
+def test_totals_of_columns_are_many_threads():
+    f = lambda v: (jnp.sqrt(v.sum(0)), (v * v).max(0) - v[0])
+    fill, finish = kernels_of(f, many)
+    assert (fill.grid[0], finish.grid[0]) == (40, 4)
+    agree(f, many)
+    cube = many[:, :1000].reshape(300, 20, 50)
+    agree(lambda v: v.sum((0, 1)), cube)
+    one, = kernels_of(lambda v: v.sum(1), many)
+    assert one.grid[0] == 300
 
 
 # ---- what PTX moves

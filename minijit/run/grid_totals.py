@@ -5,6 +5,7 @@
                                            kernel: out[] = sqrt(total(p: part[p]))
 
 Blocks of one kernel cannot wait for each other, but a kernel waits for the one before.
+Totals of columns are each a thread's, and if these are few, they are cut likewise.
 """
 
 import math
@@ -12,15 +13,21 @@ from dataclasses import replace
 
 from ..compile.expression_graphs import postorder
 from ..compile.expressions import Axis, Load, Reduce, as_index, op
+from ..compile.fuse import nested
 from ..compile.interchange import Renamer
 from ..compile.loops import For, Kernel, Store
 from ..compile.memory import Buffer
-from ..compile.partial_totals import can_part
-from .grid import digits
+from ..compile.nests import nest_of
+from .grid import digits, joined, part_of
 
 # A total of fewer numbers than these is one block's, and a part has at least so many.
 FROM, SHORTEST = 1 << 15, 1 << 12
 MOST_PARTS = 1024
+# Totals of columns, each a thread's: from how many numbers on, how many of them a part
+# has at least, and how many threads are enough.
+COLUMNS_FROM, SHORTEST_COLUMN, ENOUGH_THREADS = 1 << 17, 32, 1 << 16
+# For fewer parts a second kernel is not worth it.
+FEWEST_PARTS = 4
 
 
 def with_parts(program):
@@ -43,30 +50,65 @@ def in_parts(kernel, rooms, number):
       rooms: list of buffers, to which those for the parts are added.
       number: how many other temporaries there are.
     """
-    stores = kernel.body
+    loops = nest_of(kernel.body[0]) if len(kernel.body) == 1 else None
+    axes, stores = loops or ([], kernel.body)
     if not all(isinstance(s, Store) and not s.combine for s in stores):
         return None
     totals = [e for e in postorder([s.value for s in stores]) if type(e) is Reduce]
-    if not totals or not all(map(can_part, totals)):
-        return None
     extents = {tuple(a.extent for a in total.axes) for total in totals}
-    steps = math.prod(*extents) if len(extents) == 1 else 0
-    if steps < FROM:
+    if len(extents) != 1 or not all(can_part(total, axes) for total in totals):
         return None
-    length = max(-(-steps // MOST_PARTS), SHORTEST)
+    steps = math.prod(*extents)
+    length = columns_part(kernel.body[0], axes, steps) if axes else rows_part(steps)
+    if length >= steps:
+        return None
     part, names, filled = Axis(-(-steps // length)), {}, []
+    # One axis for all: a part's length may depend on which one it is.
+    axis, now = joined([part, *axes])
+    each = Axis(part.extent, "reduce")
+    place = number_of((each, *axes))
     for total in totals:
-        name = f"part{number + len(rooms)}"
-        rooms.append(Buffer(name, (part.extent,), total.dtype))
-        each = Axis(part.extent, "reduce")
-        names[total] = Reduce(total.op, (each,), (Load(rooms[-1], (each,)),))
-        filled.append(Store(rooms[-1], (part,), part_of(total, part, length, steps)))
+        room = Buffer(f"part{number + len(rooms)}", (axis.extent,), total.dtype)
+        rooms.append(room)
+        names[total] = Reduce(total.op, (each,), (Load(room, (place,)),))
+        total, = Renamer(now)([total])
+        value = one_part(total, now.get(part, part), length, steps)
+        filled.append(Store(room, (axis,), value))
     finish = tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in stores)
-    fill = replace(kernel, body=(For(part, tuple(filled)),))
-    return [fill, replace(kernel, body=finish)]
+    fill = replace(kernel, body=(For(axis, tuple(filled)),))
+    return [fill, replace(kernel, body=nested(axes, finish))]
 
 
-def part_of(total, part, length, steps):
+def number_of(axes):
+    """The number of a step of several loops: what `digits` takes apart."""
+    first, *others = axes
+    for axis in others:
+        first = op("add", op("mul", first, as_index(axis.extent)), axis)
+    return first
+
+
+def can_part(total, axes):
+    """Whether parts of a total can be combined, and be computed apart."""
+    inner = any(type(e) is Reduce for e in postorder(total.bodies))
+    known = all(a.kind == "reduce" and isinstance(a.extent, int) for a in total.axes)
+    return known and not inner and len(total.bodies) == 1 and total.free == {*axes}
+
+
+def rows_part(steps):
+    """How many steps a part has of a total that a block computes."""
+    return steps if steps < FROM else max(-(-steps // MOST_PARTS), SHORTEST)
+
+
+def columns_part(stmt, axes, steps):
+    """The same of totals that are a thread's each, a step of some axes."""
+    points = math.prod(a.extent for a in axes)
+    if points * steps < COLUMNS_FROM or part_of(stmt)[1]:
+        return steps
+    length = max(-(-steps * points // ENOUGH_THREADS), SHORTEST_COLUMN)
+    return length if steps >= FEWEST_PARTS * length else steps
+
+
+def one_part(total, part, length, steps):
     """The total over one part of all steps, counted together."""
     first = op("mul", part, as_index(length))
     left = op("min", as_index(length), op("sub", as_index(steps), first))
