@@ -282,6 +282,7 @@ def launches():
 
 
 def main():
+    minijit.config.update("compile_progress", False)
     try:
         driver = cuda_driver()
     except CudaUnavailable as error:

@@ -438,13 +438,34 @@ def test_transfers_happen_only_where_they_are_asked_for(device):
     for _ in range(2):
         np.testing.assert_array_equal(np.asarray(y), x34 * 2 + 1)
     assert device.times("read") == 1
-    assert type(minijit.device_put(y)) is not CudaArray
+    assert type(minijit.device_put(y, "cpu")) is not CudaArray
+    # What is somewhere stays there if no device is named.
+    assert minijit.device_put(y) is y and jnp.asarray(y) is y
+    device.log.clear()
+    for x in (jnp.zeros(3, device="gpu"), jnp.asarray(x34, device=y.device)):
+        assert type(x) is CudaArray
+    assert device.times("write") == 2
+
+
+def test_places_that_are_not_there_are_errors(device):
+    assert jnp.ones(3, device="cpu").device.platform == "cpu"
+    for use in (
+        lambda: minijit.device_put(x34, "gpu:1"),
+        lambda: jnp.zeros(3, device="cpu:1"),
+    ):
+        with pytest.raises(ValueError, match="one device here"):
+            use()
+    with pytest.raises(RuntimeError, match="tpu"):
+        jnp.eye(3, device="tpu")
+    with pytest.raises(TypeError, match="runs where its arguments are"):
+        jit(lambda x: minijit.device_put(x, "gpu"))(x34)
 
 
 def test_default_device(device):
     f = jit(lambda x: x + 1)
     with minijit.default_device("gpu"):
         assert type(f(x34)) is CudaArray
+        assert type(minijit.device_put(x34)) is CudaArray
     with minijit.default_device(minijit.devices("gpu")[0]):
         assert f(x34).device.platform == "gpu"
     assert type(f(x34)) is not CudaArray
@@ -462,6 +483,9 @@ def test_what_other_libraries_see_of_an_array(device):
     tensor = DLManagedTensor.from_address(address).tensor
     assert tensor.data == pointer and tensor.shape[: tensor.ndim] == [3, 4]
     assert (tensor.device_type, tensor.code, tensor.bits) == (2, 2, 32)
+    assert jnp.from_dlpack(x) is x
+    with pytest.raises(BufferError, match="on a GPU"):
+        np.from_dlpack(x)
     # The capsule keeps the memory alive; a new array gets other memory.
     del x
     assert on_gpu(x34).unsafe_buffer_pointer() != pointer

@@ -54,7 +54,7 @@ operators |= {
 
 def astype_method(x, dtype, copy=False, device=None):
     """`x.astype(dtype)`."""
-    return astype(x, dtype, copy=copy)
+    return astype(x, dtype, copy=copy, device=device)
 
 
 def reshape_method(x, *shape, order="C", copy=None):

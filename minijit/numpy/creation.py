@@ -20,6 +20,7 @@ from .making import (
     full_like,
     inexact_dtype,
     linspace,
+    placed,
     stack,
     zeros,
     zeros_like,
@@ -30,12 +31,12 @@ from .shapes import along_axis, broadcast_to, moveaxis, ravel
 
 def empty(shape, dtype=None, *, device=None):
     """As `zeros`: nothing here is ever uninitialised.  JAX: `jnp.empty`."""
-    return constant(shape, 0, dtype, "empty")
+    return placed(constant(shape, 0, dtype, "empty"), device)
 
 
 def empty_like(prototype, dtype=None, shape=None, *, device=None):
     """As `zeros_like`.  JAX: `jnp.empty_like`."""
-    return full_like(prototype, 0, dtype, shape)
+    return full_like(prototype, 0, dtype, shape, device=device)
 
 
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
@@ -278,14 +279,23 @@ def fromstring(string, dtype=float, count=-1, *, sep):
     return asarray(np.fromstring(string, dtype, count, sep=sep))
 
 
+# DLPack's number of NVIDIA's GPUs.
+CUDA = 2
+
+
 def from_dlpack(x, /, *, device=None, copy=None):
-    """An array from another library, through DLPack.  JAX: `jnp.from_dlpack`."""
+    """An array from another library, through DLPack.  JAX: `jnp.from_dlpack`.
+
+    One on a GPU stays there, and has to have `__cuda_array_interface__`, too.
+    """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(
             f"from_dlpack needs an array with a method __dlpack__, got {x!r} of type "
             f"{type(x).__name__}"
         )
-    return asarray(np.from_dlpack(x))
+    if getattr(x, "__dlpack_device__", tuple)()[:1] == (CUDA,):
+        return placed(placed(x, "gpu"), device)
+    return placed(asarray(np.from_dlpack(x)), device)
 
 
 def fromfunction(function, shape, *, dtype=float, **kwargs):

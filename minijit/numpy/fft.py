@@ -14,7 +14,7 @@ from ..trace import calls, names
 from ..trace.errors import at_line, user_source
 from .arguments import canonical_axes, canonical_axis
 from .core import convert, promote_args, promote_args_inexact
-from .making import arange
+from .making import arange, placed
 from .mathematics import conj
 from .padding import pad
 from .rearranging import roll
@@ -178,13 +178,13 @@ def fftfreq(n, d=1.0, *, dtype=None, device=None):
     """
     n = checked_count("fftfreq", n)
     places = (arange(n) + n // 2) % n - n // 2
-    return in_cycles(places, n, d, dtype)
+    return placed(in_cycles(places, n, d, dtype), device)
 
 
 def rfftfreq(n, d=1.0, *, dtype=None, device=None):
     """The frequencies of `rfft`'s results.  JAX: `jnp.fft.rfftfreq`."""
     n = checked_count("rfftfreq", n)
-    return in_cycles(arange(n // 2 + 1), n, d, dtype)
+    return placed(in_cycles(arange(n // 2 + 1), n, d, dtype), device)
 
 
 def checked_count(name, n):

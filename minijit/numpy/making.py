@@ -39,6 +39,14 @@ from .shapes import (
     reshape,
 )
 
+# How a new array is put on a device: a later module knows several.
+placers = {"put": lambda x, device: x}
+
+
+def placed(x, device):
+    """A new array on a device that was asked for."""
+    return x if device is None else placers["put"](x, device)
+
 
 def array(object, dtype=None, copy=True, order="K", ndmin=0, *, device=None):
     """An array from numbers, arrays, or nested lists of them.  JAX: `jnp.array`.
@@ -54,7 +62,7 @@ def array(object, dtype=None, copy=True, order="K", ndmin=0, *, device=None):
     result = convert(result, result.dtype if dtype is None else dtype, weak_type)
     if copy and isinstance(object, Array) and result is object:
         result = primitives.copy_p.bind(object)
-    return expand_to(result, ndmin) if result.ndim < ndmin else result
+    return placed(expand_to(result, ndmin) if result.ndim < ndmin else result, device)
 
 
 def from_parts(object, dtype):
@@ -137,7 +145,7 @@ def as_buffer(object):
 
 def asarray(a, dtype=None, order=None, *, copy=None, device=None):
     """As `array`, but an array of that dtype is returned itself."""
-    return array(a, dtype=dtype, copy=bool_of(copy), order=order)
+    return array(a, dtype=dtype, copy=bool_of(copy), order=order, device=device)
 
 
 scalar_makers |= {"array": asarray}
@@ -146,7 +154,7 @@ scalar_makers |= {"array": asarray}
 def full(shape, fill_value, dtype=None, *, device=None):
     """An array of `shape` with one value everywhere.  JAX: `jnp.full`."""
     check_arraylike("full", fill_value)
-    return filled(canonical_shape(shape), fill_value, dtype, "full")
+    return placed(filled(canonical_shape(shape), fill_value, dtype, "full"), device)
 
 
 def filled(shape, value, dtype, name):
@@ -160,12 +168,12 @@ def filled(shape, value, dtype, name):
 
 def zeros(shape, dtype=None, *, device=None):
     """An array of `shape` filled with 0, float32 by default.  JAX: `jnp.zeros`."""
-    return constant(shape, 0, dtype, "zeros")
+    return placed(constant(shape, 0, dtype, "zeros"), device)
 
 
 def ones(shape, dtype=None, *, device=None):
     """An array of `shape` filled with 1, float32 by default.  JAX: `jnp.ones`."""
-    return constant(shape, 1, dtype, "ones")
+    return placed(constant(shape, 1, dtype, "ones"), device)
 
 
 def constant(shape, value, dtype, name):
@@ -187,20 +195,20 @@ def full_like(a, fill_value, dtype=None, shape=None, *, device=None):
     check_arraylike("full_like", 0, fill_value)
     shape = a.shape if shape is None else canonical_shape(shape)
     if dtype is not None:
-        return filled(shape, fill_value, dtype, "full_like")
+        return placed(filled(shape, fill_value, dtype, "full_like"), device)
     weak_type = dtypes.is_weakly_typed(a)
     fill = convert(fill_value, dtypes.canonicalize_dtype(a.dtype), weak_type)
-    return broadcast_to(fill, shape)
+    return placed(broadcast_to(fill, shape), device)
 
 
 def zeros_like(a, dtype=None, shape=None, *, device=None):
     """An array like `a` filled with 0.  JAX: `jnp.zeros_like`."""
-    return full_like(a, 0, dtype, shape)
+    return full_like(a, 0, dtype, shape, device=device)
 
 
 def ones_like(a, dtype=None, shape=None, *, device=None):
     """An array like `a` filled with 1.  JAX: `jnp.ones_like`."""
-    return full_like(a, 1, dtype, shape)
+    return full_like(a, 1, dtype, shape, device=device)
 
 
 def arange(start, stop=None, step=None, dtype=None, *, device=None):
@@ -222,7 +230,7 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None):
     x = counting(builtins.max(0, size), work)
     x = x if step is None else primitives.mul(convert(step, work), x)
     x = x if step is None and start == 0 else primitives.add(convert(start, work), x)
-    return convert(x, dtype)
+    return placed(convert(x, dtype), device)
 
 
 def counting(size, dtype):
@@ -290,7 +298,7 @@ def astype(x, dtype, /, *, copy=False, device=None):
     if x.dtype.kind == "c" and dtype.kind in "iuf":
         x = primitives.convert(x, np.dtype(f"f{x.dtype.itemsize // 2}"))
     result = convert(x, dtype)
-    return primitives.copy_p.bind(x) if copy and result is x else result
+    return placed(primitives.copy_p.bind(x) if copy and result is x else result, device)
 
 
 def copy(a, order=None):
@@ -324,7 +332,7 @@ def linspace(
     numbers = spaced(start, stop, num, intervals, work)
     if dtype.kind in "iu":
         numbers = floor(numbers)
-    numbers = moveaxis(convert(numbers, dtype), 0, axis)
+    numbers = placed(moveaxis(convert(numbers, dtype), 0, axis), device)
     if not retstep:
         return numbers
     if num < 2 and (endpoint or num == 0):
@@ -365,4 +373,4 @@ def eye(N, M=None, k=0, dtype=None, *, device=None):
         raise ValueError(f"k must be a scalar integer; got {k}")
     rows = primitives.broadcasted_iota(kind, shape, 0)
     columns = primitives.broadcasted_iota(kind, shape, 1)
-    return convert(rows + convert(k, kind) == columns, dtype)
+    return placed(convert(rows + convert(k, kind) == columns, dtype), device)

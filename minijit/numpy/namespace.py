@@ -11,8 +11,12 @@ import sys
 from ..trace import devices, dtypes
 from ..trace.config import config
 from ..trace.core import Array
+from ..trace.stages import putters
+from .making import placers
 
 __array_api_version__ = "2024.12"
+# `zeros(3, device=...)` and others.
+placers |= putters
 
 
 class ArrayNamespaceInfo:

@@ -21,6 +21,7 @@ import numpy as np
 from ..trace import dtypes
 from ..trace.array import ArrayImpl, ShapedArray
 from ..trace.config import config
+from ..trace.core import Tracer
 from ..trace.devices import Device, SingleDeviceSharding, platforms, put_on
 from ..trace.jit import cache_clearers
 from ..trace.primitives import as_array
@@ -223,6 +224,9 @@ class CudaArray(ArrayImpl):
         """
         if tuple(options.get("dl_device") or (CUDA,))[0] == CPU:
             return super().__dlpack__(max_version=max_version)
+        if max_version and "stream" not in options:
+            # NumPy asks like this; one who reads memory of a GPU names a stream.
+            raise BufferError("the array is on a GPU; numpy.asarray copies it to NumPy")
         if options.get("copy"):
             raise BufferError("a DLPack capsule shows the memory: copy it afterwards")
         if options.get("stream") != -1:
@@ -328,6 +332,12 @@ def put_on_gpu(x):
     """A number or array on the GPU: itself if it is there."""
     if type(x) is CudaArray:
         return x
+    if isinstance(x, Tracer):
+        raise TypeError(
+            "a value that is being traced has no place of its own: a jitted function "
+            "runs where its arguments are. Instead: put those on the GPU, or call the "
+            "function in `with default_device('gpu'):`"
+        )
     if hasattr(x, "__cuda_array_interface__"):
         return from_interface(x)
     array = as_array(x)

@@ -9,7 +9,7 @@ Programs written for JAX ask such questions.  Arrays are on the CPU unless one a
 another device; those on a GPU answer for themselves, in `run/cuda_arrays.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .array import ArrayImpl
 from .config import config
@@ -90,24 +90,23 @@ platforms = {"cpu": lambda: [cpu]}
 
 
 def device_of(device):
-    """The `Device` that a device, a sharding, a name such as "gpu:0" or None means.
+    """The `Device` that a device, a sharding or a name such as "gpu:0" means.
 
     Raises:
       RuntimeError: it is none of this machine's.
     """
     if isinstance(device, SingleDeviceSharding):
         device = device.device
+    wanted = device
     if isinstance(device, str):
         name, _, number = device.partition(":")
-        return devices(name)[int(number or 0)]
-    if device is None:
-        return cpu
-    there, = devices(getattr(device, "platform", "cpu"))
-    if device != there:
+        wanted = replace(devices(name)[0], id=int(number or 0))
+    there, = devices(getattr(wanted, "platform", "cpu"))
+    if wanted != there:
         raise ValueError(
             f"there is one device here, {there!r}, and nothing can be put on {device!r}"
         )
-    return device
+    return wanted
 
 
 def devices(backend=None):
@@ -116,8 +115,7 @@ def devices(backend=None):
     if backend not in platforms:
         raise RuntimeError(
             f"Unknown backend: {backend!r} requested, but no platforms that are "
-            f"instances of {backend} are present. Platforms present are: "
-            f"{', '.join(platforms)}"
+            f"instances of {backend} are present. minijit knows: {', '.join(platforms)}"
         )
     return platforms[backend]()
 
@@ -163,7 +161,17 @@ def default_backend():
 
 # platform -> function that puts a number or an array there.
 put_on = {"cpu": as_array}
-putters |= {"put": lambda x, device: put_on[device_of(device).platform](x)}
+
+
+def put(x, device):
+    """A number or array on a device; None is where it is, or the default device."""
+    if device is None and isinstance(x, (ArrayImpl, Tracer)):
+        return x
+    device = device or config.read("default_device") or cpu
+    return put_on[device_of(device).platform](x)
+
+
+putters |= {"put": put}
 
 
 def to_device(x, device, *, stream=None):

@@ -257,8 +257,9 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     """A tree of arrays out of a tree of numbers, NumPy arrays and arrays.
 
     Args:
-      device: where to put them: a device, a sharding, or None, which is the CPU; or a
-        tree of those, a prefix of x.
+      device: where to put them: a device, a sharding, or None: arrays stay where they
+        are, and other things go to the default device; or a tree of those, a prefix
+        of x.
     """
     del src, donate, may_alias
     leaves, tree = tree_flatten(x)
