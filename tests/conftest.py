@@ -46,6 +46,15 @@ def little_to_collect(request):
 
 
 @pytest.fixture
+def in_double_precision():
+    """Floats of 64 bits."""
+    import minijit
+
+    with minijit.enable_x64(True):
+        yield
+
+
+@pytest.fixture
 def interpreted_in_double_precision(monkeypatch):
     """Interpret, for rules are tested and compiling takes its time; in 64 bits."""
     # Imported here: the tests of the first chapters run where there is no jit yet.

@@ -7,7 +7,7 @@ import pytest
 from derivative_cases import cases, ours
 
 import minijit.numpy as jnp
-from minijit import enable_x64, grad, jit, make_jaxpr, vjp, vmap
+from minijit import grad, jit, make_jaxpr, vjp, vmap
 from minijit.test_util import random_like
 from minijit.trace import primitives as lax, slicing
 from minijit.trace.core import Primitive
@@ -23,18 +23,12 @@ from minijit.transform.collectives import (
     psum,
 )
 
-pytestmark = pytest.mark.chapter(8)
+pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]
 
 LANES = 3
 if not hasattr(ours, "gather"):
     # Windows of each lane's own are gathers, which come with a later chapter.
     cases = [case for case in cases if not case.name.startswith("dynamic_")]
-
-
-@pytest.fixture(autouse=True)
-def in_double_precision():
-    with enable_x64(True):
-        yield
 
 
 def stacked(x, axis, seed=0):

@@ -12,14 +12,12 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.transform.tape import Tape, TapeValue, Union
 
-pytestmark = pytest.mark.chapter(11)
+pytestmark = [
+    pytest.mark.chapter(11),
+    pytest.mark.usefixtures("interpreted_in_double_precision"),
+]
 
 f32 = np.dtype("float32")
-
-
-@pytest.fixture(autouse=True)
-def every_test(interpreted_in_double_precision):
-    """Every test runs so."""
 
 
 class Unrolled:

@@ -11,7 +11,6 @@ from minijit import (
     custom_gradient,
     custom_jvp,
     custom_vjp,
-    enable_x64,
     grad,
     hessian,
     jit,
@@ -25,13 +24,7 @@ from minijit import (
 from minijit.test_util import check_grads
 from minijit.trace.pytree import tree_map
 
-pytestmark = pytest.mark.chapter(9)
-
-
-@pytest.fixture(autouse=True)
-def in_double_precision():
-    with enable_x64(True):
-        yield
+pytestmark = [pytest.mark.chapter(9), pytest.mark.usefixtures("in_double_precision")]
 
 
 @custom_jvp

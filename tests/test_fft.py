@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.ops.fft import fft
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("in_double_precision")]
 
 random = np.random.default_rng(0)
 x = random.normal(size=(4, 3, 5))
@@ -26,12 +26,6 @@ calls = [
     for kwargs in table
     if "s" not in kwargs or not name.endswith("n")
 ]
-
-
-@pytest.fixture(autouse=True)
-def doubles():
-    with mj.enable_x64(True):
-        yield
 
 
 @pytest.mark.parametrize("name, kwargs", calls, ids=str)

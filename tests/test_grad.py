@@ -5,7 +5,6 @@ import pytest
 
 import minijit.numpy as jnp
 from minijit import (
-    enable_x64,
     grad,
     jit,
     linear_transpose,
@@ -16,13 +15,7 @@ from minijit import (
 from minijit.trace import primitives as lax
 from minijit.trace.pytree import tree_map
 
-pytestmark = pytest.mark.chapter(7)
-
-
-@pytest.fixture(autouse=True)
-def in_double_precision():
-    with enable_x64(True):
-        yield
+pytestmark = [pytest.mark.chapter(7), pytest.mark.usefixtures("in_double_precision")]
 
 
 def test_slices_are_added_to_the_sum_so_far():

@@ -8,12 +8,10 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.transform.tape import TapeValue
 
-pytestmark = pytest.mark.chapter(11)
-
-
-@pytest.fixture(autouse=True)
-def every_test(interpreted_in_double_precision):
-    """Every test runs so."""
+pytestmark = [
+    pytest.mark.chapter(11),
+    pytest.mark.usefixtures("interpreted_in_double_precision"),
+]
 
 
 # ---- solvers, of either library

@@ -5,7 +5,6 @@ import pytest
 
 import minijit.numpy as jnp
 from minijit import (
-    enable_x64,
     grad,
     hessian,
     jacfwd,
@@ -18,17 +17,11 @@ from minijit import (
 )
 from minijit.trace.pytree import tree_map
 
-pytestmark = pytest.mark.chapter(8)
+pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]
 
 both = pytest.mark.parametrize("jac", [jacfwd, jacrev])
 x = np.array([0.5, -1.0, 2.0])
 A = np.arange(12.0).reshape(4, 3)
-
-
-@pytest.fixture(autouse=True)
-def in_double_precision():
-    with enable_x64(True):
-        yield
 
 
 @both

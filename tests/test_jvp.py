@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 
 import minijit.numpy as jnp
-from minijit import enable_x64, jit, jvp, linearize, make_jaxpr
+from minijit import jit, jvp, linearize, make_jaxpr
 
-pytestmark = pytest.mark.chapter(6)
-
-
-@pytest.fixture(autouse=True)
-def in_double_precision():
-    with enable_x64(True):
-        yield
+pytestmark = [pytest.mark.chapter(6), pytest.mark.usefixtures("in_double_precision")]
 
 
 def test_the_derivative_of_a_complex_absolute_value():

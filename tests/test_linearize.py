@@ -4,21 +4,15 @@ import numpy as np
 import pytest
 from derivative_cases import cases, ours
 
-from minijit import enable_x64, jvp, linearize, make_jaxpr
+from minijit import jvp, linearize, make_jaxpr
 from minijit.trace import primitives, slicing
 from minijit.trace.core import Primitive
 from minijit.trace.pytree import tree_leaves
 from minijit.transform.linearize import constant_rule, linearize_rules
 
-pytestmark = pytest.mark.chapter(6)
+pytestmark = [pytest.mark.chapter(6), pytest.mark.usefixtures("in_double_precision")]
 
 EPS = 1e-5
-
-
-@pytest.fixture(autouse=True)
-def in_double_precision():
-    with enable_x64(True):
-        yield
 
 
 def direction(x, seed=0):

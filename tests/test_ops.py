@@ -8,7 +8,7 @@ from derivative_cases import cases, ours
 from test_batching import assert_lanes, choices_of_axes, loop, stacked
 
 import minijit.numpy as jnp
-from minijit import enable_x64, grad, jit, jvp, make_jaxpr, ops, vmap
+from minijit import grad, jit, jvp, make_jaxpr, ops, vmap
 from minijit.ops import bits, rounding, scatter, sorting, special, windows
 from minijit.test_util import check_grads
 from minijit.trace import primitives as lax, slicing
@@ -18,7 +18,7 @@ from minijit.trace.jaxpr_parser import parse_jaxpr
 from minijit.transform.batching import batch_rules
 from minijit.transform.linearize import constant_rule, linearize_rules
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("in_double_precision")]
 
 families = [module for module in vars(ops).values() if inspect.ismodule(module)]
 own = {
@@ -27,12 +27,6 @@ own = {
     for value in vars(module).values()
     if isinstance(value, Primitive)
 }
-
-
-@pytest.fixture(autouse=True)
-def in_double_precision():
-    with enable_x64(True):
-        yield
 
 
 def test_every_primitive_of_a_family_has_its_rows():

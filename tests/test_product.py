@@ -15,16 +15,10 @@ from product import (
     stacks,
 )
 
-from minijit import clear_caches, enable_x64
+from minijit import clear_caches
 from minijit.trace import jit as jit_module
 
-pytestmark = pytest.mark.chapter(15)
-
-
-@pytest.fixture(autouse=True)
-def in_double_precision():
-    with enable_x64(True):
-        yield
+pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("in_double_precision")]
 
 
 @pytest.fixture

@@ -20,12 +20,11 @@ from minijit.transform.reverse_loops import (
 from minijit.transform.tape import TapeValue
 from minijit.transform.transpose import adding, transpose_rules
 
-pytestmark = pytest.mark.chapter(12)
-
-
-@pytest.fixture(autouse=True)
-def every_test(interpreted_in_double_precision):
-    """Rules are tested, and what runs is counted."""
+# Rules are tested, and what runs is counted.
+pytestmark = [
+    pytest.mark.chapter(12),
+    pytest.mark.usefixtures("interpreted_in_double_precision"),
+]
 
 
 # ---- counting: the identity, forward and backward

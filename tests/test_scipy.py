@@ -11,7 +11,7 @@ from minijit import scipy as ours
 from minijit.trace.names import jax_names
 from minijit.tree_util import tree_leaves
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("in_double_precision")]
 
 random = np.random.default_rng(3)
 
@@ -30,12 +30,6 @@ def positive(a):
 
 def A(*numbers):
     return np.array(numbers)
-
-
-@pytest.fixture(autouse=True)
-def in_double_precision():
-    with mj.enable_x64(True):
-        yield
 
 
 square, spd = R(4, 4), positive(R(4, 4))

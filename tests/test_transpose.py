@@ -8,7 +8,6 @@ from derivative_cases import cases, ours
 
 import minijit.numpy as jnp
 from minijit import (
-    enable_x64,
     jit,
     jvp,
     vjp,
@@ -16,13 +15,7 @@ from minijit import (
 from minijit.test_util import check_grads, check_vjp, inner, random_like
 from minijit.trace.pytree import tree_leaves
 
-pytestmark = pytest.mark.chapter(7)
-
-
-@pytest.fixture(autouse=True)
-def in_double_precision():
-    with enable_x64(True):
-        yield
+pytestmark = [pytest.mark.chapter(7), pytest.mark.usefixtures("in_double_precision")]
 
 
 @pytest.mark.parametrize("case", cases, ids=repr)

@@ -5,16 +5,10 @@ import pytest
 
 import minijit
 import minijit.numpy as jnp
-from minijit import enable_x64, grad, jit, jvp, make_jaxpr, vmap
+from minijit import grad, jit, jvp, make_jaxpr, vmap
 from minijit.trace.pytree import tree_map
 
-pytestmark = pytest.mark.chapter(8)
-
-
-@pytest.fixture(autouse=True)
-def in_double_precision():
-    with enable_x64(True):
-        yield
+pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]
 
 
 # ---- where the lanes are
