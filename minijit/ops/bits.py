@@ -14,16 +14,11 @@ from ..trace import dtypes
 from ..trace.array import on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.primitives import binary, of_one, of_two, unary
-from ..trace.shape_checks import is_kind
+from ..trace.shape_checks import complexes, integer, is_kind
 from ..transform import batching, linearize
 from ..transform.batching import batch_rules, move_axis
 from ..transform.linearize import linearize_rules
 
-# The kinds of dtypes that a primitive may accept.
-integer = (np.integer,)
-
-
-complexes = (np.complexfloating,)
 shift_left_p = Primitive("shift_left")
 shift_right_logical_p = Primitive("shift_right_logical")
 shift_right_arithmetic_p = Primitive("shift_right_arithmetic")

@@ -14,14 +14,13 @@ from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import real_part
 from ..trace.primitives import binary, of_one, of_two, unary
-from ..trace.shape_checks import check_kind
+from ..trace.shape_checks import check_kind, complexes
 from ..transform import batching, linearize
 from ..transform.batching import batch_rules
 from ..transform.linearize import linearize_rules
 from ..transform.tangents import linear_in_all
 from ..transform.transpose import adding, is_linear, transpose_rules, unbroadcast
 
-complexes = (np.complexfloating,)
 real_p, imag_p, complex_p, conj_p = map(Primitive, ["real", "imag", "complex", "conj"])
 
 # Only these floats are the parts of a complex number.

@@ -29,18 +29,18 @@ from ..trace.primitives import (
     to_bool,
     unary,
 )
-from ..trace.shape_checks import anything, check_kind, check_same_dtypes
+from ..trace.shape_checks import (
+    anything,
+    check_kind,
+    check_same_dtypes,
+    real as reals,
+)
 from ..transform import batching, linearize
 from ..transform.batching import batch_rules, lanes_at
 from ..transform.linearize import add_tangents, linearize_rules, spread
 from ..transform.transpose import adding, transpose_rules
 from .bits import shift_right, word_of
 
-# The kinds of dtypes that a primitive may accept.
-integer = (np.integer,)
-
-
-reals = (np.floating,)
 ceil_p, round_p = map(Primitive, ["ceil", "round"])
 is_finite_p, nextafter_p = map(Primitive, ["is_finite", "nextafter"])
 clamp_p = Primitive("clamp")

@@ -25,12 +25,12 @@ from ..trace.primitives import (
     on_wide,
     unary,
 )
+from ..trace.shape_checks import real as reals
 from ..transform import batching, linearize
 from ..transform.batching import batch_rules
 from ..transform.linearize import jvp, linearize_rules, spread
 from . import elementary
 
-reals = (np.floating,)
 erf_p, erfc_p, erf_inv_p = map(Primitive, ["erf", "erfc", "erf_inv"])
 lgamma_p, digamma_p = map(Primitive, ["lgamma", "digamma"])
 igamma_p, igammac_p = map(Primitive, ["igamma", "igammac"])

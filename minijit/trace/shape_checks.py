@@ -20,6 +20,7 @@ from .errors import TracerIntegerConversionError, at_line, user_source
 # The kinds of dtypes that a primitive may accept.
 integer = (np.integer,)
 real = (np.floating,)
+complexes = (np.complexfloating,)
 inexact = (np.floating, np.complexfloating)
 signed = (np.floating, np.complexfloating, np.signedinteger)
 number = (np.integer, np.floating, np.complexfloating)
