@@ -55,7 +55,7 @@ def in_double_precision():
 
 
 @pytest.fixture
-def interpreted_in_double_precision(monkeypatch):
+def interpreted_doubles(monkeypatch):
     """Interpret, for rules are tested and compiling takes its time; in 64 bits."""
     # Imported here: the tests of the first chapters run where there is no jit yet.
     import minijit

@@ -12,10 +12,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.transform.tape import Tape, TapeValue, Union
 
-pytestmark = [
-    pytest.mark.chapter(11),
-    pytest.mark.usefixtures("interpreted_in_double_precision"),
-]
+pytestmark = [pytest.mark.chapter(11), pytest.mark.usefixtures("interpreted_doubles")]
 
 f32 = np.dtype("float32")
 

@@ -8,10 +8,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.transform.tape import TapeValue
 
-pytestmark = [
-    pytest.mark.chapter(11),
-    pytest.mark.usefixtures("interpreted_in_double_precision"),
-]
+pytestmark = [pytest.mark.chapter(11), pytest.mark.usefixtures("interpreted_doubles")]
 
 
 # ---- solvers, of either library
