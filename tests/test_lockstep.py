@@ -158,6 +158,18 @@ def test_scatter_adds_in_memory():
     assert "atom" in compiled.as_text("ptx")
 
 
+@pytest.mark.parametrize("how", ["set", "min", "multiply"])
+def test_rows_are_updated_by_many_threads(how):
+    x, rows = np.ones((50, 40), "f4"), rng.uniform(0, 2, (4, 40)).astype("f4")
+    f = lambda x, i, rows: getattr(x.at[i], how)(rows)
+    i = np.array([3, 7, 3, -1])
+    found = mj.jit(f, backend="cuda-lockstep")(x, i, rows)
+    np.testing.assert_array_equal(found, mj.jit(f, backend="eval")(x, i, rows))
+    entry = mj.jit(f, backend="cuda-lockstep").lower(x, i, rows).entry
+    _, update = entry.compile().loaded.kernels
+    assert "range(4)" in update.source and "cuda.syncthreads" not in update.source
+
+
 def test_loops_are_one_block():
     def f(x):
         return lax.while_loop(lambda c: c.sum() < 100, lambda c: c * 2 + c.T, x)

@@ -328,7 +328,30 @@ def is_atomic(store):
     return dtype.kind in kinds and dtype.itemsize in (4, 8)
 
 
-nest_forms.append(in_any_order)
+def lanes_first(stmt):
+    """As `part_of`, of a loop in order around others: those that are apart go outside.
+
+    Rows that a scatter sets: each thread sets its column of one row after another.
+    """
+    axes, body = [], (stmt,)
+    while len(body) == 1 and isinstance(body[0], For):
+        axes.append(body[0].axis)
+        body = body[0].body
+    if len(axes) < 2 or axes[0].kind != "serial":
+        return None
+    lanes = []
+    for axis in axes:
+        others = [a for a in axes if a is not axis]
+        if apart(For(axis, nested(others, body))):
+            lanes.append(axis)
+    if not lanes:
+        return None
+    ordered = [a for a in axes if a not in lanes]
+    turned, = nested([*lanes, *ordered], body)
+    return part_of(turned)
+
+
+nest_forms += [in_any_order, lanes_first]
 
 
 def known_outside(axes, body):
