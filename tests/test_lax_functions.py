@@ -65,6 +65,19 @@ calls = {
     "mul": (lambda m, x: m.lax.mul(x, x, out_dtype=np.float16), R(3)),
     "broadcast_like": (lambda m, x: m.lax.broadcast_like(x, np.ones((2, 3))), R(3)),
     "roots": (lambda m, p: abs(m.numpy.roots(p, strip_zeros=False)), R(4)),
+    "segments": (
+        lambda m, x: [
+            getattr(m.ops, name)(x, np.array([0, 0, 2, 1]), 4)
+            for name in ("segment_sum", "segment_max", "segment_min")
+        ],
+        R(4, 2),
+    ),
+    "segment_prod": (
+        lambda m, x: m.ops.segment_prod(x, np.array([0, 0, 2, 1]), 4), R(4, 2),
+    ),
+    "generalized_normal": (
+        lambda m, x: x * m.random.generalized_normal(m.random.key(3), 1.5, (3,)), R(3),
+    ),
     "polyfit": (lambda m, x, y: m.numpy.polyfit(x, y, 2), R(7), R(7, 2)),
     "polyfit with weights": (
         lambda m, x, y: m.numpy.polyfit(x, y, 2, w=2 + y, cov=True), R(7), R(7),
@@ -73,13 +86,20 @@ calls = {
         lambda m, low, d, up, b: m.lax.linalg.tridiagonal_solve(low, d + 4, up, b),
         *(R(2, 5), R(2, 5), R(2, 5), R(2, 5, 3)),
     ),
+    "symmetric_product": (
+        lambda m, a, c: m.lax.linalg.symmetric_product(
+            a, c, alpha=2.0, beta=0.5, symmetrize_output=True
+        ),
+        *(R(2, 3, 4), symmetric[:, :3, :3]),
+    ),
     "tridiagonal": (lambda m, a: m.lax.linalg.tridiagonal(a), symmetric),
     "tridiagonal, upper": (
         lambda m, a: m.lax.linalg.tridiagonal(a, lower=False), symmetric[0],
     ),
 }  # fmt: skip
-# Reflections have no derivative; jax refuses those of two more.
+# Reflections have no derivative; jax refuses those of some more.
 flat = {"tridiagonal", "tridiagonal, upper", "composite", "ragged, contracted"}
+flat |= {"segment_prod", "symmetric_product"}
 # LAPACK's order of eigenvalues may differ from one build to another.
 sorted_results = {"roots"}
 

@@ -119,6 +119,13 @@ def test_values_and_derivatives(name, args, kwargs, doubles):
     np.testing.assert_allclose(slope, want, 2e-5, 2e-5)
 
 
+def test_eigenvectors(doubles):
+    a = R(2, 4, 4)
+    w, v = jnp.linalg.eig(a)
+    np.testing.assert_allclose(a @ v, v * w[:, None], atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(v, axis=1), 1.0)
+
+
 second_order = {"cholesky", "det", "eigvalsh", "lstsq", "pinv", "solve", "svd"}
 
 

@@ -307,6 +307,8 @@ inits = {
     "glorot_uniform": lambda i: i.glorot_uniform(),
     "glorot_normal": lambda i: i.glorot_normal(),
     "xavier_normal": lambda i: i.xavier_normal(in_axis=0, out_axis=1),
+    "kaiming_uniform": lambda i: i.kaiming_uniform(),
+    "xavier_uniform": lambda i: i.xavier_uniform(),
     "lecun_uniform": lambda i: i.lecun_uniform(),
     "lecun_normal": lambda i: i.lecun_normal(),
     "he_uniform": lambda i: i.he_uniform(),

@@ -310,6 +310,17 @@ def test_what_is_refused():
             function(*args)
 
 
+def test_bessel_functions_and_spherical_harmonics():
+    theirs = pytest.importorskip("scipy.special")
+    z = A(0.5, 2.0, 7.5)
+    got = ours.special.bessel_jn(z, v=4)
+    np.testing.assert_allclose(got, [theirs.jv(k, z) for k in range(5)], rtol=1e-6)
+    orders = np.array([3, 2]), np.array([-2, 1])
+    angles = A(0.3, 1.1), A(2.0, 0.4)
+    got = ours.special.sph_harm_y(*orders, *angles, n_max=3)
+    np.testing.assert_allclose(got, theirs.sph_harm_y(*orders, *angles), rtol=1e-6)
+
+
 def test_matrices_that_are_not_unique():
     """Schur's form, its complex one, and eigenvectors: what they are for holds."""
     t, z = ours.linalg.schur(square)
@@ -320,6 +331,9 @@ def test_matrices_that_are_not_unique():
     assert np.abs(np.tril(upper, -1)).max() < 1e-12
     w, v = ours.linalg.eigh_tridiagonal(R(5), R(4), select="i", select_range=(1, 3))
     assert w.shape == (3,) and v.shape == (5, 3)
+    factor = ours.linalg.cho_factor(spd, lower=True)
+    back = spd @ ours.linalg.cho_solve(factor, low)
+    np.testing.assert_allclose(back, low, atol=1e-12)
     packed = ours.linalg.lu_factor(square)
     b = R(3, 4, 2)
     np.testing.assert_allclose(square.T @ ours.linalg.lu_solve(packed, b, 1), b)

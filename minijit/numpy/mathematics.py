@@ -339,7 +339,16 @@ def frexp(x, /):
     m = bit_ops.bitcast_convert_type(bits, x.dtype)
     plain = isinf(x) | isnan(x) | (x == 0)
     n = convert(choose_where(plain, 0, n), np.int32)
-    return choose_where(plain, x, m), n
+    return choose_where(plain, x, mantissa(x, m, n)), n
+
+
+@custom_jvp
+def mantissa(x, m, n):
+    """m = x / 2**n, which was read from the bits of x: they have no derivative."""
+    return m
+
+
+mantissa.defjvps(lambda t, ans, x, m, n: t * power(2, -convert(n, x.dtype)), None, None)
 
 
 def ldexp(x1, x2, /):

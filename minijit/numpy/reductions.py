@@ -101,12 +101,12 @@ def nanvar(
     x = convert(x, work)
     options = {"keepdims": True, "where": where}
     centre = nanmean(x, axis, work, **options) if mean is None else asarray(mean, work)
-    distance = x - centre
+    # What is NaN is left out before it is squared: a derivative would be NaN, too.
+    distance = choose_where(isnan(x), 0, x - centre)
     if work.kind == "c":
         square = real(distance * conj(distance))
     else:
         square = distance * distance
-    square = choose_where(isnan(x), 0, square)
     n = sum(~isnan(x), axis, keepdims=keepdims, where=where) - ddof
     total = sum(square, axis, keepdims=keepdims, where=where)
     total = choose_where(n <= 0, nan, total)
