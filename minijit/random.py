@@ -25,6 +25,7 @@ from .trace import calls, dtypes, names as _names
 from .trace.config import config
 from .trace.errors import at_line, user_source
 from .trace.jit import jit
+from .trace.numpy_values import real_part
 from .transform.batching import vmap
 from .transform.custom import custom_jvp
 from .transform.stop_gradient import stop_gradient
@@ -439,7 +440,7 @@ def weighted_choice(data, n, shape, count, replace, p, mode):
 @sampler
 def normal_sampler(data, *, shape, dtype):
     if dtypes.issubdtype(dtype, np.complexfloating):
-        part = np.zeros((), dtype).real.dtype
+        part = real_part(dtype)
         real, imag = (
             normal_sampler(k, shape=shape, dtype=part).astype(dtype)
             for k in words_of(data)

@@ -16,6 +16,7 @@ import numpy as np
 from .. import numpy as jnp, random
 from ..numpy import arguments
 from ..trace import calls, dtypes, names as _names
+from ..trace.numpy_values import real_part
 
 
 @runtime_checkable
@@ -143,7 +144,7 @@ distributions = {
 def polar(key, shape, dtype, radius):
     """Complex numbers of random angle; `radius` makes their lengths from uniforms."""
     first, second = random.split(key)
-    real = np.zeros((), dtype).real.dtype
+    real = real_part(dtype)
     lengths = radius(random.uniform(first, shape, real)).astype(dtype)
     angles = 2 * np.pi * random.uniform(second, shape, real).astype(dtype)
     return lengths * jnp.exp(1j * angles)

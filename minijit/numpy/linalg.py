@@ -15,6 +15,7 @@ import numpy as np
 from ..ops import linalg as decompositions
 from ..trace import calls, dtypes, names, primitives
 from ..trace.errors import at_line, user_source
+from ..trace.numpy_values import by_squaring
 from ..transform.custom import custom_jvp
 from .arguments import canonical_axes, canonical_axis, static_int
 from .contracting import matmul as matmul, tensordot as tensordot
@@ -129,14 +130,9 @@ def matrix_power(a, n):
             f"Last 2 dimensions of the array must be square, got shape {a.shape}"
         )
     a, n = (inv(a), -n) if n < 0 else (a, n)
-    result = None
-    while n:
-        if n % 2:
-            result = a if result is None else matmul(result, a)
-        n //= 2
-        a = matmul(a, a) if n else a
-    unit = eye(a.shape[-1], dtype=a.dtype)
-    return broadcast_to(unit, a.shape) if result is None else result
+    if n:
+        return by_squaring(a, n, matmul)
+    return broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
 
 
 def multi_dot(arrays, *, precision=None):

@@ -18,6 +18,7 @@ from ..trace import primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
+from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad
 from ..transform.batching import batch_rules, move_axis
@@ -89,7 +90,7 @@ def fft_shape(x, *, fft_type, fft_lengths):
     if is_real:
         return x.update(shape=(*rest, *half(fft_lengths)), dtype=to_complex(x.dtype))
     if fft_type is FftType.IRFFT:
-        dtype = np.zeros((), x.dtype).real.dtype
+        dtype = real_part(x.dtype)
         return x.update(shape=(*rest, *fft_lengths), dtype=dtype)
     return x
 

@@ -23,6 +23,7 @@ from ..trace import primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
+from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad
 from ..transform.batching import at_front, batch_rules, move_axis
@@ -150,11 +151,6 @@ def check_matrix(name, x, square=False):
             f"{name} takes an array of {what} in its last two axes, got shape "
             f"{x.shape}{at_line(user_source())}"
         )
-
-
-def real_dtype(dtype):
-    """The dtype of the parts of complex numbers; a float's own."""
-    return np.zeros((), dtype).real.dtype
 
 
 # ---- the functions
@@ -517,7 +513,7 @@ def svd_shape(x, *, full_matrices, compute_uv):
     check_matrix("svd", x)
     *batch, m, n = x.shape
     k = min(m, n)
-    s = x.update(shape=(*batch, k), dtype=real_dtype(x.dtype))
+    s = x.update(shape=(*batch, k), dtype=real_part(x.dtype))
     rows, columns = (m, n) if full_matrices else (k, k)
     shapes = (*batch, m, rows), (*batch, columns, n)
     return [s, *(x.update(shape=shape) for shape in shapes if compute_uv)]
@@ -525,7 +521,7 @@ def svd_shape(x, *, full_matrices, compute_uv):
 
 def eigh_shape(x, *, lower):
     check_matrix("eigh", x, square=True)
-    return [x, x.update(shape=x.shape[:-1], dtype=real_dtype(x.dtype))]
+    return [x, x.update(shape=x.shape[:-1], dtype=real_part(x.dtype))]
 
 
 def eig_shape(x, *, left, right):
@@ -554,7 +550,7 @@ def tridiagonal_shape(a, *, lower):
     check_matrix("tridiagonal", a, square=True)
     *batch, n, _ = a.shape
     beside = a.update(shape=(*batch, max(n - 1, 0)))
-    as_real = lambda x: x.update(dtype=real_dtype(a.dtype))
+    as_real = lambda x: x.update(dtype=real_part(a.dtype))
     return [a, as_real(a.update(shape=(*batch, n))), as_real(beside), beside]
 
 
@@ -727,7 +723,7 @@ def svd_numpy(x, *, full_matrices, compute_uv):
 def eigh_numpy(x, *, lower):
     from scipy.linalg import eigh
 
-    w_dtype = real_dtype(x.dtype)
+    w_dtype = real_part(x.dtype)
     found = by_lapack(eigh, x, lower=lower) if x.size else (x[0:0, 0], x)
     if found is None:
         return nans(x.shape, x.dtype), nans(x.shape[:-1], w_dtype)

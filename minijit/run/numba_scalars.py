@@ -11,7 +11,7 @@ from types import FunctionType
 
 import numpy as np
 
-from .scalar_math import functions
+from .scalar_math import functions, numbers
 
 # name -> (result, emit): the type of the result (a name, or a function of the argument
 # types), and a function in numba's form that appends LLVM instructions and returns the
@@ -119,9 +119,6 @@ def emit_like(context, builder, signature, values):
     """The first argument, converted to the type of the second."""
     return context.cast(builder, values[0], signature.args[0], signature.args[1])
 
-
-integers = [f"{sign}int{width}" for sign in ("", "u") for width in (8, 16, 32, 64)]
-numbers = [*integers, "float32", "float64"]
 
 instructions |= {
     "like": (lambda value, x: x, emit_like),

@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from .numba_scalars import call_llvm, first, instructions, numbers
+from .numba_scalars import call_llvm, first, instructions
 from .python_emitter import call, operations
-from .scalar_math import bits, functions, like, named, typed
+from .scalar_math import bits, functions, like, named, numbers, typed
 from .source_text import Text
 
 
@@ -24,17 +24,8 @@ def reading_bits(name):
     return read
 
 
-bits_int8, bits_int16, bits_int32, bits_int64 = map(
-    reading_bits, ("int8", "int16", "int32", "int64")
-)
-bits_uint8, bits_uint16, bits_uint32, bits_uint64 = map(
-    reading_bits, ("uint8", "uint16", "uint32", "uint64")
-)
-bits_float32, bits_float64 = map(reading_bits, ("float32", "float64"))
-
-functions |= named(bits_int8, bits_int16, bits_int32, bits_int64)
-functions |= named(bits_uint8, bits_uint16, bits_uint32, bits_uint64)
-functions |= named(bits_float32, bits_float64)
+functions |= named(*map(reading_bits, numbers))
+bits_uint32, bits_float32 = functions["bits_uint32"], functions["bits_float32"]
 
 
 def emit_bits(context, builder, signature, values):

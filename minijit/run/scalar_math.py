@@ -186,15 +186,7 @@ def converting(name):
     return convert
 
 
-to_bool = converting("bool")
-to_int8, to_int16, to_int32, to_int64 = map(
-    converting, ("int8", "int16", "int32", "int64")
-)
-to_uint8, to_uint16, to_uint32, to_uint64 = map(
-    converting, ("uint8", "uint16", "uint32", "uint64")
-)
-to_float32, to_float64 = map(converting, ("float32", "float64"))
+integers = [f"{sign}int{width}" for sign in ("", "u") for width in (8, 16, 32, 64)]
+numbers = [*integers, "float32", "float64"]
 
-
-functions |= named(to_bool, to_int8, to_int16, to_int32, to_int64)
-functions |= named(to_uint8, to_uint16, to_uint32, to_uint64, to_float32, to_float64)
+functions |= named(*map(converting, ["bool", *numbers]))
