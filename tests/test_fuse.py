@@ -357,3 +357,17 @@ def test_updates_in_place_cost_no_kernel(size, seed, monkeypatch):
             found = jax.jit(f, backend="plain").lower(*args).compile()
             counts.append(len(found.executable.kernels))
     assert counts[0] <= counts[1]
+
+
+def test_what_is_made_of_stored_totals_reads_them():
+    """As one kernel, with one loop over the rows for both totals."""
+
+    def f(x, v, w):
+        first, second = v @ x, w @ x
+        return first, second, jnp.sin(first) - second
+
+    args = floats(40, 50), floats(40), floats(40)
+    text = jax.jit(f).lower(*args).compile().as_text()
+    assert text.count("add_any_order(") == 2
+    for found, want in zip(jax.jit(f)(*args), f(*args), strict=True):
+        np.testing.assert_allclose(found, want, 1e-5, 1e-5)

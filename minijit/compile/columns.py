@@ -9,6 +9,8 @@ of columns is gone through row by row; a number that there was for each column i
 row of them.  The totals in it go on side by side, see `interchange`.
 """
 
+from collections import Counter
+
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Load, Op, Reduce, as_index, op
 from .fuse_rules import is_nest
@@ -76,7 +78,9 @@ def goes_by_columns(loop):
         return len(loop.body) > 1 or total
     made = [s.value for s in loop.body if type(s.value) is not Reduce]
     totals = [e for e in postorder(made) if type(e) is Reduce and loop.axis in e.free]
-    return bool(totals) and not all(map(total_of, loop.body))
+    stored = {s.value for s in loop.body}
+    twice = any(total in stored for total in totals)
+    return bool(totals) and (twice or not all(map(total_of, loop.body)))
 
 
 def is_plain(loop):
@@ -96,12 +100,15 @@ class Columns:
       known: {expression of a column: the load from the row of a block}.
       parts: statements in loops over `axis`, in order.
       rows: the buffers in which each column of a block has a place of its own.
+      again: the buffers that several statements store into.
     """
 
     def __init__(self, axis, body, length):
         self.axis, self.length = axis, length
         inside = statements(body)
         self.inner = {s.axis for s in inside if isinstance(s, For)}
+        stored = Counter(s.buffer for s in inside if isinstance(s, Store))
+        self.again = {buffer for buffer, count in stored.items() if count > 1}
         # A buffer of the kernel's own holds one column; now it holds a block of them.
         own = [
             s.buffer for s in inside if isinstance(s, Store)
@@ -139,7 +146,27 @@ class Columns:
             if values:
                 self.in_rows(values)
                 stmt, = replaced([stmt], self.known.get)
-        self.parts.append(self.innermost(stmt))
+        if isinstance(stmt, Store) and type(stmt.value) is Reduce:
+            self.add_total(stmt)
+        else:
+            self.parts.append(self.innermost(stmt))
+
+    def add_total(self, store):
+        """A total that is stored as it is: those that follow find it there.
+
+        It goes on beside those that were stored just before.
+        """
+        last, stores = self.parts[-1:], ()
+        if last and last[0].axis is self.axis:
+            stores = last[0].body
+        made = {s.buffer for s in stores}
+        reads = {e.buffer for e in postorder([store.value]) if type(e) is Load}
+        if stores and all(type(s.value) is Reduce for s in stores) and not made & reads:
+            self.parts[-1] = For(self.axis, (*stores, store))
+        else:
+            self.parts.append(self.innermost(store))
+        if store.buffer not in self.again:
+            self.known[store.value] = Load(store.buffer, store.index)
 
     def holds(self, expr, others):
         inside = postorder(expr.bodies)
