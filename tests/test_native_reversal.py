@@ -8,6 +8,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.trace.jit import executors
 from minijit.transform.reverse_loops import extra_steps
 from tests.test_native_control import agree, allocations, executable, sources
 
@@ -72,11 +73,17 @@ cases = {
 }
 
 
-@pytest.mark.parametrize("backend", ["python", "plain"])
-@pytest.mark.parametrize("f", cases.values(), ids=cases)
-def test_gradients_are_native_and_as_interpreted(f, backend):
-    g = mj.grad(f)
-    assert executable(g, x).fallbacks == ()
+# A sample through numba; `test_regions` has them all through LLVM.
+@pytest.mark.parametrize(
+    "name, backend",
+    [
+        *((name, "plain") for name in cases),
+        *((name, "python") for name in ("slots of 3", "no step", "half precision")),
+    ],
+)
+def test_gradients_are_native_and_as_interpreted(name, backend):
+    g = mj.grad(cases[name])
+    assert executors["plain"](mj.make_jaxpr(g)(x), "g").fallbacks == ()
     for point in (x, 0.3 * x):
         agree(g, point, backend=backend, rtol=1e-4)
 
@@ -110,8 +117,8 @@ with_branches = ("loop alone", "jvp", "linearize", "in a scan")
 )
 def test_whatever_is_made_of_it_is_native(name, f):
     f = transformed[name](f)
-    assert executable(f, x).fallbacks == ()
-    agree(f, x, rtol=1e-3)
+    assert executors["plain"](mj.make_jaxpr(f)(x), "f").fallbacks == ()
+    agree(f, x, backend="plain", rtol=1e-3)
 
 
 def test_lanes_with_trip_counts_of_their_own():

@@ -154,9 +154,16 @@ def handed_on(aval, x):
     return sum((sum_of(aval, out) for out in [*outs, *opened]), jnp.float32(0))
 
 
+# numba takes many seconds for tables within tables.
+compilers = [
+    *((name, "plain") for name in table_types),
+    *(pytest.param(name, "llvm", marks=pytest.mark.chapter(22)) for name in table_types),
+    ("Tape", "python"),
+]
+
+
 @pytest.mark.parametrize("make", makers, ids=["real", "mixed", "zero"])
-@pytest.mark.parametrize("backend", ["python", "plain"])
-@pytest.mark.parametrize("name", table_types)
+@pytest.mark.parametrize("name, backend", compilers)
 def test_tapes_and_unions_are_handed_on_natively(name, backend, make):
     """A copy of a tape is a copy of its items, and of what those refer to."""
     aval = table_types[name]

@@ -64,8 +64,17 @@ def test_plain_source(backend, name, stack):
     compare(name, stack, ["second", "third"])
 
 
-@pytest.mark.parametrize("backend", ["python"], indirect=True)
-@pytest.mark.parametrize("i", range(len(every)))
+@pytest.mark.parametrize(
+    "backend, i",
+    [
+        *(("python", i) for i in range(1, len(every), 4)),
+        *(
+            pytest.param("llvm", i, marks=pytest.mark.chapter(22))
+            for i in range(len(every))
+        ),
+    ],
+    indirect=["backend"],
+)
 def test_compiled(backend, i):
     """A sample: a function under one stack, of first and second order."""
     compare(list(every)[i], jitting[i % len(jitting)], ["alone", "second"])

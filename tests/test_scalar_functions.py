@@ -61,7 +61,7 @@ def test_sixteen_bit_floats(name):
 
 def test_native_functions_agree_with_the_plain_ones():
     names = [*special, "rsqrt", "logistic", "round_away"]
-    wanted = [(name, d, d) for name in names for d in floats]
+    wanted = [(name, d, d) for i, name in enumerate(names) for d in floats[i % 2 :: 2]]
     counts, halves = ("population_count", "clz"), ("float16", "bfloat16")
     wanted += [(name, d, d) for name in counts for d in signed + unsigned]
     wanted += [(f"round_{name}", "float32", "float32") for name in halves]

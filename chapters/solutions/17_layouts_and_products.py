@@ -6,10 +6,11 @@ import numpy as np
 
 from minijit import make_jaxpr
 from minijit.compile.expressions import Axis, as_index, op
+from minijit.compile.fuse import nested
 from minijit.compile.interchange import Renamer
 from minijit.compile.loops import For, statements
 from minijit.compile.lower import lower
-from minijit.compile.nests import in_nests, nested
+from minijit.compile.nests import in_nests
 from minijit.run.python_source import print_program
 
 
