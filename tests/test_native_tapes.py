@@ -157,7 +157,10 @@ def handed_on(aval, x):
 # numba takes many seconds for tables within tables.
 compilers = [
     *((name, "plain") for name in table_types),
-    *(pytest.param(name, "llvm", marks=pytest.mark.chapter(22)) for name in table_types),
+    *(
+        pytest.param(name, "llvm", marks=pytest.mark.chapter(22))
+        for name in table_types
+    ),
     ("Tape", "python"),
 ]
 
