@@ -35,5 +35,7 @@ from .tree_util import (
     tree_reduce_associative as reduce_associative,
 )
 
-__all__ += ["broadcast", "reduce_associative"]
+from .trace.tree_tools import static as static
+
+__all__ += ["broadcast", "reduce_associative", "static"]
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minijit.numpy as jnp
-from minijit import grad, jit, jvp, lax, make_jaxpr, vmap
+from minijit import custom_vjp, grad, jit, jvp, lax, make_jaxpr, vmap
 from minijit.custom_batching import custom_vmap, sequential_vmap
 from minijit.trace.pytree import tree_map
 
@@ -135,3 +135,17 @@ def test_a_rule_with_another_structure():
 def test_a_function_without_a_rule():
     with pytest.raises(AttributeError, match="def_vmap"):
         vmap(custom_vmap(lambda x: x))(np.ones(3))
+
+
+@pytest.mark.chapter(15)
+def test_a_derivative_rule_around_a_vmap_rule():
+    @custom_vjp
+    @custom_vmap
+    def f(x):
+        return 2 * x
+
+    f.def_vmap(lambda n, batched, x: (3 * x, True))
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (5 * ct,))
+    assert vmap(f)(jnp.ones(2)).tolist() == [3, 3] and grad(f)(1.0) == 5
+    with pytest.raises(AttributeError, match="'custom_vjp'.*no attribute 'defrule'"):
+        f.defrule(1)

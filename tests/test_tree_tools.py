@@ -1,7 +1,7 @@
 """More pytrees: dataclasses, static classes, structures of structures."""
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import pytest
 
@@ -156,3 +156,15 @@ def test_jax_has_the_names():
     assert missing == {"default_registry", "flatten_one_level_with_keys"}
     names = {name for name in dir(jax.tree) if name[0] != "_"} - {*tree.__all__}
     assert names <= {"static"}
+
+
+def test_static_marks_a_meta_field():
+    @tree_util.register_dataclass
+    @dataclass
+    class Operation:
+        x: object
+        name: str = tree.static(default="add", metadata={"unit": "m"})
+
+    leaves, treedef = tree.flatten(Operation(1))
+    assert leaves == [1] and tree.unflatten(treedef, [2]) == Operation(2, "add")
+    assert fields(Operation)[1].metadata == {"static": True, "unit": "m"}

@@ -268,7 +268,6 @@ jax_names = {
     "scipy": table([
         ("spatial", not_yet, scipys),
     ]),
-    "tree": table([("static", not_yet, "tree_util.register_static")]),
     "tree_util": table([
         ("default_registry", "there is one registry", "register_pytree_node"),
         ("flatten_one_level_with_keys", not_yet, "tree_flatten_with_path"),

@@ -8,7 +8,7 @@
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,6 +43,10 @@ class ShapeDtypeStruct:
     @property
     def size(self):
         return math.prod(self.shape)
+
+    def update(self, **changes):
+        """The same but for some fields."""
+        return replace(self, **changes)
 
     def __repr__(self):
         weak = ", weak_type=True" if self.weak_type else ""

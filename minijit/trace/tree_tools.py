@@ -188,6 +188,12 @@ def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields
     return nodetype
 
 
+def static(**kwargs):
+    """`dataclasses.field` of a meta field, for `register_dataclass` (`jax.tree`)."""
+    metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
+    return dataclasses.field(metadata=metadata, **kwargs)
+
+
 class Partial(functools.partial):
     """`functools.partial` as a pytree: its arguments children, its function data."""
 

@@ -49,6 +49,14 @@ class CustomFunction:
     def __get__(self, instance, owner=None):
         return self if instance is None else partial(self, instance)
 
+    def __getattr__(self, name):
+        """A rule of another kind is one of the function within: `f.def_vmap`."""
+        fun = self.__dict__.get("fun")
+        if name.startswith("def") and isinstance(fun, CustomFunction):
+            return getattr(fun, name)
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=self)
+
     def resolve(self, args, kwargs):
         """All arguments by position, defaults included; keyword-only ones are not."""
         try:
