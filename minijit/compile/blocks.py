@@ -147,10 +147,8 @@ class BlockWalk(Lowering):
         expr = with_constants(row.at(eqn, index), self.axes.known)
         if all(isinstance(group, Block) for group in groups):
             expr = unrolled(expr)
-        for group in groups:
-            self.ask([expr], group)
-            group.take(eqn, row)
-        return expr
+        known = replace(row, rule=lambda *given, **params: expr)
+        return super().element(eqn, known, index, groups)
 
     def value(self, eqn, row):
         """Inline or store: what only blocks ask for costs what it costs once."""

@@ -17,17 +17,16 @@ from ..trace.jaxpr import subjaxprs
 from .element_sets import count
 from .loops import Kernel, Region
 from .memory import Buffer
+from .traffic import Traffic
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One kernel, loop or call of a compiled program.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Step(Traffic):
+    """One kernel, loop or call of a compiled program, and its traffic.
 
     Attributes:
       name: as in the generated source; those of inner programs as `f/kernel_0`.
       stmt: the `Kernel`, `Region` or `Call`; eqns: what it computes.
-      reads, writes: a `Use` for each array.
-      flops: how many operations on floating-point numbers, or None.
       route: what runs it: "llvm", "numba", "blas", "plain", "uncompiled".
       reason: why it is not compiled, or None.
       threads: how many may share it.
@@ -37,9 +36,6 @@ class Step:
     name: str
     stmt: object
     eqns: tuple
-    reads: tuple
-    writes: tuple
-    flops: int | None
     route: str
     reason: str | None = None
     threads: int = 1
@@ -52,16 +48,6 @@ class Step:
     @property
     def is_loop(self):
         return isinstance(self.stmt, Region)
-
-    @property
-    def nbytes(self):
-        """Bytes read and bytes written."""
-        return sum(use.nbytes for use in (*self.reads, *self.writes))
-
-    @property
-    def exact(self):
-        """Whether these are known bytes, and no upper bound."""
-        return all(use.exact for use in (*self.reads, *self.writes))
 
     @property
     def is_driven(self):

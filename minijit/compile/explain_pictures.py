@@ -233,11 +233,6 @@ def draw_arrays(report, axis=None):
 # ---- the roofline
 
 
-def bound_of(step):
-    """Seconds that a step takes at least on this machine: to move, and to compute."""
-    return step.nbytes / copy_rate(), (step.flops or 0) / flop_rate()
-
-
 def roofline_size(report):
     return 6, 3.2
 

@@ -155,16 +155,16 @@ def repeats(eqns, i, period, made):
     if has_effect(eqn) or len(eqn.invars) != len(before.invars):
         return False
     for x, y in zip(eqn.invars, before.invars, strict=True):
-        if isinstance(x, Literal) or isinstance(y, Literal):
-            both = isinstance(x, Literal) and isinstance(y, Literal)
-            if not both or atom_key(x) != atom_key(y):
-                return False
-        elif x is not y:
-            if x not in made or y not in made or back(x, i, made) != back(
-                y, i - period, made
-            ):
-                return False
+        known = {x, y} <= made.keys()
+        alike = known and back(x, i, made) == back(y, i - period, made)
+        if not (alike or x is y or same_literals(x, y)):
+            return False
     return True
+
+
+def same_literals(x, y):
+    both = isinstance(x, Literal) and isinstance(y, Literal)
+    return both and atom_key(x) == atom_key(y)
 
 
 def back(var, i, made):
@@ -178,53 +178,65 @@ def rolled(jaxpr):
     rounds = find_rounds(jaxpr)
     if rounds is None:
         return None
-    eqns = jaxpr.eqns
-    made = {v: i for i, eqn in enumerate(eqns) for v in eqn.outvars}
-    step = eqns[rounds.start : rounds.start + rounds.period]
-    later = eqns[rounds.start + rounds.period : rounds.start + 2 * rounds.period]
-    # {variable of the step before: its counterpart in this one}.
-    new = {}
-    for old, now in zip(step, later, strict=True):
-        new |= zip(old.outvars, now.outvars, strict=True)
-    given = {v: None for e in later for v in e.invars if isinstance(v, Var)}
+    eqns, start, period = jaxpr.eqns, rounds.start, rounds.period
+    first, step, later = (eqns[max(i, 0) : i + period]
+                          for i in (start - period, start, start + period))  # fmt: skip
+    new = counterparts(step, later)
+    given = dict.fromkeys(v for e in later for v in e.invars if isinstance(v, Var))
     carried = [v for v in given if v in new]
     consts = [v for v in given if v not in new and v not in new.values()]
-    if any(made.get(v, -1) >= rounds.start for v in consts):
+    if not made_by(eqns[start:]).isdisjoint(consts):
         return None  # it reaches back two steps
-    first = eqns[max(rounds.start - rounds.period, 0) : rounds.start]
-    inits = values_before(first, later, new)
+    inits = values_before(first, later, new) if start >= period else None
     if inits is not None:
         # The first round, too: what it uses of the one before comes from outside.
-        rounds.start -= rounds.period
-        rounds.count += 1
+        rounds = Rounds(start - period, period, rounds.count + 1)
     else:
         inits = dict(operands(later, step))
     inits = [inits[v] for v in carried]
     same = lambda a, b: (a.aval.shape, a.aval.dtype) == (b.aval.shape, b.aval.dtype)
-    if not all(same(v, x) for v, x in zip(carried, inits, strict=True)):
+    if not all(map(same, carried, inits)):
         return None
-    last = eqns[rounds.end - rounds.period : rounds.end]
-    final = {}
-    for old, now in zip(step, last, strict=True):
-        final |= zip(old.outvars, now.outvars, strict=True)
+    final = counterparts(step, eqns[rounds.end - period : rounds.end])
     results = tuple(final[v] for v in carried)
-    inside = {v for e in eqns[rounds.start : rounds.end] for v in e.outvars}
-    used = {v for e in eqns[rounds.end :] for v in e.invars} | set(jaxpr.outvars)
-    if not used & inside <= set(results):
+    before, inside, after = (
+        eqns[: rounds.start], eqns[rounds.start : rounds.end], eqns[rounds.end :]
+    )  # fmt: skip
+    used = {v for e in after for v in e.invars} | set(jaxpr.outvars)
+    if not used & made_by(inside) <= set(results):
         return None
-    names = {v: Var(v.aval) for v in (*consts, *carried)}
-    read = lambda x: names.get(x, x) if isinstance(x, Var) else x
-    body = tuple(e.replace(invars=tuple(map(read, e.invars))) for e in later)
-    invars = tuple(names[v] for v in (*consts, *carried))
-    outvars = tuple(new[v] for v in carried)
-    closed = ClosedJaxpr(Jaxpr((), invars, body, outvars, jaxpr.debug), ())
+    closed = step_of(later, consts, carried, new, jaxpr.debug)
     params = dict(
         jaxpr=closed, length=rounds.count, reverse=False,
         num_consts=len(consts), num_carry=len(carried), unroll=1,
     )  # fmt: skip
     scan = Eqn(scan_p, (*consts, *inits), results, params, step[0].source)
-    eqns = (*eqns[: rounds.start], scan, *eqns[rounds.end :])
-    return jaxpr.replace(eqns=eqns), scan
+    return jaxpr.replace(eqns=(*before, scan, *after)), scan
+
+
+def made_by(eqns):
+    return {v for eqn in eqns for v in eqn.outvars}
+
+
+def counterparts(step, other):
+    """{variable that a round makes: what another round has in its place}"""
+    found = {}
+    for eqn, same in zip(step, other, strict=True):
+        found |= zip(eqn.outvars, same.outvars, strict=True)
+    return found
+
+
+def step_of(eqns, consts, carried, new, debug):
+    """The jaxpr of one step: a round, as a function of its operands.
+
+    Args:
+      carried: what it uses of the round before; new: what becomes of that in it.
+    """
+    names = {v: Var(v.aval) for v in (*consts, *carried)}
+    read = lambda x: names.get(x, x) if isinstance(x, Var) else x
+    body = tuple(e.replace(invars=tuple(map(read, e.invars))) for e in eqns)
+    outvars = tuple(new[v] for v in carried)
+    return ClosedJaxpr(Jaxpr((), tuple(names.values()), body, outvars, debug), ())
 
 
 def operands(later, step):
@@ -252,14 +264,11 @@ def values_before(first, later, new):
         if not alike or freeze(eqn.params) != freeze(now.params):
             return None
         for x, y in zip(now.invars, eqn.invars, strict=True):
-            if isinstance(x, Literal) or isinstance(y, Literal):
-                both = isinstance(x, Literal) and isinstance(y, Literal)
-                if not both or atom_key(x) != atom_key(y):
-                    return None
-            elif x in new:
-                if found.setdefault(x, y) is not y or y in own.values():
-                    return None
-            elif own.get(x, x) is not y:
+            if x in new and isinstance(y, Var):
+                alike = found.setdefault(x, y) is y and y not in own.values()
+            else:
+                alike = own.get(x, x) is y or same_literals(x, y)
+            if not alike:
                 return None
         own |= zip(now.outvars, eqn.outvars, strict=True)
     return found

@@ -49,7 +49,7 @@ class Use:
         return self.exact and self.elements == math.prod(self.buffer.shape)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Traffic:
     """All that a kernel, or a call, reads and writes.
 
@@ -60,7 +60,7 @@ class Traffic:
 
     reads: tuple
     writes: tuple
-    flops: int | None = 0
+    flops: int | None
 
     @property
     def nbytes(self):
@@ -69,6 +69,7 @@ class Traffic:
 
     @property
     def exact(self):
+        """Whether these are known bytes, and no upper bound."""
         return all(use.exact for use in (*self.reads, *self.writes))
 
 

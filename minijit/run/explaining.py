@@ -199,9 +199,12 @@ class Reporting:
             reads, writes = reads + use * (not table.given), writes + use * table.given
         before = sum(step.name.partition("#")[0] == name for step in self.steps)
         name = f"{name}#{before + 1}" if before else name
-        step = Step(name, stmt, stmt.eqns, reads, writes, found.flops, route, reason)
-        threads = thread_counts.get(route, one_thread)(stmt)
-        self.steps.append(replace(step, threads=threads, source=source))
+        step = Step(
+            name=name, stmt=stmt, eqns=stmt.eqns, reads=reads, writes=writes,
+            flops=found.flops, route=route, reason=reason, source=source,
+            threads=thread_counts.get(route, one_thread)(stmt),
+        )  # fmt: skip
+        self.steps.append(step)
 
     def tape(self, buffer, aval):
         """What stands for the buffer of a Tape or Union, which had an array's role."""
