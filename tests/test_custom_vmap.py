@@ -147,5 +147,5 @@ def test_a_derivative_rule_around_a_vmap_rule():
     f.def_vmap(lambda n, batched, x: (3 * x, True))
     f.defvjp(lambda x: (f(x), None), lambda _, ct: (5 * ct,))
     assert vmap(f)(jnp.ones(2)).tolist() == [3, 3] and grad(f)(1.0) == 5
-    with pytest.raises(AttributeError, match="'custom_vjp'.*no attribute 'defrule'"):
+    with pytest.raises(AttributeError, match="no attribute 'defrule'"):
         f.defrule(1)
