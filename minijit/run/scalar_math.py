@@ -189,4 +189,11 @@ def converting(name):
 integers = [f"{sign}int{width}" for sign in ("", "u") for width in (8, 16, 32, 64)]
 numbers = [*integers, "float32", "float64"]
 
-functions |= named(*map(converting, ["bool", *numbers]))
+# Generated code imports them from here, each by its name.
+to_bool = converting("bool")
+conversions = [*map(converting, numbers)]
+to_int8, to_int16, to_int32, to_int64 = conversions[:4]
+to_uint8, to_uint16, to_uint32, to_uint64 = conversions[4:8]
+to_float32, to_float64 = conversions[8:]
+
+functions |= named(to_bool, *conversions)
