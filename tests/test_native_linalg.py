@@ -96,10 +96,12 @@ def test_as_plain_python():
     check(calls, "plain")
 
 
+@pytest.mark.chapter(22)
 def test_compiled():
     check(["cholesky, one indefinite", "lu, tall", "solve"], None)
 
 
+@pytest.mark.chapter(22)
 def test_large_matrices_are_left_to_lapack():
     large = 70 * np.eye(70, dtype=np.float32)
     step = lambda x, _: (lax.linalg.cholesky(x * x), None)
