@@ -7,8 +7,8 @@
 
 Telling a GPU to run one kernel costs a program some microseconds; a kernel on a small
 array is done in less.  So the kernels, products and copies of a program are told once,
-with all that each waits for, as a graph; a call launches that.  When a call gets other
-arrays than the one before, the nodes that read them are told their addresses first.
+with all that each waits for, as a graph; a call launches that.  Nodes are told where
+arrays are that have moved.  Calls take turns between two graphs: x = f(x) moves none.
 """
 
 import functools
