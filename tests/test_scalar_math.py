@@ -1,5 +1,7 @@
 """Scalar functions: JAX's meaning in plain Python, and the same under numba."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -148,3 +150,9 @@ def test_importing_does_not_import_numba():
 
     code = "import minijit.run.numba_scalars, sys; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_source_finds_every_function_by_its_name():
+    for name, function in functions.items():
+        module = importlib.import_module(function.__module__)
+        assert getattr(module, name) is function

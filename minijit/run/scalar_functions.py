@@ -24,8 +24,13 @@ def reading_bits(name):
     return read
 
 
-functions |= named(*map(reading_bits, numbers))
-bits_uint32, bits_float32 = functions["bits_uint32"], functions["bits_float32"]
+# Generated code imports them from here, each by its name.
+readers = [*map(reading_bits, numbers)]
+bits_int8, bits_int16, bits_int32, bits_int64 = readers[:4]
+bits_uint8, bits_uint16, bits_uint32, bits_uint64 = readers[4:8]
+bits_float32, bits_float64 = readers[8:]
+
+functions |= named(*readers)
 
 
 def emit_bits(context, builder, signature, values):
