@@ -335,8 +335,8 @@ from .transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
 from .transform.policies import checkpoint_policies as checkpoint_policies
 from .typing import ArrayLike, DTypeLike
 
-P = ParamSpec("P")
-R = TypeVar("R")
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
 F = TypeVar("F", bound=Callable[..., Any])
 Argnums = int | Sequence[int]
 
@@ -358,11 +358,11 @@ class Lowered:
     def compile(self, compiler_options: Any = ...) -> Compiled: ...
     def __getattr__(self, name: str) -> Any: ...
 
-class JitFunction(Generic[P, R]):
+class JitFunction(Generic[Args, Result]):
     """What `jit` returns: call it as the function it wraps."""
 
     traces: Any
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result: ...
     def lower(self, *args: Any, **kwargs: Any) -> Lowered: ...
     def trace(self, *args: Any, **kwargs: Any) -> Lowered: ...
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -374,13 +374,13 @@ BY_HAND = {
     "jit": '''\
 @overload
 def jit(
-    fun: Callable[P, R], /, *, static_argnums: Argnums | None = ...,
+    fun: Callable[Args, Result], /, *, static_argnums: Argnums | None = ...,
     static_argnames: str | Sequence[str] | None = ...,
     donate_argnums: Argnums | None = ...,
     donate_argnames: str | Sequence[str] | None = ..., inline: bool = ...,
     keep_unused: bool = ..., max_traces: int | None = ..., globals: str | None = ...,
     backend: str | None = ..., device: Any = ...,
-) -> JitFunction[P, R]: ...
+) -> JitFunction[Args, Result]: ...
 @overload
 def jit(
     *, static_argnums: Argnums | None = ...,
@@ -389,24 +389,24 @@ def jit(
     donate_argnames: str | Sequence[str] | None = ..., inline: bool = ...,
     keep_unused: bool = ..., max_traces: int | None = ..., globals: str | None = ...,
     backend: str | None = ..., device: Any = ...,
-) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...''',
+) -> Callable[[Callable[Args, Result]], JitFunction[Args, Result]]: ...''',
     "grad": '''\
 def grad(
-    fun: Callable[P, Any], argnums: Argnums = ..., has_aux: bool = ...,
+    fun: Callable[Args, Any], argnums: Argnums = ..., has_aux: bool = ...,
     holomorphic: bool = ..., allow_int: bool = ..., reduce_axes: Sequence[Any] = ...,
-) -> Callable[P, Any]: ...''',
+) -> Callable[Args, Any]: ...''',
     "value_and_grad": '''\
 def value_and_grad(
-    fun: Callable[P, R], argnums: Argnums = ..., has_aux: bool = ...,
+    fun: Callable[Args, Result], argnums: Argnums = ..., has_aux: bool = ...,
     holomorphic: bool = ..., allow_int: bool = ..., reduce_axes: Sequence[Any] = ...,
-) -> Callable[P, tuple[R, Any]]: ...''',
+) -> Callable[Args, tuple[Result, Any]]: ...''',
     "vmap": '''\
 def vmap(
     fun: F, in_axes: Any = ..., out_axes: Any = ..., axis_name: Any = ...,
     axis_size: int | None = ..., spmd_axis_name: Any = ...,
 ) -> F: ...''',
     "named_call": "def named_call(fun: F, *, name: str | None = ...) -> F: ...",
-    "block_until_ready": "def block_until_ready(x: R) -> R: ...",
+    "block_until_ready": "def block_until_ready(x: Result) -> Result: ...",
     "vjp": '''\
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = ...
