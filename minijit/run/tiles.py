@@ -1,15 +1,16 @@
 """Tiles: what runs along another axis is turned in the memory that a block has.
 
     for j in 1000:                  for b in blocks of 32 x 32:
-      for i in 700:                   for c in thread 1024:
-        y[j,i] = x[i,j] * 2             tile[c // 32, c % 32] = x[.., .. + c % 32]
-                                      for c in thread 1024:
-                                        y[.., .. + c % 32] = tile[c % 32, c // 32] * 2
+      for i in 700:                   for r, c in thread 8 x 32, k in 4:
+        y[j,i] = x[i,j] * 2             tile[k*8 + r, c] = x[.., .. + c]
+                                      for r, c in thread 8 x 32, k in 4:
+                                        y[.., .. + c] = tile[c, k*8 + r] * 2
 
 On the left 32 neighbouring threads store 32 neighbours, and load numbers that are a row
 apart: 32 pieces of memory for 32 numbers.  On the right both sides go along memory, and
 the turn is in between.  A row of a tile has one number more than it needs: without it
-all numbers of a column would lie in one bank.
+all numbers of a column would lie in one bank.  A thread does four elements, eight rows
+apart: their addresses differ by constants, which stand in the instructions.
 """
 
 from collections import Counter
@@ -20,10 +21,12 @@ from ..compile.loops import For, If, Store
 from ..compile.memory import Buffer
 from ..compile.nests import bytes_of, loads_of, nest_of, runs_along
 from ..compile.panels import free_to_cut, turned
-from .grid import WARP, joined, nest_forms
+from .grid import THREADS, WARP, joined, nest_forms
 
 # Axes of fewer steps have no tiles: most of one would be empty.
 FEWEST = 8
+# Rows that a block's threads do at once.
+ROWS = THREADS // WARP
 # Numbers in a row of a tile, with the one that nobody uses.
 ROW = WARP + 1
 # So many tiles of 8-byte numbers fit in what a block has.
@@ -66,9 +69,10 @@ class Tile:
           make: function of (row, column, inside): the stores.  `inside` puts an
             element's index in the place of both axes, and never leaves the array.
         """
-        down, right = Axis(WARP), Axis(WARP)
+        down, right, later = Axis(ROWS), Axis(WARP), Axis(WARP // ROWS)
         both, names = joined([down, right], "thread")
-        row, column = names[down], names[right]
+        row, column = op("mul", later, as_index(ROWS)), names[right]
+        row = op("add", row, names[down])
         place = {slow: op("add", self.starts[slow], row)}
         place[fast] = op("add", self.starts[fast], column)
         edge = {a: op("min", i, as_index(a.extent - 1)) for a, i in place.items()}
@@ -76,7 +80,7 @@ class Tile:
         for axis, i in place.items():
             if axis.extent % WARP:
                 body = (If(op("lt", i, as_index(axis.extent)), body),)
-        return For(both, body)
+        return For(both, (For(later, body),))
 
     def fill(self, fast, slow, loads, stores=()):
         """Read loads along memory into their rooms; and do some stores, too."""
