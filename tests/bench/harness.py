@@ -9,6 +9,7 @@ program cannot avoid to move, at the rate of a copy measured in the same run.
 """
 
 import importlib.util
+import os
 import time
 from dataclasses import dataclass
 
@@ -66,6 +67,9 @@ def show(rows):
     """Print the rows: minijit's time, then the others' as multiples of it."""
     rate = copy_rate()
     print(f"a copy moves {rate / 1e9:.1f} GB/s; minijit's time, then ratios to it")
+    for name in sorted(os.environ.keys() & {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"}):
+        # The products of minijit and NumPy may take twice as long, those of jax not.
+        print(f"not a fair run: {name}={os.environ[name]} is set")
     for row in rows:
         times = best_times(row.peers)
         own = times.pop("minijit")
