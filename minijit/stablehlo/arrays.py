@@ -572,8 +572,8 @@ def without(names, reason):
 
 without(
     """eig eigh geqrf hessenberg householder_product lu lu_pivots_to_permutation qr
-    schur svd""",
-    "of decompositions StableHLO has Cholesky's only",
+    schur svd tridiagonal tridiagonal_solve""",
+    "of decompositions and solvers StableHLO has Cholesky's and the triangular one",
 )
 without(
     """bessel_i0e igamma igamma_grad_a igammac random_gamma_grad
