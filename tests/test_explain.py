@@ -246,6 +246,7 @@ def test_loops_and_what_is_not_compiled():
     assert report.why_not_fused(sort, loop).rule in ("call", "loop")
 
 
+@pytest.mark.chapter(23)
 @pytest.mark.parametrize("changes", [{}, {"part_total": 100, "shortest_part": 16}])
 def test_one_kernel_answers_how_its_loops_are_arranged(changes):
     """The settings of the program hold, also when they are no longer in force."""
@@ -260,6 +261,7 @@ def test_one_kernel_answers_how_its_loops_are_arranged(changes):
         assert "minijit.fuse(f, part_total=...)" in str(answer)
 
 
+@pytest.mark.chapter(23)
 def test_a_call_with_settings_of_its_own_keeps_them():
     inner = mj.fuse(lambda x: x.sum(), part_total=100, shortest_part=16)
     report = mj.explain(lambda x: inner(x) + x.sum() * 0, ones(1000))
@@ -386,6 +388,7 @@ MOVES = {"transpose", "reshape", "broadcast_in_dim", "concatenate", "slice", "co
 
 
 @pytest.mark.chapter(24)
+@pytest.mark.fusion
 @pytest.mark.parametrize("wrap, calls, kernels, most", [
     (lambda f: f, 5, 7, 1.3), (mj.value_and_grad, 13, 12, 1.6),
 ])  # fmt: skip
