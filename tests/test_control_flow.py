@@ -500,3 +500,15 @@ def test_linear_transpose_of_functions_with_rules():
     with pytest.raises(TypeError, match="from integers to integers"):
         transposed(lambda x: x * 2, True)
     assert transposed(lambda x: x * 2, 3)(2) == (4,)
+
+
+def test_none_is_an_operand_too():
+    one, two = (lambda operand: 1), (lambda operand: 2)
+    assert lax.cond(True, one, two, operand=None) == 1
+    assert lax.switch(1, [one, two], operand=None) == 2
+    assert lax.cond(False, lambda: 1, lambda: 2) == 2
+    for call in (lambda **kw: lax.cond(True, one, two, 3, **kw),
+                 lambda **kw: lax.switch(0, [one, two], 3, **kw)):  # fmt: skip
+        assert call() == 1
+        with pytest.raises(TypeError, match="no positional operands can be passed"):
+            call(operand=None)

@@ -584,6 +584,7 @@ kinds = {
         inline keep_unused wrap_negative_indices prevent_cse
         return_weak_type_flag aggregate_to_topk suppress_small""",
     ),
+    "a tree of arrays": (lambda x: True, "cond.operand switch.operand"),
 }
 kinds_of: dict[str, list[str]] = {}
 for kind, (_, names) in kinds.items():

@@ -39,6 +39,22 @@ def as_predicate(pred):
     return lax.convert(pred, int32)
 
 
+# The default of `operand`: None is an operand, too.
+not_given = object()
+
+
+def with_operand(operands, operand):
+    """The operands of a branch, of which the only one may be given by name."""
+    if operand is not_given:
+        return operands
+    if operands:
+        raise TypeError(
+            "if 'operand' keyword is passed then no positional operands can be "
+            f"passed, got {operand=} and positional operands {operands}"
+        )
+    return (operand,)
+
+
 def cond_arguments(true_fun, false_fun, operands, operand):
     """What `cond` was given: -> (branches, the false one first; operands).
 
@@ -49,7 +65,7 @@ def cond_arguments(true_fun, false_fun, operands, operand):
         on_true, (false_operand, on_false) = false_fun, operands
         branches = [lambda t, f: on_false(f), lambda t, f: on_true(t)]
         return branches, (true_fun, false_operand)
-    return [false_fun, true_fun], operands if operand is None else (operand,)
+    return [false_fun, true_fun], with_operand(operands, operand)
 
 
 def check_trees(kind, names, trees):

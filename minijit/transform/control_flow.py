@@ -21,6 +21,7 @@ from .agreement import (
     cond_arguments,
     is_tracer,
     join_avals,
+    not_given,
     record_body,
     returning_pairs,
     scan_in_python,
@@ -36,7 +37,7 @@ from .pieces import close_over, record, split
 # ---- cond
 
 
-def cond(pred, true_fun, false_fun, *operands, operand=None, linear=None):
+def cond(pred, true_fun, false_fun, *operands, operand=not_given, linear=None):
     """`true_fun(*operands)` if `pred`, else `false_fun(*operands)` (`jax.lax.cond`).
 
     Args:

@@ -13,18 +13,17 @@ from ..trace.core import Tracer
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from ..trace.slicing import rev, slice_in_dim
-from .agreement import scan_length
+from .agreement import not_given, scan_length, with_operand
 from .batching import vmap
 from .control_flow import bind_branches, scan, while_loop
 from .pieces import int32
 
 
-def switch(index, branches, *operands, operand=None):
+def switch(index, branches, *operands, operand=not_given):
     """`branches[index](*operands)`, the index clamped to the list (as in JAX)."""
     if not branches:
         raise ValueError("Empty branch sequence")
-    if operand is not None:
-        operands = (operand,)
+    operands = with_operand(operands, operand)
     aval = aval_of(index)
     if aval.shape != () or aval.dtype.kind not in "iu":
         raise TypeError(f"Index type must be an integer scalar, got {aval}.")
