@@ -485,7 +485,7 @@ def test_random_programs_compiled(seed):
     random_memory.compare(seed, "llvm")
 
 
-@pytest.mark.parametrize("backend", ["plain", "llvm"])
+@pytest.mark.parametrize("backend", ["plain", LLVM])
 def test_what_python_makes_for_an_inner_program_reaches_its_caller(backend):
     """The inner program sorts: it returns that result, and is given the other one."""
 

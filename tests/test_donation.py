@@ -79,8 +79,14 @@ UPDATES = {
 }
 
 
+native = pytest.mark.chapter(20)
+CASES = [
+    pytest.param(n, marks=native if n in ("loop", "scan") else ()) for n in UPDATES
+]
+
+
 @each_backend
-@pytest.mark.parametrize("name", UPDATES)
+@pytest.mark.parametrize("name", CASES)
 def test_updates_and_loops_begin_in_the_argument(name, backend):
     f = UPDATES[name]
     x = jnp.arange(N * N, dtype="float32").reshape(N, N) / N
