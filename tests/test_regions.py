@@ -45,7 +45,6 @@ from tests.test_native_control import (
     small_and_empty,
     swaps,
 )
-from tests.test_native_reversal import cases as reversals
 from tests.test_random_loops import (
     compare,
     jitted_ways,
@@ -315,9 +314,9 @@ def test_functions_of_the_arrays_within(name, of):
         )
 
 
-@pytest.mark.parametrize("f", reversals.values(), ids=reversals)
-def test_reversal(f):
-    reversal.test_gradients_are_native_and_as_interpreted(f, "llvm")
+@pytest.mark.parametrize("name", reversal.cases)
+def test_reversal(name):
+    reversal.test_gradients_are_native_and_as_interpreted(name, "llvm")
 
 
 def test_reversal_interpreted():

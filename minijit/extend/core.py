@@ -122,7 +122,6 @@ besides = {
         "map_primitive": False,
     },
     SpineAval: {
-        "sharding": None,
         "vma": no_effects,
         "to_tangent_aval": lambda aval: tangent_aval(aval) or float0_aval(aval),
     },

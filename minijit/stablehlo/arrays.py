@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from .. import lax, numpy as jnp
-from ..ops import cumulative, prng
+from ..ops import checks, cumulative, prng
 from ..trace.array import ShapedArray, shape_rules
 from ..trace.numpy_values import by_squaring
 from ..trace.primitives import monoids
@@ -585,5 +585,6 @@ without(
     "it names an axis of a vmap that is not around it",
 )
 without("debug_callback io_callback pure_callback", "it calls back into Python")
+unsupported[checks.check_p] = "experimental.checkify takes it out of a program"
 without("custom_vjp_linear", "only its transpose is known: it has a rule of its own")
 without("treeverse", "it finds out as it runs which steps to run again")
