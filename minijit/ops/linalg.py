@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from ..compile.lower import fallbacks
-from ..trace import primitives as lax
+from ..trace import names as _names, primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
@@ -1164,3 +1164,13 @@ fallbacks |= {
         *(householder_product_p, tridiagonal_p, tridiagonal_solve_p),
     )
 }
+
+# This module is `lax.linalg`.
+__all__ = """
+    EigImplementation EighImplementation SvdAlgorithm cholesky cholesky_p
+    cholesky_update eig eig_p eigh eigh_p hessenberg hessenberg_p householder_product
+    householder_product_p lu lu_p lu_pivots_to_permutation lu_pivots_to_permutation_p
+    ormqr qr qr_p schur schur_p svd svd_p symmetric_product triangular_solve
+    triangular_solve_p tridiagonal tridiagonal_p tridiagonal_solve tridiagonal_solve_p
+""".split()
+__dir__, __getattr__ = _names.front(__name__, __all__)
