@@ -208,3 +208,12 @@ def test_their_gradients_do_too(program):
     """Tapes and unions, filled, and read from the last item to the first."""
     last = lambda x: program(state(x))["x"]
     same_bits(lambda x: mj.vjp(last, x)[1](jnp.ones(3, "f4")), x)
+
+
+def test_a_loop_of_no_step_in_place_is_a_function_without_statements():
+    """Nothing is left to do: its result lies in the argument's memory."""
+    state = lambda x: (x, jnp.ones(3, "float16"))
+    last = lambda x: lax.fori_loop(0, 0, lambda i, s: (s[0], s[1] * s[1]), state(x))[0]
+    f = mj.jit(lambda x: mj.vjp(last, x)[1](jnp.ones(3, "f4")), backend="plain")
+    assert "pass" in f.lower(x).compile().as_text()
+    assert f(x)[0].tolist() == [1, 1, 1]

@@ -342,6 +342,8 @@ def print_region(region, name, constants):
     Walker(emitter).block(region.body)
     if given:
         emitter.line(emitter.returned)
+    if not emitter.lines:  # of no step at all, and its result lies in its argument
+        emitter.line("pass")
     params = [param_text(own, buffer) for buffer, own in arrays.items()]
     lines = heading_lines(name, [*params, "stop=None"]) + emitter.first + emitter.lines
     texts = [*(source.text for source in sources), "\n".join(lines) + "\n"]
