@@ -50,14 +50,18 @@ from ..transform.tangents import tangent_aval
 # ---- primitives
 
 
+def of_each(primitive, convert, results):
+    """What a user's rule gave, converted: one result, or a list of several."""
+    if primitive.multiple_results:
+        return list(map(convert, results))
+    return convert(results)
+
+
 def def_impl(primitive, impl):
     """Say how a primitive is computed: impl(*arrays, **params); returns `impl`."""
 
     def evaluate(*args, **params):
-        result = impl(*args, **params)
-        if primitive.multiple_results:
-            return list(map(as_array, result))
-        return as_array(result)
+        return of_each(primitive, as_array, impl(*args, **params))
 
     primitive.impl = impl
     eval_rules[primitive] = evaluate
@@ -69,10 +73,7 @@ def def_abstract_eval(primitive, rule):
     """Say of which types the results are: rule(*avals, **params); returns `rule`."""
 
     def shapes(*avals, **params):
-        result = rule(*avals, **params)
-        if primitive.multiple_results:
-            return list(map(checked_aval, result))
-        return checked_aval(result)
+        return of_each(primitive, checked_aval, rule(*avals, **params))
 
     primitive.abstract_eval = rule
     shape_rules[primitive] = shapes
