@@ -238,6 +238,7 @@ from .run import llvm_regions as llvm_regions
 
 # chapter 23
 from .compile import partial_totals as partial_totals
+from .compile import totals_aside as totals_aside
 from .compile import vector_functions as vector_functions
 from .compile import vector_waves as vector_waves
 from .run import llvm_lanes as llvm_lanes, llvm_vectors as llvm_vectors

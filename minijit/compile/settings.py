@@ -47,6 +47,9 @@ class Settings:
       part_total: a total of fewer terms than these has one part.
       most_parts, shortest_part: into how many parts a total is cut at most, and how
         many terms a part has at least.
+      terms_aside: functions as `exp` have a loop of their own, apart from the totals
+        computed with them, if these have at most so many terms for each function.
+      totals_aside: so many totals are kept for that loop at once.
       panel_from: arrays of fewer bytes are in the first cache, where any order of loops
         will do; larger ones go through panels if they run along other axes.
       panel_row: bytes of a panel's row: a run that is long enough for memory to keep
@@ -77,6 +80,8 @@ class Settings:
     part_total: int = 1 << 18
     most_parts: int = 64
     shortest_part: int = 1 << 14
+    terms_aside: int = 1024
+    totals_aside: int = 64
     panel_from: int = 1 << 15
     panel_row: int = 1 << 12
     panel_read: int = 1 << 8
