@@ -162,7 +162,7 @@ def erf32(x):
 scalar_forms |= {
     "exp2": exp2,
     "expm1": expm1,
-    "log1p": in_double(log1p),
+    "log1p": by_dtype(log1p, log1p),
     "cosh": in_double(cosh),
     "sinh": in_double(sinh),
     "asinh": in_double(asinh),
