@@ -8,9 +8,11 @@
 """
 
 import functools
+import weakref
 from dataclasses import dataclass, field
 
 from ..compile.loops import Region
+from ..trace.jit import cache_clearers
 from .cuda_emitter import print_on_grid
 from .cuda_llvm import module_of, ptx_of
 from .grid import NoCudaForm, launch_of, launch_of_region
@@ -19,6 +21,20 @@ from .source_text import Constants
 
 # Blocks of one launch along its only axis.
 MOST_BLOCKS = 2**31 - 1
+
+
+def remembered(function):
+    """Remember what a function finds of a kernel or call for as long as that lives."""
+    found: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+    cache_clearers.append(found.clear)
+
+    @functools.wraps(function)
+    def remembering(step):
+        if step not in found:
+            found[step] = function(step)
+        return found[step]
+
+    return remembering
 
 
 @dataclass(frozen=True, eq=False)

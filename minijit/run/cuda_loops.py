@@ -6,7 +6,6 @@ as a byte in its memory is true; branches are, too.  A `scan` of few steps is wr
 out.  What the device cannot do is a `HostNode`; it says why.
 """
 
-import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,10 +19,10 @@ from ..compile.obstacles import kind_of
 from ..compile.overwriting import nest, read_by, written_by
 from ..compile.scalars import BOOL, INDEX
 from ..compile.watching import work_of
-from ..trace.jit import cache_clearers
 from ..transform.branches import cond_p
 from ..transform.loops import scan_p, while_p
 from ..transform.pieces import split
+from .cuda_kernels import remembered
 from .cuda_nodes import (
     Node,
     Ref,
@@ -90,19 +89,10 @@ class HostNode(Node):
 
 # ---- what has no form on a device
 
-# {kernel or call: its obstacle}
-found_obstacles: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-cache_clearers.append(found_obstacles.clear)
 
-
+@remembered
 def obstacle(step):
     """Why a kernel or call cannot be a node of a graph, or None if it can."""
-    if step not in found_obstacles:
-        found_obstacles[step] = find_obstacle(step)
-    return found_obstacles[step]
-
-
-def find_obstacle(step):
     if isinstance(step, Kernel):
         try:
             kernel_of(step)
@@ -414,23 +404,19 @@ loop_rows = {cond_p: build_cond, while_p: build_while, scan_p: build_scan}
 
 # A step of so much work is done by one block sooner than a graph begins another one.
 SMALL_STEP = 1 << 16
-# {call of a loop: a program in which it is one kernel, or None}
-small_loops: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-cache_clearers.append(small_loops.clear)
 
 
+@remembered
 def in_one_block(call):
     """A program in which a loop of small steps is one kernel of one block, or None."""
-    if call not in small_loops:
-        small_loops[call] = None
-        if sum(map(work_of, call.attrs["programs"])) <= SMALL_STEP:
-            sides = (tuple(v.buffer for v in x) for x in (call.inputs, call.outputs))
-            single = Program("loop", *map(distinct, sides), (), (), (call,))
-            program = with_regions(single, BlockBuilder)
-            region, = program.kernels
-            if not counted_on_device(region) and not obstacle(region):
-                small_loops[call] = program
-    return small_loops[call]
+    if sum(map(work_of, call.attrs["programs"])) > SMALL_STEP:
+        return None
+    sides = (tuple(v.buffer for v in x) for x in (call.inputs, call.outputs))
+    single = Program("loop", *map(distinct, sides), (), (), (call,))
+    program = with_regions(single, BlockBuilder)
+    region, = program.kernels
+    whole = not counted_on_device(region) and not obstacle(region)
+    return program if whole else None
 
 
 def counted_on_device(region):

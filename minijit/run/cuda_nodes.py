@@ -10,16 +10,14 @@ found by memory: a node waits for those that wrote what it reads, and for those 
 read or wrote what it writes.  All others may run at the same time.
 """
 
-import weakref
 from dataclasses import dataclass, replace
 
 from ..compile.buffers import rounded
 from ..compile.loops import Kernel
 from ..compile.obstacles import kind_of
 from ..compile.overwriting import read_by, written_by
-from ..trace.jit import cache_clearers
 from .cublas import Gemm, gemm_of
-from .cuda_kernels import CudaKernel, cuda_kernel
+from .cuda_kernels import CudaKernel, cuda_kernel, remembered
 from .grid_totals import with_parts
 
 # ---- memory
@@ -138,16 +136,10 @@ class CopyNode(Node):
 
 # ---- from programs to nodes
 
-# {kernel: its `CudaKernel`}
-cuda_kernels: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-cache_clearers.append(cuda_kernels.clear)
-
-
+@remembered
 def kernel_of(kernel):
     """The `CudaKernel` of a kernel, made once; raises NoCudaForm."""
-    if kernel not in cuda_kernels:
-        cuda_kernels[kernel] = cuda_kernel(kernel)
-    return cuda_kernels[kernel]
+    return cuda_kernel(kernel)
 
 
 def nbytes_of(buffer):
