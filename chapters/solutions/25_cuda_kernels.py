@@ -38,7 +38,7 @@ def one_block(stmt):
     nest = nest_of(stmt)
     if not nest or math.prod(axis.extent for axis in nest[0]) > 1024:
         return None
-    return Axis(1), True, (collapsed(stmt),)
+    return [Axis(1)], True, (collapsed(stmt),)
 
 
 def check_one_block(one_block):
@@ -50,7 +50,7 @@ def check_one_block(one_block):
         i, j = Axis(rows), Axis(columns)
         return For(i, (For(j, (Store(y, (i, j), Load(x, (i, j))),)),))
 
-    axis, by_block, body = one_block(nest(8, 16))
+    (axis,), by_block, body = one_block(nest(8, 16))
     assert (axis.extent, by_block) == (1, True)
     (loop,) = body
     assert (loop.axis.extent, loop.axis.kind) == (128, "thread")

@@ -35,16 +35,15 @@ class CudaEmitter(RegionEmitter):
         self.fixed.add(name)
         return Text(name)
 
-    def block_number(self):
-        self.block_name = self.named("b", "cuda.blockIdx.x")
-        return self.block_name
+    def block_number(self, way):
+        return self.named("b", f"cuda.blockIdx.{way}")
 
     def thread_number(self):
         self.own_number = self.named("t", "cuda.threadIdx.x")
         return self.own_number
 
-    def number_of_thread(self, blocks, threads):
-        return self.named("i", f"{self.block_name} * {threads} + {self.own_number}")
+    def number_of_thread(self, threads):
+        return self.named("i", f"b0 * {threads} + {self.own_number}")
 
     @contextmanager
     def loop(self, stmt, extent):
@@ -106,7 +105,8 @@ def print_on_grid(kernel, name, constants, launch):
     walker.run()
     origins = {buffer.origin: own for buffer, own in arrays.items()}
     lines = heading(name, {}, origins) + emitter.first + emitter.lines
-    grid = f"# {launch.blocks} blocks of {launch.threads} threads"
+    ways = [f"{n}" for n in launch.grid if n > 1] or ["1"]
+    grid = f"# {' x '.join(ways)} blocks of {launch.threads} threads"
     return KernelSource(
         name,
         "\n".join(lines) + "\n",

@@ -93,7 +93,7 @@ def cuda_kernel(kernel, name="kernel_0"):
         name,
         f"{printed.comment}\n{printed.text}",
         printed.buffers,
-        (launch.blocks, 1, 1),
+        launch.grid,
         (launch.threads, 1, 1),
         0,
         printed,

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from ..compile.loops import Swap, statements
-from ..compile.scalars import INDEX
+from ..compile.scalars import BOOL, INDEX
 from .device_functions import device_module
 from .grid_walker import GridWalker, given_buffers
 from .llvm_loops import LoopWriter
@@ -38,6 +38,22 @@ atomic_words = {
     "xor": dict(i="xor", u="xor"),
 }
 
+# Operations of indices on 32 bits: a device has instructions for these; one of 64 bits
+# is two or more.
+short_words = {"add": "add nuw nsw", "sub": "sub nuw nsw", "mul": "mul nuw nsw"}
+short_words |= {"floordiv": "udiv", "mod": "urem"}
+short_words |= {"min": "llvm.umin.i32", "max": "llvm.umax.i32"}
+short_words |= {"lt": "icmp ult", "le": "icmp ule", "eq": "icmp eq"}
+
+
+class Short(str):
+    """A value of 32 bits that stands for an index."""
+
+
+def is_short(expr):
+    """Whether a number is an index from 0 to 2**31 - 1, by what is known of it."""
+    return expr.dtype == INDEX and 0 <= expr.bounds[0] and expr.bounds[1] < 2**31
+
 
 class CudaWriter(LoopWriter):
     """Writes the body of one kernel.
@@ -50,57 +66,103 @@ class CudaWriter(LoopWriter):
         super().__init__()
         self.launch, self.shared = launch, []
 
-    def register(self, name, below):
+    def register(self, name, note=""):
         """A number that each thread finds in a register of its own, as an index."""
         self.declared[f"declare i32 @{REGISTERS}.{name}()"] = None
-        call = self.do(f"call range(i32 0, {below}) i32 @{REGISTERS}.{name}()")
-        return self.do(f"zext nneg i32 {call} to i64")
+        return Short(self.do(f"call {note}i32 @{REGISTERS}.{name}()"))
 
-    def block_number(self):
-        self.number = self.register("ctaid.x", self.launch.blocks)
-        return self.number
+    def block_number(self, way):
+        return self.register(f"ctaid.{way}")
 
     def thread_number(self):
-        self.own_number = self.register("tid.x", self.launch.threads)
+        below = f"range(i32 0, {self.launch.threads}) "
+        self.own_number = self.register("tid.x", below)
         return self.own_number
 
-    def number_of_thread(self, blocks, threads):
-        first = self.do(f"mul nuw nsw i64 {self.number}, {threads}")
-        return self.do(f"add nuw nsw i64 {first}, {self.own_number}")
+    def number_of_thread(self, threads):
+        number, own, kind = self.register("ctaid.x"), self.own_number, "i32"
+        if self.launch.blocks * threads >= 2**31:
+            number, own, kind = self.long(number), self.long(own), "i64"
+        first = self.do(f"mul nuw nsw {kind} {number}, {threads}")
+        return type(own)(self.do(f"add nuw nsw {kind} {first}, {own}"))
+
+    # Indices of 32 bits.
+
+    def short(self, value):
+        """An index of which `is_short` is true; a number's text is of any width."""
+        if isinstance(value, Short) or not value.startswith("%"):
+            return value
+        return Short(self.do(f"trunc nuw nsw i64 {value} to i32"))
+
+    def long(self, value):
+        """Any value, which has 64 bits if it is an index."""
+        if not isinstance(value, Short):
+            return value
+        return self.do(f"zext nneg i32 {value} to i64")
+
+    def op(self, expr, values):
+        word, among = short_words.get(expr.name), expr.args
+        if expr.dtype != BOOL:
+            among = expr, *among
+        if not word or not all(map(is_short, among)):
+            return super().op(expr, list(map(self.long, values)))
+        first, second = map(self.short, values)
+        if word.startswith("llvm"):
+            return Short(self.invoke(word, "i32", ("i32", first), ("i32", second)))
+        result = self.do(f"{word} i32 {first}, {second}")
+        return result if expr.dtype == BOOL else Short(result)
+
+    def address(self, buffer, index):
+        return super().address(buffer, list(map(self.long, index)))
+
+    def store(self, buffer, index, value):
+        super().store(buffer, index, self.long(value))
+
+    def cell(self, dtype, value):
+        return super().cell(dtype, self.long(value))
+
+    def set(self, cell, value):
+        super().set(cell, self.long(value))
 
     @contextmanager
     def loop(self, stmt, extent):
-        with super().loop(stmt, extent) as counter:
+        with self.steps("0", extent, 1) as counter:
             yield counter
             self.together = stmt.axis.kind == "vector"
 
     def note_of_loop(self, extent):
         """LLVM makes one load of several if they are written out."""
-        if self.together:
-            return self.unrolled("full")
-        return super().note_of_loop(extent)
+        return self.unrolled("full") if self.together else ""
+
+    def share(self, stmt, extent, threads):
+        self.together = False
+        return self.steps(self.own_number, extent, threads)
 
     @contextmanager
-    def share(self, stmt, extent, threads):
-        """As `loop`, from this thread's number on, in steps of all threads."""
-        k, before = self.fresh(), self.label
-        counter = f"%i{k}"
-        some = self.do(f"icmp slt i64 {self.own_number}, {extent}")
+    def steps(self, first, extent, step):
+        """A loop from a number on; its counter has 32 bits if they are enough."""
+        k, kind, before = self.fresh(), "i32", self.label
+        counter = Short(f"%i{k}")
+        if not isinstance(extent, int) or extent + step >= 2**31:
+            first, extent = self.long(first), self.long(extent)
+            counter, kind = str(counter), "i64"
+        some = self.do(f"icmp slt {kind} {first}, {extent}")
         self.line(f"br i1 {some}, label %loop{k}, label %done{k}")
         self.begin(f"loop{k}")
-        start = f"[{self.own_number}, %{before}], [{counter}n, %next{k}]"
-        self.line(f"{counter} = phi i64 {start}")
+        start = f"[{first}, %{before}], [{counter}n, %next{k}]"
+        self.line(f"{counter} = phi {kind} {start}")
         yield counter
         self.line(f"br label %next{k}")
         self.begin(f"next{k}")
-        self.line(f"{counter}n = add nuw nsw i64 {counter}, {threads}")
-        more = self.do(f"icmp slt i64 {counter}n, {extent}")
-        self.line(f"br i1 {more}, label %loop{k}, label %done{k}")
+        self.line(f"{counter}n = add nuw nsw {kind} {counter}, {step}")
+        more = self.do(f"icmp slt {kind} {counter}n, {extent}")
+        note = self.note_of_loop(extent)
+        self.line(f"br i1 {more}, label %loop{k}, label %done{k}{note}")
         self.begin(f"done{k}")
 
     @contextmanager
     def only_first(self):
-        first = self.do(f"icmp eq i64 {self.own_number}, 0")
+        first = self.do(f"icmp eq i32 {self.own_number}, 0")
         with self.branch(first):
             yield
 
@@ -146,7 +208,7 @@ class CudaWriter(LoopWriter):
     def atomic(self, buffer, index, name, dtype, value):
         kind, where = memory_type(dtype), self.address(buffer, index)
         word = atomic_words[name][kind_of(dtype)]
-        self.do(f"atomicrmw {word} ptr {where}, {kind} {value} monotonic")
+        self.do(f"atomicrmw {word} ptr {where}, {kind} {self.long(value)} monotonic")
 
 
 def module_of(name, launch):

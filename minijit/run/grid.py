@@ -74,6 +74,8 @@ obstacles = {
 WARP = 32
 # Threads of a block: those of a nest that goes by thread, and at most.
 THREADS, MOST_THREADS = 256, 1024
+# Blocks of a grid along y, and along z, at most; along x there may be 2**31 - 1.
+MOST_ALONG_Y = (1 << 16) - 1
 # Bytes that a thread may keep for itself.
 OWN_BYTES = 256
 # A total of fewer steps may be computed again.
@@ -89,12 +91,13 @@ class Part:
     """One of the nests of a kernel, on the grid.
 
     Attributes:
-      axis: which thread or block it is; its extent is how many there are of them.
-      by_block: whether a step of the axis is a block's.
-      body: placed statements, one of them the loop over `axis`.
+      axes: which thread or block it is; their extents are how many there are of them.
+        Several axes are those of a grid of blocks, the last one its x.
+      by_block: whether a step of the axes is a block's.
+      body: placed statements, one of them the loops over `axes`.
     """
 
-    axis: Axis
+    axes: tuple
     by_block: bool
     body: tuple
 
@@ -105,12 +108,16 @@ class Launch:
 
     Attributes:
       parts: its nests; with several, each thread does its share of one after another.
-      blocks, threads: how many blocks, and threads in each.
+      grid: how many blocks along x, y and z; threads: how many in each.
     """
 
     parts: tuple
-    blocks: int
+    grid: tuple
     threads: int
+
+    @property
+    def blocks(self):
+        return math.prod(self.grid)
 
 
 def launch_of(body):
@@ -119,15 +126,29 @@ def launch_of(body):
     split = [part_of(stmt) for stmt in stmts]
     if depend_on_each_other(stmts):
         # Only within a block do later statements see what earlier ones stored.
-        split = [(Axis(1), True, tuple(map(collapsed, totals_of_one_axis(stmts))))]
+        split = [([Axis(1)], True, tuple(map(collapsed, totals_of_one_axis(stmts))))]
+    if len(split) > 1 or max(a.extent for a in split[0][0]) > MOST_ALONG_Y:
+        split = [as_one(*part) for part in split]
     threads = max(threads_of(*part) for part in split)
-    parts, blocks, made = [], 1, {}
-    for axis, by_block, inner in split:
-        body = place((For(axis, inner),), NEST, nestable, partial(flattened, made=made))
-        parts.append(Part(axis, by_block, body))
-        steps = axis.extent if by_block else -(-axis.extent // threads)
-        blocks = max(blocks, steps)
-    return Launch(tuple(parts), blocks, threads)
+    parts, grids, made = [], [], {}
+    for axes, by_block, inner in split:
+        flat_now = partial(flattened, made=made)
+        body = place(nested(axes, inner), NEST, nestable, flat_now)
+        parts.append(Part(tuple(axes), by_block, body))
+        steps = [a.extent if by_block else -(-a.extent // threads) for a in axes]
+        grids.append((*reversed(steps), 1, 1)[:3])
+    return Launch(tuple(parts), max(grids), threads)
+
+
+def as_one(axes, by_block, body):
+    """A part whose axes are one."""
+    axis, names = joined(axes)
+    return [axis], by_block, renamed(body, names)
+
+
+def renamed(body, names):
+    """Statements with expressions in the places of axes."""
+    return tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
 
 
 def depend_on_each_other(stmts):
@@ -170,7 +191,7 @@ def launch_of_region(region):
     inner = [s.axis for s in statements(body) if isinstance(s, For)]
     wide = [a.bounds[1] + 1 for a in inner if a.kind in ("thread", "reduce")]
     threads = min(MOST_THREADS, -(-max(wide, default=1) // WARP) * WARP)
-    return Launch((Part(None, True, body),), 1, threads)
+    return Launch((Part((), True, body),), (1, 1, 1), threads)
 
 
 # ---- one nest
@@ -214,7 +235,7 @@ nest_forms: list = []
 
 
 def part_of(stmt):
-    """(axis, by_block, statements in which it stands for the peeled axes)"""
+    """(axes, by_block, statements within): what a nest is on a grid."""
     for form in nest_forms:
         if found := form(stmt):
             return found
@@ -223,17 +244,16 @@ def part_of(stmt):
     if axes and not outer:
         # A total that all steps want: only one block can compute it once.
         body = totals_of_one_axis((stmt,))
-        return Axis(1), True, tuple(map(collapsed, body))
+        return [Axis(1)], True, tuple(map(collapsed, body))
     body = nested([a for a in axes if a not in outer], body)
     axes = best_last(outer, body)
     by_block = goes_by_block(axes, body)
     if axes and not by_block and are_quads(axes, body):
         axes, body = in_quads(axes, body)
-    axis, names = joined(axes)
-    body = tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
+    part = as_one(axes, by_block, body)
     if by_block:
-        body = tuple(map(collapsed, totals_of_one_axis(body)))
-    return axis, by_block, body
+        part = *part[:2], tuple(map(collapsed, totals_of_one_axis(part[2])))
+    return part
 
 
 def are_quads(axes, body):
@@ -260,8 +280,7 @@ def in_quads(axes, body):
     *outer, last = axes
     quad, one = Axis(last.extent // 4), Axis(4, "vector")
     names = {last: op("add", op("mul", quad, as_index(4)), one)}
-    body = tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
-    return [*outer, quad], (For(one, body),)
+    return [*outer, quad], (For(one, renamed(body, names)),)
 
 
 def totals_of_one_axis(body):
@@ -298,7 +317,7 @@ atomic_kinds |= {"xor": "iu"}
 
 
 def in_any_order(stmt):
-    """(axis, False, statements) of a scatter whose updates meet: each is a thread's.
+    """(axes, False, statements) of a scatter whose updates meet: each is a thread's.
 
     The order in which they are combined is the device's.
     """
@@ -316,9 +335,8 @@ def in_any_order(stmt):
     if not isinstance(store, Store) or store.buffer in loads or not is_atomic(store):
         return None
     store = replace(store, combine=ATOMIC + store.combine)
-    axis, names = joined(axes)
     body = (If(body[0].pred, (store,)),) if guarded else (store,)
-    return axis, False, tuple(s.rewrite(Renamer(names), lambda b: b) for s in body)
+    return as_one(axes, False, body)
 
 
 def is_atomic(store):
@@ -458,15 +476,15 @@ def collapsed(stmt):
     if not axes:
         return For(stmt.axis, tuple(map(collapsed, stmt.body)))
     axis, names = joined(best_last(axes, body), "thread")
-    renamed = Renamer(names)
-    return For(axis, tuple(s.rewrite(renamed, lambda buffer: buffer) for s in body))
+    return For(axis, renamed(body, names))
 
 
-def threads_of(axis, by_block, body):
+def threads_of(axes, by_block, body):
     """How many threads a block has: enough for the widest of what they share."""
+    steps = math.prod(a.extent for a in axes)
     if not by_block:
-        return min(THREADS, -(-axis.extent // WARP) * WARP)
-    most = MOST_THREADS if axis.extent * THREADS < FEW_THREADS else THREADS
+        return min(THREADS, -(-steps // WARP) * WARP)
+    most = MOST_THREADS if steps * THREADS < FEW_THREADS else THREADS
     return min(most, -(-widest(body) // WARP) * WARP)
 
 

@@ -11,8 +11,8 @@ Where statements are a block's, all of its threads run them: each computes the s
 numbers, thread 0 alone stores them, loops and totals are divided.  Where statements are
 a thread's, they are what they are on a CPU.  The emitter has besides a `Walker`'s:
 
-    block_number(), thread_number(), number_of_thread(blocks, threads)
-                                 which ones this is: values
+    block_number(way), thread_number(), number_of_thread(threads)
+                                 which ones this is: values; a way is x, y or z
     share(stmt, extent, threads) a context manager: a loop from this thread on, in steps
                                  of all of them; gives the counter
     only_first()                 one around what thread 0 does alone
@@ -82,7 +82,6 @@ class GridWalker(Walker):
     def __init__(self, emitter, launch):
         super().__init__(emitter)
         self.launch, self.threads = launch, launch.threads
-        self.which_block = Axis(launch.blocks)
         self.which_thread = Axis(launch.threads)
         self.written, self.read, self.scratch = set(), set(), {}
         inside = [s for part in launch.parts for s in statements(part.body)]
@@ -92,7 +91,8 @@ class GridWalker(Walker):
 
     def memory(self):
         """What no argument is: each thread's own, or all the block's."""
-        self.values[self.which_block] = self.emitter.block_number()
+        ways = max([1, *(len(part.axes) for part in self.launch.parts)])
+        self.numbers = [self.emitter.block_number(way) for way in "xyz"[:ways]]
         self.values[self.which_thread] = self.emitter.thread_number()
         for part in self.launch.parts:
             for buffer in own_buffers(part.body):
@@ -113,7 +113,7 @@ class GridWalker(Walker):
         self.values = outside
 
     def statement(self, stmt):
-        if isinstance(stmt, For) and stmt.axis is self.part.axis:
+        if isinstance(stmt, For) and stmt.axis in self.part.axes:
             self.steps(stmt)
         elif self.shared and type(stmt) in of_blocks:
             of_blocks[type(stmt)](self, stmt)
@@ -135,13 +135,13 @@ class GridWalker(Walker):
     # ---- the grid
 
     def steps(self, stmt):
-        """The step of a part's axis that is this block's, or this thread's."""
-        axis, blocks = stmt.axis, self.launch.blocks
-        if self.shared:
-            step, steps = self.values[self.which_block], blocks
-        else:
-            step = self.emitter.number_of_thread(blocks, self.threads)
-            steps = blocks * self.threads
+        """The step of one of a part's axes that is this block's, or this thread's."""
+        axis = stmt.axis
+        way = len(self.part.axes) - 1 - self.part.axes.index(axis)
+        step, steps = self.numbers[way], self.launch.grid[way]
+        if not self.shared:
+            step = self.emitter.number_of_thread(self.threads)
+            steps *= self.threads
         self.values[axis] = step
         if steps == axis.extent:
             self.block(stmt.body)

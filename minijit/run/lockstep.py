@@ -17,6 +17,7 @@ at what is undefined there, whatever the result looks like:
 
 import ast
 import functools
+import math
 import operator
 
 import numpy as np
@@ -190,9 +191,8 @@ class Lockstep:
         return memory.load(self.lanes, self.value(node.slice, mask), mask)
 
     def attribute(self, node, mask):
-        return {
-            "cuda.blockIdx.x": self.lanes.block, "cuda.threadIdx.x": self.lanes.thread
-        }[ast.unparse(node)]
+        number = self.lanes.numbers[node.value.attr]
+        return number["xyz".index(node.attr)]
 
     def call(self, node, mask):
         text = ast.unparse(node.func)
@@ -350,12 +350,13 @@ def run_in_lockstep(kernel, *arrays):
     }
     space = {"np": np}
     constants = {n: eval(text, space) for n, text in kernel.constants.items()}
-    blocks, threads = kernel.grid[0], kernel.block[0]
+    blocks, threads = math.prod(kernel.grid), kernel.block[0]
     many = max(LANES // threads, 1)
     counts = {name: memory.counts for name, memory in memories.items()}
     with np.errstate(all="ignore"):
         for first in range(0, blocks, many):
-            lanes = Lanes(np.arange(first, min(first + many, blocks)), threads)
+            numbers = np.arange(first, min(first + many, blocks))
+            lanes = Lanes(numbers, threads, kernel.grid)
             step = Lockstep(lanes, {**memories, **constants})
             step.block(body, lanes.everyone)
             for name, memory in step.names.items():

@@ -57,6 +57,7 @@ class Lanes:
 
     Attributes:
       block, thread: of each lane; lane: its number in the whole grid.
+      numbers: {"blockIdx": of each lane, along x, y and z, "threadIdx": its own}.
       epoch: how many barriers its block has passed.
       together: in a loop of kind `vector`, {(memory, what): the pieces asked for so
         far}; else None.
@@ -64,11 +65,13 @@ class Lanes:
 
     together = None
 
-    def __init__(self, blocks, threads):
+    def __init__(self, blocks, threads, grid):
         self.blocks, self.threads = blocks, threads
         self.block = np.repeat(blocks, threads)
         self.thread = np.tile(np.arange(threads), len(blocks))
         self.lane = self.block * threads + self.thread
+        places = np.unravel_index(self.block, grid[::-1])
+        self.numbers = dict(blockIdx=places[::-1], threadIdx=[self.thread])
         self.warp = self.lane // WARP
         self.epoch = np.zeros(len(self.lane), np.int64)
         self.everyone = np.ones(len(self.lane), bool)

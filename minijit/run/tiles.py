@@ -21,7 +21,7 @@ from ..compile.loops import For, If, Store
 from ..compile.memory import Buffer
 from ..compile.nests import bytes_of, loads_of, nest_of, runs_along
 from ..compile.panels import free_to_cut, turned
-from .grid import THREADS, WARP, joined, nest_forms
+from .grid import THREADS, WARP, joined, nest_forms, renamed
 
 # Axes of fewer steps have no tiles: most of one would be empty.
 FEWEST = 8
@@ -110,7 +110,7 @@ class Tile:
 
 
 def tiled(stmt):
-    """(axis of the tiles, True, statements of one), or None where none are needed."""
+    """(axes of the tiles, True, statements of one), or None where none are needed."""
     nest = nest_of(stmt)
     pair = nest and free_to_cut(nest[1]) and crossing(*nest)
     if not pair:
@@ -124,11 +124,8 @@ def tiled(stmt):
     if not first:
         run, other, along, across = other, run, across, along
         first, second = second, first
-    outer, counters = [a for a in axes if a not in pair], {}
-    for a in pair:
-        counters[a] = Axis(-(-a.extent // WARP))
-    axis, names = joined([*outer, counters[other], counters[run]])
-    starts = {a: op("mul", names[counters[a]], as_index(WARP)) for a in pair}
+    counters = {a: Axis(-(-a.extent // WARP)) for a in pair}
+    starts = {a: op("mul", counters[a], as_index(WARP)) for a in pair}
     tile = Tile(starts, [*first, *second])
     body = [tile.fill(other, run, first, () if second else across)]
     if second:
@@ -136,8 +133,9 @@ def tiled(stmt):
         body.append(tile.use(other, run, second, across))
     if along:
         body.append(tile.use(run, other, first, along))
-    outside = Renamer({a: names[a] for a in outer})
-    return axis, True, tuple(s.rewrite(outside, lambda buffer: buffer) for s in body)
+    blocks, others = [counters[a] for a in axes if a in pair], len(axes) > 2
+    outer, names = joined([a for a in axes if a not in pair])
+    return [outer, *blocks] if others else blocks, True, renamed(body, names)
 
 
 nest_forms.append(tiled)
