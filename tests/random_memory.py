@@ -15,8 +15,8 @@ import numpy as np
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import lax
-from minijit.compile import in_place, updates
+from minijit import config, lax
+from minijit.compile import updates
 from minijit.compile.buffers import check_plan
 from minijit.run import loading, planned_driver, python_source
 
@@ -107,14 +107,9 @@ def unplanned():
         loading.rewrites.insert(0, updates.with_reuse)
 
 
-@contextmanager
 def small_arrays_too():
     """The smallest array is worth to be written over."""
-    before, in_place.WORTH_REUSE = in_place.WORTH_REUSE, 0
-    try:
-        yield
-    finally:
-        in_place.WORTH_REUSE = before
+    return config.override("fusion", config.fusion.but(reuse_bytes=0))
 
 
 def results_of(f, args, backend="plain", donated=()):

@@ -11,7 +11,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import buffers, in_place
+from minijit.compile import buffers
 from minijit.compile.buffers import arranged, check_plan, most_at_once
 from minijit.compile.loops import Store, statements
 from minijit.compile.overwriting import copied_by
@@ -345,9 +345,10 @@ def test_a_forked_process_has_an_arena_of_its_own():
 
 
 @pytest.fixture
-def small_arrays_too(monkeypatch):
+def small_arrays_too():
     """The smallest array is worth to be written over."""
-    monkeypatch.setattr(in_place, "WORTH_REUSE", 0)
+    with random_memory.small_arrays_too():
+        yield
 
 
 def loaded(f, *args, backend="plain"):

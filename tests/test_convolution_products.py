@@ -7,19 +7,18 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import factors
 from minijit.compile.lower import lower
 from minijit.compile.simplify import simplify
-from minijit.ops import patches
+from minijit.trace.config import config
 from minijit.trace.jaxpr import make_jaxpr
 
 pytestmark = pytest.mark.chapter(17)
 
 
 @pytest.fixture(autouse=True)
-def small_products_are_calls(monkeypatch):
-    monkeypatch.setattr(factors, "SMALL_PRODUCT", 0)
-    monkeypatch.setattr(patches, "SMALL_PRODUCT", 0)
+def small_products_are_calls():
+    with config.override("fusion", config.fusion.but(small_product=0)):
+        yield
 
 
 def numbers(rng, *shape):

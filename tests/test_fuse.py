@@ -17,6 +17,7 @@ from minijit.compile.loops import expressions
 from minijit.compile.lower import lower
 from minijit.compile.settings import Settings
 from minijit.compile.simplify import simplify
+from minijit.compile.updates import with_reuse
 from minijit.trace.config import config
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.fusion]
@@ -88,6 +89,20 @@ def test_a_loss_of_a_batch_and_its_gradient_are_one_kernel_each(loss):
         np.testing.assert_allclose(
             jax.jit(f, backend="plain")(x, labels), wanted, 2e-4, 2e-5
         )
+
+
+def test_several_totals_over_the_same_rows_are_one_kernel():
+    x, labels = floats(24, 40), np.arange(24, dtype="int32") % 5 * 9
+
+    def f(x, labels):
+        right = (x.argmax(1) == labels).mean()
+        wanted = labels > 3
+        return cross_entropy(x, labels), right, (nn.logsumexp(x, 1) * wanted).sum()
+
+    assert len(program(f, x, labels).body) == 1
+    for a, b in zip(jax.jit(f, backend="plain")(x, labels),
+                    jax.jit(f, backend="eval")(x, labels), strict=True):  # fmt: skip
+        np.testing.assert_allclose(a, b, 1e-5)
 
 
 def test_totals_of_what_is_not_known_row_by_row_stay_apart():
@@ -216,6 +231,35 @@ def test_the_ledger_says_yes_and_no():
     refused = [d for d in found.decisions if not d.fused]
     assert {d.rule for d in refused} <= {"no nest", "total", "axes"} and refused
     assert all(d.reason and d.nbytes for d in refused)
+
+
+def rounds(x):
+    for _ in range(5):
+        x = jnp.roll(x * x, 1, 1)
+        x = jnp.sin(x + 1) * (x - 2) / (x * x + 3) + jnp.flip(x, 1)
+    return x
+
+
+def test_every_limit_is_a_setting_that_a_decision_names():
+    """With another value of the setting there is another decision."""
+    x, part = floats(4, 4), jax.jit(rounds)
+    take = lambda x: x[jnp.arange(4) * 3 % 4]
+    forms = {
+        "small_product": (lambda x: x @ x, "small product", "call", 0),
+        "fewest_rounds": (rounds, "rounds", None, 9),
+        "shortest_round": (rounds, "rounds", None, 99),
+        "table_elements": (take, "table", "large table", 1),
+        "largest_call": (lambda x: part(part(x)), None, "large function", 3),
+        "reuse_bytes": (lambda x: (x @ x * 2) @ x, "beside", "over", 0),
+    }
+    for setting, (f, rule, other, value) in forms.items():
+        changes = {"small_product": 0} if setting == "reuse_bytes" else {}
+        for told, settings in ((rule, changes), (other, changes | {setting: value})):
+            with config.override("fusion", config.fusion.but(**settings)):
+                found = with_reuse(program(f, x)).decisions
+            rules = {d.rule: d for d in found if d.rule in (rule, other)}
+            assert [*rules] == ([told] if told else []), (setting, settings)
+            assert all(d.reason and str(d) for d in rules.values())
 
 
 def stencil(steps):

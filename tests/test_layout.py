@@ -6,10 +6,10 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile import factors
 from minijit.compile.lower import lower
 from minijit.compile.simplify import simplify
 from minijit.trace import primitives as prim
+from minijit.trace.config import config
 from minijit.trace.jaxpr import make_jaxpr
 
 pytestmark = pytest.mark.chapter(17)
@@ -21,10 +21,12 @@ def floats(*shape, dtype="f4"):
 
 
 @pytest.fixture(autouse=True)
-def small_products_are_calls(monkeypatch, request):
+def small_products_are_calls(request):
     """So that few numbers are enough; but for the test of that limit itself."""
-    if request.function is not test_small_products_and_vectors_are_loops:
-        monkeypatch.setattr(factors, "SMALL_PRODUCT", 0)
+    limited = request.function is test_small_products_and_vectors_are_loops
+    changes = {} if limited else {"small_product": 0}
+    with config.override("fusion", config.fusion.but(**changes)):
+        yield
 
 
 def lowered(f, *args):

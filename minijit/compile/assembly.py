@@ -14,7 +14,7 @@ import numpy as np
 from ..trace import primitives as prim
 from ..trace.array import ShapedArray, to_numpy
 from ..trace.jaxpr import Eqn, Literal, Var
-from .decisions import decisions_of
+from .decisions import decided, decisions_of, noting
 from .expression_graphs import substitute
 from .loops import For, Kernel, Program, after_pass
 from .memory import Buffer
@@ -110,11 +110,14 @@ program_passes: list = []
 
 def walked(walk, consts):
     """A walk that is over, and the values of its constants."""
-    for other in other_walks:
-        if found := other(walk, consts):
-            return found
-    walk.run()
-    return walk, consts
+    with noting() as notes:
+        ways = (other(walk, consts) for other in other_walks)
+        found = next(filter(None, ways), None)
+        if found is None:
+            walk.run()
+            found = walk, consts
+    found[0].notes = notes
+    return found
 
 
 def assemble(walk, name, consts):
@@ -137,7 +140,7 @@ def assemble(walk, name, consts):
         constants=tuple(arrays.constants),
         temps=arrays.temps,
         body=tuple(steps.values()),
-        decisions=decisions_of(walk, steps),
+        decisions=(*decisions_of(walk, steps), *decided(walk.notes)),
         fallbacks=tuple(sorted(walk.fallbacks.items())),
     )
     for change in program_passes:

@@ -25,6 +25,7 @@ from ..trace.jit import jit_p
 from ..trace.primitives import iota_p
 from ..transform.loops import scan_p
 from .assembly import other_walks
+from .decisions import loop_rules, noted
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Const, Reduce, as_index
 from .groups import Group
@@ -34,7 +35,7 @@ from .lower import At, Lowering, new_axis, row_of
 from .reductions import combine
 from .rolling import rolled, without_calls
 from .settings import config
-from .small_axes import SMALL_TABLE, Axes, may_move, terms_of
+from .small_axes import Axes, is_table, may_move, terms_of
 
 # ---- one element
 
@@ -45,7 +46,7 @@ def constant_at(known, expr):
         return None
     aval = expr.var.aval
     fixed = all(isinstance(i, Const) for i in expr.index)
-    if not fixed or aval.size > SMALL_TABLE or aval.dtype.kind not in "biuf":
+    if not fixed or aval.dtype.kind not in "biuf" or not is_table(aval):
         return None
     value = np.asarray(to_numpy(known[expr.var], aval))
     return Const(value[tuple(i.value for i in expr.index)], expr.dtype)
@@ -302,16 +303,29 @@ def in_blocks(walk, consts):
     if any(eqn.primitive is scan_p for eqn in jaxpr.eqns):
         other = block_walk(walk, jaxpr, loop, values, inlined, done)
         if other and len(other.groups.all) == 1:
-            return other, values
+            return in_rounds(other, loop), values
     walk.run()
     primitives = {eqn.primitive for eqn in walk.jaxpr.eqns}
     cut = any(why and why[0] in AGAIN for why in walk.stored.values())
     if cut or consts or not primitives.isdisjoint(for_blocks):
-        for form in dict.fromkeys([(jaxpr, loop), (whole, None)]):
-            other = block_walk(walk, *form, values, inlined, done)
+        for form, scan in dict.fromkeys([(jaxpr, loop), (whole, None)]):
+            other = block_walk(walk, form, scan, values, inlined, done)
             if other and len(other.groups.all) <= len(walk.groups.all):
-                return other, values
+                return in_rounds(other, scan), values
     return walk, consts
+
+
+def in_rounds(walk, loop):
+    """A walk, with a note of the loop that equations of the program have become."""
+    if loop is not None:
+        equations = len(loop.params["jaxpr"].eqns)
+        noted("rounds", loop, rounds=loop.params["length"], equations=equations)
+    return walk
+
+
+loop_rules |= {
+    "rounds": (True, "its steps repeat in the program, one by one", "fewest_rounds"),
+}
 
 
 # The primitives that make it worth while to look for lands.

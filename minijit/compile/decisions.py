@@ -5,6 +5,7 @@
         print(decision.reason)   # every element of it takes a loop
 """
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -17,9 +18,9 @@ class Decision:
 
     Attributes:
       a, b: what was compared: tuples of equations, and of kernels and calls.  b reads
-        what a computes, or both read the same.  If it is about the loops of one kernel,
-        b is empty.
-      fused: whether they share a kernel, or the loops have that form.
+        what a computes, or both read the same.  If it is about the form of one kernel,
+        or of some equations, b is empty.
+      fused: whether they share a kernel, or a has that form.
       rule: why, a name; numbers: what the rule compared, {name: number}.
       reason: why, a sentence.
       nbytes: what goes through memory for it, or would.
@@ -85,33 +86,50 @@ def decisions_of(walk, steps):
     return tuple(found)
 
 
-# ---- the loops of one kernel
+# ---- the form of one kernel, or of some equations
 
-# rule: (whether the loops have that form, why, the setting that changes it).
+# rule: (whether they have that form, why, the setting that changes it).
 loop_rules: dict = {}
 # While somebody wants to know: the list of what was decided.
 notes: ContextVar = ContextVar("notes", default=None)
 
 
-def noted(rule, **numbers):
-    """What a rule says of the loops that are looked at: -> whether they have a form."""
+def noted(rule, *about, **numbers):
+    """What a rule says of the loops that are looked at, or of the equations `about`.
+
+    Returns:
+      Whether they have a form.
+    """
     found = notes.get()
     if found is not None:
-        found.append((rule, numbers))
+        found.append((rule, about, numbers))
     return loop_rules[rule][0]
+
+
+@contextmanager
+def noting():
+    """A list, of what rules say meanwhile."""
+    found: list = []
+    token = notes.set(found)
+    try:
+        yield found
+    finally:
+        notes.reset(token)
+
+
+def decided(found, *kernel):
+    """A `Decision` for each different note: about a kernel, where they name nothing."""
+    different = {(rule, about, *numbers.items()): (rule, about, numbers)
+                 for rule, about, numbers in found if about or kernel}  # fmt: skip
+    return tuple(
+        Decision(about or kernel, (), *loop_rules[rule][:1], rule, loop_rules[rule][1],
+                 numbers.get("bytes", 0), loop_rules[rule][2], numbers)
+        for rule, about, numbers in different.values()
+    )  # fmt: skip
 
 
 def decisions_about(kernel, arrange):
     """A `Decision` for each rule that a function asks about a kernel's statements."""
-    found: list = []
-    token = notes.set(found)
-    try:
+    with noting() as found:
         arrange(kernel.body)
-    finally:
-        notes.reset(token)
-    different = {(rule, *numbers.items()): (rule, numbers) for rule, numbers in found}
-    return tuple(
-        Decision((kernel,), (), *loop_rules[rule][:1], rule, loop_rules[rule][1],
-                 numbers.get("bytes", 0), loop_rules[rule][2], numbers)
-        for rule, numbers in different.values()
-    )  # fmt: skip
+    return decided(found, kernel)

@@ -10,11 +10,10 @@ from typing import NamedTuple
 from ..trace import primitives as prim
 from ..trace.jaxpr import Eqn, Var
 from .assembly import expansions
+from .decisions import loop_rules, noted
 from .lower_calls import Strided
 from .scalars import wide_dtype
-
-# Up to so many multiplications for each pair of matrices, loops of our own are faster.
-SMALL_PRODUCT = 32 * 32 * 32
+from .settings import config
 
 
 class Dims(NamedTuple):
@@ -51,12 +50,21 @@ def is_large(eqn):
     left, right = dot_dims(eqn)
     rows, columns = size_of(lhs, left.free), size_of(rhs, right.free)
     work = rows * columns * size_of(lhs, left.contracted)
-    return min(rows, columns) > 1 and work > SMALL_PRODUCT
+    if min(rows, columns) <= 1:
+        return False
+    large = work > config.fusion.small_product
+    return noted("call" if large else "small product", eqn, multiplications=work)
 
 
-# What these cost, in nanoseconds: a call of the BLAS, a multiplication, a kernel, and a
-# number that it copies.
-A_CALL, A_PRODUCT, A_KERNEL, A_COPY = 250, 0.02, 1000, 1.0
+loop_rules |= {
+    "call": (True, "it is a call of the BLAS", "small_product"),
+    "small product": (False, "loops take no longer than a call", "small_product"),
+}
+
+
+def cost_of_copy(size):
+    """What a kernel takes that copies so many numbers, in nanoseconds."""
+    return config.fusion.kernel_cost + config.fusion.copy_cost * size
 
 
 def packed(view, dims, other, axes):
@@ -113,7 +121,7 @@ def choose(plan_of, lhs, rhs, out, dims):
             if copied:
                 order, strides = packed(view, d, theirs, mine)
                 view = Strided(None, view.shape, strides)
-                extra += A_KERNEL + A_COPY * math.prod(view.shape)
+                extra += cost_of_copy(math.prod(view.shape))
             views.append(view)
             copies.append(order)
         plan = plan_of(*views, out, dims)

@@ -32,9 +32,6 @@ from .memory import Buffer
 from .placing_rules import arrangements
 from .settings import config
 
-# How many lanes go side by side: as many numbers of 32 bits as a vector has.
-WIDTH = 16
-
 
 class Unfit(Exception):
     """A loop cannot be a part of a block."""
@@ -259,11 +256,12 @@ def lanes_of_loop(stmt):
     if not any(has_cells(s) for s in stmt.body if isinstance(s, Store)):
         return For(stmt.axis, in_lanes(stmt.body))
     n, kind = stmt.axis.extent, "vector"
-    width = min(WIDTH, n)
+    most = config.fusion.lanes_at_once
+    width = min(most, n)
     chunk = Axis(-(-n // width))
     first, length = op("mul", chunk, as_index(width)), width
     last = op("sub", as_index(n - 1), first)
-    if n < WIDTH or n % WIDTH and overwrites(stmt):
+    if n < most or n % most and overwrites(stmt):
         kind, length = "loop", op("min", op("add", last, as_index(1)), as_index(width))
 
     def lane():
@@ -274,7 +272,7 @@ def lanes_of_loop(stmt):
         axis = Axis(length, kind)
         return axis, op("add", first, op("min", axis, last))
 
-    return For(chunk, side_by_side(stmt.body, stmt.axis, lane))
+    return For(chunk, side_by_side(stmt.body, stmt.axis, lane, most))
 
 
 def overwrites(stmt):
@@ -290,14 +288,14 @@ def loaded(store):
     return {e.buffer for e in found if e.buffer.space == "cache"}
 
 
-def side_by_side(body, axis, lane):
+def side_by_side(body, axis, lane, most):
     """Statements of a lane, for the lanes of `lane()`: its axis, and which each is.
 
     Each run of stores is a loop over the lanes; a number of the kernel's own is one
-    for each lane.
+    for each of at most so many lanes.
     """
     cells = {
-        s.buffer: replace(s.buffer, shape=(WIDTH,))
+        s.buffer: replace(s.buffer, shape=(most,))
         for s in all_of(body)
         if isinstance(s, Store) and has_cells(s)
     }

@@ -73,12 +73,13 @@ def join(a, b, shared):
 
 
 def absorb(a, b, over):
-    """The statements of b, with what a stores computed in each step of a total."""
+    """The statements of b, with what a stores computed in each step of its totals."""
     # The rows may have totals over the same axis, as other expressions have it, too.
-    own = {j: Axis(j.extent, j.kind) for j in over.values()}
-    rows = replaced(a.body, {i: own[j] for i, j in over.items()}.get)
+    own = {i: Axis(i.extent, j.kind) for j, i in over.items()}
+    rows = replaced(a.body, own.get)
     known = {Load(s.buffer, s.index): s.value for s in rows}
-    return replaced(replaced(b.body, own.get), known.get)
+    totals = replaced(b.body, {j: own[i] for j, i in over.items()}.get)
+    return replaced(totals, known.get)
 
 
 def settle(body, twice):
@@ -367,7 +368,7 @@ class Fusion:
         eqn, = decision.a
         made = self.homes.get(eqn, ())
         readers = {self.merged_into(step) for step in decision.b}
-        return decision.fused or not all(
+        return decision.fused or not readers or not all(
             r in made or any((m, r) in self.apart for m in made) for r in readers
         )
 

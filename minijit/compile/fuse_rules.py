@@ -196,10 +196,10 @@ def one_to_one(pairs, b):
 
 
 def total_of_rows(a, b, others):
-    """The axes of a total in b over what a stores, for those of a: {axis: axis} or {}.
+    """The axes of totals in b over what a stores: {axis of b: axis of a}, or {}.
 
-    Each step of the total can compute its row by itself: a has nothing but values for
-    each step of its loops, along which memory does not run, and only this total asks.
+    Each step of a total can compute its row by itself: a has nothing but values for
+    each step of its loops, along which memory does not run, and only totals of b ask.
     """
     flows = [buffer for buffer in a.stores if buffer in b.loads]
     plain = all(isinstance(s, Store) and not s.combine for s in (*a.body, *b.body))
@@ -208,11 +208,21 @@ def total_of_rows(a, b, others):
         return {}
     asked = {index for buffer in flows for index in b.loads[buffer]}
     stored = {index for indices in a.stores.values() for index in indices}
-    if len(asked) > 1 or stored != {a.axes} or along_rows(a):
+    if stored != {a.axes} or along_rows(a):
         return {}
-    over = dict(zip(a.axes, *asked, strict=True))
-    alike = all(type(j) is Axis and i.extent == j.extent for i, j in over.items())
-    return over if alike and len({*over.values()}) == len(over) else {}
+    over = {j: i for index in asked for i, j in zip(a.axes, index, strict=True)}
+    alike = all(type(j) is Axis and i.extent == j.extent for j, i in over.items())
+    once = len(over) == len(asked) * len(a.axes)
+    return over if alike and once and not one_in_another(b, over) else {}
+
+
+def one_in_another(part, axes):
+    """Whether a total over some axes is a part of what another one adds up."""
+    totals = [
+        e for e in postorder(expressions(part.body))
+        if type(e) is Reduce and axes.keys() & {*e.axes}
+    ]  # fmt: skip
+    return any(t in totals for total in totals for t in postorder(total.bodies))
 
 
 def along_rows(part):

@@ -13,16 +13,13 @@ from collections import defaultdict
 from dataclasses import replace
 
 from .buffers import lifetimes, own_memory
+from .decisions import loop_rules, noted
 from .expression_graphs import postorder
 from .expressions import Axis, Const, Load, Reduce
 from .loops import For, Kernel, Store, expressions
 from .overwriting import sorted_steps
 from .renaming import Names
-
-# Arrays of fewer bytes than that stay where they are: they fit into the cache twice,
-# and a kernel that reads one array and writes another serves for more of them.
-WORTH_REUSE = 1 << 14
-
+from .settings import config
 
 
 def elementwise(kernel):
@@ -116,16 +113,27 @@ def with_kernels_in_place(program):
         if type(step) is not Kernel:
             continue
 
-        def dying(old, new, i=i):
+        def dying(old, new, i=i, step=step):
             ends = lives[old][1] == i == lives[new][0]
             alike = (old.shape, old.dtype) == (new.shape, new.dtype)
-            large = old in temps and new in results and old.nbytes >= WORTH_REUSE
-            return ends * (2 * ((old, new) in given) or alike and large)
+            if (old, new) in given:
+                return 2 * ends
+            if not (ends and alike and old in temps and new in results):
+                return 0
+            large = old.nbytes >= config.fusion.reuse_bytes
+            return large or noted("beside", *step.eqns, bytes=old.nbytes)
 
         pairs, body[i] = reusable(step, dying)
         for old, new in pairs:
             names.join(old, new)
+            noted("over", *step.eqns, bytes=old.nbytes)
     return names.program_with(body) if names.found else program
+
+
+loop_rules |= {
+    "over": (True, "it stores a result over what nobody else needs", "reuse_bytes"),
+    "beside": (False, "so small an array fits into the cache twice", "reuse_bytes"),
+}
 
 
 def with_results_in_arguments(program):

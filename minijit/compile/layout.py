@@ -19,19 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..trace import primitives as prim
-from .factors import (
-    A_CALL,
-    A_COPY,
-    A_KERNEL,
-    A_PRODUCT,
-    choose,
-    dot_dims,
-    is_large,
-    packing,
-)
+from .factors import choose, cost_of_copy, dot_dims, is_large, packing
 from .lower import Elements, Statements, lower_rules, row_choosers, row_of
 from .lower_calls import Strided, add_call, whole_atom
 from .scalars import FLOAT32
+from .settings import config
 from .views import Within, answer_within, in_asked_order, strided, undone
 
 
@@ -112,7 +104,7 @@ def plan_of(*views):
     if len(sums) > 1:
         return None
     sum_ = sums[0] if sums else ONE
-    plans = []
+    plans, limits = [], config.fusion
     for row in rows or [ONE]:
         for column in columns or [ONE]:
             left = is_matrix((row.size, row.lhs), (sum_.size, sum_.lhs))
@@ -123,7 +115,7 @@ def plan_of(*views):
             loops = batch + [x for x in rows + columns if x not in (row, column)]
             calls = math.prod(line.size for line in loops)
             work = row.size * column.size * sum_.size
-            cost = calls * (A_CALL + A_PRODUCT * work)
+            cost = calls * (limits.call_cost + limits.product_cost * work)
             plans.append(Plan(cost, loops, row, column, sum_))
     return min(plans, key=lambda plan: plan.cost, default=None)
 
@@ -134,7 +126,7 @@ def is_worth_it(walk, eqn, within):
     views, dims = [strided(walk, x) for x in eqn.invars], dot_dims(eqn)
     here = choose(plan_of, *views, within.view, dims)
     plain = choose(plan_of, *views, whole_atom(out), dims)
-    if here is None or here.cost > plain.cost + A_KERNEL + A_COPY * out.aval.size:
+    if here is None or here.cost > plain.cost + cost_of_copy(out.aval.size):
         return False
     walk.within[out] = within
     return True

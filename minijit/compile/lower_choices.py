@@ -88,10 +88,6 @@ def concatenate(out, index, *xs, dimension):
     return result
 
 
-# Parts that lie in shorter pieces are stored together: one piece after the other.
-SHORT = 64
-
-
 def lower_parts(walk, eqn):
     """`concatenate` of many operands: each is stored where it belongs."""
     var, = eqn.outvars
@@ -127,9 +123,9 @@ class Chunk:
 
     def takes(self, shape, reads, dim):
         """Whether another part may come to these."""
-        short = math.prod(shape[dim:]) < SHORT
-        buffers = len(self.reads | reads) + 1
-        return shape == self.shape and short and buffers <= config.fusion.most_buffers
+        limits, buffers = config.fusion, len(self.reads | reads) + 1
+        short = math.prod(shape[dim:]) < limits.short_part
+        return shape == self.shape and short and buffers <= limits.most_buffers
 
 
 def many_operands(eqn):

@@ -19,13 +19,10 @@ import numpy as np
 from ..trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, has_effect
 from ..trace.jit import jit_p
 from ..transform.loops import scan_p
+from .decisions import loop_rules, noted
 from .lower import row_of
+from .settings import config
 from .simplify import atom_key, freeze
-
-# Fewer steps, or shorter ones, stay written out.
-FEWEST_STEPS, SHORTEST_STEP = 3, 8
-# Functions of more equations are not inlined.
-LARGEST_CALL = 512
 
 
 def without_calls(jaxpr, consts):
@@ -37,7 +34,7 @@ def without_calls(jaxpr, consts):
     read = lambda atom: atom if isinstance(atom, Literal) else names.get(atom, atom)
     for eqn in jaxpr.eqns:
         eqn = eqn.replace(invars=tuple(map(read, eqn.invars)))
-        if eqn.primitive is jit_p and by_element(eqn.params["jaxpr"].jaxpr):
+        if eqn.primitive is jit_p and can_be_inlined(eqn):
             closed = eqn.params["jaxpr"]
             inner, values, _ = without_calls(closed.jaxpr, closed.consts)
             known |= zip(inner.constvars, values, strict=True)
@@ -64,14 +61,16 @@ def body_of(jaxpr, args):
     return eqns, list(map(read, jaxpr.outvars))
 
 
-def by_element(jaxpr):
+def can_be_inlined(call):
     """Whether all that a function does can be asked for element by element."""
-    return len(jaxpr.eqns) <= LARGEST_CALL and all(
-        by_element(e.params["jaxpr"].jaxpr)
-        if e.primitive is jit_p
+    eqns = call.params["jaxpr"].jaxpr.eqns
+    if len(eqns) > config.fusion.largest_call:
+        return noted("large function", call, equations=len(eqns))
+    return all(
+        can_be_inlined(e) if e.primitive is jit_p
         else e.primitive is scan_p or row_of(e).by_element
-        for e in jaxpr.eqns
-    )
+        for e in eqns
+    )  # fmt: skip
 
 
 @dataclass
@@ -107,12 +106,13 @@ def find_rounds(jaxpr):
         key = eqn.primitive, freeze(eqn.params), tuple(map(same, eqn.invars))
         kinds.append(numbers.setdefault(key, len(numbers)))
     kinds, best = np.array(kinds), (0, 0, 0)
-    for period in range(SHORTEST_STEP, len(kinds) // FEWEST_STEPS + 1):
+    fewest, shortest = config.fusion.fewest_rounds, config.fusion.shortest_round
+    for period in range(shortest, len(kinds) // fewest + 1):
         begin, length = longest_run(kinds[period:] == kinds[:-period])
         if length > best[0] + period:
             best = length, begin, period
     length, begin, period = best
-    if not length or length < period * (FEWEST_STEPS - 1):
+    if not length or length < period * (fewest - 1):
         return None
     numbered = enumerate(jaxpr.eqns)
     made = {v: (i, k) for i, e in numbered for k, v in enumerate(e.outvars)}
@@ -272,3 +272,8 @@ def values_before(first, later, new):
                 return None
         own |= zip(now.outvars, eqn.outvars, strict=True)
     return found
+
+
+loop_rules |= {
+    "large function": (False, "it has too many equations to inline", "largest_call"),
+}

@@ -56,6 +56,23 @@ class Settings:
         up.  panel_read: bytes of what is read at once from each row of a block.
       panel_bytes: of all panels of a kernel: a quarter of a second cache.
       most_panels: how many arrays of one kernel go through panels.
+      reuse_bytes: an array of fewer bytes is not stored over: two such arrays fit into
+        the cache, and a kernel that reads one and writes another serves for more of
+        them.
+      fewest_rounds, shortest_round: equations that a program repeats become a loop if
+        they repeat so many times, and if there are so many of them.
+      largest_call: a function of more equations is left a call, and no part of a block.
+      table_elements: constants of at most so many elements are looked into, so that an
+        index that they hold is known.
+      small_product: products of matrices with at most so many multiplications are loops
+        of our own.
+      call_cost, product_cost, kernel_cost, copy_cost: what these take in nanoseconds,
+        where a product is worth a copy of a matrix: a call of the BLAS, each of its
+        multiplications, a kernel, and each number that it copies.
+      short_part: parts of an array that lie in pieces of fewer elements are stored by
+        one kernel, if there are many.
+      lanes_at_once: so many lanes of a loop in registers go side by side: as many
+        numbers of 32 bits as a vector has.
       few_steps: a loop of fewer steps is not the outermost one of a kernel with panels,
         for several cores, if another can be.
     """
@@ -87,6 +104,18 @@ class Settings:
     panel_read: int = 1 << 8
     panel_bytes: int = 1 << 18
     most_panels: int = 4
+    reuse_bytes: int = 1 << 14
+    fewest_rounds: int = 3
+    shortest_round: int = 8
+    largest_call: int = 512
+    table_elements: int = 4096
+    small_product: int = 1 << 15
+    call_cost: float = 250.0
+    product_cost: float = 0.02
+    kernel_cost: float = 1000.0
+    copy_cost: float = 1.0
+    short_part: int = 64
+    lanes_at_once: int = 16
     few_steps: int = 8
 
     def __post_init__(self):

@@ -19,6 +19,7 @@ from ..trace.jaxpr import Literal, Var
 from ..trace.jit import jit_p
 from ..trace.primitives import broadcast_in_dim_p, reshape_p, squeeze_p, transpose_p
 from ..transform.loops import scan_p
+from .decisions import loop_rules, noted
 from .expression_graphs import postorder
 from .expressions import Axis, Reduce, as_index
 from .known_values import compute
@@ -26,8 +27,17 @@ from .lower import At, row_of
 from .settings import config
 from .simplify import elementwise
 
-# Constants with at most this many elements are looked into, and computed.
-SMALL_TABLE = 4096
+
+def is_table(aval, *eqns):
+    """Whether constants of a type are looked into; those of some equations are."""
+    small = aval.size <= config.fusion.table_elements
+    return noted("table" if small else "large table", *eqns, elements=aval.size)
+
+
+loop_rules |= {
+    "table": (True, "its elements are known where they are asked for", None),
+    "large table": (False, "it has too many elements to look into", "table_elements"),
+}
 
 
 def terms_of(total):
@@ -138,7 +148,9 @@ class Axes:
         """The value of an equation of constants, if it has few elements."""
         out, = eqn.outvars
         fixed = all(isinstance(a, Literal) or a in self.known for a in eqn.invars)
-        if fixed and out.aval.size <= SMALL_TABLE and eqn.primitive in eval_rules:
+        if not fixed or eqn.primitive not in eval_rules:
+            return
+        if is_table(out.aval, eqn):
             values = [
                 a.val if isinstance(a, Literal) else to_numpy(self.known[a], a.aval)
                 for a in eqn.invars

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from operator import mul
 
 from .buffers import own_memory
+from .decisions import decided, noting
 from .in_place import (
-    WORTH_REUSE,
     covers,
     elementwise,
     with_kernels_in_place,
@@ -36,6 +36,7 @@ from .overwriting import (
     written_by,
 )
 from .renaming import Names
+from .settings import config
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ def is_short(kernel):
     around = [axes_around(kernel.body, store) for store in stores]
     steps = [math.prod(axis.bounds[1] + 1 for axis in axes) for axes in around]
     sizes = map(mul, steps, (s.buffer.dtype.itemsize for s in stores))
-    return sum(sizes) < WORTH_REUSE and not written_by(kernel) & read_by(kernel)
+    short = sum(sizes) < config.fusion.reuse_bytes
+    return short and not written_by(kernel) & read_by(kernel)
 
 
 def obstacle(program, old, new, taken):
@@ -196,8 +198,11 @@ def waiting_reader(body, old, new):
 
 def with_reuse(program):
     """A program that needs less memory and copies less; its results are the same."""
-    new = with_kernels_in_place(with_updates_in_place(program))
+    with noting() as found:
+        new = with_kernels_in_place(with_updates_in_place(program))
     new = with_results_in_arguments(new)
+    if decisions := decided(found):
+        new = replace(new, decisions=(*new.decisions, *decisions))
     if new is not program:
         for function in after_pass:
             function(new)

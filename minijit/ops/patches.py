@@ -19,11 +19,11 @@ import numpy as np
 
 from ..compile.assembly import expansions
 from ..compile.expressions import Const, op
-from ..compile.factors import SMALL_PRODUCT
 from ..compile.lower import Elements, lower_rules
 from ..compile.lower_choices import both, undilated
 from ..compile.lower_elements import affine
 from ..compile.scalars import BOOL, FLOAT32
+from ..compile.settings import config
 from ..trace import primitives as prim, slicing
 from ..trace.core import Primitive
 from ..trace.jaxpr import Eqn, Var
@@ -92,7 +92,8 @@ def is_product(eqn):
     each = rhs.aval.size // max(features, 1)
     same = lhs.aval.dtype == rhs.aval.dtype == out.aval.dtype
     floats = same and out.aval.dtype in (FLOAT32, np.float64)
-    large = out.aval.size * each > SMALL_PRODUCT and lhs.aval.size > 0
+    work = out.aval.size * each
+    large = work > config.fusion.small_product and lhs.aval.size > 0
     return floats and groups == 1 and features >= FEW_FEATURES and large and each > 1
 
 
