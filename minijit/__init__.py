@@ -257,7 +257,7 @@ _on_demand += """
 """.split()
 
 # chapter 25
-from .run import cuda as cuda, tiles as tiles
+from .run import cuda_rows as cuda_rows
+from .trace import demand
 
-# chapter 26
-from .run import cuda_executable as cuda_executable, cuda_stub as cuda_stub
+demand.additions |= {"run.grid": ["run.tiles"]}

@@ -148,6 +148,29 @@ print([name for name in {heavy} if name in sys.modules])
     assert run(sys.executable, "-c", code).stdout == "[]\n"
 
 
+def test_modules_are_imported_when_they_are_asked_for():
+    """What most programs do without, such as all for CUDA, is imported by its use."""
+    code = """
+import sys, minijit
+loaded = lambda: [m[8:] for m in sys.modules if m.startswith("minijit.")]
+print(len(sys.modules), *loaded())
+minijit.grad(minijit.jit(lambda x: (x * x).sum()))(minijit.numpy.ones(3))
+print(len(sys.modules), *loaded())
+minijit.jit(lambda x: x.T * 2, backend="cuda-lockstep")(minijit.numpy.ones((9, 9)))
+print(len(sys.modules), *loaded())
+"""
+    lines = run(sys.executable, "-c", code).stdout.splitlines()
+    (count, *before), (_, *after), (_, *used) = map(str.split, lines)
+    names = [f[:-3].replace("/", ".") for f in library_files() if f[-3:] == ".py"]
+    parts = "run.cuda run.cublas run.grid run.lockstep run.device_ run.tiles".split()
+    of_cuda = {n for n in names if n.startswith(tuple(parts))} - {"run.cuda_rows"}
+    assert len(of_cuda) > 20
+    assert not of_cuda & {*before} and not of_cuda & {*after}
+    assert {"run.tiles", "run.lockstep"} < of_cuda & {*used}
+    # Each costs a third of a millisecond: is it needed by a program that has no jit?
+    assert len(before) < 300 and int(count) < 530
+
+
 def test_every_test_file_names_its_chapter():
     chapters = {str(c["id"]) for c in tomllib.loads((root / "book.toml").read_text())[
         "chapter"

@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from types import SimpleNamespace
 
 from ..compile.lower_control import with_regions
-from ..trace.jit import executors
 from .cuda_kernels import cuda_kernel
 from .cuda_reports import kernel_report
 from .executable import Executable
@@ -107,5 +106,3 @@ def compile_cuda(closed, name):
     """The executor "cuda": without a device, its texts are there to be read."""
     return Executable(closed, name, native="cuda")
 
-
-executors |= {"cuda-lockstep": compile_lockstep, "cuda": compile_cuda}

@@ -22,7 +22,7 @@ from ..trace import dtypes
 from ..trace.array import ArrayImpl, ShapedArray
 from ..trace.config import config
 from ..trace.core import Tracer
-from ..trace.devices import Device, SingleDeviceSharding, platforms, put_on
+from ..trace.devices import Device, SingleDeviceSharding
 from ..trace.jit import cache_clearers
 from ..trace.primitives import as_array
 from ..trace.turns import lock
@@ -176,7 +176,11 @@ class CudaArray(ArrayImpl):
         self.driver.synchronize()
         return self
 
-    device = property(lambda self: gpu(self.driver))
+    @property
+    def device(self):
+        """The device that it is on; a deleted array was on the one in use."""
+        return gpu(self.driver if self.memory else cuda_driver())
+
     sharding = property(lambda self: SingleDeviceSharding(self.device))
     committed = property(lambda self: True)
 
@@ -347,15 +351,6 @@ def put_on_gpu(x):
             "function as it is"
         )
     return upload(array, array.aval)
-
-
-def put_on_cpu(x):
-    """A number or array on the CPU."""
-    return ArrayImpl(x.numpy(), x.aval) if type(x) is CudaArray else as_array(x)
-
-
-platforms |= {"gpu": gpus, "cuda": gpus}
-put_on |= {"cpu": put_on_cpu, "gpu": put_on_gpu}
 
 
 def upload(x, aval=None):

@@ -31,8 +31,8 @@ class CudaUnavailable(RuntimeError):
             "  A program for one needs an NVIDIA GPU, its driver, and the packages "
             "that `pip install 'minijit[cuda]'` installs.\n"
             "  Instead: leave out backend='cuda' and device, which runs it on the CPU; "
-            "or `with cuda_stub.stub_driver():`, which runs graphs of kernels on the "
-            "CPU, slowly, to look at them."
+            "or `with minijit.run.cuda_stub.stub_driver():`, which runs graphs of "
+            "kernels on the CPU, slowly, to look at them."
         )
 
 

@@ -21,9 +21,8 @@ from ..compile.lower import lower
 from ..compile.simplify import simplify
 from ..compile.updates import with_reuse
 from ..trace.array import ShapedArray
-from ..trace.config import config
 from ..trace.dtypes import ExtendedDtype, float0, storage_of
-from ..trace.jit import cache_clearers, executors, shortcut_makers
+from ..trace.jit import cache_clearers, shortcut_makers
 from ..trace.turns import lock
 from .cache_folder import write_source
 from .cuda import ORDINARY
@@ -42,7 +41,7 @@ from .dispatch import (
 )
 from .executable import Executable
 from .loading import load, loaders, programs, rewritten
-from .reports import heading_of, kernel_names, kernel_routes, places
+from .reports import heading_of, kernel_names, kernel_routes
 from .values import to_array, unboxed
 
 # ---- nodes with nodes inside
@@ -258,22 +257,16 @@ moved: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 cache_clearers.append(moved.clear)
 
 
-def on_gpu(executable, leaves):
-    """The same program for a GPU, if an argument is there or `default_device` is."""
+def on_gpu(executable):
+    """The same program for a GPU."""
     if executable.native != "llvm":
-        return None
-    there = any(type(x) is CudaArray for x in leaves)
-    default = str(config.read("default_device") or "cpu")
-    if not there and default.startswith("cpu"):
-        return None
+        return executable
     if executable not in moved:
         avals = executable.in_avals, executable.out_avals
         program = replace(executable.program, donated=())
         moved[executable] = CudaExecutable(program, *avals)
     return moved[executable]
 
-
-places.append(on_gpu)
 
 
 class CudaShortcutPrinter(ShortcutPrinter):
@@ -309,5 +302,3 @@ def compile_cuda(closed, name):
     heading = functools.partial(heading_of, weakref.ref(closed))
     return CudaExecutable(program, closed.in_avals, closed.out_avals, heading)
 
-
-executors |= {"cuda": compile_cuda, "gpu": compile_cuda}

@@ -2,7 +2,6 @@
 
 import platform
 import sys
-from importlib import metadata
 
 from ..trace.config import config
 from ..trace.devices import cpu
@@ -10,6 +9,8 @@ from ..trace.devices import cpu
 
 def version_of(package):
     """The version of an installed package, without importing it."""
+    from importlib import metadata
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

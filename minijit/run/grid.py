@@ -55,6 +55,7 @@ from ..compile.nests import bytes_of, runs_along
 from ..compile.place import place
 from ..compile.placing_rules import NEST, nestable, share_axes
 from ..compile.regions import RegionBuilder
+from ..trace.demand import add_rows
 from ..trace.errors import MinijitError
 from .threads import are_apart
 
@@ -236,6 +237,7 @@ nest_forms: list = []
 
 def part_of(stmt):
     """(axes, by_block, statements within): what a nest is on a grid."""
+    add_rows("run.grid")
     for form in nest_forms:
         if found := form(stmt):
             return found

@@ -159,8 +159,14 @@ def default_backend():
     return cpu.platform
 
 
+def put_on_cpu(x):
+    """A number or array on the CPU."""
+    there = isinstance(x, ArrayImpl) and x.device != cpu
+    return ArrayImpl(x.numpy(), x.aval) if there else as_array(x)
+
+
 # platform -> function that puts a number or an array there.
-put_on = {"cpu": as_array}
+put_on = {"cpu": put_on_cpu}
 
 
 def put(x, device):
@@ -172,6 +178,15 @@ def put(x, device):
 
 
 putters |= {"put": put}
+
+
+def platform_of(leaves):
+    """The platform on which a function of arrays runs: theirs, or the default one."""
+    for x in leaves:
+        if isinstance(x, ArrayImpl) and x.device != cpu:
+            return x.device.platform
+    default = config.read("default_device")
+    return device_of(default).platform if default else cpu.platform
 
 
 def to_device(x, device, *, stream=None):

@@ -10,9 +10,10 @@
 `from minijit.nn import scaled_matmul` says only what Python says.
 """
 
-import importlib
 import sys
 import types
+
+from .demand import fetch
 
 # The parts of the package that are no modules for users.
 inner_parts = {"trace", "transform", "compile", "run", "ops", "book"}
@@ -48,17 +49,24 @@ def front(module, names, on_demand=()):
     Args:
       module: its full name.
       names: a list of its public names, or a function without arguments that gives it.
-      on_demand: modules within it that are imported when they are first asked for.
+      on_demand: texts that say what is imported when it is first asked for: the name of
+        a module within it, or "run.explaining:explain" for one that users know as its.
     """
 
+
     def listed():
-        return sorted({*(names() if callable(names) else names), *on_demand})
+        later = (place.rpartition(":")[2] for place in on_demand)
+        return sorted({*(names() if callable(names) else names), *later})
 
     def missing(name):
         if name == "__all__":
             return listed()
         if name in on_demand:
-            return importlib.import_module(f"{module}.{name}")
+            return fetch(f"{module}.{name}".partition(".")[2])
+        for place in on_demand:
+            if place.endswith(f":{name}"):
+                found = vars(sys.modules[module])[name] = fetch(place)
+                return found
         message = no_such_name(module, name)
         raise AttributeError(message, name=name, obj=sys.modules[module])
 
