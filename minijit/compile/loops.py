@@ -293,7 +293,8 @@ class Call(Stmt):
 
     Attributes:
       routine: `matmul`, `program` (attrs: program), `eval` (attrs: primitive, params),
-        `function` (attrs: function, given: a view for each of its params).
+        `function` (attrs: function, given: a view for each of its params), `lapack`
+        (attrs: name, given: a view for each of its arguments).
       inputs, outputs: views.
       attrs: dict.
       eqns: the equations it came from.

@@ -135,7 +135,8 @@ def call_text(call, text=str):
     outputs = ", ".join(view_text(view, text) for view in call.outputs)
     inputs = ", ".join(view_text(view, text) for view in call.inputs)
     program = call.attrs.get("program") or call.attrs.get("function")
-    which = program.name if program else call.attrs.get("primitive", "")
+    own = call.attrs.get("primitive") or call.attrs.get("name", "")
+    which = program.name if program else own
     routine = f"{call.routine}[{which}]" if which else call.routine
     return f"{outputs} = {routine}({inputs})"
 

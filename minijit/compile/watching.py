@@ -35,6 +35,9 @@ def work_of_step(step):
         return work_of_statements(step.body)
     if step.routine == "matmul":
         return math.prod(step.outputs[0].shape) * step.inputs[0].shape[-1]
+    if step.routine == "eval":
+        shape = step.inputs[0].shape if step.inputs else ()
+        return 1 + math.prod(shape) * max(shape, default=1)
     inner = [step.attrs["program"]] if step.routine == "program" else ()
     inner = step.attrs.get("programs", inner)
     steps = step.attrs["params"].get("length") if is_scan(step) else 1
@@ -95,7 +98,7 @@ def steps_of_scan(builder, steps, length, reverse, body):
       The index of the step, while what is built is the body.
     """
     work = work_of(body)
-    size = max(BETWEEN_LOOKS // work, 1)
+    size = max(BETWEEN_LOOKS // max(work, 1), 1)
     short = length is not None and length <= size
     nested = any(call.routine == "loop" for call in body.calls)
     outer, axis = None, Axis(steps if length is None else length, "serial")

@@ -724,7 +724,7 @@ def eigh_numpy(x, *, lower):
     from scipy.linalg import eigh
 
     w_dtype = real_part(x.dtype)
-    found = by_lapack(eigh, x, lower=lower) if x.size else (x[0:0, 0], x)
+    found = by_lapack(eigh, x, lower=lower, driver="evd") if x.size else (x[0:0, 0], x)
     if found is None:
         return nans(x.shape, x.dtype), nans(x.shape[:-1], w_dtype)
     w, v = found

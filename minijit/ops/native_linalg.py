@@ -2,9 +2,9 @@
 
     scan(kalman_step, state, observations)     # each step solves 4 equations
 
-Elsewhere LAPACK has them.  It is called from Python, and one call out of a loop would
-have Python drive all of the loop; so here stand cholesky, lu and triangular_solve as
-loops over elements.  For large matrices LAPACK is worth that.
+A call of LAPACK takes longer than to decompose a matrix of four rows; so here stand
+cholesky, lu and triangular_solve as loops over elements.  `native_lapack` calls LAPACK
+for larger ones, and for all else.
 """
 
 from contextlib import contextmanager
@@ -13,25 +13,8 @@ import numpy as np
 
 from ..compile.expressions import Axis, Const, as_index, op
 from ..compile.loops import For, If
-from ..compile.obstacles import call_obstacles, kind_of
-from ..compile.regions import call_builders
 from ..compile.scalars import INDEX
 from .linalg import cholesky_p, lu_p, triangular_solve_p
-
-# From here on LAPACK, with its blocks, is quicker by more than Python takes.
-LARGEST = 64
-
-
-def size_obstacle(call):
-    """Why a decomposition is left to LAPACK, or None."""
-    shape = call.inputs[0].shape
-    if call.inputs[0].buffer.dtype.kind == "c":
-        return f"{kind_of(call)} in its body is of complex numbers"
-    if any(0 in view.shape for view in call.inputs):
-        return f"{kind_of(call)} in its body is of empty matrices"
-    if max(shape[-2:]) > LARGEST:
-        return f"{kind_of(call)} in its body, of a matrix {shape}, is left to LAPACK"
-    return None
 
 
 @contextmanager
@@ -245,5 +228,3 @@ builders = {
     triangular_solve_p: build_triangular_solve,
     lu_p: build_lu,
 }
-call_obstacles |= dict.fromkeys(builders, size_obstacle)
-call_builders |= builders

@@ -13,6 +13,7 @@ import functools
 
 import numpy as np
 
+from .lapack import address
 from .scalar_math import functions
 
 
@@ -125,13 +126,10 @@ class BlasCall:
 
     def call(self, name, *args):
         from numba.core import types
-        from numba.extending import get_cython_function_address
 
         letter = {types.float32: "s", types.float64: "d"}[self.arrays[0].dtype]
-        module = "scipy.linalg.cython_blas"
-        address = get_cython_function_address(module, letter + name)
         kind = self.ir.FunctionType(self.ir.VoidType(), [x.type for x in args])
-        target = self.ir.IntType(64)(address)
+        target = self.ir.IntType(64)(address(letter + name))
         self.builder.call(self.builder.inttoptr(target, kind.as_pointer()), args)
 
 

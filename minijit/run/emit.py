@@ -220,6 +220,7 @@ from ..compile.memory import Buffer
 #   product(call, offsets)     of matrices: a `Call` and where in their buffers the
 #                              result and the factors begin
 #   function(call, offsets)    one of the region's own: the same of what it is given
+#   lapack(call, offsets)      a routine that takes addresses: the same
 
 
 def walk_while(walker, stmt):
@@ -234,11 +235,14 @@ def walk_while(walker, stmt):
 
 
 def walk_call(walker, stmt):
-    """A product of matrices, or a function of the region."""
+    """A product of matrices, a routine of LAPACK, or a function of the region."""
     views = stmt.attrs.get("given") or (*stmt.outputs, *stmt.inputs)
     offsets = [walker.value(as_index(getattr(v, "offset", 0))) for v in views]
-    call = dict(matmul=walker.emitter.product, function=walker.emitter.function)
-    call[stmt.routine](stmt, offsets)
+    emitter = walker.emitter
+    calls = dict(
+        matmul=emitter.product, lapack=emitter.lapack, function=emitter.function
+    )
+    calls[stmt.routine](stmt, offsets)
 
 
 walkers |= {

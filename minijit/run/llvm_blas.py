@@ -11,6 +11,7 @@ import math
 import threading
 
 from ..compile.loops import Call, statements
+from .lapack import address
 from .llvm_target import binding
 from .llvm_types import memory_type
 
@@ -29,6 +30,17 @@ class ProductCalls:
         name, arguments = blas_call(views, starts)
         given = [f"ptr {self.given(kind, x)}" for x in arguments]
         word = blas_symbol({"float": "s", "double": "d"}[kind] + name)
+        self.call_routine(word, given)
+
+    def lapack(self, call, offsets):
+        """A routine of LAPACK: of each argument it is given the address."""
+        given = []
+        for view, i in zip(call.attrs["given"], offsets, strict=True):
+            kind, base = memory_type(view.buffer.dtype), self.pointer(view.buffer)
+            given.append(f"ptr {self.do(f'getelementptr {kind}, ptr {base}, i64 {i}')}")
+        self.call_routine(blas_symbol(call.attrs["name"]), given)
+
+    def call_routine(self, word, given):
         self.declared[f"declare void @{word}({', '.join(['ptr'] * len(given))})"] = None
         self.line(f"call void @{word}({', '.join(given)})")
 
@@ -48,17 +60,8 @@ class ProductCalls:
 
 @functools.cache
 def blas_symbol(name):
-    """The name by which LLVM finds a routine of the BLAS that comes with SciPy."""
-    from scipy.linalg import cython_blas
-
-    capsule = cython_blas.__pyx_capi__[name]
-    api = ctypes.pythonapi
-    api.PyCapsule_GetName.restype = ctypes.c_char_p
-    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    binding().add_symbol(f"minijit_{name}", address)
+    """The name by which LLVM finds a routine of the BLAS or LAPACK of SciPy."""
+    binding().add_symbol(f"minijit_{name}", address(name))
     return f"minijit_{name}"
 
 
@@ -134,7 +137,7 @@ WORTH_WAITING = 1 << 26
 
 
 def works_alone(bodies):
-    """Whether all products in some statements are small, and there are any.
+    """Whether what some statements call is small, and they call anything.
 
     Threads of a BLAS wait for each other after each product.  In a loop of small ones
     that takes longer than the products, and on a busy machine many times as long.
@@ -142,6 +145,8 @@ def works_alone(bodies):
     calls = [s for body in bodies for s in statements(body) if isinstance(s, Call)]
     products = [call.inputs for call in calls if call.routine == "matmul"]
     works = [math.prod(a.shape) * b.shape[-1] for a, b in products]
+    routines = [call.outputs for call in calls if call.routine == "lapack"]
+    works += [max(math.prod(x.shape) for x in views) ** 1.5 for views in routines]
     return bool(works) and max(works) < WORTH_WAITING
 
 

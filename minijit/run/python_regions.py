@@ -29,6 +29,7 @@ from ..compile.scalars import INDEX, storage_dtype
 from .blas import product_text
 from .emit import Walker
 from .kernel_source import KernelSource, heading_lines, param_text, source_comment
+from .lapack import lapack_text
 from .loading import rewrites
 from .python_emitter import PythonEmitter
 from .python_source import kernel_printers
@@ -182,6 +183,10 @@ class RegionEmitter(PythonEmitter):
         pairs = zip(views, offsets, strict=True)
         starts = [f"{self.arrays[v.buffer]}, {start}" for v, start in pairs]
         self.line(product_text(views, starts))
+
+    def lapack(self, call, offsets):
+        names = (self.arrays[view.buffer] for view in call.attrs["given"])
+        self.line(lapack_text(call, zip(names, offsets, strict=True)))
 
     def function(self, call, offsets):
         """`s3, t4, w0 = while_0_f0(in0, s3, t4, stop, w0)`."""

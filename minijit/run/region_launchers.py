@@ -12,6 +12,7 @@ from ..compile.loops import Region
 from .blas import native_products
 from .interrupts import raise_held
 from .kernel_cache import compiled_once
+from .lapack import native_lapack
 from .numba_errors import compiler_errors
 from .numba_kernels import numba_kinds, numba_type
 from .numba_scalars import native_functions
@@ -98,6 +99,8 @@ def compile_region(source, namespace, path):
     known = native_functions() | {name: namespace[name] for name in source.constants}
     if "matmul(" in source.text:
         known |= native_products()
+    if "lapack(" in source.text:
+        known |= native_lapack()
     if "part(" in source.text:
         known |= {"part": native_part()}
     for function in source.functions:

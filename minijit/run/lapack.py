@@ -1,0 +1,80 @@
+"""Routines of LAPACK and of the BLAS by address: those that come with SciPy.
+
+    lapack("dpotrf", letters, 0, sizes, 0, a, 0, sizes, 0, info, 0)
+
+All arguments of these routines go by address: each is an array, and the number of its
+element that the routine is given.  As plain Python the call goes by ctypes; for numba
+and for LLVM it is a call of that address: no Python, no object.
+"""
+
+import ctypes
+import functools
+
+from .scalar_math import functions
+
+
+@functools.cache
+def address(name):
+    """The address of a routine, as `dpotrf`."""
+    from scipy.linalg import cython_blas, cython_lapack
+
+    table = cython_lapack.__pyx_capi__
+    capsule = (table if name in table else cython_blas.__pyx_capi__)[name]
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+
+
+def lapack(name, *args):
+    """Call a routine.
+
+    Args:
+      args: for each of its arguments an array, and the number of an element there.
+    """
+    pairs = zip(args[::2], args[1::2], strict=True)
+    places = [x.ctypes.data + int(i) * x.itemsize for x, i in pairs]
+    routine = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(places))
+    routine(address(name))(*places)
+
+
+functions |= {"lapack": lapack}
+
+
+def lapack_text(call, starts):
+    """The line of Python that is a `Call` of a routine.
+
+    Args:
+      starts: for each argument the texts of its array and of its first element there.
+    """
+    given = "".join(f", {array}, {start}" for array, start in starts)
+    return f"lapack({call.attrs['name']!r}{given})"
+
+
+@functools.cache
+def native_lapack():
+    """`lapack` for numba: a call of the address."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    @intrinsic(prefer_literal=True)
+    def lapack(typing_context, name, *args):
+        def generate(context, builder, signature, values):
+            given, places = cgutils.unpack_tuple(builder, values[1], len(args)), []
+            byte = ir.IntType(8).as_pointer()
+            for i in range(0, len(args), 2):
+                made = context.make_array(args[i])(context, builder, given[i])
+                place = builder.gep(made.data, [given[i + 1]])
+                places.append(builder.bitcast(place, byte))
+            kind = ir.FunctionType(ir.VoidType(), [byte] * len(places))
+            target = ir.IntType(64)(address(name.literal_value))
+            builder.call(builder.inttoptr(target, kind.as_pointer()), places)
+            return context.get_dummy_value()
+
+        return types.void(name, types.StarArgTuple.from_types(args)), generate
+
+    return {"lapack": lapack}
