@@ -218,7 +218,8 @@ def cublas_time(driver, n):
     from minijit.run.cublas import Gemm
 
     sizes = (n,) * 3
-    gemm = Gemm(np.dtype("float32"), ("N", "N"), sizes, sizes, (0,) * 3, 1, ((0,) * 3,))
+    dtype, zeros = np.dtype("float32"), (0,) * 3
+    gemm = Gemm(dtype, dtype, ("N", "N"), sizes, sizes, zeros, 1, (zeros,))
     pointers = [driver.alloc(4 * n * n) for _ in range(3)]
     spent = best(driver, lambda: driver.cublas().product(gemm, pointers))
     for pointer in pointers:

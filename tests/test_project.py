@@ -137,7 +137,7 @@ def test_the_import_law_is_seen_inside_functions(tmp_path, monkeypatch):
 
 
 def test_importing_minijit_stays_light():
-    heavy = ["numba", "llvmlite", "scipy", "jax", "matplotlib", "IPython", "pytest"]
+    heavy = "numba llvmlite scipy jax matplotlib IPython pytest cuda".split()
     public = [f[:-3] for f in library_files() if "/" not in f and f != "__init__.py"]
     code = f"""
 import sys, minijit, importlib
@@ -168,7 +168,7 @@ print(len(sys.modules), *loaded())
     assert not of_cuda & {*before} and not of_cuda & {*after}
     assert {"run.tiles", "run.lockstep"} < of_cuda & {*used}
     # Each costs a third of a millisecond: is it needed by a program that has no jit?
-    assert len(before) < 300 and int(count) < 530
+    assert len(before) < 304 and int(count) < 530
 
 
 def test_every_test_file_names_its_chapter():

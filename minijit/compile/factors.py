@@ -12,7 +12,7 @@ from ..trace.jaxpr import Eqn, Var
 from .assembly import expansions
 from .decisions import loop_rules, noted
 from .lower_calls import Strided
-from .scalars import wide_dtype
+from .scalars import FLOAT32, wide_dtype
 from .settings import config
 
 
@@ -155,11 +155,21 @@ def in_wide_floats(jaxpr):
         wide = {wide_dtype(x.aval.dtype) for x in atoms} if is_dot else set()
         wide = max(wide, key=lambda dtype: dtype.itemsize, default=None)
         other = any(x.aval.dtype != wide for x in atoms)
+        other = other and not is_half_product(eqn)
         if is_dot and wide.kind == "f" and other and is_large(eqn):
             eqns += wide_product(eqn, wide)
         else:
             eqns.append(eqn)
     return jaxpr.replace(eqns=tuple(eqns))
+
+
+def is_half_product(eqn):
+    """Whether an equation is a product of 16-bit floats, and the BLAS does those."""
+    if not config.fusion.half_products or eqn.primitive is not prim.dot_general_p:
+        return False
+    left, right, out = (x.aval.dtype for x in (*eqn.invars, *eqn.outvars))
+    halves = left == right and wide_dtype(left) == FLOAT32 != left
+    return halves and out in (left, FLOAT32)
 
 
 def wide_product(eqn, dtype):

@@ -19,7 +19,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..trace import primitives as prim
-from .factors import choose, cost_of_copy, dot_dims, is_large, packing
+from .factors import (
+    choose,
+    cost_of_copy,
+    dot_dims,
+    is_half_product,
+    is_large,
+    packing,
+)
 from .lower import Elements, Statements, lower_rules, row_choosers, row_of
 from .lower_calls import Strided, add_call, whole_atom
 from .scalars import FLOAT32
@@ -190,7 +197,7 @@ def matrices(loops, view, which, first, second):
 def product(eqn):
     """The row of a product that is a call, or None."""
     dtypes = {atom.aval.dtype for atom in (*eqn.invars, *eqn.outvars)}
-    plain = dtypes in ({FLOAT32}, {np.dtype("float64")})
+    plain = dtypes in ({FLOAT32}, {np.dtype("float64")}) or is_half_product(eqn)
     return Statements(lower_product) if plain and is_large(eqn) else None
 
 

@@ -66,6 +66,8 @@ class Settings:
         index that they hold is known.
       small_product: products of matrices with at most so many multiplications are loops
         of our own.
+      half_products: whether the BLAS multiplies floats of 16 bits, as that of a GPU
+        does; otherwise large products of them are products of converted matrices.
       call_cost, product_cost, kernel_cost, copy_cost: what these take in nanoseconds,
         where a product is worth a copy of a matrix: a call of the BLAS, each of its
         multiplications, a kernel, and each number that it copies.
@@ -110,6 +112,7 @@ class Settings:
     largest_call: int = 512
     table_elements: int = 4096
     small_product: int = 1 << 15
+    half_products: bool = False
     call_cost: float = 250.0
     product_cost: float = 0.02
     kernel_cost: float = 1000.0

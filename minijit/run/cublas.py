@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..compile.scalars import wide_dtype
 from .llvm_blas import stored_by
 
 
@@ -26,7 +27,8 @@ class Gemm:
     """What `cublasGemmStridedBatchedEx` is told, once or several times.
 
     Attributes:
-      dtype: of the numbers.
+      dtype, result: of the numbers of both factors, and of the product.  Sums of
+        products of 16-bit floats are in 32 bits.
       operations: two letters, N or T, of the first and the second factor it is given.
       sizes: (rows, columns, length of the sums) of the product, as it sees them.
       leading: for each of the three matrices the step from column to column.
@@ -36,12 +38,18 @@ class Gemm:
     """
 
     dtype: np.dtype
+    result: np.dtype
     operations: tuple
     sizes: tuple
     leading: tuple
     steps: tuple
     batch: int
     starts: tuple
+
+    @property
+    def dtypes(self):
+        """Of the three matrices, in the order in which cuBLAS is given them."""
+        return self.dtype, self.dtype, self.result
 
     @property
     def flops(self):
@@ -73,7 +81,7 @@ def gemm_of(call):
         starts.append(tuple(start))
     leading = b_leading, a_leading, max(out.strides[-2], n)
     numbers = (n, m, k), leading, tuple(steps), batch, tuple(starts)
-    return Gemm(a.buffer.dtype, operations, *numbers)
+    return Gemm(a.buffer.dtype, out.buffer.dtype, operations, *numbers)
 
 
 # ---- what it means
@@ -109,7 +117,8 @@ def multiply(gemm, first, second, out):
             stored = shape[::-1] if turned else shape
             given = (first, second)[which]
             found = matrices(gemm, given, which, starts[which], *stored)
-            factors.append(found.transpose(0, 2, 1) if turned else found)
+            found = found.transpose(0, 2, 1) if turned else found
+            factors.append(found.astype(wide_dtype(gemm.dtype), copy=False))
         result = matrices(gemm, out, 2, starts[2], m, n)
         result[...] = np.matmul(*factors)
 
@@ -117,7 +126,7 @@ def multiply(gemm, first, second, out):
 # ---- the library itself
 
 # Numbers of cuBLAS: types of elements, how sums are computed, letters.
-TYPES = {"float32": 0, "float64": 1}
+TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
 COMPUTE = {"float32": 68, "float64": 70}
 LETTERS = {"N": 0, "T": 1}
 # What cuBLAS may use besides: NVIDIA's advice for Hopper.
@@ -152,22 +161,22 @@ class Cublas:
 
     def product(self, gemm, pointers):
         """Put a product onto the stream."""
-        dtype = gemm.dtype.name
-        number = ctypes.c_float if dtype == "float32" else ctypes.c_double
+        wide = wide_dtype(gemm.dtype).name
+        number = ctypes.c_float if wide == "float32" else ctypes.c_double
         one, zero = ctypes.byref(number(1)), ctypes.byref(number(0))
         letters = (ctypes.c_int(LETTERS[x]) for x in gemm.operations)
         sizes = map(ctypes.c_int64, gemm.sizes)
-        head, kind = [*letters, *sizes, one], ctypes.c_int(TYPES[dtype])
+        head = [*letters, *sizes, one]
         for starts in gemm.starts:
             sides = []
-            for which, (pointer, start) in enumerate(
-                zip(pointers, starts, strict=True)
-            ):
-                address = pointer + start * gemm.dtype.itemsize
-                numbers = gemm.leading[which], gemm.steps[which]
-                leading, step = map(ctypes.c_int64, numbers)
-                sides.append([ctypes.c_void_p(address), kind, leading, step])
+            given = zip(
+                gemm.dtypes, pointers, starts, gemm.leading, gemm.steps, strict=True
+            )
+            for dtype, pointer, start, *steps in given:
+                address = ctypes.c_void_p(pointer + start * dtype.itemsize)
+                kind = ctypes.c_int(TYPES[dtype.name])
+                sides.append([address, kind, *map(ctypes.c_int64, steps)])
             first, second, out = sides
-            tail = ctypes.c_int64(gemm.batch), ctypes.c_int(COMPUTE[dtype])
+            tail = ctypes.c_int64(gemm.batch), ctypes.c_int(COMPUTE[wide])
             given = *head, *first, *second, zero, *out, *tail, ctypes.c_int(-1)
             self.call("cublasGemmStridedBatchedEx_64", *given)

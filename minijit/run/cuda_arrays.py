@@ -9,8 +9,6 @@
 Memory goes back to the pool when its array, and all others that show the same memory,
 are gone.  The device may still be using it then; whoever gets it next uses it later,
 for everything runs on one stream, in order.
-
-What is computed outside of `jit` is computed by NumPy, and so copied to the CPU first.
 """
 
 import ctypes

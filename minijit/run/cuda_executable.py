@@ -21,6 +21,7 @@ from ..compile.lower import lower
 from ..compile.simplify import simplify
 from ..compile.updates import with_reuse
 from ..trace.array import ShapedArray
+from ..trace.config import config
 from ..trace.dtypes import ExtendedDtype, float0, storage_of
 from ..trace.jit import cache_clearers, shortcut_makers
 from ..trace.turns import lock
@@ -262,9 +263,8 @@ def on_gpu(executable):
     if executable.native != "llvm":
         return executable
     if executable not in moved:
-        avals = executable.in_avals, executable.out_avals
-        program = replace(executable.program, donated=())
-        moved[executable] = CudaExecutable(program, *avals)
+        name = executable.program.name
+        moved[executable] = compile_cuda(executable.closed(), name)
     return moved[executable]
 
 
@@ -298,7 +298,24 @@ shortcut_makers |= {CudaExecutable: make_shortcut}
 
 def compile_cuda(closed, name):
     """The executor "cuda", which JAX also calls "gpu"."""
-    program = lower(simplify(closed), name, programs=programs)
     heading = functools.partial(heading_of, weakref.ref(closed))
+    program = lowered(simplify(closed), name)
     return CudaExecutable(program, closed.in_avals, closed.out_avals, heading)
+
+
+# {closed jaxpr: its Program, with products of 16-bit floats}
+cuda_programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+cache_clearers.append(cuda_programs.clear)
+
+
+def lowered(closed, name):
+    """A program for a GPU, whose BLAS multiplies floats of 16 bits.
+
+    That of the CPU does not: a program of which it has to run a step is made for both.
+    """
+    with config.override("fusion", config.fusion.but(half_products=True)):
+        program = lower(closed, name, programs=cuda_programs)
+    if any(map(obstacle, program.body)):
+        program = lower(closed, name, programs=programs)
+    return program
 

@@ -12,8 +12,8 @@ executors |= {
 from ..trace.devices import platform_of, platforms, put_on
 from .reports import places
 
-compile_cuda = on_demand("run.cuda_executable:compile_cuda")
-gpus = on_demand("run.cuda_arrays:gpus")
+compile_cuda = on_demand("run.cuda_eager:compile_cuda")
+gpus = on_demand("run.cuda_eager:gpus")
 executors |= {"cuda": compile_cuda, "gpu": compile_cuda}
 platforms |= {"cuda": gpus, "gpu": gpus}
 put_on |= {"gpu": on_demand("run.cuda_arrays:put_on_gpu")}

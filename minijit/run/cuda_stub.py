@@ -172,8 +172,9 @@ def run_kernel(driver, node):
 
 
 def run_product(driver, node):
-    arrays = (driver.bytes_at(p).view(node.work.dtype) for p in node.pointers)
-    multiply(node.work, *arrays)
+    gemm = node.work
+    pairs = zip(node.pointers, gemm.dtypes, strict=True)
+    multiply(gemm, *(driver.bytes_at(p).view(dtype) for p, dtype in pairs))
 
 
 def run_copy(driver, node):

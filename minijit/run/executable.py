@@ -25,9 +25,9 @@ class Executable(Report):
 
     def __init__(self, closed, name, native, lower=lower):
         self.in_avals, self.out_avals = closed.in_avals, closed.out_avals
-        self.native = native
+        self.closed, self.native = weakref.ref(closed), native
         self.program = lower(simplify(closed), name, programs=programs)
-        heading = partial(heading_of, weakref.ref(closed))
+        heading = partial(heading_of, self.closed)
         self.loaded = load(self.program, native, heading)
         self.kernels = kernel_names(self.program, native)
         self.run = self.loaded.run

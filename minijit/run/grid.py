@@ -55,6 +55,7 @@ from ..compile.nests import bytes_of, runs_along
 from ..compile.place import place
 from ..compile.placing_rules import NEST, nestable, share_axes
 from ..compile.regions import RegionBuilder
+from ..compile.scalars import wide_dtype
 from ..trace.demand import add_rows
 from ..trace.errors import MinijitError
 from .threads import are_apart
@@ -570,8 +571,10 @@ def product(call, plain):
             total = op("add", total, op("mul", index, as_index(stride)))
         return plain(view.buffer), (total,)
 
-    factors = op("mul", Load(*at(a, i, k)), Load(*at(b, k, j)))
-    total = Reduce("add", (k,), (factors,))
+    dtype = wide_dtype(a.buffer.dtype)
+    loads = Load(*at(a, i, k)), Load(*at(b, k, j))
+    factors = op("mul", *(op("convert", x, dtype=dtype) for x in loads))
+    total = op("convert", Reduce("add", (k,), (factors,)), dtype=out.buffer.dtype)
     loop, = place((For(both, (Store(*at(out, i, j), total),)),), prepare=tuple)
     return loop
 

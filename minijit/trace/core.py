@@ -26,6 +26,9 @@ eval_rules = {}
 # the results after it, check(primitive, args, params, results).
 argument_checks = []
 result_checks = []
+# Functions of (primitive, args): the rule where these arguments are not NumPy's, or
+# None.
+other_rules: list = []
 
 
 class Primitive:
@@ -69,6 +72,8 @@ class EvalTrace(Trace):
         for check in argument_checks:
             check(primitive, args)
         rule = eval_rules.get(primitive) or find_rule(eval_rules, primitive, "eval")
+        for other in other_rules:
+            rule = other(primitive, args) or rule
         results = rule(*args, **params)
         results = results if primitive.multiple_results else [results]
         for check in result_checks:

@@ -1,0 +1,66 @@
+"""Operations outside of `jit`: where an argument is on a GPU, so is the result.
+
+    x = device_put(numpy_array, "gpu")
+    y = sin(x) + 1                      # two programs of one operation, two launches
+    y.device                            # CudaDevice(id=0)
+
+Each is a program that is compiled once for its parameters and the types of its
+arguments.  What has no form for a GPU is computed by the CPU, on copies.
+"""
+
+from functools import partial
+
+from ..trace.array import aval_of, shape_rules
+from ..trace.captures import scalar_key
+from ..trace.config import config
+from ..trace.core import other_rules
+from ..trace.devices import platform_of
+from ..trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, effectful
+from ..trace.jit import compiled_call, jit_p
+from ..trace.stores import Table
+from .cuda_arrays import gpus as gpus
+from .cuda_executable import compile_cuda as compile_cuda
+
+# {(primitive, types of the arguments, parameters): its closed jaxpr}
+operations = Table()
+# More than this many are more than a program needs again and again.
+MOST = 4096
+
+
+def operation(primitive, avals, params):
+    """The closed jaxpr of one equation, the same one each time."""
+    values = ((name, scalar_key(x) or x) for name, x in sorted(params.items()))
+    key = primitive, avals, tuple(values)
+    if key not in operations:
+        results = shape_rules[primitive](*avals, **params)
+        results = results if primitive.multiple_results else [results]
+        inputs, outputs = (tuple(map(Var, some)) for some in (avals, results))
+        eqn = Eqn(primitive, inputs, outputs, params)
+        if len(operations) >= MOST:
+            operations.clear()
+        operations[key] = ClosedJaxpr(Jaxpr((), inputs, (eqn,), outputs), ())
+    return operations[key]
+
+
+def evaluate(primitive, *args, **params):
+    """The results of a primitive, on the GPU."""
+    closed = operation(primitive, tuple(map(aval_of, args)), params)
+    # What the compiler computes of constants is for the CPU.
+    with config.override("default_device", ""):
+        run = compiled_call(closed, primitive.name, "cuda")
+    results = run(*args)
+    return results if primitive.multiple_results else results[0]
+
+
+def on_gpu(primitive, args):
+    """The rule of a primitive, if an argument or the default device is a GPU.
+
+    A jitted function sees to it by itself, and what has effects has them here.
+    """
+    stays = primitive is jit_p or primitive in effectful
+    if stays or platform_of(args) != "gpu":
+        return None
+    return partial(evaluate, primitive)
+
+
+other_rules.append(on_gpu)
