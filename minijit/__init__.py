@@ -219,6 +219,7 @@ from .run.stepping import stages as stages
 # chapter 20
 from .compile import native_loops as native_loops
 from .compile import lane_blocks as lane_blocks, products as products
+from .compile import loop_motion as loop_motion
 from .compile import region_functions as region_functions
 from .ops import native_lapack as native_lapack
 from .run import python_regions as python_regions

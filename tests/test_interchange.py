@@ -36,6 +36,11 @@ def two(x):
     return jnp.sum(x, 0), jnp.sum(x * x, 0)
 
 
+def two_lengths(x):
+    """Two totals in one nest, of which one is longer: as in a step of a network."""
+    return jnp.sum(x, 0), jnp.sum(x[2:] * x[:6], 0)
+
+
 def log_total(x):
     top = jnp.max(x, 0)
     return jnp.log(jnp.sum(jnp.exp(x - top), 0)) + top
@@ -57,6 +62,7 @@ in_rows = {
     "of what it computes": (lambda x: jnp.sum(jnp.abs(x) + 1, 0), floats(8, 20)),
     "and what becomes of it": (norms, floats(8, 20)),
     "two in one nest": (two, floats(8, 20)),
+    "two of different lengths": (two_lengths, floats(8, 20)),
     "product of integer matrices": (lambda x: x @ x, integers(21, 21)),
     "columns of a transpose": (lambda x: jnp.sum(x.T, 1), floats(13, 20)),
     "shifted": (lambda x: jnp.sum(x[:, 3:], 0), floats(13, 23)),
@@ -83,6 +89,14 @@ def test_totals_in_rows(case):
             strict=True,
         ):
             np.testing.assert_allclose(got, want, 2e-5, 2e-5)
+
+
+def test_totals_of_different_lengths_go_on_one_after_the_other():
+    f, x = in_rows["two of different lengths"]
+    compiled = jax.jit(f).lower(x).compile()
+    kernel, = compiled.executable.program.kernels
+    assert len(kernel.body) == 1
+    assert len(accumulating(compiled.as_text())) == 3  # four rows at once, and two over
 
 
 # Name: (function, argument, what the ledger says, the settings that change it).

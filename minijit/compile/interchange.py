@@ -51,7 +51,7 @@ def interchange(stmt):
 def in_stages(stores):
     """Stores, those together whose totals can go on together; or nothing.
 
-    What is stored in one stage, the next ones load.
+    Those of a stage have equal extents.  What is stored in one, the next ones load.
     """
     stages, known = [], {}
     while stores:
@@ -60,7 +60,10 @@ def in_stages(stores):
         ready = [store for store in stores if total_of(store)]
         if not ready:
             return []
-        stages.append(ready)
+        alike = {}
+        for store in ready:
+            alike.setdefault(extents_of(store), []).append(store)
+        stages += alike.values()
         known |= {store.value: Load(store.buffer, store.index) for store in ready}
         stores = [store for store in stores if store not in ready]
     return stages
@@ -77,22 +80,25 @@ def total_of(store):
     return total if fits else None
 
 
+def extents_of(store):
+    """How long the axes of the total in what is stored are."""
+    return tuple(axis.extent for axis in total_of(store).axes)
+
+
 def pays(axis, stores):
     """Whether a loop's axis is the one along which memory runs, and rows are long."""
     if axis.kind != "loop":
         return False
     totals = [total_of(store) for store in stores]
-    extents = {tuple(a.extent for a in total.axes) for total in totals}
-    if not all(isinstance(n, int) for axes in extents for n in axes):
-        return False
-    if len(extents) > 1:
+    extents = extents_of(stores[0])
+    if not all(isinstance(n, int) for n in extents):
         return False
     inside = [e for e in postorder([t.bodies[0] for t in totals]) if type(e) is Load]
     moving = [load for load in inside if axis in load.free]
     places = [*moving, *stores]
     if not (moving and all(runs_along(p.buffer, p.index, axis) for p in places)):
         return noted("along memory")
-    count, terms, settings = axis.bounds[1] + 1, math.prod(*extents), config.fusion
+    count, terms, settings = axis.bounds[1] + 1, math.prod(extents), config.fusion
     if count < settings.fewest_totals:
         return noted("few totals", totals=count)
     if terms < settings.rows_at_once:

@@ -423,11 +423,19 @@ def run(s, closed, args, calls):
             top.env.update(zip(eqn.outvars, results, strict=True))
 
 
+# primitive of a loop -> rule: (simplifier, arguments, params, avals of the results) ->
+# their atoms, or None where the rule has nothing to say.
+loop_rules = {}
+
+
 def equation(s, eqn, args, calls):
     """The atoms for the results of one equation, which may add others before."""
     s.source = eqn.source
     params = {k: simplify_param(v, calls) for k, v in eqn.params.items()}
-    return s.emit(eqn.primitive, args, params, [v.aval for v in eqn.outvars])
+    avals = [v.aval for v in eqn.outvars]
+    rule = loop_rules.get(eqn.primitive)
+    atoms = rule and rule(s, args, params, avals)
+    return atoms or s.emit(eqn.primitive, args, params, avals)
 
 
 def simplify_param(value, calls):

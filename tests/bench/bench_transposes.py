@@ -1,26 +1,39 @@
 """Arrays transposed, against a copy of the same bytes and jax: see `harness`.
 
-    python -m tests.bench.bench_transposes
+    python -m tests.bench.bench_transposes [threads]
 
-The copy is ours, of as many bytes (an array is read, one is written) by as many
-threads.  What it should be: at most 1.6 copies, 2 where one result is not transposed,
-and at most 0.2 of jax's time.
+The copies have as many bytes (an array is read, one is written) and as many threads,
+two if no number is given: `copy` is ours, `numpy` is one call of `np.copyto` a thread,
+into memory that is in use.  What it should be: at most 1.6 copies, 2 where one result
+is not transposed, and at most 0.2 of jax's time, which has as many threads as cores.
 """
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 import minijit.numpy as jnp
-from minijit import jit
+from minijit import config, jit
 
 from .harness import Row, show
 
 rng = np.random.default_rng(0)
+threads = int(sys.argv[1]) if sys.argv[1:] else 2
 
 
 def copy_of(nbytes):
     """A copy that reads and writes so many bytes, in all."""
     x, f = jnp.zeros(nbytes // 8, "float32"), jit(lambda x: x * 1.5)
     return lambda: f(x)
+
+
+def numpy_copy_of(nbytes):
+    """The same by NumPy: each thread copies a part of the array."""
+    source, target = (np.ones(nbytes // 8, "f4") for _ in range(2))
+    pool = ThreadPoolExecutor(threads)
+    parts = [np.array_split(x, threads) for x in (target, source)]
+    return lambda: list(pool.map(np.copyto, *parts))
 
 
 def row(name, function, *shapes):
@@ -31,7 +44,8 @@ def row(name, function, *shapes):
     results = results if isinstance(results, tuple) else (results,)
     nbytes = sum(x.nbytes for x in xs) + sum(y.nbytes for y in results)
     del results
-    peers = {"minijit": lambda: f(*arrays), "copy": copy_of(nbytes)}
+    copies = {"copy": copy_of(nbytes), "numpy": numpy_copy_of(nbytes)}
+    peers = {"minijit": lambda: f(*arrays), **copies}
     try:
         import jax
     except ImportError:
@@ -66,4 +80,5 @@ def rows():
 
 
 if __name__ == "__main__":
-    show(rows())
+    with config.override("cpu_threads", threads):
+        show(rows())
