@@ -45,6 +45,26 @@ def is_no_larger(eqn):
     return sum(v.aval.size for v in eqn.outvars) <= given
 
 
+def before_loop(s, closed, args, wanted):
+    """The atoms for variables of a loop's body that are computed before the loop.
+
+    Args:
+      closed: the body; args: atoms for the first of its inputs, which no step changes.
+    """
+    jaxpr, source = closed.jaxpr, s.source
+    env = dict(zip(jaxpr.invars, args, strict=False))
+    pairs = zip(jaxpr.constvars, closed.consts, strict=True)
+    env |= {v: s.constant(value, v.aval) for v, value in pairs}
+    for eqn in needed_equations(jaxpr.eqns, wanted)[0]:
+        s.source = eqn.source
+        given = [env.get(x, x) for x in eqn.invars]
+        avals = [v.aval for v in eqn.outvars]
+        atoms = s.emit(eqn.primitive, given, eqn.params, avals)
+        env.update(zip(eqn.outvars, atoms, strict=True))
+    s.source = source
+    return [env[v] for v in wanted]
+
+
 def moved_scan(s, args, params, avals):
     """The results of a scan, with totals that it need not repeat before it; or None.
 
@@ -58,22 +78,12 @@ def moved_scan(s, args, params, avals):
     if not early:
         return None
     (consts, rest), (given, inputs) = split(jaxpr.invars, count), split(args, count)
-    env = dict(zip(consts, given, strict=True))
-    pairs = zip(jaxpr.constvars, closed.consts, strict=True)
-    env |= {v: s.constant(value, v.aval) for v, value in pairs}
-    source = s.source
-    for eqn in needed_equations(jaxpr.eqns, early)[0]:
-        s.source = eqn.source
-        atoms = [env.get(x, x) for x in eqn.invars]
-        types = [v.aval for v in eqn.outvars]
-        env |= zip(eqn.outvars, s.emit(eqn.primitive, atoms, eqn.params, types))
-    s.source = source
     eqns = tuple(e for e in jaxpr.eqns if not set(early).intersection(e.outvars))
     left = dce(jaxpr.replace(invars=(*consts, *early, *rest), eqns=eqns))
     values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     body = ClosedJaxpr(left, tuple(values[v] for v in left.constvars))
     changes = {"jaxpr": body, "num_consts": count + len(early)}
-    args = [*given, *(env[v] for v in early), *inputs]
+    args = [*given, *before_loop(s, closed, given, early), *inputs]
     return s.emit(scan_p, args, params | changes, avals)
 
 
