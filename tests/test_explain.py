@@ -8,6 +8,7 @@ import pytest
 
 import minijit as mj
 from minijit import lax, nn, numpy as jnp, testing
+from minijit.compile import explain_pictures
 from minijit.compile.traffic import traffic_of
 from tests.bench import bench_products
 
@@ -476,3 +477,32 @@ def test_three_transposes():
     separate = mj.explain(mj.fuse(plain, enabled=False), x)
     read = [use.buffer.name for step in separate.steps for use in step.reads]
     assert read == ["x"] * 3
+
+
+@pytest.mark.chapter(20)
+def test_a_loop_goes_through_its_state_once_a_step_if_no_cache_holds_it():
+    def f(h, xs):
+        return lax.scan(lambda h, x: (h * 0.9 + x, h.sum()), h, xs)
+
+    for size, sweeps in ((1_000, 1), (100_000, 2), (1_000_000, 17)):
+        # With the copy of the argument before the first step.
+        given = np.zeros(size, "f4"), np.zeros(16, "f4")
+        found = [u.sweeps for u in mj.explain(f, *given).step(0).writes]
+        assert max(found) == sweeps, size
+
+
+def test_the_graph_of_many_steps_is_as_wide_as_a_notebook():
+    """What many steps are given is one line then; what flows between them is not."""
+    def f(layers, x):
+        for w, b in layers:
+            x = jnp.tanh(x @ w + b)
+        return (x * x).sum()
+
+    layers = [(ones(40, 40), ones(40)) for _ in range(30)]
+    report = mj.explain(mj.grad(f), layers, ones(40, 40))
+    lanes = explain_pictures.lanes_of(report)
+    assert explain_pictures.graph_size(report)[0] <= 11
+    shown = [array for strand, _ in lanes for array in strand]
+    assert {*shown} == {a for a in report.arrays if a.first is not None}
+    between = [s for s, _ in lanes if s[0].role == "temporary"]
+    assert len(between) > 10 > len(lanes) - len(between)

@@ -172,43 +172,67 @@ def check_order(body, known):
     found = set()
     for stmt in body:
         own = () if isinstance(stmt, While) else stmt.uses()
-        for expr in postorder(own):
-            if isinstance(expr, Load):
-                require(expr.buffer in known, "{} is read before it is written", expr)
-        match stmt:
-            case Store():
-                first = stmt.combine is None or stmt.buffer in known
-                require(first, "{} is combined with nothing", stmt.buffer)
-                written = {stmt.buffer}
-            case Swap():
-                a, b = stmt.first, stmt.second
-                same = (a.shape, a.dtype, a.order) == (b.shape, b.dtype, b.order)
-                require(same, "{} swaps with another kind", a)
-                written = {a, b}
-            case Reserve():
-                require(stmt.table.space == "table", "{} cannot grow", stmt.table)
-                written = {stmt.table}
-            case Call():
-                for view in stmt.inputs:
-                    there = view.buffer in known or 0 in view.shape
-                    require(there, "a call reads {} before it is written", view.buffer)
-                written = {view.buffer for view in stmt.outputs}
-                if stmt.routine == "function":
-                    written |= check_function(stmt, known)
-            case While():
-                # The condition is that of the statements before it.
-                inner = check_order(stmt.test, known)
-                cond = [e for e in postorder([stmt.cond]) if isinstance(e, Load)]
-                there = all(e.buffer in known for e in cond)
-                require(there, "{} is read before it is written", stmt.cond)
-                written = inner | check_order(stmt.body, known)
-            case _:
-                written = set()
-                for inner in stmt.bodies():
-                    written |= check_order(inner, known)
+        check_loads(own, known)
+        check = order_checks.get(type(stmt), written_within)
+        written = check(stmt, known)
         known |= written
         found |= written
     return found
+
+
+def check_loads(exprs, known):
+    """Check that the buffers which expressions load from are written."""
+    for expr in postorder(exprs):
+        if isinstance(expr, Load):
+            require(expr.buffer in known, "{} is read before it is written", expr)
+
+
+def written_within(stmt, known):
+    """What the statements in a loop or a branch write, once they are checked."""
+    return set().union(*(check_order(inner, known) for inner in stmt.bodies()))
+
+
+def written_by_store(stmt, known):
+    first = stmt.combine is None or stmt.buffer in known
+    require(first, "{} is combined with nothing", stmt.buffer)
+    return {stmt.buffer}
+
+
+def written_by_swap(stmt, known):
+    a, b = stmt.first, stmt.second
+    same = (a.shape, a.dtype, a.order) == (b.shape, b.dtype, b.order)
+    require(same, "{} swaps with another kind", a)
+    return {a, b}
+
+
+def written_by_reserve(stmt, known):
+    require(stmt.table.space == "table", "{} cannot grow", stmt.table)
+    return {stmt.table}
+
+
+def written_by_call(stmt, known):
+    for view in stmt.inputs:
+        there = view.buffer in known or 0 in view.shape
+        require(there, "a call reads {} before it is written", view.buffer)
+    written = {view.buffer for view in stmt.outputs}
+    calls = stmt.routine == "function"
+    return written | check_function(stmt, known) if calls else written
+
+
+def written_by_while(stmt, known):
+    """Its condition is that of the statements before it."""
+    inner = check_order(stmt.test, known)
+    check_loads([stmt.cond], known)
+    return inner | check_order(stmt.body, known)
+
+
+order_checks = {
+    Store: written_by_store,
+    Swap: written_by_swap,
+    Reserve: written_by_reserve,
+    Call: written_by_call,
+    While: written_by_while,
+}
 
 
 def check_function(call, known):

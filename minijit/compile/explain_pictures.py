@@ -6,6 +6,7 @@
 Backgrounds are transparent and the ink is grey: readable on white and on dark pages.
 """
 
+import math
 import time
 
 import numpy as np
@@ -72,6 +73,8 @@ def clear(axis):
 
 # Inches for a letter of a label, and for a row, which a label's three lines fit into.
 LETTER, ROW = 0.088, 0.5
+# Inches for the names of the steps, and of a picture that a notebook shows in full.
+NAMES, WIDEST = 2.3, 11
 
 
 def strands_of(report):
@@ -90,22 +93,46 @@ def strands_of(report):
 
 
 def lanes_of(report):
-    """[(arrays, their column)]: strands that are never needed at once share one."""
+    """[(arrays, their column)]: as many lines as there is room for.
+
+    The smallest of the others are one line for each role: first arguments and results,
+    of which a training step has many, and what flows from step to step only at last.
+    """
+    between = lambda strand: strand[0].role in ("temporary", "tape")
     strands = strands_of(report)
-    begins = [-1 if is_given(strand[0]) else strand[0].first for strand in strands]
-    order = sorted(range(len(strands)), key=lambda i: (begins[i], -total(strands[i])))
+    order = sorted(strands, key=lambda strand: (between(strand), total(strand)))
+    folded: dict = {}
+    while True:
+        alone = [s for s in strands if not any(s[0] in f for f in folded.values())]
+        lanes = in_columns([*alone, *folded.values()])
+        if not order or NAMES + places_of(lanes)[-1] <= WIDEST:
+            return lanes
+        for strand in order[: 1 + len(order) // 16]:
+            folded.setdefault(strand[0].role, []).extend(strand)
+        order = order[1 + len(order) // 16 :]
+
+
+def in_columns(strands):
+    """[(arrays, their column)]: strands that are never needed at once share one."""
+    strands = sorted(strands, key=lambda strand: (life_of(strand)[0], -total(strand)))
     lanes: list = []
     free: list = []  # the step after which each column is free
-    for i in order:
-        array = strands[i][0]
-        last = len(report.steps) if is_result(array) else array.last
-        lane = next((k for k, end in enumerate(free) if end < begins[i]), None)
+    for strand in strands:
+        first, last = life_of(strand)
+        lane = next((k for k, end in enumerate(free) if end < first), None)
         if lane is None:
             lane = len(free)
             free.append(-1)
         free[lane] = last
-        lanes.append((strands[i], lane))
+        lanes.append((strand, lane))
     return lanes
+
+
+def life_of(strand):
+    """The steps from which on and up to which a strand is there: -1 and inf outside."""
+    first = min(-1 if is_given(array) else array.first for array in strand)
+    last = max(math.inf if is_result(array) else array.last for array in strand)
+    return first, last
 
 
 def total(strand):
@@ -140,8 +167,8 @@ def places_of(lanes):
 
 def graph_size(report):
     """Inches in which no label of the graph lies on another one."""
-    width = 2.3 + places_of(lanes_of(report))[-1]
-    return min(width, 30), min(ROW * (len(report.steps) + 2.6), 60)
+    width = NAMES + places_of(lanes_of(report))[-1]
+    return width, min(ROW * (len(report.steps) + 2.6), 60)
 
 
 def draw_graph(report, axis=None):
@@ -160,8 +187,8 @@ def draw_graph(report, axis=None):
     for strand, lane in lanes:
         x = places[lane]
         color = TEMP if strand[0].role in ("temporary", "tape") else INPUT
-        first = -1.3 if is_given(strand[0]) else strand[0].first
-        last = rows - 0.2 if is_result(strand[0]) else strand[0].last
+        first, last = life_of(strand)
+        first, last = -1.3 if first < 0 else first, min(last, rows - 0.2)
         is_tape = strand[0].role == "tape"
         width = 3 if is_tape else 0.7 + 4 * (total(strand) / most) ** 0.5
         axis.plot([x, x], [first, last], color=color, lw=width, alpha=0.6, zorder=1,

@@ -25,16 +25,17 @@ def postorder(roots, skip=()):
 
     Does not look into the expressions in `skip`.
     """
-    done, todo = {}, [(root, False) for root in reversed(roots)]
+    done, todo = {}, list(reversed(roots))
     while todo:
-        expr, ready = todo.pop()
-        if expr in done or expr in skip:
-            continue
-        if ready:
-            done[expr] = None
-        else:
-            todo.append((expr, True))
-            todo.extend((child, False) for child in reversed(expr.children()))
+        expr = todo.pop()
+        if expr is None:
+            # The children of the expression below are done.
+            done[todo.pop()] = None
+        elif expr not in done and expr not in skip:
+            if children := expr.children():
+                todo += (expr, None, *reversed(children))
+            else:
+                done[expr] = None
     return list(done)
 
 
@@ -53,15 +54,17 @@ def substitute(roots, replacement, new=None):
     new, todo = {} if new is None else new, list(reversed(roots))
     while todo:
         expr = todo[-1]
-        target = None if expr in new else replacement(expr)
+        if expr in new:
+            todo.pop()
+            continue
+        target = replacement(expr)
         needed = expr.children() if target is None else (target,)
         missing = [e for e in needed if e not in new]
-        if missing and expr not in new:
-            todo.extend(reversed(missing))
+        if missing:
+            todo += reversed(missing)
             continue
         todo.pop()
-        if expr not in new:
-            parts = tuple(new[e] for e in needed)
-            same = target is None and parts == needed
-            new[expr] = expr if same else parts[0] if target else expr.rebuild(parts)
+        parts = tuple([new[e] for e in needed])
+        same = target is None and parts == needed
+        new[expr] = expr if same else parts[0] if target else expr.rebuild(parts)
     return [new[root] for root in roots]

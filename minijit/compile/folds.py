@@ -11,7 +11,7 @@ a part of the block that asks for its results.  The lanes go side by side, as ma
 fit a vector, so that each operation is one instruction for all of them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from ..trace.jaxpr import Literal
@@ -51,7 +51,7 @@ class Step:
         self.jaxpr, self.leaf, self.known = closed.jaxpr, leaf, known
         self.lanes, self.given = lanes, set(self.jaxpr.invars)
         self.made = {v: eqn for eqn in self.jaxpr.eqns for v in eqn.outvars}
-        self.answers, self.whole = {}, {}
+        self.answers, self.whole, self.rows = {}, {}, {}
 
     def value(self, atom, index):
         """The element of a variable of the step, or of a literal."""
@@ -88,15 +88,17 @@ class Step:
 
     def element(self, var, index):
         eqn = self.made.get(var)
-        row = eqn and row_of(eqn)
+        if eqn not in self.rows:
+            self.rows[eqn] = eqn and row_of(eqn)
+        row = self.rows[eqn]
         if not row or not row.by_element:
             raise Unfit
         if not all(isinstance(i, Const) or i in self.lanes for i in index):
             raise Unfit  # it would be computed at each index anew
-        return unrolled(with_constants(row.at(eqn, index), self.known))
+        expr = with_constants(row.at(eqn, index), self.known)
+        return unrolled(expr) if row.total else expr
 
 
-@dataclass(eq=False)
 class Fold:
     """A loop as a part of a block.
 
@@ -108,11 +110,37 @@ class Fold:
       step: the axis of the steps.
     """
 
-    eqn: object
-    block: Block
-    cells: dict
-    nexts: dict
-    step: Axis
+    def __init__(self, eqn, block):
+        self.eqn, self.block, self.cells, self.nexts = eqn, block, {}, {}
+        self.step = Axis(eqn.params["length"], "serial")
+        self.lanes = set(block.nest)
+        self.numbers = {v: k for k, v in enumerate(eqn.params["jaxpr"].jaxpr.invars)}
+
+    def cell(self, k, index):
+        """The element of a carry that a step begins with; a new cell, if need be."""
+        if (k, index) not in self.cells:
+            if len(self.cells) >= config.fusion.block_elements:
+                raise Unfit
+            if not all(isinstance(i, Const) or i in self.lanes for i in index):
+                raise Unfit
+            dtype, first = self.eqn.outvars[k].aval.dtype, self.block.cells
+            self.cells[k, index] = tuple(
+                Buffer(f"cell{first + i}", (), dtype, space="cache") for i in (0, 1)
+            )
+            self.block.cells += 2
+        return Load(self.cells[k, index][0], ())
+
+    def given(self, var, index):
+        """The element of an argument of the step: a constant, a carry, or a row."""
+        p, k = self.eqn.params, self.numbers[var]
+        consts, carries, length = p["num_consts"], p["num_carry"], p["length"]
+        if k < consts:
+            return Operand(self.eqn.invars[k])[index]
+        if k < consts + carries:
+            return self.cell(k - consts, index)
+        last = as_index(length - 1)
+        now = op("sub", last, self.step) if p["reverse"] else self.step
+        return Operand(self.eqn.invars[k])[(now, *index)]
 
     def statements(self):
         """The loop, with what comes before it."""
@@ -137,44 +165,15 @@ def fold(walk, eqn, block, asked):
     Raises:
       Unfit: if a step needs more than a few elements of the carry in a lane.
     """
-    p, closed = eqn.params, eqn.params["jaxpr"]
-    consts, carries, length = p["num_consts"], p["num_carry"], p["length"]
-    found = Fold(eqn, block, {}, {}, Axis(length, "serial"))
-    now = found.step
-    if p["reverse"]:
-        now = op("sub", as_index(length - 1), now)
-    number = {v: k for k, v in enumerate(closed.jaxpr.invars)}
-    lanes, todo = set(block.nest), []
-
-    def cell(k, index):
-        if (k, index) not in found.cells:
-            if len(found.cells) >= config.fusion.block_elements:
-                raise Unfit
-            if not all(isinstance(i, Const) or i in lanes for i in index):
-                raise Unfit
-            dtype = eqn.outvars[k].aval.dtype
-            found.cells[k, index] = tuple(
-                Buffer(f"cell{block.cells + i}", (), dtype, space="cache")
-                for i in (0, 1)
-            )
-            block.cells += 2
-            todo.append((k, index))
-        return Load(found.cells[k, index][0], ())
-
-    def leaf(var, index):
-        k = number[var]
-        if k < consts:
-            return Operand(eqn.invars[k])[index]
-        if k < consts + carries:
-            return cell(k - consts, index)
-        return Operand(eqn.invars[k])[(now, *index)]
-
-    step = Step(closed, leaf, walk.axes.known, lanes)
+    found, closed = Fold(eqn, block), eqn.params["jaxpr"]
+    step = Step(closed, found.given, walk.axes.known, found.lanes)
     for k, indices in asked.items():
         for index in indices:
-            cell(k, index)
-    for k, index in todo:
-        found.nexts[k, index] = step.value(closed.jaxpr.outvars[k], index)
+            found.cell(k, index)
+    # What becomes of a cell may ask for others.
+    while missing := [key for key in found.cells if key not in found.nexts]:
+        for k, index in missing:
+            found.nexts[k, index] = step.value(closed.jaxpr.outvars[k], index)
     block.size += len(step.answers)
     return found
 

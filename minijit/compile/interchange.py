@@ -10,7 +10,7 @@ stored is its own accumulator, in a piece short enough for the first cache.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from .decisions import loop_rules, noted
 from .expression_graphs import postorder, substitute
@@ -38,8 +38,10 @@ def interchange(stmt):
     if not all(isinstance(s, Store) for s in stmt.body):
         return (For(stmt.axis, interchanged(stmt.body)),)
     stored = {store.buffer for store in stmt.body}
-    loads = [e for e in postorder(expressions(stmt.body)) if type(e) is Load]
-    if any(load.buffer in stored for load in loads):
+    inside = postorder(expressions(stmt.body))
+    if not any(type(e) is Reduce for e in inside):
+        return (stmt,)
+    if any(type(e) is Load and e.buffer in stored for e in inside):
         # It would find there what an earlier stage has stored.
         return (stmt,)
     stages = in_stages(stmt.body)
@@ -149,8 +151,8 @@ def in_pieces(axis, stages):
     most = longest_piece(longest, size)
 
     def all_stages(place, length):
-        rows = (in_rows(axis, stores, place, length) for stores in stages)
-        return tuple(stmt for stage in rows for stmt in stage)
+        rows = (Rows(axis, stores, place, length) for stores in stages)
+        return tuple(stmt for stage in rows for stmt in stage.statements())
 
     if longest <= most or not isinstance(axis.extent, int):
         return all_stages(lambda i: i, axis.extent)
@@ -160,59 +162,73 @@ def in_pieces(axis, stages):
     return (For(piece, all_stages(lambda i: op("add", start, i), length)),)
 
 
-def in_rows(axis, stores, place, length):
-    """Set the accumulators, go through the rows, and store what becomes of them.
+@dataclass
+class Rows:
+    """Totals that go on side by side: how they begin, take in a row, and end.
 
-    Args:
+    Attributes:
+      axis: of the totals; stores: one for each of them.
       place: function of a counter of a loop of `length` steps: the value of `axis`.
     """
-    totals = [total_of(store) for store in stores]
 
-    def loop(make):
-        i = Axis(length)
-        return For(i, tuple(make(Renamer({axis: place(i)}))))
+    axis: Axis
+    stores: list
+    place: object
+    length: object
 
-    def accumulate(at, axes=()):
-        """Combine all that is at some values of the totals' axes."""
+    def statements(self):
+        """Set the accumulators, go through the rows, store what becomes of them."""
+        done = self.loop(self.finish)
+        begin = self.loop(self.begin)
+        return (begin, *self.all_rows(), *([done] if done.body else []))
+
+    def loop(self, make):
+        """What `make` gives for a `Renamer` of the axis, in a loop over its values."""
+        i = Axis(self.length)
+        return For(i, tuple(make(Renamer({self.axis: self.place(i)}))))
+
+    def begin(self, renamed):
+        for store in self.stores:
+            first, = start_values(total_of(store))
+            yield Store(store.buffer, tuple(renamed(store.index)), first)
+
+    def rows(self, at, axes=()):
+        """Take in all that is at some values of the totals' axes: -> a loop."""
 
         def make(renamed):
-            for store, total in zip(stores, totals, strict=True):
-                index, value = renamed(store.index), total.bodies[0]
-                value, = Renamer(dict(zip(total.axes, at, strict=True)))([value])
-                value, = renamed([value])
+            for store in self.stores:
+                total, index = total_of(store), renamed(store.index)
+                there = Renamer(dict(zip(total.axes, at, strict=True)))
+                value, = renamed(there(total.bodies))
                 value = Reduce(total.op, axes, (value,)) if axes else value
                 yield Store(store.buffer, tuple(index), value, total.op)
 
-        return loop(make)
+        return self.loop(make)
 
-    def begin(renamed):
-        for store, total in zip(stores, totals, strict=True):
-            first, = start_values(total)
-            yield Store(store.buffer, tuple(renamed(store.index)), first)
-
-    def finish(renamed):
-        for store, total in zip(stores, totals, strict=True):
-            if store.value is not total:
+    def finish(self, renamed):
+        for store in self.stores:
+            if store.value is not (total := total_of(store)):
                 done = Renamer({total: Load(store.buffer, store.index)})
                 value, = renamed(done([store.value]))
                 yield Store(store.buffer, tuple(renamed(store.index)), value)
 
-    *outer, last = [Axis(a.extent) for a in totals[0].axes]
-    step = config.fusion.rows_at_once
-    whole = 0 if any(map(is_slow, totals)) else last.extent // step
-    body = []
-    if whole:
-        many, one = Axis(whole), Axis(step, "reduce")
-        row = op("add", op("mul", many, as_index(step)), one)
-        body.append(For(many, (accumulate([*outer, row], (one,)),)))
-    if rest := last.extent - whole * step:
-        one = Axis(rest)
-        row = op("add", as_index(whole * step), one)
-        body.append(For(one, (accumulate([*outer, row]),)))
-    for a in reversed(outer):
-        body = [For(a, tuple(body))]
-    done = loop(finish)
-    return (loop(begin), *body, *([done] if done.body else []))
+    def all_rows(self):
+        """The loops over the totals' axes; several rows at once are one step."""
+        totals = list(map(total_of, self.stores))
+        *outer, last = [Axis(a.extent) for a in totals[0].axes]
+        step, body = config.fusion.rows_at_once, []
+        whole = 0 if any(map(is_slow, totals)) else last.extent // step
+        if whole:
+            many, one = Axis(whole), Axis(step, "reduce")
+            row = op("add", op("mul", many, as_index(step)), one)
+            body.append(For(many, (self.rows([*outer, row], (one,)),)))
+        if rest := last.extent - whole * step:
+            one = Axis(rest)
+            row = op("add", as_index(whole * step), one)
+            body.append(For(one, (self.rows([*outer, row]),)))
+        for a in reversed(outer):
+            body = [For(a, tuple(body))]
+        return body
 
 
 def is_slow(total):

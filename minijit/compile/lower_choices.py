@@ -15,6 +15,7 @@ from ..trace import primitives as lax, slicing
 from ..trace.numpy_values import by_squaring
 from ..trace.remainders import floor_p, rem_p
 from .expressions import Axis, Const, Reduce, as_index, op
+from .index_rules import known
 from .loops import If, Store
 from .lower import Elements, Operand, Statements, lower_rules, new_axis, row_choosers
 from .lower_calls import add_nest, fill
@@ -73,10 +74,12 @@ def lower_select(walk, eqn):
 
 def concatenate(out, index, *xs, dimension):
     """The element of the part that `index` falls into, each asked at a safe index."""
-    end, result = out.shape[dimension], None
+    end, result, fixed = out.shape[dimension], None, known(index[dimension])
     for x in reversed([x for x in xs if x.shape[dimension]]):
         size = x.shape[dimension]
         end -= size
+        if fixed is not None and not end <= fixed < end + size:
+            continue
         inside = op("sub", index[dimension], as_index(end))
         where = (*index[:dimension], clamped(inside, size), *index[dimension + 1 :])
         element = x[where]

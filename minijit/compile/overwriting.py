@@ -272,21 +272,46 @@ def early_values(stmt, before, made=0):
     Returns:
       (statements to run before, the update, the buffers in between).
     """
-    axes, update, pred = [], stmt, ()
-    while isinstance(update, For) and len(update.body) == 1:
-        axes.append(update.axis)
-        update, = update.body
-    if isinstance(update, If) and len(update.then) == 1 and not update.otherwise:
-        pred, (update,) = (update.pred,), update.then
+    axes, pred, update = taken_apart(stmt)
     known = all(isinstance(axis.extent, int) for axis in axes)
     if not known or not isinstance(update, Store) or update.buffer not in before:
         return [], stmt, []
     if math.prod(a.extent for a in axes) >= math.prod(update.buffer.shape):
         return [], stmt, []
-    rooms: dict = {}
-    exprs = (*pred, *update.index, update.value)
-    old = old_loads(exprs, {*before, *before.values()})
     here = Load(before[update.buffer], update.index)
+    exprs = (*pred, *update.index, update.value)
+    arrays = {*before, *before.values()}
+    exprs, rooms = with_rooms(exprs, arrays, here, axes, made)
+    pred, (*index, value) = exprs[: len(pred)], exprs[len(pred) :]
+    update = Store(update.buffer, tuple(index), value, update.combine)
+    update = If(*pred, (update,)) if pred else update
+    stores = [Store(e.buffer, e.index, expr) for expr, e in rooms.items()]
+    early = [nest(store.index, store) for store in stores]
+    return early, nest(axes, update), [store.buffer for store in stores]
+
+
+def taken_apart(stmt):
+    """(axes of the loops around a statement, its condition if any, the statement)"""
+    axes, pred = [], []
+    while isinstance(stmt, For) and len(stmt.body) == 1:
+        axes.append(stmt.axis)
+        stmt, = stmt.body
+    if isinstance(stmt, If) and len(stmt.then) == 1 and not stmt.otherwise:
+        pred, (stmt,) = [stmt.pred], stmt.then
+    return axes, pred, stmt
+
+
+def with_rooms(exprs, arrays, here, axes, made):
+    """Expressions that load what they need of some arrays from temporaries.
+
+    Args:
+      here: the load that may stay; axes: those of the temporaries.
+      made: how many temporaries there are already.
+
+    Returns:
+      (the expressions, {expression that was computed: the load in its place}).
+    """
+    rooms, old = {}, old_loads(exprs, arrays)
 
     def in_room(expr):
         loads = old.get(expr, nothing)
@@ -300,12 +325,7 @@ def early_values(stmt, before, made=0):
             rooms[expr] = Load(room, own)
         return rooms[expr]
 
-    *index, value = substitute(exprs, in_room)
-    update = Store(update.buffer, tuple(index[len(pred) :]), value, update.combine)
-    update = If(index[0], (update,)) if pred else update
-    stores = [Store(e.buffer, e.index, expr) for expr, e in rooms.items()]
-    early = [nest(store.index, store) for store in stores]
-    return early, nest(axes, update), [store.buffer for store in stores]
+    return substitute(exprs, in_room), rooms
 
 
 def old_loads(exprs, buffers):

@@ -65,9 +65,10 @@ def each_place_once(loop):
     Places of one array are told apart by the constants in their index.
     """
     stored = {s.buffer for s in loop.body if isinstance(s, Store)}
-    rows, done = defaultdict(set), set()
+    rows, done, named = defaultdict(set), set(), set()
     for stmt in loop.body:
-        loads = [e for e in postorder(stmt.uses()) if type(e) is Load]
+        loads = [e for e in postorder(stmt.uses(), named) if type(e) is Load]
+        named.update(stmt.uses() if isinstance(stmt, Let) else ())
         stores = [stmt] if isinstance(stmt, Store) else []
         for access in (*loads, *stores):
             if access.buffer not in stored:

@@ -129,12 +129,12 @@ workers = Workers()
 def duration_of(body, times=1):
     """About how many nanoseconds statements take on one core."""
     total = 0.0
+    for expr in postorder([e for stmt in body for e in stmt.uses()]):
+        axes = expr.axes if isinstance(expr, Reduce) else ()
+        inner = math.prod(axis.bounds[1] + 1 for axis in axes)
+        slow = isinstance(expr, Op) and scalar_form(expr) is not None
+        total += times * inner * (A_FUNCTION if slow else AN_OPERATION)
     for stmt in body:
-        for expr in postorder(stmt.uses()):
-            axes = expr.axes if isinstance(expr, Reduce) else ()
-            inner = math.prod(axis.bounds[1] + 1 for axis in axes)
-            slow = isinstance(expr, Op) and scalar_form(expr) is not None
-            total += times * inner * (A_FUNCTION if slow else AN_OPERATION)
         extent = stmt.axis.bounds[1] + 1 if isinstance(stmt, For) else 1
         total += sum(duration_of(inner, times * extent) for inner in stmt.bodies())
     return total
