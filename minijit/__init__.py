@@ -126,7 +126,7 @@ from .compile import (
 from .run import executable as executable
 
 _on_demand += """
-    dtypes example_libraries experimental flatten_util lax nn random scipy sharding
+    dtypes example_libraries experimental flatten_util image lax nn random scipy sharding
     test_util typing
 """.split()
 

@@ -256,6 +256,18 @@ def test_reflections_multiply_to_q():
     np.testing.assert_allclose(q @ h @ q.swapaxes(-1, -2), a, 1e-4, 1e-4)
 
 
+@pytest.mark.parametrize("x", [R(5, 5), R(7, 3), C(4, 3)], ids=["", "tall", "complex"])
+def test_polar_form(x, doubles):
+    u, h, steps, has_converged = linalg.qdwh(x)
+    assert has_converged and 3 < steps < 9
+    np.testing.assert_allclose(u @ h, x, atol=1e-12)
+    np.testing.assert_allclose(np.conj(u).T @ u, np.eye(x.shape[1]), atol=1e-12)
+    assert (np.linalg.eigvalsh(h) > 0).all() and np.allclose(h, np.conj(h).T)
+    assert not linalg.qdwh(x, max_iterations=2)[3]
+    with pytest.raises(ValueError, match="must have M >= N"):
+        linalg.qdwh(np.ones((2, 3)))
+
+
 @pytest.mark.parametrize("shape", [(2, 5, 3), (3, 5), (0, 3)])
 def test_the_raw_form_of_qr(shape):
     """Reflections that `ormqr` multiplies with: q^H a is r."""

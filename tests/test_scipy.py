@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
@@ -133,6 +134,8 @@ cases = {
         ("sici", (A(*x, 30.0),), {}),
         ("fresnel", (A(*x, 30.0),), {}),
         ("spence", (away,), {}),
+        ("hyp1f1", (away, 0.8, x), {}),
+        ("hyp1f1", (1.5, 2.5, A(120.0)), {}),
         ("softmax", (R(2, 3),), {}),
         ("log_softmax", (R(2, 3),), {"axis": 0}),
     ],
@@ -189,6 +192,7 @@ binom.logpmf betabinom.logpmf nbinom.logpmf geom.logpmf poisson.cdf poisson.logp
 bernoulli.cdf dirichlet.logpdf fiedler qr_multiply lu""".split()
 
 complete = """cluster.vq fft integrate linalg ndimage optimize signal sparse.linalg
+spatial.transform
 special stats""".split()
 
 
@@ -207,6 +211,7 @@ def leaves(result):
     return [np.asarray(leaf) for leaf in tree_leaves(result)]
 
 
+@pytest.mark.usefixtures("one_by_one")
 @pytest.mark.parametrize("module,name,args,kwargs", numbered)
 def test_values_are_scipy_s(module, name, args, kwargs):
     pytest.importorskip("scipy")
@@ -215,6 +220,13 @@ def test_values_are_scipy_s(module, name, args, kwargs):
     for a, b in zip(leaves(got), leaves(want), strict=True):
         assert a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
+
+
+@pytest.fixture
+def one_by_one():
+    """What these functions compile costs more here than each operation does."""
+    with mj.disable_jit():
+        yield
 
 
 def function_of_arrays(module, name, args, kwargs):
@@ -234,6 +246,7 @@ def function_of_arrays(module, name, args, kwargs):
 smooth = [c for c in numbered if c.values[1] not in flat and arrays_of(c.values[2])]
 
 
+@pytest.mark.usefixtures("one_by_one")
 @pytest.mark.parametrize("module,name,args,kwargs", smooth)
 def test_derivatives_are_those_of_the_values(module, name, args, kwargs):
     places, f = function_of_arrays(module, name, args, kwargs)
@@ -340,6 +353,28 @@ def test_matrices_that_are_not_unique():
 
 
 @pytest.mark.chapter(22)
+def test_gauss_s_function():
+    """By its series, a sum that ends, sums in powers of 1 - x, and at its limits."""
+    theirs = pytest.importorskip("scipy.special").hyp2f1
+    a = A(0.1, 1.7, -2, 0.7, 1.5, 3.0, 2.0, 0.5, 1.2)
+    b = A(0.4, 2.2, 1.5, -3, 1.0, 0.5, 0.7, 0.3, 0.6)
+    c = A(1.7, 0.9, 0.7, 0.4, 3.5, 1.5, 2.0, 2.5, 1.8)
+    x = A(-0.7, 0.6, 0.3, 0.9, 0.95, 0.97, 0.6, 1.0, 0.93)
+
+    def of_x(x):
+        return mj.jvp(lambda x: ours.special.hyp2f1(a, b, c, x), (x,), (x**0,))
+
+    value, slope = mj.jit(of_x)(x)
+    np.testing.assert_allclose(value, theirs(a, b, c, x), rtol=1e-9)
+    inside = x < 0.8
+    want = (theirs(a, b, c, x + 1e-6) - theirs(a, b, c, x - 1e-6)) / 2e-6
+    np.testing.assert_allclose(slope[inside], want[inside], rtol=1e-7)
+    assert np.isinf(ours.special.hyp2f1(0.3, 0.4, 0.0, 0.5))
+    with pytest.raises(ValueError, match="complex-valued"):
+        ours.special.hyp2f1(1j, 1.0, 1.0, 1.0)
+
+
+@pytest.mark.chapter(22)
 def test_densities_of_samples():
     theirs = pytest.importorskip("scipy.stats").gaussian_kde
     samples, points = R(2, 7), R(2, 3)
@@ -418,9 +453,92 @@ def test_minima():
         want = theirs(f, start, method="BFGS")
         np.testing.assert_allclose(found.fun, want.fun, atol=1e-9)
         np.testing.assert_allclose(found.x, want.x, atol=1e-4)
+        found = minimize(f, start, method="L-BFGS-Experimental-do-not-rely-on-this")
+        assert np.abs(found.jac).max() < 1e-3 and found.fun < 1e-3
+        assert found.hess_inv is None and found.nit > 3
     few = minimize(rosenbrock, np.zeros(3), method="BFGS", options={"maxiter": 2})
     assert not few.success and few.status == 1 and few.nit == 2
     with pytest.raises(ValueError, match="not recognized"):
         minimize(rosenbrock, np.zeros(3), method="Powell")
     with pytest.raises(TypeError, match="must be a tuple"):
         minimize(rosenbrock, np.zeros(3), 1.0, method="BFGS")
+
+
+# ---- rotations
+
+turns = {
+    "from_euler": ("xyz", R(3, 3)),
+    "from_euler, about turned axes": ("ZXZ", 30 * R(2, 3), True),
+    "from_euler, one": ("y", 0.3),
+    "from_matrix": (np.linalg.qr(R(4, 3, 3))[0] * [1, 1, 1],),
+    "from_mrp": (R(3),),
+    "from_quat": (R(3, 4),),
+    "from_rotvec": (A([0.1, 0.2, -3.0], [0, 1e-5, 0]),),
+}
+
+
+def rotations(made_of):
+    """A rotation of ours and of SciPy's."""
+    name = made_of.split(",")[0]
+    theirs = pytest.importorskip("scipy.spatial.transform").Rotation
+    args = turns[made_of]
+    if name == "from_matrix":
+        m, = args
+        args = (m * np.sign(np.linalg.det(m))[:, None, None],)
+    both = ours.spatial.transform.Rotation, theirs
+    return [getattr(library, name)(*args) for library in both]
+
+
+@pytest.mark.parametrize("made_of", turns)
+def test_rotations_are_scipy_s(made_of):
+    got, want = rotations(made_of)
+    same = partial(np.testing.assert_allclose, rtol=1e-7, atol=1e-7)
+    same(got.as_matrix(), want.as_matrix())
+    same(got.as_quat(canonical=True), want.as_quat(canonical=True))
+    same(got.as_rotvec(degrees=True), want.as_rotvec(degrees=True))
+    same(got.as_mrp(), want.as_mrp())
+    same(got.magnitude(), want.magnitude())
+    for seq in "xyz", "ZYZ", "yxz", "XYX":
+        same(got.as_euler(seq), want.as_euler(seq))
+    same((got * got).as_matrix(), (want * want).as_matrix())
+    same(got.inv().as_matrix(), want.inv().as_matrix())
+    vector = A(0.3, -1.0, 2.0)
+    for back in False, True:
+        same(got.apply(vector, back), want.apply(vector, back))
+    if not got.single:
+        same(got[1:].mean().as_matrix(), want[1:].mean().as_matrix())
+        pair = type(got).concatenate([got, got[:1]])
+        assert len(pair) == len(got) + 1
+
+
+def test_rotations_between_rotations():
+    got, want = rotations("from_quat")
+    theirs = pytest.importorskip("scipy.spatial.transform").Slerp
+    times, at = A(0.0, 1.0, 3.0), A(0.0, 0.4, 1.0, 2.5, 3.0)
+    slerp = ours.spatial.transform.Slerp.init(times, got)
+    wanted = theirs(times, want)(at).as_matrix()
+    np.testing.assert_allclose(slerp(at).as_matrix(), wanted, atol=1e-12)
+    alone = lambda t: slerp(t).as_matrix()
+    np.testing.assert_allclose(mj.jit(mj.vmap(alone))(at), wanted, atol=1e-12)
+    slope = (alone(0.4 + 1e-6) - alone(0.4 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(mj.jacfwd(alone)(0.4), slope, atol=1e-8)
+
+
+def test_what_rotations_refuse():
+    rotation, slerp = ours.spatial.transform.Rotation, ours.spatial.transform.Slerp
+    one, two = rotation.identity(), rotation.from_quat(R(2, 4))
+    bad = [
+        (lambda: one[0], TypeError, "not subscriptable"),
+        (lambda: len(one), TypeError, "no len"),
+        (lambda: rotation.from_euler("xX", R(2)), ValueError, "Expected axes"),
+        (lambda: rotation.from_euler("xyzx", R(4)), ValueError, "1 to 3 axes"),
+        (lambda: one.as_euler("xxy"), ValueError, "consecutive"),
+        (lambda: two.mean(R(3)), ValueError, "3 values and 2 rotations"),
+        (lambda: slerp.init(R(2), one), ValueError, "at least 2"),
+        (lambda: slerp.init(R(3), two), ValueError, "2 rotations and 3 timestamps"),
+        (lambda: slerp.init(R(2), R(2, 4)), TypeError, "must be a `Rotation`"),
+        (lambda: slerp.init(A(0, 1), two)(R(2, 2)), ValueError, "1-dimensional"),
+    ]
+    for call, error, text in bad:
+        with pytest.raises(error, match=text):
+            call()

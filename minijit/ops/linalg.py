@@ -27,6 +27,7 @@ from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad
 from ..transform.batching import at_front, batch_rules, move_axis
+from ..transform.control_flow import while_loop
 from ..transform.implicit import custom_linear_solve
 from ..transform.linearize import linearize, linearize_rules
 from ..transform.stop_gradient import stop_gradient
@@ -402,6 +403,75 @@ def symmetric_product(a, c, *, alpha=1.0, beta=0.0, symmetrize_output=False):
     if symmetrize_output:
         result = lax.add(tril(result), transposed(tril(result, -1)))
     return result
+
+
+def qdwh(
+    x, *, is_hermitian=False, max_iterations=None, eps=None, dynamic_shape=None
+):
+    """x = u @ h with orthogonal u and h >= 0 (`jax.lax.linalg.qdwh`).
+
+    Halley's iteration with weights (Nakatsukasa, Bai and Gygi, 2010): it brings the
+    singular values, which lie between l and 1, close to 1.
+
+    Args:
+      x: [m, n] of full rank, m >= n.
+      eps: how close; max_iterations: 10 by default.
+
+    Returns:
+      (u, h, how many iterations it took, whether u has converged).
+    """
+    if dynamic_shape is not None:
+        raise NotImplementedError("qdwh: sizes are known here; slice x instead")
+    m, n = aval_of(x).shape
+    if m < n:
+        raise ValueError("The input matrix of shape M x N must have M >= N.")
+    most = 10 if max_iterations is None else operator.index(max_iterations)
+    eps = float(np.finfo(aval_of(x).dtype).eps) if eps is None else eps
+    one, other = (
+        lax.reduce_max(lax.reduce_sum(lax.abs(x), (d,)), (0,)) for d in (0, 1)
+    )
+    size = lax.sqrt(one) * lax.sqrt(other)
+    u = x / like_dtype(lax.select(lax.eq(size, size * 0), size * 0 + 1, size), x)
+    weights, l, before = [], eps, u * np.nan
+    while l + 5 * eps < 1 and len(weights) < most:
+        d = (4 * (1 / l**2 - 1) / l**2) ** (1 / 3)
+        root = (1 + d) ** 0.5
+        a = root + (2 - d + 2 * (2 - l**2) / (l**2 * root)) ** 0.5
+        b = (a - 1) ** 2 / 4
+        weights.append((a, b, a + b - 1))
+        l *= (a + b * l**2) / (1 + (a + b - 1) * l**2)
+    for a, b, c in weights:
+        before, u = u, halley_step(u, a, b, c)
+
+    def moved(before, u):
+        change = lax.abs(lax.sub(u, before))
+        square = lax.reduce_sum(change * change, (0, 1))
+        return lax.gt(lax.sqrt(square), square * 0 + (5 * eps) ** (1 / 3))
+
+    def again(state):
+        k, u, _ = state
+        new = halley_step(u, 3.0, 1.0, 3.0)
+        return k + 1, new, moved(u, new)
+
+    unfinished = lambda state: state[2] & (state[0] < most)
+    start = np.int32(len(weights)), u, moved(before, u)
+    k, u, is_moving = while_loop(unfinished, again, start)
+    u = 1.5 * u - 0.5 * product(u, adjoint(u), u)
+    return u, symmetrize(product(adjoint(u), x)), k, lax.bitwise_not(is_moving)
+
+
+def halley_step(u, a, b, c):
+    """u (a + b u^H u) (1 + c u^H u)^-1, by QR where c is large."""
+    m, n = aval_of(u).shape
+    square = product(adjoint(u), u)
+    if c > 100:
+        q, _ = qr(lax.concatenate([c**0.5 * u, unit(square)], 0), full_matrices=False)
+        first, rest = rows(q, 0, m), rows(q, m, m + n)
+        return b / c * u + (a - b / c) / c**0.5 * product(first, adjoint(rest))
+    factor = cholesky(c * square + unit(square), symmetrize_input=False)
+    solve = partial(triangular_solve, factor, lower=True)
+    moved = solve(solve(u, transpose_a=True, conjugate_a=True))
+    return b / c * u + (a - b / c) * moved
 
 
 def solve(a, b):
@@ -1170,7 +1240,7 @@ __all__ = """
     EigImplementation EighImplementation SvdAlgorithm cholesky cholesky_p
     cholesky_update eig eig_p eigh eigh_p hessenberg hessenberg_p householder_product
     householder_product_p lu lu_p lu_pivots_to_permutation lu_pivots_to_permutation_p
-    ormqr qr qr_p schur schur_p svd svd_p symmetric_product triangular_solve
+    ormqr qdwh qr qr_p schur schur_p svd svd_p symmetric_product triangular_solve
     triangular_solve_p tridiagonal tridiagonal_p tridiagonal_solve tridiagonal_solve_p
 """.split()
 __dir__, __getattr__ = _names.front(__name__, __all__)

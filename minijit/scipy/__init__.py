@@ -4,7 +4,8 @@ from ..trace import names as _names
 from . import special as special
 
 _on_demand = """
-    cluster fft integrate interpolate linalg ndimage optimize signal sparse stats
+    cluster fft integrate interpolate linalg ndimage optimize signal sparse spatial
+    stats
 """.split()
 __all__ = ["special", *_on_demand]
 __dir__, __getattr__ = _names.front(__name__, __all__, _on_demand)

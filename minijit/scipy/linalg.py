@@ -19,6 +19,7 @@ from ..numpy import arguments, core
 from ..numpy.linalg import matrices, one_dtype
 from ..ops import linalg as lax_linalg
 from ..trace import calls, dtypes, names as _names
+from ..trace.jit import jit
 from ..transform.linearize import jvp
 from ..transform.stop_gradient import stop_gradient
 
@@ -445,7 +446,13 @@ def expm(A, *, upper_triangular=False, max_squarings=16):
         raise ValueError(
             f"Expected A to be a (batched) square matrix, got {A.shape=}."
         )
-    one = partial(exponential, upper=upper_triangular, most=max_squarings)
+    return exponentials(A, bool(upper_triangular), operator.index(max_squarings))
+
+
+# It has five branches and a loop: run one by one its operations take 100 times longer.
+@partial(jit, static_argnums=(1, 2))
+def exponentials(A, upper, most):
+    one = partial(exponential, upper=upper, most=most)
     return jnp.vectorize(one, signature="(n,n)->(n,n)")(A)
 
 

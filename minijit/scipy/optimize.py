@@ -19,8 +19,9 @@ class OptimizeResults(NamedTuple):
     Attributes:
       x, fun, jac: the place, the value and the gradient there.
       success: whether the gradient is small enough; status: 0, or why not: 1: too many
-        steps; 3 and 5: the line search failed.
-      hess_inv: the inverse of the Hessian, estimated.
+        steps; 2 and 3: too many values or gradients (L-BFGS); 3 and 5: the line search
+        failed; 4: the value hardly changes (L-BFGS).
+      hess_inv: the inverse of the Hessian, estimated; None for L-BFGS.
       nfev, njev, nit: how many values, gradients and steps it took.
     """
 
@@ -40,8 +41,11 @@ def minimize(fun, x0, args=(), *, method, tol=None, options=None):
 
     Args:
       fun: a vector, and args -> a number; x0: [n].
-      method: "BFGS", in any case of letters.
-      tol: ignored, as in JAX; options: maxiter, norm, gtol and line_search_maxiter.
+      method: "BFGS", or "l-bfgs-experimental-do-not-rely-on-this", in any case of
+        letters.
+      tol: ignored, as in JAX.
+      options: maxiter, norm, gtol and line_search_maxiter; for L-BFGS maxiter, norm,
+        gtol, maxcor, ftol, maxfun, maxgrad and maxls.
 
     Returns: OptimizeResults.
     """
@@ -49,9 +53,11 @@ def minimize(fun, x0, args=(), *, method, tol=None, options=None):
         raise TypeError(
             f"args argument to jax.scipy.optimize.minimize must be a tuple, got {args}"
         )
-    if method.lower() != "bfgs":
+    methods = {"bfgs": bfgs, "l-bfgs-experimental-do-not-rely-on-this": lbfgs}
+    if method.lower() not in methods:
         raise ValueError(f"Method {method} not recognized: use 'BFGS'")
-    return bfgs(lambda x: fun(x, *args), jnp.asarray(x0), **(options or {}))
+    run = methods[method.lower()]
+    return run(lambda x: fun(x, *args), jnp.asarray(x0), **(options or {}))
 
 
 def bfgs(f, x, maxiter=None, norm=np.inf, gtol=1e-5, line_search_maxiter=10):
@@ -94,6 +100,70 @@ def bfgs(f, x, maxiter=None, norm=np.inf, gtol=1e-5, line_search_maxiter=10):
     )  # fmt: skip
 
 
+def lbfgs(
+    f, x, maxiter=None, norm=np.inf, maxcor=10, ftol=2.220446049250313e-09, gtol=1e-5,
+    maxfun=None, maxgrad=None, maxls=20,
+):  # fmt: skip
+    """BFGS with the last `maxcor` steps in place of a matrix; as above, 7.4 and 7.5."""
+    if maxiter is None and maxfun is None and maxgrad is None:
+        maxiter = 200 * x.size
+    most = [np.inf if m is None else m for m in (maxiter, maxfun, maxgrad)]
+
+    def step(s):
+        p = downhill(s)
+        a, value, g, calls, failed = line_search(
+            f, s["x"], p, s["f"], None, s["g"], maxls
+        )
+        move, change = a * p, g - s["g"]
+        along = change @ move
+        converged = jnp.linalg.norm(g, ord=norm) < gtol
+        status = jnp.where(s["f"] - value < ftol, 4, 0)
+        for code, reached in ((3, s["calls"]), (2, s["calls"]), (1, s["k"])):
+            limit = most[code - 1]
+            status = jnp.where(reached >= limit, code, status)
+        status = jnp.where(failed != 0, 5, status)
+        last = lambda rows, new: jnp.concatenate([rows[1:], new[None]])
+        return {
+            "converged": converged, "status": jnp.where(converged, 0, status),
+            "k": s["k"] + 1, "calls": s["calls"] + calls, "x": s["x"] + move,
+            "f": value, "g": g, "moves": last(s["moves"], move),
+            "changes": last(s["changes"], change), "scale": along / (change @ change),
+            "rho": last(s["rho"], 1 / along),
+        }  # fmt: skip
+
+    value, g = value_and_grad(f)(x)
+    rows = jnp.zeros((maxcor, x.size), x.dtype)
+    start = {
+        "converged": jnp.array(False), "status": jnp.array(0), "k": jnp.array(0),
+        "calls": jnp.array(1), "x": x, "f": value, "g": g,
+        "moves": rows, "changes": rows, "scale": jnp.ones((), x.dtype), "rho": rows[:, 0],
+    }  # fmt: skip
+    unfinished = lambda s: ~s["converged"] & (s["status"] == 0)
+    s = lax.while_loop(unfinished, step, start)
+    return OptimizeResults(
+        x=s["x"], success=s["converged"], status=s["status"], fun=s["f"], jac=s["g"],
+        hess_inv=None, nfev=s["calls"], njev=s["calls"], nit=s["k"],
+    )  # fmt: skip
+
+
+def downhill(s):
+    """The inverse of the Hessian, as the last steps tell, times minus the gradient."""
+    # Of steps that were not made the rows are zero, and change nothing.
+    rows = s["rho"], s["moves"], s["changes"]
+
+    def back(q, row):
+        rho, move, change = row
+        a = rho * (move @ q)
+        return q - a * change, a
+
+    def forth(q, row):
+        rho, move, change, a = row
+        return q + (a - rho * (change @ q)) * move, None
+
+    q, shares = lax.scan(back, -s["g"], rows, reverse=True)
+    return lax.scan(forth, s["scale"] * q, (*rows, shares))[0]
+
+
 def cubic_minimum(lo, hi, third):
     """Where the cubic through three points (a, value, slope) is least; lo's slope."""
     (a, fa, da), (b, fb, _), (c, fc, _) = lo, hi, third
@@ -114,6 +184,9 @@ def quadratic_minimum(lo, hi):
 
 def line_search(f, x, p, value, last, g, maxiter, c1=1e-4, c2=0.9):
     """A step along p that satisfies Wolfe's conditions; Nocedal and Wright, 3.5, 3.6.
+
+    Args:
+      last: the value at the place before x, from which the first length is guessed.
 
     Returns:
       (the step's length, the value and gradient there, how many of them were computed,
@@ -169,8 +242,10 @@ def line_search(f, x, p, value, last, g, maxiter, c1=1e-4, c2=0.9):
             ),
         }  # fmt: skip
 
-    guess = 1.01 * 2 * (value - last) / slope
-    first = jnp.where(guess > 1, 1.0, guess).astype(x.dtype)
+    first = jnp.ones((), x.dtype)
+    if last is not None:
+        guess = 1.01 * 2 * (value - last) / slope
+        first = jnp.where(guess > 1, 1.0, guess).astype(x.dtype)
     zero = [jnp.zeros((), x.dtype), value, slope]
     start = {
         "phase": jnp.array(0), "i": jnp.array(1), "j": jnp.array(0),

@@ -17,6 +17,7 @@ from ..numpy import arguments, core
 from ..trace import calls, dtypes, names as _names
 from ..transform.custom import custom_jvp
 from .cephes import quotient
+from .hypergeometric import hyp1f1 as hyp1f1, hyp2f1 as hyp2f1
 
 
 def promoted(name, *args, is_real=True):
@@ -730,7 +731,7 @@ calls.explain_calls("scipy.special", globals())
 __all__ = """
     bernoulli bessel_jn beta betainc betaln boxcox boxcox1p comb dawsn digamma entr erf
     erfc erfcx erfinv exp1 expi expit expn factorial fresnel gamma gammainc gammaincc
-    gammaln gammasgn i0 i0e i1 i1e kl_div log_ndtr log_softmax loggamma logit logsumexp
+    gammaln gammasgn hyp1f1 hyp2f1 i0 i0e i1 i1e kl_div log_ndtr log_softmax loggamma logit logsumexp
     multigammaln ndtr ndtri owens_t poch polygamma rel_entr sici softmax spence
     sph_harm_y wofz xlog1py xlogy zeta
 """.split()

@@ -125,7 +125,6 @@ jax_names = {
             "read minijit.trace and minijit.transform; the book explains them",
         ),
         ("ffi", not_yet, ""),
-        ("image", not_yet, "jnp.interp along each axis"),
     ]),
     "experimental": table([
         (
