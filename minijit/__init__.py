@@ -126,8 +126,8 @@ from .compile import (
 from .run import executable as executable
 
 _on_demand += """
-    dtypes example_libraries experimental flatten_util image lax nn random scipy sharding
-    test_util typing
+    dtypes example_libraries experimental flatten_util image lax nn random scipy
+    sharding test_util typing
 """.split()
 
 from .trace.dtypes import float0 as float0

@@ -136,7 +136,8 @@ def lbfgs(
     start = {
         "converged": jnp.array(False), "status": jnp.array(0), "k": jnp.array(0),
         "calls": jnp.array(1), "x": x, "f": value, "g": g,
-        "moves": rows, "changes": rows, "scale": jnp.ones((), x.dtype), "rho": rows[:, 0],
+        "moves": rows, "changes": rows, "rho": rows[:, 0],
+        "scale": jnp.ones((), x.dtype),
     }  # fmt: skip
     unfinished = lambda s: ~s["converged"] & (s["status"] == 0)
     s = lax.while_loop(unfinished, step, start)

@@ -51,7 +51,7 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_euler(cls, seq, angles, degrees=False):
-        """From angles [..., len(seq)] about axes: `xyz` fixed ones, `XYZ` turned ones."""
+        """From angles [..., len(seq)] about axes: xyz fixed ones, XYZ turned ones."""
         axes, turned = checked_axes(seq, (1, 2, 3))
         angles = jnp.atleast_1d(angles)
         angles = jnp.deg2rad(angles) if degrees else angles
@@ -124,7 +124,7 @@ class Rotation(NamedTuple):
         return jnp.rad2deg(vector) if degrees else vector
 
     def as_quat(self, canonical=False, scalar_first=False):
-        """Quaternions [..., 4]; canonical: the one of two whose last part is positive."""
+        """Quaternions [..., 4]; canonical: with a last part that is not negative."""
         quat = canonical_of(self.quat) if canonical else self.quat
         return jnp.roll(quat, 1, axis=-1) if scalar_first else quat
 
@@ -186,8 +186,8 @@ class Slerp(NamedTuple):
             )
         if times.shape[0] != len(rotations):
             raise ValueError(
-                "Expected number of rotations to be equal to number of timestamps "
-                f"given, got {len(rotations)} rotations and {times.shape[0]} timestamps."
+                "Expected number of rotations to be equal to number of timestamps given"
+                f", got {len(rotations)} rotations and {times.shape[0]} timestamps."
             )
         first, then = Rotation(rotations.quat[:-1]), Rotation(rotations.quat[1:])
         return cls(times, jnp.diff(times), first, (first.inv() * then).as_rotvec())
