@@ -910,8 +910,9 @@ def generalized_normal(key, p, shape=(), dtype=None):
     data, dtype = checked("generalized_normal", key, dtype)
     shape = arguments.canonical_shape(shape)
     key_g, key_s = words_of(data)
-    powers = gamma(key_g, 1 / p, shape, dtype)
-    return rademacher(key_s, shape, dtype) * powers ** (1 / p)
+    power = jnp.reciprocal(jnp.asarray(p, dtype))
+    powers = gamma(key_g, power, shape, dtype)
+    return rademacher(key_s, shape, dtype) * powers**power
 
 
 def ball(key, d, p=2, shape=(), dtype=None):

@@ -23,13 +23,13 @@ import zlib
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import module_cases
 import numpy as np
 from function_cases import as_jax, find, lax_cases, numpy_cases
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import lax, nn, random, tree_util
-from minijit.nn import initializers
+from minijit import lax, random, tree_util
 from minijit.scipy import special
 from minijit.trace.errors import PACKAGE
 from minijit.trace.jit import executors
@@ -71,8 +71,8 @@ def table_calls(prefix, module, table):
         if f"{prefix}.{name}" not in not_called:
             for case in cases:
                 args, kwargs = as_jax((case.args, case.kwargs), jnp)
-                function = find(module, name)
-                yield Call(f"{prefix}.{name}", function, args, kwargs)
+                then = (as_jax(case.then, jnp),) if case.then else ()
+                yield Call(f"{prefix}.{name}", find(module, name), args, kwargs, then)
 
 
 f32, i32 = np.float32, np.int32
@@ -83,80 +83,6 @@ ints = jnp.arange(3)
 
 def call(label, function, *args, then=(), **kwargs):
     return Call(label, function, args, kwargs, then)
-
-
-def random_calls():
-    key = random.key(0)
-    shaped = """normal uniform bits exponential laplace logistic cauchy gumbel
-        rademacher maxwell"""
-    for name in shaped.split():
-        yield call(f"random.{name}", getattr(random, name), key, (2, 3))
-    one = {"pareto": 1.0, "rayleigh": 1.0, "wald": 1.0, "geometric": 0.5,
-           "poisson": 2.0, "gamma": 1.5, "loggamma": 1.5, "chisquare": 3.0, "t": 3.0,
-           "bernoulli": 0.5, "generalized_normal": 2.0, "lognormal": 1.0}  # fmt: skip
-    for name, value in one.items():
-        yield call(f"random.{name}", getattr(random, name), key, value, (2,))
-    two = {"beta": (1.0, 2.0), "f": (2.0, 3.0), "binomial": (5, 0.5),
-           "truncated_normal": (-1.0, 1.0), "double_sided_maxwell": (0.0, 1.0),
-           "weibull_min": (1.0, 2.0)}  # fmt: skip
-    for name, (a, b) in two.items():
-        yield call(f"random.{name}", getattr(random, name), key, a, b, (2,))
-    yield call("random.key", random.key, 0)
-    yield call("random.PRNGKey", random.PRNGKey, 0)
-    yield call("random.split", random.split, key, 3)
-    yield call("random.fold_in", random.fold_in, key, 1)
-    yield call("random.clone", random.clone, key)
-    yield call("random.key_data", random.key_data, key)
-    yield call("random.key_impl", random.key_impl, key)
-    yield call("random.wrap_key_data", random.wrap_key_data, random.key_data(key))
-    yield call("random.randint", random.randint, key, (2,), 0, 10)
-    yield call("random.permutation", random.permutation, key, x34, axis=1)
-    yield call("random.choice", random.choice, key, v3, (2,), p=jnp.ones(3) / 3)
-    yield call("random.choice", random.choice, key, 5, (2,), False)
-    yield call("random.categorical", random.categorical, key, x34, axis=-1)
-    yield call("random.categorical", random.categorical, key, x34, shape=(2, 3))
-    yield call("random.triangular", random.triangular, key, 0.0, 0.5, 1.0, (2,))
-    yield call("random.orthogonal", random.orthogonal, key, 2)
-    yield call("random.dirichlet", random.dirichlet, key, jnp.ones(3), (2,))
-    yield call("random.ball", random.ball, key, 2, shape=(2,))
-    yield call("random.multinomial", random.multinomial, key, 5.0, jnp.ones(3) / 3)
-    yield call(
-        "random.multivariate_normal", random.multivariate_normal, key, v3, m33, (2,)
-    )
-
-
-def layer_calls():
-    names = """celu elu gelu glu hard_sigmoid hard_silu hard_tanh identity leaky_relu
-        log_sigmoid log_softmax logmeanexp logsumexp mish relu relu6 selu sigmoid silu
-        soft_sign softmax softplus sparse_plus sparse_sigmoid squareplus standardize
-        log1mexp"""
-    for name in names.split():
-        yield call(f"nn.{name}", getattr(nn, name), x34)
-    for name in ["softmax", "log_softmax", "logmeanexp", "standardize"]:
-        yield call(f"nn.{name}", getattr(nn, name), x34, axis=1, where=x34 > 2)
-    yield call("nn.logsumexp", nn.logsumexp, x34, 0, b=x34, return_sign=True)
-    yield call("nn.one_hot", nn.one_hot, ints, 4)
-    q = jnp.ones((2, 3, 2, 4))
-    yield call("nn.dot_product_attention", nn.dot_product_attention, q, q, q)
-    yield call(
-        "nn.dot_product_attention", nn.dot_product_attention, q, q, q,
-        bias=jnp.ones((2, 2, 3, 3)), mask=jnp.ones((2, 2, 3, 3), bool), scale=0.5,
-        is_causal=True, local_window_size=1,
-    )  # fmt: skip
-    key = random.key(0)
-    given = {"constant": (2.0,), "normal": (0.1,), "uniform": (0.1,),
-             "truncated_normal": (0.1,), "orthogonal": (1.0,),
-             "variance_scaling": (1.0, "fan_in", "normal")}  # fmt: skip
-    for name in """glorot_normal glorot_uniform he_normal he_uniform lecun_normal
-        lecun_uniform""".split():
-        given[name] = (-2, -1)
-    for name, args in given.items():
-        make = getattr(initializers, name)
-        yield Call(f"initializers.{name}", make, args, {}, ((key, (3, 4)),))
-    delta = initializers.delta_orthogonal
-    yield Call("initializers.delta_orthogonal", delta, (1.0,), {}, ((key, (3, 4, 4)),))
-    for name in ("zeros", "ones"):
-        yield call(f"initializers.{name}", getattr(initializers, name), key, (2, 3))
 
 
 def special_calls():
@@ -180,32 +106,10 @@ def new_dataclass(data, meta):
 
 
 def tree_calls():
-    tree = {"a": [1.0, (2.0, None)], "b": 3.0}
-    leaves, treedef = tree_util.tree_flatten(tree)
-    outer, inner = tree_util.tree_structure([0, 0]), tree_util.tree_structure((0, 0))
-    given = {
-        "tree_all": (tree,), "tree_flatten": (tree,), "tree_leaves": (tree,),
-        "tree_structure": (tree,), "tree_leaves_with_path": (tree,),
-        "tree_flatten_with_path": (tree,), "all_leaves": (leaves,),
-        "tree_map": (lambda x, y: x + y, tree, tree),
-        "tree_map_with_path": (lambda p, x, y: x + y, tree, tree),
-        "tree_reduce": (lambda x, y: x + y, tree, 0.0),
-        "tree_reduce_associative": (lambda x, y: x + y, tree),
-        "tree_unflatten": (treedef, leaves),
-        "tree_transpose": (outer, inner, [(1, 2), (3, 4)]),
-        "tree_broadcast": ([1, 2], [(3, 4), 5]),
-        "build_tree": (treedef, leaves),
-        "treedef_children": (treedef,), "treedef_is_leaf": (treedef,),
-        "treedef_tuple": ([treedef, inner],),
-        "keystr": (tree_util.tree_leaves_with_path(tree)[0][0],),
-        "Partial": (lambda x: x, 1.0),
-    }  # fmt: skip
     # Always of new classes: what is registered stays so.
     yield call("tree_util.register_pytree_node", new_node, lambda x: ((), None), len)
     yield call("tree_util.register_dataclass", new_dataclass, ["x"], [])
-    for name, args in given.items():
-        kwargs = {"identity": 0.0} if name == "tree_reduce_associative" else {}
-        yield Call(f"tree_util.{name}", getattr(tree_util, name), args, kwargs)
+    yield call("tree_util.Partial", tree_util.Partial, lambda x: x, 1.0)
 
 
 def sin(x):
@@ -329,8 +233,9 @@ def all_calls():
     found = {}
     for source in (
         table_calls("jnp", jnp, numpy_cases), table_calls("lax", lax, lax_cases),
-        random_calls(), layer_calls(), special_calls(), tree_calls(), transform_calls(),
-        loop_calls(), method_calls(),
+        *(table_calls(path, find(mj, path), table)
+          for path, table in module_cases.tables.items()),
+        special_calls(), tree_calls(), transform_calls(), loop_calls(), method_calls(),
     ):  # fmt: skip
         for each in source:
             found.setdefault(each.label, []).append(each)
@@ -519,14 +424,17 @@ def aliases(call):
     return {name for name in (*found, *passed) if name}
 
 
+users = __file__, module_cases.__file__
+
+
 def users_frames(error):
     """-> (whether a function that was passed in raised it, or called what did)."""
     tb, found = error.__traceback__, []
     while tb is not None:
         code = tb.tb_frame.f_code
         ours = ("run", "updated", "outcome", "pull_back", "new_node", "new_dataclass")
-        if code.co_filename.startswith((__file__, PACKAGE)):
-            found.append(code.co_filename == __file__ and code.co_name not in ours)
+        if code.co_filename.startswith((*users, PACKAGE)):
+            found.append(code.co_filename in users and code.co_name not in ours)
         tb = tb.tb_next
     return found[-1], any(found)
 

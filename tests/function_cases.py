@@ -20,6 +20,7 @@ ml_dtypes'), and `Weak(value, shape)` stands for a weakly typed array.
     function of the arguments (in float64 for float32), or `skip` with a reason.
   jax: why jax itself must not be asked, or "" where it may.
   tolerance: relative, where it is not that of the result's dtype.
+  then: the arguments of a second call, of the function that the first one returns.
 
 `OfLax("add")` stands for a library's own `lax.add`.  `leaves(x)` flattens results.
 `as_jax(x, jnp)` turns arguments into arrays of a library with jax's interface (`Weak`
@@ -69,20 +70,22 @@ class Case:
     numpy: object = None
     jax: str = ""
     tolerance: float | None = None
+    then: tuple = ()
 
     def call(self, module, name):
         """Call the function on arrays of `module` (which has jax.numpy's or lax's)."""
-        args, kwargs = as_jax((self.args, self.kwargs), array_module(module))
-        return find(module, name)(*args, **kwargs)
+        given = self.args, self.kwargs, self.then
+        return apply(find(module, name), as_jax(given, array_module(module)))
 
     def traceable(self, module, name):
         """-> (arrays, function of them): all else is fixed in the function."""
         arrays = []
-        collect((self.args, self.kwargs), arrays)
+        given = self.args, self.kwargs, self.then
+        collect(given, arrays)
 
         def function(*values):
-            args, kwargs = replace((self.args, self.kwargs), iter(values), lax(module))
-            return find(module, name)(*args, **kwargs)
+            called = replace(given, iter(values), lax(module))
+            return apply(find(module, name), called)
 
         return [as_jax(x, array_module(module)) for x in arrays], function
 
@@ -94,6 +97,13 @@ class Case:
         function = self.numpy or find(np, name)
         with np.errstate(all="ignore"):
             return function(*args, **kwargs)
+
+
+def apply(function, given):
+    """Call a function, and what comes of it if there are arguments for that."""
+    args, kwargs, then = given
+    result = function(*args, **kwargs)
+    return result(*then) if then else result
 
 
 def find(module, name):
@@ -224,9 +234,9 @@ def N(*shape, **options):
     return x
 
 
-def case(*args, dynamic=True, numpy=None, jax="", tolerance=None, **kwargs):
+def case(*args, dynamic=True, numpy=None, jax="", tolerance=None, then=(), **kwargs):
     """A `Case` with these arguments."""
-    return Case(args, kwargs, dynamic, numpy, jax, tolerance)
+    return Case(args, kwargs, dynamic, numpy, jax, tolerance, then)
 
 
 specials = np.array([0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan], np.float32)
@@ -1268,7 +1278,7 @@ lax_cases |= {
         numpy=lambda x, u, i, a: put_at(x, u, [i]))],
     "dynamic_update_index_in_dim": [case(F(3, 2), F(2, seed=1), np.array(1), 0,
         numpy=lambda x, u, i, a: put_at(x, u[None], [i, 0]))],
-    "pad": [case(F(3), np.float32(0) + F() * 0, [(1, 2, 0)], numpy=padded), case(F(2,
+    "pad": [case(F(3), F(), [(1, 2, 0)], numpy=padded), case(F(2,
         3),
         F(), [(0, 1, 2), (-1, 0, 1)], numpy=padded), case(Z(4), 7, [(-1, -2, 0)],
         numpy=padded), case(F(0), F(), [(1, 1, 1)], numpy=padded)],

@@ -1,46 +1,98 @@
 """Every public function has a value, a gradient, lanes, a compiled call and an error.
 
-Of `numpy` and `lax` the calls of `function_cases` are taken: other files have their
-values (`test_numpy`), compiled calls (`test_compiled_functions`) and errors
-(`test_bad_input`); here are lanes and derivatives.  Of the other modules each function
-stands in a table of a test file, or is called there by its name.
+The calls are those of tables: a function without a row in one of them is found here.
+Of `numpy` and `lax` other files ask for values (`test_numpy`) and compiled calls
+(`test_compiled_functions`); `test_bad_input` spoils the arguments of every table.
 """
 
+import functools
 import importlib
 import inspect
 import re
 from pathlib import Path
 
+import module_cases
 import numpy as np
 import pytest
-from function_cases import (
-    Weak,
-    collect,
-    find,
-    lax as lax_of,
-    lax_cases,
-    numpy_cases,
-    replace,
-)
+from bad_calls import all_calls
+from function_cases import Weak, collect, find, lax_cases, numpy_cases
+from referee import together
 
 import minijit as mj
-import minijit.lax as lax
-import minijit.numpy as jnp
 
 pytestmark = pytest.mark.chapter(15)
 
+tables = {"numpy": numpy_cases, "lax": lax_cases, **module_cases.tables}
+
 # Functions whose slope is not looked at here: why.
-no_slope = {
-    "spacing": "a step over bits has none",
-    "nextafter": "a step over bits has none",
-    "reduce_precision": "its slope is that of what is rounded",
-    "igamma_grad_a": "not by a, as in JAX",
-    "random_gamma_grad": "not by a, as in JAX",
-    "betainc": "not by a and b, as in JAX",
-    "polygamma": "not by its order",
-    "scatter_mul": "only of indices that differ",
-    "pad": "the value beside its array keeps a dtype of its own",
+no_slope = (
+    {
+        "numpy.spacing": "a step over bits has none",
+        "nextafter": "a step over bits has none",
+        "lax.reduce_precision": "its slope is that of what is rounded",
+        "lax.igamma_grad_a": "not by a, as in JAX",
+        "lax.random_gamma_grad": "not by a, as in JAX",
+        "lax.betainc": "not by a and b, as in JAX",
+        "lax.polygamma": "not by its order",
+        "lax.scatter_mul": "only of indices that differ",
+        "lax.linalg.eig": "of the eigenvalues only, as in JAX",
+        "lax.linalg.eigh": "eigenvectors have any sign: see test_linalg",
+        "nn.dot_product_attention": "in float32, as in JAX: see test_nn",
+        "ops.segment_prod": "of segments of one row: see test_training_tools",
+    }
+    | {
+        f"lax.linalg.{name}": "none, as in JAX"
+        for name in ("hessenberg", "schur", "tridiagonal")
+    }
+    | {
+        f"random.{name}": "the implicit one of gamma: see test_random"
+        for name in """gamma loggamma beta dirichlet chisquare f t
+        multivariate_normal""".split()
+    }
+)
+# Functions whose results are no floats, or that want none: they have no slope.
+whole = {
+    "numpy": """
+        isnan isfinite isinf iscomplex isreal signbit isposinf isneginf
+        logical_not invert bitwise_not bitwise_invert bitwise_count equal
+        not_equal less less_equal greater greater_equal logical_and logical_or
+        logical_xor bitwise_and bitwise_or bitwise_xor left_shift
+        bitwise_left_shift right_shift bitwise_right_shift gcd lcm isclose
+        allclose array_equal array_equiv astype ones_like tril_indices_from
+        triu_indices_from diag_indices_from ix_ all any argmax argmin
+        count_nonzero nanargmax nanargmin nonzero flatnonzero argwhere extract
+        searchsorted digitize bincount ravel_multi_index unravel_index isin
+        argsort lexsort argpartition sort_complex unique unique_all
+        unique_inverse unique_values union1d setdiff1d setxor1d intersect1d
+        einsum_path packbits unpackbits
+    """,
+    "lax": """
+        is_finite bitwise_not real imag conj population_count clz
+        convert_element_type bitcast_convert_type eq ne lt le gt ge bitwise_and
+        bitwise_or bitwise_xor shift_left shift_right_arithmetic
+        shift_right_logical reduce_and reduce_or reduce_xor argmax argmin mulhi
+    """,
+    "nn": "one_hot",
+    "nn.initializers": """
+        glorot_normal glorot_uniform he_normal he_uniform kaiming_normal
+        kaiming_uniform lecun_normal lecun_uniform xavier_normal xavier_uniform
+        zeros ones normal uniform truncated_normal variance_scaling orthogonal
+        delta_orthogonal
+    """,
+    "random": """
+        exponential laplace logistic cauchy gumbel maxwell normal key_data
+        wrap_key_data split clone fold_in bits randint permutation bernoulli
+        categorical poisson rademacher geometric double_sided_maxwell
+        weibull_min ball generalized_normal lognormal orthogonal
+    """,
+    "lax.linalg": "lu_pivots_to_permutation",
+    "tree": "structure",
+    "tree_util": "tree_structure all_leaves build_tree",
 }
+whole = {f"{path}.{name}" for path in whole for name in whole[path].split()}
+
+
+wide = {"float64", "complex128"}
 
 
 def in_doubles(a, k):
@@ -49,58 +101,80 @@ def in_doubles(a, k):
         return np.full(a.shape, a.value)
     if a.dtype.kind not in "fVc":
         return a
-    wide = a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
     moved = 0.013 + 0.07 * np.cos(np.arange(a.size) * 1.7 + k)
-    return wide + moved.reshape(a.shape)
+    double = np.complex128 if a.dtype.kind == "c" else np.float64
+    return a.astype(double) + moved.reshape(a.shape)
 
 
-def calls():
-    """(name, function of arrays, the arrays): the first call of each that has some."""
-    for module, table in ((jnp, numpy_cases), (lax, lax_cases)):
+def module_of(library, path):
+    """`minijit.lax.linalg` is no module to import: it is an attribute of one."""
+    first, *rest = path.split(".")
+    try:
+        return importlib.import_module(f"{library}.{path}")
+    except ModuleNotFoundError:
+        found = importlib.import_module(f"{library}.{first}")
+        return find(found, ".".join(rest))
+
+
+def of_arrays(case):
+    """Whether a case can be traced, and has arrays with something in them."""
+    found = []
+    collect((case.args, case.kwargs, case.then), found)
+    return case.dynamic and any(isinstance(a, Weak) or a.size for a in found)
+
+
+def functions(tables):
+    """(module, name, its cases): of `numpy` and `lax`, which have many, the first."""
+    for path, table in tables.items():
         for name, cases in table.items():
-            for case in (c for c in cases if c.dynamic):
-                found = []
-                collect((case.args, case.kwargs), found)
-                if any(not isinstance(a, Weak) and a.size for a in found):
-                    label = f"{module.__name__.removeprefix('minijit.')}.{name}"
-                    arrays = [in_doubles(a, k) for k, a in enumerate(found)]
-                    function = called(module, name, case)
-                    yield pytest.param(name, function, arrays, id=label)
-                    break
+            found = list(filter(of_arrays, cases))
+            few = found[:1] if path in ("numpy", "lax") else found
+            if few:
+                yield pytest.param(path, name, few, id=f"{path}.{name}")
 
 
-def called(module, name, case):
-    """A case's call, as a function of its arrays: -> the arrays of the result."""
-
-    def function(*arrays):
-        given = case.args, case.kwargs
-        args, kwargs = replace(given, iter(arrays), lax_of(module))
-        leaves = mj.tree.leaves(find(module, name)(*args, **kwargs))
-        return [y for y in leaves if isinstance(y, mj.Array)]
-
-    return function
+every = list(functions(tables))
+sloped = [
+    param
+    for param in every
+    if not {param.id, param.values[1]} & {*no_slope} and param.id not in whole
+]
 
 
-every = list(calls())
-
-
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def doubles():
     with mj.enable_x64(True):
         yield
 
 
+def is_array(x):
+    """Not a number, a key or a structure."""
+    return isinstance(x, (mj.Array, np.ndarray)) and x.dtype.kind in "fVciub"
+
+
+def prepared(path, name, case):
+    """-> (a function of arrays to the list of arrays in the result, arrays)."""
+    _, function = case.traceable(module_of("minijit", path), name)
+    found = []
+    collect((case.args, case.kwargs, case.then), found)
+    only_arrays = lambda *arrays: [
+        y for y in mj.tree.leaves(function(*arrays)) if is_array(y)
+    ]
+    return only_arrays, [in_doubles(a, k) for k, a in enumerate(found)]
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name, function, arrays", every)
-def test_lanes_are_single_calls(name, function, arrays):
-    if name == "pad":
-        pytest.skip(no_slope[name])
-    lanes = [np.stack([a, a[..., ::-1] if a.ndim else a]) for a in arrays]
-    found = mj.vmap(function)(*lanes)
-    for i in range(2):
-        single = function(*(x[i] for x in lanes))
-        for got, want in zip(found, single, strict=True):
-            np.testing.assert_allclose(got[i], want, rtol=1e-9, atol=1e-9)
+@pytest.mark.parametrize("path, name, cases", every)
+def test_lanes_are_single_calls(path, name, cases, doubles):
+    for case in cases:
+        function, arrays = prepared(path, name, case)
+        lanes = [np.stack([a, a[..., ::-1] if a.ndim else a]) for a in arrays]
+        found = mj.vmap(function)(*lanes)
+        for i in range(2):
+            single = function(*(x[i] for x in lanes))
+            for got, want in zip(found, single, strict=True):
+                limit = 1e-9 if got.dtype.name in wide else 1e-5
+                np.testing.assert_allclose(got[i], want, rtol=limit, atol=limit)
 
 
 def of_floats(function, arrays):
@@ -116,13 +190,25 @@ def of_floats(function, arrays):
     return restricted, [arrays[i] for i in places]
 
 
+def functions_of_floats(path, name, cases):
+    """`of_floats` of the cases that have floats, and results of floats."""
+    for case in cases:
+        function, at = of_floats(*prepared(path, name, case))
+        if at and function(*at):
+            yield function, at
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name, function, arrays", every)
-def test_slopes_are_those_of_the_values(name, function, arrays):
+@pytest.mark.parametrize("path, name, cases", sloped)
+def test_slopes_are_those_of_the_values(path, name, cases, doubles):
+    found = list(functions_of_floats(path, name, cases))
+    assert found
+    for function, at in found:
+        check_slopes(function, at)
+
+
+def check_slopes(function, at):
     """Forward against a difference quotient, reverse against forward."""
-    function, at = of_floats(function, arrays)
-    if name in no_slope or not at or not function(*at):
-        pytest.skip(no_slope.get(name, "no floats"))
     way = [np.cos(np.arange(x.size) + 1.0).reshape(x.shape) for x in at]
     moved = lambda h: function(*(x + h * w for x, w in zip(at, way, strict=True)))
     values, slopes = mj.jvp(function, tuple(at), tuple(way))
@@ -142,7 +228,115 @@ def test_slopes_are_those_of_the_values(name, function, arrays):
         np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
 
 
-# ---- the other modules
+@pytest.mark.filterwarnings("ignore")
+def test_what_has_no_slope_has_no_floats(doubles):
+    """The names in `whole` are there for a reason."""
+    cases = {param.id: param.values for param in every}
+    assert [x for x in sorted(whole) if any(functions_of_floats(*cases[x]))] == []
+
+
+# ---- values and compiled calls of the modules beside `numpy` and `lax`
+
+others = list(functions(module_cases.tables))
+
+
+@functools.cache
+def asked(path):
+    """{(name, k): what jax says} of a module's cases, in one compiled program."""
+    programs = {}
+    for param in functions({path: module_cases.tables[path]}):
+        _, name, cases = param.values
+        for k, case in enumerate(cases):
+            arrays, function = case.traceable(module_of("jax", path), name)
+            if case.numpy is None:
+                programs[name, k] = arrays_of(function), *arrays
+    return together(programs)
+
+
+def arrays_of(function):
+    """The function, with the arrays in its result as a list."""
+
+    def only_arrays(*arrays):
+        from jax import Array
+        from jax.tree import leaves
+
+        return [y for y in leaves(function(*arrays)) if isinstance(y, Array)]
+
+    return only_arrays
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path, name, cases", others)
+def test_values_are_jax_s(path, name, cases):
+    """Calls, and the same ones compiled."""
+    pytest.importorskip("jax")
+    leaves = lambda tree: [y for y in mj.tree.leaves(tree) if is_array(y)]
+    for k, case in enumerate(cases):
+        arrays, function = case.traceable(module_of("minijit", path), name)
+        only_arrays = lambda *xs, function=function: leaves(function(*xs))
+        found = only_arrays(*arrays)
+        compiled = mj.jit(only_arrays, backend="plain")(*arrays)
+        assert found or path.startswith("tree") or name in ("key", "wrap_key_data")
+        wanted = asked(path)[name, k] if case.numpy is None else found
+        for x, y, z in zip(found, compiled, wanted, strict=True):
+            same(x, z, case)
+            same(y, z, case)
+
+
+def same(got, want, case):
+    """Equal types; equal numbers, but floats only up to their last digits."""
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    assert got.weak_type == want.weak_type
+    got, want = np.asarray(got), np.asarray(want)
+    if got.dtype.kind in "iub":
+        np.testing.assert_array_equal(got, want)
+        return
+    narrow = got.dtype.itemsize == 2
+    rtol, atol = (2e-2, 3e-2) if narrow else (1e-5, 5e-6)
+    double = np.complex128 if got.dtype.kind == "c" else np.float64
+    if case.tolerance is not None:
+        rtol = atol = case.tolerance
+    np.testing.assert_allclose(got.astype(double), want.astype(double), rtol, atol)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("path", ["tree", "tree_util"])
+def test_trees_are_jax_s(path):
+    """Structures and paths are no arrays: they are compared as text."""
+    pytest.importorskip("jax")
+    for name, cases in module_cases.tables[path].items():
+        for case in (c for c in cases if c.numpy is None):
+            got = case.call(module_of("minijit", path), name)
+            assert str(got) == str(case.call(module_of("jax", path), name)), name
+
+
+# ---- no function is without a row
+
+
+def public_functions(path):
+    found = module_of("minijit", path)
+    public = [name for name in dir(found) if not name.startswith("_")]
+    return {name for name in public if inspect.isfunction(getattr(found, name))}
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("path", module_cases.tables)
+def test_every_function_has_a_row(path):
+    named = module_cases.no_cases.get(path, {})
+    assert public_functions(path) - {*named} == {*module_cases.tables[path]} - {*named}
+    for reason in named.values():
+        for file in re.findall(r"\[(.*)\]", reason)[0].split(", "):
+            assert (here / f"{file}.py").exists()
+
+
+def test_every_function_is_given_bad_input():
+    spoiled = all_calls()
+    for path in module_cases.tables:
+        assert {f"{path}.{name}" for name in module_cases.tables[path]} <= {*spoiled}
+
+
+# ---- the other modules: a test must call each function by its name
 
 here = Path(__file__).parent
 # module -> the files whose tables and tests have its functions.
@@ -152,12 +346,6 @@ files = {
     "lax": "function_cases test_lax_functions test_documented_vmap test_control_flow "
     "test_control_flow_oracle test_documented_control_flow test_batching test_implicit "
     "test_ops test_scalar_functions test_special test_lifetimes test_fuse",
-    "ops.linalg": "test_linalg test_lax_functions test_scipy",
-    "nn": "test_nn",
-    "nn.initializers": "test_nn",
-    "random": "test_random test_documented_random test_lax_functions",
-    "ops": "test_lax_functions",
-    "flatten_util": "test_training_tools",
     "experimental.ode": "test_training_tools",
     "scipy.special": "test_special test_scipy",
     "scipy.cluster.vq": "test_scipy",
@@ -170,8 +358,8 @@ files = {
     "scipy.integrate": "test_scipy",
     "scipy.stats": "test_scipy",
 }
-# What stands in one of these modules for others of the library; geqrf is `qr`, raw.
-inner = "with_sharding_constraint geqrf".split()
+# What stands in one of these modules for others of the library.
+inner = ["with_sharding_constraint"]
 
 
 def words(names):
@@ -183,15 +371,6 @@ def words(names):
 @pytest.mark.chapter(24)
 @pytest.mark.parametrize("module, names", files.items())
 def test_every_function_is_called_by_a_test(module, names):
-    found = importlib.import_module(f"minijit.{module}")
-    functions = [
-        name
-        for name in dir(found)
-        if not name.startswith("_") and inspect.isfunction(getattr(found, name))
-    ]
-    if module == "ops.linalg":
-        # The module of `lax.linalg`, where rules stand as well.
-        of_jax = lambda name: "jax.lax.linalg" in str(getattr(found, name).__doc__)
-        functions = list(filter(of_jax, functions))
+    functions = public_functions(module)
     assert len(functions) > 0
-    assert sorted({*functions} - words(names) - {*inner}) == []
+    assert sorted(functions - words(names) - {*inner}) == []

@@ -141,7 +141,7 @@ def test_structures_of_structures():
 
 def test_questions_about_values():
     assert tree_util.all_leaves([1, "a"]) and not tree_util.all_leaves([1, None])
-    assert tree_util.is_tree_node([1]) and not tree_util.is_tree_node(1)
+    assert tree_util.is_tree_node(list) and not tree_util.is_tree_node(int)
     assert tree_util.flatten_one_level([(1, 2), 3]) == ([(1, 2), 3], None)
     with pytest.raises(ValueError, match="can't tree-flatten type: <class 'int'>"):
         tree_util.flatten_one_level(1)

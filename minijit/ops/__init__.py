@@ -5,6 +5,7 @@ are evaluated, which shapes they have, how they are linearized, transposed, batc
 lowered.
 """
 
+from ..trace import calls
 from . import (
     bits as bits,
     complex_numbers as complex_numbers,
@@ -23,4 +24,8 @@ from .segments import (
     segment_min as segment_min,
     segment_prod as segment_prod,
     segment_sum as segment_sum,
+)
+
+calls.explain_calls(
+    "ops", globals(), ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 )

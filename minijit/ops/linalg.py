@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from ..compile.lower import fallbacks
-from ..trace import names as _names, primitives as lax
+from ..trace import calls, names as _names, primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
@@ -190,8 +190,9 @@ def triangular_solve(
         n = aval_of(b).ndim
         b = lax.expand_dims(b, (n if left_side else n - 1,))
     x = triangular_solve_p.bind(
-        *(a, b), left_side=left_side, lower=lower, transpose_a=transpose_a,
-        conjugate_a=conjugate_a and is_complex(a), unit_diagonal=unit_diagonal,
+        *(a, b), left_side=bool(left_side), lower=bool(lower),
+        transpose_a=bool(transpose_a), unit_diagonal=bool(unit_diagonal),
+        conjugate_a=bool(conjugate_a) and is_complex(a),
     )  # fmt: skip
     if vector:
         n = aval_of(x).ndim
@@ -341,6 +342,7 @@ def ormqr(a, taus, c, *, left=True, transpose=False):
       a: [..., m, n], the reflections' vectors below its diagonal; taus: [..., k].
       c: [..., m, p], or [..., p, m] from the right; transpose: with q^H instead.
     """
+    check_reflections("ormqr", aval_of(a), aval_of(taus))
     if not left:
         return adjoint(reflected(a, taus, adjoint(c), not transpose))
     return reflected(a, taus, c, transpose)
@@ -371,7 +373,13 @@ def cholesky_update(r_matrix, w_vector):
     Args:
       r_matrix: [n, n], upper triangular; w_vector: [n].
     """
-    n, = aval_of(w_vector).shape
+    shapes = aval_of(r_matrix).shape, aval_of(w_vector).shape
+    n = shapes[1][0] if shapes[1] else 0
+    if shapes != ((n, n), (n,)):
+        raise ValueError(
+            "cholesky_update takes a matrix [n, n] and a vector [n], got shapes "
+            f"{shapes[0]} and {shapes[1]}"
+        )
     whole = lax.concatenate([r_matrix, lax.reshape(w_vector, (1, n))], 0)
     r = qr(whole, full_matrices=False)[1]
     return lax.mul(as_rows(lax.sign(diagonal(r)), r), r)
@@ -397,6 +405,12 @@ class SvdAlgorithm(enum.Enum):
 
 def symmetric_product(a, c, *, alpha=1.0, beta=0.0, symmetrize_output=False):
     """alpha * a @ a.T + beta * c (`jax.lax.linalg.symmetric_product`)."""
+    shapes = aval_of(alpha).shape, aval_of(beta).shape
+    if shapes != ((), ()):
+        raise TypeError(
+            "symmetric_product takes numbers for alpha and beta, got arrays of shapes "
+            f"{shapes[0]} and {shapes[1]}"
+        )
     square = product(a, transposed(a))
     square = lax.mul(square, lax.full_like(square, alpha))
     result = lax.add(square, lax.mul(c, lax.full_like(c, beta)))
@@ -640,8 +654,25 @@ def tridiagonal_solve_shape(dl, d, du, b):
     return b
 
 
+def check_reflections(name, a, taus):
+    """The vectors [..., m, n] and factors [..., k] of reflections."""
+    check_matrix(name, a)
+    m, n = a.shape[-2:]
+    fit = taus.shape and taus.shape[-1] <= min(m, n)
+    if taus.shape[:-1] != a.shape[:-2] or not fit:
+        raise TypeError(
+            f"{name} takes vectors [..., m, n] and taus [..., k] with k <= min(m, n), "
+            f"got shapes {a.shape} and {taus.shape}"
+        )
+
+
 def householder_shape(a, taus):
-    check_matrix("householder_product", a)
+    check_reflections("householder_product", a, taus)
+    if a.shape[-2] < a.shape[-1]:
+        raise TypeError(
+            "householder_product takes no more columns than rows, got shape "
+            f"{a.shape}"
+        )
     return a
 
 
@@ -1243,4 +1274,5 @@ __all__ = """
     ormqr qdwh qr qr_p schur schur_p svd svd_p symmetric_product triangular_solve
     triangular_solve_p tridiagonal tridiagonal_p tridiagonal_solve tridiagonal_solve_p
 """.split()
+calls.explain_calls("lax.linalg", globals(), __all__)
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -48,6 +48,8 @@ def segments(name, scatter, reduce, identity, text):
         size = operator.index(num_segments)
         if size < 0:
             raise ValueError(f"num_segments must be non-negative, got {size}")
+        if bucket_size is not None and operator.index(bucket_size) < 1:
+            raise ValueError(f"bucket_size must be positive, got {bucket_size}")
         if ids.ndim != 1 or aval.shape[:1] != ids.shape:
             raise ValueError(
                 f"{name} takes segment_ids of shape [n] and data of shape [n, ...], "

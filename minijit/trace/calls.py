@@ -428,7 +428,8 @@ kinds = {
         array_split.axis nancumsum.axis nancumprod.axis cumulative_sum.axis
         cumulative_prod.axis integer_pow.y resize.n associative_scan.axis
         polyint.m polyder.m index_in_dim.index array_str.precision
-        array_repr.precision max_line_width lax.stack.axis tri.k tril.k triu.k eye.k""",
+        array_repr.precision max_line_width num_segments bucket_size
+        permutation_size lax.stack.axis tri.k tril.k triu.k eye.k""",
     ),
     "an integer or integers": (
         are_integers,
@@ -458,7 +459,8 @@ kinds = {
         atol ddof correction epsilon negative_slope stddev base fweights
         aweights padding_value init_values bins args arys xi binomial.n
         multinomial.n polygamma.n factorial.n query_seq_lengths
-        key_value_seq_lengths indices_or_sections""",
+        key_value_seq_lengths indices_or_sections segment_ids taus c pivots
+        r_matrix w_vector dl du tridiagonal_solve.d generalized_normal.p""",
     ),
     "an array with an axis or more": (
         lambda x: is_array(x) and np.ndim(x) > 0,

@@ -12,7 +12,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import abridged
+from .errors import abridged, text_of
 from .pytree import (
     Leaf,
     Node,
@@ -93,14 +93,16 @@ def treedef_is_leaf(treedef):
     return treedef.num_nodes == 1
 
 
-def is_tree_node(x):
-    """Whether x is a container that `tree_flatten` opens, and not a leaf."""
-    return node_type(type(x)) is not None
+def is_tree_node(typ):
+    """Whether values of this type are containers that `tree_flatten` opens."""
+    if not isinstance(typ, type):
+        raise TypeError(f"is_tree_node takes a type, got {text_of(typ)}")
+    return node_type(typ) is not None
 
 
 def flatten_one_level(x):
     """-> (children, data) of one container; ValueError for a leaf."""
-    if not is_tree_node(x):
+    if not is_tree_node(type(x)):
         raise ValueError(f"can't tree-flatten type: {type(x)}")
     children, data = node_type(type(x)).flatten(x)
     return list(children), data
@@ -233,7 +235,10 @@ not_given: Any = object()
 def tree_reduce(function, tree, initializer=not_given, is_leaf=None):
     """The leaves combined by function(total, leaf), as by `functools.reduce`."""
     begin = () if initializer is not_given else (initializer,)
-    return functools.reduce(function, tree_leaves(tree, is_leaf), *begin)
+    leaves = tree_leaves(tree, is_leaf)
+    if not (leaves or begin):
+        raise TypeError("reduce() of empty iterable with no initial value")
+    return functools.reduce(function, leaves, *begin)
 
 
 def tree_all(tree, *, is_leaf=None):

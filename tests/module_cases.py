@@ -1,0 +1,283 @@
+"""Calls of every public function of `nn`, `random`, `ops` and their like, as tables.
+
+    from module_cases import tables
+    tables["nn"]["relu"]            # the `Case`s of a function, as in `function_cases`
+    no_cases["tree_util"]           # names that are no functions of arrays: and why
+
+`test_every_function` asks each case for its value (jax's, or that of the case's
+`numpy`), its slopes, its lanes and a compiled call; `bad_calls` spoils its arguments.
+A new table is a line in `tables`; nothing else is to be written for its functions.
+"""
+
+import numpy as np
+from function_cases import F, OfLax, Weak, Z, case, data, skip
+
+key = np.array([0, 12345], np.uint32)
+
+# ---- nn
+
+points = np.array(
+    [-20, -6, -3, -1, -0.5, -0.0, 0, 0.3, 1, 2.5, 3, 6, 20, 90], np.float32
+)
+m = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+mask = np.abs(m) < 1
+mask[:, 0] = True
+q, kv = F(2, 5, 4, 3), F(2, 6, 2, 3, seed=1)
+lengths = np.array([3, 5], np.int32)
+activations = """
+    identity relu relu6 squareplus softplus sparse_plus soft_sign sigmoid sparse_sigmoid
+    silu swish mish log_sigmoid elu leaky_relu hard_tanh hard_sigmoid hard_silu
+    hard_swish celu selu gelu tanh
+""".split()
+halves = [points.astype("float16"), data(5, "bfloat16")]
+nn_cases = {
+    **{f: [case(points), *map(case, halves), case(Weak(-1.5))] for f in activations},
+    "log1mexp": [case(np.abs(points) + np.float32(0.1))],
+    "glu": [case(m), case(m, axis=1)],
+    "softmax": [case(m), case(m, axis=0), case(m, axis=(0, 1)), case(m, where=mask)],
+    "log_softmax": [case(m), case(m, axis=0), case(m, where=mask)],
+    "logsumexp": [
+        *(case(m), case(m, axis=1), case(m, axis=-1, keepdims=True)),
+        *(case(m, axis=0, b=np.abs(m) + 1), case(m, axis=1, where=mask)),
+        case(m, 0, b=-np.abs(m), return_sign=True),
+    ],
+    "logmeanexp": [case(m, axis=1), case(m, where=mask)],
+    "standardize": [
+        *(case(m), case(m, axis=0, epsilon=0.1), case(m, algorithm="stable")),
+        *(case(m, where=mask), case(m, mean=0.5, variance=np.float32(2))),
+    ],
+    "one_hot": [case(np.array([0, 2, 5, -1]), 4), case(Z(2, 2), 3, axis=0)],
+    "dot_product_attention": [
+        *(case(q, kv, kv), case(q, kv, kv, is_causal=True, scale=0.3)),
+        case(q, kv, kv, local_window_size=(1, 2), key_value_seq_lengths=lengths),
+        case(q, kv, kv, F(1, 4, 5, 6), data((2, 1, 5, 6), bool), return_residual=True),
+    ],
+}  # fmt: skip
+nn_cases["elu"].append(case(points, 2.0))
+nn_cases["celu"].append(case(points, 2.0))
+nn_cases["leaky_relu"].append(case(points, 0.3))
+nn_cases["squareplus"].append(case(points, 1.0))
+nn_cases["gelu"].append(case(points, approximate=False))
+
+
+def initialized(*args, of=((4, 5),), **kwargs):
+    """A case of an initializer: what it makes is called with a key and a shape."""
+    return case(*args, then=(key, *of), **kwargs)
+
+
+fans = "glorot_ he_ kaiming_ lecun_ xavier_".split()
+kinds = "normal", "uniform"
+narrow, cube = ((4, 5), "bfloat16"), ((3, 2, 5),)
+as_complex = ((4, 5), "complex64")
+initializer_cases = {
+    **{f + kind: [initialized(), initialized(of=cube)] for f in fans for kind in kinds},
+    **{f: [case(key, (2, 3)), case(key, *narrow)] for f in ("zeros", "ones")},
+    **{f: [initialized(), initialized(2.0), initialized(of=narrow)] for f in kinds},
+    "constant": [initialized(3.5), initialized(np.arange(5.0, dtype=np.float32))],
+    "truncated_normal": [initialized(0.5, lower=-1.0, upper=3.0)],
+    "variance_scaling": [
+        initialized(1.5, "fan_geo_avg", "normal"),
+        initialized(2, "fan_out", "uniform", (0, 1), 2, (), of=cube),
+    ],
+    "orthogonal": [initialized(2.0), initialized(column_axis=0)],
+    "delta_orthogonal": [initialized(of=((3, 5, 2, 4),))],
+}
+initializer_cases["xavier_normal"].append(initialized(in_axis=0, out_axis=1))
+for f in ("glorot_normal", "glorot_uniform", "normal"):
+    initializer_cases[f].append(initialized(of=as_complex))
+for f in ("he_uniform", "lecun_normal"):
+    initializer_cases[f].append(initialized(of=narrow))
+
+# ---- random
+
+n = (30,)
+grid = np.arange(15, dtype=np.float32).reshape(3, 5) % 4
+rows = np.arange(60).reshape(3, 20)
+p = np.array([0.1, 0.2, 0.3, 0.3, 0.1], np.float32)
+a3 = np.array([0.5, 1, 2], np.float32)
+spread = F(3, 3) @ F(3, 3).T + np.eye(3, dtype=np.float32)
+one = np.float32
+low, high = np.array([0, 10, 20]), np.array([[5, 15, 25], [1, 100, 7]])
+logits = np.log(np.arange(1, 6, dtype=np.float32))
+plain = "exponential laplace logistic cauchy gumbel maxwell normal rademacher".split()
+random_cases = {
+    **{f: [case(key, n)] for f in plain},
+    "PRNGKey": [case(np.int32(7)), case(-3)],
+    "key": [case(np.int32(7), numpy=skip("compared as data"))],
+    "clone": [case(key)],
+    "key_data": [case(key)],
+    "wrap_key_data": [case(key, numpy=skip("compared as data"))],
+    "split": [case(key), case(key, 5), case(key, (2, 3))],
+    "fold_in": [case(key, i) for i in (7, 2**32 - 1, np.int8(-3), np.uint32(7))],
+    "bits": [
+        *(case(key), case(key, n), case(key, (3,), "uint8"), case(key, (0, 3))),
+        case(key, (3, 4), "uint16"),
+    ],
+    "randint": [
+        *(case(key, n, 0, 10), case(key, n, -(2**31), 2**31 - 1)),
+        *(case(key, n, 0, 256, "uint8"), case(key, n, -300, 300, "int8")),
+        *(case(key, n, 5, 5, "uint16"), case(key, n, 3, 2**31 - 1, "uint32")),
+        case(key, (2, 3), low, high),
+    ],
+    "permutation": [
+        *(case(key, 100), case(key, 3000), case(key, rows), case(key, rows, axis=1)),
+        case(key, rows, 1, independent=True),
+    ],
+    "choice": [
+        *(case(key, 50, n), case(key, 5, n, p=p), case(key, 5, (0,))),
+        *(case(key, F(50), (5, 4), False), case(key, 5, (3,), p=p, replace=False)),
+        *(case(key, rows, (2, 2), axis=1), case(key, rows, (2,), False, axis=1)),
+    ],
+    "bernoulli": [case(key, p), case(key, 0.3, n), case(key, 0.3, n, mode="high")],
+    "categorical": [
+        *(case(key, logits, shape=n), case(key, grid, axis=0), case(key, grid)),
+        *(case(key, grid, shape=(4, 3), replace=replace) for replace in (True, False)),
+    ],
+    "poisson": [case(key, np.array([0, 0.1, 3.5, 9.9, 10, 50, 1e4], np.float32))],
+    "binomial": [case(key, one(20), p)],
+    "geometric": [case(key, p), case(key, 0.3, n)],
+    "uniform": [
+        *(case(key, tolerance=0), case(key, n, minval=-1.0, maxval=3.0, tolerance=0)),
+        *(case(key, n, "float16"), case(key, n, "bfloat16")),
+        *(case(key, n, minval=0.1, maxval=0.7), case(key, (np.int64(2), 3))),
+        case(key, (5,), minval=-p, maxval=3 * p),
+    ],
+    "truncated_normal": [
+        *(case(key, -2.0, 2.0, n), case(key, -1, 0.5, n), case(key, -p, 1 + p)),
+    ],
+    "double_sided_maxwell": [case(key, one(1), one(2), n)],
+    "weibull_min": [case(key, one(2), one(1.5), n)],
+    "pareto": [case(key, 1 + p), case(key, 2.0, n)],
+    "rayleigh": [case(key, 1 + p)],
+    "wald": [case(key, 1 + p)],
+    "triangular": [case(key, -p, 0 * p, 1 + p), case(key, 0.0, 1.0, 3.0, n)],
+    "gamma": [case(key, np.array([0.1, 0.5, 1, 20], np.float32))],
+    "loggamma": [case(key, a3)],
+    "beta": [case(key, a3, one(2))],
+    "dirichlet": [case(key, a3, (4,))],
+    "chisquare": [case(key, a3 + 2)],
+    "f": [case(key, a3 + 2, a3 + 3)],
+    "t": [case(key, a3 + 2)],
+    "ball": [case(key, 3, 1.5, (4,))],
+    "generalized_normal": [case(key, 1.5, (3,))],
+    "lognormal": [case(key, one(0.5), n), case(key, shape=n)],
+    "multinomial": [case(key, one(5), p)],
+    "multivariate_normal": [
+        *(
+            case(key, a3, spread, method=m, numpy=skip("signs"))
+            for m in ("eigh", "svd")
+        ),
+        case(key, a3, spread, method="cholesky"),
+    ],
+    "orthogonal": [case(key, 4), case(key, 3, (2,), m=5)],
+}
+random_cases["normal"] += [
+    case(key, n, d) for d in ("float16", "bfloat16", "complex64")
+]
+random_cases["gumbel"] += [case(key, n, mode=mode) for mode in ("high", "highest")]
+random_cases["rademacher"].append(case(key, n, "float32"))
+
+# ---- lax.linalg
+
+square, tall, wide = F(2, 4, 4), F(5, 3), F(3, 5)
+spd = (square @ square.swapaxes(1, 2) + 3 * np.eye(4)).astype(np.float32)
+low = np.linalg.cholesky(spd).astype(np.float32)
+linalg_cases = {
+    "cholesky": [case(spd)],
+    "cholesky_update": [case(low[0].T.copy(), F(4))],
+    "eig": [case(square, compute_left_eigenvectors=False, numpy=skip("any order"))],
+    "eigh": [case(spd, numpy=skip("any signs"))],
+    "hessenberg": [case(square)],
+    "householder_product": [case(tall, F(3))],
+    "lu": [case(square), case(tall)],
+    "lu_pivots_to_permutation": [case(np.array([2, 1, 2], np.int32), 4)],
+    "ormqr": [case(tall, F(3), F(5, 2, seed=1)), case(tall, F(3), wide, left=False)],
+    "qr": [case(tall, full_matrices=False), case(tall, full_matrices=False)],
+    "schur": [case(spd[0], numpy=skip("any signs"))],
+    "svd": [
+        case(wide, full_matrices=False, numpy=skip("any signs")),
+        case(wide, compute_uv=False),
+    ],
+    "symmetric_product": [case(F(3, 4), spd[0, :3, :3], symmetrize_output=True)],
+    "triangular_solve": [
+        case(low, F(2, 4, 3), left_side=True, lower=True),
+        case(low, F(2, 3, 4), lower=True, transpose_a=True, unit_diagonal=True),
+    ],
+    "tridiagonal": [case(spd)],
+    "tridiagonal_solve": [case(F(2, 5), F(2, 5) + 6, F(2, 5), F(2, 5, 3))],
+}
+
+# ---- trees and segments
+
+tree = {"a": [F(2), (F(3), None)], "b": F(1)}
+add = lambda x, y: x + y
+pair, two = {"a": F(2), "b": F(3)}, OfLax(lambda lax: structure(lax, {"a": 0, "b": 0}))
+
+
+def structure(lax, example):
+    """The library's own treedef of an example."""
+    from importlib import import_module
+
+    library = lax.__name__.split(".")[0]
+    return import_module(f"{library}.tree_util").tree_structure(example)
+
+
+lists = OfLax(lambda lax: structure(lax, [0, 0]))
+tree_cases = {
+    "all": [case([True, None, (1,)])],
+    "broadcast": [case([F(2), F(3)], [(3, 4), 5])],
+    "flatten": [case(tree)],
+    "flatten_with_path": [case(tree)],
+    "leaves": [case(tree)],
+    "leaves_with_path": [case(tree)],
+    "map": [case(add, tree, tree)],
+    "map_with_path": [case(lambda path, *xs: xs[0] * len(path), tree, tree)],
+    "reduce": [case(add, [F(2), (F(2, seed=1),)], F(2, seed=2)), case(add, [F(2)])],
+    "reduce_associative": [case(add, [F(2), F(2, seed=1), F(2, seed=2)])],
+    "structure": [case(tree)],
+    "transpose": [case(lists, two, [pair, pair])],
+    "unflatten": [case(two, [F(2), F(3)])],
+}
+tree_util_cases = {
+    **{f"tree_{name}": cases for name, cases in tree_cases.items()},
+    "all_leaves": [case([F(2), "a"]), case([1, None])],
+    "build_tree": [case(two, {"a": F(2), "b": F(3)}, numpy=skip("jax has none now"))],
+    "flatten_one_level": [case([(F(2), 2), F(3)])],
+    "is_tree_node": [case(list), case(int)],
+    "keystr": [case((OfLax(lambda lax: "a"), 0))],
+    "treedef_children": [case(two)],
+    "treedef_is_leaf": [case(two)],
+    "treedef_tuple": [case([two, lists])],
+}
+segments = np.array([0, 0, 2, 1, 2, 7], np.int32)
+ops_cases = {
+    f"segment_{f}": [
+        *(case(F(6, 2), segments, 4), case(Z(6), segments, 4)),
+        case(F(6), np.sort(segments), 8, True, bucket_size=3),
+    ]
+    for f in ("sum", "prod", "max", "min")
+}
+tables = {
+    "nn": nn_cases,
+    "nn.initializers": initializer_cases,
+    "random": random_cases,
+    "lax.linalg": linalg_cases,
+    "tree": tree_cases,
+    "tree_util": tree_util_cases,
+    "flatten_util": {"ravel_pytree": [case(tree), case([F(2), Z(3)])]},
+    "ops": ops_cases,
+}
+# Names that are no functions of arrays; in brackets where they are tested.
+registering = "registers a class [test_pytree, test_tree_tools]"
+no_cases = {
+    "random": {
+        "key_impl": "of types [test_random]",
+        "key_dtype": "of types [test_random]",
+    },
+    "tree": {"static": "a field's mark [test_tree_tools]"},
+    "tree_util": {
+        f"register_{kind}": registering
+        for kind in """pytree_node pytree_node_class dataclass static pytree_with_keys
+        pytree_with_keys_class""".split()
+    },
+}
