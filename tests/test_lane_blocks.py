@@ -6,7 +6,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import lane_blocks
+from minijit.trace.config import config
 from tests.test_native_control import agree, executable, sources
 
 pytestmark = pytest.mark.chapter(20)
@@ -14,14 +14,15 @@ pytestmark = pytest.mark.chapter(20)
 x = np.linspace(-1, 1, 103, dtype="f4")
 
 
-@pytest.fixture(autouse=True)
-def small_caches(monkeypatch):
+def small_caches():
     """As if the caches held a hundred bytes."""
-    monkeypatch.setattr(lane_blocks, "CACHE_BYTES", 100)
-    monkeypatch.setattr(lane_blocks, "BLOCK_BYTES", 64)
-    mj.clear_caches()
-    yield
-    mj.clear_caches()
+    return config.override("fusion", config.fusion.but(worth_lanes=100, lane_block=64))
+
+
+@pytest.fixture(autouse=True)
+def with_small_caches():
+    with small_caches():
+        yield
 
 
 def has_blocks(f, *args):
@@ -101,9 +102,9 @@ def test_they_compute_the_same(f, backend):
     agree(f, x, backend=backend)
 
 
-def test_what_fits_into_the_cache_needs_no_blocks(monkeypatch):
-    monkeypatch.setattr(lane_blocks, "CACHE_BYTES", 1 << 19)
-    assert not has_blocks(decay, x)
+def test_what_fits_into_the_cache_needs_no_blocks():
+    with config.override("fusion", config.fusion.but(worth_lanes=1 << 19)):
+        assert not has_blocks(decay, x)
 
 
 def test_gradients_and_lanes_of_vmap():

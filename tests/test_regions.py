@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import lane_blocks, watching
+from minijit.compile import watching
 from minijit.compile.check_loops import check_program
 from minijit.compile.loops import For, Region, Swap, statements
 from minijit.compile.lower import lower
@@ -378,11 +378,9 @@ def test_what_python_reads_of_a_tape_stays():
 @pytest.mark.parametrize("f", [
     blocks.decay, blocks.several, blocks.of_matrices, blocks.backwards,
 ])  # fmt: skip
-def test_blocks_of_lanes(f, monkeypatch):
-    monkeypatch.setattr(lane_blocks, "CACHE_BYTES", 100)
-    monkeypatch.setattr(lane_blocks, "BLOCK_BYTES", 64)
-    mj.clear_caches()
-    program = check(f, blocks.x, bits=False)
+def test_blocks_of_lanes(f):
+    with blocks.small_caches():
+        program = check(f, blocks.x, bits=False)
     assert re.search(r"\n +for i\d in \(?min\(", str(program))
 
 

@@ -21,10 +21,7 @@ from .loops import For, Kernel, Let, Store, expressions, statements
 from .lower_control import build_scan
 from .place import placed
 from .regions import loop_builders
-
-# What a block's carries take in the cache, and when it pays to have blocks: bytes.
-BLOCK_BYTES = 1 << 15
-CACHE_BYTES = 1 << 19
+from .settings import config
 
 
 def build_scan_by_blocks(builder, programs, inputs, outputs, **params):
@@ -71,9 +68,9 @@ def block_size(body, params):
     # rows it comes faster.
     given = params["num_consts"] + len(carries)
     streams = (*body.inputs[given:], *body.outputs[len(carries) :])
-    if kept < max(CACHE_BYTES, bytes_of(streams)):
+    if kept < max(config.fusion.worth_lanes, bytes_of(streams)):
         return None
-    block = n * BLOCK_BYTES // kept
+    block = n * config.fusion.lane_block // kept
     return block if 0 < block < n else None
 
 

@@ -9,9 +9,7 @@ These sentences stand among the fallbacks of a program whose loop Python has to 
 from ..trace.array import ShapedArray
 from ..transform.branches import cond_p
 from ..transform.loops import scan_p, while_p
-
-# Kernels and calls in one function: beyond that compiling takes longer than it helps.
-LARGEST_LOOP = 400
+from .settings import config
 
 # primitive -> function of its params: the jaxprs that it runs.
 parts_of = {
@@ -47,8 +45,9 @@ def steps_of(program):
 
 def too_large(program):
     """The size of a program as an obstacle, or None."""
-    if steps_of(program) > LARGEST_LOOP:
-        return f"its body has more than {LARGEST_LOOP} kernels"
+    most = config.fusion.largest_loop
+    if steps_of(program) > most:
+        return f"its body has more than {most} kernels (the setting largest_loop)"
     return None
 
 

@@ -20,9 +20,7 @@ from .loops import Call, Function, Reserve, Store, Swap, expressions, statements
 from .memory import Buffer, View
 from .obstacles import programs_of, steps_of
 from .regions import Part, calls_of_functions
-
-# How many kernels and calls a function has to save.
-WORTH_A_CALL = 8
+from .settings import config
 
 
 def shared_programs(call):
@@ -33,10 +31,11 @@ def shared_programs(call):
             if program not in times:
                 todo += program.calls
             times[program] += 1
+    least = config.fusion.worth_a_call
     return frozenset(
         program
         for program, n in times.items()
-        if n > 1 and (n - 1) * steps_of(program) >= WORTH_A_CALL
+        if n > 1 and (n - 1) * steps_of(program) >= least
     )
 
 

@@ -75,6 +75,13 @@ class Settings:
         one kernel, if there are many.
       lanes_at_once: so many lanes of a loop in registers go side by side: as many
         numbers of 32 bits as a vector has.
+      fewest_columns: a convolution that gives fewer channels is no product of patches.
+      largest_loop: a loop of more kernels and calls in a step is left to Python: it
+        would compile for longer than it saves.
+      worth_a_call: a program that a loop runs at several places is one function if that
+        saves so many kernels and calls.
+      lane_block, worth_lanes: bytes of a loop's state that a block of lanes has, which
+        goes through all steps, and from how many bytes of it on there are such blocks.
       few_steps: a loop of fewer steps is not the outermost one of a kernel with panels,
         for several cores, if another can be.
     """
@@ -119,6 +126,11 @@ class Settings:
     copy_cost: float = 1.0
     short_part: int = 64
     lanes_at_once: int = 16
+    fewest_columns: int = 4
+    largest_loop: int = 400
+    worth_a_call: int = 8
+    lane_block: int = 1 << 15
+    worth_lanes: int = 1 << 19
     few_steps: int = 8
 
     def __post_init__(self):

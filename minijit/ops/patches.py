@@ -31,9 +31,6 @@ from .convolution import conv_general_dilated_p
 
 patches_p = Primitive("patches")
 
-# A product with fewer columns does not pay for the patches.
-FEW_FEATURES = 4
-
 
 @dataclass(frozen=True)
 class Window:
@@ -93,8 +90,10 @@ def is_product(eqn):
     same = lhs.aval.dtype == rhs.aval.dtype == out.aval.dtype
     floats = same and out.aval.dtype in (FLOAT32, np.float64)
     work = out.aval.size * each
-    large = work > config.fusion.small_product and lhs.aval.size > 0
-    return floats and groups == 1 and features >= FEW_FEATURES and large and each > 1
+    limits = config.fusion
+    large = work > limits.small_product and lhs.aval.size > 0
+    wide = features >= limits.fewest_columns and each > 1
+    return floats and groups == 1 and wide and large
 
 
 def windows_of(eqn, flipped):
