@@ -81,7 +81,8 @@ from .transform import collectives as collectives, window_lanes as window_lanes
 # chapter 9
 from .transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
 
-from . import custom_derivatives as custom_derivatives
+_on_demand += ["custom_derivatives"]
+
 from .transform import custom_lanes as custom_lanes
 from .transform.closures import (
     closure_convert as closure_convert,
@@ -93,12 +94,12 @@ from .transform.closures import (
 from .transform import joint_loops as joint_loops, lanes_of_loops as lanes_of_loops
 
 # chapter 11
-from . import ad_checkpoint as ad_checkpoint
 from .transform.checkpoint import checkpoint as checkpoint, remat as remat
 from .transform.policies import checkpoint_policies as checkpoint_policies
 from .transform.residual_report import saved_residuals as saved_residuals
 
-from . import custom_batching as custom_batching, debug as debug
+_on_demand += "ad_checkpoint custom_batching debug".split()
+
 from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_nans
 
 # chapter 12
@@ -184,6 +185,7 @@ from .trace.placement import (
 from .transform.one_device import pmap as pmap, shard_map as shard_map
 from .ops.host_calls import pure_callback as pure_callback
 from .run.environment import print_environment_info as print_environment_info
+from .run import jax_attributes as jax_attributes
 from .run import python_program as python_program
 from .run import scalar_functions as scalar_functions
 from . import ops as ops
@@ -209,12 +211,16 @@ from .ops import patches as patches
 from .run import donating as donating, planned_driver as planned_driver
 
 # chapter 19
-from . import testing as testing
-from .compile import explain_pictures as explain_pictures, explain_text as explain_text
-from .compile import region_traffic as region_traffic, separations as separations
 from .run.explaining import explain as explain
 from .run.kernel_log import log_kernels as log_kernels, profile as profile
-from .run.stepping import stages as stages
+from .trace import demand
+
+_on_demand += "testing run.stepping:stages".split()
+demand.additions |= {
+    "compile.explain": """
+        compile.separations compile.explain_text compile.explain_pictures
+    """.split(),
+}
 
 # chapter 20
 from .compile import native_loops as native_loops
@@ -244,21 +250,21 @@ from .compile import vector_functions as vector_functions
 from .compile import vector_waves as vector_waves
 from .run import llvm_lanes as llvm_lanes, llvm_vectors as llvm_vectors
 from .run import threads as threads
-from .run import thread_reports as thread_reports
+
+demand.additions |= {"run.explaining": ["run.thread_reports"]}
 
 # chapter 24
 from .run import pool as pool, pooled_driver as pooled_driver
 from .run import dispatch as dispatch, object_files as object_files
 
 from .run import progress as progress, shortcut_rows as shortcut_rows
-from .jax_modules import as_jax as as_jax
 
 _on_demand += """
-    api_util core dlpack export extend interpreters monitoring profiler
+    api_util core dlpack export extend interpreters jax_modules:as_jax monitoring
+    profiler
 """.split()
 
 # chapter 25
 from .run import cuda_rows as cuda_rows
-from .trace import demand
 
 demand.additions |= {"run.grid": ["run.tiles"]}

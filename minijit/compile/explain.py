@@ -13,6 +13,7 @@ so the traffic of a program is the sum over its steps.
 
 from dataclasses import dataclass, field
 
+from ..trace.demand import add_rows
 from ..trace.jaxpr import subjaxprs
 from .element_sets import count
 from .loops import Kernel, Region
@@ -193,25 +194,30 @@ class Report:
         read = {use.buffer for use in b.reads}
         return [use for use in a.writes if use.buffer in read]
 
+    def form(self, name, *args):
+        """What a row of `report_forms` makes of the report."""
+        add_rows("compile.explain")
+        return report_forms[name](self, *args)
+
     def why_not_fused(self, a, b):
         """Why two steps, given by name or number, are not one kernel: an `Answer`."""
-        return report_forms["why"](self, self.step(a), self.step(b))
+        return self.form("why", self.step(a), self.step(b))
 
     def dot(self):
         """The graph of what is read and written, in Graphviz' language."""
-        return report_forms["dot"](self)
+        return self.form("dot")
 
     def plot(self, which=None):
         """The graph, the lives of the arrays, and a roofline: matplotlib figures."""
-        return report_forms["plot"](self, which)
+        return self.form("plot", which)
 
     def __str__(self):
-        return report_forms["text"](self)
+        return self.form("text")
 
     __repr__ = __str__
 
     def _repr_html_(self):
-        return report_forms["html"](self)
+        return self.form("html")
 
 
 # name -> function of a report; later modules add the forms that it is shown in.

@@ -5,8 +5,7 @@
     square_p.def_abstract_eval(lambda aval: aval) # a row of `shape_rules`
     ad.primitive_jvps[square_p] = ...             # `interpreters.ad`, and so on
 
-The classes are minijit's own.  What JAX's have besides is given to them here, when this
-module is imported: nothing in minijit asks for it.
+The classes are minijit's own; `run/jax_attributes.py` gives them what JAX's have.
 """
 
 import itertools
@@ -19,15 +18,15 @@ from ..core import (
     StandIn,
     Trace as Trace,
 )
+from ..run.jax_attributes import no_effects as no_effects
 from ..trace import dtypes, names as _names
-from ..trace.array import ShapedArray as SpineAval, aval_of, shape_rules
+from ..trace.array import aval_of, shape_rules
 from ..trace.core import (
     EvalTrace,
     Primitive as Primitive,
     Tracer,
     current,
     eval_rules,
-    find_rule,
 )
 from ..trace.errors import JaxprTypeError as JaxprTypeError
 from ..trace.jaxpr import (
@@ -39,13 +38,11 @@ from ..trace.jaxpr import (
     Var as Var,
     effectful,
     eval_jaxpr,
-    has_effect,
     subjaxprs as subjaxprs_of_equation,
 )
 from ..trace.jaxpr_checks import check_jaxpr as check_jaxpr
 from ..trace.primitives import as_array
 from ..transform.batching import BatchTrace, with_axis, without_axis
-from ..transform.tangents import tangent_aval
 
 # ---- primitives
 
@@ -92,66 +89,10 @@ def checked_aval(aval):
     return ShapedArray.make(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
 
 
-def rule_of(table, kind):
-    """What JAX's primitives have as an attribute: the row of a table."""
-
-    def get(primitive):
-        return vars(primitive).get(kind) or find_rule(table, primitive, kind)
-
-    return property(get, lambda p, rule: vars(p).update({kind: rule}))
-
-
 def bind_with_trace(primitive, trace, args, params):
     """Apply a primitive under a trace that is given."""
     results = trace.process(primitive, args, params)
     return results if primitive.multiple_results else results[0]
-
-
-# ---- what JAX's classes have besides
-
-no_effects: frozenset = frozenset()
-besides = {
-    Primitive: {
-        "def_impl": def_impl,
-        "def_abstract_eval": def_abstract_eval,
-        "def_effectful_abstract_eval": def_effectful_abstract_eval,
-        "impl": rule_of(eval_rules, "impl"),
-        "abstract_eval": rule_of(shape_rules, "abstract_eval"),
-        "bind_with_trace": bind_with_trace,
-        "get_bind_params": lambda primitive, params: dict(params),
-        "call_primitive": False,
-        "map_primitive": False,
-    },
-    SpineAval: {
-        "vma": no_effects,
-        "to_tangent_aval": lambda aval: tangent_aval(aval) or float0_aval(aval),
-    },
-    SpineJaxpr: {
-        "effects": property(lambda jaxpr: {e for e in jaxpr.eqns if has_effect(e)}),
-        "debug_info": property(lambda jaxpr: jaxpr.debug),
-        "is_high": False,
-    },
-    ClosedJaxpr: {
-        "effects": property(lambda closed: closed.jaxpr.effects),
-        "literals": property(lambda closed: closed.consts),
-        "is_high": False,
-        "replace": lambda closed, *, jaxpr=None, consts=None: ClosedJaxpr(
-            jaxpr or closed.jaxpr, closed.consts if consts is None else consts
-        ),
-    },
-    JaxprEqn: {
-        "effects": property(lambda eqn: {eqn} if has_effect(eqn) else no_effects),
-        "source_info": property(lambda eqn: eqn.source),
-    },
-}
-for _cls, _names_of in besides.items():
-    for _name, _value in _names_of.items():
-        setattr(_cls, _name, _value)
-
-
-def float0_aval(aval):
-    """The type of the tangent of integers."""
-    return SpineAval(aval.shape, dtypes.float0)
 
 
 # ---- jaxprs

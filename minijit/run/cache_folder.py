@@ -9,9 +9,7 @@ right one.  Many processes may write at once: each moves a whole file into its p
 Where nothing can be written a warning says so, once, and all goes on without.
 """
 
-import hashlib
 import os
-import tempfile
 import time
 import warnings
 from contextlib import suppress
@@ -69,6 +67,9 @@ def keep(kind, name, content, anew=False):
     Args:
       content: bytes; anew: whether to write it even if there is one of that name.
     """
+    # A tenth of a millisecond in a program that keeps files, and five in any other.
+    import tempfile
+
     folder = folder_of(kind)
     path = os.path.join(folder, name)
     try:
@@ -149,7 +150,37 @@ def report_unusable(folder, error):
     )
 
 
+def digest(content):
+    """The SHA-256 of a text or of bytes, as bytes."""
+    import hashlib
+
+    data = content.encode() if isinstance(content, str) else content
+    return hashlib.sha256(data).digest()
+
+
+def short_name(content):
+    """A name for a text or bytes that nothing else has: 16 hexadecimal digits."""
+    return digest(content).hex()[:16]
+
+
 def write_source(text):
     """Put a source file into the cache folder: -> its path."""
-    name = hashlib.sha256(text.encode()).hexdigest()[:16] + ".py"
-    return keep("source", name, text.encode())
+    return keep("source", f"{short_name(text)}.py", text.encode())
+
+
+def kept(kind, key, end, make):
+    """Bytes that depend on a key only: of an earlier process, or new ones.
+
+    The file begins with the hash of the rest: one that is damaged is made again.
+
+    Args:
+      kind: the folder; key: a text; end: of the file's name.
+      make: function without arguments: the bytes.
+    """
+    name = f"{digest(key).hex()}.{end}"
+    content = find(kind, name)
+    if content and digest(content[32:]) == content[:32]:
+        return content[32:]
+    code = make()
+    keep(kind, name, digest(code) + code, anew=True)
+    return code

@@ -1,12 +1,10 @@
 """Code for a GPU, kept on the disk: PTX, and machine code where it can be made.
 
-A file is named after all that it depends on and begins with the hash of the rest: one
-that is damaged is made again.
+A file is named after all that it depends on.
 """
 
-import hashlib
-
-from .cache_folder import find, keep, most_bytes, most_files
+from . import cache_folder
+from .cache_folder import most_bytes, most_files
 from .environment import version_of
 
 most_files["cuda"] = 4096
@@ -23,14 +21,7 @@ def kept(kind, key, make):
       kind: the end of the file's name; key: all that they depend on but the makers.
     """
     versions = [(name, version_of(name)) for name in MAKERS.split()]
-    name = hashlib.sha256(repr((kind, versions, key)).encode()).hexdigest()
-    name = f"{name}.{kind}"
-    content = find("cuda", name)
-    if content and hashlib.sha256(content[32:]).digest() == content[:32]:
-        return content[32:]
-    code = make()
-    keep("cuda", name, hashlib.sha256(code).digest() + code, anew=True)
-    return code
+    return cache_folder.kept("cuda", repr((kind, versions, key)), kind, make)
 
 
 def ptx_of(kernel, capability):

@@ -18,8 +18,8 @@ from ..compile.placing_rules import arrange
 from ..compile.region_traffic import Growing
 from ..compile.traffic import Use, traffic_of
 from ..trace.config import config
+from ..trace.demand import add_rows
 from ..trace.jit import JitFunction, jit
-from ..trace.stages import Compiled
 from .loading import load, rewritten
 from .planned_driver import plan_of
 from .reports import call_routes, kernel_routes
@@ -60,9 +60,6 @@ def report_of(compiled):
         )
     names = compiled.lowered.jaxpr.jaxpr.debug.arg_names
     return Reporting(executable.native).report(executable.program, names)
-
-
-Compiled.explain = report_of
 
 
 def needed_bytes(report):
@@ -199,6 +196,7 @@ class Reporting:
             reads, writes = reads + use * (not table.given), writes + use * table.given
         before = sum(step.name.partition("#")[0] == name for step in self.steps)
         name = f"{name}#{before + 1}" if before else name
+        add_rows("run.explaining")
         step = Step(
             name=name, stmt=stmt, eqns=stmt.eqns, reads=reads, writes=writes,
             flops=found.flops, route=route, reason=reason, source=source,

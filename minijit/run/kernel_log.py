@@ -16,7 +16,6 @@ around them.  Otherwise nothing is different, and nothing costs anything.
 
 import inspect
 import itertools
-import json
 import threading
 import time
 import weakref
@@ -26,12 +25,9 @@ from types import FunctionType
 
 import numpy as np
 
-from ..compile.explain import Step
-from ..compile.explain_text import cut_to, size_text
 from ..compile.loops import Kernel
 from ..trace.config import config
 from ..trace.jit import cache_clearers
-from .explaining import Reporting
 from .loading import load, watchers
 
 config.define(
@@ -44,10 +40,10 @@ config.define(
 
 @dataclass(frozen=True)
 class Event:
-    """One run of a step: of which program, and when, in seconds."""
+    """One run of a `Step` of a report: of which program, and when, in seconds."""
 
     program: str
-    step: Step
+    step: object
     start: float
     end: float
 
@@ -61,6 +57,8 @@ class Event:
         return self.step.nbytes / self.seconds if self.seconds else 0.0
 
     def __str__(self):
+        from ..compile.explain_text import cut_to, size_text
+
         reads = ", ".join(str(use.buffer) for use in self.step.reads)
         writes = ", ".join(str(use.buffer) for use in self.step.writes)
         what = cut_to(f"{self.program} {self.step.name}", 26)
@@ -121,6 +119,8 @@ class TimeLine(list):
 
     def save(self, path):
         """Write a file that Chrome (chrome://tracing) and Perfetto show."""
+        import json
+
         with open(path, "w") as file:
             json.dump({"traceEvents": self.chrome()}, file)
 
@@ -190,6 +190,8 @@ cache_clearers.append(known_steps.clear)
 
 def steps_of(program, native):
     """The steps of a program, inner ones' included."""
+    from .explaining import Reporting
+
     versions = known_steps.setdefault(program, {})
     if native not in versions:
         names = [buffer.name for buffer in program.inputs]

@@ -9,13 +9,13 @@
 Kernels of one text are one function, whoever compiles them.
 """
 
-import hashlib
 import weakref
 from collections import deque
 
 from ..compile.kernel_buffers import buffer_names, local_buffers
 from ..compile.loops import Kernel
 from ..compile.place import place
+from .cache_folder import short_name
 from .emit import Walker
 from .llvm_engine import Code
 from .llvm_functions import ATTRIBUTES, function_texts, numbered
@@ -65,7 +65,7 @@ class KernelText:
         text = others + writer.text_of_notes() + writer.text(head, last.rstrip())
         self.steps = steps_of(body)
         text += builtin_text(len(names), self.steps > LONG, result)
-        self.key = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.key = short_name(text)
         self.text = text.replace("NAME", f"kernel_{self.key}")
         self.declared = writer.declared | dict.fromkeys(python_declarations)
         self.used = writer.used

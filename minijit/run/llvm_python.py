@@ -14,9 +14,9 @@
 """
 
 import ctypes
-import hashlib
 
 from ..compile.watching import BETWEEN_LOOKS
+from .cache_folder import short_name
 
 python_declarations = (
     "@_Py_NoneStruct = external global i8",
@@ -166,7 +166,7 @@ class PythonCalls:
     def fail(self, condition, message):
         """Leave with an exception, which Python then has."""
         k, data = self.fresh(), message.encode() + b"\0"
-        name = f"@message_{hashlib.sha256(data).hexdigest()[:16]}"
+        name = f"@message_{short_name(data)}"
         text = "".join(f"\\{byte:02x}" for byte in data)
         value = f'{name} = internal constant [{len(data)} x i8] c"{text}"'
         self.declared |= dict.fromkeys((value, *fail_declarations))

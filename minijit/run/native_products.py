@@ -10,12 +10,12 @@ threads: those of a BLAS wait for each other, and so for whatever else a core is
 """
 
 import functools
-import hashlib
 import math
 
 import numpy as np
 
 from ..trace.config import config
+from .cache_folder import short_name
 from .llvm_blas import blas_symbol, one_thread, stored_by
 from .llvm_kernels import functions_of
 from .llvm_python import builtin_text, python_declarations
@@ -147,7 +147,7 @@ class ProductText:
         text = TEXT.replace("FIELDS", "\n".join(fields)).replace("KIND", kind)
         text = text.replace("SLOTS", "\n".join(slots)).replace("GEMM", gemm)
         text = text.replace("COUNT", str(len(FIELDS))) + builtin_text(5, True)
-        self.key = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.key = short_name(text)
         self.text = text.replace("NAME", f"kernel_{self.key}")
         pointers = ", ".join(["ptr"] * 13)
         declared = f"declare void @{gemm}({pointers})"

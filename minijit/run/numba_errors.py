@@ -1,6 +1,5 @@
 """What is said when numba does not compile what minijit wrote."""
 
-import traceback
 from contextlib import contextmanager
 
 from ..trace.errors import MinijitError
@@ -31,6 +30,8 @@ def compiler_errors(name, path):
 
 def made_by_compiler(error):
     """Whether numba or what it asks raised it: a signal's handler may, any time."""
+    import traceback
+
     from numba.core.errors import NumbaError
 
     *_, (innermost, _) = traceback.walk_tb(error.__traceback__)

@@ -25,7 +25,6 @@ import functools
 import gc
 import os
 import sys
-import sysconfig
 import types
 import weakref
 from dataclasses import dataclass
@@ -72,9 +71,15 @@ class Missing:
 missing = Missing()
 
 
-PYTHON = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
 FIXED = (PACKAGE, os.path.dirname(np.__file__), "<frozen")
-INSTALLED = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
+
+
+@functools.cache
+def folders(*names):
+    """Folders of the installation, as `sysconfig` names them."""
+    import sysconfig
+
+    return tuple({sysconfig.get_path(name) for name in names})
 
 
 def is_fixed(file):
@@ -84,12 +89,14 @@ def is_fixed(file):
     """
     if file.startswith(FIXED):
         return True
-    return file.startswith(PYTHON) and not is_installed(file)
+    standard = file.startswith(folders("stdlib", "platstdlib"))
+    return standard and not is_installed(file)
 
 
 def is_installed(file):
     """Whether a file is of a package that was installed, NumPy's among them."""
-    return file.startswith(INSTALLED) or f"{os.sep}site-packages{os.sep}" in file
+    installed = file.startswith(folders("purelib", "platlib"))
+    return installed or f"{os.sep}site-packages{os.sep}" in file
 
 
 def is_library(file):

@@ -12,7 +12,6 @@ frames between the user's call and the user's line that failed.
 """
 
 import os
-import sysconfig
 import types
 
 import ml_dtypes
@@ -31,6 +30,8 @@ LIBRARIES = (
 
 def in_library(file):
     """Whether a file is minijit's, NumPy's or Python's own."""
+    import sysconfig
+
     standard = file.startswith(sysconfig.get_path("stdlib"))
     library = file.startswith(LIBRARIES) or file.startswith(files_left_out["files"])
     return library or (standard and "site-packages" not in file)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import calls
-from .array import ShapedArray
 from .config import config
 from .devices import Device, SingleDeviceSharding, cpu, device_of
 from .errors import at_line, user_source
@@ -281,12 +280,9 @@ class NamedSharding(SingleDeviceSharding):
         return f"NamedSharding(mesh=Mesh({axes}), spec={self.spec})"
 
 
-def of_type(aval):
+def sharding_of_type(aval):
     """The sharding that belongs to a type: over no axis of a mesh."""
     return NamedSharding(empty_mesh, PartitionSpec(*[None] * aval.ndim))
-
-
-ShapedArray.sharding = property(of_type)  # type: ignore[attr-defined]
 
 
 def sharding_of(x):

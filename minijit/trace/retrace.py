@@ -14,9 +14,7 @@ with the fewest differences is the nearest, and the differences are the explanat
 
 import functools
 import inspect
-import logging
 import time
-import traceback
 import types
 import weakref
 from dataclasses import dataclass, field
@@ -29,8 +27,6 @@ from .errors import PACKAGE, at_line, folded, user_source
 from .tree_keys import keystr
 from .tree_paths import tree_flatten_with_path
 from .turns import lock
-
-logger = logging.getLogger("minijit")
 
 
 def call_facts(names, args, avals):
@@ -366,7 +362,10 @@ def note_nesting(error):
 
     It is the outermost one that says it: there Python has frames left.
     """
-    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    frames, place = [], error.__traceback__
+    while place is not None:
+        frames.append(place.tb_frame.f_code)
+        place = place.tb_next
     depth = sum(
         code.co_qualname == "JitFunction.make_entry"
         and code.co_filename.startswith(PACKAGE)
@@ -381,15 +380,22 @@ def note_nesting(error):
         )
 
 
+def log(*message):
+    """A warning of the logger "minijit"."""
+    import logging
+
+    logging.getLogger("minijit").warning(*message)
+
+
 def log_trace(name, record):
     """Under `log_compiles`: which trace it was, how long it took, and why."""
     if config.log_compiles:
         text = "Finished tracing %s%s for jit in %.6f sec: %s"
-        logger.warning(text, name, record.call, record.trace_ms / 1e3, record.why)
+        log(text, name, record.call, record.trace_ms / 1e3, record.why)
 
 
 def log_compile(name, record):
     """Under `log_compiles`: how long it took."""
     if config.log_compiles:
         seconds = record.compile_ms / 1e3
-        logger.warning("Finished compiling jit(%s) in %.6f sec", name, seconds)
+        log("Finished compiling jit(%s) in %.6f sec", name, seconds)

@@ -1,0 +1,89 @@
+"""What JAX's classes have and ours have no need of: attributes they are given here.
+
+    aval.sharding, jaxpr.effects, primitive.def_impl(...), compiled.explain()
+
+All such additions stand in this file, and each is made once: a name that a class has
+already is an error.
+"""
+
+from ..trace.array import ShapedArray
+from ..trace.placement import sharding_of_type
+
+
+def give(cls, attributes):
+    """Give a class more attributes: functions that become methods, properties, values.
+
+    Raises:
+      TypeError: it has one of the names already.
+    """
+    for name, value in attributes.items():
+        if name in vars(cls):
+            raise TypeError(f"{cls.__name__} has an attribute {name!r} already")
+        setattr(cls, name, value)
+
+
+give(ShapedArray, {"sharding": property(sharding_of_type)})
+
+# chapter 19
+from ..trace.demand import on_demand
+from ..trace.stages import Compiled
+
+give(Compiled, {"explain": on_demand("run.explaining:report_of")})
+
+# chapter 24
+from ..trace import dtypes
+from ..trace.array import shape_rules
+from ..trace.core import Primitive, eval_rules, find_rule
+from ..trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_effect
+from ..transform.tangents import tangent_aval
+
+no_effects: frozenset = frozenset()
+
+
+def rule_of(table, kind):
+    """What JAX's primitives have as an attribute: the row of a table."""
+
+    def get(primitive):
+        return vars(primitive).get(kind) or find_rule(table, primitive, kind)
+
+    return property(get, lambda p, rule: vars(p).update({kind: rule}))
+
+
+def to_tangent_aval(aval):
+    """The type of tangents; that of integers is of dtype float0."""
+    return tangent_aval(aval) or ShapedArray(aval.shape, dtypes.float0)
+
+
+def replaced(closed, *, jaxpr=None, consts=None):
+    """`closed.replace(jaxpr=, consts=)`."""
+    consts = closed.consts if consts is None else consts
+    return ClosedJaxpr(jaxpr or closed.jaxpr, consts)
+
+
+give(ShapedArray, {"vma": no_effects, "to_tangent_aval": to_tangent_aval})
+give(Primitive, {
+    "def_impl": on_demand("extend.core:def_impl"),
+    "def_abstract_eval": on_demand("extend.core:def_abstract_eval"),
+    "def_effectful_abstract_eval": on_demand("extend.core:def_effectful_abstract_eval"),
+    "impl": rule_of(eval_rules, "impl"),
+    "abstract_eval": rule_of(shape_rules, "abstract_eval"),
+    "bind_with_trace": on_demand("extend.core:bind_with_trace"),
+    "get_bind_params": lambda primitive, params: dict(params),
+    "call_primitive": False,
+    "map_primitive": False,
+})
+give(Jaxpr, {
+    "effects": property(lambda jaxpr: {e for e in jaxpr.eqns if has_effect(e)}),
+    "debug_info": property(lambda jaxpr: jaxpr.debug),
+    "is_high": False,
+})
+give(ClosedJaxpr, {
+    "effects": property(lambda closed: closed.jaxpr.effects),
+    "literals": property(lambda closed: closed.consts),
+    "is_high": False,
+    "replace": replaced,
+})
+give(Eqn, {
+    "effects": property(lambda eqn: {eqn} if has_effect(eqn) else no_effects),
+    "source_info": property(lambda eqn: eqn.source),
+})
