@@ -50,6 +50,10 @@ class Settings:
       terms_aside: functions as `exp` have a loop of their own, apart from the totals
         computed with them, if these have at most so many terms for each function.
       totals_aside: so many totals are kept for that loop at once.
+      most_ranges: into how many ranges a loop is cut at most, where conditions on its
+        axis change, as for the parts of a concatenation.
+      one_range: the outermost loop of a kernel is not cut if it has more steps than
+        these, for several cores.
       panel_from: arrays of fewer bytes are in the first cache, where any order of loops
         will do; larger ones go through panels if they run along other axes.
       panel_row: bytes of a panel's row: a run that is long enough for memory to keep
@@ -108,6 +112,8 @@ class Settings:
     shortest_part: int = 1 << 14
     terms_aside: int = 1024
     totals_aside: int = 64
+    most_ranges: int = 8
+    one_range: int = 1 << 15
     panel_from: int = 1 << 15
     panel_row: int = 1 << 12
     panel_read: int = 1 << 8

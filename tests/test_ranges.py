@@ -1,0 +1,90 @@
+"""Loops cut where conditions on their axis change: no choice is left in them."""
+
+import numpy as np
+import pytest
+from ir_interpreter import run
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit.compile.decisions import decisions_about
+from minijit.compile.expression_graphs import postorder
+from minijit.compile.expressions import Op
+from minijit.compile.loops import For, expressions, statements
+from minijit.compile.lower import lower
+from minijit.compile.place import place
+from minijit.compile.placing_rules import arrange
+
+pytestmark = pytest.mark.chapter(23)
+rng = np.random.default_rng(0)
+
+
+def floats(*shape):
+    return rng.normal(size=shape).astype("f4")
+
+
+def stencil(x):
+    return x + jnp.roll(x, 1, 0) + jnp.roll(x, -1, 1)
+
+
+# name: (function, arguments, how many innermost loops it has).
+CASES = {
+    "concatenate": (lambda x, y: jnp.concatenate([x * 2, y, x + y], 1),
+                    floats(4, 5), floats(4, 5), 3),
+    "along the first axis": (lambda x, y: jnp.concatenate([x, y * 2]),
+                             floats(4, 5), floats(3, 5), 2),
+    "one axis": (lambda x, y: jnp.concatenate([x, y * 2]), floats(4), floats(3), 2),
+    "pad": (lambda x: jnp.pad(x * 2, ((0, 0), (2, 3))), floats(4, 5), 3),
+    "pad on all sides": (lambda x: jnp.pad(x * 2, 1), floats(4, 5), 9),
+    "roll": (lambda x: jnp.roll(x, 2, 1) * x, floats(4, 5), 2),
+    "two rolls": (stencil, floats(4, 5), 4),
+}  # fmt: skip
+
+
+def choices(body):
+    """The selects in some statements, and how many innermost loops there are."""
+    loops = [s for s in statements(body) if isinstance(s, For)]
+    inner = [s for s in loops if not any(isinstance(t, For) for t in s.body)]
+    found = [e for e in postorder(expressions(body)) if isinstance(e, Op)]
+    return [e for e in found if e.name == "select"], len(inner)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_loops_choose_nothing(case):
+    f, *args, loops = CASES[case]
+    kernel, = lower(mj.make_jaxpr(f)(*args)).kernels
+    assert choices(kernel.body)[0]
+    body = arrange(kernel.body)
+    assert choices(body) == ([], loops)
+    assert len(statements(arrange(body))) == len(statements(body))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values(case):
+    f, *args, _ = CASES[case]
+    want = mj.jit(f, backend="eval")(*args)
+    program = lower(mj.make_jaxpr(f)(*args))
+    for got in (mj.jit(f)(*args), run(program, *args, place=place)[0]):
+        np.testing.assert_array_equal(got, want)
+
+
+WHOLE = {
+    "many parts": (lambda x: jnp.concatenate([x] * 9, 1), (4, 5)),
+    "a long loop around everything": (lambda x: jnp.concatenate([x, x]), (1 << 15,)),
+}
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_what_stays_whole(case):
+    f, shape = WHOLE[case]
+    x = mj.ShapeDtypeStruct(shape, "float32")
+    kernel, = lower(mj.make_jaxpr(f)(x)).kernels
+    found = {d.rule: d for d in decisions_about(kernel, arrange)}
+    assert not found["one range"].fused
+    assert choices(arrange(kernel.body))[1] == 1
+
+
+def test_the_setting_decides():
+    f, *args, _ = CASES["pad"]
+    kernel, = lower(mj.make_jaxpr(f)(*args)).kernels
+    with mj.config.override("fusion", mj.config.fusion.but(most_ranges=2)):
+        assert choices(arrange(kernel.body))[1] == 1
