@@ -1,8 +1,8 @@
 """Arrays in pieces: slices and updates of concatenations and of padded arrays.
 
     y = jnp.pad(a, (4, 0))                  # four zeros, and a
-    y = y.at[:4].set(b)                     # concatenate([b, a])
-    y[4:]                                   # a
+    y[:3]                                   # three zeros
+    y.at[:4].set(b)                         # concatenate([b, a])
 
 The gradient of `split` is like that: into zeros goes one piece after the other.  As a
 concatenation all of them are written once, and nothing has to be zero before.
@@ -74,7 +74,11 @@ def along_one_axis(x, starts, sizes):
 
 
 def slice_of_pieces(s, out, x, *, start_indices, limit_indices, strides):
-    """A slice that is one of the pieces."""
+    """A slice of nothing but copies of one scalar.
+
+    Of another piece it stays a slice: rounds that are alike are to stay alike, so that
+    they can become a loop.
+    """
     axis = along_one_axis(x, start_indices, out.shape)
     if axis is None or strides and math.prod(strides) != 1:
         return None
@@ -82,7 +86,8 @@ def slice_of_pieces(s, out, x, *, start_indices, limit_indices, strides):
     if cut != axis:
         return None
     found = part_of(s, pieces, axis, start_indices[axis], limit_indices[axis])
-    return found[0] if found and len(found) == 1 else None
+    same = found and len(found) == 1 and uniform(s, found[0]) is not None
+    return found[0] if same else None
 
 
 def update_of_pieces(s, out, x, update, *starts):
