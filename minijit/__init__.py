@@ -109,7 +109,6 @@ from .transform import reversal_rows as reversal_rows
 from .compile import (
     exact_rules as exact_rules,
     layout_rules as layout_rules,
-    piece_rules as piece_rules,
     real_number_rules as real_number_rules,
 )
 
@@ -246,8 +245,7 @@ from .run import llvm_regions as llvm_regions
 
 # chapter 23
 from .compile import partial_totals as partial_totals
-from .compile import ranges as ranges, totals_aside as totals_aside
-from .compile import vector_functions as vector_functions
+from .compile import vector_functions as vector_functions, vector_loops as vector_loops
 from .compile import vector_waves as vector_waves
 from .run import llvm_lanes as llvm_lanes, llvm_vectors as llvm_vectors
 from .run import threads as threads

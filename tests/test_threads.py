@@ -19,6 +19,8 @@ pytestmark = pytest.mark.chapter(23)
 def always(monkeypatch):
     """Divide whatever can be divided, however small it is."""
     monkeypatch.setattr(threads, "WORTH_THREADS", 0)
+    with mj.config.override("fusion", mj.config.fusion.but(one_range=0)):
+        yield
 
 
 @pytest.fixture

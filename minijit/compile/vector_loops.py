@@ -1,4 +1,4 @@
-"""Functions of short totals: in loops of their own, which vectorise.
+"""Loops that a compiler makes vectors of: functions beside totals, and choices.
 
     for i in 1000:                      for b in 16:
       y[i] = exp(total(k: x[i,k]))        for j in 64: side[j] = total(k: x[b*64+j,k])
@@ -6,21 +6,31 @@
 
 A compiler vectorises the innermost loop.  On the left that is the total's, and `exp` is
 computed for one number at a time.  On the right it is computed for eight or sixteen.
+
+    for i in 300:                             for i in 100: y[i] = a[i] * 2
+      y[i] = a[min(i, 99)] * 2 if i < 100     for i in 200: y[i+100] = b[i]
+             else b[max(i - 100, 0)]
+
+On the left, a `concatenate`, both are loaded, from places of which a compiler cannot
+tell that they are neighbours, and one of them is thrown away.  On the right there is
+nothing to choose, and every loop goes along memory.
 """
 
 import math
 
 from .decisions import loop_rules, noted
 from .expression_graphs import postorder
-from .expressions import Axis, Load, Op, Reduce, as_index, op
-from .fuse import nested
+from .expressions import Axis, Const, Load, Op, Reduce, as_index, op
+from .fuse import nested, renamed
 from .interchange import Renamer
-from .loops import Store
+from .loops import For, Store, expressions, statements
 from .memory import Buffer
-from .nests import in_nests, loop_over
+from .nests import in_nests, loop_over, steps_of
 from .placing_rules import arrangements
 from .scalar_forms import scalar_form
 from .settings import config
+
+# ---- functions beside totals
 
 
 def totals_of(stores, axis):
@@ -90,8 +100,80 @@ def with_totals_aside(axes, stores):
     return nested([*outer, block], (*nested([first], fill), *nested([second], done)))
 
 
+# ---- choices
+
+
+# comparison with a constant -> how far behind that constant the other answer begins.
+comparisons = {"lt": 0, "ge": 0, "le": 1, "gt": 1}
+
+
+def cuts_of(axis, body):
+    """Where along an axis the answers to comparisons in some statements change."""
+    found = set()
+    for expr in postorder(expressions(body)):
+        if not isinstance(expr, Op) or expr.name not in comparisons:
+            continue
+        index, limit = expr.args
+        if axis not in index.free or not isinstance(limit, Const):
+            continue
+        first = place_on(index, axis)
+        if first is not None:
+            found.add(limit.value - first + comparisons[expr.name])
+    return sorted(cut for cut in map(int, found) if 0 < cut < axis.extent)
+
+
+def place_on(index, axis):
+    """What is added to an axis to make an index, a number; None if it is more."""
+    if index.free != {axis} or steps_of(index) != {axis: 1}:
+        return None
+    start, = Renamer({axis: as_index(0)})([index])
+    return start.value if isinstance(start, Const) else None
+
+
+def in_ranges(body, outermost=True):
+    """A kernel's statements, with loops cut into ranges.
+
+    Of loops around everything only short ones are cut: others may be divided among
+    threads, and then they have to be one.
+    """
+    result = []
+    for stmt in body:
+        if isinstance(stmt, For):
+            stmt = For(stmt.axis, in_ranges(stmt.body, False))
+            result += ranges(stmt, outermost)
+        else:
+            result.append(stmt)
+    return tuple(result)
+
+
+def ranges(loop, outermost):
+    """A loop, or several that do the same one after the other."""
+    axis, settings = loop.axis, config.fusion
+    if axis.kind != "loop" or not isinstance(axis.extent, int):
+        return [loop]
+    inner = [s.axis for s in statements(loop.body) if isinstance(s, For)]
+    whole = all(isinstance(a.extent, int) for a in inner)
+    cuts = cuts_of(axis, loop.body) if whole else []
+    if not cuts:
+        return [loop]
+    pieces, steps = len(cuts) + 1, axis.extent * math.prod(a.extent for a in inner)
+    if pieces > settings.most_ranges or outermost and steps > settings.one_range:
+        noted("one range", ranges=pieces, steps=steps)
+        return [loop]
+    noted("ranges", ranges=pieces)
+    result = []
+    for start, end in zip([0, *cuts], [*cuts, axis.extent], strict=True):
+        part = Axis(end - start)
+        names = {axis: op("add", part, as_index(start))}
+        names |= {a: Axis(a.extent, a.kind) for a in inner}
+        result.append(For(part, renamed(loop.body, names)))
+    return result
+
+
 loop_rules |= {
     "totals aside": (True, "its functions have loops of their own", "terms_aside"),
     "long totals": (False, "its totals take longer than its functions", "terms_aside"),
+    "ranges": (True, "its loops are cut where conditions change", "most_ranges"),
+    "one range": (False, "so many ranges, or so long a loop, stay one", "one_range"),
 }
-arrangements.append(in_nests(with_totals_aside))
+arrangements += [in_nests(with_totals_aside), in_ranges]
