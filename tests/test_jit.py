@@ -640,6 +640,28 @@ def test_a_new_inner_function_is_named():
     assert "captured variable inner: <jitted function" in f.traces[1].why
 
 
+def test_what_is_captured_is_printed_only_if_it_is_small():
+    printed = []
+
+    class Model:
+        def __init__(self, *parts):
+            self.parts = parts
+
+        def __repr__(self):
+            printed.append(self)
+            return f"Model({len(self.parts)} parts)"
+
+    for count, text in (100, "a Model"), (3, "Model(3 parts)"):
+        model = Model(*range(count))
+        f = jax.jit(lambda x: x * len(model.parts))  # noqa: B023
+        f(1.0)
+        model = Model(*range(count))
+        f(1.0)
+        assert f"model: {text} -> another, {text}" in f.traces[-1].why
+        assert len(printed) == (0 if count == 100 else 2)
+
+
+
 def test_the_nearest_signature_is_named():
     f = jax.jit(lambda x, y: x)
     f(jnp.ones(1), jnp.ones(1))

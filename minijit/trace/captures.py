@@ -438,6 +438,27 @@ capture_rules = {
 }
 
 
+# An object of more parts than that is not printed: its text would be cut, and the
+# records of traces show what is captured at each of them.
+MOST_PARTS = 40
+
+
+def is_large(value):
+    """Whether an object has so many parts that to print it takes long."""
+    todo = [value]
+    for _ in range(MOST_PARTS):
+        if not todo:
+            return False
+        x = todo.pop()
+        if isinstance(x, dict):
+            todo += x.values()
+        elif isinstance(x, (list, tuple, set, frozenset)):
+            todo += x
+        elif not isinstance(x, (type, types.FunctionType, types.ModuleType)):
+            todo += getattr(x, "__dict__", {}).values()
+    return True
+
+
 def show(value):
     """A captured or static value in a few words, without addresses."""
     if value is missing:
@@ -446,7 +467,7 @@ def show(value):
         return f"an array {value.dtype.name}{list(value.shape)}"
     if isinstance(value, (types.FunctionType, types.ModuleType, type)):
         return value.__name__
-    if type(value).__repr__ is object.__repr__:
+    if type(value).__repr__ is object.__repr__ or is_large(value):
         return f"a {type(value).__name__}"
     text = " ".join(text_of(value).split())
     return text if len(text) <= 40 else text[:37] + "..."

@@ -106,7 +106,8 @@ def seen(value):
     """A captured value as a fact, without keeping it alive."""
     by_value = scalar_key(value) is not None or type(value) in capture_rules
     code = getattr(inspect.unwrap(value), "__code__", None)
-    return Seen(show(value), (show(value), id(code)) if by_value else id(value))
+    text = show(value)
+    return Seen(text, (text, id(code)) if by_value else id(value))
 
 
 # What each kind of fact is called in an explanation, and what to do about a change.
