@@ -18,7 +18,7 @@ from minijit.compile.overwriting import copied_by
 from minijit.run import planned_driver
 from minijit.run.planned_driver import plan_of
 from minijit.tree_util import tree_leaves
-from tests import random_memory
+from tests import random_fusion, random_memory
 
 pytestmark = pytest.mark.chapter(18)
 
@@ -478,6 +478,15 @@ def test_a_loop_begins_in_the_memory_of_what_it_is_given():
 @pytest.mark.parametrize("seed", [*range(25), 411])
 def test_random_programs_give_the_same_bits(seed):
     random_memory.compare(seed)
+
+
+@pytest.mark.fusion
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_fusion_makes_no_more_kernels_and_no_other_results(seed):
+    """`python -m tests.random_fusion 2500` does it for 5,000 programs."""
+    f, args = random_memory.drawn(seed)
+    for g in (f, mj.grad(random_fusion.total(f, random_memory.N), (0, 1))):
+        random_fusion.compare(g, args)
 
 
 @pooled

@@ -17,7 +17,6 @@ from minijit.compile.loops import expressions
 from minijit.compile.lower import lower
 from minijit.compile.settings import Settings
 from minijit.compile.simplify import simplify
-from minijit.compile.updates import with_reuse
 from minijit.trace.config import config
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.fusion]
@@ -240,8 +239,11 @@ def rounds(x):
     return x
 
 
+@pytest.mark.chapter(18)
 def test_every_limit_is_a_setting_that_a_decision_names():
     """With another value of the setting there is another decision."""
+    from minijit.compile.updates import with_reuse
+
     x, part = floats(4, 4), jax.jit(rounds)
     take = lambda x: x[jnp.arange(4) * 3 % 4]
     forms = {
