@@ -200,5 +200,20 @@ def test_random_programs(seed):
 def test_a_random_program_is_jax_s():
     pytest.importorskip("jax")
     (program, _), args = random_cuda.both(7)
-    kernels, steady = random_cuda.compare(program, args, peers=("jax",))
-    assert kernels and steady
+    kernels, verdict = random_cuda.compare(program, args, peers=("jax",))
+    assert kernels and verdict == "float32"
+
+
+def test_a_program_that_is_wrong_is_not_called_ill_conditioned(monkeypatch):
+    x = np.array([1.0, 1.0 + 1e-7])
+    steep = lambda lib: lambda x: (x[1] - x[0]) * 1e7 / (1e-9 + abs(x[0] - 1))
+    flat = lambda lib: lambda x: x * 2
+    monkeypatch.setattr(random_cuda, "by_minijit", answers)
+    assert random_cuda.in_float64(steep, [x]) == "ill-conditioned"
+    assert random_cuda.in_float64(flat, [x]) == ""
+
+
+def answers(backend):
+    """What a program gives, a little off in lock-step."""
+    off = 1 + 1e-5 * (backend == "cuda-lockstep")
+    return lambda make, args: [np.array(make(mj)(*args)) * off]

@@ -11,11 +11,12 @@ import functools
 import weakref
 from dataclasses import dataclass, field
 
+from ..compile.kernel_buffers import local_buffers
 from ..compile.loops import Region
 from ..trace.jit import cache_clearers
 from .cuda_emitter import print_on_grid
 from .cuda_llvm import module_of, ptx_of
-from .grid import NoCudaForm, launch_of, launch_of_region
+from .grid import COMMON_BYTES, NoCudaForm, launch_of, launch_of_region
 from .kernel_source import KernelSource
 from .source_text import Constants
 
@@ -88,6 +89,10 @@ def cuda_kernel(kernel, name="kernel_0"):
     constants = Constants()
     if launch.blocks > MOST_BLOCKS:
         raise NoCudaForm(f"it would have {launch.blocks:,} blocks")
+    common = sum(b.nbytes for p in launch.parts if p.by_block
+                 for b in local_buffers(p.body))
+    if common > COMMON_BYTES:
+        raise NoCudaForm(f"its blocks would keep {common:,} bytes, which do not fit")
     printed = print_on_grid(kernel, name, constants, launch)
     return CudaKernel(
         name,

@@ -51,7 +51,7 @@ from ..compile.loops import (
     statements,
 )
 from ..compile.memory import Buffer
-from ..compile.nests import bytes_of, runs_along
+from ..compile.nests import bytes_of, nest_of, runs_along
 from ..compile.place import place
 from ..compile.placing_rules import NEST, nestable, share_axes
 from ..compile.regions import RegionBuilder
@@ -80,6 +80,8 @@ THREADS, MOST_THREADS = 256, 1024
 MOST_ALONG_Y = (1 << 16) - 1
 # Bytes that a thread may keep for itself.
 OWN_BYTES = 256
+# Of the 48 KB that a block has in common, so many are for arrays; some are for totals.
+COMMON_BYTES = 40 << 10
 # A total of fewer steps may be computed again.
 AGAIN = 16
 # Fewer threads than these leave most of a GPU idle.
@@ -128,7 +130,7 @@ def launch_of(body):
     split = [part_of(stmt) for stmt in stmts]
     if depend_on_each_other(stmts):
         # Only within a block do later statements see what earlier ones stored.
-        split = [([Axis(1)], True, tuple(map(collapsed, totals_of_one_axis(stmts))))]
+        split = [of_block([Axis(1)], stmts)]
     if len(split) > 1 or max(a.extent for a in split[0][0]) > MOST_ALONG_Y:
         split = [as_one(*part) for part in split]
     threads = max(threads_of(*part) for part in split)
@@ -169,8 +171,7 @@ def depend_on_each_other(stmts):
 class BlockBuilder(RegionBuilder):
     """Builds regions that one block runs: its threads divide the loops in it."""
 
-    # Of the 48 KB that a block has in common, some are for totals.
-    largest_stack = 40 << 10
+    largest_stack = COMMON_BYTES
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -246,8 +247,7 @@ def part_of(stmt):
     outer = known_outside(axes, body)
     if axes and not outer:
         # A total that all steps want: only one block can compute it once.
-        body = totals_of_one_axis((stmt,))
-        return [Axis(1)], True, tuple(map(collapsed, body))
+        return of_block([Axis(1)], (stmt,))
     body = nested([a for a in axes if a not in outer], body)
     axes = best_last(outer, body)
     by_block = goes_by_block(axes, body)
@@ -255,8 +255,103 @@ def part_of(stmt):
         axes, body = in_quads(axes, body)
     part = as_one(axes, by_block, body)
     if by_block:
-        part = *part[:2], tuple(map(collapsed, totals_of_one_axis(part[2])))
+        return of_block(part[0], part[2])
     return part
+
+
+def of_block(axes, body):
+    """(axes, True, statements) of what a block does in each step of some axes.
+
+    A block has memory for arrays of the kernel's own, and for rows that several of its
+    loops read.  Where that is too little, arrays are computed again, the largest first;
+    if still not all rows fit, they stay in memory and some are read several times.
+    """
+    local, versions = sorted(local_buffers(body), key=lambda b: b.nbytes), []
+    while True:
+        inside = tuple(map(collapsed, totals_of_one_axis(body)))
+        kept, room = rows_kept(axes, inside)
+        if room >= 0:
+            return axes, True, kept
+        versions.append(inside if bytes_of_own(inside) > COMMON_BYTES else kept)
+        if not local:
+            fitting = (v for v in versions if bytes_of_own(v) <= COMMON_BYTES)
+            return axes, True, next(fitting, versions[-1])
+        body = without(local.pop(), body)
+
+
+def bytes_of_own(body):
+    """How many bytes the arrays take that statements have in the cache."""
+    return sum(buffer.nbytes for buffer in local_buffers(body))
+
+
+def without(buffer, body):
+    """Statements with a buffer's elements where they load it, if one nest fills it."""
+    times = Counter(s.buffer for s in statements(body) if isinstance(s, Store))
+    nest = next(s for s in body if buffer in local_buffers([s]))
+    axes, stores = nest_of(nest) or ([], ())
+    store = next((s for s in stores if s.buffer is buffer), None)
+    if store is None or times[buffer] > 1 or {*store.index} != {*axes}:
+        return body
+    loads = {e.buffer for e in postorder([store.value]) if type(e) is Load}
+    if any(times[b] > (b.space == "cache") for b in loads):
+        # These may have changed where the element is wanted.
+        return body
+
+    def element(load):
+        if type(load) is not Load or load.buffer is not buffer:
+            return None
+        names = dict(zip(store.index, load.index, strict=True))
+        return Renamer(names)([store.value])[0]
+
+    others = [s for s in stores if s is not store]
+    place = body.index(nest)
+    body = *body[:place], *(nested(axes, others) if others else ()), *body[place + 1 :]
+    exprs = lambda roots: substitute(list(roots), element)
+    return tuple(s.rewrite(exprs, lambda buffer: buffer) for s in body)
+
+
+def rows_kept(axes, body):
+    """(statements that read a row once, if several loops want it; bytes left over).
+
+    A row with a step for each thread needs no memory: threads keep their numbers.  The
+    bytes are negative if not all rows found room.
+    """
+    room, missing = COMMON_BYTES - bytes_of_own(body), 0
+    threads, names, fills = threads_of(axes, True, body), {}, []
+    for (buffer, index, step), loads in rows_of(body).items():
+        if len(loads) < 2 or step.extent <= threads:
+            continue
+        row = Buffer(f"{buffer.name}_row", (step.extent,), buffer.dtype, space="cache")
+        if row.nbytes > room:
+            missing += row.nbytes
+            continue
+        room -= row.nbytes
+        fills.append(For(step, (Store(row, (step,), Load(buffer, index)),)))
+        names |= {load: Load(row, (axis,)) for axis, load in loads.items()}
+    return (*fills, *renamed(body, names)), room - missing
+
+
+def rows_of(body):
+    """{(buffer, index, axis in it): {axis: load}}: what is read along single axes that
+    threads share."""
+    stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    loops = {s.axis for s in statements(body) if isinstance(s, For)}
+    exprs = postorder(expressions(body))
+    loops.update(a for e in exprs if type(e) is Reduce for a in e.axes)
+    steps: dict = {}
+    found: dict = {}
+    for load in exprs:
+        if type(load) is not Load or load.buffer in stored:
+            continue
+        inside = list(zip(load.index, load.buffer.shape, strict=True))
+        if not all(0 <= i.bounds[0] and i.bounds[1] < n for i, n in inside):
+            continue
+        match [a for a in loops if a in load.free]:
+            case [Axis(kind="thread" | "reduce", extent=int(extent)) as axis]:
+                step = steps.setdefault(extent, Axis(extent, "thread"))
+                index = tuple(Renamer({axis: step})(load.index))
+                found.setdefault((load.buffer, index, step), {})[axis] = load
+    return found
 
 
 def are_quads(axes, body):
