@@ -6,7 +6,8 @@ The programs are those of `random_memory`.  Results agree with those of no compi
 `backend="eval"`, and no kernel does what is undefined on a device: no race, nothing out
 of bounds, no barrier that some threads miss.  Every twentieth program is compared with
 the CPU's and jax's results, too, and PTX is made of it.  In every other one a thread
-has four neighbours.
+has four neighbours; in two of four, running totals and updates that meet are shared by
+threads however few they are.
 
 Some programs enlarge what rounding did, until float32 says nothing: those have to agree
 in float64.  A few enlarge even that: of those, results may differ by no more than what
@@ -20,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 import minijit as mj
-from minijit.run import grid
+from minijit.run import grid, grid_scans, grid_winners
 from minijit.tree_util import tree_leaves
 from tests import random_memory
 from tests.random_fusion import total
@@ -117,10 +118,13 @@ if __name__ == "__main__":
     for done, seed in enumerate(range(first, first + count), 1):
         makes, args = both(seed)
         peers = ("eval",) if seed % 20 else ("eval", "plain", "llvm", "jax")
+        # Forms that are for large arrays are for small ones, too.
         quads = mock.patch.object(grid, "QUADS_FROM", 1 if seed % 2 else 1 << 18)
+        scans = mock.patch.object(grid_scans, "FEWEST", 3 if seed % 4 < 2 else 64)
+        winners = mock.patch.object(grid_winners, "FEWEST", 2 if seed % 4 < 2 else 64)
         for make in makes:
             try:
-                with quads:
+                with quads, scans, winners:
                     found, verdict = compare(make, args, peers, ptx=seed % 20 == 0)
             except Exception as error:
                 raise AssertionError(f"program {seed}") from error

@@ -10,6 +10,9 @@ from derivative_cases import cases
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
+from minijit.compile.decisions import decisions_about
+from minijit.compile.kernel_buffers import local_buffers
+from minijit.compile.lower import lower
 from minijit.compile.scalar_forms import scalar_forms
 from minijit.run import grid
 from minijit.run.cuda_reports import assembled, bytes_in_ptx
@@ -210,3 +213,84 @@ def test_waves_of_huge_numbers():
     assert "huge_wave" in kernel.ptx((9, 0))
     assert "define internal double @fmod" in kernel.llvm
     agree(f, x * 1e12, tolerance=1e-4)
+
+
+# ---- running totals, and updates that meet
+
+steep = 1 + np.linspace(-1, 1, 5000, dtype="f4") / 1000
+running = {
+    "one row": (lambda v: jnp.cumsum(v), steep, 1),
+    "backwards": (lambda v: lax.cummax(v, reverse=True), steep[::-1], 1),
+    "products": (lambda v: jnp.cumprod(v) * 2 + v, steep[:900], 1),
+    "rows": (lambda v: jnp.cumsum(v, 1), steep.reshape(5, 1000), 5),
+    "columns": (lambda v: jnp.cumsum(v, 0), steep.reshape(1000, 5), 5),
+    "16 bits": (lambda v: jnp.cumsum(v), steep[:70].astype("f2"), 1),
+    "integers": (lambda v: jnp.cumsum(v), np.arange(300, dtype="i1"), 1),
+    "logarithms": (lambda v: lax.cumlogsumexp(v), steep[:500], 1),
+}
+
+
+@pytest.mark.parametrize("name", running)
+def test_running_totals_are_many_threads(name):
+    f, v, blocks = running[name]
+    kernel = kernels_of(f, v)[0]
+    steps = v.size // blocks
+    assert kernel.grid[0] == blocks and kernel.block[0] >= min(steps // 8, 64)
+    assert f"range({steps})" not in kernel.source
+    counts = run_in_lockstep(kernel, *(np.ones(b.shape, b.dtype) for b in kernel.args))
+    assert counts["y0"].stores == v.size <= counts["x0"].loads < v.size + 2048
+    agree(f, v, tolerance=1e-2 if v.dtype.itemsize == 2 else 1e-4)
+
+
+def test_running_totals_of_many_columns_are_a_thread_s_each():
+    kernel, = kernels_of(lambda v: jnp.cumsum(v, 0), np.ones((64, 4096), "f4"))
+    assert "range(64)" in kernel.source and "syncthreads" not in kernel.source
+
+
+@pytest.mark.parametrize("shape", [(50,), (9, 3)])
+def test_the_last_of_many_updates_wins(shape):
+    where = rng.integers(-2, shape[0] + 3, 300)
+    new = rng.normal(size=(300, *shape[1:])).astype("f4")
+    f = lambda v, i, new: v.at[i].set(new)
+    agree(f, np.zeros(shape, "f4"), where, new)
+    *_, decide, settle = kernels_of(f, np.zeros(shape, "f4"), where, new)
+    assert "cuda.atomic.max(" in decide.source and "for " not in settle.source
+    assert settle.grid[0] * settle.block[0] >= new.size
+
+
+def test_few_updates_are_one_after_another():
+    f = lambda v, i: v.at[i].set(v[:3])
+    assert len(kernels_of(f, np.zeros(50, "f4"), np.arange(3))) == 2
+
+
+# ---- rows
+
+@pytest.mark.parametrize("columns, reads", [(1000, 1), (8000, 1), (20000, 3)])
+def test_a_row_is_read_once_if_it_fits(columns, reads):
+    kernel, = kernels_of(nn.softmax, mj.ShapeDtypeStruct((64, columns), "float32"))
+    assert kernel.source.count("= x0[") + kernel.source.count(", x0[") >= 1
+    assert kernel.source.count("x0[") == reads
+    held = sum(b.nbytes for p in kernel.launch.parts for b in local_buffers(p.body))
+    assert held <= grid.COMMON_BYTES
+    agree(nn.softmax, rng.normal(size=(2, columns)).astype("f4"))
+
+
+def test_layer_norm_reads_once():
+    kernel, = kernels_of(nn.standardize, mj.ShapeDtypeStruct((1024, 1024), "float32"))
+    found = bytes_in_ptx(kernel.ptx((9, 0)))
+    assert found["ld", "global"] == found["st", "global"] == 4
+
+
+def test_explain_says_what_the_grid_is():
+    def rules(f, *args):
+        kernels = lower(mj.make_jaxpr(f)(*args)).kernels
+        return {d.rule for k in kernels for d in decisions_about(k, grid.on_grid)}
+
+    long = mj.ShapeDtypeStruct((64, 20000), "float32")
+    report = mj.explain(mj.jit(nn.softmax, backend="cuda-lockstep"), many)
+    assert "rows kept" in {d.rule for d in report.decisions}
+    assert rules(lambda v: v.sum(), many) == {"parts on a grid"}
+    assert "long rows" in rules(nn.softmax, long)
+    assert "in order" in rules(lambda v, i: v.at[i].set(v[:3]), x[0], np.arange(3))
+    found = rules(lambda v, i: v.at[i].set(1.0), x[0], np.arange(300))
+    assert "last update" in found and "in order" not in found

@@ -15,13 +15,13 @@ from ..compile.lower_control import with_regions
 from .cuda_kernels import cuda_kernel
 from .cuda_reports import kernel_report
 from .executable import Executable
-from .grid import BlockBuilder, NoCudaForm
+from .grid import BlockBuilder, NoCudaForm, on_grid
 from .grid_totals import with_parts
 from .llvm import LLVMProgram
 from .loading import loaders, rewrites
 from .lockstep import run_in_lockstep
 from .python_source import DriverPrinter, driver_printers
-from .reports import kernel_routes
+from .reports import kernel_routes, kernel_rules
 
 # What as_text("ptx") is for, where nobody says: a device of the year 2022.
 ORDINARY = (9, 0)
@@ -88,13 +88,14 @@ class CudaProgram(LLVMProgram):
 
     @cached_property
     def source(self):
-        text = "\n\n".join(kernel.source for kernel in self.kernels)
-        return SimpleNamespace(text=text)
+        texts = [SimpleNamespace(name=k.name, text=k.source) for k in self.kernels]
+        return SimpleNamespace(text="\n\n".join(k.text for k in texts), kernels=texts)
 
 
 loaders |= {"cuda-lockstep": CudaProgram, "cuda": CudaProgram}
 driver_printers |= {"cuda-lockstep": DriverPrinter, "cuda": DriverPrinter}
 kernel_routes |= {"cuda-lockstep": "lockstep", "cuda": "cuda"}
+kernel_rules |= {"cuda-lockstep": on_grid, "cuda": on_grid}
 
 
 def compile_lockstep(closed, name):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ..compile.kernel_buffers import local_buffers
 from ..compile.loops import Region
 from ..trace.jit import cache_clearers
+from . import grid_scans as grid_scans, grid_winners as grid_winners
 from .cuda_emitter import print_on_grid
 from .cuda_llvm import module_of, ptx_of
 from .grid import COMMON_BYTES, NoCudaForm, launch_of, launch_of_region

@@ -22,7 +22,7 @@ from ..trace.demand import add_rows
 from ..trace.jit import JitFunction, jit
 from .loading import load, rewritten
 from .planned_driver import plan_of
-from .reports import call_routes, kernel_routes
+from .reports import call_routes, kernel_routes, kernel_rules
 
 
 def explain(fun, *args, static_argnums=None, static_argnames=None, **kwargs):
@@ -162,7 +162,8 @@ class Reporting:
                 with config.override("fusion", program.settings):
                     self.add(prefix + name, *given, lambda name=name: texts[name])
                     if not isinstance(stmt, Region):
-                        self.decisions += decisions_about(stmt, arrange)
+                        rules = kernel_rules.get(self.native, arrange)
+                        self.decisions += decisions_about(stmt, rules)
             elif stmt.routine == "program":
                 self.inner(stmt, place, prefix)
             else:

@@ -25,9 +25,11 @@ passes before `place` do for the caches of a CPU is not wanted here.
 
 import math
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ..compile.decisions import loop_rules, noted
 from ..compile.expression_graphs import postorder, substitute
 from ..compile.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..compile.fuse import nested
@@ -39,6 +41,7 @@ from ..compile.loops import (
     Fail,
     For,
     If,
+    Kernel,
     Let,
     Look,
     Reserve,
@@ -197,6 +200,38 @@ def launch_of_region(region):
     return Launch((Part((), True, body),), (1, 1, 1), threads)
 
 
+# ---- what `explain` says of it
+
+loop_rules |= {
+    "rows kept": (True, "rows that several loops read are read once, by a block", None),
+    "long rows": (False, "a block has no room for rows that several loops read", None),
+    "in order": (False, "steps need those before them: one thread does all", None),
+    "parts on a grid": (
+        True, "blocks cannot wait for each other: a second kernel adds the parts", None
+    ),
+    "last update": (
+        True, "updates may meet: two more kernels find which one is the last", None
+    ),
+}  # fmt: skip
+
+# Functions of (kernel, list for new temporaries, how many others there are): several
+# kernels in its place, or None.
+kernel_forms: list = []
+
+
+def in_kernels(kernel, rooms, number):
+    """The kernels that a device runs for one, whose blocks cannot wait."""
+    forms = (form(kernel, rooms, number) for form in kernel_forms)
+    return next(filter(None, forms), [kernel])
+
+
+def on_grid(body):
+    """Find the grid of a kernel's statements, while somebody notes what is decided."""
+    with suppress(NoCudaForm):
+        for kernel in in_kernels(Kernel("kernel", body), [], 0):
+            launch_of(kernel.body)
+
+
 # ---- one nest
 
 
@@ -254,6 +289,9 @@ def part_of(stmt):
     if axes and not by_block and are_quads(axes, body):
         axes, body = in_quads(axes, body)
     part = as_one(axes, by_block, body)
+    loops = [s.axis for s in statements(body) if isinstance(s, For)]
+    if math.prod(a.extent for a in axes) == 1 and not by_block and loops:
+        noted("in order", steps=max(a.bounds[1] + 1 for a in loops))
     if by_block:
         return of_block(part[0], part[2])
     return part
@@ -271,9 +309,12 @@ def of_block(axes, body):
         inside = tuple(map(collapsed, totals_of_one_axis(body)))
         kept, room = rows_kept(axes, inside)
         if room >= 0:
+            if len(kept) > len(inside):
+                noted("rows kept", bytes=bytes_of_own(kept))
             return axes, True, kept
         versions.append(inside if bytes_of_own(inside) > COMMON_BYTES else kept)
         if not local:
+            noted("long rows", room=COMMON_BYTES)
             fitting = (v for v in versions if bytes_of_own(v) <= COMMON_BYTES)
             return axes, True, next(fitting, versions[-1])
         body = without(local.pop(), body)

@@ -5,12 +5,18 @@
                                            kernel: out[] = sqrt(total(p: part[p]))
 
 Blocks of one kernel cannot wait for each other, but a kernel waits for the one before.
+The CPU has one kernel there.  The last block to be done could add the parts, if blocks
+counted themselves in memory.  That would save a small kernel, and wants a counter that
+is zero whenever a graph is launched, and loads that no cache answers: NVIDIA's library
+CUB has two kernels, too.  `explain` names the rule, "parts on a grid".
+
 Totals of columns are each a thread's, and if these are few, they are cut likewise.
 """
 
 import math
 from dataclasses import replace
 
+from ..compile.decisions import noted
 from ..compile.expression_graphs import postorder
 from ..compile.expressions import Axis, Load, Reduce, as_index, op
 from ..compile.fuse import nested
@@ -18,7 +24,7 @@ from ..compile.interchange import Renamer
 from ..compile.loops import For, Kernel, Store
 from ..compile.memory import Buffer
 from ..compile.nests import nest_of
-from .grid import digits, joined, part_of
+from .grid import digits, in_kernels, joined, kernel_forms, part_of
 
 # A total of fewer numbers than these is one block's, and a part has at least so many.
 FROM, SHORTEST = 1 << 15, 1 << 12
@@ -31,12 +37,12 @@ FEWEST_PARTS = 4
 
 
 def with_parts(program):
-    """A program whose totals of very many numbers are two kernels each."""
+    """A program in which some kernels are several: blocks of one cannot wait."""
     body, temps = [], list(program.temps)
     for step in program.body:
         rooms = []
-        parts = in_parts(step, rooms, len(temps)) if type(step) is Kernel else None
-        body += parts or [step]
+        kernel = type(step) is Kernel
+        body += in_kernels(step, rooms, len(temps)) if kernel else [step]
         temps += rooms
     if len(body) == len(program.body):
         return program
@@ -62,6 +68,7 @@ def in_parts(kernel, rooms, number):
     length = columns_part(kernel.body[0], axes, steps) if axes else rows_part(steps)
     if length >= steps:
         return None
+    noted("parts on a grid", parts=-(-steps // length))
     part, names, filled = Axis(-(-steps // length)), {}, []
     # One axis for all: a part's length may depend on which one it is.
     axis, now = joined([part, *axes])
@@ -115,3 +122,6 @@ def one_part(total, part, length, steps):
     axis = Axis(length if steps % length == 0 else left, "reduce")
     places = digits(op("add", first, axis), total.axes)
     return Reduce(total.op, (axis,), tuple(Renamer(places)(total.bodies)))
+
+
+kernel_forms.append(in_parts)

@@ -64,6 +64,9 @@ def kernel_names(program, native):
 
 # native -> what runs the kernels.
 kernel_routes = {False: "plain", True: "numba"}
+# native -> function of a kernel's statements, whose rules note what they decide; others
+# have that of the CPU, `arrange`.
+kernel_rules: dict = {}
 # routine -> what runs it: where it is native, and where it is not.
 call_routes = {"matmul": ("blas", "blas"), "eval": ("uncompiled", "uncompiled")}
 
