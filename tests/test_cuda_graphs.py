@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -647,6 +648,31 @@ def test_gradients_loops_and_lanes_outside_of_jit_stay_on_the_gpu(device):
     each = minijit.vmap(jnp.flip)(x)
     assert type(each) is CudaArray
     np.testing.assert_array_equal(each, x34[:, ::-1])
+
+
+def of_own_rule(kind, factor):
+    def scaled(x):
+        return x * factor
+
+    if kind == "pure_callback":
+        return lambda x: minijit.pure_callback(lambda x: np.asarray(scaled(x)), x, x)
+    if kind == "custom_jvp":
+        f = minijit.custom_jvp(scaled)
+        f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
+    else:
+        f = minijit.custom_vjp(scaled)
+        f.defvjp(lambda x: (f(x), None), lambda _, ct: (ct,))
+    return f
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp", "pure_callback"])
+def test_functions_of_the_user_run_outside_of_jit_and_are_not_kept(device, kind):
+    factor = jnp.array([1.0, 2.0, 3.0, 4.0])
+    gone = weakref.ref(factor)
+    np.testing.assert_array_equal(of_own_rule(kind, factor)(on_gpu(x34)), x34 * factor)
+    del factor
+    gc.collect()
+    assert gone() is None
 
 
 def test_the_default_device_has_what_is_made_outside_of_jit(device):

@@ -52,15 +52,21 @@ def evaluate(primitive, *args, **params):
     return results if primitive.multiple_results else results[0]
 
 
-def on_gpu(primitive, args):
+def on_gpu(primitive, args, params):
     """The rule of a primitive, if an argument or the default device is a GPU.
 
-    A jitted function sees to it by itself, and what has effects has them here.
+    A jitted function sees to it by itself, and so do the operations of a function that
+    has a rule of its own.  What has effects has them here, as Python functions do.
     """
     stays = primitive is jit_p or primitive in effectful
-    if stays or platform_of(args) != "gpu":
+    if stays or platform_of(args) != "gpu" or any(map(is_function, params.values())):
         return None
     return partial(evaluate, primitive)
+
+
+def is_function(x):
+    """Whether a parameter is a function of the user's, which no table should keep."""
+    return callable(x) and not isinstance(x, type)
 
 
 other_rules.append(on_gpu)

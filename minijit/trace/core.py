@@ -26,8 +26,8 @@ eval_rules = {}
 # the results after it, check(primitive, args, params, results).
 argument_checks = []
 result_checks = []
-# Functions of (primitive, args): the rule where these arguments are not NumPy's, or
-# None.
+# Functions of (primitive, args, params): the rule where these arguments are not
+# NumPy's, or None.
 other_rules: list = []
 
 
@@ -73,7 +73,7 @@ class EvalTrace(Trace):
             check(primitive, args)
         rule = eval_rules.get(primitive) or find_rule(eval_rules, primitive, "eval")
         for other in other_rules:
-            rule = other(primitive, args) or rule
+            rule = other(primitive, args, params) or rule
         results = rule(*args, **params)
         results = results if primitive.multiple_results else [results]
         for check in result_checks:
