@@ -9,7 +9,8 @@ from minijit import config
 from minijit.compile.decisions import decisions_about
 from minijit.compile.expressions import Axis, Load, Reduce, op
 from minijit.compile.interchange import interchanged
-from minijit.compile.loops import For, Store
+from minijit.compile.kernel_buffers import local_buffers
+from minijit.compile.loops import For, Store, statements
 from minijit.compile.lower import lower
 from minijit.compile.memory import Buffer
 from minijit.compile.placing_rules import arrange
@@ -174,3 +175,39 @@ def test_large_ones_on_several_cores(shape, monkeypatch):
     monkeypatch.setitem(jax.config.values, "cpu_threads", 4)
     totals = jax.jit(lambda x: jnp.sum(jnp.exp(x) - x, -2))(x)
     np.testing.assert_allclose(totals, (np.exp(x) - x).sum(-2), 1e-4, 1e-4)
+
+
+running = {
+    "sum": lambda x: jnp.cumsum(x, 0),
+    "reversed": lambda x: jax.lax.cumsum(x, axis=0, reverse=True),
+    "product": lambda x: jnp.cumprod(x, 0),
+    "largest": lambda x: jax.lax.cummax(jnp.sin(x), axis=0),
+    "of exponentials": lambda x: jax.lax.cumlogsumexp(x, axis=0),
+    "middle axis": lambda x: jnp.cumsum(x.reshape(2, 4, 20), 1),
+    "of integers": lambda x: jnp.cumsum((3 * x).astype("int32"), 0),
+    "of halves": lambda x: jnp.cumsum(x.astype("float16"), 0),
+}
+
+
+@pytest.mark.parametrize("case", running)
+def test_running_totals_in_rows(case):
+    f, x = running[case], floats(8, 20)
+    *_, kernel = lower(jax.make_jaxpr(f)(x)).kernels
+    innermost = [s for s in statements(arrange(kernel.body)) if isinstance(s, For)]
+    assert innermost[-1].axis.kind == "loop" and innermost[-1].axis.extent == 20
+    assert [b.shape for b in local_buffers(arrange(kernel.body))] == [(20,)]
+    want = jax.jit(f, backend="eval")(x)
+    for backend in ("plain", None):
+        np.testing.assert_allclose(jax.jit(f, backend=backend)(x), want, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("shape", [(8, 20), (3, 700)])
+def test_running_totals_of_several_pieces(shape):
+    x = floats(*shape)
+    want = np.cumsum(x, 0, dtype="f4")
+    np.testing.assert_array_equal(jax.jit(lambda x: jnp.cumsum(x, 0))(x), want)
+
+
+def test_running_totals_along_memory_stay():
+    kernel, = lower(jax.make_jaxpr(lambda x: jnp.cumsum(x, 1))(floats(8, 20))).kernels
+    assert not local_buffers(arrange(kernel.body))

@@ -7,6 +7,13 @@
 What stands on the left reads memory with a step of a row, one number at a time.  On the
 right the same numbers are read in their order, several by one instruction, and what is
 stored is its own accumulator, in a piece short enough for the first cache.
+
+Running totals, as of `cumsum(x, 0)`, have accumulators of their own:
+
+    for i in 1000:                      for i in 1000: all[i] = 0
+      for k in scan 500:                for k in 500:
+        y[k,i] = total(k: x[k,i])         for i in 1000: all[i] += x[k,i]
+                                          for i in 1000: y[k,i] = all[i]
 """
 
 import math
@@ -15,7 +22,9 @@ from dataclasses import dataclass, replace
 from .decisions import loop_rules, noted
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Load, Op, Reduce, as_index, op
+from .index_rules import known
 from .loops import For, Store, expressions
+from .memory import Buffer
 from .reductions import start_values
 from .scalars import comparisons
 from .settings import config
@@ -36,7 +45,8 @@ def interchange(stmt):
     if not isinstance(stmt, For):
         return (stmt,)
     if not all(isinstance(s, Store) for s in stmt.body):
-        return (For(stmt.axis, interchanged(stmt.body)),)
+        running = running_rows(stmt)
+        return running or (For(stmt.axis, interchanged(stmt.body)),)
     stored = {store.buffer for store in stmt.body}
     inside = postorder(expressions(stmt.body))
     if not any(type(e) is Reduce for e in inside):
@@ -229,6 +239,67 @@ class Rows:
         for a in reversed(outer):
             body = [For(a, tuple(body))]
         return body
+
+
+def running_rows(loop):
+    """Running totals for all values of a loop's axis side by side, or nothing."""
+    axis, (scan, *more) = loop.axis, loop.body
+    if more or not isinstance(scan, For) or scan.axis.kind != "scan":
+        return ()
+    totals = [e for e in postorder(expressions(scan.body)) if type(e) is Reduce]
+    if not (totals and are_apart(axis, scan, totals)):
+        return ()
+    noted("rows", totals=axis.extent, terms=scan.axis.extent)
+    length = longest_piece(axis.extent, sum(t.dtype.itemsize for t in totals))
+    length = min(length, axis.extent)
+    piece = Axis(-(-axis.extent // length))
+    start = op("mul", piece, as_index(length))
+    left = op("min", as_index(length), op("sub", as_index(axis.extent), start))
+    rows = [
+        Buffer(f"running{n}", (length,), total.dtype, space="cache")
+        for n, total in enumerate(totals)
+    ]
+    return (For(piece, running_piece(axis, scan, totals, rows, start, left)),)
+
+
+def are_apart(axis, scan, totals):
+    """Whether memory runs along an axis, and nothing stored in a loop is read in it."""
+    if not all(t.axes == (scan.axis,) and len(t.bodies) == 1 for t in totals):
+        return False
+    if axis.kind != "loop" or not all(isinstance(s, Store) for s in scan.body):
+        return False
+    if not isinstance(axis.extent, int) or axis.extent < config.fusion.fewest_totals:
+        return False
+    loads = [e for e in postorder(expressions(scan.body)) if type(e) is Load]
+    stored = {s.buffer for s in scan.body}
+    places = [*scan.body, *(load for load in loads if axis in load.free)]
+    along = all(runs_along(p.buffer, p.index, axis) for p in places)
+    return along and not any(load.buffer in stored for load in loads)
+
+
+def running_piece(axis, scan, totals, rows, start, length):
+    """The statements for one piece of the axis: see `running_rows`."""
+    step = Axis(scan.axis.extent, "serial")
+
+    def loop(make):
+        i = Axis(length if known(length) is None else known(length))
+        names = {axis: op("add", start, i), scan.axis: step}
+        return For(i, tuple(make(i, names)))
+
+    def begin(i, names):
+        for row, total in zip(rows, totals, strict=True):
+            yield Store(row, (i,), *start_values(total))
+
+    def go_on(i, names):
+        for row, total in zip(rows, totals, strict=True):
+            yield Store(row, (i,), *Renamer(names)(total.bodies), total.op)
+
+    def finish(i, names):
+        done = {t: Load(row, (i,)) for t, row in zip(totals, rows, strict=True)}
+        for store in scan.body:
+            yield store.rewrite(Renamer(names | done), lambda buffer: buffer)
+
+    return loop(begin), For(step, (loop(go_on), loop(finish)))
 
 
 def is_slow(total):
