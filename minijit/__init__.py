@@ -246,6 +246,8 @@ from .run import llvm_regions as llvm_regions
 # chapter 23
 from .compile import partial_totals as partial_totals
 from .compile import vector_functions as vector_functions, vector_loops as vector_loops
+from .compile import register_tiles as register_tiles
+from .ops import direct_convolutions as direct_convolutions
 from .compile import vector_waves as vector_waves
 from .run import llvm_lanes as llvm_lanes, llvm_vectors as llvm_vectors
 from .run import threads as threads

@@ -83,8 +83,9 @@ reasons |= {
 
 
 reasons |= {
-    (column, "patches"): "a convolution becomes it when it is lowered, not before"
+    (column, name): "a convolution becomes it when it is lowered, not before"
     for column in ("eval", "shape", "linearize", "transpose", "batch")
+    for name in ("patches", "direct_convolution", "direct_convolution_over_images")
 }
 
 

@@ -88,6 +88,12 @@ class Settings:
         goes through all steps, and from how many bytes of it on there are such blocks.
       few_steps: a loop of fewer steps is not the outermost one of a kernel with panels,
         for several cores, if another can be.
+      tile_rows, tile_bytes: sums of products go on in tiles of registers, of so many
+        rows, and so many bytes in each row.
+      tile_terms: the tiles of sums with more terms take turns, block by block of these.
+      tile_work: fewer products than these are not worth tiles.
+      direct_convolutions: whether convolutions run in such tiles, if they have a few
+        features, and not as products of matrices of patches.
     """
 
     enabled: bool = True
@@ -138,6 +144,11 @@ class Settings:
     lane_block: int = 1 << 15
     worth_lanes: int = 1 << 19
     few_steps: int = 8
+    tile_rows: int = 8
+    tile_bytes: int = 128
+    tile_terms: int = 1 << 11
+    tile_work: int = 1 << 15
+    direct_convolutions: bool = True
 
     def __post_init__(self):
         for field in fields(self):

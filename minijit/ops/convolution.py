@@ -491,6 +491,8 @@ def conv_lower(
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     n, feature, *places = (index[d] for d in out_spec)
     over = [new_axis(rhs.shape[d], "reduce") for d in rhs_spec[1:]]
+    # In the order of the input's axes, so that neighbours are read one after the other.
+    in_order = [over[i] for i in np.argsort(lhs_spec[1:])]
     if 0 in lhs.shape or 0 in rhs.shape:
         return Const(0, out.dtype)
     channel, *kernel = over
@@ -510,7 +512,7 @@ def conv_lower(
     x = op("convert", lhs[permuted(inputs, lhs_spec)], dtype=wide)
     x = op("select", inside, x, Const(0, wide))
     weight = op("convert", rhs[permuted([feature, *over], rhs_spec)], dtype=wide)
-    total = total_over("add", over, op("mul", x, weight))
+    total = total_over("add", in_order, op("mul", x, weight))
     return op("convert", total, dtype=out.dtype)
 
 

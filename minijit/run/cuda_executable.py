@@ -299,7 +299,9 @@ shortcut_makers |= {CudaExecutable: make_shortcut}
 def compile_cuda(closed, name):
     """The executor "cuda", which JAX also calls "gpu"."""
     heading = functools.partial(heading_of, weakref.ref(closed))
-    program = lowered(simplify(closed), name)
+    # The device's library multiplies patches faster than a grid goes over windows.
+    with config.override("fusion", config.fusion.but(direct_convolutions=False)):
+        program = lowered(simplify(closed), name)
     return CudaExecutable(program, closed.in_avals, closed.out_avals, heading)
 
 

@@ -187,7 +187,7 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
     # A cell: LLVM makes registers of such slots.
 
     def cell(self, dtype, value):
-        kind, slot = register_type(dtype), f"%c{self.fresh()}"
+        kind, slot = self.type(dtype), f"%c{self.fresh()}"
         self.entry.append(f"  {slot} = alloca {kind}")
         self.line(f"store {kind} {value}, ptr {slot}")
         return kind, slot

@@ -17,9 +17,12 @@ from collections import defaultdict
 
 from ..compile.expression_graphs import postorder
 from ..compile.expressions import Const, Load, Op, Reduce
-from ..compile.loops import For, Let, Store, expressions
+from ..compile.loops import For, Let, Start, Step, Store, expressions, statements
 from ..compile.nests import strides_of
+from ..compile.reductions import combine, start_values
 from ..compile.scalars import BOOL, INDEX, is_half
+from ..trace.config import config
+from ..trace.jit import executors
 from . import llvm_blocks
 from .emit import Walker, walkers
 from .llvm_blocks import exchanged
@@ -42,7 +45,11 @@ walkers |= {For: walk_loop}
 def in_vectors(loop):
     """Whether the steps of a loop can run at once, statement by statement."""
     axis = loop.axis
-    if axis.kind != "vector" or not all(plain(s) for s in loop.body):
+    if axis.kind != "vector":
+        return False
+    if has_totals(loop):
+        return totals_in_vectors(loop)
+    if not all(plain(s) for s in loop.body):
         return False
     exprs = postorder(expressions(loop.body))
     accesses = [e for e in (*exprs, *loop.body) if isinstance(e, (Load, Store))]
@@ -52,6 +59,29 @@ def in_vectors(loop):
         and not any(type(e) is Load and axis in e.free for e in given)
         and not any(is_half(e.dtype) for e in exprs)
         and each_place_once(loop)
+    )
+
+
+def has_totals(loop):
+    return any(isinstance(s, Step) for s in statements(loop.body))
+
+
+def totals_in_vectors(loop):
+    """Whether the totals of all steps can go on at once, each in a lane.
+
+    What is loaded is the same in all lanes, or neighbours.
+    """
+    inner, axis = statements(loop.body), loop.axis
+    exprs = postorder(expressions(loop.body))
+    accesses = [e for e in exprs if type(e) is Load]
+    stores = [s for s in inner if isinstance(s, Store)]
+    stored = {s.buffer for s in stores}
+    return (
+        all(isinstance(s, (Start, Step, For, Let, Store)) for s in inner)
+        and all(len(s.reduce.bodies) == 1 for s in inner if isinstance(s, Step))
+        and not any(e.buffer in stored or is_half(e.dtype) for e in accesses)
+        and all(follows(a, axis) for a in accesses if axis in a.free)
+        and all(isinstance(strides_of(s).get(axis), int) for s in stores)
     )
 
 
@@ -131,6 +161,7 @@ class Lanes(Walker):
     def __init__(self, outer, loop):
         self.outer, self.writer, self.axis = outer, outer.emitter, loop.axis
         self.count, self.columns, self.turned = loop.axis.extent, {}, {}
+        self.totals = has_totals(loop)
         super().__init__(WithinKernel(self.writer, self.count))
 
     def walk(self, body):
@@ -140,10 +171,16 @@ class Lanes(Walker):
         self.columns = self.in_pieces(e for e in varying if not self.follows(e))
         rows = []
         for stmt in body:
-            if isinstance(stmt, Store):
+            if type(stmt) in lane_walkers:
+                lane_walkers[type(stmt)](self, stmt)
+            elif isinstance(stmt, Store):
                 value = self.value(stmt.value)
                 if self.follows(stmt):
-                    self.store_vector(stmt.buffer, self.address(stmt, 0), value)
+                    where = self.address(stmt, 0)
+                    value = self.combined(stmt, where, value)
+                    self.store_vector(stmt.buffer, where, value)
+                elif self.totals:
+                    self.store_apart(stmt, value)
                 else:
                     rows.append((stmt, value))
             elif self.axis not in stmt.expr.free:
@@ -151,6 +188,14 @@ class Lanes(Walker):
             elif not self.only_index(stmt.expr):
                 self.values[stmt.expr] = self.value(stmt.expr)
         self.store_rows(rows)
+
+    def loop(self, stmt):
+        """A loop within each lane, which all of them go through together."""
+        known, before = dict(self.values), dict(self.outer.values)
+        with self.writer.loop(stmt, stmt.axis.extent) as counter:
+            self.outer.values[stmt.axis] = counter
+            self.walk(stmt.body)
+        self.values, self.outer.values = known, before
 
     def follows(self, access):
         return follows(access, self.axis)
@@ -179,6 +224,8 @@ class Lanes(Walker):
             return self.values[expr]
         if isinstance(expr, Const):
             return self.emitter.const(expr)
+        if expr in self.cells:
+            return self.emitter.get(self.cells[expr][0])
         if self.axis not in expr.free:
             return self.spread(expr)
         if expr is self.axis:
@@ -214,6 +261,24 @@ class Lanes(Walker):
     def load_vector(self, buffer, where, count):
         kind = f"<{count} x {memory_type(buffer.dtype)}>"
         return self.writer.do(f"load {kind}, ptr {where}{self.note(buffer)}")
+
+    def combined(self, stmt, where, value):
+        """What is stored at an address: with what is there already, if it has to be."""
+        if not stmt.combine:
+            return value
+        old = Load(stmt.buffer, stmt.index)
+        before = self.load_vector(stmt.buffer, where, self.count)
+        expr = Op(stmt.combine, (old, stmt.value), stmt.buffer.dtype)
+        return self.operation(expr, [self.as_value(stmt.buffer, before), value])
+
+    def store_apart(self, stmt, value):
+        """Store an element for each lane, far from each other."""
+        vector = self.emitter.type(stmt.value.dtype)
+        for lane in range(self.count):
+            one = self.writer.do(f"extractelement {vector} {value}, i32 {lane}")
+            self.outer.values |= {self.axis: str(lane), stmt.value: one}
+            self.outer.store(stmt)
+        del self.outer.values[self.axis], self.outer.values[stmt.value]
 
     def as_value(self, buffer, vector):
         """What was loaded, in registers: bools are bytes in memory."""
@@ -298,3 +363,49 @@ class Lanes(Walker):
                 self.writer.line(
                     f"store <{size} x {kind}> {part}, ptr {where}{self.note(buffer)}"
                 )
+
+
+# ---- totals
+
+
+def start(lanes, stmt):
+    """The accumulators of a total: a vector with one for each lane."""
+    first, = start_values(stmt.reduce)
+    lanes.cells[stmt.reduce] = [lanes.emitter.cell(first.dtype, lanes.value(first))]
+
+
+def step(lanes, stmt):
+    """What each lane adds to its total; a product and the sum are one instruction."""
+    total, (cell,) = stmt.reduce, lanes.cells[stmt.reduce]
+    body, = total.bodies
+    is_product = isinstance(body, Op) and body.name == "mul"
+    known = body in lanes.values or total.dtype.kind != "f"
+    if total.op == "add" and is_product and not known:
+        vector = lanes.emitter.type(total.dtype)
+        values = [*map(lanes.value, body.args), lanes.emitter.get(cell)]
+        name = f"llvm.fmuladd.v{lanes.count}f{8 * total.dtype.itemsize}"
+        value = lanes.emitter.invoke(name, vector, *((vector, v) for v in values))
+    else:
+        new, = combine(total.op, (total,), total.bodies)
+        value = lanes.value(new)
+    lanes.emitter.set(cell, value)
+
+
+lane_walkers = {For: Lanes.loop, Start: start, Step: step}
+
+
+# ---- other targets
+
+
+def without_tiles(compile):
+    """The executor of a target that has no such vectors: its sums are no tiles."""
+
+    def compiled(closed, name):
+        fusion = config.fusion.but(tile_rows=0, direct_convolutions=False)
+        with config.override("fusion", fusion):
+            return compile(closed, name)
+
+    return compiled
+
+
+executors["python"] = without_tiles(executors["python"])

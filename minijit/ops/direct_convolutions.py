@@ -1,0 +1,230 @@
+"""Convolutions as loops over what they add up, in tiles of registers.
+
+    { lambda ; a:f32[8,28,28,32] b:f32[3,3,32,64]. let
+        c:f32[8,30,30,32] = pad[...] a            # no window reaches beside the image
+        d:f32[8,28,28,64] = direct_convolution[padding=((0, 0), (0, 0)) ...] c b
+      in (d,) }
+
+The loops of the second line are sums of products: 64 neighbouring features share what
+they read of the image, and 7 neighbouring places what they read of the kernel.  So they
+go on in tiles, see `register_tiles`, and no patch is ever written to memory.  The
+gradients by both operands are convolutions, and so are their loops.
+
+The gradient of a convolution with strides slides over an image with holes.  Most of
+what such a window sees is nothing.  Its places in a row see only two patterns, if the
+stride is 2: so it is a convolution without holes, with twice as many features, those
+of one place and those of the next.
+"""
+
+import math
+from functools import partial
+
+import numpy as np
+
+from ..compile.assembly import expansions
+from ..compile.decisions import settings_of_rules
+from ..compile.fuse_rules import barriers
+from ..compile.lower import Elements, lower_rules
+from ..compile.register_tiles import FEWEST_LANES, tile_of
+from ..compile.scalars import FLOAT32
+from ..compile.settings import config
+from ..trace import primitives as lax, slicing
+from ..trace.core import Primitive
+from ..trace.jaxpr import Literal, Var, make_jaxpr
+from .convolution import (
+    ConvDimensionNumbers,
+    conv_general_dilated,
+    conv_general_dilated_p,
+    conv_lower,
+)
+
+
+def is_plain(eqn):
+    """Whether a convolution is of floats of one dtype, in one group."""
+    atoms = (*eqn.invars, *eqn.outvars)
+    groups = eqn.params["feature_group_count"] * eqn.params["batch_group_count"]
+    dtypes = {x.aval.dtype for x in atoms}
+    floats = len(dtypes) == 1 and dtypes <= {FLOAT32, np.dtype("float64")}
+    return floats and groups == 1 and all(x.aval.size for x in atoms)
+
+
+# ---- images with holes
+
+
+def has_phases(eqn):
+    """Whether the image of a convolution has holes that a stride has made."""
+    p = eqn.params
+    pairs = zip(p["lhs_dilation"], p["window_strides"], p["rhs_dilation"], strict=True)
+    holes = [pair for pair in pairs if pair[0] > 1]
+    return bool(holes) and is_plain(eqn) and all(p[1:] == (1, 1) for p in holes)
+
+
+def in_phases(lhs, rhs, *, counts, dimension_numbers, padding, lhs_dilation, **params):
+    """A convolution over an image with holes, as one over the image without them.
+
+    With d - 1 holes after each element, place d * i + a sees the elements from i on
+    through the part k = d * t + low - a of the kernel.  So places of one i are more
+    features of one place, `a` of them along each axis.
+
+    Args:
+      counts: how many places the result has along each spatial axis.
+    """
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    features, channels, *windows = (rhs.shape[d] for d in rhs_spec)
+    longer, shape, pads = [], [], []
+    rows = zip(lhs_spec[2:], windows, lhs_dilation, padding, counts, strict=True)
+    for axis, window, d, (low, high), count in rows:
+        if d == 1:
+            longer.append((0, 0, 0))
+            shape += [window, 1]
+            pads.append((low, high))
+            continue
+        first = (d - 1 - low) // d
+        before = d - 1 - low - d * first
+        steps, places = -(-(window + before) // d), -(-count // d)
+        longer.append((before, d * steps - window - before, 0))
+        shape += [steps, d]
+        pads.append((-first, places + steps - 1 - lhs.shape[axis] + first))
+    n = len(windows)
+    kernel = lax.transpose(rhs, rhs_spec)
+    kernel = padded(kernel, [NOTHING] * 2 + longer)
+    kernel = lax.reshape(kernel, (features, channels, *shape))
+    kernel = slicing.rev(kernel, tuple(range(3, 2 + 2 * n, 2)))
+    steps, phases = range(2, 2 + 2 * n, 2), range(3, 3 + 2 * n, 2)
+    kernel = lax.transpose(kernel, (*steps, 1, *phases, 0))
+    rows = math.prod(shape[1::2]) * features
+    kernel = lax.reshape(kernel, (*shape[::2], channels, rows))
+    last = (0, n + 1, *range(1, n + 1))
+    numbers = ConvDimensionNumbers(lhs_spec, (n + 1, n, *range(n)), last)
+    out = conv_general_dilated(
+        lhs, kernel, padding=pads, dimension_numbers=numbers, **params
+    )
+    batch, *places, _ = out.shape
+    out = lax.reshape(out, (batch, *places, *shape[1::2], features))
+    between = [axis for i in range(n) for axis in (1 + i, 1 + n + i)]
+    out = lax.transpose(out, (0, *between, 1 + 2 * n))
+    whole = [count * d for count, d in zip(places, shape[1::2], strict=True)]
+    out = lax.reshape(out, (batch, *whole, features))
+    out = lax.slice(out, (0,) * out.ndim, (batch, *counts, features))
+    return lax.transpose(out, [last[out_spec.index(d)] for d in range(n + 2)])
+
+
+NOTHING = (0, 0, 0)
+
+
+def padded(x, edges):
+    """An array with zeros around it: (low, high, between) along each axis."""
+    return slicing.pad(x, lax.full((), 0, x.dtype), edges)
+
+
+# ---- loops
+
+
+def has_tiles(eqn):
+    """Whether a convolution's results go on side by side, in enough lanes."""
+    settings = config.fusion
+    if not (settings.direct_convolutions and settings.tile_rows and is_plain(eqn)):
+        return False
+    lhs_spec, rhs_spec, _ = eqn.params["dimension_numbers"]
+    (image, kernel), (out,) = eqn.invars, eqn.outvars
+    features, batch = kernel.aval.shape[rhs_spec[0]], image.aval.shape[lhs_spec[0]]
+    work = out.aval.size * kernel.aval.size // features
+    if features < FEWEST_LANES or work < settings.tile_work:
+        return False
+    # Long sums are to be in blocks, which no two tiles may overlap in.
+    whole = tile_of(batch, features, out.aval.dtype.itemsize).whole
+    return whole or not is_over_images(eqn.params["dimension_numbers"])
+
+
+def is_over_images(numbers):
+    """Whether sums go over all images, as the gradient by a kernel does."""
+    return numbers.lhs_spec[0] != 0
+
+
+def with_tiles(lhs, rhs, *, dimension_numbers, padding, lhs_dilation, **params):
+    """A convolution without padding, of an image that has it, and of a kernel whose
+    features are neighbours."""
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    edges = [NOTHING] * lhs.ndim
+    for axis, pair, holes in zip(lhs_spec[2:], padding, lhs_dilation, strict=True):
+        edges[axis] = (*pair, holes - 1)
+    if any(edge != NOTHING for edge in edges):
+        lhs = padded(lhs, edges)
+    order = [d for d in range(rhs.ndim) if d != rhs_spec[0]] + [rhs_spec[0]]
+    if order != [*range(rhs.ndim)]:
+        rhs = lax.transpose(rhs, order)
+    n = lhs.ndim - 2
+    last = (0, n + 1, *range(1, n + 1))
+    kernel = tuple(order.index(d) for d in rhs_spec)
+    numbers = ConvDimensionNumbers(lhs_spec, kernel, last)
+    out = conv_general_dilated(
+        lhs, rhs, padding=[(0, 0)] * n, dimension_numbers=numbers, **params
+    )
+    return lax.transpose(out, [last[out_spec.index(d)] for d in range(n + 2)])
+
+
+direct_convolution_p = Primitive("direct_convolution")
+# The same, of sums over all images.
+direct_sum_p = Primitive("direct_convolution_over_images")
+
+
+class Direct(Elements):
+    """The row of a convolution in tiles, whose operands are in memory."""
+
+    def lower(self, walk, eqn):
+        for atom in eqn.invars:
+            if isinstance(atom, Var) and atom in walk.made_by:
+                walk.stored.setdefault(atom, ("windows", "windows read it many times"))
+        walk.value(eqn, self)
+
+
+# ---- in place of the equations
+
+
+def written_out(eqn, function, **params):
+    """The equations of a function in the place of one equation."""
+    avals = [x.aval for x in eqn.invars]
+    closed = make_jaxpr(partial(function, **{**eqn.params, **params}))(*avals)
+    names = dict(zip(closed.jaxpr.invars, eqn.invars, strict=True))
+    names |= zip(closed.jaxpr.outvars, eqn.outvars, strict=True)
+    new = lambda x: x if isinstance(x, Literal) else names.get(x, x)
+    return [
+        e.replace(
+            invars=tuple(map(new, e.invars)),
+            outvars=tuple(map(new, e.outvars)),
+            source=eqn.source,
+        )
+        for e in closed.jaxpr.eqns
+    ]
+
+
+def rewritten(eqn):
+    """The equations in place of one: convolutions without holes, and in tiles."""
+    if eqn.primitive is not conv_general_dilated_p:
+        return [eqn]
+    if has_phases(eqn):
+        spec, out = eqn.params["dimension_numbers"].out_spec, eqn.outvars[0].aval
+        counts = [out.shape[d] for d in spec[2:]]
+        eqns = written_out(eqn, in_phases, counts=counts)
+        return [new for e in eqns for new in rewritten(e)]
+    if not has_tiles(eqn):
+        return [eqn]
+    over_images = is_over_images(eqn.params["dimension_numbers"])
+    primitive = direct_sum_p if over_images else direct_convolution_p
+    here = lambda e: e.primitive is conv_general_dilated_p
+    eqns = written_out(eqn, with_tiles)
+    return [e.replace(primitive=primitive) if here(e) else e for e in eqns]
+
+
+def direct(jaxpr):
+    """A jaxpr with its convolutions as those that run in tiles, where they can."""
+    eqns = tuple(new for eqn in jaxpr.eqns for new in rewritten(eqn))
+    return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
+
+
+expansions.insert(0, direct)
+row = Direct(conv_lower, total=True)
+lower_rules |= {direct_convolution_p: row, direct_sum_p: row}
+# Each tile reads all images: what computes them does not share its loops.
+barriers.add(direct_sum_p)
+settings_of_rules |= {"windows": "direct_convolutions"}

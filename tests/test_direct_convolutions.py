@@ -1,0 +1,218 @@
+"""Convolutions and other sums of products in tiles of registers: right, and counted."""
+
+import ir_interpreter
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import config, lax
+from minijit.compile.decisions import decisions_about
+from minijit.compile.loops import For, statements
+from minijit.compile.lower import lower
+from minijit.compile.placing_rules import arrange
+from minijit.compile.simplify import simplify
+from minijit.run.llvm_kernels import KernelText
+from minijit.trace.jaxpr import make_jaxpr
+
+pytestmark = pytest.mark.chapter(23)
+
+NHWC, NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
+
+
+@pytest.fixture(autouse=True)
+def small_ones_are_worth_it():
+    few = dict(tile_work=0, tile_terms=20, block_elements=0, lone_elements=0)
+    with config.override("fusion", config.fusion.but(**few)):
+        yield
+
+
+def numbers(rng, *shape):
+    return rng.integers(-4, 5, shape).astype("f4")
+
+
+def program_of(f, *args):
+    return lower(simplify(make_jaxpr(f)(*args)))
+
+
+def check(f, *args):
+    """The program of a function, once its loops are right; its numbers are integers."""
+    program = program_of(f, *args)
+    wanted = mj.tree.leaves(mj.jit(f, backend="eval")(*args))
+    found = ir_interpreter.run(program, *args, place=arrange)
+    for value, want in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(value, np.asarray(want))
+    return program
+
+
+def names(program):
+    return [step.eqns[-1].primitive.name for step in program.body]
+
+
+def in_tiles(kernel):
+    """(rows, columns) of a tile for each rule of a kernel that made tiles."""
+    decisions = decisions_about(kernel, arrange)
+    found = [d.numbers for d in decisions if d.rule == "tiles"]
+    return [(numbers["rows"], numbers["columns"]) for numbers in found]
+
+
+def convolve(names=NHWC, strides=(1, 1), padding="SAME", **params):
+    return lambda x, w: lax.conv_general_dilated(
+        x, w, strides, padding, dimension_numbers=names, **params
+    )
+
+
+def example(names=NHWC, **sizes):
+    rng = np.random.default_rng(0)
+    size = dict(N=2, C=2, O=8, I=2, H=3, W=4) | sizes
+    image = numbers(rng, *(size[c] for c in names[0]))
+    window = size | dict(H=3, W=2)
+    return image, numbers(rng, *(window[c] for c in names[1]))
+
+
+def test_a_convolution_its_padding_and_activation_are_one_kernel():
+    x, w = example()
+    f = lambda x, w, b: jnp.maximum(convolve()(x, w) + b, 0)
+    program = check(f, x, w, numbers(np.random.default_rng(1), 8))
+    (kernel,) = program.body
+    assert in_tiles(kernel) == [(4, 8)] and not program.temps
+
+
+@pytest.mark.parametrize("names", [NHWC, NCHW])
+def test_gradients_are_tiles_as_well(names):
+    x, w = example(names, N=1, C=8, I=8)
+    g = numbers(np.random.default_rng(1), *x.shape)
+    both = lambda x, w, g: mj.vjp(convolve(names), x, w)[1](g)
+    program = check(both, x, w, g)
+    kinds = {eqn.primitive.name for k in program.kernels for eqn in k.eqns}
+    assert kinds >= {"direct_convolution", "direct_convolution_over_images"}
+    assert not program.calls and "patches" not in kinds
+    # The largest array in memory is an image with its padding: patches are 6 images.
+    assert max(buffer.nbytes for buffer in program.temps) == 4 * 8 * (3 + 2) * (4 + 1)
+
+
+def test_the_gradient_with_strides_has_no_holes():
+    x, w = example(N=1)
+    f = convolve(strides=(2, 2))
+    g = numbers(np.random.default_rng(1), 1, 2, 2, 8)
+    program = check(lambda x, w, g: mj.vjp(lambda x: f(x, w), x)[1](g)[0], x, w, g)
+    eqns = [eqn for kernel in program.kernels for eqn in kernel.eqns]
+    (conv,) = (e for e in eqns if e.primitive.name == "direct_convolution")
+    # Of 3 x 2 places of the kernel 2 x 1 are on elements; 4 places are 8 features.
+    _, kernel = conv.invars
+    assert kernel.aval.shape == (2, 1, 8, 8)
+    assert conv.params["lhs_dilation"] == (1, 1)
+
+
+def random_convolution(seed):
+    """-> (a convolution and its gradients as a function, its arguments)"""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 3))
+    sizes, kernel = rng.integers(2, 10 // n - 1, n), rng.integers(1, 3, n)
+    spatial = "HW"[:n]
+    specs = ["".join(rng.permutation(list(k + spatial))) for k in ("NC", "OI", "NC")]
+    extent = dict(N=2, C=3, O=8, I=3)
+    image = extent | dict(zip(spatial, sizes.tolist(), strict=True))
+    window = extent | dict(zip(spatial, kernel.tolist(), strict=True))
+    pick = lambda low, high: rng.integers(low, high, n).tolist()
+    holes = seed % 2 == 0
+    f = convolve(
+        specs,
+        pick(1, 3),
+        [(int(a), int(b)) for a, b in rng.integers(-1, 3, (n, 2))],
+        lhs_dilation=[1] * n if holes else pick(1, 4),
+        rhs_dilation=pick(1, 3) if holes else [1] * n,
+    )
+
+    def with_gradients(x, w):
+        out, back = mj.vjp(f, x, w)
+        return (out, *back(jnp.sign(out)))
+
+    x = numbers(rng, *(image[c] for c in specs[0]))
+    return with_gradients, x, numbers(rng, *(window[c] for c in specs[1]))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_convolutions_and_gradients_of_all_kinds(seed):
+    f, x, w = random_convolution(seed)
+    try:
+        make_jaxpr(f)(x, w)
+    except (ValueError, TypeError):
+        pytest.skip("nothing is left of the image")
+    check(f, x, w)
+
+
+@pytest.mark.parametrize("seed", [3, 8])
+def test_compiled_they_are_the_same(seed):
+    f, x, w = random_convolution(seed)
+    found, wanted = mj.jit(f)(x, w), mj.jit(f, backend="eval")(x, w)
+    for value, want in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(value, want)
+
+
+def test_tiles_are_registers_of_many_lanes():
+    x, w = example()
+    (kernel,) = program_of(convolve(), x, w).body
+    text = KernelText(kernel).text
+    # As many products in one step, and as many sums, as there are rows.
+    assert text.count("= call <8 x float> @llvm.fmuladd.v8f32") == 4
+    assert text.count("alloca <8 x float>") == 4
+
+
+products = {
+    "integers, the last tile overlaps": (lambda x, y: x @ y, (9, 3), (3, 23), "i4"),
+    "with a bias": (lambda x, y: x @ y + y[0], (5, 2), (2, 16), "f4"),
+    "by columns": (lambda x, y: (x @ y).T, (8, 2), (2, 9), "f4"),
+    "doubles": (lambda x, y: x @ y, (3, 2), (2, 8), "f8"),
+}
+
+
+@pytest.mark.parametrize("name", products)
+def test_small_products_are_tiles(name):
+    f, left, right, dtype = products[name]
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-9, 9, shape).astype(dtype) for shape in (left, right))
+    with mj.enable_x64(True):
+        program = check(f, x, y)
+        assert len(program.body) == 1 and in_tiles(program.body[0])
+        np.testing.assert_array_equal(mj.jit(f)(x, y), f(x, y))
+
+
+def test_settings_choose_the_form():
+    x, w = example(C=8, I=8, H=16, W=16)
+    assert names(program_of(convolve(), x, w)) == ["direct_convolution"]
+    with config.override("fusion", config.fusion.but(direct_convolutions=False)):
+        assert names(program_of(convolve(), x, w))[0] == "patches"
+    with config.override("fusion", config.fusion.but(tile_rows=0)):
+        (kernel,) = (k for k in program_of(jnp.dot, *example_of_product()).kernels)
+        assert not in_tiles(kernel)
+    with config.override("fusion", config.fusion.but(tile_work=1 << 40)):
+        (kernel,) = (k for k in program_of(jnp.dot, *example_of_product()).kernels)
+        assert "little work" in {d.rule for d in decisions_about(kernel, arrange)}
+
+
+def example_of_product():
+    return np.ones((9, 5), "f4"), np.ones((5, 32), "f4")
+
+
+def test_explain_says_which_form_was_taken():
+    x, w = example(C=8, I=8, H=16, W=16)
+    report = mj.explain(lambda x, w: convolve()(x, w), x, w)
+    tiles = [d for d in report.decisions if d.rule == "tiles"]
+    assert tiles and tiles[0].setting == "tile_rows"
+    assert "direct_convolution" in str(tiles[0])
+    with config.override("fusion", config.fusion.but(direct_convolutions=False)):
+        report = mj.explain(lambda x, w: convolve()(x, w), x, w)
+    assert not [d for d in report.decisions if d.rule == "tiles"]
+
+
+def test_sums_over_images_take_turns():
+    x, w = example(C=4, I=4, H=5)
+    g = numbers(np.random.default_rng(1), 2, 5, 4, 8)
+    f = lambda x, w, g: w - mj.vjp(lambda w: convolve()(x, w), w)[1](g)[0]
+    program = check(f, x, w, g)
+    *_, kernel = program.kernels
+    rules = {d.rule for d in decisions_about(kernel, arrange)}
+    assert {"tiles", "blocks"} <= rules
+    loops = [s.axis for s in statements(arrange(kernel.body)) if isinstance(s, For)]
+    assert [a.extent for a in loops if a.kind == "serial"] == [2]
