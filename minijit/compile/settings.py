@@ -91,7 +91,7 @@ class Settings:
       tile_rows, tile_bytes: sums of products go on in tiles of registers, of so many
         rows, and so many bytes in each row.
       tile_terms: the tiles of sums with more terms take turns, block by block of these.
-      tile_work: fewer products than these are not worth tiles.
+      tile_work: fewer products than these, in one nest of loops, are not worth tiles.
       direct_convolutions: whether convolutions run in such tiles, if they have a few
         features, and not as products of matrices of patches.
     """
@@ -147,7 +147,7 @@ class Settings:
     tile_rows: int = 8
     tile_bytes: int = 128
     tile_terms: int = 1 << 11
-    tile_work: int = 1 << 15
+    tile_work: int = 1 << 12
     direct_convolutions: bool = True
 
     def __post_init__(self):

@@ -31,6 +31,7 @@ from ..compile.settings import config
 from ..trace import primitives as lax, slicing
 from ..trace.core import Primitive
 from ..trace.jaxpr import Literal, Var, make_jaxpr
+from .barriers import optimization_barrier, optimization_barrier_p
 from .convolution import (
     ConvDimensionNumbers,
     conv_general_dilated,
@@ -114,7 +115,17 @@ NOTHING = (0, 0, 0)
 
 def padded(x, edges):
     """An array with zeros around it: (low, high, between) along each axis."""
+    if all(edge == NOTHING for edge in edges):
+        return x
     return slicing.pad(x, lax.full((), 0, x.dtype), edges)
+
+
+def edges_of(ndim, spec, padding, dilation):
+    """The zeros around, and between, the elements of an image."""
+    edges = [NOTHING] * ndim
+    for axis, pair, holes in zip(spec[2:], padding, dilation, strict=True):
+        edges[axis] = (*pair, holes - 1)
+    return edges
 
 
 # ---- loops
@@ -129,7 +140,7 @@ def has_tiles(eqn):
     (image, kernel), (out,) = eqn.invars, eqn.outvars
     features, batch = kernel.aval.shape[rhs_spec[0]], image.aval.shape[lhs_spec[0]]
     work = out.aval.size * kernel.aval.size // features
-    if features < FEWEST_LANES or work < settings.tile_work:
+    if features < FEWEST_LANES or work <= settings.small_product:
         return False
     # Long sums are to be in blocks, which no two tiles may overlap in.
     whole = tile_of(batch, features, out.aval.dtype.itemsize).whole
@@ -145,14 +156,13 @@ def with_tiles(lhs, rhs, *, dimension_numbers, padding, lhs_dilation, **params):
     """A convolution without padding, of an image that has it, and of a kernel whose
     features are neighbours."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
-    edges = [NOTHING] * lhs.ndim
-    for axis, pair, holes in zip(lhs_spec[2:], padding, lhs_dilation, strict=True):
-        edges[axis] = (*pair, holes - 1)
-    if any(edge != NOTHING for edge in edges):
-        lhs = padded(lhs, edges)
+    lhs = padded(lhs, edges_of(lhs.ndim, lhs_spec, padding, lhs_dilation))
     order = [d for d in range(rhs.ndim) if d != rhs_spec[0]] + [rhs_spec[0]]
     if order != [*range(rhs.ndim)]:
         rhs = lax.transpose(rhs, order)
+    if not is_over_images(dimension_numbers):
+        # What makes a kernel goes along its features, and images do not.
+        rhs = optimization_barrier(rhs)
     n = lhs.ndim - 2
     last = (0, n + 1, *range(1, n + 1))
     kernel = tuple(order.index(d) for d in rhs_spec)
@@ -161,6 +171,65 @@ def with_tiles(lhs, rhs, *, dimension_numbers, padding, lhs_dilation, **params):
         lhs, rhs, padding=[(0, 0)] * n, dimension_numbers=numbers, **params
     )
     return lax.transpose(out, [last[out_spec.index(d)] for d in range(n + 2)])
+
+
+# ---- few features
+
+
+def has_shifts(eqn):
+    """Whether products of each place alone are fewer numbers than patches."""
+    lhs_spec, rhs_spec, _ = eqn.params["dimension_numbers"]
+    kernel, (out,) = eqn.invars[1].aval, eqn.outvars
+    features, channels, *windows = (kernel.shape[d] for d in rhs_spec)
+    work = out.aval.size * kernel.size // features
+    few = features < FEWEST_LANES <= channels and 1 < math.prod(windows) <= MOST_SHIFTS
+    here = few and is_plain(eqn) and not is_over_images(eqn.params["dimension_numbers"])
+    return here and work > config.fusion.small_product
+
+
+# So many slices are added up in one expression.
+MOST_SHIFTS = 64
+
+
+def in_shifts(
+    lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,
+    **params,
+):  # fmt: skip
+    """A convolution as products of each place with the whole kernel, shifted and added.
+
+    The products are a matrix's, and the patches of them are not written to memory.
+    """
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    lhs = padded(lhs, edges_of(lhs.ndim, lhs_spec, padding, lhs_dilation))
+    sums = (rhs_spec[1],), (lhs_spec[1],)
+    kinds = {k: params[k] for k in ("precision", "preferred_element_type")}
+    parts = lax.dot_general(rhs, lhs, (sums, ((), ())), **kinds)
+    # The axes of the products: the kernel's, then the image's, without the channels.
+    left = [d for d in rhs_spec if d != rhs_spec[1]]
+    right = [d for d in lhs_spec if d != lhs_spec[1]]
+    at = {("kernel", d): sorted(left).index(d) for d in left}
+    at |= {("image", d): len(left) + sorted(right).index(d) for d in right}
+    total = None
+    for place in np.ndindex(*(rhs.shape[d] for d in rhs_spec[2:])):
+        start, limit, step = [0] * parts.ndim, list(parts.shape), [1] * parts.ndim
+        for n, i in enumerate(place):
+            window = (rhs.shape[rhs_spec[2 + n]] - 1) * rhs_dilation[n]
+            k, d = at["kernel", rhs_spec[2 + n]], at["image", lhs_spec[2 + n]]
+            start[k], limit[k] = i, i + 1
+            start[d], step[d] = i * rhs_dilation[n], window_strides[n]
+            limit[d] -= window - start[d]
+        part = lax.slice(parts, start, limit, step)
+        total = part if total is None else lax.add(total, part)
+    spatial = [at["kernel", d] for d in rhs_spec[2:]]
+    total = lax.squeeze(total, spatial)
+    rest = [d for d in range(parts.ndim) if d not in spatial]
+    order = [("image", lhs_spec[0]), ("kernel", rhs_spec[0])]
+    order += [("image", d) for d in lhs_spec[2:]]
+    axes = [rest.index(at[key]) for key in order]
+    return lax.transpose(total, [axes[out_spec.index(d)] for d in range(lhs.ndim)])
+
+
+# ---- in tiles
 
 
 direct_convolution_p = Primitive("direct_convolution")
@@ -173,7 +242,8 @@ class Direct(Elements):
 
     def lower(self, walk, eqn):
         for atom in eqn.invars:
-            if isinstance(atom, Var) and atom in walk.made_by:
+            made = walk.made_by.get(atom) if isinstance(atom, Var) else None
+            if made and made.primitive is not optimization_barrier_p:
                 walk.stored.setdefault(atom, ("windows", "windows read it many times"))
         walk.value(eqn, self)
 
@@ -207,6 +277,8 @@ def rewritten(eqn):
         counts = [out.shape[d] for d in spec[2:]]
         eqns = written_out(eqn, in_phases, counts=counts)
         return [new for e in eqns for new in rewritten(e)]
+    if has_shifts(eqn):
+        return written_out(eqn, in_shifts)
     if not has_tiles(eqn):
         return [eqn]
     over_images = is_over_images(eqn.params["dimension_numbers"])

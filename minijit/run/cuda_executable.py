@@ -299,9 +299,7 @@ shortcut_makers |= {CudaExecutable: make_shortcut}
 def compile_cuda(closed, name):
     """The executor "cuda", which JAX also calls "gpu"."""
     heading = functools.partial(heading_of, weakref.ref(closed))
-    # The device's library multiplies patches faster than a grid goes over windows.
-    with config.override("fusion", config.fusion.but(direct_convolutions=False)):
-        program = lowered(simplify(closed), name)
+    program = lowered(simplify(closed), name)
     return CudaExecutable(program, closed.in_avals, closed.out_avals, heading)
 
 
@@ -311,11 +309,12 @@ cache_clearers.append(cuda_programs.clear)
 
 
 def lowered(closed, name):
-    """A program for a GPU, whose BLAS multiplies floats of 16 bits.
+    """A program for a GPU: its BLAS multiplies floats of 16 bits, and large patches.
 
     That of the CPU does not: a program of which it has to run a step is made for both.
     """
-    with config.override("fusion", config.fusion.but(half_products=True)):
+    changed = config.fusion.but(half_products=True, direct_convolutions=False)
+    with config.override("fusion", changed):
         program = lower(closed, name, programs=cuda_programs)
     if any(map(obstacle, program.body)):
         program = lower(closed, name, programs=programs)

@@ -25,7 +25,7 @@ from queue import SimpleQueue
 import numpy as np
 
 from ..compile.expression_graphs import postorder
-from ..compile.expressions import Load, Op, Reduce
+from ..compile.expressions import Load, Op, Reduce, as_index
 from ..compile.index_rules import known
 from ..compile.kernel_buffers import buffer_names, local_buffers
 from ..compile.loops import For, Kernel, Store, expressions, statements
@@ -185,9 +185,9 @@ def piece_of(index, axis):
     them: 1 for its counter, 32 for `counter * 32 + i` with i < 32.  Otherwise None."""
     if index is axis:
         return 1
-    if not isinstance(index, Op) or index.name != "add":
-        return None
-    start, within = index.args
+    start, within = index, as_index(0)
+    if isinstance(index, Op) and index.name == "add":
+        start, within = index.args
     if not (isinstance(start, Op) and start.name == "mul" and start.args[0] is axis):
         return None
     size = known(start.args[1])

@@ -68,37 +68,50 @@ def products():
     ]
 
 
-def convolve(lib, names=("NHWC", "HWIO", "NHWC"), **params):
+NHWC, NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
+
+
+def convolve(lib, names=NHWC, strides=(1, 1), padding="SAME", **params):
     return lambda x, w: lib.lax.conv_general_dilated(
-        x, w, (1, 1), "SAME", dimension_numbers=names, **params
+        x, w, strides, padding, dimension_numbers=names, **params
     )
 
 
-def gradient(number, **params):
+def gradient(lib, number, **params):
     """Of a convolution by its image (0) or its kernel (1), pulled back from `g`."""
+    return lambda x, w, g: lib.vjp(convolve(lib, **params), x, w)[1](g)[number]
 
-    def make(lib):
-        def back(x, w, g):
-            return lib.vjp(convolve(lib, **params), x, w)[1](g)[number]
 
-        return back
-
-    return make
+# name: (shape of the images, of the kernel, what else).
+shapes = {
+    "3x3, 1 to 32": ((64, 28, 28, 1), (3, 3, 1, 32), {}),
+    "3x3, 32 to 64": ((32, 28, 28, 32), (3, 3, 32, 64), {}),
+    "3x3, 64 to 64": ((64, 14, 14, 64), (3, 3, 64, 64), {}),
+    "3x3, 16 to 32": ((64, 14, 14, 16), (3, 3, 16, 32), {}),
+    "3x3 by 2": ((32, 28, 28, 32), (3, 3, 32, 64), dict(strides=(2, 2))),
+    "5x5, 1 to 32": ((64, 28, 28, 1), (5, 5, 1, 32), {}),
+    "7x7 by 2": ((8, 64, 64, 3), (7, 7, 3, 32), dict(strides=(2, 2))),
+    "1x1": ((32, 28, 28, 64), (1, 1, 64, 64), {}),
+    "with holes": ((32, 28, 28, 32), (3, 3, 32, 32), dict(rhs_dilation=(2, 2))),
+    "depthwise": ((32, 28, 28, 64), (3, 3, 1, 64), dict(feature_group_count=64)),
+    "causal": ((16, 256, 128), (4, 128, 128), dict(
+        names=("NWC", "WIO", "NWC"), strides=(1,), padding=[(3, 0)])),
+    "NCHW, 1 to 32": ((64, 1, 28, 28), (32, 1, 3, 3), dict(names=NCHW)),
+    "NCHW, 32 to 64": ((32, 32, 28, 28), (64, 32, 3, 3), dict(names=NCHW)),
+}  # fmt: skip
 
 
 def convolutions():
-    x, w, g = floats(32, 28, 28, 32), floats(3, 3, 32, 64), floats(32, 28, 28, 64)
-    return [
-        row("convolution, NHWC", convolve, x, w),
-        row("its gradient by the kernel", gradient(1), x, w, g),
-        row("its gradient by the image", gradient(0), x, w, g),
-        row(
-            "convolution, NCHW",
-            ft.partial(convolve, names=("NCHW", "OIHW", "NCHW")),
-            x.transpose(0, 3, 1, 2).copy(),
-            w.transpose(3, 2, 0, 1).copy(),
-        ),
-    ]
+    rows = []
+    for name, (image, kernel, params) in shapes.items():
+        x, w = floats(*image), floats(*kernel)
+        forward = ft.partial(convolve, **params)
+        g = floats(*mj.eval_shape(forward(mj), x, w).shape)
+        rows.append(row(name, forward, x, w))
+        for number, operand in enumerate(("image", "kernel")):
+            back = ft.partial(gradient, number=number, **params)
+            rows.append(row(f"{name}: gradient by the {operand}", back, x, w, g))
+    return rows
 
 
 def cnn_step(lib):
