@@ -93,6 +93,14 @@ def collatz(lib):
     return f
 
 
+def of_halves(lib):
+    def f(x, y):
+        x, y = (a.astype(lib.numpy.bfloat16) for a in (x, y))
+        return lib.numpy.matmul(x, y, preferred_element_type=np.float32)
+
+    return f
+
+
 def weights(inputs, hidden):
     shapes = {"w1": (inputs, hidden), "b1": (hidden,), "w2": (hidden, 10), "b2": (10,)}
     return {name: numbers(*shape) for name, shape in shapes.items()}
@@ -101,7 +109,7 @@ def weights(inputs, hidden):
 def programs(n):
     """(name, program, arguments, bytes to move or None) for sizes about n by n."""
     x, labels = numbers(n, n), np.arange(n) % 10
-    once = 2 * x.nbytes
+    once, pictures = 2 * x.nbytes, numbers(2, max(n // 4, 8), max(n // 4, 8), 8)
     elementwise = lambda lib: lambda x: lib.numpy.tanh(x) * 2 + lib.numpy.sin(x)
     return [
         ("elementwise", elementwise, (x,), once),
@@ -112,11 +120,20 @@ def programs(n):
         ("layer norm", layer_norm, (x,), once),
         ("digits step", network, (weights(n, n), x, labels), None),
         ("scan", recurrence, (1 / (1 + np.exp(-x)), x), 3 * x.nbytes),
-        ("convolution", convolution, (numbers(2, n, n, 8), numbers(3, 3, 8, 8)), None),
+        ("convolution", convolution, (pictures, numbers(3, 3, 8, 8)), None),
         ("while", collatz, (np.arange(1, n + 1),), None),
         ("product", lambda lib: lambda x, y: x @ y, (x, x), None),
         ("x y.T", lambda lib: lambda x, y: x @ y.T, (x, x), None),
+        ("bfloat16", of_halves, (x, x), None),
     ]
+
+
+# Programs that are a product of cuBLAS -> the type of its factors and of its result.
+PRODUCTS = {
+    "product": ("float32", "float32"),
+    "x y.T": ("float32", "float32"),
+    "bfloat16": ("bfloat16", "float32"),
+}
 
 
 # ---- comparing
@@ -154,6 +171,17 @@ def differences(n):
             print(f"  {name:15}{n:5} {word} {peer}", flush=True)
             if not agrees:
                 found.append(f"{name} {n}: {peer}")
+    return found
+
+
+def outside_of_jit(n):
+    """The same with each operation a program of its own, on the device."""
+    found = []
+    for name, make, args, _ in programs(n):
+        made = make(minijit)(*minijit.device_put(args, "gpu"))
+        there = all(x.device.platform == "gpu" for x in tree_leaves(made))
+        if not there or not same(made, jit(make(minijit))(*args), 2e-4):
+            found.append(f"{name} {n}: outside of jit")
     return found
 
 
@@ -213,13 +241,14 @@ def copy_time(driver, nbytes):
     return spent
 
 
-def cublas_time(driver, n):
+def cublas_time(driver, n, *dtypes):
     """How long a product of n by n matrices takes in cuBLAS, called by itself."""
     from minijit.run.cublas import Gemm
 
     sizes = (n,) * 3
-    dtype, zeros = np.dtype("float32"), (0,) * 3
-    gemm = Gemm(dtype, dtype, ("N", "N"), sizes, sizes, zeros, 1, (zeros,))
+    zeros = (0,) * 3
+    dtypes = map(jnp.dtype, dtypes)
+    gemm = Gemm(*dtypes, ("N", "N"), sizes, sizes, zeros, 1, (zeros,))
     pointers = [driver.alloc(4 * n * n) for _ in range(3)]
     spent = best(driver, lambda: driver.cublas().product(gemm, pointers))
     for pointer in pointers:
@@ -251,10 +280,9 @@ def table(driver, n=2048):
         f, args = jit(make(minijit), backend="cuda"), minijit.device_put(args, "gpu")
         f(*args)
         spent = best(driver, lambda f=f, args=args: f(*args))
-        is_product = name in ("product", "x y.T")
         against = [
             copy_time(driver, nbytes) if nbytes else None,
-            cublas_time(driver, n) if is_product else None,
+            cublas_time(driver, n, *PRODUCTS[name]) if name in PRODUCTS else None,
             jax_time(make, minijit.device_get(args)),
         ]
         ratios = "".join(f"{spent / t:9.2f}" if t else f"{'':9}" for t in against)
@@ -293,7 +321,7 @@ def main():
     print(f"{driver.name}, compute capability {major}.{minor}")
     print("Numbers:")
     # 45 fills no block and no tile.
-    wrong = differences(64) + differences(45)
+    wrong = differences(64) + differences(45) + outside_of_jit(45)
     print("  programs of the tests, and random ones", flush=True)
     wrong += small_programs() + drawn_programs()
     print("Times of the device:")

@@ -840,6 +840,36 @@ def test_a_loop_of_the_driver_is_decided_at_its_end(api, large_steps):
     assert len(set(decide)) == len(decide)
 
 
+def test_what_the_driver_is_asked_for_by_branches_copies_and_two_products(
+    api, large_steps
+):
+    branch = lambda i, x: lax.switch(i, [jnp.sin, jnp.cos], x)
+    f = jit(lambda i, x, y: (branch(i, x), x @ y, y @ x, y), backend="cuda")
+    with cuda_driver.using(cuda_driver.Driver()) as driver:
+        i, x, y, z = on_gpu((np.int32(1), *(numbers(64, 64, seed=i) for i in range(3))))
+        results = f(i, x, y)
+        names = api.names()
+        assert names.count("product") == 2 and names.count("cuGraphAddNode") == 1
+        # Both products work in the same memory.
+        children = [a for name, a in api.calls if name == "cuGraphAddChildGraphNode"]
+        assert [waits for _, _, waits, _ in children] == [0, 1]
+        for _ in range(2):
+            f(i, x, z)
+        assert api.names().count("cuGraphExecMemcpyNodeSetParams") > 0
+        api.calls.clear()
+        np.asarray(results[1])
+        driver.copy(1, 2, 3)
+        assert [name for name in api.names() if name[:8] == "cuMemcpy"] == [
+            *("cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync")
+        ]
+    large = SimpleNamespace(name="k", shared_bytes=100 << 10)
+    driver.function(large)
+    assert api.calls[-1][0] == "cuFuncSetAttribute" and api.calls[-1][1][2] == 100 << 10
+    api.values = {**api.values, "cuDeviceGetCount": 0}
+    with pytest.raises(CudaUnavailable, match="the driver knows no device"):
+        cuda_driver.Driver()
+
+
 def test_what_the_driver_refuses_is_an_error_with_its_name(api):
     with cuda_driver.using(cuda_driver.Driver()):
         api.broken = "cuMemAllocAsync"
@@ -883,13 +913,29 @@ def test_the_script_for_gpus_compares_and_prints_its_table(capsys, monkeypatch):
     monkeypatch.setattr(gpu, "DRAWN", 1)
     with stub_driver():
         assert gpu.differences(8) == gpu.small_programs() == gpu.drawn_programs() == []
+        assert gpu.outside_of_jit(8) == []
     with stub_driver(executes=False):
         # Nothing is computed, and each comparison sees it.
         assert gpu.main() == 1
     printed = capsys.readouterr().out
     assert "same as the CPU" in printed and "/ cuBLAS" in printed
+    assert "softmax 45: outside of jit" in printed
     for wrong in ("softmax 64: the CPU", "while: steps up to -1", "drawn(0)"):
         assert wrong in printed
+
+
+def test_the_script_for_gpus_asks_jax_where_it_has_a_gpu_too(monkeypatch):
+    gpu, same = pytest.importorskip("tests.gpu"), lambda x: x
+    fake = SimpleNamespace(
+        jit=same, device_put=same, block_until_ready=same, default_backend=lambda: "gpu"
+    )
+    monkeypatch.setattr(gpu, "import_jax", lambda: fake)
+    calls = []
+    make = lambda lib: lambda *args: calls.append((lib, args))
+    assert gpu.jax_time(make, (1, 2)) > 0
+    assert calls == [(fake, (1, 2))] * (1 + gpu.REPEATS * gpu.CALLS)
+    fake.default_backend = lambda: "cpu"
+    assert gpu.jax_time(make, ()) is None
 
 
 def test_without_a_gpu_the_script_says_so(capsys):
