@@ -247,6 +247,15 @@ def test_running_totals_of_many_columns_are_a_thread_s_each():
     assert "range(64)" in kernel.source and "syncthreads" not in kernel.source
 
 
+def test_a_long_row_is_in_pieces_for_many_blocks():
+    kernels = kernels_of(jnp.cumsum, mj.ShapeDtypeStruct((1 << 20,), "float32"))
+    assert [k.grid[0] for k in kernels] == [512, 1, 512]
+    f = lambda v: (lax.cummax(v, reverse=True), jnp.cumsum(v) - v)
+    agree(f, rng.normal(size=10000).astype("f4"), tolerance=1e-4)
+    prime, = kernels_of(jnp.cumsum, mj.ShapeDtypeStruct((10007,), "float32"))
+    assert prime.grid[0] == 1
+
+
 @pytest.mark.parametrize("shape", [(50,), (9, 3)])
 def test_the_last_of_many_updates_wins(shape):
     where = rng.integers(-2, shape[0] + 3, 300)

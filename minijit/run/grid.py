@@ -209,6 +209,9 @@ loop_rules |= {
     "parts on a grid": (
         True, "blocks cannot wait for each other: a second kernel adds the parts", None
     ),
+    "pieces of a row": (
+        True, "blocks add up pieces, and wait for the sum of those before them", None
+    ),
     "last update": (
         True, "updates may meet: two more kernels find which one is the last", None
     ),

@@ -1,4 +1,4 @@
-"""Running totals by all threads of a block.
+"""Running totals by all threads of a block, and of long rows by many blocks.
 
     for i in scan 5000:                 for s in 3 tiles of 2,048 steps, in order:
       r0 += x[i]                          for j in thread 2048: stage[j] = x[s*2048 + j]
@@ -14,7 +14,9 @@ all parts up to it.
 """
 
 import math
+from dataclasses import replace
 
+from ..compile.decisions import noted
 from ..compile.expression_graphs import postorder
 from ..compile.expressions import Axis, Load, Reduce, as_index, op
 from ..compile.interchange import Renamer
@@ -28,17 +30,20 @@ from .grid import (
     FEW_THREADS,
     THREADS,
     accesses,
-    apart,
     as_one,
+    kernel_forms,
     nest_forms,
     peeled,
     renamed,
+    terms_in_memory,
 )
 
 # A running total of fewer steps is one thread's.
 FEWEST = 64
 # Neighbours that a thread adds up itself, at least and at most.
 SHORTEST, LONGEST = 4, 8
+# A row in pieces: how long they are at least, and how many there are.
+SHORTEST_PIECE, FEWEST_PIECES, MOST_PIECES = 1 << 11, 4, 1 << 10
 ZERO = as_index(0)
 
 
@@ -74,15 +79,20 @@ def is_running(loop, axes):
     single = all(len(e.bodies) == len(e.axes) == 1 for e in totals)
     if not single or inner.intersection(totals):
         return False
-    plain, known = Axis(axis.extent), {e: start_values(e)[0] for e in totals}
-    turned = op("mul", axis, as_index(-1))
-    backwards = op("add", turned, as_index(axis.extent - 1))
-    body = renamed(renamed(loop.body, known), {backwards: plain})
-    if not apart(For(plain, renamed(body, {axis: plain}))):
+    stored = {s.buffer for s in loop.body}
+    loads = {e.buffer for e in postorder(expressions(loop.body)) if type(e) is Load}
+    apart = len(stored) == len(loop.body) and not stored & loads
+    if not apart or not all(moves_along(s, axis) for s in loop.body):
         return False
     along = sum(bytes_of(a) for a in accesses(loop.body) if runs_along(a) is axis)
     others = sum(bytes_of(a) for a in accesses(loop.body) if runs_along(a) in axes)
     return along > others or math.prod(a.extent for a in axes) < FEW_THREADS
+
+
+def moves_along(store, axis):
+    """Whether each step of an axis stores another element."""
+    terms = terms_in_memory(store)
+    return terms.pop(axis, 0) != 0 and not any(axis in part.free for part in terms)
 
 
 class Scan:
@@ -193,3 +203,57 @@ def back(t, distance):
 
 
 nest_forms.insert(0, running)
+
+
+# ---- very many steps
+
+
+def in_pieces(kernel, rooms, number):
+    """Three kernels for the loop of a single row, so that many blocks work; or None.
+
+    Blocks add up pieces of equal length, one block finds how far the sum is before each
+    of them, and then the blocks go on from there.
+
+    Args:
+      rooms, number: as in `in_parts`.
+    """
+    if len(kernel.body) != 1 or not isinstance(kernel.body[0], For):
+        return None
+    loop, = kernel.body
+    if not is_running(loop, []) or not (length := piece_of(loop.axis.extent)):
+        return None
+    noted("pieces of a row", pieces=loop.axis.extent // length)
+    count, totals = loop.axis.extent // length, totals_of(loop)
+    at = lambda p, k: op("add", op("mul", p, as_index(length)), k)
+    fill, order, p = [], [], Axis(count)
+    each, names = Axis(count, "scan"), {}
+    for e in totals:
+        part, upto = (
+            Buffer(f"{name}{number + len(rooms)}", (count,), wide_dtype(e.dtype))
+            for name in ("piece", "upto")
+        )
+        rooms += part, upto
+        k = Axis(length, "reduce")
+        value = Reduce(e.op, (k,), tuple(Renamer({loop.axis: at(p, k)})(e.bodies)))
+        fill.append(Store(part, (p,), op("convert", value, dtype=part.dtype)))
+        sums = Reduce(e.op, (each,), (Load(part, (each,)),))
+        order.append(Store(upto, (each,), sums))
+    first, k = Axis(count), Axis(length, "scan")
+    for e, store in zip(totals, order, strict=True):
+        before = op("convert", Load(store.buffer, (back(first, 1),)), dtype=e.dtype)
+        own = Reduce(e.op, (k,), tuple(Renamer({loop.axis: at(first, k)})(e.bodies)))
+        both, = combine(e.op, (before,), (own,))
+        names[e] = op("select", op("gt", first, ZERO), both, own)
+    finish = renamed(renamed(loop.body, names), {loop.axis: at(first, k)})
+    loops = (p, fill), (each, order), (first, [For(k, finish)])
+    return [replace(kernel, body=(For(axis, tuple(body)),)) for axis, body in loops]
+
+
+def piece_of(steps):
+    """How many steps a piece of a row has: they are of equal length; or None."""
+    shortest = max(SHORTEST_PIECE, -(-steps // MOST_PIECES))
+    lengths = (n for n in range(shortest, steps // FEWEST_PIECES + 1) if steps % n == 0)
+    return next(lengths, None)
+
+
+kernel_forms.append(in_pieces)
