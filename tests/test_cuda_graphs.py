@@ -569,6 +569,19 @@ def test_products_of_16_bit_floats_are_calls(device, dtype, wanted):
     )
 
 
+def test_gradients_of_scans_are_graphs_and_of_branches_the_cpus(device):
+    """Residuals of a fixed number of steps are arrays; those of a branch a Union."""
+    inner = lambda c, row: lax.scan(lambda a, _: (jnp.sin(a * row), a), c, None, 3)[0]
+    nested = lambda x: lax.scan(lambda c, row: (inner(c, row), c), x[0], x)[0]
+    branch = lambda x: lax.cond(x[0, 0] > 0, jnp.sin, jnp.exp, x)
+    for f in (nested, branch):
+        slope = grad(lambda x, f=f: f(x).sum())
+        on_device = jit(slope, backend="cuda")
+        np.testing.assert_allclose(on_device(x34), jit(slope)(x34), 1e-5, 1e-6)
+        fallbacks = on_device.lower(x34).compile().executable.fallbacks
+        assert [name for name, _ in fallbacks] == ["cond"] * (f is branch)
+
+
 def test_a_loop_with_products_of_16_bit_floats_is_a_graph_or_the_cpus(device):
     x = jnp.asarray(numbers(8, 8)).astype("bfloat16")
     step = lambda c, _: (jnp.tanh(c @ x), None)
