@@ -95,7 +95,6 @@ def table(rows):
 one_device = "minijit computes on one CPU"
 inside = "what is inside of JAX is arranged in another way here"
 not_yet = "it is not written yet"
-scipys = "outside of jit, call SciPy's function on np.asarray(x)"
 storage = "there are no floats of 8 bits and no integers of 4 bits here"
 
 # module -> {a public name of JAX's that minijit does not have: what to say about it}.
@@ -272,9 +271,7 @@ jax_names = {
     ]),
     "nn.initializers": {},
     "random": table([("random_gamma_p", "", "minijit.random.gamma")]),
-    "scipy": table([
-        ("spatial", not_yet, scipys),
-    ]),
+    "scipy": {},
     "tree_util": table([
         ("default_registry", "there is one registry", "register_pytree_node"),
         ("flatten_one_level_with_keys", not_yet, "tree_flatten_with_path"),
@@ -314,7 +311,7 @@ jax_names = {
             "",
         ),
     ]),
-    "scipy.special": table([("hyp1f1 hyp2f1", not_yet, scipys)]),
+    "scipy.special": {},
     # These are complete.
     "ops": {}, "flatten_util": {}, "scipy.linalg": {}, "scipy.stats": {},
     "scipy.signal": {}, "scipy.fft": {}, "scipy.sparse.linalg": {},
