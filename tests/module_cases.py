@@ -192,6 +192,7 @@ linalg_cases = {
     "lu": [case(square), case(tall)],
     "lu_pivots_to_permutation": [case(np.array([2, 1, 2], np.int32), 4)],
     "ormqr": [case(tall, F(3), F(5, 2, seed=1)), case(tall, F(3), wide, left=False)],
+    "qdwh": [case(square[0]), case(tall)],
     "qr": [case(tall, full_matrices=False), case(tall, full_matrices=False)],
     "schur": [case(spd[0], numpy=skip("any signs"))],
     "svd": [

@@ -134,8 +134,7 @@ cases = {
         ("sici", (A(*x, 30.0),), {}),
         ("fresnel", (A(*x, 30.0),), {}),
         ("spence", (away,), {}),
-        ("hyp1f1", (away, 0.8, x), {}),
-        ("hyp1f1", (1.5, 2.5, A(120.0)), {}),
+        ("hyp1f1", (away, 0.8, A(*x[:5], 120.0)), {}),
         ("softmax", (R(2, 3),), {}),
         ("log_softmax", (R(2, 3),), {"axis": 0}),
     ],
@@ -244,6 +243,10 @@ def function_of_arrays(module, name, args, kwargs):
 
 
 smooth = [c for c in numbered if c.values[1] not in flat and arrays_of(c.values[2])]
+# Some rows are compiled, lanes and all; of the other functions one has lanes.
+compiled = smooth[::7]
+with_lanes = {c.values[:2]: c for c in reversed(smooth)}
+with_lanes = [c for c in with_lanes.values() if c not in compiled]
 
 
 @pytest.mark.usefixtures("one_by_one")
@@ -267,13 +270,24 @@ def test_derivatives_are_those_of_the_values(module, name, args, kwargs):
         np.testing.assert_allclose(found, 1.5 * slope.sum(), rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.chapter(22)
-@pytest.mark.parametrize("module,name,args,kwargs", smooth[::7])
-def test_lanes_and_compiled_calls_are_single_calls(module, name, args, kwargs):
+def lanes(module, name, args, kwargs):
+    """-> (a function of lanes, two lanes of each array, what comes of each alone)."""
     places, f = function_of_arrays(module, name, args, kwargs)
     at = [np.stack([args[i], 1.01 * args[i]]) for i in places]
-    want = np.stack([f(*lane) for lane in zip(*at, strict=True)])
-    np.testing.assert_allclose(mj.jit(mj.vmap(f))(*at), want, rtol=1e-9, atol=1e-11)
+    return mj.vmap(f), at, np.stack([f(*lane) for lane in zip(*at, strict=True)])
+
+
+@pytest.mark.parametrize("module,name,args,kwargs", with_lanes)
+def test_lanes_are_single_calls(module, name, args, kwargs):
+    f, at, want = lanes(module, name, args, kwargs)
+    np.testing.assert_allclose(f(*at), want, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.chapter(22)
+@pytest.mark.parametrize("module,name,args,kwargs", compiled)
+def test_compiled_calls_are_single_calls(module, name, args, kwargs):
+    f, at, want = lanes(module, name, args, kwargs)
+    np.testing.assert_allclose(mj.jit(f)(*at), want, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.oracle

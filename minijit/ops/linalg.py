@@ -436,6 +436,12 @@ def qdwh(
     """
     if dynamic_shape is not None:
         raise NotImplementedError("qdwh: sizes are known here; slice x instead")
+    check_matrix("qdwh", aval_of(x))
+    if aval_of(x).ndim > 2:
+        raise ValueError(
+            f"qdwh takes one matrix, got shape {aval_of(x).shape}: use vmap"
+            f"{at_line(user_source())}"
+        )
     m, n = aval_of(x).shape
     if m < n:
         raise ValueError("The input matrix of shape M x N must have M >= N.")
@@ -468,7 +474,7 @@ def qdwh(
         return k + 1, new, moved(u, new)
 
     unfinished = lambda state: state[2] & (state[0] < most)
-    start = np.int32(len(weights)), u, moved(before, u)
+    start = len(weights), u, moved(before, u)
     k, u, is_moving = while_loop(unfinished, again, start)
     u = 1.5 * u - 0.5 * product(u, adjoint(u), u)
     return u, symmetrize(product(adjoint(u), x)), k, lax.bitwise_not(is_moving)
