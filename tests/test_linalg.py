@@ -198,6 +198,8 @@ def test_empty_batches_and_matrices(shape):
     assert jnp.linalg.qr(x).R.shape == shape
     assert jnp.linalg.eigvals(x).dtype == np.complex64
     assert jnp.linalg.det(x).shape == shape[:-2]
+    norm = jnp.linalg.matrix_norm(x, ord=2)
+    assert norm.shape == shape[:-2] and not norm.any()
 
 
 def test_rank():

@@ -107,7 +107,9 @@ def norm(x, ord=None, axis=None, keepdims=False):
         return vector_norm(x, axis=axes, keepdims=keepdims)
     if ord in ("nuc", 2, -2):
         values = svdvals(moveaxis(x, axes, (-2, -1)))
-        result = {"nuc": sum, 2: max, -2: min}[ord](values, -1)
+        # An empty matrix has no singular value, and its norm is 0.
+        initial = {"initial": 0} if ord == 2 else {}
+        result = {"nuc": sum, 2: max, -2: min}[ord](values, -1, **initial)
         return expand_dims(result, sorted(axes)) if keepdims else result
     if ord not in (1, -1, inf, -inf):
         raise ValueError(f"Invalid order '{ord}' for matrix norm.")
