@@ -121,7 +121,10 @@ def in_a_loop(which):
         zeros = mj.tree.map(
             lambda x: jnp.zeros(x.shape, x.dtype), mj.eval_shape(every, arguments)
         )
-        return lax.fori_loop(0, 2, lambda i, _: every(arguments), zeros)
+        # What no step changes is computed before the loop, so each step has its own.
+        own = lambda i: lambda x: jnp.where(i < 2, x, jnp.zeros_like(x))
+        step = lambda i, _: every(mj.tree.map(own(i), arguments))
+        return lax.fori_loop(0, 2, step, zeros)
 
     return looped
 
