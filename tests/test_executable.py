@@ -241,7 +241,7 @@ cliffs = {
     "gradient of indexing": (neighbours, 6, 242),
 }
 # The same from chapter 18 on, where an update needs no copy of what nobody reads.
-in_place = {"dynamic_update_slice": (3, 61), "gradient of indexing": (5, 124)}
+in_place = {"dynamic_update_slice": (3, 61), "gradient of indexing": (6, 99)}
 
 
 @pytest.mark.parametrize("name", cliffs)

@@ -479,7 +479,7 @@ kinds = {
         """kaiser.beta standardize.epsilon variance_scaling.scale normal.stddev
         uniform.scale truncated_normal.stddev orthogonal.scale
         delta_orthogonal.scale full.fill_value dot_product_attention.scale
-        fori_loop.lower fori_loop.upper seed""",
+        fori_loop.lower fori_loop.upper qdwh.eps seed""",
     ),
     "a sequence of arrays": (
         lambda x: is_sequence(x) and all(map(is_array, x)),
