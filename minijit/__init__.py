@@ -134,6 +134,7 @@ _on_demand += """
 from .trace.dtypes import float0 as float0
 from .trace.devices import (
     Device as Device,
+    Shard as Shard,
     default_backend as default_backend,
     device_count as device_count,
     devices as devices,

@@ -283,6 +283,7 @@ from .ops.special import igamma, igamma_grad_a, igammac, lgamma
 from .ops.special import polygamma, random_gamma_grad, zeta
 from .ops.windows import padtype_to_pads, reduce_window
 from .trace import errors
+from .trace import pytree as _pytree
 from .trace.jit import jit as _jit
 from .trace.placement import with_sharding_constraint
 
@@ -322,6 +323,39 @@ def mul(x, y, *, out_dtype=None):  # type: ignore[no-redef]
     if out_dtype is not None:
         x, y = (convert_element_type(z, out_dtype) for z in (x, y))
     return _exact_product(x, y)
+
+
+_reduce_several = reduce
+
+
+def reduce(  # type: ignore[no-redef]
+    operands, init_values, computation, dimensions, out_sharding=None
+):
+    """`computation` folded over the axes `dimensions`, in whatever order is quick.
+
+    Args:
+      operands: an array, or a tree of arrays of one shape.
+      init_values: for each a scalar of its dtype, folded in as well: an identity of
+        the computation.
+      computation: (x, y) -> result, associative, and elementwise if given arrays; of
+        a tree of operands x, y and the result are such trees.
+      dimensions: the axes that go.
+
+    Raises ValueError if the structures differ, TypeError if the dtypes do.
+    """
+    del out_sharding
+    leaves, tree = _pytree.tree_flatten(operands)
+    starts, start_tree = _pytree.tree_flatten(init_values)
+    if tree != start_tree:
+        raise ValueError(
+            "Operands must have the same tree structure as init_values: "
+            f"{tree} vs. {start_tree}"
+        )
+    if _pytree.tree_structure(0) == tree:
+        return _reduce_several(operands, init_values, computation, dimensions)
+    trees = lambda sides: builtins.map(tree.unflatten, sides)
+    flat = lambda *sides: tree.flatten_up_to(computation(*trees(sides)))
+    return tree.unflatten(_reduce_several(leaves, starts, flat, dimensions))
 
 
 def mulhi(x, y, /):

@@ -11,7 +11,7 @@ from pathlib import Path
 import book_toy
 import pytest
 
-from minijit.book import run
+from minijit.book import run, tracebacks
 from minijit.book.exercise import exercises
 from minijit.book.judge import judge
 from minijit.book.notebook import code_cell, dump, joined, load, source
@@ -439,3 +439,12 @@ def test_the_book_imports_nothing_of_the_library():
         cwd=book_toy.REPO, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.strip().endswith("[]"), done.stdout
+
+
+def test_colours_take_no_room_in_a_message():
+    line = "TypeError: " + "word " * 40
+    coloured = line.replace("TypeError", "\x1b[31mTypeError\x1b[39m")
+    first, *rest = tracebacks.folded_line(line)
+    assert len(first) == 100 and len(rest) == 2
+    first = first.replace("TypeError", "\x1b[31mTypeError\x1b[39m")
+    assert tracebacks.folded_line(coloured) == [first, *rest]

@@ -115,3 +115,16 @@ def in_a_fresh_process(code, enable_x64):
     env = {**os.environ, "MINIJIT_ENABLE_X64": enable_x64, "PYTHONPATH": root}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, env=env, capture_output=True, text=True)
+
+
+def test_flags_of_the_command_line(monkeypatch):
+    flags = ["--jax_log_compiles=true", "--steps=3", "--jax_enable_x64=False"]
+    monkeypatch.setattr("sys.argv", ["program.py", *flags])
+    try:
+        config.parse_flags_with_absl()
+        assert config.log_compiles is True and config.enable_x64 is False
+    finally:
+        config.update("log_compiles", False)
+    monkeypatch.setattr("sys.argv", ["program.py", "--jax_nope=1"])
+    with pytest.raises(AttributeError, match="nope"):
+        config.parse_flags_with_absl()

@@ -512,3 +512,18 @@ def test_none_is_an_operand_too():
         assert call() == 1
         with pytest.raises(TypeError, match="no positional operands can be passed"):
             call(operand=None)
+
+
+def test_a_branch_that_is_given_twice_is_traced_once():
+    traced = []
+
+    def scaled(x):
+        traced.append("scaled")
+        return y * x
+
+    y = mj.numpy.float32(3)
+    f = lambda i, x: lax.switch(i, [scaled, lambda x: x, scaled], x)
+    x = mj.numpy.float32(2)
+    assert [float(f(mj.numpy.int32(i), x)) for i in range(3)] == [6.0, 2.0, 6.0]
+    assert traced == ["scaled"] * 3
+    assert mj.grad(f, 1)(mj.numpy.int32(2), x) == 3.0

@@ -229,6 +229,13 @@ def test_reduce_folds_any_computation():
     value, where = lax.reduce((x, index), (-np.inf, 0), larger, (1,))
     np.testing.assert_array_equal(value, x.max(1))
     np.testing.assert_array_equal(where, x.argmax(1))
+    both = lambda a, b: {"low": lax.min(a["low"], b["low"]), "sum": a["sum"] + b["sum"]}
+    starts = {"low": np.inf, "sum": 0.0}
+    found = lax.reduce({"low": x, "sum": x}, starts, both, (1,))
+    np.testing.assert_array_equal(found["low"], x.min(1))
+    np.testing.assert_allclose(found["sum"], x.sum(1), 1e-5, 1e-6)
+    with pytest.raises(ValueError, match="same tree structure as init_values"):
+        lax.reduce({"low": x}, starts, both, (1,))
 
 
 def test_fills_and_counts():

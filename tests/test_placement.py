@@ -47,3 +47,13 @@ def test_types_have_a_sharding():
     assert minijit.typeof(x).sharding.spec == P(None, None)
     kept = minijit.jit(lambda y: jnp.zeros(y.shape, out_sharding=y.aval.sharding))(x)
     assert kept.shape == (2, 3)
+
+
+def test_an_array_has_one_shard():
+    x = jnp.arange(6.0).reshape(2, 3)
+    (shard,) = x.addressable_shards
+    assert shard.data is x.addressable_data(0) is x and len(x.global_shards) == 1
+    assert shard.device == minijit.devices()[0] and shard.replica_id == 0
+    assert x[shard.index].shape == shard.data.shape == (2, 3)
+    with pytest.raises(IndexError):
+        x.addressable_data(1)

@@ -147,7 +147,7 @@ def mismatch(first, second):
 def test_an_error_names_the_place_and_both_structures():
     text = mismatch({"w": [1, (2, 3)]}, {"w": [1, (2, 3, 4)]})
     assert text == (
-        "pytree structures differ at ['w'][1]:\n"
+        "pytree structures differ at ['w'][1]: Tuple arity mismatch: 3 != 2\n"
         "  there the first tree has a tuple of length 2,\n"
         "  and tree number 2 has a tuple of length 3.\n"
         "  the first tree: PyTreeDef({'w': [*, (*, *)]})\n"
@@ -160,7 +160,7 @@ def test_an_error_names_the_place_and_both_structures():
     [
         ((1, [2]), (1, (2,)), ["at [1]", "a list of length 1", "a tuple of length 1"]),
         ((1, [2]), (1, 2), ["at [1]", "a list of length 1", "a leaf of type int"]),
-        ({"a": 1}, {"b": 1}, ["at the root", "keys ['a']", "keys ['b']"]),
+        ({"a": 1}, {"b": 1}, ["the root: Dict key mismatch", "['a']", "['b']"]),
         ((1, None), (1, 2), ["at [1]", "has None", "is_leaf=lambda x: x is None"]),
         (Point(1, (2,)), Point(1, 2), ["at .y", "a tuple of length 1"]),
         ([Point(1, 2)], [(1, 2)], ["at [0]", "a Point of length 2", "a tuple of"]),

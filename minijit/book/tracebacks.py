@@ -23,6 +23,9 @@ INSTALLED = tuple(
 SHOWN_WHOLE = {"SyntaxError", "UsageError"}
 WIDEST = 100  # columns of what a cell shows
 CODE = re.compile(r"\s*(-+>)?\s*(\x1b\[[0-9;]*m)*\s*\d+\b")  # a line of a frame
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# The name of the error, with which a message begins.
+COLOURED = re.compile(rf"(?:{COLOUR.pattern})*\w*(?:{COLOUR.pattern})*")
 LEFT_OUT = "(the library's own frames are left out; %tb shows them)"
 
 
@@ -95,12 +98,19 @@ def folded(text: str) -> str:
 
 
 def folded_line(line: str) -> list[str]:
-    """One line of a message as several, the further ones indented."""
-    if len(line) <= WIDEST or CODE.match(line):
+    """One line of a message as several, the further ones indented.
+
+    Colours take no room.  They are kept in the name of the error, and nowhere else.
+    """
+    plain = COLOUR.sub("", line)
+    if len(plain) <= WIDEST or CODE.match(line):
         return [line]
-    margin = " " * (len(line) - len(line.lstrip()) + 4)
+    margin = " " * (len(plain) - len(plain.lstrip()) + 4)
     options: Any = {"break_long_words": False, "break_on_hyphens": False}
-    return textwrap.wrap(line, WIDEST, subsequent_indent=margin, **options)
+    first, *rest = textwrap.wrap(plain, WIDEST, subsequent_indent=margin, **options)
+    match = COLOURED.match(line)
+    name = match.group() if match else ""
+    return [name + first[len(COLOUR.sub("", name)) :], *rest]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from .array import ArrayImpl
 from .config import config
-from .core import Tracer, operators
+from .core import Array, Tracer, operators
 from .primitives import as_array
 from .stages import device_put, putters
 
@@ -210,7 +210,35 @@ def copy_to_host_async(x):
     """`x.copy_to_host_async()`: the numbers are where the program can read them."""
 
 
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """The one part of an array on the one device (`jax.Shard`).
+
+    Attributes:
+      index: which part of the whole: all of it; data: the array.
+    """
+
+    device: Device
+    index: tuple
+    replica_id: int
+    data: Array
+
+
+def addressable_shards(x):
+    """`x.addressable_shards`, `x.global_shards`: one part, which is all of it."""
+    everything = (slice(None),) * x.ndim
+    return [Shard(x.device, everything, 0, x)]
+
+
+def addressable_data(x, index):
+    """`x.addressable_data(0)`: the part with that number, which is the array."""
+    return [x][index]
+
+
 operators |= {
+    "addressable_shards": property(addressable_shards),
+    "global_shards": property(addressable_shards),
+    "addressable_data": addressable_data,
     "device": property(lambda x: cpu),
     "devices": lambda x: {cpu},
     "sharding": property(lambda x: placement),

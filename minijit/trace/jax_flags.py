@@ -7,6 +7,7 @@ A flag either is accepted, since no program's results depend on it here, or it h
 one value that minijit computes with, and any other is refused.
 """
 
+import sys
 from functools import partial
 
 from .config import config
@@ -39,6 +40,7 @@ accepted = {
         array_garbage_collection_guard thread_guard cpu_collectives_implementation
         compiler_detailed_logging_min_ops xla_profile_version
     """,
+    3: "pgle_profiling_runs",
 }
 
 guards = (
@@ -65,6 +67,25 @@ for _default, _names in accepted.items():
 for _name, _values in fixed.items():
     config.define(_name, _values[0], "one of JAX's flags", allowed=_values)
 config.renamed |= {"enable_checks": "debug_checks"}
+
+
+def parse_flags_with_absl():
+    """Set the flags that the program was started with, `--jax_NAME=value`.
+
+    JAX: `jax.config.parse_flags_with_absl`.  Where absl reads the other flags of the
+    program it is told of these, so that it does not complain of them.
+    """
+    absl = sys.modules.get("absl.flags")
+    for text in sys.argv[1:]:
+        name, equal, value = text.removeprefix("--").partition("=")
+        if text.startswith("--jax_") and equal:
+            known = {"true": True, "false": False, "none": None}
+            config.update(name, known.get(value.lower(), value))
+            if absl is not None and name not in absl.FLAGS:
+                absl.DEFINE_string(name, value, "one of JAX's flags")
+
+
+config.parse_flags_with_absl = parse_flags_with_absl  # type: ignore[attr-defined]
 
 
 def switch(name):

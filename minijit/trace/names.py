@@ -102,7 +102,7 @@ jax_names = {
     "": table([
         ("smap", one_device, "minijit.shard_map"),
         (
-            "Shard auto_pcast remove_size_one_mesh_axis_from_type distributed",
+            "auto_pcast remove_size_one_mesh_axis_from_type distributed",
             one_device,
             "",
         ),

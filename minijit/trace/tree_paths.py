@@ -117,13 +117,23 @@ def mismatch(treedef, tree, names):
         stack.extend(reversed([(path + str(key), child) for key, child in steps]))
     found = tree_structure(x).nodes[0]
     first, second = names
-    text = f"pytree structures differ at {path or 'the root'}:"
+    text = f"pytree structures differ at {path or 'the root'}:{in_short(node, found)}"
     text += f"\n  there {first} has {node_in_words(node)},"
     text += f"\n  and {second} has {node_in_words(found, x)}."
     if type(None) in (node.type, found.type):
         text += "\n  (None has no leaves. To make it one: is_leaf=lambda x: x is None.)"
     text += f"\n  {first}: {abridged(treedef)}"
     return text + f"\n  {second}: {abridged(tree_structure(tree))}"
+
+
+def in_short(node, found):
+    """JAX's words for two nodes of one type, or nothing."""
+    if node.type is found.type is dict:
+        return " Dict key mismatch"
+    if node.type is found.type and node.type in (tuple, list):
+        kind = node.type.__name__.title()
+        return f" {kind} arity mismatch: {found.arity} != {node.arity}"
+    return ""
 
 
 def node_in_words(node, leaf=None):

@@ -60,7 +60,10 @@ def bind_branches(index, branches, operands, names, kind):
     """Record the branches, make them agree, and bind cond."""
     leaves, in_tree = tree_flatten(operands)
     in_avals = list(map(aval_of, leaves))
-    records = [record(f, in_avals, in_tree, kind) for f in branches]
+    # A function that is given twice is recorded once.
+    distinct = {id(f): f for f in branches}
+    recorded = {k: record(f, in_avals, in_tree, kind) for k, f in distinct.items()}
+    records = [recorded[id(f)] for f in branches]
     jaxprs, captured, trees = zip(*records, strict=True)
     tree = check_trees(kind, names, trees)
     columns = zip(*[jaxpr.out_avals for jaxpr in jaxprs], strict=True)
