@@ -32,8 +32,9 @@ own = {
 def test_every_primitive_of_a_family_has_its_rows():
     # barriers comes with chapter 16, patches with chapter 17.
     assert len(families) >= 14 and len(own) > 75
-    # Patches are made where a convolution is lowered: nobody evaluates them.
-    for p in {p for p in own if p.name != "patches"}:
+    # These are made where a convolution is lowered: nobody evaluates them.
+    lowered = {"patches", "direct_convolution", "direct_convolution_over_images"}
+    for p in {p for p in own if p.name not in lowered}:
         assert p in eval_rules and p in shape_rules and p in batch_rules, p
 
 
@@ -47,8 +48,9 @@ def test_every_rule_that_is_not_constant_is_tried():
             if getattr(rule, "func", None) is constant_rule}
     refused = {rounding.nextafter_p, special.random_gamma_grad_p}
     # These have tests of their own: test_linalg, test_fft, test_fuse, test_as_jax,
-    # test_convolution_products.
+    # test_convolution_products, test_direct_convolutions.
     own_tests = {"linalg", "fft", "barriers", "patches", "host_calls"}
+    own_tests |= {"direct_convolutions"}
     elsewhere = {
         value
         for module in families

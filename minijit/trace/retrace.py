@@ -20,7 +20,7 @@ import weakref
 from dataclasses import dataclass, field
 
 from .arguments import function_name
-from .captures import Identity, capture_rules, scalar_key, show
+from .captures import Identity, can_be_owner, capture_rules, scalar_key, show
 from .config import config
 from .core import EvalTrace, current
 from .errors import PACKAGE, at_line, folded, user_source
@@ -107,7 +107,10 @@ def seen(value):
     by_value = scalar_key(value) is not None or type(value) in capture_rules
     code = getattr(inspect.unwrap(value), "__code__", None)
     text = show(value)
-    return Seen(text, (text, id(code)) if by_value else id(value))
+    if by_value:
+        return Seen(text, (text, id(code)))
+    # The address of what is gone may be another's.
+    return Seen(text, Identity(value) if can_be_owner(value) else id(value))
 
 
 # What each kind of fact is called in an explanation, and what to do about a change.
