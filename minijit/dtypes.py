@@ -3,6 +3,7 @@
 from .ops.prng import prng_key as prng_key
 from .trace import calls, names as _names
 from .trace.dtypes import (
+    TypePromotionError as TypePromotionError,
     bfloat16 as bfloat16,
     canonicalize_dtype as canonicalize_dtype,
     extended as extended,

@@ -117,6 +117,7 @@ def in_a_fresh_process(code, enable_x64):
     return subprocess.run(command, env=env, capture_output=True, text=True)
 
 
+@pytest.mark.chapter(15)
 def test_flags_of_the_command_line(monkeypatch):
     flags = ["--jax_log_compiles=true", "--steps=3", "--jax_enable_x64=False"]
     monkeypatch.setattr("sys.argv", ["program.py", *flags])

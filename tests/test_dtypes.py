@@ -38,7 +38,10 @@ c*   c*   c*   c*   c*   c*   c*   c*   c*   c*   c64  c64  c64  c128 c64  c128 
 golden_32 = {("u32", "i8"): "i32", ("u32", "i16"): "i32", ("u32", "i32"): "i32"}
 
 header, *rows = [line.split() for line in golden.strip().split("\n")]
-strong = dict(zip(header, dtypes.dtype_names.values(), strict=False))
+# Chapter 15 brings dtypes that are not promoted.
+widths = [name for names in dtypes.families.values() for name in names]
+nodes = [node for node in dtypes.wider if node.endswith("*") or node in widths]
+strong = dict(zip(header, widths, strict=False))
 weak = {"i*": "int*", "f*": "float*", "c*": "complex*"}
 node_names = strong | weak
 pairs = {
@@ -50,7 +53,7 @@ pairs = {
 
 def test_the_table_is_whole():
     assert len(header) == 18 and len(pairs) == 18 * 19 // 2
-    assert list(strong) == [dtypes.short_dtype_name(d) for d in dtypes.dtype_names]
+    assert list(strong) == [dtypes.short_dtype_name(np.dtype(n)) for n in widths]
 
 
 @pytest.mark.parametrize("x64", [True, False])
@@ -65,10 +68,10 @@ def test_promotion_is_associative():
     for x64 in (True, False):
         join = {
             (a, b): dtypes.least_upper_bound(frozenset([a, b]), x64)
-            for a in dtypes.wider
-            for b in dtypes.wider
+            for a in nodes
+            for b in nodes
         }
-        for a, b, c in itertools.product(dtypes.wider, repeat=3):
+        for a, b, c in itertools.product(nodes, repeat=3):
             assert join[join[a, b], c] == join[a, join[b, c]], (a, b, c)
 
 
@@ -226,11 +229,11 @@ def test_jax_agrees_on_every_pair_and_on_triples(x64):
     from jax._src.dtypes import lattice_result_type
 
     with jax.enable_x64(x64), enable_x64(x64):
-        nodes = [n for n in dtypes.wider if x64 or "64" not in n or n == "complex64"]
-        nodes.remove("complex128") if not x64 else None
-        values = {node: jax_value(jax, node) for node in nodes}
-        groups = [*itertools.product(nodes, repeat=2)]
-        groups += itertools.combinations(nodes, 3)
+        found = [n for n in nodes if x64 or "64" not in n or n == "complex64"]
+        found.remove("complex128") if not x64 else None
+        values = {node: jax_value(jax, node) for node in found}
+        groups = [*itertools.product(found, repeat=2)]
+        groups += itertools.combinations(found, 3)
         assert len(groups) > 350
         for group in groups:
             args = [values[node] for node in group]
@@ -249,7 +252,7 @@ def test_jax_agrees_on_weak_arrays_of_every_width(x64):
     from jax._src.lax.lax import _convert_element_type
 
     wide = {*dtypes.narrow} if not x64 else set()
-    names = [name for d, name in dtypes.dtype_names.items() if d not in wide]
+    names = [name for name in widths if np.dtype(name) not in wide]
     with jax.enable_x64(x64), enable_x64(x64):
         values = [
             _convert_element_type(1, np.dtype(n), weak_type=True) for n in names[1:]
@@ -260,6 +263,14 @@ def test_jax_agrees_on_weak_arrays_of_every_width(x64):
             assert dtypes.lattice_result_type(*pair) == expected, pair
 
 
+def promoted(module, a, b):
+    """The dtype of both, or the name of the error."""
+    try:
+        return module.promote_types(a, b)
+    except ValueError as error:
+        return type(error).__name__
+
+
 @pytest.mark.oracle
 def test_jax_agrees_on_promote_types_and_kinds():
     jax = pytest.importorskip("jax")
@@ -267,8 +278,8 @@ def test_jax_agrees_on_promote_types_and_kinds():
     for x64 in (True, False):
         with jax.enable_x64(x64), enable_x64(x64):
             for a, b in itertools.product(names, repeat=2):
-                expected = jax.numpy.promote_types(a, b)
-                assert dtypes.promote_types(a, b) == expected, (a, b)
+                expected = promoted(jax.numpy, a, b)
+                assert promoted(dtypes, a, b) == expected, (a, b)
     classes = [np.number, np.integer, np.signedinteger, np.unsignedinteger]
     classes += [np.inexact, np.floating, np.complexfloating, np.generic]
     for a, b in itertools.product(names, names + classes):

@@ -229,6 +229,11 @@ def test_reduce_folds_any_computation():
     value, where = lax.reduce((x, index), (-np.inf, 0), larger, (1,))
     np.testing.assert_array_equal(value, x.max(1))
     np.testing.assert_array_equal(where, x.argmax(1))
+
+
+@pytest.mark.chapter(15)
+def test_reduce_of_trees():
+    x = np.random.default_rng(0).normal(size=(3, 5, 7)).astype(np.float32)
     both = lambda a, b: {"low": lax.min(a["low"], b["low"]), "sum": a["sum"] + b["sum"]}
     starts = {"low": np.inf, "sum": 0.0}
     found = lax.reduce({"low": x, "sum": x}, starts, both, (1,))

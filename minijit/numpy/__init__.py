@@ -93,6 +93,10 @@ from .signals import bartlett, blackman, convolve, correlate, hamming, hanning, 
 from .products import cross, inner, kron, matvec, outer, trace, vdot, vecdot, vecmat
 from .einstein import einsum, einsum_path
 from .bits import packbits, unpackbits
+from ..ops.narrow_dtypes import float4_e2m1fn, float8_e3m4, float8_e4m3, int2, int4
+from ..ops.narrow_dtypes import float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz
+from ..ops.narrow_dtypes import float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu, uint2
+from ..ops.narrow_dtypes import uint4
 from .polynomials import poly, polyadd, polyder, polydiv, polyfit, polyint, polymul
 from .polynomials import polysub, polyval, roots
 from .interchange import array_repr, array_str, can_cast, fromfile, fromiter

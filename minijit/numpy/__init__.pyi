@@ -150,7 +150,16 @@ def fliplr(m: ArrayLike | int) -> Array: ...
 def flipud(m: ArrayLike | int) -> Array: ...
 float16: _ScalarType
 float32: _ScalarType
+float4_e2m1fn: _ScalarType
 float64: _ScalarType
+float8_e3m4: _ScalarType
+float8_e4m3: _ScalarType
+float8_e4m3b11fnuz: _ScalarType
+float8_e4m3fn: _ScalarType
+float8_e4m3fnuz: _ScalarType
+float8_e5m2: _ScalarType
+float8_e5m2fnuz: _ScalarType
+float8_e8m0fnu: _ScalarType
 float_: _ScalarType
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array: ...
 floating: Any
@@ -197,7 +206,9 @@ inf: float
 def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = ..., preferred_element_type: DTypeLike | None = ...) -> Array: ...
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = ...) -> Array: ...
 int16: _ScalarType
+int2: _ScalarType
 int32: _ScalarType
+int4: _ScalarType
 int64: _ScalarType
 int8: _ScalarType
 int_: _ScalarType
@@ -384,7 +395,9 @@ def trunc(x: ArrayLike, /) -> Array: ...
 ufunc: Any
 uint: _ScalarType
 uint16: _ScalarType
+uint2: _ScalarType
 uint32: _ScalarType
+uint4: _ScalarType
 uint64: _ScalarType
 uint8: _ScalarType
 def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: Any = ..., fill_value: Any = ...) -> Array: ...

@@ -2,6 +2,7 @@
 
 from ..trace import primitives
 from ..trace.core import operators
+from ..trace.dtypes import integer, issubdtype, unsignedinteger
 from ..trace.remainders import rem
 from .core import (
     binary_operators,
@@ -29,7 +30,7 @@ def remainder(x1, x2, /):
 
 def nonzero_divisor(y):
     """1 where an integer divisor is 0: what is left over is 0 then."""
-    if y.dtype.kind not in "iu":
+    if not issubdtype(y.dtype, integer):
         return y
     return choose_where(y == 0, ones_like(y), y)
 
@@ -42,10 +43,10 @@ def floor_divide(x1, x2, /):
     x, y = promote_args_numeric("floor_divide", x1, x2)
     if x.dtype.kind == "c":
         raise TypeError("floor_divide does not support complex-valued inputs")
-    if x.dtype.kind not in "iu":
+    if not issubdtype(x.dtype, integer):
         return from_later("float_divmod", "a rounded quotient of floats")(x, y)[0]
     quotient = primitives.div(x, y)
-    if x.dtype.kind == "u":
+    if issubdtype(x.dtype, unsignedinteger):
         return quotient
     opposite = primitives.sign(x) != primitives.sign(y)
     cut = opposite & (rem(x, y) != 0)
@@ -55,7 +56,7 @@ def floor_divide(x1, x2, /):
 def divmod(x1, x2, /):
     """-> (x1 // x2, x1 % x2).  JAX: `jnp.divmod`."""
     x, y = promote_args_numeric("divmod", x1, x2)
-    if x.dtype.kind in "iu":
+    if issubdtype(x.dtype, integer):
         return floor_divide(x, y), remainder(x, y)
     return from_later("float_divmod", "a rounded quotient of floats")(x, y)
 

@@ -186,8 +186,10 @@ driver_printers = {"python": DriverPrinter}
 def print_imports(text):
     """The import lines for what stands in a program's text."""
     lines = ["from __future__ import annotations", "", "import numpy as np"]
-    if re.search(r"\bbfloat16\b", text):
-        lines.append("from ml_dtypes import bfloat16")
+    # Dtypes that are not NumPy's are printed by their names alone.
+    others = {*re.findall(r"(?<![.\w])(?:bfloat16|float\d_\w+|u?int[24])\b", text)}
+    if others:
+        lines.append(f"from ml_dtypes import {', '.join(sorted(others))}")
     modules = defaultdict(list)
     for name in sorted(set(re.findall(r"(?<![.\w])[a-z]\w*(?=\()", text))):
         if name in functions:

@@ -138,11 +138,24 @@ def reachable(graph, node):
     return {node}.union(*(reachable(graph, next_node) for next_node in graph[node]))
 
 
+class TypePromotionError(ValueError):
+    """No dtype holds the values of all arguments (`jax.dtypes.TypePromotionError`)."""
+
+
 @functools.cache
 def least_upper_bound(nodes, enable_x64):
-    """The first node that all of `nodes`, a frozenset of names, lead to."""
+    """The first node that all of `nodes`, a frozenset of names, lead to.
+
+    Raises TypePromotionError if there is none.
+    """
     graph = wider if enable_x64 else wider_in_32_bits
     common = set.intersection(*(reachable(graph, node) for node in nodes))
+    if not common:
+        raise TypePromotionError(
+            f"Input dtypes ({', '.join(sorted(nodes))}) have no available implicit "
+            "dtype promotion path. Say which dtype you mean, by x.astype('float32') "
+            "for example."
+        )
     # The least of them is the one that leads to all the others.
     least, = (node for node in common if common <= reachable(graph, node))
     return least
@@ -404,14 +417,18 @@ def scalar_class(x):
     return getattr(x, "type", None) or np.dtype(x).type
 
 
+# The class above that of a dtype which NumPy does not have.
+class_of = {ml_dtypes.bfloat16: floating}
+
+
 def issubdtype(a, b):
     """Whether dtype a is b or of the kind b, such as `floating`: NumPy's, and bfloat16.
 
     JAX: `jnp.issubdtype`.
     """
     a, b = scalar_class(a), scalar_class(b)
-    if a is ml_dtypes.bfloat16:
-        return b in (a, floating, inexact, number, generic)
+    if a in class_of:
+        return b is a or issubclass(class_of[a], b)
     return bool(np.issubdtype(a, b))
 
 

@@ -95,7 +95,7 @@ def table(rows):
 one_device = "minijit computes on one CPU"
 inside = "what is inside of JAX is arranged in another way here"
 not_yet = "it is not written yet"
-storage = "there are no floats of 8 bits and no integers of 4 bits here"
+storage = "numbers of 8 bits and fewer are stored here, and not multiplied"
 
 # module -> {a public name of JAX's that minijit does not have: what to say about it}.
 jax_names = {
@@ -207,13 +207,10 @@ jax_names = {
     "numpy": table([
         ("object_ character flexible", "arrays hold numbers only", ""),
         (
-            "float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
-            "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 "
-            "float8_e5m2fnuz float8_e8m0fnu",
-            storage,
-            "jnp.bfloat16 or jnp.float16",
+            "float6_e2m3fn float6_e3m2fn int1 uint1",
+            "XLA does not compile them either",
+            "jnp.float4_e2m1fn, jnp.float8_e4m3fn, jnp.int2 or jnp.uint2",
         ),
-        ("int1 int2 int4 uint1 uint2 uint4", storage, "jnp.int8 or jnp.uint8"),
     ]),
     "lax": table([
         (
@@ -291,7 +288,6 @@ jax_names = {
         ("DebugEffect OrderedDebugEffect", "", ""),
     ]),
     "dtypes": table([
-        ("TypePromotionError", "", "TypeError"),
         ("itemsize_bits", "", "8 * jnp.dtype(x).itemsize"),
         ("scalar_type_of", not_yet, "jnp.issubdtype"),
     ]),

@@ -33,8 +33,11 @@ def quietly(function, *args, **kwargs):
 
 
 def widen(x):
-    """A 16-bit float in 32 bits, where both computing and summing are safe."""
-    if x.dtype.itemsize != 2 or not is_kind(x.dtype, real):
+    """A 16-bit float in 32 bits, where both computing and summing are safe.
+
+    So are the floats of 8 bits that come with chapter 15.
+    """
+    if x.dtype.itemsize > 2 or not is_kind(x.dtype, real):
         return x
     return x.astype(np.float32)
 
@@ -44,7 +47,7 @@ def widened(function):
 
     def wide(*args, **params):
         for x in args:
-            if x.dtype.itemsize == 2:
+            if x.dtype.itemsize <= 2:
                 return function(*map(widen, args), **params)
         return function(*args, **params)
 
@@ -65,7 +68,7 @@ def sign_value(x):
 
 def divide(x, y):
     """x / y; of integers the quotient cut towards zero, and x/0 = -1 (all bits set)."""
-    if x.dtype.kind not in "iu":
+    if not is_kind(x.dtype, integer):
         return np.true_divide(x, y)
     quotient = np.floor_divide(x, np.where(y == 0, y.dtype.type(1), y))
     cut = ((x < 0) != (y < 0)) & (quotient * y != x)
@@ -135,9 +138,9 @@ def convert_values(x, new_dtype, weak_type=False):
         x = x.real
     if new_dtype.kind == "b":
         return x != 0
-    if x.dtype.kind != "f" or new_dtype.kind not in "iu":
+    if x.dtype.kind != "f" or not is_kind(new_dtype, integer):
         return x.astype(new_dtype)
-    limits = np.iinfo(new_dtype)
+    limits = dtypes.iinfo(new_dtype)
     low, high = float(limits.min), float(limits.max)
     x = x.astype(np.float64)
     inside = np.where((x > low) & (x < high), x, 0).astype(new_dtype)

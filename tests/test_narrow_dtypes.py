@@ -1,0 +1,96 @@
+"""Floats of 8 bits and fewer and integers of 4 and fewer: stored, and NumPy's."""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+from minijit import lax, numpy as jnp
+from minijit.ops.narrow_dtypes import narrow
+
+pytestmark = pytest.mark.chapter(15)
+
+beyond = [1e9, -1e9, np.inf, -np.inf, 7.5, -8.5, 100.0, -0.0]
+numbers = np.array([*np.random.default_rng(0).normal(size=40) * 5, *beyond], "float32")
+small = jnp.array([0.1, 3.0, 1000.0, -2.0], jnp.float8_e4m3fn)
+common = ["float8_e4m3fn", "float8_e5m2", "int4", "uint4"]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", narrow)
+def test_conversions_are_jax_s(name):
+    jax = pytest.importorskip("jax")
+    for given in (numbers, np.arange(-20, 21)):
+        wanted = jax.numpy.asarray(given).astype(name).astype("float32")
+        found = jnp.asarray(given).astype(name).astype("float32")
+        np.testing.assert_array_equal(found, wanted)
+
+
+operations = {
+    "sum": lambda m, x: x + x,
+    "product": lambda m, x: x * 3,
+    "quotient": lambda m, x: x // 3 if m.issubdtype(x.dtype, m.integer) else x / 3,
+    "remainder": lambda m, x: x % 3,
+    "comparison": lambda m, x: x > 1,
+    "choice": lambda m, x: m.where(x > 0, x, 0),
+    "order": lambda m, x: m.sort(x[:20]),
+    "maximum": lambda m, x: x[:6].max(),
+    "row": lambda m, x: x[np.array([1, 5])],
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", common)
+def test_operations_are_jax_s(name):
+    jax = pytest.importorskip("jax")
+    for label, f in operations.items():
+        wanted = f(jax.numpy, jax.numpy.asarray(numbers).astype(name))
+        found = f(jnp, jnp.asarray(numbers).astype(name))
+        assert found.dtype == wanted.dtype, label
+        wide = np.asarray(wanted).astype("float32")
+        np.testing.assert_array_equal(np.asarray(found).astype("float32"), wide, label)
+
+
+def test_they_are_stored_in_a_byte_and_printed():
+    assert small.nbytes == 4 and small.dtype == jnp.float8_e4m3fn
+    assert repr(small) == "Array([0.101562, 3, nan, -2], dtype=float8_e4m3fn)"
+    assert jnp.int4(3) + 5 == -8 and jnp.iinfo(jnp.int4).max == 7
+    jaxpr = mj.make_jaxpr(lambda x: x.astype("float32"))(small)
+    assert "a:f8_e4m3fn[4]" in str(jaxpr)
+    assert np.array_equal(small.view("uint8"), np.asarray(small).view("uint8"))
+
+
+@pytest.mark.parametrize("backend", ["plain", None])
+def test_programs_store_them_and_explain_who_computes(backend):
+    f = mj.jit(lambda x: jnp.sin(x.astype("float32")) * 2, backend=backend)
+    wide = np.asarray(small).astype("float32")
+    np.testing.assert_allclose(f(small), np.sin(wide) * 2, 1e-6)
+    report = mj.explain(f, small)
+    assert dict(report.fallbacks) == {
+        "convert_element_type": "numbers of 8 bits and fewer are left to NumPy"
+    }
+    assert len(report.kernels) == 1
+
+
+def test_they_compose():
+    def f(w, x):
+        step = lambda c, row: (c + row.astype("float32") @ x, row)
+        total, rows = lax.scan(step, 0.0, w)
+        return jnp.sum(total), rows
+
+    w, x = jnp.ones((2, 4), jnp.float8_e5m2), jnp.arange(4.0)
+    for g in (f, mj.jit(f)):
+        total, rows = g(w, x)
+        assert total == 12 and rows.dtype == w.dtype
+        slopes, _ = mj.jit(mj.grad(f, has_aux=True))(w, x)
+        assert slopes.dtype == w.dtype
+        np.testing.assert_array_equal(slopes.astype("float32"), [[0, 1, 2, 3]] * 2)
+    turned = mj.vmap(mj.jit(lambda row: row[::-1]))(jnp.stack([small, small]))
+    assert np.array_equal(turned[0].view("uint8"), small[::-1].view("uint8"))
+
+
+def test_they_are_not_promoted():
+    with pytest.raises(ValueError, match=r"float32, float8_e4m3fn\) have no .* path"):
+        small + jnp.ones(4)
+    with pytest.raises(mj.dtypes.TypePromotionError, match="int4, int8"):
+        jnp.int4(1) + jnp.int8(1)
+    assert (small * 2.0).dtype == small.dtype and (jnp.int4(1) + 1).dtype == jnp.int4
