@@ -85,9 +85,9 @@ def test_a_name_of_jax_that_is_not_here(module):
 def test_what_a_missing_name_says():
     with pytest.raises(AttributeError, match="which JAX has.*minijit.shard_map"):
         mj.smap  # noqa: B018
-    with pytest.raises(AttributeError, match="jnp.int8 or jnp.uint8") as error:
-        jnp.int4  # noqa: B018
-    assert error.value.name == "int4" and error.value.obj is jnp
+    with pytest.raises(AttributeError, match="jnp.int2 or jnp.uint2") as error:
+        jnp.int1  # noqa: B018
+    assert error.value.name == "int1" and error.value.obj is jnp
     with pytest.raises(AttributeError, match="^module 'minijit.lax' has no attribute"):
         lax.nonsense  # noqa: B018
 
