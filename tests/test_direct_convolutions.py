@@ -114,6 +114,8 @@ def test_few_features_are_products_of_places():
     assert call.outputs[0].buffer.shape == (3, 2, 1, 2, 34, 33)
     found, wanted = mj.jit(convolve())(x, w), mj.jit(convolve(), backend="eval")(x, w)
     np.testing.assert_array_equal(found, wanted)
+    with config.override("fusion", config.fusion.but(most_shifts=0)):
+        assert not program_of(convolve(), x, w).calls
 
 
 def random_convolution(seed):

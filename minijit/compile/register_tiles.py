@@ -85,7 +85,7 @@ def best_axes(axes, stores, total):
         rows = [a for a in reversed(axes) if a in narrow.free - wide.free]
         for column in axes:
             steps = {strides_of(load).get(column, 0) for load in loads}
-            long = column.extent >= FEWEST_LANES and steps <= {0, 1}
+            long = column.extent >= config.fusion.fewest_lanes and steps <= {0, 1}
             if rows and long and column in wide.free - narrow.free:
                 found.append((max(rows, key=filled), column))
     cost = lambda pair: cost_of(pair[1], stores, total)
@@ -107,10 +107,6 @@ def cost_of(column, stores, total):
     return terms * twice / min(lanes, 64 // size) + (1 / lanes if along else 1)
 
 
-# A vector has at least so many lanes.
-FEWEST_LANES = 8
-
-
 class Tile(NamedTuple):
     """How many rows and columns of results are in registers at once.
 
@@ -127,7 +123,8 @@ def tile_of(height, width, size):
     """The `Tile` for results of so many rows and columns, and so many bytes each."""
     settings = config.fusion
     most = lanes = settings.tile_bytes // size
-    while lanes > width or lanes > FEWEST_LANES and -width % lanes > width // 6:
+    fewest = settings.fewest_lanes
+    while lanes > width or lanes > fewest and -width % lanes > width // 6:
         lanes //= 2
     # Narrow tiles have as many more rows.
     count = -(-height // (settings.tile_rows * most // lanes))

@@ -92,6 +92,10 @@ class Settings:
         rows, and so many bytes in each row.
       tile_terms: the tiles of sums with more terms take turns, block by block of these.
       tile_work: fewer products than these, in one nest of loops, are not worth tiles.
+      fewest_lanes: a row of a tile has at least so many numbers.
+      most_shifts: a convolution to fewer features than that is a product of each place
+        with the whole kernel, shifted and added, if the kernel has at most so many
+        places.
       direct_convolutions: whether convolutions run in such tiles, if they have a few
         features, and not as products of matrices of patches.
     """
@@ -148,6 +152,8 @@ class Settings:
     tile_bytes: int = 128
     tile_terms: int = 1 << 11
     tile_work: int = 1 << 12
+    fewest_lanes: int = 8
+    most_shifts: int = 64
     direct_convolutions: bool = True
 
     def __post_init__(self):

@@ -25,7 +25,7 @@ from ..compile.assembly import expansions
 from ..compile.decisions import settings_of_rules
 from ..compile.fuse_rules import barriers
 from ..compile.lower import Elements, lower_rules
-from ..compile.register_tiles import FEWEST_LANES, tile_of
+from ..compile.register_tiles import tile_of
 from ..compile.scalars import FLOAT32
 from ..compile.settings import config
 from ..trace import primitives as lax, slicing
@@ -140,7 +140,7 @@ def has_tiles(eqn):
     (image, kernel), (out,) = eqn.invars, eqn.outvars
     features, batch = kernel.aval.shape[rhs_spec[0]], image.aval.shape[lhs_spec[0]]
     work = out.aval.size * kernel.aval.size // features
-    if features < FEWEST_LANES or work <= settings.small_product:
+    if features < settings.fewest_lanes or work <= settings.small_product:
         return False
     # Long sums are to be in blocks, which no two tiles may overlap in.
     whole = tile_of(batch, features, out.aval.dtype.itemsize).whole
@@ -182,13 +182,11 @@ def has_shifts(eqn):
     kernel, (out,) = eqn.invars[1].aval, eqn.outvars
     features, channels, *windows = (kernel.shape[d] for d in rhs_spec)
     work = out.aval.size * kernel.size // features
-    few = features < FEWEST_LANES <= channels and 1 < math.prod(windows) <= MOST_SHIFTS
+    settings = config.fusion
+    few = features < settings.fewest_lanes <= channels
+    few = few and 1 < math.prod(windows) <= settings.most_shifts
     here = few and is_plain(eqn) and not is_over_images(eqn.params["dimension_numbers"])
-    return here and work > config.fusion.small_product
-
-
-# So many slices are added up in one expression.
-MOST_SHIFTS = 64
+    return here and work > settings.small_product
 
 
 def in_shifts(
