@@ -38,6 +38,13 @@ from .trace.jit import clear_caches as clear_caches, jit as jit
 from .trace.stale_globals import StaleGlobalWarning as StaleGlobalWarning
 
 from .trace import leaks as leaks
+from .trace.refs import (
+    Ref as Ref,
+    empty_ref as empty_ref,
+    free_ref as free_ref,
+    freeze as freeze,
+    new_ref as new_ref,
+)
 from .trace.stages import (
     ShapeDtypeStruct as ShapeDtypeStruct,
     block_until_ready as block_until_ready,
@@ -127,7 +134,7 @@ from .compile import (
 from .run import executable as executable
 
 _on_demand += """
-    dtypes example_libraries experimental flatten_util image lax nn random scipy
+    dtypes example_libraries experimental flatten_util image lax nn random ref scipy
     sharding test_util typing
 """.split()
 
@@ -184,6 +191,7 @@ from .trace.placement import (
     set_mesh as set_mesh,
 )
 from .transform.one_device import pmap as pmap, shard_map as shard_map
+from .numpy.slicing import ds as ds
 from .ops.host_calls import pure_callback as pure_callback
 from .run.environment import print_environment_info as print_environment_info
 from .run import jax_attributes as jax_attributes
@@ -206,7 +214,7 @@ from .compile.fusing import fuse as fuse
 
 # chapter 17
 from .compile import layout as layout, panels as panels
-from .ops import patches as patches
+from .ops import complex_products as complex_products, patches as patches
 
 # chapter 18
 from .run import donating as donating, planned_driver as planned_driver

@@ -13,7 +13,9 @@ from .transform.custom_functions import (
     zero_from_primal as zero_from_primal,
 )
 
-calls.explain_calls("custom_derivatives", globals(), results=["custom_gradient"])
+__dir__, __getattr__ = _names.front(__name__, lambda: _names.public_names(globals()))
 
-__all__ = _names.public_names(globals())
-__dir__, __getattr__ = _names.front(__name__, __all__)
+# chapter 15, brought along
+from .ops.linear_calls import linear_call as linear_call
+
+calls.explain_calls("custom_derivatives", globals(), results=["custom_gradient"])

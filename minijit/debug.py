@@ -1,9 +1,6 @@
 """Callbacks from traced programs, under the names of `jax.debug`."""
 
-from .transform.debugging import (
-    debug_callback as callback,
-    debug_print as print,
-)
+from .transform.debugging import debug_callback as callback, debug_print as print
 
 __all__ = ["callback", "print"]
 

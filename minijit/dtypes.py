@@ -1,5 +1,7 @@
 """Element types under the names of `jax.dtypes`."""
 
+import numpy as _np
+
 from .ops.prng import prng_key as prng_key
 from .trace import calls, names as _names
 from .trace.dtypes import (
@@ -14,6 +16,29 @@ from .trace.dtypes import (
     promote_types as promote_types,
     result_type as result_type,
 )
+
+
+def itemsize_bits(dtype):
+    """How many bits an element of a dtype has: 4 for int4, 8 for bool."""
+    if dtype is None:
+        raise ValueError("dtype cannot be None.")
+    for kind, info in ((_np.integer, iinfo), (_np.floating, finfo)):
+        if issubdtype(dtype, kind):
+            return info(dtype).bits
+    return 8 * canonicalize_dtype(dtype).itemsize
+
+
+def scalar_type_of(x):
+    """The type of Python's numbers that a value's dtype is like: bool, int, float."""
+    kinds = {
+        _np.bool_: bool, _np.integer: int, _np.floating: float,
+        _np.complexfloating: complex,
+    }  # fmt: skip
+    for kind, scalar in kinds.items():
+        if issubdtype(result_type(x), kind):
+            return scalar
+    raise TypeError(f"Invalid scalar value {x}")
+
 
 calls.explain_calls("dtypes", globals())
 

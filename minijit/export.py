@@ -75,6 +75,16 @@ def export(fun: Callable[..., Any]) -> Callable[..., Exported]:
     return lambda *args, **kwargs: Exported(jitted(fun).lower(*args, **kwargs))
 
 
+def compiler_ir(lowered: Any, dialect: str | None = None) -> str:
+    """`Lowered.compiler_ir`: StableHLO text; JAX has an object that prints so.
+
+    Raises ValueError for another dialect.
+    """
+    if dialect not in (None, "stablehlo"):
+        raise ValueError(f"unknown dialect: {dialect}")
+    return module_text(lowered.jaxpr, lowered.fun_name)
+
+
 def jitted(fun: Any) -> Any:
     return fun if hasattr(fun, "lower") else jit(fun)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import lax, numpy as jnp
 from .numpy import core
-from .trace import names as _names
+from .trace import calls, names as _names
 
 
 class ResizeMethod(enum.Enum):
@@ -55,6 +55,8 @@ def resize(image, shape, method, antialias=True, precision=lax.Precision.HIGHEST
     if method is ResizeMethod.NEAREST:
         return nearest(image, shape)
     axes = [d for d, n in enumerate(shape) if n != image.shape[d]]
+    if any(shape[d] and not image.shape[d] for d in axes):
+        raise ValueError(f"resize: no pixels to take for {shape}, got {image.shape}")
     scale = [shape[d] / image.shape[d] if shape[d] else 1.0 for d in axes]
     return resampled(
         image, shape, axes, scale, [0.0] * len(axes), method, antialias, precision
@@ -193,4 +195,5 @@ kernels = {
 }
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
+calls.explain_calls("image", globals(), __all__)
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -33,7 +33,7 @@ backends: dict = {}
 # Of a module that is not listed they are in the one of the same name.
 sources = {
     "version": [],
-    "stages": ["trace.stages"],
+    "stages": ["trace.stages", "run.analyses"],
     "lax.linalg": ["ops.linalg"],
     "extend.core.primitives": ["lax", "trace.jit", "transform.custom", "ops.linalg"],
     "_src.ad_util": ["interpreters.ad", "transform.linearize"],
@@ -52,6 +52,8 @@ sources = {
     "_src.linear_util": ["extend.linear_util"],
     "_src.numpy.lax_numpy": ["numpy"],
     "_src.random": ["random"],
+    "_src.ref": ["ref"],
+    "_src.state.types": ["ref"],
     "_src.source_info_util": ["extend.source_info_util"],
     "_src.traceback_util": ["extend.source_info_util"],
     "_src.tree_util": ["tree_util"],
@@ -71,6 +73,9 @@ single_names = {
     "_src.core.trace_state_clean": "extend.core:trace_state_clean",
     "_src.tree_util._registry": "trace.pytree:node_types",
     "core.trace_state_clean": "extend.core:trace_state_clean",
+    "experimental.pallas.Slice": "numpy.slicing:Slice",
+    "experimental.pallas.ds": "numpy.slicing:ds",
+    "experimental.pallas.dslice": "numpy.slicing:dslice",
     "stages.Traced": "trace.stages:Lowered",
     "stages.Wrapped": "trace.jit:JitFunction",
 }
@@ -78,7 +83,7 @@ single_names = {
 # Modules that JAX has and minijit does not.  All of their names are missing, and so
 # are those of the private ones.
 not_here = """
-    _src cloud_tpu_init collect_profile distributed ffi lib ref tools
+    _src cloud_tpu_init collect_profile distributed ffi lib tools
     experimental.array_serialization experimental.buffer_callback
     experimental.colocated_python experimental.compilation_cache
     experimental.compute_on experimental.control_deps experimental.custom_partitioning
@@ -88,7 +93,7 @@ not_here = """
     experimental.serialize_executable experimental.shard_alike
     experimental.source_mapper experimental.sparse experimental.topologies
     experimental.transfer experimental.xla_metadata extend.backend
-    extend.core.primitives extend.lowering extend.mlir extend.pallas extend.random
+    extend.core.primitives extend.lowering extend.mlir extend.pallas
     extend.sharding extend.xla interpreters.pxla
 """.split()
 

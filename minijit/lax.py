@@ -130,69 +130,6 @@ def batch_matmul(lhs, rhs, precision=None):
     return dot_general(lhs, rhs, (contract, (batch, batch)), precision)
 
 
-def reduce(operands, init_values, computation, dimensions):
-    """`computation` folded over the axes `dimensions`, in whatever order is quick.
-
-    Args:
-      operands: an array, or a tuple or list of arrays of one shape.
-      init_values: for each a scalar of its dtype, folded in as well: an identity of
-        the computation.
-      computation: (x, y) -> result, associative, and elementwise if given arrays; of
-        several operands x, y and the result are tuples.
-      dimensions: the axes that go.
-
-    Raises TypeError if the dtypes or the structures differ.
-    """
-    computation = calls.underlying(computation)
-    several = isinstance(operands, (tuple, list))
-    if several and not isinstance(init_values, (tuple, list)):
-        raise TypeError(
-            f"reduce of {len(operands)} operands needs as many initial values, got "
-            f"{init_values!r}"
-        )
-    if not several and computation in monoids:
-        monoid, known = monoids[computation], not isinstance(init_values, Tracer)
-        if known and to_numpy(init_values) == monoid.identity(aval_of(operands).dtype):
-            return monoid.reduce(operands, dimensions)
-    pairs = zip(operands, init_values, strict=True) if several else None
-    for x, init in pairs or [(operands, init_values)]:
-        dtype, init_dtype = aval_of(x).dtype, aval_of(init).dtype
-        if dtype != init_dtype:
-            raise TypeError(
-                "reduce operand dtypes should match corresponding initial value "
-                f"dtypes, got operands of {dtype} and initial values of {init_dtype}"
-            )
-    if several:
-        return fold(operands, init_values, computation, dimensions)
-    if computation not in monoids:
-        one = lambda x, y: (computation(x[0], y[0]),)
-        return fold([operands], [init_values], one, dimensions)[0]
-    return computation(monoids[computation].reduce(operands, dimensions), init_values)
-
-
-def fold(operands, init_values, computation, dimensions):
-    """Any `reduce`: halves of the axis are combined until one element is left."""
-    dimensions = primitives.canonicalize_shape(dimensions)
-    shape = aval_of(operands[0]).shape
-    kept = [i for i in range(len(shape)) if i not in dimensions]
-    rest = [shape[i] for i in kept]
-    size = math.prod(shape[i] for i in dimensions)
-    front = [transpose(x, (*dimensions, *kept)) for x in operands]
-    rows = [reshape(x, (size, *rest)) for x in front]
-    while size > 1:
-        half = size // 2
-        left = tuple(slice_in_dim(x, 0, half) for x in rows)
-        right = tuple(slice_in_dim(x, half, 2 * half) for x in rows)
-        odd = [slice_in_dim(x, 2 * half, size) for x in rows]
-        joint = computation(left, right)
-        rows = [concatenate(pair, 0) for pair in zip(joint, odd, strict=True)]
-        size -= half
-    start = tuple(full(rest, init) for init in init_values)
-    if size == 0:
-        return start
-    return tuple(computation(start, tuple(squeeze(x, (0,)) for x in rows)))
-
-
 def split(operand, sizes, axis=0):
     """`operand` cut along one axis into parts of these sizes: a list."""
     shape = aval_of(operand).shape
@@ -261,8 +198,10 @@ calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 # chapter 15
 import functools
 
+from .trace.dtypes import dtype as dtype
 from .ops import linalg as linalg
 from .ops.fft import FftType, fft, fft_p
+from .ops.bit_generators import RandomAlgorithm, rng_bit_generator, rng_uniform
 from .ops.bits import bitcast_convert_type, clz, population_count
 from .ops.bits import shift_left, shift_right_arithmetic, shift_right_logical
 from .ops.complex_numbers import complex, conj, imag, real
@@ -287,6 +226,7 @@ from .trace import pytree as _pytree
 from .trace.jit import jit as _jit
 from .trace.placement import with_sharding_constraint
 
+from .ops.bit_generators import rng_bit_generator_p
 from .ops.bits import bitcast_convert_type_p, clz_p, population_count_p
 from .ops.bits import shift_left_p, shift_right_arithmetic_p, shift_right_logical_p
 from .ops.complex_numbers import complex_p, conj_p, imag_p, real_p
@@ -325,12 +265,7 @@ def mul(x, y, *, out_dtype=None):  # type: ignore[no-redef]
     return _exact_product(x, y)
 
 
-_reduce_several = reduce
-
-
-def reduce(  # type: ignore[no-redef]
-    operands, init_values, computation, dimensions, out_sharding=None
-):
+def reduce(operands, init_values, computation, dimensions, out_sharding=None):
     """`computation` folded over the axes `dimensions`, in whatever order is quick.
 
     Args:
@@ -344,6 +279,7 @@ def reduce(  # type: ignore[no-redef]
     Raises ValueError if the structures differ, TypeError if the dtypes do.
     """
     del out_sharding
+    computation = calls.underlying(computation)
     leaves, tree = _pytree.tree_flatten(operands)
     starts, start_tree = _pytree.tree_flatten(init_values)
     if tree != start_tree:
@@ -351,11 +287,46 @@ def reduce(  # type: ignore[no-redef]
             "Operands must have the same tree structure as init_values: "
             f"{tree} vs. {start_tree}"
         )
-    if _pytree.tree_structure(0) == tree:
-        return _reduce_several(operands, init_values, computation, dimensions)
+    single = tree == _pytree.tree_structure(0)
+    monoid = monoids.get(computation) if single else None
+    if monoid and not isinstance(init_values, Tracer):
+        if to_numpy(init_values) == monoid.identity(aval_of(operands).dtype):
+            return monoid.reduce(operands, dimensions)
+    for x, init in zip(leaves, starts, strict=True):
+        dtype, init_dtype = aval_of(x).dtype, aval_of(init).dtype
+        if dtype != init_dtype:
+            raise TypeError(
+                "reduce operand dtypes should match corresponding initial value "
+                f"dtypes, got operands of {dtype} and initial values of {init_dtype}"
+            )
+    if monoid:
+        return computation(monoid.reduce(operands, dimensions), init_values)
     trees = lambda sides: builtins.map(tree.unflatten, sides)
     flat = lambda *sides: tree.flatten_up_to(computation(*trees(sides)))
-    return tree.unflatten(_reduce_several(leaves, starts, flat, dimensions))
+    return tree.unflatten(fold(leaves, starts, flat, dimensions))
+
+
+def fold(operands, init_values, computation, dimensions):
+    """Any `reduce`: halves of the axis are combined until one element is left."""
+    dimensions = primitives.canonicalize_shape(dimensions)
+    shape = aval_of(operands[0]).shape
+    kept = [i for i in range(len(shape)) if i not in dimensions]
+    rest = [shape[i] for i in kept]
+    size = math.prod(shape[i] for i in dimensions)
+    front = [transpose(x, (*dimensions, *kept)) for x in operands]
+    rows = [reshape(x, (size, *rest)) for x in front]
+    while size > 1:
+        half = size // 2
+        left = tuple(slice_in_dim(x, 0, half) for x in rows)
+        right = tuple(slice_in_dim(x, half, 2 * half) for x in rows)
+        odd = [slice_in_dim(x, 2 * half, size) for x in rows]
+        joint = computation(left, right)
+        rows = [concatenate(pair, 0) for pair in zip(joint, odd, strict=True)]
+        size -= half
+    start = tuple(full(rest, init) for init in init_values)
+    if size == 0:
+        return start
+    return tuple(computation(start, tuple(squeeze(x, (0,)) for x in rows)))
 
 
 def mulhi(x, y, /):
@@ -420,25 +391,17 @@ def sort_key_val(keys, values, dimension=-1, is_stable=True):
 
 
 def approx_max_k(
-    operand,
-    k,
-    reduction_dimension=-1,
-    recall_target=0.95,
-    reduction_input_size_override=-1,
-    aggregate_to_topk=True,
-):
+    operand, k, reduction_dimension=-1, recall_target=0.95,
+    reduction_input_size_override=-1, aggregate_to_topk=True,
+):  # fmt: skip
     """The k largest along an axis and where they are: exact, as JAX's is on a CPU."""
     return tuple(top_k(operand, k, axis=reduction_dimension))
 
 
 def approx_min_k(
-    operand,
-    k,
-    reduction_dimension=-1,
-    recall_target=0.95,
-    reduction_input_size_override=-1,
-    aggregate_to_topk=True,
-):
+    operand, k, reduction_dimension=-1, recall_target=0.95,
+    reduction_input_size_override=-1, aggregate_to_topk=True,
+):  # fmt: skip
     """The k smallest along an axis and where they are: exact, as JAX's is on a CPU."""
     values, indices = top_k(neg(operand), k, axis=reduction_dimension)
     return neg(values), indices
@@ -449,36 +412,20 @@ def conv(
 ):
     """Convolution of [n, c, *spatial] with a kernel [o, c, *spatial]."""
     return conv_general_dilated(
-        lhs,
-        rhs,
-        window_strides,
-        padding,
-        precision=precision,
+        lhs, rhs, window_strides, padding, precision=precision,
         preferred_element_type=preferred_element_type,
-    )
+    )  # fmt: skip
 
 
 def conv_with_general_padding(
-    lhs,
-    rhs,
-    window_strides,
-    padding,
-    lhs_dilation,
-    rhs_dilation,
-    precision=None,
+    lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=None,
     preferred_element_type=None,
-):
+):  # fmt: skip
     """`conv` with padding in pairs and dilation; see conv_general_dilated."""
     return conv_general_dilated(
-        lhs,
-        rhs,
-        window_strides,
-        padding,
-        lhs_dilation,
-        rhs_dilation,
-        precision=precision,
-        preferred_element_type=preferred_element_type,
-    )
+        lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation,
+        precision=precision, preferred_element_type=preferred_element_type,
+    )  # fmt: skip
 
 
 def conv_general_dilated_local(
@@ -510,17 +457,10 @@ def conv_general_dilated_local(
 
 
 def conv_transpose(
-    lhs,
-    rhs,
-    strides,
-    padding,
-    rhs_dilation=None,
-    dimension_numbers=None,
-    transpose_kernel=False,
-    precision=None,
-    preferred_element_type=None,
+    lhs, rhs, strides, padding, rhs_dilation=None, dimension_numbers=None,
+    transpose_kernel=False, precision=None, preferred_element_type=None,
     use_consistent_padding=False,
-):
+):  # fmt: skip
     """Convolution with a stride of 1/strides: the input is spread out by them.
 
     Args:
@@ -577,16 +517,9 @@ def transposed_padding(window, stride, padding):
 
 
 def conv_general_dilated_patches(
-    lhs,
-    filter_shape,
-    window_strides,
-    padding,
-    lhs_dilation=None,
-    rhs_dilation=None,
-    dimension_numbers=None,
-    precision=None,
-    preferred_element_type=None,
-):
+    lhs, filter_shape, window_strides, padding, lhs_dilation=None, rhs_dilation=None,
+    dimension_numbers=None, precision=None, preferred_element_type=None,
+):  # fmt: skip
     """What a window sees at each place, as features: those of the input times its size.
 
     Args:
@@ -607,17 +540,10 @@ def conv_general_dilated_patches(
     kernel = np.tile(one_hot, (features, 1, *[1] * rank))
     kernel = kernel.transpose([numbers.rhs_spec.index(d) for d in range(rank + 2)])
     return conv_general_dilated(
-        lhs,
-        kernel,
-        window_strides,
-        padding,
-        lhs_dilation,
-        rhs_dilation,
-        numbers,
-        feature_group_count=features,
-        precision=precision,
+        lhs, kernel, window_strides, padding, lhs_dilation, rhs_dilation, numbers,
+        feature_group_count=features, precision=precision,
         preferred_element_type=preferred_element_type,
-    )
+    )  # fmt: skip
 
 
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
@@ -626,5 +552,7 @@ __all__ = _listed()
 
 # chapter 16
 from .ops.barriers import optimization_barrier, optimization_barrier_p
+
+calls.explain_calls("lax", globals(), ["optimization_barrier"])
 
 __all__ = _listed()

@@ -35,27 +35,31 @@ from .transform.stop_gradient import stop_gradient
 sampler = partial(jit, backend="eval", static_argnames=("shape", "dtype"))
 
 
-def check_impl(impl, dtype=None, name="key"):
-    """Raise unless an argument `impl` or `dtype` stands for threefry2x32."""
+def chosen_impl(impl, dtype=None, name="key"):
+    """The implementation that an argument `impl` or `dtype` stands for."""
     if impl is not None and dtype is not None:
         raise ValueError(
             f"Cannot specify both `impl` and `dtype` arguments to random.{name}"
         )
     impl = dtype if impl is None else impl
     impl = config.default_prng_impl if impl is None else impl
-    if impl in (prng.key_type, prng.KeyType.implementation):
-        return
-    if isinstance(impl, str):
-        raise ValueError(
-            f'unrecognized PRNG implementation "{impl}". Did you mean one of: '
-            f'"{prng.KeyType.implementation}"?'
+    if isinstance(impl, prng.KeyType):
+        return impl.impl
+    if isinstance(impl, prng.PRNGImpl):
+        return impl
+    if not isinstance(impl, str):
+        raise TypeError(
+            f"unrecognized type {type(impl)} for specifying PRNG implementation."
         )
-    raise TypeError(
-        f"unrecognized type {type(impl)} for specifying PRNG implementation."
-    )
+    if impl not in prng.key_types:
+        known = ", ".join(f'"{name}"' for name in prng.key_types)
+        raise ValueError(
+            f'unrecognized PRNG implementation "{impl}". Did you mean one of: {known}?'
+        )
+    return prng.key_types[impl].impl
 
 
-def seed_words(name, seed):
+def seed_words(name, seed, impl):
     """The words of the key of a seed; `name` is the function it was given to."""
     if is_key(seed):
         raise TypeError(f"{name} accepts a scalar seed, but was given a PRNG key.")
@@ -64,7 +68,7 @@ def seed_words(name, seed):
             f"{name} accepts a scalar seed, but was given an array of shape "
             f"{np.shape(seed)} != (). Use vmap for batching"
         )
-    return prng.seed(seed)
+    return impl.seed(seed)
 
 
 def key(seed, *, impl=None, dtype=None):
@@ -73,49 +77,56 @@ def key(seed, *, impl=None, dtype=None):
     Args:
       seed: an integer of up to 64 bits, of which without `enable_x64` 32 count; it
         may be traced.
-      impl, dtype: "threefry2x32", or nothing: there is no other.
+      impl, dtype: "threefry2x32", "rbg" or "unsafe_rbg", or the dtype of such keys;
+        `config.default_prng_impl` if nothing is said.
     """
-    check_impl(impl, dtype)
-    return wrap_keys(seed_words("key", seed))
+    impl = chosen_impl(impl, dtype)
+    return wrap_keys(seed_words("key", seed, impl), impl)
 
 
 def PRNGKey(seed, *, impl=None):
-    """A key of the old style: its raw words, a uint32 array of shape (2,).
+    """A key of the old style: its raw words, a uint32 array, (2,) for threefry2x32.
 
     With the flag `enable_custom_prng` it is one like those of `key`.
     """
-    check_impl(impl)
-    words = seed_words("PRNGKey", seed)
-    return wrap_keys(words) if config.enable_custom_prng else words
+    impl = chosen_impl(impl)
+    words = seed_words("PRNGKey", seed, impl)
+    return wrap_keys(words, impl) if config.enable_custom_prng else words
 
 
 def wrap_key_data(key_bits_array, *, impl=None, dtype=None):
-    """Keys with a type around raw words, u32[..., 2]."""
-    check_impl(impl, dtype, "wrap_key_data")
-    prng.check_words(key_bits_array)
-    return wrap_keys(jnp.asarray(key_bits_array))
+    """Keys with a type around raw words, u32[..., 2] for threefry2x32."""
+    impl = chosen_impl(impl, dtype, "wrap_key_data")
+    prng.check_words(key_bits_array, impl)
+    return wrap_keys(jnp.asarray(key_bits_array), impl)
 
 
 def key_data(keys):
-    """The raw words of keys: u32[..., 2]."""
-    return key_words("key_data", keys, several=True)
+    """The raw words of keys: u32[..., 2] for threefry2x32."""
+    return raw(key_words("key_data", keys, several=True))
+
+
+def raw(data):
+    """The words of what `key_words` gave."""
+    return prng.words_of_keys(data) if is_key(data) else data
 
 
 def key_impl(keys):
-    """The name of the hash that keys are for."""
-    key_words("key_impl", keys, several=True)
-    return prng.KeyType.implementation
+    """The name of what makes bits of keys."""
+    data = key_words("key_impl", keys, several=True)
+    return data.dtype.impl.name if is_key(data) else prng.key_type.impl.name
 
 
 def key_dtype(impl_spec=None):
     """The dtype of keys."""
-    check_impl(impl_spec)
-    return prng.key_type
+    return prng.KeyType(chosen_impl(impl_spec))
 
 
 def same_style(key, data):
     """New keys as what the old one was: raw words, or typed."""
-    return wrap_keys(data) if is_key(key) else data
+    if is_key(key):
+        return data if is_key(data) else wrap_keys(data)
+    return raw(data)
 
 
 @partial(jit, static_argnames="shape", backend="eval")
@@ -823,7 +834,11 @@ def gamma_samples(data, alpha, log_space):
     """A gamma sample for each alpha."""
     keys = prng.split(data, (alpha.size,))
     draw = partial(gamma_sample, log_space=log_space)
-    return vmap(draw)(keys, alpha.reshape(-1)).reshape(alpha.shape)
+    flat = alpha.reshape(-1)
+    if is_key(keys) and keys.dtype != prng.key_type:
+        # Lanes of the other kinds of keys draw from the first lane's.
+        return lax.map(lambda x: draw(*x), (keys, flat)).reshape(alpha.shape)
+    return vmap(draw)(keys, flat).reshape(alpha.shape)
 
 
 @gamma_samples.defjvp
@@ -1001,6 +1016,11 @@ def poisson(key, lam, shape=None, dtype=None):
       dtype: of integers, by default int32.
     """
     data = key_words("poisson", key)
+    if is_key(data) and data.dtype != prng.key_type:
+        raise NotImplementedError(
+            "`poisson` is only implemented for the threefry2x32 RNG, not "
+            f"{data.dtype.impl.name}"
+        )
     dtype = dtypes.user_dtype(int if dtype is None else dtype, "poisson")
     shape = checked_shape("poisson", shape, lam)
     lam = to_dtype(lam, np.dtype("float32"))

@@ -38,6 +38,7 @@ from .trace.tree_tools import (
     all_leaves as all_leaves,
     build_tree as build_tree,
     flatten_one_level as flatten_one_level,
+    flatten_one_level_with_keys as flatten_one_level_with_keys,
     is_tree_node as is_tree_node,
     register_dataclass as register_dataclass,
     register_pytree_with_keys as register_pytree_with_keys,

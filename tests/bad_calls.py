@@ -25,6 +25,9 @@ from functools import partial
 
 import module_cases
 import numpy as np
+import test_fft
+import test_linalg
+import test_scipy
 from function_cases import as_jax, find, lax_cases, numpy_cases
 
 import minijit as mj
@@ -72,7 +75,10 @@ def table_calls(prefix, module, table):
             for case in cases:
                 args, kwargs = as_jax((case.args, case.kwargs), jnp)
                 then = (as_jax(case.then, jnp),) if case.then else ()
-                yield Call(f"{prefix}.{name}", find(module, name), args, kwargs, then)
+                function = case.function(module, name)
+                if case.over:  # What the lanes are taken of is vmap's to refuse.
+                    function, args = partial(function, args[0]), args[1:]
+                yield Call(f"{prefix}.{name}", function, args, kwargs, then)
 
 
 f32, i32 = np.float32, np.int32
@@ -170,30 +176,6 @@ def transform_calls():
 
 
 def loop_calls():
-    yield call("lax.scan", lax.scan, lambda c, x: (c + x, x), 0.0, v3)
-    yield call(
-        "lax.scan", lax.scan, lambda c, x: (c, c), v3, None, length=3, reverse=True,
-        unroll=2,
-    )  # fmt: skip
-    yield call("lax.map", lax.map, square, v3)
-    yield call("lax.map", lax.map, square, v3, batch_size=2)
-    yield call("lax.fori_loop", lax.fori_loop, 0, 3, lambda i, x: x + i, v3)
-    yield call(
-        "lax.while_loop", lax.while_loop, lambda x: x[0] < 3, lambda x: x + 1, v3
-    )
-    yield call("lax.cond", lax.cond, True, square, sin, v3)
-    yield call("lax.switch", lax.switch, 1, [square, sin], v3)
-    yield call("lax.associative_scan", lax.associative_scan, jnp.add, x34, axis=1)
-    yield call("lax.stop_gradient", lax.stop_gradient, v3)
-    yield call(
-        "lax.custom_root", lax.custom_root, lambda x: x - 1.0, 0.5,
-        lambda f, x: 1.0, lambda g, y: y,
-    )  # fmt: skip
-    yield call(
-        "lax.custom_linear_solve", lax.custom_linear_solve, lambda x: 2 * x, v3,
-        lambda matvec, b: b / 2, symmetric=True,
-    )  # fmt: skip
-    yield call("lax.platform_dependent", lax.platform_dependent, v3, default=sin)
     yield call("jnp.vectorize", jnp.vectorize, sin, then=((v3,),))
     along = jnp.apply_along_axis
     yield call("jnp.apply_along_axis", along, lambda x: x[:2], 0, x34)
@@ -228,6 +210,32 @@ def method_calls():
         yield Call(f"Array.at.{name}", update, (1, *value), {"mode": "drop"})
 
 
+def library_calls():
+    """Those of the files that test linear algebra, `fft` and `scipy`, and others."""
+    tables = {f"scipy.{path}": cases for path, cases in test_scipy.cases.items()}
+    tables["numpy.linalg"] = test_linalg.cases
+    tables["numpy.fft"] = [(name, (v3,), kwargs) for name, kwargs in test_fft.calls]
+    for path, cases in tables.items():
+        for name, args, kwargs in cases:
+            function = find(mj, f"{path}.{name}")
+            args, kwargs = as_jax((args, kwargs), jnp)
+            yield Call(f"{path}.{name}", function, args, kwargs)
+    of = lambda name, *args, **kwargs: call(name, find(mj, name), *args, **kwargs)
+    yield of("scipy.optimize.minimize", total, v3, method="BFGS")
+    yield of("scipy.cluster.vq.vq", x34, x34[:2])
+    for name in "cg bicgstab gmres".split():
+        yield of(f"scipy.sparse.linalg.{name}", m33, v3, tol=1e-3, maxiter=5)
+    yield of("experimental.ode.odeint", lambda y, t: -y, v3, v3, rtol=1e-3)
+    yield of("image.resize", x34, (2, 6), method="linear")
+    yield of(
+        "image.scale_and_translate", x34, (2, 6), (0, 1), jnp.ones(2), jnp.ones(2),
+        "cubic",
+    )  # fmt: skip
+    yield of("scipy.spatial.transform.Rotation.from_euler", "xyz", v3)
+    yield of("scipy.stats.mode", x34, axis=1)
+    yield of("scipy.interpolate.RegularGridInterpolator", (v3,), v3, then=((v3 / 2,),))
+
+
 def all_calls():
     """Every call there is: one list for each function."""
     found = {}
@@ -235,7 +243,8 @@ def all_calls():
         table_calls("jnp", jnp, numpy_cases), table_calls("lax", lax, lax_cases),
         *(table_calls(path, find(mj, path), table)
           for path, table in module_cases.tables.items()),
-        special_calls(), tree_calls(), transform_calls(), loop_calls(), method_calls(),
+        library_calls(), special_calls(), tree_calls(), transform_calls(),
+        loop_calls(), method_calls(),
     ):  # fmt: skip
         for each in source:
             found.setdefault(each.label, []).append(each)
@@ -473,12 +482,12 @@ def internal_names(call, text):
 # Words of advice, and of JAX's own messages.
 public_words = set(
     """
-    ad_checkpoint allow_int axis_name bad_calls broadcast_dimensions checkpoint_policies
-    cond_fun custom_batching custom_derivatives custom_vmap fan_avg fan_in fan_out
-    feature_group_count in_axes init_val is_leaf key_data lhs_batch lhs_contract
-    lhs_dilation lhs_shape limit_indices nondiff_argnums rhs_batch rhs_contract
-    rhs_shape slice_sizes start_indices static_argnames static_argnums tree_util
-    weak_type
+    ad_checkpoint allow_int array_like axis_name bad_calls body_fun
+    broadcast_dimensions checkpoint_policies cond_fun custom_batching
+    custom_derivatives custom_vmap fan_avg fan_in fan_out feature_group_count
+    in_axes init_val is_leaf key_data lhs_batch lhs_contract lhs_dilation lhs_shape
+    limit_indices nondiff_argnums rhs_batch rhs_contract rhs_shape slice_sizes
+    spectral_helper start_indices static_argnames static_argnums tree_util weak_type
     """.split()
 )
 

@@ -21,12 +21,15 @@ ml_dtypes'), and `Weak(value, shape)` stands for a weakly typed array.
   jax: why jax itself must not be asked, or "" where it may.
   tolerance: relative, where it is not that of the result's dtype.
   then: the arguments of a second call, of the function that the first one returns.
+  over: a name: the call is mapped over the first axis of its first argument, which has
+    that name.
 
 `OfLax("add")` stands for a library's own `lax.add`.  `leaves(x)` flattens results.
 `as_jax(x, jnp)` turns arguments into arrays of a library with jax's interface (`Weak`
 included), `as_numpy(x)` into NumPy's in double precision.
 """
 
+import functools
 import importlib
 import zlib
 from dataclasses import dataclass, field
@@ -71,11 +74,26 @@ class Case:
     jax: str = ""
     tolerance: float | None = None
     then: tuple = ()
+    over: str = ""
 
     def call(self, module, name):
         """Call the function on arrays of `module` (which has jax.numpy's or lax's)."""
         given = self.args, self.kwargs, self.then
-        return apply(find(module, name), as_jax(given, array_module(module)))
+        return apply(self.function(module, name), as_jax(given, array_module(module)))
+
+    def function(self, module, name):
+        """The function of that name, mapped if the case asks for it."""
+        found = find(module, name)
+        if not self.over:
+            return found
+        library = importlib.import_module(module.__name__.split(".")[0])
+
+        @functools.wraps(found)
+        def mapped(x, *args, **kwargs):
+            lane = lambda x: found(x, *args, **kwargs)
+            return library.vmap(lane, axis_name=self.over)(x)
+
+        return mapped
 
     def traceable(self, module, name):
         """-> (arrays, function of them): all else is fixed in the function."""
@@ -85,7 +103,7 @@ class Case:
 
         def function(*values):
             called = replace(given, iter(values), lax(module))
-            return apply(find(module, name), called)
+            return apply(self.function(module, name), called)
 
         return [as_jax(x, array_module(module)) for x in arrays], function
 
@@ -234,9 +252,11 @@ def N(*shape, **options):
     return x
 
 
-def case(*args, dynamic=True, numpy=None, jax="", tolerance=None, then=(), **kwargs):
+def case(
+    *args, dynamic=True, numpy=None, jax="", tolerance=None, then=(), over="", **kwargs
+):
     """A `Case` with these arguments."""
-    return Case(args, kwargs, dynamic, numpy, jax, tolerance, then)
+    return Case(args, kwargs, dynamic, numpy, jax, tolerance, then, over)
 
 
 specials = np.array([0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan], np.float32)
@@ -537,7 +557,7 @@ numpy_cases |= {
     "tile": [case(F(3), 2), case(F(2, 3), (2, 1)), case(F(2), (2, 3)), case(F(), 3),
         case(F(2, 3), 0)],
     "repeat": [case(F(3), 2), case(F(2, 3), 2, axis=1), case(F(), 3), case(F(2, 3), 0),
-        case(Z(3), np.array([1, 0, 2]), dynamic=False),
+        case(F(), 2, axis=0), case(Z(3), np.array([1, 0, 2]), dynamic=False),
         case(F(2, 3), np.array([2, 1]), axis=0, dynamic=False),
         case(F(3), np.array([1, 0, 2], np.int32), total_repeat_length=4,
              numpy=lambda x, r, total_repeat_length: x[[0, 2, 2, 2]]),
@@ -744,7 +764,7 @@ numpy_cases |= {
         numpy=lambda x, length: np.bincount(x, minlength=9)[:3]),
         case(Z(4, low=0), F(4), length=5, numpy=lambda x, w, length: np.bincount(
         x, w, minlength=9)[:5]), case(B(4), dynamic=False), case(Z(3, low=0), None, 6,
-        dynamic=False)],
+        dynamic=False), *(case(data(n, "uint8"), dynamic=False) for n in (4, 0))],
     "histogram_bin_edges": [case(F(9)), case(F(9), 4, range=(-2.0, 2.0)),
         case(Z(9), np.array([0, 1, 3]))],
     "histogram": [case(F(9), 4), case(Z(9)), case(F(9), np.array([-2.0, 0.0, 2.0],
@@ -893,7 +913,10 @@ numpy_cases |= {
         4]), dynamic=False), case(np.float32([0, 2, 3, 1]), strip_zeros=False,
         numpy=skip("NumPy leaves out what NaN stands for"))],
     "polyder": [case(F(4)), case(F(4), 2), case(Z(3)), case(F(4), 0)],
-    "poly": [case(F(3)), case(Z(2)), case(F(0), numpy=lambda x: 1.0)],
+    "poly": [
+        *(case(F(3)), case(Z(2)), case(F(0), numpy=lambda x: 1.0)),
+        case(F(3, 3), tolerance=1e-5),
+    ],
     "bartlett": [case(5), case(1)], "hanning": [case(5), case(1)],
     "hamming": [case(5), case(1)], "blackman": [case(5), case(1), case(0)],
     "kaiser": [case(5, 3.0), case(1, 2.0)],

@@ -13,15 +13,14 @@ import os
 import sys
 import time
 from importlib.util import find_spec
-from unittest import mock
 
 import numpy as np
 
 import minijit
 import minijit.numpy as jnp
 from minijit import jit
-from minijit.run import cuda_loops
 from minijit.run.cuda_driver import CudaUnavailable, cuda_driver
+from minijit.trace.config import config
 from minijit.tree_util import tree_leaves
 from tests import random_memory, test_cuda_graphs
 
@@ -192,9 +191,8 @@ def small_programs():
     be told other addresses.
     """
     found = []
-    for limit in (cuda_loops.SMALL_STEP, -1):
-        minijit.clear_caches()
-        with mock.patch.object(cuda_loops, "SMALL_STEP", limit):
+    for limit in (config.fusion.block_step, -1):
+        with config.override("fusion", config.fusion.but(block_step=limit)):
             for name, make in test_cuda_graphs.PROGRAMS.items():
                 f, *args = make()
                 wanted, on_gpu = jit(f)(*args), jit(f, backend="cuda")

@@ -10,7 +10,9 @@ A new table is a line in `tables`; nothing else is to be written for its functio
 """
 
 import numpy as np
-from function_cases import F, OfLax, Weak, Z, case, data, skip
+from function_cases import C, F, OfLax, Weak, Z, case, data, lax_cases, skip
+
+from minijit import lax
 
 key = np.array([0, 12345], np.uint32)
 
@@ -208,6 +210,70 @@ linalg_cases = {
     "tridiagonal_solve": [case(F(2, 5), F(2, 5) + 6, F(2, 5), F(2, 5, 3))],
 }
 
+# ---- lax: functions that take functions, and those of an axis with a name
+
+grow = lambda c, x: (c * 0.5 + x, c * x)
+twice, bent = lambda x: 2 * x, lambda x: x * x + 1
+yes, second = np.array(True), np.array(1, np.int32)
+turn = [(0, 1), (1, 2), (2, 0)]
+of_axis = "all_gather pmax pmean pmin psum"
+program_cases = {
+    "associative_scan": [
+        *(case(lambda x, y: x * y, F(3, 4), axis=1), case(OfLax("add"), F(1))),
+        case(OfLax("max"), F(5, 2), reverse=True),
+    ],
+    "cond": [case(yes, twice, bent, F(3)), case(~yes, bent, twice, F(0))],
+    "custom_linear_solve": [
+        case(lambda x: 2 * x, F(3), lambda f, b: b / 2, symmetric=True),
+    ],
+    "custom_root": [
+        case(lambda x: x * 2 - 1, F(), lambda f, x: x * 0 + 0.5, lambda g, y: y / 2),
+    ],
+    "fft": [
+        *(case(F(2, 4), "RFFT", (2, 4)), case(C(2, 3), "IRFFT", (4,))),
+        *(case(C(2, 4), kind, (4,)) for kind in ("FFT", "IFFT")),
+    ],
+    "fori_loop": [
+        case(0, 3, lambda i, x: x * x * 0.1 + i, F(3)),
+        case(2, 2, lambda i, x: x * i, F(3)),
+        case(-1, second, lambda i, x: x - i, F(2)),
+    ],
+    "map": [case(bent, F(3, 2)), case(bent, F(5), batch_size=2), case(twice, F(1, 0))],
+    "optimization_barrier": [case((F(3), [Z(2), F()]))],
+    "platform_dependent": [
+        *(case(F(3), default=bent), case(F(3), default=twice, cpu=bent)),
+    ],
+    "scan": [
+        *(case(grow, F(), F(4)), case(grow, F(2), F(3, 2), reverse=True, unroll=2)),
+        *(case(lambda c, _: (c * c, c), F(2), None, length=3), case(grow, F(), F(0))),
+    ],
+    "stop_gradient": [case(F(3)), case((Z(2), {"a": C(2)}))],
+    "switch": [
+        case(second, [twice, bent, abs], F(3)),
+        *(case(np.array(i), [bent, twice], F(2)) for i in (9, -4)),
+    ],
+    "while_loop": [
+        case(lambda x: x[0] < 9, lambda x: x * x + 1, F(3)),
+        case(lambda c: c[0] < 0, lambda c: (c[0] - 1, c[1] * 2), (second, F(2))),
+    ],
+    **{f: [case(F(3, 2), "i", over="i"), case(Z(1), "i", over="i")]
+       for f in of_axis.split()},
+    "all_to_all": [
+        *(case(F(3, 2, 3), "i", 1, 0, over="i"), case(F(1, 1), "i", 0, 0, over="i")),
+        case(F(3, 6), "i", 0, 0, tiled=True, over="i"),
+    ],
+    "ppermute": [
+        case(F(3, 2), "i", turn, over="i"), case(F(1), "i", [(0, 0)], over="i"),
+    ],
+    "pshuffle": [case(F(3, 2), "i", [2, 0, 1], over="i")],
+    "psum_scatter": [
+        case(F(3, 3, 2), "i", over="i"), case(F(3, 6), "i", tiled=True, over="i"),
+    ],
+    "pswapaxes": [case(F(3, 2, 3), "i", 1, over="i")],
+}  # fmt: skip
+program_cases["all_gather"].append(case(F(3, 2), "i", axis=1, tiled=False, over="i"))
+program_cases["psum"].append(case((F(3), {"a": Z(3, 2)}), "i", over="i"))
+
 # ---- trees and segments
 
 tree = {"a": [F(2), (F(3), None)], "b": F(1)}
@@ -244,6 +310,7 @@ tree_util_cases = {
     "all_leaves": [case([F(2), "a"]), case([1, None])],
     "build_tree": [case(two, {"a": F(2), "b": F(3)}, numpy=skip("jax has none now"))],
     "flatten_one_level": [case([(F(2), 2), F(3)])],
+    "flatten_one_level_with_keys": [case([(F(2), 2), F(3)]), case({"a": F(2)})],
     "is_tree_node": [case(list), case(int)],
     "keystr": [case((OfLax(lambda lax: "a"), 0))],
     "treedef_children": [case(two)],
@@ -259,6 +326,8 @@ ops_cases = {
     for f in ("sum", "prod", "max", "min")
 }
 tables = {
+    # A stage of the book has the functions of its chapters.
+    "lax": {f: cases for f, cases in program_cases.items() if hasattr(lax, f)},
     "nn": nn_cases,
     "nn.initializers": initializer_cases,
     "random": random_cases,
@@ -271,6 +340,17 @@ tables = {
 # Names that are no functions of arrays; in brackets where they are tested.
 registering = "registers a class [test_pytree, test_tree_tools]"
 no_cases = {
+    "lax": {
+        **{name: "a row in [function_cases]" for name in lax_cases},
+        "axis_index": "a lane's number [test_batching]",
+        "axis_size": "a number [test_batching]",
+        "composite": "of a function comes a function [test_lax_functions]",
+        "dtype": "of types [test_lax_functions]",
+        "ragged_dot_general": "with numbers of axes [test_lax_functions]",
+        "rng_bit_generator": "with states of two lengths [test_random]",
+        "rng_uniform": "other numbers each time [test_random]",
+        "with_sharding_constraint": "of devices [test_placement]",
+    },
     "random": {
         "key_impl": "of types [test_random]",
         "key_dtype": "of types [test_random]",

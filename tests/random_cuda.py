@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 import minijit as mj
-from minijit.run import grid, grid_scans, grid_winners
+from minijit.trace.config import config
 from minijit.tree_util import tree_leaves
 from tests import random_memory
 from tests.random_fusion import total
@@ -119,12 +119,11 @@ if __name__ == "__main__":
         makes, args = both(seed)
         peers = ("eval",) if seed % 20 else ("eval", "plain", "llvm", "jax")
         # Forms that are for large arrays are for small ones, too.
-        quads = mock.patch.object(grid, "QUADS_FROM", 1 if seed % 2 else 1 << 18)
-        scans = mock.patch.object(grid_scans, "FEWEST", 3 if seed % 4 < 2 else 64)
-        winners = mock.patch.object(grid_winners, "FEWEST", 2 if seed % 4 < 2 else 64)
+        small = {"enough_threads": 0} if seed % 2 else {}
+        small |= {"thread_steps": 3} if seed % 4 < 2 else {}
         for make in makes:
             try:
-                with quads, scans, winners:
+                with config.override("fusion", config.fusion.but(**small)):
                     found, verdict = compare(make, args, peers, ptx=seed % 20 == 0)
             except Exception as error:
                 raise AssertionError(f"program {seed}") from error

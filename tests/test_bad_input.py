@@ -15,7 +15,7 @@ from minijit.trace import calls
 pytestmark = pytest.mark.chapter(15)
 
 # MINIJIT_BAD_INPUTS=10000 pytest tests/test_bad_input.py: as many as one likes.
-COUNT = int(os.environ.get("MINIJIT_BAD_INPUTS", 2500))
+COUNT = int(os.environ.get("MINIJIT_BAD_INPUTS", 1800))
 
 
 def test_no_message_is_unclear():

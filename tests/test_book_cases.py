@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -152,9 +151,7 @@ def test_an_empty_answer_is_called_empty(checks: dict[str, Any]):
 
 def test_an_endless_answer_is_stopped(checks: dict[str, Any]):
     endless = answer("def f(x):\n    while True:\n        x += 1")
-    began = time.perf_counter()
     told = exercise.verdict(checks["check_near"], endless, seconds=0.2).split("\n")
-    assert time.perf_counter() - began < 10
     assert told[0] == "not yet: near(2.0)"
     assert told[1] == "  stopped after 0.2 seconds; does a loop in it ever end?"
 

@@ -297,7 +297,7 @@ def test_errors_name_the_leaf_and_the_types():
         lax.while_loop(lambda c: True, lambda c: (c, c), 1.0)
     with pytest.raises(TypeError, match="boolean scalar"):
         lax.while_loop(lambda c: c, lambda c: c, 1.0)
-    with pytest.raises(TypeError, match="equal output types.*at the result"):
+    with pytest.raises(TypeError, match="equal output types.*At the result"):
         lax.cond(True, lambda x: x, lambda x: jnp.ones((2,)) * x, 1.0)
     with pytest.raises(TypeError, match="Pred must be a scalar"):
         lax.cond(jnp.ones(3) > 0, lambda: 1, lambda: 2)
@@ -331,6 +331,10 @@ def test_forms_of_cond_map_and_loops():
     with mj.disable_jit():
         assert float(lax.while_loop(lambda c: c < 5, lambda c: c + 2, 0.0)) == 6.0
         assert float(lax.cond(1.0 > 0.5, lambda: 1.0, lambda: 2.0)) == 1.0
+        # The first number is known, but not the limit that the condition captures.
+        up_to = lambda n: lax.while_loop(lambda i: i < n, lambda i: i + 2, 0)
+        assert mj.vmap(up_to)(jnp.arange(1, 4)).tolist() == [2, 2, 4]
+        assert "while" in str(mj.make_jaxpr(up_to)(3)) and up_to(3) == 4
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 13])
@@ -392,7 +396,7 @@ def test_a_weak_type_gives_way_only_within_what_promotion_keeps():
             with pytest.raises(TypeError, match="equal output types"):
                 lax.switch(0, [*branches, branches[0]], 1.5)
     for carry, other in [(1.5, jnp.int32(1)), (jnp.int32(1), 1.5)]:
-        with pytest.raises(TypeError, match="must return a carry of the types"):
+        with pytest.raises(TypeError, match="carry output must have equal types"):
             lax.scan(lambda c, _, y=other: (y, None), carry, None, length=1)
     for bounds in [(0, 3.5), (0.0, 3), (True, 2), (0, jnp.uint8(3))]:
         with pytest.raises(TypeError, match="must have equal types"):

@@ -13,12 +13,13 @@ import minijit.numpy as jnp
 from minijit import grad, jit, lax
 from minijit.compile.loops import Call
 from minijit.compile.memory import Buffer, View
-from minijit.run import cublas, cuda_driver, cuda_eager, cuda_loops
+from minijit.run import cublas, cuda_driver, cuda_eager
 from minijit.run.cublas import gemm_of, multiply
 from minijit.run.cuda_arrays import CudaArray, DLManagedTensor, in_capsule, shown
 from minijit.run.cuda_driver import CudaUnavailable
 from minijit.run.cuda_loops import HostNode
 from minijit.run.cuda_stub import stub_driver
+from minijit.trace.config import config
 from minijit.tree_util import tree_leaves, tree_map
 
 pytestmark = pytest.mark.chapter(26)
@@ -117,12 +118,10 @@ PROGRAMS = {
 
 
 @pytest.fixture
-def large_steps(monkeypatch):
+def large_steps():
     """As if all steps of loops were large: no loop is one block's."""
-    monkeypatch.setattr(cuda_loops, "SMALL_STEP", -1)
-    minijit.clear_caches()
-    yield
-    minijit.clear_caches()
+    with config.override("fusion", config.fusion.but(block_step=-1)):
+        yield
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -686,6 +685,24 @@ def test_functions_of_the_user_run_outside_of_jit_and_are_not_kept(device, kind)
     del factor
     gc.collect()
     assert gone() is None
+
+
+def test_a_loop_outside_of_jit_is_kept_as_long_as_its_body(device):
+    rows, known = on_gpu(x34), len(cuda_eager.operations)
+
+    def run():
+        factor = jnp.array([1.0, 2.0, 3.0, 4.0])
+        step = lambda c, row: (c * factor + row, None)
+        return lax.scan(step, rows[0], rows)[0], weakref.ref(factor)
+
+    total, gone = run()
+    assert type(total) is CudaArray
+    gc.collect()
+    assert gone() is None
+    before = len(cuda_eager.operations)
+    assert before - known <= 3
+    run()
+    assert len(cuda_eager.operations) == before
 
 
 def test_the_default_device_has_what_is_made_outside_of_jit(device):

@@ -17,6 +17,7 @@ from minijit.compile.scalar_forms import scalar_forms
 from minijit.run import grid
 from minijit.run.cuda_reports import assembled, bytes_in_ptx
 from minijit.run.lockstep import run_in_lockstep
+from minijit.trace.config import config
 from tests.ir_on_threads import run_on_threads
 
 pytestmark = pytest.mark.chapter(25)
@@ -180,9 +181,15 @@ def test_the_assembler_takes_it_without_spills(name):
         assert made.spills == 0 and made.registers <= 64
 
 
-def test_four_neighbours_are_one_access(monkeypatch):
-    monkeypatch.setattr(grid, "QUADS_FROM", 1)
-    mj.clear_caches()
+@pytest.fixture
+def few_are_many():
+    """As if a few threads were enough for a GPU."""
+    with config.override("fusion", config.fusion.but(enough_threads=0)):
+        yield
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_four_neighbours_are_one_access():
     f = lambda v, w: (jnp.tanh(v) * w + v[:, :1], v.astype("float16"))
     kernel, = kernels_of(f, x, x[0])
     ptx = kernel.ptx((9, 0))
@@ -199,9 +206,8 @@ def test_four_neighbours_are_one_access(monkeypatch):
     lambda v: v[:, 1:-3] * 2, lambda v: v[:, ::-1] + 1, lambda v: v[:, ::2] - 1,
     lambda v: v[:, :90] * 2, lambda v: jnp.stack([v.ravel()[1:-3], v.ravel()[2:-2]]),
 ])  # fmt: skip
-def test_what_is_not_aligned_goes_one_by_one(f, monkeypatch):
-    monkeypatch.setattr(grid, "QUADS_FROM", 1)
-    mj.clear_caches()
+@pytest.mark.usefixtures("few_are_many")
+def test_what_is_not_aligned_goes_one_by_one(f):
     kernel, = kernels_of(f, x)
     assert ".v4" not in kernel.ptx((9, 0)) and "cuda.vector" not in kernel.source
     agree(f, x)
@@ -298,8 +304,16 @@ def test_explain_says_what_the_grid_is():
     long = mj.ShapeDtypeStruct((64, 20000), "float32")
     report = mj.explain(mj.jit(nn.softmax, backend="cuda-lockstep"), many)
     assert "rows kept" in {d.rule for d in report.decisions}
-    assert rules(lambda v: v.sum(), many) == {"parts on a grid"}
+    assert "parts on a grid" in rules(lambda v: v.sum(), many)
     assert "long rows" in rules(nn.softmax, long)
     assert "in order" in rules(lambda v, i: v.at[i].set(v[:3]), x[0], np.arange(3))
     found = rules(lambda v, i: v.at[i].set(1.0), x[0], np.arange(300))
     assert "last update" in found and "in order" not in found
+
+
+@pytest.mark.parametrize("backend", ["cuda-lockstep", "cuda"])
+def test_a_report_knows_what_was_decided_on_the_way_to_the_grid(backend):
+    report = mj.explain(mj.jit(lambda v: v.sum(), backend=backend), many)
+    said = [d for d in report.decisions if d.rule == "parts on a grid"]
+    assert len(said) == 1 and said[0].numbers["parts"] > 1
+    assert said[0].settings and len(report.steps) == 2

@@ -109,8 +109,8 @@ def test_sequential_vmap():
     "result, words",
     [
         (lambda x: 5, ["bad_rule", "pair"]),
-        (lambda x: ({"z": x}, True), ["bad_rule", "each leaf"]),
-        (lambda x: ({"z": x}, {"z": (True,)}), ["bad_rule", "each leaf"]),
+        (lambda x: ({"z": x}, True), ["bad_rule", "batching specification"]),
+        (lambda x: ({"z": x}, {"z": (True,)}), ["bad_rule", "batching specification"]),
     ],
 )
 def test_errors_of_a_rule(result, words):

@@ -757,7 +757,7 @@ def returning(result):
         (lambda ct: (ct.sum(),), ValueError, "f32.3.*f32"),
         (lambda ct: (ct[None],), ValueError, "f32.3.*f32.1,3."),
         (lambda ct: ct.astype(bool), TypeError, "tuple"),
-        (lambda ct: (ct, ct), TypeError, "1 differentiable argument"),
+        (lambda ct: (ct, ct), TypeError, "a tuple of length 1"),
         (lambda ct: None, TypeError, "tuple"),
         (lambda ct: {"x": ct}, TypeError, "tuple"),
         (lambda ct: ({"a": ct},), TypeError, "structure"),

@@ -675,7 +675,7 @@ def test_logaddexp_of_infinities(x, y):
 def test_logaddexp_of_arrays_integers_and_complex_numbers():
     x = np.float32([-1, 0, 2])
     total = lambda x: jnp.logaddexp(x[:, None], x).sum()
-    check_grads(total, (x,), order=2)
+    check_grads(total, (x,), order=2, eps=1e-2, atol=2e-2, rtol=2e-2)
     assert jit(jnp.logaddexp)(1, 2).dtype == np.float32
     close(grad(lambda x: jnp.logaddexp(x, 3))(3.0), 0.5)
     z = np.complex64(0.3 + 1j)

@@ -9,18 +9,7 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import (
-    custom_vjp,
-    grad,
-    jacfwd,
-    jacrev,
-    jit,
-    jvp,
-    lax,
-    random,
-    vjp,
-    vmap,
-)
+from minijit import custom_vjp, grad, jacfwd, jacrev, jit, jvp, lax, random, vjp, vmap
 from minijit.custom_batching import custom_vmap, sequential_vmap
 
 pytestmark = pytest.mark.chapter(15)

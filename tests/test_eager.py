@@ -299,7 +299,7 @@ most_calls = [
     (lambda: x[1:3], 80),
     (lambda: x[i], 180),
     (lambda: jnp.where(x, x, x), 70),
-    (lambda: jnp.where(x, x, 0.0), 107),
+    (lambda: jnp.where(x, x, 0.0), 110),
     (lambda: jnp.sum(x), 35),
     (lambda: jnp.reshape(x, (2, 4)), 35),
     (lambda: jnp.concatenate([x, x]), 35),

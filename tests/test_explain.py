@@ -127,6 +127,36 @@ def test_every_pair_has_an_answer(report):
         report.why_not_fused("kernel_x", first)
 
 
+def test_the_setting_of_an_answer_makes_one_kernel():
+    """With the value that it names, and with no smaller one."""
+    f = lambda x, y, z: ((x * y).sum(1), jnp.cos(x) * z)
+    args = (ones(8, 8),) * 3
+    for settings in ({"most_buffers": 4}, {"most_operations": 3}, {"enabled": False}):
+        few, (setting,) = mj.config.fusion.but(**settings), settings
+        with mj.config.override("fusion", few):
+            answer = mj.explain(mj.jit(f, backend="plain"), *args).why_not_fused(0, 1)
+            assert f"minijit.fuse(f, {setting}={answer.value})" in str(answer)
+            wanted = mj.fuse(mj.jit(f, backend="plain"), **{setting: answer.value})
+            assert len(mj.explain(wanted, *args).steps) == 1
+
+
+def test_answers_about_arrays_and_about_what_takes_one_array_twice():
+    @mj.jit
+    def inner(x, y):
+        for _ in range(9):
+            x = jnp.sin(x) + y
+        return x
+
+    f = lambda x: (y := jnp.cumsum(x * 2), inner(y, y), inner(y[::-1], y))
+    report = mj.explain(mj.jit(f, backend="plain"), ones(40))
+    first, *others = report.steps
+    assert any(len({u.buffer for u in s.reads}) < len(s.reads) for s in others)
+    for a, b in itertools.combinations(report.steps, 2):
+        answer = report.why_not_fused(a.writes[0].buffer.name, b)
+        assert answer.rule in (("called", "path") if a.run != b.run else ("no nest",))
+        assert answer.rule != "called" or answer.value == 18
+
+
 def test_its_forms(report):
     text = str(report)
     assert all(len(line) <= 100 for line in text.splitlines())
@@ -147,6 +177,11 @@ def test_its_pictures(report):
     from minijit.compile import explain_pictures
 
     explain_pictures.measured |= {"copy": 1e10, "flops": 5e10}
+    roof = report.plot("roofline")
+    roof.canvas.draw()
+    box = matplotlib.text.Text.get_window_extent  # of the words, without the line
+    boxes = list(map(box, roof.axes[0].texts))
+    assert not [(a, b) for a, b in itertools.combinations(boxes, 2) if a.overlaps(b)]
     texts = report.plot("graph").axes[0].texts
     names = {text.get_text().split("  ")[0] for text in texts}
     assert {step.name for step in report.steps} <= names
@@ -194,13 +229,13 @@ def test_golden_text():
     report = mj.explain(mj.jit(layer, backend="plain"), ones(64, 32), ones(32, 48))
     lines = str(report).splitlines()
     assert lines[:2] == [
-        "layer: 1 kernel, 1 BLAS call",
+        "layer: 1 kernel, 1 product",
         "traffic 51.2 kB, 1.92 times the ideal 26.6 kB; 203 kflop; peak memory 24.6 kB",
     ]
     told = [line.strip() for line in lines[2:] if "test_explain.py" not in line]
     assert [" ".join(line.split()) for line in told] == [
         "",
-        "matmul blas 197 kflop 26.6 kB",
+        "matmul product 197 kflop 26.6 kB",
         "dot_general",
         "reads x: f32[64,32] 8.2 kB",
         "reads w: f32[32,48] 6.1 kB",
@@ -268,6 +303,14 @@ def test_a_call_with_settings_of_its_own_keeps_them():
     report = mj.explain(lambda x: inner(x) + x.sum() * 0, ones(1000))
     parts = [d.rule for d in report.decisions if not d.b]
     assert sorted(parts) == ["one part", "parts"]
+
+
+def test_what_is_written_into_a_donated_argument_is_what_has_to_be():
+    f = mj.jit(lambda s, g: s.at[3].set(g.sum()), donate_argnums=0)
+    report = mj.explain(f, ones(1000), ones(30))
+    assert report.traffic_bytes == report.ideal_bytes < 200
+    answer = report.why_not_fused(0, 0)
+    assert answer.nbytes == 0 and "the same step" in answer.reason
 
 
 def test_transformed_static_and_lowered():
@@ -442,9 +485,9 @@ def test_assertions():
 
 
 def test_a_loop_that_python_drives_is_said():
-    """Its carry is complex: nobody knows what it moves."""
-    f = mj.jit(lambda z: lax.fori_loop(0, 3, lambda i, z: z * 1j, z), backend="plain")
-    report = mj.explain(f, np.ones(9, np.complex64))
+    """Its body sorts: nobody knows what it moves."""
+    turn = lambda z: lax.fori_loop(0, 3, lambda i, z: jnp.sort(-z), z)
+    report = mj.explain(mj.jit(turn, backend="plain"), np.ones(9, np.float32))
     driven, = (step for step in report.steps if step.is_driven)
     assert driven.route == "uncompiled" and driven.reason and not report.exact
     assert "traffic at least" in str(report)
@@ -477,6 +520,17 @@ def test_three_transposes():
     separate = mj.explain(mj.fuse(plain, enabled=False), x)
     read = [use.buffer.name for step in separate.steps for use in step.reads]
     assert read == ["x"] * 3
+
+@pytest.mark.parametrize("padding", ["VALID", "SAME"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_gradient_of_pooling_is_one_kernel(size, padding):
+    """Windows side by side: each element knows its window, and nothing is scattered."""
+    window = (1, size, size, 1)
+    pool = lambda x: lax.reduce_window(x, -jnp.inf, lax.max, window, window, padding)
+    report = mj.explain(mj.grad(lambda x: jnp.sin(pool(x)).sum()), ones(2, 7, 8, 3))
+    assert len(report.kernels) == 1
+    assert report.traffic_bytes == report.ideal_bytes
+
 
 
 @pytest.mark.chapter(20)

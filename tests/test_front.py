@@ -297,3 +297,39 @@ def test_nothing_is_said_in_tests_by_default():
         )
         said.append(result.stdout.decode().strip())
     assert said == ["True", "False"]
+
+
+def test_arrays_of_different_rank_broadcast_as_the_option_says():
+    x, y = jnp.ones((3, 1)), jnp.ones(3)
+    with mj.numpy_rank_promotion("raise"):
+        assert (x * 2.0).shape == (x * jnp.float32(2)).shape == (3, 1)
+        with pytest.raises(ValueError, match=r"add on shapes \(3, 1\) \(3,\)"):
+            x + y
+    with mj.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="rank prom"):
+        assert jnp.add(x, y).shape == (3, 3)
+
+
+def test_only_python_numbers_adapt_in_strict_promotion():
+    i, x = jnp.arange(3), jnp.ones(3)
+    with mj.numpy_dtype_promotion("strict"):
+        assert (i + 1).dtype == i.dtype and (x * 2).dtype == x.dtype
+        for pair in [(i, x), (i, 1.5), (x, 1j), (i > 0, 1), (x, x.astype("bfloat16"))]:
+            with pytest.raises(mj.dtypes.TypePromotionError, match="strict"):
+                jnp.multiply(*pair)
+        with pytest.raises(mj.dtypes.TypePromotionError, match="strict"):
+            jnp.promote_types("int8", "int16")
+    assert (i * x).dtype == x.dtype
+
+
+def test_a_switch_of_a_flag_that_is_on_or_off_is_on():
+    with mj.enable_custom_prng():
+        assert mj.config.enable_custom_prng and not mj.config.x64_enabled
+    assert not mj.config.enable_custom_prng
+
+
+def test_a_jaxpr_of_collectives_over_axes_that_are_named():
+    f = lambda x: lax.psum(x, "i") * lax.axis_size("i")
+    text = str(mj.make_jaxpr(f, axis_env=[("i", 4)])(1.0))
+    assert "psum" in text and "4.0" in text
+    with pytest.raises(NameError, match="i"):
+        mj.make_jaxpr(f)(1.0)

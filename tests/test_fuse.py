@@ -201,7 +201,7 @@ def test_settings_are_part_of_what_jit_knows():
 
 
 def test_settings_say_what_is_wrong():
-    with pytest.raises(TypeError, match="no setting colour; the settings are block"):
+    with pytest.raises(TypeError, match="no setting colour; the settings are between"):
         jax.fuse(jnp.sin, colour=1)
     with pytest.raises(TypeError, match="row_bytes of fusion is an int, got 'a'"):
         jax.fuse(jnp.sin, row_bytes="a")
@@ -222,46 +222,14 @@ def test_a_barrier_forbids():
 
 def test_the_ledger_says_yes_and_no():
     found = program(lambda x: nn.softmax(x), floats(4, 8))
-    assert [d.rule for d in found.decisions if d.fused and d.rule != "inline"] == [
-        "loops"
-    ] * 3
+    rules = [d.rule for d in found.decisions if d.fused and d.rule != "inline"]
+    assert rules == ["loops"] * 3 + ["row"]
     x = floats(20, 30)
     found = program(lambda x: x / x.sum(), x)
     refused = [d for d in found.decisions if not d.fused]
-    assert {d.rule for d in refused} <= {"no nest", "total", "axes"} and refused
-    assert all(d.reason and d.nbytes for d in refused)
-
-
-def rounds(x):
-    for _ in range(5):
-        x = jnp.roll(x * x, 1, 1)
-        x = jnp.sin(x + 1) * (x - 2) / (x * x + 3) + jnp.flip(x, 1)
-    return x
-
-
-@pytest.mark.chapter(18)
-def test_every_limit_is_a_setting_that_a_decision_names():
-    """With another value of the setting there is another decision."""
-    from minijit.compile.updates import with_reuse
-
-    x, part = floats(4, 4), jax.jit(rounds)
-    take = lambda x: x[jnp.arange(4) * 3 % 4]
-    forms = {
-        "small_product": (lambda x: x @ x, "small product", "call", 0),
-        "fewest_rounds": (rounds, "rounds", None, 9),
-        "shortest_round": (rounds, "rounds", None, 99),
-        "table_elements": (take, "table", "large table", 1),
-        "largest_call": (lambda x: part(part(x)), None, "large function", 3),
-        "reuse_bytes": (lambda x: (x @ x * 2) @ x, "beside", "over", 0),
-    }
-    for setting, (f, rule, other, value) in forms.items():
-        changes = {"small_product": 0} if setting == "reuse_bytes" else {}
-        for told, settings in ((rule, changes), (other, changes | {setting: value})):
-            with config.override("fusion", config.fusion.but(**settings)):
-                found = with_reuse(program(f, x)).decisions
-            rules = {d.rule: d for d in found if d.rule in (rule, other)}
-            assert [*rules] == ([told] if told else []), (setting, settings)
-            assert all(d.reason and str(d) for d in rules.values())
+    pairs = [d for d in refused if d.b]
+    assert {d.rule for d in pairs} <= {"no nest", "total", "axes"} and pairs
+    assert all(d.reason for d in refused) and all(d.nbytes for d in pairs)
 
 
 def stencil(steps):
@@ -417,3 +385,18 @@ def test_what_is_made_of_stored_totals_reads_them():
     assert text.count("add_any_order(") == 2
     for found, want in zip(jax.jit(f)(*args), f(*args), strict=True):
         np.testing.assert_allclose(found, want, 1e-5, 1e-5)
+
+
+@pytest.mark.chapter(26)
+def test_a_plan_does_not_depend_on_addresses(monkeypatch):
+    """A value may join several kernels that read what it reads: always the same one."""
+    from tests import random_fusion, random_memory
+
+    monkeypatch.setattr(random_memory, "N", 12)
+    plans, kept = set(), []
+    for i in range(6):
+        kept.append([object() for _ in range(37 * i % 101)])
+        f, args = random_memory.drawn(911421)
+        slopes = jax.grad(random_fusion.total(f, 12), (0, 1))
+        plans.add(str(lower(simplify(jax.make_jaxpr(slopes)(*args)))))
+    assert len(plans) == 1

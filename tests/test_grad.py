@@ -4,16 +4,10 @@ import numpy as np
 import pytest
 
 import minijit.numpy as jnp
-from minijit import (
-    grad,
-    jit,
-    linear_transpose,
-    make_jaxpr,
-    value_and_grad,
-    vjp,
-)
+from minijit import grad, jit, linear_transpose, make_jaxpr, value_and_grad, vjp
 from minijit.trace import primitives as lax
-from minijit.trace.pytree import tree_map
+from minijit.trace.core import current_trace
+from minijit.trace.pytree import register_pytree_node, tree_map
 
 pytestmark = [pytest.mark.chapter(7), pytest.mark.usefixtures("in_double_precision")]
 
@@ -132,7 +126,7 @@ def test_linear_transpose():
         (lambda: grad(lambda x: x * 1j)(1.0), ["complex128"]),
         (lambda: grad(lambda x: x, holomorphic=True)(1.0), ["complex dtype"]),
         (lambda: grad(lambda x: x, argnums=2)(1.0), ["argnums=2", "only 1"]),
-        (lambda: grad(lambda x: x, has_aux=True)(1.0), ["pair"]),
+        (lambda: grad(lambda x: x, has_aux=True)(1.0), ["two-element tuple"]),
     ],
 )
 def test_errors_of_grad(call, words):
@@ -164,3 +158,17 @@ def test_cotangents_are_as_weak_as_what_they_are_made_of():
     # What was converted to a strong type is converted back.
     assert grad(lambda x: x * strong)(2.0).weak_type
     assert grad(lambda x: strong)(2.0).weak_type
+
+
+def test_a_second_result_is_made_outside_of_the_trace():
+    made_in = []
+
+    class Box:
+        def __init__(self, x):
+            self.x = x
+            made_in.append(current_trace())
+
+    register_pytree_node(Box, lambda b: ((b.x,), None), lambda data, xs: Box(*xs))
+    _, box = grad(lambda x: (x * x, Box(2 * x)), has_aux=True)(3.0)
+    inside, outside = made_in[0], made_in[-1]
+    assert box.x == 6.0 and outside is current_trace() is not inside

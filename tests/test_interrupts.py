@@ -13,9 +13,9 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import watching
 from minijit.compile.watching import work_of
 from minijit.run import executable
+from minijit.trace.config import config
 from tests.test_native_control import sources
 
 pytestmark = pytest.mark.chapter(20)
@@ -48,9 +48,12 @@ def raise_alarm(number, frame):
 
 
 @pytest.fixture(autouse=True)
-def looks_often(monkeypatch):
+def looks_often():
     mj.clear_caches()
-    monkeypatch.setattr(watching, "BETWEEN_LOOKS", 100_000)
+    before = config.fusion
+    config.update("fusion", before.but(between_looks=100_000))
+    yield
+    config.update("fusion", before)
 
 
 def decay(x, n):
@@ -138,9 +141,8 @@ def test_a_long_scan_looks(reverse):
             run(jnp.float32(1))
 
 
-def test_parts_of_a_scan_are_the_whole_scan(monkeypatch):
+def test_parts_of_a_scan_are_the_whole_scan():
     """Forward and backward, with a length that is known and one that is not."""
-    monkeypatch.setattr(watching, "BETWEEN_LOOKS", 1000)
 
     def f(x, n):
         def step(c, i):
@@ -153,7 +155,8 @@ def test_parts_of_a_scan_are_the_whole_scan(monkeypatch):
         )
 
     x = jnp.float32(1)
-    got, want = (mj.jit(f, backend=b)(x, 301) for b in ("python", "eval"))
+    with config.override("fusion", config.fusion.but(between_looks=1000)):
+        got, want = (mj.jit(f, backend=b)(x, 301) for b in ("python", "eval"))
     assert sum("if interrupted(stop)" in text for text in sources()) >= 3
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4)

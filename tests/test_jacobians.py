@@ -4,17 +4,7 @@ import numpy as np
 import pytest
 
 import minijit.numpy as jnp
-from minijit import (
-    grad,
-    hessian,
-    jacfwd,
-    jacobian,
-    jacrev,
-    jit,
-    jvp,
-    vjp,
-    vmap,
-)
+from minijit import grad, hessian, jacfwd, jacobian, jacrev, jit, jvp, vjp, vmap
 from minijit.trace.pytree import tree_map
 
 pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]

@@ -139,6 +139,7 @@ def test_wrapping_keeps_the_function_visible():
 
     assert documented.__name__ == "documented" and documented.__doc__
     assert str(inspect.signature(documented)) == "(x, y=2)"
+    assert str(inspect.signature(documented, follow_wrapped=False)) == "(x, y=2)"
     assert repr(documented) == "<jitted function documented>"
 
 
@@ -276,7 +277,7 @@ def test_donation():
     assert view.tolist() == out["a"].tolist() == [1.0, 1.0, 1.0]
     assert out["sum"].tolist() == [2.0, 2.0, 2.0]
     for use in (lambda: x + 1, lambda: f(x, y), lambda: np.asarray(x)):
-        with pytest.raises(RuntimeError, match="deleted: it was donated"):
+        with pytest.raises(RuntimeError, match="has been deleted.*it was donated"):
             use()
 
 
@@ -523,6 +524,40 @@ def test_a_rebound_variable_is_noticed():
     assert "captured variable k: 1 -> 5" in f.traces[1].why
 
 
+def test_what_a_function_assigns_itself_is_no_reason_to_trace_again():
+    def counting(made):
+        count = 0
+
+        def f(x):
+            nonlocal count
+            count += 1
+            return made(x)
+
+        return f, lambda: count
+
+    pairs = [counting(abs) for _ in range(2)]
+    for f, count in pairs:
+        jitted = jax.jit(f)
+        assert [float(jitted(1.0)) for _ in range(3)] == [1, 1, 1]
+        # Each function has a counter of its own, so each is traced.
+        assert count() == 1
+
+
+def test_a_captured_object_may_answer_anything_and_attributes_stay():
+    class Strange(dict):
+        def __getattr__(self, name):
+            return self[name]
+
+    strange = Strange()
+
+    def f(x):
+        return x + len(strange)
+
+    f.note = "kept"
+    jitted = jax.jit(f)
+    assert float(jitted(1.0)) == 1 and jitted.note == "kept"
+
+
 def test_a_new_lambda_sees_new_globals():
     scope = {"jax": jax, "g": 1}
     exec(
@@ -549,6 +584,15 @@ def test_mutable_traces_die_with_their_function():
     del f, function
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.chapter(8)
+def test_a_tracer_can_be_referred_to_weakly():
+    seen = []
+    jax.jit(lambda x: (seen.append(weakref.ref(x)), x)[1])(1.0)
+    jax.vmap(lambda x: (seen.append(weakref.ref(x)), x)[1])(np.ones(2))
+    gc.collect()
+    assert [ref() for ref in seen] == [None, None]
 
 
 def test_tracers_are_not_kept():

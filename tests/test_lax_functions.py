@@ -213,6 +213,16 @@ def test_a_derivative_that_jax_does_not_have():
     check_grads(lambda *a: function(mj, *a), arrays, 1, atol=1e-2, rtol=1e-2)
 
 
+@pytest.mark.oracle
+def test_dtype_is_that_of_arrays_numbers_and_types():
+    jax = pytest.importorskip("jax")
+    for x in (np.ones(2, np.int8), 1, 2.0, 1j, True, np.float16, "uint8"):
+        assert lax.dtype(x) == jax.lax.dtype(x)
+    assert lax.dtype(jnp.ones(2, "bfloat16")).name == "bfloat16"
+    with pytest.raises(TypeError):
+        lax.dtype({"a": 1})
+
+
 def test_a_composite_is_a_call_under_its_name():
     f = lambda x: scaled(mj, x)
     assert "name=my.scale" in str(mj.make_jaxpr(f)(np.ones(3)))

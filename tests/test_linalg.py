@@ -216,7 +216,7 @@ def test_results_have_names():
 
 
 def test_errors_name_the_call():
-    with pytest.raises(ValueError, match=r"(?s)solve takes.*\(2, 3\).*was given a="):
+    with pytest.raises(ValueError, match=r"(?s)solve must have.*\(2, 3\).*given a="):
         jnp.linalg.solve(np.ones((2, 3)), np.ones(2))
     with pytest.raises(ValueError, match="must have 2 rows"):
         jnp.linalg.solve(np.eye(2), np.ones(3))
@@ -279,3 +279,26 @@ def test_the_raw_form_of_qr(shape):
     assert taus.shape == (*shape[:-2], min(shape[-2:]))
     r = linalg.ormqr(h.mT, taus, a, transpose=True)
     np.testing.assert_allclose(r, np.triu(h.mT), 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (5, 2)])
+def test_all_columns_of_q_move_as_lapack_makes_them(shape, in_double_precision):
+    """Those beside the columns of a matrix, too: they are no free choice."""
+    weights = C(shape[0], shape[0])
+
+    def total(real, imaginary):
+        q, r = jnp.linalg.qr(real + 1j * imaginary, "complete")
+        return (q * weights).real.sum() + abs(r).sum()
+
+    check_grads(total, (R(*shape), R(*shape)), 2)
+
+
+def test_eigenvalues_of_empty_matrices():
+    values, vectors = jnp.linalg.eigh(np.zeros((2, 0, 0), np.complex64))
+    assert (values.shape, vectors.shape) == ((2, 0), (2, 0, 0))
+    assert (values.dtype, vectors.dtype) == ("float32", "complex64")
+
+
+def test_pivots_of_more_rows_than_there_are():
+    with pytest.raises(ValueError, match="size 2 has to exceed .* Got pivots size 3"):
+        linalg.lu_pivots_to_permutation(np.int32([0, 1, 2]), 2)

@@ -57,7 +57,7 @@ def test_each_thread_has_one_of_its_own(monkeypatch):
     from minijit.run import threads
     from minijit.trace.config import config
 
-    monkeypatch.setattr(threads, "WORTH_THREADS", 0)
+    monkeypatch.setitem(config.values, "thread_time", 0)
     kernel, = program("float32").kernels
     assert type(threads.text_of_kernel(kernel)) is threads.ThreadedText
     x = np.arange(40).reshape(5, 8).astype("f4")

@@ -9,7 +9,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.run import grid
-from minijit.run.grid import NoCudaForm
+from minijit.run.grid_memory import NoCudaForm
 from minijit.run.lockstep import run_in_lockstep
 from minijit.run.lockstep_memory import Divergence, OutOfBounds, Race
 from tests import random_cuda

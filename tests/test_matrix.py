@@ -46,7 +46,7 @@ not_linear = """
 """
 not_linear += """
     cholesky eig eigh geqrf hessenberg householder_product lu lu_pivots_to_permutation
-    qr check io_callback pure_callback schur svd tridiagonal
+    qr check io_callback pure_callback rng_bit_generator schur svd tridiagonal
 """
 reasons |= {("transpose", name): "not linear" for name in not_linear.split()}
 reasons |= {
@@ -72,7 +72,7 @@ reasons |= {
     ("lower", name): "a vmap makes it a reduction" for name in collectives.split()
 }
 reasons |= {
-    ("lower", name): "a bitcast in the dtypes of memory, before it is lowered"
+    ("lower", name): "in the dtypes of memory it is a bitcast, or left to NumPy"
     for name in ("random_unwrap", "random_wrap")
 }
 

@@ -59,6 +59,7 @@ def test_they_are_stored_in_a_byte_and_printed():
     assert np.array_equal(small.view("uint8"), np.asarray(small).view("uint8"))
 
 
+@pytest.mark.chapter(19)
 @pytest.mark.parametrize("backend", ["plain", None])
 def test_programs_store_them_and_explain_who_computes(backend):
     f = mj.jit(lambda x: jnp.sin(x.astype("float32")) * 2, backend=backend)

@@ -1,4 +1,4 @@
-"""Decompositions of matrices within native loops: LAPACK's values, and no Python."""
+"""Decompositions of matrices in compiled programs: LAPACK's values, and no Python."""
 
 import itertools
 from functools import partial
@@ -10,6 +10,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.ops import linalg
+from minijit.run import lapack
 
 pytestmark = pytest.mark.chapter(20)
 
@@ -129,10 +130,17 @@ def in_a_loop(which):
     return looped
 
 
-def check(which, backend, monkeypatch):
+def in_a_row(which):
+    """A function of {name: arguments}: the results, one after the other."""
+    return lambda arguments: {
+        name: outside[name][0](*arguments[name]) for name in which
+    }
+
+
+def check(which, backend, monkeypatch, make=in_a_loop):
     """Of these calls the values are right, and none of them is Python's."""
-    arguments = {name: calls[name][1:] for name in which}
-    compiled = mj.jit(in_a_loop(which), backend=backend).lower(arguments).compile()
+    arguments = {name: outside[name][1:] for name in which}
+    compiled = mj.jit(make(which), backend=backend).lower(arguments).compile()
     assert compiled.fallbacks == ()
     of_python = []
     with monkeypatch.context() as patch:
@@ -140,7 +148,7 @@ def check(which, backend, monkeypatch):
         found = compiled(arguments)
     assert not of_python
     for name, got in found.items():
-        want = calls[name][0](*arguments[name])
+        want = outside[name][0](*arguments[name])
         for x, y in zip(mj.tree.leaves(got), mj.tree.leaves(want), strict=True):
             assert x.dtype == y.dtype
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4, err_msg=name)
@@ -161,6 +169,52 @@ def test_compiled(monkeypatch):
     check(["lu, tall", "solve", *of_lapack], None, monkeypatch)
 
 
+# ---- outside of loops
+
+def grad_of(f, *args):
+    """The gradient of the squares of all results."""
+    square = lambda *xs: sum((y**2).sum() for y in mj.tree.leaves(f(*xs)))
+    return mj.grad(square)(*args)
+
+
+# What has a gradient, as its own results or as such that no sign changes.
+functions = {
+    "cholesky": jnp.linalg.cholesky,
+    "solve": lambda x: jnp.linalg.solve(x, x[..., :1] + 1),
+    "eigh": lambda x: jnp.linalg.eigvalsh(x),
+    "svd": lambda x: jnp.linalg.svd(x, compute_uv=False),
+    "qr": lambda x: jnp.linalg.qr(x)[1],
+    "lu": lambda x: lax.linalg.lu(x)[0],
+    "triangular_solve": lambda x: lax.linalg.triangular_solve(x, x[..., :2, :] + 1),
+    "det": jnp.linalg.det,
+}
+outside = calls | {
+    f"gradient of {name}, {x.shape}": (partial(grad_of, f), x)
+    for name, f in functions.items() for x in (definite, definite_big[0])
+} | {
+    f"lanes of {name}": (mj.vmap(f, 2), definite_big.transpose(1, 2, 0))
+    for name, f in functions.items()
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("third", range(3))
+def test_outside_of_loops_as_plain_python(third, monkeypatch):
+    check(list(outside)[third::3], "plain", monkeypatch, in_a_row)
+
+
+@pytest.mark.chapter(22)
+def test_outside_of_loops_compiled(monkeypatch):
+    names = "cholesky solve eigh svd qr lu triangular_solve".split()
+    which = [f"gradient of {name}, (3, 5, 5)" for name in names]
+    which += ["schur", *(f"lanes of {name}" for name in names)]
+    check(which, None, monkeypatch, in_a_row)
+
+
+def test_what_stays_with_python_outside_of_loops_is_said():
+    compiled = mj.jit(jnp.linalg.cholesky).lower(np.eye(3) * 1j).compile()
+    assert dict(compiled.fallbacks)["cholesky"] == "decompositions are left to LAPACK"
+
+
 def test_what_no_native_loop_can_hold_is_said():
     step = lambda u, _: (lax.linalg.svd(u[:, :0])[0] + u, None)
     f = mj.jit(lambda u: lax.scan(step, u, length=2)[0])
@@ -171,3 +225,33 @@ def test_what_no_native_loop_can_hold_is_said():
 def test_a_scan_of_empty_arrays():
     f = mj.jit(lambda x: lax.scan(lambda c, _: (c * c, None), x, length=2)[0])
     assert f(np.ones((0, 3))).shape == (0, 3)
+
+
+@pytest.mark.chapter(22)
+def test_the_blas_has_its_threads_again():
+    read, write = lapack.blas_threads()
+    before = read()
+    write(2)
+    several = read()
+    with lapack.one_thread, lapack.one_thread:
+        assert read() == 1
+    assert read() == several
+    write(before)
+
+
+@pytest.mark.chapter(22)
+@pytest.mark.parametrize("n, alone", [(48, True), (420, False)])
+def test_a_loop_of_small_matrices_has_one_thread_of_the_blas(n, alone, monkeypatch):
+    """Threads that wait for each other after each small matrix cost more than it."""
+    entered = []
+    monkeypatch.setattr(
+        lapack.OneThread, "__enter__", lambda self: entered.append(self)
+    )
+    monkeypatch.setattr(lapack.OneThread, "__exit__", lambda self, *error: None)
+    x = 4 * np.eye(n, dtype="f4") + 1
+    step = lambda i, c: jnp.linalg.cholesky(c) + x
+    f, y = mj.jit(lambda x: lax.fori_loop(0, 2, step, x)), x
+    for _ in range(2):
+        y = np.linalg.cholesky((y + y.T) / 2) + x
+    np.testing.assert_allclose(f(x), y, atol=1e-3)
+    assert len(entered) == alone

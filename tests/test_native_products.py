@@ -6,7 +6,9 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.run import llvm_blas, native_products
+from minijit.compile.loops import Call, statements
+from minijit.run import native_products
+from minijit.run.loading import rewritten
 from minijit.trace.config import config
 
 pytestmark = pytest.mark.chapter(24)
@@ -23,9 +25,8 @@ SIZES = dict(b=3, h=2, i=150, j=70, k=40)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("equation", EQUATIONS)
 def test_products_in_parts(equation, threads, dtype, monkeypatch):
-    monkeypatch.setattr(native_products, "WORTH_THREADS", 0)
+    monkeypatch.setitem(config.values, "thread_time", 0)
     monkeypatch.setattr(native_products, "SMALLEST_PART", 10_000)
-    monkeypatch.setattr(native_products, "SHORTEST", 8)
     args = [
         rng.integers(-4, 5, [SIZES[x] for x in part]).astype(dtype)
         for part in equation.split("->")[0].split(",")
@@ -38,30 +39,37 @@ def test_products_in_parts(equation, threads, dtype, monkeypatch):
     assert not executable.kernels and len(executable.program.calls) == 1
 
 
-def test_the_blas_has_its_threads_again():
-    read, _ = llvm_blas.blas_threads()
-    before = read()
-    x = rng.normal(size=(400, 400)).astype("f4")
-    y = mj.jit(lambda x: x @ x, backend="llvm")(x)
-    np.testing.assert_allclose(y, x @ x, rtol=1e-3, atol=1e-3)
-    assert read() == before
-    with llvm_blas.one_thread, llvm_blas.one_thread:
-        assert read() == 1
-    assert read() == before
+# Rows, columns, length of the sums: whole tiles, parts of them, several panels.
+SHAPES = [(1, 40, 9), (3, 48, 33), (33, 33, 33), (64, 96, 16)]
+SHAPES += [(12, 5, 600), (70, 17, 40)]
 
 
-@pytest.mark.parametrize("n, alone", [(48, True), (420, False)])
-def test_a_loop_of_small_products_has_one_thread_of_the_blas(n, alone, monkeypatch):
-    """Threads that wait for each other after each small product cost more than it."""
-    entered = []
-    monkeypatch.setattr(
-        llvm_blas.OneThread, "__enter__", lambda self: entered.append(self)
-    )
-    monkeypatch.setattr(llvm_blas.OneThread, "__exit__", lambda self, *error: None)
-    x = (rng.normal(size=(n, n)) / n).astype("f4")
-    f = mj.jit(lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.tanh(c @ x), x))
-    y = x
-    for _ in range(3):
-        y = np.tanh(y @ x)
-    np.testing.assert_allclose(f(x), y, atol=1e-4)
-    assert len(entered) == alone
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "equation", ["mk,kn->mn", "km,kn->mn", "mk,nk->mn", "km,nk->nm"]
+)
+def test_products_in_loops(equation, dtype):
+    """The tiles of products outside, called in each step."""
+    first, second = equation.split("->")[0].split(",")
+    pairs = []
+    for m, n, k in SHAPES:
+        sizes = dict(m=m, n=n, k=k)
+        shapes = [[3, *(sizes[i] for i in part)] for part in (first, second)]
+        pairs.append([rng.integers(-4, 5, shape).astype(dtype) for shape in shapes])
+
+    def step(one, pairs):
+        products = [jnp.einsum(equation, x * one, y) for x, y in pairs]
+        return one * one, products
+
+    settings = config.fusion.but(small_product=0)
+    with mj.enable_x64(True), config.override("fusion", settings):
+        f = mj.jit(lambda pairs: lax.scan(step, np.ones((), dtype), pairs)[1])
+        found = f(pairs)
+        program = rewritten(f.lower(pairs).compile().executable.program)
+    batched = f"z{first},z{second}->z{equation[-2:]}"
+    wanted = [np.einsum(batched, *pair) for pair in pairs]
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(x, y)
+    (region,) = program.kernels
+    calls = [s for s in statements(region.body) if isinstance(s, Call)]
+    assert len(calls) == len(SHAPES) - 1

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minijit.numpy as jnp
+from minijit import lax
 from minijit.numpy import einstein
 from minijit.trace.array import ShapedArray
 from minijit.trace.config import enable_x64
@@ -25,6 +26,22 @@ class Unknown(Trace):
 def unknown(shape=(), dtype=i32):
     """A traced value."""
     return Tracer(Unknown(), ShapedArray(shape, np.dtype(dtype)))
+
+
+def test_shapes_of_what_is_no_array_come_with_a_warning():
+    for call, wanted in [
+        (lambda: jnp.shape(None), ()), (lambda: jnp.ndim([1, 2]), 1),
+        (lambda: jnp.size([[1, 2], [3, 4]]), 4),
+    ]:  # fmt: skip
+        with pytest.warns(DeprecationWarning, match="requires ndarray or scalar"):
+            assert call() == wanted
+
+
+def test_a_shape_of_a_class_of_its_own():
+    class Shape:
+        __iter__ = lambda self: iter((2, 3))
+
+    assert jnp.zeros(Shape()).shape == (2, 3)
 
 
 @pytest.mark.parametrize("make", [
@@ -123,7 +140,7 @@ def test_type_errors(call, message):
     (lambda: jnp.einsum("ij", jnp.ones(3)), "has 1 axes, but its subscripts name 2"),
     (lambda: jnp.einsum("i,i", jnp.ones(2), jnp.ones(3)), "the axis 'i' has size 2"),
     (lambda: jnp.einsum("i->ij", jnp.ones(2)), "'j' of the result is in no operand"),
-    (lambda: jnp.einsum("i1", jnp.ones((2, 2))), "'1' is not a valid name"),
+    (lambda: jnp.einsum("i-", jnp.ones((2, 2))), "'-' is not a valid name"),
 ])  # fmt: skip
 def test_value_errors(call, message):
     with pytest.raises(ValueError, match=message):
@@ -246,6 +263,10 @@ def test_save_and_load():
     jnp.save(file, jnp.arange(3))
     file.seek(0)
     assert jnp.load(file).tolist() == [0, 1, 2]
+    short = io.BytesIO()
+    jnp.save(short, jnp.array([1, 2], "bfloat16"))
+    short.seek(0)
+    assert jnp.load(short).dtype == "bfloat16"
     file = io.BytesIO()
     jnp.savez(file, jnp.arange(2), b=jnp.ones(1))
     file.seek(0)
@@ -277,6 +298,26 @@ def test_einsum_with_many_operands_is_planned_greedily():
     path, text = jnp.einsum_path(subscripts, *xs)
     assert len(path) == 8
     assert "9 operands" in text
+
+
+def test_einsum_multiplies_by_a_given_dot_general():
+    calls = []
+
+    def scaled(x, y, dimensions, precision=None, preferred_element_type=None):
+        calls.append((x.shape, y.shape, dimensions))
+        return 2 * lax.dot_general(
+            x, y, dimensions, precision, preferred_element_type
+        )
+
+    x, y = (np.arange(6.0, dtype=f32).reshape(s) for s in [(2, 3), (3, 2)])
+    for subscripts, order in [("mk,kn->mn", (x, y)), ("mk,kn->nm", (y, x))]:
+        result = jnp.einsum(subscripts, x, y, _dot_general=scaled)
+        assert np.array_equal(result, 2 * np.einsum(subscripts, x, y))
+        assert calls.pop()[:2] == tuple(z.shape for z in order)
+    same = jnp.einsum("mk,kn->mn", x, y, _dot_general=lax.dot_general)
+    assert np.array_equal(same, x @ y)
+    digits = jnp.einsum("m1,_1->m_", x, x)
+    assert np.array_equal(digits, x @ x.T)
 
 
 def test_einsum_parses_ellipsis_and_implicit_results():

@@ -96,21 +96,21 @@ def test_a_second_process_compiles_nothing(objects):
 def test_what_code_depends_on_is_in_its_name(objects, compiles):
     texts = [text_of(3), text_of(4)]
     for text in texts * 2:
-        for brief in (False, True):
-            object_files.kept_machine_code(text, brief)
-    assert len(compiles) == len(files(objects)) == 4
-    for brief in (False, True):
-        known = object_files.compiler(brief)
+        for how in llvm_target.pass_options:
+            object_files.kept_machine_code(text, how)
+    assert len(compiles) == len(files(objects)) == 6
+    for how in llvm_target.pass_options:
+        known = object_files.compiler(how)
         for part in (*llvm_target.host(), llvm_target.binding().llvm_version_info):
             assert str(part) in known
-        for name, value in llvm_target.pass_options[brief].items():
+        for name, value in llvm_target.pass_options[how].items():
             assert f"'{name}': {value}" in known
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "another's"])
 def test_damage_is_mended(objects, compiles, damage):
     text = text_of(5)
-    code = object_files.kept_machine_code(text, False)
+    code = object_files.kept_machine_code(text, "thorough")
     (path,) = files(objects)
     whole = path.read_bytes()
     path.write_bytes({
@@ -119,9 +119,11 @@ def test_damage_is_mended(objects, compiles, damage):
         "empty": b"",
         "another's": b"x" * 2000,
     }[damage])
-    assert object_files.kept_machine_code(text, False) == code and len(compiles) == 2
+    assert object_files.kept_machine_code(text, "thorough") == code
+    assert len(compiles) == 2
     assert path.read_bytes() == whole
-    assert object_files.kept_machine_code(text, False) == code and len(compiles) == 2
+    assert object_files.kept_machine_code(text, "thorough") == code
+    assert len(compiles) == 2
 
 
 def test_what_cannot_be_kept_runs_all_the_same(tmp_path):
@@ -134,33 +136,33 @@ def test_what_cannot_be_kept_runs_all_the_same(tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="folders have no mode")
 def test_code_that_others_could_have_written_is_not_run(objects, compiles):
     text = text_of(6)
-    object_files.kept_machine_code(text, False)
+    object_files.kept_machine_code(text, "thorough")
     objects.chmod(0o777)
     with pytest.warns(UserWarning, match="other users may write there"):
-        object_files.kept_machine_code(text, False)
+        object_files.kept_machine_code(text, "thorough")
     assert len(compiles) == 2
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no mode")
 def test_the_folder_is_private(objects):
-    object_files.kept_machine_code(text_of(7), False)
+    object_files.kept_machine_code(text_of(7), "thorough")
     assert stat.S_IMODE(objects.stat().st_mode) == 0o700
 
 
-def test_it_is_bounded(objects, monkeypatch):
-    monkeypatch.setitem(cache_folder.most_files, "objects", 8)
-    for k in range(30):
-        object_files.kept_machine_code(text_of(k), True)
+def test_it_is_bounded(objects):
+    with config.override("cache_bytes", 8 * cache_folder.LEAST):
+        for k in range(30):
+            object_files.kept_machine_code(text_of(k), "brief")
     assert len(files(objects)) <= 8
 
 
 def test_threads_write_one_file(objects):
     text, codes = text_of(8), []
-    work = lambda: codes.append(object_files.kept_machine_code(text, False))
+    work = lambda: codes.append(object_files.kept_machine_code(text, "thorough"))
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(set(codes)) == 1 and len(files(objects)) == 1
-    assert object_files.kept_machine_code(text, False) == codes[0]
+    assert object_files.kept_machine_code(text, "thorough") == codes[0]

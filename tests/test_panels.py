@@ -203,7 +203,8 @@ def test_the_ledger_says_what_goes_through_panels():
         decision, = decisions_about(kernel, arrange)
     assert decision.fused and decision.rule == "panels"
     assert decision.setting == "panel_from"
-    assert decision.numbers == {"panels": 1, "bytes": 64 * 64 * 4}
+    lengths = {"row": 64, "read": 32, "steps": 2}
+    assert decision.numbers == {"panels": 1, "bytes": 64 * 64 * 4, **lengths}
     assert str(decision) == (
         "transpose, mul: arrays along other axes are turned in panels (panels)"
     )
@@ -365,10 +366,30 @@ def test_blocks_are_turned_in_registers():
 
 
 @pytest.mark.chapter(23)
+@pytest.mark.parametrize("shape, dtype, whole, streams", [
+    ((128, 64), "float32", True, 2), ((128, 64), "float64", True, 2),
+    ((99, 50), "float32", False, 0), ((64, 128, 2), "float32", False, 0),
+    ((128, 64), "int8", False, 0),
+])  # fmt: skip
+def test_large_results_go_past_the_caches(shape, dtype, whole, streams):
+    from minijit.run.llvm_kernels import KernelText
+
+    x = numbers(shape, dtype)
+    for size, count in ((0, streams), (1 << 25, 0)):
+        with mj.enable_x64(True), settings(panel_from=0, stream_bytes=size):
+            program = lowered(lambda x: (jnp.swapaxes(x, 0, 1) * 2, x + 1), x)
+            agree(program, [x], [np.swapaxes(x, 0, 1) * 2, x + 1])
+            kernel, = program.kernels
+            rules = {d.rule: d.setting for d in decisions_about(kernel, arrange)}
+            assert KernelText(kernel).text.count("!nontemporal") == count
+        assert rules.get("streamed") == ("stream_bytes" if whole and not size else None)
+
+
+@pytest.mark.chapter(23)
 def test_threads_have_panels_of_their_own(small_tiles, monkeypatch):
     from minijit.run import threads
 
-    monkeypatch.setattr(threads, "WORTH_THREADS", 0)
+    monkeypatch.setitem(mj.config.values, "thread_time", 0)
     for f, shape in [
         (lambda x: x.T * 2, (100, 90)),
         (lambda x: jnp.swapaxes(x, 1, 2) * 2, (9, 33, 40)),

@@ -26,7 +26,7 @@ def settings(**changes):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of few numbers, so that small totals have several."""
-    monkeypatch.setattr(threads, "WORTH_THREADS", 0)
+    monkeypatch.setitem(mj.config.values, "thread_time", 0)
     with settings(part_total=100, shortest_part=16):
         yield
 

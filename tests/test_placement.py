@@ -57,3 +57,20 @@ def test_an_array_has_one_shard():
     assert x[shard.index].shape == shard.data.shape == (2, 3)
     with pytest.raises(IndexError):
         x.addressable_data(1)
+
+
+def test_the_types_of_a_meshs_axes():
+    types = minijit.sharding.AxisType
+    assert mesh.are_all_axes_explicit and mesh.explicit_axes == ("rows", "columns")
+    mixed = minijit.make_mesh((1, 1), ("a", "b"), (types.Auto, types.Manual))
+    assert (mixed.auto_axes, mixed.manual_axes) == (("a",), ("b",))
+    assert not (mixed.are_all_axes_auto or mixed.are_all_axes_manual)
+    assert not minijit.sharding.AbstractMesh((), ()).are_all_axes_auto
+
+
+def test_a_partition_spec_finds_its_parts():
+    spec = P("a", None, ("b", "c"))
+    assert [spec.index(part) for part in ("a", None, ("b", "c"))] == [0, 1, 2]
+    assert spec.count(None) == 1
+    with pytest.raises(ValueError, match="not in tuple"):
+        spec.index("b")

@@ -42,6 +42,145 @@ def test_keys_of_both_kinds_give_the_same(name):
             np.testing.assert_array_equal(*found)
 
 
+# Of `rng_bit_generator`: shapes with an even axis first, later, or nowhere.
+drawn = [(n, "uint32") for n in [(5,), (2, 3), (3, 5), (3, 4, 2), (3, 3, 3), (), (0,)]]
+drawn += [((5,), "uint8"), ((3,), "uint64")]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("algorithm", [1, 2])
+def test_generated_bits_are_jax_s(jax, algorithm):
+    """A count of 64 bits runs over in this state."""
+    state = np.array([7, 8, 2**32 - 1, 2**32 - 1], np.uint32)
+
+    def draw(library, algorithm, state):
+        return [library.rng_bit_generator(state, *x, algorithm) for x in drawn]
+
+    with mj.enable_x64(True), jax.enable_x64(True):
+        theirs = jax.lax.RandomAlgorithm(algorithm)
+        wants = together({"all": (partial(draw, jax.lax, theirs), state)})["all"]
+        for found, want in zip(draw(lax, algorithm, state), wants, strict=True):
+            for x, y in zip(found, want, strict=True):
+                assert x.dtype == y.dtype
+                np.testing.assert_array_equal(x, y)
+
+
+def test_generated_bits_by_known_numbers():
+    """Philox of zeros as its authors give it, and what the default is."""
+    state = np.zeros(4, np.uint32)
+    known = [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    new, bits = lax.rng_bit_generator(state, (4,))
+    np.testing.assert_array_equal(bits, known)
+    np.testing.assert_array_equal(new, [0, 0, 1, 0])
+    compiled = mj.jit(lambda x: lax.rng_bit_generator(x, (4,)))
+    np.testing.assert_array_equal(compiled(state)[1], known)
+    with pytest.raises(TypeError, match="unsupported dtype int32"):
+        lax.rng_bit_generator(state, (2,), "int32")
+    with pytest.raises(TypeError, match=r"must be u32\[4\] or u64\[2\], got u32\[3\]"):
+        lax.rng_bit_generator(state[:3], (2,))
+
+
+def test_lanes_of_generated_bits():
+    """They are all drawn from the first lane's state, as in JAX."""
+    states = np.arange(12, dtype=np.uint32).reshape(3, 4)
+    new, bits = mj.vmap(lambda k: lax.rng_bit_generator(k, (2,)))(states)
+    first, want = lax.rng_bit_generator(states[0], (3, 2))
+    np.testing.assert_array_equal(bits, want)
+    np.testing.assert_array_equal(new, [first, *states[1:]])
+    with mj.enable_x64(True):
+        state, same = lax.rng_bit_generator(states[0].view(np.uint64), (3, 2))
+    np.testing.assert_array_equal(same, want)
+    np.testing.assert_array_equal(np.asarray(state).view(np.uint32), first)
+
+
+def calls_of_keys(jax, impl):
+    """{name: a function of no arguments} of what keys of an implementation do."""
+    r, key = jax.random, jax.random.key(5, impl=impl)
+    words = lambda f: lambda: r.key_data(f())
+    calls = {
+        "seed": words(lambda: jax.vmap(lambda s: r.key(s, impl=impl))(np.arange(3))),
+        "split": words(lambda: r.split(key, (2, 3))),
+        "fold_in": words(lambda: r.fold_in(key, 7)),
+        "bits": lambda: r.bits(key, (3, 4), "uint8"),
+        "normal": lambda: r.normal(key, (5,)),
+        "gamma": lambda: r.gamma(key, 2.5, (6,)),
+        "lanes of bits": lambda: jax.vmap(r.bits)(r.split(key, 3)),
+        "lanes of split": words(lambda: jax.vmap(r.split)(r.split(key, 3))),
+        "scan": lambda: jax.lax.scan(
+            lambda k, _: (r.split(k)[0], r.uniform(k)), key, None, length=3
+        )[1],
+    }
+    return key, calls
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_other_keys_are_jax_s(jax, impl):
+    ours, calls = calls_of_keys(mj, impl)
+    theirs, wants = calls_of_keys(jax, impl)
+    assert (repr(ours), str(ours.dtype)) == (repr(theirs), str(theirs.dtype))
+    assert random.key_impl(ours) == impl == random.key_dtype(impl).impl.name
+    wants = together({name: (f,) for name, f in wants.items()})
+    for name, want in wants.items():
+        np.testing.assert_allclose(calls[name](), want, rtol=1e-5, err_msg=name)
+    for name in ("split", "scan"):
+        np.testing.assert_array_equal(mj.jit(calls[name])(), wants[name])
+
+
+def test_raw_keys_are_of_the_default_implementation():
+    with mj.config.override("default_prng_impl", "rbg"):
+        raw, typed = random.PRNGKey(3), random.key(3)
+        assert raw.shape == (4,) and typed.dtype.name == "key<rbg>"
+        for r in (random.normal, lambda k: random.wald(k, 2.0)):
+            np.testing.assert_array_equal(r(raw), r(typed))
+        np.testing.assert_array_equal(
+            random.split(raw), random.key_data(random.split(typed))
+        )
+        other = random.wald(random.key(3, impl="threefry2x32"), 2.0)
+    np.testing.assert_array_equal(random.wald(random.key(3), 2.0), other)
+
+
+@pytest.mark.chapter(24)
+def test_keys_of_the_user_s_own():
+    """A key is one word, and so are its bits: all other numbers come of them."""
+    from minijit.extend.random import define_prng_impl, random_seed
+
+    mine = define_prng_impl(
+        key_shape=(1,),
+        seed=lambda seed: jnp.array([seed], "uint32"),
+        split=lambda key, shape: key + jnp.arange(2, dtype="uint32")[:, None],
+        random_bits=lambda key, width, shape: jnp.full(shape, key[0]) << width - 8,
+        fold_in=lambda key, data: key + data,
+        name="mine",
+        tag="mn",
+    )
+    key = random.key(200, impl=mine)
+    assert repr(key) == "Array((), dtype=key<mn>) overlaying:\n[200]"
+    assert random_seed(200, mine) == key and random.key_impl(key) == "mine"
+    assert random.key_data(random.fold_in(key, 3)).tolist() == [203]
+    for f in (lambda f: f, mj.jit):
+        assert f(random.uniform)(key) == 200 / 256
+        children = f(lambda key: random.key_data(random.split(key)))(key)
+        assert children.tolist() == [[200], [201]]
+    with pytest.raises(NotImplementedError, match="only those of 1, 2 or 4 words"):
+        define_prng_impl(
+            key_shape=(3,), seed=None, split=None, random_bits=None, fold_in=None
+        )
+
+
+def test_uniform_numbers_from_a_state():
+    first, second = (lax.rng_uniform(1.0, 3.0, (200,)) for _ in range(2))
+    assert first.min() >= 1 and first.max() < 3 and first.dtype == np.float32
+    assert not np.array_equal(first, second)
+    whole = mj.jit(lambda: lax.rng_uniform(jnp.int32(2), jnp.int32(5), (200,)))
+    assert {*np.asarray(whole())} == {2, 3, 4}
+    assert not np.array_equal(whole(), whole())
+    with pytest.raises(ValueError, match="identical dtypes, got float32 and int32"):
+        lax.rng_uniform(1.0, 2, (3,))
+    with pytest.raises(ValueError, match="must be scalars"):
+        lax.rng_uniform(np.zeros(2), np.ones(2), (3,))
+
+
 def test_shapes_of_numpy_integers():
     assert random.uniform(random.key(0), np.array([2, 3])).shape == (2, 3)
 
@@ -361,8 +500,12 @@ def test_errors_of_keys():
         random.key(1.5)
     with pytest.raises(OverflowError, match="too large"):
         random.PRNGKey(2**64)
-    with pytest.raises(ValueError, match='unrecognized PRNG implementation "rbg"'):
-        random.key(0, impl="rbg")
+    with pytest.raises(ValueError, match='implementation "fry".*"threefry2x32", "rbg"'):
+        random.key(0, impl="fry")
+    with pytest.raises(TypeError, match=r"end with \(4,\); got shape=\(2,\)"):
+        random.wrap_key_data(jnp.zeros(2, "uint32"), impl="rbg")
+    with pytest.raises(NotImplementedError, match="only implemented for the threefry"):
+        random.poisson(random.key(0, impl="rbg"), 2.0)
     with pytest.raises(TypeError, match="fold_in accepts a scalar"):
         random.fold_in(random.key(0), jnp.arange(2))
 

@@ -13,7 +13,6 @@ from hypothesis import given, strategies as st
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import watching
 from minijit.compile.check_loops import check_program
 from minijit.compile.loops import For, Region, Swap, statements
 from minijit.compile.lower import lower
@@ -23,6 +22,7 @@ from minijit.run import llvm_engine
 from minijit.run.executable import compile_python
 from minijit.run.kernel_log import steps_of
 from minijit.run.llvm import compile_llvm
+from minijit.trace.config import config
 from minijit.transform import steps
 from minijit.transform.tape import TapeValue
 from tests import (
@@ -250,11 +250,11 @@ def test_what_a_handler_raises_arrives(f):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_parts_of_a_scan_are_the_whole_scan(reverse, monkeypatch):
-    monkeypatch.setattr(watching, "BETWEEN_LOOKS", 1000)
+def test_parts_of_a_scan_are_the_whole_scan(reverse):
     step = lambda c, i: (c * 0.999 + i, c)
     f = lambda x: lax.scan(step, x, jnp.arange(501.0), reverse=reverse)
-    program = check(f, np.float32(1))
+    with config.override("fusion", config.fusion.but(between_looks=1000)):
+        program = check(f, np.float32(1))
     assert "look" in str(program)
 
 

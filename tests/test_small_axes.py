@@ -295,9 +295,13 @@ def test_lanes_are_read_and_written_in_whole_rows(n):
 
     f = mj.vmap(block_function(by_take, in_a_loop))
     kernel, = program_of(f, states(n)).kernels
-    text = KernelText(kernel).text
+    written = KernelText(kernel)
+    text = written.text
     assert "load <16 x i32>" in text and "store <16 x i32>" in text
     assert " load i32" not in text and "store i32" not in text
+    # LLVM gets what it would have found: rotations, and one function to turn rows.
+    assert written.vectors and text.count("@llvm.fshl.v16i32") == 32
+    assert text.count("call void @turn_16_uint32") == (3 if n == 32 else 0)
 
 
 def test_blocks_interpreted():

@@ -102,6 +102,42 @@ def test_lower_and_compile():
     assert len(f.traces) == 1
 
 
+@pytest.mark.chapter(24)
+def test_analyses_are_those_of_the_plan():
+    """A product through memory: XLA counts the same flops and bytes."""
+    x, y, z = (np.ones(s, np.float32) for s in ((200, 5), (5, 100), (100, 10)))
+    lowered = jax.jit(lambda x, y, z: (x @ y) @ z).lower(x, y, z)
+    compiled = lowered.compile()
+    report = compiled.explain()
+    for stage in (lowered, compiled):
+        assert stage.cost_analysis()["flops"] == 600000.0
+        assert stage.cost_analysis()["bytes accessed"] == report.traffic_bytes
+    stats = compiled.memory_analysis()
+    assert stats.argument_size_in_bytes == x.nbytes + y.nbytes + z.nbytes
+    assert (stats.output_size_in_bytes, stats.alias_size_in_bytes) == (8000, 0)
+    assert stats.temp_size_in_bytes == 200 * 100 * 4
+    assert stats.peak_memory_in_bytes == 4000 + 2000 + 4000 + 8000 + 80000
+
+
+@pytest.mark.chapter(24)
+def test_what_stages_tell_of_arguments():
+    f = jax.jit(lambda x, y: {"sum": x + y}, donate_argnums=0)
+    lowered = f.lower(np.ones(100, np.float32), y=1.0)
+    compiled = lowered.compile()
+    for stage in (lowered, compiled):
+        (x,), named = stage.args_info
+        assert (x.shape, x.dtype, x.donated) == ((100,), np.float32, True)
+        assert named["y"].shape == () and not named["y"].donated
+        assert stage.donate_argnums == (0,)
+    stats = compiled.memory_analysis()
+    assert stats.alias_size_in_bytes == stats.output_size_in_bytes == 400
+    assert compiled.input_shardings[1]["y"] == jax.numpy.ones(2).sharding
+    assert compiled.output_shardings == {"sum": jax.numpy.ones(2).sharding}
+    assert "stablehlo.add" in lowered.compiler_ir()
+    with pytest.raises(ValueError, match="unknown dialect: hlo"):
+        lowered.compiler_ir("hlo")
+
+
 def test_lower_takes_shapes_and_statics():
     f = jax.jit(lambda x, n: x * n, static_argnums=1)
     lowered = f.lower(jax.ShapeDtypeStruct((2, 2), np.float32), 3)
@@ -122,6 +158,7 @@ def test_eval_shape():
     assert jax.eval_shape(product, x, y) == wanted
     assert jax.make_jaxpr(product, return_shape=True)(x, y)[1] == wanted
     assert x.update(shape=(2, 4)) == wanted
+    assert jax.ShapeDtypeStruct.like(np.ones((2, 4), np.float32)) == wanted
     assert jax.jit(lambda x: x).eval_shape(1.0).weak_type
 
 

@@ -10,7 +10,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.run import threads
 from minijit.run.llvm_kernels import KernelText
-from minijit.run.threads import Job, ThreadedText, text_of_kernel
+from minijit.run.threads import ThreadedText, text_of_kernel
 
 pytestmark = pytest.mark.chapter(23)
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.chapter(23)
 @pytest.fixture
 def always(monkeypatch):
     """Divide whatever can be divided, however small it is."""
-    monkeypatch.setattr(threads, "WORTH_THREADS", 0)
+    monkeypatch.setitem(mj.config.values, "thread_time", 0)
     with mj.config.override("fusion", mj.config.fusion.but(one_range=0)):
         yield
 
@@ -26,13 +26,14 @@ def always(monkeypatch):
 @pytest.fixture
 def jobs(monkeypatch):
     """A list that grows with each run in parts."""
-    made, init = [], Job.__init__
+    made, run = [], threads.run_job
 
-    def noted(self, function, arrays, ranges):
-        made.append([tuple(r.tolist()) for r in ranges])
-        init(self, function, arrays, ranges)
+    def noted(function, arrays, job):
+        if job[0] > 1:
+            made.append([tuple(r) for r in job[2:].reshape(-1, 3).tolist()])
+        run(function, arrays, job)
 
-    monkeypatch.setattr(Job, "__init__", noted)
+    monkeypatch.setattr(threads, "run_job", noted)
     return made
 
 
@@ -179,25 +180,48 @@ def test_callers_in_several_threads(always):
     assert not wrong
 
 
+def test_several_threads_ask_for_more_and_more_workers(monkeypatch):
+    """Each has as many boxes as it asked for, whoever makes the others meanwhile."""
+    monkeypatch.setattr(threads, "workers", threads.Workers())
+    monkeypatch.setattr(threads, "serving", lambda: (lambda box: None, 7))
+    wrong = []
+
+    def work():
+        for count in range(30):
+            table = threads.workers.ask(count)
+            if len(table) <= count or table[0] != 7:
+                wrong.append(count)
+
+    callers = [threading.Thread(target=work) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not wrong and len(threads.workers.boxes) == 29
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_after_a_fork(always):
     f, x = mj.jit(lambda x: jnp.exp(x) * 2), numbers(3000)
     wanted = np.asarray(with_threads(3, f, x))
-    assert threads.workers.count >= 2
+    assert len(threads.workers.boxes) >= 2
     child = os.fork()
     if not child:
-        alone = threads.workers.count == 0
+        alone = not threads.workers.boxes
         got = [np.asarray(with_threads(3, f, x)) for _ in range(9)]
         good = all((result == wanted).all() for result in got)
-        os._exit(0 if alone and good and threads.workers.count == 2 else 1)
+        os._exit(0 if alone and good and len(threads.workers.boxes) == 2 else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert (np.asarray(with_threads(3, f, x)) == wanted).all()
 
 
 def test_a_call_does_not_wait_for_workers_that_are_busy(always, monkeypatch):
-    # Nobody ever takes a job from this queue.
-    monkeypatch.setattr(threads.Workers, "ask", lambda self, job, count: None)
+    # Nobody ever looks into these boxes, and the first one says that somebody works.
+    threads.workers.ask(2)
+    boxes = [np.array([state, 0]) for state in (1, 0)]
+    table = np.array([threads.workers.table[0], *(box.ctypes.data for box in boxes)])
+    monkeypatch.setattr(threads.Workers, "ask", lambda self, count: table)
     f, x = mj.jit(lambda x: jnp.exp(x) * 2), numbers(3000)
     assert np.allclose(with_threads(3, f, x), np.exp(x) * 2)
 

@@ -101,7 +101,7 @@ def test_the_setting_decides():
     f, *args = CASES["product"]
     kernel = kernel_of(f, *args)
     found = {d.rule: d for d in decisions_about(kernel, arrange)}
-    assert found["totals aside"].numbers == {"terms": 20, "functions": 1}
+    assert found["totals aside"].numbers == {"terms": 20, "functions": 1, "totals": 64}
     with mj.config.override("fusion", mj.config.fusion.but(terms_aside=19)):
         assert not local_buffers(arrange(kernel.body))
 

@@ -7,12 +7,8 @@ import pytest
 from derivative_cases import cases, ours
 
 import minijit.numpy as jnp
-from minijit import (
-    jit,
-    jvp,
-    vjp,
-)
-from minijit.test_util import check_grads, check_vjp, inner, random_like
+from minijit import jit, jvp, vjp
+from minijit.test_util import check_grads, check_jvp, check_vjp, inner, random_like
 from minijit.trace.pytree import tree_leaves
 
 pytestmark = [pytest.mark.chapter(7), pytest.mark.usefixtures("in_double_precision")]
@@ -64,6 +60,19 @@ def test_under_jit(case):
 
 
 # ---- check_grads itself
+
+
+def test_tolerances_may_depend_on_the_dtype():
+    f = lambda x: x * 1.5
+    wrong = lambda args, tangents: (f(*args), tangents[0] * 1.6)
+    loose = {np.float64: 0.5, np.float32: 1e-9}
+    check_jvp(f, wrong, (np.float64(2.0),), atol=loose, rtol=loose)
+    with pytest.raises(AssertionError, match="its tangent"):
+        check_jvp(f, wrong, (np.float64(2.0),), atol={np.float32: 0.5})
+
+
+def test_the_step_is_short_enough_for_the_logarithm_of_a_small_number():
+    check_grads(jnp.log, (np.float32(1e-2),), order=1, atol=0.1, rtol=0.1)
 
 
 def test_check_vjp_with_a_wrong_transpose():

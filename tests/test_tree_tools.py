@@ -7,7 +7,7 @@ import pytest
 
 from minijit import tree, tree_util
 from minijit.trace.pytree import tree_leaves, tree_map
-from minijit.trace.tree_keys import keystr
+from minijit.trace.tree_keys import DictKey, keystr
 from minijit.trace.tree_paths import tree_flatten_with_path
 from minijit.tree_util import tree_structure
 
@@ -143,6 +143,10 @@ def test_questions_about_values():
     assert tree_util.all_leaves([1, "a"]) and not tree_util.all_leaves([1, None])
     assert tree_util.is_tree_node(list) and not tree_util.is_tree_node(int)
     assert tree_util.flatten_one_level([(1, 2), 3]) == ([(1, 2), 3], None)
+    named = {"a": [1], "b": 2}
+    assert tree_util.flatten_one_level(named) == (([1], 2), ("a", "b"))
+    pairs, data = tree_util.flatten_one_level_with_keys(named)
+    assert pairs == ((DictKey("a"), [1]), (DictKey("b"), 2)) and data == ("a", "b")
     with pytest.raises(ValueError, match="can't tree-flatten type: <class 'int'>"):
         tree_util.flatten_one_level(1)
 
@@ -153,7 +157,7 @@ def test_jax_has_the_names():
     missing = {name for name in dir(jax.tree_util) if name[0] != "_"} - {
         name for name in dir(tree_util) if name[0] != "_"
     }
-    assert missing == {"default_registry", "flatten_one_level_with_keys"}
+    assert missing == {"default_registry"}
     names = {name for name in dir(jax.tree) if name[0] != "_"} - {*tree.__all__}
     assert names <= {"static"}
 

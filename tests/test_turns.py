@@ -1,5 +1,6 @@
 """Threads that trace at the same time: nothing is traced twice, and nothing hangs."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 import minijit as jax
 from minijit.trace import jit as module
-from minijit.trace.turns import Turns
+from minijit.trace.turns import Turns, compiling
 
 pytestmark = pytest.mark.chapter(5)
 
@@ -187,3 +188,20 @@ def test_a_turn_is_given_back_after_an_error():
     with pytest.raises(KeyError), turns.of("key"), turns.of("key"):
         raise KeyError
     assert not turns.owners and not turns.wanted
+
+
+def test_garbage_is_seldom_collected_amid_compiling():
+    """Nor never: and not at all where the user's threshold is 0."""
+    often = gc.get_threshold()
+    with compiling:
+        with compiling:
+            assert gc.get_threshold() == (200_000, *often[1:])
+        assert gc.get_threshold() == (200_000, *often[1:])
+    assert gc.get_threshold() == often
+    gc.set_threshold(0)
+    try:
+        with compiling:
+            assert gc.get_threshold()[0] == 0
+        assert gc.get_threshold()[0] == 0
+    finally:
+        gc.set_threshold(*often)

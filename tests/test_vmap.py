@@ -44,6 +44,26 @@ def test_axes_of_trees():
     assert found.shape == (3, 5)
 
 
+def test_axes_of_a_class_that_wants_arrays():
+    @minijit.tree_util.register_pytree_node_class
+    class Shaped:
+        def __init__(self, x):
+            self.rank = len(x.shape)
+            self.x = x
+
+        def tree_flatten(self):
+            return (self.x,), None
+
+        @classmethod
+        def tree_unflatten(cls, data, children):
+            return cls(*children)
+
+    found = vmap(lambda s: Shaped(2 * s.x), in_axes=1)(Shaped(np.ones((2, 3))))
+    assert found.x.shape == (3, 2) and found.rank == 2
+    with pytest.raises(ValueError, match="in_axes specification must be a tree pref"):
+        vmap(lambda x: x, in_axes=([0],))((np.ones(3),))
+
+
 def test_keyword_arguments_are_mapped_along_axis_0():
     found = vmap(lambda x, y: x + y)(np.arange(3.0), y=np.arange(3.0))
     assert found.tolist() == [0, 2, 4]
@@ -101,9 +121,9 @@ def test_an_argument_all_lanes_share_gets_the_sum_of_cotangents():
         (lambda: vmap(lambda x: x, out_axes=None)(np.ones(3)), ValueError,
          ["out_axes=None", "different in each lane"]),
         (lambda: vmap(lambda x: x, out_axes=3)(np.ones(3)), ValueError,
-         ["out_axes is 3", "1 axes"]),
+         ["axis 3 is out of bounds", "dimension 1"]),
         (lambda: vmap(lambda x: x, axis_size=4)(np.ones(3)), ValueError,
-         ["axis_size=4", "size 3"]),
+         ["`axis_size` argument was 4", "size 3"]),
         (lambda: vmap(lambda x: 1 if x > 0 else 2)(np.ones(3)),
          minijit.errors.TracerBoolConversionError, ["different value in each lane"]),
     ],

@@ -7,14 +7,7 @@ from typing import Any
 
 from . import colours, course, exercise, grade, tracebacks
 from .build import Workshop, shortened
-from .notebook import (
-    load,
-    parse_build,
-    quiet_statements,
-    sections,
-    source,
-    tags,
-)
+from .notebook import load, parse_build, quiet_statements, sections, source, tags
 from .project import Book, BookError, Chapter, find_book
 from .ran import MEANT
 from .show import mime, statement_text

@@ -54,7 +54,9 @@ def kernel_env(book: Book) -> dict[str, str]:
         path.insert(1, str(machinery))
     quiet = {"MINIJIT_COMPILE_PROGRESS": "0"}
     joined_path = os.pathsep.join(p for p in path if p)
-    return {**os.environ, "PYTHONPATH": joined_path, "NO_COLOR": "1", **quiet}
+    # Sums must not depend on how many threads a BLAS has; the tests have one as well.
+    given = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    return {**given, "PYTHONPATH": joined_path, "NO_COLOR": "1", **quiet}
 
 
 def failing(notebook: Any) -> str:

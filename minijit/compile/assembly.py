@@ -2,7 +2,7 @@
 
     arrays = Arrays(walk, stored, consts)      # a buffer for each variable in memory
     arrays.buffers[var]                        # t0: f32[3,4]
-    assemble(walk, "main", consts)             # the `Program`
+    assemble(walk, consts, "main", notes)      # the `Program`
     with_own_results({ lambda ; a:f32[3]. let  in (a, a) })
     # { lambda ; a:f32[3]. let b:f32[3] = copy a; c:f32[3] = copy a in (b, c) }
 """
@@ -14,7 +14,7 @@ import numpy as np
 from ..trace import primitives as prim
 from ..trace.array import ShapedArray, to_numpy
 from ..trace.jaxpr import Eqn, Literal, Var
-from .decisions import decided, decisions_of, noting
+from .decisions import decisions_of, with_notes
 from .expression_graphs import substitute
 from .loops import For, Kernel, Program, after_pass
 from .memory import Buffer
@@ -110,18 +110,16 @@ program_passes: list = []
 
 def walked(walk, consts):
     """A walk that is over, and the values of its constants."""
-    with noting() as notes:
-        ways = (other(walk, consts) for other in other_walks)
-        found = next(filter(None, ways), None)
-        if found is None:
-            walk.run()
-            found = walk, consts
-    found[0].notes = notes
+    ways = (other(walk, consts) for other in other_walks)
+    found = next(filter(None, ways), None)
+    if found is None:
+        walk.run()
+        found = walk, consts
     return found
 
 
-def assemble(walk, name, consts):
-    """The program of a walk that is over."""
+def assemble(walk, consts, name, notes):
+    """The program of a walk that is over; `notes` are of the rules that were asked."""
     stored = [v for v in walk.made_by if v in walk.stored]
     arrays = Arrays(walk, stored, consts)
     place = {eqn: i for i, eqn in enumerate(walk.made_by.values())}
@@ -140,14 +138,14 @@ def assemble(walk, name, consts):
         constants=tuple(arrays.constants),
         temps=arrays.temps,
         body=tuple(steps.values()),
-        decisions=(*decisions_of(walk, steps), *decided(walk.notes)),
+        decisions=decisions_of(walk, steps),
         fallbacks=tuple(sorted(walk.fallbacks.items())),
     )
     for change in program_passes:
         program = change(program)
     for function in after_pass:
         function(program)
-    return program
+    return with_notes(program, notes)
 
 
 def loop_nest(walk, group, buffers):

@@ -14,13 +14,14 @@ Permutations cost nothing: they only say which expression is meant.
 """
 
 import itertools
-from collections import deque
+import math
+from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..trace.array import to_numpy
-from ..trace.jaxpr import has_effect
+from ..trace.jaxpr import Literal, has_effect
 from ..trace.jit import jit_p
 from ..trace.primitives import iota_p
 from ..transform.loops import scan_p
@@ -31,7 +32,7 @@ from .expressions import Axis, Const, Reduce, as_index
 from .groups import Group
 from .inlining import crowded, times_computed
 from .loops import Store, statements
-from .lower import At, Lowering, new_axis, row_of
+from .lower import At, Lowering, Operand, new_axis, row_of
 from .reductions import combine
 from .rolling import rolled, without_calls
 from .settings import config
@@ -40,28 +41,46 @@ from .small_axes import Axes, is_table, may_move, terms_of
 # ---- one element
 
 
-def constant_at(known, expr):
-    """The number that a question about a constant asks for, or None."""
-    if type(expr) is not At or expr.var not in known:
-        return None
-    aval = expr.var.aval
-    fixed = all(isinstance(i, Const) for i in expr.index)
-    if not fixed or aval.dtype.kind not in "biuf" or not is_table(aval):
-        return None
-    value = np.asarray(to_numpy(known[expr.var], aval))
-    return Const(value[tuple(i.value for i in expr.index)], expr.dtype)
+class Table(Operand):
+    """A constant as a rule sees it: elements at constants are numbers at once.
 
-
-def with_constants(expr, known):
-    """An expression with the numbers in the place of questions about constants.
-
-    An index that is such a number may make another question one about a constant.
+    An index that is such a number may make another operand's element a number, too.
     """
-    before = None
-    while expr is not before:
-        before = expr
-        expr, = substitute([expr], lambda e: constant_at(known, e))
-    return expr
+
+    def __init__(self, atom, value):
+        super().__init__(atom)
+        self.value = np.asarray(to_numpy(value, atom.aval))
+
+    def __getitem__(self, where):
+        asked = super().__getitem__(where)
+        if not all(isinstance(i, Const) for i in asked.index):
+            return asked
+        return Const(self.value[tuple(i.value for i in asked.index)], self.dtype)
+
+
+class Tables:
+    """Rules asked for elements, with the constants of a program known.
+
+    Args:
+      known: {variable: NumPy array}.
+    """
+
+    def __init__(self, known):
+        self.known, self.operands = known, {}
+
+    def operand(self, atom):
+        if isinstance(atom, Literal) or atom not in self.known:
+            return Operand(atom)
+        if atom not in self.operands:
+            looked_into = atom.aval.dtype.kind in "biuf" and is_table(atom.aval)
+            value = self.known[atom]
+            self.operands[atom] = Table(atom, value) if looked_into else Operand(atom)
+        return self.operands[atom]
+
+    def element(self, eqn, row, index):
+        """The element of an equation's result at an index."""
+        out, = eqn.outvars
+        return row.rule(out.aval, index, *map(self.operand, eqn.invars), **eqn.params)
 
 
 def unrolled(expr):
@@ -121,6 +140,7 @@ class BlockWalk(Lowering):
 
     Attributes:
       axes: the `Axes` of the program; hot: the lands whose variables are in blocks.
+      tables: the constants.
       rooms: {extents of the loops: the last few blocks with such loops}.
       folded: the loops that are parts of blocks.
       forms: {equation: how many terms its totals have, as far as it was asked}.
@@ -128,7 +148,7 @@ class BlockWalk(Lowering):
 
     def __init__(self, jaxpr, policy, programs, axes, hot):
         super().__init__(jaxpr, policy, programs)
-        self.axes, self.hot = axes, hot
+        self.axes, self.hot, self.tables = axes, hot, Tables(axes.known)
         self.rooms, self.forms, self.folded = {}, {}, set()
 
     def small(self, var):
@@ -145,7 +165,7 @@ class BlockWalk(Lowering):
 
     def element(self, eqn, row, index, groups):
         """As for any walk; constants are known, and short totals written out."""
-        expr = with_constants(row.at(eqn, index), self.axes.known)
+        expr = self.tables.element(eqn, row, index)
         if all(isinstance(group, Block) for group in groups):
             expr = unrolled(expr)
         known = replace(row, rule=lambda *given, **params: expr)
@@ -267,9 +287,27 @@ def lands_for_blocks(walk, jaxpr, axes, inlined):
     cut += [s.buffer for s in stmts if isinstance(s, Store)]
     loops = [eqn.outvars for eqn in jaxpr.eqns if eqn.primitive is scan_p]
     cut += [v for results in loops for v in results]
-    found = [v for v in (*cut, *inlined, *axes.taken) if axes.small.get(v)]
-    lands, most = {axes.land(v) for v in found if axes.is_moved(v)}, config.fusion
-    return {x for x in lands if axes.operations(x) <= most.block_operations}
+    wanted, makers = (*cut, *inlined, *axes.taken), jaxpr_makers(jaxpr)
+    lands = defaultdict(dict)
+    for var in filter(axes.small.__contains__, wanted):
+        if axes.is_moved(var) and axes.small[var]:
+            lands[axes.land(var)] |= dict.fromkeys(makers[var])
+        elif axes.is_moved(var):
+            elements = math.prod(var.aval.shape[d] for d in axes.large[var])
+            noted("large matrix", *makers[var], elements=elements)
+    return {x for x, eqns in lands.items() if fits_in_block(axes.operations(x), eqns)}
+
+
+def jaxpr_makers(jaxpr):
+    """{variable: a tuple of the equation that makes it}; () of an argument."""
+    made = ((var, (eqn,)) for eqn in jaxpr.eqns for var in eqn.outvars)
+    return defaultdict(tuple, made)
+
+
+def fits_in_block(operations, eqns):
+    """Whether so many operations of equations are written out; notes it."""
+    few = operations <= config.fusion.block_operations
+    return noted("block" if few else "large block", *eqns, operations=operations)
 
 
 def block_walk(walk, jaxpr, loop, consts, inlined, done):
@@ -324,8 +362,22 @@ def in_rounds(walk, loop):
 
 
 loop_rules |= {
-    "rounds": (True, "its steps repeat in the program, one by one", "fewest_rounds"),
-}
+    "block": (
+        True, "each lane has a few numbers, which are in registers",
+        "block_operations", "block_elements", "lone_elements", "short_total",
+    ),
+    "large block": (
+        False, "it has too many operations to write out", "block_operations"
+    ),
+    "large matrix": (
+        False, "a lane has too many numbers for registers", "block_elements",
+        "lone_elements",
+    ),
+    "rounds": (
+        True, "its steps repeat in the program, one by one", "fewest_rounds",
+        "shortest_round",
+    ),
+}  # fmt: skip
 
 
 # The primitives that make it worth while to look for lands.

@@ -28,7 +28,7 @@ from .loops import (
     statements,
 )
 from .memory import Buffer, whole
-from .scalars import BOOL, INDEX, comparisons
+from .scalars import BOOL, INDEX, comparisons, part_dtype
 
 
 class LoopTypeError(TypeError):
@@ -329,6 +329,8 @@ def check_op(expr):
         return
     result = BOOL if expr.name in comparisons else expr.dtype
     operands = dtypes if expr.name in comparisons else [*dtypes, result]
+    if expr.name in ("real", "imag", "complex", "abs"):
+        operands = [part_dtype(dtype) for dtype in operands]
     require(len(set(operands)) == 1, "{} mixes dtypes", expr)
     narrow = operands[0].itemsize == 2 and operands[0].kind not in "iu"
     free = expr.name in ("select", "item", "nextafter")

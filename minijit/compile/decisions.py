@@ -7,7 +7,7 @@
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..trace.jaxpr import Eqn
 
@@ -24,7 +24,7 @@ class Decision:
       rule: why, a name; numbers: what the rule compared, {name: number}.
       reason: why, a sentence.
       nbytes: what goes through memory for it, or would.
-      setting: the field of `Settings` that would change it, if one would.
+      settings: the fields of `Settings` that would change it, the first one most.
     """
 
     a: tuple
@@ -33,8 +33,13 @@ class Decision:
     rule: str
     reason: str
     nbytes: int
-    setting: str | None = None
+    settings: tuple = ()
     numbers: dict = field(default_factory=dict)
+
+    @property
+    def setting(self):
+        """The setting that would change it first, or None."""
+        return next(iter(self.settings), None)
 
     def __str__(self):
         first, second = (", ".join(names_of(side)) for side in (self.a, self.b))
@@ -55,12 +60,13 @@ def names_of(side):
     return dict.fromkeys(eqn.primitive.name for eqn in eqns_of(side))
 
 
-# The setting that would let a value be inlined which a rule stores.
+# The settings that would let a value be inlined which a rule stores, or be stored.
 settings_of_rules = {
-    "large kernel": "most_operations",
-    "many arrays": "most_buffers",
-    "many indices": "most_copies",
-    "recompute": "cheap",
+    "inline": ("cheap", "cheap_in_all", "most_copies"),
+    "large kernel": ("most_operations",),
+    "many arrays": ("most_buffers",),
+    "many indices": ("most_copies",),
+    "recompute": ("cheap", "cheap_in_all"),
 }
 
 
@@ -80,15 +86,15 @@ def decisions_of(walk, steps):
         else:
             why = walk.stored[var] or ("result", "it is a result of the program")
         nbytes = getattr(var.aval, "nbytes", 0) * (1 + len(readers))
-        setting = settings_of_rules.get(why[0])
+        settings = settings_of_rules.get(why[0], ())
         fused = var not in walk.stored
-        found.append(Decision((eqn,), readers, fused, *why, nbytes, setting))
+        found.append(Decision((eqn,), readers, fused, *why, nbytes, settings))
     return tuple(found)
 
 
 # ---- the form of one kernel, or of some equations
 
-# rule: (whether they have that form, why, the setting that changes it).
+# rule: (whether they have that form, why, *the settings that change it).
 loop_rules: dict = {}
 # While somebody wants to know: the list of what was decided.
 notes: ContextVar = ContextVar("notes", default=None)
@@ -117,15 +123,28 @@ def noting():
         notes.reset(token)
 
 
+def of_rule(rule, about, numbers):
+    """The `Decision` that a rule makes about a kernel, or about equations."""
+    fused, reason, *settings = loop_rules[rule]
+    nbytes = numbers.get("bytes", 0)
+    return Decision(about, (), fused, rule, reason, nbytes, tuple(settings), numbers)
+
+
 def decided(found, *kernel):
     """A `Decision` for each different note: about a kernel, where they name nothing."""
     different = {(rule, about, *numbers.items()): (rule, about, numbers)
                  for rule, about, numbers in found if about or kernel}  # fmt: skip
     return tuple(
-        Decision(about or kernel, (), *loop_rules[rule][:1], rule, loop_rules[rule][1],
-                 numbers.get("bytes", 0), loop_rules[rule][2], numbers)
+        of_rule(rule, about or kernel, numbers)
         for rule, about, numbers in different.values()
-    )  # fmt: skip
+    )
+
+
+def with_notes(program, notes):
+    """A program whose ledger says what rules said while it was made."""
+    if not (found := decided(notes)):
+        return program
+    return replace(program, decisions=(*program.decisions, *found))
 
 
 def decisions_about(kernel, arrange):

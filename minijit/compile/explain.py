@@ -28,7 +28,8 @@ class Step(Traffic):
     Attributes:
       name: as in the generated source; those of inner programs as `f/kernel_0`.
       stmt: the `Kernel`, `Region` or `Call`; eqns: what it computes.
-      route: what runs it: "llvm", "numba", "blas", "plain", "uncompiled".
+      program, run: the `Program` that it is a step of, and in which run of it.
+      route: what runs it: "llvm", "numba", "product", "plain", "uncompiled".
       reason: why it is not compiled, or None.
       threads: how many may share it.
       source: function that gives its text.
@@ -36,6 +37,8 @@ class Step(Traffic):
 
     name: str
     stmt: object
+    program: object
+    run: int
     eqns: tuple
     route: str
     reason: str | None = None
@@ -146,13 +149,15 @@ class Report:
 
     @property
     def ideal_bytes(self):
-        """Arguments and constants read once, as far as needed; results written once."""
-        total = 0
+        """Arguments and constants read once, as far as needed; results written once.
+
+        A result in the memory of an argument is written as far as it changes.
+        """
+        total = sum(a.nbytes for a in self.arrays if a.role == "result")
+        sides = {"result": (), "temporary": (), "donated": ("reads", "writes")}
         for array in self.arrays:
-            if array.role in ("result", "donated"):
-                total += array.nbytes
-            if array.role not in ("result", "temporary"):
-                uses = (use for step in self.steps for use in step.reads)
+            for side in sides.get(array.role, ("reads",)):
+                uses = (use for step in self.steps for use in getattr(step, side))
                 sets = [s for u in uses if u.buffer is array.buffer for s in u.sets]
                 number, _ = count(sets, array.buffer.shape)
                 total += number * array.buffer.dtype.itemsize
@@ -177,12 +182,13 @@ class Report:
         return None if None in known else sum(known)
 
     def step(self, which):
-        """A step by its number, its name, or itself."""
+        """A step by its number, its name, or itself; or by an array that it writes."""
         if isinstance(which, Step):
             return which
         if isinstance(which, int):
             return self.steps[which]
-        found = [step for step in self.steps if step.name == which]
+        found = [s for s in self.steps if s.name == which]
+        found += [s for s in self.steps if which in (u.buffer.name for u in s.writes)]
         if not found:
             names = ", ".join(dict.fromkeys(step.name for step in self.steps))
             raise ValueError(f"no step is called {which!r}; there are: {names}")
@@ -200,7 +206,7 @@ class Report:
         return report_forms[name](self, *args)
 
     def why_not_fused(self, a, b):
-        """Why two steps, given by name or number, are not one kernel: an `Answer`."""
+        """Why two steps, given as to `step`, are not one kernel: an `Answer`."""
         return self.form("why", self.step(a), self.step(b))
 
     def dot(self):

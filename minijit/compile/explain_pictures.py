@@ -271,26 +271,28 @@ def draw_roofline(report, axis=None):
     copy, flops = copy_rate(), flop_rate()
     known = [s for s in report.steps if s.flops and s.nbytes]
     ratios = [s.flops / s.nbytes for s in known]
-    low, high = min([0.05, *ratios]) / 2, max([100, *ratios]) * 2
+    low, high = min([0.05, *ratios]) / 2, max([100, *(30 * r for r in ratios)]) * 2
     line = np.geomspace(low, high, 200)
     axis.plot(line, np.minimum(line * copy, flops) / 1e9, color=INK, lw=1)
     tops = [min(r * copy, flops) / 1e9 for r in ratios]
     sizes = [20 + 200 * (s.nbytes / max(t.nbytes for t in known)) for s in known]
     colors = [STEP if s.is_kernel else INPUT for s in known]
     axis.scatter(ratios, tops, sizes, colors, alpha=0.6)
+    largest = sorted(zip(known, ratios, tops, strict=True), key=lambda x: -x[0].nbytes)
     names: dict = {}  # steps at nearly the same place have one label
-    for step in sorted(known, key=lambda s: -s.nbytes)[:6]:
-        place = round(10 * np.log10(step.flops / step.nbytes))
-        names.setdefault(place, []).append(step)
-    for k, (_, steps) in enumerate(sorted(names.items())):
-        r = steps[0].flops / steps[0].nbytes
-        text = cut_to(", ".join(step.name for step in steps), 24)
-        right = r > (low * high) ** 0.5
-        beside = -4 if right else 4, 8 if k % 2 else -14
-        axis.annotate(text, (r, min(r * copy, flops) / 1e9), beside, color=INK,
-                      fontsize=9, textcoords="offset points",
-                      ha="right" if right else "left")  # fmt: skip
-    axis.margins(y=0.2)
+    for step, r, top in largest[:6]:
+        names.setdefault(round(10 * np.log10(r)), (r, top, []))[2].append(step.name)
+    # Below the roof, a row for each: what is further left stands lower, so that no line
+    # from a point to its label crosses another label.
+    row = (flops / (low * copy)) ** 0.09
+    lowest = flops / 1e9
+    for _, (r, top, steps) in sorted(names.items(), reverse=True):
+        lowest = min(lowest, top / row) / row
+        axis.annotate(cut_to(", ".join(steps), 24), (r, top), (r * 1.15, lowest),
+                      color=INK, fontsize=9, va="center",
+                      arrowprops={"arrowstyle": "-", "color": INK, "lw": 0.5,
+                                  "relpos": (0, 0.5), "shrinkB": 0})  # fmt: skip
+    axis.set_ylim(min(low * copy / 1e9, lowest / row), flops / 1e9 * row)
     axis.set(xscale="log", yscale="log", xlabel="operations for each byte moved",
              ylabel="at most Gflop/s", title="what bounds each step")  # fmt: skip
     clear(axis)

@@ -88,8 +88,8 @@ def head_lines(report):
         for number, word in (
             (sum(not k.is_loop for k in report.kernels), "kernel"),
             (sum(k.is_loop for k in report.kernels), "native loop"),
-            (sum(c.route == "blas" for c in report.calls), "BLAS call"),
-            (sum(c.route != "blas" for c in report.calls), "uncompiled call"),
+            (sum(c.route == "product" for c in report.calls), "product"),
+            (sum(c.route != "product" for c in report.calls), "uncompiled call"),
         )
         if number or word == "kernel"
     ]

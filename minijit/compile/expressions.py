@@ -14,7 +14,7 @@ import numpy as np
 
 from .expression_graphs import free_axes, nothing
 from .expression_text import expr_text, number_text, operation_text
-from .scalars import BOOL, INDEX, comparisons, dtype_bounds, interval_of
+from .scalars import BOOL, INDEX, bits, certain, comparisons, dtype_bounds, interval_of
 
 interned: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
@@ -62,12 +62,12 @@ class Const(Expr):
 
     def __new__(cls, value, dtype):
         dtype = np.dtype(dtype)
-        array = np.asarray(value, dtype)
-        key = (cls, dtype, array.tobytes())
+        key = (cls, dtype, bits(value, dtype))
         found = interned.get(key)
         if found is None:
             found = interned[key] = object.__new__(cls)
-            found.value, found.dtype, found.free = array.item(), dtype, nothing
+            found.value, found.dtype = np.asarray(value, dtype).item(), dtype
+            found.free = nothing
             found.bounds = (int(found.value),) * 2 if dtype.kind in "iub" else None
         return found
 
@@ -150,6 +150,8 @@ def op(name, *args, dtype=None):
         dtype = BOOL if name in comparisons else args[-1].dtype
     if name == "convert" and args[0].dtype == dtype:
         return args[0]
+    if (number := certain(name, dtype, args)) is not None:
+        return Const(number, dtype)
     expr = Op(name, args, dtype)
     found = (shortcut(expr) for shortcut in shortcuts)
     return next((shorter for shorter in found if shorter is not None), expr)

@@ -57,8 +57,9 @@ def is_large(eqn):
 
 
 loop_rules |= {
-    "call": (True, "it is a call of the BLAS", "small_product"),
+    "call": (True, "it is a call of a routine for products", "small_product"),
     "small product": (False, "loops take no longer than a call", "small_product"),
+    "halves": (True, "the BLAS multiplies floats of 16 bits", "half_products"),
 }
 
 
@@ -169,7 +170,7 @@ def is_half_product(eqn):
         return False
     left, right, out = (x.aval.dtype for x in (*eqn.invars, *eqn.outvars))
     halves = left == right and wide_dtype(left) == FLOAT32 != left
-    return halves and out in (left, FLOAT32)
+    return halves and out in (left, FLOAT32) and noted("halves", eqn)
 
 
 def wide_product(eqn, dtype):

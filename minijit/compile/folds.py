@@ -16,14 +16,8 @@ from functools import partial
 
 from ..trace.jaxpr import Literal
 from ..transform.loops import scan_p
-from .blocks import (
-    Block,
-    block_rows,
-    lanes_of,
-    places_of,
-    unrolled,
-    with_constants,
-)
+from .blocks import Block, block_rows, lanes_of, places_of, unrolled
+from .decisions import loop_rules, noted
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Const, Load, as_index, op
 from .loops import For, Store, expressions
@@ -43,12 +37,12 @@ class Step:
     Args:
       closed: the step, a `ClosedJaxpr`.
       leaf: function of an argument and an index: its element, as an expression.
-      known: {variable: NumPy array}.
+      tables: the constants, `Tables`.
       lanes: the indices that every variable of the lanes has.
     """
 
-    def __init__(self, closed, leaf, known, lanes):
-        self.jaxpr, self.leaf, self.known = closed.jaxpr, leaf, known
+    def __init__(self, closed, leaf, tables, lanes):
+        self.jaxpr, self.leaf, self.tables = closed.jaxpr, leaf, tables
         self.lanes, self.given = lanes, set(self.jaxpr.invars)
         self.made = {v: eqn for eqn in self.jaxpr.eqns for v in eqn.outvars}
         self.answers, self.whole, self.rows = {}, {}, {}
@@ -73,7 +67,9 @@ class Step:
 
     def questions(self, expr):
         """The questions in an expression that are about variables of the step."""
-        asked = (e for e in postorder([expr], self.whole) if type(e) is At)
+        alone = type(expr) is At and not any(i.children() for i in expr.index)
+        parts = [expr] if alone else postorder([expr], self.whole)
+        asked = (e for e in parts if type(e) is At)
         return [e for e in asked if e.var in self.made or e.var in self.given]
 
     def answer(self, question):
@@ -95,7 +91,7 @@ class Step:
             raise Unfit
         if not all(isinstance(i, Const) or i in self.lanes for i in index):
             raise Unfit  # it would be computed at each index anew
-        expr = with_constants(row.at(eqn, index), self.known)
+        expr = self.tables.element(eqn, row, index)
         return unrolled(expr) if row.total else expr
 
 
@@ -166,7 +162,7 @@ def fold(walk, eqn, block, asked):
       Unfit: if a step needs more than a few elements of the carry in a lane.
     """
     found, closed = Fold(eqn, block), eqn.params["jaxpr"]
-    step = Step(closed, found.given, walk.axes.known, found.lanes)
+    step = Step(closed, found.given, walk.tables, found.lanes)
     for k, indices in asked.items():
         for index in indices:
             found.cell(k, index)
@@ -257,6 +253,7 @@ def lanes_of_loop(stmt):
     n, kind = stmt.axis.extent, "vector"
     most = config.fusion.lanes_at_once
     width = min(most, n)
+    noted("side by side" if n >= most else "few lanes", lanes=width)
     chunk = Axis(-(-n // width))
     first, length = op("mul", chunk, as_index(width)), width
     last = op("sub", as_index(n - 1), first)
@@ -274,6 +271,12 @@ def lanes_of_loop(stmt):
     return For(chunk, side_by_side(stmt.body, stmt.axis, lane, most))
 
 
+loop_rules |= {
+    "side by side": (True, "lanes in registers go on side by side", "lanes_at_once"),
+    "few lanes": (False, "so few lanes make no vector", "lanes_at_once"),
+}
+
+
 def overwrites(stmt):
     """Whether statements read an array that they store into, beside their cells."""
     stored = {s.buffer for s in all_of(stmt.body) if isinstance(s, Store)}
@@ -281,10 +284,12 @@ def overwrites(stmt):
     return any(b in stored and b.space != "cache" for b in read)
 
 
-def loaded(store):
-    """The numbers of a kernel's own that a statement reads."""
-    found = (e for e in postorder(store.uses()) if type(e) is Load)
-    return {e.buffer for e in found if e.buffer.space == "cache"}
+def loaded(store, seen):
+    """The numbers of a kernel's own that a statement reads, beside what was `seen`."""
+    found = postorder(store.uses(), seen)
+    seen.update(found)
+    loads = (e for e in found if type(e) is Load)
+    return {e.buffer for e in loads if e.buffer.space == "cache"}
 
 
 def side_by_side(body, axis, lane, most):
@@ -316,17 +321,17 @@ def side_by_side(body, axis, lane, most):
         return For(here, tuple(map(rewritten, stores)))
 
     def phases(stmts):
-        result, run, loads = [], [], set()
+        result, run, loads, seen = [], [], set(), set()
         for stmt in stmts:
             # What the run reads of the step before is written after it.
             if run and (isinstance(stmt, For) or stmt.buffer in loads):
                 result.append(over_lanes(run))
-                run, loads = [], set()
+                run, loads, seen = [], set(), set()
             if isinstance(stmt, For):
                 result.append(For(stmt.axis, phases(stmt.body)))
             else:
                 run.append(stmt)
-                loads |= loaded(stmt)
+                loads |= loaded(stmt, seen)
         return (*result, over_lanes(run)) if run else tuple(result)
 
     return phases(body)

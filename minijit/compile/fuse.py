@@ -22,7 +22,7 @@ from ..trace.config import config
 from . import settings as settings
 from .assembly import program_passes
 from .columns import block_length, on_buffers, replaced
-from .decisions import Decision
+from .decisions import Decision, loop_rules, noted
 from .expression_graphs import postorder
 from .expressions import Axis, Load
 from .fuse_rules import (
@@ -237,8 +237,8 @@ class Fusion:
             return judge("overwritten")
         if b.was and is_copy(a):
             return judge("copy")
-        if between_them(a, b):
-            return judge("barrier")
+        if rule := between_them(a, b):
+            return judge(rule)
         if self.path(first, second):
             return judge("path")
         if a.size + b.size > settings.most_operations:
@@ -270,7 +270,10 @@ class Fusion:
             if buffer not in part.stores:
                 writers = [n for n in users if buffer in self.parts[n].stores]
                 at, far = users.index(number) if users else 0, self.settings.neighbours
-                users = [*users[max(at - far, 0) : at + far + 1], *writers]
+                near = users[max(at - far, 0) : at + far + 1]
+                if len(near) < len(users):
+                    noted("not compared", part.step, readers=len(users))
+                users = [*near, *writers]
             found |= dict.fromkeys(n for n in users if n != number)
         return found
 
@@ -365,10 +368,12 @@ class Fusion:
         It has if each kernel that reads a value is the kernel that makes it, and what
         it has decided about two kernels says more than why there were two.
         """
+        readers = {self.merged_into(step) for step in decision.b}
+        if decision.fused or not readers:
+            return True
         eqn, = decision.a
         made = self.homes.get(eqn, ())
-        readers = {self.merged_into(step) for step in decision.b}
-        return decision.fused or not readers or not all(
+        return not all(
             r in made or any((m, r) in self.apart for m in made) for r in readers
         )
 
@@ -382,9 +387,9 @@ class Fusion:
 
 def judged(a, b, saved, rule, **numbers):
     """The `Decision` about two parts that a rule makes."""
-    fused, reason, setting = rules[rule]
+    fused, reason, *settings = rules[rule]
     steps, nbytes = ((a.step,), (b.step,)), saved
-    return Decision(*steps, fused, rule, reason, nbytes, setting, numbers)
+    return Decision(*steps, fused, rule, reason, nbytes, tuple(settings), numbers)
 
 
 def worth(a, b):
@@ -395,23 +400,23 @@ def worth(a, b):
 
 # rule: (whether the two are fused, why, the setting that changes it).
 rules = {
-    "loops": (True, "they share loops, and what goes from one to the other", None),
-    "blocks of columns": (True, "they share loops over blocks of columns", None),
-    "total of rows": (True, "a total takes each row as soon as it is known", None),
-    "no nest": (False, "one of them is a call, or stores in an order of its own", None),
-    "overwritten": (False, "the second one writes over what the first one uses", None),
-    "copy": (False, "an update of a copy may be one of the array itself", None),
-    "barrier": (False, "an optimization_barrier stands between them", None),
-    "path": (False, "a third step needs the first one, and the second one it", None),
+    "loops": (True, "they share loops, and what goes from one to the other"),
+    "blocks of columns": (True, "they share loops over blocks of columns"),
+    "total of rows": (True, "a total takes each row as soon as it is known"),
+    "no nest": (False, "one of them is a call, or stores in an order of its own"),
+    "overwritten": (False, "the second one writes over what the first one uses"),
+    "copy": (False, "an update of a copy may be one of the array itself"),
+    "barrier": (False, "nothing is fused across an optimization_barrier"),
+    "path": (False, "a third step has to run between them"),
     "operations": (False, "together they have too many operations", "most_operations"),
     "buffers": (False, "together they take too many arrays", "most_buffers"),
-    "axes": (False, "no loop of one goes with a loop of the other, step by step", None),
+    "axes": (False, "no loop of one goes with a loop of the other, step by step"),
     "columns": (
         False,
         "they share only the axis along which memory runs, and little else",
         "column_share",
     ),
-    "little": (False, "what both read is smaller than what they store", None),
+    "little": (False, "what both read is smaller than what they store"),
 }
 
 
@@ -440,8 +445,10 @@ def with_rows(part, others, settings):
         ]
         shape = tuple(buffer.shape[d] for d in left)
         row = Buffer(buffer.name, shape, buffer.dtype, space="cache")
-        if len(left) < len(places) and row.nbytes * lanes <= room:
-            room -= row.nbytes * lanes
+        needed = row.nbytes * lanes
+        rule = "row" if needed <= room else "large row"
+        if len(left) < len(places) and noted(rule, part.step, bytes=needed, room=room):
+            room -= needed
             rows[buffer] = row, left
 
     def in_row(buffer, index):
@@ -451,10 +458,20 @@ def with_rows(part, others, settings):
     return on_buffers(body, in_row, rows) if rows else body, rows.keys()
 
 
+loop_rules |= {
+    "off": (False, "kernels are not merged at all", "enabled"),
+    "not compared": (False, "it is not compared with far readers", "neighbours"),
+    "row": (True, "what nobody else wants is a row in the cache", "row_bytes"),
+    "large row": (False, "so large a row is no longer in the cache", "row_bytes"),
+}
+
+
 def fused(program):
     """A program with kernels merged, as the settings in force allow."""
     settings = config.fusion
     kernels = [s for s in program.body if isinstance(s, Kernel)]
+    if not settings.enabled and len(kernels) > 1:
+        noted("off", *kernels)
     return Fusion(program, settings).run() if settings.enabled and kernels else program
 
 

@@ -14,15 +14,16 @@ from .expressions import Axis, Load, Op, Reduce, as_index, op
 from .loops import For, If, Kernel, Store, expressions, statements
 from .scalars import is_half
 
-# The primitives that nothing is fused across.
-barriers: set = set()
+# The primitives that nothing is fused across: each with the rule that says why.
+barriers: dict = {}
 
 
 def between_them(a, b):
-    """Whether one of b's equations is a barrier behind what a computes."""
+    """The rule of a barrier in b, behind what a computes; or None."""
     stops = [eqn for eqn in b.step.eqns if eqn.primitive in barriers]
     made = {var for eqn in a.step.eqns for var in eqn.outvars} if stops else ()
-    return any(atom in made for eqn in stops for atom in eqn.invars)
+    found = (e.primitive for e in stops if any(atom in made for atom in e.invars))
+    return barriers.get(next(found, None))
 
 
 def perfect(body):

@@ -15,6 +15,7 @@ from ..trace.config import config
 from ..trace.core import EvalTrace, current
 from ..trace.jit import JitFunction, jit, jit_p
 from . import simplify
+from .decisions import loop_rules, noted
 from .lower import lower_rules
 from .lower_calls import Statements, call_program
 from .settings import Settings
@@ -83,9 +84,14 @@ def lower_call(walk, eqn):
     """A call of a program, which is made by the settings of the call."""
     closed, name = eqn.params["jaxpr"], eqn.params["name"]
     changes = settings_of(eqn) or {}
+    if not changes:
+        noted("called", eqn, equations=len(closed.jaxpr.eqns))
     with config.override("fusion", config.fusion.but(**changes)):
         call_program(walk, eqn, closed, name.partition(MARK)[0])
 
 
+loop_rules |= {
+    "called": (False, "so long a function, called again, stays one", "small_function"),
+}
 lower_rules[jit_p] = Statements(lower_call)
 simplify.stay_calls.append(settings_of)

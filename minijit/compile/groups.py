@@ -104,8 +104,14 @@ class Groups:
         """
         shape, size = var.aval.shape, var.aval.size
         large = [v for v in reads if v.aval.size >= size]
-        alike = [group for v in large for group in reversed(self.rooms[shape, v])]
-        for group in dict.fromkeys([*readers, *alike]):
+        # Those that came last are asked first: `reads` has no order of its own.
+        alike = {
+            (place, -group.number): group
+            for v in large
+            for place, group in enumerate(reversed(self.rooms[shape, v]))
+        }
+        last = [alike[key] for key in sorted(alike)]
+        for group in dict.fromkeys([*readers, *last]):
             if self.has_room(group, shape, row, readers, reads):
                 break
         else:

@@ -105,7 +105,7 @@ def first_policy(value):
     if any(crowded(group, value, limits.most_buffers) for group in groups):
         return "many arrays", f"its kernel takes {limits.most_buffers} arrays already"
     cheap = limits.cheap
-    if value.cost < cheap and copies * value.cost <= 4 * cheap:
+    if value.cost < cheap and copies * value.cost <= limits.cheap_in_all:
         return None
     times = sum(times_computed(*asked) for asked in value.asked)
     extra = value.cost * (times - value.aval.size)

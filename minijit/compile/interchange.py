@@ -119,11 +119,18 @@ def pays(axis, stores):
 
 
 loop_rules |= {
-    "along memory": (False, "memory runs along its totals, one after the other", None),
+    "along memory": (False, "memory runs along its totals, one after the other"),
     "few totals": (False, "so few totals fit in registers", "fewest_totals"),
     "few terms": (False, "its totals have few terms each", "rows_at_once"),
-    "rows": (True, "its totals go on side by side, row by row", "fewest_totals"),
-}
+    "rows": (
+        True, "its totals go on side by side, row by row", "fewest_totals",
+        "rows_at_once",
+    ),
+    "pieces": (
+        True, "a piece of a row at a time stays in the first cache", "row_piece",
+        "row_pieces", "shortest_row",
+    ),
+}  # fmt: skip
 
 
 def runs_along(buffer, index, axis):
@@ -166,6 +173,7 @@ def in_pieces(axis, stages):
 
     if longest <= most or not isinstance(axis.extent, int):
         return all_stages(lambda i: i, axis.extent)
+    noted("pieces", totals=most)
     piece = Axis(-(-axis.extent // most))
     start = op("mul", piece, as_index(most))
     length = op("min", as_index(most), op("sub", as_index(axis.extent), start))
@@ -252,6 +260,7 @@ def running_rows(loop):
     noted("rows", totals=axis.extent, terms=scan.axis.extent)
     length = longest_piece(axis.extent, sum(t.dtype.itemsize for t in totals))
     length = min(length, axis.extent)
+    noted("pieces", totals=length)
     piece = Axis(-(-axis.extent // length))
     start = op("mul", piece, as_index(length))
     left = op("min", as_index(length), op("sub", as_index(axis.extent), start))

@@ -14,9 +14,6 @@ from ..trace.array import to_numpy, wrap
 from ..trace.core import EvalTrace, Tracer, eval_rules, find_rule, set_trace
 from ..trace.jaxpr import Literal
 
-# Constants with at most this many elements are looked into, and computed.
-SMALL_CONSTANT = 256
-
 # These make large results out of little: better made where they are used than loaded.
 never_folded = {prim.iota_p, prim.broadcast_in_dim_p}
 
@@ -25,7 +22,7 @@ def known_value(s, atom):
     """The NumPy value of a constant of few elements, or None."""
     if isinstance(atom, Literal):
         return atom.val
-    if atom.aval.size > SMALL_CONSTANT:
+    if atom.aval.size > s.settings.small_constant:
         return None
     eqn = s.makers.get(atom)
     if eqn is not None and eqn.primitive in never_folded:

@@ -15,6 +15,7 @@ block by block it comes once, and stays in the cache until the last step is done
 import math
 
 from ..transform.loops import scan_p
+from .decisions import loop_rules, noted
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Load, as_index, op
 from .loops import For, Kernel, Let, Store, expressions, statements
@@ -27,7 +28,7 @@ from .settings import config
 def build_scan_by_blocks(builder, programs, inputs, outputs, **params):
     """A scan, in blocks of lanes if it has lanes and they pay."""
     (body,) = programs
-    size = block_size(body, params)
+    size = block_size(body, params, builder.root.call)
     if size is None:
         build_scan(builder, programs, inputs, outputs, **params)
         return
@@ -57,8 +58,12 @@ def part_of_lanes(stmt, first, count):
     return For(lane, body)
 
 
-def block_size(body, params):
-    """How many lanes make a block, or None if the scan is not to have any."""
+def block_size(body, params, call=None):
+    """How many lanes make a block, or None if the scan is not to have any.
+
+    Args:
+      call: of the loop that the decision is about.
+    """
     n = lanes_of(body, params)
     if n is None or params["length"] in (0, 1):
         return None
@@ -68,10 +73,24 @@ def block_size(body, params):
     # rows it comes faster.
     given = params["num_consts"] + len(carries)
     streams = (*body.inputs[given:], *body.outputs[len(carries) :])
-    if kept < max(config.fusion.worth_lanes, bytes_of(streams)):
-        return None
-    block = n * config.fusion.lane_block // kept
-    return block if 0 < block < n else None
+    block = n * config.fusion.lane_block // max(kept, 1)
+    few = kept < max(config.fusion.worth_lanes, bytes_of(streams))
+    if few or not 0 < block < n:
+        return noted("all lanes", call, kept=kept) or None
+    noted("blocks of lanes", call, kept=kept, lanes=block)
+    return block
+
+
+loop_rules |= {
+    "blocks of lanes": (
+        True, "a block of lanes goes through all steps, and stays in the cache",
+        "worth_lanes", "lane_block",
+    ),
+    "all lanes": (
+        False, "what all lanes keep is little, or they read more in each step",
+        "worth_lanes", "lane_block",
+    ),
+}  # fmt: skip
 
 
 def bytes_of(buffers):

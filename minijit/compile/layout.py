@@ -19,14 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..trace import primitives as prim
-from .factors import (
-    choose,
-    cost_of_copy,
-    dot_dims,
-    is_half_product,
-    is_large,
-    packing,
-)
+from .decisions import loop_rules, noted
+from .factors import choose, cost_of_copy, dot_dims, is_half_product, is_large, packing
 from .lower import Elements, Statements, lower_rules, row_choosers, row_of
 from .lower_calls import Strided, add_call, whole_atom
 from .scalars import FLOAT32
@@ -133,10 +127,11 @@ def is_worth_it(walk, eqn, within):
     views, dims = [strided(walk, x) for x in eqn.invars], dot_dims(eqn)
     here = choose(plan_of, *views, within.view, dims)
     plain = choose(plan_of, *views, whole_atom(out), dims)
-    if here is None or here.cost > plain.cost + cost_of_copy(out.aval.size):
-        return False
+    copied = plain.cost + cost_of_copy(out.aval.size)
+    if here is None or here.cost > copied:
+        return noted("apart", eqn, nanoseconds=round(copied))
     walk.within[out] = within
-    return True
+    return noted("within", eqn, nanoseconds=round(here.cost), copied=round(copied))
 
 
 def wanted_order(walk, eqn):
@@ -164,11 +159,22 @@ def lower_product(walk, eqn):
             views[i] = Strided(copy, views[i].shape, choice.views[i].strides)
     if var in walk.within:
         answer_within(walk, var, within)
+    copies, rule = len(packings), "copied factors" if packings else "as it lies"
+    noted(rule, eqn, nanoseconds=round(choice.cost), copies=copies)
     inputs, output = call_views(choice.plan, *views, within.view)
     eqns = [eqn, *reversed(within.chain)]
     add_call(walk, eqns, "matmul", inputs, {}, [output])
     for copy in packings:
         row_of(copy).lower(walk, copy)
+
+
+costs = ("copy_cost", "kernel_cost", "call_cost", "product_cost")
+loop_rules |= {
+    "as it lies": (True, "a BLAS takes both factors as they lie", *costs),
+    "copied factors": (True, "a BLAS does better with a copy of a factor", *costs),
+    "within": (True, "it writes where its result is wanted", *costs),
+    "apart": (False, "its result is copied to where it is wanted", *costs),
+}
 
 
 def call_views(plan, *views):

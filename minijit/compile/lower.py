@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ..trace.core import find_rule
 from ..trace.jaxpr import Literal, has_effect
 from .assembly import assemble, expanded, walked
+from .decisions import noting
 from .expression_graphs import postorder
 from .expressions import Axis, Const, Expr, Load, as_index
 from .groups import Groups
@@ -138,7 +139,8 @@ class Lowering:
     """
 
     def __init__(self, jaxpr, policy, programs):
-        self.jaxpr, self.policy, self.programs = jaxpr, policy, programs
+        self.jaxpr, self.policy = jaxpr, policy
+        self.programs = {} if programs is None else programs
         self.results, self.stored = set(jaxpr.outvars), {}
         self.readers, self.answers, self.within = defaultdict(dict), {}, {}
         self.groups, self.estimates = Groups(), Estimates(jaxpr, row_of)
@@ -218,13 +220,11 @@ def lower(closed, name="main", policy="first", programs=None):
       closed: a `ClosedJaxpr`, simplified or not.
       name: the program's.
       policy: a name in `policies`.
-      programs: {jaxpr: Program} of what was lowered already, to be used and extended:
-        the programs of inner jitted functions, one for each jaxpr.
+      programs: {jaxpr: Program} of inner jitted functions, to be used and extended.
 
     Returns:
       A `Program`.
     """
-    programs = {} if programs is None else programs
-    walk = Lowering(expanded(closed.jaxpr), policy, programs)
-    walk, consts = walked(walk, closed.consts)
-    return assemble(walk, name, consts)
+    with noting() as notes:
+        walk = Lowering(expanded(closed.jaxpr), policy, programs)
+        return assemble(*walked(walk, closed.consts), name, notes)

@@ -102,16 +102,22 @@ def call_eval(walk, eqn, reason):
     add_call(walk, [eqn], "eval", inputs, attrs)
 
 
+# kind of a dtype -> function of an equation with values of that kind: why it runs
+# uncompiled, or None.  The next chapter has complex numbers in loops.
+numbers_left = {
+    "c": lambda eqn: "complex numbers are left to NumPy",
+    "O": lambda eqn: "tapes and unions are left to Python",
+}
+
+
 def uncompiled(eqn):
     """The row of an equation that runs uncompiled, or None."""
     reason = fallbacks.get(eqn.primitive)
     if reason is None and eqn.primitive is not jit_p:
         atoms = (*eqn.invars, *eqn.outvars)
         kinds = {atom.aval.dtype.kind for atom in atoms}
-        if "c" in kinds:
-            reason = "complex numbers are left to NumPy"
-        if "O" in kinds:
-            reason = "tapes and unions are left to Python"
+        why = (numbers_left[kind](eqn) for kind in numbers_left if kind in kinds)
+        reason = next(filter(None, why), None)
     return reason and Statements(partial(call_eval, reason=reason))
 
 

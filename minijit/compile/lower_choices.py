@@ -14,6 +14,7 @@ import numpy as np
 from ..trace import primitives as lax, slicing
 from ..trace.numpy_values import by_squaring
 from ..trace.remainders import floor_p, rem_p
+from .decisions import loop_rules, noted
 from .expressions import Axis, Const, Reduce, as_index, op
 from .index_rules import known
 from .loops import If, Store
@@ -107,6 +108,7 @@ def lower_parts(walk, eqn):
             chunks.append(Chunk(shape, [], frozenset()))
         chunks[-1].parts.append((atom, first))
         chunks[-1].reads |= reads
+    noted("parts of an array", eqn, kernels=len(chunks))
     for chunk in chunks:
         axes = tuple(map(new_axis, chunk.shape))
         group = walk.groups.new(axes)
@@ -129,6 +131,14 @@ class Chunk:
         limits, buffers = config.fusion, len(self.reads | reads) + 1
         short = math.prod(shape[dim:]) < limits.short_part
         return shape == self.shape and short and buffers <= limits.most_buffers
+
+
+loop_rules |= {
+    "parts of an array": (
+        True, "its many parts are stored, a few shapes by a kernel", "short_part",
+        "most_buffers",
+    ),
+}  # fmt: skip
 
 
 def many_operands(eqn):

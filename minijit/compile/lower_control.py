@@ -28,9 +28,9 @@ from ..transform.loops import scan_p, while_p
 from ..transform.pieces import split
 from .expressions import Const, as_index, op
 from .loops import Call, If, Region, Swap, While, after_pass
-from .obstacles import kind_of
+from .obstacles import call_obstacle, kind_of
 from .overwriting import plan
-from .regions import Part, RegionBuilder, build_loop, loop_builders
+from .regions import Part, RegionBuilder, call_builders, loop_builders
 from .scalars import BOOL
 from .watching import count_step, no_steps, steps_of_scan, work_of
 
@@ -186,7 +186,7 @@ results_of = {ShapedArray: array_of}
 
 
 def region_of(call, prefix, make=RegionBuilder):
-    """The `Region` of a call of a loop, and what built it."""
+    """The `Region` of a call, and what built it."""
     builder, (eqn,), places = make(prefix, call), call.eqns, {}
     for rows, views, atoms in (
         (arguments_of, call.inputs, eqn.invars),
@@ -195,17 +195,21 @@ def region_of(call, prefix, make=RegionBuilder):
         for view, atom in zip(views, atoms, strict=True):
             if view.buffer not in places:
                 places[view.buffer] = (rows[type(atom.aval)](builder, view, atom.aval),)
-    build_loop(builder, call, places)
+    call_builders[kind_of(call)](builder, call, places)
     tables, functions = tuple(builder.attached), tuple(builder.functions.values())
     name = call.attrs["primitive"].name
     return Region(name, builder.body, call.eqns, tables, functions), builder
 
 
 def with_regions(program, make=RegionBuilder):
-    """A program in which every loop that no Python drives is a `Region`."""
+    """A program in which every loop that no Python drives is a `Region`.
+
+    So is any other call of a kind that `make` builds, unless something is in the way.
+    """
     body, temps, constants = [], list(program.temps), list(program.constants)
     for step in program.body:
-        if isinstance(step, Call) and kind_of(step) == "loop":
+        is_kind = isinstance(step, Call) and kind_of(step) in make.kinds
+        if is_kind and call_obstacle(step) is None:
             step, builder = region_of(step, f"r{len(body)}_", make)
             constants += builder.constants.values()
             temps += builder.rooms

@@ -7,9 +7,8 @@
 
 import math
 
-import numpy as np
-
 from ..trace import primitives as prim
+from ..trace.numpy_values import joint_wide_dtype
 from .expressions import Axis, Const, Reduce, as_index, op
 from .lower import Elements, lower_rules, new_axis
 from .scalars import BOOL, identities, wide_dtype
@@ -23,8 +22,7 @@ def widen(expr):
 
 def compute(name, *args, dtype):
     """`op(name, *args)` of a dtype; 16-bit floats in 32 bits, rounded afterwards."""
-    wide = map(widen, args)
-    result = op(bool_name(name, dtype), *wide, dtype=wide_dtype(dtype))
+    result = op(bool_name(name, dtype), *map(widen, args), dtype=wide_dtype(dtype))
     return op("convert", result, dtype=dtype)
 
 
@@ -160,7 +158,7 @@ def sum_of_products(out, index, lhs, rhs, *, dimension_numbers, **accuracy):
     over = tuple(new_axis(lhs.shape[d], "reduce") for d in contract[0])
     if any(lhs.shape[d] == 0 for d in contract[0]):
         return Const(0, out.dtype)
-    wide = np.result_type(*map(wide_dtype, (lhs.dtype, rhs.dtype, out.dtype)))
+    wide = joint_wide_dtype(lhs.dtype, rhs.dtype, out.dtype)
     rest, elements = iter(index[len(batch[0]) :]), []
     for x, c, b in zip((lhs, rhs), contract, batch, strict=True):
         where = dict(zip((*b, *c), (*index[: len(b)], *over), strict=True))

@@ -19,6 +19,7 @@ row.  There are `slots` rows and one; beyond sixteen they are in tables, which g
 """
 
 from ..transform.reverse_loops import operands, treeverse_p
+from .decisions import loop_rules, noted
 from .expressions import Axis, as_index, op
 from .growing import rows
 from .loops import For, If, Reserve, While
@@ -26,10 +27,13 @@ from .lower_control import Carries
 from .obstacles import parts_of
 from .regions import Part, loop_builders
 from .scalars import INDEX
+from .settings import config
 from .watching import work_of
 
-# More carries than so many are held in tables that grow, and fewer are in registers.
-FIRST_ROWS = 16
+loop_rules |= {
+    "growing tables": (True, "it goes back to many carries", "held_carries"),
+    "rows of carries": (False, "it goes back to a few carries only", "held_carries"),
+}
 
 
 def next_checkpoint(builder, steps, slots):
@@ -59,7 +63,9 @@ class HeldCarries:
     def __init__(self, builder, carry, slots):
         self.builder, self.slots = builder, slots
         # The last row is for the carry from which the next step back is taken.
-        self.grows = slots + 1 > FIRST_ROWS
+        self.grows = slots + 1 > config.fusion.held_carries
+        noted("growing tables" if self.grows else "rows of carries",
+              builder.root.call, carries=slots + 1)  # fmt: skip
         kinds = [(where.shape, where.dtype) for where in carry]
         *self.tables, self.todo = (
             self.rows(*kind, slots + 1) for kind in (*kinds, ((), INDEX))

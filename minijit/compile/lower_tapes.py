@@ -23,15 +23,7 @@ from .lower_control import arguments_of, results_of
 from .obstacles import kind_of
 from .regions import Part, call_builders, placers
 from .scalars import INDEX
-from .tables import (
-    Ref,
-    all_columns,
-    local_record,
-    make_table,
-    record,
-    reserve,
-    take,
-)
+from .tables import Ref, all_columns, local_record, make_table, record, reserve, take
 
 # ---- where they are
 

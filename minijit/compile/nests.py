@@ -12,7 +12,7 @@ import math
 from collections import Counter
 
 from .expression_graphs import postorder
-from .expressions import Axis, Load, Op
+from .expressions import Axis, Const, Load, Op
 from .index_rules import known
 from .loops import For, Store, expressions
 
@@ -21,6 +21,8 @@ from .loops import For, Store, expressions
 
 def steps_of(index):
     """{axis: how much an index grows with it}; nan where that changes."""
+    if type(index) in (Const, Axis):
+        return {index: 1} if type(index) is Axis else {}
     found = {}
     for expr in postorder([index]):
         name = expr.name if isinstance(expr, Op) else ""

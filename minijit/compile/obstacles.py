@@ -9,6 +9,7 @@ These sentences stand among the fallbacks of a program whose loop Python has to 
 from ..trace.array import ShapedArray
 from ..transform.branches import cond_p
 from ..transform.loops import scan_p, while_p
+from .decisions import loop_rules, noted
 from .settings import config
 
 # primitive -> function of its params: the jaxprs that it runs.
@@ -46,9 +47,15 @@ def steps_of(program):
 def too_large(program):
     """The size of a program as an obstacle, or None."""
     most = config.fusion.largest_loop
-    if steps_of(program) > most:
+    if (steps := steps_of(program)) > most:
+        noted("large loop", *program.body, kernels=steps)
         return f"its body has more than {most} kernels (the setting largest_loop)"
     return None
+
+
+loop_rules |= {
+    "large loop": (False, "it would compile for too long", "largest_loop"),
+}
 
 
 def calls_out(program):
@@ -76,7 +83,7 @@ call_obstacles = {
 }
 
 # type of a value -> function of the aval: whether native loops can hold such values.
-native_types = {ShapedArray: lambda aval: aval.dtype.kind not in "Oc"}
+native_types = {ShapedArray: lambda aval: aval.dtype.kind != "O"}
 
 
 def is_native(aval):

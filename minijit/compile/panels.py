@@ -27,14 +27,7 @@ from .fuse import nested
 from .interchange import Renamer
 from .loops import Store, expressions
 from .memory import Buffer
-from .nests import (
-    bytes_of,
-    in_nests,
-    loads_of,
-    loop_over,
-    runs_along,
-    strides_of,
-)
+from .nests import bytes_of, in_nests, loads_of, loop_over, runs_along, strides_of
 from .placing_rules import arrangements
 from .settings import config
 
@@ -164,12 +157,31 @@ def worked_on(stores, run, other, tiles):
         panel = Buffer(f"{load.buffer.name}_panel", shape, dtype, space="cache")
         statements += filled(panel, load, p, q)
         names[load] = panel
-    i, j = loop_over(p.left), loop_over(q.left)
+    j = loop_over(q.left)
+    i, inner = in_registers(p) if are_streamed(stores, p) else (loop_over(p.left), ())
     names = {load: Load(panel, (j, i)) for load, panel in names.items()}
     names |= {run: op("add", p.start, i), other: op("add", q.start, j)}
     exprs = Renamer(names)
     body = [store.rewrite(exprs, lambda buffer: buffer) for store in stores]
-    return [*statements, *nested([j, i], body)]
+    return [*statements, *nested([j, *(inner or [i])], body)]
+
+
+def in_registers(p):
+    """(a place in a tile, its two loops): whole registers, one after the other."""
+    n, lane = Axis(p.length // BLOCK), Axis(BLOCK, "vector")
+    return op("add", op("mul", n, as_index(BLOCK)), lane), (n, lane)
+
+
+def are_streamed(stores, p):
+    """Whether so much is stored that it had better not go through the caches.
+
+    A line of memory that is stored in parts is read first.  Whole registers can go to
+    memory without that, and leave the caches to the panels.
+    """
+    kinds = {e.dtype for e in postorder(expressions(stores))}
+    whole = p.axis.extent % p.length == 0 and all(d.itemsize >= 4 for d in kinds)
+    large = max(s.buffer.nbytes for s in stores) >= config.fusion.stream_bytes
+    return whole and large and noted("streamed", stores=len(stores))
 
 
 def cut(axes, run, other, loads, count):
@@ -244,19 +256,25 @@ def in_panels(axes, stores):
     if loops[0].extent < config.fusion.few_steps:
         most = max(loops, key=lambda axis: axis.extent)
         loops = [most, *(a for a in loops if a is not most)]
-    noted("panels", panels=len(loads), bytes=sum(map(bytes_of, loads)))
+    lengths = {"row": tiles[run].length, "read": tiles[other].length}
+    moved = sum(map(bytes_of, loads))
+    noted("panels", panels=len(loads), bytes=moved, steps=loops[0].extent, **lengths)
     return nested(loops, body)
 
 
 loop_rules |= {
-    "order of totals": (False, "totals would be computed again in other loops", None),
+    "order of totals": (False, "totals would be computed again in other loops"),
     "small array": (False, "so small an array is in the first cache", "panel_from"),
-    "short axis": (False, "an axis is shorter than a block of registers", None),
-    "whole loops": (False, "one store needs all that another one stores", None),
+    "short axis": (False, "an axis is shorter than a block of registers"),
+    "whole loops": (False, "one store needs all that another one stores"),
     "number of panels": (False, "too many arrays, or none, are turned", "most_panels"),
-    "one tile": (False, "all of it is one tile, with no loop around it", None),
-    "panels": (True, "arrays along other axes are turned in panels", "panel_from"),
-}
+    "one tile": (False, "all of it is one tile, with no loop around it"),
+    "streamed": (True, "results are written past the caches", "stream_bytes"),
+    "panels": (
+        True, "arrays along other axes are turned in panels", "panel_from", "panel_row",
+        "panel_read", "panel_bytes", "few_steps",
+    ),
+}  # fmt: skip
 
 panelled = in_nests(in_panels)
 arrangements[:] = [ordered, *arrangements, panelled]

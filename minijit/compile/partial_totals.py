@@ -55,9 +55,12 @@ def in_parts(body):
 
 
 loop_rules |= {
-    "parts": (True, "its totals are in parts, for several cores", "part_total"),
+    "parts": (
+        True, "its totals are in parts, for several cores", "part_total", "most_parts",
+        "shortest_part",
+    ),
     "one part": (False, "so few terms are no work for several cores", "part_total"),
-}
+}  # fmt: skip
 
 
 def can_part(total):

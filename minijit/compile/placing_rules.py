@@ -113,8 +113,7 @@ def bound_before(body, bound, waits):
     stored, read_late = nothing, nothing
     for stmt in body:
         stored |= stored_in([stmt])
-        loads = (e for e in postorder(expressions([stmt])) if type(e) is Load)
-        read_late |= {e.buffer for e in loads} & stored
+        read_late |= waited_for([stmt], waits) & stored
     early = waited_for(body, waits) - read_late
     return bound - (stored - early)
 

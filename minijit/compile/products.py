@@ -1,4 +1,4 @@
-"""Products of matrices in loops: calls of the BLAS, with no Python in between.
+"""Products of matrices in loops: calls, with no Python in between.
 
     for i0 in 8:                        # a batch of products: one after the other
       t2[...] = matmul(t0[...], t1[...])

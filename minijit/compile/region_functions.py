@@ -14,6 +14,7 @@ alike, and is the same at the same places.
 from collections import Counter
 from dataclasses import fields, is_dataclass
 
+from .decisions import loop_rules, noted
 from .expression_graphs import postorder
 from .expressions import Expr, Load
 from .loops import Call, Function, Reserve, Store, Swap, expressions, statements
@@ -31,12 +32,20 @@ def shared_programs(call):
             if program not in times:
                 todo += program.calls
             times[program] += 1
-    least = config.fusion.worth_a_call
-    return frozenset(
-        program
-        for program, n in times.items()
-        if n > 1 and (n - 1) * steps_of(program) >= least
-    )
+    return frozenset(x for x, n in times.items() if n > 1 and is_worth_it(call, x, n))
+
+
+def is_worth_it(call, program, times):
+    """Whether a program that occurs so often in a loop is a function; notes it."""
+    saved = (times - 1) * steps_of(program)
+    rule = "function" if saved >= config.fusion.worth_a_call else "written out"
+    return noted(rule, call, kernels=saved)
+
+
+loop_rules |= {
+    "function": (True, "what several places run is written once", "worth_a_call"),
+    "written out": (False, "what several places run has few kernels", "worth_a_call"),
+}
 
 
 def call_function(builder, program, inputs, outputs):

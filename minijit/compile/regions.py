@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .decisions import loop_rules, noted
 from .expressions import Axis, Const, Load, as_index, op
 from .kernel_buffers import local_buffers
 from .loops import Kernel, Look, Store
@@ -26,6 +27,7 @@ from .moved import Known, Moved
 from .obstacles import kind_of
 from .overwriting import nest, plan
 from .place import placed
+from .settings import config
 
 # ---- where values are
 
@@ -73,8 +75,13 @@ class Part:
 
 # ---- the builder
 
-# Arrays within a region of up to so many bytes are on the stack, if they fit there.
-SMALL_ROOM, LARGEST_STACK = 1 << 12, 1 << 16
+
+loop_rules |= {
+    "room in memory": (
+        False, "so large an array is not on the stack", "room_bytes", "stack_bytes"
+    ),
+    "watched": (True, "a long loop looks for signals now and then", "between_looks"),
+}  # fmt: skip
 
 
 class RegionBuilder:
@@ -93,9 +100,15 @@ class RegionBuilder:
       root: the builder of the region, if this is that of a function.
     """
 
-    # How the statements of a kernel run, and how many bytes are on the stack at most.
+    # The kinds of calls that become regions; later modules add to them.
+    kinds = {"loop"}
+    # How the statements of a kernel run.
     placed = staticmethod(placed)
-    largest_stack = LARGEST_STACK
+
+    @property
+    def largest_stack(self):
+        """How many bytes are on the stack at most."""
+        return config.fusion.stack_bytes
 
     def __init__(self, prefix, call=None):
         self.prefix, self.call, self.root = prefix, call, self
@@ -129,6 +142,9 @@ class RegionBuilder:
         return number.load()
 
     def watch(self, work):
+        """Look for signals, after a step that computes so much."""
+        if self.root.call:
+            noted("watched", self.root.call)
         self.add(Look(as_index(work)))
 
     def buffer(self, shape, dtype, space):
@@ -140,12 +156,15 @@ class RegionBuilder:
     def room(self, shape, dtype):
         """Where a value between steps goes."""
         size = Buffer("", shape, dtype).nbytes
-        small = size <= SMALL_ROOM and self.stack + size <= self.largest_stack
+        small = size <= config.fusion.room_bytes
+        small = small and self.stack + size <= self.largest_stack
+        if not small and self.root.call:
+            noted("room in memory", self.root.call, bytes=size)
         self.stack += size if small else 0
         return Part(self.buffer(shape, dtype, "register" if small else "global"))
 
     def number(self, dtype):
-        return self.room((), np.dtype(dtype))
+        return Part(self.buffer((), np.dtype(dtype), "register"))
 
     def constant(self, buffer, value):
         """The place of a constant of a program."""

@@ -53,8 +53,11 @@ def in_tiles(axes, stores):
 loop_rules |= {
     "blocks": (True, "its tiles take turns, block by block of terms", "tile_terms"),
     "little work": (False, "so few products are not worth tiles", "tile_work"),
-    "tiles": (True, "its totals go on in tiles of registers", "tile_rows"),
-}
+    "tiles": (
+        True, "its totals go on in tiles of registers", "tile_rows", "tile_bytes",
+        "fewest_lanes", "tile_overlap",
+    ),
+}  # fmt: skip
 
 
 def is_sum_of_products(total):
@@ -124,7 +127,8 @@ def tile_of(height, width, size):
     settings = config.fusion
     most = lanes = settings.tile_bytes // size
     fewest = settings.fewest_lanes
-    while lanes > width or lanes > fewest and -width % lanes > width // 6:
+    overlap = width // settings.tile_overlap
+    while lanes > width or lanes > fewest and -width % lanes > overlap:
         lanes //= 2
     # Narrow tiles have as many more rows.
     count = -(-height // (settings.tile_rows * most // lanes))

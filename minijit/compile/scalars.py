@@ -6,6 +6,8 @@
     wide_dtype(np.dtype("float16"))                # float32: what it is computed in
 """
 
+import functools
+
 import numpy as np
 
 INDEX = np.dtype("int64")
@@ -19,6 +21,7 @@ ANY = (-INF, INF)
 comparisons = {"eq", "ne", "lt", "le", "gt", "ge", "is_finite"}
 
 
+@functools.cache
 def dtype_bounds(dtype):
     """The smallest and largest value of an integer dtype; None for others."""
     bits = 1 if dtype == BOOL else 8 * dtype.itemsize
@@ -109,6 +112,23 @@ def interval_of(name, dtype, bounds):
     return (low, high) if fits else everything
 
 
+def certain(name, dtype, args):
+    """The index or condition that an operation on known ones gives, or None."""
+    if dtype not in (INDEX, BOOL):
+        return None
+    bounds = [arg.bounds for arg in args]
+    for known in bounds:
+        if known is None or known[0] != known[1]:
+            return None
+    low, high = interval_of(name, dtype, bounds)
+    return low if low == high else None
+
+
+def bits(value, dtype):
+    """What tells constants of a dtype apart.  Most are indices, and quickly told."""
+    return int(value) if dtype == INDEX else np.asarray(value, dtype).tobytes()
+
+
 def is_half(dtype):
     """Whether a dtype is a 16-bit float."""
     return dtype.itemsize == 2 and dtype.kind not in "iub"
@@ -117,6 +137,11 @@ def is_half(dtype):
 def wide_dtype(dtype):
     """The dtype to compute in: float32 for 16-bit floats, otherwise the dtype."""
     return FLOAT32 if is_half(dtype) else dtype
+
+
+def part_dtype(dtype):
+    """The dtype of the parts of complex numbers; any other dtype as it is."""
+    return dtype if dtype.kind != "c" else np.dtype(f"float{4 * dtype.itemsize}")
 
 
 def storage_dtype(dtype):

@@ -6,9 +6,13 @@
 The rules are asked one after the other; the first one that says something is right.
 """
 
+import weakref
+from collections import Counter
 from dataclasses import dataclass
 
 from .explain import report_forms
+from .fuse import Fusion
+from .loops import Kernel
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class Answer:
     Attributes:
       rule: why, a name; reason: a sentence.
       nbytes: what one kernel would not have to move.
-      setting: what would change it, or None.
+      setting: what would change it, or None; value: what it would have to be, if known.
     """
 
     a: str
@@ -27,13 +31,15 @@ class Answer:
     reason: str
     nbytes: int = 0
     setting: str | None = None
+    value: object = None
 
     def __str__(self):
         parts = [f"{self.a} and {self.b}: {self.reason}."]
         if self.nbytes:
             parts.append(f"One kernel would move {self.nbytes:,} bytes less.")
         if self.setting:
-            parts.append(f"To change it: minijit.fuse(f, {self.setting}=...).")
+            value = "..." if self.value is None else self.value
+            parts.append(f"To change it: minijit.fuse(f, {self.setting}={value}).")
         return " ".join(parts)
 
 
@@ -41,7 +47,7 @@ def why_not_fused(report, a, b):
     """The `Answer` for two steps: the first rule that says something."""
     order = report.steps.index
     a, b = sorted((a, b), key=order)
-    saved = shared_bytes(report, a, b)
+    saved = 0 if a is b else shared_bytes(report, a, b)
     for rule in separations:
         found = rule(report, a, b)
         if found:
@@ -51,13 +57,20 @@ def why_not_fused(report, a, b):
 
 def shared_bytes(report, a, b):
     """What would not be moved if two steps were one kernel."""
-    read = {use.buffer: use.nbytes for use in a.reads}
-    total = sum(min(u.nbytes, read[u.buffer]) for u in b.reads if u.buffer in read)
+    read, again = bytes_of(a.reads), bytes_of(b.reads)
+    total = (read & again).total()
     kept = {u.buffer for s in report.steps if s not in (a, b) for u in s.reads}
     kept |= {array.buffer for array in report.arrays if array.role == "result"}
     for use in report.between(a, b):
-        asked, = (u for u in b.reads if u.buffer is use.buffer)
-        total += asked.nbytes + (0 if use.buffer in kept else use.nbytes)
+        total += again[use.buffer] + (0 if use.buffer in kept else use.nbytes)
+    return total
+
+
+def bytes_of(uses):
+    """{buffer: how many bytes of it are used}; a call may be given it twice."""
+    total: Counter = Counter()
+    for use in uses:
+        total[use.buffer] += use.nbytes
     return total
 
 
@@ -65,18 +78,27 @@ def one_step(report, a, b):
     """One kernel: what was decided of its loops, and what would change that."""
     if a is not b:
         return None
-    about = [d for d in report.decisions if d.a == (a.stmt,) and not d.b]
+    about = [d for d in report.decisions if not d.b and is_about(d, a)]
     about = [d for d in about if d.fused] or about
     reasons = dict.fromkeys(d.reason for d in about)
     settings = [d.setting for d in about if d.setting]
-    return "same", "; ".join(["they are the same kernel", *reasons]), *settings[:1]
+    return "same", "; ".join(["they are the same step", *reasons]), *settings[:1]
+
+
+def is_about(decision, step):
+    """Whether what a decision names is the step, or a part of what it computes."""
+    eqns = equations(decision.a)
+    return decision.a == (step.stmt,) or bool(eqns) and eqns <= {*step.eqns}
 
 
 def is_a_call(report, a, b):
     """What is no loop nest of ours cannot be merged with one."""
     for step in (a, b):
-        if step.route == "blas":
-            return "call", f"{step.name} is a call of the BLAS, which is no kernel"
+        if step.route == "product":
+            what = "a product of matrices: a call of a routine, no kernel"
+            calls = (d for d in report.decisions if d.rule == "call" and d.setting)
+            own = [(d.setting, *d.numbers.values()) for d in calls if is_about(d, step)]
+            return "call", f"{step.name} is {what}", *max(own, default=())
         if not step.is_kernel:
             return "call", f"{step.name} runs outside of kernels: {step.reason}"
 
@@ -87,17 +109,17 @@ def is_a_loop(report, a, b):
             return "loop", f"{step.name} is a loop with kernels inside"
 
 
-def decided(report, a, b):
-    """The ledger: what the fusion has decided about their equations."""
-    ours = [set(a.eqns), set(b.eqns)]
-    for decision in report.decisions:
-        sides = equations(decision.a, a, b), equations(decision.b, a, b)
-        for first, second in (ours, ours[::-1]):
-            if not decision.fused and sides[0] & first and sides[1] & second:
-                return decision.rule, decision.reason, decision.setting
+def in_a_call(report, a, b):
+    """What a function does that is called stays within the call."""
+    if a.run == b.run:
+        return None
+    called = max((step.name.rpartition("/")[0] for step in (a, b)), key=len)
+    told = f"{called} is called as a function, with kernels of its own"
+    sizes = [d.numbers["equations"] for d in report.decisions if d.rule == "called"]
+    return "called", told, *(("small_function", max(sizes)) if sizes else ())
 
 
-def equations(side, a, b):
+def equations(side):
     """The equations of one side of a decision: of equations, kernels and calls."""
     found: set = set()
     for x in side:
@@ -122,32 +144,107 @@ def nothing_shared(report, a, b):
         return "nothing shared", "they share no array, so one kernel would save nothing"
 
 
-def other_loops(report, a, b):
-    first, second = (shape_of_loops(step.stmt) for step in (a, b))
-    if first != second:
-        told = (" x ".join(map(str, each)) or "none" for each in (first, second))
-        return "loops", f"their loops differ: {' and '.join(told)}"
-    return "policy", "the policy puts them into kernels of their own"
+def numbers_only(report, a, b):
+    """Numbers without axes say nothing of loops: fusion does not go by them."""
+    used = [{u.buffer for u in (*s.reads, *s.writes)} for s in (a, b)]
+    if all(buffer.shape == () for buffer in used[0] & used[1]):
+        return "numbers", "they share single numbers, and no array that both go through"
 
 
-def shape_of_loops(kernel):
-    """The extents of the outer loops of a kernel."""
-    body, extents = kernel.body, []
-    while len(body) == 1 and hasattr(body[0], "axis"):
-        extents.append(body[0].axis.extent)
-        body = body[0].body
-    return extents
+def inlining(report, a, b):
+    """Whether a value of the first one would be a part of the second one otherwise."""
+    made = {var for eqn in a.eqns for var in eqn.outvars}
+    wanted = made.intersection(atom for eqn in b.eqns for atom in eqn.invars)
+    for decision in (d for d in report.decisions if d.b and not d.fused and d.settings):
+        eqn = decision.a[0]
+        if hasattr(eqn, "outvars") and wanted.intersection(eqn.outvars):
+            told = f"{eqn.primitive} is stored, for {decision.reason}"
+            return decision.rule, told, decision.setting
 
 
-# Functions of (report, a, b): (rule, reason) or (rule, reason, setting); or None.
+# {report: {program: its `Fusion`}}, of those whose steps were asked about.
+fusions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def compared(report, a, b):
+    """What fusion says of two kernels, asked once more."""
+    program, known = a.program, fusions.setdefault(report, {})
+    fusion = known.get(program) or Fusion(program, program.settings)
+    known[program] = fusion
+    numbers = {known_by(part.step): n for n, part in fusion.parts.items()}
+    pair = [numbers[known_by(step.stmt)] for step in (a, b)]
+    if pair[0] == pair[1]:
+        return "parts", "a GPU has several kernels for one: its blocks cannot wait"
+    first, second = fusion.in_order(*pair)
+    found = fusion.decide(first, second)
+    match found.rule:
+        case "no nest":
+            told = map(own_order, (fusion.parts[n] for n in pair), (a, b))
+            return found.rule, next(filter(None, told))
+        case "path":
+            third = known_by(fusion.parts[between(fusion, first, second)].step)
+            steps = (s for s in report.steps if s.run == a.run)
+            name = next((s.name for s in steps if known_by(s.stmt) == third), "a call")
+            return found.rule, f"{name} has to run between them"
+    if found.fused:
+        return not_asked(report, a, b)
+    return found.rule, found.reason, found.setting, value_for(found)
+
+
+def known_by(stmt):
+    """What a step of a program keeps while others change it: its name, or itself."""
+    return stmt.name if isinstance(stmt, Kernel) else stmt
+
+
+def between(fusion, first, second):
+    """The number of a part that has to run after one of two, and before the other."""
+    return next(
+        n
+        for a, b in ((first, second), (second, first))
+        for n in fusion.after[a] - {b}
+        if fusion.reach[n] >> b & 1
+    )
+
+
+def value_for(decision):
+    """What the setting of a decision would have to be, or None."""
+    numbers = iter(decision.numbers.values())
+    return 0.0 if decision.rule == "columns" else next(numbers, None)
+
+
+def own_order(part, step):
+    """Why a kernel has no loops that another one could share; None if it has."""
+    if part.is_nest:
+        return None
+    if part.axes:
+        return f"{step.name} has an order of its own, as running totals and updates"
+    loops = sum(hasattr(s, "axis") for s in part.body)
+    what = "is several loops, one after the other" if loops else "is a total, no more"
+    return f"{step.name} {what}: no loop is around all of it"
+
+
+def not_asked(report, a, b):
+    """Why fusion has left two kernels apart that it would merge."""
+    if not a.program.settings.enabled:
+        return "off", "kernels are not merged at all", "enabled", True
+    for d in report.decisions:
+        if d.rule == "not compared" and equations(d.a) & {*a.eqns, *b.eqns}:
+            return d.rule, d.reason, d.setting, *d.numbers.values()
+    return "order", "other pairs were merged first, and these two were left"
+
+
+# Functions of (report, a, b): (rule, reason), then the setting that would change it and
+# the value that this would need, if they are known; or None.
 separations = [
     one_step,
-    is_a_call,
-    is_a_loop,
-    decided,
     through_others,
     nothing_shared,
-    other_loops,
+    is_a_call,
+    is_a_loop,
+    in_a_call,
+    inlining,
+    numbers_only,
+    compared,
 ]
 
 report_forms |= {"why": why_not_fused}

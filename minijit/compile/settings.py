@@ -23,7 +23,12 @@ class Settings:
       most_operations: how many operations a kernel of several stores has at most; each
         costs compile time, and maybe a register.
       most_buffers: how many arrays a kernel takes at most.
+      small_constant: constants of at most so many elements are looked into, and
+        computed, while a program is simplified.
+      small_function: a function of at most so many equations is inlined at each call.
+      most_pieces: an update of an array that has more pieces changes it where it lies.
       cheap: what costs fewer additions than this may be computed several times.
+      cheap_in_all: as often as all of them cost so many additions at most.
       most_copies: at how many different indices a value is inlined at most.
       row_bytes: how large the rows are in all that a kernel keeps to itself, on the
         stack of the thread that runs it: about a quarter of a second cache.
@@ -60,6 +65,8 @@ class Settings:
         up.  panel_read: bytes of what is read at once from each row of a block.
       panel_bytes: of all panels of a kernel: a quarter of a second cache.
       most_panels: how many arrays of one kernel go through panels.
+      stream_bytes: what is stored from panels goes past the caches if the array has so
+        many bytes: the last cache would not keep it anyway.
       reuse_bytes: an array of fewer bytes is not stored over: two such arrays fit into
         the cache, and a kernel that reads one and writes another serves for more of
         them.
@@ -70,10 +77,10 @@ class Settings:
         index that they hold is known.
       small_product: products of matrices with at most so many multiplications are loops
         of our own.
-      half_products: whether the BLAS multiplies floats of 16 bits, as that of a GPU
-        does; otherwise large products of them are products of converted matrices.
+      half_products: whether products take floats of 16 bits, as those of a GPU
+        do; otherwise large products of them are products of converted matrices.
       call_cost, product_cost, kernel_cost, copy_cost: what these take in nanoseconds,
-        where a product is worth a copy of a matrix: a call of the BLAS, each of its
+        where a product is worth a copy of a matrix: a call of a product, each of its
         multiplications, a kernel, and each number that it copies.
       short_part: parts of an array that lie in pieces of fewer elements are stored by
         one kernel, if there are many.
@@ -87,23 +94,52 @@ class Settings:
       lane_block, worth_lanes: bytes of a loop's state that a block of lanes has, which
         goes through all steps, and from how many bytes of it on there are such blocks.
       few_steps: a loop of fewer steps is not the outermost one of a kernel with panels,
-        for several cores, if another can be.
+        for several cores, if another can be; and on a GPU it has no tiles.
       tile_rows, tile_bytes: sums of products go on in tiles of registers, of so many
         rows, and so many bytes in each row.
+      tile_overlap: tiles are narrower if more than one column in so many would be
+        computed twice.
       tile_terms: the tiles of sums with more terms take turns, block by block of these.
       tile_work: fewer products than these, in one nest of loops, are not worth tiles.
       fewest_lanes: a row of a tile has at least so many numbers.
       most_shifts: a convolution to fewer features than that is a product of each place
         with the whole kernel, shifted and added, if the kernel has at most so many
         places.
+      room_bytes, stack_bytes: arrays of at most so many bytes within a loop are on the
+        stack, which has so many bytes for them.
+      held_carries: more carries than these, which a loop goes back to, are held in
+        tables that grow.
+      small_matrix: decompositions of matrices of so many rows are loops of our own.
       direct_convolutions: whether convolutions run in such tiles, if they have a few
         features, and not as products of matrices of patches.
+      between_looks: a loop looks for signals, such as that of Ctrl-C, after about so
+        many operations.
+
+      All others are about the grids of a GPU.
+
+      few_threads: fewer threads than these leave most of it idle: a step of a nest is
+        then a block's.  enough_threads: with more of them it is no faster: each does
+        four neighbours, and no totals are cut into parts for more of them.
+      thread_bytes: what a step keeps to itself is at most so much, or it is a block's.
+      thread_steps: fewer steps that go on from each other, those of a running total or
+        of updates that may meet, are one thread's.
+      total_again: a total of fewer terms is computed by each thread that wants it.
+      block_total: a total of fewer terms is one block's.
+      fewest_parts: for fewer parts of a total, or of a row, a second kernel is not
+        worth it.
+      block_step: a loop whose step has at most so many operations is one block's.
+      most_nodes: the steps of any other scan follow each other in the graph if they are
+        at most so many kernels and copies.
     """
 
     enabled: bool = True
     most_operations: int = 512
     most_buffers: int = 16
+    small_constant: int = 256
+    small_function: int = 16
+    most_pieces: int = 16
     cheap: int = 8
+    cheap_in_all: int = 32
     most_copies: int = 64
     row_bytes: int = 1 << 18
     column_share: float = 0.25
@@ -129,6 +165,7 @@ class Settings:
     panel_read: int = 1 << 8
     panel_bytes: int = 1 << 18
     most_panels: int = 4
+    stream_bytes: int = 1 << 25
     reuse_bytes: int = 1 << 14
     fewest_rounds: int = 3
     shortest_round: int = 8
@@ -150,11 +187,26 @@ class Settings:
     few_steps: int = 8
     tile_rows: int = 8
     tile_bytes: int = 128
+    tile_overlap: int = 6
     tile_terms: int = 1 << 11
     tile_work: int = 1 << 12
     fewest_lanes: int = 8
     most_shifts: int = 64
+    room_bytes: int = 1 << 12
+    stack_bytes: int = 1 << 16
+    held_carries: int = 16
+    small_matrix: int = 16
     direct_convolutions: bool = True
+    between_looks: int = 1 << 26
+    few_threads: int = 1 << 11
+    enough_threads: int = 1 << 16
+    thread_bytes: int = 256
+    thread_steps: int = 64
+    total_again: int = 16
+    block_total: int = 1 << 15
+    fewest_parts: int = 4
+    block_step: int = 1 << 16
+    most_nodes: int = 128
 
     def __post_init__(self):
         for field in fields(self):

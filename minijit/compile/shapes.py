@@ -12,7 +12,10 @@ def matched_axes(shape, old_shape):
 
     Returns:
       A list of pairs (axes of `shape`, axes of `old_shape`), from the first axes on.
+      Of shapes without elements all axes are one group.
     """
+    if 0 in shape:
+        return [(range(len(shape)), range(len(old_shape)))]
     groups, new, old = [], len(shape), len(old_shape)
     while new or old:
         new_end, old_end = new, old

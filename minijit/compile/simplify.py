@@ -24,7 +24,6 @@ import numpy as np
 
 from ..trace import primitives as prim
 from ..trace.array import ArrayImpl, ShapedArray, result_avals
-from ..trace.config import config
 from ..trace.core import Tracer, eval_rules
 from ..trace.jaxpr import (
     ClosedJaxpr,
@@ -38,7 +37,8 @@ from ..trace.jaxpr import (
     subjaxprs,
 )
 from ..trace.jit import jit_p
-from .known_values import SMALL_CONSTANT, compute, known_value, never_folded, uniform
+from .known_values import compute, known_value, never_folded, uniform
+from .settings import config
 
 
 def atom_key(atom):
@@ -91,6 +91,7 @@ class Simplifier:
 
     Attributes:
       fast_math: whether the rules may take floats for real numbers.
+      settings: `Settings`, which say how small a constant is computed now.
       eqns: the equations so far.
       makers: {variable: the equation that assigns it}.
       known: {(primitive, arguments, params): atoms}, the equations met before.
@@ -100,6 +101,7 @@ class Simplifier:
 
     def __init__(self, fast_math=False):
         self.fast_math = fast_math
+        self.settings = config.fusion
         self.eqns = []
         self.makers = {}
         self.known = {}
@@ -132,7 +134,7 @@ class Simplifier:
             array = np.asarray(value)
             if array.shape == ():
                 return Literal(scalar(array, aval), aval)
-            if array.nbytes <= 1024:
+            if array.size <= self.settings.small_constant:
                 key = array.dtype, array.shape, array.tobytes()
         if key not in self.constants:
             self.constants[key] = Var(aval)
@@ -247,7 +249,7 @@ def fold(s, primitive, out, args, params):
         if all(x is not None for x in scalars):
             return filled(s, compute(primitive, scalars, params), out)
     values = [known_value(s, x) for x in args]
-    if out.size > SMALL_CONSTANT or any(x is None for x in values):
+    if out.size > s.settings.small_constant or any(x is None for x in values):
         return None
     return s.constant(ArrayImpl(compute(primitive, values, params), out), out)
 
@@ -315,9 +317,6 @@ def cancel_in_difference(s, out, x, y):
 
 fast_rules |= {prim.sub_p: [cancel_in_difference]}
 
-# Functions of at most this many equations are inlined wherever they are called.
-SMALL_FUNCTION = 16
-
 # Other primitives than jit that call a function: rule(**params) -> the function whose
 # body is to take the place of the call, or None if the call is to stay.
 inline_rules = {}
@@ -361,11 +360,12 @@ def to_inline(eqn, calls):
     if eqn.primitive is not jit_p or any(stays(eqn) for stays in stay_calls):
         return None
     closed = eqn.params["jaxpr"]
-    small = len(closed.jaxpr.eqns) <= SMALL_FUNCTION
+    most = config.fusion.small_function
+    small = len(closed.jaxpr.eqns) <= most
     if calls.counts.get(closed.jaxpr, 1) == 1 or small:
         return closed
     simpler = simplify_function(closed, calls)
-    return simpler if len(simpler.jaxpr.eqns) <= SMALL_FUNCTION else None
+    return simpler if len(simpler.jaxpr.eqns) <= most else None
 
 
 @dataclass

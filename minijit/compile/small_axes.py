@@ -35,7 +35,7 @@ def is_table(aval, *eqns):
 
 
 loop_rules |= {
-    "table": (True, "its elements are known where they are asked for", None),
+    "table": (True, "its elements are known where they are asked for"),
     "large table": (False, "it has too many elements to look into", "table_elements"),
 }
 
@@ -78,6 +78,7 @@ class Axes:
 
     Attributes:
       small: {variable: its mixed axes}, if a lane has few elements; else ().
+      large: {variable: its mixed axes}, where a lane has too many elements.
       moved: the axes on which elements change places, and not only make totals.
       known: {variable: NumPy array} of the constants, also where loops are given them.
       taken: the results of gathers and their like, whose index is an array.
@@ -88,7 +89,7 @@ class Axes:
         self.axes, self.lands = Sets(), Sets()
         self.mixed, self.moved, self.vars, self.links = set(), set(), {}, []
         self.known, self.taken = dict(zip(jaxpr.constvars, consts, strict=True)), set()
-        self.names, self.terms = {}, {}
+        self.names, self.terms, self.large = {}, {}, {}
         self.read(jaxpr)
         mixed = {self.axes.of(axis) for axis in self.mixed}
         self.moved = {self.axes.of(axis) for axis in self.moved}
@@ -103,6 +104,8 @@ class Axes:
             lone = size == var.aval.size
             most = limits.lone_elements if lone else limits.block_elements
             self.small[var] = own if size <= most else ()
+            if size > most:
+                self.large[var] = own
         for a, b in self.links:
             if self.small.get(a) and self.small.get(b):
                 self.lands.join(a, b)
@@ -116,7 +119,8 @@ class Axes:
 
     def is_moved(self, var):
         """Whether elements of a variable's small axes change places."""
-        names = (self.axes.of(self.axis(var, d)) for d in self.small[var])
+        mixed = self.small[var] or self.large.get(var, ())
+        names = (self.axes.of(self.axis(var, d)) for d in mixed)
         return any(name in self.moved for name in names)
 
     def operations(self, land):

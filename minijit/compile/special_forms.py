@@ -7,14 +7,7 @@ Those that the C library has are left to it: in float64, and for float32 rounded
 
 import math
 
-from .scalar_forms import (
-    FLOAT64,
-    in_double,
-    is_nan,
-    polynomial,
-    scalar_forms,
-    where,
-)
+from .scalar_forms import FLOAT64, in_double, is_nan, polynomial, scalar_forms, where
 
 LN2, PI, INF, NAN = math.log(2.0), math.pi, math.inf, math.nan
 

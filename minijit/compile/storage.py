@@ -20,7 +20,7 @@ from ..transform.debugging import debug_callback_p
 from ..transform.tape import Tape, Union
 from .simplify import preparations
 
-# Primitives that mean another one in memory: -> (that one, its params).
+# Primitives that mean another one in memory: eqn -> (that one, its params).
 stand_ins: dict = {}
 
 
@@ -86,7 +86,7 @@ def stored_jaxpr(jaxpr):
             params = dict(callback=OnAvals(params["callback"], avals))
         primitive = eqn.primitive
         if primitive in stand_ins:
-            primitive, params = stand_ins[primitive]
+            primitive, params = stand_ins[primitive](eqn)
         new = dict(primitive=primitive, params=params)
         new |= dict(invars=tuple(map(stored, eqn.invars)))
         eqns.append(eqn.replace(**new, outvars=tuple(map(stored, eqn.outvars))))

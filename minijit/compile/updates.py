@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from operator import mul
 
 from .buffers import own_memory
-from .decisions import decided, noting
 from .in_place import (
     covers,
     elementwise,
@@ -198,11 +197,8 @@ def waiting_reader(body, old, new):
 
 def with_reuse(program):
     """A program that needs less memory and copies less; its results are the same."""
-    with noting() as found:
-        new = with_kernels_in_place(with_updates_in_place(program))
+    new = with_kernels_in_place(with_updates_in_place(program))
     new = with_results_in_arguments(new)
-    if decisions := decided(found):
-        new = replace(new, decisions=(*new.decisions, *decisions))
     if new is not program:
         for function in after_pass:
             function(new)

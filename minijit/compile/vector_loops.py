@@ -13,7 +13,8 @@ computed for one number at a time.  On the right it is computed for eight or six
 
 On the left, a `concatenate`, both are loaded, from places of which a compiler cannot
 tell that they are neighbours, and one of them is thrown away.  On the right there is
-nothing to choose, and every loop goes along memory.
+nothing to choose, and every loop goes along memory.  A mask, such as `j <= i` along j,
+cuts its loop at a number that only a run knows, if a function such as `exp` is in it.
 """
 
 import math
@@ -22,12 +23,14 @@ from .decisions import loop_rules, noted
 from .expression_graphs import postorder
 from .expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from .fuse import nested, renamed
+from .index_rules import known
 from .interchange import Renamer
 from .loops import For, Store, expressions, statements
 from .memory import Buffer
 from .nests import in_nests, loop_over, steps_of
 from .placing_rules import arrangements
 from .scalar_forms import scalar_form
+from .scalars import BOOL
 from .settings import config
 
 # ---- functions beside totals
@@ -81,8 +84,8 @@ def with_totals_aside(axes, stores):
     if axis.extent < settings.fewest_totals or terms > most:
         noted("long totals", terms=terms, functions=functions)
         return None
-    noted("totals aside", terms=terms, functions=functions)
     length = min(settings.totals_aside, axis.extent)
+    noted("totals aside", terms=terms, functions=functions, totals=length)
     block = Axis(-(-axis.extent // length))
     start = op("mul", block, as_index(length))
     left = op("min", as_index(length), op("sub", as_index(axis.extent), start))
@@ -103,31 +106,76 @@ def with_totals_aside(axes, stores):
 # ---- choices
 
 
-# comparison with a constant -> how far behind that constant the other answer begins.
+# comparison with a number -> how far behind that number the other answer begins.
 comparisons = {"lt": 0, "ge": 0, "le": 1, "gt": 1}
+# The same comparison with its sides exchanged.
+mirrored = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
-def cuts_of(axis, body):
-    """Where along an axis the answers to comparisons in some statements change."""
-    found = set()
+def changes(axis, body):
+    """Where along an axis the answers to comparisons in some statements change.
+
+    Returns:
+      A list of (the comparison, what its answer is up to there, the number that the
+      axis is compared with, what is to be added to that number).
+    """
+    found = []
     for expr in postorder(expressions(body)):
         if not isinstance(expr, Op) or expr.name not in comparisons:
             continue
-        index, limit = expr.args
-        if axis not in index.free or not isinstance(limit, Const):
-            continue
-        first = place_on(index, axis)
-        if first is not None:
-            found.add(limit.value - first + comparisons[expr.name])
-    return sorted(cut for cut in map(int, found) if 0 < cut < axis.extent)
+        x, y = expr.args
+        for name, index, limit in ((expr.name, x, y), (mirrored[expr.name], y, x)):
+            first = None if axis in limit.free else place_on(index, axis)
+            if first is not None:
+                below = name in ("lt", "le")
+                found.append((expr, below, limit, comparisons[name] - first))
+    return found
 
 
 def place_on(index, axis):
-    """What is added to an axis to make an index, a number; None if it is more."""
+    """What is added to an axis to make an index, a number; None if it is more.
+
+    The index may have become an integer of another dtype, if it fits.
+    """
+    if isinstance(index, Op) and index.name == "convert":
+        given, = index.args
+        index = given if given.bounds == index.bounds else index
     if index.free != {axis} or steps_of(index) != {axis: 1}:
         return None
     start, = Renamer({axis: as_index(0)})([index])
     return start.value if isinstance(start, Const) else None
+
+
+def cuts_of(axis, body):
+    """The numbers at which answers along an axis change."""
+    limits = ((known(limit), more) for _, _, limit, more in changes(axis, body))
+    cuts = {int(limit) + more for limit, more in limits if limit is not None}
+    return sorted(cut for cut in cuts if 0 < cut < axis.extent)
+
+
+def open_cut(axis, body):
+    """Where an answer changes that decides about a function: a number that a run knows.
+
+    Returns:
+      (the number, at least 0 and at most the axis's extent, {the comparison: its answer
+      up to there}); or None.
+    """
+    exprs = postorder(expressions(body))
+    if not any(is_function(e) and axis in e.free for e in exprs):
+        return None
+    inside = {a for e in exprs if type(e) is Reduce for a in e.axes}
+    inside.update(s.axis for s in statements(body) if isinstance(s, For))
+    stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    for compared, below, limit, more in changes(axis, body):
+        loads = (e for e in postorder([limit]) if type(e) is Load)
+        outside = limit.free.isdisjoint(inside) and limit.dtype.kind in "iu"
+        if not outside or limit.dtype.name == "uint64" or known(limit) is not None:
+            continue
+        if not any(load.buffer in stored for load in loads):
+            low, high = as_index(-more), as_index(axis.extent - more)
+            limit = op("min", op("max", as_index(limit), low), high)
+            return op("add", limit, as_index(more)), {compared: Const(below, BOOL)}
+    return None
 
 
 def in_ranges(body, outermost=True):
@@ -152,8 +200,11 @@ def ranges(loop, outermost):
     if axis.kind != "loop" or not isinstance(axis.extent, int):
         return [loop]
     inner = [s.axis for s in statements(loop.body) if isinstance(s, For)]
-    whole = all(isinstance(a.extent, int) for a in inner)
-    cuts = cuts_of(axis, loop.body) if whole else []
+    if not all(isinstance(a.extent, int) for a in inner):
+        return [loop]
+    cuts, answers = cuts_of(axis, loop.body), {}
+    if not cuts and (found := open_cut(axis, loop.body)):
+        cuts, answers = [found[0]], found[1]
     if not cuts:
         return [loop]
     pieces, steps = len(cuts) + 1, axis.extent * math.prod(a.extent for a in inner)
@@ -163,17 +214,28 @@ def ranges(loop, outermost):
     noted("ranges", ranges=pieces)
     result = []
     for start, end in zip([0, *cuts], [*cuts, axis.extent], strict=True):
-        part = Axis(end - start)
-        names = {axis: op("add", part, as_index(start))}
+        start = as_index(start)
+        part = loop_over(op("sub", as_index(end), start))
+        names = {axis: op("add", part, start)} | answers
         names |= {a: Axis(a.extent, a.kind) for a in inner}
         result.append(For(part, renamed(loop.body, names)))
+        answers = {e: Const(not known(answer), BOOL) for e, answer in answers.items()}
     return result
 
 
 loop_rules |= {
-    "totals aside": (True, "its functions have loops of their own", "terms_aside"),
-    "long totals": (False, "its totals take longer than its functions", "terms_aside"),
-    "ranges": (True, "its loops are cut where conditions change", "most_ranges"),
-    "one range": (False, "so many ranges, or so long a loop, stay one", "one_range"),
-}
+    "totals aside": (
+        True, "its functions have loops of their own", "terms_aside", "totals_aside"
+    ),
+    "long totals": (
+        False, "its totals take longer than its functions, or are too few",
+        "terms_aside", "fewest_totals",
+    ),
+    "ranges": (
+        True, "its loops are cut where conditions change", "most_ranges", "one_range"
+    ),
+    "one range": (
+        False, "so many ranges, or so long a loop, stay one", "one_range", "most_ranges"
+    ),
+}  # fmt: skip
 arrangements += [in_nests(with_totals_aside), in_ranges]

@@ -17,15 +17,7 @@ import math
 
 import numpy as np
 
-from .coefficients import (
-    EXP,
-    EXP_RANGE,
-    LN2_HIGH,
-    LN2_LOW,
-    LOG32,
-    LOG64,
-    TANH32,
-)
+from .coefficients import EXP, EXP_RANGE, LN2_HIGH, LN2_LOW, LOG32, LOG64, TANH32
 from .scalar_forms import (
     FLOAT32,
     FLOAT64,

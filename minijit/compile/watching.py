@@ -4,7 +4,8 @@
 
 Python runs the handler of a signal, such as that of Ctrl-C, when it is back in Python,
 and a native loop may be minutes away from that.  So loops count what they have done,
-and look after so much of it: `Look` is the statement, and each backend has its own way.
+and look after so much of it, 20 to 200 ms as the setting `between_looks` is by default:
+`Look` is the statement, and each backend has its own way.
 """
 
 import math
@@ -14,10 +15,8 @@ from ..transform import steps as loop_steps
 from ..transform.loops import scan_p
 from .expression_graphs import postorder
 from .expressions import Axis, Const, Reduce, as_index, op
-from .loops import Fail, For, Kernel, Look
-
-# Between two looks a loop computes about so many operations: 20 to 200 ms.
-BETWEEN_LOOKS = 1 << 26
+from .loops import Fail, For, Kernel
+from .settings import config
 
 
 def work_of(program):
@@ -98,7 +97,7 @@ def steps_of_scan(builder, steps, length, reverse, body):
       The index of the step, while what is built is the body.
     """
     work = work_of(body)
-    size = max(BETWEEN_LOOKS // max(work, 1), 1)
+    size = max(config.fusion.between_looks // max(work, 1), 1)
     short = length is not None and length <= size
     nested = any(call.routine == "loop" for call in body.calls)
     outer, axis = None, Axis(steps if length is None else length, "serial")
@@ -118,5 +117,8 @@ def steps_of_scan(builder, steps, length, reverse, body):
             builder.watch(work)
     loop = For(axis, tuple(step))
     if outer is not None:
-        loop = For(outer, (Look(op("mul", left, as_index(work))), loop))
+        with builder.block() as part:
+            builder.watch(op("mul", left, as_index(work)))
+            builder.add(loop)
+        loop = For(outer, tuple(part))
     builder.add(loop)

@@ -118,15 +118,19 @@ class CheckTrace(Trace):
         return outs
 
     def settle(self, make):
-        """make(error) -> (what is threaded, its errors' kinds); again with all kinds.
+        """-> (what `make` made of the error, with all kinds there are; its leaves).
 
         A loop gives the error that it takes, and branches give one of the same kinds.
+
+        Args:
+          make: the structure of an error -> pairs, as `threaded` gives them.
         """
-        made, kinds = make(self.error)
+        made = make(tree_flatten(self.error)[1])
+        kinds = set().union(*(error_of(tree).first for _, tree in made))
         if not kinds <= set(self.error.first):
             self.error = self.error.with_kinds(kinds)
-            made, _ = make(self.error)
-        return made
+            made = make(tree_flatten(self.error)[1])
+        return made, tree_leaves(self.error)
 
 
 # Primitives of which a NaN can come that did not go in, as JAX names them.
@@ -238,13 +242,9 @@ def check_call(primitive, trace, *args, jaxpr, **params):
 
 
 def check_cond(trace, index, *args, branches):
-    def make(error):
-        _, tree = tree_flatten(error)
-        made = [threaded(branch, trace.errors, tree) for branch in branches]
-        return made, set().union(*(kinds_of(tree) for _, tree in made))
-
-    made = trace.settle(make)
-    leaves, _ = tree_flatten(trace.error)
+    made, leaves = trace.settle(
+        lambda tree: [threaded(branch, trace.errors, tree) for branch in branches]
+    )
     branches = tuple(closed for closed, _ in made)
     outs = cond_p.bind(index, *leaves, *args, branches=branches)
     messages = {}
@@ -260,21 +260,12 @@ def error_of(tree):
     return tree_unflatten(tree, [None] * tree.num_leaves)
 
 
-def kinds_of(tree):
-    return set(error_of(tree).first)
-
-
 def check_scan(trace, *args, **params):
     loop = Loop(**params)
     steps, consts, carry, xs = loop.split(args)
-
-    def make(error):
-        given = trace.errors, tree_flatten(error)[1], len(consts)
-        made = threaded(loop.jaxpr, *given)
-        return made, kinds_of(made[1])
-
-    closed, tree = trace.settle(make)
-    leaves, _ = tree_flatten(trace.error)
+    [(closed, tree)], leaves = trace.settle(
+        lambda tree: [threaded(loop.jaxpr, trace.errors, tree, len(consts))]
+    )
     loop = replace(loop, jaxpr=closed)
     return trace.take(tree, loop.bind(steps, consts, [*leaves, *carry], xs))
 
@@ -287,13 +278,9 @@ def check_while(trace, *args, **params):
         apply_closed(loop.cond_jaxpr, *cond_consts, *carry)
     count, before = len(carry), len(cond_consts) + len(consts)
     body = body_then_cond(loop.body_jaxpr, loop.cond_jaxpr, len(cond_consts), count)
-
-    def make(error):
-        made = threaded(body, trace.errors, tree_flatten(error)[1], before)
-        return made, kinds_of(made[1])
-
-    closed, tree = trace.settle(make)
-    leaves, _ = tree_flatten(trace.error)
+    [(closed, tree)], leaves = trace.settle(
+        lambda tree: [threaded(body, trace.errors, tree, before)]
+    )
     given = trace.errors, tree_flatten(trace.error)[1], len(cond_consts), False
     cond, _ = threaded(loop.cond_jaxpr, *given)
     loop = replace(loop, cond_jaxpr=cond, body_jaxpr=closed)
@@ -318,13 +305,9 @@ def body_then_cond(body, cond, num_cond_consts, num_carry):
 def check_custom(primitive, trace, *args, **params):
     """A function with a rule of its own keeps it: the rule passes the error on."""
     args, params = stage_call(args, params)
-
-    def make(error):
-        made = threaded(params["call"], trace.errors, tree_flatten(error)[1])
-        return made, kinds_of(made[1])
-
-    closed, tree = trace.settle(make)
-    leaves, _ = tree_flatten(trace.error)
+    [(closed, tree)], leaves = trace.settle(
+        lambda tree: [threaded(params["call"], trace.errors, tree)]
+    )
     passing = passing_jvp if primitive is custom_jvp_p else passing_vjp
     rule = passing(params["rule"], len(leaves))
     outs = primitive.bind(*leaves, *args, call=closed, rule=rule)

@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import lax, numpy as jnp
 from ..flatten_util import ravel_pytree
-from ..trace import dtypes, names as _names
+from ..numpy.arguments import check_arraylike
+from ..trace import calls, dtypes, names as _names
 from ..trace.array import aval_of
 from ..trace.jit import jit
 from ..trace.pytree import tree_leaves, tree_map
@@ -123,6 +124,7 @@ def odeint(
                 "The contents of odeint *args must be arrays or scalars, but got "
                 f"{arg}."
             ) from None
+    check_arraylike("odeint", rtol, atol, mxstep, hmax)
     if not dtypes.issubdtype(aval_of(t).dtype, np.floating):
         raise TypeError(f"t must be an array of floats, but got {t}.")
     t = jnp.asarray(t)
@@ -209,4 +211,5 @@ def solve_bwd(func, rtol, atol, mxstep, hmax, residuals, g):
 solve.defvjp(solve_fwd, solve_bwd)
 
 __all__ = ["odeint"]
+calls.explain_calls("experimental.ode", globals(), __all__)
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -21,13 +21,7 @@ from ..core import (
 from ..run.jax_attributes import no_effects as no_effects
 from ..trace import dtypes, names as _names
 from ..trace.array import aval_of, shape_rules
-from ..trace.core import (
-    EvalTrace,
-    Primitive as Primitive,
-    Tracer,
-    current,
-    eval_rules,
-)
+from ..trace.core import EvalTrace, Primitive as Primitive, Tracer, current, eval_rules
 from ..trace.errors import JaxprTypeError as JaxprTypeError
 from ..trace.jaxpr import (
     ClosedJaxpr as ClosedJaxpr,

@@ -274,15 +274,8 @@ def softmax(x, axis=-1, where=None):
 
 
 def standardize(
-    x,
-    axis=-1,
-    mean=None,
-    variance=None,
-    epsilon=1e-5,
-    where=None,
-    *,
-    algorithm="fast",
-):
+    x, axis=-1, mean=None, variance=None, epsilon=1e-5, where=None, *, algorithm="fast",
+):  # fmt: skip
     """x moved and scaled to mean 0 and variance 1 along an axis.
 
     Args:

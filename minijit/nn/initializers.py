@@ -192,40 +192,32 @@ def variance_scaling(
     return init
 
 
-def scaling(name, scale, mode, distribution, text):
+def scaling(name, scale, mode, distribution):
     """A function that makes one kind of `variance_scaling`."""
 
     def make(in_axis=-2, out_axis=-1, batch_axis=(), dtype=None):
         axes = in_axis, out_axis, batch_axis
         return variance_scaling(scale, mode, distribution, *axes, dtype)
 
+    numbers = distribution.replace("_", " ").capitalize()
+    variances = {"fan_in": f"{scale:g} / fan_in"}
+    variances["fan_avg"] = f"{2 * scale:g} / (fan_in + fan_out)"
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"{text}  (in_axis, out_axis, batch_axis: see variance_scaling.)"
+    make.__doc__ = (
+        f"{numbers} numbers of variance {variances[mode]} initialise.  "
+        "(in_axis, out_axis, batch_axis: see variance_scaling.)"
+    )
     return make
 
 
-uniform_text = "Uniform numbers of variance {} initialise."
-normal_text = "Truncated normal numbers of variance {} initialise."
-average, fan_in, twice = "2 / (fan_in + fan_out)", "1 / fan_in", "2 / fan_in"
-
-glorot_uniform = xavier_uniform = scaling(
-    "glorot_uniform", 1.0, "fan_avg", "uniform", uniform_text.format(average)
-)
-glorot_normal = xavier_normal = scaling(
-    "glorot_normal", 1.0, "fan_avg", "truncated_normal", normal_text.format(average)
-)
-lecun_uniform = scaling(
-    "lecun_uniform", 1.0, "fan_in", "uniform", uniform_text.format(fan_in)
-)
-lecun_normal = scaling(
-    "lecun_normal", 1.0, "fan_in", "truncated_normal", normal_text.format(fan_in)
-)
-he_uniform = kaiming_uniform = scaling(
-    "he_uniform", 2.0, "fan_in", "uniform", uniform_text.format(twice)
-)
-he_normal = kaiming_normal = scaling(
-    "he_normal", 2.0, "fan_in", "truncated_normal", normal_text.format(twice)
-)
+glorot_uniform = scaling("glorot_uniform", 1.0, "fan_avg", "uniform")
+glorot_normal = scaling("glorot_normal", 1.0, "fan_avg", "truncated_normal")
+lecun_uniform = scaling("lecun_uniform", 1.0, "fan_in", "uniform")
+lecun_normal = scaling("lecun_normal", 1.0, "fan_in", "truncated_normal")
+he_uniform = scaling("he_uniform", 2.0, "fan_in", "uniform")
+he_normal = scaling("he_normal", 2.0, "fan_in", "truncated_normal")
+xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
+kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
 def orthogonal(scale=1.0, column_axis=-1, dtype=None):
@@ -275,17 +267,12 @@ def delta_orthogonal(scale=1.0, column_axis=-1, dtype=None):
     return init
 
 
-makers = """
-    constant delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform
-    kaiming_normal kaiming_uniform lecun_normal lecun_uniform normal orthogonal
-    truncated_normal uniform variance_scaling xavier_normal xavier_uniform
-""".split()
-calls.explain_calls("nn.initializers", globals(), results=makers)
-
 __all__ = """
     Initializer constant delta_orthogonal glorot_normal glorot_uniform he_normal
     he_uniform kaiming_normal kaiming_uniform lecun_normal lecun_uniform normal ones
     orthogonal truncated_normal uniform variance_scaling xavier_normal xavier_uniform
     zeros
 """.split()
+makers = {*__all__} - {"Initializer", "ones", "zeros"}
+calls.explain_calls("nn.initializers", globals(), results=makers)
 __dir__, __getattr__ = _names.front(__name__, __all__)

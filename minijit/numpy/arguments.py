@@ -9,12 +9,14 @@ them.
 """
 
 import operator
+import warnings
 
 import numpy as np
 
 from ..trace import dtypes
+from ..trace.config import config
 from ..trace.core import Array, Tracer
-from ..trace.errors import ConcretizationTypeError, at_line, user_source
+from ..trace.errors import ConcretizationTypeError, at_line, user_level, user_source
 from ..trace.shape_checks import broadcast_shape, canonicalize_axis
 
 # -- arrays
@@ -128,6 +130,21 @@ def check_inexact(name, args):
 # -- shapes and axes
 
 
+def tell_of_ranks(name, shapes):
+    """Warn that arrays have different numbers of axes, or raise ValueError."""
+    text = " ".join(map(str, shapes))
+    if config.numpy_rank_promotion == "raise":
+        raise ValueError(
+            f"Operands could not be broadcast together for {name} on shapes {text} "
+            "and with the config option jax_numpy_rank_promotion='raise'."
+        )
+    warnings.warn(
+        f"Following NumPy automatic rank promotion for {name} on shapes {text}. "
+        "config.update('jax_numpy_rank_promotion', 'allow') turns this warning off.",
+        stacklevel=user_level(),
+    )
+
+
 def joint_rank(name, args):
     """How many axes a result of arrays has; ValueError if they do not broadcast."""
     rank = 0
@@ -138,6 +155,8 @@ def joint_rank(name, args):
     else:
         return rank
     shapes = tuple(x.aval.shape for x in args)
+    if config.numpy_rank_promotion != "allow":
+        tell_of_ranks(name, shapes)
     try:
         return len(broadcast_shape(shapes))
     except ValueError:
@@ -157,6 +176,7 @@ def concrete(x, what, advice):
         return x.concrete("numpy").numpy()
     except TypeError:
         raise ConcretizationTypeError(
+            "Abstract tracer value encountered where concrete value is expected: "
             f"{what} must be known while the function is traced, got a traced value "
             f"of type {x.aval}.{x.origin()}{at_line(user_source())}\n"
             f"  Instead: {advice}"
@@ -180,8 +200,8 @@ def canonical_shape(shape):
 
     Raises TypeError for traced and for fractional sizes.
     """
-    single = not isinstance(shape, (tuple, list)) and getattr(shape, "ndim", 0) == 0
-    sizes = (shape,) if single and not hasattr(shape, "__next__") else shape
+    several = isinstance(shape, (tuple, list)) or np.iterable(shape)
+    sizes = shape if several else (shape,)
     try:
         return tuple(map(operator.index, sizes))
     except TypeError:

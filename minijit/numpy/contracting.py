@@ -22,12 +22,9 @@ def contract(name, x, y, dimensions, precision, dtype):
     if precision is not None:
         precision = primitives.canonicalize_precision(precision)
     result = primitives.dot_general_p.bind(
-        x,
-        y,
-        dimension_numbers=dimensions,
-        precision=precision,
+        x, y, dimension_numbers=dimensions, precision=precision,
         preferred_element_type=dtype,
-    )
+    )  # fmt: skip
     return convert(result, dtype, weak_type)
 
 
@@ -117,12 +114,15 @@ def without_ones(x, names, others):
     return x, tuple(n for n in names if n not in gone)
 
 
-def contract_named(name, x, i, y, j, out, precision=None, dtype=None):
+def contract_named(
+    name, x, i, y, j, out, precision=None, dtype=None, product=contract
+):  # fmt: skip
     """Sum the products of `x` and `y` over the names that `out` lacks.
 
     Args:
       i, j: the names of the axes of x and of y, each at most once.
       out: the names of the result's axes.
+      product: what multiplies, called as `contract`.
     """
     dimensions, order = contraction(tuple(i), tuple(j), tuple(out))
     for a, b in zip(*dimensions[1], strict=True):
@@ -130,7 +130,7 @@ def contract_named(name, x, i, y, j, out, precision=None, dtype=None):
             raise ValueError(
                 f"Incompatible shapes for {name} arguments: {x.shape} and {y.shape}"
             )
-    result = contract(name, x, y, dimensions, precision, dtype)
+    result = product(name, x, y, dimensions, precision, dtype)
     return transpose(result, order) if order else result
 
 

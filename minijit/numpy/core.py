@@ -177,11 +177,13 @@ operators |= {"__neg__": negative, "__pos__": positive, "__invert__": invert}
 import builtins
 import math
 import operator
+import warnings
 
 import numpy as np
 
 from ..trace.core import Tracer
 from ..trace.dtypes import bool_, complex64, complex128, float32, float64, int64, uint64
+from ..trace.errors import user_level
 from .arguments import canonical_axes, check_arraylike
 
 ndarray = Array
@@ -318,22 +320,30 @@ def strong(x):
     return convert(x, x.dtype)
 
 
+def shape_of(name, a):
+    """The sizes of the axes.  Lists and None have them, too, but with a warning."""
+    if not hasattr(a, "shape"):
+        try:
+            check_arraylike(name, a)
+        except TypeError as error:
+            text = f"{error} In a future JAX release this will be an error."
+            warnings.warn(text, DeprecationWarning, stacklevel=user_level())
+    return np.shape(unwrapped(a))
+
+
 def shape(a):
     """The sizes of the axes, as a tuple of ints.  JAX: `jnp.shape`."""
-    if hasattr(a, "shape"):
-        return a.shape
-    x, = arrays("shape", a)
-    return x.shape
+    return shape_of("shape", a)
 
 
 def ndim(a):
     """How many axes there are.  JAX: `jnp.ndim`."""
-    return len(shape(a))
+    return len(shape_of("ndim", a))
 
 
 def size(a, axis=None):
     """How many elements there are, or how many along axes.  JAX: `jnp.size`."""
-    sizes = shape(a)
+    sizes = shape_of("size", a)
     return math.prod(sizes[i] for i in canonical_axes(axis, len(sizes)))
 
 

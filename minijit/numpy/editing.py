@@ -27,7 +27,8 @@ def repeat(a, repeats, axis=None, *, total_repeat_length=None):
     """
     check_arraylike("repeat", a, repeats)
     x = as_array(a)
-    x, axis = (ravel(x), 0) if axis is None else (x, canonical_axis(axis, x.ndim))
+    x = ravel(x) if axis is None or x.ndim == 0 else x
+    axis = canonical_axis(axis or 0, x.ndim)
     length = total_repeat_length
     if length is None:
         advice = f"pass total_repeat_length=, or {static}"

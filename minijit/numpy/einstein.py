@@ -14,13 +14,14 @@ another; what a pair gives goes to the end of the list.
 import itertools
 import math
 from collections import Counter
+from functools import partial
 from inspect import unwrap
 
 import numpy as np
 
 from ..trace import dtypes, primitives
 from .arguments import no_out
-from .contracting import contract_named, without_ones
+from .contracting import contract, contract_named, without_ones
 from .core import arrays, convert
 from .elementwise import choose_where
 from .making import zeros_like
@@ -49,14 +50,14 @@ def parse(subscripts, count):
 
 
 def axis_names_of(term, subscripts):
-    """The names in one term: letters, and "..." at most once."""
+    """The names in one term: single characters, and "..." at most once."""
     before, dots, after = term.partition(ellipsis)
     names = [*before, *([ellipsis] if dots else []), *after]
     for name in names:
-        if name != ellipsis and not name.isalpha():
+        if name in (".", "-", ">"):
             raise ValueError(
                 f"einsum subscripts {subscripts!r}: {name!r} is not a valid name of "
-                "an axis; use letters, '...', ',' and '->'"
+                "an axis; use other characters, '...', ',' and '->'"
             )
     return names
 
@@ -109,7 +110,8 @@ def expand_term(names, rank, position):
     extra = rank - sum(name != ellipsis for name in names)
     if extra < 0 or (extra > 0 and ellipsis not in names):
         raise ValueError(
-            f"einsum operand {position} has {rank} axes, but its subscripts name "
+            f"Einstein sum subscript does not contain the correct number of indices "
+            f"for operand {position}: it has {rank} axes, but its subscripts name "
             f"{rank - extra}"
         )
     if ellipsis not in names:
@@ -122,13 +124,13 @@ def expand_term(names, rank, position):
 def sizes_of(terms, shapes):
     """{name: size} for names that agree in all operands; sizes of 1 broadcast."""
     sizes = {}
-    for names, shape in zip(terms, shapes, strict=True):
+    for i, (names, shape) in enumerate(zip(terms, shapes, strict=True)):
         for name, size in zip(names, shape, strict=True):
             known = sizes.get(name, 1)
             if size != known and 1 not in (size, known):
                 raise ValueError(
-                    f"einsum: the axis {name!r} has size {known} in one operand and "
-                    f"{size} in another, of shapes {shapes}"
+                    f"Size of label {name!r} for operand {i} ({size}) does not match "
+                    f"previous terms ({known}): einsum of shapes {shapes}"
                 )
             sizes[name] = size if known == 1 else known
     return sizes
@@ -208,22 +210,25 @@ def einsum(
     JAX: `jnp.einsum`.  `einsum("i j, j k -> i k", x, y)` is a matrix product; so is
     `einsum(x, [0, 1], y, [1, 2], [0, 2])`.  Spaces do not matter; "..." stands for
     axes that broadcast; without "->" the result has the names that occur once.
+    `_dot_general`, a function called as `lax.dot_general`, multiplies pairs instead.
     """
     no_out("einsum", out)
-    if _dot_general and unwrap(_dot_general) is not unwrap(primitives.dot_general):
-        raise NotImplementedError("einsum multiplies by lax.dot_general and no other")
     operands, terms, result, path = einsum_plan(subscripts, operands, optimize)
     if preferred_element_type is None:
         dtype, weak_type = dtypes.result_type(*operands, return_weak_type_flag=True)
     else:
         dtype = dtypes.user_dtype(preferred_element_type, "einsum")
         weak_type = False
+    multiply = partial(
+        contract_named, "einsum", precision=precision, dtype=dtype,
+        product=product_by(_dot_general),
+    )  # fmt: skip
     parts = list(zip(operands, terms, strict=True))
     for places in path:
         taken = [parts[i] for i in places]
         parts = [part for i, part in enumerate(parts) if i not in places]
         needed = {name for _, names in parts for name in names} | set(result)
-        parts.append(contract_parts(taken, needed, precision, dtype, result))
+        parts.append(contract_parts(taken, needed, multiply, result))
     (x, names), = parts
     x = transpose(x, [names.index(n) for n in result])
     return convert(x, dtype, weak_type)
@@ -243,7 +248,18 @@ def einsum_plan(subscripts, operands, optimize):
     return operands, terms, result, path
 
 
-def contract_parts(parts, needed, precision, dtype, result=()):
+def product_by(dot_general):
+    """What multiplies two operands: `contract`, or the function a program gave."""
+    if dot_general is None or unwrap(dot_general) is unwrap(primitives.dot_general):
+        return contract
+
+    def product(name, x, y, dimensions, precision, dtype):
+        return dot_general(x, y, dimensions, precision, preferred_element_type=dtype)
+
+    return product
+
+
+def contract_parts(parts, needed, multiply, result=()):
     """Multiply operands of an einsum, and sum over the names not `needed` later.
 
     If the order of operands can make the axes come out as `result`, it does.
@@ -254,8 +270,8 @@ def contract_parts(parts, needed, precision, dtype, result=()):
     (x, i), (y, j), *more = parts
     if more:
         later = needed | {name for _, names in more for name in names}
-        first = contract_parts([(x, i), (y, j)], later, precision, dtype)
-        return contract_parts([*more, first], needed, precision, dtype, result)
+        first = contract_parts([(x, i), (y, j)], later, multiply)
+        return contract_parts([*more, first], needed, multiply, result)
     x, i = reduce_names(x, i, needed | set(j))
     y, j = reduce_names(y, j, needed | set(i))
     y, j = without_ones(y, j, i)
@@ -267,7 +283,7 @@ def contract_parts(parts, needed, precision, dtype, result=()):
     if product_names(j, i, needed) == list(result):
         (x, i), (y, j) = (y, j), (x, i)
     out = product_names(i, j, needed)
-    return contract_named("einsum", x, i, y, j, out, precision, dtype), out
+    return multiply(x, i, y, j, out), out
 
 
 def product_names(i, j, needed):

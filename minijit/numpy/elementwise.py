@@ -91,7 +91,12 @@ def choose_where(condition, x, y):
 
 
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Where |a - b| <= atol + rtol |b|.  JAX: `jnp.isclose`."""
+    """Where |a - b| <= atol + rtol |b|; keys where they are equal.
+
+    JAX: `jnp.isclose`.
+    """
+    if all(isinstance(getattr(x, "dtype", None), dtypes.ExtendedDtype) for x in (a, b)):
+        return equal(a, b)
     x, y = promote_args_inexact("isclose", a, b)
     work = dtypes.finfo(x.dtype).dtype
     rtol, atol = convert(rtol, work), convert(atol, work)

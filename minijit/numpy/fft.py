@@ -32,7 +32,6 @@ def transformed(name, kind, a, s, axes, norm):
         other one is; "ortho": both are, by the square root.
     """
     a, = promote_args_inexact(f"jnp.fft.{name}", a)
-    real_to_complex, complex_to_real = kind == "RFFT", kind == "IRFFT"
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(
             f"jnp.fft.{name}: Invalid norm value {norm!r}; should be None, "
@@ -45,7 +44,7 @@ def transformed(name, kind, a, s, axes, norm):
         raise ValueError(
             f"jnp.fft.{name} does not support repeated axes. Got axes {tuple(axes)}."
         )
-    if real_to_complex and a.dtype.kind == "c":
+    if kind == "RFFT" and a.dtype.kind == "c":
         raise ValueError(f"jnp.fft.{name} only accepts real inputs, got {a.dtype}")
     axes = [canonical_axis(d, a.ndim) for d in axes]
     if s is not None and len(s) != len(axes):
@@ -54,30 +53,27 @@ def transformed(name, kind, a, s, axes, norm):
             f"got s={tuple(s)} and axes={tuple(axes)}{at_line(user_source())}"
         )
     lengths = [a.shape[d] for d in axes] if s is None else list(map(operator.index, s))
-    if complex_to_real and s is None and axes:
+    if kind == "IRFFT" and s is None and axes:
         lengths[-1] = builtins.max(0, 2 * (lengths[-1] - 1))
     if builtins.any(n < 1 for n in lengths):
         raise ValueError(
             f"jnp.fft.{name}: Shape should be non-negative, and a transform has at "
             f"least 1 data point, got lengths {tuple(lengths)}{at_line(user_source())}"
         )
-    if not real_to_complex:
+    if kind != "RFFT":
         a = convert(a, np.result_type(a.dtype, np.complex64))
-    taken = list(lengths)
-    if complex_to_real and axes:
-        taken[-1] = lengths[-1] // 2 + 1
+    if not axes:
+        return a
+    taken = transforms.half(lengths) if kind == "IRFFT" else lengths
     a = moveaxis(resized(a, axes, taken), axes, range(a.ndim - len(axes), a.ndim))
     # A primitive takes three axes at once; of more, the last ones are done first.
     result = step(a, kind, lengths)
     result = moveaxis(result, range(a.ndim - len(axes), a.ndim), axes)
-    count = math.prod(lengths)
-    forward = kind in ("FFT", "RFFT")
-    if norm == "ortho":
-        scale = 1 / math.sqrt(count) if forward else math.sqrt(count)
-    elif norm == "forward":
-        scale = 1 / count if forward else count
-    else:
+    if norm in (None, "backward"):
         return result
+    count = math.prod(lengths)
+    scale = math.sqrt(count) if norm == "ortho" else count
+    scale = 1 / scale if kind in ("FFT", "RFFT") else scale
     return result * convert(scale, result.dtype)
 
 
@@ -158,16 +154,18 @@ rfftn = of_all_axes("rfftn", "RFFT", "`rfft` over the last of several axes.")
 irfftn = of_all_axes("irfftn", "IRFFT", "The inverse of `rfftn`.")
 
 
+# The norms of `hfft` and `ihfft`, as those of the transforms they are made of.
+swapped = {None: "forward", "backward": "forward", "forward": "backward"}
+
+
 def hfft(a, n=None, axis=-1, norm=None):
     """The real transform of a signal of which one half is given, as it is the conjugate
     of the other.  JAX: `jnp.fft.hfft`."""
-    swapped = {None: "forward", "backward": "forward", "forward": "backward"}
     return irfft(conj(a), n, axis, swapped.get(norm, norm))
 
 
 def ihfft(a, n=None, axis=-1, norm=None):
     """The inverse of `hfft`.  JAX: `jnp.fft.ihfft`."""
-    swapped = {None: "forward", "backward": "forward", "forward": "backward"}
     return conj(rfft(a, n, axis, swapped.get(norm, norm)))
 
 

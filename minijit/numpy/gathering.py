@@ -24,6 +24,7 @@ from ..trace.numpy_values import broadcast_in_dim_values
 from ..trace.primitives import broadcast_in_dim, concatenate, convert, squeeze
 from ..trace.slicing import rev
 from .slicing import (
+    Slice,
     axes_taken,
     check_not_empty,
     insert_axes,
@@ -38,14 +39,9 @@ from .slicing import (
 
 
 def take_index(
-    x,
-    index,
-    mode=None,
-    fill_value=None,
-    indices_are_sorted=False,
-    unique_indices=False,
-    wrap_negative_indices=True,
-):
+    x, index, mode=None, fill_value=None, indices_are_sorted=False,
+    unique_indices=False, wrap_negative_indices=True,
+):  # fmt: skip
     """`x[index]` with NumPy's meaning, in the cheapest form there is.
 
     Without arrays in the index that is a slice, static or dynamic; else a gather.
@@ -91,8 +87,11 @@ def has_to_fill(entries, shape, mode):
     sizes = iter(shape)
     for entry in entries:
         n = next(sizes) if axes_taken(entry) else None
-        inside = isinstance(entry, int) and 0 <= entry < (n or 0)
-        if mode is GatherScatterMode.FILL_OR_DROP and is_integer(entry) and not inside:
+        start, size = entry, 1
+        if isinstance(entry, Slice):
+            start, size = entry.start, span_of(entry, n).length
+        inside = isinstance(start, int) and 0 <= start <= (n or 0) - size
+        if mode is GatherScatterMode.FILL_OR_DROP and is_integer(start) and not inside:
             return True
     return False
 
@@ -150,7 +149,7 @@ def gather_form(shape, entries, contiguous, scatters=False):
             builder.arrays(entries)
         if entry is None:
             builder.new_axis()
-        elif isinstance(entry, slice):
+        elif isinstance(entry, (slice, Slice)):
             builder.span(span_of(entry, shape[builder.axis]))
         else:
             builder.integer(entry, advanced)
@@ -292,15 +291,9 @@ def spread_index(x, shape, axes):
 
 
 def update_index(
-    x,
-    index,
-    update,
-    scatter,
-    mode=None,
-    indices_are_sorted=False,
-    unique_indices=False,
-    wrap_negative_indices=True,
-):
+    x, index, update, scatter, mode=None, indices_are_sorted=False,
+    unique_indices=False, wrap_negative_indices=True,
+):  # fmt: skip
     """`x` with `update` scattered to where `x[index]` reads.
 
     Args:

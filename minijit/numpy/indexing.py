@@ -204,12 +204,9 @@ def take_along_axis(
     if x.shape[axis] == 0:
         return zeros(shape, x.dtype)
     return take_index(
-        x,
-        index,
-        mode=mode or "fill",
-        fill_value=fill_value,
+        x, index, mode=mode or "fill", fill_value=fill_value,
         wrap_negative_indices=wrap_negative_indices,
-    )
+    )  # fmt: skip
 
 
 def along_axis_index(shape, i, axis):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..trace.core import Array
+from ..trace.dtypes import bfloat16
 from .core import bool_of
 from .making import asarray
 
@@ -41,6 +42,9 @@ def savez(file, *args, allow_pickle=True, **kwds):
 def load(file, *args, **kwargs):
     """Read an array from a .npy file.  JAX: `jnp.load`."""
     out = np.load(file, *args, **kwargs)
+    if isinstance(out, np.ndarray) and out.dtype == np.dtype("V2"):
+        # A file has no name for bfloat16, only how many bytes its elements have.
+        out = out.view(bfloat16.dtype)
     return asarray(out) if isinstance(out, np.ndarray) else out
 
 

@@ -193,7 +193,7 @@ def matrices(name, *args, square=False):
         if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
             what = "[..., n, n]" if square else "[..., m, n]"
             raise ValueError(
-                f"jnp.linalg.{name} takes an array of shape {what}, got {x.shape}"
+                f"Argument to {name} must have shape {what}, got {x.shape}"
                 f"{at_line(user_source())}"
             )
     return found
@@ -561,7 +561,7 @@ def matrix_rank(M, rtol=None, *, hermitian=False, tol=None):
     """
     M, = promote_args_inexact("jnp.linalg.matrix_rank", M)
     if M.ndim < 2:
-        return (M != 0).any().astype(int)
+        return (M != 0).any().astype(np.int32)
     s = svd(M, full_matrices=False, compute_uv=False, hermitian=hermitian)
     if tol is None:
         part = builtins.max(M.shape[-2:]) * float(dtypes.finfo(M.dtype).eps)

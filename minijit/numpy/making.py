@@ -100,8 +100,9 @@ def from_one(object, dtype):
     if object is None or isinstance(object, (str, bytes)):
         error = ValueError if object is None else TypeError
         raise error(
-            f"{object!r} is not a valid value for jnp.array: only numbers, bools, and "
-            "arrays and lists of them are."
+            f"{object!r} is not a valid value for jnp.array and "
+            "is not a valid JAX array type: only numbers, bools, and arrays and lists "
+            "of them are."
         )
     # A dtype that is asked for is the first that a NumPy array is converted to.
     x = as_buffer(object)
@@ -270,7 +271,7 @@ def stack(arrays, axis=0, out=None, dtype=None):
     parts = together("stack", arrays, dtype)
     if len({x.shape for x in parts}) > 1:
         shapes = ", ".join(str(x.shape) for x in parts)
-        raise ValueError(f"All input arrays must have the same shape: got {shapes}.")
+        raise ValueError(f"All input arrays must have the same shape. Got {shapes}.")
     axis = canonical_axis(axis, parts[0].ndim + 1)
     return concatenate([expand_dims(x, axis) for x in parts], axis)
 

@@ -11,6 +11,7 @@ from .core import absolute, convert, promote_args_inexact, promote_dtypes, sqrt
 from .creation import vander
 from .editing import trim_zeros
 from .elementwise import where
+from .linalg import eigvals
 from .making import arange, concatenate, eye, ones, stack, zeros
 from .rearranging import atleast_1d, roll
 from .reducing import all, argmin, sum
@@ -198,11 +199,16 @@ def check_points(x, y, deg):
 
 
 def poly(seq_of_zeros):
-    """The polynomial with these zeros.  JAX: `jnp.poly`; of matrices not yet."""
+    """The polynomial with these zeros, or the eigenvalues of a matrix as its zeros.
+
+    JAX: `jnp.poly`.
+    """
     x, = promote_args_inexact("poly", seq_of_zeros)
     x = atleast_1d(x)
+    if x.ndim == 2 and x.shape[0] == x.shape[1] != 0:
+        x = eigvals(x)
     if x.ndim != 1:
-        raise NotImplementedError("jnp.poly of a matrix needs its eigenvalues")
+        raise ValueError("input must be 1d or non-empty square 2d array.")
     result = ones((1,) if x.size else (), x.dtype)
     for i in range(x.shape[0]):
         result = convolve(result, stack([ones((), x.dtype), -x[i]]))

@@ -197,7 +197,7 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     minlength = static_int(minlength, "the argument 'minlength' of jnp.bincount")
     if length is None:
         known = concrete(x, "the argument 'x' of jnp.bincount", "pass length=.")
-        length = builtins.max(minlength, int(np.max(known, initial=-1)) + 1)
+        length = builtins.max(minlength, 1 + builtins.max(known.tolist(), default=-1))
     else:
         length = static_int(length, "the argument 'length' of jnp.bincount")
     weights = convert(1, dtypes.default_dtype("signed")) if weights is None else weights

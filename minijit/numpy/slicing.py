@@ -2,11 +2,12 @@
 
     x[0], x[1:, ::-1], x[..., None]         # static slices, squeezes, new axes
     x[i]                                    # i traced: a dynamic slice
+    x[ds(i, 4)]                             # four elements from there
 """
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,13 +19,61 @@ from ..trace.errors import (
     at_line,
     user_source,
 )
-from ..trace.primitives import convert, expand_dims, slice as static_slice, squeeze
+from ..trace.primitives import (
+    canonicalize_shape,
+    convert,
+    expand_dims,
+    slice as static_slice,
+    squeeze,
+)
 from ..trace.slicing import dynamic_slice, rev, to_int64, wrap_negative
+
+
+@dataclass(frozen=True)
+class Slice:
+    """`size` elements of an axis from `start`, which may be traced.  JAX: same name."""
+
+    start: object
+    size: int
+    stride: int = 1
+
+    def __post_init__(self):
+        if self.stride < 0:
+            raise ValueError("`stride` must be >= 0.")
+
+    @classmethod
+    def from_slice(cls, slc, size):
+        """That of a Python slice of an axis of this size."""
+        taken = range(size)[slc]
+        if taken.step < 1:
+            raise ValueError(f"slice must have a step >= 1 (found: {taken.step})")
+        return cls(taken.start, len(taken), taken.step)
+
+
+def dslice(start, size=None, stride=None):
+    """`size` elements from `start`, as an index.  JAX: `jax.dslice`, `jax.ds`.
+
+        x[ds(i, 4)]        # x[i : i + 4], moved into x where it reaches out of it
+        x[ds(i, 4, 2)]     # every second one of x[i : i + 8]
+
+    Args:
+      start: may be traced; None means the whole axis, and without `size` this is the
+        size, and the start is 0.
+    """
+    if start is None:
+        return slice(None)
+    stride = 1 if stride is None else stride
+    if not isinstance(stride, int):
+        raise ValueError("Non-static stride in `dslice`")
+    return Slice(0, start, stride) if size is None else Slice(start, size, stride)
+
+
+ds = dslice
 
 # The entries of a NumPy-style index, once parsed, are: `None`; a slice whose parts are
 # ints; an int; a bool, which makes an axis of its own, of size 1 or 0; an integer array
 # with axes (NumPy's); a traced integer array.  Each of the last four but a bool, and
-# each slice, is for one axis of the operand, in order.
+# each slice or `Slice`, is for one axis of the operand, in order.
 
 
 def parse_index(shape, index):
@@ -81,7 +130,7 @@ def axes_taken(part):
     """For how many axes of the operand a part of an index is."""
     if is_mask(part):
         return part.ndim
-    return int(isinstance(part, slice) or is_integer(part))
+    return int(isinstance(part, (slice, Slice)) or is_integer(part))
 
 
 def reject_list(index):
@@ -101,8 +150,11 @@ def parse_entry(i, position):
         return i
     if isinstance(i, slice):
         return parse_slice(i, position)
+    if isinstance(i, Slice):
+        size, = canonicalize_shape((i.size,))
+        return Slice(parse_entry(i.start, position), size, i.stride)
     if isinstance(i, str):
-        raise TypeError(f"arrays cannot be indexed by strings; got index {i!r}")
+        raise TypeError(f"JAX does not support string indexing; got idx={i!r}")
     if isinstance(i, Sequence):
         i = np.asarray(i) if len(i) else np.zeros(0, np.int32)
     if not is_array_like(i):
@@ -148,7 +200,7 @@ def concrete_mask(mask):
         return mask.concrete("numpy")
     except (ConcretizationTypeError, TypeError) as error:
         raise NonConcreteBooleanIndexError(
-            f"an array was indexed by a traced mask of type {mask.aval}: how many "
+            f"Array boolean indices must be concrete; got {mask.aval}: how many "
             "elements it selects, and so the result's shape, would depend on its "
             f"value.{mask.origin()}{at_line(user_source())}\n"
             "  Instead: keep the shape with `jnp.where(mask, x, 0)`; or say how many "
@@ -184,7 +236,15 @@ class Span:
 
 
 def span_of(s, n):
-    """The `Span` of a slice of an axis of size n."""
+    """The `Span` of a slice of an axis of size n; of a `Slice` where it says."""
+    if isinstance(s, Slice):
+        span = Span(s.start, s.size, s.stride, False)
+        if not 0 <= span.length <= n:
+            raise TypeError(
+                f"a slice of {s.size} elements, {s.stride} apart, does not fit into an "
+                f"axis of size {n}{at_line(user_source())}"
+            )
+        return span
     taken = range(n)[s]
     if len(taken) == 0:
         return Span(0, 0, 1, False)
@@ -218,6 +278,8 @@ def wrap_entries(entries, shape, wrap=True):
         n = next(sizes) if axes_taken(entry) else None
         if is_integer(entry):
             entry = wrap_integer(entry, n, wrap)
+        elif isinstance(entry, Slice):
+            entry = replace(entry, start=wrap_integer(entry.start, n, wrap))
         result.append(entry)
     return result
 
@@ -252,12 +314,12 @@ def take_basic(x, entries, shape):
             new_axes.append(len(spans) - len(squeezed) + len(new_axes))
             continue
         n = next(sizes)
-        span = span_of(entry, n) if isinstance(entry, slice) else Span(0, 1, 1, False)
+        span = Span(entry, 1, 1, False) if is_integer(entry) else span_of(entry, n)
         if is_integer(entry):
             check_not_empty(n, len(spans))
             squeezed.append(len(spans))
-            entry = min(max(entry, 0), n - 1) if isinstance(entry, int) else entry
-        starts.append(span.first if isinstance(entry, slice) else entry)
+        start, last = span.first, n - span.length
+        starts.append(min(max(start, 0), last) if isinstance(start, int) else start)
         spans.append(span)
     x = take_spans(x, shape, starts, spans)
     reversed_axes = [axis for axis, span in enumerate(spans) if span.reverse]

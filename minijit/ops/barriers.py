@@ -44,14 +44,14 @@ class Barrier(Elements):
         operand, = eqn.invars
         super().lower(walk, eqn)
         if isinstance(operand, Var) and operand in walk.made_by:
-            walk.stored.setdefault(operand, ("barrier", "a barrier stands behind it"))
+            walk.stored.setdefault(operand, ("barrier", "a barrier reads it"))
             for indices in walk.readers[operand].values():
                 # An index of no group: none that reads it may store it, too.
                 indices[None] = None
 
 
 lower_rules |= {optimization_barrier_p: Barrier(lambda out, index, x: x[index], 0)}
-barriers.add(optimization_barrier_p)
+barriers[optimization_barrier_p] = "barrier"
 
 
 def optimization_barrier(operand, /):

@@ -8,7 +8,9 @@ Cotangents are JAX's: those of a transposition, in which nothing is conjugated.
 import numpy as np
 
 from ..compile import simplify
-from ..compile.lower import fallbacks
+from ..compile.expressions import op
+from ..compile.lower import Elements, lower_rules
+from ..compile.lower_elements import one_operation
 from ..trace import primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -85,9 +87,15 @@ transpose_rules |= adding({
     conj_p: conj_transpose,
 })
 batch_rules |= batching.elementwise(real_p, imag_p, complex_p, conj_p)
-fallbacks |= {
-    p: "complex numbers are left to NumPy" for p in (real_p, imag_p, complex_p, conj_p)
-}
+
+
+def conj_lower(out, index, x, *, input_dtype):
+    z = op("convert", x[index], dtype=out.dtype)
+    return z if input_dtype.kind != "c" else op("conj", z)
+
+
+lower_rules |= {p: one_operation(p.name, 0) for p in (real_p, imag_p, complex_p)}
+lower_rules |= {conj_p: Elements(conj_lower)}
 
 
 def part_put_in(s, z, i):

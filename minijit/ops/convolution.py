@@ -101,18 +101,10 @@ def conv_general_permutations(dimension_numbers):
 
 
 def conv_general_dilated(
-    lhs,
-    rhs,
-    window_strides,
-    padding,
-    lhs_dilation=None,
-    rhs_dilation=None,
-    dimension_numbers=None,
-    feature_group_count=1,
-    batch_group_count=1,
-    precision=None,
+    lhs, rhs, window_strides, padding, lhs_dilation=None, rhs_dilation=None,
+    dimension_numbers=None, feature_group_count=1, batch_group_count=1, precision=None,
     preferred_element_type=None,
-):
+):  # fmt: skip
     """Convolution: sums of products of the kernel with each window of the input.
 
     As everywhere in machine learning the kernel is not flipped.
@@ -259,13 +251,9 @@ def conv_shape(lhs, rhs, *, window_strides, padding, dimension_numbers, **params
     check_conv(left, right, *groups)
     sizes = tuple(map(dilated_size, left[2:], params["lhs_dilation"]))
     counts = window_counts(
-        "conv_general_dilated",
-        sizes,
-        right[2:],
-        window_strides,
-        padding,
+        "conv_general_dilated", sizes, right[2:], window_strides, padding,
         params["rhs_dilation"],
-    )
+    )  # fmt: skip
     in_order = (left[0] // groups[1], right[0], *counts)
     shape = tuple(in_order[out_spec.index(d)] for d in range(lhs.ndim))
     dtype = conv_dtype(lhs.dtype, params["preferred_element_type"])

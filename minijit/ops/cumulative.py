@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from ..compile.complex_pairs import stored_as_pairs
 from ..compile.expressions import Axis, Reduce, op
 from ..compile.loops import Store
 from ..compile.lower import Operand, Statements, lower_rules, new_axis
@@ -165,3 +166,4 @@ def running_lower(name):
 
 
 lower_rules |= {p: running_lower(m.loop) for p, m in totals.items()}
+stored_as_pairs |= {cumsum_p}

@@ -22,7 +22,8 @@ from functools import partial
 import numpy as np
 
 from ..compile.assembly import expansions
-from ..compile.decisions import settings_of_rules
+from ..compile.decisions import loop_rules, noted, settings_of_rules
+from ..compile.fuse import rules
 from ..compile.fuse_rules import barriers
 from ..compile.lower import Elements, lower_rules
 from ..compile.register_tiles import tile_of
@@ -140,11 +141,14 @@ def has_tiles(eqn):
     (image, kernel), (out,) = eqn.invars, eqn.outvars
     features, batch = kernel.aval.shape[rhs_spec[0]], image.aval.shape[lhs_spec[0]]
     work = out.aval.size * kernel.aval.size // features
+    numbers = {"features": features, "multiplications": work}
     if features < settings.fewest_lanes or work <= settings.small_product:
-        return False
+        return noted("no windows in tiles", eqn, **numbers)
     # Long sums are to be in blocks, which no two tiles may overlap in.
-    whole = tile_of(batch, features, out.aval.dtype.itemsize).whole
-    return whole or not is_over_images(eqn.params["dimension_numbers"])
+    tile = tile_of(batch, features, out.aval.dtype.itemsize)
+    whole = tile.whole or not is_over_images(eqn.params["dimension_numbers"])
+    rule = "windows in tiles" if whole else "no windows in tiles"
+    return noted(rule, eqn, **numbers)
 
 
 def is_over_images(numbers):
@@ -183,10 +187,29 @@ def has_shifts(eqn):
     features, channels, *windows = (kernel.shape[d] for d in rhs_spec)
     work = out.aval.size * kernel.size // features
     settings = config.fusion
+    over_images = is_over_images(eqn.params["dimension_numbers"])
+    places = math.prod(windows)
+    if places <= 1 or not is_plain(eqn) or over_images:
+        return False
     few = features < settings.fewest_lanes <= channels
-    few = few and 1 < math.prod(windows) <= settings.most_shifts
-    here = few and is_plain(eqn) and not is_over_images(eqn.params["dimension_numbers"])
-    return here and work > settings.small_product
+    here = few and places <= settings.most_shifts and work > settings.small_product
+    rule = "shifts" if here else "no shifts"
+    return noted(rule, eqn, features=features, places=places, multiplications=work)
+
+
+choices = ("fewest_lanes", "most_shifts", "small_product")
+loop_rules |= {
+    "shifts": (True, "its products of each place are shifted and added", *choices),
+    "no shifts": (False, "it is no sum of shifted products", *choices),
+    "windows in tiles": (
+        True, "its sums go on in tiles of registers", "direct_convolutions",
+        "fewest_lanes", "tile_rows", "small_product",
+    ),
+    "no windows in tiles": (
+        False, "it is too small for tiles, or tiles would overlap", "fewest_lanes",
+        "small_product", "tile_rows",
+    ),
+}  # fmt: skip
 
 
 def in_shifts(
@@ -295,6 +318,11 @@ def direct(jaxpr):
 expansions.insert(0, direct)
 row = Direct(conv_lower, total=True)
 lower_rules |= {direct_convolution_p: row, direct_sum_p: row}
-# Each tile reads all images: what computes them does not share its loops.
-barriers.add(direct_sum_p)
-settings_of_rules |= {"windows": "direct_convolutions"}
+# What computes the images does not share the loops over tiles.
+barriers[direct_sum_p] = "all images"
+rules |= {
+    "all images": (
+        False, "each tile of a convolution reads all images", "direct_convolutions"
+    ),
+}  # fmt: skip
+settings_of_rules |= {"windows": ("direct_convolutions",)}

@@ -46,6 +46,7 @@ tridiagonal_solve_p = Primitive("tridiagonal_solve")
 tridiagonal_p = several("tridiagonal")
 
 numbers = (np.float32, np.float64, np.complexfloating)
+halves = (np.dtype("float16"), np.dtype("bfloat16"))
 INT32 = np.dtype(np.int32)
 
 
@@ -189,6 +190,11 @@ def triangular_solve(
     if vector:
         n = aval_of(b).ndim
         b = lax.expand_dims(b, (n if left_side else n - 1,))
+    # LAPACK and BLAS have no 16-bit floats.
+    dtype = aval_of(b).dtype
+    narrow = dtype if aval_of(a).dtype == dtype in halves else None
+    if narrow is not None:
+        a, b = (lax.convert_element_type(x, np.float32) for x in (a, b))
     x = triangular_solve_p.bind(
         *(a, b), left_side=bool(left_side), lower=bool(lower),
         transpose_a=bool(transpose_a), unit_diagonal=bool(unit_diagonal),
@@ -197,7 +203,7 @@ def triangular_solve(
     if vector:
         n = aval_of(x).ndim
         x = lax.squeeze(x, (n - 1 if left_side else n - 2,))
-    return x
+    return x if narrow is None else lax.convert_element_type(x, narrow)
 
 
 def lu(x):
@@ -452,14 +458,7 @@ def qdwh(
     )
     size = lax.sqrt(one) * lax.sqrt(other)
     u = x / like_dtype(lax.select(lax.eq(size, size * 0), size * 0 + 1, size), x)
-    weights, l, before = [], eps, u * np.nan
-    while l + 5 * eps < 1 and len(weights) < most:
-        d = (4 * (1 / l**2 - 1) / l**2) ** (1 / 3)
-        root = (1 + d) ** 0.5
-        a = root + (2 - d + 2 * (2 - l**2) / (l**2 * root)) ** 0.5
-        b = (a - 1) ** 2 / 4
-        weights.append((a, b, a + b - 1))
-        l *= (a + b * l**2) / (1 + (a + b - 1) * l**2)
+    before, weights = u * np.nan, halley_weights(eps, most)
     for a, b, c in weights:
         before, u = u, halley_step(u, a, b, c)
 
@@ -478,6 +477,19 @@ def qdwh(
     k, u, is_moving = while_loop(unfinished, again, start)
     u = 1.5 * u - 0.5 * product(u, adjoint(u), u)
     return u, symmetrize(product(adjoint(u), x)), k, lax.bitwise_not(is_moving)
+
+
+def halley_weights(eps, most):
+    """The weights (a, b, c) of steps that bring singular values from eps close to 1."""
+    weights, l = [], eps
+    while l + 5 * eps < 1 and len(weights) < most:
+        d = (4 * (1 / l**2 - 1) / l**2) ** (1 / 3)
+        root = (1 + d) ** 0.5
+        a = root + (2 - d + 2 * (2 - l**2) / (l**2 * root)) ** 0.5
+        b = (a - 1) ** 2 / 4
+        weights.append((a, b, a + b - 1))
+        l *= (a + b * l**2) / (1 + (a + b - 1) * l**2)
+    return weights
 
 
 def halley_step(u, a, b, c):
@@ -587,6 +599,12 @@ def lu_shape(x):
 
 
 def permutation_shape(pivots, *, permutation_size):
+    if permutation_size < pivots.shape[-1]:
+        raise ValueError(
+            f"lu_pivots_to_permutation: Output permutation size {permutation_size} has "
+            "to exceed the trailing dimension of the pivots. Got pivots size "
+            f"{pivots.shape[-1]}"
+        )
     return pivots.update(shape=(*pivots.shape[:-1], permutation_size))
 
 
@@ -831,7 +849,8 @@ def eigh_numpy(x, *, lower):
     from scipy.linalg import eigh
 
     w_dtype = real_part(x.dtype)
-    found = by_lapack(eigh, x, lower=lower, driver="evd") if x.size else (x[0:0, 0], x)
+    empty = x.real.diagonal(), x
+    found = by_lapack(eigh, x, lower=lower, driver="evd") if x.size else empty
     if found is None:
         return nans(x.shape, x.dtype), nans(x.shape[:-1], w_dtype)
     w, v = found
@@ -1011,14 +1030,19 @@ def qr_linearize(nonzero, x, *, pivoting, full_matrices):
     """With z = q^H dx r^-1 and the antisymmetric w = tril(z, -1) - tril(z, -1)^H:
     dq = q (w - z) + dx r^-1, dr = (z - w) r.
 
-    That is of the first k = min(m, n) columns; more columns of x follow q, and more
-    columns of q stay at right angles to the first ones.
+    That is of the first k = min(m, n) columns; more columns of x follow q.  More
+    columns of q move as LAPACK makes them, of reflections (arXiv 2409.13374, as JAX).
     """
     m, n = aval_of(x).shape[-2:]
     k = min(m, n)
     q, r, *places = qr_p.bind(x, pivoting=pivoting, full_matrices=full_matrices)
     first, square = columns(q, 0, k), columns(r, 0, k)
     square = rows(square, 0, k)
+    if full_matrices and m > k:
+        rest, (top, bottom) = columns(q, k, m), (rows(first, 0, k), rows(first, k, m))
+        back_z = solve(adjoint(lax.sub(top, unit(top))), adjoint(bottom))
+        z_rows = adjoint(back_z)
+        base = lax.add(first, product(rest, z_rows))
 
     def linear(t):
         if places:
@@ -1037,7 +1061,8 @@ def qr_linearize(nonzero, x, *, pivoting, full_matrices):
             more = lax.add(more, product(adjoint(first), columns(t, k, n)))
             r_dot = lax.concatenate([r_dot, more], aval_of(t).ndim - 1)
         if full_matrices and m > k:
-            more = lax.neg(product(first, back, columns(q, k, m)))
+            moved = lax.sub(rows(q_dot, k, m), product(z_rows, rows(q_dot, 0, k)))
+            more = lax.sub(product(q_dot, back_z), product(base, adjoint(moved)))
             q_dot = lax.concatenate([q_dot, more], aval_of(t).ndim - 1)
             r_dot = resized(r_dot, (k, n), (m, n))
         return [q_dot, r_dot, *[None] * len(places)]

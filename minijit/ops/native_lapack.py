@@ -1,5 +1,6 @@
-"""Decompositions of matrices within native loops: calls of LAPACK, and no Python.
+"""Decompositions of matrices in compiled programs: calls of LAPACK, and no Python.
 
+    jit(eigh)(covariances)             # one matrix or many
     scan(step, state, covariances)     # each step has the eigenvalues of a matrix
 
 One table says how each primitive is a routine of LAPACK: what is copied for it, what it
@@ -12,13 +13,17 @@ import functools
 
 import numpy as np
 
+from ..compile.decisions import loop_rules, noted
 from ..compile.expressions import Const, as_index, op
 from ..compile.loops import Call
+from ..compile.lower import Statements, row_choosers
+from ..compile.lower_calls import add_call, whole_atom
 from ..compile.memory import Buffer
 from ..compile.obstacles import call_obstacles, kind_of
 from ..compile.region_functions import view_of
-from ..compile.regions import Part, call_builders
+from ..compile.regions import Part, RegionBuilder, call_builders
 from ..compile.scalars import BOOL, INDEX
+from ..compile.settings import config
 from ..run.lapack import lapack
 from . import linalg
 from .native_linalg import (
@@ -32,8 +37,6 @@ from .native_linalg import (
 )
 
 INT32 = np.dtype(np.int32)
-# Up to here loops over elements are quicker than to call LAPACK.
-SMALLEST = 16
 # Arguments that stand for two: room of numbers or of integers, and its size.
 WORK, INTEGER_WORK = "work", "integer work"
 
@@ -206,11 +209,12 @@ class Routines:
 
 
 def cholesky(m):
-    n = m.inputs[0].shape[-1]
-    a = m.columns(0)
-    good, zero = m.call("potrf", "L", n, a, n), Const(0, m.dtype)
-    lower = lambda i, j: op("select", op("ge", i, j), a.load((j, i)), zero)
-    m.give(0, lower, good)
+    """By rows it stands as the upper factor by columns, so that nothing is turned."""
+    n, x, read = m.inputs[0].shape[-1], m.output(0), m.reader(0)
+    zero = Const(0, m.dtype)
+    m.fill(x, lambda i, j: op("select", op("ge", i, j), read(i, j), zero))
+    good = m.call("potrf", "U", n, x, n)
+    m.give(0, lambda i, j: x.load((i, j)), good)
 
 
 def triangular_solve(m, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal):
@@ -387,10 +391,18 @@ rows = {
 first_axes = {linalg.lu_pivots_to_permutation_p: 1, linalg.tridiagonal_solve_p: 1}
 
 
+loop_rules |= {
+    "elements": (True, "so few elements are quicker in loops", "small_matrix"),
+    "routine": (False, "a matrix of so many rows is one for LAPACK", "small_matrix"),
+}
+
+
 def build(builder, call, places):
     """A decomposition of each matrix of a batch."""
     primitive, shape = kind_of(call), call.inputs[0].shape
-    if primitive in small_builders and max(shape[-2:]) <= SMALLEST:
+    small = max(shape[-2:]) <= config.fusion.small_matrix
+    rule = "elements" if small else "routine"
+    if primitive in small_builders and noted(rule, call, rows=max(shape[-2:])):
         small_builders[primitive](builder, call, places)
         return
     batch = shape[: len(shape) - first_axes.get(primitive, 2)]
@@ -402,13 +414,36 @@ def build(builder, call, places):
 
 def obstacle(call):
     """Why a decomposition is left to Python, or None."""
-    kind, views = kind_of(call), (*call.inputs, *call.outputs)
-    if any(view.buffer.dtype.kind == "c" for view in views):
-        return f"{kind} in its body is of complex numbers"
-    if any(0 in view.shape for view in call.inputs):
-        return f"{kind} in its body is of empty matrices"
+    views = *call.inputs, *call.outputs
+    reason = in_the_way([view.buffer.dtype for view in views], call.inputs)
+    return reason and f"{kind_of(call)} in its body is {reason}"
+
+
+def in_the_way(dtypes, inputs):
+    """What no native code decomposes, in words, or None."""
+    if any(dtype.kind == "c" for dtype in dtypes):
+        return "of complex numbers"
+    if any(0 in x.shape for x in inputs):
+        return "of empty matrices"
     return None
+
+
+def native_row(eqn):
+    """The row of a decomposition that no Python computes, or None."""
+    if eqn.primitive not in rows:
+        return None
+    inputs, outputs = ([v.aval for v in side] for side in (eqn.invars, eqn.outvars))
+    reason = in_the_way([aval.dtype for aval in (*inputs, *outputs)], inputs)
+    return None if reason else Statements(call_native)
+
+
+def call_native(walk, eqn):
+    """A call that becomes a region, as a loop does."""
+    attrs = {"primitive": eqn.primitive, "params": eqn.params}
+    add_call(walk, [eqn], "eval", map(whole_atom, eqn.invars), attrs)
 
 
 call_obstacles |= dict.fromkeys(rows, obstacle)
 call_builders |= dict.fromkeys(rows, build)
+RegionBuilder.kinds |= rows.keys()
+row_choosers.insert(0, native_row)

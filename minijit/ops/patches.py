@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compile.assembly import expansions
+from ..compile.decisions import loop_rules, noted
 from ..compile.expressions import Const, op
 from ..compile.lower import Elements, lower_rules
 from ..compile.lower_choices import both, undilated
@@ -91,9 +92,24 @@ def is_product(eqn):
     floats = same and out.aval.dtype in (FLOAT32, np.float64)
     work = out.aval.size * each
     limits = config.fusion
-    large = work > limits.small_product and lhs.aval.size > 0
+    large = work > limits.small_product
     wide = features >= limits.fewest_columns and each > 1
-    return floats and groups == 1 and wide and large
+    if not (floats and groups == 1 and lhs.aval.size):
+        return False
+    rule = "patches" if wide and large else "no patches"
+    return noted(rule, eqn, features=features, multiplications=work)
+
+
+loop_rules |= {
+    "patches": (
+        True, "it is a product of matrices of patches", "fewest_columns",
+        "small_product", "direct_convolutions",
+    ),
+    "no patches": (
+        False, "so small a convolution is no product of patches", "fewest_columns",
+        "small_product",
+    ),
+}  # fmt: skip
 
 
 def windows_of(eqn, flipped):

@@ -20,6 +20,8 @@ back; for everything else that moves elements around, keys are elements like oth
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -27,7 +29,7 @@ import numpy as np
 from ..compile.expressions import Const, as_index, op
 from ..compile.lower import Elements, lower_rules
 from ..compile.storage import stand_ins
-from ..trace import dtypes, primitives as lax
+from ..trace import dtypes, jaxpr_parser, primitives as lax
 from ..trace.array import (
     ArrayImpl,
     ShapedArray,
@@ -39,7 +41,6 @@ from ..trace.array import (
 from ..trace.config import config
 from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
-from ..trace.jaxpr_parser import aval_parsers
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import index_in_dim
 from ..transform.batching import (
@@ -58,7 +59,12 @@ config.define(
     "each random word depends on its own index only, as in JAX since version 0.5",
     changes_traces=True,
 )
-config.define("default_prng_impl", "threefry2x32", "the hash of keys without `impl`")
+config.define(
+    "default_prng_impl",
+    "threefry2x32",
+    "what makes keys without `impl`",
+    changes_traces=True,
+)
 config.define("enable_custom_prng", False, "random.PRNGKey makes typed keys too")
 
 PARITY = 0x1BD11BDA
@@ -138,7 +144,7 @@ def hash_counts(data, shape):
     return threefry2x32_p.bind(word(data, 0), word(data, 1), high, count)
 
 
-def seed(value):
+def threefry_seed(value):
     """The key of an integer, which may be traced: its 64 bits, or 32 with a zero.
 
     Raises TypeError for what is no integer scalar, OverflowError beyond 64 bits.
@@ -165,14 +171,14 @@ def seed_of_int(value):
     return lax.as_array(np.array([high, value & 0xFFFFFFFF], UINT32))
 
 
-def fold_in(data, value):
+def threefry_fold_in(data, value):
     """A new key out of a key and a number, a scalar."""
     number = lax.convert(value, UINT32)
     high = np.zeros((), UINT32)
     return threefry2x32_p.bind(word(data, 0), word(data, 1), high, number)
 
 
-def split(data, shape):
+def threefry_split(data, shape):
     """New keys out of one: u32[*shape, 2]."""
     if not config.threefry_partitionable:
         return lax.reshape(hash_halves(data, 2 * math.prod(shape)), (*shape, 2))
@@ -211,7 +217,7 @@ def bits_of_halves(data, width, shape):
     return lax.reshape(words, shape)
 
 
-def bits(data, width, shape):
+def threefry_bits(data, width, shape):
     """Random bits in unsigned integers of `width` bits: 8, 16, 32 or 64."""
     if width not in (8, 16, 32, 64):
         raise TypeError("requires 8-, 16-, 32- or 64-bit field width.")
@@ -229,30 +235,100 @@ class prng_key(dtypes.extended):
     """The class of the dtypes of keys: `issubdtype(key.dtype, dtypes.prng_key)`."""
 
 
-class KeyType(dtypes.ExtendedDtype):
-    """The dtype of keys; there is one.  It prints as `key<fry>`.
+@dataclass(frozen=True, repr=False)
+class PRNGImpl:
+    """A way to make keys and bits: what `random.key(0, impl=...)` chooses.
 
-    In memory a key is its two words, one after the other.
+    Attributes: functions of words, u32[*key_shape].
+      seed: of an integer scalar.
+      split: (words, shape) -> u32[*shape, *key_shape].
+      random_bits: (words, width, shape) -> unsigned integers of that width.
+      fold_in: (words, a uint32 scalar) -> words.
+      name, tag: in full, and as dtypes show it.
+    """
+
+    key_shape: tuple
+    seed: Callable
+    split: Callable
+    random_bits: Callable
+    fold_in: Callable
+    name: str = "<unnamed>"
+    tag: str = "?"
+
+    def __repr__(self):
+        return self.tag
+
+
+class KeyType(dtypes.ExtendedDtype):
+    """The dtype of the keys of an implementation: `key<fry>` is threefry2x32's.
+
+    In memory a key is its words, one after the other, in one element of NumPy's.
     """
 
     type = prng_key
-    name = "key<fry>"
-    implementation = "threefry2x32"
-    storage = np.dtype("uint64")
+
+    def __init__(self, impl):
+        self.impl, self.name = impl, f"key<{impl.tag}>"
+        self.storage = storages[impl.key_shape]
 
     def __eq__(self, other):
-        return type(other) is KeyType
+        return type(other) is KeyType and other.impl == self.impl
 
     def __hash__(self):
-        return hash(KeyType)
+        return hash(self.impl)
 
 
-key_type = KeyType()
+# NumPy's dtypes that have as many bits as the words of a key.  Of complex numbers
+# nothing is used but that there are 128 of them.
+storages = {(1,): UINT32, (2,): np.dtype("uint64"), (4,): np.dtype("complex128")}
+
+# {name: the dtype of keys} of the implementations, and their tags.
+key_types: dict = {}
+
+
+def add_prng(impl):
+    """Make an implementation known by its name; -> the dtype of its keys."""
+    key_types[impl.name] = key_type = KeyType(impl)
+    jaxpr_parser.aval_parsers[key_type.name] = lambda inside: ShapedArray(
+        tuple(int(n) for n in inside.split(",") if n), key_type
+    )
+    jaxpr_parser.long_names[impl.tag] = impl
+    return key_type
 
 
 def is_key(x):
     """Whether x is an array of keys: one of dtype `key<fry>`."""
     return isinstance(getattr(x, "dtype", None), KeyType)
+
+
+threefry_prng_impl = PRNGImpl(
+    (2,), threefry_seed, threefry_split, threefry_bits, threefry_fold_in,
+    "threefry2x32", "fry",
+)  # fmt: skip
+key_type = add_prng(threefry_prng_impl)
+
+
+def split(data, shape):
+    """New keys out of one, as what it was: words of threefry2x32, or a key."""
+    if not is_key(data):
+        return threefry_split(data, shape)
+    impl = data.dtype.impl
+    return wrap_keys(impl.split(words_of_keys(data), shape), impl)
+
+
+def fold_in(data, value):
+    """A new key out of a key and a number, a scalar."""
+    if not is_key(data):
+        return threefry_fold_in(data, value)
+    impl = data.dtype.impl
+    return wrap_keys(impl.fold_in(words_of_keys(data), value), impl)
+
+
+def bits(data, width, shape):
+    """Random bits in unsigned integers of `width` bits: 8, 16, 32 or 64."""
+    if not is_key(data):
+        return threefry_bits(data, width, shape)
+    return data.dtype.impl.random_bits(words_of_keys(data), width, shape)
 
 
 class KeyArray(ArrayImpl):
@@ -310,11 +386,6 @@ for conversion in not_for_keys.split():
     setattr(KeyArray, conversion, no_number(conversion))
 
 array_classes |= {KeyType: KeyArray}
-aval_parsers |= {
-    key_type.name: lambda inside: ShapedArray(
-        tuple(int(n) for n in inside.split(",") if n), key_type
-    )
-}
 
 
 # ---- From words to keys, and back
@@ -323,19 +394,19 @@ random_wrap_p = Primitive("random_wrap")
 random_unwrap_p = Primitive("random_unwrap")
 
 
-def wrap_values(words):
-    """u32[..., 2] -> what an array of keys holds."""
-    return np.asarray(words, order="C").view(KeyType.storage)[..., 0]
+def wrap_values(words, *, impl):
+    """u32[..., n] -> what an array of keys of n words holds."""
+    return np.asarray(words, order="C").view(storages[words.shape[-1:]])[..., 0]
 
 
 def unwrap_values(keys):
-    """The words that an array of keys holds: u32[..., 2]."""
+    """The words that an array of keys holds: u32[..., n]."""
     return np.asarray(keys, order="C")[..., None].view(UINT32)
 
 
-def wrap_keys(data):
-    """Keys out of words: u32[..., 2] -> key<fry>[...]."""
-    return random_wrap_p.bind(data)
+def wrap_keys(data, impl=None):
+    """Keys out of words: u32[..., 2] -> key<fry>[...], if nothing else is asked for."""
+    return random_wrap_p.bind(data, impl=threefry_prng_impl if impl is None else impl)
 
 
 def words_of_keys(keys):
@@ -343,17 +414,26 @@ def words_of_keys(keys):
     return random_unwrap_p.bind(keys)
 
 
-shape_rules |= {
-    random_wrap_p: lambda words: ShapedArray(words.shape[:-1], key_type),
-    random_unwrap_p: lambda keys: ShapedArray((*keys.shape, 2), UINT32),
-}
+def wrap_shape(words, *, impl):
+    """Keys of an implementation; of none (see `in_memory`), what holds such keys."""
+    if impl is None:
+        return ShapedArray(words.shape[:-1], storages[words.shape[-1:]])
+    check_words(words, impl)
+    return ShapedArray(words.shape[:-1], KeyType(impl))
+
+
+def unwrap_shape(keys):
+    return ShapedArray((*keys.shape, keys.dtype.itemsize // 4), UINT32)
+
+
+shape_rules |= {random_wrap_p: wrap_shape, random_unwrap_p: unwrap_shape}
 eval_rules |= on_numpy({random_wrap_p: wrap_values, random_unwrap_p: unwrap_values})
 linearize_rules |= constant(random_wrap_p, random_unwrap_p)
 
 
-def rewrap_rule(primitive, lanes, axes, x):
+def rewrap_rule(primitive, lanes, axes, x, **params):
     """The words of a key are on the last axis, so the lanes go to the first one."""
-    return primitive.bind(move_axis(x, axes[0], 0)), 0
+    return primitive.bind(move_axis(x, axes[0], 0), **params), 0
 
 
 batch_rules |= {
@@ -361,40 +441,54 @@ batch_rules |= {
 }
 
 
+def default_impl():
+    """What makes keys where nothing is said: `config.default_prng_impl`."""
+    return key_types[config.default_prng_impl].impl
+
+
 def key_words(name, key, several=False):
-    """The words of a key that the function `name` was given: u32[2].
+    """What a function draws from that was given a key.
 
     Args:
-      key: an array of dtype `key<fry>`, or raw words as `random.PRNGKey` makes them.
+      name: the function's.
+      key: an array of keys, or raw words as `random.PRNGKey` makes them.
       several: whether an array of keys will do.
+
+    Returns:
+      The words u32[..., 2] where only threefry2x32 is used, and the keys themselves
+      where there is another implementation.  `split`, `fold_in` and `bits` take both.
 
     Raises:
       TypeError: if it is no key.
       ValueError: if it is an array of keys, and one was wanted.
     """
+    default = default_impl()
     if not is_key(key):
-        check_words(key)
+        check_words(key, default)
     shape = key.shape if is_key(key) else key.shape[:-1]
     if shape and not several:
         raise ValueError(
             f"{name} accepts a single key, but was given a key array of shape "
             f"{tuple(key.shape)} != (). Use vmap for batching.{at_line(user_source())}"
         )
-    return words_of_keys(key) if is_key(key) else key
+    impl = key.dtype.impl if is_key(key) else default
+    if impl == default == threefry_prng_impl:
+        return words_of_keys(key) if is_key(key) else key
+    return key if is_key(key) else wrap_keys(key, impl)
 
 
-def check_words(data):
-    """Raise TypeError unless an array can be the words of keys: u32[..., 2]."""
+def check_words(data, impl):
+    """Raise TypeError unless an array can be the words of keys: u32[..., n]."""
     told = "JAX encountered invalid PRNG key data: expected "
     if not all(hasattr(data, name) for name in ("ndim", "shape", "dtype")):
         told += "key_data to have ndim, shape, and dtype attributes. Got "
         raise TypeError(f"{told}{data}{at_line(user_source())}")
     if data.ndim < 1:
         raise TypeError(f"{told}key_data.ndim >= 1; got ndim={data.ndim}")
-    if data.shape[-1] != 2:
+    if data.shape[-1:] != impl.key_shape:
         raise TypeError(
-            f"{told}key_data.shape to end with (2,); got shape={tuple(data.shape)} "
-            f"for impl={KeyType.implementation!r}{at_line(user_source())}"
+            f"{told}key_data.shape to end with {impl.key_shape}; got "
+            f"shape={tuple(data.shape)} for impl={impl.name!r}{at_line(user_source())}"
         )
     if data.dtype != UINT32:
         raise TypeError(
@@ -425,8 +519,22 @@ def hashed(out, index, *words):
 
 
 lower_rules |= {threefry2x32_p: Elements(hashed, 120)}
-# In memory a key is its two words.
-stand_ins |= {
-    random_wrap_p: (bit_ops.bitcast_convert_type_p, dict(new_dtype=KeyType.storage)),
-    random_unwrap_p: (bit_ops.bitcast_convert_type_p, dict(new_dtype=UINT32)),
-}
+
+def in_memory(eqn):
+    """Words become keys, and keys words, as the same bits, mostly in another dtype.
+
+    For keys of four words there is no such operation in kernels: NumPy does it.
+    """
+    into_keys = eqn.primitive is random_wrap_p
+    keys, = eqn.outvars if into_keys else eqn.invars
+    storage = keys.aval.dtype.storage
+    if storage == storages[4,]:
+        return eqn.primitive, dict(impl=None) if into_keys else {}
+    if storage == UINT32:
+        new_sizes = eqn.outvars[0].aval.shape
+        return lax.reshape_p, dict(new_sizes=new_sizes, dimensions=None)
+    new_dtype = storage if into_keys else UINT32
+    return bit_ops.bitcast_convert_type_p, dict(new_dtype=new_dtype)
+
+
+stand_ins |= {random_wrap_p: in_memory, random_unwrap_p: in_memory}

@@ -19,22 +19,8 @@ from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.dtypes import finfo
 from ..trace.jaxpr_parser import param_types
-from ..trace.primitives import (
-    adapt,
-    all_weak,
-    binary,
-    of_one,
-    of_two,
-    on_wide,
-    to_bool,
-    unary,
-)
-from ..trace.shape_checks import (
-    anything,
-    check_kind,
-    check_same_dtypes,
-    real as reals,
-)
+from ..trace.primitives import adapt, all_weak, binary, of_one, on_wide, to_bool, unary
+from ..trace.shape_checks import anything, check_kind, check_same_dtypes, real as reals
 from ..transform import batching, linearize
 from ..transform.batching import batch_rules, lanes_at
 from ..transform.linearize import add_tangents, linearize_rules, spread
@@ -56,7 +42,11 @@ eval_rules |= on_numpy({is_finite_p: np.isfinite, nextafter_p: np.nextafter})
 
 ceil = of_one(ceil_p, "The smallest whole number not below x, elementwise.")
 is_finite = of_one(is_finite_p, "Whether x is neither infinite nor NaN, elementwise.")
-nextafter = of_two(nextafter_p, "The float next to x in the direction of y.")
+nextafter = lax.documented(
+    lambda x1, x2: nextafter_p.bind(*lax.adapt(x1, x2)),
+    nextafter_p,
+    "The float next to x1 in the direction of x2.",
+)
 
 
 class RoundingMethod(enum.IntEnum):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..compile.complex_pairs import stored_as_pairs
 from ..compile.expressions import Const, as_index, op
 from ..compile.index_rules import known
 from ..compile.loops import If, Store
@@ -113,16 +114,9 @@ mode_names = {
 
 
 def gather(
-    operand,
-    start_indices,
-    dimension_numbers,
-    slice_sizes,
-    *,
-    unique_indices=False,
-    indices_are_sorted=False,
-    mode=None,
-    fill_value=None,
-):
+    operand, start_indices, dimension_numbers, slice_sizes, *, unique_indices=False,
+    indices_are_sorted=False, mode=None, fill_value=None,
+):  # fmt: skip
     """Read a window of the operand for each index vector.
 
     Args:
@@ -356,16 +350,9 @@ scatter_max_p = Primitive("scatter-max")
 
 
 def bind_scatter(
-    primitive,
-    operand,
-    scatter_indices,
-    updates,
-    dimension_numbers,
-    *,
-    indices_are_sorted=False,
-    unique_indices=False,
-    mode=None,
-):
+    primitive, operand, scatter_indices, updates, dimension_numbers, *,
+    indices_are_sorted=False, unique_indices=False, mode=None,
+):  # fmt: skip
     """Write a window of the operand for each index vector.
 
     Args:
@@ -883,3 +870,4 @@ def scatter_store(
 
 lower_rules |= {gather_p: Elements(gather_lower, 2)}
 lower_rules |= {p: lower_scatter(name) for p, (_, name) in combining.items()}
+stored_as_pairs |= {scatter_p, scatter_add_p, scatter_sub_p}

@@ -28,33 +28,32 @@ def lowest(dtype, sign=-1):
     return finfo(dtype).dtype.type(sign * np.inf)
 
 
+def check_segments(name, aval, ids, size, bucket_size):
+    """Complain unless there is an id for each row, and the sizes are possible."""
+    if size < 0:
+        raise ValueError(f"num_segments must be non-negative, got {size}")
+    if bucket_size is not None and operator.index(bucket_size) < 1:
+        raise ValueError(f"bucket_size must be positive, got {bucket_size}")
+    if ids.ndim != 1 or aval.shape[:1] != ids.shape:
+        raise ValueError(
+            f"{name} takes segment_ids of shape [n] and data of shape [n, ...], "
+            f"got {ids.shape} and {aval.shape}"
+        )
+
+
 def segments(name, scatter, reduce, identity, text):
     """`segment_sum` and its like: `scatter` and `reduce` do the same operation."""
 
     def function(
-        data,
-        segment_ids,
-        num_segments=None,
-        indices_are_sorted=False,
-        unique_indices=False,
-        bucket_size=None,
-        mode=None,
-        out_sharding=None,
-    ):
+        data, segment_ids, num_segments=None, indices_are_sorted=False,
+        unique_indices=False, bucket_size=None, mode=None, out_sharding=None,
+    ):  # fmt: skip
         aval, ids = aval_of(data), aval_of(segment_ids)
         if num_segments is None:
             known = to_numpy(segment_ids)
             num_segments = int(known.max()) + 1 if known.size else 0
         size = operator.index(num_segments)
-        if size < 0:
-            raise ValueError(f"num_segments must be non-negative, got {size}")
-        if bucket_size is not None and operator.index(bucket_size) < 1:
-            raise ValueError(f"bucket_size must be positive, got {bucket_size}")
-        if ids.ndim != 1 or aval.shape[:1] != ids.shape:
-            raise ValueError(
-                f"{name} takes segment_ids of shape [n] and data of shape [n, ...], "
-                f"got {ids.shape} and {aval.shape}"
-            )
+        check_segments(name, aval, ids, size, bucket_size)
         places = lax.reshape(segment_ids, (*ids.shape, 1))
         lead, rest = (size,), aval.shape[1:]
         if bucket_size is not None:

@@ -152,21 +152,37 @@ eval_rules |= on_wide({bessel_i0e_p: special("i0e"), bessel_i1e_p: special("i1e"
 eval_rules |= on_wide({regularized_incomplete_beta_p: special("betainc")})
 eval_rules |= on_wide({zeta_p: special("zeta")})
 
+
+
+def of_a_and_x(primitive, text):
+    """As `of_two`, with the names that JAX's arguments have."""
+    function = lambda a, x: primitive.bind(*lax.adapt(a, x))
+    return lax.documented(function, primitive, text)
+
+
 erf = of_one(erf_p, "The error function, elementwise.")
 erfc = of_one(erfc_p, "1 - erf(x), elementwise, also where that is small.")
 erf_inv = of_one(erf_inv_p, "The inverse of erf, elementwise; NaN outside [-1, 1].")
 lgamma = of_one(lgamma_p, "log(|gamma(x)|), elementwise.")
 digamma = of_one(digamma_p, "The derivative of lgamma, elementwise.")
-igamma = of_two(igamma_p, "The regularised lower incomplete gamma function.")
-igammac = of_two(igammac_p, "1 - igamma(a, x), elementwise.")
-igamma_grad_a = of_two(igamma_grad_a_p, "The derivative of igamma(a, x) by a.")
+igamma = of_a_and_x(igamma_p, "The regularised lower incomplete gamma function.")
+igammac = of_a_and_x(igammac_p, "1 - igamma(a, x), elementwise.")
+igamma_grad_a = of_a_and_x(igamma_grad_a_p, "The derivative of igamma(a, x) by a.")
 random_gamma_grad = of_two(
     random_gamma_grad_p, "How a sample x of gamma(a) moves with a, of (a, x)."
 )
 bessel_i0e = of_one(bessel_i0e_p, "e**-|x| times the Bessel function I0, elementwise.")
 bessel_i1e = of_one(bessel_i1e_p, "e**-|x| times the Bessel function I1, elementwise.")
-zeta = of_two(zeta_p, "The Hurwitz zeta function of (x, q), elementwise.")
-polygamma = of_two(polygamma_p, "The m-th derivative of digamma, of (m, x).")
+zeta = lax.documented(
+    lambda x, q: zeta_p.bind(*lax.adapt(x, q)),
+    zeta_p,
+    "The Hurwitz zeta function of (x, q), elementwise.",
+)
+polygamma = lax.documented(
+    lambda m, x: polygamma_p.bind(*lax.adapt(m, x)),
+    polygamma_p,
+    "The m-th derivative of digamma, of (m, x).",
+)
 
 
 def betainc(a, b, x):

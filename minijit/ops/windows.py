@@ -167,15 +167,9 @@ eval_rules |= lax.on_wide({
 
 
 def reduce_window(
-    operand,
-    init_value,
-    computation,
-    window_dimensions,
-    window_strides=None,
-    padding="VALID",
-    base_dilation=None,
-    window_dilation=None,
-):
+    operand, init_value, computation, window_dimensions, window_strides=None,
+    padding="VALID", base_dilation=None, window_dilation=None,
+):  # fmt: skip
     """Reduce what is in each place of a window that moves over the operand.
 
     Args:
@@ -324,23 +318,62 @@ def take_flat(x, positions, fill_value):
     return scatter.gather(x, indices, numbers, (1,), **fill)
 
 
+def side_by_side(params):
+    """Whether windows lie side by side, one after the other, without holes."""
+    dilations = {*params["base_dilation"], *params["window_dilation"]}
+    return dilations <= {1} and params["window_dimensions"] == params["window_strides"]
+
+
+def elements_of_windows(x, fill, counts, windows, padding):
+    """What is in each of some windows side by side: [*counts, elements of a window].
+
+    Args:
+      fill: what is in the padding.
+    """
+    aval, rows = aval_of(x), zip(counts, windows, padding, strict=True)
+    sizes = [(low, n * k - low) for n, k, (low, _) in rows]
+    pads = [(low, end - n, 0) for (low, end), n in zip(sizes, aval.shape, strict=True)]
+    x = pad(x, lax.full((), fill, aval.dtype), pads)
+    axes = range(0, 2 * len(counts), 2)
+    x = lax.reshape(x, [*itertools.chain(*zip(counts, windows, strict=True))])
+    x = lax.transpose(x, (*axes, *(axis + 1 for axis in axes)))
+    return lax.reshape(x, (*counts, math.prod(windows)))
+
+
+def chosen_of(arg, x):
+    """Which element of each window the function `arg` chooses: bool[*counts, elements].
+
+    Args:
+      x: [*counts, elements of a window].
+    """
+    shape, dtype = aval_of(x).shape, np.dtype(np.int32)
+    axis = len(shape) - 1
+    chosen = lax.broadcast_in_dim(arg(x, axis, dtype), shape, range(axis))
+    return lax.eq(lax.broadcasted_iota(dtype, shape, axis), chosen)
+
+
+def total_of_chosen(chosen, x):
+    """The elements chosen, one of each window."""
+    kept = lax.select(chosen, x, lax.full_like(x, 0))
+    return lax.reduce_sum(kept, (aval_of(x).ndim - 1,))
+
+
 def window_extremum(primitive, arg, worst, nonzero, x, **params):
     """The tangent of a window's maximum is that of the first one that attains it."""
     y = primitive.bind(x, **params)
-    aval, counts = aval_of(x), aval_of(y).shape
-    if 0 in (*aval.shape, *counts, *params["window_dimensions"]):
+    aval, counts, windows = aval_of(x), aval_of(y).shape, params["window_dimensions"]
+    if 0 in (*aval.shape, *counts, *windows):
         return y, lambda t: None
     if not aval.shape:
         return y, lambda t: t
-    positions = window_positions(aval.shape, {**params, "counts": counts})
     fill = worst(aval.dtype).item()
-    chosen = arg(take_flat(x, positions, fill), len(counts), np.dtype(np.int32))
-    numbers = lax.broadcasted_iota(
-        np.dtype(np.int32), aval_of(positions).shape, len(counts)
-    )
-    chosen = lax.broadcast_in_dim(chosen, numbers.shape, range(len(counts)))
-    here = lax.select(lax.eq(numbers, chosen), positions, lax.full_like(positions, 0))
-    position = lax.reduce_sum(here, (len(counts),))
+    if side_by_side(params):
+        places = counts, windows, params["padding"]
+        chosen = chosen_of(arg, elements_of_windows(x, fill, *places))
+        return y, lambda t: total_of_chosen(chosen, elements_of_windows(t, 0, *places))
+    positions = window_positions(aval.shape, {**params, "counts": counts})
+    chosen = chosen_of(arg, take_flat(x, positions, fill))
+    position = total_of_chosen(chosen, positions)
     return y, lambda t: take_flat(t, position, 0)
 
 

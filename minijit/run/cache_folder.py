@@ -9,6 +9,7 @@ right one.  Many processes may write at once: each moves a whole file into its p
 Where nothing can be written a warning says so, once, and all goes on without.
 """
 
+import math
 import os
 import time
 import warnings
@@ -22,11 +23,13 @@ default_folder = os.path.join(
     "minijit",
 )
 config.define("cache_dir", default_folder, "the folder for generated source and code")
+config.define(
+    "cache_bytes", 256 << 20, "how many bytes of files of one kind cache_dir may have"
+)
 
-# How many files and bytes a kind may have.
-most_files = {"source": 4096, "objects": 4096}
-most_bytes = {"source": 64 << 20, "objects": 256 << 20}
-# {folder: what part of it has been written since it was last pruned}
+# What a file counts as, at least: folders of very many files are slow, too.
+LEAST = 1 << 16
+# {folder: about how many bytes have been written since it was last pruned}
 written: dict = {}
 # The folders that a warning has named.
 unusable = set()
@@ -85,9 +88,8 @@ def keep(kind, name, content, anew=False):
         except BaseException:
             os.unlink(temporary)
             raise
-        part = 1 / most_files[kind] + len(content) / most_bytes[kind]
-        written[folder] = written.get(folder, 1) + part
-        if written[folder] > 1 / 8:
+        written[folder] = written.get(folder, math.inf) + max(len(content), LEAST)
+        if 8 * written[folder] > config.cache_bytes:
             prune(kind)
     except OSError as error:
         report_unusable(folder, error)
@@ -118,18 +120,17 @@ def prune(kind):
     folder = folder_of(kind)
     written[folder] = 0
     entries = [entry.path for entry in os.scandir(folder) if entry.is_file()]
-    files, count, size = [], 0, 0
+    files, size = [], 0
     for path in entries:
         # Another process may be removing it, too.
         with suppress(FileNotFoundError):
             status = os.stat(path)
-            files.append((status.st_mtime, status.st_size, path))
+            files.append((status.st_mtime, max(status.st_size, LEAST), path))
     for used, nbytes, path in sorted(files, reverse=True):
-        count, size = count + 1, size + nbytes
+        size += nbytes
         # A process that was killed leaves a file that it was writing.
         left = path.endswith(".tmp") and used < time.time() - 3600
-        many = 8 * count > 7 * most_files[kind] or 8 * size > 7 * most_bytes[kind]
-        if left or many:
+        if left or 8 * size > 7 * config.cache_bytes:
             with suppress(FileNotFoundError):
                 os.unlink(path)
 

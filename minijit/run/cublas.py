@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compile.scalars import wide_dtype
-from .llvm_blas import stored_by
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,13 @@ class Gemm:
     def flops(self):
         m, n, k = self.sizes
         return 2 * m * n * k * self.batch * len(self.starts)
+
+
+def stored_by(shape, steps):
+    """Whether a matrix is stored by rows, and the step from one to the next."""
+    (rows, columns), (row, column) = shape, steps
+    by_rows = column == 1
+    return by_rows, max(row, columns) if by_rows else max(column, rows)
 
 
 def gemm_of(call):

@@ -15,10 +15,11 @@ from ..compile.lower_control import with_regions
 from .cuda_kernels import cuda_kernel
 from .cuda_reports import kernel_report
 from .executable import Executable
-from .grid import BlockBuilder, NoCudaForm, on_grid
+from .grid import BlockBuilder, on_grid
+from .grid_memory import NoCudaForm
 from .grid_totals import with_parts
 from .llvm import LLVMProgram
-from .loading import loaders, rewrites
+from .loading import loaders, own_rewrites, rewrites, rewritten
 from .lockstep import run_in_lockstep
 from .python_source import DriverPrinter, driver_printers
 from .reports import kernel_routes, kernel_rules
@@ -27,14 +28,14 @@ from .reports import kernel_routes, kernel_rules
 ORDINARY = (9, 0)
 
 
-def for_grid(program):
-    """A program as it is loaded: its loops are regions that one block runs."""
-    for rewrite in rewrites:
-        if rewrite is with_regions:
-            program = with_regions(program, BlockBuilder)
-        else:
-            program = rewrite(program)
-    return with_parts(program)
+def with_regions_of_blocks(program):
+    """A program whose loops are regions that one block runs."""
+    return with_regions(program, BlockBuilder)
+
+
+own_rewrites["cuda-lockstep"] = [
+    *(with_regions_of_blocks if f is with_regions else f for f in rewrites), with_parts
+]  # fmt: skip
 
 
 def nothing_to_run_on(kernel, *arrays):
@@ -57,7 +58,7 @@ class CudaProgram(LLVMProgram):
 
     def __init__(self, program, native, heading):
         self.program, self.heading = weakref.ref(program), heading
-        program = for_grid(program)
+        program = rewritten(program, "cuda-lockstep")
         self.body, self.constants = program.body, program.constants
         kernels, counts = {}, Counter()
         self.launched = []

@@ -15,31 +15,38 @@ from ..trace.captures import scalar_key
 from ..trace.config import config
 from ..trace.core import other_rules
 from ..trace.devices import platform_of
-from ..trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, effectful
+from ..trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, effectful, subjaxprs
+from ..trace.jaxpr_memory import memoised
 from ..trace.jit import compiled_call, jit_p
-from ..trace.stores import Table
-from .cuda_arrays import gpus as gpus
+from ..trace.stores import Recent
+from .cuda_arrays import CudaArray, gpus as gpus
 from .cuda_executable import compile_cuda as compile_cuda
 
 # {(primitive, types of the arguments, parameters): its closed jaxpr}
-operations = Table()
-# More than this many are more than a program needs again and again.
-MOST = 4096
+operations = Recent(limit=4096)
+
+
+@memoised
+def operations_with(jaxpr):
+    """The table for loops and branches: it lives as long as the jaxpr within them."""
+    return Recent(limit=64)
 
 
 def operation(primitive, avals, params):
     """The closed jaxpr of one equation, the same one each time."""
     values = ((name, scalar_key(x) or x) for name, x in sorted(params.items()))
     key = primitive, avals, tuple(values)
-    if key not in operations:
+    eqn = Eqn(primitive, tuple(map(Var, avals)), (), params)
+    inner = subjaxprs(eqn)
+    table = operations_with(inner[0]) if inner else operations
+    closed = table.find(key)
+    if closed is None:
         results = shape_rules[primitive](*avals, **params)
         results = results if primitive.multiple_results else [results]
-        inputs, outputs = (tuple(map(Var, some)) for some in (avals, results))
-        eqn = Eqn(primitive, inputs, outputs, params)
-        if len(operations) >= MOST:
-            operations.clear()
-        operations[key] = ClosedJaxpr(Jaxpr((), inputs, (eqn,), outputs), ())
-    return operations[key]
+        eqn = eqn.replace(outvars=tuple(map(Var, results)))
+        closed = ClosedJaxpr(Jaxpr((), eqn.invars, (eqn,), eqn.outvars), ())
+        table.store(key, closed)
+    return closed
 
 
 def evaluate(primitive, *args, **params):
@@ -58,6 +65,9 @@ def on_gpu(primitive, args, params):
     A jitted function sees to it by itself, and so do the operations of a function that
     has a rule of its own.  What has effects has them here, as Python functions do.
     """
+    # The usual answer comes first: every operation outside of jit asks.
+    if CudaArray not in map(type, args) and not config.default_device:
+        return None
     stays = primitive is jit_p or primitive in effectful
     if stays or platform_of(args) != "gpu" or any(map(is_function, params.values())):
         return None

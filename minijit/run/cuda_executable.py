@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from ..compile.decisions import noting, with_notes
 from ..compile.loops import Region
 from ..compile.lower import lower
 from ..compile.simplify import simplify
@@ -33,15 +34,9 @@ from .cuda_graphs import DeviceProgram, adders, fill
 from .cuda_loops import ChoiceNode, HostNode, LoopNode, obstacle
 from .cuda_nodes import kernel_of, nodes_of, waits_of
 from .cuda_reports import kernel_report
-from .dispatch import (
-    NoShortcut,
-    ShortcutPrinter,
-    make_shortcut,
-    printers,
-    the_aval,
-)
+from .dispatch import NoShortcut, ShortcutPrinter, make_shortcut, printers, the_aval
 from .executable import Executable
-from .loading import load, loaders, programs, rewritten
+from .loading import load, loaders, own_rewrites, programs, rewritten
 from .reports import heading_of, kernel_names, kernel_routes
 from .values import to_array, unboxed
 
@@ -141,7 +136,7 @@ class GraphProgram:
     """
 
     def __init__(self, program, native, heading):
-        program = rewritten(program)
+        program = rewritten(program, native)
         self.name, self.heading = program.name, heading
         self.body, self.constants = program.body, program.constants
         self.names = [f"kernel_{i}" for i in range(len(program.kernels))]
@@ -181,6 +176,7 @@ class GraphProgram:
 
 
 loaders |= {"cuda": GraphProgram}
+own_rewrites |= {"cuda": own_rewrites["cuda-lockstep"]}
 kernel_routes |= {"cuda": "cuda"}
 
 
@@ -196,8 +192,10 @@ class CudaExecutable(Executable):
         self.in_avals, self.out_avals = in_avals, out_avals
         self.native = "cuda"
         # The CPU is given whole arrays: no result may lie over what a step reads.
-        on_cpu = any(map(obstacle, program.body))
-        self.nodes = nodes_of(program if on_cpu else with_reuse(program))
+        with config.override("fusion", program.settings), noting() as notes:
+            on_cpu = any(map(obstacle, program.body))
+            self.nodes = nodes_of(program if on_cpu else with_reuse(program))
+        program = with_notes(program, notes)
         self.hosts = [n for n in self.nodes.steps if isinstance(n, HostNode)]
         reasons = {n.name: f"runs on the CPU: {n.reason}" for n in self.hosts}
         fallbacks = tuple((reasons | dict(program.fallbacks)).items())

@@ -4,11 +4,7 @@ A file is named after all that it depends on.
 """
 
 from . import cache_folder
-from .cache_folder import most_bytes, most_files
 from .environment import version_of
-
-most_files["cuda"] = 4096
-most_bytes["cuda"] = 256 << 20
 
 # The packages on which the code depends.
 MAKERS = "minijit llvmlite nvidia-nvjitlink nvidia-cuda-runtime"

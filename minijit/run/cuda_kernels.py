@@ -11,13 +11,15 @@ import functools
 import weakref
 from dataclasses import dataclass, field
 
+from ..compile.complex_pairs import origin_of
 from ..compile.kernel_buffers import local_buffers
 from ..compile.loops import Region
 from ..trace.jit import cache_clearers
 from . import grid_scans as grid_scans, grid_winners as grid_winners
 from .cuda_emitter import print_on_grid
 from .cuda_llvm import module_of, ptx_of
-from .grid import COMMON_BYTES, NoCudaForm, launch_of, launch_of_region
+from .grid import COMMON_BYTES, launch_of, launch_of_region
+from .grid_memory import NoCudaForm
 from .kernel_source import KernelSource
 from .source_text import Constants
 
@@ -98,7 +100,7 @@ def cuda_kernel(kernel, name="kernel_0"):
     return CudaKernel(
         name,
         f"{printed.comment}\n{printed.text}",
-        printed.buffers,
+        tuple(map(origin_of, printed.buffers)),
         launch.grid,
         (launch.threads, 1, 1),
         0,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..compile.decisions import loop_rules, noted
 from ..compile.expressions import Axis, Const, Load, as_index, op
 from ..compile.loops import Call, For, Kernel, Program, Store, statements
 from ..compile.lower_control import with_regions
@@ -18,20 +19,15 @@ from ..compile.memory import Buffer
 from ..compile.obstacles import kind_of
 from ..compile.overwriting import nest, read_by, written_by
 from ..compile.scalars import BOOL, INDEX
+from ..compile.settings import config
 from ..compile.watching import work_of
 from ..transform.branches import cond_p
 from ..transform.loops import scan_p, while_p
 from ..transform.pieces import split
 from .cuda_kernels import remembered
-from .cuda_nodes import (
-    Node,
-    Ref,
-    first_rows,
-    kernel_of,
-    nbytes_of,
-    step_rows,
-)
-from .grid import BlockBuilder, NoCudaForm
+from .cuda_nodes import Node, Ref, first_rows, kernel_of, nbytes_of, step_rows
+from .grid import BlockBuilder
+from .grid_memory import NoCudaForm
 from .llvm_kernels import functions_of, kernel_texts
 from .loading import load
 
@@ -165,8 +161,6 @@ def host_kernel(kernel):
 
 # ---- loops and branches
 
-# A scan is written out if that makes no more nodes than this.
-MOST_WRITTEN_OUT = 128
 # Addresses that a kernel may rely on: rows of an array begin there, or are copied.
 ALIGNMENT = 16
 
@@ -297,7 +291,8 @@ def build_scan(
     consts, inits, xs = split(rest, num_consts, num_carry)
     finals, ys = split(outputs, num_carry)
     scan = Scan(builder, body, num_consts + num_carry, num_carry, reverse)
-    if length is not None and length * scan.size <= MOST_WRITTEN_OUT:
+    few = length is not None and length * scan.size <= config.fusion.most_nodes
+    if noted("nodes of steps" if few else "counted steps", builder.call):
         scan.written_out(length, consts, inits, xs, finals, ys)
     else:
         scan.looped(counts, length, consts, inits, xs, finals, ys)
@@ -398,19 +393,24 @@ class Scan:
         glue(self.builder, "row", given, nest(axes, stmt))
 
 
+loop_rules |= {
+    "small steps of a loop": (
+        True, "all steps of a loop that do little are one block's", "block_step"
+    ),
+    "large steps of a loop": (
+        False, "one block would be slow: a graph begins each step", "block_step"
+    ),
+    "nodes of steps": (True, "so few steps follow each other in a graph", "most_nodes"),
+    "counted steps": (False, "the device counts so many steps", "most_nodes"),
+}  # fmt: skip
+
 # primitive -> function(builder, programs, inputs, outputs, **params).
 loop_rows = {cond_p: build_cond, while_p: build_while, scan_p: build_scan}
 
 
-# A step of so much work is done by one block sooner than a graph begins another one.
-SMALL_STEP = 1 << 16
-
-
 @remembered
 def in_one_block(call):
-    """A program in which a loop of small steps is one kernel of one block, or None."""
-    if sum(map(work_of, call.attrs["programs"])) > SMALL_STEP:
-        return None
+    """A program in which a loop is one kernel of one block; None if it has no form."""
     sides = (tuple(v.buffer for v in x) for x in (call.inputs, call.outputs))
     single = Program("loop", *map(distinct, sides), (), (), (call,))
     program = with_regions(single, BlockBuilder)
@@ -432,11 +432,16 @@ def distinct(buffers):
 def build_loop(builder, call, inputs, outputs):
     """A loop or branch; what it writes outside is copied there afterwards."""
     primitive, programs = call.attrs["primitive"], call.attrs["programs"]
-    if program := in_one_block(call):
+    work = sum(map(work_of, programs))
+    small = work <= config.fusion.block_step
+    steps = "small steps of a loop" if small else "large steps of a loop"
+    noted(steps, call, operations=work)
+    if small and (program := in_one_block(call)):
         sides = zip((call.inputs, call.outputs), (inputs, outputs), strict=True)
         places = ({v.buffer: x for v, x in zip(*s, strict=True)} for s in sides)
         builder.program(program, *(list(found.values()) for found in places))
         return
+    builder.call = call
     loop_rows[primitive](builder, programs, inputs, outputs, **call.attrs["params"])
 
 

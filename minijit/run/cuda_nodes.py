@@ -13,6 +13,7 @@ read or wrote what it writes.  All others may run at the same time.
 from dataclasses import dataclass, replace
 
 from ..compile.buffers import rounded
+from ..compile.decisions import noting
 from ..compile.loops import Kernel
 from ..compile.obstacles import kind_of
 from ..compile.overwriting import read_by, written_by
@@ -158,10 +159,11 @@ class NodeBuilder:
       steps: the list that is being filled.
       depth: how many loops are around it.
       constants: {id of an array: its `Memory`, which keeps the array, and so its id}.
+      call: the loop or branch whose nodes are built now, or None.
     """
 
     def __init__(self):
-        self.steps, self.depth, self.constants = [], 0, {}
+        self.steps, self.depth, self.constants, self.call = [], 0, {}, None
 
     def temporary(self, nbytes, name="t"):
         return Memory(name, nbytes).all
@@ -198,7 +200,9 @@ class NodeBuilder:
         Args:
           inputs, outputs: a `Ref` each; no output is an input.
         """
-        program = with_parts(program)
+        with noting():
+            # `GraphProgram` says the same of the kernels, to those who ask.
+            program = with_parts(program)
         places, again = dict(zip(program.inputs, inputs, strict=True)), []
         for buffer, value in program.constants:
             places[buffer] = self.constant(value, buffer.name)

@@ -12,7 +12,8 @@ assembler, which the package `nvidia-nvjitlink` brings; without it they are left
 import re
 from dataclasses import dataclass
 
-from .grid import WARP, NoCudaForm
+from .grid import WARP
+from .grid_memory import NoCudaForm
 
 # Of one multiprocessor, by the first number of its compute capability: threads, blocks
 # and bytes of shared memory, at the most.

@@ -16,13 +16,7 @@ import numpy as np
 from ..compile.scalar_forms import FLOAT64, scalar_forms
 from ..compile.vector_waves import cos_small, sin_of_quadrant, sin_small
 from .device_forms import device_forms
-from .llvm_functions import (
-    ATTRIBUTES,
-    define,
-    function_name,
-    function_text,
-    numbered,
-)
+from .llvm_functions import ATTRIBUTES, define, function_name, function_text, numbered
 from .llvm_text import LLVMWriter
 
 # 2/pi, as an integer of so many bits behind the point.

@@ -97,7 +97,7 @@ class Reporting:
 
     def __init__(self, native):
         self.native = native
-        self.steps, self.roles, self.decisions = [], {}, []
+        self.steps, self.roles, self.decisions, self.runs = [], {}, [], 0
         self.tapes = {}
         self.fallbacks = {}
 
@@ -110,7 +110,7 @@ class Reporting:
         }
         self.roles = dict.fromkeys(renamed.values(), "argument")
         self.program(program, renamed, "")
-        made = rewritten(program)
+        made = rewritten(program, self.native)
         for buffer in {*made.inputs} & {*made.outputs}:
             self.roles[renamed[buffer]] = "donated"
         plan = plan_of(made)
@@ -137,12 +137,14 @@ class Reporting:
           places: {buffer of the program: buffer of the report}; it is extended.
           prefix: of the names of its kernels and arrays.
         """
+        self.runs += 1
+        within = program, self.runs
         made = load(program, self.native)
         roles = {b: "constant" for b, _ in made.constants}
         if not prefix:
             roles |= dict.fromkeys(program.outputs, "result")
         self.fallbacks |= dict(program.fallbacks)
-        self.decisions += program.decisions
+        self.decisions += rewritten(program, self.native).decisions
         constants = dict(made.constants)
 
         def place(buffer):
@@ -158,7 +160,7 @@ class Reporting:
         for stmt in made.body:
             if isinstance(stmt, Kernel):
                 name, route = next(names), kernel_routes[self.native]
-                given = stmt, constants, place, route, None
+                given = within, stmt, constants, place, route, None
                 with config.override("fusion", program.settings):
                     self.add(prefix + name, *given, lambda name=name: texts[name])
                     if not isinstance(stmt, Region):
@@ -167,7 +169,7 @@ class Reporting:
             elif stmt.routine == "program":
                 self.inner(stmt, place, prefix)
             else:
-                self.call(stmt, constants, place, prefix)
+                self.call(within, stmt, constants, place, prefix)
 
     def inner(self, call, place, prefix):
         """The steps of a program that is called: its arguments are the caller's."""
@@ -179,14 +181,16 @@ class Reporting:
         places = {own: place(view.buffer) for own, view in pairs}
         self.program(program, places, f"{prefix}{program.name}/")
 
-    def call(self, call, constants, place, prefix):
+    def call(self, within, call, constants, place, prefix):
         """A routine, or a primitive that runs uncompiled."""
         name = str(call.attrs.get("primitive", call.routine))
         routes = call_routes.get(call.routine, ("plain", "numba"))
         given = constants, place, routes[bool(self.native)], self.fallbacks.get(name)
-        self.add(prefix + name, call, *given)
+        self.add(prefix + name, within, call, *given)
 
-    def add(self, name, stmt, constants, place, route, reason=None, source=str):
+    def add(
+        self, name, within, stmt, constants, place, route, reason=None, source=str
+    ):  # fmt: skip
         found = traffic_of(stmt, constants.items())
         reads, writes = (
             tuple(replace(use, buffer=place(use.buffer)) for use in uses)
@@ -199,9 +203,9 @@ class Reporting:
         name = f"{name}#{before + 1}" if before else name
         add_rows("run.explaining")
         step = Step(
-            name=name, stmt=stmt, eqns=stmt.eqns, reads=reads, writes=writes,
-            flops=found.flops, route=route, reason=reason, source=source,
-            threads=thread_counts.get(route, one_thread)(stmt),
+            name=name, stmt=stmt, program=within[0], run=within[1], eqns=stmt.eqns,
+            reads=reads, writes=writes, flops=found.flops, route=route, reason=reason,
+            source=source, threads=thread_counts.get(route, one_thread)(stmt),
         )  # fmt: skip
         self.steps.append(step)
 

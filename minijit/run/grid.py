@@ -29,68 +29,34 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ..compile.complex_pairs import has_complex, in_pairs, region_in_pairs
 from ..compile.decisions import loop_rules, noted
 from ..compile.expression_graphs import postorder, substitute
-from ..compile.expressions import Axis, Load, Op, Reduce, as_index, op
+from ..compile.expressions import Axis, Load, Reduce, as_index, op
 from ..compile.fuse import nested
-from ..compile.index_rules import known
 from ..compile.interchange import Renamer
 from ..compile.kernel_buffers import local_buffers
-from ..compile.loops import (
-    Call,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Look,
-    Reserve,
-    Start,
-    Step,
-    Store,
-    Swap,
-    While,
-    expressions,
-    statements,
-)
+from ..compile.loops import For, If, Kernel, Store, expressions, statements
 from ..compile.memory import Buffer
 from ..compile.nests import bytes_of, nest_of, runs_along
 from ..compile.place import place
 from ..compile.placing_rules import NEST, nestable, share_axes
 from ..compile.regions import RegionBuilder
-from ..compile.scalars import wide_dtype
+from ..compile.settings import config
 from ..trace.demand import add_rows
-from ..trace.errors import MinijitError
+from .grid_memory import NoCudaForm, flattened, joined, terms_in_memory
 from .threads import are_apart
-
-
-class NoCudaForm(MinijitError):
-    """What is asked for has no form on a CUDA device; the message says why."""
-
-
-# Why a statement has none.
-obstacles = {
-    Reserve: "a loop in it keeps a tape, which grows as it runs",
-    Fail: "a loop in it counts its steps, and would raise at too many",
-    Call: "a loop in it calls a function",
-}
 
 # Threads that run in step with each other: one instruction for all of them.
 WARP = 32
-# Threads of a block: those of a nest that goes by thread, and at most.
+# Threads of a block: those of a nest that goes by thread, eight warps, of which all
+# devices run several blocks at once; and as many as a device takes.
 THREADS, MOST_THREADS = 256, 1024
-# Blocks of a grid along y, and along z, at most; along x there may be 2**31 - 1.
+# Blocks of a grid along y, and along z, that a device takes; along x it is 2**31 - 1.
 MOST_ALONG_Y = (1 << 16) - 1
-# Bytes that a thread may keep for itself.
-OWN_BYTES = 256
-# Of the 48 KB that a block has in common, so many are for arrays; some are for totals.
+# Of the 48 KB that a block has in common on all devices, so many are for arrays; some
+# are for totals.
 COMMON_BYTES = 40 << 10
-# A total of fewer steps may be computed again.
-AGAIN = 16
-# Fewer threads than these leave most of a GPU idle.
-FEW_THREADS = 2048
-# With so many elements there are threads enough if each has four.
-QUADS_FROM = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -139,12 +105,18 @@ def launch_of(body):
     threads = max(threads_of(*part) for part in split)
     parts, grids, made = [], [], {}
     for axes, by_block, inner in split:
-        flat_now = partial(flattened, made=made)
-        body = place(nested(axes, inner), NEST, nestable, flat_now)
+        body = placed_flat(nested(axes, inner), made)
         parts.append(Part(tuple(axes), by_block, body))
         steps = [a.extent if by_block else -(-a.extent // threads) for a in axes]
         grids.append((*reversed(steps), 1, 1)[:3])
     return Launch(tuple(parts), max(grids), threads)
+
+
+def placed_flat(body, made):
+    """Statements placed, with flat arrays; what has no complex numbers flat before."""
+    if has_complex(body):
+        return flattened(in_pairs(place(body, NEST, nestable, tuple)), made)
+    return place(body, NEST, nestable, partial(flattened, made=made))
 
 
 def as_one(axes, by_block, body):
@@ -174,7 +146,8 @@ def depend_on_each_other(stmts):
 class BlockBuilder(RegionBuilder):
     """Builds regions that one block runs: its threads divide the loops in it."""
 
-    largest_stack = COMMON_BYTES
+    # One block has loops; a decomposition is not for a grid.
+    kinds, largest_stack = {"loop"}, COMMON_BYTES
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -193,7 +166,7 @@ class BlockBuilder(RegionBuilder):
 
 def launch_of_region(region):
     """One block for a region's statements: -> `Launch`."""
-    body = flattened(region.body)
+    body = flattened(region_in_pairs(region).body)
     inner = [s.axis for s in statements(body) if isinstance(s, For)]
     wide = [a.bounds[1] + 1 for a in inner if a.kind in ("thread", "reduce")]
     threads = min(MOST_THREADS, -(-max(wide, default=1) // WARP) * WARP)
@@ -203,17 +176,50 @@ def launch_of_region(region):
 # ---- what `explain` says of it
 
 loop_rules |= {
-    "rows kept": (True, "rows that several loops read are read once, by a block", None),
-    "long rows": (False, "a block has no room for rows that several loops read", None),
-    "in order": (False, "steps need those before them: one thread does all", None),
+    "rows kept": (True, "rows that several loops read are read once, by a block"),
+    "long rows": (False, "a block has no room for rows that several loops read"),
+    "in order": (
+        False, "steps need those before them: one thread does all", "thread_steps"
+    ),
     "parts on a grid": (
-        True, "blocks cannot wait for each other: a second kernel adds the parts", None
+        True, "blocks cannot wait for each other: a second kernel adds the parts",
+        "block_total", "enough_threads", "fewest_parts",
     ),
     "pieces of a row": (
-        True, "blocks add up pieces, and wait for the sum of those before them", None
+        True, "blocks add up pieces, and wait for the sum of those before them",
+        "fewest_parts", "thread_steps",
     ),
     "last update": (
-        True, "updates may meet: two more kernels find which one is the last", None
+        True, "updates may meet: two more kernels find which one is the last",
+        "thread_steps", "few_threads",
+    ),
+    "short steps": (
+        False, "no loop within a step has work for 32 threads: each step is a thread's"
+    ),
+    "large steps": (
+        True, "what a step keeps is too much for a thread: each step is a block's",
+        "thread_bytes",
+    ),
+    "few blocks": (
+        True, "so few steps would be few threads: each step is a block's", "few_threads"
+    ),
+    "along a step": (
+        True, "memory runs along the loops within a step: each step is a block's"
+    ),
+    "across steps": (
+        False, "memory runs from step to step: each step is a thread's",
+        "few_threads", "thread_bytes",
+    ),
+    "four neighbours": (
+        True, "steps are many: a thread does four that are neighbours in memory",
+        "enough_threads",
+    ),
+    "tiles of a block": (
+        True, "what runs along another axis is turned in memory of a block", "few_steps"
+    ),
+    "once a block": (
+        True, "a total that many steps want is computed once, by a block",
+        "total_again",
     ),
 }  # fmt: skip
 
@@ -283,6 +289,8 @@ def part_of(stmt):
             return found
     axes, body = peeled(stmt)
     outer = known_outside(axes, body)
+    if len(outer) < len(axes):
+        noted("once a block", steps=steps_of(outer))
     if axes and not outer:
         # A total that all steps want: only one block can compute it once.
         return of_block([Axis(1)], (stmt,))
@@ -290,14 +298,20 @@ def part_of(stmt):
     axes = best_last(outer, body)
     by_block = goes_by_block(axes, body)
     if axes and not by_block and are_quads(axes, body):
+        noted("four neighbours", steps=steps_of(axes))
         axes, body = in_quads(axes, body)
     part = as_one(axes, by_block, body)
     loops = [s.axis for s in statements(body) if isinstance(s, For)]
-    if math.prod(a.extent for a in axes) == 1 and not by_block and loops:
+    if steps_of(axes) == 1 and not by_block and loops:
         noted("in order", steps=max(a.bounds[1] + 1 for a in loops))
     if by_block:
         return of_block(part[0], part[2])
     return part
+
+
+def steps_of(axes):
+    """How many steps loops over some axes have in all."""
+    return math.prod(a.extent for a in axes)
 
 
 def of_block(axes, body):
@@ -401,7 +415,7 @@ def rows_of(body):
 def are_quads(axes, body):
     """Whether a thread should do four neighbours: it loads and stores them at once."""
     axis = axes[-1]
-    many = math.prod(a.extent for a in axes) >= QUADS_FROM
+    many = steps_of(axes) >= 4 * config.fusion.enough_threads
     if not many or axis.extent % 4 or not all(type(s) is Store for s in body):
         return False
     if any(type(e) is Reduce for e in postorder(expressions(body))):
@@ -520,33 +534,10 @@ def known_outside(axes, body):
     totals = [e for e in postorder(expressions(body)) if type(e) is Reduce]
     own = {s.buffer for s in statements(body) if isinstance(s, Store)}
     long = [
-        e for e in totals if widest_total(e) >= AGAIN
+        e for e in totals if widest_total(e) >= config.fusion.total_again
         and not any(type(x) is Load and x.buffer in own for x in postorder([e]))
     ]
     return [a for a in axes if all(a in total.free for total in long)]
-
-
-def joined(axes, kind="loop"):
-    """One axis for several, and {axis: the expression that it is now}."""
-    if len(axes) == 1 and axes[0].kind == kind:
-        return axes[0], {}
-    axis = Axis(math.prod(a.extent for a in axes), kind)
-    return axis, digits(axis, axes)
-
-
-def digits(number, axes):
-    """{axis: its value}, where a number counts the steps of all axes together."""
-    names, steps = {}, 1
-    for a in reversed(axes):
-        names[a] = op("mod", over(number, steps), as_index(a.extent))
-        steps *= a.extent
-    if axes:
-        names[axes[0]] = over(number, steps // axes[0].extent)
-    return names
-
-
-def over(axis, steps):
-    return op("floordiv", axis, as_index(steps)) if steps > 1 else axis
 
 
 def accesses(body):
@@ -594,17 +585,20 @@ def goes_by_block(axes, body):
     """Whether the threads of a block share each step of some axes."""
     wide = widest(body)
     if wide < WARP:
-        return False
+        return noted("short steps", longest=wide)
     own = {s.buffer for s in statements(body) if isinstance(s, Store)}
-    if sum(b.nbytes for b in own if b.space == "cache") > OWN_BYTES:
-        return True
-    points = math.prod(a.extent for a in axes)
-    if points * 8 < FEW_THREADS or (points < FEW_THREADS and wide > FEW_THREADS):
-        return True
+    settings, points = config.fusion, steps_of(axes)
+    kept = sum(b.nbytes for b in own if b.space == "cache")
+    if kept > settings.thread_bytes:
+        return noted("large steps", bytes=kept)
+    few = settings.few_threads
+    if points * 8 < few or (points < few and wide > few):
+        return noted("few blocks", steps=points)
     votes, inside = Counter(), inner_axes(body)
     for access in accesses(body):
         votes[runs_along(access)] += bytes_of(access)
-    return sum(votes[a] for a in inside) > votes[axes[-1]]
+    along = sum(votes[a] for a in inside) > sum(votes[a] for a in axes[-1:])
+    return noted("along a step" if along else "across steps", steps=points)
 
 
 def collapsed(stmt):
@@ -623,160 +617,9 @@ def collapsed(stmt):
 
 def threads_of(axes, by_block, body):
     """How many threads a block has: enough for the widest of what they share."""
-    steps = math.prod(a.extent for a in axes)
+    steps = steps_of(axes)
     if not by_block:
         return min(THREADS, -(-steps // WARP) * WARP)
-    most = MOST_THREADS if steps * THREADS < FEW_THREADS else THREADS
+    few = steps * THREADS < config.fusion.few_threads
+    most = MOST_THREADS if few else THREADS
     return min(most, -(-widest(body) // WARP) * WARP)
-
-
-# ---- memory without axes
-
-
-@dataclass(frozen=True, eq=False)
-class Flat(Buffer):
-    """The memory of a buffer as one row of numbers.
-
-    Attributes:
-      origin: the buffer.
-    """
-
-    origin: Buffer | None = None
-
-
-def flat(buffer):
-    size = math.prod(buffer.shape)
-    return Flat(buffer.name, (size,), buffer.dtype, (), buffer.space, buffer)
-
-
-def flattened(body, made=None):
-    """Statements in which each array has one axis: addresses are what is computed.
-
-    Args:
-      made: {buffer: its `Flat`}, to be used and extended.
-    """
-    made = {} if made is None else made
-    plain = lambda buffer: made.setdefault(buffer, flat(buffer))
-    known: dict = {}
-
-    def replaced(expr):
-        if type(expr) is Load and not isinstance(expr.buffer, Flat):
-            return Load(plain(expr.buffer), address(expr))
-        return None
-
-    exprs = lambda roots: substitute(list(roots), replaced, known)
-
-    def rewritten(stmt):
-        match stmt:
-            case Store():
-                index, value = exprs([*address(stmt), stmt.value])
-                return Store(plain(stmt.buffer), (index,), value, stmt.combine)
-            case For():
-                return For(stmt.axis, block(stmt.body))
-            case If():
-                then, otherwise = map(block, stmt.bodies())
-                return If(*exprs([stmt.pred]), then, otherwise)
-            case While():
-                test, body = map(block, stmt.bodies())
-                return While(test, *exprs([stmt.cond]), body)
-            case Swap():
-                return Swap(plain(stmt.first), plain(stmt.second))
-            case Call() if stmt.routine == "matmul":
-                return product(stmt, plain)
-            case Look():
-                # Nobody sends signals to a device.
-                return None
-            case Let() | Start() | Step():
-                return stmt.rewrite(exprs, plain)
-        raise NoCudaForm(obstacles[type(stmt)])
-
-    def block(body):
-        return tuple(stmt for stmt in map(rewritten, body) if stmt is not None)
-
-    return block(body)
-
-
-def product(call, plain):
-    """A product of two matrices as loops, which the threads of a block share."""
-    out, = call.outputs
-    a, b = call.inputs
-    rows, columns, k = *map(Axis, out.shape), Axis(a.shape[1], "reduce")
-    both, names = joined([rows, columns], "thread")
-    i, j = names[rows], names[columns]
-
-    def at(view, row, column):
-        total = as_index(view.offset)
-        for index, stride in zip((row, column), view.strides, strict=True):
-            total = op("add", total, op("mul", index, as_index(stride)))
-        return plain(view.buffer), (total,)
-
-    dtype = wide_dtype(a.buffer.dtype)
-    loads = Load(*at(a, i, k)), Load(*at(b, k, j))
-    factors = op("mul", *(op("convert", x, dtype=dtype) for x in loads))
-    total = op("convert", Reduce("add", (k,), (factors,)), dtype=out.buffer.dtype)
-    loop, = place((For(both, (Store(*at(out, i, j), total),)),), prepare=tuple)
-    return loop
-
-
-def address(access):
-    """Where an element is in its buffer's memory: -> a tuple of one index."""
-    total = as_index(0)
-    for part, factor in joined_digits(terms_in_memory(access)).items():
-        total = op("add", total, op("mul", part, as_index(factor)))
-    return (total,)
-
-
-def terms_in_memory(access):
-    """{part: factor}: where an element is in its buffer's memory is their sum."""
-    terms: Counter = Counter()
-    for index, stride in zip(access.index, access.buffer.strides, strict=True):
-        for part, factor in terms_of(index):
-            terms[part] += factor * stride
-    return terms
-
-
-def terms_of(index):
-    """Pairs (part, factor) of which an index is the sum."""
-    name = index.name if isinstance(index, Op) else ""
-    if name in ("add", "sub"):
-        first, second = map(terms_of, index.args)
-        sign = 1 if name == "add" else -1
-        return [*first, *((part, sign * factor) for part, factor in second)]
-    if name == "mul" and known(index.args[1]) is not None:
-        factor = known(index.args[1])
-        return [(part, factor * times) for part, times in terms_of(index.args[0])]
-    if known(index) is not None:
-        return [(as_index(1), known(index))]
-    return [(index, 1)]
-
-
-def joined_digits(terms):
-    """{part: factor}, with g // 12 * 12 + g % 12 as g: two digits of g are one."""
-    while True:
-        digits = {digit_of(part): part for part in terms}
-        for (g, step, size), part in digits.items():
-            for (h, wide, more), other in digits.items():
-                touch = g is h and size and wide == step * size
-                if touch and terms[other] == terms[part] * size:
-                    factor = terms[part]
-                    terms = {p: f for p, f in terms.items() if p not in (part, other)}
-                    whole = over(g, step)
-                    if more:
-                        whole = op("mod", whole, as_index(size * more))
-                    terms[whole] = terms.get(whole, 0) + factor
-                    break
-            else:
-                continue
-            break
-        else:
-            return terms
-
-
-def digit_of(part):
-    """(g, step, size) of `g // step % size`; size is None where nothing is cut off."""
-    size, step = None, 1
-    if isinstance(part, Op) and part.name == "mod":
-        part, size = part.args[0], known(part.args[1])
-    if isinstance(part, Op) and part.name == "floordiv":
-        part, step = part.args[0], known(part.args[1])
-    return part, step, size

@@ -13,7 +13,6 @@ piece begins.  After eight steps that double the distance every part holds the t
 all parts up to it.
 """
 
-import math
 from dataclasses import replace
 
 from ..compile.decisions import noted
@@ -25,9 +24,10 @@ from ..compile.memory import Buffer
 from ..compile.nests import bytes_of, runs_along
 from ..compile.reductions import combine, start_values
 from ..compile.scalars import wide_dtype
+from ..compile.settings import config
 from .grid import (
     COMMON_BYTES,
-    FEW_THREADS,
+    MOST_THREADS,
     THREADS,
     accesses,
     as_one,
@@ -35,15 +35,12 @@ from .grid import (
     nest_forms,
     peeled,
     renamed,
-    terms_in_memory,
+    steps_of,
 )
+from .grid_memory import terms_in_memory
 
-# A running total of fewer steps is one thread's.
-FEWEST = 64
-# Neighbours that a thread adds up itself, at least and at most.
+# Neighbours that a thread adds up itself: one access of 128 bits, or two of them.
 SHORTEST, LONGEST = 4, 8
-# A row in pieces: how long they are at least, and how many there are.
-SHORTEST_PIECE, FEWEST_PIECES, MOST_PIECES = 1 << 11, 4, 1 << 10
 ZERO = as_index(0)
 
 
@@ -70,8 +67,8 @@ def totals_of(loop):
 
 def is_running(loop, axes):
     """Whether the threads of a block should share the steps of a loop."""
-    axis, totals = loop.axis, totals_of(loop)
-    if not totals or not isinstance(axis.extent, int) or axis.extent < FEWEST:
+    axis, totals, fewest = loop.axis, totals_of(loop), config.fusion.thread_steps
+    if not totals or not isinstance(axis.extent, int) or axis.extent < fewest:
         return False
     if not all(isinstance(s, Store) and not s.combine for s in loop.body):
         return False
@@ -86,7 +83,7 @@ def is_running(loop, axes):
         return False
     along = sum(bytes_of(a) for a in accesses(loop.body) if runs_along(a) is axis)
     others = sum(bytes_of(a) for a in accesses(loop.body) if runs_along(a) in axes)
-    return along > others or math.prod(a.extent for a in axes) < FEW_THREADS
+    return along > others or steps_of(axes) < config.fusion.few_threads
 
 
 def moves_along(store, axis):
@@ -250,10 +247,13 @@ def in_pieces(kernel, rooms, number):
 
 
 def piece_of(steps):
-    """How many steps a piece of a row has: they are of equal length; or None."""
-    shortest = max(SHORTEST_PIECE, -(-steps // MOST_PIECES))
-    lengths = (n for n in range(shortest, steps // FEWEST_PIECES + 1) if steps % n == 0)
-    return next(lengths, None)
+    """How many steps a piece of a row has: they are of equal length; or None.
+
+    A block has work for all its threads, and the one that adds pieces up one for each.
+    """
+    shortest = max(LONGEST * THREADS, -(-steps // MOST_THREADS))
+    longest = steps // config.fusion.fewest_parts
+    return next((n for n in range(shortest, longest + 1) if steps % n == 0), None)
 
 
 kernel_forms.append(in_pieces)

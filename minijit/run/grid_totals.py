@@ -16,7 +16,7 @@ Totals of columns are each a thread's, and if these are few, they are cut likewi
 import math
 from dataclasses import replace
 
-from ..compile.decisions import noted
+from ..compile.decisions import noted, noting
 from ..compile.expression_graphs import postorder
 from ..compile.expressions import Axis, Load, Reduce, as_index, op
 from ..compile.fuse import nested
@@ -24,25 +24,23 @@ from ..compile.interchange import Renamer
 from ..compile.loops import For, Kernel, Store
 from ..compile.memory import Buffer
 from ..compile.nests import nest_of
-from .grid import digits, in_kernels, joined, kernel_forms, part_of
-
-# A total of fewer numbers than these is one block's, and a part has at least so many.
-FROM, SHORTEST = 1 << 15, 1 << 12
-MOST_PARTS = 1024
-# Totals of columns, each a thread's: from how many numbers on, how many of them a part
-# has at least, and how many threads are enough.
-COLUMNS_FROM, SHORTEST_COLUMN, ENOUGH_THREADS = 1 << 17, 32, 1 << 16
-# For fewer parts a second kernel is not worth it.
-FEWEST_PARTS = 4
+from ..compile.settings import config
+from .grid import MOST_THREADS, WARP, in_kernels, kernel_forms, part_of, steps_of
+from .grid_memory import digits, joined
 
 
 def with_parts(program):
     """A program in which some kernels are several: blocks of one cannot wait."""
     body, temps = [], list(program.temps)
     for step in program.body:
-        rooms = []
-        kernel = type(step) is Kernel
-        body += in_kernels(step, rooms, len(temps)) if kernel else [step]
+        if type(step) is not Kernel:
+            body.append(step)
+            continue
+        rooms: list = []
+        with noting() as found:
+            body += in_kernels(step, rooms, len(temps))
+        for rule, _, numbers in found:
+            noted(rule, step, **numbers)
         temps += rooms
     if len(body) == len(program.body):
         return program
@@ -102,17 +100,22 @@ def can_part(total, axes):
 
 
 def rows_part(steps):
-    """How many steps a part has of a total that a block computes."""
-    return steps if steps < FROM else max(-(-steps // MOST_PARTS), SHORTEST)
+    """How many steps a part has of a total that a block computes.
+
+    There are eight parts or more, and no more than the threads of the block that adds
+    them up.
+    """
+    least = config.fusion.block_total
+    return steps if steps < least else max(-(-steps // MOST_THREADS), -(-least // 8))
 
 
 def columns_part(stmt, axes, steps):
     """The same of totals that are a thread's each, a step of some axes."""
-    points = math.prod(a.extent for a in axes)
-    if points * steps < COLUMNS_FROM or part_of(stmt)[1]:
+    numbers, enough = steps * steps_of(axes), config.fusion.enough_threads
+    if numbers < 2 * enough or part_of(stmt)[1]:
         return steps
-    length = max(-(-steps * points // ENOUGH_THREADS), SHORTEST_COLUMN)
-    return length if steps >= FEWEST_PARTS * length else steps
+    length = max(-(-numbers // enough), WARP)
+    return length if steps >= config.fusion.fewest_parts * length else steps
 
 
 def one_part(total, part, length, steps):

@@ -43,7 +43,8 @@ from ..compile.reductions import combine, start_values
 from ..compile.scalar_forms import Param
 from ..compile.scalars import BOOL, wide_dtype
 from .emit import Walker, walkers
-from .grid import ATOMIC, WARP, flat
+from .grid import ATOMIC, WARP
+from .grid_memory import flat
 
 
 def is_number(buffer):

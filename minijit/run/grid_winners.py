@@ -8,7 +8,6 @@
 Of updates that meet, memory keeps the highest number, in whatever order they come.
 """
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -19,11 +18,11 @@ from ..compile.expressions import Axis, Const, Load, as_index, op
 from ..compile.fuse import nested
 from ..compile.loops import For, If, Store, expressions
 from ..compile.memory import Buffer
-from .grid import FEW_THREADS, apart, joined, kernel_forms, renamed
+from ..compile.settings import config
+from .grid import apart, kernel_forms, renamed, steps_of
+from .grid_memory import joined
 from .grid_totals import number_of
 
-# Fewer updates are set one after another sooner than three kernels begin.
-FEWEST = 64
 NUMBER = np.dtype("int32")
 
 
@@ -43,10 +42,11 @@ def by_winners(kernel, rooms, number):
     store, = body[0].then if guarded else body
     others = {a: [b for b in axes if b is not a] for a in axes}
     lanes = [a for a in axes if apart(For(a, nested(others[a], body)))]
-    steps = math.prod(a.extent for a in axes)
-    width = math.prod(a.extent for a in lanes)
-    if width >= FEW_THREADS or not FEWEST * width <= steps < 2**31:
+    steps, width, settings = steps_of(axes), steps_of(lanes), config.fusion
+    if width >= settings.few_threads:
         # Threads that set a column each need no order among them.
+        return None
+    if not settings.thread_steps * width <= steps < 2**31:
         return None
     noted("last update", updates=steps)
     last = Buffer(f"last{number + len(rooms)}", store.buffer.shape, NUMBER)

@@ -26,7 +26,7 @@ give(ShapedArray, {"sharding": property(sharding_of_type)})
 
 # chapter 19
 from ..trace.demand import on_demand
-from ..trace.stages import Compiled
+from ..trace.stages import Compiled, Lowered
 
 give(Compiled, {"explain": on_demand("run.explaining:report_of")})
 
@@ -60,7 +60,11 @@ def replaced(closed, *, jaxpr=None, consts=None):
     return ClosedJaxpr(jaxpr or closed.jaxpr, consts)
 
 
-give(ShapedArray, {"vma": no_effects, "to_tangent_aval": to_tangent_aval})
+give(ShapedArray, {
+    "vma": no_effects,
+    "to_tangent_aval": to_tangent_aval,
+    "at_least_vspace": to_tangent_aval,
+})
 give(Primitive, {
     "def_impl": on_demand("extend.core:def_impl"),
     "def_abstract_eval": on_demand("extend.core:def_abstract_eval"),
@@ -86,4 +90,25 @@ give(ClosedJaxpr, {
 give(Eqn, {
     "effects": property(lambda eqn: {eqn} if has_effect(eqn) else no_effects),
     "source_info": property(lambda eqn: eqn.source),
+})
+
+
+def analyses(names):
+    """{name: method} of functions in `run/analyses.py`."""
+    return {name: on_demand(f"run.analyses:{name}") for name in names.split()}
+
+
+def properties(names):
+    """The same as properties."""
+    return {name: property(f) for name, f in analyses(names).items()}
+
+
+give(Lowered, analyses("cost_analysis") | properties("args_info"))
+give(Lowered, {"compiler_ir": on_demand("export:compiler_ir")})
+give(Compiled, {
+    **analyses("cost_analysis memory_analysis"),
+    **properties("args_info input_shardings output_shardings"),
+    "call": Compiled.__call__,
+    "donate_argnums": property(lambda compiled: compiled.lowered.donate_argnums),
+    "runtime_executable": lambda compiled: compiled.executable,
 })

@@ -4,7 +4,8 @@ from ..trace.jit import cache_clearers
 from ..trace.turns import compiling
 
 # (text, constants) -> the compiled kernel, for all programs of this process; the ones
-# used last.  A program keeps its kernels for itself.
+# used last.  A program keeps its kernels for itself, so that one which leaves this
+# table is compiled again at most where another program has the same text.
 native_kernels: dict = {}
 MOST_KERNELS = 1024
 

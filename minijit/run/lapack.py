@@ -2,6 +2,9 @@
 
     lapack("dpotrf", letters, 0, sizes, 0, a, 0, sizes, 0, info, 0)
 
+They decompose matrices, and solve triangular systems.  Machine code multiplies matrices
+without them, on every machine: see `product_tiles`.
+
 All arguments of these routines go by address: each is an array, and the number of its
 element that the routine is given.  As plain Python the call goes by ctypes; for numba
 and for LLVM it is a call of that address: no Python, no object.
@@ -9,7 +12,10 @@ and for LLVM it is a call of that address: no Python, no object.
 
 import ctypes
 import functools
+import math
+import threading
 
+from ..compile.loops import Call, statements
 from .scalar_math import functions
 
 
@@ -78,3 +84,72 @@ def native_lapack():
         return types.void(name, types.StarArgTuple.from_types(args)), generate
 
     return {"lapack": lapack}
+
+
+# ---- its threads
+
+class OneThread:
+    """While anybody is within, the BLAS that comes with SciPy uses one thread only."""
+
+    def __init__(self):
+        self.lock, self.inside, self.before = threading.Lock(), 0, 1
+
+    def __enter__(self):
+        read, write = blas_threads()
+        with self.lock:
+            self.inside += 1
+            if self.inside == 1:
+                self.before = read()
+                write(1)
+
+    def __exit__(self, *error):
+        _, write = blas_threads()
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                write(self.before)
+
+
+one_thread = OneThread()
+
+
+@functools.cache
+def blas_threads():
+    """Functions that read and write how many threads SciPy's BLAS has."""
+    from scipy.linalg import cython_blas
+
+    library = ctypes.CDLL(cython_blas.__file__)
+    for prefix in ("scipy_", ""):
+        try:
+            read = getattr(library, f"{prefix}openblas_get_num_threads")
+            return read, getattr(library, f"{prefix}openblas_set_num_threads")
+        except AttributeError:
+            continue
+    # Another BLAS: it is left as it is.
+    return (lambda: 1), (lambda count: None)
+
+
+# So many multiplications, 1 ms or more, are worth the threads of the BLAS.
+WORTH_WAITING = 1 << 26
+
+
+def works_alone(bodies):
+    """Whether some statements call routines, and only of small matrices.
+
+    Threads of a BLAS wait for each other after each product.  In a loop of small ones
+    that takes longer than the products, and on a busy machine many times as long.
+    """
+    calls = [s for body in bodies for s in statements(body) if isinstance(s, Call)]
+    routines = [call.outputs for call in calls if call.routine == "lapack"]
+    works = [max(math.prod(x.shape) for x in views) ** 1.5 for views in routines]
+    return bool(works) and max(works) < WORTH_WAITING
+
+
+def alone(function):
+    """A function during which the BLAS uses one thread."""
+
+    def run(*arrays):
+        with one_thread:
+            return function(*arrays)
+
+    return run

@@ -74,16 +74,14 @@ def exchanged(writer, rows, kind, n):
     """
     rows, step, vector = list(rows), 1, f"<{n} x {kind}>"
     while step < len(rows):
+        # Number j of the second row is n + j.
+        first = [n + (j ^ step) if j & step else j for j in range(n)]
+        second = [n + j if j & step else j ^ step for j in range(n)]
+        masks = [", ".join(f"i32 {j}" for j in row) for row in (first, second)]
         for i in (i for i in range(len(rows)) if not i & step):
-            a, b = rows[i], rows[i + step]
-            # Number j of b is n + j.
-            first = [n + (j ^ step) if j & step else j for j in range(n)]
-            second = [n + j if j & step else j ^ step for j in range(n)]
-            for where, chosen in ((i, first), (i + step, second)):
-                mask = ", ".join(f"i32 {j}" for j in chosen)
-                rows[where] = writer.do(
-                    f"shufflevector {vector} {a}, {vector} {b}, <{n} x i32> <{mask}>"
-                )
+            pair = f"{vector} {rows[i]}, {vector} {rows[i + step]}, <{n} x i32>"
+            for where, mask in zip((i, i + step), masks, strict=True):
+                rows[where] = writer.do(f"shufflevector {pair} <{mask}>")
         step *= 2
     return rows
 

@@ -21,9 +21,9 @@ from .llvm_target import (
 )
 
 
-def optimised(text, brief=False):
+def optimised(text, how="thorough"):
     """A module parsed, in a context of its own, and optimised."""
-    llvm, machine = binding(), shared_machine(brief)
+    llvm, machine = binding(), shared_machine(how)
     try:
         module = llvm.parse_assembly(text, llvm.create_context())
     except RuntimeError as error:
@@ -34,13 +34,13 @@ def optimised(text, brief=False):
         ) from None
     module.triple = llvm.get_process_triple()
     module.data_layout = str(machine.target_data)
-    run_passes(module, machine, **pass_options[brief])
+    run_passes(module, machine, **pass_options[how])
     return module
 
 
-def machine_code(text, brief):
+def machine_code(text, how):
     """The object file of a module: as bytes, what a C compiler writes to a file."""
-    return shared_machine(brief).emit_object(optimised(text, brief))
+    return shared_machine(how).emit_object(optimised(text, how))
 
 
 # Where an object file comes from: a cache on the disk may know it already.
@@ -56,12 +56,12 @@ class Code:
       kept: what else has to be there as long.
     """
 
-    def __init__(self, text, brief=False):
+    def __init__(self, text, how="thorough"):
         llvm = binding()
-        code = object_files["make"](text, brief)
+        code = object_files["make"](text, how)
         context = llvm.create_context()
         nothing = llvm.parse_assembly("", context)
-        self.engine = llvm.create_mcjit_compiler(nothing, target_machine(brief=True))
+        self.engine = llvm.create_mcjit_compiler(nothing, target_machine("brief"))
         self.engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self.engine.finalize_object()
         self.kept = []

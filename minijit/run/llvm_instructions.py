@@ -12,7 +12,7 @@ function of the module.
 import numpy as np
 
 from ..compile.expressions import Const
-from ..compile.scalar_forms import in_double, polynomial, scalar_forms, where
+from ..compile.scalar_forms import FLOAT32, polynomial, scalar_forms, where
 from ..compile.scalars import BOOL
 from .llvm_text import instructions
 from .llvm_types import kind_of, register_type
@@ -163,16 +163,38 @@ c_functions = """
 instructions |= dict.fromkeys(c_functions, from_library)
 
 
-def erf_inv(x):
+def erf_inv64(x):
     """The inverse of erf, as `scalar_functions`: all three ranges, then a choice."""
-    size = abs(x)
     w = -((1.0 - x) * (x + 1.0)).apply("log")
     root = w.apply("sqrt")
     central = polynomial(w - 3.125, *erf_inv_central)
     middle = polynomial(root - 3.25, *erf_inv_middle)
     tail = polynomial(root - 5.0, *erf_inv_tail)
     factor = where(w < 6.25, central, where(w < 16.0, middle, tail))
-    return where(size.is_(1.0), x * np.inf, x * factor)
+    return where(abs(x).is_(1.0), x * np.inf, x * factor)
 
 
-scalar_forms |= {"erf_inv": in_double(erf_inv)}
+# Giles's polynomials in single precision, as in XLA, for two ranges of w.
+CENTRAL32 = (
+    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
+    *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
+)
+TAIL32 = (
+    *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
+    *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
+)
+
+
+def erf_inv32(x):
+    w = -((1.0 - x) * (x + 1.0)).apply("log")
+    central = polynomial(w - 2.5, *CENTRAL32)
+    tail = polynomial(w.apply("sqrt") - 3.0, *TAIL32)
+    factor = where(w < 5.0, central, tail)
+    return where(abs(x).is_(1.0), x * np.inf, x * factor)
+
+
+def erf_inv(x, dtype):
+    return erf_inv32(x) if dtype == FLOAT32 else erf_inv64(x)
+
+
+scalar_forms |= {"erf_inv": erf_inv}

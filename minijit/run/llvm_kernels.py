@@ -12,6 +12,7 @@ Kernels of one text are one function, whoever compiles them.
 import weakref
 from collections import deque
 
+from ..compile.complex_pairs import in_pairs, origin_of
 from ..compile.kernel_buffers import buffer_names, local_buffers
 from ..compile.loops import Kernel
 from ..compile.place import place
@@ -21,7 +22,7 @@ from .llvm_engine import Code
 from .llvm_functions import ATTRIBUTES, function_texts, numbered
 from .llvm_python import builtin_text, make_builtin, python_declarations
 from .llvm_text import LLVMWriter
-from .llvm_work import BRIEF, LONG, steps_of
+from .llvm_work import LONG, steps_of, way_for
 
 
 class KernelText:
@@ -34,12 +35,13 @@ class KernelText:
       declared, used: as in `LLVMWriter`.
       buffers: the `Buffer`s to call it with; it takes no numbers.
       steps: about how many statements it runs.
+      vectors: whether all its loops have vectors that the text says.
     """
 
     numbers, name = (), "kernel"
 
     def __init__(self, kernel):
-        body = place(kernel.body)
+        body = in_pairs(place(kernel.body))
         names = buffer_names(body)
         writer = LLVMWriter()
         self.walk(writer, body, names)
@@ -58,18 +60,17 @@ class KernelText:
         """What the driver calls: the built-in function, if that is all."""
         return function
 
-    def finish(self, writer, body, names, result, value="", others=""):
+    def finish(self, writer, body, names, result, value="", others="", builtin=""):
         """Put both functions together, and others that the first one calls."""
         given = ", ".join(f"ptr noalias %{name}" for name in names.values())
         head, last = f"internal {result} @NAME({given}) #0", f"{result} {value}"
         text = others + writer.text_of_notes() + writer.text(head, last.rstrip())
-        self.steps = steps_of(body)
-        text += builtin_text(len(names), self.steps > LONG, result)
+        self.steps, self.vectors = steps_of(body), writer.loops == {"vectors"}
+        text += builtin or builtin_text(len(names), self.steps > LONG, result)
         self.key = short_name(text)
         self.text = text.replace("NAME", f"kernel_{self.key}")
         self.declared = writer.declared | dict.fromkeys(python_declarations)
-        self.used = writer.used
-        self.buffers = tuple(names)
+        self.used, self.buffers = writer.used, tuple(map(origin_of, names))
 
 
 # type of a kernel -> what its text is.
@@ -103,8 +104,7 @@ def functions_of(kernels):
     found = {k.key: native_functions.get(k.key) for k in kernels}
     missing = {k.key: k for k in kernels if found[k.key] is None}
     if missing:
-        brief = sum(kernel.steps for kernel in missing.values()) <= BRIEF
-        code = Code(module_text(missing.values()), brief)
+        code = Code(module_text(missing.values()), way_for(missing.values()))
         for key in missing:
             found[key] = make_builtin(code, f"call_kernel_{key}")
             native_functions[key] = found[key]

@@ -10,7 +10,8 @@ and then it finds none.  So such loops bear a note: they run three to eight time
 fast with it.
 """
 
-# Loops of so many steps would be written out, and have whole vectors in them.
+# Loops of so many steps would be written out, and have whole vectors in them: a vector
+# of AVX2 has 8 floats, and LLVM writes out 300 instructions at most, five a step.
 FEWEST_STEPS, MOST_STEPS = 8, 64
 
 

@@ -15,7 +15,7 @@
 
 import ctypes
 
-from ..compile.watching import BETWEEN_LOOKS
+from ..compile.settings import config
 from .cache_folder import short_name
 
 python_declarations = (
@@ -154,7 +154,7 @@ class PythonCalls:
         k, before = self.fresh(), self.do(f"load i64, ptr {ticks}")
         done = self.do(f"add i64 {before}, {work}")
         self.line(f"store i64 {done}, ptr {ticks}")
-        due = self.do(f"icmp sgt i64 {done}, {BETWEEN_LOOKS}")
+        due = self.do(f"icmp sgt i64 {done}, {config.fusion.between_looks}")
         self.line(f"br i1 {due}, label %look{k}, label %on{k}, !prof !0")
         self.begin(f"look{k}")
         self.line(f"store i64 0, ptr {ticks}")

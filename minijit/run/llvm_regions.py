@@ -5,16 +5,18 @@
     minijit.explain(f, x).kernels       # [Step("while_0", ..., route="llvm")]
 
 A `Region` is one function.  Its registers, and its arrays of a few kilobytes, are on
-the stack; buffers that swap are pointers there.  Products of matrices call the BLAS
-that comes with SciPy.  A loop looks for signals now and then; if a handler raises, the
-function returns true and Python raises what it then has.
+the stack; buffers that swap are pointers there.  Products of matrices, and routines of
+LAPACK, are calls of what is compiled already.  A loop looks for signals now and then;
+if a handler raises, the function returns true and Python raises what it then has.
 """
 
+from ..compile.complex_pairs import region_in_pairs
 from ..compile.kernel_buffers import buffer_names
 from ..compile.loops import Region, Swap, statements
 from ..compile.memory import Buffer
 from .emit import Walker
-from .llvm_blas import ProductCalls, alone, works_alone
+from .lapack import alone, works_alone
+from .llvm_calls import RoutineCalls
 from .llvm_kernels import KernelText, kernel_texts
 from .llvm_loops import LoopWriter
 from .llvm_python import PythonCalls
@@ -24,7 +26,7 @@ from .llvm_types import memory_type
 from .llvm_work import LONG
 
 
-class RegionWriter(AliasScopes, TableMethods, PythonCalls, ProductCalls, LoopWriter):
+class RegionWriter(AliasScopes, TableMethods, PythonCalls, RoutineCalls, LoopWriter):
     """Writes a region.
 
     Attributes:
@@ -68,6 +70,7 @@ class RegionText(KernelText):
     """
 
     def __init__(self, region):
+        region = region_in_pairs(region)
         self.name, self.tables = region.name, region.tables
         bodies = (region.body, *(f.body for f in region.functions))
         self.is_alone = works_alone(bodies)

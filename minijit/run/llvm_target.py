@@ -1,7 +1,7 @@
 """LLVM as the package llvmlite has it, and the machine that it compiles for.
 
     host()                              # ("sapphirerapids", "+sse2,+avx512f,...")
-    target_machine(brief=True)          # makes machine code, quickly
+    target_machine("brief")             # makes machine code, quickly
 """
 
 import functools
@@ -31,28 +31,31 @@ def host():
     return binding().get_host_cpu_name(), binding().get_host_cpu_features().flatten()
 
 
-# How modules are made into machine code: thoroughly, or {brief: True} in little time,
-# where so little runs that vectors do not pay.
+# How modules are made into machine code: thoroughly; in little time, where so little
+# runs that vectors do not pay; or as they are, where all loops have vectors of ours.
+# Then the passes of LLVM would take longer than all the rest, and find hardly more to
+# do than to keep in registers what has a slot on the stack.
 machine_options = {
-    brief: dict(opt=level, reloc="pic", codemodel="jitdefault", jit=True)
-    for brief, level in ((False, 2), (True, 0))
+    how: dict(opt=level, reloc="pic", codemodel="jitdefault", jit=True)
+    for how, level in dict(thorough=2, brief=0, vectors=2).items()
 }
 pass_options = {
-    brief: dict(
-        speed_level=1 if brief else 2,
-        loop_vectorization=not brief,
-        loop_interleaving=not brief,
-        loop_unrolling=not brief,
+    "thorough": dict(
+        speed_level=2,
+        loop_vectorization=True,
+        loop_interleaving=True,
+        loop_unrolling=True,
         slp_vectorization=False,
-    )
-    for brief in (False, True)
+    ),
+    "brief": dict(only=("always_inliner", "sroa", "simplify_cfg")),
+    "vectors": dict(only=("always_inliner", "sroa")),
 }
 
 
-def target_machine(brief=False):
+def target_machine(how="thorough"):
     """What makes machine code for this machine."""
     cpu, features = host()
-    target, options = binding().Target.from_default_triple(), machine_options[brief]
+    target, options = binding().Target.from_default_triple(), machine_options[how]
     return target.create_target_machine(cpu=cpu, features=features, **options)
 
 
@@ -60,17 +63,23 @@ def target_machine(brief=False):
 shared_machine = functools.cache(target_machine)
 
 
-def run_passes(module, machine, **options):
+def run_passes(module, machine, only=(), **options):
     """Optimise a module in place.
 
     Args:
+      only: names of passes, in place of LLVM's own choice of them.
       options: fields of llvmlite's `PipelineTuningOptions`.
     """
     llvm, tuning = binding(), binding().create_pipeline_tuning_options()
     for name, value in options.items():
         setattr(tuning, name, value)
     builder = llvm.create_pass_builder(machine, tuning)
-    passes = builder.getModulePassManager()
+    if only:
+        passes = llvm.create_new_module_pass_manager()
+        for name in only:
+            getattr(passes, f"add_{name}_pass")()
+    else:
+        passes = builder.getModulePassManager()
     passes.run(module, builder)
     # What `passes.close` of llvmlite 0.50 leaves out: 70 KB for each module.
     llvm.newpassmanagers.NewPassManager._dispose(passes)

@@ -65,6 +65,7 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
       label: of the block that is being written.
       pointers: {buffer: the register with its address}.
       used, declared, notes: see `FunctionCalls` and `Notes`.
+      loops: `vectors` if some loops are written as vectors, `plain` if some are not.
     """
 
     def __init__(self):
@@ -73,6 +74,7 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
         self.label = "start"
         self.pointers = {}
         self.used, self.declared, self.notes = {}, {}, []
+        self.loops = set()
 
     def fresh(self):
         self.count += 1

@@ -4,6 +4,7 @@
     constant_text(Const(0.5, FLOAT32))              # "0x3fe0000000000000"
 """
 
+import functools
 import struct
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..compile.scalar_forms import FLOAT32, HALVES
 from ..compile.scalars import BOOL
 
 
+@functools.cache
 def register_type(dtype):
     """The LLVM type of a number in a register."""
     if dtype == BOOL:
@@ -21,6 +23,7 @@ def register_type(dtype):
     return "double" if dtype.kind == "f" else f"i{8 * dtype.itemsize}"
 
 
+@functools.cache
 def memory_type(dtype):
     """The LLVM type of a number in memory."""
     if dtype == BOOL or dtype.name in HALVES:

@@ -17,6 +17,7 @@ from collections import defaultdict
 
 from ..compile.expression_graphs import postorder
 from ..compile.expressions import Const, Load, Op, Reduce
+from ..compile.index_rules import known
 from ..compile.loops import For, Let, Start, Step, Store, expressions, statements
 from ..compile.nests import strides_of
 from ..compile.reductions import combine, start_values
@@ -26,16 +27,23 @@ from ..trace.jit import executors
 from . import llvm_blocks
 from .emit import Walker, walkers
 from .llvm_blocks import exchanged
-from .llvm_lanes import LaneWriter
+from .llvm_functions import function_texts
+from .llvm_lanes import LaneWriter, function_with_lanes
 from .llvm_text import LLVMWriter
 from .llvm_types import memory_type, register_type
 
 
 def walk_loop(walker, stmt):
     """A loop; one of kind `vector` runs all its steps at once, if it can."""
-    if isinstance(walker.emitter, LLVMWriter) and in_vectors(stmt):
+    if not isinstance(walker.emitter, LLVMWriter):
+        llvm_blocks.walk_loop(walker, stmt)
+    elif in_vectors(stmt):
+        # Totals are left to all passes of LLVM: it finds common parts of addresses.
+        walker.emitter.loops.add("plain" if has_totals(stmt) else "vectors")
         Lanes(walker, stmt).walk(stmt.body)
     else:
+        if not any(isinstance(s, For) for s in stmt.body):
+            walker.emitter.loops.add("plain")
         llvm_blocks.walk_loop(walker, stmt)
 
 
@@ -141,6 +149,35 @@ def pieces(columns, most):
         columns = columns[size:]
 
 
+def rotated(expr):
+    """(x, n) of x << n | x >> (width - n), which is one instruction, or None."""
+    if expr.name != "or" or expr.dtype.kind != "u":
+        return None
+    shifts = {arg.name: arg.args for arg in expr.args if isinstance(arg, Op)}
+    if shifts.keys() != {"shift_left", "shift_right_logical"}:
+        return None
+    (x, left), (y, right) = shifts["shift_left"], shifts["shift_right_logical"]
+    counts = known(left), known(right)
+    whole = None not in counts and sum(counts) == 8 * expr.dtype.itemsize
+    return (x, left) if whole and x is y else None
+
+
+# Results of kernels begin at a multiple of so many bytes.
+ALIGNED = 16
+
+
+def is_multiple(index, n, lane):
+    """Whether an index is surely a multiple of n, in the lane number 0."""
+    if index is lane:
+        return True
+    if isinstance(index, Const):
+        return index.value % n == 0
+    if not isinstance(index, Op) or index.name not in ("add", "mul"):
+        return False
+    choose = all if index.name == "add" else any
+    return choose(is_multiple(arg, n, lane) for arg in index.args)
+
+
 class WithinKernel(LaneWriter):
     """Writes operations of vectors into what another writer writes."""
 
@@ -178,7 +215,7 @@ class Lanes(Walker):
                 if self.follows(stmt):
                     where = self.address(stmt, 0)
                     value = self.combined(stmt, where, value)
-                    self.store_vector(stmt.buffer, where, value)
+                    self.store_vector(stmt.buffer, where, value, self.streams(stmt))
                 elif self.totals:
                     self.store_apart(stmt, value)
                 else:
@@ -233,6 +270,10 @@ class Lanes(Walker):
         if isinstance(expr, Load):
             return self.load_lanes(expr)
         assert isinstance(expr, Op)
+        if (rotation := rotated(expr)) and self.values.keys().isdisjoint(expr.args):
+            kind, (x, count) = self.emitter.type(expr.dtype), map(self.value, rotation)
+            name = f"llvm.fshl.v{self.count}i{8 * expr.dtype.itemsize}"
+            return self.emitter.invoke(name, kind, (kind, x), (kind, x), (kind, count))
         return self.operation(expr, [self.value(arg) for arg in expr.args])
 
     def spread(self, expr):
@@ -286,10 +327,30 @@ class Lanes(Walker):
             return vector
         return self.writer.do(f"icmp ne <{self.count} x i8> {vector}, zeroinitializer")
 
-    def store_vector(self, buffer, where, value):
-        value = self.as_memory(buffer, value)
+    def store_vector(self, buffer, where, value, streams=False):
+        value, note = self.as_memory(buffer, value), self.note(buffer)
         kind = f"<{self.count} x {memory_type(buffer.dtype)}>"
-        self.writer.line(f"store {kind} {value}, ptr {where}{self.note(buffer)}")
+        if streams:
+            past = self.writer.note("!{i32 1}")
+            note = f", align {ALIGNED}{self.writer.alias(buffer)}, !nontemporal {past}"
+        self.writer.line(f"store {kind} {value}, ptr {where}{note}")
+
+    def streams(self, stmt):
+        """Whether a vector goes to memory past the caches: a whole one, from a panel.
+
+        All of what it is stored in begins at a multiple of 16 bytes, and so does it.
+        """
+        buffer, size = stmt.buffer, ALIGNED // stmt.buffer.dtype.itemsize
+        *outer, last = buffer.strides
+        *_, index = stmt.index
+        return (
+            not (self.totals or stmt.combine)
+            and buffer.space == "global"
+            and buffer.nbytes >= config.fusion.stream_bytes
+            and last == 1
+            and all(stride % size == 0 for stride in outer)
+            and is_multiple(index, size, self.axis)
+        )
 
     def as_memory(self, buffer, value):
         if buffer.dtype != BOOL:
@@ -311,8 +372,8 @@ class Lanes(Walker):
 
     def addresses(self, first):
         """Where each lane's row is, from an access on."""
-        stride = strides_of(first).get(self.axis)
-        if not isinstance(stride, int):
+        stride = self.stride(first)
+        if stride is None:
             return [self.address(first, lane) for lane in range(self.count)]
         start, kind = self.address(first, 0), memory_type(first.buffer.dtype)
         element = f"getelementptr {kind}, ptr {start}, i64"
@@ -320,10 +381,36 @@ class Lanes(Walker):
             self.writer.do(f"{element} {lane * stride}") for lane in range(self.count)
         ]
 
+    def stride(self, access):
+        """How far apart the lanes are in memory, if that is known now."""
+        stride = strides_of(access).get(self.axis)
+        return stride if isinstance(stride, int) else None
+
+    def turn(self, dtype, start, stride, end, end_stride):
+        """Call a function that turns so many rows as there are lanes, from memory to
+        memory: it stands in the module once, however often rows are turned."""
+        key = "turn", (dtype,), self.count
+        self.writer.used[key] = None
+        given = f"ptr {start}, i64 {stride}, ptr {end}, i64 {end_stride}"
+        self.writer.line(f"call void @{turner_name(key)}({given})")
+
+    def block(self, dtype):
+        """Room for as many rows as lanes: -> where each of them is."""
+        n, kind = self.count, memory_type(dtype)
+        slot = f"%m{self.writer.fresh()}"
+        self.writer.entry.append(f"  {slot} = alloca [{n * n} x {kind}], align 64")
+        row = f"getelementptr {kind}, ptr {slot}, i64"
+        return [slot, *(self.writer.do(f"{row} {n * k}") for k in range(1, n))]
+
     def loaded_rows(self, first, size):
         """`size` neighbours of each lane, as vectors that have one of each lane."""
         buffer = first.buffer
-        kind = memory_type(buffer.dtype)
+        kind, stride = memory_type(buffer.dtype), self.stride(first)
+        if size == self.count and stride is not None:
+            rows = self.block(buffer.dtype)
+            self.turn(buffer.dtype, self.address(first, 0), stride, rows[0], size)
+            load = f"load <{size} x {kind}>, ptr"
+            return [self.writer.do(f"{load} {row}") for row in rows]
         rows = [self.load_vector(buffer, p, size) for p in self.addresses(first)]
         wide = [self.joined(rows[k::size], kind, size) for k in range(size)]
         return exchanged(self.writer, wide, kind, self.count)
@@ -349,8 +436,14 @@ class Lanes(Walker):
             if column != piece[0]:
                 continue
             buffer, size = first.buffer, len(piece)
-            kind = memory_type(buffer.dtype)
+            kind, stride = memory_type(buffer.dtype), self.stride(first)
             vectors = [self.as_memory(buffer, values[row, c]) for c in piece]
+            if size == self.count and stride is not None:
+                rows = self.block(buffer.dtype)
+                for where, vector in zip(rows, vectors, strict=True):
+                    self.writer.line(f"store <{size} x {kind}> {vector}, ptr {where}")
+                self.turn(buffer.dtype, rows[0], size, self.address(first, 0), stride)
+                continue
             wide = exchanged(self.writer, vectors, kind, self.count)
             for lane, where in enumerate(self.addresses(first)):
                 start = lane // size * size
@@ -363,6 +456,48 @@ class Lanes(Walker):
                 self.writer.line(
                     f"store <{size} x {kind}> {part}, ptr {where}{self.note(buffer)}"
                 )
+
+
+# ---- the function that turns rows
+
+
+def turner_name(key):
+    """`turn_16_float32`: of a function that turns 16 rows of 16 numbers."""
+    name, (dtype,), n = key
+    return f"{name}_{n}_{dtype.name}"
+
+
+def turner_text(key, new_writer):
+    """The function: it takes the first row's address and how far the next one is, and
+    the same of the columns, which it stores as rows."""
+    writer, (_, (dtype,), n) = new_writer(), key
+    kind, align = memory_type(dtype), f"align {dtype.itemsize}"
+    vector = f"<{n} x {kind}>"
+
+    def addresses(where, stride):
+        for _ in range(n):
+            yield where
+            where = writer.do(f"getelementptr {kind}, ptr {where}, i64 {stride}")
+
+    rows = [
+        writer.do(f"load {vector}, ptr {where}, {align}")
+        for where in addresses("%x", "%s")
+    ]
+    columns = exchanged(writer, rows, kind, n)
+    for where, column in zip(addresses("%y", "%t"), columns, strict=True):
+        writer.line(f"store {vector} {column}, ptr {where}, {align}")
+    given = "ptr noalias %x, i64 %s, ptr noalias %y, i64 %t"
+    head = f"internal void @{turner_name(key)}({given}) noinline nounwind"
+    return writer.text(head), (), ()
+
+
+def function_of_key(key, new_writer):
+    """The text of a function of numbers, or of one that turns rows."""
+    make = turner_text if key[0] == "turn" else function_with_lanes
+    return make(key, new_writer)
+
+
+function_texts |= {"function": function_of_key}
 
 
 # ---- totals

@@ -5,10 +5,19 @@
 
 from ..compile.loops import For, While
 
-# From this many steps on, a kernel lets other threads of Python run meanwhile.
+# From this many steps on, a few microseconds, a kernel lets other threads of Python run
+# meanwhile: to give the interpreter's lock back, and to take it, is 1% of that.
 LONG = 20_000
-# Up to so many, kernels are compiled in half the time: what they lose is a microsecond.
+# Up to so many, kernels are compiled in half the time: what they lose is a microsecond,
+# and a call of any function takes that.
 BRIEF = 1_000
+
+
+def way_for(kernels):
+    """How the module of some kernels is compiled: a key of `pass_options`."""
+    if sum(kernel.steps for kernel in kernels) <= BRIEF:
+        return "brief"
+    return "vectors" if all(kernel.vectors for kernel in kernels) else "thorough"
 
 
 def steps_of(body, times=1):

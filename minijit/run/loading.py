@@ -8,6 +8,7 @@ ways.
 
 import weakref
 
+from ..compile.decisions import noting, with_notes
 from ..trace.config import config
 from ..trace.jit import cache_clearers
 from ..trace.turns import compiling
@@ -41,21 +42,30 @@ watchers: list = []
 
 # Functions of a program: the one that is loaded in its place.
 rewrites: list = []
+# native -> other such functions, where it has its own.
+own_rewrites: dict = {}
 
 
-# {program: what it is rewritten to, or None if it stays what it is}
+# {program: {native, or None: what it is rewritten to, or None if it stays what it is}}
 rewritten_programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def rewritten(program):
-    """A program as it is loaded."""
-    if program not in rewritten_programs:
+def rewritten(program, native=None):
+    """A program as it is loaded.
+
+    Args:
+      native: as of `load`, for a loader that has rewrites of its own.
+    """
+    native = native if native in own_rewrites else None
+    versions = rewritten_programs.setdefault(program, {})
+    if native not in versions:
         new = program
-        with config.override("fusion", program.settings):
-            for rewrite in rewrites:
+        with config.override("fusion", program.settings), noting() as notes:
+            for rewrite in own_rewrites.get(native, rewrites):
                 new = rewrite(new)
-        rewritten_programs[program] = None if new is program else new
-    return rewritten_programs[program] or program
+        new = with_notes(new, notes)
+        versions[native] = None if new is program else new
+    return versions[native] or program
 
 
 # routine -> function(call, native): what the driver calls for it.

@@ -22,9 +22,12 @@ import operator
 
 import numpy as np
 
+from ..trace.numpy_values import convert_values
 from .grid import WARP
 from .lockstep_memory import Counts, Divergence, Lanes, Memory
-from .scalar_math import functions
+from .scalar_functions import functions
+from .scalar_math import numbers
+from .values import pairs
 
 # Threads that are run at once.
 LANES = 1 << 15
@@ -267,6 +270,10 @@ atomic_functions = dict(
 )
 
 
+def converted(dtype, x):
+    return convert_values(np.asarray(x), dtype)
+
+
 def larger(x, y):
     return np.where((x > y) | (x != x), x, y)
 
@@ -276,45 +283,15 @@ def smaller(x, y):
 
 
 # Functions that NumPy does for all lanes at once, as `scalar_math` does them for one.
-vector_functions = {
-    "maximum": larger,
-    "minimum": smaller,
-    "add_any_order": operator.add,
-    "multiply_any_order": operator.mul,
-    "add_wrapping": operator.add,
-    "subtract_wrapping": operator.sub,
-    "multiply_wrapping": operator.mul,
-    "abs": abs,
+vector_functions = {"maximum": larger, "minimum": smaller, "abs": abs}
+of_lanes = ["add_any_order", "multiply_any_order", "add_wrapping", "subtract_wrapping"]
+of_lanes += ["multiply_wrapping", *(f"bits_{name}" for name in numbers)]
+vector_functions |= {name: functions[name] for name in of_lanes}
+vector_functions |= {
+    f"to_{name}": functools.partial(converted, np.dtype(name))
+    for name in ("bool", *numbers)
 }
 builtins = {"abs": abs}
-
-
-def converting(name):
-    """As of `scalar_math`, of arrays."""
-    dtype = np.dtype(name)
-
-    def convert(x):
-        x = np.asarray(x)
-        if dtype.kind not in "iu" or x.dtype.kind != "f":
-            return x.astype(dtype)
-        limits = np.iinfo(dtype)
-        low, high = float(limits.min), float(limits.max)
-        inside = (x > low) & (x < high)
-        whole = np.where(inside, x, 0).astype(dtype)
-        return np.where(x >= high, limits.max, np.where(x <= low, limits.min, whole)
-                        ).astype(dtype)
-
-    return convert
-
-
-def bits_as(name):
-    return lambda x: np.ascontiguousarray(x).view(name).reshape(np.shape(x))
-
-
-integers = [f"{sign}int{width}" for sign in ("", "u") for width in (8, 16, 32, 64)]
-for_each = ["bool", *integers, "float32", "float64"]
-vector_functions |= {f"to_{name}": converting(name) for name in for_each}
-vector_functions |= {f"bits_{name}": bits_as(name) for name in for_each[1:]}
 
 
 def one_by_one(function, args, mask):
@@ -344,6 +321,7 @@ def run_in_lockstep(kernel, *arrays):
       OutOfBounds, Race, Divergence: where the kernel does what is undefined.
     """
     params, body = parsed(kernel.printed.text)
+    arrays = [pairs(x) if x.dtype.kind == "c" else x for x in arrays]
     memories = {
         name: Memory(name, "global", array.reshape(-1), array.size)
         for name, array in zip(params, arrays, strict=True)

@@ -12,19 +12,19 @@ from .llvm_target import binding, host, machine_options, pass_options
 
 
 @functools.cache
-def compiler(brief):
+def compiler(how):
     """All that machine code depends on but the text it is made from, as text."""
     import llvmlite
 
-    options = machine_options[brief], pass_options[brief]
+    options = machine_options[how], pass_options[how]
     version = llvmlite.__version__, binding().llvm_version_info
     return repr((version, binding().get_process_triple(), host(), options))
 
 
-def kept_machine_code(text, brief):
+def kept_machine_code(text, how):
     """The object file of a module: one of an earlier process, or a new one."""
-    make = functools.partial(llvm_engine.machine_code, text, brief)
-    return kept("objects", f"{compiler(brief)}\n{text}", "o", make)
+    make = functools.partial(llvm_engine.machine_code, text, how)
+    return kept("objects", f"{compiler(how)}\n{text}", "o", make)
 
 
 object_files |= {"make": kept_machine_code}

@@ -18,6 +18,8 @@ of it.
 """
 
 import math
+import mmap
+import os
 import weakref
 from collections import deque
 from sys import getrefcount
@@ -95,7 +97,11 @@ def with_room(make):
         return make()
 
 
-config.define("pool_bytes", 256 << 20, "how much memory of old results may be kept")
+# An eighth of the machine's memory: the system fills fresh pages with zeros, and that
+# takes longer than most kernels that write to them.
+pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 19
+eighth = pages * mmap.PAGESIZE // 8
+config.define("pool_bytes", eighth, "how much memory of old results may be kept")
 pools: weakref.WeakSet = weakref.WeakSet()
 # About how many bytes the pools remember, as a list of one: pools that are gone count.
 remembered = [0]

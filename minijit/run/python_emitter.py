@@ -12,6 +12,7 @@ and numba is told: in `uint8` a sum wraps around without a cast.
 
 from contextlib import contextmanager
 
+from ..compile.complex_pairs import in_pairs
 from ..compile.kernel_buffers import buffer_names, local_buffers
 from ..compile.place import placed
 from ..compile.placing_rules import sure
@@ -165,7 +166,7 @@ def print_kernel(kernel, name, constants, emitter=PythonEmitter, numbers=None):
       constants: the `Constants` of the file.
       numbers: {Const: its Argument}, for a kernel that is called with numbers.
     """
-    body, numbers = placed(kernel.body), numbers or {}
+    body, numbers = in_pairs(placed(kernel.body)), numbers or {}
     arrays = buffer_names(body)
     writer = emitter(dict(arrays), constants)
     for buffer in local_buffers(body):
@@ -235,6 +236,7 @@ operations |= {
     "atanh": call("np.arctanh"),
     "atan2": call("np.arctan2"),
     "is_finite": call("np.isfinite"),
+    "copysign": call("np.copysign"),
 }
 
 more_names = "exp2 tan sinh cosh cbrt nextafter logaddexp".split()

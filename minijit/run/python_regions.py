@@ -21,11 +21,12 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ..compile import watching
+from ..compile.complex_pairs import region_in_pairs
 from ..compile.kernel_buffers import buffer_names
 from ..compile.loops import Call, Look, Region, Reserve, Store, statements
 from ..compile.lower_control import with_regions
 from ..compile.scalars import INDEX, storage_dtype
+from ..compile.settings import config
 from .blas import product_text
 from .emit import Walker
 from .kernel_source import KernelSource, heading_lines, param_text, source_comment
@@ -167,7 +168,7 @@ class RegionEmitter(PythonEmitter):
     def look(self, work):
         ticks = self.ticks
         self.line(f"{ticks} += {work}")
-        with self.block(f"if {ticks} > {watching.BETWEEN_LOOKS}:"):
+        with self.block(f"if {ticks} > {config.fusion.between_looks}:"):
             self.line(f"{ticks} = 0")
             with self.block("if interrupted(stop):"):
                 self.line(self.returned)
@@ -322,7 +323,7 @@ class RegionSource(KernelSource):
 
 def print_region(region, name, constants):
     """Print one region: -> `RegionSource`."""
-    functions, sources, used = {}, [], {}
+    region, (functions, sources, used) = region_in_pairs(region), ({}, [], {})
     for k, function in enumerate(region.functions):
         source, more = print_function(function, f"{name}_f{k}", constants, functions)
         sources.append(source)

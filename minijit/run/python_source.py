@@ -21,6 +21,7 @@ import textwrap
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
+from ..compile.complex_pairs import PairBuffer, origin_of
 from ..compile.lift_numbers import factors, offsets
 from ..compile.loops import Kernel
 from ..compile.scalars import is_half
@@ -137,7 +138,7 @@ class DriverPrinter:
 
     def buffers_of(self, step):
         if isinstance(step, Kernel):
-            return self.kernels[step][1].buffers
+            return list(map(origin_of, self.kernels[step][1].buffers))
         return [view.buffer for view in (*step.inputs, *step.outputs)]
 
     def allocate(self, buffers):
@@ -150,11 +151,11 @@ class DriverPrinter:
 
     def kernel(self, kernel):
         source, own = self.kernels[kernel]
-        self.allocate(own.buffers)
+        self.allocate(map(origin_of, own.buffers))
         names = list(map(self.constants.name, own.numbers))
         for b in own.buffers:
-            half = is_half(b.dtype)
-            names.append(f"{b.name}.view(np.uint16)" if half else b.name)
+            bits = f"{b.name}.view(np.uint16)" if is_half(b.dtype) else b.name
+            names.append(f"pairs({b.name})" if isinstance(b, PairBuffer) else bits)
         self.writer.line(f"{source.name}({', '.join(names)})")
 
     def call(self, call):

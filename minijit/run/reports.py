@@ -68,7 +68,7 @@ kernel_routes = {False: "plain", True: "numba"}
 # have that of the CPU, `arrange`.
 kernel_rules: dict = {}
 # routine -> what runs it: where it is native, and where it is not.
-call_routes = {"matmul": ("blas", "blas"), "eval": ("uncompiled", "uncompiled")}
+call_routes = {"matmul": ("product", "product"), "eval": ("uncompiled", "uncompiled")}
 
 
 LONGEST_HEADING = 60

@@ -16,6 +16,7 @@ from ..transform.tape import Tape, TapeValue, Union, UnionValue
 from ..transform.tape_rows import eval_zero
 from .interrupts import raise_held
 from .region_launchers import region_launchers
+from .values import pairs
 
 
 class TableItems:
@@ -49,7 +50,8 @@ class TableValues(tuple):
 
 
 def stored(array):
-    """An array as a loop takes it: 16-bit floats as their bits."""
+    """An array as a loop takes it: 16-bit floats as bits, complex numbers as pairs."""
+    array = pairs(array) if array.dtype.kind == "c" else array
     return array.view(np.uint16) if is_half(array.dtype) else array
 
 
@@ -113,7 +115,7 @@ def decoder(aval, columns):
     if isinstance(aval, Union):
         positions = [columns.pop(0) for _ in aval.cases]
         return union_decoder(aval, positions, columns)
-    rows = columns.pop(0).view(aval.dtype)
+    rows = columns.pop(0).view(aval.dtype).reshape(-1, *aval.shape)
     return lambda i: wrap_like(rows[i])
 
 

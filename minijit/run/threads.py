@@ -9,21 +9,23 @@ computed as by one thread: results have the same bits, whatever the number of th
 
     x0, x1, ..., range     ->     define void @kernel(ptr %x0, ptr %x1, ptr %range)
 
-Threads of Python run the parts: a kernel lets go of Python's lock while it computes.
-The thread that calls takes parts too, until there are none left, so that a call never
-waits for a worker that has not begun: several callers at once, or a process that was
-forked and has no workers yet, take longer but never wait in vain.
+Workers are threads that never come back from one function of machine code: it takes
+parts of jobs, without Python's lock.  The thread that calls takes parts too, until
+there are none left, so that a call never waits for a worker that has not begun: several
+callers at once, or a process that was forked and has no workers yet, take longer but
+never wait in vain.
 """
 
+import functools
 import math
 import os
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
-from queue import SimpleQueue
 
 import numpy as np
 
+from ..compile.complex_pairs import in_pairs, origin_of, pairs_of
 from ..compile.expression_graphs import postorder
 from ..compile.expressions import Load, Op, Reduce, as_index
 from ..compile.index_rules import known
@@ -36,6 +38,7 @@ from ..compile.scalars import storage_dtype
 from ..trace.config import config
 from .llvm_kernels import KernelText, kernel_texts
 from .llvm_text import LLVMWriter
+from .llvm_workers import new_box, parts_text, serving
 
 
 def available_cores():
@@ -46,10 +49,13 @@ def available_cores():
 
 
 config.define("cpu_threads", available_cores(), "how many threads one kernel may use")
+# To wake a worker takes 20,000 to 50,000 nanoseconds, and less if it looks for jobs.
+config.define(
+    "thread_time", 60_000,
+    "a kernel or product that takes so many nanoseconds runs in parts, for threads",
+    changes_traces=True,
+)  # fmt: skip
 
-# A kernel that takes so many nanoseconds runs in parts: to wake a worker takes 20,000
-# to 50,000.
-WORTH_THREADS = 200_000
 # About how many nanoseconds an operation takes, and a function such as exp.
 AN_OPERATION, A_FUNCTION = 0.02, 0.5
 # Parts for each thread: some finish early, for a core may be busy with other things.
@@ -62,36 +68,19 @@ LINE = 64
 # ---- workers
 
 
-class Job:
-    """One run of a kernel, in parts.
-
-    Attributes:
-      parts: arguments of the runs that nobody has begun.
-      missing: how many are not finished; the last one opens `done`.
-    """
-
-    def __init__(self, function, arrays, ranges):
-        self.function, self.arrays = function, arrays
-        self.parts, self.missing = list(ranges), len(ranges)
-        self.counting, self.done = threading.Lock(), threading.Lock()
-        self.done.acquire()
-
-    def work(self):
-        """Run parts until none is left to begin."""
-        while True:
-            try:
-                part = self.parts.pop()
-            except IndexError:
-                return
-            self.function(*self.arrays, part)
-            with self.counting:
-                self.missing -= 1
-                if not self.missing:
-                    self.done.release()
+def job_of(ranges, threads=1):
+    """The numbers of a job: how many parts, how many workers may help, the ranges."""
+    helpers = max(min(threads, len(ranges)) - 1, 0)
+    return np.array([len(ranges), helpers, *np.ravel(ranges)], np.int64)
 
 
 class Workers:
-    """Threads that wait for jobs; made when they are first needed."""
+    """Threads that wait for jobs; made when they are first needed.
+
+    Attributes:
+      boxes: one for each worker, where it looks for jobs.
+      table: where `run_in_parts` is in memory, and each of the boxes.
+    """
 
     def __init__(self):
         self.forget()
@@ -100,27 +89,32 @@ class Workers:
 
     def forget(self):
         """Begin anew: in a forked process there are no threads."""
-        self.jobs, self.count, self.lock = SimpleQueue(), 0, threading.Lock()
+        self.boxes, self.table, self.lock = [], (), threading.Lock()
 
-    def ask(self, job, count):
-        """Ask `count` workers for help."""
-        if self.count < count:
+    def ask(self, count):
+        """The table of so many workers, or more."""
+        if len(self.table) < count + 1:
             with self.lock:
-                while self.count < count:
-                    serve = threading.Thread(target=self.serve, args=(self.jobs,))
-                    serve.daemon = True
-                    serve.start()
-                    self.count += 1
-        for _ in range(count):
-            self.jobs.put(job)
+                self.grow(count)
+        return self.table
 
-    @staticmethod
-    def serve(jobs):
-        while True:
-            jobs.get().work()
+    def grow(self, count):
+        """Make threads, until there are so many."""
+        serve, run = serving()
+        while len(self.boxes) < count:
+            self.boxes.append(new_box())
+            worker = threading.Thread(target=serve, args=self.boxes[-1:], daemon=True)
+            worker.start()
+        addresses = [run, *(box.ctypes.data for box in self.boxes)]
+        self.table = np.array(addresses, np.int64)
 
 
 workers = Workers()
+
+
+def run_job(function, arrays, job):
+    """Run all parts of a job: this thread does, and workers that have nothing to do."""
+    function(*arrays, job, workers.ask(int(job[1])))
 
 
 # ---- kernels
@@ -233,37 +227,45 @@ class ThreadedText(KernelText):
 
     def __init__(self, kernel):
         loop, *after = kernel.body
-        body, self.axis, self.shared = place(kernel.body), loop.axis, handed_on(kernel)
+        body, self.axis = in_pairs(place(kernel.body)), loop.axis
+        self.shared = tuple(map(pairs_of, handed_on(kernel)))
         names = buffer_names(body)
         shared = {buffer: f"s{i}" for i, buffer in enumerate(self.shared)}
         writer = RangeWriter(loop, after)
         self.walk(writer, body, names | shared)
-        self.finish(writer, body, {**names, **shared, "range": "range"}, "void")
-        self.buffers = tuple(names)
+        given = {**names, **shared, "range": "range"}
+        self.finish(writer, body, given, "void", builtin=parts_text(len(given)))
+        self.buffers = tuple(map(origin_of, names))
 
     def launcher(self, function):
         """What the driver calls: it divides the range among threads."""
         extent, shared = self.axis.extent, self.shared
-        whole, last = np.array([0, extent, 1]), np.array([extent, extent, 1])
+        last = job_of([(extent, extent, 1)])
+
+        @functools.cache
+        def job_for(threads):
+            return job_of(ranges(extent, threads), threads)
 
         def launch(*arrays):
-            threads = config.read("cpu_threads")
             arrays += tuple(np.empty(b.shape, storage_dtype(b.dtype)) for b in shared)
-            if threads < 2:
-                return function(*arrays, whole)
-            size = -(-extent // (PARTS * threads))
-            if size > LINE:
-                size = -(-size // LINE) * LINE
-            starts = range(0, extent, size)
-            ranges = [np.array([lo, min(lo + size, extent), 0]) for lo in starts]
-            job = Job(function, arrays, ranges)
-            workers.ask(job, min(threads, len(ranges)) - 1)
-            job.work()
-            job.done.acquire()
-            if shared:
-                function(*arrays, last)
+            threads = max(config.read("cpu_threads"), 1)
+            run_job(function, arrays, job_for(threads))
+            if shared and threads > 1:
+                run_job(function, arrays, last)
 
         return launch
+
+
+def ranges(extent, threads):
+    """The parts of a loop: where they begin and end, and whether the last one goes on
+    with what comes after the loop: if there are several, that runs when all are done.
+    """
+    if threads < 2:
+        return [(0, extent, 1)]
+    size = -(-extent // (PARTS * threads))
+    if size > LINE:
+        size = -(-size // LINE) * LINE
+    return [(lo, min(lo + size, extent), 0) for lo in range(0, extent, size)]
 
 
 def text_of_kernel(kernel):
@@ -271,8 +273,9 @@ def text_of_kernel(kernel):
     # The loops as they will run: totals in rows, for one, go on from step to step, and
     # no range of those steps runs by itself.
     divided = replace(kernel, body=arrange(kernel.body))
-    if duration_of(divided.body) < WORTH_THREADS or not is_parallel(divided):
-        return KernelText(kernel)
+    duration = duration_of(in_pairs(divided.body))
+    if duration < config.thread_time or not is_parallel(divided):
+        return KernelText(divided)
     return ThreadedText(divided)
 
 

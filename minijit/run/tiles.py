@@ -15,31 +15,33 @@ apart: their addresses differ by constants, which stand in the instructions.
 
 from collections import Counter
 
+from ..compile.decisions import noted
 from ..compile.expressions import Axis, Load, as_index, op
 from ..compile.interchange import Renamer
 from ..compile.loops import For, If, Store
 from ..compile.memory import Buffer
 from ..compile.nests import bytes_of, loads_of, nest_of, runs_along
 from ..compile.panels import free_to_cut, turned
-from .grid import THREADS, WARP, joined, nest_forms, renamed
+from ..compile.settings import config
+from .grid import COMMON_BYTES, THREADS, WARP, nest_forms, renamed
+from .grid_memory import joined
 
-# Axes of fewer steps have no tiles: most of one would be empty.
-FEWEST = 8
 # Rows that a block's threads do at once.
 ROWS = THREADS // WARP
 # Numbers in a row of a tile, with the one that nobody uses.
 ROW = WARP + 1
-# So many tiles of 8-byte numbers fit in what a block has.
-MOST_TILES = 5
 
 
 def crossing(axes, stores):
-    """The two axes along which the most bytes run, if both are long; or None."""
+    """The two axes along which the most bytes run, if both are long; or None.
+
+    Of a short axis most of a tile would be empty.
+    """
     votes = Counter()
     for access in (*loads_of(stores), *stores):
         votes[runs_along(access)] += bytes_of(access)
     best = sorted((a for a in axes if votes[a]), key=votes.__getitem__)[:-3:-1]
-    if len(best) < 2 or min(a.extent for a in best) < FEWEST:
+    if len(best) < 2 or min(a.extent for a in best) < config.fusion.few_steps:
         return None
     return best
 
@@ -119,8 +121,10 @@ def tiled(stmt):
     across = [s for s in stores if runs_along(s) is other]
     along = [s for s in stores if s not in across]
     first, second = turned(along, run, other), turned(across, other, run)
-    if not 0 < len(first) + len(second) <= MOST_TILES:
+    room = sum(WARP * ROW * load.dtype.itemsize for load in (*first, *second))
+    if not 0 < room <= COMMON_BYTES:
         return None
+    noted("tiles of a block", bytes=room)
     if not first:
         run, other, along, across = other, run, across, along
         first, second = second, first

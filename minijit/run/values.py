@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from ..compile.scalars import part_dtype
 from ..trace.array import ArrayImpl, ShapedArray, to_numpy
 from ..trace.core import EvalTrace, eval_rules, find_rule, set_trace
 from ..trace.dtypes import float0, storage_of
+from .scalar_math import functions, named
 
 
 def to_array(x, aval):
@@ -57,3 +59,11 @@ def own(value):
     if value.flags.owndata and value.flags.c_contiguous:
         return value
     return value.copy()
+
+
+def pairs(array):
+    """An array of complex numbers as their parts: the same memory, one more axis."""
+    return np.ndarray((*array.shape, 2), part_dtype(array.dtype), array)
+
+
+functions |= named(pairs)

@@ -1,7 +1,7 @@
 """Integrals of samples, under the name of `jax.scipy.integrate`."""
 
 from .. import numpy as jnp
-from ..trace import names as _names
+from ..trace import calls, names as _names
 
 
 def trapezoid(y, x=None, dx=1.0, axis=-1):
@@ -10,4 +10,5 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
 
 __all__ = ["trapezoid"]
+calls.explain_calls("scipy.integrate", globals(), __all__)
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import numpy as jnp
 from ..numpy.arguments import check_arraylike
-from ..trace import names as _names
+from ..trace import calls, names as _names
 
 
 class RegularGridInterpolator:
@@ -26,6 +26,11 @@ class RegularGridInterpolator:
         self.bounds_error = bounds_error
         if bounds_error:
             raise NotImplementedError("`bounds_error` takes no effect under JIT")
+        if not np.iterable(points):
+            raise TypeError(
+                "RegularGridInterpolator takes a sequence of point arrays, got "
+                f"{type(points).__name__}"
+            )
         check_arraylike("RegularGridInterpolator", values, *points)
         values = jnp.asarray(values)
         if len(points) > values.ndim:
@@ -53,9 +58,10 @@ class RegularGridInterpolator:
         else:
             xi = jnp.asarray(xi[0] if isinstance(xi, tuple) else xi)
             xi = xi.reshape(-1, d) if xi.ndim == 1 else xi
-        if xi.shape[-1] != d:
+        size = xi.shape[-1] if xi.ndim else 0
+        if size != d:
             raise ValueError(
-                f"the requested sample points xi have dimension {xi.shape[-1]}, but "
+                f"the requested sample points xi have dimension {size}, but "
                 f"this RegularGridInterpolator has dimension {d}"
             )
         places, shares, outside = [], [], False
@@ -87,5 +93,8 @@ def checked(method):
     return method
 
 
+calls.explain_methods(
+    "RegularGridInterpolator", RegularGridInterpolator, ["__init__", "__call__"]
+)
 __all__ = ["RegularGridInterpolator"]
 __dir__, __getattr__ = _names.front(__name__, __all__)

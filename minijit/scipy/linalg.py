@@ -55,6 +55,11 @@ def cho_solve(c_and_lower, b, overwrite_b=False, check_finite=True):
     """x with a @ x = b, from cho_factor(a); b [n] or [..., n, k]."""
     c, lower = c_and_lower
     c, b = one_dtype("cho_solve", c, b)
+    if c.ndim < 2 or c.shape[-1] != c.shape[-2] or b.ndim < 1:
+        raise ValueError(
+            "cho_solve takes a factor c [..., n, n] and b [n] or [..., n, k], got "
+            f"shapes {c.shape} and {b.shape}"
+        )
     first, last = ("N", "C") if lower else ("C", "N")
     step = partial(solve_triangular, c, lower=lower)
     return step(step(b, trans=first), trans=last)
@@ -239,10 +244,10 @@ def lu(a, permute_l=False, overwrite_a=False, check_finite=True):
     m, n = a.shape[-2:]
     k = min(m, n)
     packed, _, order = lax_linalg.lu(a)
-    p = (order[..., None, :] == np.arange(m)[:, None]).astype(a.dtype)
+    p = (order[..., None, :] == np.arange(m)[:, None]).astype(a.real.dtype)
     low = jnp.tril(packed, -1)[..., :k] + jnp.eye(m, k, dtype=a.dtype)
     up = jnp.triu(packed)[..., :k, :]
-    return (p @ low, up) if permute_l else (p, low, up)
+    return (p.astype(a.dtype) @ low, up) if permute_l else (p, low, up)
 
 
 def qr(
@@ -348,6 +353,11 @@ def solve_triangular(
         raise ValueError(f"Invalid 'trans' value {trans}")
     way = ways[trans]
     a, b = one_dtype("solve_triangular", a, b)
+    if a.ndim < 2 or b.ndim < 1:
+        raise ValueError(
+            "solve_triangular takes a [..., n, n] and b [n] or [..., n, k], got shapes "
+            f"{a.shape} and {b.shape}"
+        )
     solver = partial(
         lax_linalg.triangular_solve, left_side=True, lower=lower,
         transpose_a=way > 0, conjugate_a=way == 2, unit_diagonal=unit_diagonal,
@@ -714,7 +724,7 @@ def known(function, n, dtype=None):
     """A matrix that only depends on its size, made by NumPy in double precision."""
     n = operator.index(n)
     dtype = jnp.zeros(0).dtype if dtype is None else dtype
-    return jnp.asarray(np.array(function(n)).reshape(-1, n), dtype)
+    return jnp.asarray(np.array(function(n)).reshape((-1, n) if n else (0, 0)), dtype)
 
 
 def of_choose(n, k):

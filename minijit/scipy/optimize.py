@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import lax, numpy as jnp
-from ..trace import dtypes, names as _names
+from ..trace import calls, dtypes, names as _names
 from ..transform.transpose import value_and_grad
 
 
@@ -183,6 +183,22 @@ def quadratic_minimum(lo, hi):
     return a - da * b * b / (2 * (fb - fa - da * b))
 
 
+def length_within(lo, hi, third, has_third):
+    """A length between those of lo and hi: where a cubic or a parabola is least, or the
+    middle.  Each of the points is (length, value, slope)."""
+    width = jnp.abs(hi[0] - lo[0])
+    low = jnp.minimum(lo[0], hi[0])
+    inside = lambda a, t: (a > low + t * width) & (a < low + width - t * width)
+    cubic, parabola = cubic_minimum(lo, hi, third), quadratic_minimum(lo, hi)
+    a = jnp.where(inside(parabola, 0.1), parabola, (lo[0] + hi[0]) / 2)
+    return jnp.where(has_third & inside(cubic, 0.2), cubic, a)
+
+
+def pick(condition, x, y):
+    """The point x or the point y."""
+    return [jnp.where(condition, u, v) for u, v in zip(x, y, strict=True)]
+
+
 def line_search(f, x, p, value, last, g, maxiter, c1=1e-4, c2=0.9):
     """A step along p that satisfies Wolfe's conditions; Nocedal and Wright, 3.5, 3.6.
 
@@ -207,25 +223,15 @@ def line_search(f, x, p, value, last, g, maxiter, c1=1e-4, c2=0.9):
 
     def body(s):
         """Longer steps until an interval holds a minimum, then ever shorter ones."""
-        growing = s["phase"] == 0
-        lo, hi, third = s["lo"], s["hi"], s["third"]
+        growing, lo, hi = s["phase"] == 0, s["lo"], s["hi"]
         width = jnp.abs(hi[0] - lo[0])
-        low = jnp.minimum(lo[0], hi[0])
-        inside = lambda a, t: (a > low + t * width) & (a < low + width - t * width)
-        cubic = cubic_minimum(lo, hi, third)
-        parabola = quadratic_minimum(lo, hi)
-        a = jnp.where(inside(parabola, 0.1), parabola, (lo[0] + hi[0]) / 2)
-        a = jnp.where((s["j"] > 0) & inside(cubic, 0.2), cubic, a)
-        a = jnp.where(growing, s["a"], a)
+        a = jnp.where(growing, s["a"], length_within(lo, hi, s["third"], s["j"] > 0))
         new, d, g = at(a)
         here = a, new, d
         # While steps grow, lo is the last one and there is no hi.
         above = too_high(a, new) | ((new >= lo[1]) & (~growing | (s["i"] > 1)))
         done = ~above & flat_enough(d)
         turned = jnp.where(growing, d >= 0, d * (hi[0] - lo[0]) >= 0)
-        pick = lambda condition, x, y: [
-            jnp.where(condition, u, v) for u, v in zip(x, y, strict=True)
-        ]
         new_hi = pick(above, here, pick(turned, lo, hi))
         new_lo = pick(above, lo, here)
         new_third = pick(above | turned, pick(growing, here, hi), lo)
@@ -259,4 +265,5 @@ def line_search(f, x, p, value, last, g, maxiter, c1=1e-4, c2=0.9):
 
 
 __all__ = ["OptimizeResults", "minimize"]
+calls.explain_calls("scipy.optimize", globals(), __all__)
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -251,10 +251,34 @@ def extended(x, n, boundary):
     return jnp.pad(x, width, "reflect", reflect_type="odd")
 
 
-def frames(x, size, step):
+def lengthened(x, length):
+    """x with zeros behind it, up to a length of its last axis."""
+    return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, length - x.shape[-1])])
+
+
+def frames(x, size, step, detrend_type):
     """The pieces of the last axis that begin at multiples of `step`: [..., k, size]."""
     starts = np.arange(0, x.shape[-1] - size + 1, step)
-    return x[..., starts[:, None] + np.arange(size)]
+    pieces = x[..., starts[:, None] + np.arange(size)]
+    if isinstance(detrend_type, str):
+        return detrend(pieces, -1, detrend_type)
+    return detrend_type(pieces) if callable(detrend_type) else pieces
+
+
+def frame_sizes(window, nperseg, noverlap, nfft, length, dtype):
+    """(the window, a frame's length, the step between frames, their length with zeros).
+
+    Args:
+      window, nperseg, noverlap, nfft: as of `stft`; length: of the signal.
+    """
+    window, nperseg = window_of(window, nperseg, length, dtype)
+    noverlap = nperseg // 2 if noverlap is None else static_int(noverlap, "noverlap")
+    nfft = nperseg if nfft is None else static_int(nfft, "nfft")
+    if nfft < nperseg:
+        raise ValueError("nfft must be greater than or equal to nperseg.")
+    if noverlap >= nperseg:
+        raise ValueError("noverlap must be less than nperseg.")
+    return window, nperseg, nperseg - noverlap, nfft
 
 
 def spectra(
@@ -283,14 +307,9 @@ def spectra(
         shape = both[0].shape
         real = jnp.zeros(shape, jnp.zeros(0, dtype).real.dtype)
         return real, real, jnp.zeros(shape, dtypes.result_type(dtype, np.complex64))
-    win, nperseg = window_of(window, nperseg, both[0].shape[-1], dtype)
-    noverlap = nperseg // 2 if noverlap is None else static_int(noverlap, "noverlap")
-    nfft = nperseg if nfft is None else static_int(nfft, "nfft")
-    if nfft < nperseg:
-        raise ValueError("nfft must be greater than or equal to nperseg.")
-    if noverlap >= nperseg:
-        raise ValueError("noverlap must be less than nperseg.")
-    step = nperseg - noverlap
+    win, nperseg, step, nfft = frame_sizes(
+        window, nperseg, noverlap, nfft, both[0].shape[-1], dtype
+    )
     onesided = bool(return_onesided)
     if onesided and dtype.kind == "c":
         onesided = False
@@ -298,21 +317,15 @@ def spectra(
             "Input data is complex, switching to return_onesided=False", stacklevel=3
         )
     total = (win * win).sum() * fs if scaling == "density" else win.sum() ** 2
+    transform = jnp.fft.rfft if onesided else jnp.fft.fft
     found = []
     for a in both:
-        a = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, length - a.shape[-1])])
+        a = lengthened(a, length)
         a = a if boundary is None else extended(a, nperseg // 2, boundary)
-        if padded:
-            more = -(a.shape[-1] - nperseg) % step % nperseg
-            a = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, more)])
-        pieces = frames(a, nperseg, step)
-        if isinstance(detrend_type, str):
-            pieces = detrend(pieces, -1, detrend_type)
-        elif callable(detrend_type):
-            pieces = detrend_type(pieces)
-        transform = jnp.fft.rfft if onesided else jnp.fft.fft
+        span = a.shape[-1]
+        span += -(span - nperseg) % step % nperseg if padded else 0
+        pieces = frames(lengthened(a, span), nperseg, step, detrend_type)
         found.append(transform(pieces * win, nfft))
-    span = a.shape[-1]
     if mode == "stft":
         result = found[0] / jnp.sqrt(total)
     else:
@@ -402,6 +415,26 @@ def overlapped(x, step):
     return zero.at[..., places].add(x)
 
 
+def inverse_sizes(nperseg, noverlap, nfft, rows, onesided):
+    """(nperseg, noverlap, nfft) of an `stft` with so many rows; None or 0: by default.
+    """
+    default = 2 * (rows - 1) if onesided else rows
+    nperseg = static_int(nperseg or default, "nperseg")
+    if nperseg < 1:
+        raise ValueError("nperseg must be a positive integer")
+    if nfft is None:
+        nfft = default + (onesided and nperseg == default + 1)
+    nfft = static_int(nfft, "nfft")
+    if nfft < nperseg:
+        raise ValueError(
+            f"FFT length ({nfft}) must be longer than nperseg ({nperseg})."
+        )
+    noverlap = static_int(noverlap or nperseg // 2, "noverlap")
+    if noverlap >= nperseg:
+        raise ValueError("noverlap must be less than nperseg.")
+    return nperseg, noverlap, nfft
+
+
 def istft(
     Zxx, fs=1.0, window="hann", nperseg=None, noverlap=None, nfft=None,
     input_onesided=True, boundary=True, time_axis=-1, freq_axis=-2,
@@ -414,21 +447,9 @@ def istft(
     time_axis = canonical_axis(time_axis, Zxx.ndim)
     if freq_axis == time_axis:
         raise ValueError("Must specify differing time and frequency axes!")
-    rows = Zxx.shape[freq_axis]
-    default = 2 * (rows - 1) if input_onesided else rows
-    nperseg = static_int(nperseg or default, "nperseg")
-    if nperseg < 1:
-        raise ValueError("nperseg must be a positive integer")
-    if nfft is None:
-        nfft = default + (input_onesided and nperseg == default + 1)
-    nfft = static_int(nfft, "nfft")
-    if nfft < nperseg:
-        raise ValueError(
-            f"FFT length ({nfft}) must be longer than nperseg ({nperseg})."
-        )
-    noverlap = static_int(noverlap or nperseg // 2, "noverlap")
-    if noverlap >= nperseg:
-        raise ValueError("noverlap must be less than nperseg.")
+    nperseg, noverlap, nfft = inverse_sizes(
+        nperseg, noverlap, nfft, Zxx.shape[freq_axis], input_onesided
+    )
     z = jnp.moveaxis(Zxx, (time_axis, freq_axis), (-2, -1))
     z = z.astype(dtypes.result_type(z.dtype, np.complex64))
     back = jnp.fft.irfft if input_onesided else jnp.fft.ifft

@@ -5,8 +5,6 @@
 """
 
 import inspect
-import math
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -381,11 +379,9 @@ def bernoulli(n):
     n = arguments.static_int(n, "n of bernoulli")
     if n < 0:
         raise ValueError("n must be a non-negative integer.")
-    found = [Fraction(1)]
-    for m in range(1, n + 1):
-        terms = (math.comb(m + 1, k) * b for k, b in enumerate(found) if b)
-        found.append(-sum(terms) / (m + 1))
-    return jnp.asarray(np.array([float(b) for b in found]), jnp.zeros(0).dtype)
+    from scipy.special import bernoulli as by_scipy
+
+    return jnp.asarray(by_scipy(n), jnp.zeros(0).dtype)
 
 
 def power_of(log, lmbda):

@@ -16,11 +16,10 @@ from .errors import (
 
 def conversion_error(tracer, use):
     """The error for asking Python's `use` (`bool`, `int`, ...) of a tracer."""
-    kind, advice = conversion_advice[use]
-    asked = "a NumPy array" if use == "numpy" else f"{use}()"
+    kind, asked, advice = conversion_advice[use]
     return kind(
-        f"{asked} was asked of a traced value of type {tracer.aval}, whose value is "
-        f"not known while the function is traced.{tracer.origin()}"
+        f"{asked} traced array of type {tracer.aval}, whose value is not known while "
+        f"the function is traced.{tracer.origin()}"
         f"{at_line(user_source())}\n  Instead: {advice}"
     )
 
@@ -30,22 +29,27 @@ static = "mark the argument it comes from with static_argnums or static_argnames
 conversion_advice = {
     "bool": (
         TracerBoolConversionError,
+        "Attempted boolean conversion of",
         "choose with `jnp.where(condition, a, b)` or `lax.cond`, loop with "
         f"`lax.while_loop`, or {static}.",
     ),
     "index": (
         TracerIntegerConversionError,
+        "The __index__() method was called on",
         "index an array (`jnp.asarray(values)[i]`) and not a list, loop with "
         f"`lax.fori_loop`; where a shape or a range needs the number, {static}.",
     ),
     "numpy": (
         TracerArrayConversionError,
+        "The numpy.ndarray conversion method __array__() was called on",
         "call the function of the same name in `minijit.numpy`; for arithmetic on "
         "shapes use plain `np` on `x.shape`.",
     ),
 } | {
     use: (
         ConcretizationTypeError,
+        "Abstract tracer value encountered where concrete value is expected: "
+        f"{use}() was called on",
         f"convert with `x.astype(...)`, which stays traced, or {static}.",
     )
     for use in ("int", "float", "complex", "item", "tolist")
@@ -55,7 +59,8 @@ conversion_advice = {
 def leaked_tracer(where, tracer):
     """The error for a tracer met after the function it stood in has returned."""
     return UnexpectedTracerError(
-        f"{where} was given a leaked tracer of type {tracer.aval}: it stood for a "
+        f"Encountered an unexpected tracer. {where} was given a leaked tracer of "
+        f"type {tracer.aval}: it stood for a "
         "value inside a function that was being traced, was kept (in a global, a "
         "list, an attribute), and that tracing is over, so there is no value behind "
         f"it.{tracer.origin()}{at_line(user_source())}\n"

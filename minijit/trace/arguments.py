@@ -78,9 +78,10 @@ def leaf_avals(leaves, names, function):
     for leaf, name in zip(leaves, names, strict=True):
         if not is_argument(leaf):
             raise TypeError(
-                f"{function_name(function)} was given {abridged(leaf)} of type "
-                f"{type(leaf).__name__} for the argument {name}, which is not an "
-                f"array{at_line(user_source())}\n"
+                f"Error interpreting argument to {function_name(function)} as an "
+                f"abstract array. The problematic value is of type {type(leaf)} and "
+                f"was passed to the function at path {name}: {abridged(leaf)}"
+                f"{at_line(user_source())}\n"
                 "  Instead: pass arrays and numbers; what is neither must be static "
                 "(static_argnums or static_argnames)."
             )

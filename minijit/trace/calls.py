@@ -70,6 +70,8 @@ def explaining(function, label, results=False, made_by=None):
                 return explaining(result, f"the result of {label}", made_by=made)
         return result
 
+    if isinstance(function, functools.partial):  # It has no name of its own.
+        call.__name__ = call.__qualname__ = label.rpartition(".")[2]
     wrappers.add(call.__code__)  # type: ignore[attr-defined]
     return call
 
@@ -149,8 +151,11 @@ def explain_calls(label, namespace, names=None, besides=(), results=()):
 def explain_methods(label, cls, names=None):
     """Let methods of a class, by default all public ones, explain their errors."""
     for name in [n for n in vars(cls) if n[0] != "_"] if names is None else names:
-        if isinstance(function := vars(cls)[name], types.FunctionType):
-            setattr(cls, name, explaining(function, f"{label}.{name}"))
+        function, known_as = vars(cls)[name], f"{label}.{name}"
+        if isinstance(function, types.FunctionType):
+            setattr(cls, name, explaining(function, known_as))
+        elif isinstance(function, classmethod):
+            setattr(cls, name, classmethod(explaining(function.__func__, known_as)))
 
 
 # The id of a function, or of a call that explains itself, -> the latter.  Both live as
@@ -197,7 +202,7 @@ def explained(error, function, label, args, kwargs, made_by=None):
     """Say in `error` which call it came of, or give one to be raised in its place."""
     arguments = bound(function, args, kwargs)
     source = user_source()
-    shown = [(name, x) for name, _, x in arguments if name != "self"]
+    shown = [(name, x) for name, _, x in arguments if name not in own]
     given = ", ".join(f"{name}={describe(x)}" for name, x in shown)
     call = f"\n  {label} was given {given}" if given else f"\n  in {label}()"
     clear = None
@@ -215,6 +220,9 @@ def explained(error, function, label, args, kwargs, made_by=None):
     named.explained = label
     return clear
 
+
+# What methods are called with, and users do not write.
+own = "self", "cls"
 
 # What Python and NumPy raise where an operation does not suit a value.
 unclear = (
@@ -408,10 +416,12 @@ kinds = {
     "an integer": (
         is_integer,
         """n m k N M num decimals ndmin size length minlength total_repeat_length
+        max_squarings blocksize restart
         unroll num_keys num_classes ndim rank slice_size stride start_index
         limit_index start_dimension stop_dimension dimension axis1 axis2 axisa
         axisb axisc reduction_dimension feature_group_count batch_group_count
-        exponent_bits mantissa_bits batch_size axis_size count offset
+        exponent_bits mantissa_bits split_axis concat_axis scatter_dimension
+        pswapaxes.axis batch_size axis_size count offset
         reduction_input_size_override column_axis local_window_size max_traces d
         argmax.axis argmin.axis nanargmax.axis nanargmin.axis cumsum.axis
         cumprod.axis cummax.axis cummin.axis cumlogsumexp.axis sort.axis
@@ -439,7 +449,7 @@ kinds = {
         window_dilation lhs_dilation rhs_dilation filter_shape lhs_shape
         rhs_shape in_shape window_shape kth shapes broadcast_dimensions in_axis
         out_axis batch_axis argnums static_argnums donate_argnums
-        nondiff_argnums reduce_axes stat_length""",
+        nondiff_argnums reduce_axes stat_length fft_lengths pshuffle.perm""",
     ),
     "integers, or sequences of them": (
         are_nested_integers,
@@ -506,7 +516,7 @@ kinds = {
         lambda x: is_integer(x) and not isinstance(x, bool),
         "item.args",
     ),
-    "a string": (lambda x: isinstance(x, str), "fmt subscripts string"),
+    "a string": (lambda x: isinstance(x, str), "fmt subscripts string seq"),
     "integers, or a pair of them for each axis": (
         lambda x: are_nested_integers(x) and fits(np.shape, x),
         "pad_width",
@@ -514,6 +524,10 @@ kinds = {
     "a number, or the name of a norm": (lambda x: is_name(x) or is_number(x), "ord"),
     "a hashable name": (lambda x: fits(hash, x), "axis_name"),
     "a list": (lambda x: isinstance(x, (list, tuple)), "funclist"),
+    "a pair": (
+        lambda x: isinstance(x, (list, tuple)) and len(x) == 2,
+        "cho_solve.c_and_lower",
+    ),
     "a sequence of (low, high, interior)": (
         are_all(are_several_integers),
         "padding_config",
@@ -523,6 +537,9 @@ kinds = {
         """ravel_multi_index.dims squeeze.dimensions expand_dims.dimensions
         indices.dimensions apply_over_axes.axes lax.tile.reps ShapeDtypeStruct.shape
         permute_dims.axes transpose.axes
+        fftn.s ifftn.s rfftn.s irfftn.s fft2.s ifft2.s rfft2.s irfft2.s
+        fftn.axes ifftn.axes rfftn.axes irfftn.axes fft2.axes ifft2.axes rfft2.axes
+        irfft2.axes
         conv_general_dilated_patches.filter_shape
         padtype_to_pads.in_shape padtype_to_pads.window_shape
         padtype_to_pads.window_strides""",
@@ -535,7 +552,10 @@ kinds = {
         are_contractions,
         "dot_general.dimension_numbers lax.dot.dimension_numbers",
     ),
-    "a dtype or a Python type": (is_dtype, "promote_types.a promote_types.b"),
+    "a dtype or a Python type": (
+        is_dtype,
+        "promote_types.a promote_types.b issubdtype.arg1 issubdtype.arg2",
+    ),
     "a GatherDimensionNumbers": (is_record, "gather.dimension_numbers"),
     "a ScatterDimensionNumbers": (
         is_record,
@@ -560,7 +580,7 @@ kinds = {
         is_name,
         """mode method side order  name bitorder sep kind algorithm
         implementation distribution indexing trim separator while_loop.reverse
-        signature backend""",
+        signature backend norm""",
     ),
     "a name or names": (are_names, "static_argnames donate_argnames nondiff_argnames"),
     "a lax.Precision, its name, or a pair of them": (is_precision, "precision"),

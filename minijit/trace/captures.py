@@ -226,6 +226,21 @@ def own_reads(code):
     return reads
 
 
+# {code: what `assigned_cells` found}
+found_cells: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def assigned_cells(code):
+    """The captured variables that a code object, or one within it, assigns to."""
+    if code not in found_cells:
+        inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        steps = [i for i in dis.get_instructions(code) if i.opname in CELL_STORES]
+        names = {i.argval for i in steps}.union(*map(assigned_cells, inner))
+        found_cells[code] = names & {*code.co_freevars}
+    return found_cells[code]
+
+
+CELL_STORES = ("STORE_DEREF", "DELETE_DEREF")
 GLOBAL_LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 
 # Built-in functions by which a function reads what its code does not name.
@@ -288,8 +303,14 @@ class CaptureWalk:
         # What an installed package other than NumPy reads is not looked for.
         key = [self.identify(name, code, is_fixed(file) or not is_library(file))]
         key += [self.key_of(f"{k} of {name}", v) for k, v in defaults.items()]
-        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        key += [self.at(Place("captured variable", k, cell)) for k, cell in cells]
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        # What the function itself assigns, as a counter of its traces, is no reason to
+        # trace it again; but another function, which has another counter, is.
+        for k in sorted(assigned_cells(code)):
+            self.mutable = self.mutable or k
+            del cells[k]
+        pairs = cells.items()
+        key += [self.at(Place("captured variable", k, cell)) for k, cell in pairs]
         if not is_library(file):
             paths = global_reads(code)
             key += [self.read_global(function.__globals__, path) for path in paths]

@@ -123,7 +123,7 @@ class ConcreteArray(Array):
     def _deleted(self):
         """The error for using an array after that."""
         return RuntimeError(
-            f"this Array of type {self.aval} has been deleted: it was donated to "
-            "a jitted function (donate_argnums) or delete() was called. Keep a "
-            "copy, or do not donate it."
+            f"Array has been deleted with shape={self.aval}: it was donated to a "
+            "jitted function (donate_argnums) or delete() was called. Keep a copy, or "
+            "do not donate it."
         )

@@ -153,6 +153,20 @@ config.define(
 config.define(
     "disable_jit", False, "run jitted functions as plain Python", changes_calls=True
 )
+config.define(
+    "numpy_dtype_promotion",
+    "standard",
+    "arrays of different dtypes: promote them, or raise (strict)",
+    changes_traces=True,
+    allowed=("standard", "strict"),
+)
+config.define(
+    "numpy_rank_promotion",
+    "allow",
+    "arrays with different numbers of axes: broadcast them (allow), warn or raise",
+    changes_traces=True,
+    allowed=("allow", "warn", "raise"),
+)
 config.define("log_compiles", False, "print a line for each trace and each compile")
 config.define("check_tracer_leaks", False, "raise where a tracer outlives its trace")
 config.define("debug_checks", False, "check every jaxpr and loop program made")

@@ -206,7 +206,7 @@ class Tracer(Array):
       aval: what is known of the value: `ShapedArray(shape, dtype, weak_type)`.
     """
 
-    __slots__ = ("owner", "aval")
+    __slots__ = ("owner", "aval", "__weakref__")
 
     def __init__(self, trace, aval):
         self.owner = trace

@@ -132,6 +132,13 @@ wider = {
 # graph just one pair does: uint32 with a signed integer.
 wider_in_32_bits = wider | {"uint32": ["uint64", "int32"]}
 
+# Where the option numpy_dtype_promotion is "strict", only Python's numbers adapt.
+strict = {name: [] for name in wider} | {
+    "int*": [*(name for name in wider if "int" in name and name != "int*"), "float*"],
+    "float*": wider["float*"] + ["float32", "float64"],
+    "complex*": ["complex64", "complex128"],
+}
+
 
 def reachable(graph, node):
     """All nodes to which the arrows of `graph` lead from `node`, itself included."""
@@ -143,18 +150,20 @@ class TypePromotionError(ValueError):
 
 
 @functools.cache
-def least_upper_bound(nodes, enable_x64):
+def least_upper_bound(nodes, enable_x64, promotion="standard"):
     """The first node that all of `nodes`, a frozenset of names, lead to.
 
     Raises TypePromotionError if there is none.
     """
     graph = wider if enable_x64 else wider_in_32_bits
+    graph = strict if promotion == "strict" else graph
     common = set.intersection(*(reachable(graph, node) for node in nodes))
     if not common:
+        how = " when jax_numpy_dtype_promotion=strict" * (promotion == "strict")
         raise TypePromotionError(
             f"Input dtypes ({', '.join(sorted(nodes))}) have no available implicit "
-            "dtype promotion path. Say which dtype you mean, by x.astype('float32') "
-            "for example."
+            f"dtype promotion path{how}. Say which dtype you mean, by "
+            "x.astype('float32') for example."
         )
     # The least of them is the one that leads to all the others.
     least, = (node for node in common if common <= reachable(graph, node))
@@ -194,7 +203,7 @@ def promote_types(a, b):
         else node_of(np.dtype(t), weak_type=False)
         for t in (a, b)
     )
-    node = least_upper_bound(nodes, config.enable_x64)
+    node = least_upper_bound(nodes, config.enable_x64, config.numpy_dtype_promotion)
     return weak_dtypes[node] if node in weak_dtypes else np.dtype(node)
 
 
@@ -204,7 +213,8 @@ def lattice_result_type(*args):
     The dtype is that of the result itself, even where weak: of a weak int16 array
     and a Python number it is int16, where `result_type` says int32.
     """
-    return joint_type(tuple(map(typed, args)), config.enable_x64)
+    kinds = tuple(map(typed, args))
+    return joint_type(kinds, config.enable_x64, config.numpy_dtype_promotion)
 
 
 def typed(x):
@@ -221,7 +231,7 @@ def typed(x):
 
 
 @functools.lru_cache(maxsize=4096)
-def joint_type(kinds, enable_x64):
+def joint_type(kinds, enable_x64, promotion):
     """-> (dtype, weak_type) of an operation on values of some `kinds`: see `typed`."""
     pairs = [
         (dtype(kind), kind is not bool) if isinstance(kind, type) else kind
@@ -231,8 +241,9 @@ def joint_type(kinds, enable_x64):
     if len(set(dtypes)) == 1:
         return dtypes[0], all(weak) and dtypes[0] != np.bool_
     # Among weak values only, the widths decide as they do among strong ones.
-    nodes = [node_of(d, w and not all(weak)) for d, w in zip(dtypes, weak, strict=True)]
-    node = least_upper_bound(frozenset(nodes), enable_x64)
+    widths = all(weak) and promotion == "standard"
+    nodes = [node_of(d, w and not widths) for d, w in zip(dtypes, weak, strict=True)]
+    node = least_upper_bound(frozenset(nodes), enable_x64, promotion)
     is_weak = all(weak) or node in weak_dtypes
     wide = np.dtype(weak_dtypes.get(node, node))
     return wide if enable_x64 else narrow.get(wide, wide), is_weak and node != "bool"
@@ -316,7 +327,7 @@ def checked_numpy(x):
       ValueError: for masked arrays.
     """
     if not isinstance(x, (np.ndarray, np.generic)) and not hasattr(x, "__array__"):
-        raise TypeError(f"{x!r} of type {type(x).__name__} is not an array or a number")
+        raise TypeError(f"Argument {x!r} of type {type(x)} is not a valid JAX type")
     if hasattr(x, "mask"):
         raise ValueError(
             "numpy masked arrays are not supported: the mask would be ignored. "
@@ -422,7 +433,7 @@ class_of = {ml_dtypes.bfloat16: floating}
 
 
 def issubdtype(a, b):
-    """Whether dtype a is b or of the kind b, such as `floating`: NumPy's, and bfloat16.
+    """Whether a dtype is another one, or of a kind: NumPy's, and bfloat16.
 
     JAX: `jnp.issubdtype`.
     """

@@ -53,8 +53,6 @@ fixed = {
     "platforms": (None, "", "cpu"),
     "platform_name": (None, "", "cpu"),
     "num_cpu_devices": (-1, 1, None),
-    "numpy_dtype_promotion": ("standard",),
-    "numpy_rank_promotion": ("allow", "warn"),
     "default_matmul_precision": (None, *matmul_precisions),
     "no_tracing": (False,),
     "no_execution": (False,),
@@ -66,7 +64,7 @@ for _default, _names in accepted.items():
         config.define(_name, _default, "accepted for JAX's sake")
 for _name, _values in fixed.items():
     config.define(_name, _values[0], "one of JAX's flags", allowed=_values)
-config.renamed |= {"enable_checks": "debug_checks"}
+config.renamed |= {"enable_checks": "debug_checks", "x64_enabled": "enable_x64"}
 
 
 def parse_flags_with_absl():
@@ -89,8 +87,16 @@ config.parse_flags_with_absl = parse_flags_with_absl  # type: ignore[attr-define
 
 
 def switch(name):
-    """A context manager that sets a flag, as `jax.NAME(value)` does."""
-    return partial(config.override, name)
+    """A context manager that sets a flag, as `jax.NAME(value)` does: a bool to True."""
+    of_bool = lambda new_val=True: config.override(name, new_val)
+    other = partial(config.override, name)
+
+    def setting(*args, **kwargs):
+        # Asked when it is called: a later module may define the flag.
+        is_bool = isinstance(config.values[name], bool)
+        return (of_bool if is_bool else other)(*args, **kwargs)
+
+    return setting
 
 
 check_tracer_leaks = switch("check_tracer_leaks")

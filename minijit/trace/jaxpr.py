@@ -16,6 +16,7 @@ traced function used without being given them.
 """
 
 import functools
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,6 +30,7 @@ from .arguments import (
     leaf_avals,
 )
 from .array import ArrayImpl, ShapedArray, aval_of, result_avals
+from .config import config
 from .core import Trace, Tracer, current_trace, set_trace
 from .errors import Source, on_behalf_of, user_source
 from .jaxpr_memory import memoised
@@ -313,13 +315,15 @@ def unflatten_flat(count, leaves):
 
 
 # How arguments and results become flat lists of arrays, and what the leaves of an
-# argument are called; and as what the types of results are shown.  Later modules take
-# these rows over.
+# argument are called; as what the types of results are shown; and a function that is
+# to be recorded, if mutable arrays are among its arguments.  Later modules take these
+# rows over.
 flattening = {
     "flatten": flatten_flat,
     "unflatten": unflatten_flat,
     "leaf_names": lambda name, tree: [name],
     "infos": list,
+    "with_refs": lambda flat, leaves: flat,
 }
 
 
@@ -346,17 +350,26 @@ def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr"):
         out, out_tree = flatten(result)
         return out
 
+    flat = flattening["with_refs"](flat, leaves)
     jaxpr, consts = trace_to_jaxpr(flat, leaf_avals(leaves, names, fun), info)
     return ClosedJaxpr(jaxpr, consts), out_tree
 
 
-def make_jaxpr(fun, static_argnums=(), return_shape=False):
+def axes_named(axis_env):
+    """While a `with` block runs, collectives may name axes: pairs (name, size)."""
+    if not axis_env:
+        return nullcontext()
+    return config.override("named_axes", (*config.named_axes, *axis_env))
+
+
+def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
     """A function that takes `fun`'s arguments and returns its jaxpr (`jax.make_jaxpr`).
 
     Args:
       fun: a function of arrays, or of trees of arrays.
       static_argnums: int or ints; these positional arguments are handed to `fun` as
         they are.
+      axis_env: pairs (name, size) of axes that collectives in `fun` may name.
       return_shape: also return the results' types, in the structure of the result.
 
     Returns:
@@ -368,7 +381,8 @@ def make_jaxpr(fun, static_argnums=(), return_shape=False):
 
     @functools.wraps(fun)
     def traced(*args, **kwargs):
-        closed, out_tree = trace_call(fun, args, kwargs, static, "make_jaxpr")
+        with axes_named(axis_env):
+            closed, out_tree = trace_call(fun, args, kwargs, static, "make_jaxpr")
         if not return_shape:
             return closed
         infos = flattening["infos"](closed.out_avals)

@@ -14,6 +14,7 @@ What runs a jaxpr is a row of the table `executors`.  This module has the plaine
 """
 
 import functools
+import inspect
 import sys
 import time
 import types
@@ -46,6 +47,7 @@ from .jaxpr import ClosedJaxpr, encloses, eval_jaxpr, trace_to_jaxpr
 from .jaxpr_memory import forget_jaxprs, memoised
 from .primitives import as_array
 from .pytree import PyTreeDef, tree_flatten, tree_unflatten
+from .refs import Ref, RefsInside, RefsOutside
 from .results import check_results
 from .retrace import (
     TraceRecord,
@@ -65,15 +67,7 @@ from .signature import (
     static_key,
 )
 from .stale_globals import globals_changed, watches_globals
-from .stores import (
-    Shortcuts,
-    Table,
-    generation,
-    keep_entry,
-    kept_entry,
-    missed,
-    stores,
-)
+from .stores import Shortcuts, Table, generation, keep_entry, kept_entry, missed, stores
 from .tree_paths import tree_flatten_with_path
 from .turns import compiling, lock, turns
 
@@ -137,13 +131,15 @@ executors |= {"eval": compile_for_eval, "default": compile_for_eval}
 
 
 def leaf_key(x):
-    """What a trace depends on of one leaf: (shape, dtype, weak type)."""
+    """What a trace depends on of one leaf: its type, and whether it is a ref."""
     if isinstance(x, ArrayImpl):
         aval = x.aval
     elif isinstance(x, Tracer):
         if not encloses(current.trace, x.owner):
             raise leaked_tracer("a jitted function", x)
         aval = x.aval
+    elif isinstance(x, Ref):
+        return x.shape, x.dtype, x.weak_type, Ref
     else:
         aval, = leaf_avals([x], ["?"], leaf_key)
     return aval.shape, aval.dtype, aval.weak_type
@@ -151,7 +147,7 @@ def leaf_key(x):
 
 def aval_of_leaf(x):
     """The aval of a leaf that `leaf_key` has accepted."""
-    return ShapedArray(*leaf_key(x))
+    return ShapedArray(*leaf_key(x)[:3])
 
 
 # Functions of a trace that is over; they may raise.
@@ -159,21 +155,24 @@ trace_checks = []
 
 
 def trace_function(function, call, avals, info):
-    """Record a call: -> (closed jaxpr, tracers of enclosing traces, result's tree).
+    """Record a call.
+
+    Returns:
+      (closed jaxpr, tracers of enclosing traces, structure of the result, refs).
 
     The tracers are those that the function uses without being given them; they become
     the first inputs of the jaxpr.
     """
-    tree = tree_flatten((call.args, call.kwargs))[1]
-    out_tree = trace = None
+    given, tree = tree_flatten((call.args, call.kwargs))
+    out_tree = trace = refs = None
 
     def flat(*leaves):
-        nonlocal out_tree, trace
-        trace = current.trace
-        args, kwargs = call.full(*tree_unflatten(tree, leaves))
+        nonlocal out_tree, trace, refs
+        trace, refs = current.trace, RefsInside(current.trace)
+        args, kwargs = call.full(*tree_unflatten(tree, refs.enter(given, leaves)))
         found, out_tree = tree_flatten_with_path(function(*args, **kwargs))
         check_results(function, found)
-        return [leaf for path, leaf in found]
+        return [leaf for path, leaf in found] + refs.results()
 
     jaxpr, consts = trace_to_jaxpr(flat, avals, info)
     for check in trace_checks:
@@ -186,7 +185,7 @@ def trace_function(function, call, avals, info):
     # NumPy arrays are copied: the program may go on writing to them.  Arrays of ours
     # get objects of their own, so that those of the user may go.
     closed = ClosedJaxpr(jaxpr, tuple(renewed(as_array(x)) for _, x in own))
-    return closed, tuple(x for _, x in outer), out_tree
+    return closed, tuple(x for _, x in outer), out_tree, refs.outside()
 
 
 @dataclass(eq=False)
@@ -201,7 +200,8 @@ class Entry:
       record: its row in `traces`, which is kept for the functions to come.
       options: the function's.
       donated: one bool a leaf.
-      donations: what becomes of these.
+      refs: the mutable arrays that it uses, or None.
+      donations: what becomes of donated leaves.
     """
 
     name: str
@@ -212,10 +212,13 @@ class Entry:
     traces: Traces
     options: Options
     donated: tuple
+    refs: RefsOutside | None = None
     executable: object = None
     renewed: tuple = ()
 
     def __post_init__(self):
+        if self.refs is not None:
+            self.donated += (False,) * len(self.refs.captured)
         of_tracers = (False,) * len(self.tracers)
         self.donations = donations(
             self.closed.jaxpr, of_tracers + self.donated, self.options.keep_unused
@@ -236,6 +239,11 @@ class Entry:
             self.renewed = passed_on(self.closed.jaxpr)
             self.executable = run
         return run
+
+    def apply(self, leaves):
+        """The results for leaves, which may be refs."""
+        apply = self.run if type(current.trace) is EvalTrace else self.bind
+        return apply(leaves) if self.refs is None else self.refs.call(apply, leaves)
 
     def run(self, leaves):
         """The results for concrete leaves."""
@@ -274,7 +282,7 @@ class JitFunction:
     """What `jit` returns: call it as the function it wraps."""
 
     def __init__(self, function, options):
-        functools.update_wrapper(self, function, updated=())
+        functools.update_wrapper(self, function)
         self.function = function
         self.options = options
         self.traces = trace_list(function, options)
@@ -283,6 +291,10 @@ class JitFunction:
         self.watched = Table()
         self.shortcuts = Shortcuts()
         self.generation = None
+
+    @property
+    def __signature__(self):
+        return inspect.signature(self.function)
 
     def __repr__(self):
         return f"<jitted function {function_name(self.function)}>"
@@ -298,12 +310,10 @@ class JitFunction:
         updates = config.updates
         try:
             leaves, entry = self.look_up(args, kwargs)
-            if type(current.trace) is EvalTrace:
-                results = entry.run(leaves)
+            results = entry.apply(leaves)
+            if type(current.trace) is EvalTrace and entry.refs is None:
                 if make := shortcut_makers.get(type(entry.executable)):
                     make(self, entry, args, kwargs, leaves, updates)
-            else:
-                results = entry.bind(leaves)
         except Exception as error:
             leave_out_frames(error, sys._getframe(1))
             raise
@@ -337,13 +347,14 @@ class JitFunction:
         info = TraceInfo(name, "jit", source, names)
         start = time.perf_counter()
         try:
-            closed, outer, tree = trace_function(self.function, call, avals, info)
+            traced = trace_function(self.function, call, avals, info)
         except RecursionError as error:
             note_nesting(error)
             raise
         add_record(name, record, self.traces, self.options.max_traces, start)
+        closed, outer, tree, refs = traced
         kept = record, self.traces, self.options, donated_leaves(self.options, call)
-        return Entry(name, closed, outer, tree, *kept)
+        return Entry(name, closed, outer, tree, *kept, refs)
 
     def find(self, key, call, leaves):
         """The entry for a signature that is not among this wrapper's own."""

@@ -107,11 +107,6 @@ jax_names = {
             "",
         ),
         (
-            "Ref new_ref empty_ref free_ref freeze ref ds",
-            "arrays are immutable here, without exception",
-            "x.at[i].set(y), or a carry of lax.scan",
-        ),
-        (
             "array_garbage_collection_guard allow_f16_reductions "
             "jax2tf_associative_scan_reductions make_user_context host_count host_id "
             "host_ids live_arrays copy_to_host_async",
@@ -138,7 +133,7 @@ jax_names = {
     ]),
     "core": table([("ParamDict Value max_dim min_dim", inside, "")]),
     "extend": table([
-        ("backend lowering mlir pallas random sharding xla", inside, ""),
+        ("backend lowering mlir pallas sharding xla", inside, ""),
     ]),
     "extend.core": table([
         (
@@ -219,14 +214,8 @@ jax_names = {
             one_device,
             "leave it out",
         ),
-        (
-            "rng_uniform rng_uniform_p rng_bit_generator rng_bit_generator_p "
-            "RandomAlgorithm",
-            "",
-            "minijit.random.bits(key, shape) and its neighbours",
-        ),
+        ("rng_uniform_p", "it calls NumPy's generator", "lax.rng_uniform"),
         ("index_take", "", "jnp.take, or x[indices]"),
-        ("dtype", "", "jnp.dtype(x), or x.dtype"),
         ("scaled_dot", storage, "lax.dot_general in bfloat16"),
         ("stage stage_p", not_yet, "call the function itself"),
         (
@@ -271,7 +260,6 @@ jax_names = {
     "scipy": {},
     "tree_util": table([
         ("default_registry", "there is one registry", "register_pytree_node"),
-        ("flatten_one_level_with_keys", not_yet, "tree_flatten_with_path"),
     ]),
     "errors": table([
         ("InconclusiveDimensionOperation", "sizes are always known here", ""),
@@ -288,8 +276,6 @@ jax_names = {
         ("DebugEffect OrderedDebugEffect", "", ""),
     ]),
     "dtypes": table([
-        ("itemsize_bits", "", "8 * jnp.dtype(x).itemsize"),
-        ("scalar_type_of", not_yet, "jnp.issubdtype"),
     ]),
     "custom_derivatives": table([
         (
@@ -297,7 +283,6 @@ jax_names = {
             "what is inside of JAX is arranged in another way here",
             "",
         ),
-        ("linear_call", not_yet, "minijit.linear_transpose, or a custom_vjp"),
     ]),
     "sharding": table([
         (

@@ -289,7 +289,12 @@ def dot_dtype(lhs, rhs, preferred=None):
 
 @functools.cache
 def joint_wide_dtype(*dtypes):
-    """The dtype in which arrays of these are multiplied: 16-bit floats in 32 bits."""
+    """The dtype in which arrays of these are multiplied: 16-bit floats in 32 bits.
+
+    The last one is that of the result: integers wrap in it.
+    """
+    if all(dtype.kind in "iu" for dtype in dtypes):
+        return dtypes[-1]
     return np.result_type(*[widen(np.empty(0, dtype)) for dtype in dtypes])
 
 

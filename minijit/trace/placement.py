@@ -71,6 +71,12 @@ class PartitionSpec:
     def __getitem__(self, i):
         return self._partitions[i]
 
+    def index(self, part):
+        return self._partitions.index(part)
+
+    def count(self, part):
+        return self._partitions.count(part)
+
     def __add__(self, other):
         return PartitionSpec(*self, *other)
 
@@ -132,9 +138,22 @@ class AbstractMesh:
     def empty(self):
         return not self.axis_names
 
-    @property
-    def manual_axes(self):
-        return ()
+    def axes_of(self, kind):
+        """The names of the axes of one `AxisType`."""
+        pairs = zip(self.axis_names, self.axis_types, strict=True)
+        return tuple(name for name, given in pairs if given == kind)
+
+    auto_axes = property(lambda self: self.axes_of(AxisType.Auto))
+    explicit_axes = property(lambda self: self.axes_of(AxisType.Explicit))
+    manual_axes = property(lambda self: self.axes_of(AxisType.Manual))
+
+    def all_are(self, kind):
+        """Whether there are axes, and all of them are of one `AxisType`."""
+        return bool(self.axis_names) and self.axes_of(kind) == self.axis_names
+
+    are_all_axes_auto = property(lambda self: self.all_are(AxisType.Auto))
+    are_all_axes_explicit = property(lambda self: self.all_are(AxisType.Explicit))
+    are_all_axes_manual = property(lambda self: self.all_are(AxisType.Manual))
 
     def key(self):
         return type(self), self.axis_sizes, self.axis_names, self.axis_types

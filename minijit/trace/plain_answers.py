@@ -15,6 +15,7 @@ from .array import aval_of
 from .config import config
 from .core import EvalTrace, Tracer, current_trace, set_trace
 from .devices import device_of
+from .refs import Ref
 
 matmul_precisions = """
     default high highest bfloat16 tensorfloat32 float32 F16_F16_F16 F16_F16_F32
@@ -113,4 +114,4 @@ def effects_barrier():
 
 def typeof(x):
     """What is known of an array while it is traced: `ShapedArray`.  JAX: same name."""
-    return aval_of(x)
+    return x.aval if isinstance(x, Ref) else aval_of(x)

@@ -399,15 +399,15 @@ gt = of_two(gt_p, "x > y, elementwise: bools; complex numbers have no order.")
 ge = of_two(ge_p, "x >= y, elementwise: bools; complex numbers have no order.")
 
 
-def convert_element_type(x, new_dtype):
-    """x with elements of another dtype.
+def convert_element_type(operand, new_dtype):
+    """`operand` with elements of another dtype.
 
     Integers wrap; floats converted to integers are cut towards zero, saturate, and NaN
     gives 0; only zero gives False.  Complex to real drops the imaginary part, with
     NumPy's `ComplexWarning`.
     """
     new_dtype = dtypes.user_dtype(new_dtype, "convert_element_type")
-    return convert(x, new_dtype)
+    return convert(operand, new_dtype)
 
 
 def convert(x, new_dtype, weak_type=False):

@@ -162,7 +162,7 @@ suspicious_size = 100_000
 # What is to be said when something is wrong with a tree; `tree_paths.py` says more.
 diagnoses = {
     "check_depth": lambda tree, is_leaf: None,
-    "mismatch": lambda treedef, tree, names: "pytree structures differ",
+    "mismatch": lambda treedef, tree, names: "pytree structure error",
 }
 
 
@@ -209,8 +209,8 @@ class PyTreeDef:
         if len(leaves) != self.num_leaves:
             many = "few" if len(leaves) < self.num_leaves else "many"
             raise ValueError(
-                f"Too {many} leaves for {abridged(self)}: "
-                f"expected {self.num_leaves}, got {len(leaves)}"
+                f"Too {many} leaves for PyTreeDef; expected {self.num_leaves}, got "
+                f"{len(leaves)}: {abridged(self)}"
             )
         return self.fold(leaves, make_node)
 

@@ -2,12 +2,15 @@
 
 from .arguments import function_name, function_source
 from .array import is_array_like
+from .refs import Ref, returned_ref
 from .tree_keys import keystr
 
 
 def check_results(function, leaves_with_path):
-    """Raise TypeError for a result that is no array, naming where it is."""
+    """Raise an error for a result that is no array, naming where it is."""
     for path, leaf in leaves_with_path:
+        if isinstance(leaf, Ref):
+            raise returned_ref(leaf, keystr(path))
         if not is_array_like(leaf):
             place = f" at output component {keystr(path)}" if path else ""
             raise TypeError(

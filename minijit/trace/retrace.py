@@ -104,8 +104,10 @@ class Seen:
 
 def seen(value):
     """A captured value as a fact, without keeping it alive."""
-    by_value = scalar_key(value) is not None or type(value) in capture_rules
-    code = getattr(inspect.unwrap(value), "__code__", None)
+    has_rule = type(value) in capture_rules
+    by_value = scalar_key(value) is not None or has_rule
+    # Other objects, a user's, may answer anything when they are asked for attributes.
+    code = getattr(inspect.unwrap(value), "__code__", None) if has_rule else None
     text = show(value)
     if by_value:
         return Seen(text, (text, id(code)))

@@ -146,7 +146,7 @@ def check_squeeze(x, dimensions):
     inside = [d for d in dimensions if 0 <= d < x.ndim and x.shape[d] == 1]
     if len(set(inside)) < len(dimensions):
         raise ValueError(
-            "squeeze dimensions must be different axes of size 1, got "
+            "cannot select an axis to squeeze out which has size not equal to one, got "
             f"shape={x.shape} and dimensions={dimensions}"
         )
 

@@ -260,7 +260,7 @@ def dynamic_slice_shape(operand, *starts, slice_sizes):
         )
     if any(size > n for size, n in zip(slice_sizes, operand.shape, strict=True)):
         raise TypeError(
-            "slice_sizes must be less than or equal to the operand's shape, got "
+            "slice slice_sizes must be less than or equal to operand shape, got "
             f"slice_sizes {slice_sizes} for operand shape {operand.shape}."
         )
     if any(size < 0 for size in slice_sizes):
@@ -276,7 +276,7 @@ def dynamic_update_slice_shape(operand, update, *starts):
         )
     if any(m > n for m, n in zip(update.shape, operand.shape, strict=True)):
         raise TypeError(
-            "dynamic_update_slice update shape must not exceed the operand's, got "
+            "dynamic_update_slice update shape must be smaller than operand shape, got "
             f"update shape {update.shape} for operand shape {operand.shape}."
         )
     check_same_dtypes("dynamic_update_slice", (operand, update))

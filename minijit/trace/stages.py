@@ -19,6 +19,7 @@ from .jaxpr import flattening, subjaxprs
 from .jit import aval_of_leaf, jit, stages
 from .primitives import as_array, broadcast, convert
 from .pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from .refs import Ref
 from .tree_tools import broadcast_prefix
 
 
@@ -35,6 +36,12 @@ class ShapeDtypeStruct:
         check_arguments(type(self), "ShapeDtypeStruct", (self.shape, self.dtype), {})
         object.__setattr__(self, "shape", tuple(self.shape))
         object.__setattr__(self, "dtype", dtypes.as_dtype(self.dtype))
+
+    @classmethod
+    def like(cls, x):
+        """That of an array, a number, or what has a shape and a dtype."""
+        aval = aval_of_leaf(x)
+        return cls(aval.shape, aval.dtype, aval.weak_type)
 
     @property
     def ndim(self):
@@ -86,7 +93,8 @@ class Lowered:
 
     @property
     def out_info(self):
-        return self.out_tree.unflatten(infos_of(self.jaxpr.out_avals))
+        avals = self.jaxpr.out_avals[: self.out_tree.num_leaves]
+        return self.out_tree.unflatten(infos_of(avals))
 
     @property
     def fun_name(self):
@@ -167,17 +175,18 @@ class Compiled:
                 f"it was called with: {self.in_tree} is expected, {tree} came"
             )
         self.check_avals(leaves)
-        results = self.lowered.entry.run(leaves)
+        results = self.lowered.entry.apply(leaves)
         return self.out_tree.unflatten(results)
 
     def check_avals(self, leaves):
         """Raise TypeError unless the arguments are of the types compiled for."""
         names = self.lowered.jaxpr.jaxpr.debug.arg_names
+        given = map(aval_of_leaf, leaves)
         wrong = [
             f"Argument {name!r} compiled with {a.str_short()} and called with "
-            f"{aval_of(x).str_short()}"
-            for name, a, x in zip(names, self.lowered.avals, leaves, strict=True)
-            if (aval_of(x).shape, aval_of(x).dtype) != (a.shape, a.dtype)
+            f"{x.str_short()}"
+            for name, a, x in zip(names, self.lowered.avals, given, strict=True)
+            if (x.shape, x.dtype) != (a.shape, a.dtype)
         ]
         if wrong:
             told = "\n".join(wrong)
@@ -278,6 +287,6 @@ def device_get(x):
 
 def array_of_host(x):
     """The NumPy array of an array, if NumPy has its dtype; a number stays one."""
-    if dtypes.is_python_scalar(x):
+    if dtypes.is_python_scalar(x) or isinstance(x, Ref):
         return x
     return x if isinstance(aval_of(x).dtype, dtypes.ExtendedDtype) else to_numpy(x)

@@ -117,13 +117,25 @@ def mismatch(treedef, tree, names):
         stack.extend(reversed([(path + str(key), child) for key, child in steps]))
     found = tree_structure(x).nodes[0]
     first, second = names
-    text = f"pytree structures differ at {path or 'the root'}:{in_short(node, found)}"
+    text = f"pytree structure error: different {difference(node, found)}"
+    text += f" at key path {path or '(the root)'}:{in_short(node, found)}"
     text += f"\n  there {first} has {node_in_words(node)},"
     text += f"\n  and {second} has {node_in_words(found, x)}."
     if type(None) in (node.type, found.type):
         text += "\n  (None has no leaves. To make it one: is_leaf=lambda x: x is None.)"
     text += f"\n  {first}: {abridged(treedef)}"
     return text + f"\n  {second}: {abridged(tree_structure(tree))}"
+
+
+def difference(node, found):
+    """JAX's words for what two nodes differ in."""
+    if node.type is not found.type:
+        return "types"
+    if node.arity == found.arity or node.type is dict:
+        return "pytree metadata"
+    if node.type in (tuple, list):
+        return f"lengths of {node.type.__name__}"
+    return "numbers of pytree children"
 
 
 def in_short(node, found):

@@ -29,7 +29,7 @@ from .pytree import (
     zip_dict,
 )
 from .tree_keys import GetAttrKey
-from .tree_paths import node_in_words
+from .tree_paths import keys_of, mismatch, node_in_words
 
 
 def tree_reduce_associative(operation, tree, *, identity=None, is_leaf=None):
@@ -101,11 +101,20 @@ def is_tree_node(typ):
 
 
 def flatten_one_level(x):
-    """-> (children, data) of one container; ValueError for a leaf."""
+    """-> (children, data) of one container; ValueError for a leaf.
+
+    JAX: `tree_util.flatten_one_level`: a list has a list of children, others a tuple.
+    """
     if not is_tree_node(type(x)):
         raise ValueError(f"can't tree-flatten type: {type(x)}")
     children, data = node_type(type(x)).flatten(x)
-    return list(children), data
+    return x if type(x) is list else tuple(children), data
+
+
+def flatten_one_level_with_keys(x):
+    """-> (pairs (key, child), data) of one container; ValueError for a leaf."""
+    children, data = flatten_one_level(x)
+    return tuple(zip(keys_of(x, len(children)), children, strict=True)), data
 
 
 def register_pytree_with_keys(
@@ -287,10 +296,34 @@ def flatten_axes(name, treedef, axis_tree):
 
     `name` says in an error what `axis_tree` is: "vmap in_axes".
     """
-    full = treedef.unflatten([0] * treedef.num_leaves)
-    try:
-        return broadcast_prefix(axis_tree, full, is_leaf=lambda x: x is None)
-    except ValueError as error:
-        raise ValueError(
-            f"{name} must be a prefix of the tree it describes: {error}"
-        ) from None
+    leaves, prefix = tree_flatten(axis_tree, is_leaf=lambda x: x is None)
+    counts = leaves_below(prefix, treedef)
+    if counts is not None:
+        return [x for x, n in zip(leaves, counts, strict=True) for _ in range(n)]
+    full = treedef.unflatten([object()] * treedef.num_leaves)
+    difference = mismatch(prefix, full, ("the prefix tree", "the tree"))
+    raise ValueError(
+        f"{name} specification must be a tree prefix of the corresponding value: "
+        f"{difference}"
+    )
+
+
+def leaves_below(prefix, treedef):
+    """How many leaves of `treedef` are below each leaf of a prefix; None of no prefix.
+
+    Nothing is unflattened for it: a user's class may want other leaves than numbers.
+    """
+    counts, place = [], 0
+    for node in prefix.nodes:
+        if node.type is not Leaf:
+            if treedef.nodes[place] != node:
+                return None
+            place += 1
+            continue
+        end, missing = place, 1
+        while missing:
+            missing += treedef.nodes[end].arity - 1
+            end += 1
+        counts.append(sum(n.type is Leaf for n in treedef.nodes[place:end]))
+        place = end
+    return counts

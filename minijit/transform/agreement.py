@@ -14,11 +14,13 @@ from ..trace.arguments import function_source
 from ..trace.array import ArrayImpl, ShapedArray, aval_of
 from ..trace.core import Tracer
 from ..trace.errors import at_line, user_source
-from ..trace.pytree import tree_map, tree_unflatten
+from ..trace.jaxpr import Var
+from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
+from ..trace.refs import Ref, read
 from ..trace.tree_keys import keystr
 from ..trace.tree_paths import tree_flatten_with_path
 from .closed_jaxprs import apply_closed, trace_closed
-from .pieces import close_over, int32, jaxpr_of, record
+from .pieces import close_over, int32, jaxpr_of, record, split
 
 
 def as_predicate(pred):
@@ -68,13 +70,59 @@ def cond_arguments(true_fun, false_fun, operands, operand):
     return [false_fun, true_fun], with_operand(operands, operand)
 
 
+def without_refs(operands, branches):
+    """Operands that are refs become what the branches capture: -> (operands, branches).
+    """
+    leaves, tree = tree_flatten(operands)
+    if not any(isinstance(x, Ref) for x in leaves):
+        return operands, branches
+
+    def given(branch, *values):
+        values = iter(values)
+        full = [x if isinstance(x, Ref) else next(values) for x in leaves]
+        return branch(*tree_unflatten(tree, full))
+
+    arrays = tuple(x for x in leaves if not isinstance(x, Ref))
+    return arrays, [wraps(f)(partial(given, f)) for f in branches]
+
+
+def record_branches(branches, leaves, tree, kind):
+    """Record branches, a function that is given twice once.
+
+    Returns:
+      ([(jaxpr, captured values, structure of the result), ...], the refs that any of
+      the branches writes: the last arguments and results of every jaxpr).
+    """
+    avals, refs, recorded = list(map(aval_of, leaves)), [], {}
+    for f in {id(f): f for f in branches}.values():
+        written: list = []
+        recorded[id(f)] = *record(f, avals, tree, kind, written=written), written
+        refs += [ref for ref in written if ref not in refs]
+    return [with_all_refs(*recorded[id(f)], refs) for f in branches], refs
+
+
+def with_all_refs(jaxpr, captured, out_tree, written, refs):
+    """A branch that also takes and returns the refs that only others write."""
+    count = len(jaxpr.invars) - len(written)
+    inputs = {ref: Var(ref.aval.inner_aval) for ref in refs}
+    outputs = dict(inputs)
+    inputs |= zip(written, jaxpr.invars[count:], strict=True)
+    results = len(jaxpr.outvars) - len(written)
+    outputs |= zip(written, jaxpr.outvars[results:], strict=True)
+    jaxpr = jaxpr.replace(
+        invars=(*jaxpr.invars[:count], *(inputs[ref] for ref in refs)),
+        outvars=(*jaxpr.outvars[:results], *(outputs[ref] for ref in refs)),
+    )
+    return jaxpr, captured, out_tree
+
+
 def check_trees(kind, names, trees):
     """Complain unless all branches return one structure: -> that."""
     for name, other in zip(names[1:], trees[1:], strict=True):
         if other != trees[0]:
             raise TypeError(
-                f"{kind} branches must have the same output structure: {names[0]} "
-                f"returns {trees[0]}, but {name} returns {other}"
+                f"{kind} branch outputs must have the same pytree structure, but they "
+                f"differ: {names[0]} returns {trees[0]}, but {name} returns {other}"
                 f"{at_line(user_source())}"
             )
     return trees[0]
@@ -90,9 +138,9 @@ def join_avals(kind, names, column, tree, i):
     found = "; ".join(f"{n}: {a}" for n, a in zip(names, column, strict=True))
     path = leaf_path(tree, i)
     raise TypeError(
-        f"{kind} branches must have equal output types, but at {path} they differ: "
-        f"{found}{at_line(user_source())}\n  Instead: convert one of them, with "
-        "`x.astype(...)` or `jnp.reshape`, so that all branches agree."
+        f"{kind} branches must have equal output types but they differ. At {path} "
+        f"there are {found}{at_line(user_source())}\n  Instead: convert one of them, "
+        "with `x.astype(...)` or `jnp.reshape`, so that all branches agree."
     )
 
 
@@ -118,6 +166,28 @@ def with_types(closed, avals):
     return jaxpr_of(converted, closed.in_avals, "branch")
 
 
+def record_test(cond_fun, avals, tree, refs):
+    """Record the test of a loop, which reads the refs that its body writes.
+
+    Returns:
+      (jaxpr, whose last arguments are their values; captured values).
+    """
+    written = list(refs)
+    test, captured, out_tree = record(
+        cond_fun, avals, tree, "while_loop cond_fun", written=written
+    )
+    unchanged = test.invars[len(avals) :]
+    count = len(test.outvars) - len(unchanged)
+    if test.outvars[count:] != unchanged:
+        raise NotImplementedError(
+            "the cond_fun of a while_loop may read a Ref, but not write it"
+            f"{at_line(user_source())}"
+        )
+    test = test.replace(outvars=test.outvars[:count])
+    check_predicate(test.out_avals, out_tree)
+    return test, captured
+
+
 def check_predicate(avals, tree):
     """Complain unless a loop's test returns one bool."""
     alone = len(avals) == 1 and not tree.children()
@@ -141,15 +211,18 @@ def record_body(body, init, x_avals, tree, kind):
 
     Returns:
       (initial carry, closed jaxpr of captured values, carry, xs; captured values;
-      the structures of all that the body returns)
+      the structures of all that the body returns; the refs of outside that it writes,
+      whose values are the last of the carry)
     """
-    init = list(map(lax.as_array, init))
+    init, own = list(map(lax.as_array, init)), len(init)
     carry_tree, closed = tree.children()[0], None
     while True:
         if closed is None:
+            init, refs = init[:own], []
             avals = *map(aval_of, init), *x_avals
-            jaxpr, consts, out_tree = record(body, avals, tree, kind)
-            closed = close_over(jaxpr)
+            jaxpr, consts, out_tree = record(body, avals, tree, kind, written=refs)
+            closed = close_over(carrying(jaxpr, own, len(refs)))
+            init += map(read, refs)
             out_trees = check_carry_tree(kind, carry_tree, out_tree)
         out = closed.out_avals[: len(init)]
         promoted = [promote_carry(x, a) for x, a in zip(init, out, strict=True)]
@@ -160,7 +233,20 @@ def record_body(body, init, x_avals, tree, kind):
         closed = with_input_types(closed, [*avals, *x_avals])
     check_carry(kind, carry_tree, list(map(aval_of, init)), out)
     init = [weak_like(x, a) for x, a in zip(init, out, strict=True)]
-    return init, closed, consts, out_trees
+    return init, closed, consts, out_trees, refs
+
+
+def carrying(jaxpr, own, refs):
+    """A body whose last `refs` arguments and results follow the first `own` ones."""
+    carry, xs, values = pieces_from(jaxpr.invars, own, refs)
+    new_carry, ys, new_values = pieces_from(jaxpr.outvars, own, refs)
+    outvars = *new_carry, *new_values, *ys
+    return jaxpr.replace(invars=(*carry, *values, *xs), outvars=outvars)
+
+
+def pieces_from(values, first, last):
+    """Values in three pieces: the first, those between, the last."""
+    return split(values, first, len(values) - first - last)
 
 
 def check_carry_tree(kind, tree, out_tree):
@@ -169,10 +255,16 @@ def check_carry_tree(kind, tree, out_tree):
     carry_tree = children[0] if children else out_tree
     if carry_tree != tree:
         raise TypeError(
-            f"{kind} must return a carry of the structure of its input, {tree}, "
-            f"but returned {carry_tree}{at_line(user_source())}"
+            f"{body_function(kind)} carry input and carry output must have the same "
+            f"pytree structure, but they differ: {kind} takes {tree} and returns "
+            f"{carry_tree}{at_line(user_source())}"
         )
     return children
+
+
+def body_function(kind):
+    """JAX's words for the body of a loop of any function."""
+    return f"{kind.partition(' ')[0]} body function"
 
 
 def with_input_types(closed, avals):
@@ -227,7 +319,8 @@ def check_carry(kind, tree, before, after):
             lines.append(f"\n  * {where} goes in as {a} and comes out as {b}")
     if lines:
         raise TypeError(
-            f"{kind} must return a carry of the types of its input:{''.join(lines)}"
+            f"{body_function(kind)} carry input and carry output must have equal "
+            f"types, but they differ in {kind}:{''.join(lines)}"
             f"{at_line(user_source())}\n  Instead: convert the initial value or the "
             "result, with `x.astype(...)` or `jnp.zeros_like`, so that they agree."
         )
@@ -304,8 +397,15 @@ def scan_in_python(f, init, leaves, xs_tree, length, reverse):
     return carry, tree_map(stack_rows, *ys)
 
 
+def while_in_python(cond_fun, body_fun, val):
+    """while_loop as a Python loop, for `disable_jit`."""
+    while cond_fun(val):
+        val = body_fun(val)
+    return val
+
+
 def stack_rows(*items):
     """Values stacked along a new first axis, promoted to one dtype."""
-    dtype = dtypes.result_type(*items)
-    rows = [lax.expand_dims(lax.convert(x, dtype), (0,)) for x in items]
+    dtype, weak_type = dtypes.result_type(*items, return_weak_type_flag=True)
+    rows = [lax.expand_dims(lax.convert(x, dtype, weak_type), (0,)) for x in items]
     return lax.concatenate(rows, 0)

@@ -24,7 +24,8 @@ from ..trace.errors import made_as
 from ..trace.jaxpr import unzip2
 from ..trace.jaxpr_memory import memoised
 from ..trace.jit import jit_p
-from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.pytree import tree_flatten
+from ..trace.refs import read, write
 from ..trace.tree_tools import flatten_axes
 from .closed_jaxprs import apply_closed, info_of, rebind, trace_closed
 from .flat_functions import FlatFunction, check_callable
@@ -34,7 +35,9 @@ from .lane_axes import (
     common_size,
     leaf_names,
     mapped_axis,
+    mapped_refs,
     result_axis,
+    with_refs,
 )
 from .lane_names import collective_rules, looks_across, naming
 from .linearize import add_any_p
@@ -203,6 +206,16 @@ def vmap_flat(f, lanes, values, axes):
     return list(outs), list(out_axes)
 
 
+def vmap_leaves(flat, lanes, leaves, axes):
+    """`vmap_flat` for leaves that may be mutable arrays, which get their new values."""
+    places = mapped_refs(leaves, axes)
+    values = [read(x) if i in places else x for i, x in enumerate(leaves)]
+    outs, found = vmap_flat(with_refs(flat, places), lanes, values, axes)
+    for i in reversed(places):
+        write(leaves[i], lanes_at(outs.pop(), found.pop(), axes[i], lanes.size))
+    return outs, found
+
+
 def vmap(
     fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_name=None
 ):
@@ -232,15 +245,15 @@ def vmap(
         names = leaf_names(fun, args, kwargs)
         axes = list(map(mapped_axis, leaves, axes, names))
         lanes = Lanes(common_size(fun, leaves, axes, names, axis_size), axis_name)
-        flat = FlatFunction(lambda args, kwargs: fun(*args, **kwargs), tree)
-        outs, found = vmap_flat(flat, lanes, leaves, axes)
+        flat = FlatFunction(lambda args, kwargs: fun(*args, **kwargs), tree, refs=True)
+        outs, found = vmap_leaves(flat, lanes, leaves, axes)
         targets = flatten_axes("vmap out_axes", flat.out_tree, out_axes)
         targets = map(partial(result_axis, fun), outs, found, targets)
         placed = [
             y if target is None else lanes_at(y, axis, target, lanes.size)
             for y, axis, target in zip(outs, found, targets, strict=True)
         ]
-        return tree_unflatten(flat.out_tree, placed)
+        return flat.tree_of(placed)
 
     return mapped
 

@@ -19,6 +19,7 @@ from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import ClosedJaxpr, Jaxpr, Var, needed_equations
 from ..trace.jaxpr_memory import memoised
 from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.refs import read, write_back
 from .batching import batch_rules, call_rule as batch_call
 from .budgets import within_budget
 from .closed_jaxprs import apply_closed, drop_dead, fill, present
@@ -149,14 +150,9 @@ batch_rules |= {checkpoint_p: partial(batch_call, checkpoint_p)}
 
 
 def checkpoint(
-    fun=None,
-    *,
-    policy=None,
-    prevent_cse=True,
-    static_argnums=(),
-    budget_bytes=None,
+    fun=None, *, policy=None, prevent_cse=True, static_argnums=(), budget_bytes=None,
     concrete=None,
-):
+):  # fmt: skip
     """A function whose residuals are computed again when needed (`jax.checkpoint`).
 
     Args:
@@ -198,9 +194,12 @@ def bind_checkpoint(fun, static, params, *args, **kwargs):
 
     leaves, tree = tree_flatten((dynamic, kwargs))
     avals = list(map(aval_of, leaves))
-    jaxpr, captured, out_tree = record(of_dynamic, avals, tree, "checkpoint", fun)
-    outs = checkpoint_p.bind(*captured, *leaves, jaxpr=close_over(jaxpr), **params)
-    return tree_unflatten(out_tree, outs)
+    refs: list = []
+    found = record(of_dynamic, avals, tree, "checkpoint", fun, written=refs)
+    jaxpr, captured, out_tree = found
+    given = *captured, *leaves, *map(read, refs)
+    outs = checkpoint_p.bind(*given, jaxpr=close_over(jaxpr), **params)
+    return tree_unflatten(out_tree, write_back(refs, outs))
 
 
 remat = checkpoint

@@ -7,6 +7,7 @@ that vmap it is an ordinary reduction.
 """
 
 import math
+import operator
 from functools import partial
 
 import numpy as np
@@ -152,6 +153,7 @@ def place_of(x, index, axis=0):
 
 def counted_axis(name, aval, axis):
     """An axis counted from the front; ValueError if there is none."""
+    axis = operator.index(axis)
     if not -aval.ndim <= axis < aval.ndim:
         raise ValueError(
             f"{name}: axis {axis} is out of bounds for an array of {aval.ndim} axes"

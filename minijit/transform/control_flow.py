@@ -9,30 +9,37 @@ runs.  Each records the users' functions and is one equation whose params hold t
 jaxprs.  What such an equation means stands in `branches` and `loops`.
 """
 
+from contextlib import suppress
+
 from ..trace.arguments import function_name
 from ..trace.array import aval_of
 from ..trace.config import config
+from ..trace.errors import ConcretizationTypeError
 from ..trace.jaxpr import Var
 from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.refs import read, write_back
 from .agreement import (
     as_predicate,
-    check_predicate,
     check_trees,
     cond_arguments,
     is_tracer,
     join_avals,
     not_given,
     record_body,
+    record_branches,
+    record_test,
     returning_pairs,
     scan_in_python,
     scan_length,
     unrolled_steps,
+    while_in_python,
     with_types,
+    without_refs,
     without_steps,
 )
 from .branches import cond_p
 from .loops import scan_p, while_p
-from .pieces import close_over, record, split
+from .pieces import close_over, split
 
 # ---- cond
 
@@ -58,20 +65,18 @@ def cond(pred, true_fun, false_fun, *operands, operand=not_given, linear=None):
 
 def bind_branches(index, branches, operands, names, kind):
     """Record the branches, make them agree, and bind cond."""
+    operands, branches = without_refs(operands, branches)
     leaves, in_tree = tree_flatten(operands)
-    in_avals = list(map(aval_of, leaves))
-    # A function that is given twice is recorded once.
-    distinct = {id(f): f for f in branches}
-    recorded = {k: record(f, in_avals, in_tree, kind) for k, f in distinct.items()}
-    records = [recorded[id(f)] for f in branches]
+    records, refs = record_branches(branches, leaves, in_tree, kind)
     jaxprs, captured, trees = zip(*records, strict=True)
     tree = check_trees(kind, names, trees)
     columns = zip(*[jaxpr.out_avals for jaxpr in jaxprs], strict=True)
     avals = [join_avals(kind, names, c, tree, i) for i, c in enumerate(columns)]
     closed = [with_types(c, avals) for c in close_over_all(jaxprs)]
     values = [x for of_branch in captured for x in of_branch]
+    leaves += map(read, refs)
     outs = cond_p.bind(index, *values, *leaves, branches=tuple(closed))
-    return tree_unflatten(tree, outs)
+    return tree_unflatten(tree, write_back(refs, outs))
 
 
 def close_over_all(jaxprs):
@@ -113,17 +118,15 @@ def while_loop(cond_fun, body_fun, init_val, *, reverse="tape", slots=None):
         raise TypeError("lax.while_loop: cond_fun and body_fun must be callable")
     init, tree = tree_flatten((init_val,))
     if config.disable_jit and not any(map(is_tracer, init)):
-        val = init_val
-        while cond_fun(val):
-            val = body_fun(val)
-        return val
+        # A traced value that cond_fun captured makes it an equation after all.
+        with suppress(ConcretizationTypeError):
+            return while_in_python(cond_fun, body_fun, init_val)
     one_carry = lambda val: (body_fun(val),)
-    init, body, consts, _ = record_body(
+    init, body, consts, _, refs = record_body(
         one_carry, init, [], tree, "while_loop body_fun"
     )
-    avals = body.in_avals[len(consts) :]
-    test, test_consts, out_tree = record(cond_fun, avals, tree, "while_loop cond_fun")
-    check_predicate(test.out_avals, out_tree)
+    avals = body.in_avals[len(consts) : len(body.in_avals) - len(refs)]
+    test, test_consts = record_test(cond_fun, avals, tree, refs)
     outs = primitive.bind(
         *(*test_consts, *consts, *init),
         cond_jaxpr=close_over(test),
@@ -132,7 +135,7 @@ def while_loop(cond_fun, body_fun, init_val, *, reverse="tape", slots=None):
         body_nconsts=len(consts),
         **params,
     )
-    return tree_unflatten(tree, outs)[0]
+    return tree_unflatten(tree, write_back(refs, outs))[0]
 
 
 # ---- scan
@@ -164,7 +167,7 @@ def scan(
         return scan_in_python(f, init, xs_leaves, xs_tree, length, reverse)
     x_avals = [without_steps(aval_of(x)) for x in xs_leaves]
     name = f"scan body {function_name(f)}"
-    carry, body, consts, (_, ys_tree) = record_body(
+    carry, body, consts, (_, ys_tree), refs = record_body(
         returning_pairs(f), init_leaves, x_avals, tree, name
     )
     outs = scan_p.bind(
@@ -177,4 +180,5 @@ def scan(
         unroll=unrolled_steps(unroll, length),
     )
     carry, ys = split(outs, len(carry))
+    carry = write_back(refs, carry)
     return tree_unflatten(carry_tree, carry), tree_unflatten(ys_tree, ys)

@@ -54,7 +54,7 @@ from .linearize import (
     linearize_rules,
 )
 from .tangents import tangent_aval, tangent_out, zeros
-from .transpose import call_transpose, transpose_rules
+from .transpose import call_transpose, transpose_rules, transposed_of_zero
 
 custom_jvp_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
@@ -134,7 +134,7 @@ class custom_jvp(CustomFunction):
 
     def __call__(self, *args, **kwargs):
         if self.jvp is None:
-            self.no_rule("defjvp")
+            self.no_rule("JVP defined for custom_jvp", "defjvp")
         args = list(self.resolve(args, kwargs))
         for i in self.positions(args):
             args[i] = tree_map(without_tangent, args[i])
@@ -149,9 +149,9 @@ class custom_jvp(CustomFunction):
         pairs = zip(primals, tangents, strict=True)
         tangents = [self.zero(x) if t is None else t for x, t in pairs]
         trees = [tree_unflatten(in_tree, xs) for xs in (primals, tangents)]
-        result, tangent = self.ask_pair("jvp", self.jvp, *nondiff, *trees)
+        result, tangent = self.ask_pair("JVP rule", self.jvp, *nondiff, *trees)
         outs, tree = tree_flatten(result)
-        self.check_structure(flat, "jvp", self.jvp, tree, tree_flatten(tangent)[1])
+        self.check_structure(flat, "JVP rule", self.jvp, tree, tree_flatten(tangent)[1])
         return list(map(as_array, outs)), checked_tangents(self.jvp, outs, tangent)
 
     def zero(self, x):
@@ -333,11 +333,12 @@ class custom_vjp(CustomFunction):
 
     def __call__(self, *args, **kwargs):
         if self.fwd is None:
-            self.no_rule("defvjp")
+            self.no_rule("VJP defined for custom_vjp", "defvjp")
         args = self.resolve(args, kwargs)
         nondiff, leaves, in_tree, flat = self.flat_call(args)
         self.check_nondiff(nondiff)
-        call = partial(self.apply_fwd, args, nondiff, in_tree, flat)
+        kept = self.nondiff_alone(args)
+        call = partial(self.apply_fwd, kept, nondiff, in_tree, flat)
         rule = Rule(function_name(self.fwd), function_source(self.fwd), call)
         outs = custom_vjp_p.bind(*leaves, call=flat, rule=rule)
         return tree_unflatten(flat.out_tree, outs)
@@ -350,9 +351,9 @@ class custom_vjp(CustomFunction):
         given = iter(tree_unflatten(in_tree, given))
         fixed = self.positions(args)
         full = [args[i] if i in fixed else next(given) for i in range(len(args))]
-        result, kept = self.ask_pair("fwd", self.fwd, *full)
+        result, kept = self.ask_pair("VJP fwd rule", self.fwd, *full)
         outs, tree = tree_flatten(result)
-        self.check_structure(flat, "fwd", self.fwd, tree)
+        self.check_structure(flat, "VJP fwd rule", self.fwd, tree)
         outs = list(map(as_array, outs))
         leaves, residual_tree = tree_flatten(kept)
         # Python's numbers go to bwd as they are: it may branch on them.
@@ -417,6 +418,8 @@ def linear_transpose_rule(cts, accs, *args, rule, mask, avals, has_tangent):
 linearize_rules |= {custom_vjp_p: vjp_linearize}
 shape_rules |= {custom_linear_p: lambda *args, avals, **params: list(avals)}
 transpose_rules |= {custom_linear_p: linear_transpose_rule}
+# A user's bwd need not be linear: it may return new statistics as a cotangent.
+transposed_of_zero |= {custom_linear_p}
 
 
 def linear_eval(*args, rule, mask, avals, **params):

@@ -81,15 +81,24 @@ class CustomFunction:
         fixed = self.positions(args)
         dynamic = [i for i in range(len(args)) if i not in fixed]
         leaves, in_tree = self.flatten(tuple(args[i] for i in dynamic))
+        given = self.nondiff_alone(args)
 
         def of_dynamic(*values):
-            full = list(args)
+            full = list(given)
             for i, value in zip(dynamic, values, strict=True):
                 full[i] = value
             return self.ask(self.fun, *full)
 
         nondiff = [args[i] for i in sorted(fixed)]
         return nondiff, leaves, in_tree, FlatFunction(of_dynamic, in_tree)
+
+    def nondiff_alone(self, args):
+        """The nondiff arguments in their places, with None for every other one.
+
+        A rule keeps these.  It outlives the trace that the others may belong to.
+        """
+        fixed = self.positions(args)
+        return [x if i in fixed else None for i, x in enumerate(args)]
 
     def positions(self, args):
         """The positions of the nondiff arguments, counted from the front."""
@@ -134,13 +143,14 @@ class CustomFunction:
             ) from error
 
     def ask_pair(self, kind, rule, *args):
-        """Call a `jvp` or `fwd` rule, which must return a pair."""
+        """Call a rule, a "JVP rule" or a "VJP fwd rule", which must return a pair."""
         pair = self.ask(rule, *args)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            second = {"jvp": "tangent", "fwd": "residuals"}[kind]
+            second = "tangent" if kind == "JVP rule" else "residuals"
             raise TypeError(
-                f"the {kind} rule {function_name(rule)} of {function_name(self.fun)} "
-                f"must return a pair (result, {second}), but returned {pair!r}"
+                f"Custom {kind} {function_name(rule)} for function "
+                f"{function_name(self.fun)} must produce a pair (list or tuple of "
+                f"length two): (result, {second}), but got {pair!r}"
             )
         return pair
 
@@ -151,11 +161,12 @@ class CustomFunction:
         """
         flat.out_tree = flat.out_tree or trees[0]
         if any(tree != flat.out_tree for tree in trees):
-            what = "a result and a tangent" if len(trees) == 2 else "a result"
+            what = "primal" + (" and tangent" if len(trees) == 2 else "") + " outputs"
             raise TypeError(
-                f"the {kind} rule {function_name(rule)} must return {what} of the "
-                f"structure that {function_name(self.fun)} returns, {flat.out_tree}, "
-                f"got {' and '.join(map(str, trees))}"
+                f"Custom {kind} {function_name(rule)} for function "
+                f"{function_name(self.fun)} must produce {what} with equal container "
+                f"(pytree) structures as the function's, {flat.out_tree}, but got "
+                f"{' and '.join(map(str, trees))}"
             )
 
     def check_nondiff(self, nondiff):
@@ -168,10 +179,10 @@ class CustomFunction:
                 "it an ordinary argument, for which bwd returns None."
             )
 
-    def no_rule(self, method):
+    def no_rule(self, kind, method):
         raise AttributeError(
-            f"no derivative rule was given for {function_name(self.fun)}: "
-            f"call its method {method} before the function is used"
+            f"No {kind} function {function_name(self.fun)} using {method}: "
+            "call that method before the function is used"
         )
 
 
@@ -225,11 +236,14 @@ class CustomVJPPrimal:
 
 
 def check_leaf(rule, what, x, aval, path, kind=TypeError):
-    """Complain unless a leaf that a rule returned has the type it must have."""
+    """Complain unless a leaf that a rule returned has the type it must have.
+
+    `what` says in JAX's words which rule must produce which output.
+    """
     got = aval_of(x)
     if (got.shape, got.dtype) != (aval.shape, aval.dtype):
         raise kind(
-            f"the rule {rule} must return {what} of type {aval.str_short()} at "
+            f"{what}: {rule} must return {aval.str_short()} at "
             f"{path or 'the result'}, but got {got.str_short()}"
             f"{at_line(user_source())}"
         )
@@ -239,14 +253,22 @@ def checked_tangents(rule, outs, tangent):
     """The leaves of the tangent that a jvp rule returned with the results `outs`; None
     for those that are zero."""
     wanted = [tangent_aval(aval_of(y)) for y in outs]
+    what = (
+        "Custom JVP rule must produce primal and tangent outputs with corresponding "
+        "shapes and dtypes"
+    )
     found = []
     leaves = tree_flatten_with_path(tangent)[0]
     for (path, t), aval in zip(leaves, wanted, strict=True):
         t = None if aval is None or isinstance(t, SymbolicZero) else t
         if t is not None:
-            check_leaf(function_name(rule), "a tangent", t, aval, keystr(path))
+            check_leaf(function_name(rule), what, t, aval, keystr(path))
         found.append(t)
     return found
+
+
+# JAX's words for what a cotangent of the wrong structure or type lacks.
+bwd_must = "Custom VJP bwd rule must produce an output with the same"
 
 
 def checked_cotangents(function, result, in_tree, in_avals):
@@ -256,9 +278,9 @@ def checked_cotangents(function, result, in_tree, in_avals):
     count = len(in_tree.children())
     if not isinstance(result, (tuple, list)) or len(result) != count:
         raise TypeError(
-            f"the bwd rule {name} of {function_name(function.fun)} must return a tuple "
-            f"with a cotangent for each of its {count} differentiable arguments, "
-            f"but returned {result!r}"
+            f"{bwd_must} container (pytree) structure as the args tuple of the primal "
+            f"function, which for {function_name(function.fun)} is a tuple of length "
+            f"{count}, but {name} returned {result!r}"
         )
     cts_of = zip(in_tree.children(), result, strict=True)
     leaves = [ct for tree, x in cts_of for ct in cotangent_leaves(name, tree, x)]
@@ -275,8 +297,8 @@ def cotangent_leaves(rule, tree, cotangent):
         return broadcast_prefix(cotangent, argument, is_leaf=lambda x: x is None)
     except ValueError as error:
         raise TypeError(
-            f"the bwd rule {rule} must return cotangents of the structure of the "
-            f"arguments: for one of structure {tree} it returned "
+            f"{bwd_must} container (pytree) structure as the args tuple of the primal "
+            f"function, but for an argument of structure {tree} {rule} returned "
             f"{tree_flatten(cotangent)[1]}: {error}"
         ) from None
 
@@ -291,14 +313,15 @@ def check_cotangent(rule, ct, aval, i):
     if got.shape == wanted.shape and {got.dtype.kind, wanted.dtype.kind} <= {"f", "V"}:
         return lax.convert(ct, wanted.dtype)
     kind = TypeError if got.shape == wanted.shape else ValueError
-    check_leaf(rule, "a cotangent", ct, wanted, f"argument leaf {i}", kind)
+    what = f"{bwd_must} type as the args tuple of the primal function"
+    check_leaf(rule, what, ct, wanted, f"argument leaf {i}", kind)
     return ct
 
 
 def no_forward_mode(rule):
     """The error for a tangent that a custom_vjp function would have to push."""
     return TypeError(
-        f"can't apply forward-mode differentiation (jvp) to a custom_vjp function: "
+        "can't apply forward-mode autodiff (jvp) to a custom_vjp function. "
         f"{rule} only says how to go backwards.{at_line(user_source())}\n"
         "  Instead: use vjp or grad, or give the function a custom_jvp rule, which "
         "serves both modes."

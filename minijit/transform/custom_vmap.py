@@ -77,11 +77,11 @@ class custom_vmap(CustomFunction):
     def apply_rule(self, in_tree, flat, axis_size, batched, values):
         """The user's rule on flat lists: -> (results, one bool a result)."""
         if self.vmap_rule is None:
-            self.no_rule("def_vmap")
+            self.no_rule("batching rule defined for custom_vmap", "def_vmap")
         in_batched = tree_unflatten(in_tree, batched)
         args = tree_unflatten(in_tree, values)
         pair = self.vmap_rule(axis_size, list(in_batched), *args)
-        name = f"the vmap rule {function_name(self.vmap_rule)}"
+        name = f"custom vmap rule {function_name(self.vmap_rule)}"
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(
                 f"{name} of {function_name(self.fun)} must return a pair (result, "
@@ -91,15 +91,17 @@ class custom_vmap(CustomFunction):
         flat.out_tree = flat.out_tree or tree
         if tree != flat.out_tree:
             raise ValueError(
-                f"{name} must return a result of the structure that "
-                f"{function_name(self.fun)} returns, {flat.out_tree}, got {tree}"
+                f"structure of output returned by {name} does not match that of "
+                f"original custom-vmapped function {function_name(self.fun)}, "
+                f"{flat.out_tree}, but is {tree}"
                 f"{at_line(user_source())}"
             )
         out_batched, spec = tree_flatten(pair[1])
         if spec != tree:
             raise ValueError(
-                f"{name} must say for each leaf of its result whether it has lanes, in "
-                f"the structure {tree}, got {spec}{at_line(user_source())}"
+                "structure of output value and output batching specification returned "
+                f"by {name} do not match: they are {tree} and {spec}"
+                f"{at_line(user_source())}"
             )
         return outs, out_batched
 

@@ -4,7 +4,8 @@ from ..trace.arguments import function_name
 from ..trace.core import Tracer, current_trace
 from ..trace.errors import at_line, user_source
 from ..trace.primitives import as_array
-from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
+from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.refs import Ref, check_no_refs, read
 
 
 class FlatFunction:
@@ -12,28 +13,50 @@ class FlatFunction:
 
     Attributes:
       out_tree: the structure of the last result; known after a call.
-      aux: with `has_aux`, the second result of the last call.
+      refs: which of its leaves were refs, or None where refs cannot be returned.
     """
 
-    def __init__(self, function, in_tree, has_aux=False):
+    def __init__(self, function, in_tree, has_aux=False, refs=False):
         self.function = check_callable(function)
         self.in_tree = in_tree
         self.has_aux = has_aux
+        self.refs = [] if refs else None
         self.out_tree = None
-        self.aux = None
+        self.aux_leaves = self.aux_tree = None
 
     def __call__(self, *leaves):
         result = self.function(*tree_unflatten(self.in_tree, leaves))
         if self.has_aux:
             if not isinstance(result, (tuple, list)) or len(result) != 2:
                 raise TypeError(
-                    f"{function_name(self.function)} must return a pair (result, aux), "
+                    "expected function with aux output to return a two-element tuple: "
+                    f"{function_name(self.function)} must return (result, aux), "
                     f"because has_aux=True; it returned {result!r}"
                 )
             result, aux = result
-            self.aux = tree_map(primal_here, aux)
+            leaves, self.aux_tree = tree_flatten(aux)
+            self.aux_leaves = list(map(primal_here, leaves))
         leaves, self.out_tree = tree_flatten(result)
+        if self.refs is None:
+            check_no_refs(result, leaves)
+        else:
+            self.refs = [i for i, x in enumerate(leaves) if isinstance(x, Ref)]
+            leaves = [read(x) if isinstance(x, Ref) else x for x in leaves]
         return list(map(as_array, leaves))
+
+    def tree_of(self, leaves):
+        """Leaves in the structure of the last result, with refs where it had some."""
+        made = [Ref(x) if i in self.refs else x for i, x in enumerate(leaves)]
+        return tree_unflatten(self.out_tree, made)
+
+    @property
+    def aux(self):
+        """The second result of the last call, with `has_aux`.
+
+        Its tree is built when it is asked for, after the trace is over: an object of a
+        user's class may remember in which trace it was made.
+        """
+        return tree_unflatten(self.aux_tree, self.aux_leaves)
 
 
 def check_callable(fun):

@@ -73,28 +73,31 @@ def check_output(fun, value, holomorphic):
     name = function_name(fun)
     if not hasattr(value, "aval") and len(tree_leaves(value)) != 1:
         raise TypeError(
-            f"Gradient only defined for scalar-output functions. {name} returned "
-            f"{value!r}.{at_line(user_source())}"
+            f"Gradient only defined for scalar-output functions. Output was {value!r} "
+            f"for {name}.{at_line(user_source())}"
         )
     aval = aval_of(value)
     if aval.shape != ():
         raise TypeError(
-            f"Gradient only defined for scalar-output functions. The output of {name} "
-            f"had shape: {aval.shape}.{at_line(user_source())}\n  Instead: reduce it, "
+            f"Gradient only defined for scalar-output functions. Output had shape: "
+            f"{aval.shape} for {name}.{at_line(user_source())}\n  Instead: reduce it, "
             "with jnp.sum for instance, or use jacrev, jacfwd or vjp."
         )
     complex_out = dtypes.issubdtype(aval.dtype, dtypes.complexfloating)
     if complex_out != holomorphic or not dtypes.issubdtype(aval.dtype, dtypes.inexact):
-        wanted = "complex" if holomorphic else "real (floating)"
+        wanted = "outputs with complex dtype" if holomorphic else (
+            "real-valued outputs (output dtype that is a sub-dtype of np.floating)"
+        )
         raise TypeError(
-            f"grad of {name} requires a result of {wanted} dtype, but got "
-            f"{aval.dtype.name}{at_line(user_source())}"
+            f"grad requires {wanted}, but got {aval.dtype.name} for {name}"
+            f"{at_line(user_source())}"
         )
 
 
 def cotangent_leaves(cts, tree, avals):
     """The leaves of a cotangent given to a vjp function, which must fit its result."""
-    what = "the cotangent given to a vjp function", "the function's result"
+    what = "unexpected tree structure. The argument to a VJP function"
+    what = what, "the function's result"
     leaves = leaves_like(tree, cts, *what, ValueError)
     for ct, aval in zip(leaves, avals, strict=True):
         check_cotangent(ct, aval)
@@ -113,8 +116,9 @@ def check_cotangent(ct, aval):
         raise type(error)(f"{where}{error}{at_line(user_source())}") from None
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         raise ValueError(
-            f"a vjp function was called with a cotangent of type {got}, but the "
-            f"result it belongs to has type {aval}{at_line(user_source())}"
+            "unexpected JAX type (e.g. shape/dtype) for argument to VJP function: got "
+            f"{got}, but the function given to vjp returns {aval} there"
+            f"{at_line(user_source())}"
         )
 
 

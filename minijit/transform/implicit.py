@@ -32,15 +32,7 @@ from .linearize import (
     linearize_jaxpr,
     linearize_rules,
 )
-from .pieces import (
-    close_over,
-    compiled,
-    mask_of,
-    none_of,
-    record,
-    reorder,
-    split,
-)
+from .pieces import close_over, compiled, mask_of, none_of, record, reorder, split
 from .tangents import dense
 from .transpose import adding, aval_of_argument, transpose_rules
 

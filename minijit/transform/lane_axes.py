@@ -5,11 +5,12 @@ Complaints name the function, the argument and its shape.
 
 import operator
 
+from ..trace import array
 from ..trace.arguments import argument_names, function_name
-from ..trace.array import aval_of
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import flattening
 from ..trace.pytree import tree_flatten
+from ..trace.refs import Ref, read
 
 
 def check_arguments(in_axes, args):
@@ -43,6 +44,11 @@ def leaf_names(fun, args, kwargs):
     return [leaf for pair in positional + by_keyword for leaf in name(*pair)]
 
 
+def aval_of(x):
+    """The aval of an argument, also of a mutable array."""
+    return x.aval.inner_aval if isinstance(x, Ref) else array.aval_of(x)
+
+
 def mapped_axis(x, axis, name):
     """The axis counted from the front; it must exist."""
     if axis is None:
@@ -50,10 +56,10 @@ def mapped_axis(x, axis, name):
     ndim = aval_of(x).ndim
     if not -ndim <= axis < ndim:
         raise ValueError(
-            f"vmap was requested to map its argument {name} along axis {axis}, which "
+            f"vmap was requested to map its argument along axis {axis}, which "
             f"implies that its rank should be at least "
             f"{axis + 1 if axis >= 0 else -axis}, but is only {ndim} (its shape is "
-            f"{aval_of(x).shape}){at_line(user_source())}"
+            f"{aval_of(x).shape}): argument {name}{at_line(user_source())}"
         )
     return operator.index(axis) % ndim
 
@@ -70,14 +76,15 @@ def common_size(fun, leaves, axes, names, axis_size):
         return found.pop()
     if not found:
         raise ValueError(
-            f"vmap of {function_name(fun)} must have at least one non-None value in "
-            "in_axes, or an axis_size"
+            "vmap must have at least one non-None value in in_axes or axis_size must "
+            f"be specified; vmap of {function_name(fun)} has neither"
         )
-    lines = "".join(f"\n  * {where} has size {n}" for where, n in sizes.items())
-    given = "" if axis_size is None else f"\n  * axis_size={axis_size} was given"
+    lines = "".join(f"\n  * one axis had size {n}: {x}" for x, n in sizes.items())
+    if axis_size is not None:
+        lines = f"\n  * the `axis_size` argument was {axis_size}{lines}"
     raise ValueError(
-        f"vmap of {function_name(fun)} got inconsistent sizes for array axes to be "
-        f"mapped:{lines}{given}{at_line(user_source())}\n"
+        "vmap got inconsistent sizes for array axes to be mapped:"
+        f"{lines}{at_line(user_source())}\n"
         "  Instead: pass None in in_axes for an argument that all lanes share."
     )
 
@@ -87,15 +94,37 @@ def result_axis(fun, y, axis, target):
     if target is None:
         if axis is not None:
             raise ValueError(
-                f"vmap of {function_name(fun)} has a result with out_axes=None that "
-                "is different in each lane: give it an axis, or reduce it over the "
-                f"lanes{at_line(user_source())}"
+                f"at vmap out_axes, got axis spec None but output was batched on axis "
+                f"{axis}: a result of {function_name(fun)} is different in each lane; "
+                f"give it an axis, or reduce it over the lanes{at_line(user_source())}"
             )
         return None
     ndim = aval_of(y).ndim + (axis is None)
     if not -ndim <= target < ndim:
         raise ValueError(
-            f"vmap out_axes is {target}, but the result of {function_name(fun)} has "
-            f"only {ndim} axes, the mapped one included"
+            f"axis {target} is out of bounds for array of dimension {ndim}: vmap's "
+            f"out_axes for a result of {function_name(fun)}, the mapped axis counted"
         )
     return target % ndim
+
+
+def mapped_refs(given, axes):
+    """The positions of arguments that are refs and have lanes."""
+    pairs = enumerate(zip(given, axes, strict=True))
+    return [i for i, (x, axis) in pairs if isinstance(x, Ref) and axis is not None]
+
+
+def with_refs(flat, places):
+    """A function of values, to which `flat` has refs of one lane at these places.
+
+    Their new values follow its results.
+    """
+    if not places:
+        return flat
+
+    def function(*leaves):
+        refs = {i: Ref(leaves[i]) for i in places}
+        results = flat(*[refs.get(i, x) for i, x in enumerate(leaves)])
+        return results + list(map(read, refs.values()))
+
+    return function

@@ -53,9 +53,10 @@ def linear_transpose(fun, *primals, reduce_axes=()):
     bad, _ = follow(jaxpr, (True,) * len(avals))
     if bad is not None:
         raise NotImplementedError(
-            f"linear_transpose needs a linear function, but {function_name(fun)} "
-            f"applies {bad.primitive} to what depends on its arguments"
-            f"{at_line(bad.source)}"
+            f"Transpose rule (for reverse-mode differentiation) for {bad.primitive!s} "
+            "not implemented: linear_transpose needs a linear function, but "
+            f"{function_name(fun)} applies {bad.primitive} to what depends on its "
+            f"arguments{at_line(bad.source)}"
         )
 
     def transposed(ct):

@@ -25,7 +25,7 @@ class KeepsDerivative(Tracer):
 
     def loses_derivative(self, use):
         """The error for a conversion that would silently give a gradient of zero."""
-        kind, advice = conversion_advice[use]
+        kind, _, advice = conversion_advice[use]
         asked = "a NumPy array" if use == "numpy" else f"{use}()"
         return kind(
             f"{asked} was asked of a value that is being differentiated, of type "

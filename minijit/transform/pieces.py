@@ -12,6 +12,7 @@ from ..trace.array import ArrayImpl, ShapedArray
 from ..trace.core import current_trace
 from ..trace.jaxpr import ClosedJaxpr, trace_to_jaxpr
 from ..trace.jit import PlainTrace, compiled_call
+from ..trace.refs import ThreadedFunction
 from .closed_jaxprs import trace_closed
 from .flat_functions import FlatFunction
 
@@ -42,12 +43,14 @@ def jaxpr_of(f, avals, name):
     return trace_closed(f, avals, TraceInfo(name, name))
 
 
-def record(fun, avals, tree, kind, user=None):
+def record(fun, avals, tree, kind, user=None, written=None):
     """Record a user's function of trees, which may capture values.
 
     Args:
       avals, tree: the types and the structure of its arguments.
       user: the function whose name and line errors tell, if it is another one.
+      written: a list to which the refs of outside that it writes are added, or None if
+        it must not write any.  The jaxpr's last arguments and results are their values.
 
     Returns:
       (jaxpr, with what it captured as constvars; the captured values; the structure of
@@ -56,8 +59,11 @@ def record(fun, avals, tree, kind, user=None):
     flat = FlatFunction(fun, tree)
     user = fun if user is None else user
     info = TraceInfo(function_name(user), kind, function_source(user))
-    jaxpr, captured = trace_to_jaxpr(flat, list(avals), info)
-    return jaxpr, captured, flat.out_tree
+    if written is None:
+        return *trace_to_jaxpr(flat, list(avals), info), flat.out_tree
+    threaded = ThreadedFunction(flat, written)
+    jaxpr, captured = trace_to_jaxpr(threaded, list(avals), info)
+    return *threaded.close_over(jaxpr, captured), flat.out_tree
 
 
 def close_over(jaxpr, before=(), after=()):

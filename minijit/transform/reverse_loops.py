@@ -22,14 +22,7 @@ from .closed_jaxprs import apply_closed, fill, present
 from .control_flow import reverse_modes
 from .joint_loops import jvp_body
 from .linearize import add_tangents, linearize_rules
-from .loops import (
-    SHARED,
-    Loop,
-    While,
-    linearize_body,
-    transpose_body,
-    while_p,
-)
+from .loops import SHARED, Loop, While, linearize_body, transpose_body, while_p
 from .pieces import compiled, jaxpr_of, none_of, split
 from .steps import MOST_STEPS, instantiate_carry
 from .tangents import dense, tangent_aval

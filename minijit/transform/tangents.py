@@ -67,8 +67,8 @@ def flat_tangents(primals, tangents):
     """Check and flatten `jvp`'s arguments: -> (leaves, tree, tangents or None)."""
     if not all(isinstance(x, (tuple, list)) for x in (primals, tangents)):
         raise TypeError(
-            "primal and tangent arguments to minijit.jvp must be tuples or lists, got "
-            f"{type(primals).__name__} and {type(tangents).__name__}"
+            "primal and tangent arguments to minijit.jvp must be tuples or lists; "
+            f"found {type(primals).__name__} and {type(tangents).__name__}"
         )
     leaves, tree = tree_flatten(tuple(primals))
     try:
@@ -114,10 +114,13 @@ def check_tangents(avals, tangents, kind=TypeError):
             checked.append(None)
         elif wanted is None or got == dtypes.float0 or wanted.strip_weak_type() != got:
             shapes_differ = getattr(got, "shape", ()) != getattr(wanted, "shape", ())
+            text = "jvp called with different primal and tangent shapes"
+            if not shapes_differ:
+                text = "primal and tangent arguments to minijit.jvp do not match"
             raise (ValueError if shapes_differ else kind)(
-                f"primal and tangent of argument leaf {i} do not match: the primal has "
-                f"type {aval}, so the tangent must have type "
-                f"{wanted.str_short() if wanted else 'float0'}, got {got}"
+                f"{text}: at argument leaf {i} the primal has type {aval}, so the "
+                f"tangent must have type {wanted.str_short() if wanted else 'float0'}, "
+                f"got {got}"
                 f"{at_line(user_source())}"
             )
         else:

@@ -43,6 +43,8 @@ from .tangents import has_tangent, tangent_aval, tangent_out, zeros
 # rule returns the new sums.  An argument in which the primitive is linear is a
 # `Linear`; every other one has its value.
 transpose_rules = {}
+# Primitives whose rule is called even where the cotangents of all results are zero.
+transposed_of_zero = set()
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def read(env, atom):
 def transpose_equation(eqn, env, sums):
     """Move the cotangents of an equation's results to its linear arguments."""
     cts = [sums.pop(v, None) for v in eqn.outvars]
-    if all(ct is None for ct in cts):
+    if all(ct is None for ct in cts) and eqn.primitive not in transposed_of_zero:
         return
     args = [read(env, v) for v in eqn.invars]
     # If an argument stands twice, only the first gets the sum so far.

@@ -9,12 +9,7 @@ additions, and not a thousand arrays of zeros.
 
 from ..trace import primitives as lax, slicing
 from ..trace.array import aval_of
-from .transpose import (
-    adding,
-    aval_of_argument,
-    is_linear,
-    transpose_rules,
-)
+from .transpose import adding, aval_of_argument, is_linear, transpose_rules
 
 
 def pad_transpose(ct, x, value, *, padding_config):

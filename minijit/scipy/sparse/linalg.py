@@ -7,12 +7,13 @@ the gradient solves the transposed system, by the same method.
 """
 
 import functools
+import operator
 
 import numpy as np
 
 from ... import lax, numpy as jnp
 from ...flatten_util import ravel_pytree
-from ...trace import names as _names
+from ...trace import calls, names as _names
 from ...trace.core import Array
 from ...trace.pytree import tree_leaves, tree_map, tree_structure
 from ..linalg import solve
@@ -40,7 +41,7 @@ def solved(method, A, b, x0, tol, atol, maxiter, M, symmetric=False):
     """Solve A(x) = b by method(A, b, x0, atol, maxiter, M), all of them of vectors."""
     A = product_by(A)
     M = product_by((lambda x: x) if M is None else M)
-    x0 = tree_map(jnp.zeros_like, b) if x0 is None else x0
+    x0 = tree_map(lambda x: jnp.zeros_like(x), b) if x0 is None else x0
     if tree_structure(x0) != tree_structure(b):
         raise ValueError(
             "x0 and b must have matching tree structure: "
@@ -194,10 +195,11 @@ def gmres(
             f"invalid solve_method {solve_method}, must be either 'incremental' or "
             "'batched'"
         )
-    method = functools.partial(by_residuals, restart=restart)
+    method = functools.partial(by_residuals, restart=operator.index(restart))
     x = solved(method, A, b, x0, tol, atol, maxiter, M)
     return x, jnp.where(jnp.isnan(ravel_pytree(x)[0]).any(), -1, 0)
 
 
 __all__ = ["bicgstab", "cg", "gmres"]
+calls.explain_calls("scipy.sparse.linalg", globals(), __all__)
 __dir__, __getattr__ = _names.front(__name__, __all__)

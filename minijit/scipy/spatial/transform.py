@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import numpy as jnp
-from ...trace import names as _names
+from ...trace import calls, names as _names
 
 
 def of_vectors(signature):
@@ -351,5 +351,7 @@ def angles_of(axes, turned):
     return jnp.vectorize(one, signature="(m)->(n)")
 
 
+calls.explain_methods("Rotation", Rotation)
+calls.explain_methods("Slerp", Slerp, ["init", "__call__"])
 __all__ = ["Rotation", "Slerp"]
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -7,10 +7,11 @@ Arguments broadcast; results have their floating dtype.  Outside of what a distr
 allows the density is 0 and its logarithm minus infinity.
 """
 
-from ...trace import names as _names
+from ...trace import calls as _calls, names as _names
 from .kde import gaussian_kde as gaussian_kde
 from .samples import mode as mode, rankdata as rankdata, sem as sem
 
+_calls.explain_calls("scipy.stats", globals(), ["mode", "rankdata", "sem"])
 _on_demand = """
     bernoulli beta betabinom binom cauchy chi2 dirichlet expon gamma gennorm geom
     gumbel_l gumbel_r laplace logistic multinomial multivariate_normal nbinom norm

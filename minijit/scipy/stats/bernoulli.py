@@ -2,7 +2,7 @@
 
 from ... import numpy as jnp
 from ..special import xlog1py, xlogy
-from .common import choose, exp_of, invalid, outside, promoted
+from .common import choose, exp_of, explain, invalid, outside, promoted
 
 
 def logpmf(k, p, loc=0):
@@ -27,3 +27,4 @@ def ppf(q, p):
 
 
 pmf = exp_of(logpmf, "pmf")
+explain(globals())

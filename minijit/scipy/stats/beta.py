@@ -2,7 +2,7 @@
 
 from ... import numpy as jnp
 from ..special import betainc, betaln, xlog1py, xlogy
-from .common import clipped, exp_of, invalid, log_of, outside, standard
+from .common import clipped, exp_of, explain, invalid, log_of, outside, standard
 
 
 def logpdf(x, a, b, loc=0, scale=1):
@@ -26,3 +26,4 @@ def sf(x, a, b, loc=0, scale=1):
 
 pdf = exp_of(logpdf, "pdf")
 logcdf, logsf = log_of(cdf, "logcdf"), log_of(sf, "logsf")
+explain(globals())

@@ -2,7 +2,7 @@
 
 from ... import numpy as jnp
 from ..special import betaln
-from .common import choose, exp_of, invalid, outside, promoted
+from .common import choose, exp_of, explain, invalid, outside, promoted
 
 
 def logpmf(k, n, a, b, loc=0):
@@ -17,3 +17,4 @@ def logpmf(k, n, a, b, loc=0):
 
 
 pmf = exp_of(logpmf, "pmf")
+explain(globals())

@@ -1,7 +1,7 @@
 """Heads of n throws of a coin, 0 <= k <= n, each with the probability p."""
 
 from ..special import gammaln, xlog1py, xlogy
-from .common import choose, exp_of, outside, promoted
+from .common import choose, exp_of, explain, outside, promoted
 
 
 def logpmf(k, n, p, loc=0):
@@ -15,3 +15,4 @@ def logpmf(k, n, p, loc=0):
 
 
 pmf = exp_of(logpmf, "pmf")
+explain(globals())

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ... import numpy as jnp
-from .common import exp_of, log_of, promoted, standard
+from .common import exp_of, explain, log_of, promoted, standard
 
 
 def logpdf(x, loc=0, scale=1):
@@ -38,3 +38,4 @@ def isf(q, loc=0, scale=1):
 
 pdf = exp_of(logpdf, "pdf")
 logcdf, logsf = log_of(cdf, "logcdf"), log_of(sf, "logsf")
+explain(globals())

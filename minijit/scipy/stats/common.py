@@ -6,6 +6,7 @@ import numpy as np
 
 from ... import lax, numpy as jnp
 from ...numpy.core import promote_args_inexact as promoted
+from ...trace import calls
 
 nan, infinity = np.float32(np.nan), np.float32(np.inf)
 
@@ -72,3 +73,13 @@ def named(made, function, name):
     made.__module__ = function.__module__
     made.__doc__ = texts[name]
     return made
+
+
+def explain(namespace):
+    """Let the functions of a distribution, a module's own ones, explain their errors.
+
+    It ends their modules.
+    """
+    own = namespace["__name__"]
+    names = [k for k, v in namespace.items() if getattr(v, "__module__", "") == own]
+    calls.explain_calls(own.partition(".")[2], namespace, names)

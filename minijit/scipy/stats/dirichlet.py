@@ -4,7 +4,7 @@ from ... import numpy as jnp
 from ...numpy.core import check_inexact, promote_dtypes
 from ...trace.dtypes import to_inexact_dtype
 from ..special import gammaln, xlogy
-from .common import exp_of, outside
+from .common import exp_of, explain, outside
 
 
 def logpdf(x, alpha):
@@ -34,3 +34,4 @@ def logpdf(x, alpha):
 
 
 pdf = exp_of(logpdf, "pdf")
+explain(globals())

@@ -1,7 +1,7 @@
 """Waiting times, x >= loc, of the mean `scale`."""
 
 from ... import numpy as jnp
-from .common import choose, exp_of, invalid, outside, promoted, standard
+from .common import choose, exp_of, explain, invalid, outside, promoted, standard
 
 
 def logpdf(x, loc=0, scale=1):
@@ -34,3 +34,4 @@ def ppf(q, loc=0, scale=1):
 
 
 pdf, sf = exp_of(logpdf, "pdf"), exp_of(logsf, "sf")
+explain(globals())

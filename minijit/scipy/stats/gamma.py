@@ -4,7 +4,7 @@ import numpy as np
 
 from ... import numpy as jnp
 from ..special import gammainc, gammaincc, gammaln, xlogy
-from .common import choose, clipped, exp_of, log_of, outside, standard
+from .common import choose, clipped, exp_of, explain, log_of, outside, standard
 
 
 def logpdf(x, a, loc=0, scale=1):
@@ -29,3 +29,4 @@ def sf(x, a, loc=0, scale=1):
 
 pdf = exp_of(logpdf, "pdf")
 logcdf, logsf = log_of(cdf, "logcdf"), log_of(sf, "logsf")
+explain(globals())

@@ -2,7 +2,7 @@
 
 from ... import numpy as jnp
 from ..special import gammainc, gammaln
-from .common import exp_of, promoted
+from .common import exp_of, explain, promoted
 
 
 def logpdf(x, beta):
@@ -18,3 +18,4 @@ def cdf(x, beta):
 
 
 pdf = exp_of(logpdf, "pdf")
+explain(globals())

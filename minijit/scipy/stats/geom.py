@@ -2,7 +2,7 @@
 
 from ... import numpy as jnp
 from ..special import xlog1py
-from .common import exp_of, outside, promoted
+from .common import exp_of, explain, outside, promoted
 
 
 def logpmf(k, p, loc=0):
@@ -13,3 +13,4 @@ def logpmf(k, p, loc=0):
 
 
 pmf = exp_of(logpmf, "pmf")
+explain(globals())

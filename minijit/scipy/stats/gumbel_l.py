@@ -1,7 +1,7 @@
 """Gumbel's distribution of smallest values, of all real x."""
 
 from ... import numpy as jnp
-from .common import exp_of, invalid, promoted, standard
+from .common import exp_of, explain, invalid, promoted, standard
 
 
 def logpdf(x, loc=0, scale=1):
@@ -29,3 +29,4 @@ def ppf(p, loc=0, scale=1):
 
 
 pdf, cdf, sf = exp_of(logpdf, "pdf"), exp_of(logcdf, "cdf"), exp_of(logsf, "sf")
+explain(globals())

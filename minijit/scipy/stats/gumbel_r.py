@@ -2,7 +2,7 @@
 
 from ... import numpy as jnp
 from ...nn import log1mexp
-from .common import exp_of, invalid, promoted, standard
+from .common import exp_of, explain, invalid, promoted, standard
 
 
 def logpdf(x, loc=0, scale=1):
@@ -36,3 +36,4 @@ def ppf(p, loc=0, scale=1):
 
 
 pdf, cdf = exp_of(logpdf, "pdf"), exp_of(logcdf, "cdf")
+explain(globals())

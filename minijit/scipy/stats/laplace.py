@@ -1,7 +1,7 @@
 """The distribution of Laplace, of all real x."""
 
 from ... import numpy as jnp
-from .common import exp_of, standard
+from .common import exp_of, explain, standard
 
 
 def logpdf(x, loc=0, scale=1):
@@ -17,3 +17,4 @@ def cdf(x, loc=0, scale=1):
 
 
 pdf = exp_of(logpdf, "pdf")
+explain(globals())

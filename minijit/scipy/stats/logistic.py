@@ -2,7 +2,7 @@
 
 from ... import numpy as jnp
 from ..special import expit, logit
-from .common import exp_of, promoted, standard
+from .common import exp_of, explain, promoted, standard
 
 
 def logpdf(x, loc=0, scale=1):
@@ -34,3 +34,4 @@ def isf(x, loc=0, scale=1):
 
 
 pdf = exp_of(logpdf, "pdf")
+explain(globals())

@@ -5,7 +5,7 @@ import numpy as np
 from ... import numpy as jnp
 from ...trace import dtypes
 from ..special import gammaln, xlogy
-from .common import exp_of, outside, promoted
+from .common import exp_of, explain, outside, promoted
 
 
 def logpmf(x, n, p):
@@ -26,3 +26,4 @@ def logpmf(x, n, p):
 
 
 pmf = exp_of(logpmf, "pmf")
+explain(globals())

@@ -6,6 +6,7 @@ from ... import numpy as jnp
 from ...numpy.core import check_inexact, promote_dtypes
 from ...trace.dtypes import to_inexact_dtype
 from ..linalg import solve_triangular
+from .common import explain
 
 
 def logpdf(x, mean, cov, allow_singular=None):
@@ -41,3 +42,6 @@ def logpdf(x, mean, cov, allow_singular=None):
 def pdf(x, mean, cov):
     """The density."""
     return jnp.exp(logpdf(x, mean, cov))
+
+
+explain(globals())

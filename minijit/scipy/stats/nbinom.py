@@ -1,7 +1,7 @@
 """Failures before the n-th success, k >= 0, each throw with the probability p."""
 
 from ..special import gammaln, xlogy
-from .common import exp_of, outside, promoted
+from .common import exp_of, explain, outside, promoted
 
 
 def logpmf(k, n, p, loc=0):
@@ -13,3 +13,4 @@ def logpmf(k, n, p, loc=0):
 
 
 pmf = exp_of(logpmf, "pmf")
+explain(globals())

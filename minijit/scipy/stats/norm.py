@@ -4,7 +4,7 @@ import numpy as np
 
 from ... import numpy as jnp
 from .. import special
-from .common import exp_of, promoted, standard
+from .common import exp_of, explain, promoted, standard
 
 
 def logpdf(x, loc=0, scale=1):
@@ -52,3 +52,4 @@ def isf(q, loc=0, scale=1):
 
 
 pdf = exp_of(logpdf, "pdf")
+explain(globals())

@@ -1,7 +1,7 @@
 """The distribution of Pareto, x >= loc + scale; b > 0."""
 
 from ... import numpy as jnp
-from .common import choose, exp_of, invalid, outside, promoted, standard
+from .common import choose, exp_of, explain, invalid, outside, promoted, standard
 
 
 def logpdf(x, b, loc=0, scale=1):
@@ -35,3 +35,4 @@ def ppf(q, b, loc=0, scale=1):
 
 
 pdf, sf = exp_of(logpdf, "pdf"), exp_of(logsf, "sf")
+explain(globals())

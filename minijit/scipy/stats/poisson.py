@@ -4,7 +4,7 @@ import numpy as np
 
 from ... import numpy as jnp
 from ..special import entr, gammaincc, gammaln, xlogy
-from .common import choose, exp_of, outside, promoted
+from .common import choose, exp_of, explain, outside, promoted
 
 
 def logpmf(k, mu, loc=0):
@@ -41,3 +41,4 @@ def entropy(mu, loc=0):
 
 
 pmf = exp_of(logpmf, "pmf")
+explain(globals())

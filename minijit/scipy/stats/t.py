@@ -4,7 +4,7 @@ import numpy as np
 
 from ... import numpy as jnp
 from ..special import gammaln
-from .common import exp_of, standard
+from .common import exp_of, explain, standard
 
 
 def logpdf(x, df, loc=0, scale=1):
@@ -17,3 +17,4 @@ def logpdf(x, df, loc=0, scale=1):
 
 
 pdf = exp_of(logpdf, "pdf")
+explain(globals())

@@ -4,7 +4,7 @@ from ... import numpy as jnp
 from ...nn import log1mexp
 from ..special import log_ndtr, ndtr
 from . import norm
-from .common import exp_of, invalid, outside, promoted
+from .common import exp_of, explain, invalid, outside, promoted
 
 
 def log_mass(a, b):
@@ -50,3 +50,4 @@ def logsf(x, a, b, loc=0, scale=1):
 
 
 pdf, cdf, sf = exp_of(logpdf, "pdf"), exp_of(logcdf, "cdf"), exp_of(logsf, "sf")
+explain(globals())

@@ -1,7 +1,7 @@
 """All x from loc to loc + scale alike."""
 
 from ... import numpy as jnp
-from .common import exp_of, invalid, outside, promoted, standard
+from .common import exp_of, explain, invalid, outside, promoted, standard
 
 
 def logpdf(x, loc=0, scale=1):
@@ -23,3 +23,4 @@ def ppf(q, loc=0, scale=1):
 
 
 pdf = exp_of(logpdf, "pdf")
+explain(globals())

@@ -4,7 +4,7 @@ import numpy as np
 
 from ... import numpy as jnp
 from ..special import i0e
-from .common import exp_of, invalid, promoted
+from .common import exp_of, explain, invalid, promoted
 
 
 def logpdf(x, kappa):
@@ -15,3 +15,4 @@ def logpdf(x, kappa):
 
 
 pdf = exp_of(logpdf, "pdf")
+explain(globals())

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ... import numpy as jnp
-from .common import exp_of, invalid, outside, promoted
+from .common import exp_of, explain, invalid, outside, promoted
 
 
 def logpdf(x, c):
@@ -15,3 +15,4 @@ def logpdf(x, c):
 
 
 pdf = exp_of(logpdf, "pdf")
+explain(globals())

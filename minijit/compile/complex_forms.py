@@ -1,0 +1,226 @@
+"""Operations on complex numbers in terms of operations on their parts.
+
+    z = Pair(x, y)                       # of `Number`s
+    complex_forms["mul"](z, z)           # Pair(x * x - y * y, x * y + y * x)
+    complex_forms["abs"](z)              # a Number
+
+Where a function jumps, as the logarithm does at the negative numbers, the sign of a
+zero says on which side a number lies, as in C and NumPy.  A size overflows only if
+the result does.
+"""
+
+import math
+from dataclasses import dataclass
+
+from .scalar_forms import Number, copysign, where
+
+
+def smaller(x, y):
+    return x.apply("min", y)
+
+
+def larger(x, y):
+    return x.apply("max", y)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A complex number: its real and its imaginary part, `Number`s of one dtype."""
+
+    re: Number
+    im: Number
+
+    def __add__(self, other):
+        return Pair(self.re + other.re, self.im + other.im)
+
+    def __sub__(self, other):
+        return Pair(self.re - other.re, self.im - other.im)
+
+    def __mul__(self, other):
+        a, b, c, d = self.re, self.im, other.re, other.im
+        return Pair(a * c - b * d, a * d + b * c)
+
+    def __truediv__(self, other):
+        """Smith's rule: by the quotient of the divisor's parts, which is at most 1."""
+        a, b, c, d = self.re, self.im, other.re, other.im
+        across = abs(d) > abs(c)
+        big, small = where(across, d, c), where(across, c, d)
+        ratio = where(big.is_(0.0), 0.0 * small, small / big)
+        inverse = 1.0 / (big + small * ratio)
+        first, second = where(across, b, a), where(across, a, b)
+        turned = second - first * ratio
+        turned = where(across, -turned, turned)
+        return Pair((first + second * ratio) * inverse, turned * inverse)
+
+    def __neg__(self):
+        return Pair(-self.re, -self.im)
+
+    @property
+    def parts(self):
+        return self.re, self.im
+
+    @property
+    def conj(self):
+        return Pair(self.re, -self.im)
+
+    def scaled(self, x):
+        """Multiplied by a real number."""
+        return Pair(self.re * x, self.im * x)
+
+    def plus(self, x):
+        """A real number added."""
+        return Pair(self.re + x, self.im)
+
+    @property
+    def times_i(self):
+        return Pair(-self.im, self.re)
+
+    @property
+    def over_i(self):
+        return Pair(self.im, -self.re)
+
+
+def pair_where(condition, x, y):
+    return Pair(where(condition, x.re, y.re), where(condition, x.im, y.im))
+
+
+def size(z):
+    """|z|: the larger part is taken out of the root, so that no square overflows."""
+    x, y = abs(z.re), abs(z.im)
+    big, small = larger(x, y), smaller(x, y)
+    ratio = small / big
+    plain = big * (ratio * ratio + 1.0).apply("sqrt")
+    plain = where(big.is_(0.0), big, plain)
+    return where(x.is_(math.inf) | y.is_(math.inf), math.inf, plain)
+
+
+def reciprocal(z):
+    return Pair(z.re.like(1.0), z.re.like(0.0)) / z
+
+
+# ---- exponentials
+
+
+def turning(r, z):
+    """r * (cos y + i sin y); on the real axis y stays 0, also if r is infinite."""
+    y = z.im
+    return Pair(r * y.apply("cos"), where(y.is_(0.0), y, r * y.apply("sin")))
+
+
+def exp(z):
+    return turning(z.re.apply("exp"), z)
+
+
+def expm1(z):
+    half = (z.im * 0.5).apply("sin")
+    real = z.re.apply("expm1") * z.im.apply("cos") - 2.0 * half * half
+    return Pair(real, exp(z).im)
+
+
+def sinh(z):
+    x, y = z.parts
+    return Pair(x.apply("sinh") * y.apply("cos"), turning(x.apply("cosh"), z).im)
+
+
+def cosh(z):
+    x, y = z.parts
+    one = copysign(x.like(1.0), x)
+    imag = where(y.is_(0.0), y * one, x.apply("sinh") * y.apply("sin"))
+    return Pair(x.apply("cosh") * y.apply("cos"), imag)
+
+
+def tanh(z):
+    """Kahan's, by the tangent of y; far from the imaginary axis it is nearly 1."""
+    x, y = z.parts
+    far = abs(x) > (11.0 if x.dtype.itemsize == 4 else 22.0)
+    t, s = y.apply("tan"), where(far, 1.0, x).apply("sinh")
+    beta = t * t + 1.0
+    whole = beta * s * s + 1.0
+    near = Pair(beta * (s * s + 1.0).apply("sqrt") * s / whole, t / whole)
+    rest, wave = (abs(x) * -2.0).apply("exp"), (y * 2.0).apply("sin")
+    imag = where(rest.is_(0.0), copysign(rest, wave), wave * rest * 2.0)
+    return pair_where(far, Pair(copysign(x.like(1.0), x), imag), near)
+
+
+# ---- logarithms and roots
+
+
+def log(z):
+    """log |z| by log1p of what |z|² is more than 1, if that is not far."""
+    x, y = abs(z.re), abs(z.im)
+    big, small = larger(x, y), smaller(x, y)
+    near = (big > 0.5) & (big < 2.0)
+    ratio = where(big.is_(0.0), big, small / big)
+    more = where(near, (big - 1.0) * (big + 1.0) + small * small, ratio * ratio)
+    real = where(near, 0.0, big.apply("log")) + more.apply("log1p") * 0.5
+    real = where(x.is_(math.inf) | y.is_(math.inf), math.inf, real)
+    return Pair(real, z.im.apply("atan2", z.re))
+
+
+def log1p(z):
+    x, y = z.parts
+    near = larger(abs(x), abs(y)) < 0.5
+    real = (x * (x + 2.0) + y * y).apply("log1p") * 0.5
+    plain = log(z.plus(1.0))
+    return Pair(where(near, real, plain.re), plain.im)
+
+
+def sqrt(z):
+    """The root with a real part that is not negative; the other part by a division."""
+    x, y = abs(z.re), abs(z.im)
+    eighth = Pair(x * 0.125, y * 0.125)
+    root = (eighth.re + size(eighth)).apply("sqrt") * 2.0
+    other = where(root.is_(0.0), root, y / (root * 2.0))
+    other = where(y.is_(math.inf), y, other)
+    left = z.re < 0.0
+    return Pair(where(left, other, root), copysign(where(left, root, other), z.im))
+
+
+def sign(z):
+    r = size(z)
+    return pair_where(r.is_(0.0), z, Pair(z.re / r, z.im / r))
+
+
+def power(x, y):
+    """exp(y log x); of zero it is 0 for a positive power, and 1 for the power 0."""
+    zero = x.re.is_(0.0) & x.im.is_(0.0)
+    none, real = y.re.is_(0.0) & y.im.is_(0.0), y.im.is_(0.0)
+    result = exp(y * log(x))
+    of_zero = where(none, 1.0, where(real & (y.re > 0.0), 0.0, y.re * math.nan))
+    flat = where(real & (none | (y.re > 0.0)), 0.0, y.re * math.nan)
+    return pair_where(zero | none, Pair(of_zero, flat), result)
+
+
+# name -> function of `Pair`s, and of `Number`s for what is real.  An operation that has
+# no row is not done in pairs.
+complex_forms = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "neg": lambda x: -x,
+    "conj": lambda x: x.conj,
+    "real": lambda x: x.re,
+    "imag": lambda x: x.im,
+    "complex": Pair,
+    "abs": size,
+    "sign": sign,
+    "exp": exp,
+    "exp2": lambda x: exp(x.scaled(math.log(2.0))),
+    "expm1": expm1,
+    "log": log,
+    "log1p": log1p,
+    "sqrt": sqrt,
+    "rsqrt": lambda x: reciprocal(sqrt(x)),
+    "sinh": sinh,
+    "cosh": cosh,
+    "tanh": tanh,
+    "sin": lambda x: sinh(x.times_i).over_i,
+    "cos": lambda x: cosh(x.times_i),
+    "tan": lambda x: tanh(x.times_i).over_i,
+    "logistic": lambda x: reciprocal(exp(-x).plus(1.0)),
+    "pow": power,
+    "eq": lambda x, y: x.re.is_(y.re) & x.im.is_(y.im),
+    "ne": lambda x, y: x.re.is_not(y.re) | x.im.is_not(y.im),
+    "select": pair_where,
+}

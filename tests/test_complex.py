@@ -1,0 +1,253 @@
+"""Complex numbers in native loops, as pairs of real ones: against NumPy and JAX."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.compile.complex_forms import complex_forms
+from minijit.testing import assert_kernels
+
+pytestmark = pytest.mark.chapter(20)
+rng = np.random.default_rng(0)
+unary = """abs sign exp exp2 expm1 log log1p sqrt rsqrt sin cos tan sinh cosh tanh
+    logistic neg conj real imag square""".split()
+
+
+def numbers(*shape, dtype="complex64"):
+    return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+
+
+x, y = numbers(5), numbers(5)
+
+
+def agree(f, *args, backend="plain", tolerance=1e-6, kernels=None, left=()):
+    """A compiled function and its eval rules say the same, with so many kernels."""
+    run = mj.jit(f, backend=backend)
+    wanted = mj.jit(f, backend="eval")(*args)
+    for a, b in zip(*map(mj.tree_util.tree_leaves, (run(*args), wanted)), strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_allclose(a, b, tolerance, tolerance)
+    executable = run.lower(*args).compile().executable
+    assert [name for name, _ in executable.fallbacks] == list(left)
+    if kernels is not None:
+        assert_kernels(f, args, kernels)
+
+
+# ---- functions
+
+
+def special(dtype):
+    """Pairs of parts, of which most functions think something special."""
+    big = float(np.finfo(dtype).max) / 4
+    parts = [0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, big, -1 / big]
+    return np.array([complex(a, b) for a, b in itertools.product(parts, parts)], dtype)
+
+
+@pytest.mark.parametrize("name", unary)
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_functions(name, dtype):
+    """As NumPy's in the wide type, up to a few units in the last place."""
+    with mj.enable_x64(True):
+        f = getattr(lax, name)
+        z = numbers(60, dtype=dtype) * 10 ** rng.uniform(-4, 1, 60)
+        found = np.asarray(mj.jit(f, backend="plain")(z.astype(dtype)))
+        wanted = np.asarray(f(z.astype(dtype).astype("complex128")))
+    error = abs(found - wanted) / abs(wanted)
+    assert error.max() < 8 * np.finfo(dtype).eps or name == "log1p" and (
+        abs(np.exp(wanted) - 1 - z) < 1e-6 * abs(z)
+    ).all()
+
+
+same_sides = "exp log sqrt sinh sin abs neg conj real imag".split()
+
+
+@pytest.mark.parametrize("name", same_sides)
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_infinities_and_sides_of_cuts(name, dtype):
+    """The sign of each zero, and what is infinite, are NumPy's where those are sure."""
+    with mj.enable_x64(True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        f, z = getattr(lax, name), special(dtype)
+        found, wanted = (np.asarray(g(z)) for g in (mj.jit(f, backend="plain"), f))
+    finite = np.isfinite(z) | ~np.isnan(wanted)
+    once = ~(np.isinf(z.real) & np.isinf(z.imag)) | (name in ("abs", "log", "sqrt"))
+    for part in (np.real, np.imag):
+        a, b = part(found)[finite & once], part(wanted)[finite & once]
+        np.testing.assert_allclose(a, b, 1e-4)
+        assert (np.signbit(a) == np.signbit(b))[~np.isnan(b)].all()
+
+
+def test_quotients_do_not_overflow():
+    cases = [(1e30 + 1e30j, 1e30 - 1e30j), (1e-30j, 1e-30 + 1e-30j), (1 + 2j, 3e38)]
+    cases += [(1 + 1j, complex(np.inf, 1)), (3 - 4j, 1e-30), (-1j, 2j), (5, -4j)]
+    a, b = (np.array(side, "complex64") for side in zip(*cases, strict=True))
+    agree(lambda a, b: a / b, a, b, tolerance=1e-5)
+    with np.errstate(all="ignore"):
+        zero = mj.jit(lambda a, b: a / b, backend="plain")(a, np.zeros_like(a))
+    assert not np.isfinite(zero).any()
+
+
+def test_powers():
+    z = np.array([0, 0, 0, 2, 1j, -1, 3 - 4j], "complex64")
+    p = np.array([0, 1, 2.5, 3, 2, 0.5, 1 - 2j], "complex64")
+    agree(lambda z, p: z**p, z, p, tolerance=1e-5)
+    agree(lambda z: (z**3, z**0, (z + 1) ** -2), z, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "float32", "complex64"])
+def test_conversions(dtype):
+    parts = [0, 1, -2.5, 1j] if dtype == "complex64" else [0, 1, -2.5, 7]
+    given = np.array(parts).astype(dtype)
+    agree(lambda v: v.astype("complex64") * 2, given)
+    agree(lambda z: (z == z.conj(), z != 0, z.astype("bool")), given)
+
+
+# ---- kernels
+
+
+def test_elementwise_work_is_one_kernel():
+    agree(lambda x, y: x * y + x, x, y, kernels=1)
+    agree(lambda t: jnp.exp(1j * t) * 2.5, x.real.copy(), kernels=1)
+    agree(lambda x, y: jnp.where(x.real > y.imag, x, y.conj()), x, y, kernels=1)
+    agree(lambda x: jnp.stack([x, x * 1j]).T, x, kernels=1)
+    agree(mj.fuse(lambda x, y: abs(x * y + x), enabled=False), x, y)
+
+
+def test_totals():
+    agree(lambda x: (abs(x) ** 2).sum(), x, kernels=1)
+    agree(lambda x: (x.sum(), x.mean()), x, tolerance=1e-5)
+    agree(jnp.vdot, x, y, kernels=1)
+    agree(lambda x: jnp.cumsum(x), numbers(3, 4))
+    agree(lambda a, b: a @ b, numbers(3, 4), numbers(4, 2))
+
+
+def test_both_parts_are_read_before_one_is_written():
+    z = jnp.array(x)
+    f = mj.jit(lambda z: jnp.imag(z) + 1j * jnp.real(z), donate_argnums=0)
+    wanted = x.imag + 1j * x.real
+    assert np.array_equal(f(z), wanted)
+    turn = lambda z: lax.fori_loop(0, 3, lambda i, c: c * 1j, z)
+    agree(turn, x)
+
+
+def test_single_elements():
+    at = np.array([1, 2, 2])
+    agree(lambda z: (z.at[at].add(z[:3]), z.at[1].set(3j), z.at[at].add(-1j)), x)
+    agree(lambda z: lax.dynamic_update_slice(z, z[:2] * 1j, (3,)), x)
+    agree(lambda z: z[at] * z[::-1][:3], x, kernels=1)
+
+
+def test_what_stays_uncompiled_says_so():
+    agree(lambda z: z.prod(), x, left=["reduce_prod"], tolerance=1e-5)
+    agree(lambda z: jnp.sort(z) * 2, x, left=["sort"])
+    agree(lambda z: lax.asin(z), x, left=["asin"], tolerance=1e-5)
+    report = mj.explain(lambda z: lax.asin(z * 2), x)
+    assert dict(report.fallbacks)["asin"] == "asin of complex numbers is left to NumPy"
+    assert "asin" not in complex_forms
+
+
+# ---- loops
+
+
+def test_a_fractal_is_native():
+    c = 2 * numbers(4, 5)
+
+    def escape(c):
+        def step(i, state):
+            z, n = state
+            z = jnp.where(abs(z) < 2, z * z + c, z)
+            return z, n + (abs(z) < 2)
+
+        return lax.fori_loop(0, 20, step, (0 * c, jnp.zeros(c.shape, "int32")))[1]
+
+    agree(escape, c)
+    agree(lambda c: mj.vmap(mj.vmap(escape))(c), c)
+
+
+def test_loops_and_branches():
+    a = numbers(4, 4)
+
+    def powers(a):
+        def step(v, _):
+            v = a @ v
+            return v / jnp.sqrt((abs(v) ** 2).sum()), jnp.vdot(v, a[0])
+
+        return lax.scan(step, a[0], None, length=5)
+
+    agree(powers, a, tolerance=1e-5)
+    agree(lambda z: lax.while_loop(lambda s: abs(s) < 9, lambda s: s * s + z, z), 1.2j)
+    agree(lambda z: lax.cond(z[0].real > 0, lambda z: z * 2, jnp.conj, z), x)
+
+
+def loss(z):
+    def step(c, w):
+        new = lax.cond(w.real > 0, lambda c: jnp.sin(c) * w, lambda c: c * w, c)
+        return new, abs(c)
+
+    c, sizes = lax.scan(step, z[0], z)
+    return abs(c) + sizes.sum()
+
+
+@pytest.mark.chapter(21)
+def test_gradients_through_tapes_of_complex_numbers():
+    agree(mj.grad(loss), x, tolerance=1e-5)
+    agree(mj.vmap(mj.grad(loss)), numbers(2, 3), tolerance=1e-5)
+
+    def until(z):
+        c = lax.while_loop(lambda c: abs(c) < 4, lambda c: c * c + z.sum(), z[0])
+        return abs(c) + c.real
+
+    agree(mj.grad(until), x + 1, tolerance=1e-4)
+
+
+# ---- targets
+
+
+def everything(z, w):
+    c = lax.fori_loop(0, 3, lambda i, c: c * z + w[i], z)
+    at = w.real.astype("int32")
+    return jnp.exp(c) / z, abs(z @ w), jnp.cumsum(z), z.at[at].add(c)
+
+
+@pytest.mark.chapter(25)
+@pytest.mark.parametrize("backend", ["llvm", "cuda-lockstep"])
+def test_targets(backend):
+    agree(everything, x, y, backend=backend, tolerance=1e-5)
+
+
+@pytest.mark.chapter(22)
+def test_gradients_in_machine_code():
+    agree(mj.grad(loss), x, backend="llvm", tolerance=1e-5)
+
+
+def test_numba_takes_pairs():
+    agree(lambda x, y: x * y, x, y, backend="python")
+
+
+@pytest.mark.chapter(23)
+def test_threads_share_complex_numbers():
+    z = numbers(300, 400)
+    f = lambda z: (jnp.exp(z) / (z + 2), (z * z).sum(0), abs(z).sum(1))
+    with mj.config.override("thread_time", 1), mj.config.override("cpu_threads", 3):
+        agree(f, z, backend="llvm", tolerance=1e-4)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["exp", "log", "sin", "cos", "tanh", "sqrt", "abs"])
+def test_functions_against_jax(name):
+    jax = pytest.importorskip("jax")
+    z = numbers(200)
+    wanted = jax.jit(getattr(jax.numpy, name))(z)
+    np.testing.assert_allclose(mj.jit(getattr(jnp, name))(z), wanted, 2e-6, 2e-6)
+
+
+def test_large_products_are_four_real_ones():
+    a, b = numbers(2, 40, 50), numbers(50, 60)
+    agree(lambda a, b: (a * 1j) @ b + 1, a, b, tolerance=1e-4)
+    report = mj.explain(lambda a, b: (a * 1j) @ b + 1, a, b)
+    assert [len(report.kernels), len(report.calls)] == [3, 4]

@@ -1,0 +1,78 @@
+"""Masks: loops cut where the answer to a comparison with their counter changes."""
+
+import numpy as np
+import pytest
+from ir_interpreter import run
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit.compile.expression_graphs import postorder
+from minijit.compile.expressions import Op
+from minijit.compile.loops import For, Store, expressions, statements
+from minijit.compile.lower import lower
+from minijit.compile.placing_rules import arrange
+
+pytestmark = pytest.mark.chapter(23)
+x = np.random.default_rng(0).normal(size=(6, 20)).astype("f4")
+
+
+def mask(dtype="int32"):
+    return jnp.arange(20, dtype=dtype)
+
+
+def causal(x, k):
+    return jnp.where(jnp.arange(6)[:, None] + 3 >= mask(), x, -jnp.inf)
+
+
+MASKS = {
+    "a constant": lambda x, k: jnp.where(mask() < 7, jnp.exp(x), 0),
+    "a number": lambda x, k: jnp.where(mask() < k, jnp.exp(x), jnp.sin(x)),
+    "on the other side": lambda x, k: jnp.where(k >= mask(), jnp.exp(x), x),
+    "of few bits": lambda x, k: jnp.exp(jnp.where(mask("i1") > 3, x, k)),
+    "causal": lambda x, k: jnp.exp(causal(x, k)),
+    "two": lambda x, k: jnp.where((mask() < k) & (mask() >= 2), jnp.exp(x), 0),
+}
+
+
+@pytest.mark.parametrize("case", MASKS)
+def test_values(case):
+    """For every place of the cut: before the loop, in it and behind it."""
+    closed = mj.make_jaxpr(MASKS[case])(x, 0)
+    program = lower(closed)
+    for k in (-5, 0, 1, 9, 20, 2**31 - 1, -(2**31)):
+        want = np.asarray(MASKS[case](jnp.asarray(x), k))
+        got, = run(program, x, np.int32(k))
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def choices(f, *args):
+    """(how many loops store the result, how many comparisons are left in them)."""
+    kernel, = lower(mj.make_jaxpr(f)(*args)).kernels
+    body = arrange(kernel.body)
+    loops = [s for s in statements(body) if isinstance(s, For)]
+    inner = [s for s in loops if any(isinstance(t, Store) for t in s.body)]
+    compared = (e for e in postorder(expressions(body)) if isinstance(e, Op))
+    return len(inner), sum(e.name in ("lt", "le", "gt", "ge") for e in compared)
+
+
+@pytest.mark.parametrize("case", ["a constant", "a number", "on the other side"])
+def test_a_loop_for_each_answer(case):
+    assert choices(MASKS[case], x, 3) == (2, 0)
+    assert choices(MASKS["causal"], x, 3)[0] == 2
+
+
+def test_what_is_cheap_stays_a_choice():
+    assert choices(lambda x, k: jnp.where(mask() < k, x, 0), x, 3) == (1, 1)
+    # A number that the loop itself decides is no place to cut at.
+    assert choices(lambda x, k: jnp.where(mask() < x, jnp.exp(x), 0), x, 3) == (1, 1)
+
+
+on_a_grid = pytest.param("cuda-lockstep", marks=pytest.mark.chapter(25))
+
+
+@pytest.mark.parametrize("backend", ["default", "plain", on_a_grid])
+def test_compiled(backend):
+    """In machine code, and on a grid, where threads are the steps of outer loops."""
+    f = lambda x, k: (mj.nn.softmax(causal(x, k)), MASKS["a number"](x, k))
+    for got, want in zip(mj.jit(f, backend=backend)(x, 11), f(x, 11), strict=True):
+        np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-5)
