@@ -20,6 +20,30 @@ def pytest_configure(config):
     """
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    start_kernels_again_on_lost_ports()
+
+
+def start_kernels_again_on_lost_ports(attempts=3):
+    """Let nbval start a kernel anew that died before it said a word.
+
+    jupyter_client looks for five free ports, closes them and has the kernel open them
+    half a second later.  Where many kernels run side by side, a connection of another
+    process may have got one of them in between; the kernel ends then.
+    """
+    import nbval.kernel
+
+    start_once = nbval.kernel.start_new_kernel
+
+    def start(**settings):
+        for _ in range(attempts - 1):
+            try:
+                return start_once(**settings)
+            except RuntimeError as e:
+                if "died before replying" not in str(e):
+                    raise
+        return start_once(**settings)
+
+    nbval.kernel.start_new_kernel = start
 
 
 def pytest_collection_modifyitems(items):
