@@ -6,19 +6,35 @@ Everything said here names chapter, section and definition, never the number of 
 from __future__ import annotations
 
 import ast
+import gc
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from .imports import check_imports
 from .measure import idle_exceptions
 from .notebook import BuildCell, build_cells, load
-from .project import CUT, HOW, Book, BookError, Chapter, Part, quiet_parts
+from .project import CUT, HOW, Book, BookError, Chapter, Part, quiet_parts, still
 from .ran import check_notebook
 from .text import Statement, TextError, members, pieces, statements
 
 
+@contextmanager
+def collecting_nothing() -> Iterator[None]:
+    """No garbage collections: they cost more than the trees that they walk through."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@collecting_nothing()
 def check(book: Book, only: Chapter | None = None, complete: bool = False) -> list[str]:
     """Every complaint about the book (about one chapter, if `only` is given)."""
+    book = still(book)
     bad: list[str] = []
     placed: dict[tuple[str, str], list[BuildCell]] = defaultdict(list)
     for c in book.written():

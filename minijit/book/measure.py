@@ -184,7 +184,7 @@ def later_imports(book: Book, chapter: Chapter, notebook: Json) -> Iterator[str]
         if any(line.startswith("%run") for line in lines):
             yield f"{where}: a chapter runs no other notebook"
         plain = "\n".join("" if line.startswith("%") else line for line in lines)
-        for s in quiet_statements(plain):
+        for s in quiet_statements(plain) if "import" in plain else ():
             for _, file, name in imported(book, f"{book.package}/__init__.py", s.node):
                 part = book.part_of(file, name)
                 if part is not None and part.chapter.index > chapter.index:

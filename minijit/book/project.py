@@ -38,15 +38,16 @@ definition is.
 
 from __future__ import annotations
 
+import functools
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .text import Statement, TextError, names, statements
+from .text import Statement, TextError, first_lines, statements
 
 CUT = re.compile(r"# chapter (\w+)(, brought along)?$")
 HOW = ("brings", "builds", "brings_after", "wires")  # in the order in which they come
@@ -214,42 +215,46 @@ class Book:
         """`package/room/file.py` -> `package.room.file`."""
         return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
+    def has(self, file: str) -> bool:
+        """Is there such a file?"""
+        return (self.root / file).exists()
+
     def file(self, module: str) -> str | None:
         """`package.room.file` -> `package/room/file.py`, if there is such a file."""
         stem = module.replace(".", "/")
         for name in (f"{stem}/__init__.py", f"{stem}.py"):
-            if (self.root / name).exists():
+            if self.has(name):
                 return name
         return None
 
     # -- parts
 
+    @cached_property
+    def all_lists(self) -> Mapping[str, list[tuple[Chapter, str]]]:
+        """What `listed` says, by file."""
+        found: dict[str, list[tuple[Chapter, str]]] = {}
+        for c in self.chapters:
+            for how in HOW:
+                for file in c.lists(how):
+                    found.setdefault(file, []).append((c, how))
+        return found
+
     def listed(self, file: str) -> list[tuple[Chapter, str]]:
         """(chapter, how) of each list that names the file, in the order of moments."""
-        return [
-            (c, how)
-            for c in self.chapters
-            for how in HOW
-            for name in c.lists(how)
-            if name == file
-        ]
+        return self.all_lists.get(file, [])
 
     def parts(self, file: str) -> list[Part]:
         """A file's parts, in the order of its lines; none if no chapter has it."""
         listed = self.listed(file)
-        if not (self.root / file).exists() or not (listed or file in self.wires):
+        if not self.has(file) or not (listed or file in self.wires):
             return []
-        lines = self.lines(file)
-        cuts = [
-            (*self.meant(file, m[1], bool(m[2])), i)
-            for i, line in enumerate(lines, 1)
-            if (m := CUT.match(line))
-        ]
-        above = lines[: cuts[0][2] - 1] if cuts else lines
-        if listed and (not cuts or any(line.strip() for line in above)):
+        text = self.source(file)
+        found, above = cut_lines(text)
+        cuts = [(*self.meant(file, id, brought), i) for id, brought, i in found]
+        if listed and (not cuts or above):
             cuts = [c for c in cuts if c != cuts[0] or c[:2] != listed[0]]
             cuts.insert(0, (*listed[0], 1))
-        ends = [first - 1 for _, _, first in cuts[1:]] + [len(lines)]
+        ends = [first - 1 for _, _, first in cuts[1:]] + [text.count("\n") + 1]
         return [
             Part(chapter, file, first if i else 1, last, how)
             for i, ((chapter, how, first), last) in enumerate(
@@ -270,9 +275,12 @@ class Book:
     def part_of(self, file: str, name: str = "") -> Part | None:
         """The part that has a name of a file (or the first one, for ""), if any."""
         parts = quiet_parts(self, file)
-        for s in self.statements(file) if name and parts else ():
-            if name in names(s.node):
-                return next(p for p in parts if p.first <= s.first <= p.last)
+        try:
+            first = first_lines(self.source(file)).get(name) if parts else None
+        except (SyntaxError, TextError):
+            first = None
+        if first is not None:
+            return next(p for p in parts if p.first <= first <= p.last)
         return parts[0] if parts else None
 
     def prefix(self, file: str, at: Moment) -> int:
@@ -291,6 +299,32 @@ class Book:
     def is_empty(self, file: str) -> bool:
         """Is the file without a statement, as the rooms' `__init__.py` are?"""
         return not self.source(file).strip()
+
+
+class StillBook(Book):
+    """A book whose library does not change for a while: each file is read once."""
+
+    @cached_property
+    def found(self) -> dict[str, str | None]:
+        """The text of each file of the package, once somebody has asked for it."""
+        paths = (self.root / self.package).rglob("*.py")
+        return dict.fromkeys(p.relative_to(self.root).as_posix() for p in sorted(paths))
+
+    def library(self) -> list[str]:
+        return [file for file in self.found if not file.startswith(self.machinery)]
+
+    def source(self, file: str) -> str:
+        if (text := self.found.get(file)) is None:
+            text = self.found[file] = super().source(file)
+        return text
+
+    def has(self, file: str) -> bool:
+        return file in self.found
+
+
+def still(book: Book) -> StillBook:
+    """The book as it is now."""
+    return StillBook(*(getattr(book, f.name) for f in fields(Book)))
 
 
 def find_book(start: Path | None = None) -> Book:
@@ -353,6 +387,16 @@ def read_book(root: Path) -> Book:
 def as_list(entries: Any) -> list[dict[str, Any]]:
     """A table of TOML, or an array of tables, as a list."""
     return [entries] if isinstance(entries, dict) else entries
+
+
+@functools.lru_cache(maxsize=4096)
+def cut_lines(text: str) -> tuple[tuple[tuple[str, bool, int], ...], bool]:
+    """(chapter, brought along?, line) of each cut of a text; is anything above them?"""
+    lines = text.split("\n")
+    matches = ((CUT.match(line), i) for i, line in enumerate(lines, 1))
+    cuts = tuple((m[1], bool(m[2]), i) for m, i in matches if m)
+    above = lines[: cuts[0][2] - 1] if cuts else lines
+    return cuts, any(line.strip() for line in above)
 
 
 def quiet_parts(book: Book, file: str) -> list[Part]:

@@ -61,12 +61,13 @@ def check_notebook(book: Book, chapter: Chapter, notebook: Json) -> Iterator[str
         return
     in_order = True
     for count, (section, cell) in enumerate(code, 1):
-        where = f"{chapter.called}, section '{section}', at `{first_line(cell)}`"
+        bad = [*check_run(cell), *check_shown(book, cell)]
         if in_order and cell.get("execution_count") != count:
-            yield f"{where}: the cell was not run, or not in order"
+            bad.insert(0, "the cell was not run, or not in order")
             in_order = False  # and then those below are not either
-        yield from (f"{where}: {what}" for what in check_run(cell))
-        yield from (f"{where}: {what}" for what in check_shown(book, cell))
+        for what in bad:
+            where = f"{chapter.called}, section '{section}', at `{first_line(cell)}`"
+            yield f"{where}: {what}"
 
 
 def is_code(cell: Json) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import fnmatch
+import functools
 import os
 import shutil
 import subprocess
@@ -142,7 +143,16 @@ def chapter_of_test(book: Book, path: Path) -> Chapter | None:
 
     Read, not imported: the imports of a later chapter's tests would fail first.
     """
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    id = marked(path.read_text(encoding="utf-8"))
+    return None if id is None else book.chapter(id)
+
+
+@functools.cache
+def marked(text: str) -> str | None:
+    """The chapter in a test file's `pytestmark`; each stage asks it of all of them."""
+    if "pytestmark" not in text:
+        return None
+    for node in ast.parse(text).body:
         targets = getattr(node, "targets", [getattr(node, "target", None)])
         if not any(isinstance(t, ast.Name) and t.id == "pytestmark" for t in targets):
             continue
@@ -151,7 +161,7 @@ def chapter_of_test(book: Book, path: Path) -> Chapter | None:
                 continue
             name = ast.unparse(call.func)
             if name.endswith("mark.chapter") and isinstance(call.args[0], ast.Constant):
-                return book.chapter(str(call.args[0].value))
+                return str(call.args[0].value)
     return None
 
 
@@ -263,12 +273,20 @@ def third_party(book: Book, folder: Path, files: list[str]) -> list[str]:
     """Top-level packages that the stage's modules import at their top level."""
     found: set[str] = set()
     for file in files:
-        for node in ast.parse((folder / file).read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.Import):
-                found |= {a.name.partition(".")[0] for a in node.names}
-            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                found.add(node.module.partition(".")[0])
+        found |= imports_of((folder / file).read_text(encoding="utf-8"))
     return sorted(found - {book.package, "__future__"})
+
+
+@functools.cache
+def imports_of(text: str) -> frozenset[str]:
+    """Packages that a text imports at its top level, those apart that it is in."""
+    found: set[str] = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import):
+            found |= {a.name.partition(".")[0] for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module.partition(".")[0])
+    return frozenset(found)
 
 
 # -- exercises

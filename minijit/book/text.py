@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -51,24 +51,40 @@ class Statement:
         return self.key.partition(" #")[0]
 
 
-@functools.lru_cache(maxsize=512)
 def statements(text: str, strict: bool = True) -> tuple[Statement, ...]:
-    """The top-level statements of `text`.
+    """The top-level statements of `text`; nobody may change their trees.
 
     Raises SyntaxError as `ast.parse` does.  If `strict`, raises TextError for a comment
     with no statement below it: no cell could show it.
     """
-    lines = text.split("\n")
-    return tuple(split(parse(text).body, lines, 1, len(lines), strict))
+    found = parse(text)
+    if strict:
+        lines = text.split("\n")
+        end = found[-1].last if found else 0
+        for number, line in enumerate(lines[end:], end + 1):
+            if line.strip():
+                raise TextError("a comment with no statement below it", number)
+    return found
 
 
-@functools.lru_cache(maxsize=512)
-def parse(text: str) -> ast.Module:
-    """`ast.parse`, remembered; nobody may change the tree."""
-    return ast.parse(text)
+# `check` comes back to each file of the library and to each cell.
+@functools.lru_cache(maxsize=4096)
+def parse(text: str) -> tuple[Statement, ...]:
+    """A text's statements, parsed once."""
+    return tuple(split(ast.parse(text).body, text.split("\n"), 1))
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=4096)
+def first_lines(text: str) -> Mapping[str, int]:
+    """The line of the first statement that binds each name."""
+    found: dict[str, int] = {}
+    for s in parse(text):
+        for name in names(s.node):
+            found.setdefault(name, s.first)
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
 def members(cls: Statement) -> tuple[Statement, ...]:
     """A class as the pieces a cell may begin or end with: its head, then each member.
 
@@ -85,7 +101,7 @@ def members(cls: Statement) -> tuple[Statement, ...]:
     begin = ((doc.end_lineno or 0) if doc else head_end(cls.node)) - shift
     while lines[begin].lstrip().startswith(")"):  # a head set over several lines
         begin += 1
-    parts = list(split(body, lines, begin + 1, len(lines), False, shift))
+    parts = list(split(body, lines, begin + 1, shift))
     top = parts[0].first - 1 - shift
     while not lines[top - 1].strip():
         top -= 1
@@ -111,11 +127,9 @@ def split(
     body: Sequence[ast.stmt],
     lines: Sequence[str],
     start: int,
-    end: int,
-    strict: bool,
     shift: int = 0,
 ) -> Iterator[Statement]:
-    """Cut `lines[start-1:end]` at the statements of `body`, numbered `shift` on."""
+    """Cut `lines[start-1:]` at the statements of `body`, numbered `shift` on."""
     seen: dict[str, int] = {}
     for node in body:
         decorators = getattr(node, "decorator_list", [])
@@ -131,9 +145,6 @@ def split(
         text = "\n".join(lines[start - 1 : last])
         yield Statement(name, start + shift, last + shift, text, node)
         start = last + 1
-    rest = next((i for i in range(start, end + 1) if lines[i - 1].strip()), None)
-    if strict and rest is not None:
-        raise TextError("a comment with no statement below it", rest + shift)
 
 
 def is_docstring(node: ast.stmt) -> bool:
