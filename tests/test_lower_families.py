@@ -272,7 +272,8 @@ def test_layer_as_text():
         product = dot(x, prim.transpose(w, (1, 0)))
         return prim.tanh(prim.add(product, prim.broadcast_in_dim(b, (64, 16), (1,))))
 
-    program = check(layer, floats(64, 40), floats(16, 40), floats(16))
+    # Each BLAS adds the 40 terms in an order of its own.
+    program = check(layer, floats(64, 40), floats(16, 40), floats(16), tolerance=2e-5)
     assert str(program) == """\
 program main(in0: f32[64,40], in1: f32[16,40], in2: f32[16]):
   temp t0: f32[64,16]
