@@ -7,7 +7,6 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.loops import Call, statements
-from minijit.run import native_products
 from minijit.run.loading import rewritten
 from minijit.trace.config import config
 
@@ -26,7 +25,6 @@ SIZES = dict(b=3, h=2, i=150, j=70, k=40)
 @pytest.mark.parametrize("equation", EQUATIONS)
 def test_products_in_parts(equation, threads, dtype, monkeypatch):
     monkeypatch.setitem(config.values, "thread_time", 0)
-    monkeypatch.setattr(native_products, "SMALLEST_PART", 10_000)
     args = [
         rng.integers(-4, 5, [SIZES[x] for x in part]).astype(dtype)
         for part in equation.split("->")[0].split(",")

@@ -34,8 +34,9 @@ def tiles(dtype):
     key = short_name(text)
     name = f"kernel_{key}"
     module = "\n".join([*writer.declared, text.replace("NAME", name), ATTRIBUTES])
-    kept.append(Code(module, "vectors"))
-    binding().add_symbol(name, kept[-1].address(name))
+    code = Code(module, "vectors")
+    binding().add_symbol(name, code.address(name))
+    kept.append(code)
     return key
 
 

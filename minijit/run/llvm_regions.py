@@ -10,7 +10,7 @@ LAPACK, are calls of what is compiled already.  A loop looks for signals now and
 if a handler raises, the function returns true and Python raises what it then has.
 """
 
-from ..compile.complex_pairs import region_in_pairs
+from ..compile.complex_pairs import origin_of, region_in_pairs
 from ..compile.kernel_buffers import buffer_names
 from ..compile.loops import Region, Swap, statements
 from ..compile.memory import Buffer
@@ -19,7 +19,7 @@ from .lapack import alone, works_alone
 from .llvm_calls import RoutineCalls
 from .llvm_kernels import KernelText, kernel_texts
 from .llvm_loops import LoopWriter
-from .llvm_python import PythonCalls
+from .llvm_python import PythonCalls, builtin_text
 from .llvm_scopes import AliasScopes
 from .llvm_tables import TableLauncher, TableMethods
 from .llvm_types import memory_type
@@ -31,12 +31,14 @@ class RegionWriter(AliasScopes, TableMethods, PythonCalls, RoutineCalls, LoopWri
 
     Attributes:
       functions: {function that it may call: its name}.
+      handed: names of pointers that are no buffers: each function is given them, too.
       ticks, leaves, rows, tags: see the classes that it is made of.
     """
 
-    def __init__(self, functions, ticks=None):
+    def __init__(self, functions, handed=(), ticks=None):
         super().__init__()
-        self.functions, self.ticks, self.leaves = functions, ticks, False
+        self.functions, self.handed = functions, handed
+        self.ticks, self.leaves = ticks, False
         self.rows, self.tags = {}, None
 
     def function(self, call, offsets):
@@ -52,6 +54,7 @@ class RegionWriter(AliasScopes, TableMethods, PythonCalls, RoutineCalls, LoopWri
             given.append(base if i == "0" else self.do(whole))
         for buffer in function.captures:
             given += self.addresses(buffer)
+        given += [f"%{name}" for name in self.handed]
         given.append(self.counter())
         typed = ", ".join(f"ptr {pointer}" for pointer in given)
         k, name = self.fresh(), self.functions[function]
@@ -67,15 +70,18 @@ class RegionText(KernelText):
     Attributes:
       tables: the `Attached` of each tape or union; the function takes for it the
         address of two numbers a column: where it is, and how many rows it has room for.
+      handed: as in `RegionWriter`: the launcher gives them after all arrays.
     """
+
+    new_writer = RegionWriter
 
     def __init__(self, region):
         region = region_in_pairs(region)
         self.name, self.tables = region.name, region.tables
         bodies = (region.body, *(f.body for f in region.functions))
-        self.is_alone = works_alone(bodies)
+        self.is_alone, self.handed = works_alone(bodies), self.handed_to(bodies)
         functions, texts = {}, []
-        writer = RegionWriter(functions)
+        writer = self.new_writer(functions, self.handed)
         for function in region.functions:
             functions[function] = f"NAME_f{len(functions)}"
             texts.append(function_text(function, writer))
@@ -90,9 +96,16 @@ class RegionText(KernelText):
                 headers[column] = writer.do(where)
         given = {c for t in region.tables if t.given for c in t.columns}
         failed = write_body(writer, region.body, names, headers, given)
-        self.finish(writer, region.body, arrays, "i1", failed, "".join(texts))
+        given = arrays | dict(zip(self.handed, self.handed, strict=True))
+        builtin = builtin_text(len(given), True, "i1") if self.handed else ""
+        self.finish(writer, region.body, given, "i1", failed, "".join(texts), builtin)
+        self.buffers = tuple(map(origin_of, arrays))
         # A function may be called any number of times.
         self.steps += LONG if region.functions else 0
+
+    def handed_to(self, bodies):
+        """What statements need besides arrays."""
+        return ()
 
     def launcher(self, function):
         function = TableLauncher(self, function) if self.tables else function
@@ -139,7 +152,7 @@ FUNCTION = 'nounwind "prefer-vector-width"="512" "no-trapping-math"="true"'
 
 def function_text(function, caller):
     """A function of a region as LLVM IR; what it uses is noted with the caller."""
-    writer = RegionWriter(caller.functions, ticks="%w")
+    writer = type(caller)(caller.functions, caller.handed, ticks="%w")
     writer.notes = caller.notes
     outside = (*function.params, *function.captures)
     writer.pointers = {b: f"%p{i}" for i, b in enumerate(outside)}
@@ -149,6 +162,7 @@ def function_text(function, caller):
         if buffer.space == "table":
             params.append(f"ptr noalias %r{i}")
             writer.rows[buffer] = f"%r{i}"
+    params += [f"ptr noalias %{name}" for name in caller.handed]
     writer.moving |= writer.rows.keys()
     names, borrowed = buffer_names(function.body), dict(writer.rows)
     failed = write_body(writer, function.body, names, borrowed)

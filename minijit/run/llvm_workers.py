@@ -19,7 +19,7 @@ import numpy as np
 
 from .llvm_engine import Code
 from .llvm_python import builtin_text, make_builtin, python_declarations
-from .llvm_target import host
+from .llvm_target import binding, host
 
 # So often a worker looks before it sleeps: about 0.1 ms.
 LOOKS = 6000
@@ -224,6 +224,8 @@ def serving():
     declared = "\n".join(python_declarations)
     text = (declared + text + builtin_text(1, True)).replace("NAME", "serve")
     code = Code(text, "brief")
+    # What is compiled later may share work from within.
+    binding().add_symbol("minijit_share", code.address("share"))
     return forever(make_builtin(code, "call_serve")), code.address("run_in_parts")
 
 

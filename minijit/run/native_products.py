@@ -14,16 +14,12 @@ import math
 import numpy as np
 
 from ..trace.config import config
-from .llvm_calls import MOST_ROWS, declaration, plan_of, tiles
+from .llvm_calls import declaration, plan_of, tiles
 from .llvm_kernels import functions_of
 from .llvm_python import python_declarations
 from .llvm_workers import parts_text
+from .shared_products import blocks_of, is_worth_sharing
 from .threads import PARTS, job_of, run_job
-
-# The fewest multiplications of a part: 10 microseconds.
-SMALLEST_PART = 500_000
-# Parts have a multiple of so many columns, whole panels, and of so many rows.
-COLUMNS, ROWS = 32, 8
 
 
 class ProductText:
@@ -47,24 +43,13 @@ def product_function(dtype):
 # ---- one call
 
 
-def blocks_of(wanted, m, n, k):
-    """How many rows, and how many columns, are in a part of a product."""
-    wanted = min(wanted, m * n * k // SMALLEST_PART)
-    row_blocks = max(1, -(-m // MOST_ROWS))
-    column_blocks = max(1, min(-(-wanted // row_blocks), -(-n // COLUMNS)))
-    row_blocks = max(row_blocks, wanted // column_blocks)
-    rows, columns = -(-m // row_blocks), -(-n // column_blocks)
-    return -(-rows // ROWS) * ROWS, -(-columns // COLUMNS) * COLUMNS
-
-
 def native_product(call):
     """A function of three arrays that does what a `Call` of `matmul` says."""
     a, b = call.inputs
     out, = call.outputs
     function = product_function(a.buffer.dtype)
     batch, starts = math.prod(a.shape[:-2]), (a.offset, b.offset, out.offset)
-    work = math.prod(a.shape) * b.shape[-1] * config.fusion.product_cost
-    is_long = work > config.thread_time
+    is_long = is_worth_sharing(call)
 
     @functools.cache
     def job_for(threads):

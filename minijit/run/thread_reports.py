@@ -1,14 +1,17 @@
-"""How many threads may share a kernel: what `explain` says of it."""
+"""How many threads may share a kernel or a loop: what `explain` says of it."""
 
 from ..trace.config import config
 from .explaining import thread_counts
 from .llvm_kernels import kernel_texts
+from .shared_products import SharingText
 from .threads import ThreadedText
 
 
 def threads_of(stmt):
-    """As many as there are, if its steps can be divided and are worth it."""
-    divided = isinstance(kernel_texts[type(stmt)](stmt), ThreadedText)
+    """As many as there are, if its steps or products are worth dividing."""
+    text = kernel_texts[type(stmt)](stmt)
+    shares = isinstance(text, SharingText) and bool(text.handed)
+    divided = shares or isinstance(text, ThreadedText)
     return config.read("cpu_threads") if divided else 1
 
 

@@ -1,0 +1,208 @@
+"""Long products in native loops, in parts: the loop takes some, and workers the others.
+
+    call void @shared_5b0c(ptr %a, ptr %b, ptr %out, ptr @numbers_77e1, ptr %team)
+
+A region is one function of one thread.  Where it comes to a long product it makes a job
+of it, as `llvm_workers` says, and goes on when all parts are done.  How many workers
+may help, and where their boxes are, the region is told in each call by a list of
+numbers, its *team*.  Where there are none, the product is a plain call.
+
+A part has some rows or some columns of the result, and all terms of their sums.  So the
+results have the same bits, whatever the number of threads.  A worker that is busy takes
+no part: should a part come to a long product itself, those that are idle help with it.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from ..compile.loops import Call, Region, statements
+from ..trace.config import config
+from .llvm_calls import MOST_ROWS, declaration, plan_of, tiles
+from .llvm_engine import Code
+from .llvm_functions import ATTRIBUTES
+from .llvm_kernels import kernel_texts
+from .llvm_regions import RegionText, RegionWriter
+from .llvm_target import binding
+from .llvm_workers import serving
+from .threads import PARTS, workers
+
+# Parts have a multiple of so many columns, whole panels, and of so many rows.
+COLUMNS, ROWS = 32, 8
+# Into how many parts a product in a loop is cut: these are numbers of the machine code,
+# whatever the number of threads.  16 threads still have `PARTS` of them each.
+MOST_PARTS = 64
+
+
+# ---- how a product is cut
+
+
+def work_of(call):
+    """How many multiplications a `Call` of `matmul` has."""
+    a, b = call.inputs
+    return math.prod(a.shape) * b.shape[-1]
+
+
+def is_worth_sharing(call):
+    """Whether a product takes so long that it pays to wake workers."""
+    return work_of(call) * config.fusion.product_cost > config.thread_time
+
+
+def smallest_part():
+    """The fewest multiplications of a part: the shortest product has `PARTS` parts."""
+    return max(config.thread_time / config.fusion.product_cost / PARTS, 1)
+
+
+def blocks_of(wanted, m, n, k):
+    """How many rows, and how many columns, are in a part of a product."""
+    wanted = min(wanted, int(m * n * k / smallest_part()))
+    row_blocks = max(1, -(-m // MOST_ROWS))
+    column_blocks = max(1, min(-(-wanted // row_blocks), -(-n // COLUMNS)))
+    row_blocks = max(row_blocks, wanted // column_blocks)
+    rows, columns = -(-m // row_blocks), -(-n // column_blocks)
+    return -(-rows // ROWS) * ROWS, -(-columns // COLUMNS) * COLUMNS
+
+
+def shared_plan(call):
+    """(how many blocks, how many of them a part has, the numbers of the product)."""
+    parts = max(1, min(MOST_PARTS, int(work_of(call) / smallest_part())))
+    blocks, numbers = plan_of(call, functools.partial(blocks_of, parts))
+    return blocks, max(1, blocks // parts), numbers
+
+
+# ---- the job
+
+# A job has 4 words, then what a part needs: the arrays, the numbers, how many blocks
+# there are, and how many of them a part has.
+TEXT = """
+declare void @minijit_share(ptr, ptr, i64)
+declare i64 @llvm.smin.i64(i64, i64)
+
+define internal void @part(ptr %job, i64 %i) {
+  %a_at = getelementptr ptr, ptr %job, i64 4
+  %b_at = getelementptr ptr, ptr %job, i64 5
+  %out_at = getelementptr ptr, ptr %job, i64 6
+  %numbers_at = getelementptr ptr, ptr %job, i64 7
+  %blocks_at = getelementptr i64, ptr %job, i64 8
+  %size_at = getelementptr i64, ptr %job, i64 9
+  %a = load ptr, ptr %a_at
+  %b = load ptr, ptr %b_at
+  %out = load ptr, ptr %out_at
+  %numbers = load ptr, ptr %numbers_at
+  %blocks = load i64, ptr %blocks_at
+  %size = load i64, ptr %size_at
+  %range = alloca [2 x i64]
+  %last_at = getelementptr i64, ptr %range, i64 1
+  %first = mul i64 %i, %size
+  %end = add i64 %first, %size
+  %last = call i64 @llvm.smin.i64(i64 %end, i64 %blocks)
+  store i64 %first, ptr %range
+  store i64 %last, ptr %last_at
+  call void @KERNEL(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %range)
+  ret void
+}
+
+define void @NAME(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team) #0 {
+  %size_from = getelementptr i64, ptr %counts, i64 1
+  %blocks = load i64, ptr %counts
+  %size = load i64, ptr %size_from
+  %more = add i64 %blocks, %size
+  %more1 = sub i64 %more, 1
+  %parts = sdiv i64 %more1, %size
+  %job = alloca [10 x i64], align 64
+  %parts_at = getelementptr i64, ptr %job, i64 1
+  %inside_at = getelementptr i64, ptr %job, i64 2
+  %part_at = getelementptr ptr, ptr %job, i64 3
+  %a_at = getelementptr ptr, ptr %job, i64 4
+  %b_at = getelementptr ptr, ptr %job, i64 5
+  %out_at = getelementptr ptr, ptr %job, i64 6
+  %numbers_at = getelementptr ptr, ptr %job, i64 7
+  %blocks_at = getelementptr i64, ptr %job, i64 8
+  %size_at = getelementptr i64, ptr %job, i64 9
+  store i64 0, ptr %job
+  store i64 %parts, ptr %parts_at
+  store i64 0, ptr %inside_at
+  store ptr @part, ptr %part_at
+  store ptr %a, ptr %a_at
+  store ptr %b, ptr %b_at
+  store ptr %out, ptr %out_at
+  store ptr %numbers, ptr %numbers_at
+  store i64 %blocks, ptr %blocks_at
+  store i64 %size, ptr %size_at
+  %others = sub i64 %parts, 1
+  %there = load i64, ptr %team
+  %helpers = call i64 @llvm.smin.i64(i64 %there, i64 %others)
+  %boxes = getelementptr ptr, ptr %team, i64 1
+  call void @minijit_share(ptr %job, ptr %boxes, i64 %helpers)
+  ret void
+}
+"""
+# The machine code of these, for as long as the process runs.
+kept = []
+
+
+@functools.cache
+def shared(dtype):
+    """The name of the function for products of a dtype in parts."""
+    serving()
+    key = tiles(dtype)
+    name = f"shared_{key}"
+    text = TEXT.replace("NAME", name).replace("KERNEL", f"kernel_{key}")
+    code = Code("\n".join([declaration(key), text, ATTRIBUTES]), "brief")
+    binding().add_symbol(name, code.address(name))
+    kept.append(code)
+    return name
+
+
+# ---- regions
+
+
+class SharingWriter(RegionWriter):
+    """Writes a region whose long products run in parts."""
+
+    def product(self, call, offsets):
+        if not is_worth_sharing(call):
+            super().product(call, offsets)
+            return
+        name = shared(call.inputs[0].buffer.dtype)
+        *counts, numbers = shared_plan(call)
+        some = self.do(f"icmp sgt i64 {self.do('load i64, ptr %team')}, 0")
+        with self.branch(some) as otherwise:
+            out, a, b = self.starts((*call.outputs, *call.inputs), offsets)
+            given = a, b, out, self.numbers(numbers), self.numbers(counts), "%team"
+            self.declared[f"declare void @{name}({', '.join(['ptr'] * 6)})"] = None
+            self.call_routine(name, given)
+            otherwise()
+            super().product(call, offsets)
+
+
+class SharingText(RegionText):
+    """A region as LLVM IR; one with long products is given a team."""
+
+    new_writer = SharingWriter
+
+    def handed_to(self, bodies):
+        calls = [s for body in bodies for s in statements(body) if isinstance(s, Call)]
+        products = [call for call in calls if call.routine == "matmul"]
+        return ("team",) if any(map(is_worth_sharing, products)) else ()
+
+    def launcher(self, function):
+        return super().launcher(with_team(function) if self.handed else function)
+
+
+def with_team(function):
+    """A function that is given a team after its arrays."""
+    return lambda *arrays: function(*arrays, team_of(config.read("cpu_threads")))
+
+
+def team_of(threads):
+    """How many workers may help a thread, and where their boxes are."""
+    if threads < 2:
+        return np.zeros(1, np.int64)
+    team = workers.ask(threads - 1).copy()
+    team[0] = threads - 1
+    return team
+
+
+kernel_texts |= {Region: SharingText}

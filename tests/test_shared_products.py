@@ -1,0 +1,272 @@
+"""Long products in native loops, in parts: the same bits, whoever computes them."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.compile.loops import Call, Region, statements
+from minijit.compile.memory import Buffer, View
+from minijit.run import shared_products, threads
+from minijit.run.llvm_calls import declaration, tiles
+from minijit.run.llvm_kernels import functions_of
+from minijit.run.llvm_python import python_declarations
+from minijit.run.llvm_workers import parts_text
+from minijit.run.loading import rewritten
+from minijit.run.product_tiles import FIELDS
+from minijit.run.shared_products import SharingText, shared, shared_plan, team_of
+from minijit.trace.config import config
+
+pytestmark = pytest.mark.chapter(24)
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Divide whatever can be divided, however small it is."""
+    monkeypatch.setitem(config.values, "thread_time", 0)
+    with config.override("fusion", config.fusion.but(small_product=0)):
+        yield
+
+
+def numbers(*shape, dtype="f4"):
+    return rng.normal(size=shape).astype(dtype)
+
+
+def powers(x, w):
+    """Products in a native loop: each step is a long one."""
+    return lax.fori_loop(0, 4, lambda i, c: jnp.tanh(w @ c) * 0.5, x)
+
+
+def region_of(f, *args):
+    program = rewritten(f.lower(*args).compile().executable.program)
+    region, = (k for k in program.kernels if isinstance(k, Region))
+    return region
+
+
+def call_of(m, n, k, dtype="f4"):
+    """A `Call` of a product of two matrices."""
+    shapes = dict(a=(m, k), b=(k, n), out=(m, n))
+    a, b, out = (
+        View(Buffer(name, shape, np.dtype(dtype)), shape, (shape[1], 1), 0)
+        for name, shape in shapes.items()
+    )
+    return Call("matmul", (a, b), (out,), {}, ())
+
+
+EQUATIONS = ["mk,kn->mn", "km,kn->mn", "mk,nk->mn", "km,nk->nm"]
+SHAPES = [(150, 70, 40), (3, 200, 33), (33, 33, 33), (600, 5, 9), (64, 96, 1100)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_the_number_of_threads_changes_no_bit(equation, dtype, always):
+    first, second = equation.split("->")[0].split(",")
+    pairs = []
+    for m, n, k in SHAPES:
+        sizes = dict(m=m, n=n, k=k)
+        shapes = [[3, *(sizes[i] for i in part)] for part in (first, second)]
+        pairs.append([numbers(*shape, dtype=dtype) for shape in shapes])
+
+    def step(one, pairs):
+        return one, [jnp.einsum(equation, x * one, y) for x, y in pairs]
+
+    with mj.enable_x64(True):
+        f = mj.jit(lambda pairs: lax.scan(step, np.ones((), dtype), pairs)[1])
+        results = []
+        for count in (1, 2, 3, 64):
+            with config.override("cpu_threads", count):
+                results.append([y.numpy() for y in f(pairs)])
+        text = SharingText(region_of(f, pairs))
+    assert text.handed and text.text.count("@shared_") == len(SHAPES)
+    batched = f"z{first},z{second}->z{equation[-2:]}"
+    for j, pair in enumerate(pairs):
+        np.testing.assert_allclose(
+            results[0][j], np.einsum(batched, *pair), rtol=1e-3, atol=1e-4
+        )
+        assert len({result[j].tobytes() for result in results}) == 1
+
+
+@pytest.mark.parametrize(
+    "m, n, k", [(512, 512, 512), (4000, 24, 60), (20, 4000, 60), (300_000, 3, 5)]
+)
+def test_the_blocks_are_the_whole(m, n, k):
+    blocks, size, plan = shared_plan(call_of(m, n, k))
+    found = dict(zip(FIELDS, plan, strict=False))
+    rows, columns = found["m_block"], found["n_block"]
+    assert blocks == -(-m // rows) * -(-n // columns) == found["blocks"]
+    # None is of a few microseconds only, and there are some for each of many threads.
+    parts = -(-blocks // size)
+    assert 4 <= parts < 2 * shared_products.MOST_PARTS
+    assert 2 * m * n * k >= parts * shared_products.smallest_part()
+    assert rows % 8 == 0 == columns % 32
+
+
+def test_only_long_products_are_divided():
+    small, large = numbers(40, 40), numbers(300, 300)
+    f = mj.jit(powers)
+    text = SharingText(region_of(f, small, small))
+    assert not text.handed and text.launcher(f) is f and "@shared_" not in text.text
+    text = SharingText(region_of(f, large, large))
+    assert text.handed == ("team",) and text.text.count("call void @shared_") == 1
+    calls = [s for s in statements(region_of(f, large, large).body)]
+    assert sum(isinstance(s, Call) for s in calls) == 1
+    assert text.buffers and all(isinstance(b, Buffer) for b in text.buffers)
+
+
+def test_one_thread_asks_for_no_worker(always, monkeypatch):
+    monkeypatch.setattr(threads, "workers", own := threads.Workers())
+    monkeypatch.setattr(shared_products, "workers", own)
+    x, f = numbers(50, 50), mj.jit(powers)
+    with config.override("cpu_threads", 1):
+        one = f(x, x)
+    assert not own.boxes and team_of(1).tolist() == [0]
+    with config.override("cpu_threads", 3):
+        assert f(x, x).numpy().tobytes() == one.numpy().tobytes()
+        assert team_of(3).tolist() == [2, *(box.ctypes.data for box in own.boxes)]
+    assert len(own.boxes) == 2
+
+
+def test_a_loop_does_not_wait_for_workers_that_are_busy(always, monkeypatch):
+    # Nobody ever looks into these boxes; two of them say that somebody works.
+    boxes = [np.array([state, 0]) for state in (1, 0, 1)]
+    table = np.array([0, *(box.ctypes.data for box in boxes)])
+    own = threads.Workers()
+    monkeypatch.setattr(own, "ask", lambda count: table)
+    x, f = numbers(50, 50), mj.jit(powers)
+    with config.override("cpu_threads", 1):
+        wanted = f(x, x).numpy()
+    monkeypatch.setattr(shared_products, "workers", own)
+    with config.override("cpu_threads", 4):
+        np.testing.assert_array_equal(f(x, x), wanted)
+    # The job was taken back from the one that had nothing to do.
+    assert [box[0] for box in boxes] == [1, 0, 1]
+
+
+def test_functions_of_a_region_share_too(always):
+    @mj.jit
+    def half(w, c):
+        for _ in range(9):
+            c = jnp.sin(w @ c) + c.sum()
+        return c
+
+    def f(w, x):
+        return lax.fori_loop(0, 3, lambda i, c: half(w, half(w, c)) * 0.01, x)
+
+    w, x = numbers(40, 40), numbers(40, 40)
+    settings = config.fusion.but(small_function=1, worth_a_call=1)
+    with config.override("fusion", settings):
+        g = mj.jit(f)
+        region = region_of(g, w, x)
+        results = []
+        for count in (1, 3):
+            with config.override("cpu_threads", count):
+                results.append(g(w, x).numpy())
+    assert region.functions
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_allclose(
+        results[0], mj.jit(f, backend="eval")(w, x), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_loops_with_tapes_share_too(always):
+    def f(w, x):
+        step = lambda c: jnp.sin(w @ c) + c
+        return lax.while_loop(lambda c: c.sum() < 900, step, x, reverse="tape").sum()
+
+    w, x = np.abs(numbers(40, 40)) * 0.01, np.abs(numbers(40, 40))
+    g = mj.jit(mj.grad(f))
+    results = []
+    for count in (1, 3):
+        with config.override("cpu_threads", count):
+            results.append(g(w, x).numpy())
+    np.testing.assert_array_equal(*results)
+
+
+class OuterText:
+    """A job each part of which runs a long product in parts: `functions_of` takes it.
+
+        outer(a, b, outs, numbers, counts, team)        # outs[i] = a @ b
+    """
+
+    name, used, steps, vectors = "outer", (), 0, False
+
+    def __init__(self, size, dtype):
+        key = tiles(dtype)
+        body = f"""
+define void @NAME(ptr %a, ptr %b, ptr %outs, ptr %numbers, ptr %counts, ptr %team,
+                  ptr %range) {{
+  %i = load i64, ptr %range
+  %place = mul i64 %i, {size}
+  %out = getelementptr i8, ptr %outs, i64 %place
+  call void @shared_{key}(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts,
+                          ptr %team)
+  ret void
+}}
+"""
+        self.key = "outer_of_parts"
+        self.text = (body + parts_text(7)).replace("NAME", f"kernel_{self.key}")
+        arrays = ", ".join(["ptr"] * 6)
+        own = declaration(key), f"declare void @shared_{key}({arrays})"
+        self.declared = dict.fromkeys((*own, *python_declarations))
+
+
+def test_parts_within_parts(always):
+    """Workers that are in a part come to a product: it ends, and is right."""
+    a, b = numbers(64, 48), numbers(48, 96)
+    outs = np.zeros((40, 64, 96), "f4")
+    shared(np.dtype("f4"))
+    *counts, plan = shared_plan(call_of(64, 96, 48))
+    text = OuterText(outs[0].nbytes, np.dtype("f4"))
+    job = threads.job_of([(i, i + 1, 0) for i in range(len(outs))], 4)
+    given = a, b, outs, np.array(plan), np.array(counts), team_of(4)
+    for _ in range(20):
+        outs[:] = 0
+        threads.run_job(functions_of([text])[text.key], given, job)
+        np.testing.assert_allclose(outs[0], a @ b, rtol=1e-4, atol=1e-4)
+        assert (outs == outs[0]).all()
+
+
+def test_callers_in_several_threads(always):
+    f, wrong = mj.jit(powers), []
+    x, ws = numbers(60, 60), [numbers(60, 60) for _ in range(4)]
+    with config.override("cpu_threads", 1):
+        wanted = [f(x, w).numpy() for w in ws]
+
+    def work(i):
+        with config.override("cpu_threads", 3):
+            for _ in range(30):
+                if not (f(x, ws[i]).numpy() == wanted[i]).all():
+                    wrong.append(i)
+
+    callers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_after_a_fork(always):
+    f, x = mj.jit(powers), numbers(50, 50)
+    with config.override("cpu_threads", 3):
+        wanted = f(x, x).numpy()
+        child = os.fork()
+        if not child:
+            good = all((f(x, x).numpy() == wanted).all() for _ in range(9))
+            os._exit(0 if good and len(threads.workers.boxes) == 2 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert (f(x, x).numpy() == wanted).all()
+
+
+def test_explain_says_how_many_threads():
+    f, shapes = mj.jit(powers), [(300, 300), (40, 40)]
+    with config.override("cpu_threads", 3):
+        steps = [mj.explain(f, numbers(*s), numbers(*s)).steps for s in shapes]
+    assert [step.threads for step, in steps] == [3, 1]
