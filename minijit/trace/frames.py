@@ -26,13 +26,12 @@ LIBRARIES = (
     "<frozen",
     "<__array_function__",
 )
+STANDARD = os.path.dirname(os.__file__)
 
 
 def in_library(file):
     """Whether a file is minijit's, NumPy's or Python's own."""
-    import sysconfig
-
-    standard = file.startswith(sysconfig.get_path("stdlib"))
+    standard = file.startswith(STANDARD)
     library = file.startswith(LIBRARIES) or file.startswith(files_left_out["files"])
     return library or (standard and "site-packages" not in file)
 
