@@ -20,25 +20,10 @@ from dataclasses import dataclass, replace
 
 from ..trace.jaxpr import subjaxprs
 from ..trace.slicing import dynamic_update_slice_p
+from . import loops
 from .complex_forms import Pair, complex_forms
 from .expression_graphs import postorder
 from .expressions import Axis, Const, Load, Op, Reduce, as_index, op
-from .loops import (
-    Call,
-    Fail,
-    For,
-    Function,
-    If,
-    Let,
-    Look,
-    Reserve,
-    Start,
-    Step,
-    Store,
-    Swap,
-    While,
-    expressions,
-)
 from .lower import lower_rules, new_axis
 from .lower_calls import numbers_left
 from .memory import Buffer, View
@@ -199,7 +184,7 @@ class PairedStatements:
         new = [e for e in dict.fromkeys(exprs) if e not in named]
         new = [e for e in new if not isinstance(e, (Const, Axis, Reduce))]
         named.update(new)
-        return [Let(e) for e in new]
+        return [loops.Let(e) for e in new]
 
     def let(self, stmt, named):
         parts = self.pairs(stmt.expr)
@@ -208,7 +193,7 @@ class PairedStatements:
     def total(self, stmt, named):
         reduces = self.pairs(stmt.reduce)
         bodies = [e for reduce in reduces for e in reduce.bodies]
-        lets = self.shared(bodies, named) if type(stmt) is Step else []
+        lets = self.shared(bodies, named) if type(stmt) is loops.Step else []
         return [*lets, *map(type(stmt), reduces)]
 
     def store(self, stmt, named):
@@ -217,26 +202,26 @@ class PairedStatements:
         values = self.pairs(stmt.value)
         lets = self.shared((*index, *values), named)
         if not is_complex(stmt.buffer):
-            return [*lets, Store(stmt.buffer, index, *values, stmt.combine)]
+            return [*lets, loops.Store(stmt.buffer, index, *values, stmt.combine)]
         lets += self.lets(values, named)
         buffer = pairs_of(stmt.buffer)
         return lets + [
-            Store(buffer, (*index, as_index(k)), value, stmt.combine)
+            loops.Store(buffer, (*index, as_index(k)), value, stmt.combine)
             for k, value in enumerate(values)
         ]
 
     def loop(self, stmt, named):
-        return [For(stmt.axis, self.block(stmt.body, named))]
+        return [loops.For(stmt.axis, self.block(stmt.body, named))]
 
     def branch(self, stmt, named):
         pred = self.pairs.one(stmt.pred)
         then, otherwise = (self.block(body, named) for body in stmt.bodies())
-        return [*self.shared([pred], named), If(pred, then, otherwise)]
+        return [*self.shared([pred], named), loops.If(pred, then, otherwise)]
 
     def repeat(self, stmt, named):
         test, cond = self.block(stmt.test, named), self.pairs.one(stmt.cond)
         test += tuple(self.shared([cond], set(named)))
-        return [While(test, cond, self.block(stmt.body, named))]
+        return [loops.While(test, cond, self.block(stmt.body, named))]
 
     def call(self, stmt, named):
         """A function's arrays are pairs too; what else is called takes real numbers."""
@@ -246,7 +231,7 @@ class PairedStatements:
         if "given" in attrs:
             attrs["given"] = tuple(map(self.view, attrs["given"]))
         sides = (tuple(map(self.view, side)) for side in (stmt.inputs, stmt.outputs))
-        return [Call(stmt.routine, *sides, attrs, stmt.eqns)]
+        return [loops.Call(stmt.routine, *sides, attrs, stmt.eqns)]
 
     def view(self, view):
         if isinstance(view, Buffer):
@@ -260,7 +245,7 @@ class PairedStatements:
 
     def function(self, function):
         if function not in self.functions:
-            self.functions[function] = Function(
+            self.functions[function] = loops.Function(
                 function.name,
                 tuple(map(pairs_of, function.params)),
                 tuple(map(pairs_of, function.captures)),
@@ -269,39 +254,39 @@ class PairedStatements:
         return self.functions[function]
 
     def swap(self, stmt, named):
-        return [Swap(pairs_of(stmt.first), pairs_of(stmt.second))]
+        return [loops.Swap(pairs_of(stmt.first), pairs_of(stmt.second))]
 
     def reserve(self, stmt, named):
-        return [Reserve(pairs_of(stmt.table), self.pairs.one(stmt.rows))]
+        return [loops.Reserve(pairs_of(stmt.table), self.pairs.one(stmt.rows))]
 
     def look(self, stmt, named):
-        return [Look(self.pairs.one(stmt.work))]
+        return [loops.Look(self.pairs.one(stmt.work))]
 
     def fail(self, stmt, named):
         pred = self.pairs.one(stmt.pred)
-        return [*self.shared([pred], named), Fail(pred, stmt.message)]
+        return [*self.shared([pred], named), loops.Fail(pred, stmt.message)]
 
 
 # type of a statement -> method(statements, it, the named): the statements it becomes.
 rows = {
-    Call: PairedStatements.call,
-    Fail: PairedStatements.fail,
-    For: PairedStatements.loop,
-    If: PairedStatements.branch,
-    Let: PairedStatements.let,
-    Look: PairedStatements.look,
-    Reserve: PairedStatements.reserve,
-    Start: PairedStatements.total,
-    Step: PairedStatements.total,
-    Store: PairedStatements.store,
-    Swap: PairedStatements.swap,
-    While: PairedStatements.repeat,
+    loops.Call: PairedStatements.call,
+    loops.Fail: PairedStatements.fail,
+    loops.For: PairedStatements.loop,
+    loops.If: PairedStatements.branch,
+    loops.Let: PairedStatements.let,
+    loops.Look: PairedStatements.look,
+    loops.Reserve: PairedStatements.reserve,
+    loops.Start: PairedStatements.total,
+    loops.Step: PairedStatements.total,
+    loops.Store: PairedStatements.store,
+    loops.Swap: PairedStatements.swap,
+    loops.While: PairedStatements.repeat,
 }
 
 
 def has_complex(body):
     """Whether anything in some statements is a complex number."""
-    return any(map(is_complex, postorder(expressions(body))))
+    return any(map(is_complex, postorder(loops.expressions(body))))
 
 
 def in_pairs(body):

@@ -13,25 +13,10 @@ Where the parts of an expression are computed is not said, until `place` says it
 from collections import Counter
 
 from ..trace.errors import folded
+from . import loops
 from .expression_graphs import postorder
 from .expression_text import expr_text, infix, number_text
 from .expressions import Axis, Op, as_index
-from .loops import (
-    Call,
-    Fail,
-    For,
-    If,
-    Let,
-    Look,
-    Region,
-    Reserve,
-    Start,
-    Step,
-    Store,
-    Swap,
-    While,
-    program_printers,
-)
 from .reductions import start_values
 
 # How much of an expression is text; `place` leaves none that is deeper.
@@ -69,11 +54,11 @@ class Writer:
         outside = dict(self.names)
         for stmt in body:
             self.line(indent, self.statement(stmt))
-            if isinstance(stmt, While):
+            if isinstance(stmt, loops.While):
                 self.block(stmt.test, indent + 1)
                 self.line(indent + 1, f"if not {self.text(stmt.cond)}: break")
-            for inner in stmt.bodies()[isinstance(stmt, While) :]:
-                if inner and isinstance(stmt, If) and inner is stmt.otherwise:
+            for inner in stmt.bodies()[isinstance(stmt, loops.While) :]:
+                if inner and isinstance(stmt, loops.If) and inner is stmt.otherwise:
                     self.line(indent, "else:")
                 self.block(inner, indent + 1)
         # What is named in a block means nothing after it.
@@ -89,35 +74,35 @@ class Writer:
     def statement(self, stmt):
         """The first line of a statement."""
         match stmt:
-            case For():
+            case loops.For():
                 return self.loop(stmt.axis)
-            case Let():
+            case loops.Let():
                 text = self.text(stmt.expr)
                 return f"{self.name(stmt.expr, 'v')} = {text}"
-            case Start():
+            case loops.Start():
                 values = ", ".join(map(number_text, start_values(stmt.reduce)))
                 return f"{self.name(stmt.reduce, 'r')} = {values}"
-            case Step():
+            case loops.Step():
                 name, op = self.names[stmt.reduce], stmt.reduce.op
                 bodies = ", ".join(map(self.text, stmt.reduce.bodies))
                 return f"{name} {infix.get(op, op)}= {bodies}"
-            case Store():
+            case loops.Store():
                 index = ", ".join(map(self.text, stmt.index))
                 how = infix.get(stmt.combine, stmt.combine or "")
                 return f"{stmt.buffer.name}[{index}] {how}= {self.text(stmt.value)}"
-            case If():
+            case loops.If():
                 return f"if {self.text(stmt.pred)}:"
-            case While():
+            case loops.While():
                 return "while:"
-            case Swap():
+            case loops.Swap():
                 return f"swap {stmt.first.name}, {stmt.second.name}"
-            case Reserve():
+            case loops.Reserve():
                 return f"reserve {stmt.table.name}, {self.text(stmt.rows)}"
-            case Look():
+            case loops.Look():
                 return f"look {self.text(stmt.work)}"
-            case Fail():
+            case loops.Fail():
                 return f"fail if {self.text(stmt.pred)}"
-            case Call():
+            case loops.Call():
                 return call_text(stmt, lambda x: self.text(as_index(x)))
         raise TypeError(f"not a statement: {stmt!r}")
 
@@ -152,7 +137,7 @@ def program_text(program):
     ]:
         lines += [f"  {kind} {buffer}" for buffer in buffers]
     for stmt in program.body:
-        if isinstance(stmt, Call):
+        if isinstance(stmt, loops.Call):
             lines.append(folded("  " + call_text(stmt)))
             continue
         for function in getattr(stmt, "functions", ()):
@@ -163,7 +148,7 @@ def program_text(program):
             lines += writer.lines
         lines.append(f"  {stmt.name}:")
         writer = Writer()
-        placed = isinstance(stmt, Region)
+        placed = isinstance(stmt, loops.Region)
         writer.block(stmt.body if placed else arranged["kernel"](stmt.body), 2)
         lines += writer.lines
     inner = {id(c.attrs["program"]): c.attrs["program"] for c in program.calls
@@ -171,4 +156,4 @@ def program_text(program):
     return "\n\n".join(["\n".join(lines), *map(program_text, inner.values())])
 
 
-program_printers["text"] = program_text
+loops.program_printers["text"] = program_text

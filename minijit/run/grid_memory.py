@@ -11,23 +11,10 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
+from ..compile import loops
 from ..compile.expression_graphs import substitute
 from ..compile.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..compile.index_rules import known
-from ..compile.loops import (
-    Call,
-    Fail,
-    For,
-    If,
-    Let,
-    Look,
-    Reserve,
-    Start,
-    Step,
-    Store,
-    Swap,
-    While,
-)
 from ..compile.memory import Buffer
 from ..compile.place import place
 from ..compile.scalars import wide_dtype
@@ -40,9 +27,9 @@ class NoCudaForm(MinijitError):
 
 # Why a statement has none.
 obstacles = {
-    Reserve: "a loop in it keeps a tape, which grows as it runs",
-    Fail: "a loop in it counts its steps, and would raise at too many",
-    Call: "a loop in it calls a function",
+    loops.Reserve: "a loop in it keeps a tape, which grows as it runs",
+    loops.Fail: "a loop in it counts its steps, and would raise at too many",
+    loops.Call: "a loop in it calls a function",
 }
 
 
@@ -104,25 +91,25 @@ def flattened(body, made=None):
 
     def rewritten(stmt):
         match stmt:
-            case Store():
+            case loops.Store():
                 index, value = exprs([*address(stmt), stmt.value])
-                return Store(plain(stmt.buffer), (index,), value, stmt.combine)
-            case For():
-                return For(stmt.axis, block(stmt.body))
-            case If():
+                return loops.Store(plain(stmt.buffer), (index,), value, stmt.combine)
+            case loops.For():
+                return loops.For(stmt.axis, block(stmt.body))
+            case loops.If():
                 then, otherwise = map(block, stmt.bodies())
-                return If(*exprs([stmt.pred]), then, otherwise)
-            case While():
+                return loops.If(*exprs([stmt.pred]), then, otherwise)
+            case loops.While():
                 test, body = map(block, stmt.bodies())
-                return While(test, *exprs([stmt.cond]), body)
-            case Swap():
-                return Swap(plain(stmt.first), plain(stmt.second))
-            case Call() if stmt.routine == "matmul":
+                return loops.While(test, *exprs([stmt.cond]), body)
+            case loops.Swap():
+                return loops.Swap(plain(stmt.first), plain(stmt.second))
+            case loops.Call() if stmt.routine == "matmul":
                 return product(stmt, plain)
-            case Look():
+            case loops.Look():
                 # Nobody sends signals to a device.
                 return None
-            case Let() | Start() | Step():
+            case loops.Let() | loops.Start() | loops.Step():
                 return stmt.rewrite(exprs, plain)
         raise NoCudaForm(obstacles[type(stmt)])
 
@@ -150,7 +137,8 @@ def product(call, plain):
     loads = Load(*at(a, i, k)), Load(*at(b, k, j))
     factors = op("mul", *(op("convert", x, dtype=dtype) for x in loads))
     total = op("convert", Reduce("add", (k,), (factors,)), dtype=out.buffer.dtype)
-    loop, = place((For(both, (Store(*at(out, i, j), total),)),), prepare=tuple)
+    store = loops.Store(*at(out, i, j), total)
+    loop, = place((loops.For(both, (store,)),), prepare=tuple)
     return loop
 
 
