@@ -80,6 +80,13 @@ reasons |= {
     ("lower", "checkpointed_while"): "inlined as a while, before it is lowered",
     ("lower", "replay"): "inlined as a scan, before it is lowered",
 }
+reasons |= {
+    ("lower", name): "the function that it calls is inlined, before it is lowered"
+    for name in """
+        custom_jvp_call custom_linear_solve custom_vjp_call custom_vmap_call linear_call
+        rng_bit_generator
+    """.split()
+}
 
 
 reasons |= {

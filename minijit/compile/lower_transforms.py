@@ -103,14 +103,6 @@ def spread_value(walk, x, size, axis):
 rules |= {spread_p: [spread_inside]}
 
 
-def lower_custom(walk, eqn):
-    call_program(walk, eqn, eqn.params["call"], str(eqn.params["rule"]))
-
-
-def lower_linear_solve(walk, eqn):
-    call_program(walk, eqn, solution(**eqn.params), "custom_linear_solve")
-
-
 def lower_checkpoint(walk, eqn):
     call_program(walk, eqn, eqn.params["jaxpr"], "checkpoint")
 
@@ -134,10 +126,6 @@ def borrowed(out, index, running, x):
 lower_rules |= {
     add_any_p: one_operation("add"),
     name_p: Elements(lambda out, index, x, *, name: x[index], 0),
-    custom_jvp_p: Statements(lower_custom),
-    custom_vjp_p: Statements(lower_custom),
-    custom_vmap_p: Statements(lower_custom),
-    linear_solve_p: Statements(lower_linear_solve),
     checkpoint_p: Statements(lower_checkpoint),
     borrow_p: Elements(borrowed, total=True),
 }

@@ -13,8 +13,6 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.lower import Statements, lower_rules
-from ..compile.lower_calls import call_program
 from ..compile.simplify import inline_rules
 from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of, shape_rules
@@ -182,15 +180,10 @@ def as_program(**params):
     return jaxpr_of(partial(generate, **params), [state], "rng_bit_generator")
 
 
-def lower_generator(walk, eqn):
-    call_program(walk, eqn, as_program(**eqn.params), "rng_bit_generator")
-
-
 shape_rules |= {rng_bit_generator_p: generator_shape}
 eval_rules |= {rng_bit_generator_p: generate}
 linearize_rules |= constant(rng_bit_generator_p)
 batch_rules |= {rng_bit_generator_p: generator_batch}
-lower_rules |= {rng_bit_generator_p: Statements(lower_generator)}
 inline_rules |= {rng_bit_generator_p: as_program}
 
 

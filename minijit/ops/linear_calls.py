@@ -6,8 +6,6 @@
 
 from functools import partial
 
-from ..compile.lower import Statements, lower_rules
-from ..compile.lower_calls import call_program
 from ..compile.simplify import inline_rules
 from ..trace.array import aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -120,14 +118,9 @@ def as_function(functions, lengths):
     return reorder(functions[0], [*captured, *unused, *rest])
 
 
-def lower_call(walk, eqn):
-    call_program(walk, eqn, as_function(**eqn.params), "linear_call")
-
-
 shape_rules |= {linear_call_p: call_shape}
 eval_rules |= {linear_call_p: call_eval}
 linearize_rules |= {linear_call_p: call_linearize}
 transpose_rules |= adding({linear_call_p: call_transpose})
 batch_rules |= {linear_call_p: call_batch}
-lower_rules |= {linear_call_p: Statements(lower_call)}
 inline_rules |= {linear_call_p: as_function}

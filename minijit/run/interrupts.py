@@ -44,11 +44,11 @@ def emit_interrupted(context, builder, signature, values):
         # It is rare, and what a loop keeps in registers may stay there.
         for attribute in ("cold", "noinline", "inaccessiblemem_or_argmemonly"):
             look.attributes.add(attribute)
-        define_look(look, i8, number)
+        define_look(look, number)
     return builder.call(look, [held])
 
 
-def define_look(look, i8, number):
+def define_look(look, number):
     """With Python's lock: run the handlers, and take what they raised."""
     from llvmlite import ir
     from numba.core import cgutils
