@@ -33,10 +33,6 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Book:
     return read_book(root)
 
 
-def test_the_book_shows_the_library_and_ran():
-    assert check(BOOK) == []
-
-
 def test_every_test_names_its_chapter():
     assert unmarked_tests(BOOK) == []
 

@@ -164,6 +164,7 @@ def test_lanes_are_single_calls(name):
     close(mj.vmap(lambda *a: function(mj, *a))(*lanes), want, "")
 
 
+@pytest.mark.chapter(22)  # before it, numba compiles for half a minute
 def test_compiled_calls():
     """All of them in one program."""
     arrays = {name: given for name, (_, *given) in calls.items()}

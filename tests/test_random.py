@@ -403,6 +403,7 @@ def test_derivatives_by_bounds_are_jax_s(jax):
     np.testing.assert_allclose(mj.grad(total(random))(-1.0), want, rtol=1e-4)
 
 
+@pytest.mark.chapter(20)  # as for the one below
 def test_a_gamma_sample_moves_with_its_parameter():
     """So that the share of the distribution below it stays; constant if stopped."""
     key, special = random.key(0), pytest.importorskip("scipy.special")
