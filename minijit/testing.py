@@ -15,7 +15,7 @@ def assert_kernels(f, args, n, calls=None):
     Args:
       f: a function, jitted or not; args: a tuple of its arguments, or their shapes.
       n: how many kernels, native loops included.
-      calls: how many calls of the BLAS and of what runs uncompiled, if that counts too.
+      calls: how many products that are calls, and what runs uncompiled, if that counts.
 
     Returns:
       The report.

@@ -59,7 +59,7 @@ def is_large(eqn):
 loop_rules |= {
     "call": (True, "it is a call of a routine for products", "small_product"),
     "small product": (False, "loops take no longer than a call", "small_product"),
-    "halves": (True, "the BLAS multiplies floats of 16 bits", "half_products"),
+    "halves": (True, "the device's BLAS multiplies floats of 16 bits", "half_products"),
 }
 
 
@@ -165,7 +165,7 @@ def in_wide_floats(jaxpr):
 
 
 def is_half_product(eqn):
-    """Whether an equation is a product of 16-bit floats, and the BLAS does those."""
+    """Whether an equation is a product of 16-bit floats, and the device does those."""
     if not config.fusion.half_products or eqn.primitive is not prim.dot_general_p:
         return False
     left, right, out = (x.aval.dtype for x in (*eqn.invars, *eqn.outvars))

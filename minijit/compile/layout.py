@@ -7,8 +7,8 @@
 A product has four kinds of axes: those of a *batch*, which both factors and the result
 have; *rows*, of the left factor and the result; *columns*, of the right one and the
 result; and axes to *sum* over, of both factors.  Each has a stride in each of the three
-arrays.  A BLAS multiplies matrices: one axis of rows, of columns, of sums, and in each
-array one of its two has stride 1.  So neighbours are merged to one axis where all
+arrays.  A routine multiplies matrices: one axis of rows, of columns, of sums, and in
+each array one of its two has stride 1.  So neighbours are merged to one axis where all
 arrays allow it, and axes that stay over are loops around the product.
 """
 
@@ -77,7 +77,7 @@ def merged(group):
 
 
 def is_matrix(first, second):
-    """Whether a BLAS takes what two (size, step) span, by rows or by columns."""
+    """Whether what two (size, step) span is a matrix, by rows or by columns."""
     (n, down), (m, right) = first, second
     return (right == 1 and (down >= m or n == 1)) or (
         down == 1 and (right >= n or m == 1)
@@ -100,7 +100,7 @@ class Plan(NamedTuple):
 
 
 def plan_of(*views):
-    """The best `Plan` for a product, or None where a BLAS takes none: see `lines`."""
+    """The best `Plan` for a product, or None without such matrices: see `lines`."""
     batch, rows, columns, sums = lines(*views)
     if len(sums) > 1:
         return None
@@ -170,8 +170,8 @@ def lower_product(walk, eqn):
 
 costs = ("copy_cost", "kernel_cost", "call_cost", "product_cost")
 loop_rules |= {
-    "as it lies": (True, "a BLAS takes both factors as they lie", *costs),
-    "copied factors": (True, "a BLAS does better with a copy of a factor", *costs),
+    "as it lies": (True, "a routine takes both factors as they lie", *costs),
+    "copied factors": (True, "a routine does better with a copy of a factor", *costs),
     "within": (True, "it writes where its result is wanted", *costs),
     "apart": (False, "its result is copied to where it is wanted", *costs),
 }
@@ -194,7 +194,7 @@ def call_views(plan, *views):
 def matrices(loops, view, which, first, second):
     """A view as matrices spanned by two lines, one for each step of the loops."""
     spanned = [(line.size, line[1 + which]) for line in (*loops, first, second)]
-    # The step along an axis of one element means nothing; a BLAS wants it to be 1.
+    # The step along an axis of one element means nothing; gemm wants it to be 1.
     steps = tuple(step if size > 1 else 1 for size, step in spanned)
     shape = tuple(size for size, _ in spanned)
     return Strided(view.base, shape, steps, view.offset)

@@ -11,17 +11,18 @@ from .obstacles import call_obstacles
 from .overwriting import nest
 from .regions import call_builders
 
-# What a BLAS's own integers hold: sizes, and steps from row to row, of 32 bits.
+# What the integers of gemm hold, which numba calls: sizes, and steps from row to row,
+# of 32 bits.
 LARGEST = 2**31 - 1
 
 
 def largest_step(view):
-    """The largest number that a BLAS is to be told of a matrix."""
+    """The largest number that gemm is to be told of a matrix."""
     return max(*view.shape[-2:], *view.strides[-2:])
 
 
 def blas_layout(view):
-    """Whether the BLAS takes a matrix as it is."""
+    """Whether gemm takes a matrix as it is."""
     (rows, columns), (down, right) = view.shape[-2:], view.strides[-2:]
     if largest_step(view) > LARGEST:
         return False
@@ -31,7 +32,7 @@ def blas_layout(view):
 
 
 def product_obstacle(call):
-    """What the BLAS cannot take as it is."""
+    """What gemm cannot take as it is."""
     views = [*call.inputs, *call.outputs]
     if all(map(blas_layout, views)):
         return None

@@ -82,7 +82,7 @@ def view_text(view):
 
 
 def matmul_operand(view):
-    """A view as BLAS takes it: neighbours in one of the last two axes are adjacent."""
+    """A view as gemm takes it: neighbours in one of the last two axes are adjacent."""
     last = zip(view.shape[-2:], view.strides[-2:], strict=True)
     adjacent = any(stride == 1 or size == 1 for size, stride in last)
     text = view_text(view)
