@@ -11,10 +11,13 @@ of `a`, and makes 256 products of them.  So `a` is read as it lies, whatever its
 are.  A panel is a copy, for its rows may lie far apart, or along the other axis: then
 blocks of 16 x 16 numbers are turned in registers.  Where few tiles read it there is no
 panel: they read the rows of `b` as they lie.  At the edges tiles have half the rows, or
-half the columns.  All sizes and strides are arguments, so that one function does for
-all products of a dtype.
+half the columns.  And where `a` has few rows, or `b` few columns, and all sums go along
+memory, a total is a vector of its own, as of a dot product: nothing is turned.
+
+All sizes and strides are arguments: one function does for all products of a dtype.
 """
 
+import functools
 from contextlib import contextmanager
 
 from .llvm_blocks import exchanged
@@ -24,8 +27,8 @@ from .llvm_text import LLVMWriter
 # Steps of a product for which a panel is made at once: it stays in the second cache.
 DEPTH = 512
 
-# Up to so many rows of the left factor, rows of the right one are read as they lie.
-FEW_ROWS = 64
+# Where no more tiles than these would read a panel, none is made.
+FEW_TILES = 8
 
 # The numbers in the list, in this order; then a size and three strides for each axis of
 # a batch, the innermost one first.
@@ -105,7 +108,32 @@ class TileWriter(LLVMWriter):
         return [self.get(place) for place in places]
 
     def product(self, a, b, out, m, n):
-        """out = a @ b, of so many rows and columns."""
+        """out = a @ b, of so many rows and columns.
+
+        By dot products, if the whole product has few of one of them, and all sums go
+        along memory: to turn the right factor would take longer than to multiply.
+        """
+        low = self.do(f"icmp sle i64 %m, {self.rows}")
+        slim = self.do(f"icmp sle i64 %n, {self.lanes // 2}")
+        tests = "eq i64 %a_column, 1", "eq i64 %b_row, 1", "ne i64 %b_column, 1"
+        tests += (f"sge i64 %k, {4 * self.lanes}",)
+        found = [self.do(f"icmp {test}") for test in tests]
+        few = self.do(f"or i1 {low}, {slim}")
+        with self.branch(functools.reduce(self.both, found, few)) as otherwise:
+            # Half of the registers: the others have rows and columns.
+            count = 16 if self.nbytes == 64 else 8
+            with self.branch(self.do("icmp sle i64 %m, 2")) as more:
+                self.dots(2, count // 2, a, b, out, m, n)
+                more()
+                self.dots(4, count // 4, a, b, out, m, n)
+            otherwise()
+            self.totals(a, b, out, m, n)
+
+    def both(self, first, second):
+        return self.do(f"and i1 {first}, {second}")
+
+    def totals(self, a, b, out, m, n):
+        """out = a @ b, in tiles of totals side by side."""
         with self.blocks("%k", DEPTH) as (k0, depth, turn):
             left = self.at(a, (k0, "%a_column"))
             with self.blocks(n, self.width) as (j0, width, _):
@@ -137,7 +165,7 @@ class TileWriter(LLVMWriter):
         themselves.
         """
         where, step = self.slot("ptr", "%panel"), self.slot("i64", self.width)
-        few = self.do(f"icmp sle i64 {m}, {FEW_ROWS}")
+        few = self.do(f"icmp sle i64 {m}, {FEW_TILES * self.rows}")
         rest = self.do(f"srem i64 {width}, {self.lanes}")
         whole = self.do(f"icmp eq i64 {rest}, 0")
         lies = self.do("icmp eq i64 %b_column, 1")
@@ -148,6 +176,52 @@ class TileWriter(LLVMWriter):
             otherwise()
             self.pack(start, width, depth, masks, narrow)
         return self.get(where), self.get(step)
+
+    def dots(self, rows, columns, a, b, out, m, n):
+        """out = a @ b, in tiles whose totals are vectors: each lane has some terms.
+
+        What is beyond the last row or column is that one once more, at its own place.
+        """
+        lanes, vector = self.lanes, self.vector
+        whole = self.do(f"sdiv i64 %k, {lanes}")
+        first = self.do(f"mul i64 {whole}, {lanes}")
+        mask = self.mask(self.do(f"sub i64 %k, {first}"))
+        rests = functools.partial(self.load_masked, mask=mask)
+        with self.blocks(n, columns) as (j0, _, _), self.blocks(m, rows) as (i0, _, _):
+            down, across = self.places(i0, rows, m), self.places(j0, columns, n)
+            lefts = [self.at(a, (i, "%a_row")) for i in down]
+            rights = [self.at(b, (j, "%b_column")) for j in across]
+            zero = "zeroinitializer"
+            sums = [[self.slot(vector, zero) for _ in across] for _ in down]
+            with self.loop(None, whole) as i:
+                self.dot_step(self.do(f"mul i64 {i}, {lanes}"), lefts, rights, sums)
+            self.dot_step(first, lefts, rights, sums, rests)
+            for i, totals in zip(down, sums, strict=True):
+                for j, total in zip(across, totals, strict=True):
+                    value = self.total_of(self.get(total))
+                    where = self.at(out, (i, "%out_row"), (j, 1))
+                    self.line(f"store {self.kind} {value}, ptr {where}")
+
+    def places(self, first, count, extent):
+        """So many numbers from the first one on; the last one again beyond the end."""
+        last = self.do(f"sub i64 {extent}, 1")
+        found = [self.do(f"add i64 {first}, {i}") for i in range(count)]
+        return [self.least(i, last) for i in found]
+
+    def dot_step(self, k, lefts, rights, sums, load=None):
+        """Neighbours of each row times neighbours of each column."""
+        load = load or self.load_whole
+        left, right = ([load(self.at(x, (k, 1))) for x in xs] for xs in (lefts, rights))
+        for x, totals in zip(left, sums, strict=True):
+            for y, total in zip(right, totals, strict=True):
+                self.set(total, self.multiply_add(x, y, self.get(total)))
+
+    def total_of(self, vector):
+        """The sum of a vector's lanes."""
+        word = f"llvm.vector.reduce.fadd.{self.suffix}"
+        self.declared[f"declare {self.kind} @{word}({self.kind}, {self.vector})"] = None
+        given = f"{self.kind} 0.0, {self.vector} {vector}"
+        return self.do(f"call reassoc {self.kind} @{word}({given})")
 
     # Numbers and addresses.
 
@@ -195,6 +269,14 @@ class TileWriter(LLVMWriter):
         lanes = ", ".join(f"i64 {first + i}" for i in range(self.lanes))
         count = self.splat("i64", count)
         return self.do(f"icmp sgt <{self.lanes} x i64> {count}, <{lanes}>")
+
+    def load_whole(self, where):
+        align = f"align {self.nbytes // self.lanes}"
+        return self.do(f"load {self.vector}, ptr {where}, {align}")
+
+    def multiply_add(self, *values):
+        word, given = f"llvm.fmuladd.{self.suffix}", [(self.vector, x) for x in values]
+        return self.invoke(word, self.vector, *given)
 
     def load_masked(self, where, mask):
         """A vector from memory, with zeros in the lanes that are not to be read."""
@@ -283,14 +365,11 @@ class TileWriter(LLVMWriter):
 
     def step(self, i, lefts, right, sums):
         """One number of each row, times a row of the right factor."""
-        (start, step), align = right, f"align {self.nbytes // self.lanes}"
-        vectors = range(len(sums[0]))
+        (start, step), vectors = right, range(len(sums[0]))
         places = [self.at(start, (i, step), (self.lanes, v)) for v in vectors]
-        rights = [self.do(f"load {self.vector}, ptr {p}, {align}") for p in places]
+        rights = [self.load_whole(place) for place in places]
         for left, totals in zip(lefts, sums, strict=True):
             number = self.do(f"load {self.kind}, ptr {self.at(left, (i, '%a_column'))}")
             factor = self.splat(self.kind, number)
             for right, total in zip(rights, totals, strict=True):
-                given = [(self.vector, x) for x in (factor, right, self.get(total))]
-                word = f"llvm.fmuladd.{self.suffix}"
-                self.set(total, self.invoke(word, self.vector, *given))
+                self.set(total, self.multiply_add(factor, right, self.get(total)))
