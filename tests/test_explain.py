@@ -140,6 +140,27 @@ def test_the_setting_of_an_answer_makes_one_kernel():
             assert len(mj.explain(wanted, *args).steps) == 1
 
 
+def test_a_stored_value_says_what_recomputing_it_would_cost():
+    """Ten sines, wanted ten times each; the smallest setting that inlines them."""
+    f = lambda x: jnp.sin(x) * x[:, None]
+    few = mj.config.fusion.but(enabled=False)
+    for in_all in (0, few.cheap_in_all):  # in the first case many copies are dear
+        with mj.config.override("fusion", few.but(cheap_in_all=in_all)):
+            report = mj.explain(mj.jit(f, backend="plain"), ones(10))
+            decision, = (d for d in report.decisions if d.rule == "recompute")
+            numbers = decision.numbers
+            assert (numbers["times"], numbers["elements"]) == (100, 10)
+            assert numbers["extra"] == 9 * numbers["cost"]
+            told = f"{numbers['extra']} additions more for each of them, and 8 are"
+            assert told in decision.reason
+            answer = report.why_not_fused(0, 1)
+            assert (answer.rule, answer.setting) == ("recompute", "cheap")
+            assert answer.value == numbers["extra" if in_all == 0 else "cheap"]
+            for cheap, kernels in ((answer.value, 1), (answer.value - 1, 2)):
+                fused = mj.fuse(mj.jit(f, backend="plain"), cheap=cheap)
+                assert len(mj.explain(fused, ones(10)).kernels) == kernels
+
+
 def test_answers_about_arrays_and_about_what_takes_one_array_twice():
     @mj.jit
     def inner(x, y):

@@ -30,7 +30,7 @@ from .decisions import loop_rules, noted
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Const, Reduce, as_index
 from .groups import Group
-from .inlining import crowded, times_computed
+from .inlining import crowded, recomputed
 from .loops import Store, statements
 from .lower import At, Lowering, Operand, new_axis, row_of
 from .reductions import combine
@@ -267,10 +267,7 @@ def block_policy(value):
         return None
     if any(crowded(group, value, limits.most_buffers) for group in groups):
         return "many arrays", f"its kernel takes {limits.most_buffers} arrays already"
-    times = sum(times_computed(*asked) for asked in value.asked)
-    if value.cost * (times - value.aval.size) <= limits.cheap * value.aval.size:
-        return None
-    return "recompute", f"inlined it would be computed {times} times"
+    return recomputed(value)
 
 
 # ---- where blocks are worth it

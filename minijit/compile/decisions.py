@@ -85,10 +85,12 @@ def decisions_of(walk, steps):
             why = "inline", "its element is computed where it is asked for"
         else:
             why = walk.stored[var] or ("result", "it is a result of the program")
+        rule, reason, *numbers = why
         nbytes = getattr(var.aval, "nbytes", 0) * (1 + len(readers))
-        settings = settings_of_rules.get(why[0], ())
+        settings = settings_of_rules.get(rule, ())
         fused = var not in walk.stored
-        found.append(Decision((eqn,), readers, fused, *why, nbytes, settings))
+        about = (eqn,), readers, fused, rule, reason, nbytes, settings
+        found.append(Decision(*about, *numbers))
     return tuple(found)
 
 

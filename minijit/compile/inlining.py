@@ -3,6 +3,7 @@
     value.cost, value.aval.size      # 20 additions an element, 1,000 elements
     value.asked                      # at which indices, in which kernels, it is wanted
     first_policy(value)              # None: inline; else (rule, reason): store it
+    recomputed(value)                # ("recompute", reason, {"cheap": 180, ...})
 """
 
 import math
@@ -84,7 +85,8 @@ def first_policy(value):
     """Inline what is cheap or asked for once; totals get kernels of their own.
 
     Returns:
-      None to inline, or (rule, reason) to materialise.
+      None to inline, or (rule, reason) to materialise; some rules add what they
+      compared: {name: number}.
     """
     groups, limits = dict(value.asked), config.fusion
     if any(group.size > limits.most_operations for group in groups):
@@ -104,14 +106,34 @@ def first_policy(value):
         return "many indices", f"it is asked for at {copies} different indices"
     if any(crowded(group, value, limits.most_buffers) for group in groups):
         return "many arrays", f"its kernel takes {limits.most_buffers} arrays already"
-    cheap = limits.cheap
-    if value.cost < cheap and copies * value.cost <= limits.cheap_in_all:
+    if copies * value.cost > limits.cheap_in_all:
+        return recomputed(value)
+    if value.cost < limits.cheap:
         return None
+    return recomputed(value, math.floor(value.cost) + 1)
+
+
+def recomputed(value, enough=math.inf):
+    """What it would cost to inline a value, if that is not cheap for each element.
+
+    Args:
+      enough: a value of the setting `cheap` with which it is inlined whatever it costs.
+
+    Returns:
+      None to inline, or (rule, reason, numbers): first the least `cheap` to inline it.
+    """
+    size, cheap = value.aval.size, config.fusion.cheap
     times = sum(times_computed(*asked) for asked in value.asked)
-    extra = value.cost * (times - value.aval.size)
-    if extra <= cheap * value.aval.size:
+    extra = value.cost * (times - size)
+    if extra <= cheap * size:
         return None
-    return "recompute", f"inlined it would be computed {times} times"
+    extra = math.ceil(extra / size)
+    told = (
+        f"inlined, its {size:,} elements would be computed {times:,} times: it would "
+        f"cost {extra:,} additions more for each of them, and {cheap:,} are allowed"
+    )
+    numbers = {"cheap": min(extra, enough), "extra": extra, "cost": value.cost}
+    return "recompute", told, {**numbers, "times": times, "elements": size}
 
 
 def over_outer_axes(eqn):

@@ -158,8 +158,8 @@ def inlining(report, a, b):
     for decision in (d for d in report.decisions if d.b and not d.fused and d.settings):
         eqn = decision.a[0]
         if hasattr(eqn, "outvars") and wanted.intersection(eqn.outvars):
-            told = f"{eqn.primitive} is stored, for {decision.reason}"
-            return decision.rule, told, decision.setting
+            told = f"{eqn.primitive} is stored: {decision.reason}"
+            return decision.rule, told, decision.setting, value_for(decision)
 
 
 # {report: {program: its `Fusion`}}, of those whose steps were asked about.
