@@ -151,7 +151,7 @@ def test_a_stored_value_says_what_recomputing_it_would_cost():
             numbers = decision.numbers
             assert (numbers["times"], numbers["elements"]) == (100, 10)
             assert numbers["extra"] == 9 * numbers["cost"]
-            told = f"{numbers['extra']} additions more for each of them, and 8 are"
+            told = f"{numbers['extra']} additions more an element, and 8 are"
             assert told in decision.reason
             answer = report.why_not_fused(0, 1)
             assert (answer.rule, answer.setting) == ("recompute", "cheap")

@@ -207,25 +207,37 @@ def report_text(report, most=60):
 
 # ---- HTML
 
+# What is marked as important is so because JupyterLab styles tables and texts, too.
 STYLE = """<style>
 .minijit-report {font-family: var(--jp-ui-font-family, sans-serif); font-size: 13px}
-.minijit-report table {border-collapse: collapse; margin: 4px 0}
-.minijit-report td, .minijit-report th {text-align: left; padding: 1px 12px 1px 0}
-.minijit-report td.n, .minijit-report th.n {text-align: right}
+.minijit-report table {border-collapse: collapse; font-size: 13px;
+  margin: 4px 0 4px 16px !important}
+.minijit-report td {text-align: left !important; vertical-align: top !important;
+  padding: 1px 12px 1px 0 !important}
+.minijit-report td.n {text-align: right !important}
 .minijit-report .bar {display: inline-block; height: 9px; background: #2b8f9a}
 .minijit-report .slow {color: #d1495b; font-weight: bold}
-.minijit-report pre {margin: 2px 0 6px 16px; line-height: 1.3}
+.minijit-report pre {margin: 2px 0 6px 16px; line-height: 1.3;
+  font-family: var(--jp-code-font-family, monospace) !important}
 .minijit-report summary {cursor: pointer}
+.minijit-report summary b, .minijit-report summary i {display: inline-block;
+  font-style: normal; min-width: 9em; padding-right: 1em}
+.minijit-report summary i.n {text-align: right; min-width: 6em}
 </style>"""
 
 
-def row(*cells, tag="td"):
-    """One row of a table; numbers and sizes at the right."""
-    marked = (
-        f"<{tag}{' class=n' if cell[:1].isdigit() else ''}>{cell}</{tag}>"
-        for cell in cells
-    )
-    return f"<tr>{''.join(marked)}</tr>"
+def table(rows):
+    """A table of lists of texts; those in a tuple stand at the right."""
+    lines = [
+        "".join(
+            f"<td class=n>{html.escape(*cell)}</td>"
+            if isinstance(cell, tuple)
+            else f"<td>{html.escape(cell)}</td>"
+            for cell in row
+        )
+        for row in rows
+    ]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 def step_html(step, longest):
@@ -234,23 +246,20 @@ def step_html(step, longest):
     width = round(220 * step.nbytes / longest) if longest else 0
     slow = f" <span class=slow>{escape(step.reason)}</span>" if step.reason else ""
     head = (
-        f"<b>{escape(step.name)}</b> {escape(where_it_runs(step))}, "
-        f"{flops_text(step.flops)}, {size_text(step.nbytes)} "
+        f"<b>{escape(step.name)}</b> <i>{escape(where_it_runs(step))}</i> "
+        f"<i class=n>{flops_text(step.flops)}</i> "
+        f"<i class=n>{size_text(step.nbytes)}</i> "
         f"<span class=bar style='width:{width}px'></span>{slow}"
     )
-    lines = [
-        row(escape(line_text(source)), escape(made_text(made)))
-        for source, made in step.lines.items()
-    ]
+    lines = [(line_text(s), made_text(made)) for s, made in step.lines.items()]
     uses = [
-        row(word, escape(use_text(use)), use_size(use), notes(use))
+        (word, use_text(use), (use_size(use),), notes(use))
         for word, used in (("reads", step.reads), ("writes", step.writes))
         for use in used
     ]
     text = f"<pre>{escape(step.text)}</pre>" if step.text else ""
     return (
-        f"<details><summary>{head}</summary><table>{''.join(lines)}</table>"
-        f"<table>{''.join(uses)}</table>{text}</details>"
+        f"<details><summary>{head}</summary>{table(lines)}{table(uses)}{text}</details>"
     )
 
 

@@ -129,8 +129,8 @@ def recomputed(value, enough=math.inf):
         return None
     extra = math.ceil(extra / size)
     told = (
-        f"inlined, its {size:,} elements would be computed {times:,} times: it would "
-        f"cost {extra:,} additions more for each of them, and {cheap:,} are allowed"
+        f"inlined it would be computed {times:,} times instead of {size:,}: {extra:,} "
+        f"additions more an element, and {cheap:,} are allowed"
     )
     numbers = {"cheap": min(extra, enough), "extra": extra, "cost": value.cost}
     return "recompute", told, {**numbers, "times": times, "elements": size}

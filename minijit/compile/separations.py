@@ -159,7 +159,8 @@ def inlining(report, a, b):
         eqn = decision.a[0]
         if hasattr(eqn, "outvars") and wanted.intersection(eqn.outvars):
             told = f"{eqn.primitive} is stored: {decision.reason}"
-            return decision.rule, told, decision.setting, value_for(decision)
+            value = value_for(decision, a.program.settings)
+            return decision.rule, told, decision.setting, value
 
 
 # {report: {program: its `Fusion`}}, of those whose steps were asked about.
@@ -188,7 +189,7 @@ def compared(report, a, b):
             return found.rule, f"{name} has to run between them"
     if found.fused:
         return not_asked(report, a, b)
-    return found.rule, found.reason, found.setting, value_for(found)
+    return found.rule, found.reason, found.setting, value_for(found, program.settings)
 
 
 def known_by(stmt):
@@ -206,9 +207,12 @@ def between(fusion, first, second):
     )
 
 
-def value_for(decision):
+def value_for(decision, settings):
     """What the setting of a decision would have to be, or None."""
     numbers = iter(decision.numbers.values())
+    old = getattr(settings, decision.setting or "enabled")
+    if decision.setting and isinstance(old, bool):
+        return not old
     return 0.0 if decision.rule == "columns" else next(numbers, None)
 
 
