@@ -129,7 +129,7 @@ def recomputed(value, enough=math.inf):
         return None
     extra = math.ceil(extra / size)
     told = (
-        f"inlined it would be computed {times:,} times instead of {size:,}: {extra:,} "
+        f"inlined it would be computed {times:,} times, not {size:,}: {extra:,} "
         f"additions more an element, and {cheap:,} are allowed"
     )
     numbers = {"cheap": min(extra, enough), "extra": extra, "cost": value.cost}
