@@ -106,7 +106,7 @@ def is_a_call(report, a, b):
 def is_a_loop(report, a, b):
     for step in (a, b):
         if step.is_loop:
-            return "loop", f"{step.name} is a loop with kernels inside"
+            return "loop", f"{step.name} runs loops or branches, with kernels inside"
 
 
 def in_a_call(report, a, b):
