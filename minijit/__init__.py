@@ -180,15 +180,17 @@ from .trace.jax_flags import (
     thread_guard as thread_guard,
     threefry_partitionable as threefry_partitionable,
 )
-from .trace.placement import (
+from .trace.meshes import (
     NamedSharding as NamedSharding,
     P as P,
+    make_mesh as make_mesh,
+    set_mesh as set_mesh,
+)
+from .trace.placement import (
     make_array_from_callback as make_array_from_callback,
     make_array_from_process_local_data as make_array_from_process_local_data,
     make_array_from_single_device_arrays as make_array_from_single_device_arrays,
-    make_mesh as make_mesh,
     reshard as reshard,
-    set_mesh as set_mesh,
 )
 from .transform.one_device import pmap as pmap, shard_map as shard_map
 from .numpy.slicing import ds as ds

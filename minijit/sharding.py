@@ -3,9 +3,10 @@
 from .trace import names as _names
 from .trace.devices import (
     Device as Device,
+    Sharding as Sharding,
     SingleDeviceSharding as SingleDeviceSharding,
 )
-from .trace.placement import (
+from .trace.meshes import (
     AbstractMesh as AbstractMesh,
     AxisType as AxisType,
     Mesh as Mesh,
@@ -13,14 +14,14 @@ from .trace.placement import (
     PartitionSpec as PartitionSpec,
     get_abstract_mesh as get_abstract_mesh,
     get_mesh as get_mesh,
-    make_single_device_sharding as make_single_device_sharding,
-    reshard as reshard,
     set_mesh as set_mesh,
     use_mesh as use_mesh,
 )
+from .trace.placement import (
+    make_single_device_sharding as make_single_device_sharding,
+    reshard as reshard,
+)
 
-# Every sharding that there is here; for annotations and isinstance.
-Sharding = SingleDeviceSharding
 use_abstract_mesh = use_mesh
 
 __all__ = _names.public_names(globals())

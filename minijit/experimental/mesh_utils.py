@@ -1,7 +1,7 @@
 """Devices in rows and columns, for meshes."""
 
 from ..trace import names as _names
-from ..trace.placement import make_mesh
+from ..trace.meshes import make_mesh
 
 
 def create_device_mesh(mesh_shape, devices=None, **options):

@@ -40,12 +40,17 @@ from .shapes import (
 )
 
 # How a new array is put on a device: a later module knows several.
-placers = {"put": lambda x, device: x}
+placers = {"put": lambda x, device: x, "like": lambda x, other: x}
 
 
 def placed(x, device):
     """A new array on a device that was asked for."""
     return x if device is None else placers["put"](x, device)
+
+
+def placed_like(x, device, other):
+    """The same; if none was asked for, where another array lies."""
+    return placers["like"](x, other) if device is None else placed(x, device)
 
 
 def array(object, dtype=None, copy=True, order="K", ndmin=0, *, device=None):
@@ -196,10 +201,10 @@ def full_like(a, fill_value, dtype=None, shape=None, *, device=None):
     check_arraylike("full_like", 0, fill_value)
     shape = a.shape if shape is None else canonical_shape(shape)
     if dtype is not None:
-        return placed(filled(shape, fill_value, dtype, "full_like"), device)
+        return placed_like(filled(shape, fill_value, dtype, "full_like"), device, a)
     weak_type = dtypes.is_weakly_typed(a)
     fill = convert(fill_value, dtypes.canonicalize_dtype(a.dtype), weak_type)
-    return placed(broadcast_to(fill, shape), device)
+    return placed_like(broadcast_to(fill, shape), device, a)
 
 
 def zeros_like(a, dtype=None, shape=None, *, device=None):

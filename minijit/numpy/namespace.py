@@ -16,7 +16,10 @@ from .making import placers
 
 __array_api_version__ = "2024.12"
 # `zeros(3, device=...)` and others.
-placers |= putters
+placers |= {
+    "put": lambda x, device: putters["put"](x, device),
+    "like": lambda x, other: putters["like"](x, other),
+}
 
 
 class ArrayNamespaceInfo:

@@ -7,7 +7,7 @@ already is an error.
 """
 
 from ..trace.array import ShapedArray
-from ..trace.placement import sharding_of_type
+from ..trace.meshes import sharding_of_type
 
 
 def give(cls, attributes):

@@ -55,7 +55,7 @@ def explaining(function, label, results=False, made_by=None):
         try:
             result = function(*args, **kwargs)
             if where is not None:
-                placed[label](result, where)
+                result = placed[label](result, where)
         except Exception as error:
             caller, clear = sys._getframe(1), None
             if called_by_user(caller) and is_ours(error):
@@ -76,7 +76,7 @@ def explaining(function, label, results=False, made_by=None):
     return call
 
 
-# Functions that take `out_sharding`, by label: what checks (result, out_sharding).
+# Functions that take `out_sharding`, by label: what places (result, out_sharding).
 placed: dict = {}
 
 # The code of functions that only stand before one of the library's own.

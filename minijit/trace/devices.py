@@ -2,7 +2,7 @@
 
     devices()                   # [CpuDevice(id=0)]
     x.device, x.devices()       # CpuDevice(id=0), {CpuDevice(id=0)}
-    x.sharding                  # SingleDeviceSharding(device=CpuDevice(id=0))
+    x.sharding                  # SingleDeviceSharding(device=CpuDevice(id=0), ...)
     devices("tpu")              # RuntimeError, with JAX's words
 
 Programs written for JAX ask such questions.  Arrays are on the CPU unless one asks for
@@ -48,11 +48,15 @@ class Device:
         return f"{self.platform}:{self.id}"
 
 
-@dataclass(frozen=True)
-class SingleDeviceSharding:
-    """Where the parts of an array are: all of it on one device."""
+class Sharding:
+    """Where the parts of an array are: with one device, all of them there.
+
+    Attributes:
+      device: the one.
+    """
 
     device: Device
+    memory_kind: str | None = "device"
 
     @property
     def device_set(self):
@@ -70,16 +74,29 @@ class SingleDeviceSharding:
 
     is_fully_replicated = is_fully_addressable
 
+    def devices_indices_map(self, global_shape):
+        """{device: the part of an array that it has}: all of it."""
+        return {self.device: (slice(None),) * len(global_shape)}
+
+    addressable_devices_indices_map = devices_indices_map
+
     def shard_shape(self, global_shape):
         """The shape of the one part: all of it."""
         return tuple(global_shape)
 
     def is_equivalent_to(self, other, ndim):
         """Whether arrays of `ndim` axes lie in the same way under both."""
-        return self == other
+        return isinstance(other, Sharding) and self.device == other.device
+
+
+@dataclass(frozen=True)
+class SingleDeviceSharding(Sharding):
+    """All of an array on one device, and over no mesh."""
+
+    device: Device
 
     def __repr__(self):
-        return f"SingleDeviceSharding(device={self.device!r})"
+        return f"SingleDeviceSharding(device={self.device!r}, memory_kind=device)"
 
 
 cpu = Device()
@@ -95,7 +112,7 @@ def device_of(device):
     Raises:
       RuntimeError: it is none of this machine's.
     """
-    if isinstance(device, SingleDeviceSharding):
+    if isinstance(device, Sharding):
         device = device.device
     wanted = device
     if isinstance(device, str):

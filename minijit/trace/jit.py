@@ -431,6 +431,8 @@ class JitFunction:
 
 # What becomes of an entry outside a call: "lowered" is filled in by a later module.
 stages: dict = {}
+# The class of functions that place their results: (function, options, in, out).
+jit_kinds: dict = {"placing": lambda fun, options, *where: JitFunction(fun, options)}
 
 # What a jitted function captures is what the function within it does.
 capture_rules |= {
@@ -460,8 +462,9 @@ def jit(
         trace: "ignore" (JAX's behaviour), "warn", "retrace" or "raise"; by default
         what `config.captured_globals` says.
       backend: a row of `executors`; by default, and for "cpu", the row "default".
-      device, in_shardings, out_shardings, compiler_options: accepted for JAX's sake;
-        there is one device.
+      in_shardings, out_shardings: how arguments and results are placed; with one
+        device that is what they answer, and no more.
+      device, compiler_options: accepted for JAX's sake; there is one device.
 
     Returns:
       A `JitFunction`, with `.traces`, `.lower`, `.eval_shape`, `.clear_cache`.
@@ -470,7 +473,10 @@ def jit(
     del given["fun"]
     if fun is None:
         return functools.partial(jit, **given)
-    return JitFunction(fun, check_options(fun, executors, **given))
+    options = check_options(fun, executors, **given)
+    if in_shardings is not None or out_shardings is not None:
+        return jit_kinds["placing"](fun, options, in_shardings, out_shardings)
+    return JitFunction(fun, options)
 
 
 # Functions that clear the caches of later modules.

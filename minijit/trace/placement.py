@@ -1,307 +1,28 @@
-"""Meshes and shardings, of the one device there is: what they say is checked.
+"""Where arrays are put, and functions whose results are: what they say is checked.
 
-    mesh = make_mesh((1, 1), ("data", "model"))
-    NamedSharding(mesh, PartitionSpec("data", None))
+    x = device_put(x, NamedSharding(mesh, PartitionSpec("data")))
     with_sharding_constraint(x, PartitionSpec("data"))     # x, if it has such an axis
+    jit(f, out_shardings=NamedSharding(mesh, PartitionSpec()))
 
-An array that is split over one device lies there whole, so nothing is moved.  A program
-that names an axis which the mesh does not have is told, as JAX tells it.
+With one device nothing is moved; an array knows how it was placed (`placed_arrays.py`).
 """
 
-import enum
-from collections import OrderedDict
-from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from . import calls
+from .captures import capture_rules
 from .config import config
-from .devices import Device, SingleDeviceSharding, cpu, device_of
+from .devices import Device, Sharding, SingleDeviceSharding, device_of
 from .errors import at_line, user_source
+from .jit import JitFunction, jit_kinds
+from .meshes import NamedSharding, PartitionSpec
+from .placed_arrays import Placed, place
 from .primitives import as_array
-from .pytree import tree_leaves, tree_map
+from .pytree import tree_flatten, tree_map, tree_unflatten
 from .stages import putters
 from .tree_tools import broadcast_prefix
-
-
-class AxisType(enum.Enum):
-    """Who splits what lies along an axis of a mesh: the compiler, or the program."""
-
-    Auto = enum.auto()
-    Explicit = enum.auto()
-    Manual = enum.auto()
-
-    def __repr__(self):
-        return self.name
-
-
-class Unconstrained:
-    """Says of an axis of an array that it may be split in any way."""
-
-    def __repr__(self):
-        return "UNCONSTRAINED"
-
-
-class PartitionSpec:
-    """For each axis of an array the axis of a mesh that it is split over, or None.
-
-    Several axes of the mesh stand in a tuple.
-    """
-
-    UNCONSTRAINED = Unconstrained()
-    unreduced = reduced = frozenset()
-
-    def __init__(self, *partitions):
-        self._partitions = tuple(map(self.canonical, partitions))
-
-    @staticmethod
-    def canonical(part):
-        part = tuple(part) if isinstance(part, list) else part
-        if isinstance(part, tuple) and len(part) < 2:
-            return part[0] if part else None
-        return part
-
-    def __iter__(self):
-        return iter(self._partitions)
-
-    def __len__(self):
-        return len(self._partitions)
-
-    def __getitem__(self, i):
-        return self._partitions[i]
-
-    def index(self, part):
-        return self._partitions.index(part)
-
-    def count(self, part):
-        return self._partitions.count(part)
-
-    def __add__(self, other):
-        return PartitionSpec(*self, *other)
-
-    def __radd__(self, other):
-        return PartitionSpec(*other, *self)
-
-    def __eq__(self, other):
-        if not isinstance(other, (PartitionSpec, tuple)):
-            return NotImplemented
-        return self._partitions == tuple(other)
-
-    def __hash__(self):
-        return hash(self._partitions)
-
-    def __reduce__(self):
-        return PartitionSpec, self._partitions
-
-    def __repr__(self):
-        inner = ", ".join(map(repr, self))
-        return f"P({inner},)" if len(self) == 1 else f"P({inner})"
-
-    def mesh_axes(self):
-        """The names of the mesh's axes that it mentions."""
-        for part in self:
-            for name in part if isinstance(part, tuple) else (part,):
-                if name is not None and name is not self.UNCONSTRAINED:
-                    yield name
-
-
-class AbstractMesh:
-    """The names and sizes of the axes of a mesh, without its devices."""
-
-    def __init__(
-        self, axis_sizes, axis_names, axis_types=None, *, abstract_device=None
-    ):
-        self.axis_sizes, self.axis_names = tuple(axis_sizes), tuple(axis_names)
-        if isinstance(axis_types, AxisType):
-            axis_types = (axis_types,) * len(self.axis_names)
-        self.axis_types = axis_types or (AxisType.Auto,) * len(self.axis_names)
-        if len(self.axis_sizes) != len(self.axis_names):
-            raise ValueError(
-                f"a mesh needs a name for each axis, got sizes {self.axis_sizes} and "
-                f"names {self.axis_names}"
-            )
-
-    @property
-    def shape(self):
-        return OrderedDict(zip(self.axis_names, self.axis_sizes, strict=True))
-
-    @property
-    def shape_tuple(self):
-        return tuple(self.shape.items())
-
-    @property
-    def size(self):
-        return int(np.prod(self.axis_sizes, dtype=int))
-
-    @property
-    def empty(self):
-        return not self.axis_names
-
-    def axes_of(self, kind):
-        """The names of the axes of one `AxisType`."""
-        pairs = zip(self.axis_names, self.axis_types, strict=True)
-        return tuple(name for name, given in pairs if given == kind)
-
-    auto_axes = property(lambda self: self.axes_of(AxisType.Auto))
-    explicit_axes = property(lambda self: self.axes_of(AxisType.Explicit))
-    manual_axes = property(lambda self: self.axes_of(AxisType.Manual))
-
-    def all_are(self, kind):
-        """Whether there are axes, and all of them are of one `AxisType`."""
-        return bool(self.axis_names) and self.axes_of(kind) == self.axis_names
-
-    are_all_axes_auto = property(lambda self: self.all_are(AxisType.Auto))
-    are_all_axes_explicit = property(lambda self: self.all_are(AxisType.Explicit))
-    are_all_axes_manual = property(lambda self: self.all_are(AxisType.Manual))
-
-    def key(self):
-        return type(self), self.axis_sizes, self.axis_names, self.axis_types
-
-    def __eq__(self, other):
-        return isinstance(other, AbstractMesh) and self.key() == other.key()
-
-    def __hash__(self):
-        return hash(self.key())
-
-    def __repr__(self):
-        axes = ", ".join(f"{name!r}: {n}" for name, n in self.shape.items())
-        return f"AbstractMesh({axes or '()'}, axis_types={self.axis_types})"
-
-
-class Mesh(AbstractMesh):
-    """Devices in rows and columns, whose axes have names.
-
-    Args:
-      devices: an array of devices; there is one, so that every axis has size 1.
-      axis_names: a name for each axis.
-    """
-
-    def __init__(self, devices, axis_names, axis_types=None):
-        self.devices = np.asarray(devices, dtype=object)
-        names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
-        super().__init__(self.devices.shape, names, axis_types)
-        if any(device != cpu for device in self.devices.flat):
-            raise ValueError(f"there is one device here, {cpu!r}, got {self.devices}")
-
-    @property
-    def abstract_mesh(self):
-        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
-
-    @property
-    def device_ids(self):
-        return np.vectorize(lambda device: device.id, otypes=[int])(self.devices)
-
-    @property
-    def local_devices(self):
-        return list(self.devices.flat)
-
-    local_mesh = property(lambda self: self)
-    is_multi_process = False
-
-    def __enter__(self):
-        self.entered = [*getattr(self, "entered", ()), use_mesh(self)]
-        return self.entered[-1].__enter__()
-
-    def __exit__(self, *error):
-        return self.entered.pop().__exit__(*error)
-
-    def __repr__(self):
-        return (
-            f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, "
-            f"axis_types={self.axis_types})"
-        )
-
-
-empty_mesh = AbstractMesh((), ())
-config.define("mesh", empty_mesh, "set by set_mesh: the mesh around us")
-
-
-P = PartitionSpec
-
-
-def make_mesh(axis_shapes, axis_names, axis_types=None, *, devices=None):
-    """A mesh of the devices there are.  JAX: `jax.make_mesh`."""
-    given = [cpu] if devices is None else list(devices)
-    axis_shapes = tuple(axis_shapes)
-    if len(given) < np.prod(axis_shapes, dtype=int):
-        raise ValueError(
-            f"Number of devices {len(given)} must be >= the product of mesh_shape "
-            f"{axis_shapes}{at_line(user_source())}"
-        )
-    types = axis_types or (AxisType.Explicit,) * len(axis_shapes)
-    array = np.array(given, dtype=object).reshape(axis_shapes)
-    return Mesh(array, axis_names, tuple(types))
-
-
-def get_mesh():
-    """The mesh around us, or an empty one."""
-    return config.mesh
-
-
-get_abstract_mesh = get_mesh
-
-
-@contextmanager
-def use_mesh(mesh):
-    """Let a mesh be the one whose axes a `PartitionSpec` names, in a `with` block."""
-    with config.override("mesh", mesh or empty_mesh):
-        yield mesh
-
-
-class set_mesh:
-    """`set_mesh(mesh)` from here on; `with set_mesh(mesh):` for a block."""
-
-    def __init__(self, mesh):
-        self.before, self.mesh = config.mesh, mesh
-        config.update("mesh", mesh or empty_mesh)
-
-    def __enter__(self):
-        return self.mesh
-
-    def __exit__(self, *error):
-        config.update("mesh", self.before)
-
-
-@dataclass(frozen=True)
-class NamedSharding(SingleDeviceSharding):
-    """How an array is split over the axes of a mesh: NamedSharding(mesh, spec)."""
-
-    mesh: AbstractMesh
-    spec: PartitionSpec
-    memory_kind: str | None = "device"
-
-    def __init__(self, mesh, spec, *, memory_kind=None):
-        spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
-        fields = ("device", cpu), ("mesh", mesh), ("spec", spec)
-        for name, value in (*fields, ("memory_kind", memory_kind or "device")):
-            object.__setattr__(self, name, value)
-        unknown = [name for name in spec.mesh_axes() if name not in mesh.axis_names]
-        if unknown:
-            raise ValueError(
-                f"Resource axis: {unknown[0]} of {spec} is not found in mesh: "
-                f"{mesh.axis_names}.{at_line(user_source())}"
-            )
-
-    def update(self, **changes):
-        """The same sharding with another mesh, spec or kind of memory."""
-        return NamedSharding(
-            changes.get("mesh", self.mesh),
-            changes.get("spec", self.spec),
-            memory_kind=changes.get("memory_kind", self.memory_kind),
-        )
-
-    def with_memory_kind(self, kind):
-        return self.update(memory_kind=kind)
-
-    def __repr__(self):
-        axes = ", ".join(f"{name!r}: {n}" for name, n in self.mesh.shape.items())
-        return f"NamedSharding(mesh=Mesh({axes}), spec={self.spec})"
-
-
-def sharding_of_type(aval):
-    """The sharding that belongs to a type: over no axis of a mesh."""
-    return NamedSharding(empty_mesh, PartitionSpec(*[None] * aval.ndim))
 
 
 def sharding_of(x):
@@ -330,17 +51,27 @@ def check_rank(sharding, ndim):
 
 def is_placement(x):
     """Whether something says where an array is."""
-    kinds = Device, SingleDeviceSharding, PartitionSpec, str
+    kinds = Device, Sharding, PartitionSpec, str
     return x is None or isinstance(x, kinds)
 
 
-def check_placements(x, placements):
-    """Complain unless a tree of placements, a prefix of x, fits x."""
-    each = broadcast_prefix(placements, x, is_leaf=is_placement)
-    for leaf, where in zip(tree_leaves(x), each, strict=True):
-        where = sharding_of(where)
-        device_of(where)
-        check_rank(where, np.ndim(leaf))
+def each_placed(x, placements):
+    """A tree of arrays, each placed as a tree of placements, a prefix of x, says.
+
+    What is None in it says nothing.  Complains of what does not fit.
+    """
+    leaves, tree = tree_flatten(x)
+    each = map(sharding_of, broadcast_prefix(placements, x, is_leaf=is_placement))
+    return tree_unflatten(tree, map(placed_as, leaves, each))
+
+
+def placed_as(x, where):
+    """An array that knows it lies as said, once that was checked; None says nothing."""
+    if where is None:
+        return x
+    device_of(where)
+    check_rank(where, np.ndim(x))
+    return place(x, where)
 
 
 # The functions whose results are placed by `out_sharding`; `einsum` does so itself.
@@ -362,7 +93,7 @@ placed_results = {
     """,
 }
 calls.placed |= {
-    f"{module}.{name}": check_placements
+    f"{module}.{name}": each_placed
     for module, names in placed_results.items()
     for name in names.split()
 }
@@ -374,17 +105,22 @@ def put(x, where):
     """An array put on a device, of which a sharding says how."""
     where = sharding_of(where)
     check_rank(where, np.ndim(x))
-    return put_on_device(x, where)
+    x = put_on_device(x, where)
+    return x if where is None else place(x, where)
 
 
-putters["put"] = put
+def put_like(x, other):
+    """An array that lies as another of its shape does, if that was placed."""
+    alike = isinstance(other, Placed) and other.shape == x.shape
+    return place(x, other.sharding) if alike else x
+
+
+putters |= {"put": put, "like": put_like}
 
 
 def with_sharding_constraint(x, shardings):
     """x, which is to lie as said: with one device it does (`jax.lax`)."""
-    x = tree_map(as_array, x)
-    check_placements(x, shardings)
-    return x
+    return each_placed(tree_map(as_array, x), shardings)
 
 
 def reshard(xs, out_shardings):
@@ -404,14 +140,14 @@ def make_array_from_callback(shape, sharding, data_callback, dtype=None):
     x = as_array(data_callback(tuple(slice(None) for _ in shape)))
     if x.shape != tuple(shape):
         raise ValueError(f"expected data of shape {tuple(shape)}, got {x.shape}")
-    return x
+    return place(x, sharding)
 
 
 def make_array_from_process_local_data(sharding, local_data, global_shape=None):
     """The array of this process's data, which is all there is."""
 
     def one(x):
-        shape = global_shape or x.shape
+        shape = global_shape or np.shape(x)
         return make_array_from_callback(shape, sharding, lambda index: x)
 
     return tree_map(one, local_data)
@@ -421,3 +157,43 @@ def make_array_from_single_device_arrays(shape, sharding, arrays):
     """The array made of the parts on each device: of the only one."""
     part, = arrays
     return make_array_from_callback(shape, sharding, lambda index: part)
+
+
+# ---- Functions whose arguments and results are placed
+
+
+class PlacingFunction(JitFunction):
+    """What `jit` returns if it was given `in_shardings` or `out_shardings`."""
+
+    def __init__(self, function, options, in_shardings, out_shardings):
+        super().__init__(function, options)
+        self.shardings = in_shardings, out_shardings
+
+    def __call__(self, *args, **kwargs):
+        into, out = self.shardings
+        args = args if into is None else self.arguments_placed(args, into)
+        result = super().__call__(*args, **kwargs)
+        return result if out is None else each_placed(result, out)
+
+    def arguments_placed(self, args, placements):
+        """The positional arguments, of which the traced ones are placed."""
+        fixed = {i % len(args) for i in self.options.static_argnums if i < len(args)}
+        traced = tuple(x for i, x in enumerate(args) if i not in fixed)
+        if isinstance(placements, list):
+            placements = tuple(placements)
+        rest = iter(each_placed(tree_map(as_array, traced), placements))
+        return [x if i in fixed else next(rest) for i, x in enumerate(args)]
+
+    def lower(self, *args, **kwargs):
+        """The function traced for these arguments, or for their shapes: `Lowered`."""
+        lowered = super().lower(*args, **kwargs)
+        if self.shardings[1] is not None:
+            lowered.placed = partial(each_placed, placements=self.shardings[1])
+        return lowered
+
+    def __reduce__(self):
+        return PlacingFunction, (self.function, self.options, *self.shardings)
+
+
+jit_kinds |= {"placing": PlacingFunction}
+capture_rules |= {PlacingFunction: capture_rules[JitFunction]}

@@ -103,6 +103,10 @@ class Lowered:
     def __repr__(self):
         return f"Lowered: {signature_text(self)}\n{self.as_text()}"
 
+    def placed(self, result):
+        """The result of a call: a function that places its results has its own."""
+        return result
+
     def lower(self):
         """Itself: a trace and what it is lowered to are one thing here."""
         return self
@@ -176,7 +180,7 @@ class Compiled:
             )
         self.check_avals(leaves)
         results = self.lowered.entry.apply(leaves)
-        return self.out_tree.unflatten(results)
+        return self.lowered.placed(self.out_tree.unflatten(results))
 
     def check_avals(self, leaves):
         """Raise TypeError unless the arguments are of the types compiled for."""
@@ -263,7 +267,7 @@ def block_until_ready(x):
 
 
 # How an array is put on a device: a later module knows several.
-putters = {"put": lambda x, device: as_array(x)}
+putters = {"put": lambda x, device: as_array(x), "like": lambda x, other: x}
 
 
 def device_put(x, device=None, *, src=None, donate=False, may_alias=None):

@@ -15,7 +15,8 @@ from ..trace.arguments import function_name
 from ..trace.array import aval_of
 from ..trace.config import config
 from ..trace.errors import ConcretizationTypeError
-from ..trace.jaxpr import Var
+from ..trace.jaxpr import ClosedJaxpr, Var
+from ..trace.primitives import as_array
 from ..trace.pytree import tree_flatten, tree_unflatten
 from ..trace.refs import read, write_back
 from .agreement import (
@@ -73,10 +74,32 @@ def bind_branches(index, branches, operands, names, kind):
     columns = zip(*[jaxpr.out_avals for jaxpr in jaxprs], strict=True)
     avals = [join_avals(kind, names, c, tree, i) for i, c in enumerate(columns)]
     closed = [with_types(c, avals) for c in close_over_all(jaxprs)]
-    values = [x for of_branch in captured for x in of_branch]
-    leaves += map(read, refs)
-    outs = cond_p.bind(index, *values, *leaves, branches=tuple(closed))
+    given = [x for of_branch in captured for x in of_branch] + leaves
+    given += map(read, refs)
+    same = passed_through(closed)
+    kept = [k for k, i in enumerate(same) if i is None]
+    rest = [only_results(c, kept) for c in closed]
+    computed = iter(cond_p.bind(index, *given, branches=tuple(rest)))
+    pairs = zip(same, avals, strict=True)
+    outs = [next(computed) if i is None else as_array(given[i], a) for i, a in pairs]
     return tree_unflatten(tree, write_back(refs, outs))
+
+
+def passed_through(closed):
+    """For each result the position of the input that it is in all branches, or None.
+
+    Such a result needs no branch: under `vmap` it is one value for all lanes.
+    """
+    places = [{v: i for i, v in enumerate(c.jaxpr.invars)} for c in closed]
+    columns = zip(*[c.jaxpr.outvars for c in closed], strict=True)
+    found = [{p.get(v) for p, v in zip(places, vs, strict=True)} for vs in columns]
+    return [inputs.pop() if len(inputs) == 1 else None for inputs in found]
+
+
+def only_results(closed, kept):
+    """A closed jaxpr with some of its results."""
+    outvars = tuple(closed.jaxpr.outvars[k] for k in kept)
+    return ClosedJaxpr(closed.jaxpr.replace(outvars=outvars), closed.consts)
 
 
 def close_over_all(jaxprs):

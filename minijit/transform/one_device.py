@@ -14,7 +14,8 @@ from ..trace.array import aval_of
 from ..trace.config import config
 from ..trace.errors import at_line, user_source
 from ..trace.jit import jit
-from ..trace.placement import PartitionSpec
+from ..trace.meshes import NamedSharding, PartitionSpec
+from ..trace.placed_arrays import place
 from ..trace.pytree import tree_flatten, tree_unflatten
 from ..trace.tree_tools import broadcast_prefix, flatten_axes
 from .batching import Lanes, vmap, vmap_flat
@@ -86,7 +87,8 @@ def shard_map(
 
     @wraps(f)
     def mapped(*args):
-        sizes = (config.mesh if mesh is None else mesh).shape
+        around = config.mesh if mesh is None else mesh
+        sizes = around.shape
         if any(size != 1 for size in sizes.values()):
             raise ValueError(f"shard_map has one device, and a mesh of {dict(sizes)}")
         leaves, tree = tree_flatten(args)
@@ -95,8 +97,9 @@ def shard_map(
         flat = FlatFunction(f, tree)
         outs = along_axes(flat, list(sizes), leaves)
         result = tree_unflatten(flat.out_tree, outs)
-        check_specs(f, sizes, "out_specs", out_specs, result, outs)
-        return result
+        each = check_specs(f, sizes, "out_specs", out_specs, result, outs)
+        placed = [place(y, NamedSharding(around, spec)) for y, spec in each]
+        return tree_unflatten(flat.out_tree, placed)
 
     return mapped
 
@@ -113,11 +116,14 @@ def along_axes(f, names, leaves):
 
 
 def check_specs(f, sizes, kind, specs, tree, leaves):
-    """Complain unless specs name axes of the mesh, and no more than a value has."""
+    """Complain unless specs name axes of the mesh, and no more than a value has.
+
+    Returns: a list of (leaf, its `PartitionSpec`).
+    """
     is_spec = lambda x: x is None or isinstance(x, PartitionSpec)
     specs = tuple(specs) if kind == "in_specs" and isinstance(specs, list) else specs
-    for spec, x in zip(broadcast_prefix(specs, tree, is_spec), leaves, strict=True):
-        spec = spec or PartitionSpec()
+    each = [spec or PartitionSpec() for spec in broadcast_prefix(specs, tree, is_spec)]
+    for spec, x in zip(each, leaves, strict=True):
         unknown = [name for name in spec.mesh_axes() if name not in sizes]
         if unknown:
             raise ValueError(
@@ -132,3 +138,4 @@ def check_specs(f, sizes, kind, specs, tree, leaves):
                 f"{len(spec)}, but the value has shape {aval_of(x).shape}"
                 f"{at_line(user_source())}"
             )
+    return list(zip(leaves, each, strict=True))
