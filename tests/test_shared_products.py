@@ -195,8 +195,7 @@ class OuterText:
 
     name, used, steps, vectors = "outer", (), 0, False
 
-    def __init__(self, size, dtype):
-        key = tiles(dtype)
+    def __init__(self, size, key):
         body = f"""
 define void @NAME(ptr %a, ptr %b, ptr %outs, ptr %numbers, ptr %counts, ptr %team,
                   ptr %range) {{
@@ -219,9 +218,10 @@ def test_parts_within_parts(always):
     """Workers that are in a part come to a product: it ends, and is right."""
     a, b = numbers(64, 48), numbers(48, 96)
     outs = np.zeros((40, 64, 96), "f4")
-    shared(np.dtype("f4"))
-    *counts, plan = shared_plan(call_of(64, 96, 48))
-    text = OuterText(outs[0].nbytes, np.dtype("f4"))
+    call = call_of(64, 96, 48)
+    shared(tiles(call))
+    *counts, plan = shared_plan(call)
+    text = OuterText(outs[0].nbytes, tiles(call))
     job = threads.job_of([(i, i + 1, 0) for i in range(len(outs))], 4)
     given = a, b, outs, np.array(plan), np.array(counts), team_of(4)
     for _ in range(20):

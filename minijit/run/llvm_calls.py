@@ -2,8 +2,8 @@
 
     call void @kernel_5b0c(ptr %a, ptr %b, ptr %out, ptr @numbers_77e1, ptr @once)
 
-All products of a dtype are calls of one function, which `product_tiles` writes.  It is
-compiled once a process, and found by its name.  Its sizes and strides are numbers of
+Products of a dtype are calls of one of two functions, which `product_tiles` writes.  It
+is compiled once a process, and found by its name.  Its sizes and strides are numbers of
 the module that calls it.
 """
 
@@ -16,7 +16,7 @@ from .llvm_engine import Code
 from .llvm_functions import ATTRIBUTES
 from .llvm_target import binding
 from .llvm_types import memory_type
-from .product_tiles import FIELDS, TileWriter
+from .product_tiles import FIELDS, writer_for
 
 # ---- products
 
@@ -26,10 +26,15 @@ MOST_ROWS = 256
 kept = []
 
 
+def tiles(call):
+    """The key of the function for a `Call` of `matmul`: `kernel_` and it are its name."""
+    return compiled(writer_for(call), call.inputs[0].buffer.dtype)
+
+
 @functools.cache
-def tiles(dtype):
-    """The key of the function for products: `kernel_` and the key are its name."""
-    writer = TileWriter(memory_type(dtype))
+def compiled(writer, dtype):
+    """The key of the function that a writer of `product_tiles` writes for a dtype."""
+    writer = writer(memory_type(dtype))
     text = writer.function()
     key = short_name(text)
     name = f"kernel_{key}"
@@ -80,7 +85,7 @@ class RoutineCalls:
     def product(self, call, offsets):
         """A product of matrices."""
         out, a, b = self.starts((*call.outputs, *call.inputs), offsets)
-        key = tiles(call.inputs[0].buffer.dtype)
+        key = tiles(call)
         self.declared[declaration(key)] = None
         count, numbers = plan_of(call)
         given = a, b, out, self.numbers(numbers), self.numbers([0, count])

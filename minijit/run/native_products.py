@@ -3,8 +3,8 @@
     multiply = native_product(call)         # of a `Call` of `matmul`
     multiply(a, b, out)                     # NumPy arrays; out is written
 
-One machine-code function serves all products of a dtype: it takes the arrays' memory, a
-list of sizes and strides, and a range of parts.  A part is a product of matrices out of
+A machine-code function serves products of any size: it takes the arrays' memory, a list
+of sizes and strides, and a range of parts.  A part is a product of matrices out of
 a batch, or some rows and columns of one large product.  `product_tiles` writes it.
 """
 
@@ -23,21 +23,20 @@ from .threads import PARTS, job_of, run_job
 
 
 class ProductText:
-    """Products of a dtype in parts, as `functions_of` takes it."""
+    """Products in parts, as `functions_of` takes it."""
 
     name, used, steps, vectors = "product", (), 0, False
 
-    def __init__(self, dtype):
-        self.key = tiles(dtype)
+    def __init__(self, key):
+        self.key = key
         self.text = parts_text(5).replace("NAME", f"kernel_{self.key}")
         self.declared = dict.fromkeys((declaration(self.key), *python_declarations))
 
 
 @functools.cache
-def product_function(dtype):
-    """The compiled function for products of a dtype."""
-    text = ProductText(dtype)
-    return functions_of([text])[text.key]
+def product_function(key):
+    """The compiled function for products that `tiles` has a key for."""
+    return functions_of([ProductText(key)])[key]
 
 
 # ---- one call
@@ -47,7 +46,7 @@ def native_product(call):
     """A function of three arrays that does what a `Call` of `matmul` says."""
     a, b = call.inputs
     out, = call.outputs
-    function = product_function(a.buffer.dtype)
+    function = product_function(tiles(call))
     batch, starts = math.prod(a.shape[:-2]), (a.offset, b.offset, out.offset)
     is_long = is_worth_sharing(call)
 

@@ -14,7 +14,7 @@ panel: they read the rows of `b` as they lie.  At the edges tiles have half the 
 half the columns.  And where `a` has few rows, or `b` few columns, and all sums go along
 memory, a total is a vector of its own, as of a dot product: nothing is turned.
 
-All sizes and strides are arguments: one function does for all products of a dtype.
+All sizes and strides are arguments: two functions do for all products of a dtype.
 """
 
 import functools
@@ -48,8 +48,12 @@ def registers():
     return 6, 32 if "+avx" in features else 16
 
 
-class TileWriter(LLVMWriter):
-    """Writes the function for products of one type, `float` or `double`."""
+class ProductWriter(LLVMWriter):
+    """Writes the function for products of one type, `float` or `double`.
+
+    A subclass has a method `product(a, b, out, m, n)`: out = a @ b, for some rows and
+    columns of one matrix.
+    """
 
     def __init__(self, kind):
         super().__init__()
@@ -57,8 +61,6 @@ class TileWriter(LLVMWriter):
         self.kind, self.lanes = kind, self.nbytes // {"float": 4, "double": 8}[kind]
         self.vector, self.width = f"<{self.lanes} x {kind}>", 2 * self.lanes
         self.suffix = f"v{self.lanes}{'f32' if kind == 'float' else 'f64'}"
-        size = DEPTH * self.width
-        self.entry.append(f"  %panel = alloca [{size} x {kind}], align 64")
 
     def function(self):
         """The text of the function."""
@@ -106,122 +108,6 @@ class TileWriter(LLVMWriter):
                 more = self.do(f"mul i64 {step}, {self.item(here, i)}")
                 self.set(place, self.do(f"add i64 {self.get(place)}, {more}"))
         return [self.get(place) for place in places]
-
-    def product(self, a, b, out, m, n):
-        """out = a @ b, of so many rows and columns.
-
-        By dot products, if the whole product has few of one of them, and all sums go
-        along memory: to turn the right factor would take longer than to multiply.
-        """
-        low = self.do(f"icmp sle i64 %m, {self.rows}")
-        slim = self.do(f"icmp sle i64 %n, {self.lanes // 2}")
-        tests = "eq i64 %a_column, 1", "eq i64 %b_row, 1", "ne i64 %b_column, 1"
-        tests += (f"sge i64 %k, {4 * self.lanes}",)
-        found = [self.do(f"icmp {test}") for test in tests]
-        few = self.do(f"or i1 {low}, {slim}")
-        with self.branch(functools.reduce(self.both, found, few)) as otherwise:
-            # Half of the registers: the others have rows and columns.
-            count = 16 if self.nbytes == 64 else 8
-            with self.branch(self.do("icmp sle i64 %m, 2")) as more:
-                self.dots(2, count // 2, a, b, out, m, n)
-                more()
-                self.dots(4, count // 4, a, b, out, m, n)
-            otherwise()
-            self.totals(a, b, out, m, n)
-
-    def both(self, first, second):
-        return self.do(f"and i1 {first}, {second}")
-
-    def totals(self, a, b, out, m, n):
-        """out = a @ b, in tiles of totals side by side."""
-        with self.blocks("%k", DEPTH) as (k0, depth, turn):
-            left = self.at(a, (k0, "%a_column"))
-            with self.blocks(n, self.width) as (j0, width, _):
-                right = self.at(b, (k0, "%b_row"), (j0, "%b_column"))
-                masks = [self.mask(width, self.lanes * v) for v in (0, 1)]
-                narrow = self.do(f"icmp sle i64 {width}, {self.lanes}")
-                right = self.rows_of(right, width, depth, m, masks, narrow)
-                with self.blocks(m, self.rows) as (i0, height, _):
-                    lefts = self.at(left, (i0, "%a_row"))
-                    outs = self.at(out, (i0, "%out_row"), (j0, 1))
-                    given = lefts, right, outs, depth, turn, height, width, masks
-                    low = self.do(f"icmp sle i64 {height}, {self.rows // 2}")
-                    with self.branch(narrow) as otherwise:
-                        self.low_or_high(low, 1, given)
-                        otherwise()
-                        self.low_or_high(low, 2, given)
-
-    def low_or_high(self, low, vectors, given):
-        """A tile of as few rows as will do, and so many vectors."""
-        with self.branch(low) as otherwise:
-            self.tile(self.rows // 2, vectors, *given)
-            otherwise()
-            self.tile(self.rows, vectors, *given)
-
-    def rows_of(self, start, width, depth, m, masks, narrow):
-        """Rows of the right factor, side by side: (where, from one to the next).
-
-        A panel of them, but if few tiles read it and no row ends amid a vector the rows
-        themselves.
-        """
-        where, step = self.slot("ptr", "%panel"), self.slot("i64", self.width)
-        few = self.do(f"icmp sle i64 {m}, {FEW_TILES * self.rows}")
-        rest = self.do(f"srem i64 {width}, {self.lanes}")
-        whole = self.do(f"icmp eq i64 {rest}, 0")
-        lies = self.do("icmp eq i64 %b_column, 1")
-        as_it_is = self.do(f"and i1 {few}, {self.do(f'and i1 {whole}, {lies}')}")
-        with self.branch(as_it_is) as otherwise:
-            self.set(where, start)
-            self.set(step, "%b_row")
-            otherwise()
-            self.pack(start, width, depth, masks, narrow)
-        return self.get(where), self.get(step)
-
-    def dots(self, rows, columns, a, b, out, m, n):
-        """out = a @ b, in tiles whose totals are vectors: each lane has some terms.
-
-        What is beyond the last row or column is that one once more, at its own place.
-        """
-        lanes, vector = self.lanes, self.vector
-        whole = self.do(f"sdiv i64 %k, {lanes}")
-        first = self.do(f"mul i64 {whole}, {lanes}")
-        mask = self.mask(self.do(f"sub i64 %k, {first}"))
-        rests = functools.partial(self.load_masked, mask=mask)
-        with self.blocks(n, columns) as (j0, _, _), self.blocks(m, rows) as (i0, _, _):
-            down, across = self.places(i0, rows, m), self.places(j0, columns, n)
-            lefts = [self.at(a, (i, "%a_row")) for i in down]
-            rights = [self.at(b, (j, "%b_column")) for j in across]
-            zero = "zeroinitializer"
-            sums = [[self.slot(vector, zero) for _ in across] for _ in down]
-            with self.loop(None, whole) as i:
-                self.dot_step(self.do(f"mul i64 {i}, {lanes}"), lefts, rights, sums)
-            self.dot_step(first, lefts, rights, sums, rests)
-            for i, totals in zip(down, sums, strict=True):
-                for j, total in zip(across, totals, strict=True):
-                    value = self.total_of(self.get(total))
-                    where = self.at(out, (i, "%out_row"), (j, 1))
-                    self.line(f"store {self.kind} {value}, ptr {where}")
-
-    def places(self, first, count, extent):
-        """So many numbers from the first one on; the last one again beyond the end."""
-        last = self.do(f"sub i64 {extent}, 1")
-        found = [self.do(f"add i64 {first}, {i}") for i in range(count)]
-        return [self.least(i, last) for i in found]
-
-    def dot_step(self, k, lefts, rights, sums, load=None):
-        """Neighbours of each row times neighbours of each column."""
-        load = load or self.load_whole
-        left, right = ([load(self.at(x, (k, 1))) for x in xs] for xs in (lefts, rights))
-        for x, totals in zip(left, sums, strict=True):
-            for y, total in zip(right, totals, strict=True):
-                self.set(total, self.multiply_add(x, y, self.get(total)))
-
-    def total_of(self, vector):
-        """The sum of a vector's lanes."""
-        word = f"llvm.vector.reduce.fadd.{self.suffix}"
-        self.declared[f"declare {self.kind} @{word}({self.kind}, {self.vector})"] = None
-        given = f"{self.kind} 0.0, {self.vector} {vector}"
-        return self.do(f"call reassoc {self.kind} @{word}({given})")
 
     # Numbers and addresses.
 
@@ -284,7 +170,55 @@ class TileWriter(LLVMWriter):
         given += [(f"<{n} x i1>", mask), (self.vector, "zeroinitializer")]
         return self.invoke(f"llvm.masked.load.{self.suffix}.p0", self.vector, *given)
 
-    # The panel.
+
+class TileWriter(ProductWriter):
+    """Products in tiles of totals side by side."""
+
+    def product(self, a, b, out, m, n):
+        size = DEPTH * self.width
+        self.entry.append(f"  %panel = alloca [{size} x {self.kind}], align 64")
+        with self.blocks("%k", DEPTH) as (k0, depth, turn):
+            left = self.at(a, (k0, "%a_column"))
+            with self.blocks(n, self.width) as (j0, width, _):
+                right = self.at(b, (k0, "%b_row"), (j0, "%b_column"))
+                masks = [self.mask(width, self.lanes * v) for v in (0, 1)]
+                narrow = self.do(f"icmp sle i64 {width}, {self.lanes}")
+                right = self.rows_of(right, width, depth, m, masks, narrow)
+                with self.blocks(m, self.rows) as (i0, height, _):
+                    lefts = self.at(left, (i0, "%a_row"))
+                    outs = self.at(out, (i0, "%out_row"), (j0, 1))
+                    given = lefts, right, outs, depth, turn, height, width, masks
+                    low = self.do(f"icmp sle i64 {height}, {self.rows // 2}")
+                    with self.branch(narrow) as otherwise:
+                        self.low_or_high(low, 1, given)
+                        otherwise()
+                        self.low_or_high(low, 2, given)
+
+    def low_or_high(self, low, vectors, given):
+        """A tile of as few rows as will do, and so many vectors."""
+        with self.branch(low) as otherwise:
+            self.tile(self.rows // 2, vectors, *given)
+            otherwise()
+            self.tile(self.rows, vectors, *given)
+
+    def rows_of(self, start, width, depth, m, masks, narrow):
+        """Rows of the right factor, side by side: (where, from one to the next).
+
+        A panel of them, but if few tiles read it and no row ends amid a vector the rows
+        themselves.
+        """
+        where, step = self.slot("ptr", "%panel"), self.slot("i64", self.width)
+        few = self.do(f"icmp sle i64 {m}, {FEW_TILES * self.rows}")
+        rest = self.do(f"srem i64 {width}, {self.lanes}")
+        whole = self.do(f"icmp eq i64 {rest}, 0")
+        lies = self.do("icmp eq i64 %b_column, 1")
+        as_it_is = self.do(f"and i1 {few}, {self.do(f'and i1 {whole}, {lies}')}")
+        with self.branch(as_it_is) as otherwise:
+            self.set(where, start)
+            self.set(step, "%b_row")
+            otherwise()
+            self.pack(start, width, depth, masks, narrow)
+        return self.get(where), self.get(step)
 
     def pack(self, start, width, depth, masks, narrow):
         """Copy rows into the panel, or columns if they are what is side by side."""
@@ -373,3 +307,76 @@ class TileWriter(LLVMWriter):
             factor = self.splat(self.kind, number)
             for right, total in zip(rights, totals, strict=True):
                 self.set(total, self.multiply_add(factor, right, self.get(total)))
+
+
+class DotWriter(ProductWriter):
+    """Products whose totals are vectors: each lane has some of the terms."""
+
+    def product(self, a, b, out, m, n):
+        # Half of the registers: the others have rows and columns.
+        count = 16 if self.nbytes == 64 else 8
+        with self.branch(self.do("icmp sle i64 %m, 2")) as otherwise:
+            self.dots(2, count // 2, a, b, out, m, n)
+            otherwise()
+            self.dots(4, count // 4, a, b, out, m, n)
+
+    def dots(self, rows, columns, a, b, out, m, n):
+        """out = a @ b, in tiles of so many rows and columns.
+
+        What is beyond the last row or column is that one once more, at its own place.
+        """
+        lanes, vector = self.lanes, self.vector
+        whole = self.do(f"sdiv i64 %k, {lanes}")
+        first = self.do(f"mul i64 {whole}, {lanes}")
+        mask = self.mask(self.do(f"sub i64 %k, {first}"))
+        rests = functools.partial(self.load_masked, mask=mask)
+        with self.blocks(n, columns) as (j0, _, _), self.blocks(m, rows) as (i0, _, _):
+            down, across = self.places(i0, rows, m), self.places(j0, columns, n)
+            lefts = [self.at(a, (i, "%a_row")) for i in down]
+            rights = [self.at(b, (j, "%b_column")) for j in across]
+            zero = "zeroinitializer"
+            sums = [[self.slot(vector, zero) for _ in across] for _ in down]
+            with self.loop(None, whole) as i:
+                self.dot_step(self.do(f"mul i64 {i}, {lanes}"), lefts, rights, sums)
+            self.dot_step(first, lefts, rights, sums, rests)
+            for i, totals in zip(down, sums, strict=True):
+                for j, total in zip(across, totals, strict=True):
+                    value = self.total_of(self.get(total))
+                    where = self.at(out, (i, "%out_row"), (j, 1))
+                    self.line(f"store {self.kind} {value}, ptr {where}")
+
+    def places(self, first, count, extent):
+        """So many numbers from the first one on; the last one again beyond the end."""
+        last = self.do(f"sub i64 {extent}, 1")
+        found = [self.do(f"add i64 {first}, {i}") for i in range(count)]
+        return [self.least(i, last) for i in found]
+
+    def dot_step(self, k, lefts, rights, sums, load=None):
+        """Neighbours of each row times neighbours of each column."""
+        load = load or self.load_whole
+        left, right = ([load(self.at(x, (k, 1))) for x in xs] for xs in (lefts, rights))
+        for x, totals in zip(left, sums, strict=True):
+            for y, total in zip(right, totals, strict=True):
+                self.set(total, self.multiply_add(x, y, self.get(total)))
+
+    def total_of(self, vector):
+        """The sum of a vector's lanes."""
+        word = f"llvm.vector.reduce.fadd.{self.suffix}"
+        self.declared[f"declare {self.kind} @{word}({self.kind}, {self.vector})"] = None
+        given = f"{self.kind} 0.0, {self.vector} {vector}"
+        return self.do(f"call reassoc {self.kind} @{word}({given})")
+
+
+def writer_for(call):
+    """The writer whose tiles suit a `Call` of `matmul`.
+
+    Dot products, where the product has few rows or columns and all sums go along
+    memory: to turn the right factor would take longer than to multiply.
+    """
+    a, b = call.inputs
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    rows, nbytes = registers()
+    lanes = nbytes // a.buffer.dtype.itemsize
+    along = a.strides[-1] == 1 == b.strides[-2] and b.strides[-1] != 1
+    few = m <= rows or n <= lanes // 2
+    return DotWriter if along and few and k >= 4 * lanes else TileWriter

@@ -143,10 +143,9 @@ kept = []
 
 
 @functools.cache
-def shared(dtype):
-    """The name of the function for products of a dtype in parts."""
+def shared(key):
+    """The name of the function for products in parts that `tiles` has a key for."""
     serving()
-    key = tiles(dtype)
     name = f"shared_{key}"
     text = TEXT.replace("NAME", name).replace("KERNEL", f"kernel_{key}")
     code = Code("\n".join([declaration(key), text, ATTRIBUTES]), "brief")
@@ -165,7 +164,7 @@ class SharingWriter(RegionWriter):
         if not is_worth_sharing(call):
             super().product(call, offsets)
             return
-        name = shared(call.inputs[0].buffer.dtype)
+        name = shared(tiles(call))
         *counts, numbers = shared_plan(call)
         some = self.do(f"icmp sgt i64 {self.do('load i64, ptr %team')}, 0")
         with self.branch(some) as otherwise:
