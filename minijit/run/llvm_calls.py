@@ -27,7 +27,7 @@ kept = []
 
 
 def tiles(call):
-    """The key of the function for a `Call` of `matmul`: `kernel_` and it are its name."""
+    """The key of the function for a product: `kernel_` and the key are its name."""
     return compiled(writer_for(call), call.inputs[0].buffer.dtype)
 
 
