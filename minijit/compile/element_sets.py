@@ -13,7 +13,7 @@ over 33 million elements of `x[i, j, k]` are three ranges.
 
 import math
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -63,15 +63,13 @@ class Part:
     exact: bool
     key: object = None
 
-    def same(self, other):
-        """Whether two parts are known to be equal."""
-        if self is other:
-            return True
-        if self.dims != other.dims or not (self.exact and other.exact):
-            return False
-        if self.ranges is None or other.ranges is None:
-            return self.key is not None and self.key == other.key
-        return np.array_equal(self.ranges, other.ranges)
+    @cached_property
+    def known_by(self):
+        """Something hashable; two parts that have it in common are equal."""
+        if not self.exact or self.ranges is None and self.key is None:
+            return id(self)
+        listed = self.key if self.ranges is None else self.ranges.tobytes()
+        return self.dims, self.ranges is None, listed
 
 
 # ---- sums of indices
@@ -414,9 +412,12 @@ def is_empty(parts):
 
 def equal(first, second):
     """Whether two sets are known to be equal."""
-    if len(first) != len(second):
-        return False
-    return all(any(a.same(b) for b in second) for a in first)
+    return known_parts(first) == known_parts(second)
+
+
+def known_parts(parts):
+    """What sets that are known to be equal have in common."""
+    return frozenset(part.known_by for part in parts)
 
 
 def count(sets, shape):
@@ -426,11 +427,7 @@ def count(sets, shape):
       (number, whether it is exactly, and not at most, that).
     """
     whole = math.prod(shape)
-    sets = [s for s in sets if not is_empty(s)]
-    kept = []
-    for one in sets:
-        if not any(equal(one, other) for other in kept):
-            kept.append(one)
+    kept = list({known_parts(s): s for s in sets if not is_empty(s)}.values())
     exact = [s for s in kept if size(s)[1]]
     if any(size(s)[0] == whole for s in exact):
         return whole, True
