@@ -154,9 +154,10 @@ def differences(old, new):
     for fact in [*new, *(fact for fact in old if fact not in new)]:
         kind, name = fact
         was, now = old.get(fact, "not given"), new.get(fact, "not given")
+        if was == now:
+            continue
         # A new structure changes the leaves below it; that goes without saying.
-        below = any(name == t or name.startswith((f"{t}[", f"{t}.")) for t in told)
-        if was == now or below:
+        if any(name == t or name.startswith((f"{t}[", f"{t}.")) for t in told):
             continue
         if kind == "structure" or "not given" in (was, now):
             told.add(name)
