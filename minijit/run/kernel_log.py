@@ -135,7 +135,9 @@ class TimeLine(list):
         for event in self:
             left, width = (event.start - begin) * 1e6, event.seconds * 1e6
             y = names.index(event.step.name)
-            axis.barh(y, width, left=left, height=0.7, color=STEP, alpha=0.7)
+            # The edge shows what is too short for a bar.
+            axis.barh(y, width, left=left, height=0.7, color=STEP, edgecolor=STEP,
+                      linewidth=0.8, alpha=0.7)  # fmt: skip
         axis.set_yticks(range(len(names)), names, color=INK)
         axis.invert_yaxis()
         axis.set(xlabel="microseconds")
