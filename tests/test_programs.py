@@ -21,6 +21,8 @@ folder = Path(__file__).parent / "programs"
 libraries = {
     "optax_optimizers": "optax",
     "equinox_mlp": "equinox",
+    "equinox_transforms": "equinox",
+    "lineax_solvers": "lineax equinox",
     "haiku_net": "haiku optax",
     "flax_linen": "flax optax",
     "flax_nnx": "flax optax",

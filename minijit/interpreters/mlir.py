@@ -10,6 +10,7 @@ from functools import partial
 
 from ..compile.lower import Statements, fallbacks, lower_rules
 from ..compile.lower_calls import call_program
+from ..compile.simplify import simplify
 from ..trace import names as _names
 from ..trace.arguments import TraceInfo
 from ..trace.primitives import as_array
@@ -31,7 +32,7 @@ def lower_as(fun, many, walk, eqn):
     name = eqn.primitive.name
     avals = [atom.aval for atom in eqn.invars]
     closed = trace_closed(flat, avals, TraceInfo(name, "lower_fun"))
-    call_program(walk, eqn, closed, name)
+    call_program(walk, eqn, simplify(closed), name)
 
 
 def register_lowering(prim, rule, platform=None, inline=True, cacheable=True):

@@ -33,7 +33,7 @@ give(Compiled, {"explain": on_demand("run.explaining:report_of")})
 # chapter 24
 from ..trace import dtypes
 from ..trace.array import shape_rules
-from ..trace.core import Primitive, eval_rules, find_rule
+from ..trace.core import Primitive, Trace, Tracer, eval_rules, find_rule
 from ..trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_effect
 from ..transform.tangents import tangent_aval
 
@@ -65,6 +65,9 @@ give(ShapedArray, {
     "to_tangent_aval": to_tangent_aval,
     "at_least_vspace": to_tangent_aval,
 })
+# Libraries ask which of the traces around them a value belongs to.
+give(Trace, {"main": property(lambda trace: trace)})
+give(Tracer, {"_trace": property(lambda x: x.owner)})
 give(Primitive, {
     "def_impl": on_demand("extend.core:def_impl"),
     "def_abstract_eval": on_demand("extend.core:def_abstract_eval"),
