@@ -40,6 +40,22 @@ def traced(f):
 
 mistakes = [
     (
+        lambda jax: jax.numpy.broadcast_to(x34, (4, 5)),
+        "ValueError: Incompatible types for broadcasting: input type=float32[3,4] and "
+        "requested type=float32[4,5]",
+    ),
+    (
+        lambda jax: jax.numpy.broadcast_to(x34, (4,)),
+        "ValueError: Cannot broadcast to shape with fewer dimensions: "
+        "arr_shape=(3, 4) shape=(4,)",
+    ),
+    (
+        lambda jax: jax.tree.transpose(
+            jax.tree.structure([0, 0]), jax.tree.structure((0, 0)), [(1, 2), (3, 4, 5)]
+        ),
+        "TypeError: Mismatch",
+    ),
+    (
         lambda jax: jax.tree.map(min, {"a": [1]}, {"a": 1}),
         "ValueError: pytree structure error: different types at key path",
     ),

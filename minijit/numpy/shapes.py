@@ -100,10 +100,16 @@ def broadcast_to(array, shape):
     if x.shape == shape:
         return x
     new = len(shape) - x.ndim
-    sizes = zip(x.shape, shape[builtins.max(new, 0) :], strict=False)
-    if new < 0 or builtins.any(a not in (1, b) for a, b in sizes):
+    if new < 0:
         raise ValueError(
-            f"Incompatible shapes for broadcasting: {x.shape} and requested {shape}"
+            "Cannot broadcast to shape with fewer dimensions: "
+            f"arr_shape={x.shape} shape={shape}"
+        )
+    if builtins.any(a not in (1, b) for a, b in zip(x.shape, shape[new:], strict=True)):
+        given, wanted = (",".join(map(str, s)) for s in (x.shape, shape))
+        raise ValueError(
+            f"Incompatible types for broadcasting: input type={x.dtype}[{given}] and "
+            f"requested type={x.dtype}[{wanted}]"
         )
     return stretch(x, shape)
 

@@ -271,7 +271,7 @@ def tree_transpose(outer_treedef, inner_treedef, pytree_to_transpose):
     found = tree_structure(pytree_to_transpose)
     if found != expected:
         raise TypeError(
-            "tree_transpose: the tree is not made of the structures given."
+            "Mismatch: tree_transpose's tree is not made of the structures given."
             f"\n  expected {abridged(expected)}\n  got      {abridged(found)}"
         )
     rows = [inner_treedef.flatten_up_to(part) for part in parts]
