@@ -103,8 +103,11 @@ class Axes:
             size = math.prod(var.aval.shape[d] for d in own)
             lone = size == var.aval.size
             most = limits.lone_elements if lone else limits.block_elements
-            self.small[var] = own if size <= most else ()
-            if size > most:
+            # Alone, each element of a long total would have the whole loop.
+            long = lone and self.terms.get(var, 1) > limits.short_total
+            fits = size <= most and not long
+            self.small[var] = own if fits else ()
+            if not fits:
                 self.large[var] = own
         for a, b in self.links:
             if self.small.get(a) and self.small.get(b):
