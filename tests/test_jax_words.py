@@ -119,6 +119,18 @@ mistakes = [
         "axis 0",
     ),
     (
+        lambda jax: jax.vmap(
+            lambda x: {"k": [x, x], "m": x}, out_axes={"k": [0, None], "m": 0}
+        )(x3),
+        "ValueError: at vmap out_axes['k'][1], got axis spec None but output was "
+        "batched on axis 0",
+    ),
+    (
+        lambda jax: jax.vmap(lambda x: (x, (x, x)), out_axes=(0, None))(x3),
+        "ValueError: at vmap out_axes[1][0], got axis spec None but output was batched "
+        "on axis 0",
+    ),
+    (
         lambda jax: jax.vmap(abs, out_axes=3)(x3),
         "ValueError: axis 3 is out of bounds for array of dimension 1",
     ),
@@ -268,6 +280,71 @@ mistakes = [
 ]
 
 
+def set_at(index, shape):
+    return lambda jax: jax.numpy.asarray(x34).at[index].set(np.ones(shape, np.float32))
+
+
+mistakes += [
+    (
+        set_at(0, 5),
+        "ValueError: Incompatible types for broadcasting: input type=float32[5] and "
+        "requested type=float32[4]",
+    ),
+    (
+        set_at(np.array([0, 2]), (3, 4)),
+        "ValueError: Incompatible types for broadcasting: input type=float32[3,4] and "
+        "requested type=float32[2,4]",
+    ),
+    (
+        set_at((0, 1), 2),
+        "ValueError: Cannot broadcast to shape with fewer dimensions: arr_shape=(2,) "
+        "shape=()",
+    ),
+    (
+        lambda jax: jax.numpy.asarray(x34)[np.arange(2), np.arange(3)],
+        "ValueError: Incompatible shapes for broadcasting: shapes=[(2,), (3,)]",
+    ),
+    (lambda jax: jax.numpy.argmax(x34, axis=(0, 1)), "TypeError: integer"),
+    (lambda jax: jax.numpy.unstack(x34, axis=(0, 1)), "TypeError: integer"),
+    (lambda jax: jax.numpy.hsplit(1.0, 2), "IndexError: "),
+    (lambda jax: jax.numpy.swapaxes(x34, 0, 2), "IndexError: 2 is out of bounds for a"),
+    (lambda jax: jax.numpy.var(x34, axis=2, mean=1.0), "IndexError: "),
+]
+
+
+def along(name, *more):
+    """A function of (jax, x, axis): one of `jnp`'s, `more` between x and the axis."""
+    return lambda jax, x, axis: getattr(jax.numpy, name)(x, *more, axis=axis)
+
+
+# Functions that say ValueError of an axis that is not there, and what it is.
+alongs = [
+    *map(along, """
+        all any argsort average count_nonzero cumprod cumsum expand_dims flip max median
+        min nanmedian nansum prod ptp sort squeeze sum trapezoid unstack
+    """.split()),
+    along("percentile", 50), along("quantile", 0.5), along("roll", 1), along("take", 0),
+    along("delete", 0), along("insert", 0, 1.0),
+    lambda jax, x, axis: jax.numpy.stack([x, x], axis),
+    lambda jax, x, axis: jax.numpy.moveaxis(x, axis, 0),
+]  # fmt: skip
+# Those that say something else of a scalar.
+alongs_of_arrays = [
+    along("diff"), along("repeat", 2),
+    lambda jax, x, axis: jax.numpy.append(x, x, axis=axis),
+    lambda jax, x, axis: jax.numpy.concatenate([x, x], axis),
+    lambda jax, x, axis: jax.numpy.moveaxis(x, 0, axis),
+    lambda jax, x, axis: jax.numpy.rot90(x, axes=(0, axis)),
+]  # fmt: skip
+# Those in which JAX looks the axis up in the shape, which Python answers with
+# "tuple index out of range": here the words are those of the others.
+lookups = [
+    *map(along, "argmax argmin mean nanargmax nanargmin std var".split()),
+    along("array_split", 1), along("split", 1),
+    lambda jax, x, axis: jax.numpy.swapaxes(x, axis, 0),
+]  # fmt: skip
+
+
 def check(jax, wrong, words):
     kind, _, phrase = words.partition(": ")
     with pytest.raises(Exception) as caught:
@@ -279,6 +356,33 @@ def check(jax, wrong, words):
 @pytest.mark.parametrize("wrong, words", mistakes)
 def test_what_an_error_says(wrong, words):
     check(mj, wrong, words)
+
+
+no_such_axis = pytest.mark.parametrize(
+    "x, axis", [(x34, 3), (x34, -4), (np.float32(1), 2), (np.float32(1), -3)]
+)
+
+
+def check_axes(jax, x, axis, words_of_lookups):
+    words = f"axis {axis} is out of bounds for array of dimension"
+    for f in alongs + alongs_of_arrays * (x.ndim > 0):
+        check(jax, functools.partial(f, x=x, axis=axis), f"ValueError: {words}")
+    for f in lookups:
+        wrong = functools.partial(f, x=x, axis=axis)
+        check(jax, wrong, f"IndexError: {words_of_lookups or words}")
+
+
+@no_such_axis
+def test_what_an_axis_that_is_not_there_says(x, axis):
+    check_axes(mj, x, axis, "")
+
+
+@pytest.mark.oracle
+@no_such_axis
+def test_jax_says_so_of_axes(x, axis):
+    import jax
+
+    check_axes(jax, x, axis, "index")
 
 
 @pytest.mark.oracle

@@ -219,17 +219,25 @@ def shape_error(sizes):
     )
 
 
-def canonical_axis(axis, ndim):
-    """An axis counted from the front.  Raises ValueError where there is none."""
-    return canonicalize_axis(static_int(axis, "an axis"), ndim)
+def canonical_axis(axis, ndim, error=ValueError):
+    """An axis counted from the front.  Raises `error` where there is none.
+
+    That is IndexError in functions where JAX looks the axis up in the shape.
+    """
+    axis = static_int(axis, "an axis")
+    try:
+        return canonicalize_axis(axis, ndim)
+    except ValueError as wrong:
+        raise error(str(wrong)) from None
 
 
-def canonical_axes(axis, ndim):
+def canonical_axes(axis, ndim, error=ValueError):
     """One axis, several or None (all of them), as a tuple counted from the front."""
     if axis is None:
         return tuple(range(ndim))
     several = isinstance(axis, (tuple, list, range)) or getattr(axis, "ndim", 0)
-    axes = tuple(canonical_axis(a, ndim) for a in (axis if several else (axis,)))
+    each = axis if several else (axis,)
+    axes = tuple(canonical_axis(a, ndim, error) for a in each)
     if len(set(axes)) != len(axes):
         raise ValueError(f"duplicate value in 'axis': {axis}")
     return axes

@@ -23,6 +23,7 @@ from ..trace.errors import at_line, user_level, user_source
 from ..trace.numpy_values import broadcast_in_dim_values
 from ..trace.primitives import broadcast_in_dim, concatenate, convert, squeeze
 from ..trace.slicing import rev
+from .shapes import check_broadcast
 from .slicing import (
     Slice,
     axes_taken,
@@ -262,8 +263,9 @@ def index_shape(shapes):
         return np.broadcast_shapes(*shapes)
     except ValueError as error:
         raise ValueError(
-            "the arrays of an index must have shapes that broadcast against each "
-            f"other, got {', '.join(map(str, shapes))}{at_line(user_source())}"
+            "Incompatible shapes for broadcasting: "
+            f"shapes=[{', '.join(map(str, shapes))}]: the arrays of an index must have "
+            f"shapes that broadcast against each other{at_line(user_source())}"
         ) from error
 
 
@@ -355,18 +357,15 @@ def warn_unsafe_update(dtype, update_dtype):
 
 def shape_update(update, form):
     """An update broadcast to what is scattered: no new axes, and steps upwards."""
-    shape = aval_of(update).shape
-    rank = len(form.shape)
-    try:
-        fits = np.broadcast_shapes(shape, form.shape) == form.shape
-    except ValueError:
-        fits = False
-    if not fits or len(shape) > rank:
-        raise ValueError(
-            f"an update of shape {shape} does not broadcast to the shape {form.shape} "
-            f"of the indexed part{at_line(user_source())}"
-        )
+    given = aval_of(update)
+    shape, rank = given.shape, len(form.shape)
     if shape != form.shape:
+        check_broadcast(
+            given,
+            form.shape,
+            f": an update of shape {shape} does not broadcast to the shape "
+            f"{form.shape} of the indexed part{at_line(user_source())}",
+        )
         update = broadcast_in_dim(
             update, form.shape, tuple(range(rank - len(shape), rank))
         )

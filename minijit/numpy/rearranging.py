@@ -17,7 +17,7 @@ def swapaxes(a, axis1, axis2):
     """Two axes exchanged.  JAX: `jnp.swapaxes`."""
     x, = arrays("swapaxes", a)
     axes = list(range(x.ndim))
-    i, j = canonical_axis(axis1, x.ndim), canonical_axis(axis2, x.ndim)
+    i, j = (canonical_axis(axis, x.ndim, IndexError) for axis in (axis1, axis2))
     axes[i], axes[j] = axes[j], axes[i]
     return transpose(x, axes)
 
@@ -46,9 +46,7 @@ def concat(arrays, /, *, axis=0):
 def unstack(x, /, *, axis=0):
     """The slices along an axis, as a tuple.  JAX: `jnp.unstack`."""
     x, = arrays("unstack", x)
-    if x.ndim == 0:
-        raise ValueError("Unstack requires arrays with rank > 0, however a scalar")
-    return tuple(moveaxis(x, axis, 0))
+    return tuple(moveaxis(x, canonical_axis(axis, x.ndim), 0))
 
 
 def flip(m, axis=None):
@@ -209,7 +207,7 @@ def block_and_depth(xs):
 def split_at(name, ary, where, axis):
     """An array cut at places, or into so many parts."""
     x, = arrays(name, ary)
-    axis = canonical_axis(axis, x.ndim)
+    axis = canonical_axis(axis, x.ndim, IndexError)
     n = x.shape[axis]
     if isinstance(where, (tuple, list)) or getattr(where, "ndim", 0):
         places = [static_int(i, f"a place for jnp.{name}") for i in where]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..trace import dtypes, primitives
-from .arguments import canonical_axes, no_out
+from .arguments import canonical_axes, canonical_axis, no_out
 from .core import (
     add,
     arrays,
@@ -157,6 +157,7 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=None):
     """The mean over axes, where a mask holds.  JAX: `jnp.mean`."""
     x, = arrays("mean", a)
     no_out("mean", out)
+    axis = canonical_axes(axis, x.ndim, IndexError)
     given = dtypes.to_inexact_dtype(x.dtype) if dtype is None else dtype
     work, result = accumulate_dtype(given, "mean", dtype)
     total = sum(x, axis, work, keepdims=keepdims, where=where)
@@ -180,6 +181,7 @@ def var(
     x, = arrays("var", a)
     if correction is not None and ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")
+    axis = canonical_axes(axis, x.ndim, IndexError)
     work, result = variance_dtypes(x.dtype, dtype)
     x = convert(x, work)
     centre = mean_of(x, axis, work, where) if mean is None else asarray(mean, work)
@@ -239,12 +241,15 @@ def argument(name, operation, a, axis, out, keepdims):
     """What `argmax` and `argmin` share."""
     no_out(name, out)
     x, = arrays(name, a)
-    kept = range(x.ndim) if axis is None else canonical_axes(axis, x.ndim)
-    x, axis = (ravel(x), 0) if axis is None else (x, kept[0])
+    if axis is None:
+        kept, axis, x = tuple(range(x.ndim)), 0, ravel(x)
+    else:
+        axis = canonical_axis(axis, x.ndim, IndexError)
+        kept = (axis,)
     if x.shape[axis] == 0:
         raise ValueError(f"attempt to get {name} of an empty sequence")
     result = operation(x, axis, dtypes.default_dtype("signed"))
-    return expand_dims(result, tuple(kept)) if keepdims else result
+    return expand_dims(result, kept) if keepdims else result
 
 
 def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):

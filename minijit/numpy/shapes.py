@@ -99,19 +99,26 @@ def broadcast_to(array, shape):
     shape = canonical_shape(shape)
     if x.shape == shape:
         return x
-    new = len(shape) - x.ndim
+    check_broadcast(x.aval, shape)
+    return stretch(x, shape)
+
+
+def check_broadcast(given, shape, explanation=""):
+    """Raise ValueError unless an array of this aval can be broadcast to `shape`."""
+    new = len(shape) - given.ndim
     if new < 0:
         raise ValueError(
             "Cannot broadcast to shape with fewer dimensions: "
-            f"arr_shape={x.shape} shape={shape}"
+            f"arr_shape={given.shape} shape={shape}{explanation}"
         )
-    if builtins.any(a not in (1, b) for a, b in zip(x.shape, shape[new:], strict=True)):
-        given, wanted = (",".join(map(str, s)) for s in (x.shape, shape))
+    pairs = zip(given.shape, shape[new:], strict=True)
+    if builtins.any(size not in (1, wanted) for size, wanted in pairs):
+        of_given, of_wanted = (",".join(map(str, s)) for s in (given.shape, shape))
         raise ValueError(
-            f"Incompatible types for broadcasting: input type={x.dtype}[{given}] and "
-            f"requested type={x.dtype}[{wanted}]"
+            "Incompatible types for broadcasting: input type="
+            f"{given.dtype}[{of_given}] and requested type={given.dtype}[{of_wanted}]"
+            f"{explanation}"
         )
-    return stretch(x, shape)
 
 
 def stretch(x, shape):

@@ -36,7 +36,7 @@ from .lane_axes import (
     leaf_names,
     mapped_axis,
     mapped_refs,
-    result_axis,
+    result_axes,
     with_refs,
 )
 from .lane_names import collective_rules, looks_across, naming
@@ -247,8 +247,7 @@ def vmap(
         lanes = Lanes(common_size(fun, leaves, axes, names, axis_size), axis_name)
         flat = FlatFunction(lambda args, kwargs: fun(*args, **kwargs), tree, refs=True)
         outs, found = vmap_leaves(flat, lanes, leaves, axes)
-        targets = flatten_axes("vmap out_axes", flat.out_tree, out_axes)
-        targets = map(partial(result_axis, fun), outs, found, targets)
+        targets = result_axes(fun, flat.out_tree, outs, found, out_axes)
         placed = [
             y if target is None else lanes_at(y, axis, target, lanes.size)
             for y, axis, target in zip(outs, found, targets, strict=True)

@@ -4,13 +4,15 @@ Complaints name the function, the argument and its shape.
 """
 
 import operator
+from functools import partial
 
 from ..trace import array
 from ..trace.arguments import argument_names, function_name
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import flattening
-from ..trace.pytree import tree_flatten
+from ..trace.pytree import tree_flatten, tree_unflatten
 from ..trace.refs import Ref, read
+from ..trace.tree_tools import flatten_axes
 
 
 def check_arguments(in_axes, args):
@@ -89,21 +91,44 @@ def common_size(fun, leaves, axes, names, axis_size):
     )
 
 
-def result_axis(fun, y, axis, target):
-    """Where `out_axes` wants the lanes of a result, counted from the front, or None."""
+def result_axes(fun, tree, results, found, out_axes):
+    """Where `out_axes` wants the lanes of each result, counted from the front, or None.
+
+    Args:
+      tree: the structure of the results of `fun`.
+      found: the axis that the lanes of each result are on, or None.
+    """
+    wanted = flatten_axes("vmap out_axes", tree, out_axes)
+    each = enumerate(zip(results, found, wanted, strict=True))
+    return [
+        result_axis(aval_of(y).ndim, axis, target, partial(result_name, fun, tree, i))
+        for i, (y, axis, target) in each
+    ]
+
+
+def result_name(fun, tree, i):
+    """-> (what JAX calls the axis of a result: `out_axes['loss']`, whose result)."""
+    places = tree_unflatten(tree, range(tree.num_leaves))
+    return flattening["leaf_names"]("out_axes", places)[i], function_name(fun)
+
+
+def result_axis(ndim, axis, target, name):
+    """Where the lanes of one result shall be; `name` gives the words of an error."""
     if target is None:
         if axis is not None:
+            place, function = name()
             raise ValueError(
-                f"at vmap out_axes, got axis spec None but output was batched on axis "
-                f"{axis}: a result of {function_name(fun)} is different in each lane; "
+                f"at vmap {place}, got axis spec None but output was batched on axis "
+                f"{axis}: this result of {function} is different in each lane; "
                 f"give it an axis, or reduce it over the lanes{at_line(user_source())}"
             )
         return None
-    ndim = aval_of(y).ndim + (axis is None)
+    ndim += axis is None
     if not -ndim <= target < ndim:
+        place, function = name()
         raise ValueError(
             f"axis {target} is out of bounds for array of dimension {ndim}: vmap's "
-            f"out_axes for a result of {function_name(fun)}, the mapped axis counted"
+            f"{place} for a result of {function}, the mapped axis counted"
         )
     return target % ndim
 
