@@ -3,8 +3,10 @@
 from .trace import names as _names
 from .trace.errors import (
     ConcretizationTypeError as ConcretizationTypeError,
+    JAXIndexError as JAXIndexError,
     JaxprTypeError as JaxprTypeError,
     JaxRuntimeError as JaxRuntimeError,
+    JAXTypeError as JAXTypeError,
     KeyReuseError as KeyReuseError,
     MinijitError as MinijitError,
     NonConcreteBooleanIndexError as NonConcreteBooleanIndexError,

@@ -38,8 +38,9 @@ def test_modules_and_names_are_minijits():
         assert jax.__version_info__ == (0, 10, 2) and jax.version.__version__
         assert jax.stages.Lowered and jax.stages.Wrapped is type(jax.jit(abs))
         # Libraries ask which types are trees, and add classes of their own to tables.
-        from jax._src.tree_util import _registry
+        from jax._src.tree_util import _registry, broadcast_prefix, prefix_errors
 
+        assert broadcast_prefix(0, [1, 2]) == [0, 0] and not prefix_errors(0, [1])
         assert dict in _registry and int not in _registry
         assert jax._src.xla_bridge._backends == {}
         assert jax.core.pytype_aval_mappings

@@ -394,6 +394,46 @@ def test_jax_says_so_too():
         check(jax, wrong, words)
 
 
+@pytest.mark.oracle
+def test_what_errors_are():
+    import jax
+
+    kinds = "JAXTypeError JAXIndexError ConcretizationTypeError".split()
+    builtin = (TypeError, IndexError, ValueError, RuntimeError)
+    for name in mj.errors.__all__:
+        ours, theirs = getattr(mj.errors, name), getattr(jax.errors, name, None)
+        bases = [(b, b) for b in builtin]
+        bases += [(getattr(mj.errors, k), getattr(jax.errors, k)) for k in kinds]
+        for mine, of_jax in bases if theirs else []:
+            assert issubclass(ours, mine) == issubclass(theirs, of_jax), name
+
+
+different = [
+    ({"a": [1, 2]}, {"a": (1, 2)}),
+    ([1, (2, 3)], [1, (2, 3, 4)]),
+    ({"a": 1}, {"b": 1}),
+    ((1, None), (1, 2)),
+]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("first, second", different)
+def test_where_trees_differ(first, second):
+    from jax._src import tree_util as of_jax
+
+    from minijit.trace import tree_tools
+
+    ours, = tree_tools.prefix_errors(first, second)
+    theirs, = of_jax.prefix_errors(first, second)
+    words = [str(error("x")).partition(" at key path")[0] for error in (ours, theirs)]
+    assert words[0] == words[1] and type(ours("x")) is type(theirs("x"))
+    (path, *_), = tree_tools.equality_errors(first, second)
+    (expected, *_), = of_jax.equality_errors(first, second)
+    assert mj.tree_util.keystr(path) == of_jax.keystr(expected)
+    assert tree_tools.prefix_errors(0, second) == []
+    assert not [*tree_tools.equality_errors(second, second)]
+
+
 def test_a_leaked_tracer():
     kept = []
     mj.jit(lambda x: kept.append(x))(1.0)

@@ -160,7 +160,15 @@ class JaxprTypeError(TypeError):
     """A jaxpr is ill-formed: `check_jaxpr` says which equation and why."""
 
 
-class ConcretizationTypeError(TypeError):
+class JAXTypeError(TypeError):
+    """Base of the errors about traced values that are a TypeError in JAX."""
+
+
+class JAXIndexError(IndexError):
+    """Base of those that are an IndexError."""
+
+
+class ConcretizationTypeError(JAXTypeError):
     """A traced value was used where Python needs a concrete one."""
 
 
@@ -168,21 +176,21 @@ class TracerBoolConversionError(ConcretizationTypeError):
     """`if`, `while`, `and`, `assert` on a traced value."""
 
 
-class TracerIntegerConversionError(TypeError):
+class TracerIntegerConversionError(JAXTypeError):
     """A traced value used as a Python int: an index of a list, `range(n)`."""
 
 
-class TracerArrayConversionError(TypeError):
+class TracerArrayConversionError(JAXTypeError):
     """A traced value handed to NumPy."""
 
 
-class NonConcreteBooleanIndexError(IndexError):
+class NonConcreteBooleanIndexError(JAXIndexError):
     """`x[mask]` with a traced mask: the result's shape would depend on data."""
 
 
-class UnexpectedTracerError(Exception):
+class UnexpectedTracerError(JAXTypeError):
     """A tracer outlived the function it was made for."""
 
 
-class KeyReuseError(RuntimeError):
+class KeyReuseError(JAXTypeError):
     """A random key was used twice where that is checked."""

@@ -263,7 +263,6 @@ jax_names = {
     ]),
     "errors": table([
         ("InconclusiveDimensionOperation", "sizes are always known here", ""),
-        ("JAXIndexError JAXTypeError", "", "IndexError and TypeError"),
     ]),
     "debug": table([
         ("breakpoint", not_yet, "breakpoint() under minijit.disable_jit()"),

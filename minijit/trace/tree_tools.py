@@ -308,6 +308,49 @@ def flatten_axes(name, treedef, axis_tree):
     )
 
 
+def prefix_errors(prefix_tree, full_tree, is_leaf=None):
+    """Why a tree is no prefix of another: functions of a name that make a ValueError.
+
+    As JAX's private function of this name, which libraries import; of several places
+    that differ only the first is told.
+    """
+    prefix = tree_structure(prefix_tree, is_leaf)
+    if leaves_below(prefix, tree_structure(full_tree)) is not None:
+        return []
+
+    def error(name):
+        names = f"the prefix tree {name}", "the full tree"
+        return ValueError(mismatch(prefix, full_tree, names))
+
+    return [error]
+
+
+def equality_errors(tree1, tree2, is_leaf=None):
+    """Where two trees differ: (path, what is in the first, in the second, why).
+
+    As JAX's private function of this name, which libraries import.
+    """
+    stack = [((), tree1, tree2)]
+    while stack:
+        path, x, y = stack.pop()
+        first, second = (tree_structure(z, is_leaf).nodes[0] for z in (x, y))
+        if first.type is second.type is Leaf:
+            continue
+        if type(x) is not type(y):
+            yield path, str(type(x)), str(type(y)), "their Python types differ"
+        elif first != second:
+            why = "their children or their data differ"
+            if isinstance(x, (list, tuple)):
+                why = "the lengths do not match"
+            yield path, node_in_words(first, x), node_in_words(second, y), why
+        else:
+            pairs = zip(
+                flatten_one_level_with_keys(x)[0], flatten_one_level(y)[0], strict=True
+            )
+            below = [((*path, key), child, other) for (key, child), other in pairs]
+            stack.extend(reversed(below))
+
+
 def leaves_below(prefix, treedef):
     """How many leaves of `treedef` are below each leaf of a prefix; None of no prefix.
 

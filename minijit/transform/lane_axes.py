@@ -4,7 +4,6 @@ Complaints name the function, the argument and its shape.
 """
 
 import operator
-from functools import partial
 
 from ..trace import array
 from ..trace.arguments import argument_names, function_name
@@ -99,36 +98,38 @@ def result_axes(fun, tree, results, found, out_axes):
       found: the axis that the lanes of each result are on, or None.
     """
     wanted = flatten_axes("vmap out_axes", tree, out_axes)
+
+    def names():
+        result = tree_unflatten(tree, results)
+        return flattening["leaf_names"]("out_axes", result), function_name(fun)
+
     each = enumerate(zip(results, found, wanted, strict=True))
     return [
-        result_axis(aval_of(y).ndim, axis, target, partial(result_name, fun, tree, i))
+        result_axis(i, aval_of(y).ndim, axis, target, names)
         for i, (y, axis, target) in each
     ]
 
 
-def result_name(fun, tree, i):
-    """-> (what JAX calls the axis of a result: `out_axes['loss']`, whose result)."""
-    places = tree_unflatten(tree, range(tree.num_leaves))
-    return flattening["leaf_names"]("out_axes", places)[i], function_name(fun)
+def result_axis(i, ndim, axis, target, names):
+    """Where the lanes of result `i` shall be.
 
-
-def result_axis(ndim, axis, target, name):
-    """Where the lanes of one result shall be; `name` gives the words of an error."""
+    `names` gives the words of an error: (for each result `out_axes['loss']`, whose).
+    """
     if target is None:
         if axis is not None:
-            place, function = name()
+            places, function = names()
             raise ValueError(
-                f"at vmap {place}, got axis spec None but output was batched on axis "
-                f"{axis}: this result of {function} is different in each lane; "
+                f"at vmap {places[i]}, got axis spec None but output was batched on "
+                f"axis {axis}: this result of {function} is different in each lane; "
                 f"give it an axis, or reduce it over the lanes{at_line(user_source())}"
             )
         return None
     ndim += axis is None
     if not -ndim <= target < ndim:
-        place, function = name()
+        places, function = names()
         raise ValueError(
             f"axis {target} is out of bounds for array of dimension {ndim}: vmap's "
-            f"{place} for a result of {function}, the mapped axis counted"
+            f"{places[i]} for a result of {function}, the mapped axis counted"
         )
     return target % ndim
 
