@@ -482,7 +482,7 @@ def internal_names(call, text):
 # Words of advice, and of JAX's own messages.
 public_words = set(
     """
-    ad_checkpoint allow_int array_like axis_name bad_calls body_fun
+    ad_checkpoint allow_int arr_shape array_like axis_name bad_calls body_fun
     broadcast_dimensions checkpoint_policies cond_fun custom_batching
     custom_derivatives custom_vmap fan_avg fan_in fan_out feature_group_count
     in_axes init_val is_leaf key_data lhs_batch lhs_contract lhs_dilation lhs_shape
