@@ -72,6 +72,21 @@ def test_round_keeps_decimals():
     same(round(jnp.asarray(x)), np.round(x))
 
 
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint8", "float16"])
+def test_without_decimals_round_gives_integers(dtype):
+    import jax
+
+    for digits in ((), (None,), (0,)):
+        ours, theirs = (
+            round(one.asarray([0.5, 2.0, 3.5], dtype), *digits)
+            for one in (jnp, jax.numpy)
+        )
+        assert ours.dtype == theirs.dtype and ours.tolist() == theirs.tolist()
+    assert round(jnp.float32(2.7)).dtype == np.int32
+    assert [10, 20, 30, 40][round(jnp.asarray(2.7))] == 40
+
+
 def test_every_forwarded_operator_is_defined():
     assert set(forwarded_names) <= set(operators)
     assert set(operators) - set(dir(jnp.ones(2))) == set()

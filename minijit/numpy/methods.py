@@ -78,6 +78,16 @@ def compress_method(x, condition, axis=None, *, out=None, size=None, fill_value=
     return compress(condition, x, axis, size=size, fill_value=fill_value, out=out)
 
 
+def rounded(x, ndigits=None):
+    """Python's `round(x)`, which is an integer, and `round(x, ndigits)`, which is not.
+
+    JAX: as here, int32 (int64 with `enable_x64`) for whatever type of number.
+    """
+    if ndigits is None:
+        return convert(round(x), dtypes.default_dtype("signed"))
+    return round(x, ndigits)
+
+
 def no_flat(x):
     """`x.flat` would write into the array."""
     raise NotImplementedError(
@@ -87,7 +97,7 @@ def no_flat(x):
 
 
 operators |= {
-    "__round__": round,
+    "__round__": rounded,
     "real": property(real),
     "imag": property(imag),
     "flat": property(no_flat),
