@@ -10,6 +10,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.trace.jaxpr import eval_jaxpr
 from minijit.transform.tape import Tape, TapeValue, Union
 
 pytestmark = [pytest.mark.chapter(11), pytest.mark.usefixtures("interpreted_doubles")]
@@ -195,6 +196,70 @@ def test_branches_not_taken_cost_nothing():
         mj.make_jaxpr(mj.grad(lambda x: lax.cond(x > 0, jnp.sin, jnp.exp, x)))(1.0)
     )
     assert "Union[(f64[]), (f64[])]" in text
+
+
+def kept_by_a_branch(x, on_true):
+    """A linearized cond: the jaxpr of its derivative, with what it kept at x."""
+    choose = lambda x: lax.cond(x > 1.0, on_true, lambda x: x**3, x)
+    closed = mj.make_jaxpr(mj.linearize(choose, x)[1])(x)
+    (union,) = [c for c in closed.consts if isinstance(c.aval, Union)]
+    return closed, union
+
+
+def test_what_a_branch_keeps_is_known_by_its_shape_and_dtype():
+    """As libraries describe what a linearized function holds, to call it elsewhere."""
+
+    def slope(x):
+        closed, _ = kept_by_a_branch(x, jnp.sin)
+        run = lambda consts, t: eval_jaxpr(closed.jaxpr, consts, t)[0]
+        described = [mj.ShapeDtypeStruct(c.shape, c.dtype) for c in closed.consts]
+        shown = mj.eval_shape(run, described, x)
+        assert (shown.shape, shown.dtype) == ((), np.dtype("float64"))
+        return mj.jit(run)(closed.consts, 1.0)
+
+    for x, want in ((2.0, np.cos(2.0)), (0.5, 0.75)):
+        assert np.allclose([slope(x), mj.jit(slope)(x)], want)
+
+
+def test_a_function_of_what_a_branch_keeps_is_traced_for_each_type():
+    traced = []
+
+    @mj.jit
+    def same(kept):
+        traced.append(kept.aval)
+        return kept
+
+    def both(x):
+        for on_true in (jnp.sin, lambda x: jnp.sin(x) * jnp.exp(x) * x):
+            _, union = kept_by_a_branch(x, on_true)
+            assert same(union).aval == same(union).aval == union.aval
+        return x
+
+    mj.jit(both)(2.0)
+    assert len(set(traced)) == len(traced) == 2
+
+
+@pytest.mark.chapter(24)
+def test_a_primitive_of_ones_own_takes_what_a_branch_keeps():
+    """Its rule for types sees an array; what it says of it is what the branch kept."""
+    from minijit.extend.core import Primitive, ShapedArray
+
+    seen = []
+
+    def types(kept):
+        seen.append(isinstance(kept, ShapedArray))
+        return ShapedArray(kept.shape, kept.dtype)
+
+    passed_p = Primitive("passed")
+    passed_p.def_abstract_eval(types)
+
+    def f(x):
+        _, union = kept_by_a_branch(x, jnp.sin)
+        assert passed_p.bind(union).aval == union.aval
+        return x
+
+    mj.make_jaxpr(f)(2.0)
+    assert seen == [True]
 
 
 def test_a_tape_is_as_long_as_the_loop_ran():

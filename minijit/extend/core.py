@@ -20,6 +20,7 @@ from ..core import (
 )
 from ..run.jax_attributes import no_effects as no_effects
 from ..trace import dtypes, names as _names
+from ..trace.arguments import carried_type, whole_type
 from ..trace.array import aval_of, shape_rules
 from ..trace.core import EvalTrace, Primitive as Primitive, Tracer, current, eval_rules
 from ..trace.errors import JaxprTypeError as JaxprTypeError
@@ -64,6 +65,7 @@ def def_abstract_eval(primitive, rule):
     """Say of which types the results are: rule(*avals, **params); returns `rule`."""
 
     def shapes(*avals, **params):
+        avals = map(plain_aval, avals)
         return of_each(primitive, checked_aval, rule(*avals, **params))
 
     primitive.abstract_eval = rule
@@ -80,7 +82,15 @@ def def_effectful_abstract_eval(primitive, rule):
 
 def checked_aval(aval):
     """A type as the user's rule gives it, with a dtype of NumPy's."""
-    return ShapedArray.make(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
+    weak_type = getattr(aval, "weak_type", False)
+    return whole_type(ShapedArray.make(aval.shape, aval.dtype, weak_type))
+
+
+def plain_aval(aval):
+    """A type as a user's rule knows it: what a branch keeps is shown as an array."""
+    if carried_type(aval.dtype) is None:
+        return aval
+    return ShapedArray.make(aval.shape, aval.dtype)
 
 
 def bind_with_trace(primitive, trace, args, params):

@@ -68,7 +68,8 @@ def is_argument(x):
     """Whether a traced function takes `x`: it has a dtype that arrays may have."""
     dtype = getattr(x, "dtype", None)
     if isinstance(dtype, np.dtype):
-        return dtype in dtypes.dtype_names or dtype == dtypes.float0
+        known = dtype in dtypes.dtype_names or dtype == dtypes.float0
+        return known or carried_type(dtype) is not None
     return is_array_like(x) or dtype is not None
 
 
@@ -92,4 +93,15 @@ def leaf_avals(leaves, names, function):
 def aval_like(x):
     """The aval of something that only has a shape and a dtype."""
     weak_type = getattr(x, "weak_type", False)
-    return ShapedArray(tuple(x.shape), dtypes.as_dtype(x.dtype), weak_type)
+    return whole_type(ShapedArray(tuple(x.shape), dtypes.as_dtype(x.dtype), weak_type))
+
+
+def carried_type(dtype):
+    """The type that the dtype of a type without elements carries, or None."""
+    metadata = getattr(dtype, "metadata", None)
+    return metadata and metadata.get("type")
+
+
+def whole_type(aval):
+    """The aval of a shape and a dtype, which may be all that is known of a tape."""
+    return carried_type(aval.dtype) or aval

@@ -21,7 +21,7 @@ import types
 from dataclasses import dataclass
 
 from .advice import leaked_tracer
-from .arguments import TraceInfo, function_name, function_source, leaf_avals
+from .arguments import TraceInfo, function_name, function_source, leaf_avals, whole_type
 from .array import ArrayImpl, ShapedArray, shape_rules
 from .captures import capture_rules, find_captures
 from .config import config, jit_is_disabled
@@ -142,12 +142,14 @@ def leaf_key(x):
         return x.shape, x.dtype, x.weak_type, Ref
     else:
         aval, = leaf_avals([x], ["?"], leaf_key)
-    return aval.shape, aval.dtype, aval.weak_type
+    key = aval.shape, aval.dtype, aval.weak_type
+    # The dtypes of types without elements are equal.
+    return (*key, aval) if aval.dtype == object else key
 
 
 def aval_of_leaf(x):
     """The aval of a leaf that `leaf_key` has accepted."""
-    return ShapedArray(*leaf_key(x)[:3])
+    return whole_type(ShapedArray(*leaf_key(x)[:3]))
 
 
 # Functions of a trace that is over; they may raise.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from . import dtypes
+from .arguments import carried_type
 from .array import ArrayImpl, aval_of, to_numpy
 from .calls import check_arguments
 from .jaxpr import flattening, subjaxprs
@@ -33,7 +34,9 @@ class ShapeDtypeStruct:
     sharding: object = None
 
     def __post_init__(self):
-        check_arguments(type(self), "ShapeDtypeStruct", (self.shape, self.dtype), {})
+        if carried_type(self.dtype) is None:
+            given = self.shape, self.dtype
+            check_arguments(type(self), "ShapeDtypeStruct", given, {})
         object.__setattr__(self, "shape", tuple(self.shape))
         object.__setattr__(self, "dtype", dtypes.as_dtype(self.dtype))
 

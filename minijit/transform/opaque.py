@@ -13,8 +13,13 @@ class Opaque:
     ndim = 0
     size = 1
     nbytes = 0
-    dtype = np.dtype(object)
     weak_type = False
+
+    @property
+    def dtype(self):
+        # The type goes with it: libraries describe arguments by shape and dtype alone,
+        # and `whole_type` makes of these what they were.
+        return np.dtype(object, metadata={"type": self})
 
     def strip_weak_type(self):
         return self
