@@ -22,6 +22,7 @@ from minijit.run import llvm_engine
 from minijit.run.executable import compile_python
 from minijit.run.kernel_log import steps_of
 from minijit.run.llvm import compile_llvm
+from minijit.run.llvm_loops import LoopWriter
 from minijit.trace.config import config
 from minijit.transform import steps
 from minijit.transform.tape import TapeValue
@@ -168,6 +169,17 @@ def test_loops_over_arrays_that_swap_are_vectorised():
     run = compile_llvm(mj.make_jaxpr(f)(np.ones(64, "f4")), "f")
     text = str(llvm_engine.optimised(run.texts["llvm"]()))
     assert re.search(r"fmul <\d+ x float>", text) and "memcheck" not in text
+
+
+def test_a_pointer_that_moves_has_a_name_of_its_own():
+    """A function of many arrays has parameters %p0, %p1 and so on."""
+    writer, buffers = LoopWriter(), range(40)
+    params = {buffer: f"%p{buffer}" for buffer in buffers}
+    writer.pointers = dict(params)
+    for buffer in buffers:
+        writer.moves(buffer)
+    slots = set(writer.pointers.values())
+    assert len(slots) == 40 and slots.isdisjoint(params.values())
 
 
 def test_memory_does_not_depend_on_the_number_of_steps():
