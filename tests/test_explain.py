@@ -117,7 +117,7 @@ def test_every_pair_has_an_answer(report):
         answer = report.why_not_fused(a, b)
         assert answer.reason and answer.nbytes >= 0 and str(answer)
         rules.add(answer.rule)
-    assert "same" not in rules and len(rules) > 2
+    assert "same" not in rules and len(rules) >= min(3, len(report.steps) - 2)
     # Some of the answers are what the fusion has decided.
     assert rules & {d.rule for d in report.decisions if not d.fused} - {"call"}
     first = report.steps[0]

@@ -24,7 +24,7 @@ from .assembly import program_passes
 from .columns import block_length, on_buffers, replaced
 from .decisions import Decision, loop_rules, noted
 from .expression_graphs import postorder
-from .expressions import Axis, Load
+from .expressions import Load
 from .fuse_rules import (
     Part,
     between_them,
@@ -32,12 +32,12 @@ from .fuse_rules import (
     is_copy,
     saved_bytes,
     shared_axes,
-    total_of_rows,
     traffic_of,
     within_steps,
 )
 from .loops import For, Kernel, Store, expressions, statements
 from .memory import Buffer
+from .row_totals import beside, by_rows, is_all_totals, rules_of_totals
 
 
 def nested(axes, body):
@@ -69,17 +69,15 @@ def join(a, b, shared):
     rest_a = nested([i for i in a.axes if i not in shared], a.body)
     rest_b = nested([j for j in b.axes if j not in own], renamed(b.body, own))
     twice = a.stores.keys() & b.stores.keys()
-    return nested([i for i in a.axes if i in shared], settle((*rest_a, *rest_b), twice))
+    body = settle((*rest_a, *rest_b), twice)
+    body = nested([i for i in a.axes if i in shared], body)
+    return *body, *a.after, *b.after
 
 
-def absorb(a, b, over):
-    """The statements of b, with what a stores computed in each step of its totals."""
-    # The rows may have totals over the same axis, as other expressions have it, too.
-    own = {i: Axis(i.extent, j.kind) for j, i in over.items()}
-    rows = replaced(a.body, own.get)
-    known = {Load(s.buffer, s.index): s.value for s in rows}
-    totals = replaced(b.body, {j: own[i] for j, i in over.items()}.get)
-    return replaced(totals, known.get)
+def with_totals(a, b, shares):
+    """The statements of a, and beside its loop the totals of b."""
+    body, after = beside(a, b, shares)
+    return *nested(a.axes[:1], settle(body, {})), *settle(after, {})
 
 
 def settle(body, twice):
@@ -229,10 +227,10 @@ class Fusion:
         others, settings = self.others(first, second), self.settings
         saved = saved_bytes(a, b, others)
         judge = partial(judged, a, b, saved)
-        over = total_of_rows(a, b, others)
-        if not (over or a.is_nest and b.is_nest):
+        totals = a.is_nest and is_all_totals(b) and a.stores.keys() & b.loads.keys()
+        if not (totals or a.is_nest and b.is_nest):
             return judge("no nest")
-        shared = {} if over else shared_axes(a, b)
+        shared = {} if totals else shared_axes(a, b)
         if not within_steps(a, b, shared):
             return judge("overwritten")
         if b.was and is_copy(a):
@@ -247,8 +245,9 @@ class Fusion:
         kept = [x for x in a.buffers | b.buffers if x not in made or others(x)]
         if len(kept) > settings.most_buffers:
             return judge("buffers", buffers=len(kept))
-        if over:
-            return judge("total of rows", over=over)
+        if totals:
+            rule, shares = by_rows(a, b)
+            return judge(rule, **shares)
         if not shared:
             return judge("axes")
         columns = in_columns(a, shared) or in_columns(b, {*shared.values()})
@@ -309,15 +308,16 @@ class Fusion:
         self.apart = {(steps[d.a[0]], steps[d.b[0]]) for d in left}
         return self.program_of([*done, *left])
 
-    def merge(self, first, second, shared=None, over=None):
+    def merge(self, first, second, shared=None, shares=None):
         """Two parts become one: -> its number."""
         a, b, number = self.parts[first], self.parts[second], 1 + max(self.parts)
-        body = absorb(a, b, over) if over else join(a, b, shared)
+        body = join(a, b, shared) if shared else with_totals(a, b, shares)
         body = wanted_only(body, self.others(first, second))
         eqns = tuple(dict.fromkeys((*a.step.eqns, *b.step.eqns)))
         part = Part.inside(number, Kernel(a.step.name, body, eqns), body)
-        for buffer in a.buffers | b.buffers:
-            users = [n for n in self.users[buffer] if n not in (first, second)]
+        for buffer in a.buffers | b.buffers | part.buffers:
+            users = self.users.get(buffer, ())
+            users = [n for n in users if n not in (first, second)]
             self.users[buffer] = users + [number] * (buffer in part.buffers)
         both, old = {first, second}, 1 << first | 1 << second
         self.after[number] = (self.after.pop(first) | self.after.pop(second)) - both
@@ -402,7 +402,6 @@ def worth(a, b):
 rules = {
     "loops": (True, "they share loops, and what goes from one to the other"),
     "blocks of columns": (True, "they share loops over blocks of columns"),
-    "total of rows": (True, "a total takes each row as soon as it is known"),
     "no nest": (False, "one of them is a call, or stores in an order of its own"),
     "overwritten": (False, "the second one writes over what the first one uses"),
     "copy": (False, "an update of a copy may be one of the array itself"),
@@ -417,7 +416,7 @@ rules = {
         "column_share",
     ),
     "little": (False, "what both read is smaller than what they store"),
-}
+} | rules_of_totals
 
 
 # ---- rows

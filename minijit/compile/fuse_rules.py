@@ -35,6 +35,24 @@ def perfect(body):
     return tuple(axes), body
 
 
+def after_loop(body):
+    """The totals beside a kernel's loop: the stores behind it, or nothing.
+
+    They add up what each step of the loop has left in an array of the kernel's own.
+    """
+    loop, *after = body or (None,)
+    if not isinstance(loop, For) or not all(isinstance(s, Store) for s in after):
+        return ()
+    return tuple(after) if shares_of((loop,), after) else ()
+
+
+def shares_of(loops, after):
+    """The stores in loops that leave the shares of totals in what comes after them."""
+    loaded = {e.buffer for e in postorder(expressions(after)) if type(e) is Load}
+    stores = (s for s in statements(loops) if isinstance(s, Store))
+    return [s for s in stores if s.buffer.space == "cache" and s.buffer in loaded]
+
+
 def is_nest(body):
     """Whether statements are loops around plain stores, in no order of their own."""
     inside = statements(body)
@@ -96,6 +114,7 @@ class Part:
     Attributes:
       number: its place in the program; step: the kernel or call.
       axes, body: the loops around all of it, and what they are around.
+      after: the totals beside these loops, of what their steps leave.
       loads, stores: {buffer: the indices at which it is read or written}.
       size: how many operations it has.
       was: the kernel as it is if nothing is fused with it, where that is another one.
@@ -109,6 +128,7 @@ class Part:
     stores: dict
     size: int = 0
     was: object = None
+    after: tuple = ()
 
     @classmethod
     def of(cls, number, step):
@@ -133,7 +153,9 @@ class Part:
                 stores[stmt.buffer].append(stmt.index)
                 if stmt.combine:
                     loads[stmt.buffer].append(stmt.index)
-        return cls(number, step, *perfect(body), dict(loads), dict(stores), size)
+        after = after_loop(body)
+        own = *perfect(body[:1] if after else body), dict(loads), dict(stores), size
+        return cls(number, step, *own, after=after)
 
     @cached_property
     def buffers(self):
@@ -194,43 +216,6 @@ def one_to_one(pairs, b):
         if fits and i not in shared and j not in shared.values():
             shared[i] = j
     return shared
-
-
-def total_of_rows(a, b, others):
-    """The axes of totals in b over what a stores: {axis of b: axis of a}, or {}.
-
-    Each step of a total can compute its row by itself: a has nothing but values for
-    each step of its loops, along which memory does not run, and only totals of b ask.
-    """
-    flows = [buffer for buffer in a.stores if buffer in b.loads]
-    plain = all(isinstance(s, Store) and not s.combine for s in (*a.body, *b.body))
-    total = bool(b.body) and not b.axes
-    if not (flows and a.is_nest and plain and total) or any(map(others, a.stores)):
-        return {}
-    asked = {index for buffer in flows for index in b.loads[buffer]}
-    stored = {index for indices in a.stores.values() for index in indices}
-    if stored != {a.axes} or along_rows(a):
-        return {}
-    over = {j: i for index in asked for i, j in zip(a.axes, index, strict=True)}
-    alike = all(type(j) is Axis and i.extent == j.extent for j, i in over.items())
-    once = len(over) == len(asked) * len(a.axes)
-    return over if alike and once and not one_in_another(b, over) else {}
-
-
-def one_in_another(part, axes):
-    """Whether a total over some axes is a part of what another one adds up."""
-    totals = [
-        e for e in postorder(expressions(part.body))
-        if type(e) is Reduce and axes.keys() & {*e.axes}
-    ]  # fmt: skip
-    return any(t in totals for total in totals for t in postorder(total.bodies))
-
-
-def along_rows(part):
-    """Whether totals of a kernel run over outer axes: memory runs along its loops."""
-    inside = [e for e in postorder(expressions(part.body)) if type(e) is Load]
-    own = frozenset(part.axes)
-    return any(e.free - own and e.index[-1].free & own for e in inside)
 
 
 def is_copy(part):

@@ -24,6 +24,7 @@ from ..transform.branches import cond_p
 from ..transform.loops import scan_p, while_p
 from .expression_graphs import nothing, postorder, substitute
 from .expressions import Load, Op
+from .fuse_rules import after_loop
 from .loops import For, If, Kernel, Let, Store, expressions, statements
 from .memory import Buffer
 from .place import placed
@@ -243,13 +244,14 @@ def steps_with(index, axis, axes):
 def parted(program, links):
     """A program whose kernels read no more than they must when they write a `new`.
 
-    They are parted into their statements; what an update loads from an `old` is
-    computed before, into memory of its own.
+    They are parted into their statements, but for a loop and the totals beside it; what
+    an update loads from an `old` is computed before, into memory of its own.
     """
     body, temps = [], []
     before = {new: old for old, new in links}
     for step in program.body:
-        if not isinstance(step, Kernel) or not written_by(step) & before.keys():
+        whole = not isinstance(step, Kernel) or after_loop(step.body)
+        if whole or not written_by(step) & before.keys():
             body.append(step)
             continue
         for stmt in step.body:

@@ -9,11 +9,13 @@ from .scalars import INDEX, dtype_bounds
 # Functions of a kernel's statements, in the order in which they are called before
 # placing: each gives statements that do the same, in other loops.
 arrangements = [interchanged]
+# The same, called when all others are done.
+last_arrangements: list = []
 
 
 def arrange(body):
     """A kernel's statements in the loops that run.  Those arranged already stay so."""
-    for other_loops in arrangements:
+    for other_loops in (*arrangements, *last_arrangements):
         body = other_loops(body)
     return body
 

@@ -185,6 +185,9 @@ loop_rules |= {
         True, "blocks cannot wait for each other: a second kernel adds the parts",
         "block_total", "enough_threads", "fewest_parts",
     ),
+    "totals on a grid": (
+        True, "blocks cannot wait for each other: a second kernel adds their shares",
+    ),
     "pieces of a row": (
         True, "blocks add up pieces, and wait for the sum of those before them",
         "fewest_parts", "thread_steps",

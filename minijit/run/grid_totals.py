@@ -11,15 +11,20 @@ is zero whenever a graph is launched, and loads that no cache answers: NVIDIA's 
 CUB has two kernels, too.  `explain` names the rule, "parts on a grid".
 
 Totals of columns are each a thread's, and if these are few, they are cut likewise.
+
+Totals beside the loop of a kernel want what all its steps have left, and so they are a
+second kernel, too.
 """
 
 import math
 from dataclasses import replace
 
+from ..compile.columns import on_buffers
 from ..compile.decisions import noted, noting
 from ..compile.expression_graphs import postorder
 from ..compile.expressions import Axis, Load, Reduce, as_index, op
 from ..compile.fuse import nested
+from ..compile.fuse_rules import after_loop, shares_of
 from ..compile.interchange import Renamer
 from ..compile.loops import For, Kernel, Store
 from ..compile.memory import Buffer
@@ -84,6 +89,25 @@ def in_parts(kernel, rooms, number):
     return [fill, replace(kernel, body=nested(axes, finish))]
 
 
+def totals_apart(kernel, rooms, number):
+    """A kernel of its loop for one with totals beside, and others of these; or None.
+
+    Args:
+      rooms, number: as in `in_parts`.
+    """
+    if not (after := after_loop(kernel.body)):
+        return None
+    names = {}
+    for share in shares_of(kernel.body[:1], after):
+        name, own = f"part{number + len(rooms)}", share.buffer
+        names[own] = Buffer(name, own.shape, own.dtype)
+        rooms.append(names[own])
+    noted("totals on a grid", steps=kernel.body[0].axis.extent)
+    body = on_buffers(kernel.body, lambda b, index: (names[b], index), names)
+    steps = (replace(kernel, body=part) for part in (body[:1], body[1:]))
+    return [found for step in steps for found in in_kernels(step, rooms, number)]
+
+
 def number_of(axes):
     """The number of a step of several loops: what `digits` takes apart."""
     first, *others = axes
@@ -127,4 +151,4 @@ def one_part(total, part, length, steps):
     return Reduce(total.op, (axis,), tuple(Renamer(places)(total.bodies)))
 
 
-kernel_forms.append(in_parts)
+kernel_forms += [totals_apart, in_parts]

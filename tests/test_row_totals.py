@@ -1,0 +1,218 @@
+"""Totals of all rows stand beside the loop that makes the rows, in one kernel."""
+
+import numpy as np
+import pytest
+from test_lower import floats
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax, nn
+from minijit.compile.expression_graphs import postorder
+from minijit.compile.expressions import Op
+from minijit.compile.loops import expressions
+from minijit.compile.lower import lower
+from minijit.compile.simplify import simplify
+from minijit.trace.config import config
+
+pytestmark = [pytest.mark.chapter(16), pytest.mark.fusion]
+
+
+def picked(x, labels):
+    return jnp.take_along_axis(nn.log_softmax(x), labels[:, None], 1)[:, 0]
+
+
+def smoothed(x, labels):
+    wanted = nn.one_hot(labels, x.shape[1]) * 0.9 + 0.1 / x.shape[1]
+    return (wanted * nn.log_softmax(x)).sum(1)
+
+
+def focal(x, labels):
+    return (1 - jnp.exp(picked(x, labels))) ** 2 * picked(x, labels)
+
+
+def by_softmax(x, labels):
+    return (jnp.log(nn.softmax(x)) * nn.one_hot(labels, x.shape[1])).sum(1)
+
+
+def entropy(x, labels):
+    return (nn.softmax(x) * jnp.log(nn.softmax(x))).sum(1)
+
+
+def divergence(x, labels):
+    given = nn.softmax(lax.stop_gradient(x[:, ::-1]))
+    return (given * (nn.log_softmax(x) - jnp.log(given))).sum(1)
+
+
+def squared(x, labels):
+    return nn.logsumexp(x, 1) ** 2
+
+
+def normed(x, labels):
+    centred = x - x.mean(1, keepdims=True)
+    return ((centred / jnp.sqrt(x.var(1, keepdims=True) + 1e-5)) ** 3).mean(1)
+
+
+of_rows = [picked, smoothed, focal, by_softmax, entropy, divergence, squared, normed]
+
+
+def mean(rows):
+    return lambda x, labels, mask: -rows(x, labels).mean()
+
+
+def mean_of_some(rows):
+    return lambda x, labels, mask: -(rows(x, labels) * mask).sum() / mask.sum()
+
+
+def batch(n=24, classes=10):
+    return floats(n, classes), np.arange(n, dtype="i4") % classes, floats(n) > 0
+
+
+def program(f, *args):
+    return lower(simplify(mj.make_jaxpr(f)(*args)))
+
+
+def agree(f, args, backend="plain", tolerance=1e-5):
+    found = mj.tree.leaves(mj.jit(f, backend=backend)(*args))
+    wanted = mj.tree.leaves(mj.jit(f, backend="eval")(*args))
+    for a, b in zip(found, wanted, strict=True):
+        far = tolerance * (1e-3 + abs(np.array(b)).max())
+        np.testing.assert_allclose(a, b, 10 * tolerance, far)
+
+
+@pytest.mark.parametrize("rows", of_rows)
+def test_a_loss_is_one_kernel_and_so_are_its_value_and_gradient(rows):
+    f, args = mean(rows), batch()
+    for g in (f, mj.value_and_grad(f)):
+        assert len(program(g, *args).body) == 1
+        agree(g, args, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("rows", of_rows)
+def test_a_loss_of_some_rows_waits_only_for_their_number(rows):
+    f, args = mean_of_some(rows), batch()
+    assert len(program(f, *args).body) == 1
+    assert len(program(mj.value_and_grad(f), *args).body) == 2
+    agree(mj.value_and_grad(f), args, tolerance=1e-4)
+
+
+def test_a_loss_and_its_accuracy():
+    def f(x, labels, mask):
+        right = (x.argmax(1) == labels) & mask
+        loss = -(picked(x, labels) * mask).sum() / mask.sum()
+        return loss, (right.sum() / mask.sum(), right.any())
+
+    g = mj.value_and_grad(f, has_aux=True)
+    assert len(program(g, *batch()).body) == 2
+    agree(g, batch(), tolerance=1e-4)
+
+
+def test_nothing_is_computed_twice():
+    found, = program(mj.value_and_grad(mean(picked)), *batch()).body
+    names = [e.name for e in postorder(expressions(found.body)) if isinstance(e, Op)]
+    assert names.count("exp") == names.count("log") == 1
+
+
+def test_totals_of_all_elements_and_of_several_axes():
+    def f(x):
+        y = jnp.tanh(x)
+        return y, y.sum(), (y * y).max(), (y.sum(-1) > 0).sum()
+
+    for shape in ((5, 7, 9), (315,), (1, 315), (315, 1), (3, 105, 1)):
+        x = floats(*shape)
+        assert len(program(f, x).body) == 1
+        agree(f, (x,))
+
+
+def test_the_ledger_says_yes_and_no():
+    x = floats(24, 40)
+    rules = lambda f: {(d.rule, d.fused) for d in program(f, x).decisions}
+    assert ("row totals", True) in rules(lambda x: (nn.softmax(x) ** 2).sum())
+    at_once = lambda x: (y := jnp.exp(x), y.sum() + y[3, 4])
+    assert ("totals at once", False) in rules(at_once)
+
+
+def test_a_total_that_needs_another_one_stays_apart():
+    x = floats(24, 40)
+    deep = lambda x: ((r := x.sum(1)) - r.mean()) ** 2
+    assert len(program(lambda x: deep(x).sum(), x).kernels) == 2
+    agree(lambda x: deep(x).sum(), (x,))
+
+
+def in_small_pieces(**settings):
+    return config.override("fusion", config.fusion.but(row_piece=256, **settings))
+
+
+def many(f, *args):
+    """What rules say of the loops of a program."""
+    report = mj.explain(mj.jit(f, backend="plain"), *args)
+    return {d.rule: d.numbers for d in report.decisions}
+
+
+@pytest.mark.chapter(19)
+def test_many_rows_are_added_up_piece_by_piece():
+    x, labels, mask = batch(301)
+    f = mj.value_and_grad(mean_of_some(picked))
+    assert "all rows" in many(f, x, labels, mask)
+    with in_small_pieces():
+        found = many(f, x, labels, mask)
+        assert "pieces of rows" in found and "all rows" not in found
+        agree(f, (x, labels, mask), tolerance=1e-4)
+
+
+@pytest.mark.chapter(23)
+@pytest.mark.parametrize("rows", of_rows)
+def test_pieces_have_the_same_bits_on_one_thread_and_on_several(rows):
+    f, args = mj.value_and_grad(mean_of_some(rows)), batch(301, 6)
+    results = []
+    for threads in (1, 3):
+        with in_small_pieces(), config.override("thread_time", 0):
+            with config.override("cpu_threads", threads):
+                agree(f, args, "llvm", 1e-4)
+                results.append(mj.tree.leaves(mj.jit(f)(*args)))
+    for a, b in zip(*results, strict=True):
+        assert np.array(a).tobytes() == np.array(b).tobytes()
+
+
+@pytest.mark.chapter(23)
+@pytest.mark.parametrize("n", [5000, 65537])
+def test_sums_are_as_exact_as_of_stored_rows(n):
+    x = np.random.default_rng(0).uniform(0.9, 1.1, (n, 3)).astype("f4")
+    f = lambda x: (y := jnp.sqrt(x), y.sum())
+    assert len(program(f, x).body) == 1
+    exact = np.sqrt(x.astype("f8")).sum()
+    assert abs(float(mj.jit(f, backend="llvm")(x)[1]) / exact - 1) < 5e-7
+
+
+@pytest.mark.chapter(22)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "i4"])
+def test_other_dtypes(dtype):
+    x = jnp.array(floats(24, 10) * 4, dtype)
+    f = lambda x: (y := x * x, y.sum(), y.sum(1).mean(), (y == 4).any())
+    agree(f, (x,), "llvm", 2e-2 if x.dtype.itemsize == 2 else 1e-5)
+
+
+@pytest.mark.chapter(22)
+@pytest.mark.parametrize("backend", ["plain", "llvm"])
+def test_in_the_steps_of_a_loop(backend):
+    x, labels, mask = batch()
+
+    def train(scales):
+        def step(scales, _):
+            loss = lambda s: mean_of_some(picked)(x * s[:, None], labels, mask)
+            value, gradient = mj.value_and_grad(loss)(scales)
+            return scales - 0.5 * gradient, value
+
+        return lax.scan(step, scales, None, 7)
+
+    agree(train, (np.ones(24, "f4"),), backend, 1e-4)
+
+
+@pytest.mark.chapter(25)
+@pytest.mark.parametrize("rows", of_rows)
+def test_a_grid_has_a_second_kernel_for_them(rows):
+    f, args = mj.value_and_grad(mean(rows)), batch()
+    agree(f, args, "cuda-lockstep", 1e-4)
+    report = mj.explain(mj.jit(f, backend="cuda-lockstep"), *args)
+    assert len(report.kernels) == 2
+    assert "totals on a grid" in {d.rule for d in report.decisions if d.fused}
+    assert report.why_not_fused(*report.kernels).rule == "parts"
