@@ -282,7 +282,7 @@ class Fusion:
             first, second = self.in_order(number, other)
             found = self.decide(first, second)
             if found.fused:
-                key = found.rule != "loops", -found.nbytes, first, second
+                key = [*rules].index(found.rule), -found.nbytes, first, second
                 heapq.heappush(self.queue, (*key, len(self.decisions)))
             if found.rule != "no nest":
                 self.decisions.append(found)
@@ -398,7 +398,7 @@ def worth(a, b):
     return both >= min(sum(x.nbytes for x in p.stores) for p in (a, b))
 
 
-# rule: (whether the two are fused, why, the setting that changes it).
+# rule: (whether the two are fused, why, the setting that changes it), the first first.
 rules = {
     "loops": (True, "they share loops, and what goes from one to the other"),
     "blocks of columns": (True, "they share loops over blocks of columns"),
