@@ -6,10 +6,6 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn, random
-from minijit.compile.loops import statements
-from minijit.compile.lower import lower
-from minijit.compile.lower_control import with_regions
-from minijit.compile.simplify import simplify
 from minijit.example_libraries import stax
 from minijit.run.executable import compile_plain
 
@@ -71,16 +67,3 @@ def test_gradient_of_a_network():
 def test_stop_gradient_leaves_no_kernel():
     closed = mj.make_jaxpr(lambda x: lax.stop_gradient(x * 2) + 1)(jnp.ones(5))
     assert len(compile_plain(closed, "stop").kernels) == 1
-
-
-@pytest.mark.chapter(20)
-@pytest.mark.fusion
-def test_a_long_total_of_a_few_rows_is_one_loop():
-    """Whether any of 6 x 56 draws goes on: not one loop for each of the 6."""
-    draw, sizes = mj.vmap(mj.vmap(lambda key: random.gamma(key, 2.0))), []
-    for rows in (6, 20):
-        keys = random.split(random.key(0), (rows, 56))
-        program = with_regions(lower(simplify(mj.make_jaxpr(draw)(keys))))
-        sizes.append(sum(1 for _ in statements(program.body)))
-    # Rows that are written out take 2.5 times as many statements.
-    assert sizes[0] < 1.1 * sizes[1]

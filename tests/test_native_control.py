@@ -8,10 +8,13 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import lax
+from minijit import lax, random
 from minijit.compile import products
-from minijit.compile.loops import Call
+from minijit.compile.loops import Call, statements
+from minijit.compile.lower import lower
+from minijit.compile.lower_control import with_regions
 from minijit.compile.memory import Buffer, View, whole
+from minijit.compile.simplify import simplify
 from minijit.run import loading
 from minijit.run.python_regions import RegionSource
 from minijit.trace.jit import executors
@@ -312,3 +315,14 @@ def test_steps_that_cannot_be_counted_are_an_error(backend, mode, monkeypatch):
         slope(1.0, 21)
     # What is not differentiated is not counted.
     assert mj.jit(last, backend=backend)(1.0, 40) == 2.0**40
+
+@pytest.mark.fusion
+def test_a_long_total_of_a_few_rows_is_one_loop():
+    """Whether any of 6 x 56 draws goes on: not one loop for each of the 6."""
+    draw, sizes = mj.vmap(mj.vmap(lambda key: random.gamma(key, 2.0))), []
+    for rows in (6, 20):
+        keys = random.split(random.key(0), (rows, 56))
+        program = with_regions(lower(simplify(mj.make_jaxpr(draw)(keys))))
+        sizes.append(sum(1 for _ in statements(program.body)))
+    # Rows that are written out take 2.5 times as many statements.
+    assert sizes[0] < 1.1 * sizes[1]
