@@ -74,18 +74,17 @@ def shared_plan(call):
 # ---- the job
 
 # A job has 4 words, then what a part needs: the arrays, the numbers, how many blocks
-# there are, and how many of them a part has.
+# there are, and how many of them a part has: where these are.
+PLACES = "\n".join(
+    f"  %{name}_at = getelementptr i64, ptr %job, i64 {i}"
+    for i, name in enumerate("a b out numbers blocks size".split(), 4)
+)
 TEXT = """
 declare void @minijit_share(ptr, ptr, i64)
 declare i64 @llvm.smin.i64(i64, i64)
 
 define internal void @part(ptr %job, i64 %i) {
-  %a_at = getelementptr ptr, ptr %job, i64 4
-  %b_at = getelementptr ptr, ptr %job, i64 5
-  %out_at = getelementptr ptr, ptr %job, i64 6
-  %numbers_at = getelementptr ptr, ptr %job, i64 7
-  %blocks_at = getelementptr i64, ptr %job, i64 8
-  %size_at = getelementptr i64, ptr %job, i64 9
+PLACES
   %a = load ptr, ptr %a_at
   %b = load ptr, ptr %b_at
   %out = load ptr, ptr %out_at
@@ -114,12 +113,7 @@ define void @NAME(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team
   %parts_at = getelementptr i64, ptr %job, i64 1
   %inside_at = getelementptr i64, ptr %job, i64 2
   %part_at = getelementptr ptr, ptr %job, i64 3
-  %a_at = getelementptr ptr, ptr %job, i64 4
-  %b_at = getelementptr ptr, ptr %job, i64 5
-  %out_at = getelementptr ptr, ptr %job, i64 6
-  %numbers_at = getelementptr ptr, ptr %job, i64 7
-  %blocks_at = getelementptr i64, ptr %job, i64 8
-  %size_at = getelementptr i64, ptr %job, i64 9
+PLACES
   store i64 0, ptr %job
   store i64 %parts, ptr %parts_at
   store i64 0, ptr %inside_at
@@ -137,7 +131,7 @@ define void @NAME(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team
   call void @minijit_share(ptr %job, ptr %boxes, i64 %helpers)
   ret void
 }
-"""
+""".replace("PLACES", PLACES)
 # The machine code of these, for as long as the process runs.
 kept = []
 
