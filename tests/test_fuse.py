@@ -237,6 +237,19 @@ def test_the_ledger_says_yes_and_no():
     assert all(d.reason for d in refused) and all(d.nbytes for d in pairs)
 
 
+def test_a_cause_stays_where_fusion_says_no_as_well():
+    """Why there were two kernels, and why there still are."""
+    f = lambda x: jnp.sin(x) * x[:, None]
+    with config.override("fusion", config.fusion.but(most_buffers=1)):
+        found = program(f, floats(10))
+    cause, = (d for d in found.decisions if d.rule == "recompute")
+    still, = (d for d in found.decisions if d.rule == "buffers")
+    assert (cause.a[0],) == still.a[0].eqns[1:] and not still.fused
+    assert cause.settings == ("cheap", "cheap_in_all") and not cause.fused
+    assert (cause.numbers["times"], cause.numbers["elements"]) == (100, 10)
+    assert (still.setting, still.numbers) == ("most_buffers", {"buffers": 2})
+
+
 def stencil(steps):
     def f(x):
         for _ in range(steps):

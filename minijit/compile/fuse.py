@@ -302,10 +302,8 @@ class Fusion:
                 done.append(self.decisions[which])
                 number = self.merge(first, second, **done[-1].numbers)
                 self.consider(number, self.neighbours(number))
-        steps = {part.step: n for n, part in self.parts.items()}
-        left = [d for d in self.decisions if steps.keys() >= {*d.a, *d.b}]
-        left = [decision for decision in left if not decision.fused]
-        self.apart = {(steps[d.a[0]], steps[d.b[0]]) for d in left}
+        steps = {part.step for part in self.parts.values()}
+        left = [d for d in self.decisions if steps >= {*d.a, *d.b} and not d.fused]
         return self.program_of([*done, *left])
 
     def merge(self, first, second, shared=None, shares=None):
@@ -365,17 +363,14 @@ class Fusion:
     def holds(self, decision):
         """Whether a decision of the walk still does: fusion may have overruled it.
 
-        It has if each kernel that reads a value is the kernel that makes it, and what
-        it has decided about two kernels says more than why there were two.
+        It has if each kernel that reads a value is the kernel that makes it.  Where it
+        has said no as well, both stay: why there were two, and why there still are.
         """
-        readers = {self.merged_into(step) for step in decision.b}
-        if decision.fused or not readers:
+        if decision.fused or not decision.b:
             return True
         eqn, = decision.a
         made = self.homes.get(eqn, ())
-        return not all(
-            r in made or any((m, r) in self.apart for m in made) for r in readers
-        )
+        return any(self.merged_into(step) not in made for step in decision.b)
 
     def merged_into(self, step):
         """The number of the part that a step of the program is in now."""

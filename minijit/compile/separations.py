@@ -152,7 +152,17 @@ def numbers_only(report, a, b):
 
 
 def inlining(report, a, b):
-    """Whether a value of the first one would be a part of the second one otherwise."""
+    """Whether a value of the first one would be a part of the second one otherwise.
+
+    It is not said of two that fusion would merge with another setting: that is nearer.
+    """
+    found = None if numbers_only(report, a, b) else merging(report, a, b)[-1]
+    if found is None or found.fused or not found.setting:
+        return stored(report, a, b)
+
+
+def stored(report, a, b):
+    """Why a value that the second one takes from the first one is stored, or None."""
     made = {var for eqn in a.eqns for var in eqn.outvars}
     wanted = made.intersection(atom for eqn in b.eqns for atom in eqn.invars)
     for decision in (d for d in report.decisions if d.b and not d.fused and d.settings):
@@ -167,29 +177,39 @@ def inlining(report, a, b):
 fusions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def compared(report, a, b):
-    """What fusion says of two kernels, asked once more."""
+def merging(report, a, b):
+    """Fusion, asked once more: -> (its state, the numbers of two kernels, `Decision`).
+
+    It is None where both are parts of one kernel.
+    """
     program, known = a.program, fusions.setdefault(report, {})
     fusion = known.get(program) or Fusion(program, program.settings)
     known[program] = fusion
     numbers = {known_by(part.step): n for n, part in fusion.parts.items()}
     pair = [numbers[known_by(step.stmt)] for step in (a, b)]
-    if pair[0] == pair[1]:
+    same = pair[0] == pair[1]
+    return fusion, pair, None if same else fusion.decide(*fusion.in_order(*pair))
+
+
+def compared(report, a, b):
+    """What fusion says of two kernels, and why there were two to begin with."""
+    fusion, pair, found = merging(report, a, b)
+    if not found:
         return "parts", "a GPU has several kernels for one: its blocks cannot wait"
-    first, second = fusion.in_order(*pair)
-    found = fusion.decide(first, second)
     match found.rule:
         case "no nest":
             told = map(own_order, (fusion.parts[n] for n in pair), (a, b))
             return found.rule, next(filter(None, told))
         case "path":
-            third = known_by(fusion.parts[between(fusion, first, second)].step)
+            third = known_by(fusion.parts[between(fusion, *pair)].step)
             steps = (s for s in report.steps if s.run == a.run)
             name = next((s.name for s in steps if known_by(s.stmt) == third), "a call")
             return found.rule, f"{name} has to run between them"
     if found.fused:
         return not_asked(report, a, b)
-    return found.rule, found.reason, found.setting, value_for(found, program.settings)
+    cause = stored(report, a, b)
+    told = f"{found.reason}, and {cause[1]}" if cause else found.reason
+    return found.rule, told, found.setting, value_for(found, a.program.settings)
 
 
 def known_by(stmt):
