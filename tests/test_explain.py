@@ -225,6 +225,9 @@ def test_its_pictures(report):
     texts = report.plot("graph").axes[0].texts
     names = {text.get_text().split("  ")[0] for text in texts}
     assert {step.name for step in report.steps} <= names
+    drawn = {text.get_text() for text in texts}
+    for strand, _ in explain_pictures.lanes_of(report):
+        assert drawn >= {*explain_pictures.labels_of(strand).values()}
     assert len(report.plot().axes) == 3
     with pytest.raises(ValueError, match="plot has graph, arrays, roofline"):
         report.plot("pie")
@@ -250,7 +253,9 @@ def test_tapes_of_a_gradient():
     assert "12 B a step" in report.dot() and "within" in str(report)
     figure = report.plot("graph")
     texts = figure.axes[0].texts
-    assert len([t for t in texts if "tapes" in t.get_text()]) == (len(tapes) > 1)
+    told = " ".join(text.get_text() for text in texts)
+    assert all(tape.name in told for tape in tapes)
+    assert told.count("12 B a step") == len(tapes)
     figure.canvas.draw()
     boxes = [text.get_window_extent() for text in texts]
     assert not [(a, b) for a, b in itertools.combinations(boxes, 2) if a.overlaps(b)]
@@ -598,5 +603,19 @@ def test_the_graph_of_many_steps_is_as_wide_as_a_notebook():
     assert explain_pictures.graph_size(report)[0] <= 11
     shown = [array for strand, _ in lanes for array in strand]
     assert {*shown} == {a for a in report.arrays if a.first is not None}
+    for strand, _ in lanes:
+        groups = explain_pictures.groups_of(strand)
+        assert sorted(a.name for g in groups.values() for a in g) == sorted(
+            array.name for array in strand
+        )
+        for step, text in explain_pictures.labels_of(strand).items():
+            *named, last = text.splitlines()
+            group = groups.get(step, strand)
+            if last.startswith("and "):
+                rest = group[len(named) :]
+                size = explain_pictures.sizes_text(array.buffer for array in rest)
+                assert last == f"and {len(rest)} more, {size}" and rest
+            else:
+                assert len(named) + 1 == len(group) or len(group) == 1
     between = [s for s, _ in lanes if s[0].role == "temporary"]
     assert len(between) > 10 > len(lanes) - len(between)

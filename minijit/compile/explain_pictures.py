@@ -8,6 +8,7 @@ Backgrounds are transparent and the ink is grey: readable on white and on dark p
 
 import math
 import time
+from bisect import bisect_left
 
 import numpy as np
 
@@ -78,7 +79,7 @@ def clear(axis):
 # ---- the graph
 
 # Inches for a letter of a label, and for a row, which a label's three lines fit into.
-LETTER, ROW = 0.088, 0.5
+LETTER, ROW = 0.08, 0.5
 # Inches for the names of the steps, and of a picture that a notebook shows in full.
 NAMES, WIDEST = 2.3, 11
 
@@ -103,19 +104,21 @@ def lanes_of(report):
 
     The smallest of the others are one line for each role: first arguments and results,
     of which a training step has many, and what flows from step to step only at last.
+    Constants are arguments that the program brings along.
     """
     between = lambda strand: strand[0].role in ("temporary", "tape")
-    strands = strands_of(report)
-    order = sorted(strands, key=lambda strand: (between(strand), total(strand)))
-    folded: dict = {}
-    while True:
-        alone = [s for s in strands if not any(s[0] in f for f in folded.values())]
-        lanes = in_columns([*alone, *folded.values()])
-        if not order or NAMES + places_of(lanes)[-1] <= WIDEST:
-            return lanes
-        for strand in order[: 1 + len(order) // 16]:
-            folded.setdefault(strand[0].role, []).extend(strand)
-        order = order[1 + len(order) // 16 :]
+    order = sorted(strands_of(report), key=lambda s: (between(s), total(s)))
+
+    def lanes(number):
+        """The columns if so many strands are not alone."""
+        folded: dict = {}
+        for strand in order[:number]:
+            role = strand[0].role.replace("constant", "argument")
+            folded.setdefault(role, []).extend(strand)
+        return in_columns([*order[number:], *folded.values()])
+
+    fits = lambda number: NAMES + places_of(lanes(number))[-1] <= WIDEST
+    return lanes(bisect_left(range(len(order)), True, key=fits))
 
 
 def in_columns(strands):
@@ -153,20 +156,51 @@ def is_result(array):
     return array.role in ("result", "donated")
 
 
-def label_of(strand):
-    """Three short lines beside an array, or beside several that are one line."""
-    names = cut_to(", ".join(array.name for array in strand), 15)
-    kind = str(strand[0]).partition(": ")[2]
-    if len(strand) > 1:
-        kind = f"{len(strand)} {'tapes' if strand[0].role == 'tape' else 'arrays'}"
-    return f"{names}\n{cut_to(kind, 17)}\n{sizes_text(a.buffer for a in strand)}"
+def labels_of(strand):
+    """{the step below which it stands: the label there}, each of three short lines.
+
+    Of several arrays that are one line each is said where a step uses it first.
+    """
+    groups = groups_of(strand) if len(strand) > 1 else {life_of(strand)[0]: strand}
+    return {step: label_of(arrays) for step, arrays in groups.items()}
+
+
+def groups_of(strand):
+    """{step: the arrays of a strand that it is the first to use, the largest first}."""
+    groups: dict = {}
+    for array in sorted(strand, key=lambda array: -array.nbytes):
+        groups.setdefault(array.first, []).append(array)
+    return groups
+
+
+def label_of(arrays):
+    """Name, type and size of an array; or a line each for the largest ones of some.
+
+    The last of three lines says how many others there are, if there are.
+    """
+    sizes = [sizes_text([array.buffer]) for array in arrays]
+    if len(arrays) == 1:
+        name, kind = arrays[0].name, type_of(arrays[0])
+        return f"{cut_to(name, 15)}\n{cut_to(kind, 17)}\n{sizes[0]}"
+    most = 3 if len(arrays) == 3 else 2
+    names = [cut_to(f"{a.name} {type_of(a)}", 20) for a in arrays[:most]]
+    lines = [f"{name} {size}" for name, size in zip(names, sizes, strict=False)]
+    if rest := arrays[most:]:
+        lines.append(f"and {len(rest)} more, {sizes_text(a.buffer for a in rest)}")
+    return "\n".join(lines)
+
+
+def type_of(array):
+    """`f32[64,16]`."""
+    return str(array).partition(": ")[2]
 
 
 def places_of(lanes):
     """Inches from the first column to each, and to the end: room for their labels."""
     widths = [0.5] * max((lane + 1 for _, lane in lanes), default=1)
     for strand, lane in lanes:
-        letters = max(map(len, label_of(strand).split("\n")))
+        lines = "\n".join(labels_of(strand).values()).split("\n")
+        letters = max(map(len, lines))
         widths[lane] = max(widths[lane], 0.25 + LETTER * letters)
     return np.cumsum([0.0, *widths])
 
@@ -200,8 +234,9 @@ def draw_graph(report, axis=None):
         axis.plot([x, x], [first, last], color=color, lw=width, alpha=0.6, zorder=1,
                   ls=(0, (1.5, 0.6)) if is_tape else "-", dash_capstyle="butt",
                   solid_capstyle="butt")  # fmt: skip
-        axis.text(x + 0.1, first + 0.16, label_of(strand), color=color, fontsize=9,
-                  va="top", linespacing=1, zorder=4)  # fmt: skip
+        for y, label in labels_of(strand).items():
+            axis.text(x + 0.1, max(y, -1.3) + 0.16, label, color=color, fontsize=9,
+                      va="top", linespacing=1, zorder=4)  # fmt: skip
     for y, step in enumerate(report.steps):
         color = STEP if step.reason is None else SLOW
         name = f"{cut_to(step.name, 20)}  {size_text(step.nbytes)}"
@@ -209,9 +244,13 @@ def draw_graph(report, axis=None):
         touched = [across[use.buffer] for use in (*step.reads, *step.writes)]
         if touched:
             axis.plot([-0.2, max(touched)], [y, y], color=INK, lw=0.5, zorder=0)
+        both = {across[u.buffer] for u in step.reads}
+        both &= {across[u.buffer] for u in step.writes}
         for marker, uses in (("o", step.reads), ("s", step.writes)):
             for x in dict.fromkeys(across[use.buffer] for use in uses):
-                axis.plot(x, y, marker, color=color, ms=6, zorder=3)
+                aside = 0.05 if x in both else 0
+                axis.plot(x + (aside if marker == "s" else -aside), y, marker,
+                          color=color, ms=6, zorder=3)  # fmt: skip
             swept = {across[u.buffer]: u.sweeps for u in uses if u.sweeps > 1}
             for x, sweeps in swept.items():
                 axis.text(x - 0.07, y - 0.1, f"{sweeps}x", color=SLOW, ha="right",
