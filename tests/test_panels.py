@@ -326,7 +326,7 @@ def test_a_panel_is_a_quarter_of_a_cache():
     f = lambda x: [jnp.swapaxes(g(x), 1, 2) for g in (mj.nn.silu, jnp.exp, jnp.sin)]
     program = lowered(f, x)
     panel, = panels_in(program)
-    assert panel.nbytes <= 1.1 * mj.config.fusion.panel_bytes
+    assert panel.nbytes <= 1.1 * mj.config.fusion.row_bytes
     assert panel.shape[1] >= 1024
 
 

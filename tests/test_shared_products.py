@@ -101,7 +101,7 @@ def test_the_blocks_are_the_whole(m, n, k):
     assert blocks == -(-m // rows) * -(-n // columns) == found["blocks"]
     # None is of a few microseconds only, and there are some for each of many threads.
     parts = -(-blocks // size)
-    assert 4 <= parts < 2 * shared_products.MOST_PARTS
+    assert 4 <= parts < 2 * config.fusion.most_parts
     assert 2 * m * n * k >= parts * shared_products.smallest_part()
     assert rows % 8 == 0 == columns % 32
 

@@ -194,7 +194,7 @@ def cut(axes, run, other, loads, count):
     # Half as long again is better than two that are short.
     longest = 3 * settings.panel_row // (2 * size)
     first = in_tiles(run, longest)
-    room = settings.panel_bytes // (first.length * size * count)
+    room = settings.row_bytes // (first.length * size * count)
     wide = max(min(settings.panel_read // size, room) // BLOCK * BLOCK, BLOCK)
     second = in_tiles(other, wide)
     if len(axes) == 2 and not (first.counter or second.counter):
@@ -272,7 +272,7 @@ loop_rules |= {
     "streamed": (True, "results are written past the caches", "stream_bytes"),
     "panels": (
         True, "arrays along other axes are turned in panels", "panel_from", "panel_row",
-        "panel_read", "panel_bytes", "few_steps",
+        "panel_read", "row_bytes", "few_steps",
     ),
 }  # fmt: skip
 

@@ -30,6 +30,8 @@ def sure(expr):
 
 
 # How deep an expression may grow before it gets a line of its own, in code that runs.
+# This is for readers, and for compilers that take deep ones slowly: what is computed,
+# and in which loop, is the same.
 NEST = 4
 
 

@@ -31,7 +31,8 @@ class Settings:
       cheap_in_all: as often as all of them cost so many additions at most.
       most_copies: at how many different indices a value is inlined at most.
       row_bytes: how large the rows are in all that a kernel keeps to itself, on the
-        stack of the thread that runs it: about a quarter of a second cache.
+        stack of the thread that runs it: about a quarter of a second cache.  The same
+        for its panels, all of them together.
       column_share: kernels that agree only in the axis along which memory runs go
         through it in blocks of columns if what they share is this much of what the
         smaller one of them reads and writes: blocks are shorter runs of memory.
@@ -50,8 +51,8 @@ class Settings:
       row_pieces, shortest_row: into so many pieces a row is cut at least, for several
         cores, if they are not shorter than so many elements.
       part_total: a total of fewer terms than these has one part.
-      most_parts, shortest_part: into how many parts a total is cut at most, and how
-        many terms a part has at least.
+      most_parts, shortest_part: into how many parts a total is cut at most, or within
+        a loop a product; and how many terms a part of a total has at least.
       terms_aside: functions as `exp` have a loop of their own, apart from the totals
         computed with them, if these have at most so many terms for each function.
       totals_aside: so many totals are kept for that loop at once.
@@ -63,7 +64,6 @@ class Settings:
         will do; larger ones go through panels if they run along other axes.
       panel_row: bytes of a panel's row: a run that is long enough for memory to keep
         up.  panel_read: bytes of what is read at once from each row of a block.
-      panel_bytes: of all panels of a kernel: a quarter of a second cache.
       most_panels: how many arrays of one kernel go through panels.
       stream_bytes: what is stored from panels goes past the caches if the array has so
         many bytes: the last cache would not keep it anyway.
@@ -71,7 +71,8 @@ class Settings:
         the cache, and a kernel that reads one and writes another serves for more of
         them.
       fewest_rounds, shortest_round: equations that a program repeats become a loop if
-        they repeat so many times, and if there are so many of them.
+        they repeat so many times, and if there are so many of them.  So many kernels
+        that differ in numbers only are one, with these for arguments.
       largest_call: a function of more equations is left a call, and no part of a block.
       table_elements: constants of at most so many elements are looked into, so that an
         index that they hold is known.
@@ -81,7 +82,8 @@ class Settings:
         do; otherwise large products of them are products of converted matrices.
       call_cost, product_cost, kernel_cost, copy_cost: what these take in nanoseconds,
         where a product is worth a copy of a matrix: a call of a product, each of its
-        multiplications, a kernel, and each number that it copies.
+        multiplications, a kernel, and each number that it copies.  An operation of a
+        kernel takes as long as a multiplication, where threads are asked to help.
       short_part: parts of an array that lie in pieces of fewer elements are stored by
         one kernel, if there are many.
       lanes_at_once: so many lanes of a loop in registers go side by side: as many
@@ -163,7 +165,6 @@ class Settings:
     panel_from: int = 1 << 15
     panel_row: int = 1 << 12
     panel_read: int = 1 << 8
-    panel_bytes: int = 1 << 18
     most_panels: int = 4
     stream_bytes: int = 1 << 25
     reuse_bytes: int = 1 << 14

@@ -15,6 +15,7 @@ from .index_rules import known
 from .loops import For, Let, Start, Store
 
 # Bytes that a kernel finds in a cache if it needs them again: half of a second cache.
+# By this reports count, and nothing is compiled.
 CACHE = 1 << 19
 # Spaces of buffers that are no memory outside the kernel; tables have no size.
 not_memory = ("cache", "register", "table")

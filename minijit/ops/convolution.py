@@ -273,7 +273,8 @@ def window_view(x, windows, strides, dilations):
     return view[tuple(slice(None, None, step) for step in (*strides, *dilations))]
 
 
-# How many elements of windows to copy side by side at once.
+# How many elements of windows to copy side by side at once: a bound of the memory that
+# NumPy needs here.  What is compiled has its patches from `patches.py`.
 AT_ONCE = 2**23
 
 

@@ -131,7 +131,8 @@ def top_k_numpy(x, *, k, axis):
 def positions_of_largest(rows, k):
     """[rows, k]: where the k largest integers of each row stand, in ascending order.
 
-    Of equal ones the first are taken.  All positions where that is quicker.
+    Of equal ones the first are taken.  All positions where that is quicker: this only
+    picks what is sorted afterwards, so the result is the same.
     """
     many, n = rows.shape
     if k == 0 or 8 * k > n or rows.size < 2000:

@@ -20,7 +20,8 @@ from .product_tiles import FIELDS, writer_for
 
 # ---- products
 
-# Rows of a part, at most: what is read of them stays in the second cache.
+# Rows of a part, at most: what is read of them stays in the second cache.  A number
+# that belongs to the tiles of `product_tiles`, and no setting: no result depends on it.
 MOST_ROWS = 256
 # The machine code of the tiles, for as long as the process runs.
 kept = []

@@ -21,7 +21,8 @@ from .llvm_engine import Code
 from .llvm_python import builtin_text, make_builtin, python_declarations
 from .llvm_target import binding, host
 
-# So often a worker looks before it sleeps: about 0.1 ms.
+# So often a worker looks before it sleeps: about 0.1 ms.  Workers are the process's and
+# not a program's, so it is no setting; what they are asked to do is `thread_time`'s.
 LOOKS = 6000
 
 TEXT = """

@@ -98,7 +98,8 @@ class Arenas:
             self.lent.append(memory)
 
 
-# So many calls of one program at once leave an arena each.
+# So many calls of one program at once leave an arena each.  One more has an arena as
+# well, which is free memory when it is done: no plan and no call is another one by it.
 MOST_ARENAS = 8
 arenas: weakref.WeakSet = weakref.WeakSet()
 

@@ -32,7 +32,8 @@ from ..trace.turns import lock
 from .donating import HAS_LOCK, Lender, pooled
 
 # How many arrays a pool remembers, and how many of them it looks at before it makes
-# another one.  Two are enough for x = f(x).
+# another one.  Two are enough for x = f(x).  They are no settings: what the memory may
+# come to is `pool_bytes`, and a look costs a call its time whether it finds one or not.
 MOST_ARRAYS = 8
 MOST_LOOKS = 2
 

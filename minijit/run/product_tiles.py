@@ -25,8 +25,8 @@ from .llvm_target import host
 from .llvm_text import LLVMWriter
 
 # Steps of a product for which a panel is made at once: it stays in the second cache.
+# These two are no settings, because there is one function for all programs' products.
 DEPTH = 512
-
 # Where no more tiles than these would read a panel, none is made.
 FEW_TILES = 8
 

@@ -25,6 +25,7 @@ from ..compile.complex_pairs import PairBuffer, origin_of
 from ..compile.lift_numbers import factors, offsets
 from ..compile.loops import Kernel
 from ..compile.scalars import is_half
+from ..compile.settings import config
 from .python_emitter import print_kernel, print_lifted
 from .scalar_math import functions
 from .source_text import WIDTH, Constants, SourceWriter, dtype_text
@@ -32,19 +33,17 @@ from .source_text import WIDTH, Constants, SourceWriter, dtype_text
 # type of a kernel -> function(kernel, name, constants) -> its source.
 kernel_printers = {Kernel: print_kernel}
 
-# So many kernels that differ in numbers only are one, with these for arguments.
-ALIKE = 3
-
 
 def alike(kernels):
     """Those kernels of a program that are worth printing with numbers as arguments."""
-    if len(kernels) < ALIKE:
+    fewest = config.fusion.fewest_rounds
+    if len(kernels) < fewest:
         return ()
     versions, constants = defaultdict(dict), Constants()
     for kernel in kernels:
         source = print_lifted(kernel, "kernel", constants, offsets | factors)
         versions[source.body].setdefault(source.numbers, []).append(kernel)
-    many = [same.values() for same in versions.values() if len(same) >= ALIKE]
+    many = [same.values() for same in versions.values() if len(same) >= fewest]
     return {kernel for same in many for kernels in same for kernel in kernels}
 
 

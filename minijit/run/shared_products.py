@@ -30,9 +30,6 @@ from .threads import PARTS, workers
 
 # Parts have a multiple of so many columns, whole panels, and of so many rows.
 COLUMNS, ROWS = 32, 8
-# Into how many parts a product in a loop is cut: these are numbers of the machine code,
-# whatever the number of threads.  16 threads still have `PARTS` of them each.
-MOST_PARTS = 64
 
 
 # ---- how a product is cut
@@ -65,8 +62,13 @@ def blocks_of(wanted, m, n, k):
 
 
 def shared_plan(call):
-    """(how many blocks, how many of them a part has, the numbers of the product)."""
-    parts = max(1, min(MOST_PARTS, int(work_of(call) / smallest_part())))
+    """(how many blocks, how many of them a part has, the numbers of the product).
+
+    These are numbers of the machine code, whatever the number of threads: of the 64
+    parts that the settings allow, 16 threads still have `PARTS` each.
+    """
+    most = config.fusion.most_parts
+    parts = max(1, min(most, int(work_of(call) / smallest_part())))
     blocks, numbers = plan_of(call, functools.partial(blocks_of, parts))
     return blocks, max(1, blocks // parts), numbers
 

@@ -31,6 +31,7 @@ from ..compile.expressions import Load, Op, Reduce, as_index
 from ..compile.index_rules import known
 from ..compile.kernel_buffers import buffer_names, local_buffers
 from ..compile.loops import For, Kernel, Store, expressions, statements
+from ..compile.lower_elements import costs
 from ..compile.place import place
 from ..compile.placing_rules import arrange
 from ..compile.scalar_forms import scalar_form
@@ -56,9 +57,8 @@ config.define(
     changes_traces=True,
 )  # fmt: skip
 
-# About how many nanoseconds an operation takes, and a function such as exp.
-AN_OPERATION, A_FUNCTION = 0.02, 0.5
 # Parts for each thread: some finish early, for a core may be busy with other things.
+# It is no setting: the loops are compiled once, for ranges of any length.
 PARTS = 4
 # A part of more indices than that has a multiple of it: whole vectors, and whole lines
 # of the cache, which two cores then do not both write to.
@@ -122,12 +122,12 @@ def run_job(function, arrays, job):
 
 def duration_of(body, times=1):
     """About how many nanoseconds statements take on one core."""
-    total = 0.0
+    total, each = 0.0, config.fusion.product_cost
     for expr in postorder([e for stmt in body for e in stmt.uses()]):
         axes = expr.axes if isinstance(expr, Reduce) else ()
         inner = math.prod(axis.bounds[1] + 1 for axis in axes)
         slow = isinstance(expr, Op) and scalar_form(expr) is not None
-        total += times * inner * (A_FUNCTION if slow else AN_OPERATION)
+        total += times * inner * each * (costs["exp"] if slow else 1)
     for stmt in body:
         extent = stmt.axis.bounds[1] + 1 if isinstance(stmt, For) else 1
         total += sum(duration_of(inner, times * extent) for inner in stmt.bodies())
