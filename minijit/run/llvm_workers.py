@@ -4,7 +4,8 @@
 
 `next` is the number of the first part that nobody has begun: to add 1 to it, in one
 step that nobody can divide, is to take a part.  `inside` counts the workers that may
-still look at the job, which lies on the stack of the thread that calls.
+still look at the job, which lies on the stack of the thread that calls.  `share`
+writes these four words; what follows is for the function that does a part.
 
 A worker has a box of two words.  In the first one stands the address of a job for it,
 or 1 while it works, 0 while it looks again and again for a job, -1 while it sleeps; the
@@ -48,23 +49,14 @@ done:
   ret void
 }
 
-define void @share(ptr %job, ptr %boxes, i64 %count) {
+define internal void @ask(ptr %box, ptr %job) {
 start:
-  %inside = getelementptr i64, ptr %job, i64 2
   %word = ptrtoint ptr %job to i64
-  br label %ask
-ask:
-  %i = phi i64 [0, %start], [%i_next, %asked]
-  %i_next = add i64 %i, 1
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %look, label %work
-look:
-  %box_at = getelementptr ptr, ptr %boxes, i64 %i
-  %box = load ptr, ptr %box_at
+  %inside = getelementptr i64, ptr %job, i64 2
   %0 = atomicrmw add ptr %inside, i64 1 seq_cst
   %awake = cmpxchg ptr %box, i64 0, i64 %word seq_cst seq_cst
   %is_awake = extractvalue {i64, i1} %awake, 1
-  br i1 %is_awake, label %asked, label %maybe_asleep
+  br i1 %is_awake, label %done, label %maybe_asleep
 maybe_asleep:
   %asleep = cmpxchg ptr %box, i64 -1, i64 %word seq_cst seq_cst
   %is_asleep = extractvalue {i64, i1} %asleep, 1
@@ -73,33 +65,60 @@ wake:
   %lock_at = getelementptr ptr, ptr %box, i64 1
   %lock = load ptr, ptr %lock_at
   call void @PyThread_release_lock(ptr %lock)
-  br label %asked
+  br label %done
 busy:
   %1 = atomicrmw sub ptr %inside, i64 1 seq_cst
-  br label %asked
-asked:
-  br label %ask
-work:
-  call void @work(ptr %job)
-  br label %recall
-recall:
-  %j = phi i64 [0, %work], [%j_next, %recalled]
-  %j_next = add i64 %j, 1
-  %others = icmp slt i64 %j, %count
-  br i1 %others, label %try, label %wait
-try:
-  %late_at = getelementptr ptr, ptr %boxes, i64 %j
-  %late = load ptr, ptr %late_at
-  %back = cmpxchg ptr %late, i64 %word, i64 0 seq_cst seq_cst
+  br label %done
+done:
+  ret void
+}
+
+define internal void @recall(ptr %box, ptr %job) {
+start:
+  %word = ptrtoint ptr %job to i64
+  %inside = getelementptr i64, ptr %job, i64 2
+  %back = cmpxchg ptr %box, i64 %word, i64 0 seq_cst seq_cst
   %is_late = extractvalue {i64, i1} %back, 1
-  br i1 %is_late, label %without, label %recalled
+  br i1 %is_late, label %without, label %done
 without:
-  %2 = atomicrmw sub ptr %inside, i64 1 seq_cst
-  br label %recalled
-recalled:
-  br label %recall
+  %0 = atomicrmw sub ptr %inside, i64 1 seq_cst
+  br label %done
+done:
+  ret void
+}
+
+define internal void @each(ptr %do, ptr %boxes, i64 %helpers, ptr %job) {
+start:
+  br label %next
+next:
+  %i = phi i64 [0, %start], [%i_next, %one]
+  %i_next = add i64 %i, 1
+  %more = icmp slt i64 %i, %helpers
+  br i1 %more, label %one, label %done
+one:
+  %box_at = getelementptr ptr, ptr %boxes, i64 %i
+  %box = load ptr, ptr %box_at
+  call void %do(ptr %box, ptr %job)
+  br label %next
+done:
+  ret void
+}
+
+define void @share(ptr %job, i64 %count, ptr %part, ptr %boxes, i64 %helpers) {
+start:
+  %count_at = getelementptr i64, ptr %job, i64 1
+  %inside = getelementptr i64, ptr %job, i64 2
+  %part_at = getelementptr ptr, ptr %job, i64 3
+  store i64 0, ptr %job
+  store i64 %count, ptr %count_at
+  store i64 0, ptr %inside
+  store ptr %part, ptr %part_at
+  call void @each(ptr @ask, ptr %boxes, i64 %helpers, ptr %job)
+  call void @work(ptr %job)
+  call void @each(ptr @recall, ptr %boxes, i64 %helpers, ptr %job)
+  br label %wait
 wait:
-  %looks = phi i64 [0, %recall], [%looks_next, %still], [%looks_next, %yield]
+  %looks = phi i64 [0, %start], [%looks_next, %still], [%looks_next, %yield]
   %looks_next = add i64 %looks, 1
   %left = load atomic i64, ptr %inside acquire, align 8
   %none = icmp eq i64 %left, 0
@@ -145,15 +164,8 @@ arrays:
   %ranges = getelementptr i64, ptr %numbers, i64 2
   store ptr %ranges, ptr %about_at
   %boxes = getelementptr ptr, ptr %memory, i64 1
-  %count_at = getelementptr i64, ptr %job, i64 1
-  %inside_at = getelementptr i64, ptr %job, i64 2
-  %part_at = getelementptr ptr, ptr %job, i64 3
-  store i64 0, ptr %job
-  store i64 %count, ptr %count_at
-  store i64 0, ptr %inside_at
-  store ptr %part, ptr %part_at
   %thread = call ptr @PyEval_SaveThread()
-  call void @share(ptr %job, ptr %boxes, i64 %helpers)
+  call void @share(ptr %job, i64 %count, ptr %part, ptr %boxes, i64 %helpers)
   call void @PyEval_RestoreThread(ptr %thread)
   call void @Py_IncRef(ptr @_Py_NoneStruct)
   ret ptr @_Py_NoneStruct

@@ -75,14 +75,14 @@ def shared_plan(call):
 
 # ---- the job
 
-# A job has 4 words, then what a part needs: the arrays, the numbers, how many blocks
-# there are, and how many of them a part has: where these are.
+# After the four words that `share` writes, a job has what a part needs: the arrays, the
+# numbers, how many blocks there are, and how many of them a part has: where these are.
 PLACES = "\n".join(
     f"  %{name}_at = getelementptr i64, ptr %job, i64 {i}"
     for i, name in enumerate("a b out numbers blocks size".split(), 4)
 )
 TEXT = """
-declare void @minijit_share(ptr, ptr, i64)
+declare void @minijit_share(ptr, i64, ptr, ptr, i64)
 declare i64 @llvm.smin.i64(i64, i64)
 
 define internal void @part(ptr %job, i64 %i) {
@@ -112,14 +112,7 @@ define void @NAME(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team
   %more1 = sub i64 %more, 1
   %parts = sdiv i64 %more1, %size
   %job = alloca [10 x i64], align 64
-  %parts_at = getelementptr i64, ptr %job, i64 1
-  %inside_at = getelementptr i64, ptr %job, i64 2
-  %part_at = getelementptr ptr, ptr %job, i64 3
 PLACES
-  store i64 0, ptr %job
-  store i64 %parts, ptr %parts_at
-  store i64 0, ptr %inside_at
-  store ptr @part, ptr %part_at
   store ptr %a, ptr %a_at
   store ptr %b, ptr %b_at
   store ptr %out, ptr %out_at
@@ -130,7 +123,7 @@ PLACES
   %there = load i64, ptr %team
   %helpers = call i64 @llvm.smin.i64(i64 %there, i64 %others)
   %boxes = getelementptr ptr, ptr %team, i64 1
-  call void @minijit_share(ptr %job, ptr %boxes, i64 %helpers)
+  call void @minijit_share(ptr %job, i64 %parts, ptr @part, ptr %boxes, i64 %helpers)
   ret void
 }
 """.replace("PLACES", PLACES)
