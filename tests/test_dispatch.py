@@ -13,8 +13,10 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
+from minijit.compile.buffers import LINE
 from minijit.run import pool
 from minijit.run.pool import MOST_ARRAYS, Pool
+from minijit.run.values import owns_memory
 from minijit.trace.array import ArrayImpl, ShapedArray
 from minijit.trace.stores import MOST_SHORTCUTS
 
@@ -550,9 +552,23 @@ class Holder:
         self.a, self.__array_interface__ = a, a.__array_interface__
 
 
+# Small memory is NumPy's, large memory begins in a block.
+each_size = pytest.mark.parametrize("size", [64, 4096])
+
+
+@pytest.mark.parametrize("shape", [(1024,), (77, 1001), (1 << 20, 3)])
+@pytest.mark.parametrize("dtype", ["bool", "float32", "complex128"])
+def test_large_memory_begins_with_a_line_of_the_cache(shape, dtype):
+    array = Pool((8, *shape), np.dtype(dtype)).take()
+    assert address(array) % LINE == 0
+    assert array.flags.c_contiguous and not array.flags.writeable
+    assert owns_memory(array) and array[1:].base is array
+
+
+@each_size
 @pytest.mark.parametrize("kind", VIEWS)
-def test_memory_with_a_view_is_not_given_again(kind):
-    p = a_pool()
+def test_memory_with_a_view_is_not_given_again(kind, size):
+    p = a_pool((size,))
     array = p.take()
     where, view = address(array), VIEWS[kind](array)
     del array
@@ -562,9 +578,10 @@ def test_memory_with_a_view_is_not_given_again(kind):
     gc.collect()
 
 
+@each_size
 @pytest.mark.parametrize("kind", [*VIEWS][1:])
-def test_memory_is_given_again_when_the_view_is_gone(kind):
-    p = a_pool()
+def test_memory_is_given_again_when_the_view_is_gone(kind, size):
+    p = a_pool((size,))
     array = p.take()
     where, view = address(array), VIEWS[kind](array)
     del array, view

@@ -324,10 +324,33 @@ def test_tiles():
 def test_a_panel_is_a_quarter_of_a_cache():
     x = mj.ShapeDtypeStruct((64, 1024, 512), "float32")
     f = lambda x: [jnp.swapaxes(g(x), 1, 2) for g in (mj.nn.silu, jnp.exp, jnp.sin)]
-    program = lowered(f, x)
-    panel, = panels_in(program)
-    assert panel.nbytes <= 1.1 * mj.config.fusion.row_bytes
-    assert panel.shape[1] >= 1024
+    for size, row in ((1 << 25, 64), (1 << 30, 1024)):
+        with settings(stream_bytes=size):
+            panel, = panels_in(lowered(f, x))
+        assert panel.nbytes <= 1.1 * mj.config.fusion.row_bytes
+        assert row <= panel.shape[1] < 1.5 * row
+
+
+@pytest.mark.parametrize("straight, axis", [(0, 0), (1, 0), (2, 1)])
+def test_what_goes_past_the_caches_is_read_in_long_runs(straight, axis):
+    def f(x):
+        pairs = [(y, y.T) for y in (x * 2, x + 1, jnp.exp(x))]
+        return [pair[n >= straight] for n, pair in enumerate(pairs)]
+
+    x = mj.ShapeDtypeStruct((1024, 512), "float32")
+    with settings(stream_bytes=0):
+        program = lowered(f, x)
+        kernel, = program.kernels
+        found = {d.rule: d for d in decisions_about(kernel, arrange)}
+        body = arrange(kernel.body)
+    lengths = {"rows of x": 64, "columns of x": 512}
+    numbers = found["panels"].numbers
+    # The innermost loop is over the columns if most results are straight.
+    names = ("rows of x", "columns of x")[:: -1 if axis else 1]
+    assert [numbers["row"], numbers["read"]] == [lengths[name] for name in names]
+    assert "streamed" in found
+    stores = [s for s in statements(body) if isinstance(s, Store)]
+    assert [s.buffer.space == "cache" for s in stores].index(True) == straight
 
 
 def test_arranging_twice_changes_nothing(small_tiles):

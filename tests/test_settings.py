@@ -20,6 +20,10 @@ from minijit.trace.config import config
 pytestmark = pytest.mark.chapter(26)
 
 
+# Whatever is turned, however small, is written past the caches.
+PAST_CACHES = {"panel_from": 0, "stream_bytes": 0}
+
+
 def ones(*shape):
     return jnp.ones(shape, "float32")
 
@@ -125,6 +129,8 @@ cases = {
     "panel_read": (lambda x: x.T * 2, [ones(64, 64)], 64, {"panel_from": 0}),
     "most_panels": (lambda x: x.T * 2, [ones(64, 64)], 0, {"panel_from": 0}),
     "stream_bytes": (lambda x: x.T * 2, [ones(64, 64)], 0, {"panel_from": 0}),
+    "stream_row": (lambda x: x.T * 2, [ones(64, 64)], 128, PAST_CACHES),
+    "stream_read": (lambda x: x.T * 2, [ones(64, 64)], 64, PAST_CACHES),
     "few_steps": (
         lambda x: x.transpose(0, 2, 1) * 2, [ones(2, 300, 300)], 0, {"panel_from": 0}
     ),

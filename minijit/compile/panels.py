@@ -158,7 +158,8 @@ def worked_on(stores, run, other, tiles):
         statements += filled(panel, load, p, q)
         names[load] = panel
     j = loop_over(q.left)
-    i, inner = in_registers(p) if are_streamed(stores, p) else (loop_over(p.left), ())
+    past_caches = streamed(stores, run) and noted("streamed", stores=len(stores))
+    i, inner = in_registers(p) if past_caches else (loop_over(p.left), ())
     names = {load: Load(panel, (j, i)) for load, panel in names.items()}
     names |= {run: op("add", p.start, i), other: op("add", q.start, j)}
     exprs = Renamer(names)
@@ -168,34 +169,39 @@ def worked_on(stores, run, other, tiles):
 
 def in_registers(p):
     """(a place in a tile, its two loops): whole registers, one after the other."""
-    n, lane = Axis(p.length // BLOCK), Axis(BLOCK, "vector")
+    n, lane = loop_over(p.blocks), Axis(BLOCK, "vector")
     return op("add", op("mul", n, as_index(BLOCK)), lane), (n, lane)
 
 
-def are_streamed(stores, p):
-    """Whether so much is stored that it had better not go through the caches.
+def streamed(stores, run):
+    """Whether so much is stored along an axis that it had better not go through caches.
 
     A line of memory that is stored in parts is read first.  Whole registers can go to
     memory without that, and leave the caches to the panels.
     """
     kinds = {e.dtype for e in postorder(expressions(stores))}
-    whole = p.axis.extent % p.length == 0 and all(d.itemsize >= 4 for d in kinds)
+    whole = run.extent % BLOCK == 0 and all(d.itemsize >= 4 for d in kinds)
     large = max(s.buffer.nbytes for s in stores) >= config.fusion.stream_bytes
-    return whole and large and noted("streamed", stores=len(stores))
+    return whole and large
 
 
-def cut(axes, run, other, loads, count):
+def cut(axes, run, other, loads, count, past_caches):
     """{axis: its `Tiles`} of the two axes along which arrays run.
 
     Args:
       count: of how many arrays a tile is in the cache.
+      past_caches: whether all that is stored is `streamed`: then it may be in short
+        runs, and what is loaded is in long ones.
     """
     settings, size = config.fusion, max(load.buffer.dtype.itemsize for load in loads)
     # Half as long again is better than two that are short.
-    longest = 3 * settings.panel_row // (2 * size)
-    first = in_tiles(run, longest)
+    row, read = 3 * settings.panel_row // 2, settings.panel_read
+    if past_caches:
+        row, read = settings.stream_row, settings.stream_read
+        run, other = sorted((run, other), key=lambda axis: loaded_along(axis, loads))
+    first = in_tiles(run, max(row // size, BLOCK))
     room = settings.row_bytes // (first.length * size * count)
-    wide = max(min(settings.panel_read // size, room) // BLOCK * BLOCK, BLOCK)
+    wide = max(min(read // size, room) // BLOCK * BLOCK, BLOCK)
     second = in_tiles(other, wide)
     if len(axes) == 2 and not (first.counter or second.counter):
         # There is to be a loop around them.
@@ -203,6 +209,11 @@ def cut(axes, run, other, loads, count):
         if not second.counter:
             first = in_tiles(run, -(-run.extent // 2))
     return {run: first, other: second}
+
+
+def loaded_along(axis, loads):
+    """The bytes of those loads that run along an axis."""
+    return sum(bytes_of(load) for load in loads if runs_along(load) is axis)
 
 
 def other_axis(axes, stores):
@@ -241,12 +252,16 @@ def in_panels(axes, stores):
     along = [s for s in stores if runs_along(s) is not other]
     across = [s for s in stores if runs_along(s) is other]
     sides = (across, other, run), (along, run, other)
+    # What needs no panel reads lines in their order, and leaves them in the cache.
+    sides = sorted(sides, key=lambda side: bool(turned(*side)))
     loads = [load for side in sides for load in turned(*side)]
     if not loads or len(loads) > config.fusion.most_panels:
         noted("number of panels", panels=len(loads))
         return None
     # What is stored as it was read keeps a tile in the cache, beside the panels.
-    tiles = cut(axes, run, other, loads, len(loads) + bool(along and across))
+    count = len(loads) + bool(along and across)
+    past_caches = all(streamed(side, axis) for side, axis, _ in sides if side)
+    tiles = cut(axes, run, other, loads, count, past_caches)
     body = [stmt for side in sides for stmt in worked_on(*side, tiles)]
     counters = (tiles[other].counter, tiles[run].counter)
     loops = [a for a in axes if a not in tiles] + [a for a in counters if a]
@@ -272,7 +287,7 @@ loop_rules |= {
     "streamed": (True, "results are written past the caches", "stream_bytes"),
     "panels": (
         True, "arrays along other axes are turned in panels", "panel_from", "panel_row",
-        "panel_read", "row_bytes", "few_steps",
+        "panel_read", "row_bytes", "stream_row", "stream_read", "few_steps",
     ),
 }  # fmt: skip
 

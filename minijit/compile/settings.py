@@ -67,6 +67,9 @@ class Settings:
       most_panels: how many arrays of one kernel go through panels.
       stream_bytes: what is stored from panels goes past the caches if the array has so
         many bytes: the last cache would not keep it anyway.
+      stream_row, stream_read: bytes of a panel's row, and of what is read at once, if
+        all that is stored goes past the caches: then it costs nothing to store short
+        runs, and memory reads ahead in long ones.
       reuse_bytes: an array of fewer bytes is not stored over: two such arrays fit into
         the cache, and a kernel that reads one and writes another serves for more of
         them.
@@ -167,6 +170,8 @@ class Settings:
     panel_read: int = 1 << 8
     most_panels: int = 4
     stream_bytes: int = 1 << 25
+    stream_row: int = 1 << 8
+    stream_read: int = 1 << 11
     reuse_bytes: int = 1 << 14
     fewest_rounds: int = 3
     shortest_round: int = 8

@@ -8,6 +8,8 @@ array, and looks whether anybody else has it: a view of NumPy's, or another arra
 so, the program gets a copy.
 """
 
+import math
+import mmap
 import sys
 import weakref
 from contextlib import contextmanager
@@ -17,19 +19,33 @@ from sys import getrefcount
 
 import numpy as np
 
+from ..compile.buffers import LINE
 from ..compile.lower import lower
 from ..trace.array import ArrayImpl
 from ..trace.config import config
 from ..trace.jit import donors
 from .executable import Executable, compile_plain, compile_python
 from .loading import watchers
-from .values import to_array, unboxed
+from .values import Block, owns_memory, to_array, unboxed
 
 # Without the lock of the interpreter nobody can count references.
 HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 # {id of an array: a reference to it}, of arrays to which a pool refers as well.
 pooled: dict[int, weakref.ref] = {}
+
+
+def new_array(shape, dtype):
+    """An array that begins with a line of the cache, unless it is small.
+
+    Memory that NumPy asks for begins 16 bytes after one: then each vector of 64 bytes
+    lies in two lines, and what is stored past the caches fills none at once.
+    """
+    nbytes = dtype.itemsize * math.prod(shape)
+    if nbytes < mmap.PAGESIZE:
+        return np.empty(shape, dtype)
+    block = Block(nbytes + LINE, np.uint8)
+    return np.ndarray(shape, dtype, block, -block.ctypes.data % LINE)
 
 
 class Lender:
@@ -63,10 +79,10 @@ def owned(array):
     """An array whose memory belongs to the caller's variable alone, or else a copy."""
     (count, base_count), base = references(array), array.base
     if count == ALONE and HAS_LOCK:
-        if base is None and array.flags.owndata:
+        if owns_memory(array):
             return array
         whole = type(base) is np.ndarray and base.nbytes == array.nbytes
-        if whole and base.flags.owndata and base_count == BASE_ALONE:
+        if whole and owns_memory(base) and base_count == BASE_ALONE:
             return array
     copy = np.array(array, order="C")
     copy.setflags(write=False)
@@ -89,7 +105,8 @@ ALONE, BASE_ALONE = of_a_local()
 @contextmanager
 def writable(arrays):
     """Let a program write to arrays that belong to it."""
-    every = [x for array in arrays for x in (array.base, array) if x is not None]
+    bases = [array.base for array in arrays if not owns_memory(array)]
+    every = [*bases, *arrays]
     for each in every:
         each.setflags(write=True)
     try:

@@ -29,7 +29,7 @@ import numpy as np
 from ..trace.config import config
 from ..trace.jit import cache_clearers
 from ..trace.turns import lock
-from .donating import HAS_LOCK, Lender, pooled
+from .donating import HAS_LOCK, Lender, new_array, pooled
 
 # How many arrays a pool remembers, and how many of them it looks at before it makes
 # another one.  Two are enough for x = f(x).  They are no settings: what the memory may
@@ -78,7 +78,7 @@ class Pool(Lender):
 
     def make(self):
         """A new array, remembered if there is room."""
-        array = with_room(lambda: np.empty(self.shape, self.dtype))
+        array = with_room(lambda: new_array(self.shape, self.dtype))
         array.setflags(write=False)
         if HAS_LOCK and 2 * self.nbytes <= config.pool_bytes:
             self.remember(array)

@@ -54,9 +54,22 @@ def unboxed(array, aval):
     return ArrayImpl(array.view(), aval)
 
 
+class Block(np.ndarray):
+    """Memory for one array, which begins somewhere in it.
+
+    NumPy gives the views of that array to it, and not to a block, for that is no plain
+    array.  So whoever looks at the memory holds the array.
+    """
+
+
+def owns_memory(array):
+    """Whether an array's memory goes with it: it has it from nobody, or in a block."""
+    return array.flags.owndata or type(array.base) is Block
+
+
 def own(value):
     """The array if its memory is its own and in row-major order, else a copy of it."""
-    if value.flags.owndata and value.flags.c_contiguous:
+    if owns_memory(value) and value.flags.c_contiguous:
         return value
     return value.copy()
 
