@@ -151,6 +151,16 @@ class BlockWalk(Lowering):
         self.axes, self.hot, self.tables = axes, hot, Tables(axes.known)
         self.rooms, self.forms, self.folded = {}, {}, set()
 
+    def lands_that_mix(self):
+        """The lands where elements of a lane meet in a block, so that it pays.
+
+        Otherwise each is computed from what is in memory: a loop does that better.
+        """
+        worth = self.axes.mixing | self.folded
+        blocks = [group for group in self.groups.all if isinstance(group, Block)]
+        mixed = [block for block in blocks if not worth.isdisjoint(block.eqns)]
+        return {self.axes.land(v) for block in mixed for v in block.indices}
+
     def small(self, var):
         """The axes of a variable that have no loop."""
         own = self.axes.small.get(var, ())
@@ -280,7 +290,8 @@ def lands_for_blocks(walk, jaxpr, axes, inlined):
     """The lands in which something is stored, or looked up, that a block just has."""
     cut = [v for v, why in walk.stored.items() if why and why[0] in AGAIN]
     # Those made of what is stored count, too: one element a lane has no small axes.
-    stmts = [s for v in cut for g in walk.readers[v] for s in statements(g.stores)]
+    few = [v for v in cut if v not in axes.large]
+    stmts = [s for v in few for g in walk.readers[v] for s in statements(g.stores)]
     cut += [s.buffer for s in stmts if isinstance(s, Store)]
     loops = [eqn.outvars for eqn in jaxpr.eqns if eqn.primitive is scan_p]
     cut += [v for results in loops for v in results]
@@ -292,7 +303,8 @@ def lands_for_blocks(walk, jaxpr, axes, inlined):
         elif axes.is_moved(var):
             elements = math.prod(var.aval.shape[d] for d in axes.large[var])
             noted("large matrix", *makers[var], elements=elements)
-    return {x for x, eqns in lands.items() if fits_in_block(axes.operations(x), eqns)}
+    fit = (x for x, e in lands.items() if fits_in_block(axes.operations(x), e))
+    return frozenset(fit)
 
 
 def jaxpr_makers(jaxpr):
@@ -316,13 +328,16 @@ def block_walk(walk, jaxpr, loop, consts, inlined, done):
     """
     axes = Axes(jaxpr, consts)
     hot = lands_for_blocks(walk, jaxpr, axes, inlined)
-    key = jaxpr, frozenset(hot)
-    if hot and key not in done:
-        other = BlockWalk(jaxpr, walk.policy, walk.programs, axes, hot)
-        other.run()
-        apart = loop is not None and loop not in other.folded
-        done[key] = None if apart else other
-    return done.get(key)
+    while hot:
+        key = jaxpr, hot
+        if key not in done:
+            done[key] = BlockWalk(jaxpr, walk.policy, walk.programs, axes, hot)
+            done[key].run()
+        other = done[key]
+        if not (idle := hot - other.lands_that_mix()):
+            return None if loop and loop not in other.folded else other
+        hot -= idle
+    return None
 
 
 def in_blocks(walk, consts):

@@ -83,13 +83,14 @@ class Axes:
       known: {variable: NumPy array} of the constants, also where loops are given them.
       taken: the results of gathers and their like, whose index is an array.
       terms: {variable: how many terms its totals have}, of those that have any.
+      mixing: the equations that mix an axis.
     """
 
     def __init__(self, jaxpr, consts):
         self.axes, self.lands = Sets(), Sets()
         self.mixed, self.moved, self.vars, self.links = set(), set(), {}, []
         self.known, self.taken = dict(zip(jaxpr.constvars, consts, strict=True)), set()
-        self.names, self.terms, self.large = {}, {}, {}
+        self.names, self.terms, self.large, self.mixing = {}, {}, {}, set()
         self.read(jaxpr)
         mixed = {self.axes.of(axis) for axis in self.mixed}
         self.moved = {self.axes.of(axis) for axis in self.moved}
@@ -221,6 +222,7 @@ class Axes:
                     ways = [self.axis(out, own[a]) for a in i.free if a in own]
                     ways.append(self.axis(expr.var, d))
                     self.mixed.update(ways)
+                    self.mixing.add(eqn)
                     short = all(a.extent <= most for a in i.free.difference(own))
                     if moves and short and (n <= most or type(i) is not Axis):
                         self.moved.update(ways)
