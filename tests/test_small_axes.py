@@ -13,6 +13,7 @@ from minijit.compile.lower import lower
 from minijit.compile.place import place
 from minijit.compile.rolling import rolled
 from minijit.compile.simplify import simplify
+from minijit.run.loading import rewritten
 from minijit.trace.jaxpr import ClosedJaxpr, eval_jaxpr
 from minijit.transform.loops import scan_p
 from tests import ir_interpreter
@@ -163,6 +164,51 @@ def test_the_variant_with_masks():
         return m
 
     check(outer_fn, matrix)
+
+
+# ---- where a loop does better
+
+
+def lines_of(f, *args):
+    """How many lines a program has with the steps of its loops."""
+    return len(str(rewritten(program_of(f, *args))).splitlines())
+
+
+def recurrent(w, h, x):
+    """A cell with a gate and a new state, cut out of one product."""
+    gate, new = jnp.split(jnp.concatenate([x, h]) @ w, 2)
+    gate = mj.nn.sigmoid(gate)
+    h = gate * h + (1 - gate) * jnp.tanh(new)
+    return h, h
+
+
+@pytest.mark.chapter(20)
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_rows_of_a_recurrent_network_are_loops(batch):
+    """Elements of 16 units, each by itself, took an LSTM five seconds to compile."""
+
+    def loss(w, xs):
+        def run(xs):
+            return mj.lax.scan(partial(recurrent, w), jnp.zeros(units), xs)[1]
+
+        return (run(xs) ** 2).sum() if not batch else (mj.vmap(run)(xs) ** 2).sum()
+
+    lines = {}
+    for units in (16, 40):
+        w, xs = np.ones((4 + units, 2 * units), "f4"), np.ones((*batch, 5, 4), "f4")
+        lines[units] = lines_of(mj.grad(loss), w, xs)
+    assert lines[16] < 1.5 * lines[40] < 300
+
+
+@pytest.mark.chapter(20)
+def test_an_array_of_which_no_elements_meet_is_a_loop():
+    """The loop before it goes through small rows; what follows does not mix any."""
+
+    def f(xs):
+        turned = mj.lax.scan(lambda c, x: (jnp.roll(c, 1) + x,) * 2, xs[0], xs)[1]
+        return turned * 2
+
+    assert lines_of(f, np.ones((20, 16), "f4")) < 30
 
 
 # ---- ChaCha20

@@ -156,10 +156,14 @@ class BlockWalk(Lowering):
 
         Otherwise each is computed from what is in memory: a loop does that better.
         """
-        worth = self.axes.mixing | self.folded
-        blocks = [group for group in self.groups.all if isinstance(group, Block)]
-        mixed = [block for block in blocks if not worth.isdisjoint(block.eqns)]
-        return {self.axes.land(v) for block in mixed for v in block.indices}
+        axes, found = self.axes, set()
+        for block in self.groups.all:
+            if isinstance(block, Block):
+                small = set().union(*map(axes.small_of, block.indices))
+                mixed = (not small.isdisjoint(axes.mixed_by(e)) for e in block.eqns)
+                if any(mixed) or not self.folded.isdisjoint(block.eqns):
+                    found |= set(map(axes.land, block.indices))
+        return found
 
     def small(self, var):
         """The axes of a variable that have no loop."""
@@ -303,7 +307,7 @@ def lands_for_blocks(walk, jaxpr, axes, inlined):
         elif axes.is_moved(var):
             elements = math.prod(var.aval.shape[d] for d in axes.large[var])
             noted("large matrix", *makers[var], elements=elements)
-    fit = (x for x, e in lands.items() if fits_in_block(axes.operations(x), e))
+    fit = (x for x, e in lands.items() if fits_in_block(axes, x, e))
     return frozenset(fit)
 
 
@@ -313,10 +317,14 @@ def jaxpr_makers(jaxpr):
     return defaultdict(tuple, made)
 
 
-def fits_in_block(operations, eqns):
-    """Whether so many operations of equations are written out; notes it."""
-    few = operations <= config.fusion.block_operations
-    return noted("block" if few else "large block", *eqns, operations=operations)
+def fits_in_block(axes, land, eqns):
+    """Whether the operations of a land are written out; notes it."""
+    operations, row = axes.operations(land)
+    if operations > config.fusion.block_operations:
+        return noted("large block", *eqns, operations=operations)
+    if row and row > config.fusion.lone_row:
+        return noted("one lane", *eqns, row=round(row))
+    return noted("block", *eqns, operations=operations)
 
 
 def block_walk(walk, jaxpr, loop, consts, inlined, done):
@@ -376,10 +384,16 @@ def in_rounds(walk, loop):
 loop_rules |= {
     "block": (
         True, "each lane has a few numbers, which are in registers",
-        "block_operations", "block_elements", "lone_elements", "short_total",
+        "block_operations", "block_elements", "block_term", "lone_elements",
+        "lone_row", "short_total",
     ),
     "large block": (
-        False, "it has too many operations to write out", "block_operations"
+        False, "it has too many operations to write out", "block_operations",
+        "block_term",
+    ),
+    "one lane": (
+        False, "there is one lane, and a loop takes so long a row at once",
+        "lone_row",
     ),
     "large matrix": (
         False, "a lane has too many numbers for registers", "block_elements",

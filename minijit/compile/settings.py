@@ -39,8 +39,11 @@ class Settings:
       neighbours: how many of the other readers of an array a kernel is compared with.
       block_elements: how many elements of a small matrix are kept in registers, each
         with statements of its own, where many lanes have such a matrix.
-      lone_elements: the same where there is one: a loop does better for more.
+      lone_elements, lone_row: the same where there is one: a loop does better for more,
+        or for longer rows of such a matrix, on average.
       block_operations: how many operations a block of such statements has at most.
+      block_term: as so many of them each term of a total counts, as a loop adds so many
+        terms at once.
       short_total: totals of more terms are left to loops, which no block writes out for
         the sake of its permutations.
       fewest_totals: fewer totals over outer axes than these fit in registers, and do
@@ -151,7 +154,9 @@ class Settings:
     neighbours: int = 8
     block_elements: int = 64
     lone_elements: int = 16
+    lone_row: int = 6
     block_operations: int = 2048
+    block_term: int = 8
     short_total: int = 4
     fewest_totals: int = 16
     rows_at_once: int = 4

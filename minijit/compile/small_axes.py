@@ -12,6 +12,7 @@ its answer shows which indices it takes as they are.
 """
 
 import math
+from collections import defaultdict
 
 from ..trace.array import to_numpy
 from ..trace.core import eval_rules
@@ -83,14 +84,16 @@ class Axes:
       known: {variable: NumPy array} of the constants, also where loops are given them.
       taken: the results of gathers and their like, whose index is an array.
       terms: {variable: how many terms its totals have}, of those that have any.
-      mixing: the equations that mix an axis.
+      mixing: {equation: the axes that it mixes}.
+      renamed: the variables whose elements are others' elements: they cost nothing.
     """
 
     def __init__(self, jaxpr, consts):
         self.axes, self.lands = Sets(), Sets()
         self.mixed, self.moved, self.vars, self.links = set(), set(), {}, []
         self.known, self.taken = dict(zip(jaxpr.constvars, consts, strict=True)), set()
-        self.names, self.terms, self.large, self.mixing = {}, {}, {}, set()
+        self.names, self.terms, self.large = {}, {}, {}
+        self.mixing, self.renamed = defaultdict(list), set()
         self.read(jaxpr)
         mixed = {self.axes.of(axis) for axis in self.mixed}
         self.moved = {self.axes.of(axis) for axis in self.moved}
@@ -127,14 +130,32 @@ class Axes:
         names = (self.axes.of(self.axis(var, d)) for d in mixed)
         return any(name in self.moved for name in names)
 
+    def mixed_by(self, eqn):
+        """The sets of axes that an equation mixes."""
+        return map(self.axes.of, self.mixing.get(eqn, ()))
+
+    def small_of(self, var):
+        """The sets of axes that the small axes of a variable belong to."""
+        return {self.axes.of(self.axis(var, d)) for d in self.small[var]}
+
     def operations(self, land):
-        """How many operations a lane takes if all that is mixed is written out."""
-        found = 0
+        """What a lane takes if all that is mixed is written out.
+
+        Returns:
+          How many operations, where each term of a total counts as several; and, if
+          there is one lane only, how long the rows are that they are on, on average.
+        """
+        found, rows, lanes = 0, [], False
         for var, small in self.small.items():
             if small and self.land(var) is land:
-                own = (var.aval.shape[d] for d in small)
-                found += math.prod(own) * self.terms.get(var, 1)
-        return found
+                own = [var.aval.shape[d] for d in small]
+                lanes = lanes or math.prod(own) < var.aval.size
+                if var not in self.renamed:
+                    rows.append(max(own))
+                    terms = self.terms.get(var, 1)
+                    weight = config.fusion.block_term if terms > 1 else 1
+                    found += math.prod(own) * terms * weight
+        return found, None if lanes else sum(rows) / max(len(rows), 1)
 
     def read(self, jaxpr):
         """Take in the equations of a jaxpr."""
@@ -201,6 +222,8 @@ class Axes:
     def element(self, eqn, row):
         """What an element of an equation's result is made of."""
         out, = eqn.outvars
+        if not (row.cost or row.total):
+            self.renamed.add(out)
         shapes = {a.aval.shape for a in eqn.invars}
         if eqn.primitive in elementwise and shapes <= {(), out.aval.shape}:
             given = [a for a in eqn.invars if a.aval.shape]
@@ -222,7 +245,7 @@ class Axes:
                     ways = [self.axis(out, own[a]) for a in i.free if a in own]
                     ways.append(self.axis(expr.var, d))
                     self.mixed.update(ways)
-                    self.mixing.add(eqn)
+                    self.mixing[eqn] += ways
                     short = all(a.extent <= most for a in i.free.difference(own))
                     if moves and short and (n <= most or type(i) is not Axis):
                         self.moved.update(ways)
