@@ -123,6 +123,46 @@ def test_totals_of_all_elements_and_of_several_axes():
         agree(f, (x,))
 
 
+def test_totals_of_what_a_loop_only_reads():
+    """One kernel, and the array is read once, in whatever order they are asked for."""
+    loss = mean(picked)
+    functions = [
+        lambda x, *rest: (loss(x, *rest), x.max()),
+        lambda x, *rest: (x.min(), (x * x).sum(), mj.value_and_grad(loss)(x, *rest)),
+        lambda x, *rest: (x.sum(), x * 2, (x > 0).any()),
+    ]
+    for f in functions:
+        found, = program(f, *batch()).body
+        agree(f, batch(), tolerance=1e-4)
+    x = floats(1000)
+    for f in (lambda x: (x * 2, x.max()), lambda x: (x[::-1] * 2, x.sum())):
+        agree(f, (x,))
+    rules = lambda f: {(d.rule, d.fused) for d in program(f, x).decisions}
+    assert ("row totals", True) in rules(lambda x: (x * 2, x.max()))
+    # Of numbers that all steps read no step has a share.
+    f = lambda x, y: (x + y[3], y.sum())
+    assert len(program(f, x, x).body) == 2
+
+
+@pytest.mark.chapter(20)
+@pytest.mark.parametrize("n", [30, 100_000])
+def test_a_state_is_changed_where_it_lies_beside_its_totals(n):
+    """Before or after the step, and also if a piece of it is added up at a time."""
+
+    def before(h, xs):
+        return lax.scan(lambda h, x: (h * 0.9 + x, h.sum()), h, xs)
+
+    def after(h, xs):
+        return lax.scan(lambda h, x: (new := h * 0.9 + x, new.sum()), h, xs)
+
+    for f in before, after:
+        given = floats(n), floats(16)
+        agree(f, given, tolerance=1e-4)
+        report = mj.explain(mj.jit(f, backend="plain"), *given)
+        written = {use.buffer for step in report.steps for use in step.writes}
+        assert sum(buffer.shape == (n,) for buffer in written) == 1
+
+
 def test_the_ledger_says_yes_and_no():
     x = floats(24, 40)
     rules = lambda f: {(d.rule, d.fused) for d in program(f, x).decisions}

@@ -207,11 +207,14 @@ class Fusion:
         return wanted
 
     def in_order(self, first, second):
-        """Two parts, that one first which must run before the other, or came first."""
-        if self.reach[second] >> first & 1:
-            return second, first
-        ordered = self.reach[first] >> second & 1 or first < second
-        return (first, second) if ordered else (second, first)
+        """Two parts, that one first which must run before the other.
+
+        Of others the one with loops comes first, or that which came first.
+        """
+        which = lambda n: (is_all_totals(self.parts[n]), n)
+        first, second = sorted((first, second), key=which)
+        waits = self.reach[second] >> first & 1
+        return (second, first) if waits else (first, second)
 
     def path(self, first, second):
         """Whether a third part has to run after one of two and before the other."""
@@ -227,7 +230,7 @@ class Fusion:
         others, settings = self.others(first, second), self.settings
         saved = saved_bytes(a, b, others)
         judge = partial(judged, a, b, saved)
-        totals = a.is_nest and is_all_totals(b) and a.stores.keys() & b.loads.keys()
+        totals = a.is_nest and is_all_totals(b)
         if not (totals or a.is_nest and b.is_nest):
             return judge("no nest")
         shared = {} if totals else shared_axes(a, b)

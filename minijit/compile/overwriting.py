@@ -25,6 +25,7 @@ from ..transform.loops import scan_p, while_p
 from .expression_graphs import nothing, postorder, substitute
 from .expressions import Load, Op
 from .fuse_rules import after_loop
+from .index_rules import known
 from .loops import For, If, Kernel, Let, Store, expressions, statements
 from .memory import Buffer
 from .place import placed
@@ -207,7 +208,7 @@ def reads_before_it_writes(body, old, new):
     loads = [e for e in postorder(expressions(inside)) if isinstance(e, Load)]
     if axes and any(e.index != store.index for e in loads if e.buffer is old):
         return False
-    if not all(any(steps_with(i, axis, axes) for i in store.index) for axis in axes):
+    if {*axes} - set().union(*(told_by(index, axes) for index in store.index)):
         return False
     written = {s.buffer for s in inside if isinstance(s, Store)}
     if axes and loaded_by(store.index) & {old, *written}:
@@ -233,12 +234,22 @@ def axes_around(body, target):
     return None
 
 
-def steps_with(index, axis, axes):
-    """Whether an index goes up with one axis, and depends on no other."""
-    if index is axis:
-        return True
+def told_by(index, axes):
+    """The axes of loops in whose steps an index is never the same again.
+
+    That is one axis, or `piece` and `i` of `piece * 64 + i` if i is less than 64.
+    """
+    if index in axes:
+        return {index}
     terms = index.args if isinstance(index, Op) and index.name == "add" else ()
-    return axis in terms and index.free.isdisjoint(set(axes) - {axis})
+    for term, other in zip(terms, reversed(terms), strict=True):
+        if term in axes and other.free.isdisjoint(axes):
+            return {term}
+        if isinstance(term, Op) and term.name == "mul" and term.args[0] in axes:
+            (low, high), size = other.bounds, known(term.args[1])
+            if low >= 0 and size and high < size:
+                return {term.args[0]} | told_by(other, axes)
+    return set()
 
 
 def parted(program, links):

@@ -7,7 +7,8 @@
 
 On the left the kernel of the total needs nothing but one number of each row.  On the
 right each step of the loop over the rows leaves its own share of the total, in an array
-of the kernel's own, and these are added up when the loop is over.
+of the kernel's own, and these are added up when the loop is over.  So may a total of
+what the loop only reads, as the largest number of `x`: it is read once then.
 
 Of many rows a piece at a time is added up, so that the array stays in the cache and the
 loop can be divided among threads.  How long a piece is depends on how many rows there
@@ -58,11 +59,15 @@ def is_all_totals(part):
 def by_rows(a, b):
     """How the totals in b take what a makes, step by step of its outermost loop.
 
+    Or what both read, where b takes nothing that a makes.
+
     Returns:
       The rule that says so, or why not; and what is needed for it, as a dict: `shares`,
       {total: its axis of the steps}.
     """
     totals, row, shares = outer_totals(b.body), a.axes[0], {}
+    flows = a.stores.keys() & b.loads.keys()
+    touched = a.stores if flows else a.loads
     if goes_through_panels(a):
         return "totals across rows", {}
     late = {store.buffer for store in a.after}
@@ -70,15 +75,15 @@ def by_rows(a, b):
         return "totals at once", {}
     for total in totals:
         loads = [e for e in postorder(total.bodies) if type(e) is Load]
-        asked = [load for load in loads if load.buffer in a.stores]
+        asked = [x for x in loads if x.buffer in touched and (flows or x.index)]
         found = [axis for axis in total.axes if axis.extent == row.extent]
         for load in asked:
-            places = zip(load.index, *a.stores[load.buffer], strict=True)
+            places = zip(load.index, *touched[load.buffer], strict=True)
             steps = {i for i, *stored in places if {*stored} == {row}}
             found = [axis for axis in found if axis in steps]
-        if found and can_share(total):
+        if found and can_share(total) and (flows or asked):
             shares[total] = found[0]
-        elif asked:
+        elif asked or not flows:
             return "totals at once", {}
     return "row totals", {"shares": shares}
 
@@ -139,7 +144,9 @@ def beside(a, b, shares):
         names[total] = Reduce(total.op, (each,), (Load(row, (each,)),))
     exprs = lambda roots: substitute(roots, names.get)
     after += [s.rewrite(exprs, lambda buffer: buffer) for s in b.body]
-    return (*loop.body, *own), after
+    # What only reads the same goes first: then the loop may write over what both read.
+    flows = a.stores.keys() & b.loads.keys()
+    return (*loop.body, *own) if flows else (*own, *loop.body), after
 
 
 # ---- a piece of the rows at a time
