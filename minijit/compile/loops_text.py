@@ -90,6 +90,9 @@ class Writer:
                 index = ", ".join(map(self.text, stmt.index))
                 how = infix.get(stmt.combine, stmt.combine or "")
                 return f"{stmt.buffer.name}[{index}] {how}= {self.text(stmt.value)}"
+            case loops.Fetch():
+                index = ", ".join(map(self.text, stmt.index))
+                return f"fetch {stmt.source.name}[{index}]"
             case loops.If():
                 return f"if {self.text(stmt.pred)}:"
             case loops.While():

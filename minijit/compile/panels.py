@@ -27,7 +27,17 @@ from .fuse import nested
 from .interchange import Renamer
 from .loops import Store, expressions
 from .memory import Buffer
-from .nests import bytes_of, in_nests, loads_of, loop_over, runs_along, strides_of
+from .nests import (
+    around_tiles,
+    asked_ahead,
+    bytes_of,
+    in_nests,
+    loaded_along,
+    loads_of,
+    loop_over,
+    runs_along,
+    strides_of,
+)
 from .placing_rules import arrangements
 from .settings import config
 
@@ -145,8 +155,12 @@ def turned(stores, run, other):
     return found
 
 
-def worked_on(stores, run, other, tiles):
-    """The statements of one tile for the stores that run along one of its axes."""
+def worked_on(stores, run, other, tiles, loops=()):
+    """The statements of one tile for the stores that run along one of its axes.
+
+    Args:
+      loops: those around the tiles.
+    """
     if not stores:
         return []
     p, q, statements, names = tiles[run], tiles[other], [], {}
@@ -157,20 +171,18 @@ def worked_on(stores, run, other, tiles):
         panel = Buffer(f"{load.buffer.name}_panel", shape, dtype, space="cache")
         statements += filled(panel, load, p, q)
         names[load] = panel
-    j = loop_over(q.left)
     past_caches = streamed(stores, run) and noted("streamed", stores=len(stores))
-    i, inner = in_registers(p) if past_caches else (loop_over(p.left), ())
-    names = {load: Load(panel, (j, i)) for load, panel in names.items()}
-    names |= {run: op("add", p.start, i), other: op("add", q.start, j)}
-    exprs = Renamer(names)
-    body = [store.rewrite(exprs, lambda buffer: buffer) for store in stores]
-    return [*statements, *nested([j, *(inner or [i])], body)]
-
-
-def in_registers(p):
-    """(a place in a tile, its two loops): whole registers, one after the other."""
-    n, lane = loop_over(p.blocks), Axis(BLOCK, "vector")
-    return op("add", op("mul", n, as_index(BLOCK)), lane), (n, lane)
+    j, n, lane = loop_over(q.left), loop_over(p.blocks), Axis(BLOCK, "vector")
+    in_registers = op("add", op("mul", n, as_index(BLOCK)), lane)
+    i = in_registers if past_caches else loop_over(p.left)
+    there = {load: Load(panel, (j, i)) for load, panel in names.items()}
+    there |= {run: op("add", p.start, i), other: op("add", q.start, j)}
+    body = [s.rewrite(Renamer(there), lambda buffer: buffer) for s in stores]
+    if not past_caches:
+        return [*statements, *nested([j, i], body)]
+    step = op("add", op("mul", j, as_index(p.length // BLOCK)), n)
+    more = [s for load in names for s in asked_ahead(load, p, q, step, loops, BLOCK)]
+    return [*statements, *nested([j, n], [*more, *nested([lane], body)])]
 
 
 def streamed(stores, run):
@@ -209,11 +221,6 @@ def cut(axes, run, other, loads, count, past_caches):
         if not second.counter:
             first = in_tiles(run, -(-run.extent // 2))
     return {run: first, other: second}
-
-
-def loaded_along(axis, loads):
-    """The bytes of those loads that run along an axis."""
-    return sum(bytes_of(load) for load in loads if runs_along(load) is axis)
 
 
 def other_axis(axes, stores):
@@ -262,15 +269,11 @@ def in_panels(axes, stores):
     count = len(loads) + bool(along and across)
     past_caches = all(streamed(side, axis) for side, axis, _ in sides if side)
     tiles = cut(axes, run, other, loads, count, past_caches)
-    body = [stmt for side in sides for stmt in worked_on(*side, tiles)]
-    counters = (tiles[other].counter, tiles[run].counter)
-    loops = [a for a in axes if a not in tiles] + [a for a in counters if a]
+    loops = around_tiles(axes, tiles[other], tiles[run])
     if not loops:
         noted("one tile")
         return None
-    if loops[0].extent < config.fusion.few_steps:
-        most = max(loops, key=lambda axis: axis.extent)
-        loops = [most, *(a for a in loops if a is not most)]
+    body = [stmt for side in sides for stmt in worked_on(*side, tiles, loops)]
     lengths = {"row": tiles[run].length, "read": tiles[other].length}
     moved = sum(map(bytes_of, loads))
     noted("panels", panels=len(loads), bytes=moved, steps=loops[0].extent, **lengths)

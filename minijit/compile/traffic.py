@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from .element_sets import Access, count, covers, most_steps, reached
 from .expression_graphs import postorder
 from .expressions import Load, Op
-from .loops import Call, For, If, Kernel, Let, Region, Start, Step, Store
+from .loops import Call, Fetch, For, If, Kernel, Let, Region, Start, Step, Store
 from .memory import Buffer
 from .place import place
 from .sweeps import not_memory, sweeps_of
@@ -191,6 +191,7 @@ walkers = {
     Start: start,
     Step: step,
     Store: Walk.store,
+    Fetch: lambda walk, stmt, done: None,
     For: Walk.loop,
     If: Walk.choice,
 }

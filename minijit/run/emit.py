@@ -150,7 +150,12 @@ walkers |= {Start: start, Step: step}
 
 # chapter 15, brought along
 from ..compile.expressions import as_index
+from ..compile.loops import Fetch
 from ..compile.scalars import FLOAT32, UINT16
+
+
+# Only machine code can ask for lines of memory; for others there is nothing to do.
+walkers |= {Fetch: lambda walker, stmt: None}
 
 
 def step_of_argmax(walker, reduce, cells):
