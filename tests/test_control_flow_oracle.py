@@ -1,12 +1,16 @@
 """Control flow against JAX's: values, types, weak types, derivatives, jaxprs, errors.
 
-Every program is a function of a library (`lib.lax`, `lib.numpy`), and runs in both.
+Every program is a function of a library (`lib.lax`, `lib.numpy`), and runs in both: in
+jax all programs together, in one that is compiled once for values, for derivatives and
+for lanes.
 """
 
+import functools
 import itertools
 
 import numpy as np
 import pytest
+from referee import together
 
 import minijit as mj
 
@@ -217,12 +221,22 @@ def agree(got, want, rtol=1e-5):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-6)
 
 
+def in_jax(name):
+    return functools.partial(programs[name][0], jax)
+
+
+@functools.cache
+def values_of_jax():
+    return together({name: (in_jax(name), *programs[name][1]) for name in programs})
+
+
 @pytest.mark.parametrize("name", programs)
 def test_values_and_types(name):
     program, args = programs[name]
     ours, theirs = (lambda *args, lib=lib: program(lib, *args) for lib in (mj, jax))
-    agree(ours(*of(mj, args)), theirs(*of(jax, args)))
-    agree(mj.jit(ours, backend="plain")(*args), jax.jit(theirs)(*args))
+    want = values_of_jax()[name]
+    agree(ours(*of(mj, args)), want)
+    agree(mj.jit(ours, backend="plain")(*args), want)
     for a, b in zip(
         mj.make_jaxpr(ours)(*args).out_avals,
         jax.make_jaxpr(theirs)(*args).out_avals,
@@ -231,7 +245,7 @@ def test_values_and_types(name):
         assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
 
 
-# What JAX cannot run under `disable_jit`.
+# What cannot run under `disable_jit`, in JAX neither.
 errors_of_jax = {
     "scan no steps", "fori small ints", "scan weak int carry", "scan weak float, half"
 }  # fmt: skip
@@ -239,10 +253,11 @@ errors_of_jax = {
 
 @pytest.mark.parametrize("name", [n for n in programs if n not in errors_of_jax])
 def test_under_disable_jit(name):
+    """The values are the same; some types of JAX's are not, when Python runs a loop."""
     program, args = programs[name]
-    with mj.disable_jit(), jax.disable_jit():
-        got, want = program(mj, *of(mj, args)), program(jax, *of(jax, args))
-    for a, b in zip(mj.tree.leaves(got), leaves(want), strict=True):
+    with mj.disable_jit():
+        got = program(mj, *of(mj, args))
+    for a, b in zip(mj.tree.leaves(got), leaves(values_of_jax()[name]), strict=True):
         assert np.shape(a) == np.shape(b)
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
@@ -276,37 +291,73 @@ def total(lib, program, args, floats):
     return f
 
 
+def arguments_of(name):
+    """-> (the places of the arguments that are floats, these, a tangent of each)."""
+    _, args = programs[name]
+    floats = [i for i, a in enumerate(args) if is_float(a) and np.size(a) > 1]
+    values = tuple(args[i] for i in floats)
+    tangents = (np.cos(np.arange(v.size, dtype=f32)).reshape(v.shape) for v in values)
+    return floats, values, tuple(tangents)
+
+
+def derivatives(lib, name):
+    """A function of values and tangents, to all that has to agree."""
+    program, args = programs[name]
+    f = total(lib, program, args, arguments_of(name)[0])
+
+    def found(values, tangents):
+        every = tuple(range(len(values)))
+        out = {"jvp": lib.jvp(f, values, tangents)}
+        if lib is mj or name not in forward_only:
+            out["grad"] = lib.grad(f, every)(*values)
+        if name in second_order:
+            out["hessian"] = lib.hessian(f)(*values)
+        return out
+
+    return found
+
+
+@functools.cache
+def derivatives_of_jax():
+    return together(
+        {name: (derivatives(jax, name), *arguments_of(name)[1:]) for name in smooth}
+    )
+
+
 @pytest.mark.parametrize("name", smooth)
 def test_derivatives(name):
-    program, args = programs[name]
-    floats = [i for i, a in enumerate(args) if is_float(a) and np.size(a) > 1]
-    values = [args[i] for i in floats]
-    tangents = [np.cos(np.arange(v.size, dtype=f32)).reshape(v.shape) for v in values]
-    ours, theirs = (total(lib, program, args, floats) for lib in (mj, jax))
-    want = jax.jvp(theirs, tuple(values), tuple(tangents))
-    agree(mj.jvp(ours, tuple(values), tuple(tangents)), want, 1e-4)
-    every = tuple(range(len(values)))
-    got = mj.grad(ours, every)(*values)
+    _, values, tangents = arguments_of(name)
+    got, want = derivatives(mj, name)(values, tangents), derivatives_of_jax()[name]
+    agree(got["jvp"], want["jvp"], 1e-4)
     if name in forward_only:
-        got = sum((g * t).sum() for g, t in zip(got, tangents, strict=True))
-        np.testing.assert_allclose(got, want[1], rtol=1e-4)
+        slope = sum((g * t).sum() for g, t in zip(got["grad"], tangents, strict=True))
+        np.testing.assert_allclose(slope, want["jvp"][1], rtol=1e-4)
         return
-    agree(got, jax.grad(theirs, every)(*values), 1e-4)
+    agree(got["grad"], want["grad"], 1e-4)
     if name in second_order:
-        agree(mj.hessian(ours)(*values), jax.hessian(theirs)(*values), 1e-3)
+        agree(got["hessian"], want["hessian"], 1e-3)
 
 
-@pytest.mark.parametrize("name", programs)
-def test_under_vmap(name):
-    program, args = programs[name]
-    lanes = [np.stack([a, a]) for a in map(np.asarray, args)]
-    lanes = [
+def lanes_of(name):
+    """Two lanes of each argument, which differ."""
+    lanes = [np.stack([a, a]) for a in map(np.asarray, programs[name][1])]
+    return [
         np.stack([a[0], (a[1] * 3 // 2 + 1 if a.dtype.kind in "iu" else a[1] * 0.7)])
         .astype(a.dtype) if a.dtype.kind in "iuf" else np.stack([a[0], ~a[1]])
         for a in lanes
     ]  # fmt: skip
-    ours, theirs = (lambda *args, lib=lib: program(lib, *args) for lib in (mj, jax))
-    agree(mj.vmap(ours)(*of(mj, lanes)), jax.vmap(theirs)(*of(jax, lanes)))
+
+
+@functools.cache
+def lanes_of_jax():
+    in_lanes = {name: (jax.vmap(in_jax(name)), *lanes_of(name)) for name in programs}
+    return together(in_lanes)
+
+
+@pytest.mark.parametrize("name", programs)
+def test_under_vmap(name):
+    ours = functools.partial(programs[name][0], mj)
+    agree(mj.vmap(ours)(*of(mj, lanes_of(name))), lanes_of_jax()[name])
 
 
 # ---- jaxprs: the same loops and branches, with the same params and types
@@ -533,22 +584,43 @@ meetings = {
 }
 
 
-def meeting(lib, name, a, b):
-    """(value, dtype, weak type) of each result; TypeError or ValueError otherwise."""
-    given = scalars_of(lib)
+def outcome(lib, name, a, b):
+    """The leaves of a result; the type of an error."""
     try:
-        out = meetings[name](lib, given[a], given[b])
+        out = meetings[name](lib, a, b)
     except (TypeError, ValueError) as error:
         return type(error)
-    leaves = lib.tree_util.tree_leaves(out)
+    return lib.tree_util.tree_leaves(out)
+
+
+def described(leaves):
+    """(values, dtypes, weak types), of numbers that may be Python's own."""
+    if isinstance(leaves, type):
+        return leaves
     weak = [getattr(y, "weak_type", False) for y in leaves]
     dtypes = [str(y.dtype) for y in leaves]
     values = [complex(y.sum()) for y in leaves if y.dtype.names is None]
     return np.round(values, 4).tolist(), dtypes, weak
 
 
+def outcomes_of_jax(name):
+    """{pair: the outcome}: what is no error is computed in one compiled program."""
+    given, errors = scalars_of(jax), {}
+
+    def every():
+        found = {}
+        for a, b in itertools.product(given, repeat=2):
+            out = outcome(jax, name, given[a], given[b])
+            (errors if isinstance(out, type) else found)[f"{a} {b}"] = out
+        return found
+
+    return together({"all": (every,)})["all"] | errors
+
+
 @pytest.mark.parametrize("name", meetings)
 def test_weak_types_give_way_as_in_jax(name):
     """All pairs: what is promoted, what is an error, and what stays weakly typed."""
-    for a, b in itertools.product(scalars_of(mj), repeat=2):
-        assert meeting(mj, name, a, b) == meeting(jax, name, a, b), (a, b)
+    given, wanted = scalars_of(mj), outcomes_of_jax(name)
+    for a, b in itertools.product(given, repeat=2):
+        got = described(outcome(mj, name, given[a], given[b]))
+        assert got == described(wanted[f"{a} {b}"]), (a, b)
