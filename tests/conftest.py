@@ -1,6 +1,7 @@
 """Fixtures that tests of several rooms ask for."""
 
 import gc
+import itertools
 import os
 
 import pytest
@@ -10,6 +11,8 @@ os.environ.setdefault("MINIJIT_TRACEBACK_FILTERING", "off")
 # Tests and notebooks run side by side, a process for each core.  Threads of a BLAS wait
 # for each other after each product: with two they take many times as long then.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# XLA's optimizer takes longer than what jax is asked for would save by it.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 
 def pytest_configure(config):
@@ -21,6 +24,10 @@ def pytest_configure(config):
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
     start_kernels_again_on_lost_ports()
+    if executor := os.environ.get("MINIJIT_TESTS_EXECUTOR"):
+        from minijit.trace.jit import executors
+
+        executors["default"] = executors[executor]
 
 
 def start_kernels_again_on_lost_ports(attempts=3):
@@ -55,21 +62,25 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(skip)
 
 
+modules_since_all_was_collected = itertools.count()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def little_to_collect(request):
     """Let collections pass over what earlier modules and the libraries made.
 
-    There are millions of such objects late in a run, and some tests collect often.  A
-    module that looks for leaked tracers says `asks_for_referrers = True`: those of
-    objects that are passed over are not found.
+    There are millions of such objects late in a run, and some tests collect often.
+    What was passed over and is garbage by now goes with every tenth module.  A module
+    that looks for leaked tracers says `asks_for_referrers = True`: those of objects
+    that are passed over are not found.
     """
     if getattr(request.module, "asks_for_referrers", False):
-        yield
+        gc.unfreeze()
         return
+    if next(modules_since_all_was_collected) % 10 == 0:
+        gc.unfreeze()
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture

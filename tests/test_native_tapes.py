@@ -115,20 +115,29 @@ def mixed(aval):
     return TapeValue(aval, [zero, mixed(aval.element), zero])
 
 
-makers = [real, mixed, lambda aval: eval_zero(aval=aval)]
+# One program takes values of all kinds, so it is compiled once for them.
+makers = {"real": real, "mixed": mixed, "zero": lambda aval: eval_zero(aval=aval)}
 
 
-@pytest.mark.parametrize("make", makers, ids=["real", "mixed", "zero"])
+def check_values_of_all_kinds(backend, closed, arguments):
+    """A program is native, and gives what it gives interpreted, for values of each kind.
+
+    `arguments` makes them: it is called with the function in `makers`.
+    """
+    run, wanted = executors[backend](closed, "f"), executors["eval"](closed, "f")
+    assert run.fallbacks == ()
+    for kind, make in makers.items():
+        args = arguments(make)
+        np.testing.assert_allclose(run(*args)[0], wanted(*args)[0], err_msg=kind)
+
+
 @pytest.mark.parametrize("backend", ["python", "plain"])
 @pytest.mark.parametrize("name", table_types)
-def test_zeros_of_any_length_and_case_are_read_natively(name, backend, make):
+def test_zeros_of_any_length_and_case_are_read_natively(name, backend):
     """A lazy zero is a record like others: no loop is left to Python for its sake."""
     aval = table_types[name]
     closed = jaxpr_of(lambda x: [sum_of(aval, x)], [aval], "f")
-    run = executors[backend](closed, "f")
-    assert run.fallbacks == ()
-    got, want = run(make(aval)), executors["eval"](closed, "f")(make(aval))
-    np.testing.assert_allclose(got[0], want[0])
+    check_values_of_all_kinds(backend, closed, lambda make: [make(aval)])
 
 
 def branch(f, *avals):
@@ -147,27 +156,25 @@ def handed_on(aval, x):
     return sum((sum_of(aval, out) for out in [*outs, *opened]), jnp.float32(0))
 
 
-# numba takes many seconds for tables within tables.
-compilers = [
-    *((name, "plain") for name in table_types),
-    *(
-        pytest.param(name, "llvm", marks=pytest.mark.chapter(22))
-        for name in table_types
-    ),
-    ("Tape", "python"),
-]
+def compiled_by(*by_numba):
+    """Pairs of a type and an executor.
+
+    numba takes many seconds for tables within tables: it is asked for the types named.
+    """
+    llvm = pytest.mark.chapter(22)
+    return [
+        *((name, "plain") for name in table_types),
+        *(pytest.param(name, "llvm", marks=llvm) for name in table_types),
+        *((name, "python") for name in by_numba),
+    ]
 
 
-@pytest.mark.parametrize("make", makers, ids=["real", "mixed", "zero"])
-@pytest.mark.parametrize("name, backend", compilers)
-def test_tapes_and_unions_are_handed_on_natively(name, backend, make):
+@pytest.mark.parametrize("name, backend", compiled_by("Tape"))
+def test_tapes_and_unions_are_handed_on_natively(name, backend):
     """A copy of a tape is a copy of its items, and of what those refer to."""
     aval = table_types[name]
     closed = jaxpr_of(lambda x: [handed_on(aval, x)], [aval], "f")
-    run = executors[backend](closed, "f")
-    assert run.fallbacks == ()
-    got, want = run(make(aval)), executors["eval"](closed, "f")(make(aval))
-    np.testing.assert_allclose(got[0], want[0])
+    check_values_of_all_kinds(backend, closed, lambda make: [make(aval)])
 
 
 some_lanes = ShapedArray((3,), np.dtype(bool))
@@ -184,10 +191,8 @@ on_arrays = {
 
 
 @pytest.mark.parametrize("of", on_arrays.values(), ids=on_arrays)
-@pytest.mark.parametrize("make", makers, ids=["real", "mixed", "zero"])
-@pytest.mark.parametrize("backend", ["python", "plain"])
-@pytest.mark.parametrize("name", table_types)
-def test_functions_of_the_arrays_within(name, backend, make, of):
+@pytest.mark.parametrize("name, backend", compiled_by("Tape", "Union"))
+def test_functions_of_the_arrays_within(name, backend, of):
     aval = table_types[name]
     inside = branch(lambda x, y, p: [of(x, y, p)], aval, aval, some_lanes)
 
@@ -195,14 +200,12 @@ def test_functions_of_the_arrays_within(name, backend, make, of):
         out, = inside(x, y, p)
         return [sum_of(aval_of(out), out)]
 
+    def arguments(make):
+        other = mixed if "select" in str(closed) and make is mixed else real
+        return make(aval), other(aval), np.array([True, False, True])
+
     closed = jaxpr_of(f, [aval, aval, some_lanes], "f")
-    run = executors[backend](closed, "f")
-    assert run.fallbacks == ()
-    args = make(aval), real(aval), np.array([True, False, True])
-    if "select" in str(closed) and make is mixed:
-        args = make(aval), make(aval), args[2]
-    got, want = run(*args), executors["eval"](closed, "f")(*args)
-    np.testing.assert_allclose(got[0], want[0])
+    check_values_of_all_kinds(backend, closed, arguments)
 
 
 @pytest.mark.parametrize("name", table_types)

@@ -61,7 +61,13 @@ jitting = [stack for stack in stacks if "jit" in stack]
 @pytest.mark.parametrize("stack", jitting)
 @pytest.mark.parametrize("name", every)
 def test_plain_source(backend, name, stack):
-    compare(name, stack, ["second", "third"])
+    """All second orders; of the third ones, which take long to compile, a sample.
+
+    Each stack is outermost over every third function, and each function is under every
+    third stack: eagerly, all of them are.
+    """
+    sampled = ([*every].index(name) + jitting.index(stack)) % 3 == 0
+    compare(name, stack, ["second", "third"] if sampled else ["second"])
 
 
 @pytest.mark.parametrize(
