@@ -120,7 +120,7 @@ makers = {"real": real, "mixed": mixed, "zero": lambda aval: eval_zero(aval=aval
 
 
 def check_values_of_all_kinds(backend, closed, arguments):
-    """A program is native, and gives what it gives interpreted, for values of each kind.
+    """A program is native, and gives what it gives interpreted, for all kinds of values.
 
     `arguments` makes them: it is called with the function in `makers`.
     """
