@@ -429,7 +429,7 @@ def test_the_command_also_runs_as_a_module(book: Book):
 
 
 def test_the_book_imports_nothing_of_the_library():
-    code = "import sys; sys.argv[1:] = ['check']\n"
+    code = "import sys; sys.argv[1:] = ['check', '1']\n"
     code += (
         "import runpy\ntry:\n    runpy.run_path('minijit/book', run_name='__main__')\n"
     )

@@ -120,9 +120,9 @@ makers = {"real": real, "mixed": mixed, "zero": lambda aval: eval_zero(aval=aval
 
 
 def check_values_of_all_kinds(backend, closed, arguments):
-    """A program is native, and gives what it gives interpreted, for all kinds of values.
+    """A program is native, and gives what it gives interpreted, for all values.
 
-    `arguments` makes them: it is called with the function in `makers`.
+    `arguments` makes those of a kind: it is called with the function in `makers`.
     """
     run, wanted = executors[backend](closed, "f"), executors["eval"](closed, "f")
     assert run.fallbacks == ()
