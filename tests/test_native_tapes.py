@@ -162,16 +162,12 @@ def handed_on(aval, x):
 
 
 def compiled_by(*by_numba):
-    """Pairs of a type and an executor.
+    """Pairs of a type and an executor; `test_regions` has all types through LLVM.
 
     numba takes many seconds for tables within tables: it is asked for the types named.
     """
-    llvm = pytest.mark.chapter(22)
-    return [
-        *((name, "plain") for name in table_types),
-        *(pytest.param(name, "llvm", marks=llvm) for name in table_types),
-        *((name, "python") for name in by_numba),
-    ]
+    plain = [(name, "plain") for name in table_types]
+    return plain + [(name, "python") for name in by_numba]
 
 
 @pytest.mark.parametrize("name, backend", compiled_by("Tape"))

@@ -305,25 +305,18 @@ def test_gradients_interpreted(program):
     interpreted_gradient(slope(with_lax(program)), points[0])
 
 
-makers = dict(zip(["real", "mixed", "zero"], test_native_tapes.makers, strict=True))
-
-
-@pytest.mark.parametrize("make", makers.values(), ids=makers)
 @pytest.mark.parametrize("name", test_native_tapes.table_types)
-def test_values_of_all_types(name, make):
+def test_values_of_all_types(name):
     tapes = test_native_tapes
-    tapes.test_zeros_of_any_length_and_case_are_read_natively(name, "llvm", make)
-    tapes.test_tapes_and_unions_are_handed_on_natively(name, "llvm", make)
+    tapes.test_zeros_of_any_length_and_case_are_read_natively(name, "llvm")
+    tapes.test_tapes_and_unions_are_handed_on_natively(name, "llvm")
 
 
 @pytest.mark.parametrize("of", test_native_tapes.on_arrays)
 @pytest.mark.parametrize("name", test_native_tapes.table_types)
 def test_functions_of_the_arrays_within(name, of):
     function = test_native_tapes.on_arrays[of]
-    for make in makers.values():
-        test_native_tapes.test_functions_of_the_arrays_within(
-            name, "llvm", make, function
-        )
+    test_native_tapes.test_functions_of_the_arrays_within(name, "llvm", function)
 
 
 @pytest.mark.parametrize("name", reversal.cases)
