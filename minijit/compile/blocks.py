@@ -324,6 +324,8 @@ def fits_in_block(axes, land, eqns):
         return noted("large block", *eqns, operations=operations)
     if row and row > config.fusion.lone_row:
         return noted("one lane", *eqns, row=round(row))
+    if row and not axes.is_permuted(land):
+        return noted("one lane's totals", *eqns)
     return noted("block", *eqns, operations=operations)
 
 
@@ -390,6 +392,10 @@ loop_rules |= {
     "large block": (
         False, "it has too many operations to write out", "block_operations",
         "block_term",
+    ),
+    "one lane's totals": (
+        False, "there is one lane, in which no numbers change places: it is rows, and "
+        "their totals", "lone_elements",
     ),
     "one lane": (
         False, "there is one lane, and a loop takes so long a row at once",

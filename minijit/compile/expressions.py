@@ -154,13 +154,13 @@ def op(name, *args, dtype=None):
         return Const(number, dtype)
     expr = Op(name, args, dtype)
     found = (shortcut(expr) for shortcut in shortcuts)
-    return next((shorter for shorter in found if shorter is not None), expr)
+    return next(filter(None, found), expr)
 
 
 def as_index(value):
     """An index expression: an int becomes a constant, an integer is converted."""
     if isinstance(value, Expr):
-        return op("convert", value, dtype=INDEX)
+        return value if value.dtype is INDEX else op("convert", value, dtype=INDEX)
     return Const(value, INDEX)
 
 

@@ -146,7 +146,8 @@ folds = {
 
 def shorter_index(expr):
     """What an operation on indices or conditions always is, or something shorter."""
-    if expr.dtype not in (INDEX, BOOL) and expr.name != "select":
+    dtype = expr.dtype
+    if dtype is not INDEX and dtype is not BOOL and expr.name != "select":
         return None
     if expr.name in intervals and known(expr) is not None:
         return Const(known(expr), expr.dtype)

@@ -6,6 +6,7 @@
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class Buffer:
     def nbytes(self):
         return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
 
-    @property
+    @cached_property
     def strides(self):
         """In elements."""
         strides, step = [0] * len(self.shape), 1

@@ -53,6 +53,12 @@ def strides_of(access):
     return {axis: stride for axis, stride in strides.items() if stride}
 
 
+def stride_along(access, axis):
+    """How far a `Load` or `Store` goes on in memory with one axis, in elements."""
+    places = zip(access.index, access.buffer.strides, strict=True)
+    return sum(steps_of(i).get(axis, 0) * n for i, n in places if axis in i.free)
+
+
 def runs_along(access):
     """The axis along which an access goes from one element to the next, or None."""
     strides = strides_of(access).items()

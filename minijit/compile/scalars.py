@@ -114,7 +114,7 @@ def interval_of(name, dtype, bounds):
 
 def certain(name, dtype, args):
     """The index or condition that an operation on known ones gives, or None."""
-    if dtype not in (INDEX, BOOL):
+    if dtype is not INDEX and dtype is not BOOL:
         return None
     bounds = [arg.bounds for arg in args]
     for known in bounds:

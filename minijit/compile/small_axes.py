@@ -18,7 +18,13 @@ from ..trace.array import to_numpy
 from ..trace.core import eval_rules
 from ..trace.jaxpr import Literal, Var
 from ..trace.jit import jit_p
-from ..trace.primitives import broadcast_in_dim_p, reshape_p, squeeze_p, transpose_p
+from ..trace.primitives import (
+    broadcast_in_dim_p,
+    mul_p,
+    reshape_p,
+    squeeze_p,
+    transpose_p,
+)
 from ..transform.loops import scan_p
 from .decisions import loop_rules, noted
 from .expression_graphs import postorder
@@ -80,7 +86,8 @@ class Axes:
     Attributes:
       small: {variable: its mixed axes}, if a lane has few elements; else ().
       large: {variable: its mixed axes}, where a lane has too many elements.
-      moved: the axes on which elements change places, and not only make totals.
+      moved: the axes on which elements change places, or make short totals.
+      permuted: those on which they change places, or are chosen by a known mask.
       known: {variable: NumPy array} of the constants, also where loops are given them.
       taken: the results of gathers and their like, whose index is an array.
       terms: {variable: how many terms its totals have}, of those that have any.
@@ -93,10 +100,11 @@ class Axes:
         self.mixed, self.moved, self.vars, self.links = set(), set(), {}, []
         self.known, self.taken = dict(zip(jaxpr.constvars, consts, strict=True)), set()
         self.names, self.terms, self.large = {}, {}, {}
-        self.mixing, self.renamed = defaultdict(list), set()
+        self.mixing, self.renamed, self.permuted = defaultdict(list), set(), set()
         self.read(jaxpr)
         mixed = {self.axes.of(axis) for axis in self.mixed}
         self.moved = {self.axes.of(axis) for axis in self.moved}
+        self.permuted = {self.axes.of(axis) for axis in self.permuted}
         self.small, limits = {}, config.fusion
         for var in self.vars:
             own = tuple(
@@ -130,6 +138,12 @@ class Axes:
         names = (self.axes.of(self.axis(var, d)) for d in mixed)
         return any(name in self.moved for name in names)
 
+    def is_permuted(self, land):
+        """Whether elements change places in a land."""
+        own = (var for var, small in self.small.items() if small)
+        small = (self.small_of(var) for var in own if self.land(var) is land)
+        return not self.permuted.isdisjoint(set().union(*small))
+
     def mixed_by(self, eqn):
         """The sets of axes that an equation mixes."""
         return map(self.axes.of, self.mixing.get(eqn, ()))
@@ -137,6 +151,15 @@ class Axes:
     def small_of(self, var):
         """The sets of axes that the small axes of a variable belong to."""
         return {self.axes.of(self.axis(var, d)) for d in self.small[var]}
+
+    def is_masked(self, eqn):
+        """Whether integers are multiplied by known ones, so that the terms of zeros go.
+
+        A total of such products is a permutation, too.
+        """
+        known = any(a in self.known and a.aval.shape for a in eqn.invars)
+        integers = eqn.outvars[0].aval.dtype.kind in "iu"
+        return eqn.primitive is mul_p and known and integers
 
     def operations(self, land):
         """What a lane takes if all that is mixed is written out.
@@ -224,6 +247,8 @@ class Axes:
         out, = eqn.outvars
         if not (row.cost or row.total):
             self.renamed.add(out)
+        if self.is_masked(eqn):
+            self.permuted.update(self.axis(out, d) for d in range(out.aval.ndim))
         shapes = {a.aval.shape for a in eqn.invars}
         if eqn.primitive in elementwise and shapes <= {(), out.aval.shape}:
             given = [a for a in eqn.invars if a.aval.shape]
@@ -246,9 +271,12 @@ class Axes:
                     ways.append(self.axis(expr.var, d))
                     self.mixed.update(ways)
                     self.mixing[eqn] += ways
-                    short = all(a.extent <= most for a in i.free.difference(own))
+                    terms = i.free.difference(own)
+                    short = all(a.extent <= most for a in terms)
                     if moves and short and (n <= most or type(i) is not Axis):
                         self.moved.update(ways)
+                    if moves and not terms:
+                        self.permuted.update(ways)
                     inside = [e.var for e in postorder([i]) if type(e) is At]
                     if inside and self.known.keys() >= set(inside):
                         self.taken.add(out)

@@ -19,7 +19,7 @@ from ..compile.expression_graphs import postorder
 from ..compile.expressions import Const, Load, Op, Reduce
 from ..compile.index_rules import known
 from ..compile.loops import For, Let, Start, Step, Store, expressions, statements
-from ..compile.nests import strides_of
+from ..compile.nests import stride_along, strides_of
 from ..compile.reductions import combine, start_values
 from ..compile.scalars import BOOL, INDEX, is_half
 from ..trace.config import config
@@ -125,7 +125,7 @@ def each_place_once(loop):
 
 def follows(access, axis):
     """Whether lanes are neighbours in memory."""
-    return strides_of(access).get(axis) == 1
+    return stride_along(access, axis) == 1
 
 
 def row_of(access):
