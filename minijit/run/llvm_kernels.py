@@ -16,6 +16,7 @@ from ..compile.complex_pairs import in_pairs, origin_of
 from ..compile.kernel_buffers import buffer_names, local_buffers
 from ..compile.loops import Kernel
 from ..compile.place import place
+from ..compile.placing_rules import stored_in
 from .cache_folder import short_name
 from .emit import Walker
 from .llvm_engine import Code
@@ -51,6 +52,7 @@ class KernelText:
     def walk(writer, body, names):
         """Write the statements; what is the kernel's own is on the stack."""
         writer.pointers = {b: f"%{name}" for b, name in names.items()}
+        writer.read_only = names.keys() - stored_in(body)
         for buffer in local_buffers(body):
             if buffer not in names:
                 writer.on_stack(buffer)

@@ -64,6 +64,7 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
       lines: of the body; entry: those before all others.
       label: of the block that is being written.
       pointers: {buffer: the register with its address}.
+      read_only: the buffers, as far as that is known, into which nothing is stored.
       used, declared, notes: see `FunctionCalls` and `Notes`.
       loops: `vectors` if some loops are written as vectors, `plain` if some are not.
     """
@@ -72,7 +73,7 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
         self.lines, self.entry = [], []
         self.count = 0
         self.label = "start"
-        self.pointers = {}
+        self.pointers, self.read_only = {}, frozenset()
         self.used, self.declared, self.notes = {}, {}, []
         self.loops = set()
 

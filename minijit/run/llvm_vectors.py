@@ -13,10 +13,11 @@ what a lane reads at neighbouring places becomes vectors that have an element of
 lane.  To gather these elements one by one would take three times as long.
 """
 
+import functools
 from collections import defaultdict
 
-from ..compile.expression_graphs import postorder
-from ..compile.expressions import Const, Load, Op, Reduce
+from ..compile.expression_graphs import postorder, substitute
+from ..compile.expressions import Axis, Const, Load, Op, Reduce
 from ..compile.index_rules import known
 from ..compile.loops import For, Let, Start, Step, Store, expressions, statements
 from ..compile.nests import stride_along, strides_of
@@ -136,6 +137,18 @@ def row_of(access):
         column += i.value * stride if fixed else 0
         row.append(None if fixed else i)
     return tuple(row), column
+
+
+@functools.cache
+def any_lane(count):
+    """The axis of so many lanes, whichever loop goes through them."""
+    return Axis(count, "vector")
+
+
+def substitute_in(row, replacement):
+    """A row, as `row_of` has it, with other expressions in its index."""
+    buffer, *index = row
+    return buffer, *(i and substitute([i], replacement)[0] for i in index)
 
 
 def pieces(columns, most):
@@ -364,11 +377,23 @@ class Lanes(Walker):
             vector = self.load_vector(load.buffer, self.address(load, 0), self.count)
             return self.as_value(load.buffer, vector)
         row, column = row_of(load)
-        if (row, column) not in self.turned:
+        turned, place = self.known_rows(row)
+        if (place, column) not in turned:
             piece, first = self.columns[row, column]
             vectors = self.loaded_rows(first, len(piece))
-            self.turned |= zip(((row, c) for c in piece), vectors, strict=True)
-        return self.as_value(load.buffer, self.turned[row, column])
+            turned.update(zip(((place, c) for c in piece), vectors, strict=True))
+        return self.as_value(load.buffer, turned[place, column])
+
+    def known_rows(self, row):
+        """What has been turned, and a name for a row: (dict, name).
+
+        Rows that nothing stores into are the same for another loop over the same lanes,
+        after this one: those are known as long as what the walker outside has computed.
+        """
+        if row[0] not in self.writer.read_only:
+            return self.turned, row
+        here = {self.axis: any_lane(self.count)}.get
+        return self.outer.values, (self.count, *substitute_in(row, here))
 
     def addresses(self, first):
         """Where each lane's row is, from an access on."""
