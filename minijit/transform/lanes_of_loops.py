@@ -198,18 +198,21 @@ def batch_body(body, lanes, consts, carry, xs=()):
     """
     rest = ("any",) * (len(body.out_avals) - len(carry))
 
-    def lanes_out(mask):
+    def batched(mask):
         wanted = tuple(0 if m else "any" for m in mask) + rest
         inputs = consts + tuple(0 if m else None for m in mask) + xs
-        return batch_jaxpr(body, lanes, inputs, wanted)[1]
+        return batch_jaxpr(body, lanes, inputs, wanted)
 
     def step(mask):
-        return [axis is not None for axis in lanes_out(mask)[: len(carry)]]
+        return [axis is not None for axis in batched(mask)[1][: len(carry)]]
 
     mask = fixpoint(step, tuple(axis is not None for axis in carry))
-    carry, ys = tuple(0 if m else None for m in mask), lanes_out(mask)[len(carry) :]
-    inputs, wanted = consts + carry + xs, carry + front(ys)
-    return batch_jaxpr(body, lanes, inputs, wanted)[0], carry, front(ys)
+    new, axes = batched(mask)
+    carry, ys = tuple(0 if m else None for m in mask), front(axes[len(carry) :])
+    if axes != carry + ys:
+        # What each step returns has its lanes elsewhere.
+        new, _ = batch_jaxpr(body, lanes, consts + carry + xs, carry + ys)
+    return new, carry, ys
 
 
 def scan_batch(lanes, axes, *args, **params):
