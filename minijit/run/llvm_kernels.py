@@ -16,7 +16,7 @@ from ..compile.complex_pairs import in_pairs, origin_of
 from ..compile.kernel_buffers import buffer_names, local_buffers
 from ..compile.loops import Kernel
 from ..compile.place import place
-from ..compile.placing_rules import stored_in
+from ..compile.placing_rules import prepared, stored_in
 from .cache_folder import short_name
 from .emit import Walker
 from .llvm_engine import Code
@@ -41,8 +41,8 @@ class KernelText:
 
     numbers, name = (), "kernel"
 
-    def __init__(self, kernel):
-        body = in_pairs(place(kernel.body))
+    def __init__(self, kernel, prepare=prepared):
+        body = in_pairs(place(kernel.body, prepare=prepare))
         names = buffer_names(body)
         writer = LLVMWriter()
         self.walk(writer, body, names)
@@ -107,8 +107,8 @@ def functions_of(kernels):
     missing = {k.key: k for k in kernels if found[k.key] is None}
     if missing:
         code = Code(module_text(missing.values()), way_for(missing.values()))
-        for key in missing:
-            found[key] = make_builtin(code, f"call_kernel_{key}")
-            native_functions[key] = found[key]
-            recent.append(found[key])
+        made = {key: make_builtin(code, f"call_kernel_{key}") for key in missing}
+        native_functions.update(made)
+        recent.extend(made.values())
+        found |= made
     return found

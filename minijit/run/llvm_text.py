@@ -63,19 +63,16 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
     Attributes:
       lines: of the body; entry: those before all others.
       label: of the block that is being written.
-      pointers: {buffer: the register with its address}.
-      read_only: the buffers, as far as that is known, into which nothing is stored.
+      pointers: {buffer: the register with its address}; read_only: those never written.
       used, declared, notes: see `FunctionCalls` and `Notes`.
       loops: `vectors` if some loops are written as vectors, `plain` if some are not.
     """
 
     def __init__(self):
         self.lines, self.entry = [], []
-        self.count = 0
-        self.label = "start"
+        self.count, self.label = 0, "start"
         self.pointers, self.read_only = {}, frozenset()
-        self.used, self.declared, self.notes = {}, {}, []
-        self.loops = set()
+        self.used, self.declared, self.notes, self.loops = {}, {}, [], set()
 
     def fresh(self):
         self.count += 1

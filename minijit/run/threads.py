@@ -33,7 +33,7 @@ from ..compile.kernel_buffers import buffer_names, local_buffers
 from ..compile.loops import For, Kernel, Store, expressions, statements
 from ..compile.lower_elements import costs
 from ..compile.place import place
-from ..compile.placing_rules import arrange
+from ..compile.placing_rules import arrange, share_axes
 from ..compile.scalar_forms import scalar_form
 from ..compile.scalars import storage_dtype
 from ..trace.config import config
@@ -225,9 +225,9 @@ class ThreadedText(KernelText):
       shared: the kernel's own buffers in which all ranges leave something.
     """
 
-    def __init__(self, kernel):
+    def __init__(self, kernel, prepare):
         loop, *after = kernel.body
-        body, self.axis = in_pairs(place(kernel.body)), loop.axis
+        body, self.axis = in_pairs(place(kernel.body, prepare=prepare)), loop.axis
         self.shared = tuple(map(pairs_of, handed_on(kernel)))
         names = buffer_names(body)
         shared = {buffer: f"s{i}" for i, buffer in enumerate(self.shared)}
@@ -275,8 +275,8 @@ def text_of_kernel(kernel):
     divided = replace(kernel, body=arrange(kernel.body))
     duration = duration_of(in_pairs(divided.body))
     if duration < config.thread_time or not is_parallel(divided):
-        return KernelText(divided)
-    return ThreadedText(divided)
+        return KernelText(divided, share_axes)
+    return ThreadedText(divided, share_axes)
 
 
 kernel_texts |= {Kernel: text_of_kernel}
