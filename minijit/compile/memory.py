@@ -5,6 +5,7 @@
     View(x, (4, 3), (1, 4))                        # its transpose: no copy
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,9 +34,9 @@ class Buffer:
     order: tuple = ()
     space: str = "global"
 
-    @property
+    @cached_property
     def nbytes(self):
-        return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+        return math.prod(map(int, self.shape)) * self.dtype.itemsize
 
     @cached_property
     def strides(self):
