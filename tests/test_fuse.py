@@ -206,7 +206,7 @@ def test_settings_are_part_of_what_jit_knows():
 
 
 def test_settings_say_what_is_wrong():
-    with pytest.raises(TypeError, match="no setting colour; the settings are ask_ahead"):
+    with pytest.raises(TypeError, match="no setting colour; the settings are ask_"):
         jax.fuse(jnp.sin, colour=1)
     with pytest.raises(TypeError, match="row_bytes of fusion is an int, got 'a'"):
         jax.fuse(jnp.sin, row_bytes="a")
