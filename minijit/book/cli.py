@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import author, check, grade, measure, reader, run, stages, sync
+from . import author, check, grade, measure, reader, renumber, run, stages, sync
 from .project import Book, BookError, Chapter, find_book
 from .stage import write_stage
 
@@ -66,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--out", type=Path, default=Path("html"), help="default: html")
     command("draft", "chapter")
     command("stubs")
+    command("renumber")
     return top
 
 
@@ -236,6 +237,12 @@ def do_stubs(book: Book, args: Arguments) -> int:
     return 0
 
 
+def do_renumber(book: Book, args: Arguments) -> int:
+    """Number the chapters by their order in book.toml, wherever they are named."""
+    print("\n".join(renumber.renumber(book)))
+    return 0
+
+
 COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
     "start": do_start,
     "reset": do_reset,
@@ -255,4 +262,5 @@ COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
     "draft": do_draft,
     "html": do_html,
     "stubs": do_stubs,
+    "renumber": do_renumber,
 }
