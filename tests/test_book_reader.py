@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 
 from minijit.book.notebook import METADATA, dump, load, source
 from minijit.book.project import Book
-from minijit.book.reader import reset, start, tell_kernels
+from minijit.book.reader import MADE_BY, reset, start, tell_kernels
 
 
 @pytest.fixture
@@ -75,12 +74,28 @@ def test_the_commands_also_from_within_the_copy(book: Book):
     assert done.stdout == "my_chapters/03_linearize.ipynb is as the book has it\n"
 
 
-GUARDED = """
+STARTED = """
 import sys
 from IPython.core.interactiveshell import InteractiveShell
-sys.path[:0] = ["", {repo!r}]
-shell = InteractiveShell.instance()
+from traitlets.config import PyFileConfigLoader
+
+# What an editable install has: a finder behind that of sys.path.
+class EditableFinder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "toy":
+            from importlib.util import spec_from_file_location
+            return spec_from_file_location(name, {repo!r} + "/toy/__init__.py")
+sys.meta_path.append(EditableFinder)
+sys.path.insert(0, "")  # a kernel looks into the notebook's folder first
+config = PyFileConfigLoader({file!r}).load_config()
+shell = InteractiveShell.instance(config=config)
 shell.run_line_magic("colors", "nocolor")
+"""
+EARLY = """
+shell.run_cell("%%build toy/trace/core.py\\nx = 1")
+shell.run_cell("%check jvp")
+shell.run_cell("%solution jvp")
 shell.run_cell("import toy")
 shell.run_cell("import toy.trace.core as core")
 shell.run_cell("%load_ext minijit.book\\n%chapter 2")
@@ -89,56 +104,53 @@ shell.run_cell("toy.flatten")
 """
 
 
-def test_an_import_before_the_first_cell_is_refused(book: Book):
+def in_kernel(book: Book, code: str, folder: str = "my_chapters") -> str:
+    """What cells print in a kernel of the checkout's own environment, after `start`."""
     pytest.importorskip("IPython")
     list(start(book))
-    folder = book.root / "my_chapters"
-    line = [sys.executable, "-P", "-c", GUARDED.format(repo=str(book_toy.REPO))]
-    done = subprocess.run(line, cwd=folder, text=True, capture_output=True)
-    told = "RunTheFirstCell: run the notebook's first cell: it says which chapter"
-    assert done.stdout.count(told) == 2, done.stdout + done.stderr
-    assert "Chapter 2: Trees." in done.stdout and "'toy.trace.core'" in done.stdout
-    assert "toy.flatten is built in this chapter" in done.stdout
-
-
-RESTARTED = """
-import sys
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import PyFileConfigLoader
-sys.path[:0] = ["", {repo!r}]
-config = PyFileConfigLoader({file!r}).load_config()
-shell = InteractiveShell.instance(config=config)
-shell.run_line_magic("colors", "nocolor")
-shell.run_cell("%%build toy/trace/core.py\\nx = 1")
-shell.run_cell("%check jvp")
-shell.run_cell("import toy")
-shell.run_cell("%solution jvp")
-shell.run_cell("%load_ext minijit.book\\n%chapter 1")
-"""
-
-
-def test_a_build_cell_right_after_a_restart(book: Book, tmp_path: Path):
-    """The environment's configuration knows the magics, and they say what to do."""
-    pytest.importorskip("IPython")
-    list(start(book))
-    tell_kernels(book, tmp_path.parent / "another")
-    assert not (tmp_path.parent / "another").exists()
     tell_kernels(book, book.root / ".venv")
     file = book.root / ".venv" / "etc" / "ipython" / "ipython_kernel_config.py"
-    code = RESTARTED.format(repo=str(book_toy.REPO), file=str(file))
+    code = STARTED.format(repo=str(book.root), file=str(file)) + code
     line = [sys.executable, "-P", "-c", code]
-    folder = book.root / "my_chapters"
-    done = subprocess.run(line, cwd=folder, text=True, capture_output=True)
-    told = "UsageError: run the notebook's first cell"
-    assert (done.stdout + done.stderr).count(told) == 3, done.stdout + done.stderr
-    assert "Chapter 1: " in done.stdout and "toy is empty" in done.stdout
+    done = subprocess.run(
+        line, cwd=book.root / folder, text=True, capture_output=True, timeout=120
+    )
+    return done.stdout + done.stderr
 
 
-def test_the_guard_lets_others_pass(book: Book):
-    list(start(book))
-    code = "import toy, toy.trace.core; print(toy.__file__)"
-    env = {**os.environ, "PYTHONPATH": str(book.root)}
-    line = [sys.executable, "-c", code]
-    folder = book.root / "my_chapters"
-    done = subprocess.run(line, cwd=folder, env=env, text=True, capture_output=True)
-    assert done.stdout.strip() == str(book.root / "toy" / "__init__.py"), done.stderr
+def test_cells_that_are_run_before_the_first_one(book: Book):
+    """They say what to do, and neither magics nor the library take effect."""
+    told = in_kernel(book, EARLY)
+    first = "run the notebook's first cell: it says which chapter"
+    assert told.count(f"UsageError: {first}") == 3, told
+    assert told.count(f"RunTheFirstCell: {first}") == 2, told
+    assert "Chapter 2: Trees." in told and "'toy.trace.core'" in told, told
+    assert "toy.flatten is built in this chapter" in told, told
+
+
+def test_the_first_cell_of_a_copy_of_an_editable_install(book: Book):
+    """Nothing in the copy's folder shadows the library, nor is in its way."""
+    guard = book.root / "my_chapters" / "toy" / "__init__.py"  # as `start` once made it
+    guard.parent.mkdir(parents=True)
+    guard.write_text(f"raise SystemExit  # {MADE_BY}")
+    told = in_kernel(book, 'shell.run_cell("%load_ext minijit.book\\n%chapter 1")')
+    assert "Chapter 1: " in told and "toy is empty" in told, told
+
+
+def test_elsewhere_the_library_is_imported_as_usual(book: Book):
+    told = in_kernel(book, 'shell.run_cell("import toy; toy.__file__")', "toy")
+    assert "__init__.py" in told and "Error" not in told, told
+
+
+def test_settings_of_kernels_are_the_environments_own(book: Book, tmp_path: Path):
+    tell_kernels(book, tmp_path.parent / "another")
+    assert not (tmp_path.parent / "another").exists()
+    file = book.root / ".venv" / "etc" / "ipython" / "ipython_kernel_config.py"
+    tell_kernels(book, book.root / ".venv")
+    made = file.read_text()
+    file.write_text(made.replace("FIRST", "OLD"))  # what an earlier version made
+    tell_kernels(book, book.root / ".venv")
+    assert file.read_text() == made
+    file.write_text("c = get_config()")
+    tell_kernels(book, book.root / ".venv")
+    assert file.read_text() == "c = get_config()"

@@ -22,19 +22,22 @@ from .project import Book, BookError, Chapter
 FOLDER = "my_chapters"
 BEFORE = "before_reset"  # a folder in it: what a chapter was before it was renewed
 ABOUT = "minijit"  # the key, among a copy's metadata, of what it was made from
-# In the copy's folder a module of the library's name: a cell that imports the library
-# before the first cell has run would silently get the finished one.
-GUARD = '''\
-"""Stands before the library until a notebook has said which chapter it is.
+# In the environment's etc/ipython, where every kernel of it reads this as it starts.
+# It does not load the machinery: that would import the finished library.
+MADE_BY = "`python -m minijit.book start` made it."
+KERNELS = f'''\
+"""What a notebook of the book is told before it has run its first cell.
 
-`python -m minijit.book start` made it.
+{MADE_BY}
 """
 
-import importlib
 import re
 import sys
+import types
 from pathlib import Path
 
+NAMES = ("build", "check", "solution", "show", "chapter", "tour")
+FIRST = "run the notebook's first cell: it says which chapter this is"
 CELL = re.compile(r"[/\\\\]ipykernel_\\d+[/\\\\]|^<ipython-input")
 
 
@@ -42,52 +45,37 @@ class RunTheFirstCell(ImportError):
     """The notebook's first cell says which chapter it is."""
 
     def _render_traceback_(self):
-        return [f"{type(self).__name__}: {self}"]
+        return [f"{{type(self).__name__}}: {{self}}"]
 
 
-def asked_from():
-    """The file of the code that imports this."""
-    frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(("<frozen importlib", __file__)):
-        frame = frame.f_back
-    return frame.f_code.co_filename
+class BeforeTheFirstCell:
+    """An import hook: a cell that asks too early would get the finished library."""
 
-
-if CELL.search(asked_from()):
-    raise RunTheFirstCell(
-        f"run the notebook's first cell: it says which chapter this is, and so what "
-        f"{__name__} has. (`%load_ext minijit.book` and `%chapter 0` give all of it.)"
-    )
-here = Path(__file__).resolve().parents[1]
-others = [p for p in sys.path if Path(p or ".").resolve() != here]
-sys.path[:] = [*others, str(here)]
-del sys.modules[__name__]
-importlib.import_module(__name__)
-'''
-# In the environment's etc/ipython, where every kernel of it reads this.  It does not
-# load the machinery: that would import the finished library, past the guard above.
-KERNELS = '''\
-"""Says what comes first where one of the book's magics is asked for too early.
-
-`python -m minijit.book start` made it.
-"""
-
-import sys
-import types
-
-NAMES = ("build", "check", "solution", "show", "chapter", "tour")
+    def find_spec(self, name, path=None, target=None):
+        if name != PACKAGE or {FOLDER!r} not in Path.cwd().parts:
+            return None
+        frame = sys._getframe(1)
+        while frame and frame.f_code.co_filename.startswith("<frozen importlib"):
+            frame = frame.f_back
+        if frame and CELL.search(frame.f_code.co_filename):
+            raise RunTheFirstCell(
+                f"{{FIRST}}, and so what {{name}} has. "
+                "(`%load_ext minijit.book` and `%chapter 0` give all of it.)"
+            )
+        return None
 
 
 def load_ipython_extension(shell):
     from IPython.core.error import UsageError
 
     def early(line, cell=None):
-        raise UsageError("run the notebook's first cell: it says which chapter this is")
+        raise UsageError(FIRST)
 
     for name in NAMES:
         shell.register_magic_function(early, "line_cell", name)
 
 
+sys.meta_path.insert(0, BeforeTheFirstCell())
 waiting = sys.modules["minijit_waiting"] = types.ModuleType("minijit_waiting")
 waiting.load_ipython_extension = load_ipython_extension
 get_config().MagicsManager.lazy_magics = dict.fromkeys(NAMES, "minijit_waiting")
@@ -100,9 +88,9 @@ def start(book: Book, write: bool = False) -> Iterator[str]:
     data = book.base / book.folder / "data"
     if data.exists():
         shutil.copytree(data, copy_folder(book) / "data", dirs_exist_ok=True)
-    guard = copy_folder(book) / book.package / "__init__.py"
-    guard.parent.mkdir(parents=True, exist_ok=True)
-    guard.write_text(GUARD, encoding="utf-8")
+    old = copy_folder(book) / book.package / "__init__.py"
+    if old.exists() and MADE_BY in old.read_text(encoding="utf-8"):
+        shutil.rmtree(old.parent)  # a guard that shadowed the library
     made, newer, other = [], [], []
     for chapter in book.written():
         path = copy_of(book, chapter)
@@ -124,11 +112,15 @@ def start(book: Book, write: bool = False) -> Iterator[str]:
 
 
 def tell_kernels(book: Book, environment: Path) -> None:
-    """Let kernels know the book's magics, if the environment is the checkout's own."""
+    """Let kernels say what comes first, if the environment is the checkout's own."""
     path = environment / "etc" / "ipython" / "ipython_kernel_config.py"
-    if book.base in environment.parents and not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(KERNELS, encoding="utf-8")
+    if book.base not in environment.parents:
+        return
+    if path.exists() and MADE_BY not in path.read_text(encoding="utf-8"):
+        return  # somebody's own settings
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = KERNELS.replace("PACKAGE", repr(book.package))
+    path.write_text(text, encoding="utf-8")
 
 
 def reset(book: Book, chapter: Chapter, write: bool = False) -> Iterator[str]:
