@@ -10,6 +10,8 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.run import threads
 from minijit.run.llvm_kernels import KernelText
+from minijit.run.llvm_regions import RegionText
+from minijit.run.shared_products import SharingText
 from minijit.run.threads import ThreadedText, text_of_kernel
 
 pytestmark = pytest.mark.chapter(23)
@@ -233,3 +235,29 @@ def test_the_setting(jobs, always):
         del jobs[:]
         with_threads(count, f, x)
         assert len(jobs) == many
+
+
+def test_kernels_of_one_text_and_other_extents():
+    """Zeros of 1,000 and of 2,000 rows are one text, whose range comes from outside."""
+    x, rows = jnp.ones((2000, 1000)), jnp.arange(2000)
+
+    @mj.jit
+    def added(x):
+        more = jnp.zeros((2000, 1000)).at[rows].add(x)
+        return jnp.zeros((1000, 1000)).at[rows % 1000].add(more)
+
+    kept = [added(x) for _ in range(4)]  # memory that is used again is not zeros
+    assert [float(y.sum()) for y in kept] == [2e6] * 4
+
+
+@pytest.mark.parametrize("cls", [KernelText, ThreadedText, RegionText, SharingText])
+def test_a_launcher_depends_on_what_is_compared(cls):
+    """It is told the facts of a kernel, and nothing else of it."""
+    assert isinstance(vars(cls)["launch"], staticmethod)
+
+
+def test_what_tells_launchers_apart(always):
+    one, two = (
+        text_of_kernel(*kernels_of(mj.jit(lambda: jnp.zeros((n, 1000))))) for n in (4, 5)
+    )
+    assert one.key == two.key and one.facts != two.facts

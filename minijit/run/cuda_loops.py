@@ -148,7 +148,7 @@ def host_call(call):
 def host_kernel(kernel):
     """As `host_call`; a kernel may write some elements only, so it is given all."""
     text = kernel_texts[type(kernel)](kernel)
-    function = text.launcher(functions_of([text])[text.key])
+    function = text.launch(functions_of([text])[text.key], *text.facts)
     numbers, stored = [c.value for c in text.numbers], stored_by(kernel)
 
     def run(*arrays):

@@ -41,19 +41,17 @@ class LLVMProgram:
         program = rewritten(program)
         self.body, self.constants = program.body, program.constants
         texts = {k: kernel_texts[type(k)](k) for k in program.kernels}
-        distinct = {text.key: text for text in texts.values()}
-        names, counts = {}, Counter()
-        for key, text in distinct.items():
-            names[key] = f"{text.name}_{counts[text.name]}"
-            counts[text.name] += 1
-        self.names = [names[texts[kernel].key] for kernel in program.kernels]
-        self.kernels = tuple(distinct.values())
+        self.kernels = tuple({text.key: text for text in texts.values()}.values())
         functions = functions_of(self.kernels)
-        launched = {
-            kernel: (SimpleNamespace(name=names[text.key]), text)
-            for kernel, text in texts.items()
-        }
-        made = {names[k]: text.launcher(functions[k]) for k, text in distinct.items()}
+        names, counts, made, launched = {}, Counter(), {}, {}
+        for kernel, text in texts.items():
+            which = text.key, *text.facts
+            if which not in names:
+                names[which] = f"{text.name}_{counts[text.name]}"
+                made[names[which]] = text.launch(functions[text.key], *text.facts)
+                counts[text.name] += 1
+            launched[kernel] = SimpleNamespace(name=names[which]), text
+        self.names = [launched[kernel][0].name for kernel in program.kernels]
         self.run = self.driver(program, native, launched, made)
 
     @staticmethod

@@ -37,9 +37,10 @@ class KernelText:
       buffers: the `Buffer`s to call it with; it takes no numbers.
       steps: about how many statements it runs.
       vectors: whether all its loops have vectors that the text says.
+      facts: what `launch` takes: kernels of one text and the same facts share it.
     """
 
-    numbers, name = (), "kernel"
+    numbers, name, facts = (), "kernel", ()
 
     def __init__(self, kernel, prepare=prepared):
         body = in_pairs(place(kernel.body, prepare=prepare))
@@ -58,8 +59,9 @@ class KernelText:
                 writer.on_stack(buffer)
         Walker(writer).block(body)
 
-    def launcher(self, function):
-        """What the driver calls: the built-in function, if that is all."""
+    @staticmethod
+    def launch(function):
+        """What the driver calls.  Of a kernel it is told no more than its `facts`."""
         return function
 
     def finish(self, writer, body, names, result, value="", others="", builtin=""):

@@ -102,14 +102,28 @@ class RegionText(KernelText):
         self.buffers = tuple(map(origin_of, arrays))
         # A function may be called any number of times.
         self.steps += LONG if region.functions else 0
+        where = {buffer: i for i, buffer in enumerate(self.buffers)}
+        tables = tuple(
+            (where[t.buffer], t.aval, len(t.columns) if t.given else None)
+            for t in region.tables
+        )
+        self.facts = tables, self.is_alone
 
     def handed_to(self, bodies):
         """What statements need besides arrays."""
         return ()
 
-    def launcher(self, function):
-        function = TableLauncher(self, function) if self.tables else function
-        return alone(function) if self.is_alone else function
+    @staticmethod
+    def launch(function, tables, is_alone):
+        """What the driver calls.
+
+        Args:
+          tables: of each tape or union its place among the arguments, its type, and of
+            how many columns it is made, or None if it is taken.
+          is_alone: whether the BLAS uses one thread meanwhile.
+        """
+        function = TableLauncher(tables, function) if tables else function
+        return alone(function) if is_alone else function
 
 
 def write_body(writer, body, buffers, headers=(), given=()):

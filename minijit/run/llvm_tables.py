@@ -194,12 +194,10 @@ class TableLauncher:
     To the driver they are arrays of one object.
     """
 
-    def __init__(self, text, function):
+    def __init__(self, tables, function):
         self.function = function
-        where = {buffer: i for i, buffer in enumerate(text.buffers)}
-        pairs = [(where[t.buffer], t) for t in text.tables]
-        self.taken = [(i, t.aval) for i, t in pairs if not t.given]
-        self.made = [(i, t.aval, len(t.columns)) for i, t in pairs if t.given]
+        self.taken = [(i, aval) for i, aval, columns in tables if columns is None]
+        self.made = [table for table in tables if table[2] is not None]
 
     def __call__(self, *arrays):
         given, kept = list(arrays), []

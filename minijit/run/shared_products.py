@@ -175,8 +175,14 @@ class SharingText(RegionText):
         products = [call for call in calls if call.routine == "matmul"]
         return ("team",) if any(map(is_worth_sharing, products)) else ()
 
-    def launcher(self, function):
-        return super().launcher(with_team(function) if self.handed else function)
+    def __init__(self, region):
+        super().__init__(region)
+        self.facts = *self.facts, bool(self.handed)
+
+    @staticmethod
+    def launch(function, tables, is_alone, has_team):
+        function = with_team(function) if has_team else function
+        return RegionText.launch(function, tables, is_alone)
 
 
 def with_team(function):

@@ -227,7 +227,7 @@ class ThreadedText(KernelText):
 
     def __init__(self, kernel, prepare):
         loop, *after = kernel.body
-        body, self.axis = in_pairs(place(kernel.body, prepare=prepare)), loop.axis
+        body = in_pairs(place(kernel.body, prepare=prepare))
         self.shared = tuple(map(pairs_of, handed_on(kernel)))
         names = buffer_names(body)
         shared = {buffer: f"s{i}" for i, buffer in enumerate(self.shared)}
@@ -236,10 +236,18 @@ class ThreadedText(KernelText):
         given = {**names, **shared, "range": "range"}
         self.finish(writer, body, given, "void", builtin=parts_text(len(given)))
         self.buffers = tuple(map(origin_of, names))
+        # The text has neither: it takes any range, and what is shared from outside.
+        rooms = tuple((b.shape, storage_dtype(b.dtype)) for b in self.shared)
+        self.facts = loop.axis.extent, rooms
 
-    def launcher(self, function):
-        """What the driver calls: it divides the range among threads."""
-        extent, shared = self.axis.extent, self.shared
+    @staticmethod
+    def launch(function, extent, rooms):
+        """What the driver calls: it divides the range among threads.
+
+        Args:
+          extent: of the outermost loop.
+          rooms: shape and dtype of each buffer in which all ranges leave something.
+        """
         last = job_of([(extent, extent, 1)])
 
         @functools.cache
@@ -247,10 +255,10 @@ class ThreadedText(KernelText):
             return job_of(ranges(extent, threads), threads)
 
         def launch(*arrays):
-            arrays += tuple(np.empty(b.shape, storage_dtype(b.dtype)) for b in shared)
+            arrays += tuple(np.empty(*room) for room in rooms)
             threads = max(config.read("cpu_threads"), 1)
             run_job(function, arrays, job_for(threads))
-            if shared and threads > 1:
+            if rooms and threads > 1:
                 run_job(function, arrays, last)
 
         return launch
