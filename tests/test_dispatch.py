@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import weakref
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -733,3 +734,37 @@ def test_threads_take_from_one_pool():
     finally:
         sys.setswitchinterval(before)
     assert not wrong
+
+
+# flag -> (another value than it has, a function of float32[3] that depends on it)
+FLAGS = {
+    "enable_x64": (True, lambda x: x + jnp.arange(3.0) / 3),
+    "fast_math": (True, lambda x: (x + x * 1e9) - x * 1e9),
+    "enable_custom_prng": (True, lambda x: mj.random.PRNGKey(0)),
+    "default_prng_impl": ("rbg", lambda x: mj.random.key_data(mj.random.key(3))),
+    "threefry_partitionable": (False, lambda x: mj.random.bits(mj.random.key(0), (5,))),
+    "numpy_dtype_promotion": ("strict", lambda x: x + jnp.arange(3)),
+    "numpy_rank_promotion": ("raise", lambda x: x + jnp.ones((2, 3))),
+}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("flag", FLAGS)
+def test_a_call_follows_the_flags_around_it(flag, first):
+    """Also the fifth call, whichever shortcuts the calls before it have made."""
+    value, function = FLAGS[flag]
+    x = jnp.array([0.1, 0.2, 0.3])
+
+    def said(f, inside):
+        with mj.config.override(flag, value) if inside else nullcontext():
+            try:
+                return repr(f(x))
+            except (TypeError, ValueError) as error:
+                return type(error)
+
+    # A new wrapper has no shortcuts yet.
+    wanted = {inside: said(mj.jit(function), inside) for inside in (True, False)}
+    assert wanted[True] != wanted[False]
+    f = mj.jit(function)
+    for inside in [first] * 5 + [not first] * 5 + [True, False] * 2:
+        assert said(f, inside) == wanted[inside]

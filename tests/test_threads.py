@@ -101,7 +101,7 @@ def test_small_kernels_are_not_divided(jobs):
     f = mj.jit(lambda x: jnp.tanh(x) + 1)
     small, = kernels_of(f, numbers(1000))
     text = text_of_kernel(small)
-    assert type(text) is KernelText and text.launcher(f) is f
+    assert type(text) is KernelText and text.launch(f, *text.facts) is f
     large, = kernels_of(mj.jit(lambda x: jnp.tanh(x) + 1), numbers(1_000_000))
     assert type(text_of_kernel(large)) is ThreadedText
     del jobs[:]

@@ -65,7 +65,12 @@ config.define(
     "what makes keys without `impl`",
     changes_traces=True,
 )
-config.define("enable_custom_prng", False, "random.PRNGKey makes typed keys too")
+config.define(
+    "enable_custom_prng",
+    False,
+    "random.PRNGKey makes typed keys too",
+    changes_traces=True,
+)
 
 PARITY = 0x1BD11BDA
 ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)

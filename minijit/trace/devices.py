@@ -212,7 +212,10 @@ def to_device(x, device, *, stream=None):
 
 
 config.define(
-    "default_device", "", 'the device of jitted functions, such as "gpu"; "": the CPU'
+    "default_device",
+    "",
+    'the device of jitted functions, such as "gpu"; "": the CPU',
+    changes_traces=True,
 )
 
 

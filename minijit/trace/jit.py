@@ -302,7 +302,8 @@ class JitFunction:
         return f"<jitted function {function_name(self.function)}>"
 
     def __call__(self, *args, **kwargs):
-        if type(current.trace) is EvalTrace and not overrides.values:
+        plain = type(current.trace) is EvalTrace and not overrides.values
+        if plain:
             for call in self.shortcuts.calls:
                 result = call(args, kwargs)
                 if result is not missed:
@@ -313,7 +314,8 @@ class JitFunction:
         try:
             leaves, entry = self.look_up(args, kwargs)
             results = entry.apply(leaves)
-            if type(current.trace) is EvalTrace and entry.refs is None:
+            # A shortcut asks for no flags: none is made where one is set for now.
+            if plain and entry.refs is None:
                 if make := shortcut_makers.get(type(entry.executable)):
                     make(self, entry, args, kwargs, leaves, updates)
         except Exception as error:

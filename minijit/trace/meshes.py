@@ -208,7 +208,9 @@ class Mesh(AbstractMesh):
 
 
 empty_mesh = AbstractMesh((), ())
-config.define("mesh", empty_mesh, "set by set_mesh: the mesh around us")
+config.define(
+    "mesh", empty_mesh, "set by set_mesh: the mesh around us", changes_traces=True
+)
 
 
 P = PartitionSpec
