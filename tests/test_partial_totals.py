@@ -134,3 +134,23 @@ def test_loaded_as_python_too(small_parts):
     program = lower(mj.make_jaxpr(lambda x: x.sum())(x))
     result, = load(program, False).run(x)
     np.testing.assert_allclose(result, x.sum(), 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("n", [7, 300, 500_000])
+def test_what_is_the_same_along_an_axis_is_multiplied(n):
+    """A total of one number again and again is a product, in one rounding."""
+    x = rng.normal(size=3).astype("f4")
+    f = mj.jit(lambda x: jnp.broadcast_to(x[0], (n,)).sum())
+    assert "for" not in f.lower(x).compile().as_text()
+    assert float(f(x)) == np.float32(n) * x[0]
+    rows = mj.jit(lambda x: jnp.broadcast_to(x[:, None], (3, n)).sum((0, 1)))
+    np.testing.assert_allclose(rows(x), n * x.astype("f8").sum(), rtol=1e-6)
+    wrapped = mj.jit(lambda x: mj.lax.reduce_sum(jnp.broadcast_to(x, (n,)), (0,)))
+    assert wrapped(np.int8(3)) == np.int64(3 * n).astype("int8")
+
+
+def test_parts_of_a_total_whose_terms_are_the_same():
+    """The extent of a part is counted where the part is."""
+    x = rng.normal(size=(3, 5)).astype("f4")
+    best = mj.jit(lambda x: jnp.broadcast_to(x[0, 1], (500_000,)).max())
+    assert float(best(x)) == x[0, 1]

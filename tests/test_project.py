@@ -190,8 +190,10 @@ def test_the_readme_has_its_two_commands():
     assert make == ".venv/bin/python -m minijit.book start"
     assert opened == ".venv/bin/jupyter lab my_chapters/00_start_here.ipynb"
     assert ".venv/bin/python -m pytest --nbval" in commands[1]
-    # `.ci/run` finds the second one by these words.
-    assert "python3 -m venv .*pytest" in (root / ".ci" / "run").read_text()
+    # `.ci/run` types both, and finds them by these words.
+    typed = (root / ".ci" / "run").read_text()
+    assert '"^python3 -m venv .*$1"' in typed
+    assert "$(typed pytest)" in typed and '$(typed "jupyter lab"' in typed
 
 
 def test_plain_pytest_covers_the_tests_and_the_book():

@@ -137,7 +137,7 @@ class Op(Expr):
         return operation_text(self.name, parts, self.dtype)
 
 
-# Functions of an `Op`: something shorter that is equal, or None.
+# Functions of an `Op` or a `Reduce`: something shorter that is equal, or None.
 shortcuts: list = []
 
 
@@ -152,9 +152,12 @@ def op(name, *args, dtype=None):
         return args[0]
     if (number := certain(name, dtype, args)) is not None:
         return Const(number, dtype)
-    expr = Op(name, args, dtype)
-    found = (shortcut(expr) for shortcut in shortcuts)
-    return next(filter(None, found), expr)
+    return shorter(Op(name, args, dtype))
+
+
+def shorter(expr):
+    """What a shortcut has for an expression, or the expression itself."""
+    return next(filter(None, (found(expr) for found in shortcuts)), expr)
 
 
 def as_index(value):
@@ -177,14 +180,16 @@ class Reduce(Expr):
     def derive(self):
         self.dtype = self.bodies[0].dtype
         super().derive()
-        self.free = self.free.difference(a for a in self.axes if a.kind == "reduce")
+        own = [a for a in self.axes if a.kind == "reduce"]
+        extents = (a.extent for a in own if isinstance(a.extent, Expr))
+        self.free = free_axes((self, *extents)).difference(own)
 
     def children(self):
         return (*self.bodies, *self.axes)
 
     def rebuild(self, children):
-        count = len(self.bodies)
-        return Reduce(self.op, tuple(children[count:]), tuple(children[:count]))
+        n = len(self.bodies)
+        return shorter(Reduce(self.op, tuple(children[n:]), tuple(children[:n])))
 
     def text(self, parts):
         bound = zip(self.axes, parts[len(self.bodies) :], strict=True)

@@ -147,6 +147,8 @@ folds = {
 def shorter_index(expr):
     """What an operation on indices or conditions always is, or something shorter."""
     dtype = expr.dtype
+    if not isinstance(expr, Op):
+        return None
     if dtype is not INDEX and dtype is not BOOL and expr.name != "select":
         return None
     if expr.name in intervals and known(expr) is not None:

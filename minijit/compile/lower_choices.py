@@ -20,7 +20,7 @@ from .index_rules import known
 from .loops import If, Store
 from .lower import Elements, Operand, Statements, lower_rules, new_axis, row_choosers
 from .lower_calls import add_nest, fill
-from .lower_elements import affine, compute, layout, one_operation, reduced_index, widen
+from .lower_elements import affine, compute, one_operation, reduced_index, widen
 from .scalars import BOOL
 from .settings import config
 
@@ -180,7 +180,7 @@ def arg_reduction(name):
 lower_rules |= {
     lax.pow_p: Elements(power, 20),
     lax.integer_pow_p: Elements(integer_pow, 3),
-    lax.squeeze_p: layout(squeeze),
+    lax.squeeze_p: Elements(squeeze, cost=0),
     lax.select_n_p: Elements(select_n),
     lax.concatenate_p: Elements(concatenate),
     lax.argmax_p: arg_reduction("argmax"),
@@ -268,7 +268,7 @@ def lower_update_slice(walk, eqn):
 
 
 lower_rules |= {
-    slicing.rev_p: layout(rev),
+    slicing.rev_p: Elements(rev, cost=0),
     slicing.pad_p: Elements(pad),
     slicing.dynamic_slice_p: Elements(dynamic_slice),
     slicing.dynamic_update_slice_p: Statements(lower_update_slice),

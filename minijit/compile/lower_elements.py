@@ -9,7 +9,7 @@ import math
 
 from ..trace import primitives as prim
 from ..trace.numpy_values import joint_wide_dtype
-from .expressions import Axis, Const, Reduce, as_index, op
+from .expressions import Axis, Const, Reduce, as_index, op, shorter
 from .lower import Elements, lower_rules, new_axis
 from .scalars import BOOL, identities, wide_dtype
 from .shapes import matched_axes
@@ -111,24 +111,19 @@ def iota(out, index, *, dtype, shape, dimension):
     return op("convert", index[dimension], dtype=dtype)
 
 
-def layout(rule):
-    """The row of a primitive that only renames indices."""
-    return Elements(rule, 0)
-
-
 lower_rules |= {
-    prim.transpose_p: layout(transpose),
-    prim.broadcast_in_dim_p: layout(broadcast_in_dim),
-    prim.slice_p: layout(slice_),
-    prim.reshape_p: layout(reshape),
-    prim.iota_p: layout(iota),
+    prim.transpose_p: Elements(transpose, cost=0),
+    prim.broadcast_in_dim_p: Elements(broadcast_in_dim, cost=0),
+    prim.slice_p: Elements(slice_, cost=0),
+    prim.reshape_p: Elements(reshape, cost=0),
+    prim.iota_p: Elements(iota, cost=0),
 }
 
 
 def total_over(name, over, body):
-    """A Reduce over those of the indices `over` that are axes; the body without any."""
+    """A total over those of the indices `over` that are axes; the body without any."""
     axes = tuple(i for i in over if isinstance(i, Axis))
-    return Reduce(name, axes, (body,)) if axes else body
+    return shorter(Reduce(name, axes, (body,))) if axes else body
 
 
 def reduced_index(index, shape, axes):
@@ -146,8 +141,8 @@ def reduction(name):
         where, over = reduced_index(index, x.shape, axes)
         if any(x.shape[d] == 0 for d in axes):
             return Const(identities[name](out.dtype)[0], out.dtype)
-        total = total_over(bool_name(name, out.dtype), over, widen(x[where]))
-        return op("convert", total, dtype=out.dtype)
+        value = total_over(bool_name(name, out.dtype), over, widen(x[where]))
+        return op("convert", value, dtype=out.dtype)
 
     return Elements(rule, total=True)
 
@@ -164,9 +159,9 @@ def sum_of_products(out, index, lhs, rhs, *, dimension_numbers, **accuracy):
         where = dict(zip((*b, *c), (*index[: len(b)], *over), strict=True))
         place = (where[d] if d in where else next(rest) for d in range(len(x.shape)))
         elements.append(op("convert", x[tuple(place)], dtype=wide))
-    total = op("and" if wide == BOOL else "mul", *elements)
-    total = total_over("or" if wide == BOOL else "add", over, total)
-    return op("convert", total, dtype=out.dtype)
+    value = op("and" if wide == BOOL else "mul", *elements)
+    value = total_over("or" if wide == BOOL else "add", over, value)
+    return op("convert", value, dtype=out.dtype)
 
 
 lower_rules |= {

@@ -1,11 +1,17 @@
 """How a total begins and goes on: the meaning of a `Reduce`, in plain operations.
 
+Where its terms are all the same, a sum is a product.
+
     start_values(Reduce("add", (k,), (x,)))     # (0.0,)
     combine("max", (best,), (x,))               # (max(best, x),)
     combine("argmax", (best, at), (x, k))       # a pair: the value, and where it is
 """
 
-from .expressions import Const, op
+import math
+
+import numpy as np
+
+from .expressions import Const, Reduce, op, shortcuts
 from .scalars import identities
 
 
@@ -26,3 +32,25 @@ def combine(name, old, new):
         nan = op("and", op("ne", new[0], new[0]), op("eq", old[0], old[0]))
         better = op("or", better, nan)
     return tuple(op("select", better, n, o) for n, o in zip(new, old, strict=True))
+
+
+def shorter_total(total):
+    """A product for a sum of what is the same along an axis, or None.
+
+    A long sum of one number would be off by more than the one product is.
+    """
+    if not isinstance(total, Reduce):
+        return None
+    body, *more = total.bodies
+    whole = [a for a in total.axes if a.kind == "reduce" and isinstance(a.extent, int)]
+    same = [axis for axis in whole if axis not in body.free]
+    if total.op != "add" or more or not same or body.dtype.kind not in "iuf":
+        return None
+    rest = tuple(axis for axis in total.axes if axis not in same)
+    # As an integer wraps around, so would its sum.
+    times = np.int64(math.prod(axis.extent for axis in same)).astype(body.dtype)
+    body = op("mul", body, Const(times, body.dtype))
+    return Reduce("add", rest, (body,)) if rest else body
+
+
+shortcuts.append(shorter_total)

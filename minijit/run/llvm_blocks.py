@@ -13,6 +13,8 @@
 In four rounds rows exchange halves, quarters, pairs and single numbers with each other.
 """
 
+from ..compile.complex_pairs import PairBuffer
+from ..compile.index_rules import known
 from ..compile.loops import Fetch, For, Store
 from ..compile.nests import strides_of
 from .emit import Walker, walkers
@@ -38,24 +40,31 @@ def walk_block(walker, stmt):
         if isinstance(inner, For):
             walk_block(walker, inner)
         elif isinstance(inner, Store):
-            turn(walker, inner)
+            # Both parts of a complex number move with the first one.
+            if not (isinstance(inner.buffer, PairBuffer) and known(inner.index[-1])):
+                turn(walker, inner)
         else:
             walkers[type(inner)](walker, inner)
 
 
 def turn(walker, store):
-    """Load the rows of a block, turn them, store its columns."""
+    """Load the rows of a block, turn them, store its columns.
+
+    A complex number is one number of twice as many bits here.
+    """
     writer, load = walker.emitter, store.value
     ends = [(e.buffer, [walker.value(i) for i in e.index]) for e in (load, store)]
     first, last = (writer.address(*end) for end in ends)
-    rows, columns = strides_of(load), strides_of(store)
-    down, = (a for a in columns if a.kind == "vector" and columns[a] == 1)
-    along, = (a for a in rows if a.kind == "vector" and rows[a] == 1)
-    n, dtype = along.extent, load.buffer.dtype
-    kind, align = memory_type(dtype), f"align {dtype.itemsize}"
+    rows, columns, dtype = strides_of(load), strides_of(store), load.buffer.dtype
+    one = 2 if isinstance(load.buffer, PairBuffer) else 1
+    down, = (a for a in columns if a.kind == "vector" and columns[a] == one)
+    along, = (a for a in rows if a.kind == "vector" and rows[a] == one)
+    n, align = along.extent, f"align {dtype.itemsize}"
+    kind = memory_type(dtype) if one == 1 else f"i{16 * dtype.itemsize}"
 
     def row(start, number, stride):
-        return writer.do(f"getelementptr {kind}, ptr {start}, i64 {number * stride}")
+        far = number * stride // one
+        return writer.do(f"getelementptr {kind}, ptr {start}, i64 {far}")
 
     found, alias = [], writer.alias(load.buffer)
     for i in range(n):
