@@ -99,6 +99,52 @@ def test_tasks_are_in_order_only_if_their_tests_need_them(book: Book):
     ]
 
 
+def test_wrong_versions_must_be_caught(book: Book):
+    (book.root / "tests" / "wrong_versions.toml").write_text(
+        '[["chapter_3"."sin_lin"]]\nwhy = "another value"\n'
+        'book = "return sin(x)"\nwrong = "return cos(x)"\n'
+        '[["chapter_3"."sin_lin"]]\nwhy = "nothing is wrong"\n'
+        'book = "t * c"\nwrong = "c * t"\n'
+        '[["chapter_3"."sin_lin"]]\nwhy = "gone"\nbook = "t / c"\nwrong = "t"\n'
+    )
+    assert list(prove(book, book.chapter("3"))) == [
+        "chapter 3, task sin_lin: right, though nothing is wrong",
+        "chapter 3, task sin_lin: 't / c' does not stand in it once",
+    ]
+
+
+def test_where_no_test_ran_nothing_is_wrong(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+):
+    list(start(book, write=True))
+    write(book, "3", "sin_lin", BOOKS)
+    with monkeypatch.context() as m:
+        m.setattr("importlib.util.find_spec", lambda name: None)
+        with pytest.raises(BookError, match="tests need pytest: pip install pytest"):
+            grade(book, book.chapter("3"), None)
+    path = book.root / "tests" / "test_lin.py"
+    path.write_text(path.read_text().replace("def test_jvp", "def no_test"))
+    assert table(book) == ["sin_lin not tested", "jvp not written"]
+    task = tasks(book, book.chapter("3"))[0]
+    cells = [read_cell(book, task.file, task.owner, task.body)]
+    told = check_task(book, task, cells)
+    assert told == "not tested: none of the tests of sin_lin ran"
+
+
+def test_an_empty_cell_does_not_print_what_the_book_has(book: Book, close: None):
+    shop = Workshop(open_chapter(book, book.chapter("1")))
+    for cell in build_cells(load(book.notebook(book.chapter("1")))):
+        text, names = emptied(cell)
+        told = shop.build_cell(f"{cell.file} {cell.owner}", text, {}, "a")
+        book_lines = {line.strip() for line in cell.body.split("\n")}
+        gone = book_lines - {line.strip() for line in text.split("\n")}
+        assert not [line for line in gone if line and line in told], told
+        assert all(f"{n.rpartition('.')[2]}" in told for n in names), told
+        if names:
+            assert "is yours to write." in told
+            break
+
+
 def test_a_chapter_written_by_hand(book: Book, tmp_path: Path):
     list(start(book, write=True))
     cells = [source(c) for c in load(copy_of(book, book.chapter("3")))["cells"]]

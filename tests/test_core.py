@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from minijit.trace import core
 from minijit.trace.core import (
     Array,
     Primitive,
@@ -46,8 +47,25 @@ def test_the_bottom_trace_evaluates():
     assert split_p.bind(6.0, n=3) == [2.0, 2.0, 2.0]
 
 
+def test_the_bottom_trace_asks_its_hooks(monkeypatch):
+    """Each of them, with what it is told; a rule of `other_rules` goes first."""
+    seen = []
+    for name in ("argument_checks", "result_checks"):
+        hook = lambda *told, name=name: seen.append((name, *told))
+        monkeypatch.setattr(core, name, [hook])
+    assert double_p.bind(3.0) == 6.0
+    assert seen == [
+        ("argument_checks", double_p, (3.0,)),
+        ("result_checks", double_p, (3.0,), {}, [6.0]),
+    ]
+    monkeypatch.setattr(core, "other_rules", [lambda *told: None])
+    assert double_p.bind(3.0) == 6.0
+    monkeypatch.setattr(core, "other_rules", [lambda *told: lambda x: x + 1])
+    assert double_p.bind(3.0) == 4.0
+
+
 def test_a_missing_row_names_primitive_and_table():
-    with pytest.raises(NotImplementedError, match="'triple' has no eval rule"):
+    with pytest.raises(NotImplementedError, match="triple.*eval"):
         Primitive("triple").bind(1.0)
 
 

@@ -36,6 +36,7 @@ def test_an_accumulator_goes_into_a_call():
 
 
 def test_an_argument_that_stands_twice():
+    assert grad(lambda x: x + x)(3.0) == 2.0
     assert grad(lambda x: x * x)(3.0) == 6.0
     assert grad(lambda x: (x + x) * x)(3.0) == 12.0
     np.testing.assert_allclose(
@@ -44,6 +45,27 @@ def test_an_argument_that_stands_twice():
 
 
 # ---- what grad takes and gives
+
+
+def test_a_result_that_stands_twice():
+    def f(x):
+        y = x * 2.0
+        return y, y
+
+    assert vjp(f, 3.0)[1]((1.0, 10.0)) == (22.0,)
+
+
+def test_axes_that_a_broadcast_puts_in_another_order():
+    """The cotangent goes back in the order of the operand's axes."""
+    ct = np.arange(24.0).reshape(4, 3, 2)
+    for shape, kept, wanted in (
+        ((2, 3), (2, 1), ct.sum(0).T),
+        ((2, 1), (2, 1), ct.sum((0, 1))[:, None]),
+        ((3, 2, 4), (1, 2, 0), ct.transpose(1, 2, 0)),
+    ):
+        f = lambda x, kept=kept: lax.broadcast_in_dim(x, (4, 3, 2), kept)
+        (found,) = linear_transpose(f, np.ones(shape))(ct)
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_argnums_and_trees():

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.util
 import json
 import subprocess
 import tempfile
+import tomllib
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -74,7 +76,7 @@ Failures = dict[str, list[str]]  # test -> lines about its failure, none if it p
 
 @dataclass(frozen=True)
 class Mark:
-    """What came of a task: `right`, `wrong`, `not written` or `no copy`."""
+    """What came of a task: `right`, `wrong`, `not tested`, `not written`, `no copy`."""
 
     task: Task
     state: str
@@ -102,6 +104,8 @@ def run_named(
     It is a later stage if a test's file needs that.  With `first`, the first failure
     ends it.
     """
+    if importlib.util.find_spec("pytest") is None:
+        raise BookError("tests need pytest: pip install pytest")
     wanted = list(dict.fromkeys(tests))
     files = [book.base / "tests" / t.partition("::")[0] for t in wanted]
     for file in files:
@@ -167,14 +171,17 @@ def check_task(book: Book, task: Task, cells: Sequence[Sequence[Unit]]) -> str:
         mark = marked(task, run_named(other, task.chapter, task.tests, first=True))
     if mark.state == "right":
         return f"right: {mark.passed} tests of it pass"
+    if mark.state == "not tested":
+        return f"not tested: none of the tests of {task.name} ran"
     return "\n".join([f"not yet: {mark.first[0]}", *mark.first[1:]])
 
 
 def marked(task: Task, failures: Failures) -> Mark:
     """A task's mark from what some tests gave."""
     own = {t: told for t, told in failures.items() if concerns(t, task)}
-    right = bool(own) and not any(own.values())
-    return Mark(task, "right" if right else "wrong", own)
+    if not own:
+        return Mark(task, "not tested", {})
+    return Mark(task, "wrong" if any(own.values()) else "right", own)
 
 
 # -- all of a chapter, from the reader's copy
@@ -281,7 +288,7 @@ def as_junit(found: list[Mark]) -> xml.Element:
             case = {"classname": f"chapter_{chapter.id}", "name": m.task.name}
             element = xml.SubElement(suite, "testcase", case)
             if m.state == "wrong":
-                what = m.first[0] if m.first else "no test ran"
+                what = m.first[0]
                 bad = xml.SubElement(element, "failure", {"message": what})
                 bad.text = "\n".join(m.first)
             elif m.state != "right":
@@ -312,8 +319,9 @@ def own_code(book: Book, chapter: Chapter) -> tuple[Book, list[str]]:
             if m.state == "not written":
                 told.append(f"chapter {c.id}: {m.task.name} is the book's, not yours")
             elif m.state == "wrong":
-                what = f"{m.task.name} fails {m.first[0]}" if m.first else m.task.name
-                told.append(f"chapter {c.id}: {what}")
+                told.append(f"chapter {c.id}: {m.task.name} fails {m.first[0]}")
+            elif m.state == "not tested":
+                told.append(f"chapter {c.id}: no test of {m.task.name} ran")
     folder = copy_folder(book) / ".mine" / chapter.id
     other = overlaid(book, cells, folder)
     some = ", ".join(edited[:8]) + (" and more" if len(edited) > 8 else "")
@@ -349,7 +357,8 @@ def fingerprint(book: Book, chapter: Chapter) -> str:
 def prove(book: Book, chapter: Chapter) -> Iterator[str]:
     """Complaints about a chapter's tasks.
 
-    The book's text must pass each task's tests, and the emptied cell must fail them.
+    The book's text must pass each task's tests; the emptied cell must fail them, and
+    so must each wrong version of it in `tests/wrong_versions.toml`.
     """
     todo = tasks(book, chapter)
     if not todo:
@@ -365,6 +374,24 @@ def prove(book: Book, chapter: Chapter) -> Iterator[str]:
         empty = tested(book, chapter, [units], [task])
         if marked(task, empty).state == "right":
             yield f"{where}: its tests pass without it"
+        for wrong in wrong_versions(book, task):
+            old, new = wrong["book"], wrong["wrong"]
+            if task.body.count(old) != 1:
+                yield f"{where}: {old!r} does not stand in it once"
+                continue
+            units = read_cell(book, task.file, task.owner, task.body.replace(old, new))
+            mark = marked(task, tested(book, chapter, [units], [task]))
+            if mark.state != "wrong":
+                yield f"{where}: {mark.state}, though {wrong['why']}"
+
+
+def wrong_versions(book: Book, task: Task) -> list[dict[str, str]]:
+    """Plausible mistakes in a task: the book's lines, wrong ones, and why."""
+    path = book.base / "tests" / "wrong_versions.toml"
+    if not path.exists():
+        return []
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    return data.get(f"chapter_{task.chapter.id}", {}).get(task.name, [])
 
 
 def solution_text(book: Book, chapter: Chapter, name: str) -> str:

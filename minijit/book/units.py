@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from types import CodeType
 
+from .course import HOLE
 from .project import Book, BookError
 from .text import Statement, TextError, match, members, names, statements
 
@@ -206,6 +207,8 @@ def difference(unit: Unit) -> list[str]:
     old, new = unit.book, unit.mine
     if isinstance(unit.node, ast.ClassDef):
         return class_difference(unit)
+    if HOLE in new.text:
+        return [f"{name} is yours to write."]
     return diff_lines(name, old.text, new.text)
 
 
@@ -219,6 +222,9 @@ def class_difference(unit: Unit) -> list[str]:
     for s, b in match(mine, theirs):
         if b is None:
             told.append(f"{s.key} is not in the book.")
+        elif HOLE in s.text:
+            last = max(last, theirs.index(b))
+            told.append(f"{s.key} is yours to write.")
         else:
             last = max(last, theirs.index(b))
             told += diff_lines(s.key, b.text, s.text) if s.text != b.text else []
