@@ -181,3 +181,14 @@ def test_special_values_are_jax_s(name):
     found = np.asarray(mj.jit(getattr(lax, name), backend="llvm")(x))
     for kind in (np.isnan, np.isposinf, np.isneginf):
         assert np.array_equal(kind(found), kind(wanted)), (name, kind.__name__)
+
+
+@needs_long
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_near_multiples_of_half_a_pi(name):
+    """What is left of an argument there is mostly what two roundings lost."""
+    near = np.concatenate([np.arange(1, 2e6, 67) * (np.pi / 2), [91.106186954104]])
+    x = np.concatenate([near, np.nextafter(near, 0), np.nextafter(near, np.inf)])
+    with mj.enable_x64(True):
+        found = np.asarray(mj.jit(getattr(lax, name), backend="llvm")(x))
+    assert errors(found, getattr(np, name)(x.astype(longdouble))).max() <= 2

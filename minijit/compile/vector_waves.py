@@ -40,10 +40,10 @@ def quadrant(x):
     k = x * (2 / PI) + MAGIC[FLOAT64]
     n, k = k.bits("uint64"), k - MAGIC[FLOAT64]
     rest = fma(k, first, x)
-    r = fma(k, second, rest)
-    # What the second step rounded away: of the product, and of the sum.
+    # What the second step rounds away: of the product, and of the sum.
     product = k * second
     lost = fma(k, second, -product)
+    r = rest + product
     other = r - rest
     error = (rest - (r - other)) + (product - other)
     return n, r, fma(k, third, lost + error)
