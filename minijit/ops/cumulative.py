@@ -48,12 +48,26 @@ def running_shape(name, kind):
     return rule
 
 
-def running(ufunc):
+LONG = 4096
+
+
+def total_dtype(loop, dtype, extent):
+    """In what a running total is kept: a long sum of float32s in float64.
+
+    Its errors would grow with its length, and each element shows them.
+    """
+    long = loop == "add" and dtype == np.float32 and extent > LONG
+    return np.dtype(np.float64 if long else dtype)
+
+
+def running(monoid):
     """A running total by a ufunc, in the array's own dtype, from either end."""
 
     def value(x, *, axis, reverse):
-        x = np.flip(x, axis) if reverse else x
-        total = ufunc.accumulate(x, axis, dtype=x.dtype)
+        kept = total_dtype(monoid.loop, x.dtype, x.shape[axis])
+        flipped = np.flip(x, axis) if reverse else x
+        total = monoid.ufunc.accumulate(flipped, axis, dtype=kept)
+        total = total.astype(x.dtype, copy=False)
         return np.flip(total, axis) if reverse else total
 
     return value
@@ -86,7 +100,7 @@ totals = {
 }
 kinds = dict.fromkeys(totals, number) | {cumlogsumexp_p: (np.floating,)}
 shape_rules |= {p: running_shape(p.name, kind) for p, kind in kinds.items()}
-eval_rules |= on_wide({p: running(m.ufunc) for p, m in totals.items()})
+eval_rules |= on_wide({p: running(m) for p, m in totals.items()})
 
 
 def function_of(primitive, text):
@@ -158,7 +172,9 @@ def running_lower(name):
         nest = (*(axis for axis in axes if axis is not step), step)
         place = affine(step, -1, step.extent - 1) if backward else step
         where = (*axes[:dim], place, *axes[dim + 1 :])
-        total = Reduce(name, (step,), (widen(x[where]),))
+        term = widen(x[where])
+        kept = total_dtype(name, term.dtype, step.extent)
+        total = Reduce(name, (step,), (op("convert", term, dtype=kept),))
         value = op("convert", total, dtype=var.aval.dtype)
         add_nest(walk, eqn, var, Store(var, where, value), nest)
 
