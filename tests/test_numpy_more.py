@@ -6,6 +6,7 @@ import io
 import numpy as np
 import pytest
 
+import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.numpy import einstein
@@ -407,3 +408,31 @@ def test_linspace_rounds_as_xla_does(optimized_by_xla):
     ours, theirs = ([x.linspace(*a) for a in given] for x in (jnp, jax.numpy))
     same = [np.asarray(x) == y for x, y in zip(theirs, ours, strict=True)]
     assert same[0].all() and np.concatenate(same).mean() > 0.97
+
+
+def test_least_squares_of_zeros():
+    """Nothing is kept of a matrix of zeros: x is 0, the rank 0."""
+    x, residuals, rank, s = jnp.linalg.lstsq(np.zeros((3, 2), "f4"), np.ones(3, "f4"))
+    assert x.tolist() == [0, 0] and residuals.tolist() == [3]
+    assert int(rank) == 0 and s.tolist() == [0, 0]
+
+
+def test_take_reads_bools_as_numbers():
+    """A mask of x[mask] is an array of zeros and ones here, as in JAX."""
+    x = jnp.arange(6.0).reshape(2, 3)
+    assert jnp.take(x, True, axis=0).tolist() == [3, 4, 5]
+    assert jnp.take(x, np.array([True, False]), axis=1).tolist() == [[1, 0], [4, 3]]
+
+
+@pytest.mark.parametrize("backend", ["llvm", "python", None])
+@pytest.mark.parametrize("shape", [(1_000_000,), (50_000, 3)])
+def test_long_running_sums_are_as_exact_as_their_type(shape, backend):
+    shape = (5000, *shape[1:]) if backend == "python" else shape
+    x = np.random.default_rng(0).random(shape, "f4")
+    wanted = np.cumsum(x, 0, dtype="f8")
+    f = lax.cumsum if backend is None else mj.jit(lax.cumsum, backend=backend)
+    found = f(x)
+    assert found.dtype == "float32"
+    np.testing.assert_allclose(found, wanted, rtol=1.2e-7)
+    back = lax.cumsum(x, reverse=True)
+    np.testing.assert_allclose(back, np.cumsum(x[::-1], 0, dtype="f8")[::-1], 1.2e-7)

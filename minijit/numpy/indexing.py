@@ -158,6 +158,9 @@ def take(
     """
     no_out("take", out)
     x, i = arrays("take", a, indices)
+    if i.dtype == bool:
+        # Zeros and ones, where x[i] would see a mask.
+        i = i.astype(int)
     x, axis = (ravel(x), 0) if axis is None else (x, canonical_axis(axis, x.ndim))
     if mode == "raise":
         raise NotImplementedError("The 'raise' mode to jnp.take is not supported.")

@@ -537,7 +537,8 @@ def lstsq(a, b, rcond=None, *, numpy_resid=False):
         part = float(dtypes.finfo(a.dtype).eps) * builtins.max(m, n)
         rcond = part if rcond is None else rcond
         u, s, vh = svd(a, full_matrices=False)
-        kept = s >= convert(rcond, s.dtype) * s[0]
+        # Of a matrix of zeros nothing is kept.
+        kept = (s > 0) & (s >= convert(rcond, s.dtype) * s[0])
         rank = sum(kept, dtype=int)
         safe = where(kept, s, convert(1, s.dtype)).astype(a.dtype)
         scaled = where(kept[:, None], matmul(adjoint(u), b) / safe[:, None], 0)
