@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,15 @@ import book_toy
 import pytest
 
 from minijit.book import author, headings
-from minijit.book.check import check
-from minijit.book.notebook import build_cells, code_cell, dump, load, source
+from minijit.book.check import check, not_on_the_map
+from minijit.book.notebook import (
+    build_cells,
+    code_cell,
+    dump,
+    load,
+    markdown_cell,
+    source,
+)
 from minijit.book.project import Book, read_book
 from minijit.book.sync import sync
 
@@ -513,3 +521,14 @@ def test_a_draft_places_everything(book: Book):
             assert told == []
         lines = [line for line in author.outline(book, c) if "too long" in line]
         assert lines == []
+
+
+def test_the_map_has_every_notebook(book: Book, monkeypatch: pytest.MonkeyPatch):
+    start = replace(book.chapters[0], kind="start")
+    others = book.chapters[1:]
+    monkeypatch.setattr(Book, "written", lambda self: iter([start, *others]))
+    path = book.notebook(start)
+    links = "\n".join(f"[it]({c.file})" for c in others[1:])
+    dump({"cells": [markdown_cell(links, "map")], "metadata": {}}, path)
+    told = list(not_on_the_map(book))
+    assert told == [f"{start.called} has no link to {others[0].file} on its map"]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from .imports import check_imports
 from .measure import idle_exceptions
-from .notebook import BuildCell, build_cells, load
+from .notebook import BuildCell, build_cells, load, source
 from .project import CUT, HOW, Book, BookError, Chapter, Part, quiet_parts, still
 from .ran import check_notebook
 from .text import Statement, TextError, members, pieces, statements
@@ -54,6 +54,7 @@ def check(book: Book, only: Chapter | None = None, complete: bool = False) -> li
     if only is None:
         bad += missing_files(book)
         bad += wrong_references(book)
+        bad += not_on_the_map(book)
         bad += [f"{f} is in {book.folder} but not in book.toml" for f in strays(book)]
     if complete:
         bad += idle_exceptions(book)
@@ -70,6 +71,16 @@ def strays(book: Book) -> list[str]:
         if ".ipynb_checkpoints" not in p.parts
     }
     return sorted(found - {c.file for c in book.notebooks()})
+
+
+def not_on_the_map(book: Book) -> Iterator[str]:
+    """Notebooks to which the page that begins the book has no link."""
+    for start in (c for c in book.written() if c.kind == "start"):
+        cells = load(book.notebook(start))["cells"]
+        told = [source(c) for c in cells if c["cell_type"] == "markdown"]
+        for c in book.written():
+            if c != start and not any(f"]({c.file})" in text for text in told):
+                yield f"{start.called} has no link to {c.file} on its map"
 
 
 def missing_files(book: Book) -> Iterator[str]:
