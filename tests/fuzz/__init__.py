@@ -1,0 +1,1 @@
+"""Random programs: `programs` draws them as text, `judge` compares, `python -m`."""

@@ -1,0 +1,170 @@
+"""What minijit makes of a random program: right, five times over, and in two threads.
+
+A program is called again and again: while its results are kept, after they were
+dropped, in two threads, beside the programs judged before.  Each answer has the bits of
+the first.  That one is as far from jax's evaluation as rounding explains: jax's own
+distance from what it says in 64 bits, or where arguments move by a few units in the
+last place.
+"""
+
+import threading
+from collections import deque
+
+import numpy as np
+
+import minijit
+from tests.fuzz.programs import namespace
+
+# How far a result may be from jax's, as a part of the largest element.
+TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float32": 1e-4, "complex64": 1e-4}
+TOLERANCE |= {"float64": 1e-9, "complex128": 1e-9}
+# The arithmetic of a narrow program: its float32 results are as far off.
+NARROW = {"bfloat16": 1.6e-2, "float16": 2e-3}
+EPS = {"bfloat16": 2**-8, "float16": 2**-11, "float32": 2**-24, "float64": 2**-53}
+EPS["complex64"] = EPS["float32"]
+
+
+class Wrong(AssertionError):
+    """An answer that no rounding explains, or that is not the first one."""
+
+
+def leaves(results):
+    flat = results if isinstance(results, (tuple, list)) else [results]
+    return [np.array(r) for r in flat]
+
+
+def wide(a):
+    """An array in 64 bits, to be compared."""
+    return a.astype("c16" if a.dtype.kind == "c" else "f8")
+
+
+def far(found, wanted):
+    """How far results are apart: one number an array, infinite if NaN is elsewhere."""
+    apart = []
+    for a, b in zip(found, wanted, strict=True):
+        a, b = wide(a), wide(b)
+        with np.errstate(all="ignore"):
+            plain = np.isfinite(b)
+            if not np.array_equal(np.isfinite(a), plain):
+                apart.append(np.inf)
+                continue
+            if not np.array_equal(a[~plain], b[~plain], equal_nan=True):
+                apart.append(np.inf)
+                continue
+            a, b = a[plain], b[plain]
+            scale = max(abs(b).max(initial=0), 1e-3)
+            apart.append(float((abs(a - b) / scale).max(initial=0)))
+    return apart
+
+
+def moved(arguments, seed):
+    """Arguments, a unit in the last place or two away."""
+    draw = np.random.default_rng(seed)
+
+    def near(a):
+        if str(a.dtype) not in EPS:
+            return a
+        part = 1 + 2 * EPS[str(a.dtype)] * draw.choice([-1, 1], a.shape)
+        return np.asarray(wide(a) * part).astype(a.dtype)
+
+    return [near(a) for a in arguments]
+
+
+class Judge:
+    """Compares programs, in one process, one after the other.
+
+    Args:
+      remembered: how many programs are called again beside those after them.
+    """
+
+    def __init__(self, remembered=3):
+        import jax
+
+        self.jax, self.calls = jax, 0
+        self.before, self.kept = deque(maxlen=remembered), deque(maxlen=20)
+
+    def __call__(self, program):
+        """Raise Wrong, or an error of minijit's own; None: jax refuses the program."""
+        text, x64 = program.text, program.x64
+        with self.jax.enable_x64(x64), minijit.enable_x64(x64):
+            theirs = namespace(text, self.jax)
+            arguments = theirs["arguments"]
+            reference = self.jax.jit(theirs["run"])
+            try:
+                wanted = leaves(reference(*arguments))
+            except Exception:
+                return None
+            ours = namespace(text, minijit)
+            run, handed = minijit.jit(ours["run"]), ours["arguments"]
+            first = leaves(run(*handed))
+            self.agree(first, wanted, reference, arguments, "jit")
+            if sum(a.size for a in arguments) < 100_000:
+                eager = leaves(ours["run"](*map(minijit.numpy.asarray, handed)))
+                self.agree(eager, wanted, reference, arguments, "without jit")
+            self.again(run, handed, first, x64)
+        return True
+
+    def agree(self, found, wanted, reference, arguments, road):
+        """Raise Wrong unless results are as near to jax's as rounding lets them."""
+        for i, (a, b) in enumerate(zip(found, wanted, strict=True)):
+            if (a.dtype, a.shape) != (b.dtype, b.shape):
+                raise Wrong(
+                    f"{road}, result {i}: {a.dtype}{a.shape}, jax {b.dtype}{b.shape}"
+                )
+        narrow = max([NARROW.get(str(a.dtype), 0) for a in arguments] + [0])
+        allowed = [max(TOLERANCE.get(str(b.dtype), 0), narrow) for b in wanted]
+        apart = far(found, wanted)
+        if all(d <= t for d, t in zip(apart, allowed, strict=True)):
+            return
+        shaken = [0.0] * len(wanted)
+        for seed in range(4):
+            near = leaves(reference(*moved(arguments, seed)))
+            shaken = [max(s, d) for s, d in zip(shaken, far(near, wanted), strict=True)]
+        for i, (d, t, s) in enumerate(zip(apart, allowed, shaken, strict=True)):
+            if d > t + 16 * s:
+                raise Wrong(
+                    f"{road}, result {i}: {d:.2g} off, {s:.2g} if arguments move"
+                )
+
+    def again(self, run, arguments, first, x64):
+        """Raise Wrong unless later answers have the first one's bits."""
+        handed = [minijit.numpy.asarray(a) for a in arguments]
+        before = list(map(np.array, handed))
+        self.same(run, handed, first, "second call, results kept", keep=True)
+        self.same(run, arguments, first, "third call, after a drop")
+        failures = []
+        self.before.append((run, handed, first, x64))
+
+        def beside(turn):
+            cases = list(self.before)
+            for run, given, want, wide in cases[::-1] if turn else cases:
+                with minijit.enable_x64(wide):
+                    try:
+                        self.same(run, given, want, "two threads at once", keep=turn)
+                    except Exception as error:
+                        failures.append(error)
+
+        threads = [threading.Thread(target=beside, args=(i,)) for i in range(2)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        if failures:
+            raise failures[0]
+        for a, b in zip(handed, before, strict=True):
+            if np.array(a).tobytes() != b.tobytes():
+                raise Wrong("an argument was written to")
+
+    def same(self, run, arguments, first, when, keep=False):
+        results = run(*arguments)
+        self.calls += 1
+        found = leaves(results)
+        if keep:
+            self.kept.append(results)
+            if sum(sum(a.nbytes for a in leaves(r)) for r in self.kept) > 4e8:
+                self.kept.clear()
+        for i, (a, b) in enumerate(zip(found, first, strict=True)):
+            if a.tobytes() != b.tobytes():
+                (off,) = far([a], [b])
+                if not (off == 0 and a.dtype.kind in "fc"):
+                    raise Wrong(
+                        f"{when}: result {i} is not the first answer, {off:.2g} off"
+                    )

@@ -1,0 +1,68 @@
+"""A small sample of `python -m tests.fuzz`, and a fresh one."""
+
+import os
+
+import numpy as np
+import pytest
+
+import minijit as mj
+
+pytestmark = [pytest.mark.chapter(15), pytest.mark.oracle]
+
+
+def judged(mode, seed, count):
+    from tests.fuzz.judge import Judge
+    from tests.fuzz.programs import draw
+
+    judge, right = Judge(), 0
+    for index in range(count):
+        program = draw(mode, seed, index)
+        try:
+            right += bool(judge(program))
+        except Exception as error:
+            where = f"python -m tests.fuzz --only {program.name}"
+            raise AssertionError(f"{where}\n{program.text}") from error
+    return right, judge.calls
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode, seed, count", [("odd", 0, 12), ("real", 0, 5)])
+def test_a_fixed_sample(mode, seed, count):
+    right, calls = judged(mode, seed, count)
+    assert right >= count - 3
+    assert calls >= 4 * right
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_fresh_sample():
+    """Its seed is in the message: it names the program, and prints it."""
+    assert judged("odd", int.from_bytes(os.urandom(3), "big"), 6)[0] >= 3
+
+
+def test_the_judge_sees_a_wrong_number_and_a_drift(monkeypatch):
+    pytest.importorskip("jax")
+    from tests.fuzz.judge import Judge, Wrong
+    from tests.fuzz.programs import Program
+
+    text = "run = lambda x: x.at[3].add(1)\narguments = [np.ones(2000, 'f4')]\n"
+    program = Program("by hand", text, False, "forward")
+    assert Judge()(program)
+    real, calls = mj.jit, []
+
+    def falsified(wrong_from):
+        def jit(f):
+            made = real(f)
+
+            def call(x):
+                calls.append(x)
+                return made(x) + (np.float32(0.01) * (len(calls) >= wrong_from))
+
+            return call
+
+        return jit
+
+    for wrong_from, message in [(1, "jit, result 0"), (2, "is not the first answer")]:
+        calls.clear()
+        monkeypatch.setattr(mj, "jit", falsified(wrong_from))
+        with pytest.raises(Wrong, match=message):
+            Judge()(program)
