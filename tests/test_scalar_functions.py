@@ -1,7 +1,10 @@
 """Special functions, counts of bits, 16-bit floats: plain, and under numba."""
 
 import inspect
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -79,6 +82,32 @@ def test_sixteen_bit_floats_round_after_every_operation(compile, dtype):
     run = compile(make_jaxpr(f)(x), "f")
     for found, wanted in zip(run(x), f(x), strict=True):
         assert found.dtype == wanted.dtype and np.array_equal(found, wanted)
+
+
+OLD_MACHINE = """
+import numpy as np
+import minijit as jax
+
+every = np.arange(2**16, dtype=np.uint16).view("f2")
+between = np.linspace(-7e4, 7e4, 99_999, dtype="f4")
+wide, same, nearest = jax.jit(
+    lambda x, y: (x.astype("f4"), x.astype("f4").astype("f2"), y.astype("f2")),
+    backend="python",
+)(every, between)
+np.testing.assert_array_equal(wide, every.astype("f4"))
+np.testing.assert_array_equal(same, every)
+with np.errstate(over="ignore"):
+    np.testing.assert_array_equal(nearest, between.astype("f2"))
+"""
+
+
+def test_float16_needs_no_instructions_of_the_machine():
+    old = dict(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
+    found = subprocess.run(
+        [sys.executable, "-c", OLD_MACHINE],
+        env=os.environ | old, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr[-2000:]
 
 
 def test_every_operation_of_the_lowering_has_a_row():

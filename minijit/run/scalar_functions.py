@@ -215,14 +215,31 @@ def round_bfloat16(x):
     return bfloat16_value(bfloat16_bits(x))
 
 
+# By its bits, for not each machine has instructions for it.
 def float16_value(stored):
-    """The float32 that equals the float16 with these bits."""
-    return np.float32(bits(stored, np.float16))
+    """The float32 that equals the float16 with these bits: 5 bits of exponent to 8."""
+    wide = np.uint32(stored)
+    size = np.uint32((wide & 0x7FFF) << 13)
+    pattern = np.uint32(bits_uint32(bits_float32(size) * np.float32(2.0**112)))
+    # An exponent of all ones is one of all ones again.
+    if wide & 0x7C00 == 0x7C00:
+        pattern = np.uint32(size | 0x7F800000)
+    return bits_float32(np.uint32(pattern | ((wide & 0x8000) << 16)))
 
 
 def float16_bits(x):
-    """The bits of the float16 nearest to x."""
-    return bits(x.astype(np.float16), np.uint16)
+    """The bits of the float16 nearest to a float32, halves to even."""
+    pattern = bits_uint32(x)
+    size, top = np.uint32(pattern & 0x7FFFFFFF), (pattern >> 16) & 0x8000
+    if size > 0x7F800000:
+        return np.uint16(top | 0x7E00 | ((size >> 13) & 0x3FF))
+    if size >= 0x477FF000:
+        return np.uint16(top | 0x7C00)
+    if size < 0x38800000:
+        # With 0.5 added, multiples of 2 ** -24, the smallest float16, are the low bits.
+        small = bits_uint32(bits_float32(size) + np.float32(0.5)) - 0x3F000000
+        return np.uint16(top | small)
+    return np.uint16(top | ((size - 0x37FFF001 + ((size >> 13) & 1)) >> 13))
 
 
 def round_float16(x):
@@ -230,25 +247,5 @@ def round_float16(x):
     return float16_value(float16_bits(x))
 
 
-def emit_float16_value(context, builder, signature, values):
-    """Bits to half to float."""
-    from llvmlite import ir
-
-    half = builder.bitcast(values[0], ir.HalfType())
-    return builder.fpext(half, ir.FloatType())
-
-
-def emit_float16_bits(context, builder, signature, values):
-    """Float to half, rounded to the nearest, to bits."""
-    from llvmlite import ir
-
-    half = builder.fptrunc(values[0], ir.HalfType())
-    return builder.bitcast(half, ir.IntType(16))
-
-
 functions |= named(bfloat16_value, bfloat16_bits, round_bfloat16)
 functions |= named(float16_value, float16_bits, round_float16)
-instructions |= {
-    "float16_value": ("float32", emit_float16_value),
-    "float16_bits": ("uint16", emit_float16_bits),
-}
