@@ -139,7 +139,7 @@ def ones(x):
         (lambda x: x[:, None].reshape(3, 2), table, "reshape"),
         (lambda x: x[:, :], table, ""),
         (lambda x: x[1:][:, ::2][:, 1:], table, "slice"),
-        (lambda x: x[1:][:0], table, "slice"),
+        (lambda x: x[1:][:0], table, "broadcast_in_dim"),
         (lambda x: rev(rev(x, (0,)), (0,)), table, ""),
         (lambda x: rev(rev(x, (0, 1)), (0,)), table, "rev"),
         (lambda x: jnp.concatenate([x, x[:0]]), table, ""),
@@ -459,3 +459,24 @@ def test_an_int64_is_not_every_float64():
         # An int32 is.
         closed = make_jaxpr(lambda x: x.astype("float64").astype("int32"))
         assert not simplify(closed(jnp.arange(3, dtype="int32"))).jaxpr.eqns
+
+
+@pytest.mark.chapter(15)
+def test_nothing_is_computed_of_a_result_without_elements():
+    """What made an empty array was lowered, and divided by its extent."""
+
+    def f(x):
+        return jnp.vdot(jnp.tile(x.reshape(-1), 2), jnp.minimum(x, 0.5).reshape(-1))
+
+    x = np.ones((5, 0), "f4")
+    for g in (f, jax.grad(f)):
+        eqns = simplify(make_jaxpr(g)(x)).jaxpr.eqns
+        makers = {e.primitive.name for e in eqns if 0 in e.outvars[0].aval.shape}
+        assert makers <= {"broadcast_in_dim"}
+    assert float(jax.jit(f)(x)) == 0
+
+    def g(x, y):
+        return (jnp.vdot(jnp.sort(y), jnp.minimum(x, 0.5).reshape(-1)) + y).sum()
+
+    slopes = jax.jit(jax.grad(g, (0, 1)))(x, np.ones(0, "f4"))
+    assert [s.shape for s in slopes] == [(5, 0), (0,)]

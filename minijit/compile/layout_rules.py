@@ -13,10 +13,10 @@ concatenation all of them are written once, and nothing has to be zero before.
 
 import math
 
-from ..trace import primitives as prim, slicing
+from ..trace import dtypes, primitives as prim, slicing
 from ..trace.array import ShapedArray
 from .known_values import uniform
-from .simplify import filled, refilled, rules
+from .simplify import filled, refilled, rules, shortcuts
 
 
 def broadcasts(s, out, x, *, shape, broadcast_dimensions):
@@ -107,6 +107,21 @@ def reversals(s, out, x, *, dimensions):
         origin = eqn.invars[0]
         return s.apply(slicing.rev_p, origin, dimensions=dims) if dims else origin
     return refilled(s, out, x)
+
+
+def nothing(s, primitive, out, args, params):
+    """A result without elements: nothing has to be computed, whatever the primitive.
+
+    So what lowers the program meets such an array as an argument only.
+    """
+    if not isinstance(out, ShapedArray) or 0 not in out.shape or not args:
+        return None
+    if primitive is prim.broadcast_in_dim_p or out.dtype.kind not in "biufcV":
+        return None
+    return None if out.dtype == dtypes.float0 else filled(s, 0, out)
+
+
+shortcuts.insert(0, nothing)
 
 
 def concatenations(s, out, *xs, dimension):
