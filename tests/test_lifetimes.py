@@ -217,18 +217,26 @@ def interpreted(monkeypatch):
     jax.clear_caches()
 
 
+def collect_all():
+    """Collect until there is nothing left to collect.
+
+    What dies takes what tables know of it along, by callbacks, and that is found by the
+    next collection: there may be several links.
+    """
+    while gc.collect():
+        pass
+
+
 def left_by(action, clear=jax.clear_caches):
     """The objects that an action leaves behind when it is done a second time."""
     action()
     clear()
-    gc.collect()
+    collect_all()
     # What is there by now is not looked at again; conftest.py thaws it.
     gc.freeze()
     action()
     clear()
-    # What a callback of the first pass lets go is garbage in the second.
-    gc.collect()
-    gc.collect()
+    collect_all()
     return [x for x in gc.get_objects() if issubclass(type(x), KINDS)]
 
 
