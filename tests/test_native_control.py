@@ -326,3 +326,59 @@ def test_a_long_total_of_a_few_rows_is_one_loop():
         sizes.append(sum(1 for _ in statements(program.body)))
     # Rows that are written out take 2.5 times as many statements.
     assert sizes[0] < 1.1 * sizes[1]
+
+
+def step(c):
+    return c * 0.99 + jnp.sin(c) * 0.01
+
+
+# Loops of so many steps, called without jit, and what transformations make of them.
+eager_loops = {
+    "scan": lambda n, x: lax.scan(lambda c, _: (step(c), c[0]), x, None, length=n),
+    "while": lambda n, x: lax.while_loop(
+        lambda c: c[0] < n, lambda c: (c[0] + 1, step(c[1])), (0, x)
+    ),
+    "fori": lambda n, x: lax.fori_loop(0, n, lambda i, c: step(c) + i, x),
+    "map": lambda n, x: lax.map(step, jnp.ones((n, 8)) * x),
+    "grad of while": lambda n, x: mj.grad(
+        lambda x: eager_loops["while"](n, x)[1].sum()
+    )(x),
+    "grad of scan": lambda n, x: mj.grad(
+        lambda w: lax.scan(lambda c, _: (step(c * w), None), x, None, length=n)[0].sum()
+    )(0.5),
+    "vmap of while": lambda n, x: mj.vmap(eager_loops["while"], (None, 0))(
+        n, jnp.stack([x, 2 * x])
+    ),
+    "jvp of fori": lambda n, x: mj.jvp(lambda x: eager_loops["fori"](n, x), (x,), (x,)),
+    "grad of checkpoint": lambda n, x: mj.grad(
+        mj.checkpoint(lambda x: eager_loops["while"](n, x)[1].sum())
+    )(x),
+    "treeverse": lambda n, x: mj.grad(
+        lambda x: lax.while_loop(
+            lambda c: c[0] < n, lambda c: (c[0] + 1, step(c[1])), (0, x),
+            reverse="checkpoint",
+        )[1].sum()
+    )(x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", eager_loops)
+def test_a_loop_outside_jit_is_one_compiled_program(name):
+    loop, x = eager_loops[name], jnp.linspace(0.1, 0.9, 8)
+    with mj.disable_jit():
+        expected = loop(20, x)
+    frames = []
+    for n in 20, 2000:
+        found = loop(n, x)
+        if n == 20:
+            close = lambda a, b: np.testing.assert_allclose(a, b, 3e-5)
+            mj.tree.map(close, found, expected)
+        events = []
+        sys.setprofile(lambda frame, event, arg, to=events: to.append(event))
+        try:
+            loop(n, x)
+        finally:
+            sys.setprofile(None)
+        frames.append(len(events))
+    # A step that Python has a part in is ten calls at least.
+    assert frames[1] < frames[0] + 2 * 1980

@@ -6,6 +6,7 @@ from ..compile.scalars import part_dtype
 from ..trace.array import ArrayImpl, ShapedArray, to_numpy
 from ..trace.core import EvalTrace, eval_rules, find_rule, set_trace
 from ..trace.dtypes import float0, storage_of
+from ..transform.pieces import by_step
 from .scalar_math import functions, named
 
 
@@ -21,14 +22,15 @@ def to_array(x, aval):
 
 def evaluating(call):
     """The function for a `Call` that no kernel can do: the primitive's eval rule."""
-    rule = find_rule(eval_rules, call.attrs["primitive"], "eval")
+    primitive = call.attrs["primitive"]
+    rule = by_step.get(primitive) or find_rule(eval_rules, primitive, "eval")
     params = call.attrs["params"]
     avals = [ShapedArray(v.shape, v.buffer.dtype) for v in call.inputs]
 
     def evaluate(*arrays):
         with set_trace(EvalTrace()):
             results = rule(*map(unboxed, arrays, avals), **params)
-        if not call.attrs["primitive"].multiple_results:
+        if not primitive.multiple_results:
             results = [results]
         return list(map(boxed, results))
 

@@ -13,7 +13,7 @@ from ..trace.jaxpr import ClosedJaxpr, Literal
 from ..trace.jaxpr_memory import memoised
 from .closed_jaxprs import apply_closed, drop_dead, fill, present
 from .linearize import add_tangents, linearize_jaxpr, linearize_rules
-from .pieces import compiled, index_aval, mask_of, none_of, reorder, split
+from .pieces import as_whole, compiled, index_aval, mask_of, none_of, reorder, split
 from .steps import instantiate_carry, of_first, rows_of, stack_values, step_count
 from .tangents import dense, zeros
 from .tape import Tape, TapeValue
@@ -74,7 +74,7 @@ def on_tapes(avals, rows):
 
 
 shape_rules |= {while_p: while_shape}
-eval_rules |= {while_p: while_eval}
+eval_rules |= as_whole(while_p, while_eval)
 
 
 # ---- scan: carry, y = body(consts, carry, x), for so many steps
@@ -134,7 +134,7 @@ def scan_eval(*args, **params):
 
 
 shape_rules |= {scan_p: scan_shape}
-eval_rules |= {scan_p: scan_eval}
+eval_rules |= as_whole(scan_p, scan_eval)
 
 
 # ---- the body of a loop, linearized

@@ -8,9 +8,10 @@
 import numpy as np
 
 from ..trace.arguments import TraceInfo, function_name, function_source
-from ..trace.array import ArrayImpl, ShapedArray
+from ..trace.array import ArrayImpl, ShapedArray, aval_of
 from ..trace.core import current_trace
 from ..trace.jaxpr import ClosedJaxpr, trace_to_jaxpr
+from ..trace.jaxpr_memory import memoised
 from ..trace.jit import PlainTrace, compiled_call
 from ..trace.refs import ThreadedFunction
 from .closed_jaxprs import trace_closed
@@ -86,6 +87,38 @@ def compiled(closed):
     is_plain = isinstance(current_trace(), PlainTrace)
     name = debug.name if debug else "body"
     return compiled_call(closed, name, "eval" if is_plain else "default")
+
+
+# primitive -> its rule where nothing is compiled, or no compiler takes it as a whole.
+by_step: dict = {}
+
+
+def as_whole(primitive, rule):
+    """The row of a loop in `eval_rules`; by `rule` it runs step by step.
+
+    Where values are known a loop is a program of one equation, compiled as a jitted
+    function is.  That costs about what compiling its body costs, which a loop of few
+    steps needs as well.
+    """
+    by_step[primitive] = rule
+
+    def evaluate(*args, **params):
+        if isinstance(current_trace(), PlainTrace):
+            return rule(*args, **params)
+        body = next(x for x in params.values() if isinstance(x, ClosedJaxpr))
+        key = tuple(params.items()), tuple(map(aval_of, args))
+        return compiled(whole_loop(body, primitive, *key))(*args)
+
+    return {primitive: evaluate}
+
+
+@memoised
+def whole_loop(body, primitive, params, avals):
+    """A loop as a closed jaxpr of one equation, remembered with its body."""
+    debug = body.jaxpr.debug
+    info = TraceInfo(debug.name if debug else primitive.name, primitive.name)
+    loop = lambda *args: primitive.bind(*args, **dict(params))
+    return trace_closed(loop, avals, info)
 
 
 def wrap_like(value, dtype=None):

@@ -23,7 +23,7 @@ from .control_flow import reverse_modes
 from .joint_loops import jvp_body
 from .linearize import add_tangents, linearize_rules
 from .loops import SHARED, Loop, While, linearize_body, transpose_body, while_p
-from .pieces import compiled, jaxpr_of, none_of, split
+from .pieces import as_whole, compiled, jaxpr_of, none_of, split
 from .steps import MOST_STEPS, instantiate_carry
 from .tangents import dense, tangent_aval
 from .transpose import transpose_rules
@@ -231,7 +231,7 @@ def treeverse_shape(*avals, body, back, slots):
 
 
 shape_rules |= {treeverse_p: treeverse_shape}
-eval_rules |= {treeverse_p: run_treeverse}
+eval_rules |= as_whole(treeverse_p, run_treeverse)
 
 
 # ---- the mode of `while_loop`
