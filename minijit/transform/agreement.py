@@ -361,7 +361,7 @@ def scan_length(leaves, length):
                 f"scan got `length` argument of {length} which disagrees with leading "
                 f"axis sizes {sorted(sizes)}.{at_line(user_source())}"
             )
-        return length
+        return max(length, 0)
     if len(sizes) > 1:
         raise ValueError(
             f"scan got values with different leading axis sizes: {sorted(sizes)}"
