@@ -110,7 +110,8 @@ def test_only_long_products_are_divided():
     small, large = numbers(40, 40), numbers(300, 300)
     f = mj.jit(powers)
     text = SharingText(region_of(f, small, small))
-    assert not text.handed and text.launcher(f) is f and "@shared_" not in text.text
+    assert not text.handed and "@shared_" not in text.text
+    assert text.launch(f, *text.facts) is f
     text = SharingText(region_of(f, large, large))
     assert text.handed == ("team",) and text.text.count("call void @shared_") == 1
     calls = [s for s in statements(region_of(f, large, large).body)]

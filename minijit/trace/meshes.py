@@ -208,9 +208,8 @@ class Mesh(AbstractMesh):
 
 
 empty_mesh = AbstractMesh((), ())
-config.define(
-    "mesh", empty_mesh, "set by set_mesh: the mesh around us", changes_traces=True
-)
+# None stands for the empty one: each operation's key has it, and hashes it.
+config.define("mesh", None, "set by set_mesh: the mesh around us", changes_traces=True)
 
 
 P = PartitionSpec
@@ -232,7 +231,7 @@ def make_mesh(axis_shapes, axis_names, axis_types=None, *, devices=None):
 
 def get_mesh():
     """The mesh around us, or an empty one."""
-    return config.mesh
+    return config.mesh or empty_mesh
 
 
 get_abstract_mesh = get_mesh
@@ -241,7 +240,7 @@ get_abstract_mesh = get_mesh
 @contextmanager
 def use_mesh(mesh):
     """Let a mesh be the one whose axes a `PartitionSpec` names, in a `with` block."""
-    with config.override("mesh", mesh or empty_mesh):
+    with config.override("mesh", mesh or None):
         yield mesh
 
 
@@ -250,7 +249,7 @@ class set_mesh:
 
     def __init__(self, mesh):
         self.before, self.mesh = config.mesh, mesh
-        config.update("mesh", mesh or empty_mesh)
+        config.update("mesh", mesh or None)
 
     def __enter__(self):
         return self.mesh

@@ -13,11 +13,10 @@ import numpy as np
 
 from . import calls
 from .captures import capture_rules
-from .config import config
 from .devices import Device, Sharding, SingleDeviceSharding, device_of
 from .errors import at_line, user_source
 from .jit import JitFunction, jit_kinds
-from .meshes import NamedSharding, PartitionSpec
+from .meshes import NamedSharding, PartitionSpec, get_mesh
 from .placed_arrays import Placed, place
 from .primitives import as_array
 from .pytree import tree_flatten, tree_map, tree_unflatten
@@ -29,13 +28,14 @@ def sharding_of(x):
     """A sharding, or a `PartitionSpec` for the mesh around us, as a sharding."""
     if not isinstance(x, PartitionSpec):
         return x
-    if config.mesh.empty:
+    mesh = get_mesh()
+    if mesh.empty:
         raise RuntimeError(
             "with_sharding_constraint requires a non-empty mesh in context if you are "
             "passing `PartitionSpec`s to shardings. You can define a context mesh via "
             f"`jax.set_mesh(mesh)`.{at_line(user_source())}"
         )
-    return NamedSharding(config.mesh, x)
+    return NamedSharding(mesh, x)
 
 
 def check_rank(sharding, ndim):

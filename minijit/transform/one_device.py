@@ -11,10 +11,9 @@ from functools import wraps
 from ..trace import primitives as lax
 from ..trace.arguments import function_name
 from ..trace.array import aval_of
-from ..trace.config import config
 from ..trace.errors import at_line, user_source
 from ..trace.jit import jit
-from ..trace.meshes import NamedSharding, PartitionSpec
+from ..trace.meshes import NamedSharding, PartitionSpec, get_mesh
 from ..trace.placed_arrays import place
 from ..trace.pytree import tree_flatten, tree_unflatten
 from ..trace.tree_tools import broadcast_prefix, flatten_axes
@@ -87,7 +86,7 @@ def shard_map(
 
     @wraps(f)
     def mapped(*args):
-        around = config.mesh if mesh is None else mesh
+        around = get_mesh() if mesh is None else mesh
         sizes = around.shape
         if any(size != 1 for size in sizes.values()):
             raise ValueError(f"shard_map has one device, and a mesh of {dict(sizes)}")
