@@ -135,10 +135,10 @@ def rows_part(steps):
 
 def columns_part(stmt, axes, steps):
     """The same of totals that are a thread's each, a step of some axes."""
-    numbers, enough = steps * steps_of(axes), config.fusion.enough_threads
-    if numbers < 2 * enough or part_of(stmt)[1]:
+    columns, enough = steps_of(axes), config.fusion.enough_threads
+    if not columns < enough <= steps * columns // 2 or part_of(stmt)[1]:
         return steps
-    length = max(-(-numbers // enough), WARP)
+    length = max(-(-steps * columns // enough), WARP)
     return length if steps >= config.fusion.fewest_parts * length else steps
 
 
