@@ -117,7 +117,8 @@ def test_totals_of_columns_are_many_threads():
 @pytest.mark.parametrize("enough, kernels", [(0, 1), (4, 1), (16, 2), (601, 1)])
 def test_columns_are_cut_where_they_are_too_few_threads(enough, kernels):
     f, few = lambda v: (v * v).sum(0), many[:, :4]
-    with config.override("fusion", config.fusion.but(enough_threads=enough)):
+    settings = config.fusion.but(enough_threads=enough, few_threads=0)
+    with config.override("fusion", settings):
         assert len(kernels_of(f, few)) == kernels
         agree(f, few)
 
