@@ -657,7 +657,7 @@ def test_sources_and_lines(one: Reader):
         core.sin("no")
     except TypeError as e:
         last = traceback.extract_tb(e.__traceback__)[-1]
-    assert last.filename == path and lines[last.lineno - 1] == last._line.rstrip("\n")
+    assert last.filename == path and lines[last.lineno - 1].strip() == last.line
 
 
 def test_sources_of_edits(one: Reader):

@@ -291,6 +291,54 @@ def test_a_mistake_in_the_text_is_an_error_that_says_so(monkeypatch):
         compiled(lambda x: jnp.sqrt(x) * 0.123, x)
 
 
+# ---- code for other machines
+
+FOR_A_LEVEL = """
+import re
+import numpy as np
+import minijit as mj, minijit.numpy as jnp
+from minijit.run import llvm_engine, llvm_target
+
+rng = np.random.default_rng(0)
+x, y = (rng.standard_normal((300, 300)).astype("f4") for _ in "xy")
+halves = x.astype("f2")
+f = lambda x, y: (jnp.tanh(x @ y) + jnp.sin(x) * 3).sum(1)
+np.testing.assert_allclose(
+    mj.jit(f)(x, y), (np.tanh(x @ y) + np.sin(x) * 3).sum(1), 1e-4, 1e-3
+)
+np.testing.assert_array_equal(mj.jit(lambda x: x + x)(halves), halves + halves)
+text = mj.jit(f).lower(x, y).compile().as_text("llvm")
+machine = llvm_target.shared_machine("thorough")
+code = machine.emit_assembly(llvm_engine.optimised(text))
+used = set(re.findall(r"%[xyz]mm|vfm|popcnt", code))
+print(llvm_target.host()[0], *sorted(used & {"%zmm", "%ymm", "vfm"}))
+"""
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize(
+    "level, used",
+    [
+        ("x86-64-v2", ""),
+        ("x86-64-v3", " %ymm vfm"),
+        ("x86-64-v4", " %ymm %zmm vfm"),
+        ("i386", "MINIJIT_TARGET must be one of x86-64-v2, x86-64-v3, x86-64-v4, got"),
+    ],
+)
+def test_code_is_made_for_the_level_that_the_environment_names(tmp_path, level, used):
+    told = dict(MINIJIT_TARGET=level, MINIJIT_CACHE_DIR=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", FOR_A_LEVEL],
+        env=os.environ | told, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if f"MINIJIT_TARGET is {level}, but this machine has no" in done.stderr:
+        pytest.skip(f"this machine has not all of {level}")
+    if level == "i386":
+        assert used in done.stderr
+    else:
+        assert done.stdout == f"{level}{used}\n", done.stderr[-2000:]
+
+
 # ---- the code in memory
 
 

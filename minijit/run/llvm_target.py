@@ -2,10 +2,21 @@
 
     host()                              # ("sapphirerapids", "+sse2,+avx512f,...")
     target_machine("brief")             # makes machine code, quickly
+
+`MINIJIT_TARGET=x86-64-v3` in the environment: code is made for all machines of that
+level, in this process.  So a test asks what others, with less than this one, would run.
 """
 
 import functools
 import gc
+import os
+
+# The levels of x86-64, and what each adds to the one before: in LLVM's words.
+LEVELS = {
+    "x86-64-v2": "sse sse2 cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3",
+    "x86-64-v3": "avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave",
+    "x86-64-v4": "avx512bw avx512cd avx512dq avx512f avx512vl",
+}
 
 
 @functools.cache
@@ -27,8 +38,25 @@ def binding():
 
 @functools.cache
 def host():
-    """The machine that runs this: (its name, its features)."""
-    return binding().get_host_cpu_name(), binding().get_host_cpu_features().flatten()
+    """The machine that code is made for, this one or a level: (name, features).
+
+    Raises:
+      ValueError: MINIJIT_TARGET names no level, or one that this machine lacks.
+    """
+    here, level = binding().get_host_cpu_features(), os.environ.get("MINIJIT_TARGET")
+    if not level:
+        return binding().get_host_cpu_name(), here.flatten()
+    levels = list(LEVELS)
+    if level not in levels:
+        raise ValueError(
+            f"MINIJIT_TARGET must be one of {', '.join(levels)}, got {level!r}"
+        )
+    has = " ".join(LEVELS[k] for k in levels[: levels.index(level) + 1]).split()
+    if lacks := [feature for feature in has if not here.get(feature)]:
+        raise ValueError(
+            f"MINIJIT_TARGET is {level}, but this machine has no {', '.join(lacks)}"
+        )
+    return level, ",".join(f"+{feature}" for feature in has)
 
 
 # How modules are made into machine code: thoroughly; in little time, where so little
