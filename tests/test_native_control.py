@@ -1,7 +1,9 @@
 """Native loops: what they compute, and that Python stays out of them."""
 
 import ast
+import gc
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -382,3 +384,81 @@ def test_a_loop_outside_jit_is_one_compiled_program(name):
         frames.append(len(events))
     # A step that Python has a part in is ten calls at least.
     assert frames[1] < frames[0] + 2 * 1980
+
+
+class Weights:
+    """What a body reads, as an object whose attribute changes."""
+
+    w = 1.0
+
+
+def changing(i):
+    """A loop whose body reads what has changed since the last one: -> (it, answer)."""
+    box, listed, array = Weights(), [float(i)], jnp.full(3, i, float)
+    box.w = number = 0.5 * i
+    scalar = jnp.float32(i)
+    x = jnp.ones(3)
+    loops = {
+        "number": lambda c: c + number,
+        "array": lambda c: c + array,
+        "scalar": lambda c: c + scalar,
+        "list": lambda c: c + listed[0],
+        "attribute": lambda c: c + box.w,
+        "global": lambda c: c + Weights.w,
+        "minus zero": lambda c: c / (0.0 if i % 2 else -0.0),
+    }
+    return {k: lambda f=f: lax.fori_loop(0, 3, lambda _, c: f(c), x)
+            for k, f in loops.items()}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", changing(0))
+def test_a_loop_outside_jit_never_gives_an_old_answer(name, monkeypatch):
+    for i in range(4):
+        monkeypatch.setattr(Weights, "w", 2.0 * i)
+        loop = changing(i)[name]
+        with mj.disable_jit():
+            expected = loop()
+        np.testing.assert_array_equal(loop(), expected)
+        np.testing.assert_array_equal(loop(), expected)
+
+
+def count_compiles(monkeypatch):
+    """A list to which each compilation of a program adds its name."""
+    names, make = [], executors["default"]
+
+    def counted(closed, name):
+        names.append(name)
+        return make(closed, name)
+
+    monkeypatch.setitem(executors, "default", counted)
+    return names
+
+
+@pytest.mark.parametrize("name", eager_loops)
+def test_a_loop_outside_jit_is_compiled_once(name, monkeypatch):
+    loop, x = eager_loops[name], jnp.linspace(0.1, 0.9, 8)
+    loop(5, x)
+    names = count_compiles(monkeypatch)
+    loop(5, x)
+    assert names == []
+
+
+def test_lambdas_made_anew_around_new_arrays_are_compiled_once(monkeypatch):
+    # Other arrays are operands of the same program; nothing is kept of them.
+    def use(i):
+        w = jnp.linspace(0.0, 1.0 * i, 1000)
+        carry = lax.scan(lambda c, _: (c * 0.5 + w, None), w, None, length=3)[0]
+        mj.grad(lambda v: lax.fori_loop(0, 3, lambda _, c: c * v + w, w).sum())(w)
+        lax.cond(i % 2 == 0, lambda c: c + w, lambda c: c - w, carry)
+        return weakref.ref(w)
+
+    use(0), use(1)
+    names = count_compiles(monkeypatch)
+    refs = [use(i) for i in range(20)]
+    gc.collect()
+    before = len(gc.get_objects())
+    refs += [use(i) for i in range(180)]
+    gc.collect()
+    assert names == []
+    assert not any(ref() is not None for ref in refs)
+    assert abs(len(gc.get_objects()) - before) < 400

@@ -20,7 +20,7 @@ from ..trace.refs import Ref, read
 from ..trace.tree_keys import keystr
 from ..trace.tree_paths import tree_flatten_with_path
 from .closed_jaxprs import apply_closed, trace_closed
-from .pieces import close_over, int32, jaxpr_of, record, split
+from .pieces import close_over, int32, interned, jaxpr_of, record, split
 
 
 def as_predicate(pred):
@@ -233,7 +233,7 @@ def record_body(body, init, x_avals, tree, kind):
         closed = with_input_types(closed, [*avals, *x_avals])
     check_carry(kind, carry_tree, list(map(aval_of, init)), out)
     init = [weak_like(x, a) for x, a in zip(init, out, strict=True)]
-    return init, closed, consts, out_trees, refs
+    return init, interned(closed), consts, out_trees, refs
 
 
 def carrying(jaxpr, own, refs):

@@ -27,7 +27,7 @@ from .equations import inline_calls, rename_atom, rename_inputs
 from .flat_functions import check_callable
 from .joint_calls import call_joint
 from .linearize import joint_rules, linearize_jaxpr, linearize_rules
-from .pieces import close_over, none_of, record, split
+from .pieces import close_over, interned, none_of, record, split
 from .policies import Budget, checked_policy, may_save, name_p
 from .transpose import call_transpose, transpose_rules
 
@@ -198,7 +198,7 @@ def bind_checkpoint(fun, static, params, *args, **kwargs):
     found = record(of_dynamic, avals, tree, "checkpoint", fun, written=refs)
     jaxpr, captured, out_tree = found
     given = *captured, *leaves, *map(read, refs)
-    outs = checkpoint_p.bind(*given, jaxpr=close_over(jaxpr), **params)
+    outs = checkpoint_p.bind(*given, jaxpr=interned(close_over(jaxpr)), **params)
     return tree_unflatten(out_tree, write_back(refs, outs))
 
 

@@ -40,7 +40,7 @@ from .agreement import (
 )
 from .branches import cond_p
 from .loops import scan_p, while_p
-from .pieces import close_over, split
+from .pieces import close_over, interned, split
 
 # ---- cond
 
@@ -78,7 +78,7 @@ def bind_branches(index, branches, operands, names, kind):
     given += map(read, refs)
     same = passed_through(closed)
     kept = [k for k, i in enumerate(same) if i is None]
-    rest = [only_results(c, kept) for c in closed]
+    rest = [interned(only_results(c, kept)) for c in closed]
     computed = iter(cond_p.bind(index, *given, branches=tuple(rest)))
     pairs = zip(same, avals, strict=True)
     outs = [next(computed) if i is None else as_array(given[i], a) for i, a in pairs]
@@ -152,7 +152,7 @@ def while_loop(cond_fun, body_fun, init_val, *, reverse="tape", slots=None):
     test, test_consts = record_test(cond_fun, avals, tree, refs)
     outs = primitive.bind(
         *(*test_consts, *consts, *init),
-        cond_jaxpr=close_over(test),
+        cond_jaxpr=interned(close_over(test)),
         body_jaxpr=body,
         cond_nconsts=len(test_consts),
         body_nconsts=len(consts),

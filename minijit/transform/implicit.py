@@ -32,7 +32,16 @@ from .linearize import (
     linearize_jaxpr,
     linearize_rules,
 )
-from .pieces import close_over, compiled, mask_of, none_of, record, reorder, split
+from .pieces import (
+    close_over,
+    compiled,
+    interned,
+    mask_of,
+    none_of,
+    record,
+    reorder,
+    split,
+)
 from .tangents import dense
 from .transpose import adding, aval_of_argument, transpose_rules
 
@@ -73,7 +82,7 @@ def record_solver(fun, args, kind, what, like, tree, has_aux=False):
     for i, (got, wanted) in enumerate(zip(jaxpr.out_avals, avals, strict=False)):
         check_type(f"{kind}: {what}", like, leaf_path(tree, i), got, wanted)
     avals = [*avals, *jaxpr.out_avals[len(avals) :]]
-    return with_types(close_over(jaxpr), avals), captured, out_tree
+    return interned(with_types(close_over(jaxpr), avals)), captured, out_tree
 
 
 def check_type(function, like, path, got, wanted):

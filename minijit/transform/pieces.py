@@ -9,11 +9,14 @@ import numpy as np
 
 from ..trace.arguments import TraceInfo, function_name, function_source
 from ..trace.array import ArrayImpl, ShapedArray, aval_of
+from ..trace.captures import reaches
+from ..trace.config import config
 from ..trace.core import current_trace
-from ..trace.jaxpr import ClosedJaxpr, trace_to_jaxpr
+from ..trace.jaxpr import ClosedJaxpr, Literal, trace_to_jaxpr
 from ..trace.jaxpr_memory import memoised
 from ..trace.jit import PlainTrace, compiled_call
 from ..trace.refs import ThreadedFunction
+from ..trace.stores import Recent
 from .closed_jaxprs import trace_closed
 from .flat_functions import FlatFunction
 
@@ -79,6 +82,66 @@ def reorder(closed, invars=None, outvars=None):
     invars = jaxpr.invars if invars is None else tuple(invars)
     outvars = jaxpr.outvars if outvars is None else tuple(outvars)
     return ClosedJaxpr(jaxpr.replace(invars=invars, outvars=outvars), closed.consts)
+
+
+# ---- bodies that were recorded before
+
+# What a body says -> the body of the first loop or branch that said it.
+bodies = Recent(limit=256)
+
+
+def interned(closed):
+    """The jaxpr that says the same and was recorded first, or this one.
+
+    A loop outside jit records its body at each call, for what Python reads there may
+    have changed.  If the body says what it said before, of the same lines, all that was
+    made of that one serves again: derivatives, batched versions, compiled programs.
+    """
+    try:
+        key = text_key(closed), config.trace_key()
+        found = bodies.find(key)
+    except TypeError:  # A param that has no hash.
+        return closed
+    if found is None and not reaches([closed], ()):
+        # What holds a function of the user's is not kept: it has an owner.
+        bodies.store(key, closed)
+    return found or closed
+
+
+@memoised
+def text_key(closed):
+    """A key of what a closed jaxpr says; captured arrays count by which they are."""
+    if closed.consts:
+        return closed
+    jaxpr, numbers = closed.jaxpr, {}
+
+    def atom(x):
+        if isinstance(x, Literal):
+            return x.aval, x.val.tobytes()
+        return numbers.setdefault(x, len(numbers)), x.aval
+
+    eqns = [
+        (
+            *(e.primitive, *map(atom, e.invars), None, *map(atom, e.outvars)),
+            *(e.source, e.source and e.source.made, param_key(e.params)),
+        )
+        for e in jaxpr.eqns
+    ]
+    ends = [tuple(map(atom, v)) for v in (jaxpr.invars, jaxpr.outvars)]
+    return jaxpr.debug, *ends, *eqns
+
+
+def param_key(value):
+    """A key of a param: 0.0, -0.0, 0 and False are four."""
+    if isinstance(value, (tuple, list)):
+        return type(value), *map(param_key, value)
+    if isinstance(value, dict):
+        return tuple((k, param_key(v)) for k, v in value.items())
+    if isinstance(value, ClosedJaxpr):
+        return text_key(value)
+    if isinstance(value, (float, complex)):
+        return type(value), repr(value)
+    return type(value), value
 
 
 def compiled(closed):
