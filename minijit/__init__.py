@@ -204,7 +204,7 @@ from .trace import calls
 
 _transformations = """
     checkpoint closure_convert custom_gradient fwd_and_bwd grad hessian jacfwd jacobian
-    jacrev jit linear_transpose make_jaxpr remat value_and_grad vmap
+    jacrev jit make_jaxpr remat value_and_grad vmap
 """.split()
 calls.explain_calls("minijit", globals(), results=_transformations)
 

@@ -101,6 +101,13 @@ not_here = """
     extend.sharding extend.xla interpreters.pxla
 """.split()
 
+# What there is in jaxlib, of which no name is here.
+in_jaxlib = """
+    _jax _xla cpu cpu_sparse gpu_common_utils gpu_linalg gpu_prng gpu_rnn gpu_solver
+    gpu_sparse gpu_triton lapack mlir mosaic plugin_support triton utils version
+    weakref_lru_cache xla_client
+""".split()
+
 
 class Missing:
     """A name of JAX's that minijit does not have.
@@ -261,9 +268,9 @@ class Finder:
     """Finds `jax` and what is in it, and `jaxlib`: put before all other finders."""
 
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] not in ("jax", "jaxlib"):
-            return None
-        if name.startswith("jaxlib") or is_module(name):
+        package, _, inner = name.partition(".")
+        of_jaxlib = package == "jaxlib" and inner.partition(".")[0] in ["", *in_jaxlib]
+        if of_jaxlib or package == "jax" and is_module(name):
             return ModuleSpec(name, self, is_package=True)
         return None
 

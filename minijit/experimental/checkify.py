@@ -40,6 +40,7 @@ from ..ops.scatter import (
     scatter_sub_p,
 )
 from ..trace import dtypes, names as _names, primitives as spine
+from ..trace.arguments import wraps
 from ..trace.array import aval_of
 from ..trace.core import Array, Trace, current_trace, set_trace
 from ..trace.errors import user_source
@@ -382,7 +383,7 @@ def checkify(f, errors=user_checks):
     error.throw() raises it.
     """
 
-    @functools.wraps(f, updated=())
+    @wraps(f)
     def checked(*args, **kwargs):
         trace = CheckTrace(current_trace(), frozenset(errors), init_error)
         with set_trace(trace):

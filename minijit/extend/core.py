@@ -20,7 +20,7 @@ from ..core import (
 )
 from ..run.jax_attributes import no_effects as no_effects
 from ..trace import dtypes, names as _names
-from ..trace.arguments import carried_type, whole_type
+from ..trace.arguments import whole_type
 from ..trace.array import aval_of, shape_rules
 from ..trace.core import EvalTrace, Primitive as Primitive, Tracer, current, eval_rules
 from ..trace.errors import JaxprTypeError as JaxprTypeError
@@ -88,7 +88,7 @@ def checked_aval(aval):
 
 def plain_aval(aval):
     """A type as a user's rule knows it: what a branch keeps is shown as an array."""
-    if carried_type(aval.dtype) is None:
+    if dtypes.carried_type(aval.dtype) is None:
         return aval
     return ShapedArray.make(aval.shape, aval.dtype)
 

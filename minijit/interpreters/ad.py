@@ -13,6 +13,7 @@ from ..trace import dtypes, names as _names, primitives as lax
 from ..trace.array import ShapedArray, aval_of, result_avals
 from ..trace.core import Array, set_trace
 from ..trace.jaxpr import unzip2
+from ..trace.pytree import register_pytree_node as _register
 from ..transform.custom import Rule, TangentTrace, jvp_linearize
 from ..transform.linearize import (
     JVPTrace as JVPTrace,
@@ -53,6 +54,10 @@ class Zero:
 
     def __repr__(self):
         return f"Zero({self.aval})"
+
+
+# It holds no array, so a tree of it has no leaf.
+_register(Zero, lambda zero: ((), zero.aval), lambda aval, _: Zero(aval))
 
 
 def zero_of(aval):

@@ -6,9 +6,11 @@ import numpy as np
 
 from ..trace import dtypes, primitives, slicing
 from ..trace.core import Tracer
+from ..transform import tangents
 from ..transform.batching import vmap
+from ..transform.control_flow import cond
 from .arguments import canonical_shape, static_int
-from .core import arrays, convert, expand_to, promote_dtypes, sign, strong
+from .core import arrays, convert, expand_to, later, promote_dtypes, sign, strong
 from .elementwise import choose_where, power
 from .making import (
     arange,
@@ -321,3 +323,25 @@ def vander(x, N=None, increasing=False):
     exponents = counting(N, x.dtype)
     exponents = exponents if increasing else convert(N - 1, x.dtype) - exponents
     return power(x[:, None], exponents[None])
+
+
+# ---- values of types without elements: residuals, known by shape and dtype alone
+
+
+def full_of_type(shape, value, whole):
+    """What `zeros(a.shape, a.dtype)` is for a residual of a `cond` or of a loop.
+
+    Raises TypeError for anything but a zero of its own shape.
+    """
+    if shape != whole.shape or isinstance(value, Tracer) or np.any(value != 0):
+        raise TypeError(
+            f"of {whole}, a type without elements, there is a zero of shape "
+            f"{whole.shape}, and no array of shape {shape} with {value} in it"
+        )
+    return tangents.zeros(whole)
+
+
+later |= {
+    "full_of_type": full_of_type,
+    "where_of_type": lambda condition, x, y: cond(condition, lambda: x, lambda: y),
+}

@@ -80,6 +80,9 @@ def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
 
 def choose_where(condition, x, y):
     """`where` of three arguments."""
+    if dtypes.carried_type(getattr(x, "dtype", None)) is not None:
+        choose = from_later("where_of_type", "a choice of values without elements")
+        return choose(condition, x, y)
     check_arraylike("where", condition, x, y)
     condition = truth(as_array(condition))
     x, y = promote_dtypes([x, y])

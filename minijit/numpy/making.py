@@ -26,6 +26,7 @@ from .core import (
     bool_of,
     convert,
     expand_to,
+    from_later,
     nan,
     np_shape,
     promote_dtypes,
@@ -165,6 +166,9 @@ def full(shape, fill_value, dtype=None, *, device=None):
 
 def filled(shape, value, dtype, name):
     """`value` in every element; its own dtype, weak or not, where `dtype` is None."""
+    if dtypes.carried_type(dtype) is not None:
+        fill = from_later("full_of_type", "a zero of a type without elements")
+        return fill(shape, value, dtypes.carried_type(dtype))
     if dtype is None:
         dtype, weak_type = dtypes.lattice_result_type(value)
     else:
@@ -200,6 +204,7 @@ def full_like(a, fill_value, dtype=None, shape=None, *, device=None):
         a, = arrays("full_like", a)
     check_arraylike("full_like", 0, fill_value)
     shape = a.shape if shape is None else canonical_shape(shape)
+    dtype = a.dtype if dtype is None and dtypes.carried_type(a.dtype) else dtype
     if dtype is not None:
         return placed_like(filled(shape, fill_value, dtype, "full_like"), device, a)
     weak_type = dtypes.is_weakly_typed(a)

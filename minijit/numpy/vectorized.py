@@ -1,11 +1,11 @@
 """Functions of numbers or vectors, mapped over arrays."""
 
 import builtins
-import functools
 import re
 
 import numpy as np
 
+from ..trace.arguments import wraps
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_map
 from ..trace.shape_checks import broadcast_shape
@@ -187,7 +187,7 @@ def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
     if not callable(pyfunc):
         raise TypeError(f"jnp.vectorize: expected a callable value, got {pyfunc!r}")
     vectorized = Vectorized(pyfunc, excluded, signature)
-    return functools.wraps(pyfunc)(lambda *args, **kwargs: vectorized(*args, **kwargs))
+    return wraps(pyfunc)(lambda *args, **kwargs: vectorized(*args, **kwargs))
 
 
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):

@@ -10,21 +10,23 @@ is called once, each time the line runs.
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 
 import numpy as np
 
 from ..compile.lower import fallbacks
 from ..trace import dtypes
-from ..trace.arguments import function_name
+from ..trace.arguments import function_name, wraps
 from ..trace.array import ShapedArray, shape_rules, wrap
 from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import effectful
 from ..trace.primitives import as_array, expand_dims
-from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..transform.batching import at_front, batch_rules, with_axis
 from ..transform.debugging import lane_of
 from ..transform.linearize import linearize_rules
+from ..transform.tangents import zeros
 
 pure_callback_p = Primitive("pure_callback", multiple_results=True)
 io_callback_p = Primitive("io_callback", multiple_results=True)
@@ -171,11 +173,43 @@ def host_call(primitive, callback, result_shape_dtypes, args, kwargs, **options)
         raise TypeError(f"{primitive} needs a function, got {callback!r}")
     leaves, in_tree = tree_flatten((args, kwargs))
     wanted, out_tree = tree_flatten(result_shape_dtypes)
+    of_args, of_results = types = list(map(carried, leaves)), list(map(carried, wanted))
+    if any(of_args + of_results):
+        rest = [x for x, kind in zip(wanted, of_results, strict=True) if kind is None]
+        call = partial(host_call, primitive, result_shape_dtypes=rest, **options)
+        return around_types(call, callback, (leaves, in_tree), out_tree, types)
     avals = tuple(
         ShapedArray(tuple(x.shape), dtypes.canonicalize_dtype(x.dtype)) for x in wanted
     )
     host = HostFunction(callback, in_tree, out_tree, avals, **options)
     outs = primitive.bind(*leaves, callback=host, result_avals=avals)
+    return tree_unflatten(out_tree, outs)
+
+
+def carried(x):
+    """The type without elements of an argument or a promised result, or None."""
+    return dtypes.carried_type(getattr(x, "dtype", None))
+
+
+def around_types(call, callback, given, out_tree, types):
+    """A host call of whose arguments and results some are of types without elements.
+
+    No host function can make or read a residual of a `cond` or of a loop: it gets
+    zeros, and of its results those are zeros.  Such calls tell of errors.
+    """
+    (leaves, in_tree), (of_args, of_results) = given, types
+    is_array = [kind is None for kind in of_results]
+
+    @wraps(callback)
+    def of_arrays(*arrays):
+        rest = iter(arrays)
+        filled = [next(rest) if kind is None else zeros(kind) for kind in of_args]
+        args, kwargs = tree_unflatten(in_tree, filled)
+        return list(compress(tree_leaves(callback(*args, **kwargs)), is_array))
+
+    arrays = [x for x, kind in zip(leaves, of_args, strict=True) if kind is None]
+    found = iter(call(callback=of_arrays, args=arrays, kwargs={}))
+    outs = [next(found) if kind is None else zeros(kind) for kind in of_results]
     return tree_unflatten(out_tree, outs)
 
 

@@ -46,7 +46,19 @@ def function_name(function):
     """The name under which a function is printed and reported."""
     while isinstance(function, functools.partial):
         function = getattr(function, "__wrapped__", function.func)
-    return getattr(function, "__name__", type(function).__name__)
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) else type(function).__name__
+
+
+def wraps(function):
+    """`functools.wraps` of any callable: a name that is no string is not copied."""
+    bad = [
+        name
+        for name in ("__name__", "__qualname__")
+        if not isinstance(getattr(function, name, ""), str)
+    ]
+    names = [name for name in functools.WRAPPER_ASSIGNMENTS if name not in bad]
+    return functools.wraps(function, assigned=names)
 
 
 def argument_names(function, args, kwargs):
@@ -69,7 +81,7 @@ def is_argument(x):
     dtype = getattr(x, "dtype", None)
     if isinstance(dtype, np.dtype):
         known = dtype in dtypes.dtype_names or dtype == dtypes.float0
-        return known or carried_type(dtype) is not None
+        return known or dtypes.carried_type(dtype) is not None
     return is_array_like(x) or dtype is not None
 
 
@@ -96,12 +108,6 @@ def aval_like(x):
     return whole_type(ShapedArray(tuple(x.shape), dtypes.as_dtype(x.dtype), weak_type))
 
 
-def carried_type(dtype):
-    """The type that the dtype of a type without elements carries, or None."""
-    metadata = getattr(dtype, "metadata", None)
-    return metadata and metadata.get("type")
-
-
 def whole_type(aval):
     """The aval of a shape and a dtype, which may be all that is known of a tape."""
-    return carried_type(aval.dtype) or aval
+    return dtypes.carried_type(aval.dtype) or aval

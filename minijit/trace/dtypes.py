@@ -79,6 +79,12 @@ def as_dtype(x):
     return x if isinstance(x, (np.dtype, ExtendedDtype)) else np.dtype(x)
 
 
+def carried_type(dtype):
+    """The type that the dtype of a type without elements carries, or None."""
+    metadata = getattr(dtype, "metadata", None)
+    return metadata and metadata.get("type")
+
+
 def canonicalize_dtype(dtype):
     """The dtype, or without `enable_x64` its 32-bit version, as a NumPy dtype."""
     try:

@@ -15,7 +15,6 @@ a variable is assigned once.  The grammar:
 traced function used without being given them.
 """
 
-import functools
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -28,6 +27,7 @@ from .arguments import (
     function_name,
     function_source,
     leaf_avals,
+    wraps,
 )
 from .array import ArrayImpl, ShapedArray, aval_of, result_avals
 from .config import config
@@ -379,7 +379,7 @@ def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun!r}")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def traced(*args, **kwargs):
         with axes_named(axis_env):
             closed, out_tree = trace_call(fun, args, kwargs, static, "make_jaxpr")

@@ -8,9 +8,9 @@
 Arguments are checked, so that what JAX rejects is rejected here.
 """
 
-import functools
 from contextlib import contextmanager
 
+from .arguments import wraps
 from .array import aval_of
 from .config import config
 from .core import EvalTrace, Tracer, current_trace, set_trace
@@ -45,7 +45,7 @@ def named_scope(name):
 def named_call(fun, *, name=None):
     """`fun` under a name, which is its own unless one is given.  JAX: same name."""
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def call(*args, **kwargs):
         return fun(*args, **kwargs)
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from . import dtypes
-from .arguments import carried_type
 from .array import ArrayImpl, aval_of, to_numpy
 from .calls import check_arguments
 from .jaxpr import flattening, subjaxprs
@@ -34,7 +33,7 @@ class ShapeDtypeStruct:
     sharding: object = None
 
     def __post_init__(self):
-        if carried_type(self.dtype) is None:
+        if dtypes.carried_type(self.dtype) is None:
             given = self.shape, self.dtype
             check_arguments(type(self), "ShapeDtypeStruct", given, {})
         object.__setattr__(self, "shape", tuple(self.shape))

@@ -5,12 +5,12 @@ a carry of the structure and the types that it was given; an initial carry of a 
 type (a Python number) takes the dtype that the body makes of it.
 """
 
-from functools import partial, wraps
+from functools import partial
 
 import numpy as np
 
 from ..trace import dtypes, primitives as lax
-from ..trace.arguments import function_source
+from ..trace.arguments import function_source, wraps
 from ..trace.array import ArrayImpl, ShapedArray, aval_of
 from ..trace.core import Tracer
 from ..trace.errors import at_line, user_source

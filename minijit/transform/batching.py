@@ -15,9 +15,10 @@ cancel or never become necessary.
 """
 
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 
 from ..trace import primitives as lax
+from ..trace.arguments import wraps
 from ..trace.array import ShapedArray, aval_of
 from ..trace.core import Trace, Tracer, current_trace, find_rule, set_trace
 from ..trace.errors import made_as

@@ -10,9 +10,9 @@ by whole equations.  With the linear equations it is one equation `checkpoint`.
 """
 
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 
-from ..trace.arguments import function_name
+from ..trace.arguments import function_name, wraps
 from ..trace.array import aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source

@@ -4,11 +4,12 @@ A Jacobian is the derivative in each direction of a basis.  Forward mode gives o
 column a direction, reverse mode one row; `vmap` does all directions in one pass.
 """
 
-from functools import partial, wraps
+from functools import partial
 
 import numpy as np
 
 from ..trace import dtypes, primitives as lax
+from ..trace.arguments import wraps
 from ..trace.array import aval_of
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten

@@ -16,6 +16,7 @@ from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import ClosedJaxpr, Var, trace_to_jaxpr
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.tree_tools import Partial
 from .flat_functions import FlatFunction
 from .gradient_checks import check_cotangents
 from .tangents import dense
@@ -31,7 +32,8 @@ def linear_transpose(fun, *primals, reduce_axes=()):
         shape and a dtype.
 
     Returns:
-      A function from a cotangent of `fun`'s result to a tuple of one for each argument.
+      A function from a cotangent of `fun`'s result to a tuple of one for each argument;
+      it is a pytree, whose leaves are the values that `fun` captured.
 
     Raises NotImplementedError where `fun` is not linear.
     """
@@ -59,13 +61,15 @@ def linear_transpose(fun, *primals, reduce_axes=()):
             f"arguments{at_line(bad.source)}"
         )
 
-    def transposed(ct):
-        leaves = check_cotangents(ct, flat.out_tree, [v.aval for v in jaxpr.outvars])
+    out_avals = [v.aval for v in jaxpr.outvars]
+
+    def transposed(captured, ct):
+        leaves = check_cotangents(ct, flat.out_tree, out_avals)
         args = [Linear(aval) for aval in avals]
         outs = backward(jaxpr, captured, args, list(map(lax.as_array, leaves)))
         return tree_unflatten(in_tree, dense(outs, avals))
 
-    return transposed
+    return Partial(transposed, captured)
 
 
 def type_of(x):

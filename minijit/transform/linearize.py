@@ -15,6 +15,7 @@ rule computes only residuals that somebody uses.
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 
 import numpy as np
 
@@ -43,6 +44,7 @@ from ..trace.jaxpr import (
 from ..trace.jaxpr_memory import memoised
 from ..trace.jit import jit_p
 from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.tree_tools import Partial
 from .closed_jaxprs import apply_closed, close, drop_dead, fill, info_of, present
 from .flat_functions import FlatFunction
 from .layout_chains import layout_chains
@@ -222,6 +224,27 @@ def jvp(fun, primals, tangents, has_aux=False):
     return (*result, flat.aux) if has_aux else result
 
 
+@dataclass(frozen=True, eq=False)
+class PushForward:
+    """What a linearized function does; its residuals are the arrays of a `Partial`."""
+
+    jaxpr: object
+    in_tree: object
+    out_tree: object
+    in_avals: tuple
+    out_avals: tuple
+    nonzero_out: tuple
+    transform = "linearize"
+
+    def __call__(self, residuals, *tangents):
+        given = tangents_like(self.in_tree, self.in_avals, tangents)
+        nonzero = [tangent_aval(a) is not None for a in self.in_avals]
+        given = dense(compress(given, nonzero), [v.aval for v in self.jaxpr.invars])
+        outs = fill(self.nonzero_out, eval_jaxpr(self.jaxpr, residuals, *given))
+        outs = map(tangent_out, outs, self.out_avals)
+        return tree_unflatten(self.out_tree, list(outs))
+
+
 def linearize(fun, *primals, has_aux=False):
     """`fun` at a point, and its derivative there as a function (`jax.linearize`).
 
@@ -229,39 +252,38 @@ def linearize(fun, *primals, has_aux=False):
 
     Returns:
       (result, f_jvp), or (result, f_jvp, aux), where f_jvp(*tangents) -> tangent.
+      f_jvp is a pytree, whose leaves are the residuals, and may be returned from a
+      jitted function.
+    """
+    return at_point(PushForward, fun, primals, has_aux)
+
+
+def at_point(kind, fun, primals, has_aux):
+    """Run `fun` in the current trace, and record what it does to tangents.
+
+    Returns:
+      (result, linear), or (result, linear, aux).  What `linear` does says `kind`, a
+      `PushForward`; its residuals are the leaves.
     """
     leaves, tree = tree_flatten(primals)
     leaves = list(map(lax.as_array, leaves))
     flat = FlatFunction(fun, tree, has_aux)
-    outs, linear = linearize_here(flat, leaves)
-    avals, out_avals = list(map(aval_of, leaves)), list(map(aval_of, outs))
-
-    def f_jvp(*tangents):
-        given = tangents_like(tree, avals, tangents)
-        out = map(tangent_out, linear(given), out_avals)
-        return tree_unflatten(flat.out_tree, list(out))
-
-    result = tree_unflatten(flat.out_tree, outs), f_jvp
-    return (*result, flat.aux) if has_aux else result
-
-
-def linearize_here(flat, leaves):
-    """Linearize in the current trace: -> (results, linear map on flat tangents)."""
-    avals = [tangent_aval(aval_of(x)) for x in leaves]
-    nonzero = [aval is not None for aval in avals]
-    info = TraceInfo(function_name(flat), "linearize")
+    info = TraceInfo(function_name(fun), kind.transform)
+    nonzero = tuple(map(has_tangent, leaves))
     outs, tangents, recorder = linearize_flat(
         flat, leaves, nonzero, current_trace(), info
     )
     jaxpr, residuals = finish_linear(recorder, tangents)
-    nonzero_out = [t is not None for t in tangents]
-
-    def linear(given):
-        given = [t for t, n in zip(given, nonzero, strict=True) if n]
-        out = eval_jaxpr(jaxpr, residuals, *dense(given, present(avals)))
-        return fill(nonzero_out, out)
-
-    return outs, linear
+    linear = kind(
+        jaxpr,
+        tree,
+        flat.out_tree,
+        tuple(map(aval_of, leaves)),
+        tuple(map(aval_of, outs)),
+        tuple(t is not None for t in tangents),
+    )
+    result = tree_unflatten(flat.out_tree, outs), Partial(linear, residuals)
+    return (*result, flat.aux) if has_aux else result
 
 
 def elementwise_rule(primitive, partials, nonzero, *args, **params):

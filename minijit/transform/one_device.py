@@ -6,10 +6,9 @@
 An axis of a mesh is a named axis of size 1, over which `psum` and its like look.
 """
 
-from functools import wraps
 
 from ..trace import primitives as lax
-from ..trace.arguments import function_name
+from ..trace.arguments import function_name, wraps
 from ..trace.array import aval_of
 from ..trace.errors import at_line, user_source
 from ..trace.jit import jit

@@ -11,30 +11,29 @@ functions.
 
 import operator
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from itertools import compress
 
 from ..trace import primitives as lax
-from ..trace.arguments import TraceInfo, function_name
+from ..trace.arguments import wraps
 from ..trace.array import aval_of
-from ..trace.core import current_trace, find_rule
+from ..trace.core import find_rule
 from ..trace.errors import made_as, on_behalf_of
 from ..trace.jaxpr import Literal, Var, literal_value
 from ..trace.jaxpr_memory import memoised
 from ..trace.jit import jit_p
-from ..trace.pytree import tree_flatten, tree_leaves, tree_unflatten
+from ..trace.pytree import tree_leaves, tree_unflatten
 from ..trace.slicing import dynamic_update_slice, pad
-from ..trace.tree_tools import Partial
 from .closed_jaxprs import fill, info_of, present, rebind, trace_closed
-from .flat_functions import FlatFunction, check_callable
+from .flat_functions import check_callable
 from .gradient_checks import (
     check_input,
     check_output,
     chosen_arguments,
     cotangent_leaves,
 )
-from .linearize import add_any_p, add_tangents, finish_linear, linearize_flat
-from .tangents import has_tangent, tangent_aval, tangent_out, zeros
+from .linearize import PushForward, add_any_p, add_tangents, at_point
+from .tangents import tangent_aval, tangent_out, zeros
 
 # primitive -> rule(ct, accs, *args, **params) -> new accs
 #
@@ -241,16 +240,10 @@ transpose_rules |= adding({
 # ---- the users' functions
 
 
-@dataclass(frozen=True, eq=False)
-class PullBack:
+class PullBack(PushForward):
     """What a `vjp` function does; its residuals are the arrays of a `Partial`."""
 
-    jaxpr: object
-    in_tree: object
-    out_tree: object
-    in_avals: tuple
-    out_avals: tuple
-    nonzero_out: tuple
+    transform = "vjp"
 
     def __call__(self, residuals, cts):
         leaves = cotangent_leaves(cts, self.out_tree, self.out_avals)
@@ -276,25 +269,7 @@ def vjp(fun, *primals, has_aux=False):
       pytree, whose leaves are the residuals, and may be returned from a jitted
       function.
     """
-    leaves, tree = tree_flatten(primals)
-    leaves = list(map(lax.as_array, leaves))
-    flat = FlatFunction(fun, tree, has_aux)
-    nonzero = tuple(map(has_tangent, leaves))
-    info = TraceInfo(function_name(fun), "vjp")
-    outs, tangents, recorder = linearize_flat(
-        flat, leaves, nonzero, current_trace(), info
-    )
-    jaxpr, residuals = finish_linear(recorder, tangents)
-    pull_back = PullBack(
-        jaxpr,
-        tree,
-        flat.out_tree,
-        tuple(map(aval_of, leaves)),
-        tuple(map(aval_of, outs)),
-        tuple(t is not None for t in tangents),
-    )
-    result = tree_unflatten(flat.out_tree, outs), Partial(pull_back, residuals)
-    return (*result, flat.aux) if has_aux else result
+    return at_point(PullBack, fun, primals, has_aux)
 
 
 def value_and_grad(

@@ -1,0 +1,142 @@
+"""What libraries written for JAX rely on, and no program says aloud."""
+
+import functools
+import importlib
+
+import numpy as np
+import pytest
+
+import minijit as mj
+from minijit import lax, numpy as jnp
+from minijit.interpreters import ad
+
+pytestmark = pytest.mark.chapter(24)
+
+
+def branches(x):
+    """A function whose derivative has residuals of one branch or of the other."""
+    return lax.cond(x > 0, jnp.sin, lambda x: x * x * x, x)
+
+
+def linear_part(x):
+    return mj.linearize(branches, x)[1]
+
+
+# ---- linear functions are pytrees
+
+
+def test_linear_functions_are_results_of_jitted_ones():
+    push = mj.jit(lambda x: mj.linearize(jnp.sin, x)[1])(1.0)
+    np.testing.assert_allclose(push(2.0), 2 * np.cos(1.0), rtol=1e-6)
+    back = mj.jit(lambda a, x: mj.linear_transpose(lambda y: a * y, x))(3.0, 1.0)
+    assert back(2.0) == (6.0,)
+    assert [float(x) for x in mj.tree.leaves(back)] == [3.0]
+    x = jnp.arange(1e4)
+    once = mj.jit(lambda x: mj.linearize(lambda x: (x * x).sum(), x))
+    for _ in range(2):
+        value, push = once(x)
+        np.testing.assert_allclose(push(jnp.ones(10_000)), 2 * np.sum(np.arange(1e4)))
+
+
+def test_linear_functions_may_be_carried_by_loops():
+    def carried(x):
+        leaves, tree = mj.tree.flatten(linear_part(x))
+        kinds = mj.eval_shape(lambda: leaves)
+        zeros = [jnp.zeros(a.shape, a.dtype) for a in kinds]
+        keep = lambda i, old: [
+            jnp.where(i == 3, a, b) for a, b in zip(leaves, old, strict=True)
+        ]
+        return mj.tree.unflatten(tree, lax.fori_loop(0, 5, keep, zeros))(2.0)
+
+    xs = jnp.array([1.0, -2.0])
+    want = 2 * np.array([np.cos(1.0), 12.0])
+    for f in (carried, mj.jit(carried)):
+        np.testing.assert_allclose([f(x) for x in xs], want, rtol=1e-6)
+    np.testing.assert_allclose(mj.vmap(carried)(xs), want, rtol=1e-6)
+
+
+# ---- residuals of branches, known by shape and dtype alone
+
+
+@pytest.mark.parametrize("jit", [lambda f: f, mj.jit])
+def test_a_zero_is_made_of_a_residuals_shape_and_dtype(jit):
+    kinds = mj.eval_shape(linear_part, 1.0)
+    ways = [
+        lambda a: jnp.zeros(a.shape, a.dtype),
+        lambda a: jnp.empty(a.shape, a.dtype),
+        lambda a: jnp.full(a.shape, 0.0, a.dtype),
+    ]
+    for way in ways:
+        assert jit(lambda way=way: mj.tree.map(way, kinds)(2.0))() == 0.0
+    assert jit(lambda x: mj.tree.map(jnp.zeros_like, linear_part(x))(2.0))(1.0) == 0.0
+    consts = mj.make_jaxpr(linear_part(1.0))(1.0).consts
+    assert [jnp.zeros(a.shape, a.dtype).aval for a in mj.eval_shape(lambda: consts)]
+
+
+def test_of_a_residual_there_are_zeros_only():
+    union = next(a for a in mj.tree.leaves(linear_part(1.0)) if a.dtype.kind == "O")
+    with pytest.raises(TypeError, match="a type without elements"):
+        jnp.full(union.shape, 1.0, union.dtype)
+    with pytest.raises(TypeError, match="a type without elements"):
+        jnp.zeros((3,), union.dtype)
+
+
+@pytest.mark.parametrize("jit", [lambda f: f, mj.jit])
+def test_host_functions_pass_residuals_by(jit):
+    """Equinox's `error_if` promises a host function's result in the place of any."""
+
+    def checked(x):
+        linear, seen = linear_part(x), []
+        kinds = mj.eval_shape(lambda: linear)
+        nothing = lambda a: np.zeros(a.shape, a.dtype)
+        tell = lambda *leaves: seen.append(leaves) or mj.tree.map(nothing, kinds)
+        other = lambda: mj.pure_callback(tell, kinds, *mj.tree.leaves(linear))
+        return lax.cond(x > 1.5, other, lambda: linear)(2.0)
+
+    np.testing.assert_allclose(jit(checked)(1.0), 2 * np.cos(1.0), rtol=1e-6)
+    assert jit(checked)(1.75) == 0.0
+
+
+def test_a_zero_tangent_is_a_tree_without_leaves():
+    zero = ad.Zero(mj.core.ShapedArray((3,), np.float32))
+    assert mj.tree.leaves([zero, 1.0]) == [1.0]
+    again = mj.tree.map(lambda x: x, zero)
+    assert isinstance(again, ad.Zero) and again.aval == zero.aval
+
+
+# ---- names that are none
+
+
+class Nameless:
+    """As modules of equinox: callable, and what names it is no string."""
+
+    __name__ = None
+
+    def __call__(self, x):
+        return 2 * x
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [mj.jit, mj.vmap, mj.checkpoint, mj.jacfwd, mj.jacrev, mj.hessian, mj.make_jaxpr]
+    + [jnp.vectorize, mj.experimental.checkify.checkify, mj.closure_convert, mj.pmap]
+    + [lambda f: mj.grad(lambda x: mj.value_and_grad(f)(x)[1])]
+    + [functools.partial(mj.named_call, name="f")],
+)
+def test_functions_whose_name_is_no_string(transform):
+    nameless = Nameless()
+    if transform is mj.closure_convert:
+        assert transform(nameless, 1.0)[0](1.0) == 2.0
+    else:
+        transform(nameless)(jnp.ones(1) if transform in (mj.vmap, mj.pmap) else 1.0)
+
+
+# ---- modules
+
+
+def test_modules_of_jaxlib_are_those_that_there_are():
+    with mj.as_jax():
+        assert importlib.import_module("jaxlib.xla_client").__name__
+        assert importlib.import_module("jaxlib.mlir.dialects").__name__
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("jaxlib.xla_extension")
