@@ -360,9 +360,9 @@ def test_code_is_freed_with_the_last_function_that_uses_it():
     llvm_kernels.recent.clear()
     run = compiled(lambda x: x * 3.25 - 17, x)
     text, = run.loaded.kernels
-    code = weakref.ref(llvm_kernels.native_functions[text.key].__self__)
+    code = weakref.ref(llvm_kernels.native_functions[text.key].__self__[()])
     again = compiled(lambda y: y * 3.25 - 17, x)
-    assert llvm_kernels.native_functions[text.key].__self__ is code()
+    assert llvm_kernels.native_functions[text.key].__self__[()] is code()
     llvm_kernels.recent.clear()
     del run
     gc.collect()

@@ -25,6 +25,7 @@ from ..trace.jit import cache_clearers
 from ..trace.primitives import as_array
 from ..trace.turns import lock
 from .cuda_driver import cuda_driver
+from .llvm_python import forever
 
 # Addresses and sizes that a driver gives are multiples of this.
 LINE = 256
@@ -276,6 +277,7 @@ CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6, "V": 4}
 shown: dict = {}
 
 
+@forever
 @Deleter
 def forget(managed):
     """What a consumer calls when it needs the memory no longer."""
@@ -295,11 +297,17 @@ new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, Address, ctypes.c_char_p, Addr
 )
 
 
+# What a capsule points to, and the functions that free it, may be asked for when the
+# process ends and this module is gone.
+NAME = forever(b"dltensor")
+
+
+@forever
 @ctypes.PYFUNCTYPE(None, Address)
 def free_unused(capsule):
     """Free the memory of a capsule that nobody took."""
-    if is_capsule(capsule, b"dltensor"):
-        shown.pop(in_capsule(capsule, b"dltensor"), None)
+    if is_capsule(capsule, NAME):
+        shown.pop(in_capsule(capsule, NAME), None)
 
 
 def capsule_of(array):
@@ -314,7 +322,7 @@ def capsule_of(array):
     managed.deleter = forget
     address = ctypes.addressof(managed)
     shown[address] = managed, shape, array.memory
-    return new_capsule(address, b"dltensor", ctypes.cast(free_unused, Address).value)
+    return new_capsule(address, NAME, ctypes.cast(free_unused, Address).value)
 
 
 # ---- to the device

@@ -9,11 +9,11 @@
     ctypes.CFUNCTYPE(c_int64, c_int64)(code.address("twice"))(21)             # 42
 """
 
-import weakref
-
 from ..trace.errors import MinijitError
 from .llvm_target import (
     binding,
+    context_of_engines,
+    parsed,
     pass_options,
     run_passes,
     shared_machine,
@@ -25,7 +25,7 @@ def optimised(text, how="thorough"):
     """A module parsed, in a context of its own, and optimised."""
     llvm, machine = binding(), shared_machine(how)
     try:
-        module = llvm.parse_assembly(text, llvm.create_context())
+        module = parsed(text)
     except RuntimeError as error:
         raise MinijitError(
             f"LLVM does not take what minijit wrote for it: {error}\n  This is a "
@@ -51,29 +51,16 @@ class Code:
     """A module in memory, for as long as somebody holds this object.
 
     The engine gets machine code: one that compiles by itself takes a megabyte for good.
-
-    Attributes:
-      kept: what else has to be there as long.
     """
 
     def __init__(self, text, how="thorough"):
         llvm = binding()
         code = object_files["make"](text, how)
-        context = llvm.create_context()
-        nothing = llvm.parse_assembly("", context)
+        nothing = llvm.parse_assembly("", context_of_engines())
         self.engine = llvm.create_mcjit_compiler(nothing, target_machine("brief"))
         self.engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self.engine.finalize_object()
-        self.kept = []
-        # The engine's own module lives in the context, which has to go after it.
-        weakref.finalize(self, close, self.engine, context).atexit = False
 
     def address(self, name):
         """Where the machine code of a function begins."""
         return self.engine.get_function_address(name)
-
-
-def close(engine, context):
-    """Free a module's code, then the context."""
-    engine.close()
-    context.close()

@@ -14,6 +14,10 @@
 """
 
 import ctypes
+import weakref
+from collections import deque
+
+import numpy as np
 
 from ..compile.settings import config
 from .cache_folder import short_name
@@ -57,30 +61,49 @@ def builtin_text(count, long, result="void"):
 
 
 class MethodDef(ctypes.Structure):
-    """Python's PyMethodDef."""
+    """Python's PyMethodDef, and the name that its first field points to."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
         ("address", ctypes.c_void_p),
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
+        ("text", ctypes.c_char * 64),
     ]
 
 
 METH_FASTCALL = 0x80
+# Definitions whose functions are gone.  Python reads a definition until a function is
+# freed, and as it ends frees things in any order: so none is freed, but used again.
+unused: deque = deque()
 
 
 def make_builtin(code, name):
     """The built-in function of a `Code` that is called `name`.
 
-    It holds the code as what Python calls its `self`, and the code its definition.
+    It holds the code, as what Python calls its `self`, in an array: the collector does
+    not look into NumPy's arrays.  So neither the code nor the definition goes before
+    the function is freed, even if a finalizer of what holds it calls it.
     """
-    definition = MethodDef(name.encode(), code.address(name), METH_FASTCALL, None)
-    code.kept.append(definition)
+    held = np.empty((), object)
+    held[()] = code
+    try:
+        definition = unused.pop()
+    except IndexError:
+        definition = forever(MethodDef(flags=METH_FASTCALL))
+        definition.name = ctypes.addressof(definition) + MethodDef.text.offset
+    definition.text, definition.address = name.encode(), code.address(name)
+    weakref.finalize(held, unused.append, definition).atexit = False
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(definition), code, None)
+    return make(ctypes.addressof(definition), held, None)
+
+
+def forever(thing):
+    """The same, never freed: C uses it for as long as the process runs."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
 
 
 LOOK = """

@@ -7,9 +7,12 @@
 level, in this process.  So a test asks what others, with less than this one, would run.
 """
 
+import ctypes
 import functools
 import gc
 import os
+
+from ..trace.turns import fork_locks
 
 # The levels of x86-64, and what each adds to the one before: in LLVM's words.
 LEVELS = {
@@ -17,7 +20,6 @@ LEVELS = {
     "x86-64-v3": "avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave",
     "x86-64-v4": "avx512bw avx512cd avx512dq avx512f avx512vl",
 }
-
 
 @functools.cache
 def binding():
@@ -31,9 +33,71 @@ def binding():
     finally:
         if collecting:
             gc.enable()
+    mend(llvm.ffi)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm
+
+
+def mend(ffi):
+    """Replace two functions of llvmlite's that Ctrl-C in the middle of them breaks.
+
+    Its lock is taken by a function in Python: an exception there leaves it locked, and
+    other threads wait for ever.  Python's own lock, which is in it, knows no middle.
+    And a text of LLVM's that is freed while it is still known is freed twice.
+    """
+    lock = ffi.lib._lock._lock
+
+    def call(function, *args):
+        with lock:
+            return function._cfn(*args)
+
+    def close(text):
+        pointer, text._ptr = text._ptr, None
+        if pointer is not None and text._owned:
+            ffi.lib.LLVMPY_DisposeString(pointer)
+
+    ffi._lib_fn_wrapper.__call__ = call
+    ffi.OutputString.close = close
+    # A thread may be in LLVM, and is not there in a forked process.
+    fork_locks.append(lock)
+
+
+# ---- what belongs to what
+
+# Whoever interrupts a compilation keeps its objects until they are collected, in any
+# order.  So of what LLVM frees together one object frees it, and the others do not.
+
+
+@functools.cache
+def module_class():
+    """Modules that go with their context, and not by themselves."""
+    return type("Module", (binding().ModuleRef,), {"_owned": True})
+
+
+def parsed(text):
+    """A module, in a context of its own.
+
+    Raises:
+      RuntimeError: LLVM does not take the text.
+    """
+    llvm = binding()
+    context, ffi = llvm.create_context(), llvm.ffi
+    with ffi.OutputString() as message:
+        given = context, ctypes.c_char_p(text.encode()), message
+        module = module_class()(ffi.lib.LLVMPY_ParseAssembly(*given), context)
+        if message:
+            raise RuntimeError(f"LLVM IR parsing error\n{message}")
+    return module
+
+
+@functools.cache
+def context_of_engines():
+    """The context of the empty modules that engines begin with, and own.
+
+    It is never freed: an engine frees its module, which has to be before its context.
+    """
+    return binding().create_context()
 
 
 @functools.cache

@@ -19,7 +19,7 @@ import functools
 import numpy as np
 
 from .llvm_engine import Code
-from .llvm_python import builtin_text, make_builtin, python_declarations
+from .llvm_python import builtin_text, forever, make_builtin, python_declarations
 from .llvm_target import binding, host
 
 # So often a worker looks before it sleeps: about 0.1 ms.  Workers are the process's and
@@ -240,12 +240,6 @@ def serving():
     # What is compiled later may share work from within.
     binding().add_symbol("minijit_share", code.address("share"))
     return forever(make_builtin(code, "call_serve")), code.address("run_in_parts")
-
-
-def forever(thing):
-    """The same, never freed: threads use it for as long as the process runs."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-    return thing
 
 
 def new_box():
