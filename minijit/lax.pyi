@@ -8,7 +8,7 @@ from minijit import Array
 from minijit.typing import ArrayLike, DTypeLike
 
 ConvDimensionNumbers: Any
-def DotDimensionNumbers(*args: Any, **kwargs: Any) -> Array: ...
+DotDimensionNumbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
 FftType: Any
 GatherDimensionNumbers: Any
 GatherScatterMode: Any

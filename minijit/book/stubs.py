@@ -206,6 +206,8 @@ def statement(module: str, name: str, x: Any) -> str:
         return f"{name}: None"
     if isinstance(getattr(x, "dtype", None), np.dtype):
         return f"{name}: _ScalarType"
+    if isinstance(x, types.GenericAlias):
+        return f"{name} = {x}".replace("typing.", "")
     if isinstance(x, type) or not callable(x):
         return f"{name}: Any"
     return function(module, name, x)
