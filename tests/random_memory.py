@@ -18,6 +18,7 @@ import minijit.numpy as jnp
 from minijit import config, lax
 from minijit.compile import updates
 from minijit.compile.buffers import check_plan
+from minijit.compile.pipeline import rewrites
 from minijit.run import loading, planned_driver, python_source
 
 N = 6
@@ -98,13 +99,14 @@ def drawn(seed):
 def unplanned():
     """Programs loaded in here have an array for each buffer, and copy as they say."""
     planned = python_source.driver_printers["python"]
-    loading.rewrites.remove(updates.with_reuse)
+    before = rewrites.passes
+    rewrites.passes = tuple(f for f in before if f is not updates.with_reuse)
     python_source.driver_printers["python"] = python_source.DriverPrinter
     try:
         yield
     finally:
         python_source.driver_printers["python"] = planned
-        loading.rewrites.insert(0, updates.with_reuse)
+        rewrites.passes = before
 
 
 def small_arrays_too():

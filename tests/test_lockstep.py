@@ -8,7 +8,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
-from minijit.run import grid
+from minijit.compile import pipeline
 from minijit.run.grid_memory import NoCudaForm
 from minijit.run.lockstep import run_in_lockstep
 from minijit.run.lockstep_memory import Divergence, OutOfBounds, Race
@@ -129,7 +129,7 @@ def test_a_transpose_by_tiles_moves_whole_pieces(monkeypatch):
     counts = counts_of(lambda x: x.T * 2, x64)
     assert (counts["x0"].transactions, counts["y0"].transactions) == (pieces, pieces)
     assert counts["s0"].conflicts == 0
-    monkeypatch.setattr(grid, "nest_forms", [])
+    monkeypatch.setattr(pipeline.nest_forms, "passes", ())
     mj.clear_caches()
     counts = counts_of(lambda x: x.T * 2, x64)
     assert counts["x0"].transactions == 32 * pieces

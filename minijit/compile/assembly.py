@@ -18,6 +18,7 @@ from .decisions import decisions_of, with_notes
 from .expression_graphs import substitute
 from .loops import For, Kernel, Program, after_pass
 from .memory import Buffer
+from .pipeline import expansions, other_walks, program_passes
 
 
 class Arrays:
@@ -81,13 +82,12 @@ def with_own_results(jaxpr):
     return jaxpr.replace(eqns=(*jaxpr.eqns, *copies), outvars=tuple(outvars))
 
 
-# Functions of a jaxpr: the one to lower in its place.
-expansions = [with_own_results]
+expansions |= {"with_own_results": with_own_results}
 
 
 def expanded(jaxpr):
     """A jaxpr as it is lowered: other equations may take the place of some."""
-    for expand in expansions:
+    for expand in expansions.passes:
         jaxpr = expand(jaxpr)
     return jaxpr
 
@@ -101,16 +101,9 @@ def constant_array(value, aval):
     return box
 
 
-# Functions of a walk that has not begun, and of the values of its constants: the same
-# of a walk that is over, and may have gone another way; or None.
-other_walks: list = []
-# Functions of a program: the one that takes its place.
-program_passes: list = []
-
-
 def walked(walk, consts):
     """A walk that is over, and the values of its constants."""
-    ways = (other(walk, consts) for other in other_walks)
+    ways = (other(walk, consts) for other in other_walks.passes)
     found = next(filter(None, ways), None)
     if found is None:
         walk.run()
@@ -141,7 +134,7 @@ def assemble(walk, consts, name, notes):
         decisions=decisions_of(walk, steps),
         fallbacks=tuple(sorted(walk.fallbacks.items())),
     )
-    for change in program_passes:
+    for change in program_passes.passes:
         program = change(program)
     for function in after_pass:
         function(program)

@@ -25,7 +25,6 @@ from ..trace.jaxpr import Literal, has_effect
 from ..trace.jit import jit_p
 from ..trace.primitives import iota_p
 from ..transform.loops import scan_p
-from .assembly import other_walks
 from .decisions import loop_rules, noted
 from .expression_graphs import postorder, substitute
 from .expressions import Axis, Const, Reduce, as_index
@@ -33,6 +32,7 @@ from .groups import Group
 from .inlining import crowded, recomputed
 from .loops import Store, statements
 from .lower import At, Lowering, Operand, new_axis, row_of
+from .pipeline import other_walks
 from .reductions import combine
 from .rolling import rolled, without_calls
 from .settings import config
@@ -414,4 +414,4 @@ loop_rules |= {
 
 # The primitives that make it worth while to look for lands.
 for_blocks = {scan_p, iota_p, jit_p}
-other_walks.append(in_blocks)
+other_walks |= {"in_blocks": in_blocks}

@@ -17,7 +17,7 @@ from .fuse_rules import is_nest
 from .interchange import longest_piece, runs_along, total_of
 from .loops import For, Store, expressions, statements
 from .memory import Buffer
-from .placing_rules import arrangements
+from .pipeline import arrangements
 from .settings import config
 
 
@@ -263,4 +263,4 @@ def on_buffers(body, place, buffers):
     return tuple(stores(replaced(body, load)))
 
 
-arrangements[:0] = [in_blocks]
+arrangements |= {"in_blocks": in_blocks}

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from ..trace import primitives as prim
 from ..trace.jaxpr import Eqn, Var
-from .assembly import expansions
 from .decisions import loop_rules, noted
 from .lower_calls import Strided
+from .pipeline import expansions
 from .scalars import FLOAT32, wide_dtype
 from .settings import config
 
@@ -192,4 +192,4 @@ def conversion(atom, var, eqn):
     return Eqn(prim.convert_element_type_p, (atom,), (var,), params, eqn.source)
 
 
-expansions.insert(0, in_wide_floats)
+expansions |= {"in_wide_floats": in_wide_floats}

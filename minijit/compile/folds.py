@@ -23,7 +23,7 @@ from .expressions import Axis, Const, Load, as_index, op
 from .loops import For, Store, expressions
 from .lower import At, Operand, Statements, row_of
 from .memory import Buffer
-from .placing_rules import arrangements
+from .pipeline import arrangements
 from .settings import config
 
 
@@ -337,4 +337,4 @@ def side_by_side(body, axis, lane, most):
     return phases(body)
 
 
-arrangements.insert(0, in_lanes)
+arrangements |= {"in_lanes": in_lanes}

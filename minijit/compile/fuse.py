@@ -20,7 +20,6 @@ from functools import partial
 
 from ..trace.config import config
 from . import settings as settings
-from .assembly import program_passes
 from .columns import block_length, on_buffers, replaced
 from .decisions import Decision, loop_rules, noted
 from .expression_graphs import postorder
@@ -37,6 +36,7 @@ from .fuse_rules import (
 )
 from .loops import For, Kernel, Store, expressions, statements
 from .memory import Buffer
+from .pipeline import program_passes
 from .row_totals import beside, by_rows, is_all_totals, rules_of_totals
 
 
@@ -472,4 +472,4 @@ def fused(program):
     return Fusion(program, settings).run() if settings.enabled and kernels else program
 
 
-program_passes.append(fused)
+program_passes |= {"fused": fused}

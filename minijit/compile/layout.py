@@ -21,8 +21,9 @@ import numpy as np
 from ..trace import primitives as prim
 from .decisions import loop_rules, noted
 from .factors import choose, cost_of_copy, dot_dims, is_half_product, is_large, packing
-from .lower import Elements, Statements, lower_rules, row_choosers, row_of
+from .lower import Elements, Statements, lower_rules, row_of
 from .lower_calls import Strided, add_call, whole_atom
+from .pipeline import row_choosers
 from .scalars import FLOAT32
 from .settings import config
 from .views import Within, answer_within, in_asked_order, strided, undone
@@ -207,7 +208,7 @@ def product(eqn):
     return Statements(lower_product) if plain and is_large(eqn) else None
 
 
-row_choosers.append(product)
+row_choosers |= {"product": product}
 
 
 # Results where they are wanted: the transpose of a product is written by the product.

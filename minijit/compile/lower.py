@@ -26,12 +26,11 @@ from .expressions import Axis, Const, Expr, Load, as_index
 from .groups import Groups
 from .inlining import Estimates, policies
 from .loops import Store
+from .pipeline import row_choosers
 
 lower_rules = {}
 # Primitives that run uncompiled, and why.
 fallbacks = {}
-# Functions of an equation: a row for it that its primitive does not decide, or None.
-row_choosers = []
 
 
 class At(Expr):
@@ -118,7 +117,7 @@ class Statements:
 
 def row_of(eqn):
     """The row that lowers an equation: by its primitive, if nothing else decides."""
-    chosen = (row for choose in row_choosers if (row := choose(eqn)))
+    chosen = (row for choose in row_choosers.passes if (row := choose(eqn)))
     return next(chosen, None) or find_rule(lower_rules, eqn.primitive, "lower")
 
 

@@ -12,8 +12,9 @@ from functools import partial
 from ..trace.jaxpr import Var
 from ..trace.jit import jit_p
 from .loops import Call, expressions
-from .lower import Statements, fallbacks, lower, lower_rules, row_choosers
+from .lower import Statements, fallbacks, lower, lower_rules
 from .memory import View
+from .pipeline import row_choosers
 from .shapes import row_major
 
 
@@ -121,7 +122,7 @@ def uncompiled(eqn):
     return reason and Statements(partial(call_eval, reason=reason))
 
 
-row_choosers.append(uncompiled)
+row_choosers |= {"uncompiled": uncompiled}
 
 
 def lower_jit(walk, eqn):

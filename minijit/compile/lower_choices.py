@@ -18,9 +18,10 @@ from .decisions import loop_rules, noted
 from .expressions import Axis, Const, Reduce, as_index, op
 from .index_rules import known
 from .loops import If, Store
-from .lower import Elements, Operand, Statements, lower_rules, new_axis, row_choosers
+from .lower import Elements, Operand, Statements, lower_rules, new_axis
 from .lower_calls import add_nest, fill
 from .lower_elements import affine, compute, one_operation, reduced_index, widen
+from .pipeline import row_choosers
 from .scalars import BOOL
 from .settings import config
 
@@ -155,7 +156,7 @@ def many_operands(eqn):
     return None
 
 
-row_choosers.append(many_operands)
+row_choosers |= {"many_operands": many_operands}
 
 
 def clamped(i, size):

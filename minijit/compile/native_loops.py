@@ -11,9 +11,10 @@ program, and told in words.  A `loop` call becomes a `Region` in `lower_control`
 import weakref
 
 from ..trace.jit import cache_clearers
-from .lower import Statements, lower, row_choosers
+from .lower import Statements, lower
 from .lower_calls import add_call, call_eval, whole_atom
 from .obstacles import is_native, obstacle, parts_of
+from .pipeline import row_choosers
 
 # {closed jaxpr: the Program of that body or branch}
 bodies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -54,4 +55,4 @@ def driven_from_python(walk, eqn, reason):
     call_eval(walk, eqn, f"driven from Python: {reason}")
 
 
-row_choosers.insert(0, native_row)
+row_choosers |= {"native_loops": native_row}

@@ -11,10 +11,11 @@ from ..transform.lanes_of_tapes import every_p
 from ..transform.loops import scan_p, while_p
 from ..transform.tape import Tape, Union, inject_p, project_p
 from ..transform.tape_rows import zero_p
-from .lower import Statements, row_choosers
+from .lower import Statements
 from .lower_calls import add_call, whole_atom
 from .native_loops import driven_from_python
 from .obstacles import call_obstacles, is_native, native_types
+from .pipeline import row_choosers
 from .within_tables import on_arrays
 
 native_types |= {
@@ -68,4 +69,4 @@ def lower_union(walk, eqn):
     add_call(walk, [eqn], "eval", map(whole_atom, eqn.invars), attrs)
 
 
-row_choosers.insert(0, residual_row)
+row_choosers |= {"residuals": residual_row}

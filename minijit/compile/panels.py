@@ -12,8 +12,8 @@ forgotten before its next number is wanted.  On the right lines are read whole: 
 of 16 x 16 numbers are turned in registers into a *panel*, an array in the cache, which
 is then gone through in the order of what is stored.
 
-There are two passes on the statements of a kernel: `ordered` chooses the innermost
-loop, and `panelled` cuts the loops where no choice is good for all arrays.
+There are two passes on the statements of a kernel: `in_order` chooses the innermost
+loop, and `in_panels` cuts the loops where no choice is good for all arrays.
 """
 
 import math
@@ -38,7 +38,7 @@ from .nests import (
     runs_along,
     strides_of,
 )
-from .placing_rules import arrangements
+from .pipeline import arrangements
 from .settings import config
 
 # A block that is turned in registers has so many rows, and so many columns.
@@ -294,5 +294,4 @@ loop_rules |= {
     ),
 }  # fmt: skip
 
-panelled = in_nests(in_panels)
-arrangements[:] = [ordered, *arrangements, panelled]
+arrangements |= {"in_order": ordered, "in_panels": in_nests(in_panels)}

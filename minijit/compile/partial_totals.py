@@ -23,7 +23,7 @@ from .index_rules import known
 from .interchange import Renamer
 from .loops import For, Store
 from .memory import Buffer
-from .placing_rules import arrangements
+from .pipeline import arrangements
 from .reductions import start_values
 from .settings import config
 
@@ -116,4 +116,4 @@ def part_of(total, which, part, length):
     return Reduce(total.op, axes, tuple(Renamer(place)(total.bodies)))
 
 
-arrangements.append(in_parts)
+arrangements |= {"in_parts": in_parts}

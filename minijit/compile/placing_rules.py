@@ -4,19 +4,16 @@ from .expression_graphs import nothing, postorder, substitute
 from .expressions import Const, Load, Op, Reduce
 from .interchange import interchanged
 from .loops import For, If, Start, Store, expressions, statements
+from .pipeline import arrangements
 from .scalars import INDEX, dtype_bounds
 
-# Functions of a kernel's statements, in the order in which they are called before
-# placing: each gives statements that do the same, in other loops.
-arrangements = [interchanged]
-# The same, called when all others are done.
-last_arrangements: list = []
+arrangements |= {"interchanged": interchanged}
 
 
 def arrange(body):
     """A kernel's statements in the loops that run.  Those arranged already stay so."""
-    for other_loops in (*arrangements, *last_arrangements):
-        body = other_loops(body)
+    for in_other_loops in arrangements.passes:
+        body = in_other_loops(body)
     return body
 
 

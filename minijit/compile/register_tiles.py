@@ -24,7 +24,7 @@ from .fuse import nested
 from .interchange import Renamer
 from .loops import For, expressions
 from .nests import in_nests, loads_of, strides_of
-from .placing_rules import arrangements
+from .pipeline import arrangements
 from .reductions import start_values
 from .settings import config
 
@@ -198,4 +198,4 @@ def blocks(stores, total, tile):
     return (*begin, For(step, go_on), *tile(lambda s: s.rewrite(done, lambda b: b)))
 
 
-arrangements.insert(0, in_nests(in_tiles))
+arrangements |= {"in_tiles": in_nests(in_tiles)}

@@ -31,7 +31,7 @@ from .index_rules import known
 from .interchange import runs_along
 from .loops import For, Store, expressions
 from .memory import Buffer
-from .placing_rules import last_arrangements
+from .pipeline import arrangements
 from .scalars import is_half
 from .settings import config
 
@@ -274,4 +274,4 @@ loop_rules |= {
         False, "totals beside its loop are added up when it is over", "row_piece"
     ),
 }  # fmt: skip
-last_arrangements.append(in_pieces)
+arrangements |= {"in_pieces": in_pieces}

@@ -38,6 +38,7 @@ from ..trace.jaxpr import (
 )
 from ..trace.jit import jit_p
 from .known_values import compute, known_value, never_folded, uniform
+from .pipeline import shortcuts
 from .settings import config
 
 
@@ -81,11 +82,6 @@ def args_key(primitive, args):
     return tuple(keys)
 
 
-# Functions (simplifier, primitive, aval of the result, arguments, params) -> an atom
-# that is the result already, or None.  They are asked in this order.
-shortcuts = []
-
-
 class Simplifier:
     """The new program, written equation by equation.
 
@@ -112,7 +108,7 @@ class Simplifier:
     def emit(self, primitive, args, params, avals):
         """The atoms for a primitive applied to atoms: known already, or new ones."""
         if not primitive.multiple_results:
-            for shortcut in shortcuts:
+            for shortcut in shortcuts.passes:
                 atom = shortcut(self, primitive, avals[0], args, params)
                 if atom is not None:
                     return [atom]
@@ -195,7 +191,7 @@ def same_type(a, b):
     return a.shape == b.shape and a.dtype == b.dtype
 
 
-shortcuts += [by_rule]
+shortcuts |= {"by_rule": by_rule}
 
 
 def transposes(s, out, x, *, permutation):
@@ -254,7 +250,7 @@ def fold(s, primitive, out, args, params):
     return s.constant(ArrayImpl(compute(primitive, values, params), out), out)
 
 
-shortcuts += [fold]
+shortcuts |= {"fold": fold}
 
 
 def real(dtype):

@@ -28,7 +28,7 @@ from .interchange import Renamer
 from .loops import For, Store, expressions, statements
 from .memory import Buffer
 from .nests import in_nests, loop_over, steps_of
-from .placing_rules import arrangements
+from .pipeline import arrangements
 from .scalar_forms import scalar_form
 from .scalars import BOOL
 from .settings import config
@@ -238,4 +238,6 @@ loop_rules |= {
         False, "so many ranges, or so long a loop, stay one", "one_range", "most_ranges"
     ),
 }  # fmt: skip
-arrangements += [in_nests(with_totals_aside), in_ranges]
+arrangements |= {
+    "with_totals_aside": in_nests(with_totals_aside), "in_ranges": in_ranges
+}  # fmt: skip

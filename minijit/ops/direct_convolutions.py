@@ -21,11 +21,11 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.assembly import expansions
 from ..compile.decisions import loop_rules, noted, settings_of_rules
 from ..compile.fuse import rules
 from ..compile.fuse_rules import barriers
 from ..compile.lower import Elements, lower_rules
+from ..compile.pipeline import expansions
 from ..compile.register_tiles import tile_of
 from ..compile.scalars import FLOAT32
 from ..compile.settings import config
@@ -315,7 +315,7 @@ def direct(jaxpr):
     return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
 
 
-expansions.insert(0, direct)
+expansions |= {"direct_convolutions": direct}
 row = Direct(conv_lower, total=True)
 lower_rules |= {direct_convolution_p: row, direct_sum_p: row}
 # What computes the images does not share the loops over tiles.

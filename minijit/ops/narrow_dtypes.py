@@ -12,8 +12,9 @@ be lost, or too much memory taken, without anybody having asked for it.
 import ml_dtypes
 import numpy as np
 
-from ..compile.lower import Statements, row_choosers
+from ..compile.lower import Statements
 from ..compile.lower_calls import call_eval
+from ..compile.pipeline import row_choosers
 from ..trace import dtypes, jaxpr_parser
 from ..trace.dtypes import ScalarType, class_of, dtype_names, family_of
 
@@ -70,4 +71,4 @@ def narrow_call(walk, eqn):
     call_eval(walk, eqn, "numbers of 8 bits and fewer are left to NumPy")
 
 
-row_choosers.insert(0, on_narrow)
+row_choosers |= {"on_narrow": on_narrow}

@@ -16,10 +16,11 @@ import numpy as np
 from ..compile.decisions import loop_rules, noted
 from ..compile.expressions import Const, as_index, op
 from ..compile.loops import Call
-from ..compile.lower import Statements, row_choosers
+from ..compile.lower import Statements
 from ..compile.lower_calls import add_call, whole_atom
 from ..compile.memory import Buffer
 from ..compile.obstacles import call_obstacles, kind_of
+from ..compile.pipeline import row_choosers
 from ..compile.region_functions import view_of
 from ..compile.regions import Part, RegionBuilder, call_builders
 from ..compile.scalars import BOOL, INDEX
@@ -446,4 +447,4 @@ def call_native(walk, eqn):
 call_obstacles |= dict.fromkeys(rows, obstacle)
 call_builders |= dict.fromkeys(rows, build)
 RegionBuilder.kinds |= rows.keys()
-row_choosers.insert(0, native_row)
+row_choosers |= {"native_lapack": native_row}

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..compile.assembly import expansions
 from ..compile.decisions import loop_rules, noted
 from ..compile.expressions import Const, op
 from ..compile.lower import Elements, lower_rules
 from ..compile.lower_choices import both, undilated
 from ..compile.lower_elements import affine
+from ..compile.pipeline import expansions
 from ..compile.scalars import BOOL, FLOAT32
 from ..compile.settings import config
 from ..trace import primitives as prim, slicing
@@ -248,4 +248,4 @@ def convolutions(jaxpr):
     return jaxpr.replace(eqns=tuple(eqns)) if changed else jaxpr
 
 
-expansions.insert(0, convolutions)
+expansions |= {"patches": convolutions}

@@ -10,9 +10,10 @@ import enum
 import numpy as np
 
 from ..compile.expressions import Const, op
-from ..compile.lower import Elements, Statements, lower_rules, row_choosers
+from ..compile.lower import Elements, Statements, lower_rules
 from ..compile.lower_calls import call_eval
 from ..compile.lower_elements import compute, one_operation, widen
+from ..compile.pipeline import row_choosers
 from ..compile.scalars import is_half
 from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
@@ -262,5 +263,5 @@ def half_nextafter(eqn):
     return None
 
 
-row_choosers.append(half_nextafter)
+row_choosers |= {"half_nextafter": half_nextafter}
 param_types |= {"RoundingMethod": RoundingMethod}

@@ -12,6 +12,8 @@ from functools import cached_property, partial
 from types import SimpleNamespace
 
 from ..compile.lower_control import with_regions
+from ..compile.pipeline import device_rewrites
+from ..compile.updates import with_reuse
 from .cuda_kernels import cuda_kernel
 from .cuda_reports import kernel_report
 from .executable import Executable
@@ -19,7 +21,7 @@ from .grid import BlockBuilder, on_grid
 from .grid_memory import NoCudaForm
 from .grid_totals import with_parts
 from .llvm import LLVMProgram
-from .loading import loaders, own_rewrites, rewrites, rewritten
+from .loading import loaders, own_rewrites, rewritten
 from .lockstep import run_in_lockstep
 from .python_source import DriverPrinter, driver_printers
 from .reports import kernel_routes, kernel_rules
@@ -33,9 +35,11 @@ def with_regions_of_blocks(program):
     return with_regions(program, BlockBuilder)
 
 
-own_rewrites["cuda-lockstep"] = [
-    *(with_regions_of_blocks if f is with_regions else f for f in rewrites), with_parts
-]  # fmt: skip
+device_rewrites |= {
+    "with_reuse": with_reuse, "with_regions_of_blocks": with_regions_of_blocks,
+    "with_parts": with_parts,
+}  # fmt: skip
+own_rewrites |= {"cuda-lockstep": device_rewrites}
 
 
 def nothing_to_run_on(kernel, *arrays):

@@ -19,6 +19,7 @@ import numpy as np
 from ..compile.decisions import noting, with_notes
 from ..compile.loops import Region
 from ..compile.lower import lower
+from ..compile.pipeline import device_rewrites
 from ..compile.simplify import simplify
 from ..compile.updates import with_reuse
 from ..trace.array import ShapedArray
@@ -176,7 +177,7 @@ class GraphProgram:
 
 
 loaders |= {"cuda": GraphProgram}
-own_rewrites |= {"cuda": own_rewrites["cuda-lockstep"]}
+own_rewrites |= {"cuda": device_rewrites}
 kernel_routes |= {"cuda": "cuda"}
 
 

@@ -39,6 +39,7 @@ from ..compile.kernel_buffers import local_buffers
 from ..compile.loops import For, If, Kernel, Store, expressions, statements
 from ..compile.memory import Buffer
 from ..compile.nests import bytes_of, nest_of, runs_along
+from ..compile.pipeline import nest_forms
 from ..compile.place import place
 from ..compile.placing_rules import NEST, nestable, share_axes
 from ..compile.regions import RegionBuilder
@@ -280,14 +281,10 @@ def peeled(stmt, common=False):
     return axes, body
 
 
-# Functions of a nest: what `part_of` is to give for it, or None.
-nest_forms: list = []
-
-
 def part_of(stmt):
     """(axes, by_block, statements within): what a nest is on a grid."""
     add_rows("run.grid")
-    for form in nest_forms:
+    for form in nest_forms.passes:
         if found := form(stmt):
             return found
     axes, body = peeled(stmt)
@@ -528,7 +525,7 @@ def lanes_first(stmt):
     return part_of(turned)
 
 
-nest_forms += [in_any_order, lanes_first]
+nest_forms |= {"in_any_order": in_any_order, "lanes_first": lanes_first}
 
 
 def known_outside(axes, body):

@@ -22,6 +22,7 @@ from ..compile.interchange import Renamer
 from ..compile.loops import For, If, Store, expressions
 from ..compile.memory import Buffer
 from ..compile.nests import bytes_of, runs_along
+from ..compile.pipeline import nest_forms
 from ..compile.reductions import combine, start_values
 from ..compile.scalars import wide_dtype
 from ..compile.settings import config
@@ -32,7 +33,6 @@ from .grid import (
     accesses,
     as_one,
     kernel_forms,
-    nest_forms,
     peeled,
     renamed,
     steps_of,
@@ -199,7 +199,7 @@ def back(t, distance):
     return op("max", op("sub", t, as_index(distance)), ZERO)
 
 
-nest_forms.insert(0, running)
+nest_forms |= {"running": running}
 
 
 # ---- very many steps

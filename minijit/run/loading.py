@@ -9,6 +9,7 @@ ways.
 import weakref
 
 from ..compile.decisions import noting, with_notes
+from ..compile.pipeline import rewrites
 from ..trace.config import config
 from ..trace.jit import cache_clearers
 from ..trace.turns import compiling
@@ -40,9 +41,7 @@ def load(program, native, heading=str):
 # Functions of an executable: what to run instead of its driver, or None.
 watchers: list = []
 
-# Functions of a program: the one that is loaded in its place.
-rewrites: list = []
-# native -> other such functions, where it has its own.
+# native -> the stage of rewrites that is its own.
 own_rewrites: dict = {}
 
 
@@ -61,7 +60,7 @@ def rewritten(program, native=None):
     if native not in versions:
         new = program
         with config.override("fusion", program.settings), noting() as notes:
-            for rewrite in own_rewrites.get(native, rewrites):
+            for rewrite in own_rewrites.get(native, rewrites).passes:
                 new = rewrite(new)
         new = with_notes(new, notes)
         versions[native] = None if new is program else new

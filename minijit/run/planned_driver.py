@@ -26,12 +26,13 @@ import numpy as np
 
 from ..compile.buffers import LINE, given_results, make_plan
 from ..compile.loops import Call
+from ..compile.pipeline import rewrites
 from ..compile.updates import with_reuse
 from ..trace.jit import cache_clearers
-from .loading import rewrites, rewritten
+from .loading import rewritten
 from .python_source import DriverPrinter, driver_printers
 
-rewrites.append(with_reuse)
+rewrites |= {"with_reuse": with_reuse}
 
 # {program as it is loaded: its Plan}
 plans: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()

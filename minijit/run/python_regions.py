@@ -25,13 +25,13 @@ from ..compile.complex_pairs import region_in_pairs
 from ..compile.kernel_buffers import buffer_names
 from ..compile.loops import Call, Look, Region, Reserve, Store, statements
 from ..compile.lower_control import with_regions
+from ..compile.pipeline import rewrites
 from ..compile.scalars import INDEX, storage_dtype
 from ..compile.settings import config
 from .blas import product_text
 from .emit import Walker
 from .kernel_source import KernelSource, heading_lines, param_text, source_comment
 from .lapack import lapack_text
-from .loading import rewrites
 from .python_emitter import PythonEmitter
 from .python_source import kernel_printers
 from .source_text import NOT, dtype_text
@@ -367,4 +367,4 @@ def print_region(region, name, constants):
 
 
 kernel_printers |= {Region: print_region}
-rewrites.append(with_regions)
+rewrites |= {"with_regions": with_regions}

@@ -22,8 +22,9 @@ from ..compile.loops import For, If, Store
 from ..compile.memory import Buffer
 from ..compile.nests import bytes_of, loads_of, nest_of, runs_along
 from ..compile.panels import free_to_cut, turned
+from ..compile.pipeline import nest_forms
 from ..compile.settings import config
-from .grid import COMMON_BYTES, THREADS, WARP, nest_forms, renamed
+from .grid import COMMON_BYTES, THREADS, WARP, renamed
 from .grid_memory import joined
 
 # Rows that a block's threads do at once.
@@ -142,4 +143,4 @@ def tiled(stmt):
     return [outer, *blocks] if others else blocks, True, renamed(body, names)
 
 
-nest_forms.append(tiled)
+nest_forms |= {"tiled": tiled}

@@ -1,0 +1,98 @@
+"""The order of the compiler, read from top to bottom.
+
+    jaxpr     shortcuts       -> jaxpr      what takes the place of an equation
+              expansions      -> jaxpr      equations that are lowered in its place
+              row_choosers    -> Program    who lowers an equation to nests and calls
+              other_walks     -> Program    other ways through a whole jaxpr
+    Program   program_passes  -> Program    which nests are one kernel
+              rewrites        -> Program    memory written over, native loops
+    kernel    arrangements    -> kernel     in which loops its statements run
+              nest_forms      -> kernel     on which blocks and threads of a GPU
+              `place`, a walker, an emitter -> code
+
+What a pass does stands in its own module, which fills its place in a stage, as a row
+fills a table; chapters before it run without.  When it is called stands here alone:
+
+    arrangements |= {"in_lanes": in_lanes}
+    for in_other_loops in arrangements.passes: body = in_other_loops(body)
+"""
+
+
+class Stage(dict):
+    """The passes from one form of a program to the next: {name: function}.
+
+    Attributes:
+      names: of all passes, in the order in which they are called.
+      passes: those that are there, in this order.
+    """
+
+    def __init__(self, *names):
+        super().__init__()
+        self.names, self.passes = names, ()
+
+    def __ior__(self, passes):
+        if unknown := passes.keys() - set(self.names):
+            raise KeyError(f"passes without a place in the pipeline: {sorted(unknown)}")
+        self.update(passes)
+        self.passes = tuple(self[name] for name in self.names if name in self)
+        return self
+
+
+# Functions (simplifier, primitive, aval of the result, arguments, params) -> an atom
+# that is the result already, or None.  The first answer is taken.
+shortcuts = Stage(
+    "nothing",  # results without elements
+    "by_rule",  # x * 1 is x
+    "fold",  # equations of constants
+)
+
+# Functions of a jaxpr: the one to lower in its place.
+expansions = Stage(
+    "direct_convolutions",  # as loops of our own
+    "patches",  # other convolutions, as products
+    "in_real_products",  # products of complex numbers
+    "in_wide_floats",  # products of halves
+    "with_own_results",  # an array for each result
+)
+
+# Functions of an equation: the row that lowers it where its primitive does not decide,
+# or None.  The first answer is taken.
+row_choosers = Stage(
+    "residuals",  # unions and tapes in native loops
+    "native_lapack",
+    "native_loops",
+    "on_narrow",  # float8 and the like
+    "uncompiled",
+    "many_operands",
+    "half_nextafter",
+    "product",  # a call of BLAS, or loops
+)
+
+# Functions of a walk that has not begun, and of the values of its constants: the same
+# of a walk that is over, and may have gone another way; or None.
+other_walks = Stage("in_blocks")  # small matrices of many lanes, in registers
+
+# Functions of a program: the one that takes its place.
+program_passes = Stage("fused")
+
+# The same, when a program is loaded; and where it is loaded onto a GPU.
+rewrites = Stage("with_reuse", "with_regions")
+device_rewrites = Stage("with_reuse", "with_regions_of_blocks", "with_parts")
+
+# Functions of a kernel's statements: statements that do the same, in other loops.
+arrangements = Stage(
+    "in_tiles",  # sums of products, in registers
+    "in_order",  # axes along which what panels would turn lies, outermost
+    "in_lanes",  # elements of a block: lanes side by side
+    "in_blocks",  # rows that several nests share, cut into blocks of columns
+    "interchanged",  # totals over outer axes, in rows
+    "in_panels",  # arrays along other axes, turned in panels
+    "in_parts",  # long totals, a part for each core
+    "with_totals_aside",  # functions have loops of their own, beside their totals
+    "in_ranges",  # loops cut where conditions change
+    "in_pieces",  # totals of all rows, beside the loop that makes the rows
+)
+
+# Functions of a nest: its blocks and threads on a GPU, or None.  The first answer is
+# taken.
+nest_forms = Stage("running", "in_any_order", "lanes_first", "tiled")
