@@ -2,10 +2,18 @@
 
     %v3 = call float @exp_float32_float32(float %v2)    ; stands in the same module
     %v4 = call float @sinhf(float %v3)                  ; stands in the C library
+
+And the two cases of a form, or of a statement: three blocks and three jumps.
+
+    br i1 %v1, label %then2, label %else2
+    then2:  ...  br label %end2
+    else2:  ...  br label %end2
+    end2:
 """
 
 import functools
 import re
+from contextlib import contextmanager
 
 from ..compile.expression_graphs import postorder
 from ..compile.scalar_forms import form_of
@@ -24,6 +32,30 @@ def typed_text(kinds, values):
     """Arguments of a call: `float %v1, i64 %i2`."""
     pairs = zip(kinds, values, strict=True)
     return ", ".join(f"{kind} {value}" for kind, value in pairs)
+
+
+class Branches:
+    """How a writer writes two cases: a method for `LLVMWriter`."""
+
+    lines: list
+
+    @contextmanager
+    def branch(self, condition):
+        k, second = self.fresh(), []
+
+        def otherwise():
+            second.append(f"else{k}")
+            self.line(f"br label %end{k}")
+            self.begin(f"else{k}")
+
+        at = len(self.lines)
+        self.line("the jump, which has to know whether there is a second case")
+        self.begin(f"then{k}")
+        yield otherwise
+        self.line(f"br label %end{k}")
+        self.begin(f"end{k}")
+        other, *_ = [*second, f"end{k}"]
+        self.lines[at] = f"  br i1 {condition}, label %then{k}, label %{other}"
 
 
 class FunctionCalls:

@@ -22,8 +22,7 @@ from contextlib import contextmanager
 from ..compile.placing_rules import sure
 from ..compile.scalar_forms import plain_name, scalar_form
 from ..compile.scalars import BOOL
-from .llvm_branches import Branches
-from .llvm_functions import FunctionCalls
+from .llvm_functions import Branches, FunctionCalls
 from .llvm_notes import Notes
 from .llvm_types import constant_text, kind_of, memory_type, register_type
 
