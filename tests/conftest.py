@@ -24,7 +24,8 @@ def pytest_configure(config):
     """
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
-    start_kernels_again_on_lost_ports()
+    if config.pluginmanager.hasplugin("nbval"):
+        start_kernels_again_on_lost_ports()
     if executor := os.environ.get("MINIJIT_TESTS_EXECUTOR"):
         from minijit.trace.jit import executors
 

@@ -12,7 +12,7 @@ from minijit.test_util import random_like
 from minijit.trace import primitives as lax, slicing
 from minijit.trace.core import Primitive
 from minijit.trace.pytree import tree_leaves
-from minijit.transform.batching import batch_rules
+from minijit.transform.batching import batch_rules, move_axis
 from minijit.transform.collectives import (
     all_gather,
     axis_index,
@@ -106,6 +106,14 @@ def test_vmap_of_vjp_is_a_loop(case):
 
 def floats(tree):
     return [y for y in tree_leaves(tree) if y.dtype.kind in "fc"]
+
+
+@pytest.mark.parametrize("source", range(3))
+@pytest.mark.parametrize("target", range(3))
+def test_an_axis_is_moved_and_the_others_keep_their_order(source, target):
+    x = np.arange(24.0).reshape(2, 3, 4)
+    moved = move_axis(jnp.asarray(x), source, target)
+    np.testing.assert_array_equal(moved, np.moveaxis(x, source, target))
 
 
 @pytest.mark.parametrize("case", cases[::4], ids=repr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,17 @@ import pytest
 from minijit.book import magics
 from minijit.book.build import Workshop
 from minijit.book.course import HOLE, emptied, tasks
-from minijit.book.grade import check_task, grade, own_code, prove, solution_text
+from minijit.book.grade import (
+    VERSIONS,
+    check_task,
+    grade,
+    lines_of,
+    misfits,
+    own_code,
+    prove,
+    solution_text,
+    words,
+)
 from minijit.book.notebook import build_cells, dump, load, source
 from minijit.book.project import Book, BookError
 from minijit.book.reader import copy_of, start
@@ -92,24 +103,34 @@ def test_a_cell_is_emptied_to_signature_and_docstring(book: Book):
     assert text.endswith(f'    """Another name for neg."""\n    {HOLE}')
 
 
-def test_tasks_are_in_order_only_if_their_tests_need_them(book: Book):
-    assert list(prove(book, book.chapter("3"))) == []
-    assert list(prove(book, book.chapter("1s"))) == [
+def test_a_task_is_in_order_only_if_its_tests_need_it(book: Book):
+    assert next(prove(book, book.chapter("1s"))) == (
         "chapter 1s, task negative: its tests pass without it"
-    ]
+    )
 
 
 def test_wrong_versions_must_be_caught(book: Book):
-    (book.root / "tests" / "wrong_versions.toml").write_text(
-        '[["chapter_3"."sin_lin"]]\nwhy = "another value"\n'
-        'book = "return sin(x)"\nwrong = "return cos(x)"\n'
-        '[["chapter_3"."sin_lin"]]\nwhy = "nothing is wrong"\n'
-        'book = "t * c"\nwrong = "c * t"\n'
-        '[["chapter_3"."sin_lin"]]\nwhy = "gone"\nbook = "t / c"\nwrong = "t"\n'
+    chapter = book.chapter("3")
+    versions = [
+        ("sin_lin", "another value", "return sin(x)", "return cos(x)"),
+        ("sin_lin", "nothing is wrong", "t * c", "c * t"),
+        ("jvp", "gone", "t / c", "t"),
+    ]
+    text = "".join(
+        f'[["{task}"]]\nwhy = "{why}"\nbook = "{old}"\nwrong = "{new}"\n'
+        for task, why, old, new in versions
     )
-    assert list(prove(book, book.chapter("3"))) == [
+    (book.root / VERSIONS).write_text(text)
+    few = "wrong versions of it in tests/wrong_versions.toml, and there should be 3"
+    misfit = [
+        f"chapter 3, task sin_lin: 2 {few}",
+        "chapter 3, task jvp: 't / c' does not stand in it once",
+        f"chapter 3, task jvp: 1 {few}",
+    ]
+    assert list(misfits(book, chapter)) == misfit
+    assert list(prove(book, chapter)) == [
         "chapter 3, task sin_lin: right, though nothing is wrong",
-        "chapter 3, task sin_lin: 't / c' does not stand in it once",
+        *misfit,
     ]
 
 
@@ -127,8 +148,13 @@ def test_where_no_test_ran_nothing_is_wrong(
     assert table(book) == ["sin_lin not tested", "jvp not written"]
     task = tasks(book, book.chapter("3"))[0]
     cells = [read_cell(book, task.file, task.owner, task.body)]
-    told = check_task(book, task, cells)
-    assert told == "not tested: none of the tests of sin_lin ran"
+    told = words(check_task(book, task, cells))
+    assert told[0] == "not tested: none of the tests of sin_lin ran"
+    assert "not found" in told[1] and "test_jvp" in told[1]
+    (book.root / "tests" / "conftest.py").write_text("[][0]\n")
+    told = words(check_task(book, task, cells))
+    assert told[0] == "not tested: none of the tests of sin_lin ran"
+    assert "IndexError" in "".join(told[1:])
 
 
 def test_an_empty_cell_does_not_print_what_the_book_has(book: Book, close: None):
@@ -206,18 +232,65 @@ def test_starting_from_own_code(book: Book, close: None):
 def test_check_of_a_cell_in_a_kernel(book: Book, close: None):
     magics.workshop = shop = Workshop(open_chapter(book, book.chapter("3")))
     task = tasks(book, book.chapter("3"))[0]
-    told = check_task(book, task, magics.live_cells())
+    told = "\n".join(words(check_task(book, task, magics.live_cells())))
     assert told == "not yet: run the build cell of sin_lin first"
     text = "def sin_lin(x):\n" + WRONG + "\n"
     head = '"""x"""\nfrom ..trace.core import bind, cos, mul_p, sin, sin_p\n'
     shop.build_cell("toy/transform/lin.py", head + "lin_rules = {}\n" + text, {}, "a")
-    told = check_task(book, task, magics.live_cells()).split("\n")
+    told = words(check_task(book, task, magics.live_cells()))
     assert told[0] == "not yet: test_lin.py::test_jvp"
     assert told[1].startswith("  the test  ") and "jvp(sin_p" in told[1]
     right = text.replace(WRONG, MINE.replace("slope_of", "cos"))
     shop.build_cell("toy/transform/lin.py", right, {}, "a")
-    told = check_task(book, task, magics.live_cells())
+    told = "\n".join(words(check_task(book, task, magics.live_cells())))
     assert told == "right: 1 tests of it pass"
+
+
+def test_another_mistake_is_not_blamed_on_a_task(book: Book):
+    """What is empty is the book's, and what is wrong is left out, if that helps."""
+    of_sine, of_jvp = tasks(book, book.chapter("3"))
+    right = read_cell(book, of_jvp.file, of_jvp.owner, of_jvp.body)
+    empty = read_cell(book, of_sine.file, of_sine.owner, emptied(of_sine.build())[0])
+    wrong = of_sine.body.replace("t * c", "t - c")
+    for other in (empty, read_cell(book, of_sine.file, of_sine.owner, wrong)):
+        assert check_task(book, of_jvp, [other, right]).state == "right"
+    assert check_task(book, of_sine, [empty, right]).state == "not written"
+    assert check_task(book, of_sine, [right]).state == "not run"
+
+
+def test_a_failure_in_a_cell_to_be_written_does_not_show_its_lines(book: Book):
+    task = tasks(book, book.chapter("3"))[0]
+    line = "return sin(x), lambda t: t * c"
+    where = ["transform/lin.py", line]
+    told = ["failed", ["assert jvp(sin_p)"], ["TypeError: no"], where]
+    shown = lines_of(book, "test_jvp", told)
+    assert shown[-1] == "  in        toy/transform/lin.py: sin_lin"
+    mine = task.body.replace(BOOKS, MINE.replace("slope_of", "cos"))
+    cells = [read_cell(book, task.file, task.owner, mine)]
+    where[1] = "slope = cos(x)"
+    with tempfile.TemporaryDirectory() as folder:
+        shown = lines_of(overlaid(book, cells, Path(folder)), "test_jvp", told)
+    assert shown[-1].endswith("lin.py: slope = cos(x)")
+
+
+def test_in_an_emptied_chapter_the_difference_is_told_when_it_is_right(
+    book: Book, close: None
+):
+    list(start(book, write=True))
+    magics.workshop = shop = Workshop(open_chapter(book, book.chapter("3")))
+    task = tasks(book, book.chapter("3"))[0]
+    head = '"""x"""\nfrom ..trace.core import bind, cos, mul_p, sin, sin_p\n'
+    shop.build_cell(task.file, head + "lin_rules = {}\n", {}, "a")
+    for body in (WRONG, MINE.replace("slope_of", "cos")):
+        told = shop.build_cell(task.file, f"def sin_lin(x):\n{body}\n", {}, "b")
+        assert "sin_lin is yours; `%check sin_lin` says whether" in told
+        assert "c = cos(x)" not in told and "lambda t: t * c" not in told
+    told = magics.check_answer("sin_lin", {}).split("\n")
+    assert told[0] == "right: 1 tests of it pass"
+    assert told[1].startswith("sin_lin differs from the book")
+    assert "-    c = cos(x)" in told
+    again = shop.build_cell(task.file, f"def sin_lin(x):\n{WRONG}\n", {}, "b")
+    assert "-    c = cos(x)" in again.split("\n")
 
 
 def test_solutions_can_be_pasted(book: Book):

@@ -6,7 +6,10 @@ What runs on the stages is in test_book_stages.py: tests of the library, and exe
 from __future__ import annotations
 
 import ast
+import re
 import shutil
+import sys
+import tomllib
 from collections.abc import Iterator
 
 import book_toy
@@ -15,9 +18,10 @@ import pytest
 from minijit.book.check import check
 from minijit.book.course import tasks
 from minijit.book.exercise import exercises, hint, solutions
+from minijit.book.grade import VERSIONS, misfits, versions_in
 from minijit.book.notebook import BuildCell, build_cells, dump, load, source
 from minijit.book.project import Book, Chapter, find_book, read_book
-from minijit.book.stages import unmarked_tests
+from minijit.book.stages import imports_of, unmarked_tests
 from minijit.book.text import pieces
 
 BOOK = find_book(book_toy.REPO)
@@ -123,10 +127,33 @@ def test_tasks_name_tests_that_are_there(chapter: Chapter):
             assert f"def {name.rpartition('::')[2]}(" in text, test
 
 
+def test_the_tests_of_tasks_import_only_what_comes_with_the_book():
+    """`pip install -e ".[book]"` is all that a reader has typed."""
+    project = tomllib.loads((BOOK.root / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["book"]]
+    known = {re.split(r"[^\w-]", w)[0].replace("-", "_") for w in wanted}
+    known |= {*sys.stdlib_module_names, BOOK.package, "tests"}
+    todo = [task for c in BOOK.written() for task in tasks(BOOK, c)]
+    files = {test.partition("::")[0] for task in todo for test in task.tests}
+    for file in sorted({"conftest.py", *files}):
+        text = (BOOK.root / "tests" / file).read_text(encoding="utf-8")
+        beside = {p.stem for p in (BOOK.root / "tests").glob("*.py")}
+        assert imports_of(text) <= known | beside, file
+
+
+def test_every_task_has_wrong_versions_that_fit():
+    """That its tests catch them is proved by hand: see the next test."""
+    todo = [task for c in BOOK.written() for task in tasks(BOOK, c)]
+    assert [told for c in BOOK.written() for told in misfits(BOOK, c)] == []
+    known = versions_in((BOOK.root / VERSIONS).read_text(encoding="utf-8"))
+    assert sorted(known) == sorted(task.name for task in todo)
+    assert all(len({v["why"] for v in found}) > 2 for found in known.values())
+
+
 def test_the_tasks_of_the_first_chapter_are_in_order():
     """Of all chapters: `python -m minijit.book grade --prove`."""
     done = book_toy.command(BOOK.root, "grade", "1", "--prove")
-    assert done.stdout.startswith("tasks: in order;"), done.stdout + done.stderr
+    assert done.stdout == "tasks: in order\n", done.stdout + done.stderr
 
 
 def test_a_broken_library_is_checked_by_path(copied: Book):

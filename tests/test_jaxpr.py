@@ -7,14 +7,23 @@ import pytest
 
 import minijit as mj
 from minijit.trace import primitives as lax
-from minijit.trace.array import ShapedArray, shape_rules, wrap
+from minijit.trace.array import ShapedArray, eval_rules, shape_rules, wrap
 from minijit.trace.core import Primitive, Trace, current_trace, set_trace
 from minijit.trace.errors import (
     JaxprTypeError,
     TracerBoolConversionError,
     UnexpectedTracerError,
 )
-from minijit.trace.jaxpr import Eqn, Literal, Var, dce, eval_jaxpr, slice_jaxpr
+from minijit.trace.jaxpr import (
+    Eqn,
+    Literal,
+    Var,
+    dce,
+    eval_jaxpr,
+    needed_equations,
+    slice_jaxpr,
+    staging_rules,
+)
 from minijit.trace.jaxpr_checks import check_jaxpr
 from minijit.trace.jaxpr_layout import letters
 from minijit.trace.jaxpr_memory import forget_jaxprs, memoised
@@ -168,6 +177,50 @@ def test_eval_jaxpr_evaluates_and_replays():
     replay = lambda x, y: tuple(eval_jaxpr(closed.jaxpr, (), x, y))
     replayed = mj.make_jaxpr(replay)(1.0, 2.0)
     assert str(replayed) == str(closed)
+
+
+@pytest.fixture
+def sin_and_cos_p(monkeypatch):
+    """A primitive with two results."""
+    p = Primitive("sin_and_cos", multiple_results=True)
+    monkeypatch.setitem(shape_rules, p, lambda x: [x, x])
+    monkeypatch.setitem(eval_rules, p, lambda x: [lax.sin(x), lax.cos(x)])
+    return p
+
+
+def test_a_primitive_with_several_results(sin_and_cos_p):
+    closed = mj.make_jaxpr(lambda x: tuple(sin_and_cos_p.bind(x)))(1.0)
+    eqn, = closed.eqns
+    assert closed.jaxpr.outvars == eqn.outvars and len(set(eqn.outvars)) == 2
+    got = eval_jaxpr(closed.jaxpr, closed.consts, 2.0)
+    assert np.allclose(got, [np.sin(2.0), np.cos(2.0)])
+    assert dce(closed.jaxpr, [False, True]).eqns == (eqn,)
+
+
+def test_what_does_more_than_compute_is_needed_if_asked(sin_and_cos_p, monkeypatch):
+    monkeypatch.setattr("minijit.trace.jaxpr.effectful", {sin_and_cos_p})
+
+    def g(x):
+        sin_and_cos_p.bind(lax.exp(x))
+        return lax.cos(x)
+
+    eqns = mj.make_jaxpr(g)(1.0).eqns
+    assert needed_equations(eqns, []) == ((), set())
+    assert needed_equations(eqns, [], effects=True)[0] == eqns[:2]
+
+
+def test_a_staging_rule_changes_what_is_recorded(monkeypatch):
+    twice = lambda args, params: ([lax.mul(args[0], 2.0)], params)
+    monkeypatch.setitem(staging_rules, lax.sin_p, twice)
+    closed = mj.make_jaxpr(lax.sin)(1.0)
+    assert [e.primitive.name for e in closed.eqns] == ["mul", "sin"]
+
+
+def test_a_trace_that_is_over_records_nothing():
+    kept = []
+    mj.make_jaxpr(lambda x: kept.append(current_trace()) or x)(1.0)
+    with set_trace(kept[0]), pytest.raises(RuntimeError, match="is over"):
+        lax.sin(1.0)
 
 
 def test_values_are_dropped_after_their_last_use():

@@ -116,6 +116,14 @@ def test_results_are_fresh_objects():
     assert b.tolist() == x.tolist() == [1.0, 1.0, 1.0]
 
 
+def test_what_an_enclosing_trace_has_comes_first():
+    @jax.jit
+    def outer(x, y):
+        return jax.jit(lambda z: z * x - y)(2.0 * x)
+
+    assert float(outer(3.0, 1.0)) == 17.0
+
+
 def test_numpy_arguments_are_not_aliased():
     x = np.ones(3, np.float32)
     y = jax.jit(lambda x: x)(x)
@@ -755,7 +763,7 @@ def test_disable_jit():
 
     with jax.disable_jit():
         f(1.0)
-        f(2.0)
+        f(x=2.0)
     assert seen == [1.0, 2.0] and not f.traces
 
 

@@ -5,6 +5,9 @@ import pytest
 
 import minijit.numpy as jnp
 from minijit import jit, jvp, linearize, make_jaxpr
+from minijit.trace.arguments import TraceInfo
+from minijit.trace.core import current_trace
+from minijit.transform.linearize import linearize_flat, linearize_jaxpr
 
 pytestmark = [pytest.mark.chapter(6), pytest.mark.usefixtures("in_double_precision")]
 
@@ -30,6 +33,35 @@ def test_a_zero_tangent_stays_none():
     both = make_jaxpr(lambda s, t: jvp(f, (x, y), (s, t))[1])(x, y)
     alone = make_jaxpr(lambda s: jvp(lambda x: f(x, y), (x,), (s,))[1])(x)
     assert len(alone.eqns) < len(both.eqns)
+    power = make_jaxpr(lambda s: jvp(lambda x: x**y, (x,), (s,))[1])(x)
+    assert "log" not in str(power)
+
+
+def test_perturbations_are_not_confused():
+    """The inner derivative, of x y by y, is x: the outer one is of x * x."""
+    inner = lambda x: jvp(lambda y: x * y, (1.0,), (1.0,))[1]
+    _, t = jvp(lambda x: x * inner(x), (3.0,), (1.0,))
+    assert float(t) == 6.0
+
+
+def test_an_integer_is_no_argument_of_the_linear_function():
+    y, f_lin = linearize(lambda x, n: x * n, 2.0, 3)
+    assert float(y) == 6.0 and float(f_lin(1.0, float0())) == 3.0
+    info, f = TraceInfo("f", "linearize"), lambda x, n: [jnp.sin(x)]
+    values = jnp.asarray(2.0), jnp.asarray(3)
+    *_, recorder = linearize_flat(f, values, (True, False), current_trace(), info)
+    assert len(recorder.invars) == 1
+
+
+def test_a_linearized_program_passes_inputs_on():
+    """Residuals are the inputs, where they can be, and what is computed anew."""
+    f = lambda x, y, n: (jnp.sin(x) * y, n.astype(jnp.float64))
+    closed = make_jaxpr(f)(1.0, 2.0, 3)
+    got = linearize_jaxpr(closed, (True, True, False), (False, False))
+    assert got.sources == (("new", 0), ("in", 1), ("new", 1))
+    assert len(got.forward.out_avals) == 4 and got.nonzero_out == (True, False)
+    got = linearize_jaxpr(closed, (True, True, False), (False, True))
+    assert len(got.linear.out_avals) == 2 and got.nonzero_out == (True, True)
 
 
 def test_linearize_runs_the_function_once():

@@ -122,6 +122,7 @@ layouts = {
     "ravel": lambda x: prim.reshape(x, (24,)),
     "ones": lambda x: prim.reshape(x, (1, 2, 3, 1, 4, 1)),
     "reshape dimensions": lambda x: prim.reshape(x, (8, 3), (0, 2, 1)),
+    "reshape turned": lambda x: prim.reshape(x, (8, 3), (2, 0, 1)),
     "slice": lambda x: prim.slice(x, (0, 1, 1), (2, 3, 4), (1, 1, 2)),
     "broadcast": lambda x: prim.broadcast_in_dim(x, (5, 2, 3, 4), (1, 2, 3)),
     "expand": lambda x: prim.expand_dims(x, (1, 3)),
@@ -146,6 +147,7 @@ def test_nothing(shape):
     check(lambda x: prim.sin(x), floats(*shape))
     check(lambda x: prim.reduce_sum(x, (0,)), floats(*shape))
     check(lambda x: prim.reduce_max(x, (0,)), floats(*shape))
+    check(lambda x: prim.reduce_prod(x, (0, 1)), floats(*shape))
     check(lambda x: prim.reshape(x, (0,)), floats(*shape))
     check(lambda x: prim.reshape(prim.sin(x), (*shape[::-1], 5)), floats(*shape))
     check(lambda x: prim.reshape(x, (2, 0, 4)), floats(*shape))
@@ -157,6 +159,11 @@ def test_reductions(name, axes):
     function = getattr(prim, f"reduce_{name}")
     for x in (floats(2, 3, 4), ints(2, 3, 4), floats(2, 3, 4, dtype="float16")):
         check(lambda x: function(x, axes), x)
+
+
+def test_16_bit_floats_are_summed_in_32_bits():
+    """In 16 bits 2048 and 1 are 2048."""
+    check(lambda x: prim.reduce_sum(x, (0,)), np.ones(3000, "float16"))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32"])

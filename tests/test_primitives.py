@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 
 from minijit.trace import primitives as lax
-from minijit.trace.array import ArrayImpl, ShapedArray, aval_of, eval_rules, shape_rules
+from minijit.trace.array import (
+    ArrayImpl,
+    ShapedArray,
+    aval_of,
+    eval_rules,
+    result_avals,
+    shape_rules,
+)
 from minijit.trace.config import enable_x64
+from minijit.trace.core import Primitive
+from minijit.trace.errors import user_source
 
 pytestmark = pytest.mark.chapter(2)
 
@@ -275,6 +284,27 @@ def test_broadcasting():
 def test_complaints_about_shapes(call, error, match):
     with pytest.raises(error, match=match):
         call(arr(np.ones((2, 3)), "float32"))
+
+
+@pytest.mark.parametrize(
+    "primitive, shapes, params, error",
+    [
+        (lax.add_p, [(2, 3), (3,)], {}, TypeError),
+        (lax.reduce_sum_p, [(2, 3)], {"axes": (2,)}, ValueError),
+    ],
+)
+def test_a_misfit_names_the_types_and_the_line(primitive, shapes, params, error):
+    avals = [ShapedArray(shape, np.dtype("float32"), False) for shape in shapes]
+    source = user_source()
+    with pytest.raises(error) as caught:
+        result_avals(primitive, avals, params, source)
+    assert str(source) in str(caught.value)
+    assert ", ".join(map(str, avals)) in str(caught.value)
+
+
+def test_a_primitive_without_a_shape_rule():
+    with pytest.raises(NotImplementedError, match="'nothing' has no shape rule"):
+        result_avals(Primitive("nothing"), [], {})
 
 
 def test_results_share_no_memory_that_others_write_to():

@@ -14,7 +14,7 @@ import ast
 import copy
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
@@ -22,10 +22,12 @@ from typing import Any
 
 from . import tables
 from .caches import clear_caches
+from .course import HOLE, Task, tasks
 from .follow import SIMPLE, follow, rebind
 from .notebook import build_cells, load, quiet_statements
 from .patch import MISSING, Journal, Patcher, redirect, unpatchable
 from .project import Book, BookError, Part
+from .reader import about, copy_of
 from .records import Edit, Record
 from .stage import Stage, StageError
 from .text import makes, members, names, pieces
@@ -129,7 +131,11 @@ class Workshop:
     ) -> None:
         """Run what changed, then what depends on it."""
         for unit in units:
-            edit.told += difference(unit) if not unit.same else self.left_out(unit)
+            if HOLE in unit.text:
+                self.hide(t for t in self.tasks if t.holds(unit.file, unit.key))
+            hidden = [name for file, name in self.hidden if file == unit.file]
+            told = self.left_out(unit) if unit.same else difference(unit, hidden)
+            edit.told += told
         for unit, code in zip(units, codes, strict=True):
             if self.changed(unit):
                 self.run(module, unit, code, edit)
@@ -142,6 +148,38 @@ class Workshop:
             edit.told.append(
                 f"Not changed in place: {what}. Old objects stay as they were."
             )
+
+    # -- what is the reader's to write
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """The cells of this chapter that a reader may write."""
+        return tasks(self.book, self.stage.chapter)
+
+    @cached_property
+    def hidden(self) -> set[tuple[str, str]]:
+        """(file, function): to be written, and not right yet; how they differ from the
+        book is not told.
+
+        All of an emptied copy are, and those of any cell that was seen empty.
+        """
+        path = copy_of(self.book, self.stage.chapter)
+        emptied = path.exists() and about(path).get("write")
+        return {(t.file, f) for t in self.tasks if emptied for f in t.functions}
+
+    def hide(self, found: Iterable[Task]) -> None:
+        """Tell no more how some tasks differ from the book."""
+        self.hidden.update((t.file, f) for t in found for f in t.functions)
+
+    def reveal(self, task: Task) -> list[str]:
+        """A task is right: how it differs from the book, if that was not told yet."""
+        own = {(task.file, f) for f in task.functions}
+        if not own & self.hidden:
+            return []
+        self.hidden -= own
+        records = [r for (f, key), r in self.records.items() if task.holds(f, key)]
+        live = [r.unit for r in records if not r.gone and not r.unit.same]
+        return [line for unit in live for line in difference(unit)]
 
     def left_out(self, unit: Unit) -> list[str]:
         """Members that the book's cell gives a class at first, and this text does not.

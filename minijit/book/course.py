@@ -61,6 +61,16 @@ class Task:
         """Is it meant by a name: of a function, or of a method without its class?"""
         return name in {n for f in self.functions for n in (f, f.rpartition(".")[2])}
 
+    def holds(self, file: str, key: str) -> bool:
+        """Is the statement of this key, in this file, one that is to be written?"""
+        return file == self.file and key in self.keys
+
+    def bodies(self) -> Iterator[tuple[str, str]]:
+        """(function, the text that is emptied) of each."""
+        lines, found = holes(self.build())
+        for hole in found:
+            yield hole.name, "\n".join(lines[hole.first : hole.last])
+
     def build(self) -> BuildCell:
         """Its cell, as the book has it."""
         return BuildCell({}, self.section, self.file, self.owner, None, self.body)
@@ -96,16 +106,34 @@ def emptied(cell: BuildCell) -> tuple[str, list[str]]:
     Signatures and docstrings stay, as does all that is no function: imports, tables,
     the heads and fields of classes.
     """
-    shift = bool(cell.owner)
-    text = f"class {cell.owner}:\n{cell.body}" if shift else cell.body
+    lines, found = holes(cell)
+    for hole in reversed(found):
+        lines[hole.first : hole.last] = [hole.text]
+    return "\n".join(lines[bool(cell.owner) :]), [hole.name for hole in found]
+
+
+@dataclass(frozen=True)
+class Hole:
+    """A function's body: lines first to last, from 0 and without the last one."""
+
+    name: str  # `Class.method` in full
+    first: int
+    last: int
+    text: str  # what stands in its place
+
+
+def holes(cell: BuildCell) -> tuple[list[str], list[Hole]]:
+    """The lines of a build cell, below `class Owner:` if it goes on with one, and the
+    bodies that are to be written."""
+    text = f"class {cell.owner}:\n{cell.body}" if cell.owner else cell.body
     lines = text.split("\n")
-    found: list[str] = []
+    found: list[Hole] = []
     tree = ast.parse(text)
-    holes = [(f, f.name) for f in tree.body if isinstance(f, Function)]
+    functions = [(f, f.name) for f in tree.body if isinstance(f, Function)]
     for cls in [n for n in tree.body if isinstance(n, ast.ClassDef)]:
         methods = [f for f in cls.body if isinstance(f, Function)]
-        holes += [(f, f"{cls.name}.{f.name}") for f in methods]
-    for function, name in reversed(holes):
+        functions += [(f, f"{cls.name}.{f.name}") for f in methods]
+    for function, name in functions:
         first, *rest = function.body
         begin = signature_end(lines, function)
         if is_docstring(first):
@@ -113,9 +141,8 @@ def emptied(cell: BuildCell) -> tuple[str, list[str]]:
             if not rest:
                 continue  # there is nothing in it but words
         hole = " " * first.col_offset + HOLE
-        lines[begin : function.end_lineno] = [hole]
-        found.insert(0, name)
-    return "\n".join(lines[shift:]), found
+        found.append(Hole(name, begin, function.end_lineno or begin, hole))
+    return lines, sorted(found, key=lambda hole: hole.first)
 
 
 def signature_end(lines: list[str], function: ast.stmt) -> int:

@@ -8,14 +8,17 @@ of its own: what loops for ever is stopped, and the notebook's kernel stays as i
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import importlib.util
 import json
+import signal
 import subprocess
 import tempfile
 import tomllib
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +29,12 @@ from .notebook import load, parse_build, source
 from .project import Book, BookError, Chapter
 from .reader import copy_folder, copy_of
 from .splice import overlaid
-from .stage import write_stage
+from .stage import write_stage, write_staged
 from .units import Unit, read_cell
 
+VERSIONS = "tests/wrong_versions.toml"
+ENOUGH = 3  # wrong versions of a task, at least
+BOOKS, EMPTY = "the book's text", "nothing is in it"  # versions that are not in there
 SECONDS = 120  # that the tests of some tasks may take
 TESTS = """
 import json, pytest
@@ -72,11 +78,15 @@ with open({out!r}, "w") as file:
 """
 
 Failures = dict[str, list[str]]  # test -> lines about its failure, none if it passed
+NONE_RAN = "no test ran"  # stands for the test where pytest did not get that far
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What came of a task: `right`, `wrong`, `not tested`, `not written`, `no copy`."""
+    """What came of a task.
+
+    Its state: `right`, `wrong`, `not tested`, `not written`, `not run`, `no copy`.
+    """
 
     task: Task
     state: str
@@ -104,36 +114,66 @@ def run_named(
     It is a later stage if a test's file needs that.  With `first`, the first failure
     ends it.
     """
-    if importlib.util.find_spec("pytest") is None:
-        raise BookError("tests need pytest: pip install pytest")
-    wanted = list(dict.fromkeys(tests))
-    files = [book.base / "tests" / t.partition("::")[0] for t in wanted]
+    with tempfile.TemporaryDirectory(prefix="written_") as name:
+        stage = stage_of(book, chapter, tests)
+        return Bench(book, stage, tests, Path(name).resolve()).run(tests, first)
+
+
+def stage_of(book: Book, chapter: Chapter, tests: Sequence[str]) -> Chapter:
+    """The first stage from a chapter on that can run some tests."""
+    files = dict.fromkeys(book.base / "tests" / t.partition("::")[0] for t in tests)
     for file in files:
         if not file.exists():
             raise BookError(f"there is no tests/{file.name}, which a task names")
     needed = [stages.chapter_of_test(book, file) or chapter for file in files]
-    chapter = max([chapter, *needed], key=lambda c: c.index)
-    with tempfile.TemporaryDirectory(prefix="written_") as name:
-        folder = Path(name).resolve()
-        write_stage(book, chapter, folder)
-        others = stages.staged_tests(book, chapter)  # which they may import
-        stages.copy_tests(book, [*files, *others], folder / "tests")
+    return max([chapter, *needed], key=lambda c: c.index)
+
+
+class Bench:
+    """A stage in a folder, with tests beside it, that can run again and again."""
+
+    def __init__(self, book: Book, stage: Chapter, tests: Sequence[str], folder: Path):
+        if importlib.util.find_spec("pytest") is None:
+            raise BookError("tests need pytest: pip install pytest")
+        self.book, self.stage, self.folder = book, stage, folder
+        write_stage(book, stage, folder)
+        named = {book.base / "tests" / t.partition("::")[0] for t in tests}
+        others = stages.staged_tests(book, stage)  # which they may import
+        stages.copy_tests(book, [*named, *others], folder / "tests")
         stages.copy_settings(book, folder)
+
+    def write(self, book: Book, file: str) -> None:
+        """Put a file in as another text of the library has it."""
+        write_staged(book, self.stage, file, self.folder)
+        # Python knows bytecode by the second and size of its text: that may be alike.
+        old = importlib.util.cache_from_source(str(self.folder / file))
+        Path(old).unlink(missing_ok=True)
+
+    def run(self, tests: Sequence[str], first: bool = False) -> Failures:
+        """Run tests in a process of their own."""
+        book, wanted = self.book, list(dict.fromkeys(tests))
         args = ["-q", "-p", "no:cacheprovider", "-x"][: 4 if first else 3]
-        args += [str(folder / "tests" / t) for t in wanted]
-        out = folder / "told.json"
-        known = [c.id for c in book.chapters if c.index <= chapter.index]
-        home = str(folder / book.package)
+        args += [str(self.folder / "tests" / t) for t in wanted]
+        out, log = self.folder / "told.json", self.folder / "log.txt"
+        out.unlink(missing_ok=True)
+        known = [c.id for c in book.chapters if c.index <= self.stage.index]
+        home = str(self.folder / book.package)
         code = TESTS.format(args=args, chapters=known, out=str(out), home=home)
         try:
-            stages.python(folder, code, quiet=True, seconds=SECONDS)
+            status = stages.python(self.folder, code, log, SECONDS)
         except subprocess.TimeoutExpired:
             told = f"stopped after {SECONDS} seconds; does a loop in it ever end?"
             return {t: [f"  {told}"] for t in wanted}
-        if not out.exists():
-            return {t: ["  Python ended while the test ran"] for t in wanted}
-        found = json.loads(out.read_text(encoding="utf-8"))
-    return {test: lines_of(book, test, told) for test, told in found.items()}
+        if status < 0:
+            told = f"Python ended while the test ran: {signal.strsignal(-status)}"
+            return {t: [f"  {told}"] for t in wanted}
+        found = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+        if not found:
+            said = log.read_text(encoding="utf-8", errors="replace").split("\n")
+            errors = [line for line in said if "Error" in line or "ERROR" in line]
+            why = (errors or [line for line in said if line.strip()])[-3:]
+            return {NONE_RAN: labelled("because", why)}
+        return {test: lines_of(book, test, told) for test, told in found.items()}
 
 
 def lines_of(book: Book, test: str, told: list | None) -> list[str]:
@@ -145,8 +185,20 @@ def lines_of(book: Book, test: str, told: list | None) -> list[str]:
     _, statement, said, where = told
     lines = labelled("the test", statement) + labelled("failed", said)
     if where:
-        lines += labelled("in", [f"{book.package}/{where[0]}: {where[1]}"])
+        file, line = f"{book.package}/{where[0]}", where[1].partition("\n")[0]
+        lines += labelled("in", [f"{file}: {hidden_in(book, file, line) or line}"])
     return lines
+
+
+def hidden_in(book: Book, file: str, line: str) -> str:
+    """The function to be written that has a line of the book's, which is not told."""
+    text = book.source(file)
+    todo = [t for c in book.chapters if file in c.builds for t in tasks(book, c)]
+    for task in [t for t in todo if t.file == file]:
+        for name, body in task.bodies():
+            if body in text and line in map(str.strip, body.split("\n")):
+                return name
+    return ""
 
 
 def concerns(test: str, task: Task) -> bool:
@@ -158,26 +210,52 @@ def concerns(test: str, task: Task) -> bool:
 # -- one task, in a kernel
 
 
-def check_task(book: Book, task: Task, cells: Sequence[Sequence[Unit]]) -> str:
-    """`right`, or which test of a task fails first, on what the reader has built."""
-    mine = [u for units in cells for u in units if u.key in task.keys]
-    mine = [u for u in mine if u.file == task.file]
+def check_task(book: Book, task: Task, cells: Sequence[Sequence[Unit]]) -> Mark:
+    """A task's mark on what the reader has built.
+
+    All that was written is tested together; if that is wrong, the task is tested by
+    itself among the book's statements, so that it is not blamed for another's mistake.
+    """
+    mine = [u for units in cells for u in units if task.holds(u.file, u.key)]
     if not mine:
-        return f"not yet: run the build cell of {task.name} first"
+        return Mark(task, "not run", {})
     if any(HOLE in u.text for u in mine):
-        return f"not yet: {task.name} is yours to write; it is empty so far"
-    with tempfile.TemporaryDirectory(prefix="mine_") as name:
-        other = overlaid(book, cells, Path(name).resolve())
-        mark = marked(task, run_named(other, task.chapter, task.tests, first=True))
+        return Mark(task, "not written", {})
+    every = [[u for u in units if HOLE not in u.text] for units in cells]
+    alone = [[u for u in units if u in mine or u.book is None] for units in every]
+    mark = Mark(task, "not tested", {})
+    for some in [every, alone] if edits(every) > edits(alone) else [every]:
+        with tempfile.TemporaryDirectory(prefix="mine_") as name:
+            other = overlaid(book, some, Path(name).resolve())
+            mark = marked(task, run_named(other, task.chapter, task.tests, first=True))
+        if mark.state != "wrong":
+            break
+    return mark
+
+
+def edits(cells: Sequence[Sequence[Unit]]) -> int:
+    """How many units are not as the book has them."""
+    return sum(not u.same for units in cells for u in units)
+
+
+def words(mark: Mark) -> list[str]:
+    """A verdict: `right`, `not yet`, or why there is none."""
+    name = mark.task.name
     if mark.state == "right":
-        return f"right: {mark.passed} tests of it pass"
+        return [f"right: {mark.passed} tests of it pass"]
+    if mark.state == "not run":
+        return [f"not yet: run the build cell of {name} first"]
+    if mark.state == "not written":
+        return [f"not yet: {name} is yours to write; it is empty so far"]
     if mark.state == "not tested":
-        return f"not tested: none of the tests of {task.name} ran"
-    return "\n".join([f"not yet: {mark.first[0]}", *mark.first[1:]])
+        return [f"not tested: none of the tests of {name} ran", *mark.first[1:]]
+    return [f"not yet: {mark.first[0]}", *mark.first[1:]]
 
 
 def marked(task: Task, failures: Failures) -> Mark:
     """A task's mark from what some tests gave."""
+    if NONE_RAN in failures:
+        return Mark(task, "not tested", failures)
     own = {t: told for t, told in failures.items() if concerns(t, task)}
     if not own:
         return Mark(task, "not tested", {})
@@ -265,7 +343,8 @@ def grade(
         junit.write_bytes(xml.tostring(as_junit(found), encoding="utf-8"))
     rows = [f"{'chapter':<9}{'task':<34}{'state':<13}tests"]
     for m in found:
-        tests = f"{m.passed} of {len(m.failures)}" if m.failures else ""
+        ran = m.state in ("right", "wrong")
+        tests = f"{m.passed} of {len(m.failures)}" if ran else ""
         rows.append(f"{m.task.chapter.id:<9}{m.task.name:<34}{m.state:<13}{tests}")
         rows += [f"{'':<9}{line}" for line in m.first]
     right = sum(m.state == "right" for m in found)
@@ -358,40 +437,85 @@ def prove(book: Book, chapter: Chapter) -> Iterator[str]:
     """Complaints about a chapter's tasks.
 
     The book's text must pass each task's tests; the emptied cell must fail them, and
-    so must each wrong version of it in `tests/wrong_versions.toml`.
+    so must each wrong version of it in `tests/wrong_versions.toml`, three at least.
     """
-    todo = tasks(book, chapter)
-    if not todo:
-        return
-    given = tested(book, chapter, [], todo)
-    for task in todo:
+    for trial in trials(book, chapter):
+        task, state = trial.mark.task, trial.mark.state
         where = f"{chapter.called}, task {task.name}"
-        mark = marked(task, given)
-        if mark.state != "right":
-            yield f"{where}: the book's text fails {mark.first or task.tests}"
-        text, _ = emptied(task.build())
-        units = read_cell(book, task.file, task.owner, text)
-        empty = tested(book, chapter, [units], [task])
-        if marked(task, empty).state == "right":
+        if trial.why == BOOKS and state != "right":
+            yield f"{where}: the book's text fails {trial.mark.first or task.tests}"
+        elif trial.why == EMPTY and state == "right":
             yield f"{where}: its tests pass without it"
-        for wrong in wrong_versions(book, task):
-            old, new = wrong["book"], wrong["wrong"]
-            if task.body.count(old) != 1:
-                yield f"{where}: {old!r} does not stand in it once"
-                continue
-            units = read_cell(book, task.file, task.owner, task.body.replace(old, new))
-            mark = marked(task, tested(book, chapter, [units], [task]))
-            if mark.state != "wrong":
-                yield f"{where}: {mark.state}, though {wrong['why']}"
+        elif trial.why not in (BOOKS, EMPTY) and state != "wrong":
+            yield f"{where}: {state}, though {trial.why}"
+    yield from misfits(book, chapter)
+
+
+def misfits(book: Book, chapter: Chapter) -> Iterator[str]:
+    """Complaints about the wrong versions of a chapter's tasks, as they are written."""
+    for task in tasks(book, chapter):
+        where = f"{chapter.called}, task {task.name}"
+        versions = wrong_versions(book, task)
+        for old in [v["book"] for v in versions if task.body.count(v["book"]) != 1]:
+            yield f"{where}: {old!r} does not stand in it once"
+        if len(versions) < ENOUGH:
+            many = f"{len(versions)} wrong versions of it"
+            yield f"{where}: {many} in {VERSIONS}, and there should be {ENOUGH}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of a version of a task: the book's, the empty one, or a wrong one."""
+
+    why: str  # BOOKS, EMPTY, or what is wrong with it
+    mark: Mark
+
+
+def trials(book: Book, chapter: Chapter) -> Iterator[Trial]:
+    """Test all versions of a chapter's tasks, each among the book's statements."""
+    todo = [(t, stage_of(book, chapter, t.tests)) for t in tasks(book, chapter)]
+    for stage in dict.fromkeys(stage for _, stage in todo):
+        own = [task for task, s in todo if s == stage]
+        named = [test for task in own for test in task.tests]
+        with tempfile.TemporaryDirectory(prefix="written_") as name:
+            bench = Bench(book, stage, named, Path(name).resolve())
+            for task in own:
+                yield Trial(BOOKS, marked(task, bench.run(task.tests)))
+                for why, text in versions_of(book, task):
+                    with put_in(bench, task, text):
+                        mark = marked(task, bench.run(task.tests, first=True))
+                    yield Trial(why, mark)
+
+
+def versions_of(book: Book, task: Task) -> Iterator[tuple[str, str]]:
+    """(what is wrong with it, text) of the versions of a task that are not right."""
+    yield EMPTY, emptied(task.build())[0]
+    for v in wrong_versions(book, task):
+        if task.body.count(v["book"]) == 1:
+            yield v["why"], task.body.replace(v["book"], v["wrong"])
+
+
+@contextmanager
+def put_in(bench: Bench, task: Task, text: str) -> Iterator[None]:
+    """Have a task's cell hold a text, in the block."""
+    units = read_cell(bench.book, task.file, task.owner, text)
+    with tempfile.TemporaryDirectory(prefix="version_") as name:
+        bench.write(overlaid(bench.book, [units], Path(name).resolve()), task.file)
+    yield
+    bench.write(bench.book, task.file)
 
 
 def wrong_versions(book: Book, task: Task) -> list[dict[str, str]]:
     """Plausible mistakes in a task: the book's lines, wrong ones, and why."""
-    path = book.base / "tests" / "wrong_versions.toml"
-    if not path.exists():
-        return []
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
-    return data.get(f"chapter_{task.chapter.id}", {}).get(task.name, [])
+    path = book.base / VERSIONS
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return versions_in(text).get(task.name, [])
+
+
+@functools.cache
+def versions_in(text: str) -> dict[str, list[dict[str, str]]]:
+    """The wrong versions of all tasks, by the tasks' names."""
+    return tomllib.loads(text)
 
 
 def solution_text(book: Book, chapter: Chapter, name: str) -> str:

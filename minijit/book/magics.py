@@ -211,7 +211,9 @@ def check_answer(name: str, namespace: dict[str, Any]) -> str:
         return check_exercise(name, namespace)
     for task in todo:
         if task.is_called(name):
-            return grade.check_task(opened().book, task, live_cells())
+            mark = grade.check_task(opened().book, task, live_cells())
+            more = opened().reveal(task) if mark.state == "right" else []
+            return "\n".join([*grade.words(mark), *more])
     asked = f"there is no exercise {name} here" if name else "write `%check NAME`"
     names = ", ".join([*known, *(t.name for t in todo)])
     raise BookError(f"{asked}; this notebook has {names or 'none'}")

@@ -289,11 +289,14 @@ def write_stage(book: Book, chapter: Chapter, out: Path) -> list[str]:
         room = file.removesuffix("__init__.py")
         if file.endswith("__init__.py") and any(f.startswith(room) for f in built):
             built.add(file)
-    for file in sorted(built):
-        path = out / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lines = book.lines(file)[: files[file]]
-        path.write_text(
-            "\n".join(lines).rstrip() + "\n" * bool(lines), encoding="utf-8"
-        )
+    for file in built:
+        write_staged(book, chapter, file, out)
     return sorted(built)
+
+
+def write_staged(book: Book, chapter: Chapter, file: str, out: Path) -> None:
+    """Write one file of the library into `out` as it is after `chapter`."""
+    path = out / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = book.lines(file)[: book.prefix(file, chapter.end)]
+    path.write_text("\n".join(lines).rstrip() + "\n" * bool(lines), encoding="utf-8")

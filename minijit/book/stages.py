@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from .project import Book, BookError, Chapter
@@ -113,11 +113,12 @@ def stage_folder(book: Book, chapter: Chapter) -> Iterator[Path]:
 
 
 def python(
-    folder: Path, code: str, quiet: bool = False, seconds: float | None = None
+    folder: Path, code: str, log: Path | None = None, seconds: float | None = None
 ) -> int:
     """The exit code of a fresh process that runs code and sees only the stage.
 
-    A `quiet` one prints nothing; after `seconds` subprocess.TimeoutExpired is raised.
+    What it prints goes into the file `log`, if there is one; after `seconds`
+    subprocess.TimeoutExpired is raised.
     """
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     # Bytecode goes into the stage's folder, for the next of the many processes there.
@@ -127,11 +128,11 @@ def python(
     env.setdefault("MINIJIT_TRACEBACK_FILTERING", "off")
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # nbval and its like are slow to load
     command = [sys.executable, "-P", "-c", ALONE + code]
-    out = subprocess.DEVNULL if quiet else None
-    done = subprocess.run(
-        command, cwd=folder, env=env, check=False, stdout=out, stderr=out,
-        timeout=seconds,
-    )  # fmt: skip
+    with log.open("w") if log else nullcontext() as out:
+        done = subprocess.run(
+            command, cwd=folder, env=env, check=False, stdout=out, stderr=out,
+            timeout=seconds,
+        )  # fmt: skip
     return done.returncode
 
 

@@ -199,20 +199,19 @@ def construction(cls: ast.ClassDef) -> list[str]:
     return parts
 
 
-def difference(unit: Unit) -> list[str]:
-    """How an edited unit differs from the book: a line of words, then the lines."""
-    name = unit.key
+def difference(unit: Unit, hidden: Collection[str] = ()) -> list[str]:
+    """How an edited unit differs from the book: a line of words, then the lines.
+
+    Of the functions `hidden`, which are the reader's to write, no lines are told.
+    """
     if unit.book is None:
-        return [f"{name.removesuffix(' (new)')} is not in the book."]
-    old, new = unit.book, unit.mine
+        return [f"{unit.key.removesuffix(' (new)')} is not in the book."]
     if isinstance(unit.node, ast.ClassDef):
-        return class_difference(unit)
-    if HOLE in new.text:
-        return [f"{name} is yours to write."]
-    return diff_lines(name, old.text, new.text)
+        return class_difference(unit, hidden)
+    return piece_difference(unit.key, unit.book.text, unit.text, hidden)
 
 
-def class_difference(unit: Unit) -> list[str]:
+def class_difference(unit: Unit, hidden: Collection[str] = ()) -> list[str]:
     """The same for a class: the cell may hold only its beginning, so piece by piece."""
     assert unit.book is not None
     theirs = members(unit.book)
@@ -222,15 +221,26 @@ def class_difference(unit: Unit) -> list[str]:
     for s, b in match(mine, theirs):
         if b is None:
             told.append(f"{s.key} is not in the book.")
-        elif HOLE in s.text:
-            last = max(last, theirs.index(b))
-            told.append(f"{s.key} is yours to write.")
         else:
             last = max(last, theirs.index(b))
-            told += diff_lines(s.key, b.text, s.text) if s.text != b.text else []
+            told += piece_difference(s.key, b.text, s.text, hidden)
     had = {s.key for s in mine}
     gone = [b.key for b in theirs[:last] if b.key not in had]
     return told + [f"{key} {LEFT_OUT}" for key in gone]
+
+
+def piece_difference(
+    name: str, old: str, new: str, hidden: Collection[str]
+) -> list[str]:
+    """The same for one piece: a statement, or a member of a class."""
+    if old == new:
+        return []
+    if HOLE in new:
+        return [f"{name} is yours to write."]
+    if name in hidden:
+        short = name.rpartition(".")[2]
+        return [f"{name} is yours; `%check {short}` says whether it is right."]
+    return diff_lines(name, old, new)
 
 
 def diff_lines(name: str, old: str, new: str, most: int = 20) -> list[str]:

@@ -107,7 +107,11 @@ def current_trace():
 
 
 def find_rule(table, primitive, kind):
-    """The row of `primitive` in a rule table, or an error that names both."""
+    """The row of `primitive` in a rule table.
+
+    Without one, a NotImplementedError: "primitive 'sin' has no eval rule: add a row
+    for it to the eval table", with the quotes, where `kind` is eval.
+    """
     rule = table.get(primitive)
     if rule is None:
         raise NotImplementedError(
