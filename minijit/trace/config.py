@@ -13,6 +13,7 @@ Others change what a call does besides: no call takes a short way while one is s
 
 import os
 import threading
+import weakref
 from contextlib import contextmanager
 
 
@@ -37,6 +38,19 @@ def from_environment(name, default):
     return words[text.lower()]
 
 
+class TraceKey:
+    """The values of the flags on which a trace depends: one object for equal ones.
+
+    So it is compared and hashed by which object it is.  Each operation outside a trace
+    asks for a table's row by it, and the settings of fusion alone are eighty numbers.
+    """
+
+    __slots__ = ("values", "__weakref__")
+
+    def __init__(self, values):
+        self.values = values
+
+
 class Config:
     """All flags by name; `config.enable_x64` reads one."""
 
@@ -51,7 +65,15 @@ class Config:
         self.updates = 0
         self.listeners = []
         self.overrides = Overrides()
-        self.process_key = ()
+        self.keys = weakref.WeakValueDictionary()
+        self.new_lock()
+        self.process_key = self.make_key({})
+        if hasattr(os, "register_at_fork"):
+            # Another thread may hold it while the process forks.
+            os.register_at_fork(after_in_child=self.new_lock)
+
+    def new_lock(self):
+        self.making_keys = threading.RLock()
 
     def define(
         self, name, default, doc, changes_traces=False, changes_calls=False,
@@ -132,7 +154,7 @@ class Config:
         return self.read(name)
 
     def trace_key(self):
-        """The values of the flags on which a trace depends: a part of cache keys."""
+        """The `TraceKey` of the flags that are set here: a part of cache keys."""
         overridden = self.overrides.values
         if not overridden:
             return self.process_key
@@ -143,7 +165,11 @@ class Config:
         return not any(self.read(name) for name in self.changes_calls)
 
     def make_key(self, values):
-        return tuple(values[name] for name in self.changes_traces)
+        values = tuple(values[name] for name in self.changes_traces)
+        with self.making_keys:
+            key = self.keys.get(values) or TraceKey(values)
+            self.keys[values] = key
+        return key
 
 
 config = Config()

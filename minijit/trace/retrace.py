@@ -73,7 +73,8 @@ def context_facts(captures):
     facts = {}
     for place, value in captures.values:
         facts[place.kind, place.name] = seen(value)
-    for name, value in zip(config.changes_traces, config.trace_key(), strict=True):
+    values = config.trace_key().values
+    for name, value in zip(config.changes_traces, values, strict=True):
         facts["config", name] = value
     return facts
 
