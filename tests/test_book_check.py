@@ -15,7 +15,7 @@ import book_toy
 import pytest
 
 from minijit.book import author, headings
-from minijit.book.check import check, not_on_the_map
+from minijit.book.check import check, not_on_the_map, wrong_glossary
 from minijit.book.notebook import (
     build_cells,
     code_cell,
@@ -532,3 +532,32 @@ def test_the_map_has_every_notebook(book: Book, monkeypatch: pytest.MonkeyPatch)
     dump({"cells": [markdown_cell(links, "map")], "metadata": {}}, path)
     told = list(not_on_the_map(book))
     assert told == [f"{start.called} has no link to {others[0].file} on its map"]
+
+
+GLOSSARY = """# Start
+
+## Glossary
+
+- **word**: one of a chapter. [01](01_values.ipynb)
+- **nonsense, words**: not said there. [01](01_values.ipynb)
+- **Zebra**: nowhere.
+"""
+
+
+def test_the_glossary_is_true(book: Book, monkeypatch: pytest.MonkeyPatch):
+    start, one = replace(book.chapters[0], kind="start"), book.chapters[1]
+    one = replace(one, file="01_values.ipynb", after="3")
+    told = "Many Words.\n\n| [it](01_values.ipynb) | 2 |"
+    dump({"cells": [markdown_cell(told, "a")], "metadata": {}}, book.notebook(one))
+    start = replace(start, file="00_start.ipynb")
+    cells = [markdown_cell(GLOSSARY, "b"), markdown_cell(told, "c")]
+    dump({"cells": cells, "metadata": {}}, book.notebook(start))
+    monkeypatch.setattr(Book, "written", lambda self: iter([start, one]))
+    assert list(wrong_glossary(book)) == [
+        f"{start.called}: its glossary is out of order",
+        f"{start.called}: 01_values.ipynb has not the word nonsense",
+        f"{start.called}: Zebra has no chapter in the glossary",
+    ]
+    assert list(not_on_the_map(book)) == [
+        "01_values.ipynb is for readers of chapter 3, says book.toml"
+    ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,6 +56,7 @@ def check(book: Book, only: Chapter | None = None, complete: bool = False) -> li
         bad += missing_files(book)
         bad += wrong_references(book)
         bad += not_on_the_map(book)
+        bad += wrong_glossary(book)
         bad += [f"{f} is in {book.folder} but not in book.toml" for f in strays(book)]
     if complete:
         bad += idle_exceptions(book)
@@ -73,14 +75,43 @@ def strays(book: Book) -> list[str]:
     return sorted(found - {c.file for c in book.notebooks()})
 
 
+def prose(book: Book, chapter: Chapter) -> str:
+    """What a notebook says in words."""
+    cells = load(book.notebook(chapter))["cells"]
+    return "\n".join(source(c) for c in cells if c["cell_type"] == "markdown")
+
+
 def not_on_the_map(book: Book) -> Iterator[str]:
-    """Notebooks to which the page that begins the book has no link."""
+    """Notebooks that the page that begins the book does not link to, or misplaces."""
     for start in (c for c in book.written() if c.kind == "start"):
-        cells = load(book.notebook(start))["cells"]
-        told = [source(c) for c in cells if c["cell_type"] == "markdown"]
+        lines = prose(book, start).split("\n")
         for c in book.written():
-            if c != start and not any(f"]({c.file})" in text for text in told):
+            links = [line for line in lines if f"]({c.file})" in line]
+            rows = [line for line in links if line.startswith("|")]
+            if c != start and not links:
                 yield f"{start.called} has no link to {c.file} on its map"
+            if c.after and rows and not rows[0].endswith(f"| {c.after} |"):
+                yield f"{c.file} is for readers of chapter {c.after}, says book.toml"
+
+
+def wrong_glossary(book: Book) -> Iterator[str]:
+    """Words that the chapter named behind them does not use, or out of order."""
+    files = {c.file: c for c in book.written()}
+    for start in (c for c in book.written() if c.kind == "start"):
+        _, _, glossary = prose(book, start).partition("\n## Glossary\n")
+        rows = re.findall(r"^- \*\*(.+?)\*\*(.*)", glossary, re.M)
+        heads = [words.lower() for words, _ in rows]
+        if heads != sorted(heads):
+            yield f"{start.called}: its glossary is out of order"
+        for words, told in rows:
+            link = re.search(r"\[\w+\]\((.+?)\)$", told)
+            if not link or link[1] not in files:
+                yield f"{start.called}: {words} has no chapter in the glossary"
+                continue
+            says = prose(book, files[link[1]]).lower()
+            for word in words.lower().split(", "):
+                if not re.search(rf"\b{re.escape(word.removesuffix('s'))}", says):
+                    yield f"{start.called}: {link[1]} has not the word {word}"
 
 
 def missing_files(book: Book) -> Iterator[str]:
