@@ -2,7 +2,9 @@
 
 import ast
 import importlib.util
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -198,6 +200,56 @@ def test_the_readme_has_its_two_commands():
     typed = (root / ".ci" / "run").read_text()
     assert '"^python3 -m venv .*$1"' in typed
     assert "$(typed pytest)" in typed and '$(typed "jupyter lab"' in typed
+
+
+# Where the README says `python3 -m venv .venv`, in the test below.
+VENV = """#!/bin/sh
+mkdir -p .venv/bin
+for name in jupyter pip python; do
+  cat >.venv/bin/$name <<EOF
+#!/bin/sh
+echo "ran: $name \\$*"
+case "\\$*" in *"$FAILS"*) exit 1; esac
+EOF
+  chmod +x .venv/bin/$name
+done
+"""
+
+
+@pytest.mark.parametrize("fails", ["nothing", "my_chapters/01", "pytest --nbval"])
+def test_ci_types_the_readmes_commands_in_order(tmp_path, fails):
+    """What they call is replaced here; the script is real."""
+    if not shutil.which("git") or not shutil.which("bash"):
+        pytest.skip("needs git and bash")
+    repo, fakes = tmp_path / "repo", tmp_path / "bin"
+    for path in (".ci/run", "README.md"):
+        (repo / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / path, repo / path)
+    fakes.mkdir()
+    for name, text in (("python3", VENV), ("id", "#!/bin/sh\necho 1000\n")):
+        (fakes / name).write_text(text)
+        (fakes / name).chmod(0o755)
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for line in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *line], cwd=repo, check=True)
+    path = f"{fakes}{os.pathsep}{os.environ['PATH']}"
+    env = os.environ | {"PATH": path, "FAILS": fails, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        ["bash", str(repo / ".ci" / "run")], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == (fails != "nothing"), done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    ran = [line[5:] for line in lines if line.startswith("ran: ")]
+    tests, notebooks = "python -m pytest --nbval -n auto --dist loadfile", ["00", "01"]
+    if fails != "my_chapters/01":
+        notebooks += ["05", "16"]
+    assert ran == [
+        "pip install -q -e .[test]", tests, "pip install -q -e .[test,oracle]",
+        "python -m pytest -m oracle -n auto --dist loadfile",
+        "pip install -q -e .[book]", "python -m minijit.book start",
+        *(f"jupyter execute my_chapters/{n}_*.ipynb" for n in notebooks), tests,
+    ]  # fmt: skip
+    assert lines[-1] == f"ran: {tests}"
 
 
 def test_plain_pytest_covers_the_tests_and_the_book():
