@@ -1,6 +1,7 @@
 """Threads that trace at the same time: nothing is traced twice, and nothing hangs."""
 
 import gc
+import itertools
 import os
 import subprocess
 import sys
@@ -10,10 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from moments import interrupted_at
 
 import minijit as jax
 from minijit.trace import jit as module
-from minijit.trace.turns import Turns, compiling
+from minijit.trace.turns import Turn, Turns, compile_lock, one_at_a_time
 
 pytestmark = pytest.mark.chapter(5)
 
@@ -183,25 +185,125 @@ def test_clearing_the_caches_while_a_function_is_traced():
     assert len(traces) == 2
 
 
+def in_turn(turns, key, work):
+    turn = Turn(key)
+    with turn.lock, turns.claim(turn):
+        return work()
+
+
 def test_a_turn_is_given_back_after_an_error():
     turns = Turns()
-    with pytest.raises(KeyError), turns.of("key"), turns.of("key"):
+
+    def fail():
         raise KeyError
+
+    with pytest.raises(KeyError):
+        in_turn(turns, "key", lambda: in_turn(turns, "key", fail))
+    gc.collect()
     assert not turns.owners and not turns.wanted
 
 
 def test_garbage_is_seldom_collected_amid_compiling():
     """Nor never: and not at all where the user's threshold is 0."""
     often = gc.get_threshold()
-    with compiling:
-        with compiling:
-            assert gc.get_threshold() == (200_000, *often[1:])
-        assert gc.get_threshold() == (200_000, *often[1:])
+    threshold = one_at_a_time(gc.get_threshold)
+
+    @one_at_a_time
+    def nested():
+        return threshold(), gc.get_threshold()
+
+    assert nested() == ((200_000, *often[1:]),) * 2
     assert gc.get_threshold() == often
     gc.set_threshold(0)
     try:
-        with compiling:
-            assert gc.get_threshold()[0] == 0
-        assert gc.get_threshold()[0] == 0
+        assert nested()[0][0] == nested()[1][0] == gc.get_threshold()[0] == 0
     finally:
         gc.set_threshold(*often)
+
+
+def in_thread(function):
+    """What a function gives in another thread, in a list; empty if it hangs."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()), daemon=True)
+    thread.start()
+    thread.join(20)
+    return found
+
+
+# An exception in the callback of a weak reference is reported, and goes no further.
+reported = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@reported
+def test_ctrl_c_leaves_nothing_locked_at_whatever_moment():
+    turns, often, count = Turns(), gc.get_threshold(), 0
+    work = one_at_a_time(lambda: sum([1, 2]))
+    call = lambda: in_turn(turns, "key", lambda: in_turn(turns, "other", work))
+    for k in itertools.count():
+        reached, error = interrupted_at(k, call)
+        if not reached:
+            break
+        # The exception holds all frames, as it does in IPython.
+        assert gc.get_threshold() == often
+        assert in_thread(call) == [3] and call() == 3
+        assert not turns.wanted
+        count += 1
+    assert count > 10 and compile_lock.acquire(blocking=False)
+    compile_lock.release()
+
+
+@reported
+def test_ctrl_c_at_whatever_moment_of_a_first_call():
+    """What was not done then is done when the next one calls, in any thread."""
+    f = jax.jit(lambda x: jax.jit(lambda y: y + 1)(x) * 2, backend="eval")
+    f(0.0)
+    for k in itertools.count(0, 37):
+        f.clear_cache()
+        reached, error = interrupted_at(k, lambda: f(1.0))
+        if not reached:
+            break
+        assert [float(x) for x in in_thread(lambda: f(1.0))] == [4.0]
+    del error
+    gc.collect()
+    assert k > 37 and not module.turns.owners and not module.turns.wanted
+
+
+def test_caches_are_cleared_and_flags_set_while_other_threads_jit():
+    stop, errors, old = threading.Event(), [], sys.getswitchinterval()
+
+    def work(k):
+        try:
+            while not stop.is_set():
+                f = jax.jit(lambda x: x * 2 + k, backend="eval")
+                assert [float(f(1.0)) for _ in range(3)] == [2.0 + k] * 3
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(300):
+            jax.clear_caches()
+            jax.config.update("jax_log_compiles", False)
+    finally:
+        stop.set()
+        sys.setswitchinterval(old)
+        for thread in threads:
+            thread.join()
+    assert not errors
+
+
+def test_an_update_that_fails_leaves_no_call_as_it_was(monkeypatch):
+    told = []
+    fail = lambda: told.append(1) or 1 / 0
+    f = jax.jit(lambda x: x + 1, backend="eval")
+    monkeypatch.setattr(jax.config, "listeners", [*jax.config.listeners, fail])
+    try:
+        with pytest.raises(ZeroDivisionError):
+            jax.config.update("jax_enable_x64", True)
+        assert told == [1] and f(1.0).dtype == "float64"
+    finally:
+        monkeypatch.undo()
+        jax.config.update("jax_enable_x64", False)

@@ -54,7 +54,8 @@ def own_memory(program):
     Python makes its results, and a callback may put its arguments on a list; what an
     inner program hands to Python, or gets from there, counts where it is called too.
     """
-    if program not in pythons:
+    known = pythons.get(program)
+    if known is None:
         found = set()
         for call in program.calls:
             if call.routine == "eval":
@@ -67,8 +68,8 @@ def own_memory(program):
                 buffers = (*inner.inputs, *inner.outputs)
                 pairs = zip(views, buffers, strict=True)
                 found.update(view.buffer for view, b in pairs if b in theirs)
-        pythons[program] = frozenset(found)
-    return pythons[program]
+        known = pythons[program] = frozenset(found)
+    return known
 
 
 def given_results(program):

@@ -132,11 +132,11 @@ def lower_jit(walk, eqn):
 
 def call_program(walk, eqn, closed, name):
     """A call of a function's program, lowered once for all its calls."""
-    if closed not in walk.programs:
+    program = walk.programs.get(closed)
+    if program is None:
         inner = lower(closed, name, walk.policy, walk.programs)
         distinct = len(set(inner.outputs)) == len(inner.outputs)
-        walk.programs[closed] = replace(inner, inner=distinct)
-    program = walk.programs[closed]
+        program = walk.programs[closed] = replace(inner, inner=distinct)
     walk.fallbacks |= dict(program.fallbacks)
     add_call(walk, [eqn], "program", map(whole_atom, eqn.invars), {"program": program})
 

@@ -26,10 +26,11 @@ def program_of(closed):
 
     It is simplified already, as a param of an equation of a simplified program.
     """
-    if closed not in bodies:
+    program = bodies.get(closed)
+    if program is None:
         name = closed.jaxpr.debug.name or "body"
-        bodies[closed] = lower(closed, name, programs=bodies)
-    return bodies[closed]
+        program = bodies[closed] = lower(closed, name, programs=bodies)
+    return program
 
 
 def native_row(eqn):

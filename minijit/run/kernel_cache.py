@@ -1,7 +1,7 @@
 """Compiled kernels, each once a process: those that were used last."""
 
 from ..trace.jit import cache_clearers
-from ..trace.turns import compiling
+from ..trace.turns import one_at_a_time
 
 # (text, constants) -> the compiled kernel, for all programs of this process; the ones
 # used last.  A program keeps its kernels for itself, so that one which leaves this
@@ -10,13 +10,13 @@ native_kernels: dict = {}
 MOST_KERNELS = 1024
 
 
+@one_at_a_time
 def compiled_once(key, build):
     """The kernel of a key, from `build()` if it is not there."""
-    with compiling:
-        kernel = native_kernels.pop(key, None) or build()
-        native_kernels[key] = kernel
-        for old in list(native_kernels)[:-MOST_KERNELS]:
-            native_kernels.pop(old, None)
+    kernel = native_kernels.pop(key, None) or build()
+    native_kernels[key] = kernel
+    for old in list(native_kernels)[:-MOST_KERNELS]:
+        native_kernels.pop(old, None)
     return kernel
 
 

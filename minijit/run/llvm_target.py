@@ -21,6 +21,7 @@ LEVELS = {
     "x86-64-v4": "avx512bw avx512cd avx512dq avx512f avx512vl",
 }
 
+
 @functools.cache
 def binding():
     """llvmlite's LLVM, imported and made ready when it is first asked for."""

@@ -12,7 +12,7 @@ from ..compile.decisions import noting, with_notes
 from ..compile.pipeline import rewrites
 from ..trace.config import config
 from ..trace.jit import cache_clearers
-from ..trace.turns import compiling
+from ..trace.turns import one_at_a_time
 from .values import evaluating
 
 loaded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -24,18 +24,18 @@ loaded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 loaders = {}
 
 
+@one_at_a_time
 def load(program, native, heading=str):
     """What a loader makes of a program; one that several call is loaded once.
 
     Args:
       heading: function without arguments: what is to stand above the source.
     """
-    with compiling:
-        versions = loaded.setdefault(program, {})
-        if native not in versions:
-            with config.override("fusion", program.settings):
-                versions[native] = loaders[native](program, native, heading)
-        return versions[native]
+    versions = loaded.setdefault(program, {})
+    if native not in versions:
+        with config.override("fusion", program.settings):
+            versions[native] = loaders[native](program, native, heading)
+    return versions[native]
 
 
 # Functions of an executable: what to run instead of its driver, or None.

@@ -28,6 +28,7 @@ from ..compile.buffers import LINE, given_results, make_plan
 from ..compile.loops import Call
 from ..compile.pipeline import rewrites
 from ..compile.updates import with_reuse
+from ..trace.jaxpr_memory import Living
 from ..trace.jit import cache_clearers
 from .loading import rewritten
 from .python_source import DriverPrinter, driver_printers
@@ -40,9 +41,10 @@ plans: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 def plan_of(program):
     """The plan of a program as it is loaded, with its inner programs' arenas in it."""
-    if program not in plans:
-        plans[program] = make_plan(program, plan_within)
-    return plans[program]
+    plan = plans.get(program)
+    if plan is None:
+        plan = plans[program] = make_plan(program, plan_within)
+    return plan
 
 
 def plan_within(call):
@@ -102,11 +104,11 @@ class Arenas:
 # So many calls of one program at once leave an arena each.  One more has an arena as
 # well, which is free memory when it is done: no plan and no call is another one by it.
 MOST_ARENAS = 8
-arenas: weakref.WeakSet = weakref.WeakSet()
+arenas = Living()
 
 
 def free_arenas():
-    for each in list(arenas):
+    for each in arenas.all():
         each.lent.clear()
 
 

@@ -127,11 +127,15 @@ class Config:
 
     def update(self, name, value):
         """Set a flag for the whole process, as `jax.config.update` does."""
-        self.values[self.check(name, value)] = value
-        self.process_key = self.make_key(self.values)
-        self.updates += 1
-        for told in self.listeners:
-            told()
+        name = self.check(name, value)
+        try:
+            self.values[name] = value
+            self.process_key = self.make_key(self.values)
+            self.updates += 1
+        finally:
+            # What is ready for the old value goes, also where Ctrl-C comes in between.
+            for told in self.listeners:
+                told()
 
     @contextmanager
     def override(self, name, value):

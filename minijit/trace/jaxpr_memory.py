@@ -8,6 +8,17 @@
 import weakref
 
 
+class Living(weakref.WeakValueDictionary):
+    """Objects while they live.  Threads may add some while others look at all."""
+
+    def add(self, x):
+        self[id(x)] = x
+
+    def all(self):
+        """A list of them."""
+        return [x for ref in self.valuerefs() if (x := ref()) is not None]
+
+
 class Memory(dict):
     """What is remembered of one jaxpr: see `memoised`.  A copy remembers nothing."""
 
@@ -22,7 +33,7 @@ class Memory(dict):
 
 
 # All memories there are.
-memories: weakref.WeakSet = weakref.WeakSet()
+memories = Living()
 
 
 def memoised(transform):
@@ -38,14 +49,16 @@ def memoised(transform):
         if memory is None:
             memory = vars(jaxpr).setdefault("memory", Memory())
         full = transform, key
-        if full not in memory:
-            memory[full] = transform(jaxpr, *key)
-        return memory[full]
+        # Another thread may clear it at any time.
+        found = memory.get(full, memory)
+        if found is memory:
+            found = memory[full] = transform(jaxpr, *key)
+        return found
 
     return remembering
 
 
 def forget_jaxprs():
     """Forget all that is remembered of jaxprs."""
-    for memory in list(memories):
+    for memory in memories.all():
         memory.clear()

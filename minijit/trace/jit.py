@@ -69,7 +69,7 @@ from .signature import (
 from .stale_globals import globals_changed, watches_globals
 from .stores import Shortcuts, Table, generation, keep_entry, kept_entry, missed, stores
 from .tree_paths import tree_flatten_with_path
-from .turns import compiling, lock, turns
+from .turns import Turn, lock, one_at_a_time, turns
 
 jit_p = Primitive("jit", multiple_results=True)
 
@@ -81,13 +81,13 @@ donors: dict = {}
 
 
 @memoised
+@one_at_a_time
 def compiled_call(closed, name, executor, pairs=()):
     """What the executor makes of a closed jaxpr."""
-    with compiling:
-        make = executors[executor]
-        if pairs and make in donors:
-            return donors[make](closed, name, pairs=pairs)
-        return make(closed, name)
+    make = executors[executor]
+    if pairs and make in donors:
+        return donors[make](closed, name, pairs=pairs)
+    return make(closed, name)
 
 
 def eval_call(*args, name, jaxpr, **params):
@@ -229,7 +229,8 @@ class Entry:
 
     def compile(self):
         """Hand the jaxpr to the executor, unless that was done before."""
-        with turns.of(self):
+        turn = Turn(self)
+        with turn.lock, turns.claim(turn):
             if self.executable is not None:
                 return self.executable
             self.donations.tell()
@@ -365,7 +366,8 @@ class JitFunction:
         captures = find_captures(self.function)
         era = generation[0], self.generation
         full = *era, captures.key, self.options, key
-        with turns.of(full):
+        turn = Turn(full)
+        with turn.lock, turns.claim(turn):
             entry = kept_entry(self.function, captures, full)
             if entry is None:
                 entry = self.make_entry(captures, era, call, leaves)
@@ -491,7 +493,7 @@ def clear_caches():
     """Forget every trace and every compiled program; the next calls make new ones."""
     with lock:
         generation[0] += 1
-        for table in list(stores):
+        for table in stores.all():
             table.clear()
         forget_jaxprs()
     # A clearer may wait for a thread that compiles, which may want the lock.

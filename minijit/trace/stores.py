@@ -16,11 +16,11 @@ from .array import ShapedArray
 from .captures import atoms, can_be_owner, parts, reaches
 from .core import current
 from .jaxpr import ClosedJaxpr, Eqn, Jaxpr
-from .jaxpr_memory import Memory
+from .jaxpr_memory import Living, Memory
 from .turns import lock
 
 # All tables of traces.
-stores: weakref.WeakSet = weakref.WeakSet()
+stores = Living()
 
 # Clearing the caches raises this number, which is a part of every key.
 generation = [0]

@@ -1,62 +1,88 @@
-"""Turns: of several threads that want the same thing made, one makes it."""
+"""Turns: of several threads that want the same thing made, one makes it.
 
+A signal's handler may raise wherever a function returns to Python, or one of Python's
+own begins.  So what is locked here is locked by `with` and a lock of Python's in C:
+nothing comes between.  A lock that a function in Python takes stays locked for ever if
+the handler raises as it returns; and what a `finally` does by such a function is not
+done.
+"""
+
+import functools
 import gc
 import os
 import threading
-from contextlib import contextmanager, nullcontext
+import weakref
+from contextlib import nullcontext
+
+
+class Turn:
+    """The turn of a thread to do the work of a key: over when its lock is free."""
+
+    def __init__(self, key):
+        self.key, self.thread, self.lock = key, threading.get_ident(), threading.Lock()
 
 
 class Turns:
-    """One lock a key, for work that may itself wait for other keys and threads.
+    """One turn at a time for a key, for work that may itself wait for other keys.
 
-    with turns.of(key):               # waits while another thread is in such a block
+    turn = Turn(key)
+    with turn.lock, turns.claim(turn):      # waits while another thread has its turn
         value = made.get(key) or make(key)
 
-    A thread never waits for one that waits for it: it goes ahead, as it does for a
-    key of its own, and the work is done twice.
+    A thread never waits for one that waits for it: it goes ahead, as it does for a key
+    of its own, and the work is done twice.
+
+    Attributes:
+      owners: {key: the turn that was taken last}, while somebody has that.
+      wanted: {thread: the turn it waits for}.
     """
 
     def __init__(self):
-        self.owners = {}
-        self.wanted = {}
-        self.changed = threading.Condition()
         # A context in which the work is done; a later module tells how long it takes.
         self.watch = nullcontext
+        self.owners = weakref.WeakValueDictionary()
+        self.wanted, self.lock = {}, threading.RLock()
 
-    @contextmanager
-    def of(self, key):
-        """Enter when it is this thread's turn to do the work of `key`."""
-        me = threading.get_ident()
-        with self.changed:
-            self.wanted[me] = key
-            try:
-                self.changed.wait_for(lambda: not self.must_wait(me))
-            finally:
-                del self.wanted[me]
-            is_first = key not in self.owners
-            self.owners.setdefault(key, me)
+    def claim(self, turn):
+        """Wait for other threads that work for the key: -> a context for the work.
+
+        Args:
+          turn: its lock is locked.
+        """
+        while self.waits(turn):
+            pass
+        return self.watch()
+
+    def waits(self, turn):
+        """Take a turn, or else wait for another one to end: -> whether it was that."""
+        me = turn.thread
         try:
-            with self.watch():
-                yield
+            with self.lock:
+                first = self.owners.get(turn.key)
+                if first is None or not first.lock.locked():
+                    self.owners[turn.key] = turn
+                    return False
+                self.wanted[me] = first
+                if self.waits_for(first.thread, me):
+                    return False
+            with first.lock:
+                return True
         finally:
-            if is_first:
-                with self.changed:
-                    del self.owners[key]
-                    self.changed.notify_all()
+            self.wanted.pop(me, None)
+
+    def waits_for(self, thread, other):
+        """Whether a thread is another one, or waits for it, maybe through others."""
+        while thread != other and thread in self.wanted:
+            thread = self.wanted[thread].thread
+        return thread == other
 
     def forget_others(self):
         """In a forked process: the other threads, and what they did, are not there."""
-        me = threading.get_ident()
-        self.owners = {key: owner for key, owner in self.owners.items() if owner == me}
-        self.wanted = {}
-        self.changed = threading.Condition()
-
-    def must_wait(self, me):
-        """Whether the thread's key is another's, and that one does not wait for it."""
-        first = thread = self.owners.get(self.wanted[me])
-        while thread != me and thread in self.wanted:
-            thread = self.owners.get(self.wanted[thread])
-        return first is not None and thread != me
+        me, owners = threading.get_ident(), self.owners
+        self.owners = weakref.WeakValueDictionary(
+            {key: turn for key, turn in owners.items() if turn.thread == me}
+        )
+        self.wanted, self.lock = {}, threading.RLock()
 
 
 # Of several threads that want the same trace, or the same compiled program, one makes
@@ -67,12 +93,16 @@ turns = Turns()
 # code, which may wait for threads that want traces of their own.
 lock = threading.RLock()
 
+# Compilers share tables of what they made, and run no code of the user's: one program
+# is compiled at a time.
+compile_lock = threading.RLock()
+
 # While a program is compiled, garbage is collected once so many objects have come.
 COLLECT = 200_000
 
 
-class Compiling:
-    """A lock, in which garbage is seldom collected.
+def one_at_a_time(compiler):
+    """A compiler that one thread at a time is in, with garbage seldom collected.
 
     What a compiler makes comes by the ten thousand and mostly stays: collections amid
     that, each of all that the process has, took a tenth of the time of a first call.
@@ -80,44 +110,38 @@ class Compiling:
     collections off, or does so meanwhile, finds them off.
     """
 
-    def __init__(self):
-        self.lock, self.depth, self.often = threading.RLock(), 0, gc.get_threshold()
+    @functools.wraps(compiler)
+    def run(*args, **kwargs):
+        with compile_lock:
+            first, *others = often = gc.get_threshold()
+            try:
+                # A threshold of 0 means no collections.
+                gc.set_threshold(first and max(first, COLLECT), *others)
+                return compiler(*args, **kwargs)
+            finally:
+                gc.set_threshold(*often)
 
-    def __enter__(self):
-        self.lock.acquire()
-        self.depth += 1
-        if self.depth == 1:
-            self.often = gc.get_threshold()
-            first, *others = self.often
-            # A threshold of 0 means no collections.
-            gc.set_threshold(first and max(first, COLLECT), *others)
+    return run
 
-    def __exit__(self, *error):
-        self.depth -= 1
-        if not self.depth:
-            gc.set_threshold(*self.often)
-        self.lock.release()
-
-
-# Compilers share tables of what they made, and run no code of the user's: one program
-# is compiled at a time.
-compiling = Compiling()
 
 # What is locked while a process forks: no other thread is then in the middle of
 # compiling, or of changing a table, and the child does not wait for one for ever.
-fork_locks = [compiling.lock, lock]
+fork_locks = [compile_lock, lock]
+# Those that are locked now, for another thread may add one meanwhile.
+held: list = []
 
 
 def before_fork():
     """Wait for the other threads to leave what is locked."""
-    for held in fork_locks:
-        held.acquire()
+    for each in list(fork_locks):
+        each.acquire()
+        held.append(each)
 
 
 def after_fork():
     """Unlock, in either process."""
-    for held in reversed(fork_locks):
-        held.release()
+    while held:
+        held.pop().release()
 
 
 def after_fork_in_child():
