@@ -239,24 +239,24 @@ def place(text: str, cells: list[dict[str, Any]]) -> int:
 
 
 def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
-    """From chapter 0 to chapter 1: read, run, edit, break, restart, check, reset."""
+    """From chapter 0 to chapter 2: read, run, edit, break, restart, check, reset."""
     me, url = reader
     assert "notebooks made" in book(clone, "start")
-    copy = clone / "my_chapters" / "01_values.ipynb"
+    copy = clone / "my_chapters" / "02_values.ipynb"
     cells = load(copy)["cells"]
 
     me.open(url, "my_chapters/00_start_here.ipynb")
     me.page.wait_for_timeout(3000)
     assert not me.is_dirty()
     me.picture("00_opened")
-    link = me.page.locator(".jp-NotebookPanel a", has_text="01 One function").first
+    link = me.page.locator(".jp-NotebookPanel a", has_text="02 One function").first
     link.click()
-    me.ready("01_values.ipynb")
+    me.ready("02_values.ipynb")
     me.page.wait_for_timeout(3000)
     assert not me.is_dirty()
     before = copy.read_bytes()
     me.command("docmanager:save")
-    assert load(copy) == load(clone / "my_chapters" / "01_values.ipynb")
+    assert load(copy) == load(clone / "my_chapters" / "02_values.ipynb")
     assert copy.read_bytes() == before, "saving what was only read changes the file"
 
     me.run_all()
@@ -275,7 +275,7 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     texts = [source(c) for c in cells]
     demo = next(i for i, t in enumerate(texts) if t.startswith("import minijit"))
     assert "run the notebook's first cell" in me.run(demo)
-    first = place("%chapter 1", cells)
+    first = place("%chapter 2", cells)
     assert me.run(first).startswith("Chapter 1:")
     assert me.run(first).startswith("Chapter 1:"), "noise when it is run again"
     assert "has not run" in me.run(build, f"{text}\nsin_like = Primitive('x')")
@@ -295,7 +295,7 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     me.command("docmanager:save")
     me.page.wait_for_timeout(1000)
 
-    assert "is kept as" in book(clone, "reset", "1")
+    assert "is kept as" in book(clone, "reset", "2")
     assert load(copy)["cells"] == cells
     assert git(clone, "status", "--porcelain") == ""
     assert me.errors == []
