@@ -25,7 +25,7 @@ from minijit.book.grade import (
     solution_text,
     words,
 )
-from minijit.book.notebook import build_cells, dump, load, source
+from minijit.book.notebook import BuildCell, build_cells, dump, load, source
 from minijit.book.project import Book, BookError
 from minijit.book.reader import copy_of, start
 from minijit.book.splice import overlaid
@@ -101,6 +101,12 @@ def test_a_cell_is_emptied_to_signature_and_docstring(book: Book):
     text, names = emptied(numpy)
     assert names == ["negative"]
     assert text.endswith(f'    """Another name for neg."""\n    {HOLE}')
+
+
+def test_a_function_on_one_line_is_not_emptied():
+    text = "def f(x): return x\ndef g(x):\n    return f(x)"
+    cell = BuildCell({}, "", "toy/trace/core.py", "", None, text)
+    assert emptied(cell) == (f"def f(x): return x\ndef g(x):\n    {HOLE}", ["g"])
 
 
 def test_a_task_is_in_order_only_if_its_tests_need_it(book: Book):

@@ -104,7 +104,7 @@ def emptied(cell: BuildCell) -> tuple[str, list[str]]:
     """The text of a build cell without its functions' bodies; what was emptied.
 
     Signatures and docstrings stay, as does all that is no function: imports, tables,
-    the heads and fields of classes.
+    the heads and fields of classes.  A function on one line stays as well.
     """
     lines, found = holes(cell)
     for hole in reversed(found):
@@ -135,6 +135,8 @@ def holes(cell: BuildCell) -> tuple[list[str], list[Hole]]:
         functions += [(f, f"{cls.name}.{f.name}") for f in methods]
     for function, name in functions:
         first, *rest = function.body
+        if function.end_lineno == function.lineno:
+            continue
         begin = signature_end(lines, function)
         if is_docstring(first):
             begin = first.end_lineno or begin
