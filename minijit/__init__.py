@@ -1,6 +1,6 @@
 """minijit: trace Python and NumPy programs, transform them, compile them."""
 
-# chapter 1
+# chapter 2
 from . import errors as errors
 from .trace import names as _names
 
@@ -10,7 +10,7 @@ _on_demand: list[str] = []
 _listed = lambda: _names.public_names(globals())
 __dir__, __getattr__ = _names.front(__name__, _listed, _on_demand)
 
-# chapter 2
+# chapter 3
 from . import numpy as numpy
 from .trace.array import ShapedArray as ShapedArray
 from .trace.config import (
@@ -22,18 +22,18 @@ from .trace.config import (
 )
 from .trace.core import Array as Array
 
-# chapter 3
+# chapter 4
 from .trace import jaxpr_text as jaxpr_text
 from .trace.jaxpr import make_jaxpr as make_jaxpr
 
 from .trace import jaxpr_checks as jaxpr_checks, jaxpr_parser as jaxpr_parser
 
-# chapter 4
+# chapter 5
 from . import tree as tree
 from . import tree_util as tree_util
 from .trace.pytree import tree_map as tree_map
 
-# chapter 5
+# chapter 6
 from .trace.jit import clear_caches as clear_caches, jit as jit
 from .trace.stale_globals import StaleGlobalWarning as StaleGlobalWarning
 
@@ -53,7 +53,7 @@ from .trace.stages import (
     eval_shape as eval_shape,
 )
 
-# chapter 6
+# chapter 7
 from .transform.linearize import jvp as jvp, linearize as linearize
 
 from .transform import (
@@ -61,7 +61,7 @@ from .transform import (
     joint_calls as joint_calls,
 )
 
-# chapter 7
+# chapter 8
 from .transform.transpose import (
     grad as grad,
     value_and_grad as value_and_grad,
@@ -74,7 +74,7 @@ from .transform import (
 )
 from .transform.linear_functions import linear_transpose as linear_transpose
 
-# chapter 8
+# chapter 9
 from .transform.batching import vmap as vmap
 from .transform.jacobians import (
     hessian as hessian,
@@ -85,7 +85,7 @@ from .transform.jacobians import (
 
 from .transform import collectives as collectives, window_lanes as window_lanes
 
-# chapter 9
+# chapter 10
 from .transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
 
 _on_demand += ["custom_derivatives"]
@@ -97,10 +97,10 @@ from .transform.closures import (
     fwd_and_bwd as fwd_and_bwd,
 )
 
-# chapter 10
+# chapter 11
 from .transform import joint_loops as joint_loops, lanes_of_loops as lanes_of_loops
 
-# chapter 11
+# chapter 12
 from .transform.checkpoint import checkpoint as checkpoint, remat as remat
 from .transform.policies import checkpoint_policies as checkpoint_policies
 from .transform.residual_report import saved_residuals as saved_residuals
@@ -109,17 +109,17 @@ _on_demand += "ad_checkpoint custom_batching debug".split()
 
 from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_nans
 
-# chapter 12
+# chapter 13
 from .transform import reversal_rows as reversal_rows
 
-# chapter 13
+# chapter 14
 from .compile import (
     exact_rules as exact_rules,
     layout_rules as layout_rules,
     real_number_rules as real_number_rules,
 )
 
-# chapter 14
+# chapter 15
 from .compile import (
     index_rules as index_rules,
     loops_text as loops_text,
@@ -130,7 +130,7 @@ from .compile import (
     storage as storage,
 )
 
-# chapter 15
+# chapter 16
 from .run import executable as executable
 
 _on_demand += """
@@ -208,20 +208,20 @@ _transformations = """
 """.split()
 calls.explain_calls("minijit", globals(), results=_transformations)
 
-# chapter 16
+# chapter 17
 from .compile.fuse import Fusion as Fusion
 
 from .compile import folds as folds
 from .compile.fusing import fuse as fuse
 
-# chapter 17
+# chapter 18
 from .compile import layout as layout, panels as panels
 from .ops import complex_products as complex_products, patches as patches
 
-# chapter 18
+# chapter 19
 from .run import donating as donating, planned_driver as planned_driver
 
-# chapter 19
+# chapter 20
 from .run.kernel_log import log_kernels as log_kernels, profile as profile
 from .trace import demand
 
@@ -233,7 +233,7 @@ demand.additions |= {
     """.split(),
 }
 
-# chapter 20
+# chapter 21
 from .compile import native_loops as native_loops
 from .compile import lane_blocks as lane_blocks, products as products
 from .compile import loop_motion as loop_motion
@@ -242,11 +242,11 @@ from .ops import native_lapack as native_lapack
 from .run import python_regions as python_regions
 from .run import region_launchers as region_launchers
 
-# chapter 21
+# chapter 22
 from .compile import native_tapes as native_tapes, lower_reversal as lower_reversal
 from .run import table_values as table_values
 
-# chapter 22
+# chapter 23
 from .compile import exact_forms as exact_forms
 from .compile import special_forms as special_forms
 from .run import llvm as llvm
@@ -254,7 +254,7 @@ from .run import llvm_blocks as llvm_blocks
 from .run import llvm_instructions as llvm_instructions
 from .run import llvm_regions as llvm_regions
 
-# chapter 23
+# chapter 24
 from .compile import partial_totals as partial_totals
 from .compile import vector_functions as vector_functions, vector_loops as vector_loops
 from .compile import register_tiles as register_tiles
@@ -265,7 +265,7 @@ from .run import threads as threads
 
 demand.additions |= {"run.explaining": ["run.thread_reports"]}
 
-# chapter 24
+# chapter 25
 from .run import pool as pool, pooled_driver as pooled_driver
 from .run import dispatch as dispatch, object_files as object_files
 
@@ -276,7 +276,7 @@ _on_demand += """
     profiler
 """.split()
 
-# chapter 25
+# chapter 26
 from .run import cuda_rows as cuda_rows
 
 demand.additions |= {"run.grid": ["run.tiles"]}

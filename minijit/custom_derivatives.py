@@ -15,7 +15,7 @@ from .transform.custom_functions import (
 
 __dir__, __getattr__ = _names.front(__name__, lambda: _names.public_names(globals()))
 
-# chapter 15, brought along
+# chapter 16, brought along
 from .ops.linear_calls import linear_call as linear_call
 
 calls.explain_calls("custom_derivatives", globals(), results=["custom_gradient"])

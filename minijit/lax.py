@@ -9,7 +9,7 @@ counts axes from the end.  `lax` is the strict one below it: what is written is 
 recorded.  Signatures are JAX's, without its sharding arguments.
 """
 
-# chapter 2
+# chapter 3
 import builtins
 import math
 import operator
@@ -180,12 +180,12 @@ _inner = "Tracer aval_of dilated_size fold monoids to_numpy transposed_padding"
 _listed = lambda: _names.public_names(globals(), besides=_inner)
 __dir__, __getattr__ = _names.front(__name__, _listed)
 
-# chapter 8
+# chapter 9
 from .transform.collectives import all_gather, all_to_all, axis_index, axis_size, pmax
 from .transform.collectives import pmean, pmin, ppermute, pshuffle, psum, psum_scatter
 from .transform.collectives import pswapaxes
 
-# chapter 10
+# chapter 11
 from .transform.control_flow import cond, cond_p, scan, scan_p, while_loop, while_p
 from .transform.more_loops import associative_scan, fori_loop, map_loop as map
 from .transform.more_loops import platform_dependent, switch
@@ -195,7 +195,7 @@ from .transform.stop_gradient import stop_gradient_p
 
 calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 
-# chapter 15
+# chapter 16
 import functools
 
 from .trace.dtypes import dtype as dtype
@@ -550,7 +550,7 @@ calls.explain_calls("lax", globals(), besides=("aval_of", "to_numpy"))
 
 __all__ = _listed()
 
-# chapter 16
+# chapter 17
 from .ops.barriers import optimization_barrier, optimization_barrier_p
 
 calls.explain_calls("lax", globals(), ["optimization_barrier"])

@@ -99,7 +99,7 @@ def eval_rule(name):
     """The eval rule of minijit's primitive of that name.
 
     Readers' primitives may have its name too, registered after it: a solution of
-    chapter 1 has an `add`.
+    chapter 2 has an `add`.
     """
     return next(rule for p, rule in eval_rules.items() if p.name == name)
 

@@ -9,7 +9,7 @@ import pytest
 import minijit
 import minijit.numpy as jnp
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 # The standard's functions by their signatures; `=` marks what has a default.
 signatures = {

@@ -16,7 +16,7 @@ from minijit.trace.core import (
     set_trace,
 )
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 x = np.array([[1.0, -2.0, 3.5], [0.5, 2.0, -1.0]], np.float32)
 y = np.array([2.0, 3.0, -1.0], np.float32)

@@ -8,7 +8,7 @@ import pytest
 import minijit
 from minijit import jax_modules
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 
 
 @pytest.fixture(autouse=True)

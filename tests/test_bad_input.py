@@ -12,7 +12,7 @@ import minijit.numpy as jnp
 from minijit import lax, nn, random
 from minijit.trace import calls
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 # MINIJIT_BAD_INPUTS=10000 pytest tests/test_bad_input.py: as many as one likes.
 COUNT = int(os.environ.get("MINIJIT_BAD_INPUTS", 1800))

@@ -23,7 +23,7 @@ from minijit.transform.collectives import (
     psum,
 )
 
-pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [pytest.mark.chapter(9), pytest.mark.usefixtures("in_double_precision")]
 
 LANES = 3
 if not hasattr(ours, "gather"):
@@ -235,7 +235,7 @@ def test_gathered_along_another_axis():
     np.testing.assert_allclose(vmap(f, axis_name="i")(x)[0], x.ravel())
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_gradients_through_collectives():
     """As in JAX: the transpose of a sum over lanes is a sum over lanes."""
     f = lambda x: psum(x**2, "i")

@@ -288,7 +288,7 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     told = me.run(check)  # the second time: Run All was the first
     assert "came      {'mul': 1}" in told and "\n  hint      " in told
     me.picture("01_check", answer)
-    chapter = BOOK.chapter("1")
+    chapter = BOOK.chapter("2")
     assert [e.name for e in exercises({"cells": cells})][0] == "count_operations"
     me.run(answer, solution_text(BOOK, chapter, "count_operations"))
     assert me.run(check) == "right\n"

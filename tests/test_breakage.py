@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.errors import ConcretizationTypeError, TracerArrayConversionError
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 
 @pytest.mark.parametrize(

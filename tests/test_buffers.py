@@ -20,11 +20,11 @@ from minijit.run.planned_driver import plan_of
 from minijit.tree_util import tree_leaves
 from tests import random_fusion, random_memory
 
-pytestmark = pytest.mark.chapter(18)
+pytestmark = pytest.mark.chapter(19)
 
 
-# Chapter 22 has the backend, chapter 24 the pools that it takes memory from.
-pooled = pytest.mark.chapter(24)
+# Chapter 23 has the backend, chapter 25 the pools that it takes memory from.
+pooled = pytest.mark.chapter(25)
 LLVM = pytest.param("llvm", marks=pooled)
 
 
@@ -161,7 +161,7 @@ def test_an_inner_program_with_a_result_twice():
     np.testing.assert_allclose(mj.jit(f)(x), want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.chapter(20)
+@pytest.mark.chapter(21)
 def test_rooms_of_loops_are_in_the_arena():
     def f(x):
         y = lax.fori_loop(0, 5, lambda i, t: jnp.tanh(t @ t), x)
@@ -463,7 +463,7 @@ def test_a_copy_that_is_left_says_why(unfused, rule):
     assert plan_of(program).copies == program.copies
 
 
-@pytest.mark.chapter(20)
+@pytest.mark.chapter(21)
 def test_a_loop_begins_in_the_memory_of_what_it_is_given():
     def f(x):
         return lax.fori_loop(0, 5, lambda i, t: t.at[i].set(t[i] * 2.0), x @ x)

@@ -8,7 +8,7 @@ import minijit
 from minijit import jit, lax, nn, numpy as jnp
 from minijit.experimental import checkify as ck
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 
 here = SimpleNamespace(jax=minijit, jnp=jnp, lax=lax, nn=nn, ck=ck)
 

@@ -29,7 +29,7 @@ from minijit.trace.jaxpr import subjaxprs
 from minijit.trace.pytree import tree_leaves
 from minijit.transform.tape import TapeValue
 
-pytestmark = pytest.mark.chapter(11)
+pytestmark = pytest.mark.chapter(12)
 
 random = np.random.RandomState(0)
 w1, w2 = random.randn(16, 32), random.randn(32, 4)

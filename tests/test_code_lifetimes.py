@@ -10,7 +10,7 @@ import pytest
 
 import minijit as mj
 
-pytestmark = pytest.mark.chapter(22)
+pytestmark = pytest.mark.chapter(23)
 
 HEAD = """
 import gc, itertools, os, signal, sys, threading

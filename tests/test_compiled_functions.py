@@ -17,7 +17,7 @@ import minijit.numpy
 from minijit import Array, jit
 from minijit.trace.array import ArrayImpl
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 tables = [(minijit.numpy, numpy_cases), (minijit.lax, lax_cases)]
 functions = [

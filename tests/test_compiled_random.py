@@ -9,7 +9,7 @@ from minijit import lax, nn, random
 from minijit.example_libraries import stax
 from minijit.run.executable import compile_plain
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 key = random.PRNGKey(5)
 

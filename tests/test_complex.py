@@ -12,7 +12,7 @@ from minijit import lax
 from minijit.compile.complex_forms import complex_forms
 from minijit.testing import assert_kernels
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 rng = np.random.default_rng(0)
 unary = """abs sign exp exp2 expm1 log log1p sqrt rsqrt sin cos tan sinh cosh tanh
     logistic neg conj real imag square""".split()
@@ -193,7 +193,7 @@ def loss(z):
     return abs(c) + sizes.sum()
 
 
-@pytest.mark.chapter(21)
+@pytest.mark.chapter(22)
 def test_gradients_through_tapes_of_complex_numbers():
     agree(mj.grad(loss), x, tolerance=1e-5)
     agree(mj.vmap(mj.grad(loss)), numbers(2, 3), tolerance=1e-5)
@@ -214,13 +214,13 @@ def everything(z, w):
     return jnp.exp(c) / z, abs(z @ w), jnp.cumsum(z), z.at[at].add(c)
 
 
-@pytest.mark.chapter(25)
+@pytest.mark.chapter(26)
 @pytest.mark.parametrize("backend", ["llvm", "cuda-lockstep"])
 def test_targets(backend):
     agree(everything, x, y, backend=backend, tolerance=1e-5)
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_gradients_in_machine_code():
     agree(mj.grad(loss), x, backend="llvm", tolerance=1e-5)
 
@@ -229,7 +229,7 @@ def test_numba_takes_pairs():
     agree(lambda x, y: x * y, x, y, backend="python")
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 def test_threads_share_complex_numbers():
     z = numbers(300, 400)
     f = lambda z: (jnp.exp(z) / (z + 2), (z * z).sum(0), abs(z).sum(1))

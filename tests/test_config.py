@@ -8,7 +8,7 @@ import pytest
 
 from minijit.trace.config import Config, config, disable_jit, enable_x64, log_compiles
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = pytest.mark.chapter(3)
 
 
 def test_a_block_sets_and_restores():
@@ -119,7 +119,7 @@ def in_a_fresh_process(code, enable_x64):
     return subprocess.run(command, env=env, capture_output=True, text=True)
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_flags_of_the_command_line(monkeypatch):
     flags = ["--jax_log_compiles=true", "--steps=3", "--jax_enable_x64=False"]
     monkeypatch.setattr("sys.argv", ["program.py", *flags])

@@ -13,7 +13,7 @@ from minijit import lax
 from minijit.trace.jaxpr import eval_jaxpr
 from minijit.transform.tape import Tape, TapeValue, Union
 
-pytestmark = [pytest.mark.chapter(11), pytest.mark.usefixtures("interpreted_doubles")]
+pytestmark = [pytest.mark.chapter(12), pytest.mark.usefixtures("interpreted_doubles")]
 
 f32 = np.dtype("float32")
 
@@ -239,7 +239,7 @@ def test_a_function_of_what_a_branch_keeps_is_traced_for_each_type():
     assert len(set(traced)) == len(traced) == 2
 
 
-@pytest.mark.chapter(24)
+@pytest.mark.chapter(25)
 def test_a_primitive_of_ones_own_takes_what_a_branch_keeps():
     """Its rule for types sees an array; what it says of it is what the branch kept."""
     from minijit.extend.core import Primitive, ShapedArray

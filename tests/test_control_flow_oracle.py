@@ -14,7 +14,7 @@ from referee import together
 
 import minijit as mj
 
-pytestmark = [pytest.mark.chapter(21), pytest.mark.oracle]
+pytestmark = [pytest.mark.chapter(22), pytest.mark.oracle]
 jax = pytest.importorskip("jax")
 
 f32, i32 = np.float32, np.int32

@@ -9,7 +9,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.config import config
 
-pytestmark = pytest.mark.chapter(17)
+pytestmark = pytest.mark.chapter(18)
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ from minijit.trace.errors import (
     user_source,
 )
 
-pytestmark = pytest.mark.chapter(1)
+pytestmark = pytest.mark.chapter(2)
 
 double_p = Primitive("double")
 split_p = Primitive("split", multiple_results=True)

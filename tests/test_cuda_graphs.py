@@ -22,7 +22,7 @@ from minijit.run.cuda_stub import stub_driver
 from minijit.trace.config import config
 from minijit.tree_util import tree_leaves, tree_map
 
-pytestmark = pytest.mark.chapter(26)
+pytestmark = pytest.mark.chapter(27)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from minijit.run.lockstep import run_in_lockstep
 from minijit.trace.config import config
 from tests.ir_on_threads import run_on_threads
 
-pytestmark = pytest.mark.chapter(25)
+pytestmark = pytest.mark.chapter(26)
 x = np.linspace(-2, 2, 64 * 96, dtype="f4").reshape(64, 96)
 
 

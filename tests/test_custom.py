@@ -25,7 +25,7 @@ from minijit import (
 from minijit.test_util import check_grads
 from minijit.trace.pytree import tree_map
 
-pytestmark = [pytest.mark.chapter(9), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [pytest.mark.chapter(10), pytest.mark.usefixtures("in_double_precision")]
 
 
 @custom_jvp
@@ -187,7 +187,7 @@ def test_the_jaxpr_names_the_rule():
 # ---- custom_vjp
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_clipped_gradients():
     f = clipped()
     loss = lambda x: jnp.sum(f(x) * np.array([5.0, 0.5, -7.0]))
@@ -195,7 +195,7 @@ def test_clipped_gradients():
         assert g(np.ones(3)).tolist() == [1.0, 0.5, -1.0]
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_under_vmap_each_lane_has_its_own_bwd():
     f = clipped()
     x = np.array([1.0, 2.0, 3.0])
@@ -428,7 +428,7 @@ def test_keyword_only_arguments_are_refused():
         f(1.0, k=2.0)
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_value_and_grad_through_both():
     f = clipped()
     value, g = value_and_grad(lambda x: 3 * f(log1pexp(x)))(0.0)
@@ -474,7 +474,7 @@ def doubled_back(r, x):
     return linear_call(lambda r, x: {"y": r @ x["a"]}, back, r, {"a": x})["y"]
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_linear_call():
     r, x = jnp.arange(6.0).reshape(2, 3), jnp.arange(3.0)
     f, want = partial(doubled_back, r), r @ x
@@ -489,7 +489,7 @@ def test_linear_call():
     np.testing.assert_array_equal(twice(x)[0], want)
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_errors_of_linear_call():
     from minijit.custom_derivatives import linear_call
 

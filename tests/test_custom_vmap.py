@@ -8,7 +8,7 @@ from minijit import custom_vjp, grad, jit, jvp, lax, make_jaxpr, vmap
 from minijit.custom_batching import custom_vmap, sequential_vmap
 from minijit.trace.pytree import tree_map
 
-pytestmark = pytest.mark.chapter(11)
+pytestmark = pytest.mark.chapter(12)
 
 
 def marked():
@@ -137,7 +137,7 @@ def test_a_function_without_a_rule():
         vmap(custom_vmap(lambda x: x))(np.ones(3))
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_a_derivative_rule_around_a_vmap_rule():
     @custom_vjp
     @custom_vmap

@@ -9,7 +9,7 @@ from minijit import checkpoint, debug, grad, jit, jvp, lax, make_jaxpr, vmap
 from minijit.trace import jit as jit_module
 from minijit.trace.config import config
 
-pytestmark = pytest.mark.chapter(11)
+pytestmark = pytest.mark.chapter(12)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from minijit import enable_x64
 from minijit.test_util import random_like
 from minijit.trace.pytree import tree_leaves
 
-pytestmark = [pytest.mark.chapter(9), pytest.mark.oracle]
+pytestmark = [pytest.mark.chapter(10), pytest.mark.oracle]
 
 jax = pytest.importorskip("jax")
 

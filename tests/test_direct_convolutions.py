@@ -22,7 +22,7 @@ from minijit.compile.loops import For, statements
 from minijit.compile.placing_rules import arrange
 from minijit.run.llvm_kernels import KernelText
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from minijit.run.values import owns_memory
 from minijit.trace.array import ArrayImpl, ShapedArray
 from minijit.trace.stores import MOST_SHORTCUTS
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 
 
 def shortcuts(f):

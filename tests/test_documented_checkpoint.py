@@ -27,7 +27,7 @@ from minijit import (
 from minijit.ad_checkpoint import checkpoint_name, saved_residuals
 from minijit.trace.jaxpr import subjaxprs
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 draw = np.random.default_rng(3)
 sizes = 4, 5, 6, 7

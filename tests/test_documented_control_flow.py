@@ -10,12 +10,12 @@ import minijit.numpy as jnp
 from minijit import debug, lax
 from minijit.trace.jit import executors
 
-pytestmark = pytest.mark.chapter(12)
+pytestmark = pytest.mark.chapter(13)
 
 
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch):
-    """What is tested is what programs mean; how they run natively is chapter 20's."""
+    """What is tested is what programs mean; how they run natively is chapter 21's."""
     monkeypatch.setitem(executors, "default", executors["eval"])
     mj.clear_caches()
     yield
@@ -86,7 +86,7 @@ def test_logical_operators_are_functions_of_arrays():
     assert float(mj.jit(lambda x: x if True or x else -x)(2.0)) == 2.0
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_element_by_element_it_is_where_select_or_piecewise():
     x = jnp.array([-2.0, 0.5, 3.0])
     want = [2.0, 0.25, 3.0]
@@ -170,7 +170,7 @@ def test_switch_clamps_and_takes_several_operands():
 # ---- loops
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_loops_are_what_their_python_is():
     assert int(lax.while_loop(lambda n: n < 100, lambda n: n * 3, 1)) == 243
     assert int(lax.fori_loop(3, 6, lambda i, total: total * i, 1)) == 60

@@ -34,7 +34,7 @@ from minijit import (
 from minijit.errors import UnexpectedTracerError
 from minijit.test_util import check_grads
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 three = np.float32([1, 2, 3])
 

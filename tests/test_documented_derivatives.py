@@ -24,7 +24,7 @@ from minijit import (
 )
 from minijit.test_util import check_grads
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 points = np.array([[0.2, -1.0, 0.7], [1.5, 0.3, -0.4]], np.float32)
 labels = np.array([True, False])

@@ -12,7 +12,7 @@ import minijit.numpy as jnp
 from minijit import custom_vjp, grad, jacfwd, jacrev, jit, jvp, lax, random, vjp, vmap
 from minijit.custom_batching import custom_vmap, sequential_vmap
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 draw = np.random.default_rng(5)
 

@@ -12,10 +12,10 @@ from minijit import lax
 from minijit.run import planned_driver
 from minijit.tree_util import tree_leaves
 
-pytestmark = pytest.mark.chapter(18)
+pytestmark = pytest.mark.chapter(19)
 
-# Chapter 22 has the backend, chapter 24 the calls that are made ready.
-LLVM = pytest.param("llvm", marks=pytest.mark.chapter(24))
+# Chapter 23 has the backend, chapter 25 the calls that are made ready.
+LLVM = pytest.param("llvm", marks=pytest.mark.chapter(25))
 each_backend = pytest.mark.parametrize("backend", ["plain", LLVM])
 
 N = 64
@@ -79,7 +79,7 @@ UPDATES = {
 }
 
 
-native = pytest.mark.chapter(20)
+native = pytest.mark.chapter(21)
 CASES = [
     pytest.param(n, marks=native if n in ("loop", "scan") else ()) for n in UPDATES
 ]

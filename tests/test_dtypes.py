@@ -9,7 +9,7 @@ import pytest
 from minijit.trace import dtypes
 from minijit.trace.config import enable_x64
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = pytest.mark.chapter(3)
 
 # Taken from JAX 0.10.2 with 64-bit types enabled.  The table is symmetric.
 golden = """
@@ -38,7 +38,7 @@ c*   c*   c*   c*   c*   c*   c*   c*   c*   c*   c64  c64  c64  c128 c64  c128 
 golden_32 = {("u32", "i8"): "i32", ("u32", "i16"): "i32", ("u32", "i32"): "i32"}
 
 header, *rows = [line.split() for line in golden.strip().split("\n")]
-# Chapter 15 brings dtypes that are not promoted.
+# Chapter 16 brings dtypes that are not promoted.
 widths = [name for names in dtypes.families.values() for name in names]
 nodes = [node for node in dtypes.wider if node.endswith("*") or node in widths]
 strong = dict(zip(header, widths, strict=False))

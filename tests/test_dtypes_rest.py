@@ -5,7 +5,7 @@ import pytest
 
 from minijit.trace import dtypes
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = pytest.mark.chapter(3)
 
 
 def test_scalar_types():
@@ -21,7 +21,7 @@ def test_scalar_types():
     assert dtypes.finfo(dtypes.bfloat16).eps == 0.0078125
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_bits_and_numbers_of_dtypes():
     import minijit.numpy as jnp
     from minijit import dtypes

@@ -23,7 +23,7 @@ from minijit.trace.array import (
 from minijit.trace.core import Array, Primitive
 from minijit.trace.remembered import remembered_avals
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = pytest.mark.chapter(3)
 
 F32 = np.dtype("float32")
 
@@ -165,7 +165,7 @@ def test_a_complaint_is_made_each_time(made):
             lax.add(jnp.ones(3), jnp.ones(2))
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_calls_do_not_switch_the_warnings_of_numpy(monkeypatch):
     def errstate(*args, **kwargs):
         raise AssertionError("np.errstate takes longer than a small addition")
@@ -217,7 +217,7 @@ def test_calls_within_calls_and_in_many_threads(made):
     assert len(results) == 80 and all(jnp.isnan(y).all() for y in results)
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_arrays_are_not_asked_for_protocols(monkeypatch):
     asked = []
     old = Array.__getattr__
@@ -310,7 +310,7 @@ most_calls = [
 ]
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 @pytest.mark.parametrize("call, most", most_calls)
 def test_the_steps_of_a_call(monkeypatch, call, most):
     # Tests of arrays on a GPU, and of placed ones, leave what is asked at each step.

@@ -13,7 +13,7 @@ from minijit.trace import remainders
 from minijit.trace.array import eval_rules, shape_rules, wrap
 from minijit.trace.core import Primitive
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 e = SimpleNamespace()
 for module in (bits, complex_numbers, elementary, remainders, rounding, special):
     vars(e).update(vars(module))

@@ -26,7 +26,7 @@ from referee import together
 
 import minijit as mj
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 of_lax = lax_cases | module_cases.tables["lax"]
 tables = module_cases.tables | {"numpy": numpy_cases, "lax": of_lax}
@@ -329,7 +329,7 @@ def public_functions(path):
     return {name for name in public if inspect.isfunction(getattr(found, name))}
 
 
-@pytest.mark.chapter(24)
+@pytest.mark.chapter(25)
 @pytest.mark.parametrize("path", module_cases.tables)
 def test_every_function_has_a_row(path):
     named = module_cases.no_cases.get(path, {})
@@ -397,7 +397,7 @@ alone = {
 }  # fmt: skip
 
 
-@pytest.mark.chapter(24)
+@pytest.mark.chapter(25)
 @pytest.mark.parametrize("module", {**rows, **alone})
 def test_every_function_has_a_row_or_a_test(module):
     tested = {*rows.get(module, ())}

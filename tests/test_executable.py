@@ -19,7 +19,7 @@ from minijit.run import cache_folder, executable, kernel_cache, loading, python_
 from minijit.run.executable import compile_plain, compile_python
 from minijit.trace.array import ArrayImpl
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 ways = pytest.mark.parametrize("compile", [compile_plain, compile_python])
 
@@ -234,7 +234,7 @@ cliffs = {
     "select": (choose, 3, 5),
     "gradient of indexing": (neighbours, 6, 242),
 }
-# The same from chapter 18 on, where an update needs no copy of what nobody reads.
+# The same from chapter 19 on, where an update needs no copy of what nobody reads.
 in_place = {"dynamic_update_slice": (3, 61), "gradient of indexing": (6, 99)}
 
 

@@ -12,7 +12,7 @@ from minijit.compile import explain_pictures
 from minijit.compile.traffic import traffic_of
 from tests.bench import bench_products
 
-pytestmark = pytest.mark.chapter(19)
+pytestmark = pytest.mark.chapter(20)
 f32 = np.float32
 
 
@@ -234,7 +234,7 @@ def test_its_pictures(report):
     plt.close("all")
 
 
-@pytest.mark.chapter(21)
+@pytest.mark.chapter(22)
 def test_tapes_of_a_gradient():
     """What grows while a loop runs is told and drawn, and no label lies on another."""
     matplotlib = pytest.importorskip("matplotlib")
@@ -312,7 +312,7 @@ def test_programs_that_are_called():
     assert first.name != second.name and first.writes != second.writes
 
 
-@pytest.mark.chapter(20)
+@pytest.mark.chapter(21)
 def test_loops_and_what_is_not_compiled():
     def f(x):
         y = lax.while_loop(lambda c: c.sum() < 100, lambda c: c * 2, x)
@@ -327,7 +327,7 @@ def test_loops_and_what_is_not_compiled():
     assert report.why_not_fused(sort, loop).rule in ("call", "loop")
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("changes", [{}, {"part_total": 100, "shortest_part": 16}])
 def test_one_kernel_answers_how_its_loops_are_arranged(changes):
     """The settings of the program hold, also when they are no longer in force."""
@@ -342,7 +342,7 @@ def test_one_kernel_answers_how_its_loops_are_arranged(changes):
         assert "minijit.fuse(f, part_total=...)" in str(answer)
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 def test_a_call_with_settings_of_its_own_keeps_them():
     inner = mj.fuse(lambda x: x.sum(), part_total=100, shortest_part=16)
     report = mj.explain(lambda x: inner(x) + x.sum() * 0, ones(1000))
@@ -439,7 +439,7 @@ def test_a_switch_for_all_calls(capsys):
 
 
 @pytest.mark.parametrize(
-    "backend", ["plain", pytest.param("llvm", marks=pytest.mark.chapter(24))]
+    "backend", ["plain", pytest.param("llvm", marks=pytest.mark.chapter(25))]
 )
 def test_profile(tmp_path, backend):
     f, x = mj.jit(layers, backend=backend), ones(32, 32)
@@ -459,7 +459,7 @@ def test_profile(tmp_path, backend):
     assert events[0]["name"] == report.steps[0].name
 
 
-@pytest.mark.chapter(24)
+@pytest.mark.chapter(25)
 def test_nothing_is_in_the_way_of_calls_when_nobody_looks():
     """Shortcuts call the driver itself; while someone looks there are none."""
     f, x = mj.jit(lambda x: x * 2 + 1), mj.numpy.ones(8)
@@ -476,7 +476,7 @@ def test_nothing_is_in_the_way_of_calls_when_nobody_looks():
 MOVES = {"transpose", "reshape", "broadcast_in_dim", "concatenate", "slice", "copy"}
 
 
-@pytest.mark.chapter(24)
+@pytest.mark.chapter(25)
 @pytest.mark.fusion
 @pytest.mark.parametrize("wrap, calls, kernels, most", [
     (lambda f: f, 5, 7, 1.3), (mj.value_and_grad, 13, 12, 1.6),
@@ -539,7 +539,7 @@ def test_a_loop_that_python_drives_is_said():
     assert "what it moves inside is not counted" in str(report)
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 def test_how_many_threads():
     f = mj.jit(lambda x: jnp.sin(x) + 1)
     large = mj.ShapeDtypeStruct((10**7,), "float32")
@@ -578,7 +578,7 @@ def test_the_gradient_of_pooling_is_one_kernel(size, padding):
 
 
 
-@pytest.mark.chapter(20)
+@pytest.mark.chapter(21)
 def test_a_loop_goes_through_its_state_once_a_step_if_no_cache_holds_it():
     def f(h, xs):
         return lax.scan(lambda h, x: (h * 0.9 + x, h.sum()), h, xs)

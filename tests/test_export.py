@@ -19,7 +19,7 @@ from minijit.stablehlo.programs import program_rules
 from minijit.stablehlo.text import constant_text, element_type
 from minijit.trace.core import Primitive, eval_rules
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 
 
 def run_by_xla(text, *args):

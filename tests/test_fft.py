@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.ops.fft import fft
 
-pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("in_double_precision")]
 
 random = np.random.default_rng(0)
 x = random.normal(size=(4, 3, 5))

@@ -20,7 +20,7 @@ from minijit.run import progress
 from minijit.trace.config import config
 from minijit.trace.names import jax_names
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 
 modules = """
     numpy numpy.linalg numpy.fft lax random nn nn.initializers scipy scipy.special tree

@@ -19,7 +19,7 @@ from minijit.compile.settings import Settings
 from minijit.compile.simplify import simplify
 from minijit.trace.config import config
 
-pytestmark = [pytest.mark.chapter(16), pytest.mark.fusion]
+pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]
 
 
 def program(f, *args):
@@ -301,7 +301,7 @@ def test_the_text_is_linear_in_the_program(name):
     np.testing.assert_allclose(jax.jit(f, backend="plain")(*args), wanted, 1e-5)
 
 
-@pytest.mark.chapter(19)
+@pytest.mark.chapter(20)
 @pytest.mark.parametrize("name", ["stencil", "gathers"])
 @pytest.mark.parametrize("steps", [7, 30])
 def test_no_more_is_computed_again_than_the_rule_allows(name, steps):
@@ -375,7 +375,7 @@ def test_what_was_merged_meanwhile_may_stand_between_two():
         np.testing.assert_allclose(got, want, 1e-4, 1e-5)
 
 
-@pytest.mark.chapter(21)
+@pytest.mark.chapter(22)
 @pytest.mark.parametrize("size, seed", [(6, 80307), (12, 90114)])
 def test_updates_in_place_cost_no_kernel(size, seed, monkeypatch):
     """A copy before an update, merged with others or alone, is found to be needless."""
@@ -405,7 +405,7 @@ def test_what_is_made_of_stored_totals_reads_them():
         np.testing.assert_allclose(found, want, 1e-5, 1e-5)
 
 
-@pytest.mark.chapter(26)
+@pytest.mark.chapter(27)
 def test_a_plan_does_not_depend_on_addresses(monkeypatch):
     """A value may join several kernels that read what it reads: always the same one."""
     from tests import random_fusion, random_memory

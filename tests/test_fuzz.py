@@ -7,7 +7,7 @@ import pytest
 
 import minijit as mj
 
-pytestmark = [pytest.mark.chapter(15), pytest.mark.oracle]
+pytestmark = [pytest.mark.chapter(16), pytest.mark.oracle]
 
 
 def judged(mode, seed, count):

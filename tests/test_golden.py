@@ -7,7 +7,7 @@ import pytest
 
 from tests.golden.__main__ import difference, families
 
-pytestmark = pytest.mark.chapter(26)
+pytestmark = pytest.mark.chapter(27)
 
 
 @pytest.mark.fusion

@@ -9,7 +9,7 @@ from minijit.trace import primitives as lax
 from minijit.trace.core import current_trace
 from minijit.trace.pytree import register_pytree_node, tree_map
 
-pytestmark = [pytest.mark.chapter(7), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]
 
 
 def test_slices_are_added_to_the_sum_so_far():

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 
 MISTAKES = """
 import ctypes, os, signal

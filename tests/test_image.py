@@ -7,7 +7,7 @@ from referee import together
 import minijit as mj
 from minijit import image
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 photo = np.random.default_rng(0).normal(size=(8, 6, 3)).astype(np.float32)
 

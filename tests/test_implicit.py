@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.transform.tape import TapeValue
 
-pytestmark = [pytest.mark.chapter(11), pytest.mark.usefixtures("interpreted_doubles")]
+pytestmark = [pytest.mark.chapter(12), pytest.mark.usefixtures("interpreted_doubles")]
 
 
 # ---- solvers, of either library

@@ -22,7 +22,7 @@ from minijit.trace.config import enable_x64
 from minijit.trace.core import Trace, Tracer, set_trace
 from minijit.trace.errors import NonConcreteBooleanIndexError
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 cube = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 s_ = np.s_

@@ -15,7 +15,7 @@ from minijit.compile.lower import lower
 from minijit.compile.memory import Buffer
 from minijit.compile.placing_rules import arrange
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 F32 = np.dtype("float32")
 rng = np.random.default_rng(0)
@@ -167,7 +167,7 @@ def test_lanes():
     np.testing.assert_allclose(totals, x.sum(1), 1e-5, 1e-5)
 
 
-@pytest.mark.chapter(24)
+@pytest.mark.chapter(25)
 @pytest.mark.parametrize("shape", [(700, 3000), (100, 30000), (40, 300, 300)])
 def test_large_ones_on_several_cores(shape, monkeypatch):
     x = floats(*shape)

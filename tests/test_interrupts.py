@@ -18,7 +18,7 @@ from minijit.run import executable
 from minijit.trace.config import config
 from tests.test_native_control import sources
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 
 if not hasattr(signal, "setitimer"):
     pytest.skip("signals have no timers here", allow_module_level=True)

@@ -7,7 +7,7 @@ import minijit.numpy as jnp
 from minijit import grad, hessian, jacfwd, jacobian, jacrev, jit, jvp, vjp, vmap
 from minijit.trace.pytree import tree_map
 
-pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [pytest.mark.chapter(9), pytest.mark.usefixtures("in_double_precision")]
 
 both = pytest.mark.parametrize("jac", [jacfwd, jacrev])
 x = np.array([0.5, -1.0, 2.0])
@@ -82,7 +82,7 @@ def test_hessian_of_trees():
     np.testing.assert_allclose(h["a"]["b"], 2 * x)
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_products_with_a_hessian():
     """hvp by composition, in all four orders of modes."""
     f = lambda x: jnp.sum(jnp.sin(x) * x[::-1])

@@ -8,7 +8,7 @@ import pytest
 
 import minijit as mj
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 x3, x4, x34 = (np.ones(n, np.float32) for n in (3, 4, (3, 4)))
 

@@ -30,7 +30,7 @@ from minijit.trace.jaxpr_memory import forget_jaxprs, memoised
 from minijit.trace.jaxpr_parser import parse_jaxpr
 from minijit.trace.jaxpr_text import jaxpr_text
 
-pytestmark = pytest.mark.chapter(3)
+pytestmark = pytest.mark.chapter(4)
 
 f32 = np.dtype("float32")
 call_p = Primitive("test_call", multiple_results=True)

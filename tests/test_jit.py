@@ -25,7 +25,7 @@ from minijit.trace import jit as module
 from minijit.trace.captures import find_captures, global_reads, show
 from minijit.tree_util import Partial
 
-pytestmark = pytest.mark.chapter(5)
+pytestmark = pytest.mark.chapter(6)
 
 
 @pytest.fixture(autouse=True)
@@ -594,7 +594,7 @@ def test_mutable_traces_die_with_their_function():
     assert alive() is None
 
 
-@pytest.mark.chapter(8)
+@pytest.mark.chapter(9)
 def test_a_tracer_can_be_referred_to_weakly():
     seen = []
     jax.jit(lambda x: (seen.append(weakref.ref(x)), x)[1])(1.0)

@@ -9,7 +9,7 @@ from minijit import lax
 from minijit.trace.config import config
 from tests.test_native_control import agree, executable, sources
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 
 x = np.linspace(-1, 1, 103, dtype="f4")
 

@@ -13,7 +13,7 @@ from minijit.trace.array import ArrayImpl, ShapedArray
 from minijit.trace.config import enable_x64
 from minijit.trace.core import Trace, current_trace, set_trace
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = pytest.mark.chapter(3)
 
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 names = "bool int8 int32 uint8 float16 bfloat16 float32 complex64".split()
@@ -196,7 +196,7 @@ def test_logical_reductions():
         lax.reduce_and(arr([1.0], "float32"), (0,))
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_reduce_knows_its_monoids():
     x = arr([[3, 5], [6, 1]], "int32")
     sums = {lax.add: ([9, 6], 0), lax.mul: ([18, 5], 1), lax.max: ([6, 5], -(2**31))}
@@ -214,7 +214,7 @@ def test_reduce_knows_its_monoids():
         lax.reduce(x, 1.0, lax.add, (0,))
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_reduce_folds_any_computation():
     x = np.random.default_rng(0).normal(size=(3, 5, 7)).astype(np.float32)
     hypot = lambda a, b: lax.sqrt(lax.add(lax.mul(a, a), lax.mul(b, b)))
@@ -233,7 +233,7 @@ def test_reduce_folds_any_computation():
     np.testing.assert_array_equal(where, x.argmax(1))
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_reduce_of_trees():
     x = np.random.default_rng(0).normal(size=(3, 5, 7)).astype(np.float32)
     both = lambda a, b: {"low": lax.min(a["low"], b["low"]), "sum": a["sum"] + b["sum"]}
@@ -498,7 +498,7 @@ def test_numbers_beside_arrays_have_dtypes_of_their_own(name):
     assert len(want) == len({*pairs})
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_numbers_do_not_adapt():
     """What the review found: f16 + 1e6 was inf without a word."""
     for dtype, name, number in [
@@ -518,7 +518,7 @@ def test_numbers_do_not_adapt():
     assert lax.pow(arr([2.0], "float16"), 3).dtype == np.float16
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_a_function_that_wraps_an_operation_is_not_that_operation():
     """A user's function may bear the name of `lax.add`, and do more."""
 

@@ -13,7 +13,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.test_util import check_grads
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 random = np.random.default_rng(5)
 
@@ -164,7 +164,7 @@ def test_lanes_are_single_calls(name):
     close(mj.vmap(lambda *a: function(mj, *a))(*lanes), want, "")
 
 
-@pytest.mark.chapter(22)  # before it, numba compiles for half a minute
+@pytest.mark.chapter(23)  # before it, numba compiles for half a minute
 def test_compiled_calls():
     """All of them in one program."""
     arrays = {name: given for name, (_, *given) in calls.items()}

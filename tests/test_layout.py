@@ -12,7 +12,7 @@ from minijit.trace import primitives as prim
 from minijit.trace.config import config
 from minijit.trace.jaxpr import make_jaxpr
 
-pytestmark = pytest.mark.chapter(17)
+pytestmark = pytest.mark.chapter(18)
 rng = np.random.default_rng(0)
 
 

@@ -10,7 +10,7 @@ import minijit as mj
 from minijit import lax, numpy as jnp
 from minijit.interpreters import ad
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 
 
 def branches(x):

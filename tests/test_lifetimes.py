@@ -19,7 +19,7 @@ from minijit.trace.jaxpr import ClosedJaxpr, Jaxpr
 from minijit.trace.jit import executors
 from minijit.trace.stores import shared
 
-pytestmark = pytest.mark.chapter(21)
+pytestmark = pytest.mark.chapter(22)
 
 
 # What a function leaves behind, if it does.

@@ -9,7 +9,7 @@ from minijit.ops import linalg
 from minijit.test_util import check_grads
 from minijit.tree_util import tree_leaves
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 random = np.random.default_rng(1)
 

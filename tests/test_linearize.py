@@ -10,7 +10,7 @@ from minijit.trace.core import Primitive
 from minijit.trace.pytree import tree_leaves
 from minijit.transform.linearize import constant_rule, linearize_rules
 
-pytestmark = [pytest.mark.chapter(6), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [pytest.mark.chapter(7), pytest.mark.usefixtures("in_double_precision")]
 
 EPS = 1e-5
 

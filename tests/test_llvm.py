@@ -24,7 +24,7 @@ from minijit.run.executable import compile_python
 from minijit.run.kernel_log import steps_of
 from minijit.run.python_emitter import operations
 
-pytestmark = pytest.mark.chapter(22)
+pytestmark = pytest.mark.chapter(23)
 
 
 def compiled(f, *args):
@@ -248,7 +248,7 @@ def test_arrays_do_not_overlap_and_loops_are_vectorised():
 vectors = r"fmul <\d+ x \w+>|fadd reassoc <\d+ x \w+>"
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize(
     "f", [jnp.exp, jnp.log, jnp.tanh, lax.erf, jnp.arctan, jnp.sin, jnp.cos]
 )
@@ -258,14 +258,14 @@ def test_nothing_runs_one_at_a_time_through_the_c_library(f):
     assert not re.search(r"call float @(exp|log|tanh|erf|atan)f\(", text)
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 def test_a_function_that_is_used_often_stands_in_the_text_once():
     text = compiled(lambda x: jnp.tanh(jnp.tanh(x) * 2), x).texts["llvm"]()
     assert text.count("define internal float @tanh_float32_float32(") == 1
     assert text.count("call float @tanh_float32_float32(") == 2
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 def test_far_arguments_are_reduced_exactly():
     far = np.float32([1e9, 2.0**31, 1e20, 3.4e38, -7e30, 0.5, np.inf, np.nan] * 9)
     for f, wanted in ((jnp.sin, np.sin), (jnp.cos, np.cos), (jnp.tan, np.tan)):
@@ -315,7 +315,7 @@ print(llvm_target.host()[0], *sorted(used & {"%zmm", "%ymm", "vfm"}))
 """
 
 
-@pytest.mark.chapter(24)
+@pytest.mark.chapter(25)
 @pytest.mark.parametrize(
     "level, used",
     [
@@ -395,7 +395,7 @@ def test_arguments_and_none_keep_their_reference_counts():
     assert out.tolist() == [2, 2, 2, 2]
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 def test_long_kernels_let_other_threads_run():
     from minijit.run import llvm_workers
 

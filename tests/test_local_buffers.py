@@ -12,7 +12,7 @@ from minijit.compile.memory import Buffer
 from minijit.compile.place import place
 from minijit.run.loading import load, loaders
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 
 def program(dtype, early=False):
@@ -52,7 +52,7 @@ def test_it_is_written_first():
         check_program(program("float32", early=True))
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 def test_each_thread_has_one_of_its_own(monkeypatch):
     from minijit.run import threads
     from minijit.trace.config import config

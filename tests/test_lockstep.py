@@ -14,7 +14,7 @@ from minijit.run.lockstep import run_in_lockstep
 from minijit.run.lockstep_memory import Divergence, OutOfBounds, Race
 from tests import random_cuda
 
-pytestmark = pytest.mark.chapter(25)
+pytestmark = pytest.mark.chapter(26)
 rng = np.random.default_rng(0)
 square = rng.uniform(0.5, 2, (40, 70)).astype("f4")
 

@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.simplify import simplify
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 rng = np.random.default_rng(0)
 
 

@@ -12,7 +12,7 @@ from minijit.compile.expressions import Axis, Const, Load, Op, Reduce, as_index,
 from minijit.compile.memory import Buffer
 from minijit.compile.scalars import BOOL, INDEX
 
-pytestmark = pytest.mark.chapter(14)
+pytestmark = pytest.mark.chapter(15)
 F32, I32 = np.dtype("float32"), np.dtype("int32")
 
 

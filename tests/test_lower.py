@@ -16,7 +16,7 @@ from minijit.trace.array import aval_of
 from minijit.trace.config import config
 from minijit.trace.jaxpr import ClosedJaxpr, TraceInfo, eval_jaxpr, trace_to_jaxpr
 
-pytestmark = [pytest.mark.chapter(14), pytest.mark.usefixtures("unfused")]
+pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("unfused")]
 
 
 def separate(program):

@@ -42,7 +42,7 @@ from minijit.trace.config import enable_x64
 from minijit.trace.core import Primitive, eval_rules
 from minijit.trace.jit import jit
 
-pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("unfused")]
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("unfused")]
 families = (
     bits, complex_numbers, convolution, cumulative, elementary, rounding, scatter,
     sorting, special, windows,
@@ -266,7 +266,7 @@ program main(in0: f32[5], in1: i32[3,1], in2: f32[3]):
       out0[i0] = neg(t0[i0])"""
 
 
-@pytest.mark.chapter(17)
+@pytest.mark.chapter(18)
 def test_layer_as_text():
     def layer(x, w, b):
         product = dot(x, prim.transpose(w, (1, 0)))

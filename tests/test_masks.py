@@ -12,7 +12,7 @@ from minijit.compile.loops import For, Store, expressions, statements
 from minijit.compile.lower import lower
 from minijit.compile.placing_rules import arrange
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 x = np.random.default_rng(0).normal(size=(6, 20)).astype("f4")
 
 
@@ -67,7 +67,7 @@ def test_what_is_cheap_stays_a_choice():
     assert choices(lambda x, k: jnp.where(mask() < x, jnp.exp(x), 0), x, 3) == (1, 1)
 
 
-on_a_grid = pytest.param("cuda-lockstep", marks=pytest.mark.chapter(25))
+on_a_grid = pytest.param("cuda-lockstep", marks=pytest.mark.chapter(26))
 
 
 @pytest.mark.parametrize("backend", ["default", "plain", on_a_grid])

@@ -19,7 +19,7 @@ import minijit
 from minijit.book.style import TABLES
 from minijit.trace.core import Primitive
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 # column: (module, the dict in it)
 tables = {

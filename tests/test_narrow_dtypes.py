@@ -7,7 +7,7 @@ import minijit as mj
 from minijit import lax, numpy as jnp
 from minijit.ops.narrow_dtypes import narrow
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 beyond = [1e9, -1e9, np.inf, -np.inf, 7.5, -8.5, 100.0, -0.0]
 numbers = np.array([*np.random.default_rng(0).normal(size=40) * 5, *beyond], "float32")
@@ -59,7 +59,7 @@ def test_they_are_stored_in_a_byte_and_printed():
     assert np.array_equal(small.view("uint8"), np.asarray(small).view("uint8"))
 
 
-@pytest.mark.chapter(19)
+@pytest.mark.chapter(20)
 @pytest.mark.parametrize("backend", ["plain", None])
 def test_programs_store_them_and_explain_who_computes(backend):
     f = mj.jit(lambda x: jnp.sin(x.astype("float32")) * 2, backend=backend)

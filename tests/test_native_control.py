@@ -23,7 +23,7 @@ from minijit.trace.jit import executors
 from minijit.transform import steps
 from tests.test_control_flow import programs
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 
 points = [np.array([0.3, -0.2, 0.5], "f4"), np.array([-0.4, 0.9, 0.1], "f4")]
 

@@ -12,7 +12,7 @@ from minijit import lax
 from minijit.ops import linalg
 from minijit.run import lapack
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 
 random = np.random.default_rng(7)
 
@@ -163,7 +163,7 @@ def test_by_numba(monkeypatch):
     check(["geqrf"], "python", monkeypatch)
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_compiled(monkeypatch):
     of_lapack = ["cholesky, LAPACK", "eigh", "svd, tall"]
     check(["lu, tall", "solve", *of_lapack], None, monkeypatch)
@@ -202,7 +202,7 @@ def test_outside_of_loops_as_plain_python(third, monkeypatch):
     check(list(outside)[third::3], "plain", monkeypatch, in_a_row)
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_outside_of_loops_compiled(monkeypatch):
     names = "cholesky solve eigh svd qr lu triangular_solve".split()
     which = [f"gradient of {name}, (3, 5, 5)" for name in names]
@@ -227,7 +227,7 @@ def test_a_scan_of_empty_arrays():
     assert f(np.ones((0, 3))).shape == (0, 3)
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_the_blas_has_its_threads_again():
     read, write = lapack.blas_threads()
     before = read()
@@ -239,7 +239,7 @@ def test_the_blas_has_its_threads_again():
     write(before)
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 @pytest.mark.parametrize("n, alone", [(48, True), (420, False)])
 def test_a_loop_of_small_matrices_has_one_thread_of_the_blas(n, alone, monkeypatch):
     """Threads that wait for each other after each small matrix cost more than it."""

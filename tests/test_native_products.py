@@ -10,7 +10,7 @@ from minijit.compile.loops import Call, statements
 from minijit.run.loading import rewritten
 from minijit.trace.config import config
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 rng = np.random.default_rng(0)
 
 EQUATIONS = [

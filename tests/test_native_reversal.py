@@ -12,7 +12,7 @@ from minijit.trace.jit import executors
 from minijit.transform.reverse_loops import extra_steps
 from tests.test_native_control import agree, allocations, sources
 
-pytestmark = pytest.mark.chapter(21)
+pytestmark = pytest.mark.chapter(22)
 
 w = np.arange(9, dtype="f4").reshape(3, 3) / 10
 x = np.ones(3, "f4")

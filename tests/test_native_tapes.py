@@ -18,7 +18,7 @@ from minijit.transform.tape_rows import eval_zero, zero_p
 from tests.test_control_flow import programs, slope
 from tests.test_native_control import agree, allocations, executable, points
 
-pytestmark = pytest.mark.chapter(21)
+pytestmark = pytest.mark.chapter(22)
 
 
 # Compiled by numba is a sample: a branch, a loop, and both in a scan.  All of them run

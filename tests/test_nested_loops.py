@@ -18,7 +18,7 @@ from minijit.compile import lower, simplify
 from minijit.trace.jit import executors
 from minijit.transform import linearize, transpose
 
-pytestmark = pytest.mark.chapter(21)
+pytestmark = pytest.mark.chapter(22)
 
 LEVELS = 12
 

@@ -12,7 +12,7 @@ import minijit.numpy as jnp
 from minijit import nn, random
 from minijit.nn import initializers
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 activations = """
     identity relu relu6 squareplus softplus sparse_plus soft_sign sigmoid sparse_sigmoid

@@ -26,7 +26,7 @@ import minijit.numpy as jnp
 from minijit.trace.array import ArrayImpl, aval_of, shape_rules
 from minijit.trace.core import Array, Trace, Tracer, set_trace
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = pytest.mark.chapter(3)
 
 tolerances = {"float16": 4e-3, "bfloat16": 4e-2}
 every_case = [
@@ -62,7 +62,7 @@ def assert_close(got, want, case, message):
     assert close, f"{message}\n got {got}\nwant {want}"
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 @pytest.mark.parametrize("module, name, cases", every_case)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_same_values_as_numpy(module, name, cases):
@@ -94,7 +94,7 @@ later = {"apply_along_axis", "vectorize"}
 
 
 def functions_of(module):
-    """The public functions that chapters 2 and 2s put into a module."""
+    """The public functions that chapters 3 and 2s put into a module."""
     return {
         name
         for name, value in vars(module).items()
@@ -102,7 +102,7 @@ def functions_of(module):
     }
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_no_public_function_is_without_a_case():
     """The table has a row for each function, and no row for anything else."""
     from test_linalg import cases as linalg_cases
@@ -118,7 +118,7 @@ def test_no_public_function_is_without_a_case():
         assert all(cases for cases in table.values())
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_there_are_as_many_functions_as_promised():
     functions = [n for n in jnp.__all__ if callable(getattr(jnp, n))]
     assert len(functions) >= 300
@@ -170,7 +170,7 @@ def traced(arrays, function):
         return leaves(function(*[Tracer(trace, aval_of(x)) for x in arrays]))
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 @pytest.mark.parametrize("module, name, cases", every_case)
 def test_traced_calls_have_the_types_of_eager_ones(module, name, cases):
     """Nothing asks for the value of a traced array; the types come out equal."""

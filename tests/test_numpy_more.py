@@ -15,7 +15,7 @@ from minijit.trace.config import enable_x64
 from minijit.trace.core import Trace, Tracer, set_trace
 from minijit.trace.errors import ConcretizationTypeError
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 f32, i32 = np.dtype("float32"), np.dtype("int32")
 

@@ -14,7 +14,7 @@ import minijit.numpy as jnp
 from minijit import config, lax
 from minijit.run import cache_folder, llvm_engine, llvm_target, object_files
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 
 x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 

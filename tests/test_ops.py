@@ -18,7 +18,7 @@ from minijit.trace.jaxpr_parser import parse_jaxpr
 from minijit.transform.batching import batch_rules
 from minijit.transform.linearize import constant_rule, linearize_rules
 
-pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("in_double_precision")]
 
 families = [module for module in vars(ops).values() if inspect.ismodule(module)]
 own = {
@@ -30,7 +30,7 @@ own = {
 
 
 def test_every_primitive_of_a_family_has_its_rows():
-    # barriers comes with chapter 16, patches with chapter 17.
+    # barriers comes with chapter 17, patches with chapter 18.
     assert len(families) >= 14 and len(own) > 75
     # These are made where a convolution is lowered: nobody evaluates them.
     lowered = {"patches", "direct_convolution", "direct_convolution_over_images"}

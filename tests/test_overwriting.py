@@ -11,7 +11,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from tests.test_native_control import sources
 
-pytestmark = pytest.mark.chapter(20)
+pytestmark = pytest.mark.chapter(21)
 
 N = 11
 

@@ -22,7 +22,7 @@ from minijit.compile.place import place
 from minijit.compile.placing_rules import arrange
 from minijit.run.loading import load, loaders
 
-pytestmark = pytest.mark.chapter(17)
+pytestmark = pytest.mark.chapter(18)
 
 F32 = np.dtype("float32")
 rng = np.random.default_rng(0)
@@ -302,7 +302,7 @@ def test_some_results_transposed(straight, small_tiles):
     assert counts[program.inputs[0]].max() <= 2
 
 
-@pytest.mark.chapter(19)
+@pytest.mark.chapter(20)
 @pytest.mark.fusion
 @pytest.mark.parametrize("straight", [(), (2,), (1, 2)])
 def test_the_program_of_the_report_is_one_kernel_that_reads_once(straight):
@@ -416,7 +416,7 @@ def test_in_a_loop(small_tiles):
 # ---- machine code
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_blocks_are_turned_in_registers():
     x = numbers((64, 64))
     with settings(panel_from=0):
@@ -425,7 +425,7 @@ def test_blocks_are_turned_in_registers():
     assert text.count("load <16 x float>") == text.count("store <16 x float>") == 16
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("shape, dtype, whole, streams", [
     ((128, 64), "float32", True, 2), ((128, 64), "float64", True, 2),
     ((99, 50), "float32", False, 0), ((64, 128, 2), "float32", False, 0),
@@ -445,7 +445,7 @@ def test_large_results_go_past_the_caches(shape, dtype, whole, streams):
         assert rules.get("streamed") == ("stream_bytes" if whole and not size else None)
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 def test_threads_have_panels_of_their_own(small_tiles, monkeypatch):
     from minijit.run import threads
 

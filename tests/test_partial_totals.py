@@ -15,7 +15,7 @@ from minijit.compile.placing_rules import arrange
 from minijit.run import threads
 from minijit.run.loading import load
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 rng = np.random.default_rng(0)
 
 

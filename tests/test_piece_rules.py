@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.simplify import simplify
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 rng = np.random.default_rng(0)
 A, B, C = (rng.normal(size=(3, 4)).astype("f4") for _ in range(3))
 

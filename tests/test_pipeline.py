@@ -8,7 +8,7 @@ from minijit.compile import pipeline
 from minijit.compile.pipeline import Stage
 from minijit.trace.demand import add_rows
 
-pytestmark = pytest.mark.chapter(25)
+pytestmark = pytest.mark.chapter(26)
 
 
 def test_each_place_is_filled():

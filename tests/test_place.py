@@ -19,7 +19,7 @@ from minijit.compile.loops import (
 from minijit.compile.memory import Buffer
 from minijit.compile.place import place
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 F32 = np.dtype("float32")
 
 

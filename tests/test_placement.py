@@ -9,7 +9,7 @@ import pytest
 import minijit
 from minijit import NamedSharding, P, lax, numpy as jnp, random
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 
 mesh = minijit.make_mesh((1, 1), ("rows", "columns"))
 rows = NamedSharding(mesh, P("rows"))

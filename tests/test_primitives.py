@@ -20,7 +20,7 @@ from minijit.trace.config import enable_x64
 from minijit.trace.core import Primitive
 from minijit.trace.errors import user_source
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = pytest.mark.chapter(3)
 
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 integers = [np.dtype(name) for name in ("int8", "int32", "uint8", "uint32")]

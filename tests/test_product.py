@@ -18,7 +18,7 @@ from product import (
 from minijit import clear_caches
 from minijit.trace import jit as jit_module
 
-pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("in_double_precision")]
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_plain_source(backend, name, stack):
     [
         *(("python", i) for i in range(1, len(every), 4)),
         *(
-            pytest.param("llvm", i, marks=pytest.mark.chapter(22))
+            pytest.param("llvm", i, marks=pytest.mark.chapter(23))
             for i in range(len(every))
         ),
     ],

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.chapter(24), pytest.mark.oracle]
+pytestmark = [pytest.mark.chapter(25), pytest.mark.oracle]
 
 folder = Path(__file__).parent / "programs"
 libraries = {

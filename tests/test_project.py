@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 root = Path(__file__).resolve().parent.parent
 rooms = ["trace", "transform", "compile", "run", "ops"]
@@ -242,7 +242,7 @@ def test_ci_types_the_readmes_commands_in_order(tmp_path, fails):
     ran = [line[5:] for line in lines if line.startswith("ran: ")]
     tests, notebooks = "python -m pytest --nbval -n auto --dist loadfile", ["00", "01"]
     if fails != "my_chapters/01":
-        notebooks += ["05", "16"]
+        notebooks += ["02", "06", "17"]
     assert ran == [
         "pip install -q -e .[test]", tests, "pip install -q -e .[test,oracle]",
         "python -m pytest -m oracle -n auto --dist loadfile",

@@ -8,7 +8,7 @@ import pytest
 import minijit
 from minijit import ad_checkpoint, tree, tree_util
 
-pytestmark = pytest.mark.chapter(21)
+pytestmark = pytest.mark.chapter(22)
 
 
 def names_by_module():

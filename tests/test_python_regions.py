@@ -14,7 +14,7 @@ from minijit.compile.simplify import simplify
 from minijit.run.loading import rewritten
 from minijit.run.python_source import print_program
 
-pytestmark = pytest.mark.chapter(22)
+pytestmark = pytest.mark.chapter(23)
 
 x = np.array([0.5, -1.25, 3.0], "f4")
 

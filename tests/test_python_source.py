@@ -16,7 +16,7 @@ from minijit.run.python_emitter import operations
 from minijit.run.python_source import print_program
 from minijit.run.source_text import Constants, SourceWriter, Text
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 f32 = np.dtype("float32")
 

@@ -26,7 +26,7 @@ from minijit.trace.tree_tools import (
     tree_transpose,
 )
 
-pytestmark = pytest.mark.chapter(4)
+pytestmark = pytest.mark.chapter(5)
 
 Point = namedtuple("Point", "x y")
 

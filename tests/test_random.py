@@ -12,7 +12,7 @@ import minijit.numpy as jnp
 from minijit import dtypes, lax, random
 from minijit.ops import prng
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 n = (300,)
 table = np.arange(60).reshape(3, 20)
@@ -140,7 +140,7 @@ def test_raw_keys_are_of_the_default_implementation():
     np.testing.assert_array_equal(random.wald(random.key(3), 2.0), other)
 
 
-@pytest.mark.chapter(24)
+@pytest.mark.chapter(25)
 def test_keys_of_the_user_s_own():
     """A key is one word, and so are its bits: all other numbers come of them."""
     from minijit.extend.random import define_prng_impl, random_seed
@@ -403,7 +403,7 @@ def test_derivatives_by_bounds_are_jax_s(jax):
     np.testing.assert_allclose(mj.grad(total(random))(-1.0), want, rtol=1e-4)
 
 
-@pytest.mark.chapter(20)  # as for the one below
+@pytest.mark.chapter(21)  # as for the one below
 def test_a_gamma_sample_moves_with_its_parameter():
     """So that the share of the distribution below it stays; constant if stopped."""
     key, special = random.key(0), pytest.importorskip("scipy.special")
@@ -422,7 +422,7 @@ def test_a_gamma_sample_moves_with_its_parameter():
     np.testing.assert_allclose(mj.grad(total)(np.float32([1, 2, 3])), 0, atol=1e-5)
 
 
-@pytest.mark.chapter(20)  # before it, Python drives their loops, for half a minute
+@pytest.mark.chapter(21)  # before it, Python drives their loops, for half a minute
 def test_loops_of_samplers_in_vmap():
     keys = random.split(random.key(0), 3)
     rates = jnp.array([0.5, 1.0, 30.0])

@@ -27,7 +27,7 @@ from minijit.transform.residual_report import bytes_held
 from minijit.transform.tape import TapeValue
 from tests.test_control_flow import Unrolled
 
-pytestmark = pytest.mark.chapter(21)
+pytestmark = pytest.mark.chapter(22)
 
 # `LOOPS=1000` runs so many of each.
 MANY = int(os.environ.get("LOOPS", "0"))

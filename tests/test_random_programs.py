@@ -23,7 +23,7 @@ from minijit.run.executable import compile_plain, compile_python
 from minijit.trace.jaxpr import eval_jaxpr
 from minijit.trace.jaxpr_parser import parse_jaxpr
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 FLOATS, INTS, UINTS = ["float32"], ["int32", "int8"], ["uint8", "uint32"]
 WHOLE = INTS + UINTS
@@ -355,7 +355,7 @@ def random_integers(random, dtype):
     return f, (begin, steps)
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_integers_wrap_at_their_limits():
     """Index arithmetic never overflows, that of users does, in the same 64 bits.
 
@@ -373,7 +373,7 @@ def test_integers_wrap_at_their_limits():
                 np.testing.assert_array_equal(got, want, err_msg=f"{backend}: {steps}")
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_numba_does_not_conclude_from_an_overflow():
     """LEAST - 1 is the greatest integer, so it is not below 3."""
     lax, numbers = minijit.lax, np.array(limits("int64"))

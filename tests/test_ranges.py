@@ -14,7 +14,7 @@ from minijit.compile.lower import lower
 from minijit.compile.place import place
 from minijit.compile.placing_rules import arrange
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 rng = np.random.default_rng(0)
 
 

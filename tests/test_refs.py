@@ -8,7 +8,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 
 def value(ref):

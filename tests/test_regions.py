@@ -53,7 +53,7 @@ from tests.test_random_loops import (
     quick,
 )
 
-pytestmark = pytest.mark.chapter(22)
+pytestmark = pytest.mark.chapter(23)
 
 x = np.array([0.5, 1.5, -0.7], "f4")
 carries = [swaps, shifted, narrow, small_and_empty, shared, many_branches]
@@ -162,7 +162,7 @@ def test_two_of_a_carry_swap_and_small_ones_are_on_the_stack():
     assert all(t.space == "register" for t in small.temps)
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 def test_loops_over_arrays_that_swap_are_vectorised():
     step = lambda c, a: (jnp.tanh(c[::-1] * a), None)
     f = lambda x: lax.scan(step, x, jnp.ones((100, 64)))[0]

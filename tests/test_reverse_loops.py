@@ -21,7 +21,7 @@ from minijit.transform.tape import TapeValue
 from minijit.transform.transpose import adding, transpose_rules
 
 # Rules are tested, and what runs is counted.
-pytestmark = [pytest.mark.chapter(12), pytest.mark.usefixtures("interpreted_doubles")]
+pytestmark = [pytest.mark.chapter(13), pytest.mark.usefixtures("interpreted_doubles")]
 
 
 # ---- counting: the identity, forward and backward

@@ -14,7 +14,7 @@ from minijit.compile.lower import lower
 from minijit.compile.simplify import simplify
 from minijit.trace.config import config
 
-pytestmark = [pytest.mark.chapter(16), pytest.mark.fusion]
+pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]
 
 
 def picked(x, labels):
@@ -144,7 +144,7 @@ def test_totals_of_what_a_loop_only_reads():
     assert len(program(f, x, x).body) == 2
 
 
-@pytest.mark.chapter(20)
+@pytest.mark.chapter(21)
 @pytest.mark.parametrize("n", [30, 100_000])
 def test_a_state_is_changed_where_it_lies_beside_its_totals(n):
     """Before or after the step, and also if a piece of it is added up at a time."""
@@ -188,7 +188,7 @@ def many(f, *args):
     return {d.rule: d.numbers for d in report.decisions}
 
 
-@pytest.mark.chapter(19)
+@pytest.mark.chapter(20)
 def test_many_rows_are_added_up_piece_by_piece():
     x, labels, mask = batch(301)
     f = mj.value_and_grad(mean_of_some(picked))
@@ -199,7 +199,7 @@ def test_many_rows_are_added_up_piece_by_piece():
         agree(f, (x, labels, mask), tolerance=1e-4)
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("rows", of_rows)
 def test_pieces_have_the_same_bits_on_one_thread_and_on_several(rows):
     f, args = mj.value_and_grad(mean_of_some(rows)), batch(301, 6)
@@ -213,7 +213,7 @@ def test_pieces_have_the_same_bits_on_one_thread_and_on_several(rows):
         assert np.array(a).tobytes() == np.array(b).tobytes()
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("n", [5000, 65537])
 def test_sums_are_as_exact_as_of_stored_rows(n):
     x = np.random.default_rng(0).uniform(0.9, 1.1, (n, 3)).astype("f4")
@@ -223,7 +223,7 @@ def test_sums_are_as_exact_as_of_stored_rows(n):
     assert abs(float(mj.jit(f, backend="llvm")(x)[1]) / exact - 1) < 5e-7
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "i4"])
 def test_other_dtypes(dtype):
     x = jnp.array(floats(24, 10) * 4, dtype)
@@ -231,7 +231,7 @@ def test_other_dtypes(dtype):
     agree(f, (x,), "llvm", 2e-2 if x.dtype.itemsize == 2 else 1e-5)
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 @pytest.mark.parametrize("backend", ["plain", "llvm"])
 def test_in_the_steps_of_a_loop(backend):
     x, labels, mask = batch()
@@ -247,7 +247,7 @@ def test_in_the_steps_of_a_loop(backend):
     agree(train, (np.ones(24, "f4"),), backend, 1e-4)
 
 
-@pytest.mark.chapter(25)
+@pytest.mark.chapter(26)
 @pytest.mark.parametrize("rows", of_rows)
 def test_a_grid_has_a_second_kernel_for_them(rows):
     f, args = mj.value_and_grad(mean(rows)), batch()

@@ -8,7 +8,7 @@ import pytest
 import minijit as jax
 import minijit.numpy as jnp
 
-pytestmark = pytest.mark.chapter(5)
+pytestmark = pytest.mark.chapter(6)
 
 
 def outer_of(inner_fn):

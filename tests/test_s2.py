@@ -14,7 +14,7 @@ import minijit.numpy as jnp
 import minijit.random as jrandom
 from minijit.run.scalar_math import functions
 
-pytestmark = pytest.mark.chapter(21)
+pytestmark = pytest.mark.chapter(22)
 
 STEPS = 8
 
@@ -84,11 +84,11 @@ WRAPS = {"plain": lambda f: f, "checkpointed": jax.checkpoint}
 
 
 # Each level has its own code, and one that recomputes that of all the levels within it:
-# numba compiles few levels, LLVM (chapter 22) the ten for 1,024 steps.
+# numba compiles few levels, LLVM (chapter 23) the ten for 1,024 steps.
 @pytest.mark.parametrize("wrap,max_steps,backend", [
     ("plain", 8, "python"),
-    pytest.param("checkpointed", 64, "llvm", marks=pytest.mark.chapter(22)),
-    pytest.param("plain", 1024, "llvm", marks=pytest.mark.chapter(22)),
+    pytest.param("checkpointed", 64, "llvm", marks=pytest.mark.chapter(23)),
+    pytest.param("plain", 1024, "llvm", marks=pytest.mark.chapter(23)),
 ])  # fmt: skip
 def test_gradients_are_those_of_the_steps(wrap, max_steps, backend):
     f, gradient = make(WRAPS[wrap], backend)

@@ -10,7 +10,7 @@ import minijit as jax
 import minijit.numpy as jnp
 from minijit import errors
 
-pytestmark = pytest.mark.chapter(5)
+pytestmark = pytest.mark.chapter(6)
 asks_for_referrers = True
 
 global_list = []

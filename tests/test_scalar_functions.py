@@ -17,7 +17,7 @@ from minijit import make_jaxpr
 from minijit.run.executable import compile_plain, compile_python
 from minijit.run.python_emitter import operations
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 special = ["erf", "erfc", "erf_inv", "lgamma", "digamma"]
 

@@ -8,7 +8,7 @@ import pytest
 from minijit.run.numba_scalars import native_functions
 from minijit.run.scalar_math import functions
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 signed = ["int8", "int16", "int32", "int64"]
 unsigned = ["uint8", "uint16", "uint32", "uint64"]

@@ -12,7 +12,7 @@ from minijit import scipy as ours
 from minijit.trace.names import jax_names
 from minijit.tree_util import tree_leaves
 
-pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("in_double_precision")]
 
 random = np.random.default_rng(3)
 
@@ -283,7 +283,7 @@ def test_lanes_are_single_calls(module, name, args, kwargs):
     np.testing.assert_allclose(f(*at), want, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 @pytest.mark.parametrize("module,name,args,kwargs", compiled)
 def test_compiled_calls_are_single_calls(module, name, args, kwargs):
     f, at, want = lanes(module, name, args, kwargs)
@@ -366,7 +366,7 @@ def test_matrices_that_are_not_unique():
     np.testing.assert_allclose(square.T @ ours.linalg.lu_solve(packed, b, 1), b)
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_gauss_s_function():
     """By its series, a sum that ends, sums in powers of 1 - x, and at its limits."""
     theirs = pytest.importorskip("scipy.special").hyp2f1
@@ -388,7 +388,7 @@ def test_gauss_s_function():
         ours.special.hyp2f1(1j, 1.0, 1.0, 1.0)
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_densities_of_samples():
     theirs = pytest.importorskip("scipy.stats").gaussian_kde
     samples, points = R(2, 7), R(2, 3)
@@ -425,7 +425,7 @@ def test_values_between_the_points_of_a_grid():
         ours.ndimage.map_coordinates(values, R(3, 2), 3)
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 @pytest.mark.parametrize("method", ["cg", "bicgstab", "gmres"])
 def test_solvers_that_only_multiply(method):
     solver = getattr(ours.sparse.linalg, method)
@@ -455,7 +455,7 @@ def test_solvers_that_only_multiply(method):
         solver(a, b, x0=b[:2])
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_minima():
     theirs = pytest.importorskip("scipy.optimize").minimize
     rosenbrock = lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()

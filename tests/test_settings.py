@@ -17,7 +17,7 @@ from minijit.compile.simplify import simplify
 from minijit.run.loading import rewritten
 from minijit.trace.config import config
 
-pytestmark = pytest.mark.chapter(26)
+pytestmark = pytest.mark.chapter(27)
 
 
 # Whatever is turned, however small, is written past the caches.

@@ -21,7 +21,7 @@ from minijit.run.product_tiles import FIELDS
 from minijit.run.shared_products import SharingText, shared, shared_plan, team_of
 from minijit.trace.config import config
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 rng = np.random.default_rng(0)
 
 

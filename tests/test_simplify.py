@@ -14,7 +14,7 @@ from minijit.trace.jit import compile_for_eval
 from minijit.trace.slicing import pad, rev
 from minijit.trace.stages import all_eqns
 
-pytestmark = pytest.mark.chapter(13)
+pytestmark = pytest.mark.chapter(14)
 
 special = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 1e-45, 3.4e38]
 floats = np.array(special, np.float32)
@@ -158,7 +158,7 @@ def test_rules(f, x, want):
         assert got == want
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 @pytest.mark.parametrize(
     "f, x, want",
     [
@@ -443,7 +443,7 @@ def test_the_table_of_rules_names_primitives_with_shape_rules():
     assert all(p in shape_rules and rules[p] for p in rules)
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_an_int64_is_not_every_float64():
     """Through float64 it is rounded; NumPy's "safe" cast is not lossless."""
     many = [2**53 + 1, -(2**53) - 1, 2**62 + 1, 7]
@@ -461,7 +461,7 @@ def test_an_int64_is_not_every_float64():
         assert not simplify(closed(jnp.arange(3, dtype="int32"))).jaxpr.eqns
 
 
-@pytest.mark.chapter(15)
+@pytest.mark.chapter(16)
 def test_nothing_is_computed_of_a_result_without_elements():
     """What made an empty array was lowered, and divided by its extent."""
 

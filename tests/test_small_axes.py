@@ -18,7 +18,7 @@ from minijit.trace.jaxpr import ClosedJaxpr, eval_jaxpr
 from minijit.transform.loops import scan_p
 from tests import ir_interpreter
 
-pytestmark = [pytest.mark.chapter(16), pytest.mark.fusion]
+pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]
 
 DIAGONALS = np.array([[0, 1, 2, 3], [5, 6, 7, 4], [10, 11, 8, 9], [15, 12, 13, 14]])
 BACK = np.argsort(DIAGONALS.ravel()).reshape(4, 4)
@@ -182,7 +182,7 @@ def recurrent(w, h, x):
     return h, h
 
 
-@pytest.mark.chapter(20)
+@pytest.mark.chapter(21)
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_rows_of_a_recurrent_network_are_loops(batch):
     """Elements of 16 units, each by itself, took an LSTM five seconds to compile."""
@@ -200,7 +200,7 @@ def test_rows_of_a_recurrent_network_are_loops(batch):
     assert lines[16] < 1.5 * lines[40] < 300
 
 
-@pytest.mark.chapter(20)
+@pytest.mark.chapter(21)
 def test_an_array_of_which_no_elements_meet_is_a_loop():
     """The loop before it goes through small rows; what follows does not mix any."""
 
@@ -211,7 +211,7 @@ def test_an_array_of_which_no_elements_meet_is_a_loop():
     assert lines_of(f, np.ones((20, 16), "f4")) < 30
 
 
-@pytest.mark.chapter(20)
+@pytest.mark.chapter(21)
 def test_one_lane_that_only_adds_up_is_loops():
     """Four bodies in one 4 x 4 matrix of distances took three times as long."""
 
@@ -339,7 +339,7 @@ def mixed(x):
     return lax.scan(step, x, None, length=4)[0]
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("n", [17, 32])
 def test_lanes_as_vectors_agree_with_the_interpreter(n):
     rng = np.random.default_rng(n)
@@ -350,7 +350,7 @@ def test_lanes_as_vectors_agree_with_the_interpreter(n):
         np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=2e-2)
 
 
-@pytest.mark.chapter(23)
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("n", [20, 32])
 def test_lanes_are_read_and_written_in_whole_rows(n):
     from minijit.run.llvm_kernels import KernelText
@@ -442,7 +442,7 @@ def test_rounds_with_a_first_one_of_its_own():
 # ---- what stays as it was
 
 
-@pytest.mark.chapter(20)
+@pytest.mark.chapter(21)
 def test_a_step_that_looks_at_other_lanes_is_no_part_of_a_block():
     """The lanes move, and so do the columns."""
     f = lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.flip(c, (0, 1)) * 2 + c, x)

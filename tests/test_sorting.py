@@ -6,7 +6,7 @@ import pytest
 from minijit.ops.sorting import sort, top_k
 from minijit.trace.array import wrap
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 special = [1, np.nan, -0.0, 0, -np.inf, 2, np.inf, 0, -0.0, np.nan]
 special = np.array(special, np.float32)

@@ -8,7 +8,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.scipy import special
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 x = np.linspace(-2.7, 3.1, 12).astype(np.float32)
 positive = np.abs(x) + np.float32(0.1)

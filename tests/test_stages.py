@@ -7,7 +7,7 @@ import minijit as jax
 import minijit.numpy as jnp
 from minijit import errors
 
-pytestmark = pytest.mark.chapter(5)
+pytestmark = pytest.mark.chapter(6)
 
 # Leaks
 
@@ -102,7 +102,7 @@ def test_lower_and_compile():
     assert len(f.traces) == 1
 
 
-@pytest.mark.chapter(24)
+@pytest.mark.chapter(25)
 def test_analyses_are_those_of_the_plan():
     """A product through memory: XLA counts the same flops and bytes."""
     x, y, z = (np.ones(s, np.float32) for s in ((200, 5), (5, 100), (100, 10)))
@@ -119,7 +119,7 @@ def test_analyses_are_those_of_the_plan():
     assert stats.peak_memory_in_bytes == 4000 + 2000 + 4000 + 8000 + 80000
 
 
-@pytest.mark.chapter(24)
+@pytest.mark.chapter(25)
 def test_what_stages_tell_of_arguments():
     f = jax.jit(lambda x, y: {"sum": x + y}, donate_argnums=0)
     lowered = f.lower(np.ones(100, np.float32), y=1.0)

@@ -11,7 +11,7 @@ import minijit.numpy as jnp
 from minijit import lax, random
 from minijit.example_libraries import stax as new_stax
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 # name -> (a layer, given stax and its jnp; the shape of an input)
 image = 2, 8, 8, 3

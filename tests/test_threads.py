@@ -14,7 +14,7 @@ from minijit.run.llvm_regions import RegionText
 from minijit.run.shared_products import SharingText
 from minijit.run.threads import ThreadedText, text_of_kernel
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from minijit.tiny import (
 )  # fmt: skip
 
 pytestmark = [
-    pytest.mark.chapter(1000),
+    pytest.mark.chapter(1),
     pytest.mark.filterwarnings("ignore:without numba loops run in plain Python"),
 ]
 
@@ -365,7 +365,7 @@ def draw(name):
     return [rng.choices([*transformations], k=depth) for depth in (1, 2, 2, 3)]
 
 
-@pytest.mark.chapter(8)
+@pytest.mark.chapter(9)
 @pytest.mark.parametrize("name", functions)
 def test_compositions_agree_with_the_library(name, plain, interpreted_doubles):
     batch = np.stack([x, x + 0.1, 2.0 * x])

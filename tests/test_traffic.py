@@ -26,7 +26,7 @@ from minijit.compile.traffic import traffic_of
 from minijit.run.loading import rewritten, routines
 from minijit.run.python_source import print_program
 
-pytestmark = pytest.mark.chapter(19)
+pytestmark = pytest.mark.chapter(20)
 
 
 class Noting:
@@ -309,7 +309,7 @@ def test_sets():
     assert count([triangle, triangle], (4, 4)) == (10, True)
 
 
-@pytest.mark.chapter(20)
+@pytest.mark.chapter(21)
 def test_at_most_what_a_loop_touches():
     """Of a `while` nobody knows the steps; its array is an upper bound."""
     program = program_of(

@@ -11,7 +11,7 @@ from minijit.experimental.ode import odeint
 from minijit.flatten_util import ravel_pytree
 from minijit.test_util import check_grads
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 ids = np.array([0, 2, 2, 5, 1, -1, 0], np.int32)
 data = np.array([3, -1, 4, 1, -5, 9, 2], np.float32)
@@ -163,7 +163,7 @@ def end(x0, times, stiffness, d):
     return (ys["x"] * jnp.array([1.0, 2.0, 3.0])[:, None]).sum() + ys["v"][-1].sum()
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_odeint_solves_and_its_adjoint_is_the_derivative():
     solve_ivp = pytest.importorskip("scipy.integrate").solve_ivp
     with mj.enable_x64(True):
@@ -190,7 +190,7 @@ def test_odeint_solves_and_its_adjoint_is_the_derivative():
             assert abs(np.sum(slope * way) - want) < 1e-5
 
 
-@pytest.mark.chapter(22)
+@pytest.mark.chapter(23)
 def test_odeint_of_what_it_captures_and_of_lanes():
     times = jnp.linspace(0.0, 1.0, 3)
     grow = lambda rate, y0: odeint(lambda y, t: rate * y, y0, times)[-1]

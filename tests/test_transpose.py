@@ -11,7 +11,7 @@ from minijit import jit, jvp, vjp
 from minijit.test_util import check_grads, check_jvp, check_vjp, inner, random_like
 from minijit.trace.pytree import tree_leaves
 
-pytestmark = [pytest.mark.chapter(7), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]
 
 
 @pytest.mark.parametrize("case", cases, ids=repr)

@@ -11,7 +11,7 @@ from minijit.trace.tree_keys import DictKey, keystr
 from minijit.trace.tree_paths import tree_flatten_with_path
 from minijit.tree_util import tree_structure
 
-pytestmark = pytest.mark.chapter(4)
+pytestmark = pytest.mark.chapter(5)
 
 
 @tree_util.register_dataclass

@@ -17,7 +17,7 @@ import minijit as jax
 from minijit.trace import jit as module
 from minijit.trace.turns import Turn, Turns, compile_lock, one_at_a_time
 
-pytestmark = pytest.mark.chapter(5)
+pytestmark = pytest.mark.chapter(6)
 
 HEAD = """
 import threading

@@ -11,7 +11,7 @@ import pytest
 
 from minijit.book.stubs import stubs
 
-pytestmark = pytest.mark.chapter(24)
+pytestmark = pytest.mark.chapter(25)
 
 root = Path(__file__).resolve().parent.parent
 program = root / "tests" / "typed_program.py"

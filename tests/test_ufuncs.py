@@ -7,7 +7,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.numpy import ufuncs
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 floats = np.array([[0.5, -1.5, 2, 0], [3, 1, -0.25, 1], [0.5, 2, 4, -1]], np.float32)
 whole = np.array([[5, 1, 7, 2], [3, 3, 6, 4], [9, 0, 2, 8]], np.int32)

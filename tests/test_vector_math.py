@@ -14,7 +14,7 @@ from minijit import lax
 
 scipy_special = pytest.importorskip("scipy.special")
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 
 longdouble = np.longdouble
 needs_long = pytest.mark.skipif(

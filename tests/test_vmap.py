@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import grad, jit, jvp, make_jaxpr, vmap
 from minijit.trace.pytree import tree_map
 
-pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [pytest.mark.chapter(9), pytest.mark.usefixtures("in_double_precision")]
 
 
 # ---- where the lanes are

@@ -11,7 +11,7 @@ from minijit.ops import convolution
 from minijit.trace.array import wrap
 from minijit.trace.numpy_values import highest, lowest
 
-pytestmark = pytest.mark.chapter(15)
+pytestmark = pytest.mark.chapter(16)
 
 
 def integers(rng, shape, dtype=np.float32):

@@ -14,7 +14,7 @@
           ...                               # a step back, from row l
         l -= 1
 
-It is the recursion of chapter 12, with its stack made visible: what one call holds is a
+It is the recursion of chapter 13, with its stack made visible: what one call holds is a
 row.  There are `slots` rows and one; beyond sixteen they are in tables, which grow.
 """
 

@@ -5,7 +5,7 @@
     for i0 in serial n2:
       t8[b2 + i0] = t2[b0 + i0 * (t1[0] != -1)] + t5[b1 + i0 * (t4[0] != -1)]
 
-The walk through the values is that of `pointwise` in chapter 10.  Here it is a walk
+The walk through the values is that of `pointwise` in chapter 11.  Here it is a walk
 through the tables, and what it leaves is statements.  And under `vmap` a Union has
 every case that some lane took: each of them is where the branch made it.
 """

@@ -13,7 +13,7 @@ docstring gives no errors, arguments that are no arrays or numbers raise TypeErr
 shapes that do not fit raise TypeError or ValueError.
 """
 
-# chapter 2
+# chapter 3
 from ..trace.dtypes import bfloat16, bool_, complex128, complex64, complexfloating
 from ..trace.dtypes import finfo, float16, float32, float64, floating, generic, iinfo
 from ..trace.dtypes import inexact, int16, int32, int64, int8, integer, isdtype
@@ -43,12 +43,12 @@ __all__ = _names.public_names(globals())
 _on_demand: list[str] = []
 __dir__, __getattr__ = _names.front(__name__, lambda: __all__, _on_demand)
 
-# chapter 8
+# chapter 9
 from ..trace import calls
 
 calls.explain_calls("jnp", globals(), __all__)
 
-# chapter 15
+# chapter 16
 from .creation import c_, diag, diagflat, diagonal, empty, empty_like, from_dlpack
 from .creation import frombuffer, fromfunction, fromstring, geomspace, identity
 from .creation import index_exp, indices, ix_, logspace, meshgrid, mgrid, ogrid, r_, s_

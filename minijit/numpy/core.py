@@ -13,7 +13,7 @@ docstring gives no errors, arguments that are no arrays or numbers raise TypeErr
 shapes that do not fit raise TypeError or ValueError.
 """
 
-# chapter 2
+# chapter 3
 from ..trace import dtypes, primitives
 from ..trace.array import ArrayImpl, ShapedArray
 from ..trace.core import Array, operators
@@ -173,7 +173,7 @@ operators |= operator_methods(binary_operators)
 operators |= {"__neg__": negative, "__pos__": positive, "__invert__": invert}
 
 
-# chapter 2, brought along
+# chapter 3, brought along
 import builtins
 import math
 import operator
@@ -216,7 +216,7 @@ def absolute(x, /):
 abs = absolute
 
 
-# What chapter 15 adds: the order of complex numbers, "where" with one argument, and
+# What chapter 16 adds: the order of complex numbers, "where" with one argument, and
 # "float_divmod".
 later: dict = {}
 
@@ -311,7 +311,7 @@ def isnan(x, /):
 def from_later(name, what):
     """A row of `later`, or an error that says `what` is missing."""
     if name not in later:
-        raise NotImplementedError(f"{what} comes with chapter 15")
+        raise NotImplementedError(f"{what} comes with chapter 16")
     return later[name]
 
 

@@ -8,7 +8,7 @@ executors |= {
     "cuda": on_demand("run.cuda:compile_cuda"),
 }
 
-# chapter 26
+# chapter 27
 from ..trace.devices import platform_of, platforms, put_on
 from .reports import places
 

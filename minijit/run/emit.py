@@ -148,7 +148,7 @@ def step(walker, stmt):
 walkers |= {Start: start, Step: step}
 
 
-# chapter 15, brought along
+# chapter 16, brought along
 from ..compile.expressions import as_index
 from ..compile.loops import Fetch
 from ..compile.scalars import FLOAT32, UINT16
@@ -207,7 +207,7 @@ def bitcast(walker, expr, value):
 conversions |= {"convert": convert, "bitcast": bitcast}
 
 
-# chapter 20
+# chapter 21
 from ..compile.kernel_buffers import touched
 from ..compile.loops import Call, Fail, Look, Reserve, Swap, While
 from ..compile.memory import Buffer

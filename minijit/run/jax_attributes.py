@@ -24,13 +24,13 @@ def give(cls, attributes):
 
 give(ShapedArray, {"sharding": property(sharding_of_type)})
 
-# chapter 19
+# chapter 20
 from ..trace.demand import on_demand
 from ..trace.stages import Compiled, Lowered
 
 give(Compiled, {"explain": on_demand("run.explaining:report_of")})
 
-# chapter 24
+# chapter 25
 from ..trace import dtypes
 from ..trace.array import shape_rules
 from ..trace.core import Primitive, Trace, Tracer, eval_rules, find_rule

@@ -185,7 +185,7 @@ def print_kernel(kernel, name, constants, emitter=PythonEmitter, numbers=None):
     )
 
 
-# chapter 15, brought along
+# chapter 16, brought along
 import re
 
 from ..compile.expressions import Const

@@ -305,7 +305,7 @@ def unzip2(pairs):
 
 
 def flatten_flat(args):
-    """The default for chapter 3: a tuple of arrays, or one array, is already flat."""
+    """The default for chapter 4: a tuple of arrays, or one array, is already flat."""
     return (list(args), len(args)) if isinstance(args, tuple) else ([args], None)
 
 

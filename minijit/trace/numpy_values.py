@@ -35,7 +35,7 @@ def quietly(function, *args, **kwargs):
 def widen(x):
     """A 16-bit float in 32 bits, where both computing and summing are safe.
 
-    So are the floats of 8 bits that come with chapter 15.
+    So are the floats of 8 bits that come with chapter 16.
     """
     if x.dtype.itemsize > 2 or not is_kind(x.dtype, real):
         return x

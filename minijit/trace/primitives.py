@@ -13,7 +13,7 @@ integers wrap and never widen; `div` of integers truncates, and x/0 is -1; a flo
 converts to an integer by saturating, NaN to 0; 16-bit floats compute in 32 bits.
 """
 
-# chapter 2
+# chapter 3
 import numpy as np
 
 from . import numpy_values as values, shape_checks as checks
@@ -234,7 +234,7 @@ shape_rules |= {dot_general_p: dot_general_shape}
 eval_rules |= on_numpy({dot_general_p: values.dot_general_values})
 
 
-# chapter 2, brought along
+# chapter 3, brought along
 import enum
 import operator
 import warnings

@@ -129,7 +129,7 @@ def while_loop(cond_fun, body_fun, init_val, *, reverse="tape", slots=None):
     """Repeat `val = body_fun(val)` while `cond_fun(val)` (`jax.lax.while_loop`).
 
     Unlike JAX's it can be differentiated in reverse.  With `reverse` "tape" the forward
-    pass keeps what the body's gradient needs of each step that was run; chapter 12 has
+    pass keeps what the body's gradient needs of each step that was run; chapter 13 has
     another mode.  Raises TypeError if `body_fun` does not return the structure and
     types of `init_val`, or `cond_fun` no bool.
     """

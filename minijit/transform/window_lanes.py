@@ -71,7 +71,7 @@ def elsewhere_in_each_lane(way):
     if way not in windows_in_lanes:
         raise NotImplementedError(
             "a window whose place differs from lane to lane is a gather or a scatter: "
-            "these come with chapter 15"
+            "these come with chapter 16"
         )
     return windows_in_lanes[way]
 

@@ -4,7 +4,7 @@ import itertools
 
 from minijit.trace.dtypes import wider
 
-# The types of chapter 2.  Those of 8 bits and fewer mix with no other type.
+# The types of chapter 3.  Those of 8 bits and fewer mix with no other type.
 last = "complex128"
 lattice = {
     node: [after for after in nodes if wider[after] or after == last]

@@ -1,0 +1,139 @@
+"""Solutions to chapter 3."""
+
+import numpy as np
+
+from minijit.trace.array import ShapedArray, aval_of, on_numpy, shape_rules
+from minijit.trace.core import Primitive, Trace, Tracer, eval_rules, set_trace
+from minijit.trace.primitives import add_p, dot_general_p, exp_p, mul_p, reduce_sum_p
+
+answers = {
+    "i8 + 1": "int8",
+    "i8 + 1.5": "float32",
+    "u8 + i8": "int16",
+    "u32 + i8": "int32",
+    "f16 + bf16": "float32",
+    "i32 + f16": "float16",
+    "bool + 1": "int32",
+    "bf16 * 1j": "complex64",
+}
+
+
+def check_answers(answers):
+    """Find both in the picture; follow the arrows to the first common type."""
+    right = {
+        "i8 + 1": "int8",
+        "i8 + 1.5": "float32",
+        "u8 + i8": "int16",
+        # With 64-bit types off, uint32 leads to int32.
+        "u32 + i8": "int32",
+        "f16 + bf16": "float32",
+        "i32 + f16": "float16",
+        "bool + 1": "int32",
+        "bf16 * 1j": "complex64",
+    }
+    for question, dtype in right.items():
+        given = str(answers.get(question))
+        assert given == dtype, f"{question} is not {given}"
+
+
+def batched_matmul(x, y):
+    return dot_general_p.bind(
+        x,
+        y,
+        dimension_numbers=(((2,), (1,)), ((0,), (0,))),
+        precision=None,
+        preferred_element_type=None,
+    )
+
+
+class Applied(Trace):
+    """Computes shapes, and lists what is applied: (primitive, arguments, results)."""
+
+    def __init__(self):
+        self.steps = []
+
+    def process(self, primitive, args, params):
+        aval = shape_rules[primitive](*map(aval_of, args), **params)
+        self.steps.append((primitive, args, Tracer(self, aval)))
+        return [self.steps[-1][2]]
+
+    def run(self, f, avals):
+        self.inputs = [Tracer(self, aval) for aval in avals]
+        with set_trace(self):
+            return f(*self.inputs)
+
+
+def check_batched_matmul(batched_matmul):
+    """x has axes (b, n, k), y has (b, k, m): k is contracted, b is a batch axis."""
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    y = np.arange(40, dtype=np.float32).reshape(2, 4, 5) - 7
+    assert np.array_equal(batched_matmul(x, y), x @ y)
+    trace = Applied()
+    trace.run(batched_matmul, [aval_of(x), aval_of(y)])
+    assert [p.name for p, _, _ in trace.steps] == ["dot_general"]
+
+
+def peak_bytes(f, *avals):
+    trace = Applied()
+    result = trace.run(f, avals)
+    last = {id(x): -1 for x in trace.inputs}
+    for i, (_, args, out) in enumerate(trace.steps):
+        last |= {id(x): i for x in (*args, out)}
+    last[id(result)] = len(trace.steps)
+    alive = {id(x): x.aval.nbytes for x in trace.inputs}
+    peak = sum(alive.values())
+    for i, (_, _, out) in enumerate(trace.steps):
+        alive[id(out)] = out.aval.nbytes
+        peak = max(peak, sum(alive.values()))
+        alive = {x: n for x, n in alive.items() if last[x] > i}
+    return peak
+
+
+def check_peak_bytes(peak_bytes):
+    """List what is applied; find the last reader of each; then walk and add up."""
+    x = ShapedArray((10**6, 10**6), np.dtype("float32"))
+    big = x.nbytes
+    assert peak_bytes(lambda x: x, x) == big
+    # In a chain there is never more than one argument and one result.
+    assert peak_bytes(lambda x: exp_p.bind(exp_p.bind(exp_p.bind(x))), x) == 2 * big
+
+    def sum_of_exp(x):
+        return reduce_sum_p.bind(exp_p.bind(x), axes=(0,))
+
+    assert peak_bytes(sum_of_exp, x) == 2 * big
+
+    def keeps(x):
+        y = exp_p.bind(x)
+        return add_p.bind(x, mul_p.bind(y, y))
+
+    # While the product is made: x, y, and the product.
+    assert peak_bytes(keeps, x) == 3 * big
+
+
+def outer_rows(outer_p):
+    def shape_rule(x, y):
+        if x.ndim != 1 or y.ndim != 1 or x.dtype != y.dtype:
+            raise TypeError(f"outer: two vectors of one dtype, got {x} and {y}")
+        weak_type = x.weak_type and y.weak_type
+        return ShapedArray((*x.shape, *y.shape), x.dtype, weak_type)
+
+    return shape_rule, on_numpy({outer_p: np.outer})[outer_p]
+
+
+def check_outer_rows(outer_rows):
+    """The shape is `x.shape + y.shape`; the values are `on_numpy({outer_p: ...})`."""
+    outer_p = Primitive("outer")
+    shape_rules[outer_p], eval_rules[outer_p] = outer_rows(outer_p)
+    x, y = np.arange(3, dtype=np.int8), np.arange(2, dtype=np.int8)
+    result = outer_p.bind(x, y)
+    assert np.array_equal(result, np.outer(x, y)) and result.dtype == "int8"
+    trace = Applied()
+    vector = ShapedArray((10**9,), np.dtype("float32"))
+    out = trace.run(outer_p.bind, [vector, vector])
+    assert out.aval == ShapedArray((10**9, 10**9), np.dtype("float32"))
+    for wrong in [(np.ones((2, 2)), np.ones(2)), (x, np.ones(2)), (np.ones(2), 1.0)]:
+        try:
+            outer_p.bind(*wrong)
+        except TypeError:
+            continue
+        raise AssertionError(f"outer of {wrong} should be a TypeError")

@@ -1,0 +1,96 @@
+"""Solutions to chapter 5."""
+
+from types import SimpleNamespace
+
+from minijit.trace.pytree import (
+    Leaf,
+    node_types,
+    register_pytree_node,
+    tree_flatten,
+    tree_map,
+    tree_structure,
+)
+from minijit.trace.tree_keys import keystr
+from minijit.trace.tree_paths import tree_leaves_with_path
+
+
+def state_dict(tree):
+    found = tree_leaves_with_path(tree)
+    return {keystr(path, simple=True, separator="."): leaf for path, leaf in found}
+
+
+def check_state_dict(state_dict):
+    """`tree_leaves_with_path` and `keystr(..., simple=True, separator=".")`."""
+    tree = {"dense": [{"w": 1, "b": 2}, {"w": 3, "b": None}], "scale": (4,)}
+    assert state_dict(tree) == {
+        "dense.0.b": 2,
+        "dense.0.w": 1,
+        "dense.1.w": 3,
+        "scale.0": 4,
+    }
+    assert state_dict({}) == {}
+
+
+def depth(treedef):
+    stack = []
+    for node in reversed(treedef.nodes):
+        if node.type is Leaf:
+            stack.append(0)
+        else:
+            children = [stack.pop() for _ in range(node.arity)]
+            stack.append(1 + max(children, default=0))
+    return stack.pop()
+
+
+def check_depth(depth):
+    """Read the nodes backwards, with a stack of the depths of finished subtrees."""
+    examples = [(1, 0), ([], 1), (None, 1), ([1, (2,)], 2), ([[], [[1]], 2], 3)]
+    for tree, expected in examples:
+        assert depth(tree_structure(tree)) == expected
+    deep = 1
+    for _ in range(10_000):
+        deep = (0, deep)
+    assert depth(tree_structure(deep)) == 10_000
+
+
+def partition(keep, tree):
+    leaves, treedef = tree_flatten(tree)
+    kept = [x if keep(x) else None for x in leaves]
+    others = [None if keep(x) else x for x in leaves]
+    return treedef.unflatten(kept), treedef.unflatten(others)
+
+
+def check_partition(partition):
+    """Flatten once, and unflatten two lists of leaves."""
+    tree = {"a": [1, 2.0, None], "b": (3, "x")}
+    whole, rest = partition(lambda x: isinstance(x, int), tree)
+    assert whole == {"a": [1, None, None], "b": (3, None)}
+    assert rest == {"a": [None, 2.0, None], "b": (None, "x")}
+    assert partition(bool, 0) == (None, 0)
+
+
+def namespace_rules():
+    def flatten(x):
+        names = tuple(sorted(vars(x)))
+        return [getattr(x, name) for name in names], names
+
+    def unflatten(names, children):
+        return SimpleNamespace(**dict(zip(names, children, strict=True)))
+
+    return flatten, unflatten
+
+
+def check_namespace_rules(namespace_rules):
+    """Children and data: the values of `vars(x)` by sorted name, and those names."""
+    flatten, unflatten = namespace_rules()
+    known = dict(node_types)
+    try:
+        register_pytree_node(SimpleNamespace, flatten, unflatten)
+        x = SimpleNamespace(w=1, b=(2, 3))
+        assert tree_flatten(x)[0] == [2, 3, 1]
+        assert tree_map(lambda leaf: leaf + 1, x) == SimpleNamespace(b=(3, 4), w=2)
+        same, other = SimpleNamespace(b=(0, 0), w=0), SimpleNamespace(b=(2, 3), v=1)
+        assert tree_structure(x) == tree_structure(same) != tree_structure(other)
+    finally:
+        node_types.clear()
+        node_types.update(known)

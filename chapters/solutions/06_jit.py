@@ -1,0 +1,118 @@
+"""Solutions to chapter 6."""
+
+import numpy as np
+
+import minijit as jax
+import minijit.numpy as jnp
+from minijit.trace.jaxpr import make_jaxpr
+from minijit.trace.jit import executors
+from minijit.trace.retrace import differences
+
+
+def unroll_count(f, *args):
+    counts = {}
+
+    def count(jaxpr):
+        if jaxpr not in counts:
+            counts[jaxpr] = sum(
+                count(eqn.params["jaxpr"].jaxpr) if eqn.primitive.name == "jit" else 1
+                for eqn in jaxpr.eqns
+            )
+        return counts[jaxpr]
+
+    return count(make_jaxpr(f)(*args).jaxpr)
+
+
+def check_unroll_count(unroll_count):
+    """The jaxpr a call calls is `eqn.params["jaxpr"].jaxpr`; remember its count."""
+    inner = jax.jit(lambda x: x * 2 + x)
+
+    def outer(x):
+        for _ in range(10):
+            x = inner(x)
+        return -x
+
+    assert unroll_count(outer, 1.0) == 21
+    assert unroll_count(jax.jit(outer), 1.0) == 21
+    assert unroll_count(lambda x: x, 1.0) == 0
+    # Forty calls deep: 2**40 calls in all, which nobody can count one by one.
+    twice = inner
+    for _ in range(40):
+        twice = jax.jit(lambda x, f=twice: f(f(x)))
+    assert unroll_count(twice, 1.0) == 2 * 2**40
+
+
+def retraced_because(f):
+    kinds = set()
+    for old, new in zip(f.traces, f.traces[1:], strict=False):
+        kinds |= {kind for kind, *_ in differences(old.facts, new.facts)}
+    return kinds
+
+
+def check_retraced_because(retraced_because):
+    """`differences(old.facts, new.facts)` for each record and the one before it."""
+    f = jax.jit(lambda x, n: x, static_argnums=1)
+    f(1.0, 1)
+    assert retraced_because(f) == set()
+    f(1.0, 2)
+    f(1, 2)
+    assert retraced_because(f) == {"static", "dtype"}
+    f(jnp.ones(3, int), 2)
+    assert retraced_because(f) == {"static", "dtype", "shape", "weak type"}
+
+
+def bucketed(f):
+    jitted = jax.jit(f)
+
+    def call(x):
+        size = 1
+        while size < len(x):
+            size *= 2
+        padded = np.zeros(size, np.asarray(x).dtype)
+        padded[: len(x)] = x
+        return jitted(padded, np.arange(size) < len(x))
+
+    return call
+
+
+def check_bucketed(bucketed):
+    """Pad with plain NumPy before the call: shapes are decided outside the trace."""
+    traced = []
+
+    def mean(x, valid):
+        traced.append(x.shape)
+        return jnp.sum(jnp.where(valid, x, 0.0)) / jnp.sum(valid)
+
+    f = bucketed(mean)
+    for n in range(1, 65):
+        assert abs(float(f(np.arange(n, dtype=np.float32))) - (n - 1) / 2) < 1e-3
+    assert sorted(traced) == [(1,), (2,), (4,), (8,), (16,), (32,), (64,)]
+
+
+def add_counting_executor(name):
+    counts = {"compiled": 0, "called": 0}
+
+    def compile_and_count(closed, name):
+        counts["compiled"] += 1
+        run = executors["eval"](closed, name)
+
+        def run_and_count(*leaves):
+            counts["called"] += 1
+            return run(*leaves)
+
+        return run_and_count
+
+    executors[name] = compile_and_count
+    return counts
+
+
+def check_add_counting_executor(add_counting_executor):
+    """A row is a function of (closed, name) that returns a function of the leaves."""
+    counts = add_counting_executor("counting")
+    f = jax.jit(lambda x: x * 3.0 - 1.0, backend="counting")
+    assert float(f(2.0)) == 5.0
+    assert counts == {"compiled": 1, "called": 1}
+    f(3.0)
+    assert counts == {"compiled": 1, "called": 2}
+    f(jnp.ones(3))
+    assert counts == {"compiled": 2, "called": 3}

@@ -1,0 +1,90 @@
+"""Solutions to chapter 11."""
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.trace.array import eval_rules, shape_rules
+from minijit.trace.core import Primitive
+from minijit.transform.closed_jaxprs import apply_closed
+from minijit.transform.linearize import linearize_rules
+from minijit.transform.loops import Loop
+
+
+def bisect(f, lo, hi, tolerance):
+    def halve(interval):
+        lo, hi = interval
+        middle = 0.5 * (lo + hi)
+        below = f(middle) < 0.0
+        return jnp.where(below, middle, lo), jnp.where(below, hi, middle)
+
+    lo, hi = lax.while_loop(lambda i: i[1] - i[0] > tolerance, halve, (lo, hi))
+    return 0.5 * (lo + hi)
+
+
+def check_bisect(bisect):
+    """Carry the pair (lo, hi); `jnp.where(f(middle) < 0, ...)` moves one of them."""
+    got = bisect(lambda x: x * x - 2.0, 0.0, 2.0, 1e-5)
+    assert abs(float(got) - 2.0**0.5) < 1e-4
+    inside = mj.jit(lambda a: bisect(lambda x: x - a, 0.0, 8.0, 1e-4))(jnp.float32(3.0))
+    assert abs(float(inside) - 3.0) < 1e-3
+
+
+def running_max(xs):
+    def step(best, x):
+        best = jnp.maximum(best, x)
+        return best, best
+
+    return lax.scan(step, xs[0], xs)[1]
+
+
+def check_running_max(running_max):
+    """The carry is the best so far, starting with xs[0]; it is also the y of a step."""
+    xs = jnp.array([3.0, 1.0, 4.0, 1.0, 5.0])
+    wanted = jnp.array([3.0, 3.0, 4.0, 4.0, 5.0])
+    assert (running_max(xs) == wanted).all()
+    assert "scan" in str(mj.make_jaxpr(running_max)(xs))
+
+
+def steps_taken(cond_fun, body_fun, init):
+    def step(state):
+        count, value = state
+        return count + 1, body_fun(value)
+
+    start = jnp.zeros((), "int32"), init
+    return lax.while_loop(lambda state: cond_fun(state[1]), step, start)[0]
+
+
+def check_steps_taken(steps_taken):
+    """Put a counter beside the value: the carry is (count, value)."""
+    count = steps_taken(lambda x: x < 100.0, lambda x: x * 3.0, 1.0)
+    assert int(count) == 5 and count.dtype == "int32"
+    halvings = mj.jit(lambda x: steps_taken(lambda c: c > 1, lambda c: c // 2, x))
+    assert int(halvings(8)) == 3
+
+
+def repeat_rule(nonzero, x, *, jaxpr, times):
+    def run(x):
+        return Loop(jaxpr, length=times).bind([], [], [x], [])[0]
+
+    return mj.linearize(run, x)
+
+
+def check_repeat_rule(repeat_rule):
+    """`mj.linearize` of a function that binds a `Loop` with `length=times`."""
+    repeat_p = Primitive("repeat")
+    f = mj.make_jaxpr(lambda x: jnp.sin(1.5 * x))(1.0)
+
+    def run(x, jaxpr, times):
+        for _ in range(times):
+            x, = apply_closed(jaxpr, x)
+        return x
+
+    shape_rules[repeat_p] = lambda x, *, jaxpr, times: jaxpr.out_avals[0]
+    eval_rules[repeat_p] = run
+    linearize_rules[repeat_p] = repeat_rule
+    repeated = lambda x: repeat_p.bind(x, jaxpr=f, times=4)
+    x = jnp.float32(0.7)
+    want = mj.value_and_grad(lambda x: run(x, f, 4))(x)
+    got = mj.value_and_grad(repeated)(x)
+    assert jnp.allclose(jnp.stack(got), jnp.stack(want), rtol=1e-5)
+    assert abs(float(mj.jit(mj.grad(repeated))(x) - want[1])) < 1e-5

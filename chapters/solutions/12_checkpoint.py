@@ -1,0 +1,78 @@
+"""Solutions to chapter 12."""
+
+import numpy as np
+
+import minijit as mj
+import minijit.numpy as jnp
+
+w = np.eye(4, dtype="float32") * 0.5
+x = np.arange(12.0, dtype="float32").reshape(3, 4)
+
+
+def layer(w, x):
+    return jnp.tanh(x @ w)
+
+
+def held(f):
+    return sum(leaf.nbytes for leaf in mj.tree.leaves(mj.vjp(f, w, x)[1]))
+
+
+def in_blocks(layer, n, block):
+    def layers(w, x):
+        for _ in range(block):
+            x = layer(w, x)
+        return x
+
+    def f(w, x):
+        for _ in range(n // block):
+            x = mj.checkpoint(layers)(w, x)
+        return x
+
+    return f
+
+
+def check_in_blocks(in_blocks):
+    """Checkpoint a function of `block` layers, and apply that n // block times."""
+    f = in_blocks(layer, 8, 2)
+    plain = x
+    for _ in range(8):
+        plain = layer(w, plain)
+    assert jnp.allclose(f(w, x), plain)
+    # A block keeps w and its input.
+    assert held(f) < held(in_blocks(layer, 8, 1)) < held(
+        lambda w, x: [x := layer(w, x) for _ in range(8)][-1]
+    )
+
+
+def largest_residual(f, *args):
+    made = [r for r in mj.saved_residuals(f, *args) if r.source]
+    return max(made, key=lambda r: r.nbytes).source.line
+
+
+def check_largest_residual(largest_residual):
+    """Each Residual has `.nbytes` and `.source.line`; arguments have no source."""
+
+    def f(x):
+        y = jnp.sum(jnp.sin(x))
+        z = jnp.exp(jnp.broadcast_to(jnp.sin(y), (100,)))
+        return jnp.sum(z)
+
+    line = f.__code__.co_firstlineno
+    assert largest_residual(f, x) == line + 2
+
+
+def small_ones(limit):
+    return lambda primitive, *avals, **params: all(a.size <= limit for a in avals)
+
+
+def check_small_ones(small_ones):
+    """A policy is a function of (primitive, *avals, **params); avals have a `.size`."""
+
+    def f(w, x):
+        return jnp.sum(jnp.tanh(jnp.sin(x) @ w) ** 2.0)
+
+    def held_with(limit):
+        return held(mj.checkpoint(f, policy=small_ones(limit)))
+
+    assert held_with(0) == held(mj.checkpoint(f))
+    assert held_with(0) < held_with(100)

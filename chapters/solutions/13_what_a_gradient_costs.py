@@ -1,0 +1,82 @@
+"""Solutions to chapter 13."""
+
+import math
+from math import comb
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax
+from minijit.trace.array import aval_of
+from minijit.transform import reverse_loops
+from minijit.transform.pieces import jaxpr_of
+from minijit.transform.reverse_loops import one_step_back
+
+
+def slots_needed(steps, t):
+    slots = 1
+    while comb(slots + t, slots) < steps:
+        slots += 1
+    return slots
+
+
+def check_slots_needed(slots_needed):
+    """With s slots, binomial(s + t, s) steps can be reversed: `math.comb(s + t, s)`."""
+    assert [slots_needed(n, 1) for n in (2, 3, 10)] == [1, 2, 9]
+    assert slots_needed(165, 3) == 8
+    assert slots_needed(166, 3) == 9
+
+
+def in_chunks(body, n, x):
+    @mj.checkpoint
+    def chunk(x, _):
+        return lax.scan(lambda x, _: (body(x), None), x, None, length=n)
+
+    return lax.scan(chunk, x, None, length=n)[0]
+
+
+def check_in_chunks(in_chunks):
+    """A scan of scans; the inner one forgets what it computed: `mj.checkpoint`."""
+    body = lambda x: jnp.sin(1.1 * x)
+    x, expected = jnp.full(100, 0.5), 0.5
+    for _ in range(25):
+        expected = body(expected)
+    assert abs(float(in_chunks(body, 5, x)[0]) - float(expected)) < 1e-5
+    _, pull_back = mj.vjp(lambda x: in_chunks(body, 5, x), x)
+    kept = sum(leaf.nbytes for leaf in mj.tree.leaves(pull_back))
+    assert kept <= 400 * 8
+
+
+def reverse_by_halves(advance, back, state, steps, slots):
+    if steps == 1:
+        back(state)
+    elif steps > 1:
+        half = steps // 2
+        middle = advance(state, half)
+        reverse_by_halves(advance, back, middle, steps - half, slots)
+        reverse_by_halves(advance, back, state, half, slots)
+
+
+def check_reverse_by_halves(reverse_by_halves):
+    """`advance(state, n)` returns the state n steps later; one step: `back(state)`."""
+    runs, order = [], []
+
+    def advance(state, n):
+        runs.append(n)
+        return state + n
+
+    reverse_by_halves(advance, order.append, 0, 16, 1)
+    assert order == list(reversed(range(16)))
+    assert sum(runs) == 32
+    body = jaxpr_of(lambda x: [lax.sin(x)], [aval_of(jnp.float32(1.0))], "body")
+    back = one_step_back(body, 0, (True,))
+    own = reverse_loops.reverse_steps
+    reverse_loops.reverse_steps = reverse_by_halves
+    try:
+        args = jnp.int32(9), jnp.float32(1.0), jnp.float32(0.5)
+        slope, = reverse_loops.run_treeverse(*args, body=body, back=back, slots=1)
+    finally:
+        reverse_loops.reverse_steps = own
+    want, x = 1.0, 0.5
+    for _ in range(9):
+        want, x = want * math.cos(x), math.sin(x)
+    assert abs(float(slope) - want) < 1e-5

@@ -1,0 +1,75 @@
+"""Solutions to chapter 14."""
+
+import numpy as np
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit.compile.simplify import fast_rules, rules, simplify
+from minijit.trace import primitives as prim
+from minijit.trace.jaxpr import make_jaxpr
+
+
+def abs_of_neg(s, out, x):
+    negated = s.maker(x, prim.neg_p)
+    if negated:
+        return s.apply(prim.abs_p, negated.invars[0])
+
+
+def check_abs_of_neg(abs_of_neg):
+    """`s.maker(x, prim.neg_p)` is the equation that negated x, or None; `s.apply`."""
+    known = rules[prim.abs_p]
+    rules[prim.abs_p] = [*known, abs_of_neg]
+    try:
+        signs = lambda x: (abs(-x), abs(jnp.negative(-x)), abs(x))
+        closed = make_jaxpr(signs)(np.ones(3))
+        assert [e.primitive for e in simplify(closed).eqns] == [prim.abs_p]
+        closed = make_jaxpr(lambda x: abs(jnp.sin(x)))(np.ones(3))
+        assert len(simplify(closed).eqns) == 2
+    finally:
+        rules[prim.abs_p] = known
+
+
+def used_arguments(f, *args):
+    jaxpr = simplify(make_jaxpr(f)(*args)).jaxpr
+    mentioned = {v for eqn in jaxpr.eqns for v in eqn.invars} | {*jaxpr.outvars}
+    return [i for i, v in enumerate(jaxpr.invars) if v in mentioned]
+
+
+def check_used_arguments(used_arguments):
+    """A jaxpr mentions variables in its equations' invars, and in its outvars."""
+    assert used_arguments(lambda x, y: x, 1.0, 2.0) == [0]
+    assert used_arguments(lambda x, y, z: x + y * 1, 1, 2, 3) == [0, 1]
+    assert used_arguments(lambda x, y: x + y * 0, 1, 2) == [0]
+    assert used_arguments(lambda x, y: x + y * 0.0, 1.0, 2.0) == [0, 1]
+    assert used_arguments(lambda x: 3, 1.0) == []
+    assert used_arguments(mj.jit(lambda x, y: jnp.sin(y)), 1.0, 2.0) == [1]
+
+
+def over_single(s, out, x, *, axes):
+    if all(x.aval.shape[d] == 1 for d in axes):
+        return s.apply(prim.reshape_p, x, new_sizes=out.shape, dimensions=None)
+
+
+def check_over_single(over_single):
+    """`x.aval.shape[d]` is a length; `s.apply(prim.reshape_p, x, ...)`."""
+    tables = [(rules, prim.reduce_max_p), (fast_rules, prim.reduce_sum_p)]
+    known = [table.get(p) for table, p in tables]
+    for table, p in tables:
+        table[p] = [*table.get(p, ()), over_single]
+    try:
+        x = np.array([[-0.0, np.nan, 1.0]], np.float32)
+        names = lambda f, **options: [
+            e.primitive.name for e in simplify(make_jaxpr(f)(x), **options).eqns
+        ]
+        assert names(lambda x: jnp.max(x, axis=0)) == ["reshape"]
+        assert names(lambda x: jnp.max(x[None], axis=(0, 1))) == ["reshape"]
+        assert names(lambda x: jnp.max(x, axis=1)) == ["reduce_max"]
+        assert names(lambda x: jnp.max(x, axis=(0, 1))) == ["reduce_max"]
+        assert names(lambda x: jnp.sum(x, axis=0)) == ["reduce_sum"]
+        assert names(lambda x: jnp.sum(x, axis=0), fast_math=True) == ["reshape"]
+    finally:
+        for (table, p), old in zip(tables, known, strict=True):
+            if old is None:
+                del table[p]
+            else:
+                table[p] = old

@@ -1,0 +1,102 @@
+"""Solutions to chapter 15."""
+
+from functools import partial
+
+import numpy as np
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import make_jaxpr
+from minijit.compile.expression_graphs import postorder, substitute
+from minijit.compile.expressions import Axis, Load, as_index, op
+from minijit.compile.index_rules import known
+from minijit.compile.inlining import policies
+from minijit.compile.loops import expressions
+from minijit.compile.lower import Elements, lower, lower_rules
+from minijit.trace.array import eval_rules, on_numpy, shape_rules
+from minijit.trace.core import Primitive
+from minijit.transform.linearize import linearize_rules
+from minijit.transform.transpose import adding, transpose_rules
+
+
+def count_loads(kernel):
+    return sum(isinstance(e, Load) for e in postorder(expressions(kernel.body)))
+
+
+def check_count_loads(count_loads):
+    """`expressions` finds the roots in some statements, `postorder` all their parts."""
+
+    def count(function):
+        kernel, = lower(make_jaxpr(function)(np.ones((4, 4), np.float32))).kernels
+        return count_loads(kernel)
+
+    assert count(lambda x: jnp.sin(x) + x) == 1
+    assert count(lambda x: x + x.T) == 2
+    assert count(lambda x: x[0] * x[0] + x[1]) == 2
+    assert count(lambda x: jnp.zeros(3)) == 0
+
+
+def eager_policy(value):
+    return None if value.cost == 0 else ("eager", "NumPy does it so")
+
+
+def check_eager_policy(eager_policy):
+    """`value.cost` is all there is to look at."""
+
+    def softmax(x):
+        e = jnp.exp(x - x.max(1, keepdims=True))
+        return e / e.sum(1, keepdims=True)
+
+    policies["eager"] = eager_policy
+    try:
+        jaxpr = make_jaxpr(softmax)(np.ones((4, 8), np.float32))
+        program = lower(jaxpr, policy="eager")
+        shifted = lower(make_jaxpr(lambda x: -x.T.T)(np.ones((2, 3))), policy="eager")
+    finally:
+        del policies["eager"]
+    stored = [d for d in program.decisions if d.rule == "eager"]
+    names = [eqn.primitive.name for d in stored for eqn in d.a]
+    assert names == ["reduce_max", "sub", "exp", "reduce_sum"]
+    assert not [d for d in shifted.decisions if d.rule == "eager"]
+
+
+def make_roll():
+    roll_p = Primitive("roll")
+    shape_rules[roll_p] = lambda x, *, shift: x
+    eval_rules.update(on_numpy({roll_p: lambda x, *, shift: np.roll(x, shift, -1)}))
+
+    def linearize(nonzero, x, **params):
+        apply = partial(roll_p.bind, **params)
+        return apply(x), apply
+
+    def transpose(ct, x, *, shift):
+        return (roll_p.bind(ct, shift=-shift),)
+
+    def element(out, index, x, *, shift):
+        size = x.shape[-1]
+        moved = op("add", index[-1], as_index(-shift % size))
+        return x[(*index[:-1], op("mod", moved, as_index(size)))]
+
+    linearize_rules[roll_p] = linearize
+    transpose_rules.update(adding({roll_p: transpose}))
+    lower_rules[roll_p] = Elements(element, cost=0)
+    return lambda x, shift: roll_p.bind(x, shift=shift)
+
+
+def check_make_roll(make_roll):
+    """Element i was element i - shift, counted in a circle of n elements."""
+    roll = make_roll()
+    x = jnp.arange(10.0).reshape(2, 5)
+    for shift in (0, 2, -1, 7):
+        assert np.array_equal(roll(x, shift), np.roll(x, shift, -1))
+    weights = jnp.arange(5.0)
+    gradient = mj.grad(lambda x: jnp.sum(roll(x, 2) * weights))(x)
+    assert np.array_equal(gradient[0], np.roll(weights, -2))
+    jaxpr = make_jaxpr(lambda x: jnp.sin(roll(x, -7)) * 2.0)(x)
+    kernel, = lower(jaxpr).kernels
+    assert [e.primitive.name for e in kernel.eqns] == ["roll", "sin", "mul"]
+    load, = (e for e in postorder(expressions(kernel.body)) if type(e) is Load)
+    row, column = (e for e in postorder([load]) if type(e) is Axis)
+    for i in range(5):
+        found = substitute(load.index, {row: as_index(1), column: as_index(i)}.get)
+        assert [known(e) for e in found] == [1, (i + 7) % 5]

@@ -1,0 +1,104 @@
+"""Solutions to chapter 18."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from minijit import make_jaxpr
+from minijit.compile.expressions import Axis, as_index, op
+from minijit.compile.fuse import nested
+from minijit.compile.interchange import Renamer
+from minijit.compile.loops import For, statements
+from minijit.compile.lower import lower
+from minijit.compile.nests import in_nests
+from minijit.run.python_source import print_program
+
+
+def letter(shape, strides):
+    (rows, columns), (down, right) = shape, strides
+    if (columns == 1 or right == 1) and (rows == 1 or down >= columns):
+        return "n"
+    if (rows == 1 or down == 1) and (columns == 1 or right >= rows):
+        return "t"
+    return None
+
+
+def check_letter(letter):
+    """One stride is 1, and the other one at least as long as what lies between."""
+    assert letter((3, 4), (4, 1)) == "n"
+    assert letter((3, 4), (9, 1)) == "n"
+    assert letter((4, 3), (1, 4)) == "t"
+    assert letter((3, 4), (2, 1)) is None  # rows overlap
+    assert letter((3, 4), (0, 1)) is None
+    assert letter((3, 4), (8, 2)) is None
+    assert letter((1, 4), (0, 1)) == "n"
+    assert letter((1, 4), (1, 8)) == "t"
+
+
+def turn(rows):
+    rows = list(rows)
+    at = np.arange(16)
+    for step in (1, 2, 4, 8):
+        for i in (i for i in range(16) if not i & step):
+            a, b = rows[i], rows[i + step]
+            rows[i] = np.where(at & step, b[at ^ step], a)
+            rows[i + step] = np.where(at & step, b, a[at ^ step])
+    return rows
+
+
+def check_turn(turn):
+    """`np.where(at & step, ...)` takes from two rows at once; `at ^ step` moves."""
+    block = np.random.default_rng(0).normal(size=(16, 16))
+    assert np.array_equal(turn(list(block)), block.T)
+
+
+def fewest_lines(n, room):
+    # The lines of a column of x, and the line of the result that is being written.
+    once = n * n // 16
+    return 2 * once if room > n else n * n + once
+
+
+def check_fewest_lines(fewest_lines):
+    """Either the lines of a column stay until the next one comes, or none does."""
+    assert fewest_lines(64, 48) == 64 * 64 + 256
+    assert fewest_lines(64, 128) == 512
+    assert fewest_lines(16, 48) == 32
+    assert fewest_lines(1024, 512) == 2**20 + 2**16
+
+
+def tiled(body):
+    def tile(axes, stores):
+        extents = [axis.extent for axis in axes]
+        if len(axes) != 2 or any(n % 16 for n in extents) or max(extents) == 16:
+            return None
+        counters = [Axis(n // 16) for n in extents]
+        steps = [Axis(16) for _ in axes]
+        names = {
+            axis: op("add", op("mul", counter, as_index(16)), step)
+            for axis, counter, step in zip(axes, counters, steps, strict=True)
+        }
+        stores = [store.rewrite(Renamer(names), lambda b: b) for store in stores]
+        return nested([*counters, *steps], stores)
+
+    return in_nests(tile)(body)
+
+
+def check_tiled(tiled):
+    """`in_nests(tile)(body)` gives the axes and the stores of a nest to `tile`."""
+    x = np.arange(64.0 * 32, dtype="float32").reshape(64, 32)
+
+    def run(f, *arrays):
+        program = lower(make_jaxpr(f)(*arrays), "f")
+        kernel, = program.kernels
+        body = tiled(kernel.body)
+        loops = [s.axis.extent for s in statements(body) if isinstance(s, For)]
+        space = {}
+        changed = replace(program, body=(replace(kernel, body=tuple(body)),))
+        source = print_program(changed)
+        exec(source.text, space)
+        return loops, space[source.driver](*arrays)[0]
+
+    loops, result = run(lambda x: x.T * 2, x)
+    assert loops == [2, 4, 16, 16] and np.array_equal(result, x.T * 2)
+    loops, result = run(lambda x: x * 2, x[0])
+    assert loops == [32] and np.array_equal(result, x[0] * 2)

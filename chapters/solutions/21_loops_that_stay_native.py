@@ -1,0 +1,116 @@
+"""Solutions to chapter 21."""
+
+import numpy as np
+
+import minijit.numpy as jnp
+from minijit import jit, lax
+from minijit.compile.expressions import Axis
+from minijit.compile.loops import For, Region, Swap, statements
+from minijit.compile.lower import lower
+from minijit.compile.lower_control import Carries, with_regions
+from minijit.compile.obstacles import parts_of
+from minijit.compile.regions import loop_builders
+from minijit.compile.simplify import simplify
+from minijit.trace.array import shape_rules
+from minijit.trace.core import Primitive
+from minijit.trace.jaxpr import make_jaxpr
+
+
+def regions_in(f, *args):
+    """The program of a function, with regions."""
+    return with_regions(lower(simplify(make_jaxpr(f)(*args)), "main"))
+
+
+def swaps_in(program):
+    """The swaps in its regions."""
+    regions = [step for step in program.body if isinstance(step, Region)]
+    inside = (s for region in regions for s in statements(region.body))
+    return [s for s in inside if isinstance(s, Swap)]
+
+
+def life(board, steps):
+    def step(i, board):
+        rows = board + jnp.roll(board, 1, 0) + jnp.roll(board, -1, 0)
+        near = rows + jnp.roll(rows, 1, 1) + jnp.roll(rows, -1, 1) - board
+        return ((near == 3) | ((near == 2) & (board == 1))).astype("int32")
+
+    return lax.fori_loop(0, steps, step, board)
+
+
+def check_life(life):
+    """Sums of `jnp.roll`s in a `fori_loop`; the new board must be int32 again."""
+    glider = np.zeros((8, 8), "i4")
+    glider[[0, 1, 2, 2, 2], [1, 2, 0, 1, 2]] = 1
+    run = jit(life)
+    assert np.array_equal(run(glider, 4), np.roll(glider, (1, 1), (0, 1)))
+    assert np.array_equal(run(glider, 32), glider)
+    assert run.lower(glider, 4).compile().fallbacks == ()
+
+
+def room_bytes(program):
+    regions = [step for step in program.body if isinstance(step, Region)]
+    inside = [s for region in regions for s in statements(region.body)]
+    pairs = [(s.first, s.second) for s in inside if isinstance(s, Swap)]
+    return sum(b.nbytes for b in {b for pair in pairs for b in pair})
+
+
+def check_room_bytes(room_bytes):
+    """Regions are among `program.body`; a set counts each buffer once; `b.nbytes`."""
+    step = lambda i, c: (jnp.roll(c[0], 1), c[1][::-1] + 1)
+    f = lambda x, y: lax.fori_loop(0, 3, step, (x, y))
+    program = regions_in(f, np.ones(5, "f4"), np.ones((3, 7), "u1"))
+    assert room_bytes(program) == 2 * 5 * 4 + 2 * 3 * 7
+    f = lambda x: lax.fori_loop(0, 3, lambda i, c: c * 2, x)
+    assert room_bytes(regions_in(f, np.ones(4, "f4"))) == 0
+
+
+def drift_in_place(x, steps):
+    x = lax.fori_loop(0, steps, lambda i, c: c * 0.5 + 1.0, x)
+    return jnp.roll(x, -steps)
+
+
+def check_drift_in_place(drift_in_place):
+    """Leave the elements where they are, and remember how far they would have moved."""
+    x = np.arange(1.0, 6.0, dtype="f4")
+    for steps in (0, 1, 7):
+        want = x
+        for _ in range(steps):
+            want = np.roll(want, -1) * np.float32(0.5) + 1
+        assert np.allclose(jit(drift_in_place, static_argnums=1)(x, steps), want)
+    assert not swaps_in(regions_in(lambda x: drift_in_place(x, 4), x))
+
+
+def make_repeat():
+    repeat_p = Primitive("repeat", multiple_results=True)
+
+    def build_repeat(builder, programs, inputs, outputs, *, jaxpr, times):
+        body, = programs
+        carries = Carries(builder, body, body.inputs, inputs, outputs)
+        with builder.block() as step:
+            builder.program(body, carries.now, carries.next)
+            carries.step()
+        builder.add(For(Axis(times, "serial"), tuple(step)))
+        carries.finish()
+
+    parts_of[repeat_p] = lambda jaxpr, times: (jaxpr,)
+    loop_builders[repeat_p] = build_repeat
+    return repeat_p
+
+
+def check_make_repeat(make_repeat):
+    """`Primitive("repeat", multiple_results=True)`; all arguments are `Carries`."""
+    repeat_p = make_repeat()
+    shape_rules[repeat_p] = lambda *avals, jaxpr, times: list(avals)
+    x = np.arange(1.0, 6.0, dtype="f4")
+
+    def repeated(f):
+        body = make_jaxpr(f)(x)
+        return regions_in(lambda x: repeat_p.bind(x, jaxpr=body, times=7), x)
+
+    try:
+        here = repeated(lambda c: c * 0.5)
+        assert "serial 7" in str(here) and not swaps_in(here)
+        assert len(swaps_in(repeated(lambda c: c[::-1] * 0.5))) == 1
+    finally:
+        for table in (parts_of, loop_builders, shape_rules):
+            del table[repeat_p]

@@ -1,0 +1,73 @@
+"""Solutions to chapter 22."""
+
+import numpy as np
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import jit, lax
+from minijit.compile import lower_reversal
+from minijit.compile.expressions import as_index, op
+from minijit.compile.loops import Region, While, statements
+from minijit.compile.lower import lower
+from minijit.compile.lower_control import with_regions
+from minijit.compile.simplify import simplify
+
+
+def columns_of(lists):
+    lengths = np.array([len(x) for x in lists], int)
+    items = np.array([0.0] + [number for x in lists for number in x], "float32")
+    return 1 + np.cumsum(lengths) - lengths, lengths, items
+
+
+def check_columns_of(columns_of):
+    """A list begins where those before it end: 1, and the sum of their lengths."""
+    lists = [[3.0, 1.0], [], [4.0], [1.0, 5.0, 9.0]]
+    starts, lengths, items = map(np.asarray, columns_of(lists))
+    assert items.dtype == np.float32 and len(items) == 7 and items[0] == 0
+    for want, first, n in zip(lists, starts, lengths, strict=True):
+        assert items[first : first + n].tolist() == want
+    assert [len(column) for column in columns_of([])] == [0, 0, 1]
+
+
+def spare_bytes(tape):
+    column, = tape.items.columns
+    return column.nbytes - tape.nbytes
+
+
+def check_spare_bytes(spare_bytes):
+    """`tape.nbytes` are the bytes of its items."""
+    def power(x, least):
+        return lax.while_loop(lambda c: c[0] < least, lambda c: c * x, x)
+
+    for least, steps in ((10.0, 3), (1e9, 29)):
+        x = np.array([2.0, 1.0, 1.0], "f4")
+        _, pull_back = mj.vjp(jit(lambda x, least=least: power(x, least)), x)
+        tape, = (t for t in mj.tree.leaves(pull_back) if hasattr(t, "items"))
+        column, = tape.items.columns
+        assert len(column) > steps
+        assert spare_bytes(tape) == (len(column) - steps) * 3 * 4
+
+
+def halfway(builder, steps, slots):
+    half = op("floordiv", steps, as_index(2))
+    return builder.hold(op("max", half, as_index(1)))
+
+
+def check_halfway(halfway):
+    """`op("floordiv", steps, as_index(2))`; `builder.hold` keeps what it is now."""
+    goes_on = lambda state: state[0] < 50
+    body = lambda state: (state[0] + 1, jnp.sin(3.0 * state[1]))
+    mode = dict(reverse="checkpoint", slots=20)
+    gradient = mj.grad(lambda x: lax.while_loop(goes_on, body, (0, x), **mode)[1])
+    want, kept = gradient(0.5), lower_reversal.next_checkpoint
+    lower_reversal.next_checkpoint = halfway
+    try:
+        mj.clear_caches()
+        program = with_regions(lower(simplify(mj.make_jaxpr(gradient)(0.5)), "main"))
+        *_, back = (step for step in program.body if isinstance(step, Region))
+        assert sum(isinstance(s, While) for s in statements(back.body)) == 1
+        assert "// 2" in str(program)
+        assert np.allclose(jit(gradient)(0.5), want, rtol=1e-3)
+    finally:
+        lower_reversal.next_checkpoint = kept
+        mj.clear_caches()

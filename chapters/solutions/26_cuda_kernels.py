@@ -1,0 +1,59 @@
+"""Solutions to chapter 26."""
+
+import math
+
+import numpy as np
+
+from minijit.compile.expressions import Axis, Load
+from minijit.compile.loops import For, Store
+from minijit.compile.memory import Buffer
+from minijit.compile.nests import nest_of
+from minijit.run.grid import collapsed
+
+
+def pieces(first, stride):
+    return len({4 * (first + k * stride) // 128 for k in range(32)})
+
+
+def check_pieces(pieces):
+    """An element k is in the piece that its byte 4 * k is in."""
+    assert pieces(0, 1) == 1, "32 neighbours from the start of a piece are one"
+    assert pieces(5, 1) == 2, "32 neighbours that begin within a piece are in two"
+    assert pieces(0, 2) == 2 and pieces(0, 96) == 32 and pieces(7, 0) == 1
+
+
+def longest_wait(row):
+    banks = [k * row % 32 for k in range(32)]
+    return max(map(banks.count, banks))
+
+
+def check_longest_wait(longest_wait):
+    """Number n is in bank n mod 32; count the threads of each bank."""
+    assert longest_wait(33) == 1 and longest_wait(32) == 32
+    assert longest_wait(34) == 2 and longest_wait(48) == 16
+    assert all(longest_wait(row) == 1 for row in range(1, 64, 2))
+
+
+def one_block(stmt):
+    nest = nest_of(stmt)
+    if not nest or math.prod(axis.extent for axis in nest[0]) > 1024:
+        return None
+    return [Axis(1)], True, (collapsed(stmt),)
+
+
+def check_one_block(one_block):
+    """For a small nest the statement is one loop of the kind `thread`."""
+
+    def nest(rows, columns):
+        shape, kind = (rows, columns), np.dtype("float32")
+        x, y = (Buffer(name, shape, kind) for name in "xy")
+        i, j = Axis(rows), Axis(columns)
+        return For(i, (For(j, (Store(y, (i, j), Load(x, (i, j))),)),))
+
+    (axis,), by_block, body = one_block(nest(8, 16))
+    assert (axis.extent, by_block) == (1, True)
+    (loop,) = body
+    assert (loop.axis.extent, loop.axis.kind) == (128, "thread")
+    assert one_block(nest(64, 64)) is None
+    assert one_block(nest(64, 16)) is not None, "1,024 steps are not too many"
+    assert one_block(Store(Buffer("y", (), np.dtype("f4")), (), None)) is None
