@@ -2,8 +2,10 @@
 
 Runs programs by `backend="cuda"` on the device, compares them with the CPU (and jax,
 where it is installed), and prints how long the device takes as ratios: to a copy of the
-bytes that a program has to move, to cuBLAS, and to jax on the same device.  Without a
-GPU it says so and exits with 2; with differences, with 1.
+bytes that a program has to move, to cuBLAS, and to jax on the same device.  With
+`minijit[numba-cuda]` it does so by `backend="numba-cuda"`, too, and prints how long
+kernels compiled by numba take, as a part of what our own take.  Without a GPU it says
+so and exits with 2; with differences, with 1.
 
 It needs `pip install -e ".[cuda,test]"`, a driver of CUDA 12.8 or later, and some
 minutes.
@@ -19,7 +21,9 @@ import numpy as np
 import minijit
 import minijit.numpy as jnp
 from minijit import jit
+from minijit.compile.scalars import part_dtype, storage_dtype
 from minijit.run.cuda_driver import CudaUnavailable, cuda_driver
+from minijit.run.numba_cuda import loaded, program_of
 from minijit.trace.config import config
 from minijit.tree_util import tree_leaves
 from tests import random_memory, test_cuda_graphs
@@ -156,20 +160,20 @@ def same(made, wanted, tolerance):
     return all(np.allclose(*pair, tolerance, tolerance / 10) for pair in arrays)
 
 
-def differences(n):
+def differences(n, backend="cuda"):
     """Compare with the CPU, and jax: -> the names of the programs that differ."""
     found, jax = [], import_jax()
     peers = {"the CPU": lambda make: jit(make(minijit))}
     if jax:
         peers["jax"] = lambda make: jax.jit(make(jax))
     for name, make, args, _ in programs(n):
-        made = jit(make(minijit), backend="cuda")(*args)
+        made = jit(make(minijit), backend=backend)(*args)
         for peer, compiled in peers.items():
             agrees = same(made, compiled(make)(*args), 2e-4)
             word = "same as" if agrees else "DIFFERS FROM"
-            print(f"  {name:15}{n:5} {word} {peer}", flush=True)
+            print(f"  {name:15}{n:5} by {backend:11}{word} {peer}", flush=True)
             if not agrees:
-                found.append(f"{name} {n}: {peer}")
+                found.append(f"{name} {n} by {backend}: {peer}")
     return found
 
 
@@ -271,6 +275,58 @@ def jax_time(make, args):
     return 1e3 * min(spent) / CALLS
 
 
+def numba_time(kernel, arrays):
+    """Milliseconds of a launch of a kernel compiled by numba, the best of a few."""
+    from numba import cuda
+
+    given = [cuda.to_device(a) for a in arrays]
+    launch = loaded(program_of([kernel]), kernel.name)[kernel.grid, kernel.block]
+    launch(*given)
+    spent = []
+    for _ in range(REPEATS):
+        start, end = cuda.event(), cuda.event()
+        start.record()
+        for _ in range(CALLS):
+            launch(*given)
+        end.record()
+        end.synchronize()
+        spent.append(cuda.event_elapsed_time(start, end))
+    return min(spent) / CALLS
+
+
+def own_time(driver, kernel, arrays):
+    """The same of our own PTX: a graph of as many launches, one after the other."""
+    pointers, graph = [driver.alloc(a.nbytes) for a in arrays], driver.graph()
+    for pointer, array in zip(pointers, arrays, strict=True):
+        driver.write(pointer, array)
+    for i in range(CALLS):
+        graph.kernel(kernel, pointers, range(i)[-1:])
+    ready = graph.ready()
+    spent = best(driver, ready.launch) / CALLS
+    ready.close()
+    for pointer in pointers:
+        driver.free(pointer)
+    return spent
+
+
+def routes(driver, n=2048):
+    """Print for the kernels of each program what they take by both routes: of ones."""
+    print(f"  {'':16}{'own ms':>9}{'numba ms':>9}{'ratio':>9}")
+    for name, make, args, _ in programs(n):
+        lowered = jit(make(minijit), backend="cuda-lockstep").lower(*args)
+        own, by_numba = 0.0, 0.0
+        for kernel in lowered.compile().executable.loaded.kernels:
+            kinds = [part_dtype(storage_dtype(b.dtype)) for b in kernel.args]
+            pairs = zip(kernel.args, kinds, strict=True)
+            sizes = [b.nbytes // k.itemsize for b, k in pairs]
+            arrays = [np.ones(size, k) for size, k in zip(sizes, kinds, strict=True)]
+            own += own_time(driver, kernel, arrays)
+            by_numba += numba_time(kernel, arrays)
+        if own:
+            times = f"{own:9.4f}{by_numba:9.4f}{by_numba / own:9.2f}"
+            print(f"  {name:16}{times}", flush=True)
+
+
 def table(driver, n=2048):
     """Print the milliseconds of each program, and ratios to what could be expected."""
     print(f"  {'':16}{'ms':>9}{'/ copy':>9}{'/ cuBLAS':>9}{'/ jax':>9}")
@@ -322,8 +378,16 @@ def main():
     wrong = differences(64) + differences(45) + outside_of_jit(45)
     print("  programs of the tests, and random ones", flush=True)
     wrong += small_programs() + drawn_programs()
+    numba_cuda = find_spec("numba_cuda") is not None
+    if numba_cuda:
+        wrong += differences(64, "numba-cuda") + differences(45, "numba-cuda")
     print("Times of the device:")
     table(driver)
+    print("Times of kernels by both routes:")
+    if numba_cuda:
+        routes(driver)
+    else:
+        print('  numba\'s needs `pip install "minijit[numba-cuda]"`')
     print("Times of Python:")
     launches()
     print(f"{len(wrong)} differences" + "".join(f"\n  {w}" for w in wrong))

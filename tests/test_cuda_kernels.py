@@ -320,7 +320,7 @@ def test_explain_says_what_the_grid_is():
     assert "last update" in found and "in order" not in found
 
 
-@pytest.mark.parametrize("backend", ["cuda-lockstep", "cuda"])
+@pytest.mark.parametrize("backend", ["cuda-lockstep", "cuda", "numba-cuda"])
 def test_a_report_knows_what_was_decided_on_the_way_to_the_grid(backend):
     report = mj.explain(mj.jit(lambda v: v.sum(), backend=backend), many)
     said = [d for d in report.decisions if d.rule == "parts on a grid"]

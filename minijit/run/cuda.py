@@ -1,6 +1,7 @@
 """Executors for CUDA: a program whose kernels are for a grid of threads.
 
     jit(f, backend="cuda-lockstep")(x)          # on the CPU, by `lockstep`
+    jit(f, backend="numba-cuda")(x)             # by numba: on a device, or simulated
     lowered = jit(f, backend="cuda").lower(x)
     print(lowered.compile().as_text())          # Python, as numba.cuda has it
     print(lowered.compile().as_text("ptx"))     # what a device is given
@@ -14,7 +15,7 @@ from types import SimpleNamespace
 from ..compile.lower_control import with_regions
 from ..compile.pipeline import device_rewrites
 from ..compile.updates import with_reuse
-from .cuda_kernels import cuda_kernel
+from .cuda_kernels import CudaKernel, cuda_kernel
 from .cuda_reports import kernel_report
 from .executable import Executable
 from .grid import BlockBuilder, on_grid
@@ -23,6 +24,7 @@ from .grid_totals import with_parts
 from .llvm import LLVMProgram
 from .loading import loaders, own_rewrites, rewritten
 from .lockstep import run_in_lockstep
+from .numba_cuda import numba_ptx, program_of, run_by_numba
 from .python_source import DriverPrinter, driver_printers
 from .reports import kernel_routes, kernel_rules
 
@@ -39,7 +41,7 @@ device_rewrites |= {
     "with_reuse": with_reuse, "with_regions_of_blocks": with_regions_of_blocks,
     "with_parts": with_parts,
 }  # fmt: skip
-own_rewrites |= {"cuda-lockstep": device_rewrites}
+own_rewrites |= dict.fromkeys(("cuda-lockstep", "numba-cuda"), device_rewrites)
 
 
 def nothing_to_run_on(kernel, *arrays):
@@ -51,6 +53,7 @@ def nothing_to_run_on(kernel, *arrays):
 
 # native -> function(CudaKernel, *arrays): runs a kernel.
 launchers = {"cuda-lockstep": run_in_lockstep, "cuda": nothing_to_run_on}
+launchers |= {"numba-cuda": run_by_numba}
 
 
 class CudaProgram(LLVMProgram):
@@ -62,6 +65,7 @@ class CudaProgram(LLVMProgram):
 
     def __init__(self, program, native, heading):
         self.program, self.heading = weakref.ref(program), heading
+        self.by_numba = native == "numba-cuda"
         program = rewritten(program, "cuda-lockstep")
         self.body, self.constants = program.body, program.constants
         kernels, counts = {}, Counter()
@@ -85,22 +89,29 @@ class CudaProgram(LLVMProgram):
 
     @property
     def texts(self):
-        return {
-            "ptx": lambda: "\n".join(k.ptx(ORDINARY) for k in self.kernels),
-            "report": lambda: "\n".join(map(kernel_report, self.kernels)),
-            "llvm": lambda: "\n".join(k.llvm for k in self.kernels),
+        ptx = numba_ptx if self.by_numba else CudaKernel.ptx
+        report = lambda kernel: kernel_report(kernel, ORDINARY, ptx)
+        found = {
+            "ptx": lambda: "\n".join(ptx(k, ORDINARY) for k in self.kernels),
+            "report": lambda: "\n".join(map(report, self.kernels)),
         }
+        llvm = {"llvm": lambda: "\n".join(k.llvm for k in self.kernels)}
+        return found if self.by_numba else found | llvm
 
     @cached_property
     def source(self):
         texts = [SimpleNamespace(name=k.name, text=k.source) for k in self.kernels]
-        return SimpleNamespace(text="\n\n".join(k.text for k in texts), kernels=texts)
+        text = "\n\n".join(k.text for k in texts)
+        if self.by_numba:
+            text = program_of(self.kernels)
+        return SimpleNamespace(text=text, kernels=texts)
 
 
-loaders |= {"cuda-lockstep": CudaProgram, "cuda": CudaProgram}
-driver_printers |= {"cuda-lockstep": DriverPrinter, "cuda": DriverPrinter}
-kernel_routes |= {"cuda-lockstep": "lockstep", "cuda": "cuda"}
-kernel_rules |= {"cuda-lockstep": on_grid, "cuda": on_grid}
+routes = {"cuda-lockstep": "lockstep", "cuda": "cuda", "numba-cuda": "numba-cuda"}
+kernel_routes |= routes
+loaders |= dict.fromkeys(routes, CudaProgram)
+driver_printers |= dict.fromkeys(routes, DriverPrinter)
+kernel_rules |= dict.fromkeys(routes, on_grid)
 
 
 def compile_lockstep(closed, name):
@@ -112,3 +123,7 @@ def compile_cuda(closed, name):
     """The executor "cuda": without a device, its texts are there to be read."""
     return Executable(closed, name, native="cuda")
 
+
+def compile_numba(closed, name):
+    """The executor "numba-cuda": kernels compiled by numba, or in its simulator."""
+    return Executable(closed, name, native="numba-cuda")

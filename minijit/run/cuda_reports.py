@@ -12,6 +12,7 @@ assembler, which the package `nvidia-nvjitlink` brings; without it they are left
 import re
 from dataclasses import dataclass
 
+from .cuda_kernels import CudaKernel
 from .grid import WARP
 from .grid_memory import NoCudaForm
 
@@ -85,9 +86,13 @@ def assembled(ptx, capability):
     return Assembled(registers, spills, count(r"(\d+) bytes smem"))
 
 
-def kernel_report(kernel, capability=(9, 0)):
-    """Some lines on a `CudaKernel`: grid, bytes, and what the assembler says."""
-    ptx, threads = kernel.ptx(capability), kernel.block[0]
+def kernel_report(kernel, capability=(9, 0), ptx_of=CudaKernel.ptx):
+    """Some lines on a `CudaKernel`: grid, bytes, and what the assembler says.
+
+    Args:
+      ptx_of: function of kernel and capability: what compiles it.
+    """
+    ptx, threads = ptx_of(kernel, capability), kernel.block[0]
     lines = [f"{kernel.name}: {kernel.grid[0]} blocks of {threads} threads"]
     found = bytes_in_ptx(ptx)
     for where in ("global", "shared", "local"):

@@ -6,6 +6,7 @@ from ..trace.jit import executors
 executors |= {
     "cuda-lockstep": on_demand("run.cuda:compile_lockstep"),
     "cuda": on_demand("run.cuda:compile_cuda"),
+    "numba-cuda": on_demand("run.cuda:compile_numba"),
 }
 
 # chapter 27

@@ -19,6 +19,7 @@ import ast
 import functools
 import math
 import operator
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -209,7 +210,9 @@ class Lockstep:
         if text == "cuda.shfl_xor_sync":
             return self.exchange(mask, *args[1:])
         if text.startswith("np."):
-            return getattr(np, text.removeprefix("np."))(*args)
+            return np.asarray(args[0]).astype(text.removeprefix("np."))[()]
+        if text.startswith("math."):
+            return getattr(of_math, text.removeprefix("math."))(*args)
         if text in vector_functions:
             return vector_functions[text](*args)
         return one_by_one(builtins.get(text) or functions[text], args, mask)
@@ -291,6 +294,12 @@ vector_functions |= {
     f"to_{name}": functools.partial(converted, np.dtype(name))
     for name in ("bool", *numbers)
 }
+vector_functions |= dict(floor=np.floor, ceil=np.ceil, round_even=np.rint)
+vector_functions |= dict(cbrt=np.cbrt, logaddexp=np.logaddexp)
+# What `math` is for all lanes: NumPy, which calls an inverse `arcsin`.
+inverse = "sin cos tan sinh cosh tanh tan2".split()
+arcs = {f"a{name}": getattr(np, f"arc{name}") for name in inverse}
+of_math = SimpleNamespace(**vars(np) | arcs)
 builtins = {"abs": abs}
 
 

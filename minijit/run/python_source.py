@@ -194,14 +194,18 @@ def print_imports(text):
     for name in sorted(set(re.findall(r"(?<![.\w])[a-z]\w*(?=\()", text))):
         if name in functions:
             modules[functions[name].__module__].append(name)
-    for module, names in modules.items():
-        line = f"from {module} import {', '.join(names)}"
-        if len(line) > WIDTH:
-            wrapped = textwrap.wrap(", ".join(names) + ",", WIDTH - 4)
-            body = "\n".join("    " + part for part in wrapped)
-            line = f"from {module} import (\n{body}\n)"
-        lines.append(line)
+    lines += [import_text(module, names) for module, names in modules.items()]
     return "\n".join(lines) + "\n"
+
+
+def import_text(module, names):
+    """The line that imports names from a module, or several."""
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= WIDTH:
+        return line
+    wrapped = textwrap.wrap(", ".join(names) + ",", WIDTH - 4)
+    body = "\n".join("    " + part for part in wrapped)
+    return f"from {module} import (\n{body}\n)"
 
 
 def print_program(program, heading=""):
