@@ -38,6 +38,28 @@ def argnums_partial(f, dyn_argnums, args, require_static_args_hashable=True):
     return f.wrap(call), tuple(args[i] for i in chosen)
 
 
+def infer_argnums_and_argnames(sig, argnums, argnames):
+    """Positions and names of the same parameters, where only one kind is given."""
+    if argnums is None and argnames is None:
+        return (), ()
+    plain = [
+        (i, name)
+        for i, (name, p) in enumerate(sig.parameters.items())
+        if p.kind is p.POSITIONAL_OR_KEYWORD
+    ]
+    chosen = argnums if argnums is None else tuple(_as_list(argnums))
+    named = argnames if argnames is None else tuple(_as_list(argnames))
+    if chosen is None:
+        chosen = tuple(i for i, name in plain if name in named)
+    elif named is None:
+        named = tuple(name for i, name in plain if i in chosen)
+    return chosen, named
+
+
+def _as_list(x):
+    return [x] if isinstance(x, (int, str)) else list(x)
+
+
 def debug_info(traced_for, fun, args=(), kwargs=None, **more):
     """The name and the place of a function, for jaxprs."""
     del args, kwargs, more
@@ -57,7 +79,8 @@ def shaped_abstractify(x):
 
 
 _mine = """
-    argnums_partial debug_info flatten_axes flatten_fun flatten_fun_nokwargs safe_map
+    argnums_partial debug_info flatten_axes flatten_fun flatten_fun_nokwargs
+    infer_argnums_and_argnames safe_map
     shaped_abstractify
 """
 __all__ = _mine.split()

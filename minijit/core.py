@@ -1,12 +1,19 @@
 """Traces, types and jaxprs under the names of `jax.core`."""
 
+from collections.abc import Set as _Set
 from typing import Any as _Any
 
 import numpy as _np
 
 from .trace import array as _array, dtypes as _dtypes, names as _names
+from .trace.arguments import TraceInfo as _TraceInfo
 from .trace.core import Trace as Trace, Tracer as Tracer
-from .trace.jaxpr import Literal as Literal, Var as Var, eval_jaxpr as eval_jaxpr
+from .trace.jaxpr import (
+    Eqn as _Eqn,
+    Literal as Literal,
+    Var as Var,
+    eval_jaxpr as eval_jaxpr,
+)
 from .trace.plain_answers import ensure_compile_time_eval as ensure_compile_time_eval
 
 
@@ -50,9 +57,14 @@ pytype_aval_mappings = {_np.ndarray: get_aval}
 Atom = Var | Literal
 AbstractValue = ShapedArray
 eval_context = ensure_compile_time_eval
+# For annotations: what a jaxpr says of its function, and which equations have effects.
+DebugInfo, Effect = _TraceInfo, _Eqn
+Effects = _Set[Effect]
+no_effects: frozenset = frozenset()
 
 __all__ = """
-    AbstractValue Atom Literal ShapedArray Trace Tracer Var ensure_compile_time_eval
-    eval_context eval_jaxpr get_aval pytype_aval_mappings
+    AbstractValue Atom DebugInfo Effect Effects Literal ShapedArray Trace Tracer Var
+    ensure_compile_time_eval eval_context eval_jaxpr get_aval no_effects
+    pytype_aval_mappings
 """.split()
 __dir__, __getattr__ = _names.front(__name__, __all__)

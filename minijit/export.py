@@ -20,7 +20,7 @@ from .trace import names as _names
 from .trace.jit import jit
 from .trace.pytree import tree_leaves
 
-__all__ = ["Exported", "export"]
+__all__ = ["Exported", "export", "is_symbolic_dim"]
 __dir__, __getattr__ = _names.front(__name__, __all__)
 
 
@@ -81,8 +81,18 @@ def compiler_ir(lowered: Any, dialect: str | None = None) -> str:
     Raises ValueError for another dialect.
     """
     if dialect not in (None, "stablehlo"):
-        raise ValueError(f"unknown dialect: {dialect}")
+        raise ValueError(
+            f"unknown dialect: {dialect}. Programs are compiled without XLA, and have "
+            'no other text for it than compiler_ir("stablehlo"), which XLA compiles; '
+            "lower().compile().as_text() is the loop program that runs here"
+        )
     return module_text(lowered.jaxpr, lowered.fun_name)
+
+
+def is_symbolic_dim(dim: Any) -> bool:
+    """Whether a size is a symbol: never, since sizes are always known here."""
+    del dim
+    return False
 
 
 def jitted(fun: Any) -> Any:

@@ -76,10 +76,18 @@ single_names = {
     "_src.tree_util.equality_errors": "trace.tree_tools:equality_errors",
     "_src.tree_util.generate_key_paths": "trace.tree_paths:tree_leaves_with_path",
     "_src.tree_util.prefix_errors": "trace.tree_tools:prefix_errors",
+    "debug.inspect_array_sharding": "sharding:inspect_array_sharding",
+    "debug.visualize_array_sharding": "sharding:visualize_array_sharding",
+    "debug.visualize_sharding": "sharding:visualize_sharding",
+    "extend.core.DebugInfo": "core:DebugInfo",
+    "extend.core.Effect": "core:Effect",
+    "extend.core.Effects": "core:Effects",
     "core.trace_state_clean": "extend.core:trace_state_clean",
     "experimental.pallas.Slice": "numpy.slicing:Slice",
     "experimental.pallas.ds": "numpy.slicing:ds",
     "experimental.pallas.dslice": "numpy.slicing:dslice",
+    "experimental.sparse.sparsify": "jax_modules:sparsify",
+    "live_arrays": "profiler:live_arrays",
     "stages.Traced": "trace.stages:Lowered",
     "stages.Wrapped": "trace.jit:JitFunction",
 }
@@ -96,7 +104,7 @@ not_here = """
     experimental.roofline experimental.scheduling_groups
     experimental.serialize_executable experimental.shard_alike
     experimental.source_mapper experimental.sparse experimental.topologies
-    experimental.transfer experimental.xla_metadata extend.backend
+    experimental.transfer experimental.xla_metadata
     extend.core.primitives extend.lowering extend.mlir extend.pallas
     extend.sharding extend.xla interpreters.pxla
 """.split()
@@ -107,6 +115,15 @@ in_jaxlib = """
     gpu_sparse gpu_triton lapack mlir mosaic plugin_support triton utils version
     weakref_lru_cache xla_client
 """.split()
+
+
+# Names of private modules that JAX no longer has: libraries try them first.
+gone = {"_src.api._infer_argnums_and_argnames"}
+
+
+def sparsify(f, use_tracer=False):
+    """A function of sparse arrays: `f` itself, since there are dense ones only."""
+    return f
 
 
 class Missing:
@@ -200,7 +217,8 @@ class Facade(types.ModuleType):
         inner = full.partition(".")[2]
         if inner in sources or inner in not_here or mine(full):
             return facade(full)
-        if name.startswith("__") or not is_missing(self.__name__, name):
+        known = not name.startswith("__") and inner not in gone
+        if not known or not is_missing(self.__name__, name):
             message = f"module {self.__name__!r} has no attribute {name!r}"
             raise AttributeError(message, name=name, obj=self)
         return Missing(self.__name__, name)
@@ -255,7 +273,7 @@ def absent(inner):
 def is_module(name):
     """Whether a module of JAX can be imported."""
     inner = name.partition(".")[2]
-    return inner in sources or bool(mine(name)) or absent(inner)
+    return inner in sources or bool(mine(name)) or absent(inner) and inner not in gone
 
 
 def is_missing(module, name):

@@ -56,6 +56,11 @@ class TraceAnnotation:
     def __init__(self, name, **kwargs):
         self.name, self.kwargs = name, kwargs
 
+    @staticmethod
+    def is_enabled():
+        """Whether a time line is being made."""
+        return bool(_running)
+
     def __enter__(self):
         return self
 
@@ -81,13 +86,17 @@ def annotate_function(func, name=None, **decorator_kwargs):
     return annotated
 
 
+def live_arrays(platform=None):
+    """The arrays that there are and that are not deleted (`jax.live_arrays`)."""
+    found = [x for x in gc.get_objects() if isinstance(x, ArrayImpl)]
+    return [x for x in found if not x.is_deleted()]
+
+
 def device_memory_profile(backend=None):
     """The arrays that there are, as JSON: shape, dtype and bytes of each."""
-    arrays = [x for x in gc.get_objects() if isinstance(x, ArrayImpl)]
     rows = [
         {"shape": x.shape, "dtype": str(x.dtype), "nbytes": x.aval.nbytes}
-        for x in arrays
-        if not x.is_deleted()
+        for x in live_arrays()
     ]
     return json.dumps(rows).encode()
 

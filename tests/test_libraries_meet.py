@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import inspect
 
 import numpy as np
 import pytest
@@ -140,3 +141,106 @@ def test_modules_of_jaxlib_are_those_that_there_are():
         assert importlib.import_module("jaxlib.mlir.dialects").__name__
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module("jaxlib.xla_extension")
+
+
+# ---- names
+
+
+def test_methods_are_asked_of_the_class():
+    x = jnp.arange(6.0)
+    assert mj.Array.sum(x) == 15 and mj.Array.reshape(x, (2, 3)).shape == (2, 3)
+    assert mj.jit(lambda x: mj.Array.all(x >= 0))(x)
+    assert isinstance(mj.Array.T, property) and mj.Array.at.fget(x)[0].get() == 0
+    key = mj.random.key(0)
+    assert not hasattr(mj.Array, "sine") and key.shape == ()
+
+
+def test_names_that_libraries_ask_for(capsys):
+    with mj.as_jax():
+        import jax
+        import jax.export
+        import jax.extend.backend
+        from jax.experimental import sparse
+        from jax.interpreters import batching
+
+        with pytest.raises(ImportError):
+            from jax._src.api import _infer_argnums_and_argnames  # noqa: F401
+        from jax._src.api_util import infer_argnums_and_argnames
+
+        assert sparse.sparsify(jnp.sin)(0.0) == 0 and not isinstance(1, sparse.BCOO)
+        assert not jax.export.is_symbolic_dim(3)
+        assert jax.extend.backend.get_backend().platform == "cpu"
+        assert jax.extend.backend.backends()["cpu"].device_count() == 1
+        assert jax.core.Effects == jax.extend.core.Effects and jax.core.DebugInfo
+        assert not jax.profiler.TraceAnnotation.is_enabled()
+        assert jax.sharding.auto_axes(abs, axes="x")(-1) == 1
+        assert jax.sharding.auto_axes(axes="x")(abs)(-1) == 1
+        x = jax.device_put(jnp.arange(8.0), jax.memory.Space.Host)
+        assert any(x is y for y in jax.live_arrays())
+        jax.debug.visualize_array_sharding(jnp.ones((4, 4)))
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == 11 and {len(line) for line in lines} == {25}
+        assert lines[5].strip("│ ") == "CPU 0"
+
+        class Data(dict):
+            pass
+
+        batching.register_vmappable(Data, int, int, None, None, None)
+        with pytest.raises(NotImplementedError, match="register_vmappable"):
+            jax.vmap(lambda d, x: x)(Data(), jnp.ones(2))
+        batching.unregister_vmappable(Data)
+    signature = inspect.signature(lambda a, b, *, c: 0)
+    assert infer_argnums_and_argnames(signature, 1, None) == ((1,), ("b",))
+    assert infer_argnums_and_argnames(signature, None, ["a", "c"]) == ((0,), ("a", "c"))
+    with pytest.raises(ValueError, match='unknown dialect: hlo.*"stablehlo"'):
+        mj.jit(jnp.sin).lower(1.0).compiler_ir("hlo")
+
+
+def test_raw_words_are_no_keys_where_the_flag_says_so():
+    old, new = mj.random.PRNGKey(0), mj.random.key(0)
+    with mj.legacy_prng_key("error"):
+        with pytest.raises(ValueError, match="Legacy uint32 key array"):
+            mj.random.normal(old)
+        mj.random.normal(new)
+    with mj.legacy_prng_key("warn"), pytest.warns(UserWarning, match="Legacy uint32"):
+        mj.random.split(old)
+    assert mj.random.normal(old) == mj.random.normal(new)
+    with pytest.raises(ValueError, match="must be one of"), mj.legacy_prng_key("never"):
+        pass
+
+
+@pytest.mark.oracle
+def test_flags_have_jaxs_names_and_values():
+    jax = pytest.importorskip("jax")
+    enums = {"explicit_x64_dtypes"}  # There it is a number, here its name.
+    others = {"platforms", "platform_name", "default_device"} | enums
+    for name, value in jax.config.values.items():
+        own = mj.config.own_name(name)
+        assert own in mj.config.defaults, name
+        if own not in others:
+            kind = type(getattr(value, "value", value))
+            assert isinstance(mj.config.defaults[own], kind), name
+
+
+def test_flags_take_values_of_their_kind():
+    flag, kinds = mj.config.update, [("scan3", True), ("xla_profile_version", 3)]
+    kinds += [("exec_time_optimization_effort", 0.5), ("dump_ir_to", "here")]
+    for name, value in kinds:
+        flag(f"jax_{name}", value)
+        assert mj.config.read(name) == value
+        with pytest.raises((TypeError, ValueError)):
+            flag(name, [])
+        flag(name, mj.config.defaults[name])
+    with pytest.raises(ValueError, match="must be one of"):
+        flag("jax_random_seed_offset", 1)
+
+
+def test_what_is_captured_may_be_a_tuple_that_adds_in_its_own_way():
+    """A record of a trace showed it by `list += tuple`, which asks the tuple first."""
+
+    class Odd(tuple):
+        def __radd__(self, other):
+            raise ValueError("that is no such tuple")
+
+    odd = Odd((1, 2))
+    assert mj.jit(lambda x: x * len(odd))(2.0) == 4.0

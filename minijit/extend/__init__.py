@@ -2,6 +2,6 @@
 
 from ..trace import names as _names
 
-_modules = ["core", "linear_util", "random", "source_info_util"]
+_modules = ["backend", "core", "linear_util", "random", "source_info_util"]
 __all__: list[str] = []
 __dir__, __getattr__ = _names.front(__name__, __all__, _modules)

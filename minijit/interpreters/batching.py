@@ -16,6 +16,7 @@ from ..transform.batching import (
     reduction_rule,
     spread_array,
 )
+from ..transform.lane_axes import own_lanes
 from . import Rules
 
 not_mapped = None
@@ -90,10 +91,24 @@ def broadcast(x, sz, axis, mesh_axis=None):
     return spread_array(x, sz, axis)
 
 
+def register_vmappable(data_type, spec_type, axis_size_type, to_elt, from_elt, iota):
+    """Note a class whose instances say by themselves where they have lanes.
+
+    Libraries register one when they are imported.  `vmap` refuses its instances.
+    """
+    del spec_type, axis_size_type, to_elt, from_elt, iota
+    own_lanes.add(data_type)
+
+
+def unregister_vmappable(data_type):
+    """Undo `register_vmappable`."""
+    own_lanes.discard(data_type)
+
+
 _mine = """
     BatchTrace BatchTracer axis_primitive_batchers bdim_at_front broadcast
     defbroadcasting defreducer defvectorized fancy_primitive_batchers not_mapped
-    primitive_batchers
+    primitive_batchers register_vmappable unregister_vmappable
 """
 __all__ = _mine.split()
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -20,6 +20,7 @@ back; for everything else that moves elements around, keys are elements like oth
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +41,7 @@ from ..trace.array import (
 )
 from ..trace.config import config
 from ..trace.core import Primitive, eval_rules
-from ..trace.errors import at_line, user_source
+from ..trace.errors import at_line, user_level, user_source
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import index_in_dim
 from ..transform.batching import (
@@ -64,6 +65,13 @@ config.define(
     "threefry2x32",
     "what makes keys without `impl`",
     changes_traces=True,
+)
+config.define(
+    "legacy_prng_key",
+    "allow",
+    "raw words in the place of a key: take them (allow), warn or raise (error)",
+    changes_traces=True,
+    allowed=("allow", "warn", "error"),
 )
 config.define(
     "enable_custom_prng",
@@ -470,6 +478,7 @@ def key_words(name, key, several=False):
     default = default_impl()
     if not is_key(key):
         check_words(key, default)
+        complain_of_words()
     shape = key.shape if is_key(key) else key.shape[:-1]
     if shape and not several:
         raise ValueError(
@@ -480,6 +489,19 @@ def key_words(name, key, several=False):
     if impl == default == threefry_prng_impl:
         return words_of_keys(key) if is_key(key) else key
     return key if is_key(key) else wrap_keys(key, impl)
+
+
+def complain_of_words():
+    """What the flag `legacy_prng_key` says of raw words in the place of a key."""
+    if config.legacy_prng_key != "allow":
+        text = (
+            "Legacy uint32 key array passed as key to jax.random function. Please "
+            "create keys using jax.random.key(). If use of a raw key array was "
+            'intended, set jax_legacy_prng_key="allow".'
+        )
+        if config.legacy_prng_key == "error":
+            raise ValueError(f"{text}{at_line(user_source())}")
+        warnings.warn(text, stacklevel=user_level())
 
 
 def check_words(data, impl):

@@ -33,7 +33,15 @@ give(Compiled, {"explain": on_demand("run.explaining:report_of")})
 # chapter 25
 from ..trace import dtypes
 from ..trace.array import shape_rules
-from ..trace.core import Primitive, Trace, Tracer, eval_rules, find_rule
+from ..trace.core import (
+    Array,
+    Primitive,
+    Trace,
+    Tracer,
+    eval_rules,
+    find_rule,
+    operators,
+)
 from ..trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_effect
 from ..transform.tangents import tangent_aval
 
@@ -66,6 +74,8 @@ give(ShapedArray, {
     "at_least_vspace": to_tangent_aval,
 })
 # Libraries ask which of the traces around them a value belongs to.
+# Programs ask the class itself what its instances are asked: `jax.Array.sum`.
+give(Array, {k: f for k, f in operators.items() if not k.startswith("__")})
 give(Trace, {"main": property(lambda trace: trace)})
 give(Tracer, {"_trace": property(lambda x: x.owner)})
 give(Primitive, {

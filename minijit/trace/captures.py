@@ -474,7 +474,7 @@ def is_large(value):
         if isinstance(x, dict):
             todo += x.values()
         elif isinstance(x, (list, tuple, set, frozenset)):
-            todo += x
+            todo.extend(x)
         elif not isinstance(x, (type, types.FunctionType, types.ModuleType)):
             todo += getattr(x, "__dict__", {}).values()
     return True

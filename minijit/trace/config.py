@@ -82,7 +82,7 @@ class Config:
         """Add a flag.
 
         Args:
-          allowed: the values it may have; any, if it is None.
+          allowed: the values it may have, or a type of them; any, if it is None.
           changes_traces: caches of traces tell its values apart.
           changes_calls: while it is set, a call does more than its trace says.
         """
@@ -103,7 +103,13 @@ class Config:
         if isinstance(self.read(name), bool) and not isinstance(value, bool):
             raise TypeError(f"config option {name} must be a bool, got {value!r}")
         allowed = self.allowed[name]
-        if allowed is not None and value not in allowed:
+        if isinstance(allowed, type):
+            if value is not None and not isinstance(value, allowed):
+                raise ValueError(
+                    f"new {allowed.__name__} config value must be None or of type "
+                    f"{allowed.__name__}, got {value!r} for {name}"
+                )
+        elif allowed is not None and value not in allowed:
             raise ValueError(
                 f"config option {name} must be one of {allowed} here, got {value!r}"
             )

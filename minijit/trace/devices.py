@@ -112,8 +112,7 @@ def device_of(device):
     Raises:
       RuntimeError: it is none of this machine's.
     """
-    if isinstance(device, Sharding):
-        device = device.device
+    device = getattr(device, "device", device)
     wanted = device
     if isinstance(device, str):
         name, _, number = device.partition(":")

@@ -109,12 +109,12 @@ jax_names = {
         (
             "array_garbage_collection_guard allow_f16_reductions "
             "jax2tf_associative_scan_reductions make_user_context host_count host_id "
-            "host_ids live_arrays copy_to_host_async",
+            "host_ids copy_to_host_async",
             "",
             "",
         ),
         (
-            "ad lib version memory",
+            "ad lib version",
             inside,
             "read minijit.trace and minijit.transform; the book explains them",
         ),
@@ -133,11 +133,11 @@ jax_names = {
     ]),
     "core": table([("ParamDict Value max_dim min_dim", inside, "")]),
     "extend": table([
-        ("backend lowering mlir pallas sharding xla", inside, ""),
+        ("lowering mlir pallas sharding xla", inside, ""),
     ]),
     "extend.core": table([
         (
-            "AbstractToken CallPrimitive DebugInfo Effect Effects Token TraceTag "
+            "AbstractToken CallPrimitive Token TraceTag "
             "array_types call_impl nonempty_axis_env_DO_NOT_USE primitives "
             "set_current_trace unsafe_get_axis_names_DO_NOT_USE",
             inside,
@@ -154,13 +154,7 @@ jax_names = {
     ]),
     "interpreters": table([("pxla", inside, "")]),
     "interpreters.ad": table([("annotations jvp linearize", inside, "minijit.jvp")]),
-    "interpreters.batching": table([
-        (
-            "register_vmappable unregister_vmappable",
-            "there is a table instead",
-            "a row of minijit.transform.batching.lane_types",
-        ),
-    ]),
+    "interpreters.batching": {},
     "interpreters.mlir": table([
         (
             "AxisContext ConstantHandler DEVICE_TO_DEVICE_TYPE LoweringParameters "
@@ -270,7 +264,7 @@ jax_names = {
         (
             "inspect_array_sharding visualize_array_sharding visualize_sharding",
             one_device,
-            "",
+            "minijit.sharding has it",
         ),
         ("DebugEffect OrderedDebugEffect", "", ""),
     ]),
@@ -285,8 +279,7 @@ jax_names = {
     ]),
     "sharding": table([
         (
-            "AbstractDevice GSPMDSharding ManualAxisType PmapSharding auto_axes "
-            "explicit_axes",
+            "AbstractDevice GSPMDSharding ManualAxisType PmapSharding",
             one_device,
             "",
         ),

@@ -9,13 +9,22 @@ from ..trace import array
 from ..trace.arguments import argument_names, function_name
 from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import flattening
-from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..trace.refs import Ref, read
 from ..trace.tree_tools import flatten_axes
+
+# Classes of JAX's `register_vmappable`, whose instances have lanes of their own.
+own_lanes: set = set()
 
 
 def check_arguments(in_axes, args):
     """Complain unless a tuple of axes has one for each positional argument."""
+    leaves = tree_leaves(args, lambda x: type(x) in own_lanes) if own_lanes else ()
+    if any(type(x) in own_lanes for x in leaves):
+        raise NotImplementedError(
+            "vmap does not map objects of classes that `register_vmappable` was given; "
+            f"it got {', '.join(sorted({type(x).__name__ for x in leaves}))}"
+        )
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
         raise ValueError(
             "vmap in_axes must be an int, None, or a tuple of entries corresponding to "
