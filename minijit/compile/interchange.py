@@ -6,7 +6,8 @@
 
 What stands on the left reads memory with a step of a row, one number at a time.  On the
 right the same numbers are read in their order, several by one instruction, and what is
-stored is its own accumulator, in a piece short enough for the first cache.
+stored is its own accumulator, in a piece short enough for the first cache.  A long sum
+has one in float64, too, to which what 128 rows leave there is added.
 
 Running totals, as of `cumsum(x, 0)`, have accumulators of their own:
 
@@ -17,15 +18,15 @@ Running totals, as of `cumsum(x, 0)`, have accumulators of their own:
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from .decisions import loop_rules, noted
 from .expression_graphs import postorder, substitute
-from .expressions import Axis, Load, Op, Reduce, as_index, op
+from .expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from .index_rules import known
 from .loops import For, Store, expressions
 from .memory import Buffer
-from .reductions import start_values
+from .reductions import grows_in, start_values
 from .scalars import comparisons
 from .settings import config
 
@@ -33,6 +34,8 @@ from .settings import config
 # added at once.
 quick = {"add", "sub", "mul", "neg", "abs", "max", "min", "select", "convert"}
 quick |= comparisons
+# Of how many rows a long sum is taken in at a time: what is added up in float32.
+SHARE = 128
 
 
 def interchanged(body):
@@ -161,14 +164,26 @@ def longest_piece(count, size):
     return min(settings.row_piece // size, share)
 
 
+def is_long(store):
+    """Whether the total in what is stored grows in another dtype than its own."""
+    total = total_of(store)
+    return math.prod(extents_of(store)) > SHARE and grows_in(total) != total.dtype
+
+
+def bytes_of(store):
+    """How large the accumulators of the total in what is stored are."""
+    long = grows_in(total_of(store)).itemsize if is_long(store) else 0
+    return store.buffer.dtype.itemsize + long
+
+
 def in_pieces(axis, stages):
     """The statements for all values of `axis`, a piece of them at a time."""
-    size = max(sum(s.buffer.dtype.itemsize for s in stores) for stores in stages)
+    size = max(sum(map(bytes_of, stores)) for stores in stages)
     longest = axis.bounds[1] + 1
     most = longest_piece(longest, size)
 
     def all_stages(place, length):
-        rows = (Rows(axis, stores, place, length) for stores in stages)
+        rows = (Rows(axis, stores, place, length, most) for stores in stages)
         return tuple(stmt for stage in rows for stmt in stage.statements())
 
     if longest <= most or not isinstance(axis.extent, int):
@@ -180,19 +195,21 @@ def in_pieces(axis, stages):
     return (For(piece, all_stages(lambda i: op("add", start, i), length)),)
 
 
-@dataclass
 class Rows:
     """Totals that go on side by side: how they begin, take in a row, and end.
 
     Attributes:
       axis: of the totals; stores: one for each of them.
       place: function of a counter of a loop of `length` steps: the value of `axis`.
+      long: {store: the row in which its total grows, if that is not what is stored}.
     """
 
-    axis: Axis
-    stores: list
-    place: object
-    length: object
+    def __init__(self, axis, stores, place, length, most):
+        self.axis, self.stores, self.place, self.length = axis, stores, place, length
+        self.long, shape = {}, (min(most, axis.bounds[1] + 1),)
+        for n, store in enumerate(filter(is_long, stores)):
+            dtype = grows_in(total_of(store))
+            self.long[store] = Buffer(f"sum{n}", shape, dtype, space="cache")
 
     def statements(self):
         """Set the accumulators, go through the rows, store what becomes of them."""
@@ -201,19 +218,23 @@ class Rows:
         return (begin, *self.all_rows(), *([done] if done.body else []))
 
     def loop(self, make):
-        """What `make` gives for a `Renamer` of the axis, in a loop over its values."""
+        """What `make` gives for a counter and a `Renamer` of the axis, in a loop."""
         i = Axis(self.length)
-        return For(i, tuple(make(Renamer({self.axis: self.place(i)}))))
+        return For(i, tuple(make(i, Renamer({self.axis: self.place(i)}))))
 
-    def begin(self, renamed):
+    def begin(self, i, renamed):
         for store in self.stores:
             first, = start_values(total_of(store))
-            yield Store(store.buffer, tuple(renamed(store.index)), first)
+            if store in self.long:
+                row = self.long[store]
+                yield Store(row, (i,), Const(first.value, row.dtype))
+            else:
+                yield Store(store.buffer, tuple(renamed(store.index)), first)
 
     def rows(self, at, axes=()):
         """Take in all that is at some values of the totals' axes: -> a loop."""
 
-        def make(renamed):
+        def make(i, renamed):
             for store in self.stores:
                 total, index = total_of(store), renamed(store.index)
                 there = Renamer(dict(zip(total.axes, at, strict=True)))
@@ -223,29 +244,75 @@ class Rows:
 
         return self.loop(make)
 
-    def finish(self, renamed):
+    def finish(self, i, renamed):
         for store in self.stores:
-            if store.value is not (total := total_of(store)):
-                done = Renamer({total: Load(store.buffer, store.index)})
-                value, = renamed(done([store.value]))
+            total, there = total_of(store), Load(store.buffer, store.index)
+            if store in self.long:
+                there = Load(self.long[store], (i,))
+                there = op("convert", there, dtype=total.dtype)
+            if store in self.long or store.value is not total:
+                value, = renamed(Renamer({total: there})([store.value]))
                 yield Store(store.buffer, tuple(renamed(store.index)), value)
 
     def all_rows(self):
-        """The loops over the totals' axes; several rows at once are one step."""
-        totals = list(map(total_of, self.stores))
-        *outer, last = [Axis(a.extent) for a in totals[0].axes]
+        """The loops over the totals' axes."""
+        *extents, last = extents_of(self.stores[0])
+        outer, inner = [Axis(n) for n in extents], []
+        if not self.long:
+            return self.around(outer, self.rows_between(outer, 0, last))
+        if last > SHARE:
+            whole, rest = divmod(last, SHARE)
+            share = Axis(whole)
+            start = op("mul", share, as_index(SHARE))
+            body = [For(share, self.share(self.rows_between(outer, start, SHARE)))]
+            if rest:
+                body += self.share(self.rows_between(outer, whole * SHARE, rest))
+            return self.around(outer, body)
+        rows = self.rows_between(outer, 0, last)
+        while outer and (last := last * outer[-1].extent) <= SHARE:
+            inner.insert(0, outer.pop())
+        return self.around(outer, self.share(self.around(inner, rows)))
+
+    def around(self, axes, body):
+        """Statements in the loops over some axes."""
+        for axis in reversed(axes):
+            body = [For(axis, tuple(body))]
+        return body
+
+    def share(self, rows):
+        """What a few rows leave, in loops of its own, is added to long totals."""
+
+        def begin(i, renamed):
+            for store in self.long:
+                first, = start_values(total_of(store))
+                yield Store(store.buffer, tuple(renamed(store.index)), first)
+
+        def end(i, renamed):
+            for store, row in self.long.items():
+                value, = renamed([Load(store.buffer, store.index)])
+                value = op("convert", value, dtype=row.dtype)
+                yield Store(row, (i,), value, total_of(store).op)
+
+        return (self.loop(begin), *rows, self.loop(end))
+
+    def rows_between(self, outer, start, count):
+        """The loops over some rows; several rows at once are one step.
+
+        Args:
+          outer: indices of the totals' axes but the last one.
+          start: where the rows begin along that, an index or a number.
+        """
         step, body = config.fusion.rows_at_once, []
-        whole = 0 if any(map(is_slow, totals)) else last.extent // step
+        whole = 0 if any(is_slow(total_of(s)) for s in self.stores) else count // step
         if whole:
             many, one = Axis(whole), Axis(step, "reduce")
             row = op("add", op("mul", many, as_index(step)), one)
+            row = op("add", as_index(start), row)
             body.append(For(many, (self.rows([*outer, row], (one,)),)))
-        if rest := last.extent - whole * step:
+        if rest := count - whole * step:
             one = Axis(rest)
-            row = op("add", as_index(whole * step), one)
+            row = op("add", op("add", as_index(start), as_index(whole * step)), one)
             body.append(For(one, (self.rows([*outer, row]),)))
-        for a in reversed(outer):
-            body = [For(a, tuple(body))]
         return body
 
 

@@ -9,26 +9,33 @@
                                             out[] = sqrt(all[l])
 
 How many parts there are depends on how many numbers there are, and the parts are added
-in their order.  So the result has the same bits, whoever computes which part.  It has
-fewer rounding errors, too: a long sum loses the small numbers that come late.
+in their order.  So the result has the same bits, whoever computes which part.
+
+Long sums of float32 grow in float64, a share of up to 1024 numbers at a time:
+
+    out[i] = total(k: x[i,k])             out[i] = f32(total(p: f64(
+                                                     total(k: x[i, p * 1024 + k]))))
 """
 
 import math
 from dataclasses import replace
 
+from .columns import replaced
 from .decisions import loop_rules, noted
 from .expression_graphs import postorder
-from .expressions import Axis, Load, Reduce, as_index, op
+from .expressions import Axis, Const, Load, Reduce, as_index, op
 from .index_rules import known
-from .interchange import Renamer
-from .loops import For, Store
+from .interchange import Renamer, runs_along
+from .loops import For, Store, expressions
 from .memory import Buffer
 from .pipeline import arrangements
-from .reductions import start_values
+from .reductions import grows_in, start_values
 from .settings import config
 
 # A part of more steps has a multiple of that: whole vectors.
 LINE = 64
+# So many numbers of a long sum are added up in float32.
+SHARE = 1024
 
 
 def in_parts(body):
@@ -93,13 +100,15 @@ def parted(stores, totals, which, part, length):
     once = Axis(1, "serial")
     for n, total in enumerate(totals):
         room = Buffer(f"part{n}", (part.extent,), total.dtype, space="cache")
-        whole = Buffer(f"all{n}", (1,), total.dtype, space="cache")
+        whole = Buffer(f"all{n}", (1,), grows_in(total), space="cache")
         fill.append(Store(room, (part,), part_of(total, which, part, length)))
         first, = start_values(total)
         each = Axis(part.extent, "serial")
-        step = Store(whole, (once,), Load(room, (each,)), total.op)
+        first = Const(first.value, whole.dtype)
+        more = op("convert", Load(room, (each,)), dtype=whole.dtype)
+        step = Store(whole, (once,), more, total.op)
         finish += [Store(whole, (once,), first), For(each, (step,))]
-        names[total] = Load(whole, (once,))
+        names[total] = op("convert", Load(whole, (once,)), dtype=total.dtype)
     exprs = Renamer(names)
     finish += [replace(s, value=exprs([s.value])[0]) for s in stores]
     return For(part, tuple(fill)), For(once, tuple(finish))
@@ -116,4 +125,90 @@ def part_of(total, which, part, length):
     return Reduce(total.op, axes, tuple(Renamer(place)(total.bodies)))
 
 
-arrangements |= {"in_parts": in_parts}
+# ---- shares of a long sum
+
+
+def in_shares(body):
+    """A kernel's statements with long sums in shares, and what goes on beside them."""
+    found = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    alike, names = {}, {}
+    for total in filter(can_share, found):
+        alike.setdefault(tuple(a.extent for a in total.axes), []).append(total)
+    for totals in alike.values():
+        if terms_of(totals[0]) > SHARE and any(map(grows, totals)):
+            names |= Shares(totals[0].axes, totals).made()
+    return replaced(body, names.get) if names else body
+
+
+def can_share(total):
+    """Whether it is one number, of what no inner total makes, in no register's lane."""
+    return (
+        len(total.bodies) == 1
+        and all(a.kind == "reduce" for a in total.axes)
+        and not any(type(e) is Reduce for e in postorder(total.bodies))
+        and not any(a.kind == "vector" for a in total.free)
+    )
+
+
+def grows(total):
+    return grows_in(total) != total.dtype
+
+
+def terms_of(total):
+    return math.prod(a.bounds[1] + 1 for a in total.axes)
+
+
+class Shares:
+    """Totals of equal extents, which go on in the same loops, in shares.
+
+    Attributes:
+      outer, inner: the axes of the sum of shares, and of one share; the latter is empty
+        where memory does not run along it: then each number is added in float64.
+      start: what is added to the last inner axis.
+    """
+
+    def __init__(self, axes, totals):
+        self.totals, (*outer, last) = totals, axes
+        terms, self.start = last.bounds[1] + 1, as_index(0)
+        if terms > SHARE:
+            share = Axis(-(-terms // SHARE), "reduce")
+            self.start = op("mul", share, as_index(SHARE))
+            left = op("sub", as_index(last.extent), self.start)
+            left = op("max", op("min", left, as_index(SHARE)), as_index(0))
+            count = SHARE if last.extent == terms and terms % SHARE == 0 else left
+            outer, inner = [*outer, share], [Axis(count, "reduce")]
+        else:
+            inner = [last]
+            while (terms := terms * (outer[-1].bounds[1] + 1)) <= SHARE:
+                inner.insert(0, outer.pop())
+        long = math.prod(a.bounds[1] + 1 for a in inner) >= LINE
+        along = long and all(map(self.runs, totals))
+        self.outer, self.inner = (outer, inner) if along else (axes, [])
+
+    def runs(self, total):
+        """Whether memory runs along the last axis of a total."""
+        last = total.axes[-1]
+        loads = [e for e in postorder(total.bodies) if type(e) is Load]
+        moving = [e for e in loads if last in e.free]
+        return all(runs_along(e.buffer, e.index, last) for e in moving)
+
+    def made(self):
+        """{total: what takes its place}."""
+        long = self.totals if self.inner else filter(grows, self.totals)
+        return {total: self.of(total) for total in long}
+
+    def of(self, total):
+        """A total as a sum of shares, which is kept in float64."""
+        (body,), outer = total.bodies, total.axes
+        if self.inner:
+            *given, last = total.axes
+            place = dict(zip(given, (*self.outer, *self.inner), strict=False))
+            place[last] = op("add", self.start, self.inner[-1])
+            moved = {a: there for a, there in place.items() if there is not a}
+            body, = Renamer(moved)([body])
+            body, outer = Reduce(total.op, tuple(self.inner), (body,)), self.outer
+        body = op("convert", body, dtype=grows_in(total))
+        return op("convert", Reduce(total.op, (*outer,), (body,)), dtype=total.dtype)
+
+
+arrangements |= {"in_parts": in_parts, "in_shares": in_shares}

@@ -91,6 +91,7 @@ arrangements = Stage(
     "with_totals_aside",  # functions have loops of their own, beside their totals
     "in_ranges",  # loops cut where conditions change
     "in_pieces",  # totals of all rows, beside the loop that makes the rows
+    "in_shares",  # long sums, which grow in float64 a share at a time
 )
 
 # Functions of a nest: its blocks and threads on a GPU, or None.  The first answer is

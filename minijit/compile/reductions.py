@@ -34,6 +34,16 @@ def combine(name, old, new):
     return tuple(op("select", better, n, o) for n, o in zip(new, old, strict=True))
 
 
+def grows_in(total):
+    """The dtype in which a long total is added up: of float32s, float64.
+
+    In float32 it would lose the small numbers that come late, and errors of one sign
+    would add up.  A short part of it may be a float32.
+    """
+    wide = total.op == "add" and total.dtype == np.float32
+    return np.dtype(np.float64) if wide else total.dtype
+
+
 def shorter_total(total):
     """A product for a sum of what is the same along an axis, or None.
 

@@ -18,7 +18,7 @@ from ..compile.lower_elements import affine, widen
 from ..trace import primitives as lax
 from ..trace.array import shape_rules
 from ..trace.core import Primitive, eval_rules
-from ..trace.numpy_values import lowest
+from ..trace.numpy_values import lowest, total_dtype
 from ..trace.primitives import on_wide
 from ..trace.shape_checks import check_kind, number
 from ..transform import linearize
@@ -48,23 +48,12 @@ def running_shape(name, kind):
     return rule
 
 
-LONG = 4096
-
-
-def total_dtype(loop, dtype, extent):
-    """In what a running total is kept: a long sum of float32s in float64.
-
-    Its errors would grow with its length, and each element shows them.
-    """
-    long = loop == "add" and dtype == np.float32 and extent > LONG
-    return np.dtype(np.float64 if long else dtype)
-
-
 def running(monoid):
     """A running total by a ufunc, in the array's own dtype, from either end."""
 
     def value(x, *, axis, reverse):
-        kept = total_dtype(monoid.loop, x.dtype, x.shape[axis])
+        add = monoid.loop == "add"
+        kept = total_dtype(x.dtype, x.shape[axis]) if add else x.dtype
         flipped = np.flip(x, axis) if reverse else x
         total = monoid.ufunc.accumulate(flipped, axis, dtype=kept)
         total = total.astype(x.dtype, copy=False)
@@ -173,7 +162,8 @@ def running_lower(name):
         place = affine(step, -1, step.extent - 1) if backward else step
         where = (*axes[:dim], place, *axes[dim + 1 :])
         term = widen(x[where])
-        kept = total_dtype(name, term.dtype, step.extent)
+        add = name == "add"
+        kept = total_dtype(term.dtype, step.extent) if add else term.dtype
         total = Reduce(name, (step,), (op("convert", term, dtype=kept),))
         value = op("convert", total, dtype=var.aval.dtype)
         add_nest(walk, eqn, var, Store(var, where, value), nest)

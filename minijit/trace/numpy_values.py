@@ -54,6 +54,19 @@ def widened(function):
     return wide
 
 
+LONG = 1024
+
+
+def total_dtype(dtype, terms):
+    """In what a sum is kept while it grows, one term after the other.
+
+    A long one of 32-bit floats in 64 bits: it would lose the small numbers that come
+    late, and errors of one sign would add up.
+    """
+    wide = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}
+    return np.dtype(wide.get(dtype, dtype) if terms > LONG else dtype)
+
+
 # -- element by element
 
 
@@ -214,8 +227,13 @@ def summed(ufunc):
     """A reduction by a ufunc in the array's own dtype; NumPy would widen int8."""
 
     def values(x, *, axes):
+        kept = x.dtype
+        if ufunc is np.add and x.size > LONG:
+            # NumPy adds by pairs, but only along the last axis.
+            outer = [n for i, n in enumerate(x.shape[:-1]) if i in axes]
+            kept = total_dtype(kept, math.prod(outer))
         # By position: NumPy takes twice as long to read keywords.
-        total = ufunc.reduce(x, axes, x.dtype)
+        total = ufunc.reduce(x, axes, kept).astype(x.dtype, copy=False)
         # One number is its own sum: 0 + -0.0, which NumPy computes, is 0.0.
         return x.reshape(total.shape) if x.size == total.size > 0 else total
 
