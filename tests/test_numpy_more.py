@@ -436,3 +436,23 @@ def test_long_running_sums_are_as_exact_as_their_type(shape, backend):
     np.testing.assert_allclose(found, wanted, rtol=1.2e-7)
     back = lax.cumsum(x, reverse=True)
     np.testing.assert_allclose(back, np.cumsum(x[::-1], 0, dtype="f8")[::-1], 1.2e-7)
+
+def test_a_cotangent_without_elements_adds_nothing():
+    """Each rule would make something of its shape, and some a negative length."""
+    x = np.ones((5, 0), "f4")
+
+    def f(x):
+        windows = mj.lax.reduce_window(x, 0.0, mj.lax.add, (1, 1), (2, 2), "SAME")
+        return windows.sum() + mj.lax.rev(-x, (0,)).sum()
+
+    for g in (mj.grad(f), mj.jit(mj.grad(f))):
+        assert g(x).shape == (5, 0)
+
+
+def test_arrays_without_elements_have_statistics_and_largest_elements():
+    values, places = mj.lax.top_k(np.zeros((2, 0, 1), "f4"), 1)
+    assert values.shape == places.shape == (2, 0, 1)
+    padded = jnp.pad(np.zeros((0, 1), "f4"), 3, mode="mean")
+    assert padded.shape == (6, 7) and np.isnan(np.asarray(padded)).all()
+    with pytest.raises(ValueError, match="stat_length of 0"):
+        jnp.pad(np.zeros((3, 1), "f4"), 3, mode="mean", stat_length=0)

@@ -168,7 +168,7 @@ def pad_statistic(x, axis, before, after, mode, option):
     """A statistic of the slices next to each side."""
     n = x.shape[axis]
     lengths = (n, n) if option is None else option[axis]
-    if 0 in lengths:
+    if option is not None and 0 in lengths:
         raise ValueError("stat_length of 0 yields no value for padding")
     spans = [(0, builtins.min(lengths[0], n)), (n - builtins.min(lengths[1], n), n)]
     sides = []

@@ -120,7 +120,8 @@ def top_k_numpy(x, *, k, axis):
     """Evaluate `top_k`: only what belongs to the k largest is sorted."""
     keys = np.moveaxis(total_order(x), axis, -1)
     rows = keys.reshape(math.prod(keys.shape[:-1]), keys.shape[-1])
-    found = positions_of_largest(rows, k).reshape(*keys.shape[:-1], -1)
+    found = positions_of_largest(rows, k)
+    found = found.reshape(*keys.shape[:-1], found.shape[-1])
     kept = np.take_along_axis(keys, found, -1)
     # What sorts negated keys keeps equal ones in order.
     order = np.argsort(~kept, axis=-1, kind="stable")[..., :k]

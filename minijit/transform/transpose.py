@@ -90,12 +90,22 @@ def adding(rows):
 
 
 def add_to_sums(rule, ct, accs, *args, **params):
-    """Call a rule that returns cotangents, and add them to what there was."""
+    """Call a rule that returns cotangents, and add them to what there was.
+
+    Cotangents without elements add nothing, whatever the rule would make of them.
+    """
+    if all(map(is_nothing, ct if isinstance(ct, list) else [ct])):
+        return accs
     new = rule(ct, *args, **params)
     return [
         add_tangents(acc, c) if is_linear(x) else None
         for acc, c, x in zip(accs, new, args, strict=True)
     ]
+
+
+def is_nothing(ct):
+    """Whether a cotangent is zero as there is none, or as it has no elements."""
+    return ct is None or 0 in getattr(aval_of(ct), "shape", ())
 
 
 def unbroadcast(ct, x):
