@@ -4,6 +4,7 @@ import ast
 import gc
 import sys
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,15 +13,18 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, random
 from minijit.compile import products
+from minijit.compile.expressions import Expr
 from minijit.compile.loops import Call, statements
 from minijit.compile.lower import lower
 from minijit.compile.lower_control import with_regions
 from minijit.compile.memory import Buffer, View, whole
 from minijit.compile.simplify import simplify
 from minijit.run import loading
+from minijit.run.executable import compile_plain
 from minijit.run.python_regions import RegionSource
 from minijit.trace.jit import executors
 from minijit.transform import steps
+from tests import random_fusion, random_memory
 from tests.test_control_flow import programs
 
 pytestmark = pytest.mark.chapter(21)
@@ -462,3 +466,106 @@ def test_lambdas_made_anew_around_new_arrays_are_compiled_once(monkeypatch):
     assert names == []
     assert not any(ref() is not None for ref in refs)
     assert abs(len(gc.get_objects()) - before) < 400
+
+
+# ---- every compile ends
+
+
+def updated_and_read(t, i, j, v):
+    """An update, what is there now, an update by that, and what is there then."""
+    add = mj.vmap(lambda t, i, j, v: t.at[i, j].add(v))
+    get = mj.vmap(lambda t, i, j: t.at[i, j].get(mode="clip"))
+    t = add(t * 1.5, i, j, v)
+    first = get(t, i, j) * 2
+    t = add(t, i, j, first)
+    second = get(t, i, j)
+    return t, first, second, first + second
+
+
+def searched(t, i, j, v):
+    """Steps of a search in trees: values and visits are read, updated, and read."""
+    put = mj.vmap(lambda t, a, v: t.at[a[0], a[1]].set(v))
+    add = mj.vmap(lambda t, a, v: t.at[a[0], a[1]].add(v))
+    get = mj.vmap(lambda t, a: t[a[0], a[1]])
+    old = mj.vmap(lambda t, a: lax.dynamic_slice(t, (a[0], a[1]), (1, 1))[0, 0])
+
+    def step(_, carry):
+        values, visits, i, j = carry
+        at = jnp.stack([i, j], 1)
+        values = put(values, at, v + old(values, at))
+        visits = add(visits, at, v)
+        found = get(values, at) + get(visits, at)
+        i = (i + (found > 0).astype(i.dtype)) % values.shape[1]
+        return values, visits * 1.01, i, (j + 1) % values.shape[2]
+
+    return lax.fori_loop(0, 4, step, (t, t, i, j))
+
+
+def trees(count=64, nodes=5, actions=32):
+    """Values of the nodes of many trees, a node and an action in each, and updates."""
+    rng = np.random.default_rng(0)
+    t = rng.normal(size=(count, nodes, actions)).astype("f4")
+    i, j = (rng.integers(0, n, count).astype("i4") for n in (nodes, actions))
+    return tuple(map(jnp.asarray, (t, i, j, rng.normal(size=count).astype("f4"))))
+
+
+@pytest.mark.parametrize("f", [updated_and_read, searched])
+@pytest.mark.parametrize("count", [64, 3000])
+def test_what_reads_an_updated_element_is_no_part_of_the_update(f, count):
+    # The update's own load and the reader's are one expression of two values: put into
+    # one another they had no end.
+    args = trees(count)
+    found = mj.jit(f)(*args)
+    with mj.disable_jit():
+        expected = f(*args)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, 1e-4, 1e-5)
+
+
+def count_visits(monkeypatch):
+    """([how often expressions were looked into], {those that were})"""
+    visits, seen, kinds = [0], set(), [Expr]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        if "children" in vars(kind):
+
+            def children(self, look=kind.children):
+                visits[0] += 1
+                seen.add(self)
+                return look(self)
+
+            monkeypatch.setattr(kind, "children", children)
+    return visits, seen
+
+
+def test_a_compile_looks_at_each_expression_a_few_times(monkeypatch):
+    # All passes together: 20 times as a rule, and 31 times at most.
+    visits, seen = count_visits(monkeypatch)
+    programs = [(f, trees()) for f in (updated_and_read, searched)]
+    for seed in range(8):
+        f, args = random_memory.drawn(seed)
+        of_both = mj.grad(random_fusion.total(f, random_memory.N), (0, 1))
+        programs += [(f, args), (of_both, args)]
+    for f, args in programs:
+        visits[0] = 0
+        seen.clear()
+        compile_plain(mj.make_jaxpr(f)(*args), "drawn")
+        assert visits[0] <= 50 * len(seen)
+
+
+def test_a_chain_of_totals_is_looked_at_in_proportion_to_its_length(monkeypatch):
+    def chain(x, length):
+        results, y = [], x
+        for _ in range(length):
+            y = jnp.sin(y) * x + y.sum(1, keepdims=True)
+            results.append(y)
+        return results
+
+    visits, _ = count_visits(monkeypatch)
+    counts = []
+    for length in 60, 180:
+        visits[0] = 0
+        closed = mj.make_jaxpr(partial(chain, length=length))(jnp.ones((60, 50)))
+        compile_plain(closed, "chain")
+        counts.append(visits[0])
+    assert counts[1] < 4 * counts[0]

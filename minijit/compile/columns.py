@@ -229,10 +229,18 @@ class Columns:
 
 def replaced(body, replacement):
     """Statements with other expressions in the place of some."""
-    known = {}
+    return with_new(body, {}, replacement)
+
+
+def with_new(body, new, replacement=lambda expr: None):
+    """Statements with other expressions in the place of some.
+
+    `new` says what is put in the place of expressions, and is extended by what becomes
+    of others: no part of a program is looked into twice.
+    """
 
     def exprs(roots):
-        return substitute(list(roots), replacement, known)
+        return substitute(list(roots), replacement, new)
 
     return tuple(stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
 

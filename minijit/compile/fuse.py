@@ -20,7 +20,7 @@ from functools import partial
 
 from ..trace.config import config
 from . import settings as settings
-from .columns import block_length, on_buffers, replaced
+from .columns import block_length, on_buffers, replaced, with_new
 from .decisions import Decision, loop_rules, noted
 from .expression_graphs import postorder
 from .expressions import Load
@@ -29,6 +29,7 @@ from .fuse_rules import (
     between_them,
     in_columns,
     is_copy,
+    reads_changed,
     saved_bytes,
     shared_axes,
     traffic_of,
@@ -37,6 +38,7 @@ from .fuse_rules import (
 from .loops import For, Kernel, Store, expressions, statements
 from .memory import Buffer
 from .pipeline import program_passes
+from .placing_rules import stored_in
 from .row_totals import beside, by_rows, is_all_totals, rules_of_totals
 
 
@@ -68,8 +70,7 @@ def join(a, b, shared):
     own = {j: i for i, j in shared.items()}
     rest_a = nested([i for i in a.axes if i not in shared], a.body)
     rest_b = nested([j for j in b.axes if j not in own], renamed(b.body, own))
-    twice = a.stores.keys() & b.stores.keys()
-    body = settle((*rest_a, *rest_b), twice)
+    body = settle((*rest_a, *rest_b))
     body = nested([i for i in a.axes if i in shared], body)
     return *body, *a.after, *b.after
 
@@ -77,23 +78,33 @@ def join(a, b, shared):
 def with_totals(a, b, shares):
     """The statements of a, and beside its loop the totals of b."""
     body, after = beside(a, b, shares)
-    return *nested(a.axes[:1], settle(body, {})), *settle(after, {})
+    return *nested(a.axes[:1], settle(body)), *settle(after)
 
 
-def settle(body, twice):
+def settle(body):
     """Statements of one block with what they store known to those that follow.
 
     What a store of this block has put at an index is an expression from there on: no
-    load, unless a buffer is one of `twice`, that are written again.  Loops that are the
-    same loop become one.
+    load, unless the buffer is stored into twice, or was read before.  Loops that are
+    the same loop become one.
     """
-    known, settled = {}, []
+    times = Counter(buffer for stmt in body for buffer in stored_in([stmt]))
+    known, settled, seen, read = {}, [], set(), set()
     for stmt in body:
-        stmt, = replaced([stmt], known.get) if known else [stmt]
-        if isinstance(stmt, Store) and stmt.buffer not in twice:
-            known[Load(stmt.buffer, stmt.index)] = stmt.value
+        stmt, = with_new([stmt], known) if known else [stmt]
         settled.append(stmt)
+        parts = postorder(expressions([stmt]), seen)
+        seen.update(parts)
+        read.update(e.buffer for e in parts if type(e) is Load)
+        once = isinstance(stmt, Store) and times[stmt.buffer] == 1
+        if once and stmt.buffer not in read:
+            known[Load(stmt.buffer, stmt.index)] = stmt.value
     return joined_loops(settled)
+
+
+def loaded_buffers(body):
+    """The buffers that statements read."""
+    return {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
 
 
 def joined_loops(body):
@@ -106,7 +117,7 @@ def joined_loops(body):
                 break
             shared = shared_axes(done[i], late) if done[i].axes else {}
             if len(shared) == len(done[i].axes) == len(late.axes) > 0:
-                place = i
+                place = None if reads_changed(done[i], late, shared) else i
                 break
             if done[i].stores.keys() & late.loads.keys():
                 break
@@ -121,7 +132,7 @@ def joined_loops(body):
 def wanted_only(body, others):
     """Statements without the stores that nobody loads from."""
     while True:
-        loaded = {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
+        loaded = loaded_buffers(body)
         stores = [s for s in statements(body) if isinstance(s, Store)]
         unread = {s for s in stores if not (s.buffer in loaded or others(s.buffer))}
         if not unread:
@@ -236,6 +247,8 @@ class Fusion:
         shared = {} if totals else shared_axes(a, b)
         if not within_steps(a, b, shared):
             return judge("overwritten")
+        if reads_changed(a, b, shared):
+            return judge("changed")
         if b.was and is_copy(a):
             return judge("copy")
         if rule := between_them(a, b):
@@ -402,6 +415,7 @@ rules = {
     "blocks of columns": (True, "they share loops over blocks of columns"),
     "no nest": (False, "one of them is a call, or stores in an order of its own"),
     "overwritten": (False, "the second one writes over what the first one uses"),
+    "changed": (False, "the second one reads an element that the first one updates"),
     "copy": (False, "an update of a copy may be one of the array itself"),
     "barrier": (False, "nothing is fused across an optimization_barrier"),
     "path": (False, "a third step has to run between them"),

@@ -167,6 +167,18 @@ class Part:
         return (*self.loads.get(buffer, ()), *self.stores.get(buffer, ()))
 
     @cached_property
+    def changes(self):
+        """{buffer: the indices} of elements that a store reads and then changes."""
+        stores = (s for s in statements(self.body) if isinstance(s, Store))
+        found = defaultdict(set)
+        for stmt in stores:
+            if stmt.buffer in self.loads:
+                for e in postorder(stmt.uses()):
+                    if type(e) is Load and e.buffer is stmt.buffer:
+                        found[stmt.buffer].add(e.index)
+        return found
+
+    @cached_property
     def is_nest(self):
         """Whether it is loops around stores, which may share them with others."""
         nest = type(self.step) is Kernel and bool(self.axes)
@@ -236,6 +248,19 @@ def within_steps(a, b, shared):
             for d in range(len(buffer.shape))
         )
         for buffer in a.buffers & b.stores.keys()
+    )
+
+
+def reads_changed(a, b, shared):
+    """Whether b reads an element, at the very same index, that a reads and changes.
+
+    In the same step of the same loops one expression would stand for both values.
+    """
+    names = {j: i for i, j in shared.items()}
+    return any(
+        tuple(substitute(list(index), names.get)) in indices
+        for buffer, indices in a.changes.items()
+        for index in b.loads.get(buffer, ())
     )
 
 
