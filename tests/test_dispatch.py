@@ -15,7 +15,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile.buffers import LINE
-from minijit.run import pool
+from minijit.run import donating, pool
 from minijit.run.pool import MOST_ARRAYS, Pool
 from minijit.run.values import owns_memory
 from minijit.trace.array import ArrayImpl, ShapedArray
@@ -607,10 +607,11 @@ def test_views_of_results_are_never_written_to():
         assert (np.asarray(view) == i + 1).all()
 
 
-def test_results_are_read_only():
+@pytest.mark.parametrize("size", [3, 64])
+def test_results_are_read_only(size):
     f = mj.jit(lambda x: (x + 1, x @ x, jnp.sort(x)))
-    made_short(f, jnp.ones((3, 3)))
-    for x in f(jnp.ones((3, 3))):
+    made_short(f, jnp.ones((size, size)))
+    for x in f(jnp.ones((size, size))):
         view = np.asarray(x)
         with pytest.raises(ValueError, match="read-only|WRITEABLE"):
             view[0] = 2
@@ -709,6 +710,36 @@ def test_a_pool_goes_with_its_function():
     mj.clear_caches()
     gc.collect()
     assert len(pool.pools) <= before
+
+
+@each_size
+def test_whatever_another_thread_does_meanwhile_no_viewed_array_is_given_away(size):
+    """It takes an array between any two lines of what makes one, or asks for owners."""
+    p, taken = a_pool((size,)), []
+
+    def between(frame, event, argument):
+        if frame.f_code.co_filename in (pool.__file__, donating.__file__):
+            taken.append(p.take())
+        return between
+
+    given = [p.take() for _ in range(2 * MOST_ARRAYS)]
+    sys.settrace(between)
+    try:
+        given.append(p.make())
+        array = given.pop()
+        assert donating.owned(array) is array
+        view = array[1:]
+        assert donating.owned(array) is not array and view.base is array
+    finally:
+        sys.settrace(None)
+    del array, view
+    given += taken
+    taken.clear()
+    assert len(given) > 3 * MOST_ARRAYS
+    while given:
+        array = given.pop()
+        view = array[1:]
+        assert donating.owned(array) is not array and view.base is array
 
 
 def test_threads_take_from_one_pool():

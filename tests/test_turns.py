@@ -263,9 +263,9 @@ def test_ctrl_c_at_whatever_moment_of_a_first_call():
         if not reached:
             break
         assert [float(x) for x in in_thread(lambda: f(1.0))] == [4.0]
-    del error
-    gc.collect()
-    assert k > 37 and not module.turns.owners and not module.turns.wanted
+    owners = module.turns.owners.values()
+    assert not module.turns.wanted and not any(turn.lock.locked() for turn in owners)
+    assert k > 37
 
 
 def test_caches_are_cleared_and_flags_set_while_other_threads_jit():

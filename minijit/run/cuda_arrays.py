@@ -21,6 +21,7 @@ from ..trace.array import ArrayImpl, ShapedArray
 from ..trace.config import config
 from ..trace.core import Tracer
 from ..trace.devices import Device, SingleDeviceSharding
+from ..trace.jaxpr_memory import Living
 from ..trace.jit import cache_clearers
 from ..trace.primitives import as_array
 from ..trace.turns import lock
@@ -72,7 +73,7 @@ class DevicePool:
     """
 
     def __init__(self, driver):
-        self.driver, self.homes, self.programs = driver, {}, weakref.WeakSet()
+        self.driver, self.homes, self.programs = driver, {}, Living()
 
     def home(self, nbytes):
         """Where memory for so many bytes comes from."""

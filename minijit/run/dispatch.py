@@ -328,7 +328,7 @@ shortcut_makers |= {Executable: make_shortcut, Donating: make_shortcut}
 def forget_shortcuts():
     """A flag has been switched: make all calls ready anew."""
     with lock:
-        for table in stores.all():
+        for table in stores:
             if isinstance(table, Shortcuts):
                 table.clear()
 

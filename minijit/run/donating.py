@@ -12,7 +12,7 @@ import math
 import mmap
 import sys
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from sys import getrefcount
@@ -31,12 +31,23 @@ from .values import Block, owns_memory, to_array, unboxed
 # Without the lock of the interpreter nobody can count references.
 HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
 
-# {id of an array: a reference to it}, of arrays to which a pool refers as well.
-pooled: dict[int, weakref.ref] = {}
+
+class Held(list):
+    """An array that a pool remembers, in a list of one: the pool's only reference.
+
+    Whether a pool refers to an array as well is found out by taking it out of here, and
+    putting it back: a step that no thread can divide.  While it is out, no pool has it.
+    """
+
+    __slots__ = ("__weakref__",)
+
+
+# {id of an array: the `Held` that it is in}
+pooled: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
 def new_array(shape, dtype):
-    """An array that begins with a line of the cache, unless it is small.
+    """An array that begins with a line of the cache, read-only, unless it is small.
 
     Memory that NumPy asks for begins 16 bytes after one: then each vector of 64 bytes
     lies in two lines, and what is stored past the caches fills none at once.
@@ -45,34 +56,32 @@ def new_array(shape, dtype):
     if nbytes < mmap.PAGESIZE:
         return np.empty(shape, dtype)
     block = Block(nbytes + LINE, np.uint8)
+    # What is shown of memory that may be written to, NumPy lets anybody write to.
+    block.setflags(write=False)
     return np.ndarray(shape, dtype, block, -block.ctypes.data % LINE)
 
 
-class Lender:
-    """Remembers arrays that it gave, in its `lent`, the oldest first."""
-
-    def remember(self, array):
-        self.lent.append(array)
-        pooled[id(array)] = weakref.ref(array)
-
-    def forget(self):
-        pooled.pop(id(self.lent[0]), None)
-        self.lent.popleft()
-
-    def __del__(self):
-        for array in self.lent:
-            pooled.pop(id(array), None)
+def held(array):
+    """What a pool has of an array that it remembers from now on."""
+    found = pooled[id(array)] = Held([array])
+    return found
 
 
 def references(array):
     """How often an array, and the one whose memory it shows, are referred to."""
-    base = array.base
-    return getrefcount(array) - is_pooled(array), getrefcount(base) - is_pooled(base)
+    return references_but_a_pool(array), references_but_a_pool(array.base)
 
 
-def is_pooled(array):
-    known = pooled.get(id(array))
-    return known is not None and known() is array
+def references_but_a_pool(array):
+    """How often an object is referred to, but for the reference that a pool has."""
+    place, taken = pooled.get(id(array)), []
+    # It is empty while another thread looks, whose reference counts.
+    with suppress(IndexError):
+        taken += [place.pop()] if place else []
+    count = getrefcount(array) - len(taken)
+    if taken:
+        place += taken
+    return count
 
 
 def owned(array):
@@ -105,8 +114,7 @@ ALONE, BASE_ALONE = of_a_local()
 @contextmanager
 def writable(arrays):
     """Let a program write to arrays that belong to it."""
-    bases = [array.base for array in arrays if not owns_memory(array)]
-    every = [*bases, *arrays]
+    every = [each for array in arrays for each in in_memory(array)]
     for each in every:
         each.setflags(write=True)
     try:
@@ -114,6 +122,12 @@ def writable(arrays):
     finally:
         for each in every:
             each.setflags(write=False)
+
+
+def in_memory(array):
+    """An array after those whose memory it shows."""
+    inner = in_memory(array.base) if isinstance(array.base, np.ndarray) else []
+    return [*inner, array]
 
 
 class Donating(Executable):

@@ -108,7 +108,7 @@ arenas = Living()
 
 
 def free_arenas():
-    for each in arenas.all():
+    for each in arenas:
         each.lent.clear()
 
 

@@ -20,16 +20,15 @@ of it.
 import math
 import mmap
 import os
-import weakref
 from collections import deque
 from sys import getrefcount
 
 import numpy as np
 
 from ..trace.config import config
+from ..trace.jaxpr_memory import Living
 from ..trace.jit import cache_clearers
-from ..trace.turns import lock
-from .donating import HAS_LOCK, Lender, new_array, pooled
+from .donating import HAS_LOCK, held, new_array
 
 # How many arrays a pool remembers, and how many of them it looks at before it makes
 # another one.  Two are enough for x = f(x).  They are no settings: what the memory may
@@ -38,41 +37,40 @@ MOST_ARRAYS = 8
 MOST_LOOKS = 2
 
 
-def references_of_a_local():
-    """What `getrefcount` says of an array that one local variable refers to."""
-    lent = deque([np.empty(0)])
-    array = lent.popleft()
+def references_of_a_pool():
+    """What `getrefcount` says of an array that a pool has, and one local variable."""
+    lent = deque([[np.empty(0)]])
+    array = lent[0][0]
     return getrefcount(array)
 
 
-ALONE = references_of_a_local()
+ALONE = references_of_a_pool()
 
 
-class Pool(Lender):
+class Pool:
     """Arrays of one shape and dtype, read-only, with whatever numbers in them.
 
     Attributes:
-      lent: the arrays that it gave last, the oldest first; some may be free by now.
+      lent: the arrays that it gave last, the oldest first, each in a `Held`; some may
+        be free by now.
     """
 
     def __init__(self, shape, dtype):
         self.shape, self.dtype, self.lent = shape, dtype, deque()
         self.nbytes = dtype.itemsize * math.prod(shape)
-        with lock:
-            pools.add(self)
+        pools.add(self)
 
     def take(self):
         """An array that nobody else refers to."""
         lent = self.lent
         for _ in range(MOST_LOOKS):
             try:
-                array = lent.popleft()
+                array = lent[0][0]
             except IndexError:
                 break
-            # It is in no table now, so no other thread can find it.
-            free = getrefcount(array) == ALONE
-            lent.append(array)
-            if free:
+            lent.rotate(-1)
+            # Another thread that has found it counts this one's reference.
+            if getrefcount(array) == ALONE:
                 return array
         return self.make()
 
@@ -81,9 +79,9 @@ class Pool(Lender):
         array = with_room(lambda: new_array(self.shape, self.dtype))
         array.setflags(write=False)
         if HAS_LOCK and 2 * self.nbytes <= config.pool_bytes:
-            self.remember(array)
+            self.lent.append(held(array))
             if len(self.lent) > MOST_ARRAYS:
-                self.forget()
+                self.lent.popleft()
             else:
                 make_room(self.nbytes)
         return array
@@ -103,7 +101,7 @@ def with_room(make):
 pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 19
 eighth = pages * mmap.PAGESIZE // 8
 config.define("pool_bytes", eighth, "how much memory of old results may be kept")
-pools: weakref.WeakSet = weakref.WeakSet()
+pools = Living()
 # About how many bytes the pools remember, as a list of one: pools that are gone count.
 remembered = [0]
 
@@ -112,19 +110,16 @@ def make_room(nbytes):
     """Count bytes that a pool has come to remember; if it is too much, forget all."""
     remembered[0] += nbytes
     if remembered[0] > config.pool_bytes:
-        with lock:
-            remembered[0] = sum(len(pool.lent) * pool.nbytes for pool in pools)
+        remembered[0] = sum(len(pool.lent) * pool.nbytes for pool in pools)
         if remembered[0] > config.pool_bytes:
             empty_pools()
 
 
 def empty_pools():
     """Forget all arrays: what nobody refers to is free memory again."""
-    with lock:
-        pooled.clear()
-        for pool in pools:
-            pool.lent.clear()
-        remembered[0] = 0
+    for pool in pools:
+        pool.lent.clear()
+    remembered[0] = 0
 
 
 cache_clearers.append(empty_pools)

@@ -4,7 +4,6 @@ Each buffer of each program has a pool of its own, which goes with the program.
 """
 
 from ..trace.config import config
-from ..trace.turns import lock
 from .native_products import native_product
 from .planned_driver import Arenas, PlannedDriver
 from .pool import HAS_LOCK, Pool, make_room, pools, with_room
@@ -16,8 +15,7 @@ class PooledArenas(Arenas):
 
     def __init__(self, plan):
         super().__init__(plan)
-        with lock:
-            pools.add(self)
+        pools.add(self)
 
     def make(self):
         self.is_kept = HAS_LOCK and 2 * self.nbytes <= config.pool_bytes

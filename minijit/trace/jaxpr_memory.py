@@ -8,15 +8,21 @@
 import weakref
 
 
-class Living(weakref.WeakValueDictionary):
-    """Objects while they live.  Threads may add some while others look at all."""
+class Living:
+    """Objects while they live.  Threads may add some while others go through them."""
+
+    def __init__(self):
+        self.known = weakref.WeakValueDictionary()
 
     def add(self, x):
-        self[id(x)] = x
+        self.known[id(x)] = x
 
-    def all(self):
-        """A list of them."""
-        return [x for ref in self.valuerefs() if (x := ref()) is not None]
+    def __len__(self):
+        return len(self.known)
+
+    def __iter__(self):
+        refs = self.known.valuerefs()
+        return iter([x for ref in refs if (x := ref()) is not None])
 
 
 class Memory(dict):
@@ -60,5 +66,5 @@ def memoised(transform):
 
 def forget_jaxprs():
     """Forget all that is remembered of jaxprs."""
-    for memory in memories.all():
+    for memory in memories:
         memory.clear()

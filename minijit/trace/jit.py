@@ -493,7 +493,7 @@ def clear_caches():
     """Forget every trace and every compiled program; the next calls make new ones."""
     with lock:
         generation[0] += 1
-        for table in stores.all():
+        for table in stores:
             table.clear()
         forget_jaxprs()
     # A clearer may wait for a thread that compiles, which may want the lock.
