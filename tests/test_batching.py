@@ -116,6 +116,30 @@ def test_an_axis_is_moved_and_the_others_keep_their_order(source, target):
     np.testing.assert_array_equal(moved, np.moveaxis(x, source, target))
 
 
+@pytest.mark.parametrize("x_axis", [None, 0, 1, 2, 3])
+@pytest.mark.parametrize("y_axis", [None, 0, 1, 2])
+@pytest.mark.parametrize("subscripts", ["bij,bj->bi", "bij,bjk->bik", "ijb,bkj->bik"])
+def test_products_of_batches_with_lanes_anywhere(x_axis, y_axis, subscripts):
+    x_axes, y_axes = subscripts.partition("->")[0].split(",")
+    sizes = {"b": 2, "i": 4, "j": 5, "k": 6}
+    both = [tuple((axes.index(c),) for axes in (x_axes, y_axes)) for c in "jb"]
+    lane = lambda x, y: lax.dot_general(x, y, tuple(both))
+    x, y = (
+        np.random.default_rng(0).normal(size=[LANES, *(sizes[c] for c in axes)])
+        for axes in (x_axes, y_axes)
+    )
+    if x_axis is None and y_axis is None:
+        return
+    x, y = (a[0] if n is None else a for a, n in ((x, x_axis), (y, y_axis)))
+    pairs = (x, x_axis), (y, y_axis)
+    want = [
+        np.einsum(subscripts, *(a if d is None else a[n] for a, d in pairs))
+        for n in range(LANES)
+    ]
+    x, y = (a if n is None else np.moveaxis(a, 0, n) for a, n in pairs)
+    np.testing.assert_allclose(vmap(lane, (x_axis, y_axis))(x, y), want, rtol=1e-12)
+
+
 @pytest.mark.parametrize("case", cases[::4], ids=repr)
 def test_vmap_of_vmap(case):
     f = case.function(ours)

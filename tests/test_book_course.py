@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import tempfile
 import xml.etree.ElementTree as xml
@@ -277,6 +278,22 @@ def test_a_failure_in_a_cell_to_be_written_does_not_show_its_lines(book: Book):
     with tempfile.TemporaryDirectory() as folder:
         shown = lines_of(overlaid(book, cells, Path(folder)), "test_jvp", told)
     assert shown[-1].endswith("lin.py: slope = cos(x)")
+
+
+def test_an_error_in_an_emptied_chapter_shows_no_lines_around(
+    book: Book, close: None
+):
+    """What is built as the book has it goes by a name of its own."""
+    list(start(book, write=True))
+    shop = Workshop(open_chapter(book, book.chapter("3")))
+    head = '"""x"""\nfrom ..trace.core import bind, cos, mul_p, sin, sin_p\n'
+    of_jvp = tasks(book, book.chapter("3"))[1]
+    text = f"{head}lin_rules = {{}}\n\n\n{of_jvp.body}"
+    shop.build_cell(of_jvp.file, text, {}, "a")
+    jvp = sys.modules["toy.transform.lin"].jvp
+    assert jvp.__code__.co_filename.endswith("lin.py (as in the book: jvp)")
+    source = inspect.getsource(jvp)
+    assert "y, f = lin_rules[p]" in source and "lambda t: t * c" not in source
 
 
 def test_in_an_emptied_chapter_the_difference_is_told_when_it_is_right(

@@ -229,6 +229,11 @@ def test_a_python_int_that_does_not_fit():
         jax.jit(lambda x: x)(2**40)
 
 
+def test_no_array_is_an_error_that_names_the_argument():
+    with pytest.raises(TypeError, match="at path value"):
+        jax.jit(lambda value: value)("x")
+
+
 # Static and donated arguments
 
 
@@ -833,6 +838,11 @@ def test_flags_belong_to_the_signature():
         assert f(1.0).dtype == np.float64
     f(1.0)
     assert len(traces) == 2
+    one = jnp.ones(3, np.float32)
+    g, traces = counted(lambda x: x + jnp.zeros(3))
+    assert g(one).dtype == np.float32
+    with jax.enable_x64():
+        assert g(one).dtype == np.float64 and len(traces) == 2
 
 
 def test_a_long_program():

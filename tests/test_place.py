@@ -128,3 +128,56 @@ def test_placing_does_not_recurse():
     kernel = Kernel("k0", (For(i, (Store(y, (i,), value),)),))
     lines = str(Program("main", (x,), (y,), (), (), (kernel,))).splitlines()
     assert max(map(len, lines)) < 200
+
+
+def test_what_does_not_change_in_a_totals_loop_stands_before_it():
+    x, s, i, k = buffer("x", 4, 8), buffer("s", 4), Axis(4), Axis(8, "reduce")
+    factor = op("exp", Load(s, (i,)))
+    total = Reduce("add", (k,), (op("mul", Load(x, (i, k)), factor),))
+    loop, = place((For(i, (Store(buffer("y", 4), (i,), total),)),))
+    assert factor in [stmt.expr for stmt in loop.body if isinstance(stmt, Let)]
+
+
+def test_what_needs_a_total_stands_behind_it():
+    x, i, j, k = buffer("x", 4, 8), Axis(4), Axis(8), Axis(8, "reduce")
+    total = Reduce("add", (k,), (Load(x, (i, k)),))
+    value = op("mul", Load(x, (i, j)), op("sin", op("exp", op("sqrt", total))))
+    body = (For(j, (Store(buffer("y", 4, 8), (i, j), value),)),)
+    loop, = place((For(i, body),), nest=1)
+    kinds = [type(stmt) for stmt in loop.body]
+    assert kinds == [Start, For, Let, Let, For]
+
+
+def test_each_branch_stays_what_it_is():
+    x, y, i = buffer("x", 4), buffer("y", 4), Axis(4)
+    value = op("exp", Load(x, (i,)))
+    stores = [Store(y, (i,), op(name, value, value)) for name in ("mul", "add")]
+    pred = op("gt", Load(x, (i,)), Const(0, F32))
+    loop, = place((For(i, (If(pred, *((store,) for store in stores)),)),))
+    assert value in [stmt.expr for stmt in loop.body if isinstance(stmt, Let)]
+    sides = loop.body[-1].then, loop.body[-1].otherwise
+    assert [side[-1].value for side in sides] == [store.value for store in stores]
+
+
+def test_a_total_of_what_a_loop_fills_comes_behind_it():
+    x, row = buffer("x", 4, 8), Buffer("row", (8,), F32, space="cache")
+    i, j, m, k = Axis(4), Axis(8), Axis(8), Axis(8, "reduce")
+    total = Reduce("add", (k,), (Load(row, (k,)),))
+    fill = For(j, (Store(row, (j,), op("exp", Load(x, (i, j)))),))
+    value = op("div", Load(row, (m,)), op("sin", op("exp", op("sqrt", total))))
+    use = For(m, (Store(buffer("y", 4, 8), (i, m), value),))
+    loop, = place((For(i, (fill, use)),), nest=1)
+    kinds = [type(stmt) for stmt in loop.body]
+    assert kinds == [For, Start, For, Let, Let, For]
+
+
+def test_what_one_loop_names_another_one_names_again():
+    x, i, j = buffer("x", 4, 8), Axis(4), Axis(8)
+    value = op("exp", Load(x, (i, j)))
+    stores = [
+        Store(buffer("y", 4, 8), (i, j), op(name, value, value))
+        for name in ("mul", "add")
+    ]
+    loop, = place((For(i, tuple(For(j, (store,)) for store in stores)),))
+    for inner in loop.body:
+        assert value in [stmt.expr for stmt in inner.body if isinstance(stmt, Let)]

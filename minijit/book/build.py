@@ -15,6 +15,7 @@ import copy
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
@@ -124,15 +125,18 @@ class Workshop:
             for (f, key), r in self.records.items()
             if f == file and (cell_id is None or r.cell == cell_id)
         ]
-        return read_cell(self.book, file, owner, cell, keys)
+        units = read_cell(self.book, file, owner, cell, keys)
+        for unit in units:
+            if HOLE in unit.text:
+                self.hide(t for t in self.tasks if t.holds(unit.file, unit.key))
+        aside = any(f == file for f, _ in self.hidden)
+        return [replace(unit, aside=aside) for unit in units]
 
     def run_cell(
         self, module: ModuleType, units: list[Unit], codes: list[CodeType], edit: Edit
     ) -> None:
         """Run what changed, then what depends on it."""
         for unit in units:
-            if HOLE in unit.text:
-                self.hide(t for t in self.tasks if t.holds(unit.file, unit.key))
             hidden = [name for file, name in self.hidden if file == unit.file]
             told = self.left_out(unit) if unit.same else difference(unit, hidden)
             edit.told += told

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import stages
-from .cases import labelled
+from .cases import ADDRESS, labelled
 from .course import HOLE, Task, emptied, tasks
 from .notebook import load, parse_build, source
 from .project import Book, BookError, Chapter
@@ -183,6 +183,7 @@ def lines_of(book: Book, test: str, told: list | None) -> list[str]:
     if told[0] == "raised":
         return labelled("raised", told[1])
     _, statement, said, where = told
+    said = [ADDRESS.sub("", line) for line in said]
     lines = labelled("the test", statement) + labelled("failed", said)
     if where:
         file, line = f"{book.package}/{where[0]}", where[1].partition("\n")[0]

@@ -137,7 +137,9 @@ def reset(book: Book, chapter: Chapter, write: bool = False) -> Iterator[str]:
         where = kept.relative_to(book.base).as_posix()
         yield f"your copy of {chapter.called} is kept as {where}"
     make_copy(book, chapter, write)
-    yield f"{path.relative_to(book.base).as_posix()} is as the book has it"
+    empty = write and has_tasks(book, chapter)
+    but = "; the cells to be written are empty" if empty else ""
+    yield f"{path.relative_to(book.base).as_posix()} is as the book has it{but}"
 
 
 def unused(path: Path) -> Path:

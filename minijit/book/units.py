@@ -28,7 +28,8 @@ class Unit:
     """One statement to run in a module, or one member to add to the class `owner`.
 
     `book` is the library's statement that it stands for; `same` says that the text is
-    the library's (a class that later cells go on with may be its beginning).
+    the library's (a class that later cells go on with may be its beginning).  `aside`
+    says that its code is not to lead to the library's file, where more is to be seen.
     """
 
     file: str
@@ -36,6 +37,7 @@ class Unit:
     mine: Statement
     book: Statement | None
     owner: str = ""
+    aside: bool = False
 
     @property
     def node(self) -> ast.stmt:
@@ -132,10 +134,12 @@ def code_of(book: Book, unit: Unit, node: ast.stmt | None = None) -> CodeType:
     """
     path = str(book.root / unit.file)
     shift = 1 - unit.mine.first
-    if unit.same and unit.book is not None:
-        where, shift = path, unit.book.first - unit.mine.first
+    if not unit.same or unit.book is None:
+        where = file_of_its_own(path, unit, "edited")
+    elif unit.aside:
+        where = file_of_its_own(path, unit, "as in the book")
     else:
-        where = edited_file(path, unit)
+        where, shift = path, unit.book.first - unit.mine.first
     tree = copy.deepcopy(node or unit.node)
     if unit.owner:
         tree = in_class(unit, tree)
@@ -144,15 +148,15 @@ def code_of(book: Book, unit: Unit, node: ast.stmt | None = None) -> CodeType:
     return compile(module, where, "exec", future_flags(book, unit.file), True)
 
 
-def edited_file(path: str, unit: Unit) -> str:
-    """Register edited text with `linecache`; the file name it goes by."""
+def file_of_its_own(path: str, unit: Unit, word: str) -> str:
+    """Register a unit's text with `linecache`; the file name it goes by."""
     key = unit.key.removesuffix(" (new)")
-    name = f"{path} (edited: {key})"
+    name = f"{path} ({word}: {key})"
     n = 1
     lines = [line + "\n" for line in unit.text.split("\n")]
     while name in linecache.cache and linecache.cache[name][2] != lines:
         n += 1
-        name = f"{path} (edited: {key}, {n})"
+        name = f"{path} ({word}: {key}, {n})"
     linecache.cache[name] = (len(unit.text), None, lines, name)
     return name
 

@@ -256,6 +256,7 @@ class PullBack(PushForward):
     transform = "vjp"
 
     def __call__(self, residuals, cts):
+        """From the result's cotangents, a tree, to a tuple: one for each argument."""
         leaves = cotangent_leaves(cts, self.out_tree, self.out_avals)
         cts = list(map(lax.as_array, compress(leaves, self.nonzero_out)))
         args = [Linear(v.aval) for v in self.jaxpr.invars]
