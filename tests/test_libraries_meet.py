@@ -151,8 +151,8 @@ def test_methods_are_asked_of_the_class():
     assert mj.Array.sum(x) == 15 and mj.Array.reshape(x, (2, 3)).shape == (2, 3)
     assert mj.jit(lambda x: mj.Array.all(x >= 0))(x)
     assert isinstance(mj.Array.T, property) and mj.Array.at.fget(x)[0].get() == 0
-    key = mj.random.key(0)
-    assert not hasattr(mj.Array, "sine") and key.shape == ()
+    assert mj.Array.item(x[1]) == 1.0 and mj.Array.tolist(x[:2]) == [0.0, 1.0]
+    assert not hasattr(mj.Array, "sine")
 
 
 def test_names_that_libraries_ask_for(capsys):
@@ -244,3 +244,66 @@ def test_what_is_captured_may_be_a_tuple_that_adds_in_its_own_way():
 
     odd = Odd((1, 2))
     assert mj.jit(lambda x: x * len(odd))(2.0) == 4.0
+
+
+# ---- flags for users' code
+
+
+def own_arrays(jnp, scipy, image, nn):
+    """Functions that combine arrays of their own, of other ranks and dtypes."""
+    x, bits = jnp.arange(12.0).reshape(3, 4) + 0.5, jnp.array([1, 0, 1], "uint8")
+    square, q = x @ x.T, jnp.ones((2, 4, 2, 8))
+    lengths = {n: jnp.array([2, 3]) for n in
+               ("query_seq_lengths", "key_value_seq_lengths")}  # fmt: skip
+    wave = jnp.arange(64.0)
+    return [
+        lambda: jnp.corrcoef(x),
+        lambda: jnp.unpackbits(jnp.packbits(bits)),
+        lambda: jnp.histogram(x, 5)[0],
+        lambda: jnp.argpartition(x, 2),
+        lambda: [jnp.pad(x, 1, m) for m in ("linear_ramp", "mean", "reflect")],
+        lambda: nn.dot_product_attention(q, q, q, **lengths, local_window_size=1),
+        lambda: jnp.isin(bits, bits[:1]),
+        lambda: jnp.polyfit(x[0], x[1], 2),
+        lambda: jnp.linspace(x[0], x[1], 5),
+        lambda: scipy.special.multigammaln(x[0] + 3, 2),
+        lambda: scipy.signal.stft(wave, nperseg=16),
+        lambda: scipy.signal.detrend(x),
+        lambda: scipy.linalg.sqrtm(square),
+        lambda: scipy.stats.multivariate_normal.logpdf(x[:, :2], x[0, :2], x[:2, :2]),
+        lambda: scipy.stats.gaussian_kde(x[0])(x[1]),
+        lambda: image.resize(x, (6, 8), "bilinear"),
+        lambda: scipy.optimize.minimize(lambda x: (x * x).sum(), x[0], method="BFGS"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "flag", [(mj.numpy_rank_promotion, "raise"), (mj.numpy_dtype_promotion, "strict")]
+)
+@pytest.mark.parametrize("jit", [lambda f: f(), lambda f: mj.jit(f)()])
+def test_flags_about_promotion_are_for_users(flag, jit):
+    import minijit.scipy.linalg
+    import minijit.scipy.optimize
+    import minijit.scipy.signal
+    import minijit.scipy.special
+    import minijit.scipy.stats
+
+    for f in own_arrays(jnp, minijit.scipy, mj.image, mj.nn):
+        want = mj.tree.leaves(f())
+        with flag[0](flag[1]):
+            got = mj.tree.leaves(jit(f))
+        for x, y in zip(want, got, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("apply", [lambda f: f, mj.jit])
+def test_what_users_promote_is_told_of_within_any_function(apply):
+    x, y, k = jnp.ones((2, 3)), jnp.ones(3), jnp.arange(3)
+    ways = [jnp.multiply, lambda x, y: x * y, lambda x, y: x < y, jnp.hypot]
+    ways += [lambda x, y: lax.map(lambda a: a * y, x[None])]
+    ways += [lambda x, y: lax.cond(True, lambda: x - y, lambda: x)]
+    for way in ways:
+        with mj.numpy_rank_promotion("raise"), pytest.raises(ValueError):
+            apply(way)(x, y)
+        with mj.numpy_dtype_promotion("strict"), pytest.raises(ValueError):
+            apply(way)(x, k)

@@ -16,7 +16,13 @@ import numpy as np
 from ..trace import dtypes
 from ..trace.config import config
 from ..trace.core import Array, Tracer
-from ..trace.errors import ConcretizationTypeError, at_line, user_level, user_source
+from ..trace.errors import (
+    ConcretizationTypeError,
+    asked_by_library,
+    at_line,
+    user_level,
+    user_source,
+)
 from ..trace.shape_checks import broadcast_shape, canonicalize_axis
 
 # -- arrays
@@ -155,7 +161,7 @@ def joint_rank(name, args):
     else:
         return rank
     shapes = tuple(x.aval.shape for x in args)
-    if config.numpy_rank_promotion != "allow":
+    if config.numpy_rank_promotion != "allow" and not asked_by_library():
         tell_of_ranks(name, shapes)
     try:
         return len(broadcast_shape(shapes))

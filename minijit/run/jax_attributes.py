@@ -6,6 +6,8 @@ All such additions stand in this file, and each is made once: a name that a clas
 already is an error.
 """
 
+import numpy as np
+
 from ..trace.array import ShapedArray
 from ..trace.meshes import sharding_of_type
 
@@ -76,6 +78,10 @@ give(ShapedArray, {
 # Libraries ask which of the traces around them a value belongs to.
 # Programs ask the class itself what its instances are asked: `jax.Array.sum`.
 give(Array, {k: f for k, f in operators.items() if not k.startswith("__")})
+give(Array, {
+    "item": lambda x, *args: np.asarray(x).item(*args),
+    "tolist": lambda x: np.asarray(x).tolist(),
+})
 give(Trace, {"main": property(lambda trace: trace)})
 give(Tracer, {"_trace": property(lambda x: x.owner)})
 give(Primitive, {

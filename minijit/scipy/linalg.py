@@ -152,7 +152,7 @@ def schur(a, output="real"):
 
 def to_complex(a):
     """a in the complex dtype of its precision."""
-    return a.astype(dtypes.result_type(a.dtype, np.complex64))
+    return a.astype(dtypes.to_complex_dtype(a.dtype))
 
 
 def rsf2csf(T, Z, check_finite=True):

@@ -21,7 +21,7 @@ import numpy as np
 
 from .config import config
 from .core import Array
-from .errors import at_line, user_level, user_source
+from .errors import asked_by_library, at_line, user_level, user_source
 
 families = {
     "bool": ["bool"],
@@ -219,8 +219,10 @@ def lattice_result_type(*args):
     The dtype is that of the result itself, even where weak: of a weak int16 array
     and a Python number it is int16, where `result_type` says int32.
     """
-    kinds = tuple(map(typed, args))
-    return joint_type(kinds, config.enable_x64, config.numpy_dtype_promotion)
+    kinds, promotion = tuple(map(typed, args)), config.numpy_dtype_promotion
+    if promotion == "strict" and asked_by_library():
+        promotion = "standard"
+    return joint_type(kinds, config.enable_x64, promotion)
 
 
 def typed(x):

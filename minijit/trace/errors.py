@@ -108,6 +108,22 @@ def user_source():
     return None
 
 
+def asked_by_library():
+    """Whether an operator that runs is one of a function of the library's own.
+
+    What a user's arrays may do, where a flag says how strict to be, says nothing of
+    what our functions do with their own.
+    """
+    operators = os.path.join(PACKAGE, "trace", "operator_calls")
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        was_operator = frame.f_code.co_filename.startswith(operators)
+        frame = frame.f_back
+        if was_operator and frame is not None:
+            return frame.f_code.co_filename.startswith(PACKAGE)
+    return False
+
+
 def user_level():
     """The `stacklevel` with which a warning names the innermost frame outside."""
     frame, level = sys._getframe(1), 1

@@ -120,7 +120,7 @@ class gaussian_kde:
         log = jnp.log(jnp.diag(whitening)).sum() - self.d / 2 * np.log(2 * np.pi)
         samples, points = self.dataset.T @ whitening, x.T @ whitening
         gaps = jnp.square(points[:, None] - samples).sum(-1)
-        return special.logsumexp(log - gaps / 2, -1, b=self.weights)
+        return special.logsumexp(log - gaps / 2, -1, b=self.weights[None])
 
     def evaluate(self, points):
         """The density at points [m] or [d, m]."""
