@@ -1,10 +1,12 @@
 """Machine code on the disk: a second process compiles nothing, and damage is mended."""
 
+import errno
 import os
 import stat
 import subprocess
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -166,3 +168,47 @@ def test_threads_write_one_file(objects):
         thread.join()
     assert len(set(codes)) == 1 and len(files(objects)) == 1
     assert object_files.kept_machine_code(text, "thorough") == codes[0]
+
+
+def test_a_file_under_the_name_of_another_key_is_made_again(objects, compiles):
+    for k in (1, 2):
+        object_files.kept_machine_code(text_of(k), "brief")
+    first, second = files(objects)
+    code = {path: path.read_bytes() for path in (first, second)}
+    first.write_bytes(code[second])
+    second.write_bytes(code[first])
+    for k in (1, 2):
+        object_files.kept_machine_code(text_of(k), "brief")
+    assert len(compiles) == 4
+    assert {path: path.read_bytes() for path in (first, second)} == code
+
+
+def test_files_on_a_read_only_mount_are_used(objects, compiles, monkeypatch):
+    want = object_files.kept_machine_code(text_of(1), "brief")
+    objects.chmod(0o755)
+
+    def refuse(*args, **kwargs):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for name in ("utime", "chmod", "replace", "unlink"):
+        monkeypatch.setattr(os, name, refuse)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert object_files.kept_machine_code(text_of(1), "brief") == want
+    assert len(compiles) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and owners are POSIX's here")
+def test_the_folder_may_be_a_link_of_the_users_own(objects, tmp_path, compiles):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(0o700)
+    objects.symlink_to(elsewhere)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            object_files.kept_machine_code(text_of(1), "brief")
+    assert len(compiles) == len(files(elsewhere)) == 1
+    elsewhere.chmod(0o777)
+    cache_folder.unusable.clear()
+    with pytest.warns(UserWarning, match="other users may write there"):
+        object_files.kept_machine_code(text_of(1), "brief")

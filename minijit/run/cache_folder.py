@@ -55,13 +55,23 @@ def private_folder(kind):
             os.mkdir(made, 0o700)
             # Whatever the umask.
             os.chmod(made, 0o700)
-    status = os.lstat(folder)
-    if os.name == "posix" and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+    # It may be a link of the user's own to such a folder.
+    link, status = os.lstat(folder), os.stat(folder)
+    owners = {link.st_uid, status.st_uid}
+    if os.name == "posix" and (owners != {os.getuid()} or status.st_mode & 0o022):
         raise PermissionError(0, "other users may write there")
     if status.st_mode & 0o077:
-        # An earlier edition let others read it.
-        os.chmod(folder, 0o700)
+        # An earlier edition let others read it; of what is mounted to be read only,
+        # nothing changes.
+        with suppress(OSError):
+            os.chmod(folder, 0o700)
     return folder
+
+
+def note_use(path):
+    """Say that a file is used, where that can be said: see `prune`."""
+    with suppress(OSError):
+        os.utime(path)
 
 
 def keep(kind, name, content, anew=False):
@@ -78,7 +88,7 @@ def keep(kind, name, content, anew=False):
     try:
         private_folder(kind)
         if not anew and os.path.exists(path):
-            os.utime(path)
+            note_use(path)
             return path
         handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=folder)
         try:
@@ -105,7 +115,7 @@ def find(kind, name):
         private_folder(kind)
         with open(path, "rb") as file:
             content = file.read()
-        os.utime(path)
+        note_use(path)
     except FileNotFoundError:
         # Another process has just removed it.
         return None
@@ -172,16 +182,18 @@ def write_source(text):
 def kept(kind, key, end, make):
     """Bytes that depend on a key only: of an earlier process, or new ones.
 
-    The file begins with the hash of the rest: one that is damaged is made again.
+    The file begins with a hash of the key and the rest: one that is damaged, or belongs
+    to another key, is made again.
 
     Args:
       kind: the folder; key: a text; end: of the file's name.
       make: function without arguments: the bytes.
     """
-    name = f"{digest(key).hex()}.{end}"
+    known = digest(key)
+    name = f"{known.hex()}.{end}"
     content = find(kind, name)
-    if content and digest(content[32:]) == content[:32]:
+    if content and digest(known + content[32:]) == content[:32]:
         return content[32:]
     code = make()
-    keep(kind, name, digest(code) + code, anew=True)
+    keep(kind, name, digest(known + code) + code, anew=True)
     return code
