@@ -251,3 +251,33 @@ def test_large_products_are_four_real_ones():
     agree(lambda a, b: (a * 1j) @ b + 1, a, b, tolerance=1e-4)
     report = mj.explain(lambda a, b: (a * 1j) @ b + 1, a, b)
     assert [len(report.kernels), len(report.calls)] == [3, 4]
+
+
+PARTS = [0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan]
+
+
+def test_quotients_and_products_where_parts_are_infinite():
+    """As annex G of C's standard, except that NaN beside an infinity may be either."""
+    z = np.array([complex(a, b) for a in PARTS for b in PARTS], "c8")
+    a, b = (x.ravel() for x in np.meshgrid(z, z))
+    roads = [mj.jit(lambda x, y: x / y), lambda x, y: jnp.asarray(x) / jnp.asarray(y)]
+    roads += [mj.jit(lambda x, y: x / y, backend="plain")]
+    infinite, finite = np.isinf(z), np.isfinite(z)
+    for road in roads:
+        q = np.asarray(road(a, b)).reshape(len(z), len(z))  # [divisor, dividend]
+        assert np.isinf(q[(z == 0) & finite][:, infinite | finite & (z != 0)]).all()
+        assert np.isinf(q[finite][:, infinite]).all()
+        assert (q[infinite][:, finite] == 0).all()
+        assert np.array_equal(q, np.asarray(roads[0](a, b)).reshape(q.shape), True)
+
+
+@pytest.mark.oracle
+def test_infinite_quotients_and_products_as_jax():
+    import jax
+
+    z = np.array([complex(a, b) for a in PARTS for b in PARTS], "c8")
+    a, b = (x.ravel() for x in np.meshgrid(z, z))
+    for f in (lambda x, y: x / y, lambda x, y: x * y):
+        want, found = np.asarray(jax.jit(f)(a, b)), np.asarray(mj.jit(f)(a, b))
+        for part in (np.real, np.imag):
+            np.testing.assert_array_equal(part(found), part(want))

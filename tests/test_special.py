@@ -81,3 +81,10 @@ def test_errors():
         special.polygamma(1.0, 2.0)
     with pytest.raises(TypeError, match="not supported"):
         special.ndtr(3)
+
+
+def test_an_odd_function_of_minus_zero_is_minus_zero():
+    for dtype in ("f2", "f4"):
+        zero = np.full(3, -0.0, dtype)
+        for f in (mj.lax.bessel_i1e, mj.jit(mj.lax.bessel_i1e)):
+            assert np.signbit(np.asarray(f(zero))).all()

@@ -12,7 +12,7 @@ the result does.
 import math
 from dataclasses import dataclass
 
-from .scalar_forms import Number, copysign, where
+from .scalar_forms import Number, copysign, is_nan, where
 
 
 def smaller(x, y):
@@ -92,6 +92,31 @@ def size(z):
     plain = big * (ratio * ratio + 1.0).apply("sqrt")
     plain = where(big.is_(0.0), big, plain)
     return where(x.is_(math.inf) | y.is_(math.inf), math.inf, plain)
+
+
+def divide(x, y):
+    """x / y; where Smith's rule says nothing, infinities as in annex G of C's standard.
+
+    A number by zero is infinite, an infinity by a number is too, a number by an
+    infinity is zero.
+    """
+    (a, b), (c, d), quotient = x.parts, y.parts, x / y
+    lost = is_nan(quotient.re) & is_nan(quotient.im)
+    infinite = abs(a).is_(math.inf) | abs(b).is_(math.inf)
+    whole = lost & infinite & (abs(c) < math.inf) & (abs(d) < math.inf)
+    none = lost & (abs(a) < math.inf) & (abs(b) < math.inf)
+    none = none & (abs(c).is_(math.inf) | abs(d).is_(math.inf))
+    turned = Pair(only(a), only(b)) * y.conj
+    result = pair_where(whole, turned.scaled(math.inf), quotient)
+    turned = x * Pair(only(c), only(d)).conj
+    result = pair_where(none, turned.scaled(0.0), result)
+    zero = c.is_(0.0) & d.is_(0.0)
+    return pair_where(zero, x.scaled(copysign(c.like(math.inf), c)), result)
+
+
+def only(x):
+    """The sign of an infinity, zero of another number."""
+    return copysign(where(abs(x).is_(math.inf), x.like(1.0), 0.0), x)
 
 
 def reciprocal(z):
@@ -197,7 +222,7 @@ complex_forms = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
     "mul": lambda x, y: x * y,
-    "div": lambda x, y: x / y,
+    "div": divide,
     "neg": lambda x: -x,
     "conj": lambda x: x.conj,
     "real": lambda x: x.re,

@@ -148,7 +148,9 @@ eval_rules |= on_wide({erf_p: special("erf"), erfc_p: special("erfc")})
 eval_rules |= on_wide({erf_inv_p: special("erfinv"), lgamma_p: lgamma_value})
 eval_rules |= on_wide({digamma_p: digamma_value, polygamma_p: polygamma_value})
 eval_rules |= on_wide({igamma_p: special("gammainc"), igammac_p: special("gammaincc")})
-eval_rules |= on_wide({bessel_i0e_p: special("i0e"), bessel_i1e_p: special("i1e")})
+# SciPy says that i1e(-0.0) is 0.0.
+eval_rules |= on_wide({bessel_i0e_p: special("i0e")})
+eval_rules |= on_wide({bessel_i1e_p: lambda x: np.copysign(special("i1e")(x), x)})
 eval_rules |= on_wide({regularized_incomplete_beta_p: special("betainc")})
 eval_rules |= on_wide({zeta_p: special("zeta")})
 

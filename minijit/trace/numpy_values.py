@@ -82,10 +82,44 @@ def sign_value(x):
 def divide(x, y):
     """x / y; of integers the quotient cut towards zero, and x/0 = -1 (all bits set)."""
     if not is_kind(x.dtype, integer):
-        return np.true_divide(x, y)
+        quotient = np.true_divide(x, y)
+        return with_infinities(x, y, quotient) if x.dtype.kind == "c" else quotient
     quotient = np.floor_divide(x, np.where(y == 0, y.dtype.type(1), y))
     cut = ((x < 0) != (y < 0)) & (quotient * y != x)
     return np.where(y == 0, ~x.dtype.type(0), quotient + cut.astype(x.dtype))
+
+
+def with_infinities(x, y, quotient):
+    """A complex quotient with what annex G of C's standard says of infinities."""
+    x, y = np.broadcast_arrays(x, y)
+    lost = np.isnan(quotient.real) & np.isnan(quotient.imag)
+    zero = y == 0
+    if not (lost.any() or zero.any()):
+        return quotient
+
+    def only(z):
+        """The signs of infinite parts, and zeros for others."""
+        one = z.real.dtype.type(1)
+        return [np.copysign(np.isinf(p) * one, p) for p in (z.real, z.imag)]
+
+    def product(a, b, c, d, scale):
+        """scale * (a + bi) / (c + di), but for the square of the divisor's size."""
+        return scale * (a * c + b * d), scale * (b * c - a * d)
+
+    whole = lost & np.isinf(x) & np.isfinite(y)
+    none = lost & np.isfinite(x) & np.isinf(y)
+    huge = np.copysign(y.real.dtype.type(np.inf), y.real)
+    cases = [zero, whole, none]
+    real, imag = zip(
+        (huge * x.real, huge * x.imag),
+        product(*only(x), y.real, y.imag, np.inf),
+        product(x.real, x.imag, *only(y), 0.0),
+        strict=True,
+    )
+    result = np.empty(quotient.shape, quotient.dtype)
+    result.real = np.select(cases, real, quotient.real)
+    result.imag = np.select(cases, imag, quotient.imag)
+    return result
 
 
 def power(x, y):

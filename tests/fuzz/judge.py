@@ -18,7 +18,7 @@ from tests.fuzz.programs import namespace
 # How far a result may be from jax's, as a part of the largest element.
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float32": 1e-4, "complex64": 1e-4}
 TOLERANCE |= {"float64": 1e-9, "complex128": 1e-9}
-# The arithmetic of a narrow program: its float32 results are as far off.
+# A program that computes in a narrow dtype: its float32 results are as far off.
 NARROW = {"bfloat16": 1.6e-2, "float16": 2e-3}
 EPS = {"bfloat16": 2**-8, "float16": 2**-11, "float32": 2**-24, "float64": 2**-53}
 EPS["complex64"] = EPS["float32"]
@@ -97,21 +97,22 @@ class Judge:
             ours = namespace(text, minijit)
             run, handed = minijit.jit(ours["run"]), ours["arguments"]
             first = leaves(run(*handed))
-            self.agree(first, wanted, reference, arguments, "jit")
+            self.agree(first, wanted, reference, arguments, "jit", text)
             if sum(a.size for a in arguments) < 100_000:
                 eager = leaves(ours["run"](*map(minijit.numpy.asarray, handed)))
-                self.agree(eager, wanted, reference, arguments, "without jit")
+                road = "without jit"
+                self.agree(eager, wanted, reference, arguments, road, text)
             self.again(run, handed, first, x64)
         return True
 
-    def agree(self, found, wanted, reference, arguments, road):
+    def agree(self, found, wanted, reference, arguments, road, text):
         """Raise Wrong unless results are as near to jax's as rounding lets them."""
         for i, (a, b) in enumerate(zip(found, wanted, strict=True)):
             if (a.dtype, a.shape) != (b.dtype, b.shape):
                 raise Wrong(
                     f"{road}, result {i}: {a.dtype}{a.shape}, jax {b.dtype}{b.shape}"
                 )
-        narrow = max([NARROW.get(str(a.dtype), 0) for a in arguments] + [0])
+        narrow = max(off if name in text else 0 for name, off in NARROW.items())
         allowed = [max(TOLERANCE.get(str(b.dtype), 0), narrow) for b in wanted]
         apart = far(found, wanted)
         if all(d <= t for d, t in zip(apart, allowed, strict=True)):
