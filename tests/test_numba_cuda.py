@@ -17,7 +17,7 @@ from minijit.run.cuda_reports import assembled
 from minijit.run.grid_memory import NoCudaForm
 from minijit.run.numba_cuda import numba_ptx, program_of
 
-pytestmark = pytest.mark.chapter(25)
+pytestmark = pytest.mark.chapter(26)
 compiles = pytest.mark.skipif(
     not find_spec("numba_cuda"), reason="needs minijit[numba-cuda]"
 )
