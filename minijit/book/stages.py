@@ -94,6 +94,8 @@ spec = importlib.util.spec_from_file_location(
 )
 sys.modules["minijit_book"] = module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
+# For solutions that import what their notebooks do: on a stage there is no book.
+sys.modules["minijit.book"] = module
 from minijit_book.judge import judge
 from minijit_book.project import read_book
 book = read_book(pathlib.Path({root!r}))

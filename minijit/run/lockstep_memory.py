@@ -89,13 +89,15 @@ class Users:
     """Who has used the elements of an array in one way: to load, or to store.
 
     Attributes:
-      lane, block: for each element one that has, or `NOBODY`, or `SEVERAL`.
+      lane, block: for each element one that has, or `NOBODY`, or `SEVERAL`; last,
+        before: of several the last one, and another one.
       epoch: how many barriers that block had passed.
     """
 
     def __init__(self, size):
         self.lane, self.block = np.full(size, NOBODY), np.full(size, NOBODY)
         self.epoch = np.zeros(size, np.int64)
+        self.last, self.before = np.full(size, NOBODY), np.full(size, NOBODY)
 
     def others(self, lanes, going, where):
         """Whether another thread has, and no barrier has come between."""
@@ -111,13 +113,26 @@ class Users:
         self.lane[where] = np.where(several, SEVERAL, lanes.lane[going])
         self.block[where] = np.where(apart, SEVERAL, block)
         self.epoch[where] = lanes.epoch[going]
+        lane, last, before = lanes.lane[going], self.last[where], self.before[where]
+        self.before[where] = np.where(several & (last != lane), last, before)
+        self.last[where] = lane
         if len(where) > 1:
             # Lanes that use the same element at once are several, too.
             order = np.argsort(where, kind="stable")
             place, block = where[order], block[order]
             same = place[1:] == place[:-1]
             self.lane[place[1:][same]] = SEVERAL
+            self.before[place[1:][same]] = lane[order][:-1][same]
+            self.last[place[1:][same]] = lane[order][1:][same]
             self.block[place[1:][same & (block[1:] != block[:-1])]] = SEVERAL
+
+
+    def one_of(self, where, lane):
+        """A thread that has used an element, other than a given one."""
+        found = self.lane[where]
+        if found != SEVERAL:
+            return found
+        return self.last[where] if self.last[where] != lane else self.before[where]
 
 
 class Memory:
@@ -212,7 +227,8 @@ class Memory:
         bad = users.others(lanes, going, where)
         if bad.any():
             first = bad.argmax()
-            self.race(lanes, going[first], where[first], users.lane[where[first]])
+            lane, where = going[first], where[first]
+            self.race(lanes, lane, where, users.one_of(where, lanes.lane[lane]))
 
     def alone(self, lanes, going, where):
         """Raise `Race` if several lanes store into one element at once."""
