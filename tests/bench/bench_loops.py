@@ -84,8 +84,23 @@ def settle_row():
     return Row("fori, 100 steps of f32[10M]", peers, 2 * a.nbytes)
 
 
+def eager(lax, x):
+    """A loop without jit, whose body is made anew at each call."""
+    return lax.fori_loop(0, 3000, lambda i, c: c * 0.99 + i * 1e-6, x)
+
+
+def eager_row():
+    import jax
+
+    a = np.linspace(0.1, 0.9, 8, dtype="f4")
+    x, y = jnp.asarray(a), jax.numpy.asarray(a)
+    run = lambda: eager(jax.lax, y).block_until_ready()
+    peers = {"minijit": lambda: eager(lax, x), "jax": run}
+    return Row("fori, 3,000 steps of f32[8], no jit", peers)
+
+
 def main():
-    show([scalar_row(), recurrence_row(), settle_row()])
+    show([scalar_row(), recurrence_row(), settle_row(), eager_row()])
 
 
 if __name__ == "__main__":
