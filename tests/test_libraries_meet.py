@@ -307,3 +307,25 @@ def test_what_users_promote_is_told_of_within_any_function(apply):
             apply(way)(x, y)
         with mj.numpy_dtype_promotion("strict"), pytest.raises(ValueError):
             apply(way)(x, k)
+
+
+# ---- primitives of libraries
+
+
+def test_a_primitive_that_is_told_its_impl_twice_is_still_compiled():
+    """Lineax does so, after it said how to compile: stiff solvers ran in Python."""
+    from minijit.extend import core
+    from minijit.interpreters import mlir
+
+    runs, twice = [], core.Primitive("twice_told")
+    impl = lambda x: runs.append(x) or 2.0 * x
+    twice.def_impl(impl)
+    twice.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(twice, mlir.lower_fun(impl, multiple_results=False))
+    twice.def_impl(impl)
+    f = mj.jit(lambda x: lax.fori_loop(0, 8, lambda i, x: twice.bind(x), x))
+    np.testing.assert_array_equal(f(jnp.ones(4)), 256.0)
+    traced = len(runs)
+    np.testing.assert_array_equal(f(jnp.ones(4)), 256.0)
+    assert len(runs) == traced < 8
+    assert "NOT COMPILED" not in str(f.lower(jnp.ones(4)).compile().explain())

@@ -11,7 +11,7 @@ The classes are minijit's own; `run/jax_attributes.py` gives them what JAX's hav
 import itertools
 from functools import partial
 
-from ..compile.lower import fallbacks
+from ..compile.lower import fallbacks, lower_rules
 from ..core import (
     AbstractValue as AbstractValue,
     ShapedArray as ShapedArray,
@@ -57,7 +57,9 @@ def def_impl(primitive, impl):
 
     primitive.impl = impl
     eval_rules[primitive] = evaluate
-    fallbacks.setdefault(primitive, "it is computed by its def_impl, in Python")
+    # A library may say it twice, the second time after it said how to compile it.
+    if primitive not in lower_rules:
+        fallbacks.setdefault(primitive, "it is computed by its def_impl, in Python")
     return impl
 
 
