@@ -8,12 +8,7 @@ import numpy as _np
 from .trace import array as _array, dtypes as _dtypes, names as _names
 from .trace.arguments import TraceInfo as _TraceInfo
 from .trace.core import Trace as Trace, Tracer as Tracer
-from .trace.jaxpr import (
-    Eqn as _Eqn,
-    Literal as Literal,
-    Var as Var,
-    eval_jaxpr as eval_jaxpr,
-)
+from .trace.jaxpr import Literal as Literal, Var as Var, eval_jaxpr as eval_jaxpr
 from .trace.plain_answers import ensure_compile_time_eval as ensure_compile_time_eval
 
 
@@ -57,8 +52,14 @@ pytype_aval_mappings = {_np.ndarray: get_aval}
 Atom = Var | Literal
 AbstractValue = ShapedArray
 eval_context = ensure_compile_time_eval
-# For annotations: what a jaxpr says of its function, and which equations have effects.
-DebugInfo, Effect = _TraceInfo, _Eqn
+# For annotations: what a jaxpr says of its function.
+DebugInfo = _TraceInfo
+
+
+class Effect:
+    """What an equation does besides giving results; libraries derive kinds of it."""
+
+
 Effects = _Set[Effect]
 no_effects: frozenset = frozenset()
 

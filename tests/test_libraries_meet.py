@@ -172,6 +172,8 @@ def test_names_that_libraries_ask_for(capsys):
         assert jax.extend.backend.get_backend().platform == "cpu"
         assert jax.extend.backend.backends()["cpu"].device_count() == 1
         assert jax.core.Effects == jax.extend.core.Effects and jax.core.DebugInfo
+        kind = type("VariableEffect", (jax.core.Effect,), {})  # flax.nnx has one.
+        assert isinstance(kind(), jax.extend.core.Effect)
         assert not jax.profiler.TraceAnnotation.is_enabled()
         assert jax.sharding.auto_axes(abs, axes="x")(-1) == 1
         assert jax.sharding.auto_axes(axes="x")(abs)(-1) == 1
