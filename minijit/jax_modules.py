@@ -63,6 +63,7 @@ sources = {
 
 # Single names of JAX -> minijit's "module:name".
 single_names = {
+    "_jax.PjitFunction": "trace.jit:JitFunction",
     "_src.dispatch.wait_for_tokens": "trace.plain_answers:effects_barrier",
     "_src.dtypes.TypePromotionError": "trace.dtypes:TypePromotionError",
     "__version__": "jax_modules:version",
@@ -278,8 +279,8 @@ def is_module(name):
 
 def is_missing(module, name):
     """Whether a name is one that JAX has and minijit does not, as far as is known."""
-    inner = module.partition(".")[2]
-    return absent(inner) or name in jax_names.get(inner, {})
+    package, _, inner = module.partition(".")
+    return package == "jaxlib" or absent(inner) or name in jax_names.get(inner, {})
 
 
 class Finder:
@@ -287,7 +288,11 @@ class Finder:
 
     def find_spec(self, name, path=None, target=None):
         package, _, inner = name.partition(".")
-        of_jaxlib = package == "jaxlib" and inner.partition(".")[0] in ["", *in_jaxlib]
+        first, dot, _ = inner.partition(".")
+        in_package = first in ("mlir", "mosaic", "triton")
+        of_jaxlib = package == "jaxlib" and (
+            not inner or first in in_jaxlib and (in_package or not dot)
+        )
         if of_jaxlib or package == "jax" and is_module(name):
             return ModuleSpec(name, self, is_package=True)
         return None

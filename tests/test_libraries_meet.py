@@ -112,6 +112,7 @@ class Nameless:
     """As modules of equinox: callable, and what names it is no string."""
 
     __name__ = None
+    __annotations__ = property(lambda self: None)  # Python's own class has a dict.
 
     def __call__(self, x):
         return 2 * x
@@ -141,6 +142,11 @@ def test_modules_of_jaxlib_are_those_that_there_are():
         assert importlib.import_module("jaxlib.mlir.dialects").__name__
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module("jaxlib.xla_extension")
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("jaxlib._jax.PjitFunction")
+        from jaxlib._jax import PjitFunction
+
+        assert isinstance(mj.jit(abs), PjitFunction)  # gpjax registers the class.
 
 
 # ---- names

@@ -51,13 +51,13 @@ def function_name(function):
 
 
 def wraps(function):
-    """`functools.wraps` of any callable: a name that is no string is not copied."""
-    bad = [
+    """`functools.wraps` of any callable: what no function could have is not copied."""
+    kinds = {"__name__": str, "__qualname__": str, "__annotations__": dict}
+    names = [
         name
-        for name in ("__name__", "__qualname__")
-        if not isinstance(getattr(function, name, ""), str)
+        for name in functools.WRAPPER_ASSIGNMENTS
+        if isinstance(getattr(function, name, None), kinds.get(name, object))
     ]
-    names = [name for name in functools.WRAPPER_ASSIGNMENTS if name not in bad]
     return functools.wraps(function, assigned=names)
 
 
