@@ -35,6 +35,10 @@ libraries = {
     "diffrax_ode": "diffrax",
     "optimistix_roots": "optimistix",
     "distrax_distributions": "distrax",
+    "optimistix_branches": "optimistix lineax",
+    "diffrax_stiff": "diffrax",
+    "penzai_named": "penzai",
+    "e3nn_irreps": "e3nn_jax",
 }
 # On their own they prove `as_jax` where no library is installed.
 with_jax_alone = ["jax_classifier", "jax_one_device", "jax_own_primitive"]
