@@ -156,6 +156,16 @@ def test_an_endless_answer_is_stopped(checks: dict[str, Any]):
     assert told[1] == "  stopped after 0.2 seconds; does a loop in it ever end?"
 
 
+def test_an_answer_is_timed_by_its_own_work(checks: dict[str, Any]):
+    """Not by the clock: other programs may have the cores."""
+    waits = answer("import time\ndef f(x):\n    time.sleep(0.4)\n    return x * 0 - 9")
+    told = exercise.verdict(checks["check_near"], waits, seconds=0.2)
+    assert "stopped" not in told and "came      -9.0" in told, told
+    waits = answer("import time\ndef f(x):\n    time.sleep(60)")
+    told = exercise.verdict(checks["check_near"], waits, seconds=0.05)
+    assert "stopped after 0.05 seconds" in told
+
+
 def test_a_check_may_ask_whether_a_result_is_alive(checks: dict[str, Any]):
     class Thing: ...
 

@@ -20,6 +20,7 @@ import linecache
 import os
 import signal
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -185,7 +186,11 @@ class TooLong(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TooLong in the main thread if the block takes longer."""
+    """Raise TooLong in the main thread if the block works for longer.
+
+    Time is counted as this process has a core, for others may use it as well; what only
+    waits may take ten times as long.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -194,13 +199,20 @@ def time_limit(seconds: float) -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+    began, worked = time.monotonic(), time.process_time()
+
+    def left() -> float:
+        waited = (time.monotonic() - began) / 10
+        return seconds - max(waited, time.process_time() - worked)
+
     def stop() -> None:
         # Again and again: one that comes in a callback of C code is lost.
         wait = seconds
         while not over.wait(wait):
-            late.set()
-            _thread.interrupt_main()
-            wait = 1.0
+            if (wait := left()) <= 0:
+                late.set()
+                _thread.interrupt_main()
+                wait = 1.0
 
     threading.Thread(target=stop, daemon=True).start()
     try:
