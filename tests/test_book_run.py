@@ -449,3 +449,27 @@ def test_colours_take_no_room_in_a_message():
     assert len(first) == 100 and len(rest) == 2
     first = first.replace("TypeError", "\x1b[31mTypeError\x1b[39m")
     assert tracebacks.folded_line(coloured) == [first, *rest]
+
+
+@pytest.mark.parametrize(
+    "here, there, same",
+    [
+        ("[0.7310586  0.26894143 0.  ]", "[0.7310586 0.2689414 0.        ]", True),
+        ("mul b 0.9092974:f32[]", "mul b 0.9092973:f32[]", True),
+        ("2718.2812 in 3 steps", "2718.282 in 3 steps", True),
+        ("2718.2812 in 3 steps", "2718.282 in 4 steps", False),
+        ("0.0757", "0.0758", False),
+        ("1.5 nan", "1.5 inf", False),
+        ("1.5 nan", "1.5  nan", False),
+        ("[1.5]", "[1.5 2.5]", False),
+        ("1.5e-3", "1.5e-4", False),
+    ],
+)
+def test_the_last_digits_of_another_cpu_are_no_difference(here, there, same):
+    assert run.same_but_for_rounding(here, there.splitlines(True)) is same
+    new, old = {"text": here}, {"text": there.splitlines(True)}
+    run.keep_rounding(new, old)
+    assert (new == old) is same
+    new, old = {"data": {"text/plain": here}}, {"data": {"text/plain": there}}
+    run.keep_rounding(new, old)
+    assert (new == old) is same
