@@ -65,7 +65,9 @@ class Pool:
         lent = self.lent
         for _ in range(MOST_LOOKS):
             try:
-                array = lent[0][0]
+                # Held here, so that it has the array whatever others do to the deque.
+                place = lent[0]
+                array = place[0]
             except IndexError:
                 break
             lent.rotate(-1)
