@@ -5,8 +5,9 @@ import jax.numpy as jnp
 from penzai import pz
 from penzai.models import simple_mlp
 
-sizes = [4, 16, 3]
-mlp = simple_mlp.MLP.from_config("mlp", jax.random.key(0), feature_sizes=sizes)
+mlp = simple_mlp.MLP.from_config(
+    name="mlp", init_base_rng=jax.random.key(0), feature_sizes=[4, 16, 3]
+)
 x = pz.nx.wrap(jnp.arange(8.0).reshape(2, 4)).tag("batch", "features")
 print(mlp(x).untag("batch", "features").unwrap())
 a = pz.nx.wrap(jnp.arange(6.0).reshape(2, 3)).tag("i", "j")
