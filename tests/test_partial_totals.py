@@ -206,3 +206,10 @@ def test_totals_that_go_on_beside_a_long_sum_stay_in_its_loops():
     x = np.ones((20, 4096), "f4")
     text = str(lower(mj.make_jaxpr(lambda x: x.sum(1) * x.max(1))(x)))
     assert text.count("for k") == 2  # shares, and the numbers of one
+
+
+def test_a_block_of_columns_whose_length_a_run_knows_has_all_its_accumulators():
+    x = np.full((301, 6834), 0.5, "f4")
+    f = mj.jit(lambda x: (jnp.hypot(x, x), jnp.pad(jnp.hypot(x, x), 2, mode="mean")))
+    for _ in range(5):
+        np.testing.assert_allclose(np.asarray(f(x)[1]), np.sqrt(0.5), rtol=1e-6)

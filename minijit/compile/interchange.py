@@ -187,6 +187,8 @@ def in_pieces(axis, stages):
         return tuple(stmt for stage in rows for stmt in stage.statements())
 
     if longest <= most or not isinstance(axis.extent, int):
+        # What only a run knows is a block already, which stays whole.
+        most = longest
         return all_stages(lambda i: i, axis.extent)
     noted("pieces", totals=most)
     piece = Axis(-(-axis.extent // most))
@@ -206,7 +208,7 @@ class Rows:
 
     def __init__(self, axis, stores, place, length, most):
         self.axis, self.stores, self.place, self.length = axis, stores, place, length
-        self.long, shape = {}, (min(most, axis.bounds[1] + 1),)
+        self.long, shape = {}, (most,)
         for n, store in enumerate(filter(is_long, stores)):
             dtype = grows_in(total_of(store))
             self.long[store] = Buffer(f"sum{n}", shape, dtype, space="cache")
