@@ -356,6 +356,9 @@ eager_loops = {
         n, jnp.stack([x, 2 * x])
     ),
     "jvp of fori": lambda n, x: mj.jvp(lambda x: eager_loops["fori"](n, x), (x,), (x,)),
+    "jvp of while": lambda n, x: mj.jvp(
+        lambda x: eager_loops["while"](n, x)[1], (x,), (x,)
+    ),
     "grad of checkpoint": lambda n, x: mj.grad(
         mj.checkpoint(lambda x: eager_loops["while"](n, x)[1].sum())
     )(x),

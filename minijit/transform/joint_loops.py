@@ -14,7 +14,7 @@ from .joint_calls import jvp_jaxpr
 from .linear_branches import agreed
 from .linearize import joint_rules
 from .loops import Loop, While, fixpoint, scan_p, while_p
-from .pieces import mask_of, none_of, reorder, split
+from .pieces import interned, mask_of, none_of, reorder, split
 from .steps import instantiate_carry
 
 
@@ -73,7 +73,7 @@ def while_joint(primals, tangents, **params):
     body, nonzero_carry, nonzero_out = jvp_body(loop.body_jaxpr, *masks)
     t_carry = present(instantiate_carry(carry, t_carry, nonzero_carry))
     ignored = tuple(Var(aval_of(t)) for t in t_carry)
-    test = reorder(loop.cond_jaxpr, loop.cond_jaxpr.jaxpr.invars + ignored)
+    test = interned(reorder(loop.cond_jaxpr, loop.cond_jaxpr.jaxpr.invars + ignored))
     outs = replace(loop, cond_jaxpr=test, body_jaxpr=body).bind(
         cond_consts, consts + present(t_consts), carry + t_carry
     )
