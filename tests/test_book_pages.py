@@ -83,7 +83,7 @@ def test_every_notebook_and_every_library_file_has_a_page(pages: dict[str, Seen]
 
 
 def test_a_caption_stands_in_its_figure_and_nowhere_else(edition: Path):
-    text = (edition / "16_fusion.html").read_text("utf-8")
+    text = (edition / "17_fusion.html").read_text("utf-8")
     captions = re.findall("<figcaption>(.*?)</figcaption>", text)
     assert len(captions) == text.count("<figure") > 0
     assert not any(f"<em>{caption}</em>" in text for caption in captions)

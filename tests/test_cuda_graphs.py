@@ -950,7 +950,7 @@ def test_the_script_for_gpus_compares_and_prints_its_table(capsys, monkeypatch):
     printed = capsys.readouterr().out
     assert "same as the CPU" in printed and "/ cuBLAS" in printed
     assert "softmax 45: outside of jit" in printed
-    for wrong in ("softmax 64: the CPU", "while: steps up to -1", "drawn(0)"):
+    for wrong in ("softmax 64 by cuda: the CPU", "while: steps up to -1", "drawn(0)"):
         assert wrong in printed
 
 

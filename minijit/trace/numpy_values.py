@@ -110,10 +110,11 @@ def with_infinities(x, y, quotient):
     none = lost & np.isfinite(x) & np.isinf(y)
     huge = np.copysign(y.real.dtype.type(np.inf), y.real)
     cases = [zero, whole, none]
+    (a, b), (c, d) = only(x), only(y)
     real, imag = zip(
         (huge * x.real, huge * x.imag),
-        product(*only(x), y.real, y.imag, np.inf),
-        product(x.real, x.imag, *only(y), 0.0),
+        product(a, b, y.real, y.imag, np.inf),
+        product(x.real, x.imag, c, d, 0.0),
         strict=True,
     )
     result = np.empty(quotient.shape, quotient.dtype)
