@@ -29,10 +29,8 @@ from minijit.tiny import (
     vmap,
 )  # fmt: skip
 
-pytestmark = [
-    pytest.mark.chapter(1),
-    pytest.mark.filterwarnings("ignore:without numba loops run in plain Python"),
-]
+quietly = pytest.mark.filterwarnings("ignore:without numba loops run in plain Python")
+pytestmark = [pytest.mark.chapter(1), quietly]
 
 matrix = np.array([[0.2, -0.4, 0.7], [0.1, 0.5, -0.3], [-0.6, 0.9, 0.8]])
 x = np.array([0.3, -0.7, 1.1])
