@@ -11,9 +11,11 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import buffers
+from minijit.compile import buffers, in_place
 from minijit.compile.buffers import arranged, check_plan, most_at_once
-from minijit.compile.loops import Store, statements
+from minijit.compile.expressions import Axis, Load, op
+from minijit.compile.loops import For, Kernel, Store, statements
+from minijit.compile.memory import Buffer
 from minijit.compile.overwriting import copied_by
 from minijit.run import planned_driver
 from minijit.run.planned_driver import plan_of
@@ -24,6 +26,7 @@ pytestmark = pytest.mark.chapter(19)
 
 
 # Chapter 23 has the backend, chapter 25 the pools that it takes memory from.
+F32 = np.dtype("float32")
 pooled = pytest.mark.chapter(25)
 LLVM = pytest.param("llvm", marks=pooled)
 
@@ -397,6 +400,31 @@ def test_an_array_that_two_stores_read_is_written_by_the_second(small_arrays_too
 
     program = loaded(f, x)
     assert plan_of(program).nbytes <= 2 * x.nbytes
+
+
+def test_stores_into_one_array_keep_their_order(small_arrays_too):
+    """As an array that is made, and then changed at each index by what it replaces."""
+    i, (old, new, other) = Axis(8, "loop"), (Buffer(k, (8,), F32) for k in "abc")
+    was = Load(old, (i,))
+    twice = Store(new, (i,), Load(other, (i,))), Store(new, (i,), op("add", was, was))
+    always = lambda read, stored: (read, stored) == (old, new)
+    kernel = Kernel("k0", (For(i, twice),), ())
+    pairs, kernel = in_place.reusable(kernel, always)
+    # The first store would destroy what the second one reads, and must not be the last.
+    assert pairs == [] and kernel.body[0].body == twice
+    late = Store(other, (i,), was)
+    kernel = Kernel("k0", (For(i, (Store(new, (i,), was), late)),), ())
+    pairs, kernel = in_place.reusable(kernel, always)
+    assert pairs == [(old, new)] and kernel.body[0].body[0] is late
+
+
+@pytest.mark.chapter(25)
+@pytest.mark.parametrize("n", [29, 93, 381])
+def test_the_gradient_of_a_running_maximum(small_arrays_too, n):
+    x = np.random.RandomState(0).standard_normal(n).astype("f4")
+    weights = np.cos(np.arange(n)).astype("f4")
+    grad = mj.grad(lambda x: (lax.cummax(x * 1.5) * weights).sum())
+    np.testing.assert_allclose(mj.jit(grad)(x), grad(x), 1e-5, 1e-5)
 
 
 def test_an_argument_or_a_result_is_never_written_over(small_arrays_too):

@@ -84,12 +84,20 @@ def reusable(kernel, dying):
 
 
 def after_reads(pairs, stores, reads):
-    """An order of stores in which an array is written when all others have read it."""
-    before = [set() for _ in stores]
-    for k, (old, _) in pairs.items():
-        for j, store in enumerate(stores):
-            if j != k and any(load.buffer is old for load in reads[store]):
-                before[k].add(j)
+    """An order of stores in which an array is written when all others have read it.
+
+    Two stores keep their order if one of them writes what the other one touches.
+    """
+    before, touched = [set() for _ in stores], []
+    for k, store in enumerate(stores):
+        touched.append({store.buffer, *(e.buffer for e in reads[store])})
+        before[k] = {
+            j for j in range(k)
+            if store.buffer in touched[j] or stores[j].buffer in touched[k]
+        }  # fmt: skip
+        for old in [old for old, new in pairs.values() if new is store.buffer]:
+            readers = (any(e.buffer is old for e in reads[s]) for s in stores)
+            before[k] |= {j for j, reader in enumerate(readers) if reader and j != k}
     return sorted_steps(before)
 
 
