@@ -34,6 +34,9 @@ def optimised(text, how="thorough"):
         ) from None
     module.triple = llvm.get_process_triple()
     module.data_layout = str(machine.target_data)
+    for function in module.functions:
+        # Nothing throws: without tables for that, the process has none to let go of.
+        function.add_function_attribute("nounwind")
     run_passes(module, machine, **pass_options[how])
     return module
 
