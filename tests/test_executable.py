@@ -313,12 +313,13 @@ def test_the_cache_folder_is_private(tmp_path, umask):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no mode")
-@pytest.mark.parametrize("kind", ["open to all", "a link"])
+@pytest.mark.parametrize("kind", ["open to all", "a link to one"])
 def test_a_folder_that_others_write_to_is_refused(tmp_path, kind):
     config.update("cache_dir", str(tmp_path / "new"))
     (tmp_path / "new").mkdir()
-    if kind == "a link":
+    if kind == "a link to one":
         (tmp_path / "open").mkdir()
+        (tmp_path / "open").chmod(0o777)
         (tmp_path / "new" / "source").symlink_to(tmp_path / "open")
     else:
         (tmp_path / "new" / "source").mkdir()
