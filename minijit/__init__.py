@@ -134,8 +134,8 @@ from .compile import (
 from .run import executable as executable
 
 _on_demand += """
-    dtypes example_libraries experimental flatten_util image lax nn random ref scipy
-    sharding test_util typing
+    dtypes example_libraries experimental flatten_util image lax memory nn random ref
+    scipy sharding test_util typing
 """.split()
 
 from .trace.dtypes import float0 as float0
@@ -273,7 +273,7 @@ from .run import progress as progress, shortcut_rows as shortcut_rows
 
 _on_demand += """
     api_util core dlpack export extend interpreters jax_modules:as_jax monitoring
-    profiler
+    profiler profiler:live_arrays
 """.split()
 
 # chapter 26

@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import itertools
 import os
+import sys
 
 import pytest
 
@@ -141,3 +142,11 @@ def unfused():
 
     with config.override("fusion", config.fusion.but(enabled=False)):
         yield
+
+
+@pytest.fixture
+def without_jax(monkeypatch):
+    """For tests that look at modules of JAX by name, whoever imported JAX before."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("jax", "jaxlib"):
+            monkeypatch.delitem(sys.modules, name)

@@ -8,15 +8,7 @@ import pytest
 import minijit
 from minijit import jax_modules
 
-pytestmark = pytest.mark.chapter(25)
-
-
-@pytest.fixture(autouse=True)
-def without_jax(monkeypatch):
-    """These tests look at modules of JAX by name, whoever imported JAX before."""
-    for name in list(sys.modules):
-        if name.partition(".")[0] in ("jax", "jaxlib"):
-            monkeypatch.delitem(sys.modules, name)
+pytestmark = [pytest.mark.chapter(25), pytest.mark.usefixtures("without_jax")]
 
 
 def test_modules_and_names_are_minijits():

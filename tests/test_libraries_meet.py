@@ -136,7 +136,7 @@ def test_functions_whose_name_is_no_string(transform):
 # ---- modules
 
 
-def test_modules_of_jaxlib_are_those_that_there_are():
+def test_modules_of_jaxlib_are_those_that_there_are(without_jax):
     with mj.as_jax():
         assert importlib.import_module("jaxlib.xla_client").__name__
         assert importlib.import_module("jaxlib.mlir.dialects").__name__
@@ -161,7 +161,7 @@ def test_methods_are_asked_of_the_class():
     assert not hasattr(mj.Array, "sine")
 
 
-def test_names_that_libraries_ask_for(capsys):
+def test_names_that_libraries_ask_for(capsys, without_jax):
     with mj.as_jax():
         import jax
         import jax.export

@@ -14,6 +14,9 @@ from functools import partial
 from ..compile.lower import fallbacks, lower_rules
 from ..core import (
     AbstractValue as AbstractValue,
+    DebugInfo as DebugInfo,
+    Effect as Effect,
+    Effects as Effects,
     ShapedArray as ShapedArray,
     StandIn,
     Trace as Trace,
