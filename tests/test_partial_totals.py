@@ -157,6 +157,8 @@ SHAPES = [
     ((5000, 40), (0,)),  # rows beside each other
     ((9000, 3), (0,)),  # few columns
     ((3, 100_001), (1,)),  # shares of which the last one is short
+    ((50, 4096), (1,)),  # the longest share
+    ((512, 20), (0,)),
     ((100, 100, 10, 25), (0, 1, 2)),
     ((131, 20), (0,)),
     ((200, 3, 700), (0, 2)),
@@ -179,8 +181,8 @@ def test_long_sums_do_not_lose_what_comes_late(shape, axes):
             wanted = np.asarray(f(wide, axes))
         jitted = mj.jit(lambda x, f=f: f(x, axes))
         answers = [np.asarray(jitted(x)) for _ in range(5)]
-        assert off(answers[0], wanted) < 32
-        assert off(f(jnp.asarray(x), axes), wanted) < 32
+        assert off(answers[0], wanted) < 100  # by vectors of 16, < 32
+        assert off(f(jnp.asarray(x), axes), wanted) < 100
         assert all(np.array_equal(a, answers[0]) for a in answers)
 
 
@@ -203,9 +205,19 @@ def test_gradients_add_up_long_constants():
 
 
 def test_totals_that_go_on_beside_a_long_sum_stay_in_its_loops():
-    x = np.ones((20, 4096), "f4")
+    x = np.ones((20, 8192), "f4")
     text = str(lower(mj.make_jaxpr(lambda x: x.sum(1) * x.max(1))(x)))
     assert text.count("for k") == 2  # shares, and the numbers of one
+
+
+@pytest.mark.parametrize("shape, axes, wide", [
+    ((2000, 2000), (1,), False), ((20, 4096), (1,), False), ((20, 4097), (1,), True),
+    ((512, 300), (0,), False), ((513, 300), (0,), True),
+])  # fmt: skip
+def test_what_one_share_holds_is_added_in_float32_alone(shape, axes, wide):
+    """As vectors: no conversions, and elements of registers are added up but once."""
+    program = lower(mj.make_jaxpr(lambda x: x.sum(axes))(np.ones(shape, "f4")))
+    assert ("f64" in str(program)) is wide
 
 
 def test_a_block_of_columns_whose_length_a_run_knows_has_all_its_accumulators():

@@ -7,7 +7,7 @@
 What stands on the left reads memory with a step of a row, one number at a time.  On the
 right the same numbers are read in their order, several by one instruction, and what is
 stored is its own accumulator, in a piece short enough for the first cache.  A long sum
-has one in float64, too, to which what 128 rows leave there is added.
+has one in float64, too, to which what 128 such steps leave there is added.
 
 Running totals, as of `cumsum(x, 0)`, have accumulators of their own:
 
@@ -34,7 +34,7 @@ from .settings import config
 # added at once.
 quick = {"add", "sub", "mul", "neg", "abs", "max", "min", "select", "convert"}
 quick |= comparisons
-# Of how many rows a long sum is taken in at a time: what is added up in float32.
+# So many steps, of several rows each, of a long sum are added up in float32.
 SHARE = 128
 
 
@@ -164,21 +164,28 @@ def longest_piece(count, size):
     return min(settings.row_piece // size, share)
 
 
-def is_long(store):
-    """Whether the total in what is stored grows in another dtype than its own."""
-    total = total_of(store)
-    return math.prod(extents_of(store)) > SHARE and grows_in(total) != total.dtype
+def rows_at_once(stores):
+    """How many rows one step takes in."""
+    slow = any(is_slow(total_of(store)) for store in stores)
+    return 1 if slow else config.fusion.rows_at_once
 
 
-def bytes_of(store):
-    """How large the accumulators of the total in what is stored are."""
-    long = grows_in(total_of(store)).itemsize if is_long(store) else 0
-    return store.buffer.dtype.itemsize + long
+def long_ones(stores):
+    """{a store: the dtype in which its total grows, if that is not its own}."""
+    long = math.prod(extents_of(stores[0])) > SHARE * rows_at_once(stores)
+    grown = {s: grows_in(total_of(s)) for s in stores if long}
+    return {s: dtype for s, dtype in grown.items() if dtype != total_of(s).dtype}
+
+
+def bytes_of(stores):
+    """How large the accumulators of totals are, for each of them."""
+    dtypes = [*(s.buffer.dtype for s in stores), *long_ones(stores).values()]
+    return sum(dtype.itemsize for dtype in dtypes)
 
 
 def in_pieces(axis, stages):
     """The statements for all values of `axis`, a piece of them at a time."""
-    size = max(sum(map(bytes_of, stores)) for stores in stages)
+    size = max(map(bytes_of, stages))
     longest = axis.bounds[1] + 1
     most = longest_piece(longest, size)
 
@@ -204,14 +211,14 @@ class Rows:
       axis: of the totals; stores: one for each of them.
       place: function of a counter of a loop of `length` steps: the value of `axis`.
       long: {store: the row in which its total grows, if that is not what is stored}.
+      step: how many rows are taken in at once.
     """
 
     def __init__(self, axis, stores, place, length, most):
         self.axis, self.stores, self.place, self.length = axis, stores, place, length
-        self.long, shape = {}, (most,)
-        for n, store in enumerate(filter(is_long, stores)):
-            dtype = grows_in(total_of(store))
-            self.long[store] = Buffer(f"sum{n}", shape, dtype, space="cache")
+        self.long, self.step = {}, rows_at_once(stores)
+        for n, (store, dtype) in enumerate(long_ones(stores).items()):
+            self.long[store] = Buffer(f"sum{n}", (most,), dtype, space="cache")
 
     def statements(self):
         """Set the accumulators, go through the rows, store what becomes of them."""
@@ -262,16 +269,17 @@ class Rows:
         outer, inner = [Axis(n) for n in extents], []
         if not self.long:
             return self.around(outer, self.rows_between(outer, 0, last))
-        if last > SHARE:
-            whole, rest = divmod(last, SHARE)
+        most = SHARE * self.step
+        if last > most:
+            whole, rest = divmod(last, most)
             share = Axis(whole)
-            start = op("mul", share, as_index(SHARE))
-            body = [For(share, self.share(self.rows_between(outer, start, SHARE)))]
+            start = op("mul", share, as_index(most))
+            body = [For(share, self.share(self.rows_between(outer, start, most)))]
             if rest:
-                body += self.share(self.rows_between(outer, whole * SHARE, rest))
+                body += self.share(self.rows_between(outer, whole * most, rest))
             return self.around(outer, body)
         rows = self.rows_between(outer, 0, last)
-        while outer and (last := last * outer[-1].extent) <= SHARE:
+        while outer and (last := last * outer[-1].extent) <= most:
             inner.insert(0, outer.pop())
         return self.around(outer, self.share(self.around(inner, rows)))
 
@@ -304,8 +312,8 @@ class Rows:
           outer: indices of the totals' axes but the last one.
           start: where the rows begin along that, an index or a number.
         """
-        step, body = config.fusion.rows_at_once, []
-        whole = 0 if any(is_slow(total_of(s)) for s in self.stores) else count // step
+        step, body = self.step, []
+        whole = count // step if step > 1 else 0
         if whole:
             many, one = Axis(whole), Axis(step, "reduce")
             row = op("add", op("mul", many, as_index(step)), one)

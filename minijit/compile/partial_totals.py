@@ -11,10 +11,10 @@
 How many parts there are depends on how many numbers there are, and the parts are added
 in their order.  So the result has the same bits, whoever computes which part.
 
-Long sums of float32 grow in float64, a share of up to 1024 numbers at a time:
+Long sums of float32 grow in float64, a share of up to 4096 numbers at a time:
 
     out[i] = total(k: x[i,k])             out[i] = f32(total(p: f64(
-                                                     total(k: x[i, p * 1024 + k]))))
+                                                     total(k: x[i, p * 4096 + k]))))
 """
 
 import math
@@ -34,8 +34,10 @@ from .settings import config
 
 # A part of more steps has a multiple of that: whole vectors.
 LINE = 64
-# So many numbers of a long sum are added up in float32.
-SHARE = 1024
+# So many numbers of a long sum are added up in float32: in several registers at once,
+# and so few in each element of one.  To add those up at the end of a share takes as
+# long as a hundred numbers.
+SHARE = 4096
 
 
 def in_parts(body):
