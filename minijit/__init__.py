@@ -164,22 +164,6 @@ from .trace.plain_answers import (
     transfer_guard_host_to_device as transfer_guard_host_to_device,
     typeof as typeof,
 )
-from .trace.jax_flags import (
-    check_tracer_leaks as check_tracer_leaks,
-    debug_key_reuse as debug_key_reuse,
-    default_prng_impl as default_prng_impl,
-    enable_checks as enable_checks,
-    enable_custom_prng as enable_custom_prng,
-    explain_cache_misses as explain_cache_misses,
-    legacy_prng_key as legacy_prng_key,
-    no_execution as no_execution,
-    no_tracing as no_tracing,
-    numpy_dtype_promotion as numpy_dtype_promotion,
-    numpy_rank_promotion as numpy_rank_promotion,
-    softmax_custom_jvp as softmax_custom_jvp,
-    thread_guard as thread_guard,
-    threefry_partitionable as threefry_partitionable,
-)
 from .trace.meshes import (
     NamedSharding as NamedSharding,
     P as P,
@@ -192,21 +176,30 @@ from .trace.placement import (
     make_array_from_single_device_arrays as make_array_from_single_device_arrays,
     reshard as reshard,
 )
-from .transform.one_device import pmap as pmap, shard_map as shard_map
 from .numpy.slicing import ds as ds
 from .ops.host_calls import pure_callback as pure_callback
 from .run.environment import print_environment_info as print_environment_info
-from .run import jax_attributes as jax_attributes
+from .jaxcompat import attributes as attributes
 from .run import python_program as python_program
 from .run import scalar_functions as scalar_functions
 from . import ops as ops
-from .trace import calls
+from .trace import calls, demand
 
 _transformations = """
     checkpoint closure_convert custom_gradient fwd_and_bwd grad hessian jacfwd jacobian
     jacrev jit make_jaxpr remat value_and_grad vmap
 """.split()
 calls.explain_calls("minijit", globals(), results=_transformations)
+
+_on_demand += [f"jaxcompat.one_device:{name}" for name in ("pmap", "shard_map")]
+_flags = """
+    check_tracer_leaks debug_key_reuse default_prng_impl enable_checks
+    enable_custom_prng explain_cache_misses legacy_prng_key no_execution no_tracing
+    numpy_dtype_promotion numpy_rank_promotion softmax_custom_jvp thread_guard
+    threefry_partitionable
+""".split()
+_on_demand += [f"jaxcompat.flags:{name}" for name in _flags]
+demand.additions |= {"trace.config": ["jaxcompat.flags"]}
 
 # chapter 17
 from .compile.fuse import Fusion as Fusion
@@ -223,7 +216,6 @@ from .run import donating as donating, planned_driver as planned_driver
 
 # chapter 20
 from .run.kernel_log import log_kernels as log_kernels, profile as profile
-from .trace import demand
 
 explain: object  # a name that is asked for before the chapter has it
 _on_demand += "testing run.explaining:explain run.stepping:stages".split()

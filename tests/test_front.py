@@ -16,9 +16,9 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.jaxcompat.missing import jax_names
 from minijit.run import progress
 from minijit.trace.config import config
-from minijit.trace.names import jax_names
 
 pytestmark = pytest.mark.chapter(25)
 

@@ -99,7 +99,10 @@ def file_of(target):
     """The library file of a dotted name: of the module itself, or the one it is in."""
     for end in range(len(target), 0, -1):
         inside = "/".join(target[1:end])
-        for name in (f"{inside}.py", f"{inside}/__init__.py".lstrip("/")):
+        for name in (
+            f"{inside}.py", f"{inside}/__init__.py".lstrip("/"),
+            f"jaxcompat/{inside}.py", f"jaxcompat/{inside}/__init__.py",
+        ):  # fmt: skip
             if (root / "minijit" / name).is_file():
                 return name
     raise AssertionError(f"no file for {target}")
@@ -127,6 +130,21 @@ def test_imports_go_one_way():
             elif order.get(target, -1) > order.get(file, len(order)):
                 bad.append(f"{where}, which a later chapter builds")
     assert not bad, "\n".join(bad)
+
+
+# Imports of `jaxcompat` from the library: fewer of them, please.
+of_jaxcompat = {"__init__.py"}
+
+
+def test_nothing_imports_what_only_jax_needs():
+    others = [file for file in library_files() if not file.startswith("jaxcompat/")]
+    found = {
+        file
+        for file in others
+        for _, target in imported_files(file)
+        if target.startswith("jaxcompat/")
+    }
+    assert found == of_jaxcompat
 
 
 def test_the_import_law_is_seen_inside_functions(tmp_path, monkeypatch):

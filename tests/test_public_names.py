@@ -1,6 +1,7 @@
 """Every name that users had is still there, however the files are laid out."""
 
 import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import minijit
 from minijit import ad_checkpoint, tree, tree_util
 
-pytestmark = pytest.mark.chapter(22)
+pytestmark = pytest.mark.chapter(27)
 
 
 def names_by_module():
@@ -26,8 +27,18 @@ def names_by_module():
 @pytest.mark.parametrize("module,names", names_by_module().items())
 def test_public_names(module, names):
     found = importlib.import_module(module)
-    assert len(names) > 1
     assert [name for name in names if not hasattr(found, name)] == []
+
+
+def test_what_only_jax_needs_is_one_module_under_two_names():
+    from minijit.experimental import checkify as inner
+    from minijit.jaxcompat import core, experimental
+
+    assert minijit.core is core is sys.modules["minijit.core"]
+    assert minijit.experimental is experimental and experimental.checkify is inner
+    assert inner is importlib.import_module("minijit.jaxcompat.experimental.checkify")
+    with pytest.raises(ModuleNotFoundError, match="'minijit.experimental.nothing'"):
+        importlib.import_module("minijit.experimental.nothing")
 
 
 def test_a_function_with_two_public_names_is_one_function():

@@ -9,7 +9,7 @@ import pytest
 
 import minijit as mj
 from minijit import scipy as ours
-from minijit.trace.names import jax_names
+from minijit.jaxcompat.missing import jax_names
 from minijit.tree_util import tree_leaves
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("in_double_precision")]

@@ -320,14 +320,14 @@ from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from . import ad_checkpoint as ad_checkpoint
-from . import custom_batching as custom_batching
-from . import custom_derivatives as custom_derivatives
-from . import debug as debug, dtypes as dtypes, errors as errors
-from . import example_libraries as example_libraries, experimental as experimental
-from . import lax as lax, nn as nn, numpy as numpy, random as random, scipy as scipy
-from . import sharding as sharding, test_util as test_util
-from . import tree as tree, tree_util as tree_util, typing as typing
+from . import dtypes as dtypes, errors as errors, lax as lax, nn as nn, numpy as numpy
+from . import random as random, scipy as scipy, test_util as test_util, tree as tree
+from . import tree_util as tree_util, typing as typing
+from .jaxcompat import ad_checkpoint as ad_checkpoint, debug as debug
+from .jaxcompat import custom_batching as custom_batching
+from .jaxcompat import custom_derivatives as custom_derivatives
+from .jaxcompat import example_libraries as example_libraries
+from .jaxcompat import experimental as experimental, sharding as sharding
 from .export import export as export
 from .trace.array import ShapedArray as ShapedArray
 from .trace.config import config as config

@@ -16,6 +16,8 @@ import threading
 import weakref
 from contextlib import contextmanager
 
+from .demand import add_rows
+
 
 class Overrides(threading.local):
     """The flags that `with` blocks have set: one dict for each Python thread."""
@@ -118,6 +120,8 @@ class Config:
     def own_name(self, name):
         """What a flag of JAX's is called here."""
         name = name.removeprefix("jax_")
+        if name not in self.values:
+            add_rows("trace.config")
         return self.renamed.get(name, name)
 
     def read(self, name):

@@ -5,11 +5,20 @@
     additions |= {"run.grid": ["run.tiles"]}
 
 Modules that most programs do without, such as all for CUDA, are named by text only.
+What is there only because JAX has it lies in `jaxcompat/`, and is found under JAX's
+names as well: `minijit.core` is the module `minijit.jaxcompat.core`.
 """
 
 import importlib
+import importlib.util
+import os
+import sys
+from importlib.machinery import ModuleSpec
 
 package = __name__.partition(".")[0]
+
+# The parts of the package that are no modules for users.
+inner_parts = {"trace", "transform", "compile", "run", "ops", "book", "jaxcompat"}
 
 # A module -> those that have more rows for its tables; it says `add_rows` itself, when
 # it first needs them.
@@ -36,3 +45,45 @@ def add_rows(module):
     """Import the `additions` of a module, which are there from now on."""
     for other in additions.get(module, ()):
         fetch(other)
+
+
+def public_name(module):
+    """The name by which users know a module."""
+    return module.replace(f"{package}.jaxcompat.", f"{package}.")
+
+
+class JaxNames:
+    """Finds `minijit.X` in `jaxcompat/X`: one module that has two names.
+
+    It comes before Python's own finders: those would read a module of a package again
+    for its second name.
+    """
+
+    def find_spec(self, name, path=None, target=None):
+        first, *inner = name.split(".")
+        if first != package or not inner or inner[0] in inner_parts:
+            return None
+        place = os.path.join(sys.modules[package].__path__[0], "jaxcompat", inner[0])
+        if not os.path.isdir(place) and not os.path.exists(f"{place}.py"):
+            return None
+        found = importlib.util.find_spec(".".join([package, "jaxcompat", *inner]))
+        return found and ModuleSpec(name, self, origin=found.origin)
+
+    def create_module(self, spec):
+        """An empty one, until `exec_module` puts the real one into its place."""
+
+    def exec_module(self, module):
+        name = module.__name__
+        sys.modules[name] = importlib.import_module(self.real_name(name))
+
+    def get_code(self, name):
+        """What `python -m` runs."""
+        name = self.real_name(name)
+        return importlib.util.find_spec(name).loader.get_code(name)
+
+    def real_name(self, name):
+        """Where the module is."""
+        return name.replace(package, f"{package}.jaxcompat", 1)
+
+
+sys.meta_path.insert(0, JaxNames())

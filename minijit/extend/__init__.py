@@ -1,7 +1,0 @@
-"""What other libraries build on, under the names of `jax.extend`."""
-
-from ..trace import names as _names
-
-_modules = ["backend", "core", "linear_util", "random", "source_info_util"]
-__all__: list[str] = []
-__dir__, __getattr__ = _names.front(__name__, __all__, _modules)

@@ -1,0 +1,61 @@
+"""What computes, under the names of `jax.extend.backend`: this machine's devices."""
+
+from dataclasses import dataclass
+
+from ...trace import devices as _devices, names as _names
+
+
+@dataclass(frozen=True)
+class Backend:
+    """The devices of one platform; JAX: a client of XLA's.
+
+    Attributes:
+      platform, platform_version: "cpu" or "gpu".
+    """
+
+    platform: str
+
+    @property
+    def platform_version(self):
+        return self.platform
+
+    def devices(self):
+        return _devices.devices(self.platform)
+
+    local_devices = devices
+
+    def device_count(self):
+        return len(self.devices())
+
+    local_device_count = device_count
+
+    def process_index(self):
+        return 0
+
+
+def get_backend(platform=None):
+    """The backend of a platform, or of the default device.
+
+    Raises RuntimeError for a platform that is not here.
+    """
+    return Backend(_devices.devices(platform)[0].platform)
+
+
+def backends():
+    """Those that there are, by the name of their platform."""
+    found = {}
+    for name, find in _devices.platforms.items():
+        try:
+            found[find()[0].platform] = Backend(name)
+        except RuntimeError:  # Such a device is known, and not in this machine.
+            continue
+    return found
+
+
+def get_default_device():
+    """The device to which arrays go unless another one is named."""
+    return _devices.devices()[0]
+
+
+__all__ = ["backends", "get_backend", "get_default_device"]
+__dir__, __getattr__ = _names.front(__name__, __all__)

@@ -1,0 +1,364 @@
+"""`import jax` that means minijit: the modules of JAX, each made of minijit's.
+
+    python -m minijit.as_jax program.py arguments    # a program written for JAX
+    python -m minijit.as_jax -m package.module       # the same for `python -m`
+    import minijit.as_jax                            # from here on, in a notebook
+    with minijit.as_jax():                           # for the imports of a block
+        import jax, optax
+
+Nothing of the program or of the libraries it imports is changed.  A module of JAX is a
+`Facade`: its names are those of minijit's modules.  A name that JAX has and minijit
+does not is a `Missing`: it can be imported, and says what it is when it is used.
+"""
+
+import importlib
+import runpy
+import sys
+import types
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from .missing import jax_names, no_such_name
+
+package = __name__.partition(".")[0]
+
+# The version of JAX whose names these are.
+version = "0.10.2"
+version_info = tuple(map(int, version.split(".")))
+# What XLA has started, which is nothing.
+backends: dict = {}
+
+# A module of JAX -> the modules of minijit that have its names, the first ones first.
+# Of a module that is not listed they are in the one of the same name.
+sources = {
+    "version": [],
+    "stages": ["trace.stages", "run.analyses"],
+    "lax.linalg": ["ops.linalg"],
+    "extend.core.primitives": ["lax", "trace.jit", "transform.custom", "ops.linalg"],
+    "_src.ad_util": ["interpreters.ad", "transform.linearize"],
+    "_src.api": [""],
+    "_src.api_util": ["api_util"],
+    "_src.checkify": ["experimental.checkify", "ops.checks"],
+    "_src.config": ["trace.config"],
+    "_src.core": ["core", "extend.core"],
+    "_src.dtypes": ["dtypes"],
+    "_src.flatten_util": ["flatten_util"],
+    "_src.interpreters.ad": ["interpreters.ad"],
+    "_src.interpreters.batching": ["interpreters.batching"],
+    "_src.interpreters.mlir": ["interpreters.mlir"],
+    "_src.interpreters.partial_eval": ["interpreters.partial_eval"],
+    "_src.lax.lax": ["lax"],
+    "_src.linear_util": ["extend.linear_util"],
+    "_src.numpy.lax_numpy": ["numpy"],
+    "_src.random": ["random"],
+    "_src.ref": ["ref"],
+    "_src.state.types": ["ref"],
+    "_src.source_info_util": ["extend.source_info_util"],
+    "_src.traceback_util": ["extend.source_info_util"],
+    "_src.tree_util": ["tree_util"],
+    "_src.typing": ["typing"],
+    "_src.xla_bridge": ["trace.devices"],
+}
+
+# Single names of JAX -> minijit's "module:name".
+single_names = {
+    "_jax.PjitFunction": "trace.jit:JitFunction",
+    "_src.dispatch.wait_for_tokens": "trace.plain_answers:effects_barrier",
+    "_src.dtypes.TypePromotionError": "trace.dtypes:TypePromotionError",
+    "__version__": "jax_modules:version",
+    "__version_info__": "jax_modules:version_info",
+    "version.__version__": "jax_modules:version",
+    "version.__version_info__": "jax_modules:version_info",
+    "_src.xla_bridge._backends": "jax_modules:backends",
+    "_src.core.trace_state_clean": "extend.core:trace_state_clean",
+    "_src.tree_util._registry": "trace.pytree:node_types",
+    "_src.tree_util.broadcast_prefix": "trace.tree_tools:broadcast_prefix",
+    "_src.tree_util.equality_errors": "trace.tree_tools:equality_errors",
+    "_src.tree_util.generate_key_paths": "trace.tree_paths:tree_leaves_with_path",
+    "_src.tree_util.prefix_errors": "trace.tree_tools:prefix_errors",
+    "debug.inspect_array_sharding": "sharding:inspect_array_sharding",
+    "debug.visualize_array_sharding": "sharding:visualize_array_sharding",
+    "debug.visualize_sharding": "sharding:visualize_sharding",
+    "core.trace_state_clean": "extend.core:trace_state_clean",
+    "experimental.pallas.Slice": "numpy.slicing:Slice",
+    "experimental.pallas.ds": "numpy.slicing:ds",
+    "experimental.pallas.dslice": "numpy.slicing:dslice",
+    "experimental.sparse.sparsify": "jax_modules:sparsify",
+    "stages.Traced": "trace.stages:Lowered",
+    "stages.Wrapped": "trace.jit:JitFunction",
+}
+
+# Modules that JAX has and minijit does not.  All of their names are missing, and so
+# are those of the private ones.
+not_here = """
+    _src cloud_tpu_init collect_profile distributed ffi lib tools
+    experimental.array_serialization experimental.buffer_callback
+    experimental.colocated_python experimental.compilation_cache
+    experimental.compute_on experimental.control_deps experimental.custom_partitioning
+    experimental.fused experimental.jax2tf experimental.jet experimental.key_reuse
+    experimental.layout experimental.pallas experimental.profiler experimental.rnn
+    experimental.roofline experimental.scheduling_groups
+    experimental.serialize_executable experimental.shard_alike
+    experimental.source_mapper experimental.sparse experimental.topologies
+    experimental.transfer experimental.xla_metadata
+    extend.core.primitives extend.lowering extend.mlir extend.pallas
+    extend.sharding extend.xla interpreters.pxla
+""".split()
+
+# What there is in jaxlib, of which no name is here.
+in_jaxlib = """
+    _jax _xla cpu cpu_sparse gpu_common_utils gpu_linalg gpu_prng gpu_rnn gpu_solver
+    gpu_sparse gpu_triton lapack mlir mosaic plugin_support triton utils version
+    weakref_lru_cache xla_client
+""".split()
+
+
+# Names of private modules that JAX no longer has: libraries try them first.
+gone = {"_src.api._infer_argnums_and_argnames"}
+
+
+def sparsify(f, use_tracer=False):
+    """A function of sparse arrays: `f` itself, since there are dense ones only."""
+    return f
+
+
+class Missing:
+    """A name of JAX's that minijit does not have.
+
+    It may stand in annotations, in a tuple of classes and as a base class; nothing is
+    an instance of it.  Whoever calls it, or asks for an attribute, is told.
+    """
+
+    def __init__(self, module, name):
+        self.__dict__ |= {"__module__": module, "__name__": name}
+        self.__qualname__ = name
+
+    def complaint(self):
+        known = no_such_name(self.__module__.replace("jax", package, 1), self.__name__)
+        if "which JAX has" in known:
+            return known
+        return f"{package} has no {self.__module__}.{self.__name__}, which JAX has."
+
+    def __call__(self, *args, **kwargs):
+        raise NotImplementedError(self.complaint())
+
+    __getitem__ = __iter__ = __enter__ = __call__
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(self.complaint(), name=name, obj=self)
+
+    def __mro_entries__(self, bases):
+        """A class that derives from it is made; what it would inherit is not there."""
+
+        def refuse(instance, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise AttributeError(self.complaint(), name=name, obj=instance)
+
+        return (type(self.__name__, (), {"__getattr__": refuse}),)
+
+    def __instancecheck__(self, x):
+        return False
+
+    __subclasscheck__ = __instancecheck__
+
+    def __or__(self, other):
+        return self
+
+    __ror__ = __or__
+
+    def __repr__(self):
+        return f"<{self.__module__}.{self.__name__}, which {package} does not have>"
+
+
+class Facade(types.ModuleType):
+    """A module of JAX: its names are looked up in minijit's, and then kept."""
+
+    def __init__(self, name):
+        super().__init__(name, f"JAX's module {name}, made of minijit's.")
+        self.__path__ = []
+
+    def __getattr__(self, name):
+        if name == "__all__":
+            return dir(self)
+        inner = f"{self.__name__}.{name}".partition(".")[2]
+        if inner in single_names:
+            found, _, attribute = single_names[inner].partition(":")
+            return getattr(import_mine(found), attribute)
+        for found in [] if inner in sources else self.made_of():
+            value = getattr(found, name, self)
+            if value is not self:
+                break
+        else:
+            value = self.other(name)
+        if isinstance(value, types.ModuleType) and not isinstance(value, Facade):
+            value = self.module_within(name, value)
+        setattr(self, name, value)
+        return value
+
+    def made_of(self):
+        """The modules of minijit that have the names of this one."""
+        return [import_mine(name) for name in mine(self.__name__)]
+
+    def module_within(self, name, module):
+        """A module that one of minijit's modules has: as one of JAX's."""
+        full = f"{self.__name__}.{name}"
+        return facade(full) if is_module(full) else module
+
+    def other(self, name):
+        """What is no name of minijit's: a module of JAX's, or a missing name."""
+        full = f"{self.__name__}.{name}"
+        inner = full.partition(".")[2]
+        if inner in sources or inner in not_here or mine(full):
+            return facade(full)
+        known = not name.startswith("__") and inner not in gone
+        if not known or not is_missing(self.__name__, name):
+            message = f"module {self.__name__!r} has no attribute {name!r}"
+            raise AttributeError(message, name=name, obj=self)
+        return Missing(self.__name__, name)
+
+    def __repr__(self):
+        return f"<module {self.__name__!r}, made of {package}'s>"
+
+    def __dir__(self):
+        names = {name for module in self.made_of() for name in dir(module)}
+        return sorted(name for name in names if not name.startswith("_"))
+
+
+# The facades there are, by name: they go on working where `jax` means JAX again.
+facades: dict = {}
+
+
+def facade(name):
+    """The facade of a module of JAX."""
+    return facades.setdefault(name, Facade(name))
+
+
+def import_mine(name):
+    """A module of minijit: "" is minijit itself."""
+    return importlib.import_module(f"{package}.{name}" if name else package)
+
+
+def mine(name):
+    """The modules of minijit for a module of JAX; none if it is not here."""
+    inner = name.partition(".")[2]
+    if inner in sources or not inner:
+        return sources.get(inner, [""])
+    return [inner] if any(map(Path.exists, places(inner))) else []
+
+
+def places(inner):
+    """Where a module of minijit may be."""
+    for folder in Path(__file__).parent, Path(__file__).parents[1]:
+        file = folder.joinpath(*inner.split("."))
+        yield from (file / "__init__.py", file.with_suffix(".py"))
+
+
+def absent(inner):
+    """Whether a module is, or is in, one that JAX has and minijit does not."""
+    parts = inner.split(".")
+    for i in range(1, len(parts) + 1):
+        head = ".".join(parts[: i - 1])
+        if ".".join(parts[:i]) in not_here or parts[i - 1] in jax_names.get(head, {}):
+            return True
+    return False
+
+
+def is_module(name):
+    """Whether a module of JAX can be imported."""
+    inner = name.partition(".")[2]
+    return inner in sources or bool(mine(name)) or absent(inner) and inner not in gone
+
+
+def is_missing(module, name):
+    """Whether a name is one that JAX has and minijit does not, as far as is known."""
+    package, _, inner = module.partition(".")
+    return package == "jaxlib" or absent(inner) or name in jax_names.get(inner, {})
+
+
+class Finder:
+    """Finds `jax` and what is in it, and `jaxlib`: put before all other finders."""
+
+    def find_spec(self, name, path=None, target=None):
+        package, _, inner = name.partition(".")
+        first, dot, _ = inner.partition(".")
+        in_package = first in ("mlir", "mosaic", "triton")
+        of_jaxlib = package == "jaxlib" and (
+            not inner or first in in_jaxlib and (in_package or not dot)
+        )
+        if of_jaxlib or package == "jax" and is_module(name):
+            return ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec):
+        return facade(spec.name)
+
+    def exec_module(self, module):
+        """There is nothing to run: names are looked up when they are asked for."""
+
+
+finder = Finder()
+
+
+def jax_is(kind):
+    """The names of the modules of JAX that are imported, and facades or not."""
+    jax = [n for n in sys.modules if n.partition(".")[0] in ("jax", "jaxlib")]
+    return [n for n in jax if isinstance(sys.modules[n], Facade) == kind]
+
+
+def install():
+    """From here on `import jax` means minijit in this process."""
+    if jax_is(False):
+        raise ImportError(
+            "JAX itself is imported already, and two cannot have one name.\n"
+            f"  Instead: import {package}.as_jax before anything that imports jax."
+        )
+    if finder not in sys.meta_path:
+        sys.meta_path.insert(0, finder)
+
+
+@contextmanager
+def as_jax():
+    """In a `with` block `import jax` means minijit; after it, whatever it meant before.
+
+    Libraries that the block imported, and that use JAX, are imported anew after it; the
+    modules that the program holds go on using minijit.
+    """
+    installed, before = finder in sys.meta_path, {*sys.modules}
+    install()
+    try:
+        yield
+    finally:
+        if not installed:
+            sys.meta_path.remove(finder)
+            forget_users({*sys.modules} - before)
+
+
+def forget_users(new):
+    """Take the facades out of `sys.modules`, and the packages that refer to them."""
+    using = {
+        name.partition(".")[0]
+        for name in new
+        if any(isinstance(x, Facade) for x in vars(sys.modules[name]).values())
+    } - {package}
+    for name in [*new, *jax_is(True)]:
+        if name.partition(".")[0] in using | {"jax", "jaxlib"}:
+            sys.modules.pop(name, None)
+
+
+def run_program(arguments):
+    """Run a program as Python would: `file arguments`, or `-m module arguments`."""
+    if not arguments:
+        sys.exit(f"usage: python -m {package}.as_jax [-m module | file] arguments")
+    install()
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        sys.path[0] = ""
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    sys.argv = arguments
+    sys.path[0] = str(Path(arguments[0]).resolve().parent)
+    runpy.run_path(arguments[0], run_name="__main__")

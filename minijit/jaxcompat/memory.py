@@ -1,0 +1,23 @@
+"""Kinds of memory, under the names of `jax.memory`: here they are all one."""
+
+import enum
+
+from ..trace import names as _names
+from ..trace.devices import placement
+
+
+class Space(enum.Enum):
+    """Where `device_put(x, Space.Host)` puts an array: where its device has it."""
+
+    Device = enum.auto()
+    Host = enum.auto()
+    Any = enum.auto()
+
+    @property
+    def device(self):
+        """The device to which the memory belongs."""
+        return placement.device
+
+
+__all__ = ["Space"]
+__dir__, __getattr__ = _names.front(__name__, __all__)

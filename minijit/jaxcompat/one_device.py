@@ -1,0 +1,141 @@
+"""`pmap` and `shard_map` over the one device there is.
+
+    pmap(f)(x)                                   # x has a first axis of size 1
+    shard_map(f, mesh=mesh, in_specs=P("i"), out_specs=P("i"))(x)
+
+An axis of a mesh is a named axis of size 1, over which `psum` and its like look.
+"""
+
+from ..trace import calls, primitives as lax
+from ..trace.arguments import function_name, wraps
+from ..trace.array import aval_of
+from ..trace.errors import at_line, user_source
+from ..trace.jit import jit
+from ..trace.meshes import NamedSharding, PartitionSpec, get_mesh
+from ..trace.placed_arrays import place
+from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.tree_tools import broadcast_prefix, flatten_axes
+from ..transform.batching import Lanes, vmap, vmap_flat
+from ..transform.flat_functions import FlatFunction, check_callable
+
+
+def pmap(
+    fun, axis_name=None, *, in_axes=0, out_axes=0, static_broadcasted_argnums=(),
+    devices=None, backend=None, axis_size=None, donate_argnums=(),
+):  # fmt: skip
+    """`fun` for each part of its arguments, a part on each device (`jax.pmap`).
+
+    There is one device, so that the mapped axes must have size 1.
+    """
+    check_callable(fun)
+    del devices, backend
+    static = static_broadcasted_argnums
+    static = {static} if isinstance(static, int) else {*static}
+
+    def mapped(*args, **kwargs):
+        fixed = {i for i in static if i < len(args)}
+        axes = in_axes
+        if isinstance(in_axes, (tuple, list)):
+            axes = tuple(axis for i, axis in enumerate(in_axes) if i not in fixed)
+
+        def of_rest(*rest, **named):
+            rest = iter(rest)
+            every = [x if i in fixed else next(rest) for i, x in enumerate(args)]
+            return fun(*every, **named)
+
+        size = axis_size
+        dynamic = [x for i, x in enumerate(args) if i not in fixed]
+        leaves, tree = tree_flatten((tuple(dynamic), kwargs))
+        each = flatten_axes("pmap in_axes", tree, (axes, 0))
+        for x, axis in zip(leaves, each, strict=True):
+            size = aval_of(x).shape[axis] if axis is not None else size
+        if size not in (None, 1):
+            raise ValueError(
+                f"compiling computation `{function_name(fun)}` that requires {size} "
+                f"logical devices, but only 1 XLA devices are available"
+                f"{at_line(user_source())}\n  Instead: minijit.vmap."
+            )
+        lanes = dict(axis_name=axis_name, axis_size=axis_size)
+        return vmap(of_rest, axes, out_axes, **lanes)(*dynamic, **kwargs)
+
+    jitted = jit(
+        mapped, static_argnums=tuple(static), donate_argnums=donate_argnums
+    )
+    return wraps(fun)(lambda *args, **kwargs: jitted(*args, **kwargs))
+
+
+def shard_map(
+    f=None, /, *, out_specs, in_specs=None, mesh=None, axis_names=frozenset(),
+    check_vma=True, check_rep=True, auto=frozenset(),
+):  # fmt: skip
+    """`f` of each device's part of the arguments (`jax.shard_map`).
+
+    With one device a part is the whole: what `in_specs` and `out_specs` say is checked.
+
+    Args:
+      in_specs, out_specs: trees of `PartitionSpec`, prefixes of the arguments and of
+        the result.
+      mesh: whose axes they name; by default that of `set_mesh`.
+    """
+    if f is None:
+        given = dict(mesh=mesh, in_specs=in_specs, out_specs=out_specs)
+        return lambda f: shard_map(f, **given)
+    check_callable(f)
+
+    @wraps(f)
+    def mapped(*args):
+        around = get_mesh() if mesh is None else mesh
+        sizes = around.shape
+        if any(size != 1 for size in sizes.values()):
+            raise ValueError(f"shard_map has one device, and a mesh of {dict(sizes)}")
+        leaves, tree = tree_flatten(args)
+        if in_specs is not None:
+            check_specs(f, sizes, "in_specs", in_specs, args, leaves)
+        flat = FlatFunction(f, tree)
+        outs = along_axes(flat, list(sizes), leaves)
+        result = tree_unflatten(flat.out_tree, outs)
+        each = check_specs(f, sizes, "out_specs", out_specs, result, outs)
+        placed = [place(y, NamedSharding(around, spec)) for y, spec in each]
+        return tree_unflatten(flat.out_tree, placed)
+
+    return mapped
+
+
+def along_axes(f, names, leaves):
+    """Apply f to leaves where axes of size 1 have names."""
+    if not names:
+        return f(*leaves)
+    name, *inner = names
+    run = lambda *xs: along_axes(f, inner, xs)
+    outs, axes = vmap_flat(run, Lanes(1, name), leaves, [None] * len(leaves))
+    pairs = zip(outs, axes, strict=True)
+    return [y if axis is None else lax.squeeze(y, (axis,)) for y, axis in pairs]
+
+
+def check_specs(f, sizes, kind, specs, tree, leaves):
+    """Complain unless specs name axes of the mesh, and no more than a value has.
+
+    Returns: a list of (leaf, its `PartitionSpec`).
+    """
+    is_spec = lambda x: x is None or isinstance(x, PartitionSpec)
+    specs = tuple(specs) if kind == "in_specs" and isinstance(specs, list) else specs
+    each = [spec or PartitionSpec() for spec in broadcast_prefix(specs, tree, is_spec)]
+    for spec, x in zip(each, leaves, strict=True):
+        unknown = [name for name in spec.mesh_axes() if name not in sizes]
+        if unknown:
+            raise ValueError(
+                f"shard_map {kind} argument must refer to an axis of the mesh, "
+                f"{list(sizes)}, but {kind} refers to {unknown[0]!r}"
+                f"{at_line(user_source())}"
+            )
+        if len(spec) > aval_of(x).ndim:
+            raise ValueError(
+                f"shard_map applied to the function {function_name(f)!r} was given "
+                f"{kind} with an entry which is too long: {spec} has length "
+                f"{len(spec)}, but the value has shape {aval_of(x).shape}"
+                f"{at_line(user_source())}"
+            )
+    return list(zip(leaves, each, strict=True))
+
+
+calls.explain_calls("minijit", globals(), ["pmap", "shard_map"])

@@ -1,0 +1,18 @@
+"""Mutable arrays, under the names of `jax.ref`."""
+
+from ..trace import names as _names
+from ..trace.refs import (
+    AbstractRef as AbstractRef,
+    Ref as Ref,
+    addupdate as addupdate,
+    empty_ref as empty_ref,
+    free_ref as free_ref,
+    freeze as freeze,
+    get as get,
+    new_ref as new_ref,
+    set as set,
+    swap as swap,
+)
+
+__all__ = _names.public_names(globals())
+__dir__, __getattr__ = _names.front(__name__, __all__)
