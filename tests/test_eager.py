@@ -291,16 +291,19 @@ x, w, i = jnp.ones(8), jnp.ones((8, 8)), jnp.array([3, 1])
 # How many steps there are, and some room.  Each had more while shape rules ran for each
 # call: 44, 81, 84, 114, 148, 90, 203, 214, 312, 53, 48, 80, 255, 111, 131, 177.
 most_calls = [
-    (lambda: lax.add(x, x), 27),
-    (lambda: jnp.add(x, x), 30),
-    (lambda: x * x, 30),
-    (lambda: x + 1.0, 52),
+    (lambda: jnp.sin(x), 11),
+    (lambda: x > 0, 23),
+    (lambda: jnp.where(x > 0, x, x), 32),
+    (lambda: lax.add(x, x), 11),
+    (lambda: jnp.add(x, x), 11),
+    (lambda: x * x, 12),
+    (lambda: x + 1.0, 22),
     (lambda: x[0], 130),
     (lambda: x[1:3], 80),
     (lambda: x[i], 180),
     (lambda: jnp.where(x, x, x), 70),
     (lambda: jnp.where(x, x, 0.0), 110),
-    (lambda: jnp.sum(x), 35),
+    (lambda: jnp.sum(x), 16),
     (lambda: jnp.reshape(x, (2, 4)), 35),
     (lambda: jnp.concatenate([x, x]), 35),
     (lambda: x.at[0].set(1.0), 230),
@@ -320,3 +323,49 @@ def test_the_steps_of_a_call(monkeypatch, call, most):
     checks = [c for c in trace_core.result_checks if c is not keep_placement]
     monkeypatch.setattr(trace_core, "result_checks", checks)
     assert python_calls(call) <= most
+
+
+def test_a_plan_serves_only_what_it_was_made_for():
+    x, n = jnp.ones(3), jnp.arange(3)
+    for _ in range(3):
+        assert jnp.sin(x).dtype == "float32" and (n + 1).dtype == "int32"
+        assert lax.integer_pow(x, 2).shape == (3,)
+        with pytest.raises(TypeError):
+            lax.integer_pow(x, 2.0)
+        with enable_x64(True):
+            assert (jnp.arange(3) + 1).dtype == "int64"
+            assert (jnp.asarray(1.0) + x).dtype == "float32"
+        assert (x + 1).weak_type is False and (n + 1.5).dtype == "float32"
+        assert (jnp.asarray(1.0) + 1).weak_type is True
+    with config.override("debug_nans", True), pytest.raises(FloatingPointError):
+        jnp.log(-x)
+    assert np.isnan(jnp.log(-x)).all()
+    deleted = jnp.sin(x)
+    deleted.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        jnp.sin(deleted)
+
+
+def test_narrow_floats_overflow_in_silence():
+    x = jnp.full(3, 60.0, "float16")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            assert np.isinf(jnp.exp(x)).all() and jnp.exp(x).dtype == "float16"
+
+
+def test_plans_in_many_threads_are_right():
+    arrays = [jnp.arange(n, dtype=float) + 1 for n in range(1, 300)]
+    wrong = []
+
+    def work():
+        for x in arrays:
+            if float(jnp.sum(x * 2.0)) != x.size * (x.size + 1):
+                wrong.append(x)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong

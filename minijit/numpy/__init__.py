@@ -19,7 +19,7 @@ from ..trace.dtypes import finfo, float16, float32, float64, floating, generic, 
 from ..trace.dtypes import inexact, int16, int32, int64, int8, integer, isdtype
 from ..trace.dtypes import issubdtype, number, promote_types, result_type, signedinteger
 from ..trace.dtypes import uint16, uint32, uint64, uint8, unsignedinteger
-from ..trace import names as _names
+from ..trace import names as _names, plans as _plans
 from .core import abs, absolute, add, bitwise_and, bitwise_not, bitwise_or, bitwise_xor
 from .core import bool, cdouble, complex_, ComplexWarning, cos, csingle, divide, double
 from .core import dtype, e, equal, euler_gamma, exp, float_, greater, greater_equal, inf

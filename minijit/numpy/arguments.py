@@ -51,7 +51,7 @@ def unwrapped(x):
 
 def known_value(x, dtype):
     """The NumPy value of what is no array of ours, in a dtype."""
-    if type(x) is float and dtype == np.float32:
+    if type(x) is float and dtype.char == "f" or type(x) is int and dtype.kind == "f":
         return np.array(x, dtype)
     if dtypes.is_python_scalar(x):
         # First in the dtype of its kind, which an int has to fit, or else that asked.
@@ -61,6 +61,50 @@ def known_value(x, dtype):
         value = dtypes.checked_numpy(x)
         value = np.array(value, dtypes.canonicalize_dtype(value.dtype))
     return value if value.dtype == dtype else value.astype(dtype)
+
+
+# (dtype and weakness of an array, class of a number, family, key of the flags) -> the
+# dtype and weakness of both, or None where the array would change its own.
+beside: dict = {}
+
+
+def with_number(args, convert, family=None):
+    """An array and a Python number, brought to one dtype, if that is the array's own.
+
+    None for all else, which `promote_dtypes` knows.  `convert` makes numbers arrays.
+    What becomes of one depends on its class alone, and programs write the same few
+    beside the same arrays.
+    """
+    if len(args) != 2:
+        return None
+    x, y = args
+    swap = not isinstance(x, Array)
+    if swap:
+        x, y = y, x
+    kind = type(y)
+    if kind not in dtypes.python_scalars or not isinstance(x, Array):
+        return None
+    dtype, flags = x.aval.dtype, config.trace_key()
+    key = dtype, x.aval.weak_type, kind, family, flags
+    if key not in beside:
+        beside[key] = number_beside(x.aval, kind, family)
+    if beside[key] is None:
+        return None
+    y = convert(y, *beside[key])
+    return (y, x) if swap else (x, y)
+
+
+def number_beside(aval, kind, family):
+    """The dtype and weakness of a number of a class beside an array, or None."""
+    if not isinstance(aval.dtype, np.dtype) or aval.dtype.kind not in "biufc":
+        return None
+    if config.numpy_dtype_promotion == "strict":
+        return None
+    kinds = (aval.dtype, aval.weak_type), kind
+    dtype, weak_type = dtypes.joint_type(kinds, config.enable_x64, "standard")
+    dtype = family(dtype) if family else dtype
+    same = dtype == aval.dtype and weak_type == aval.weak_type
+    return (dtype, weak_type) if same else None
 
 
 operands = Array, int, float, complex, np.generic, np.ndarray

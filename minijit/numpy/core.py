@@ -15,11 +15,11 @@ shapes that do not fit raise TypeError or ValueError.
 
 # chapter 3
 from ..trace import dtypes, primitives
-from ..trace.array import ArrayImpl, ShapedArray
+from ..trace.array import ArrayImpl, known_aval
 from ..trace.core import Array, operators
 from ..trace.numpy_values import quietly
 from .arguments import alike, check_inexact, check_promotable, is_inexact
-from .arguments import joint_rank, known_value, named, operand, unwrapped
+from .arguments import joint_rank, known_value, named, operand, unwrapped, with_number
 
 
 def as_array(x):
@@ -35,8 +35,9 @@ def convert(x, dtype, weak_type=False):
         params = {"new_dtype": dtypes.as_dtype(dtype), "weak_type": weak_type}
         return primitives.convert_element_type_p.bind(x, **params)
     # A number is converted once, here, and not again by each run of a program.
+    dtype = dtypes.as_dtype(dtype)
     value = quietly(known_value, x, dtypes.storage_of(dtype))
-    return ArrayImpl(value, ShapedArray(value.shape, dtypes.as_dtype(dtype), weak_type))
+    return ArrayImpl(value, known_aval(value.shape, dtype, weak_type))
 
 
 def promote_dtypes(args, family=None):
@@ -71,6 +72,8 @@ def promote_args(name, *args):
     """The arguments of the function `name` in one dtype, with equally many axes."""
     if alike(args):
         return args
+    if pair := with_number(args, convert):
+        return pair
     check_promotable(name, args)
     return promote_shapes(name, promote_dtypes(args))
 
@@ -79,6 +82,8 @@ def promote_args_inexact(name, *args):
     """As `promote_args`, in a floating or complex type."""
     if alike(args) and is_inexact(args[0]):
         return args
+    if pair := with_number(args, convert, dtypes.to_inexact_dtype):
+        return pair
     check_inexact(name, args)
     return promote_shapes(name, promote_dtypes(args, dtypes.to_inexact_dtype))
 
@@ -128,14 +133,14 @@ bitwise_xor = binary("bitwise_xor", primitives.xor_p.bind)
 def add(x, y, /):
     """Elementwise sum; `or` of bools.  JAX: `jnp.add`."""
     x, y = promote_args("add", x, y)
-    operation = primitives.or_p if x.dtype.kind == "b" else primitives.add_p
+    operation = primitives.or_p if x.aval.dtype.kind == "b" else primitives.add_p
     return operation.bind(x, y)
 
 
 def multiply(x, y, /):
     """Elementwise product; `and` of bools.  JAX: `jnp.multiply`."""
     x, y = promote_args("multiply", x, y)
-    operation = primitives.and_p if x.dtype.kind == "b" else primitives.mul_p
+    operation = primitives.and_p if x.aval.dtype.kind == "b" else primitives.mul_p
     return operation.bind(x, y)
 
 
@@ -226,17 +231,17 @@ def comparison(name, operation):
 
     def function(x, y, /):
         x, y = promote_args(name, x, y)
-        if x.dtype.kind == "c" and "order" in later:
+        if x.aval.dtype.kind == "c" and "order" in later:
             return later["order"](operation, x, y)
         return operation(x, y)
 
     return named(function, name)
 
 
-less = comparison("less", primitives.lt)
-less_equal = comparison("less_equal", primitives.le)
-greater = comparison("greater", primitives.gt)
-greater_equal = comparison("greater_equal", primitives.ge)
+less = comparison("less", primitives.lt_p.bind)
+less_equal = comparison("less_equal", primitives.le_p.bind)
+greater = comparison("greater", primitives.gt_p.bind)
+greater_equal = comparison("greater_equal", primitives.ge_p.bind)
 
 
 operators |= {

@@ -2,7 +2,8 @@
 
 from ..trace import dtypes, primitives
 from ..trace.array import aval_of
-from .arguments import check_arraylike
+from ..trace.core import Array
+from .arguments import alike, check_arraylike
 from .core import (
     arrays,
     as_array,
@@ -80,6 +81,8 @@ def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
 
 def choose_where(condition, x, y):
     """`where` of three arguments."""
+    if alike((x, y)) and x.aval.shape == y.aval.shape and is_mask(condition, x):
+        return primitives.select_n_p.bind(condition, y, x)
     if dtypes.carried_type(getattr(x, "dtype", None)) is not None:
         choose = from_later("where_of_type", "a choice of values without elements")
         return choose(condition, x, y)
@@ -91,6 +94,13 @@ def choose_where(condition, x, y):
     else:
         x, y = to_one_shape([x, y])
     return primitives.select_n_p.bind(condition, y, x)
+
+
+def is_mask(condition, x):
+    """Whether a condition is an array of bools, one for each element of NumPy's."""
+    if not isinstance(condition, Array) or x.aval.dtype.kind not in "biufc":
+        return False
+    return condition.aval.dtype == bool and condition.aval.shape == x.aval.shape
 
 
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):

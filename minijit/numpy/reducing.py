@@ -93,12 +93,19 @@ def accumulate_dtype(dtype, name, asked, promote_integers=True):
     return np.dtype(np.float32) if half else dtype, dtype
 
 
+# What a sum or a product of bools is.
+logic = {"sum": "any", "prod": "all"}
+
+
 def accumulate(name, a, axis, dtype, out, keepdims, initial, where, promote_integers):
     """What `sum` and `prod` share."""
     x, = arrays(name, a)
-    work, dtype = accumulate_dtype(x.dtype, name, dtype, promote_integers)
-    logic = {"sum": "any", "prod": "all"}
-    row = logic[name] if work == np.bool_ else name
+    aval = x.aval
+    wide = aval.dtype.kind in "fc" and aval.dtype.itemsize > 2
+    if wide and dtype is None and not aval.weak_type:
+        return reduce(name, x, axis, out, keepdims, initial, where)  # As it is.
+    work, dtype = accumulate_dtype(aval.dtype, name, dtype, promote_integers)
+    row = logic[name] if work.kind == "b" else name
     x = reduce(row, convert(x, work), axis, out, keepdims, initial, where)
     return convert(x, dtype)
 

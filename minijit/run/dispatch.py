@@ -37,7 +37,7 @@ import os
 
 import numpy as np
 
-from ..trace.array import ArrayImpl, ShapedArray, array_classes
+from ..trace.array import ArrayImpl, ShapedArray, array_classes, known_aval
 from ..trace.config import config
 from ..trace.dtypes import float0
 from ..trace.jit import shortcut_makers
@@ -51,12 +51,6 @@ from .executable import Executable
 
 class NoShortcut(Exception):
     """These arguments, or results, have to go the long way."""
-
-
-@functools.lru_cache(maxsize=4096)
-def known_aval(shape, dtype, weak_type):
-    """The one aval of its kind: types that are the same object need no comparison."""
-    return ShapedArray(shape, dtype, weak_type)
 
 
 def the_aval(aval):

@@ -89,10 +89,10 @@ def result_avals(primitive, avals, params, source=None):
         raise
 
 
-@lru_cache(maxsize=256)
-def scalar_aval(dtype, weak_type):
-    """The aval of a value without axes: one object for each type."""
-    return ShapedArray((), dtype, weak_type)
+@lru_cache(maxsize=4096)
+def known_aval(shape, dtype, weak_type):
+    """The one aval of its kind: types that are the same object need no comparison."""
+    return ShapedArray(shape, dtype, weak_type)
 
 
 def aval_of(x):
@@ -100,7 +100,7 @@ def aval_of(x):
     if isinstance(x, Array):
         return x.aval
     if dtypes.is_python_number(x):
-        return scalar_aval(dtypes.scalar_dtype(x), dtypes.is_weakly_typed(x))
+        return known_aval((), dtypes.scalar_dtype(x), dtypes.is_weakly_typed(x))
     x = dtypes.checked_numpy(x)
     return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
 

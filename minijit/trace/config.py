@@ -69,7 +69,7 @@ class Config:
         self.overrides = Overrides()
         self.keys = weakref.WeakValueDictionary()
         self.new_lock()
-        self.process_key = self.make_key({})
+        self.process_key = self.plain_key = self.make_key({})
         if hasattr(os, "register_at_fork"):
             # Another thread may hold it while the process forks.
             os.register_at_fork(after_in_child=self.new_lock)
@@ -97,7 +97,7 @@ class Config:
             self.changes_traces.append(name)
         if changes_calls and name not in self.changes_calls:
             self.changes_calls.append(name)
-        self.process_key = self.make_key(self.values)
+        self.make_process_keys()
 
     def check(self, name, value):
         """The flag's own name, without `jax_` in front, if `value` fits it."""
@@ -140,7 +140,7 @@ class Config:
         name = self.check(name, value)
         try:
             self.values[name] = value
-            self.process_key = self.make_key(self.values)
+            self.make_process_keys()
             self.updates += 1
         finally:
             # What is ready for the old value goes, also where Ctrl-C comes in between.
@@ -177,6 +177,12 @@ class Config:
     def calls_are_plain(self):
         """Whether no flag is set here that changes what calls do."""
         return not any(self.read(name) for name in self.changes_calls)
+
+    def make_process_keys(self):
+        """Of the flags of the process; `plain_key` is None if one changes calls."""
+        self.process_key = self.make_key(self.values)
+        plain = not any(self.values[name] for name in self.changes_calls)
+        self.plain_key = self.process_key if plain else None
 
     def make_key(self, values):
         values = tuple(values[name] for name in self.changes_traces)

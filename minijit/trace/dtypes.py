@@ -71,7 +71,7 @@ def storage_of(dtype):
     """The dtype that compiled code has for the elements of an array of `dtype`."""
     if isinstance(dtype, ExtendedDtype):
         return dtype.storage
-    return np.dtype("bool") if dtype == float0 else dtype
+    return np.dtype("bool") if dtype.kind == "V" and dtype == float0 else dtype
 
 
 def as_dtype(x):

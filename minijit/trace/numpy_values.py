@@ -51,6 +51,7 @@ def widened(function):
                 return function(*map(widen, args), **params)
         return function(*args, **params)
 
+    wide.of_wide = function  # type: ignore[attr-defined]
     return wide
 
 
@@ -267,8 +268,12 @@ def summed(ufunc):
             # NumPy adds by pairs, but only along the last axis.
             outer = [n for i, n in enumerate(x.shape[:-1]) if i in axes]
             kept = total_dtype(kept, math.prod(outer))
-        # By position: NumPy takes twice as long to read keywords.
-        total = ufunc.reduce(x, axes, kept).astype(x.dtype, copy=False)
+        # An array to write to, where NumPy would make a number of its own; and by
+        # position: keywords take twice as long to be read.
+        out = np.empty((), kept) if len(axes) == x.ndim else None
+        total = ufunc.reduce(x, axes, kept, out)
+        if kept is not x.dtype:
+            total = total.astype(x.dtype)
         # One number is its own sum: 0 + -0.0, which NumPy computes, is 0.0.
         return x.reshape(total.shape) if x.size == total.size > 0 else total
 

@@ -1,0 +1,124 @@
+"""Operations outside a trace that were done before, with arrays of the same types.
+
+    jnp.sin(x); jnp.sin(y)      # of one type: the second only calls NumPy
+
+To evaluate a primitive is to look at its arguments, to ask its shape rule what comes
+out, and to see that NumPy gave just that.  All but the numbers depends on the types
+alone.  So what was found out is kept as a *plan*, under the primitive, the arguments'
+types and the params: NumPy's function, and the type of its result.
+
+Types are known by which objects they are, as `known_aval` gives them out, since that
+takes no comparison: the arrays of a program pass one object on from result to argument.
+Whatever has no plan goes the long way, which knows all cases and all errors.
+"""
+
+import operator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .array import ArrayImpl, ShapedArray, eval_on_numpy, known_aval, result_avals
+from .config import config
+from .core import eval_rules, prepared
+from .numpy_values import quiet
+from .remembered import is_plain
+
+# (primitive, the key of the flags, the ids of the types, params) -> (eval rule, NumPy's
+# function, dtype and type of the result; the types of the arguments, whose ids stay
+# theirs as long as they live).
+plans: dict = {}
+LIMIT = 4096
+overrides = config.overrides
+types_of = operator.attrgetter("aval")
+
+
+def planned(primitive, args, params):
+    """The results of an operation that has a plan, as a list; of another one None."""
+    flags = config.plain_key
+    if flags is None or overrides.values:
+        return None
+    try:
+        key = (primitive, flags, *map(id, map(types_of, args)), *params.items())
+        if params:  # 2 is not 2.0 here.
+            key += (*map(type, params.values()),)
+        plan = plans.get(key)
+    except (AttributeError, TypeError):  # A number, NumPy's array; no hash.
+        return None
+    if plan is None:
+        return make_plan(primitive, flags, args, params)
+    values = []
+    for x in args:
+        if type(x) is not ArrayImpl or (value := x._value) is None:
+            return None
+        values.append(value)
+    rule, function, dtype, aval, _ = plan
+    if eval_rules.get(primitive) is not rule:
+        return None
+    value = np.asarray(quiet.copy().run(function, *values, **params), dtype, "C")
+    value.setflags(write=False)
+    result: Any = object.__new__(ArrayImpl)
+    result._value, result.aval = value, aval
+    return [result]
+
+
+def make_plan(primitive, flags, args, params):
+    """The results by the plan for types that are equal to those of `args`, or None.
+
+    If there is none, the next operation of this kind will have one.  The long way,
+    which this one goes, checks what NumPy gives against the types.
+    """
+    rule = eval_rules.get(primitive)
+    function = numpy_function(rule)
+    can_be_key = is_plain((*params.values(),))
+    if function is None or primitive.multiple_results or not can_be_key:
+        return None
+    if config.values.get("default_device") or not all(map(is_of_numpy, args)):
+        return None
+    for x in args:
+        x.aval = known_aval(x.aval.shape, x.aval.dtype, x.aval.weak_type)
+    avals = tuple(map(types_of, args))
+    key = (primitive, flags, *map(id, avals), *params.items())
+    key += (*map(type, params.values()),)
+    if key in plans:
+        return planned(primitive, args, params)
+    try:
+        aval, = result_avals(primitive, avals, params)
+    except (TypeError, ValueError):  # The long way says it, with the line.
+        return None
+    if has_numpy_dtype(aval):
+        if len(plans) >= LIMIT:
+            plans.clear()
+        aval = known_aval(aval.shape, aval.dtype, aval.weak_type)
+        function = for_types(function, avals, aval.dtype)
+        plans[key] = rule, function, aval.dtype, aval, avals
+    return None
+
+
+def numpy_function(rule):
+    """The function behind an eval rule that `on_numpy` made; None of other rules."""
+    made = type(rule) is partial and rule.args[:1] == (eval_on_numpy,)
+    return rule.args[2] if made else None
+
+
+def for_types(function, avals, dtype):
+    """A function of NumPy for arguments of some types, without needless tests."""
+    wide = getattr(function, "of_wide", None)
+    if wide is None:
+        return function
+    if any(a.dtype.itemsize <= 2 for a in avals):
+        # What was computed in 32 bits is rounded here, where no warning is heard.
+        return lambda *xs, **params: np.asarray(function(*xs, **params), dtype)
+    return wide
+
+
+def is_of_numpy(x):
+    """Whether `x` is a plain array, of a dtype that NumPy computes in."""
+    return type(x) is ArrayImpl and has_numpy_dtype(x.aval)
+
+
+def has_numpy_dtype(aval):
+    return type(aval) is ShapedArray and aval.dtype.kind in "biufc"
+
+
+prepared.append(planned)
