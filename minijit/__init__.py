@@ -113,22 +113,21 @@ from .transform.debugging import debug_infs as debug_infs, debug_nans as debug_n
 from .transform import reversal_rows as reversal_rows
 
 # chapter 14
-from .compile import (
+from .compile.simplify import (
     exact_rules as exact_rules,
     layout_rules as layout_rules,
     real_number_rules as real_number_rules,
 )
 
 # chapter 15
-from .compile import (
-    index_rules as index_rules,
-    loops_text as loops_text,
-    lower_calls as lower_calls,
-    lower_choices as lower_choices,
-    lower_elements as lower_elements,
-    lower_transforms as lower_transforms,
-    storage as storage,
+from .compile.loops import index_rules as index_rules, text as loops_text
+from .compile.lower import (
+    calls as lower_calls,
+    choices as lower_choices,
+    elements as lower_elements,
+    transforms as lower_transforms,
 )
+from .compile.simplify import storage as storage
 
 # chapter 16
 from .run import executable as executable
@@ -178,10 +177,10 @@ from .trace.placement import (
 )
 from .numpy.slicing import ds as ds
 from .ops.host_calls import pure_callback as pure_callback
-from .run.environment import print_environment_info as print_environment_info
+from .run.report.environment import print_environment_info as print_environment_info
 from .jaxcompat import attributes as attributes
-from .run import python_program as python_program
-from .run import scalar_functions as scalar_functions
+from .run.python import program as python_program
+from .run.python import scalar_functions as scalar_functions
 from . import ops as ops
 from .trace import calls, demand
 
@@ -202,66 +201,71 @@ _on_demand += [f"jaxcompat.flags:{name}" for name in _flags]
 demand.additions |= {"trace.config": ["jaxcompat.flags"]}
 
 # chapter 17
-from .compile.fuse import Fusion as Fusion
+from .compile.fuse.passes import Fusion as Fusion
 
-from .compile import folds as folds
-from .compile.fusing import fuse as fuse
+from .compile.fuse import folds as folds
+from .compile.fuse.fusing import fuse as fuse
 
 # chapter 18
-from .compile import layout as layout, panels as panels
+from .compile.lower import layout as layout
+from .compile.schedule import panels as panels
 from .ops import complex_products as complex_products, patches as patches
 
 # chapter 19
-from .run import donating as donating, planned_driver as planned_driver
+from .run import donating as donating
+from .run.calls import planned_driver as planned_driver
 
 # chapter 20
-from .run.kernel_log import log_kernels as log_kernels, profile as profile
+from .run.report.kernel_log import log_kernels as log_kernels, profile as profile
 
 explain: object  # a name that is asked for before the chapter has it
-_on_demand += "testing run.explaining:explain run.stepping:stages".split()
+_on_demand += "testing run.report.explaining:explain run.report.stepping:stages".split()
 demand.additions |= {
-    "compile.explain": """
-        compile.separations compile.explain_text compile.explain_pictures
+    "compile.report.explain": """
+        compile.report.separations compile.report.text compile.report.pictures
     """.split(),
 }
 
 # chapter 21
-from .compile import native_loops as native_loops
-from .compile import lane_blocks as lane_blocks, products as products
-from .compile import loop_motion as loop_motion
-from .compile import region_functions as region_functions
+from .compile.control import native_loops as native_loops
+from .compile.control import lane_blocks as lane_blocks, products as products
+from .compile.schedule import loop_motion as loop_motion
+from .compile.control import region_functions as region_functions
 from .ops import native_lapack as native_lapack
-from .run import python_regions as python_regions
-from .run import region_launchers as region_launchers
+from .run.python import regions as python_regions
+from .run.python import region_launchers as region_launchers
 
 # chapter 22
-from .compile import native_tapes as native_tapes, lower_reversal as lower_reversal
-from .run import table_values as table_values
+from .compile.control import native_tapes as native_tapes, reversal as lower_reversal
+from .run.python import table_values as table_values
 
 # chapter 23
-from .compile import exact_forms as exact_forms
-from .compile import special_forms as special_forms
-from .run import llvm as llvm
-from .run import llvm_blocks as llvm_blocks
-from .run import llvm_instructions as llvm_instructions
-from .run import llvm_regions as llvm_regions
+from .compile.numbers import exact_forms as exact_forms
+from .compile.numbers import special_forms as special_forms
+from .run.llvm import executor as llvm
+from .run.llvm import blocks as llvm_blocks
+from .run.llvm import instructions as llvm_instructions
+from .run.llvm import regions as llvm_regions
 
 # chapter 24
-from .compile import partial_totals as partial_totals
-from .compile import vector_functions as vector_functions, vector_loops as vector_loops
-from .compile import register_tiles as register_tiles
+from .compile.schedule import partial_totals as partial_totals
+from .compile.numbers import vector_functions as vector_functions
+from .compile.schedule import vector_loops as vector_loops
+from .compile.schedule import register_tiles as register_tiles
 from .ops import direct_convolutions as direct_convolutions
-from .compile import vector_waves as vector_waves
-from .run import llvm_lanes as llvm_lanes, llvm_vectors as llvm_vectors
-from .run import threads as threads
+from .compile.numbers import vector_waves as vector_waves
+from .run.llvm import lanes as llvm_lanes, vectors as llvm_vectors
+from .run.threads import kernels as threads
 
-demand.additions |= {"run.explaining": ["run.thread_reports"]}
+demand.additions |= {"run.report.explaining": ["run.report.thread_reports"]}
 
 # chapter 25
-from .run import pool as pool, pooled_driver as pooled_driver
-from .run import dispatch as dispatch, object_files as object_files
+from .run import pool as pool
+from .run.calls import pooled_driver as pooled_driver
+from .run.calls import dispatch as dispatch
+from .run.llvm import object_files as object_files
 
-from .run import progress as progress, shortcut_rows as shortcut_rows
+from .run.calls import progress as progress, shortcut_rows as shortcut_rows
 
 _on_demand += """
     api_util core dlpack export extend interpreters jax_modules:as_jax monitoring
@@ -269,6 +273,6 @@ _on_demand += """
 """.split()
 
 # chapter 26
-from .run import cuda_rows as cuda_rows
+from .run.cuda import rows as cuda_rows
 
-demand.additions |= {"run.grid": ["run.tiles"]}
+demand.additions |= {"run.device.grid": ["run.device.tiles"]}

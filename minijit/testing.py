@@ -6,7 +6,7 @@
 They count, and measure no time: they hold on any machine, however busy it is.
 """
 
-from .run.explaining import explain
+from .run.report.explaining import explain
 
 
 def assert_kernels(f, args, n, calls=None):

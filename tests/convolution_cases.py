@@ -6,8 +6,8 @@ import numpy as np
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.lower import lower
-from minijit.compile.simplify import simplify
+from minijit.compile.lower.walk import lower
+from minijit.compile.simplify.passes import simplify
 from minijit.trace.jaxpr import make_jaxpr
 
 NHWC, NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")

@@ -21,9 +21,9 @@ import numpy as np
 import minijit
 import minijit.numpy as jnp
 from minijit import jit
-from minijit.compile.scalars import part_dtype, storage_dtype
-from minijit.run.cuda_driver import CudaUnavailable, cuda_driver
-from minijit.run.numba_cuda import loaded, program_of
+from minijit.compile.loops.scalars import part_dtype, storage_dtype
+from minijit.run.cuda.driver import CudaUnavailable, cuda_driver
+from minijit.run.device.numba_cuda import loaded, program_of
 from minijit.trace.config import config
 from minijit.tree_util import tree_leaves
 from tests import random_memory, test_cuda_graphs
@@ -245,7 +245,7 @@ def copy_time(driver, nbytes):
 
 def cublas_time(driver, n, *dtypes):
     """How long a product of n by n matrices takes in cuBLAS, called by itself."""
-    from minijit.run.cublas import Gemm
+    from minijit.run.cuda.cublas import Gemm
 
     sizes = (n,) * 3
     zeros = (0,) * 3

@@ -27,10 +27,12 @@ import numpy as np
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import config, lax
-from minijit.compile.loops import Call
-from minijit.run import donating, llvm_tables, planned_driver, pool
-from minijit.run.llvm_engine import Code, object_files
-from minijit.run.llvm_target import binding
+from minijit.compile.loops.statements import Call
+from minijit.run import donating, pool
+from minijit.run.calls import planned_driver
+from minijit.run.llvm import tables as llvm_tables
+from minijit.run.llvm.engine import Code, object_files
+from minijit.run.llvm.target import binding
 from tests import random_memory
 from tests.random_fusion import total
 

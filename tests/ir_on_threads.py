@@ -14,8 +14,8 @@ import itertools
 import re
 import threading
 
-from minijit.run.llvm_engine import Code
-from minijit.run.llvm_target import binding
+from minijit.run.llvm.engine import Code
+from minijit.run.llvm.target import binding
 
 own = threading.local()
 whole, single = ctypes.c_int32, ctypes.c_float

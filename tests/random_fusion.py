@@ -15,9 +15,9 @@ import numpy as np
 
 import minijit as mj
 from minijit import config
-from minijit.compile.loops import Kernel
-from minijit.compile.lower import lower
-from minijit.compile.simplify import simplify
+from minijit.compile.loops.statements import Kernel
+from minijit.compile.lower.walk import lower
+from minijit.compile.simplify.passes import simplify
 from minijit.run.executable import compile_plain
 from minijit.run.loading import rewritten
 from minijit.trace.jit import compile_for_eval

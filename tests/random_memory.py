@@ -16,10 +16,12 @@ import numpy as np
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import config, lax
-from minijit.compile import updates
-from minijit.compile.buffers import check_plan
+from minijit.compile.memory import updates
+from minijit.compile.memory.arena import check_plan
 from minijit.compile.pipeline import rewrites
-from minijit.run import loading, planned_driver, python_source
+from minijit.run import loading
+from minijit.run.calls import planned_driver
+from minijit.run.python import source as python_source
 
 N = 6
 

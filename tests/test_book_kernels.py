@@ -5,7 +5,7 @@ import pytest
 from numba import cuda
 
 from minijit.book.kernels import NoKernel, launch
-from minijit.run.lockstep_memory import Divergence, OutOfBounds, Race
+from minijit.run.device.lockstep_memory import Divergence, OutOfBounds, Race
 
 x = np.arange(256, dtype="f4")
 

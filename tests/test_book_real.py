@@ -193,7 +193,7 @@ shop.build_cell(core_py, whole, {})
 assert "sinsin" not in str(mj.make_jaxpr(f)(0.0)) and jnp.sin is sin
 assert primitives.sin_p is sin_p and core.Primitive is Primitive
 try:
-    import minijit.compile.simplify
+    import minijit.compile.simplify.passes
 except ImportError as e:
     assert "is built in this chapter, 14" in str(e), e
 else:

@@ -11,14 +11,14 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import buffers, in_place
-from minijit.compile.buffers import arranged, check_plan, most_at_once
-from minijit.compile.expressions import Axis, Load, op
-from minijit.compile.loops import For, Kernel, Store, statements
-from minijit.compile.memory import Buffer
-from minijit.compile.overwriting import copied_by
-from minijit.run import planned_driver
-from minijit.run.planned_driver import plan_of
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import Axis, Load, op
+from minijit.compile.loops.statements import For, Kernel, Store, statements
+from minijit.compile.memory import arena as buffers, in_place
+from minijit.compile.memory.arena import arranged, check_plan, most_at_once
+from minijit.compile.memory.overwriting import copied_by
+from minijit.run.calls import planned_driver
+from minijit.run.calls.planned_driver import plan_of
 from minijit.tree_util import tree_leaves
 from tests import random_fusion, random_memory
 

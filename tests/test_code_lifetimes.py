@@ -16,8 +16,8 @@ HEAD = """
 import gc, itertools, os, signal, sys, threading
 import numpy as np
 import minijit as mj, minijit.numpy as jnp
-from minijit.run.llvm_engine import Code
-from minijit.run.llvm_python import make_builtin
+from minijit.run.llvm.engine import Code
+from minijit.run.llvm.python import make_builtin
 from moments import interrupted_at
 
 NUMBER = '''
@@ -91,7 +91,7 @@ def test_a_finalizer_calls_what_goes_with_it(tmp_path):
 
 def test_ctrl_c_at_every_moment_of_a_compilation_then_a_collection(tmp_path):
     program = """
-    from minijit.run.llvm_engine import machine_code
+    from minijit.run.llvm.engine import machine_code
 
     number(0)
     gc.collect()
@@ -124,7 +124,7 @@ def test_ctrl_c_at_every_moment_of_a_compilation_then_a_collection(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 def test_a_child_forked_while_another_thread_is_in_llvm(tmp_path):
     program = """
-    from minijit.run.llvm_target import binding
+    from minijit.run.llvm.target import binding
 
     number(0)
     inside, go_on = threading.Event(), threading.Event()

@@ -9,7 +9,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.complex_forms import complex_forms
+from minijit.compile.numbers.complex_forms import complex_forms
 from minijit.testing import assert_kernels
 
 pytestmark = pytest.mark.chapter(21)

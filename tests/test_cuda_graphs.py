@@ -11,14 +11,14 @@ import pytest
 import minijit
 import minijit.numpy as jnp
 from minijit import grad, jit, lax
-from minijit.compile.loops import Call
-from minijit.compile.memory import Buffer, View
-from minijit.run import cublas, cuda_driver, cuda_eager
-from minijit.run.cublas import gemm_of, multiply
-from minijit.run.cuda_arrays import CudaArray, DLManagedTensor, in_capsule, shown
-from minijit.run.cuda_driver import CudaUnavailable
-from minijit.run.cuda_loops import HostNode
-from minijit.run.cuda_stub import stub_driver
+from minijit.compile.loops.buffers import Buffer, View
+from minijit.compile.loops.statements import Call
+from minijit.run.cuda import cublas, driver as cuda_driver, eager as cuda_eager
+from minijit.run.cuda.arrays import CudaArray, DLManagedTensor, in_capsule, shown
+from minijit.run.cuda.cublas import gemm_of, multiply
+from minijit.run.cuda.driver import CudaUnavailable
+from minijit.run.cuda.loops import HostNode
+from minijit.run.cuda.stub import stub_driver
 from minijit.trace.config import config
 from minijit.tree_util import tree_leaves, tree_map
 
@@ -911,8 +911,8 @@ def test_what_the_driver_refuses_is_an_error_with_its_name(api):
 
 
 def test_code_is_kept_on_the_disk_and_made_again_if_damaged(tmp_path):
-    from minijit.run.cuda_images import image_of
-    from minijit.run.cuda_nodes import kernel_of
+    from minijit.run.cuda.images import image_of
+    from minijit.run.cuda.nodes import kernel_of
 
     program = jit(jnp.sin).lower(x34).compile().executable.program
     kernel = kernel_of(program.kernels[0])

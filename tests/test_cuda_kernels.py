@@ -11,12 +11,12 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile.decisions import decisions_about
-from minijit.compile.kernel_buffers import local_buffers
-from minijit.compile.lower import lower
-from minijit.compile.scalar_forms import scalar_forms
-from minijit.run import grid
-from minijit.run.cuda_reports import assembled, bytes_in_ptx
-from minijit.run.lockstep import run_in_lockstep
+from minijit.compile.loops.kernel_buffers import local_buffers
+from minijit.compile.lower.walk import lower
+from minijit.compile.numbers.scalar_forms import scalar_forms
+from minijit.run.cuda.reports import assembled, bytes_in_ptx
+from minijit.run.device import grid
+from minijit.run.device.lockstep import run_in_lockstep
 from minijit.trace.config import config
 from tests.ir_on_threads import run_on_threads
 

@@ -18,9 +18,9 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import config
 from minijit.compile.decisions import decisions_about
-from minijit.compile.loops import For, statements
-from minijit.compile.placing_rules import arrange
-from minijit.run.llvm_kernels import KernelText
+from minijit.compile.loops.statements import For, statements
+from minijit.compile.schedule.placing_rules import arrange
+from minijit.run.llvm.kernels import KernelText
 
 pytestmark = pytest.mark.chapter(24)
 

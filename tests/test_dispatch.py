@@ -14,7 +14,7 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile.buffers import LINE
+from minijit.compile.memory.arena import LINE
 from minijit.run import donating, pool
 from minijit.run.pool import MOST_ARRAYS, Pool
 from minijit.run.values import owns_memory

@@ -9,7 +9,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.run import planned_driver
+from minijit.run.calls import planned_driver
 from minijit.tree_util import tree_leaves
 
 pytestmark = pytest.mark.chapter(19)

@@ -15,8 +15,9 @@ import minijit
 import minijit.numpy as jnp
 from minijit import config, enable_x64, jit, lax, make_jaxpr
 from minijit.errors import MinijitError
-from minijit.run import cache_folder, executable, kernel_cache, loading, python_emitter
+from minijit.run import cache_folder, executable, kernel_cache, loading
 from minijit.run.executable import compile_plain, compile_python
+from minijit.run.python import emitter as python_emitter
 from minijit.trace.array import ArrayImpl
 
 pytestmark = pytest.mark.chapter(16)

@@ -8,8 +8,8 @@ import pytest
 
 import minijit as mj
 from minijit import lax, nn, numpy as jnp, testing
-from minijit.compile import explain_pictures
-from minijit.compile.traffic import traffic_of
+from minijit.compile.fuse.traffic import traffic_of
+from minijit.compile.report import pictures as explain_pictures
 from tests.bench import bench_products
 
 pytestmark = pytest.mark.chapter(20)
@@ -214,7 +214,7 @@ def test_its_pictures(report):
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    from minijit.compile import explain_pictures
+    from minijit.compile.report import pictures as explain_pictures
 
     explain_pictures.measured |= {"copy": 1e10, "flops": 5e10}
     roof = report.plot("roofline")

@@ -69,7 +69,7 @@ def together(calls):
 
 
 def test_every_primitive_has_a_row_or_a_reason():
-    from minijit.compile.storage import stand_ins
+    from minijit.compile.simplify.storage import stand_ins
 
     said = {*rules, *program_rules, *unsupported, *stand_ins}
     own = {p for p in eval_rules if p in minijit_primitives()}

@@ -17,7 +17,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.jaxcompat.missing import jax_names
-from minijit.run import progress
+from minijit.run.calls import progress
 from minijit.trace.config import config
 
 pytestmark = pytest.mark.chapter(25)

@@ -11,12 +11,12 @@ from test_lower import check, floats, trace
 import minijit as jax
 import minijit.numpy as jnp
 from minijit import lax, nn
-from minijit.compile.expression_graphs import postorder
-from minijit.compile.expressions import Op
-from minijit.compile.loops import expressions
-from minijit.compile.lower import lower
+from minijit.compile.loops.expressions import Op
+from minijit.compile.loops.graphs import postorder
+from minijit.compile.loops.statements import expressions
+from minijit.compile.lower.walk import lower
 from minijit.compile.settings import Settings
-from minijit.compile.simplify import simplify
+from minijit.compile.simplify.passes import simplify
 from minijit.trace.config import config
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]
@@ -306,7 +306,7 @@ def test_the_text_is_linear_in_the_program(name):
 @pytest.mark.parametrize("steps", [7, 30])
 def test_no_more_is_computed_again_than_the_rule_allows(name, steps):
     """`cheap` additions an element are the price of not storing it."""
-    from minijit.compile.traffic import traffic_of
+    from minijit.compile.fuse.traffic import traffic_of
 
     make, args = chains[name]
     found = program(make(steps), *args)

@@ -16,7 +16,7 @@ from tests import guarded
 guard = guarded.guard()
 import minijit as jax, minijit.numpy as jnp
 from minijit import lax
-from minijit.run import threads
+from minijit.run.threads import kernels as threads
 
 def read_past(array, which):
     return ctypes.c_uint8.from_address(array.ctypes.data + which).value

@@ -7,13 +7,13 @@ import minijit as jax
 import minijit.numpy as jnp
 from minijit import config
 from minijit.compile.decisions import decisions_about
-from minijit.compile.expressions import Axis, Load, Reduce, op
-from minijit.compile.interchange import interchanged
-from minijit.compile.kernel_buffers import local_buffers
-from minijit.compile.loops import For, Store, statements
-from minijit.compile.lower import lower
-from minijit.compile.memory import Buffer
-from minijit.compile.placing_rules import arrange
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import Axis, Load, Reduce, op
+from minijit.compile.loops.kernel_buffers import local_buffers
+from minijit.compile.loops.statements import For, Store, statements
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.interchange import interchanged
+from minijit.compile.schedule.placing_rules import arrange
 
 pytestmark = pytest.mark.chapter(16)
 

@@ -13,7 +13,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.watching import work_of
+from minijit.compile.control.watching import work_of
 from minijit.run import executable
 from minijit.trace.config import config
 from tests.test_native_control import sources

@@ -6,8 +6,8 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile.lower import lower
-from minijit.compile.simplify import simplify
+from minijit.compile.lower.walk import lower
+from minijit.compile.simplify.passes import simplify
 from minijit.trace import primitives as prim
 from minijit.trace.config import config
 from minijit.trace.jaxpr import make_jaxpr

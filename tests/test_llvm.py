@@ -16,13 +16,19 @@ from test_scalar_math import cases as scalar_cases, grid, plain as plain_scalar
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import expressions, loops, memory
-from minijit.compile.scalar_forms import scalar_forms
+from minijit.compile.loops import buffers as memory, expressions, statements as loops
+from minijit.compile.numbers.scalar_forms import scalar_forms
 from minijit.errors import MinijitError
-from minijit.run import llvm, llvm_engine, llvm_kernels, llvm_text, llvm_work
 from minijit.run.executable import compile_python
-from minijit.run.kernel_log import steps_of
-from minijit.run.python_emitter import operations
+from minijit.run.llvm import (
+    engine as llvm_engine,
+    executor as llvm,
+    kernels as llvm_kernels,
+    text as llvm_text,
+    work as llvm_work,
+)
+from minijit.run.python.emitter import operations
+from minijit.run.report.kernel_log import steps_of
 
 pytestmark = pytest.mark.chapter(23)
 
@@ -297,7 +303,7 @@ FOR_A_LEVEL = """
 import re
 import numpy as np
 import minijit as mj, minijit.numpy as jnp
-from minijit.run import llvm_engine, llvm_target
+from minijit.run.llvm import engine as llvm_engine, target as llvm_target
 
 rng = np.random.default_rng(0)
 x, y = (rng.standard_normal((300, 300)).astype("f4") for _ in "xy")
@@ -405,7 +411,7 @@ def test_arguments_and_none_keep_their_reference_counts():
 
 @pytest.mark.chapter(24)
 def test_long_kernels_let_other_threads_run():
-    from minijit.run import llvm_workers
+    from minijit.run.threads import workers as llvm_workers
 
     wide = np.ones(1_000_000, "f4")
     long, short = compiled(jnp.exp, wide), compiled(jnp.exp, wide[:10])

@@ -4,12 +4,12 @@ import ir_interpreter
 import numpy as np
 import pytest
 
-from minijit.compile.check_loops import LoopTypeError, check_program
-from minijit.compile.expressions import Axis, Const, Load, op
-from minijit.compile.kernel_buffers import buffer_names, local_buffers
-from minijit.compile.loops import For, Kernel, Program, Store
-from minijit.compile.memory import Buffer
-from minijit.compile.place import place
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.check import LoopTypeError, check_program
+from minijit.compile.loops.expressions import Axis, Const, Load, op
+from minijit.compile.loops.kernel_buffers import buffer_names, local_buffers
+from minijit.compile.loops.statements import For, Kernel, Program, Store
+from minijit.compile.schedule.place import place
 from minijit.run.loading import load, loaders
 
 pytestmark = pytest.mark.chapter(16)
@@ -54,7 +54,7 @@ def test_it_is_written_first():
 
 @pytest.mark.chapter(24)
 def test_each_thread_has_one_of_its_own(monkeypatch):
-    from minijit.run import threads
+    from minijit.run.threads import kernels as threads
     from minijit.trace.config import config
 
     monkeypatch.setitem(config.values, "thread_time", 0)

@@ -9,9 +9,9 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile import pipeline
-from minijit.run.grid_memory import NoCudaForm
-from minijit.run.lockstep import run_in_lockstep
-from minijit.run.lockstep_memory import Divergence, OutOfBounds, Race
+from minijit.run.device.grid_memory import NoCudaForm
+from minijit.run.device.lockstep import run_in_lockstep
+from minijit.run.device.lockstep_memory import Divergence, OutOfBounds, Race
 from tests import random_cuda
 
 pytestmark = pytest.mark.chapter(26)

@@ -6,11 +6,19 @@ import itertools
 import numpy as np
 import pytest
 
-from minijit.compile import expressions, reductions, scalars
-from minijit.compile.expression_graphs import postorder, substitute
-from minijit.compile.expressions import Axis, Const, Load, Op, Reduce, as_index, op
-from minijit.compile.memory import Buffer
-from minijit.compile.scalars import BOOL, INDEX
+from minijit.compile.loops import expressions, reductions, scalars
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import (
+    Axis,
+    Const,
+    Load,
+    Op,
+    Reduce,
+    as_index,
+    op,
+)
+from minijit.compile.loops.graphs import postorder, substitute
+from minijit.compile.loops.scalars import BOOL, INDEX
 
 pytestmark = pytest.mark.chapter(15)
 F32, I32 = np.dtype("float32"), np.dtype("int32")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from ir_interpreter import run
 
-from minijit.compile.expression_graphs import postorder
-from minijit.compile.expressions import Load
-from minijit.compile.loops import Kernel, Store, expressions, statements
-from minijit.compile.lower import lower
+from minijit.compile.loops.expressions import Load
+from minijit.compile.loops.graphs import postorder
+from minijit.compile.loops.statements import Kernel, Store, expressions, statements
+from minijit.compile.lower.walk import lower
 from minijit.compile.settings import Settings
 from minijit.trace import primitives as prim
 from minijit.trace.array import aval_of

@@ -18,13 +18,13 @@ from test_lower import (
 )
 
 from minijit import lax
-from minijit.compile.check_loops import LoopTypeError, check_program
-from minijit.compile.expressions import Axis, Const, Load, Op, op
-from minijit.compile.loops import Call, For, Kernel, Program, Store
-from minijit.compile.lower import fallbacks, lower, lower_rules
-from minijit.compile.memory import Buffer, View, whole
-from minijit.compile.place import place
-from minijit.compile.scalars import INDEX
+from minijit.compile.loops.buffers import Buffer, View, whole
+from minijit.compile.loops.check import LoopTypeError, check_program
+from minijit.compile.loops.expressions import Axis, Const, Load, Op, op
+from minijit.compile.loops.scalars import INDEX
+from minijit.compile.loops.statements import Call, For, Kernel, Program, Store
+from minijit.compile.lower.walk import fallbacks, lower, lower_rules
+from minijit.compile.schedule.place import place
 from minijit.ops import (
     bits,
     complex_numbers,

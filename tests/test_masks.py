@@ -6,11 +6,11 @@ from ir_interpreter import run
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile.expression_graphs import postorder
-from minijit.compile.expressions import Op
-from minijit.compile.loops import For, Store, expressions, statements
-from minijit.compile.lower import lower
-from minijit.compile.placing_rules import arrange
+from minijit.compile.loops.expressions import Op
+from minijit.compile.loops.graphs import postorder
+from minijit.compile.loops.statements import For, Store, expressions, statements
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.placing_rules import arrange
 
 pytestmark = pytest.mark.chapter(24)
 x = np.random.default_rng(0).normal(size=(6, 20)).astype("f4")

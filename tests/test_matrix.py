@@ -98,7 +98,7 @@ reasons |= {
 
 def all_reasons():
     """Those above, and the library's own for what it does not compile."""
-    from minijit.compile.lower import fallbacks
+    from minijit.compile.lower.walk import fallbacks
 
     return reasons | {("lower", p.name): why for p, why in fallbacks.items()}
 

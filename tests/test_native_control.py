@@ -12,16 +12,16 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, random
-from minijit.compile import products
-from minijit.compile.expressions import Expr
-from minijit.compile.loops import Call, statements
-from minijit.compile.lower import lower
-from minijit.compile.lower_control import with_regions
-from minijit.compile.memory import Buffer, View, whole
-from minijit.compile.simplify import simplify
+from minijit.compile.control import products
+from minijit.compile.control.control import with_regions
+from minijit.compile.loops.buffers import Buffer, View, whole
+from minijit.compile.loops.expressions import Expr
+from minijit.compile.loops.statements import Call, statements
+from minijit.compile.lower.walk import lower
+from minijit.compile.simplify.passes import simplify
 from minijit.run import loading
 from minijit.run.executable import compile_plain
-from minijit.run.python_regions import RegionSource
+from minijit.run.python.regions import RegionSource
 from minijit.trace.jit import executors
 from minijit.transform import steps
 from tests import random_fusion, random_memory

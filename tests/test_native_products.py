@@ -6,7 +6,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.loops import Call, statements
+from minijit.compile.loops.statements import Call, statements
 from minijit.run.loading import rewritten
 from minijit.trace.config import config
 

@@ -6,7 +6,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.run import python_regions, region_launchers, table_values
+from minijit.run.python import region_launchers, regions as python_regions, table_values
 from minijit.trace.array import ShapedArray, aval_of
 from minijit.trace.jit import executors
 from minijit.transform.control_flow import cond_p, scan_p

@@ -14,7 +14,8 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile import lower, simplify
+from minijit.compile.lower import walk as lower
+from minijit.compile.simplify import passes as simplify
 from minijit.trace.jit import executors
 from minijit.transform import linearize, transpose
 

@@ -13,9 +13,9 @@ from derivative_cases import cases
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
-from minijit.run.cuda_reports import assembled
-from minijit.run.grid_memory import NoCudaForm
-from minijit.run.numba_cuda import numba_ptx, program_of
+from minijit.run.cuda.reports import assembled
+from minijit.run.device.grid_memory import NoCudaForm
+from minijit.run.device.numba_cuda import numba_ptx, program_of
 
 pytestmark = pytest.mark.chapter(26)
 compiles = pytest.mark.skipif(
@@ -48,7 +48,7 @@ def test_the_text_is_a_whole_file():
     text = compiled.as_text()
     names = {n.name for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)}
     assert names == {"kernel_0"} and text.count("@cuda.jit") == 1
-    assert "from minijit.run.numba_cuda import add_any_order, maximum\n" in text
+    assert "from minijit.run.device.numba_cuda import add_any_order, maximum\n" in text
     assert "f32_0 = np.float32(0.0)" in text and "math.exp(" in text
     with pytest.raises(Exception, match=r"there are \['ptx', 'report'\]"):
         compiled.as_text("llvm")

@@ -14,7 +14,8 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import config, lax
-from minijit.run import cache_folder, llvm_engine, llvm_target, object_files
+from minijit.run import cache_folder
+from minijit.run.llvm import engine as llvm_engine, object_files, target as llvm_target
 
 pytestmark = pytest.mark.chapter(25)
 
@@ -36,7 +37,7 @@ def programs():
 SECOND = """
 import numpy as np
 import minijit as mj
-from minijit.run import llvm_engine
+from minijit.run.llvm import engine as llvm_engine
 import test_object_cache as tests
 
 made = []

@@ -8,18 +8,18 @@ from ir_interpreter import Run, garbage
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile import panels
-from minijit.compile.check_loops import check_program
 from minijit.compile.decisions import decisions_about
-from minijit.compile.expressions import Axis, Const, Load, as_index, op
-from minijit.compile.fuse import nested
-from minijit.compile.kernel_buffers import local_buffers
-from minijit.compile.loops import For, Kernel, Program, Store, statements
-from minijit.compile.lower import lower
-from minijit.compile.memory import Buffer
-from minijit.compile.nests import steps_of, strides_of
-from minijit.compile.place import place
-from minijit.compile.placing_rules import arrange
+from minijit.compile.fuse.passes import nested
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.check import check_program
+from minijit.compile.loops.expressions import Axis, Const, Load, as_index, op
+from minijit.compile.loops.kernel_buffers import local_buffers
+from minijit.compile.loops.statements import For, Kernel, Program, Store, statements
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule import panels
+from minijit.compile.schedule.nests import steps_of, strides_of
+from minijit.compile.schedule.place import place
+from minijit.compile.schedule.placing_rules import arrange
 from minijit.run.loading import load, loaders
 
 pytestmark = pytest.mark.chapter(18)
@@ -306,7 +306,7 @@ def test_some_results_transposed(straight, small_tiles):
 @pytest.mark.fusion
 @pytest.mark.parametrize("straight", [(), (2,), (1, 2)])
 def test_the_program_of_the_report_is_one_kernel_that_reads_once(straight):
-    from minijit.compile.traffic import traffic_of
+    from minijit.compile.fuse.traffic import traffic_of
 
     def f(x):
         uses = mj.nn.silu(x), x * 2, x + 1
@@ -432,7 +432,7 @@ def test_blocks_are_turned_in_registers():
     ((128, 64), "int8", False, 0),
 ])  # fmt: skip
 def test_large_results_go_past_the_caches(shape, dtype, whole, streams):
-    from minijit.run.llvm_kernels import KernelText
+    from minijit.run.llvm.kernels import KernelText
 
     x = numbers(shape, dtype)
     for size, count in ((0, streams), (1 << 25, 0)):
@@ -447,7 +447,7 @@ def test_large_results_go_past_the_caches(shape, dtype, whole, streams):
 
 @pytest.mark.chapter(24)
 def test_threads_have_panels_of_their_own(small_tiles, monkeypatch):
-    from minijit.run import threads
+    from minijit.run.threads import kernels as threads
 
     monkeypatch.setitem(mj.config.values, "thread_time", 0)
     for f, shape in [

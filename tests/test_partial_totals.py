@@ -7,13 +7,13 @@ from ir_interpreter import run
 import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile.decisions import decisions_about
-from minijit.compile.kernel_buffers import local_buffers
-from minijit.compile.loops import For
-from minijit.compile.lower import lower
-from minijit.compile.place import place
-from minijit.compile.placing_rules import arrange
-from minijit.run import threads
+from minijit.compile.loops.kernel_buffers import local_buffers
+from minijit.compile.loops.statements import For
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.place import place
+from minijit.compile.schedule.placing_rules import arrange
 from minijit.run.loading import load
+from minijit.run.threads import kernels as threads
 
 pytestmark = pytest.mark.chapter(24)
 rng = np.random.default_rng(0)

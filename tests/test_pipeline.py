@@ -13,8 +13,8 @@ pytestmark = pytest.mark.chapter(26)
 
 def test_each_place_is_filled():
     mj.jit(lambda x: x + 1)(jnp.ones(3))
-    add_rows("run.grid")
-    from minijit.run import cuda  # noqa: F401
+    add_rows("run.device.grid")
+    from minijit.run.cuda import executor  # noqa: F401
 
     stages = {k: v for k, v in vars(pipeline).items() if isinstance(v, Stage)}
     assert len(stages) == 9

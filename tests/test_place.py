@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from minijit.compile import loops_text as loops_text
-from minijit.compile.expressions import Axis, Const, Load, Reduce, op
-from minijit.compile.loops import (
+from minijit.compile.loops import text as text
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import Axis, Const, Load, Reduce, op
+from minijit.compile.loops.statements import (
     For,
     If,
     Kernel,
@@ -16,8 +17,7 @@ from minijit.compile.loops import (
     Store,
     statements,
 )
-from minijit.compile.memory import Buffer
-from minijit.compile.place import place
+from minijit.compile.schedule.place import place
 
 pytestmark = pytest.mark.chapter(16)
 F32 = np.dtype("float32")

@@ -132,6 +132,36 @@ def test_imports_go_one_way():
     assert not bad, "\n".join(bad)
 
 
+# Within a room, folders import from those before them: `compile/lower` never from
+# `compile/schedule`.  Files that lie in the room itself are above all folders of
+# `compile`, and above `scalars` in `run`.
+folders = {
+    "compile": """
+        loops numbers simplify lower schedule fuse memory control report
+    """.split(),
+    "run": "scalars python llvm threads calls report device cuda".split(),
+}
+# Arrows that go back: fewer of them, please.
+backward = {("compile/schedule", "compile/fuse")}
+
+
+def test_folders_of_a_room_are_in_an_order():
+    bad, found = [], set()
+    for file in library_files():
+        room, folder, *_ = [*file.split("/"), "", ""]
+        if file.count("/") < 2 or room not in folders or not file.endswith(".py"):
+            continue
+        for line, target in imported_files(file):
+            other = target.split("/")[1]
+            if not target.startswith(f"{room}/") or target.count("/") < 2:
+                continue
+            order = folders[room]
+            if order.index(other) > order.index(folder):
+                found.add((f"{room}/{folder}", f"{room}/{other}"))
+                bad.append(f"minijit/{file}:{line} imports {target}")
+    assert found == backward, "\n".join(bad)
+
+
 # Imports of `jaxcompat` from the library: fewer of them, please.
 of_jaxcompat = {"__init__.py"}
 
@@ -185,14 +215,18 @@ print(*loaded())
     lines = run(sys.executable, "-c", code).stdout.splitlines()
     others, before, after, used = map(str.split, lines)
     names = [f[:-3].replace("/", ".") for f in library_files() if f[-3:] == ".py"]
-    parts = "run.cuda run.cublas run.grid run.lockstep run.device_ run.tiles".split()
-    of_cuda = {n for n in names if n.startswith(tuple(parts))} - {"run.cuda_rows"}
+    of_cuda = {n for n in names if n.startswith(("run.cuda.", "run.device."))}
+    of_cuda -= {"run.cuda.rows", "run.cuda.__init__"}
     assert len(of_cuda) > 20
     assert not of_cuda & {*before} and not of_cuda & {*after}
-    assert {"run.tiles", "run.lockstep"} < of_cuda & {*used}
+    assert {"run.device.tiles", "run.device.lockstep"} < of_cuda & {*used}
     # Each costs a third of a millisecond: is it needed by a program that has no jit?
     # Of Python's own there are few that NumPy does not import, in any edition of both.
-    assert len(before) <= 300 and len(others) <= 20
+    inits = (root / "minijit").rglob("__init__.py")
+    empty = {f.parent for f in inits if not f.read_text()}
+    folder_of = lambda name: root.joinpath("minijit", *name.split("."))
+    written = [name for name in before if folder_of(name) not in empty]
+    assert len(written) <= 300 and len(others) <= 20
 
 
 def test_every_test_file_names_its_chapter():

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.lower import lower
-from minijit.compile.simplify import simplify
+from minijit.compile.lower.walk import lower
+from minijit.compile.simplify.passes import simplify
 from minijit.run.loading import rewritten
-from minijit.run.python_source import print_program
+from minijit.run.python.source import print_program
 
 pytestmark = pytest.mark.chapter(23)
 

@@ -7,14 +7,14 @@ import pytest
 
 import minijit.numpy as jnp
 from minijit import make_jaxpr
-from minijit.compile.expressions import Const, Op
-from minijit.compile.loops import Kernel, Program, Store
-from minijit.compile.lower import lower
-from minijit.compile.memory import Buffer
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import Const, Op
+from minijit.compile.loops.statements import Kernel, Program, Store
+from minijit.compile.lower.walk import lower
 from minijit.run.executable import compile_plain
-from minijit.run.python_emitter import operations
-from minijit.run.python_source import print_program
-from minijit.run.source_text import Constants, SourceWriter, Text
+from minijit.run.python.emitter import operations
+from minijit.run.python.source import print_program
+from minijit.run.python.source_text import Constants, SourceWriter, Text
 
 pytestmark = pytest.mark.chapter(16)
 
@@ -67,7 +67,7 @@ def run_f(in0):
 def test_golden_total():
     x = np.ones((3, 4), "f4")
     assert code_of(lambda x: jnp.sum(x, axis=1) * 2, x) == """\
-from minijit.run.scalar_math import add_any_order
+from minijit.run.scalars.scalar_math import add_any_order
 f32_0 = np.float32(0.0)
 f32_2 = np.float32(2.0)
 def kernel_0(x0: float32[3, 4], y0: float32[3]):
@@ -186,7 +186,11 @@ def test_every_operation_of_the_ir_has_a_row():
     """What the lowering can produce, the printer can print."""
     import inspect
 
-    from minijit.compile import index_rules, loops, lower_choices, lower_elements
+    from minijit.compile.loops import index_rules, statements as loops
+    from minijit.compile.lower import (
+        choices as lower_choices,
+        elements as lower_elements,
+    )
 
     modules = index_rules, loops, lower_choices, lower_elements
     text = "".join(map(inspect.getsource, modules))

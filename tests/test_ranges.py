@@ -7,12 +7,12 @@ from ir_interpreter import run
 import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile.decisions import decisions_about
-from minijit.compile.expression_graphs import postorder
-from minijit.compile.expressions import Op
-from minijit.compile.loops import For, expressions, statements
-from minijit.compile.lower import lower
-from minijit.compile.place import place
-from minijit.compile.placing_rules import arrange
+from minijit.compile.loops.expressions import Op
+from minijit.compile.loops.graphs import postorder
+from minijit.compile.loops.statements import For, expressions, statements
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.place import place
+from minijit.compile.schedule.placing_rules import arrange
 
 pytestmark = pytest.mark.chapter(24)
 rng = np.random.default_rng(0)

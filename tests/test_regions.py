@@ -13,16 +13,16 @@ from hypothesis import given, strategies as st
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.check_loops import check_program
-from minijit.compile.loops import For, Region, Swap, statements
-from minijit.compile.lower import lower
-from minijit.compile.lower_control import with_regions
-from minijit.compile.simplify import simplify
-from minijit.run import llvm_engine
+from minijit.compile.control.control import with_regions
+from minijit.compile.loops.check import check_program
+from minijit.compile.loops.statements import For, Region, Swap, statements
+from minijit.compile.lower.walk import lower
+from minijit.compile.simplify.passes import simplify
 from minijit.run.executable import compile_python
-from minijit.run.kernel_log import steps_of
-from minijit.run.llvm import compile_llvm
-from minijit.run.llvm_loops import LoopWriter
+from minijit.run.llvm import engine as llvm_engine
+from minijit.run.llvm.executor import compile_llvm
+from minijit.run.llvm.loops import LoopWriter
+from minijit.run.report.kernel_log import steps_of
 from minijit.trace.config import config
 from minijit.transform import steps
 from minijit.transform.tape import TapeValue

@@ -7,11 +7,11 @@ from test_lower import floats
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
-from minijit.compile.expression_graphs import postorder
-from minijit.compile.expressions import Op
-from minijit.compile.loops import expressions
-from minijit.compile.lower import lower
-from minijit.compile.simplify import simplify
+from minijit.compile.loops.expressions import Op
+from minijit.compile.loops.graphs import postorder
+from minijit.compile.loops.statements import expressions
+from minijit.compile.lower.walk import lower
+from minijit.compile.simplify.passes import simplify
 from minijit.trace.config import config
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]

@@ -12,7 +12,7 @@ import minijit.experimental.stax as stax
 import minijit.lax as lax
 import minijit.numpy as jnp
 import minijit.random as jrandom
-from minijit.run.scalar_math import functions
+from minijit.run.scalars.scalar_math import functions
 
 pytestmark = pytest.mark.chapter(22)
 

@@ -12,10 +12,10 @@ import scipy.special
 from test_scalar_math import check_native, floats, plain, samples, signed, unsigned
 
 import minijit.numpy as jnp
-import minijit.run.scalar_functions  # noqa: F401
+import minijit.run.python.scalar_functions  # noqa: F401
 from minijit import make_jaxpr
 from minijit.run.executable import compile_plain, compile_python
-from minijit.run.python_emitter import operations
+from minijit.run.python.emitter import operations
 
 pytestmark = pytest.mark.chapter(16)
 
@@ -112,7 +112,11 @@ def test_float16_needs_no_instructions_of_the_machine():
 
 def test_every_operation_of_the_lowering_has_a_row():
     from minijit import ops
-    from minijit.compile import lower_calls, lower_choices, lower_elements
+    from minijit.compile.lower import (
+        calls as lower_calls,
+        choices as lower_choices,
+        elements as lower_elements,
+    )
 
     families = [m for m in vars(ops).values() if inspect.ismodule(m)]
     rows = lower_elements, lower_calls, lower_choices

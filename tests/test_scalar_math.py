@@ -5,8 +5,8 @@ import importlib
 import numpy as np
 import pytest
 
-from minijit.run.numba_scalars import native_functions
-from minijit.run.scalar_math import functions
+from minijit.run.scalars.numba_scalars import native_functions
+from minijit.run.scalars.scalar_math import functions
 
 pytestmark = pytest.mark.chapter(16)
 
@@ -148,7 +148,8 @@ def test_importing_does_not_import_numba():
     import subprocess
     import sys
 
-    code = "import minijit.run.numba_scalars, sys; assert 'numba' not in sys.modules"
+    code = "import sys, minijit.run.scalars.numba_scalars as m; assert m.numbers"
+    code += "; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

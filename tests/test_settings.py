@@ -9,11 +9,11 @@ import minijit as jax
 import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile.decisions import decisions_about
-from minijit.compile.loops import Kernel, Region
-from minijit.compile.lower import lower
-from minijit.compile.placing_rules import arrange
+from minijit.compile.loops.statements import Kernel, Region
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.placing_rules import arrange
 from minijit.compile.settings import Settings
-from minijit.compile.simplify import simplify
+from minijit.compile.simplify.passes import simplify
 from minijit.run.loading import rewritten
 from minijit.trace.config import config
 

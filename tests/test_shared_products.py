@@ -9,16 +9,21 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.loops import Call, Region, statements
-from minijit.compile.memory import Buffer, View
-from minijit.run import shared_products, threads
-from minijit.run.llvm_calls import declaration, tiles
-from minijit.run.llvm_kernels import functions_of
-from minijit.run.llvm_python import python_declarations
-from minijit.run.llvm_workers import parts_text
+from minijit.compile.loops.buffers import Buffer, View
+from minijit.compile.loops.statements import Call, Region, statements
+from minijit.run.llvm.calls import declaration, tiles
+from minijit.run.llvm.kernels import functions_of
+from minijit.run.llvm.product_tiles import FIELDS
+from minijit.run.llvm.python import python_declarations
 from minijit.run.loading import rewritten
-from minijit.run.product_tiles import FIELDS
-from minijit.run.shared_products import SharingText, shared, shared_plan, team_of
+from minijit.run.threads import kernels as threads, shared_products
+from minijit.run.threads.shared_products import (
+    SharingText,
+    shared,
+    shared_plan,
+    team_of,
+)
+from minijit.run.threads.workers import parts_text
 from minijit.trace.config import config
 
 pytestmark = pytest.mark.chapter(25)

@@ -7,8 +7,8 @@ from hypothesis import given, settings, strategies as st
 import minijit as jax
 import minijit.numpy as jnp
 from minijit import lax, make_jaxpr
-from minijit.compile import simplify as module
-from minijit.compile.simplify import rules, simplify
+from minijit.compile.simplify import passes as module
+from minijit.compile.simplify.passes import rules, simplify
 from minijit.trace.jaxpr_checks import check_jaxpr
 from minijit.trace.jit import compile_for_eval
 from minijit.trace.slicing import pad, rev

@@ -8,11 +8,11 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.loops import Kernel
-from minijit.compile.lower import lower
-from minijit.compile.place import place
-from minijit.compile.rolling import rolled
-from minijit.compile.simplify import simplify
+from minijit.compile.fuse.rolling import rolled
+from minijit.compile.loops.statements import Kernel
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.place import place
+from minijit.compile.simplify.passes import simplify
 from minijit.run.loading import rewritten
 from minijit.trace.jaxpr import ClosedJaxpr, eval_jaxpr
 from minijit.transform.loops import scan_p
@@ -353,7 +353,7 @@ def test_lanes_as_vectors_agree_with_the_interpreter(n):
 @pytest.mark.chapter(24)
 @pytest.mark.parametrize("n", [20, 32])
 def test_lanes_are_read_and_written_in_whole_rows(n):
-    from minijit.run.llvm_kernels import KernelText
+    from minijit.run.llvm.kernels import KernelText
 
     f = mj.vmap(block_function(by_take, in_a_loop))
     kernel, = program_of(f, states(n)).kernels

@@ -8,11 +8,11 @@ import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.run import threads
-from minijit.run.llvm_kernels import KernelText
-from minijit.run.llvm_regions import RegionText
-from minijit.run.shared_products import SharingText
-from minijit.run.threads import ThreadedText, text_of_kernel
+from minijit.run.llvm.kernels import KernelText
+from minijit.run.llvm.regions import RegionText
+from minijit.run.threads import kernels as threads
+from minijit.run.threads.kernels import ThreadedText, text_of_kernel
+from minijit.run.threads.shared_products import SharingText
 
 pytestmark = pytest.mark.chapter(24)
 
@@ -139,9 +139,9 @@ def test_a_thread_may_have_a_number_of_its_own(always, jobs):
 
 
 def test_a_kernel_that_reads_what_it_writes_is_not_divided():
-    from minijit.compile.expressions import Axis, Load, as_index, op
-    from minijit.compile.loops import For, Kernel, Store
-    from minijit.compile.memory import Buffer
+    from minijit.compile.loops.buffers import Buffer
+    from minijit.compile.loops.expressions import Axis, Load, as_index, op
+    from minijit.compile.loops.statements import For, Kernel, Store
 
     def kernel(index, loaded, at):
         return Kernel("k", (For(i, (Store(y, (index,), Load(loaded, (at,))),)),))

@@ -14,17 +14,17 @@ from test_random_programs import programs, quick
 
 import minijit as mj
 from minijit import lax, make_jaxpr, numpy as jnp
-from minijit.compile.element_sets import Access, count, reached, size
-from minijit.compile.expressions import Axis, Load, as_index, op
-from minijit.compile.kernel_buffers import buffer_names
-from minijit.compile.loops import For, Kernel, Region, Store
-from minijit.compile.lower import lower
-from minijit.compile.memory import Buffer
-from minijit.compile.place import placed
-from minijit.compile.simplify import simplify
-from minijit.compile.traffic import traffic_of
+from minijit.compile.fuse.traffic import traffic_of
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.element_sets import Access, count, reached, size
+from minijit.compile.loops.expressions import Axis, Load, as_index, op
+from minijit.compile.loops.kernel_buffers import buffer_names
+from minijit.compile.loops.statements import For, Kernel, Region, Store
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.place import placed
+from minijit.compile.simplify.passes import simplify
 from minijit.run.loading import rewritten, routines
-from minijit.run.python_source import print_program
+from minijit.run.python.source import print_program
 
 pytestmark = pytest.mark.chapter(20)
 

@@ -7,12 +7,12 @@ import numpy as np
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import make_jaxpr
-from minijit.compile.expression_graphs import postorder, substitute
-from minijit.compile.expressions import Axis, Load, as_index, op
-from minijit.compile.index_rules import known
-from minijit.compile.inlining import policies
-from minijit.compile.loops import expressions
-from minijit.compile.lower import Elements, lower, lower_rules
+from minijit.compile.loops.expressions import Axis, Load, as_index, op
+from minijit.compile.loops.graphs import postorder, substitute
+from minijit.compile.loops.index_rules import known
+from minijit.compile.loops.statements import expressions
+from minijit.compile.lower.inlining import policies
+from minijit.compile.lower.walk import Elements, lower, lower_rules
 from minijit.trace.array import eval_rules, on_numpy, shape_rules
 from minijit.trace.core import Primitive
 from minijit.transform.linearize import linearize_rules

@@ -7,10 +7,10 @@ import numpy as np
 
 import minijit.numpy as jnp
 from minijit import make_jaxpr
-from minijit.compile.lower import lower
-from minijit.compile.place import place
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.place import place
 from minijit.run.emit import Walker
-from minijit.run.python_source import print_program
+from minijit.run.python.source import print_program
 
 
 def floor_divide(x, y):

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 from minijit import make_jaxpr
-from minijit.compile.expressions import Axis, as_index, op
-from minijit.compile.fuse import nested
-from minijit.compile.interchange import Renamer
-from minijit.compile.loops import For, statements
-from minijit.compile.lower import lower
-from minijit.compile.nests import in_nests
-from minijit.run.python_source import print_program
+from minijit.compile.fuse.passes import nested
+from minijit.compile.loops.expressions import Axis, as_index, op
+from minijit.compile.loops.statements import For, statements
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.interchange import Renamer
+from minijit.compile.schedule.nests import in_nests
+from minijit.run.python.source import print_program
 
 
 def letter(shape, strides):

@@ -6,7 +6,8 @@ import numpy as np
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile.buffers import (
+from minijit.compile.lower.walk import lower
+from minijit.compile.memory.arena import (
     arranged,
     buffers_of,
     in_arena,
@@ -14,9 +15,8 @@ from minijit.compile.buffers import (
     make_plan,
     most_at_once,
 )
-from minijit.compile.lower import lower
-from minijit.compile.overwriting import dependences
-from minijit.compile.simplify import simplify
+from minijit.compile.memory.overwriting import dependences
+from minijit.compile.simplify.passes import simplify
 
 
 def keeps_alive(program, buffer):

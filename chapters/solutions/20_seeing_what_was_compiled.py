@@ -4,7 +4,7 @@ import numpy as np
 
 import minijit.numpy as jnp
 from minijit import explain, jit
-from minijit.compile.explain import report_forms
+from minijit.compile.report.explain import report_forms
 
 
 def layers(x, w):

@@ -5,12 +5,12 @@ import numpy as np
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import jit, lax
-from minijit.compile import lower_reversal
-from minijit.compile.expressions import as_index, op
-from minijit.compile.loops import Region, While, statements
-from minijit.compile.lower import lower
-from minijit.compile.lower_control import with_regions
-from minijit.compile.simplify import simplify
+from minijit.compile.control import reversal as lower_reversal
+from minijit.compile.control.control import with_regions
+from minijit.compile.loops.expressions import as_index, op
+from minijit.compile.loops.statements import Region, While, statements
+from minijit.compile.lower.walk import lower
+from minijit.compile.simplify.passes import simplify
 
 
 def columns_of(lists):

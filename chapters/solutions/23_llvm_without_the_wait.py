@@ -7,11 +7,11 @@ import numpy as np
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile.lower import lower_rules
-from minijit.compile.lower_elements import one_operation
-from minijit.run.llvm_engine import Code, optimised
-from minijit.run.llvm_instructions import intrinsic
-from minijit.run.llvm_text import instructions
+from minijit.compile.lower.elements import one_operation
+from minijit.compile.lower.walk import lower_rules
+from minijit.run.llvm.engine import Code, optimised
+from minijit.run.llvm.instructions import intrinsic
+from minijit.run.llvm.text import instructions
 from minijit.trace.array import on_numpy, shape_rules
 from minijit.trace.core import Primitive, eval_rules
 from minijit.trace.primitives import of_one, unary

@@ -5,12 +5,12 @@ import math
 import numpy as np
 
 import minijit as mj
-from minijit.compile.expressions import Axis, Load, Op
-from minijit.compile.loops import For, Kernel, Store
-from minijit.compile.memory import Buffer
-from minijit.compile.scalar_forms import FLOAT64, scalar_forms
-from minijit.compile.vector_math import LN2, mantissa_and_exponent, special_log
-from minijit.run.llvm_kernels import KernelText, functions_of
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import Axis, Load, Op
+from minijit.compile.loops.statements import For, Kernel, Store
+from minijit.compile.numbers.scalar_forms import FLOAT64, scalar_forms
+from minijit.compile.numbers.vector_math import LN2, mantissa_and_exponent, special_log
+from minijit.run.llvm.kernels import KernelText, functions_of
 
 
 def terms_needed(limit):

@@ -7,7 +7,7 @@ import numpy as np
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.run.dispatch import container_rows
+from minijit.run.calls.dispatch import container_rows
 from minijit.run.pool import Pool
 from minijit.trace.stores import missed
 

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from minijit.compile.expressions import Axis, Load
-from minijit.compile.loops import For, Store
-from minijit.compile.memory import Buffer
-from minijit.compile.nests import nest_of
-from minijit.run.grid import collapsed
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import Axis, Load
+from minijit.compile.loops.statements import For, Store
+from minijit.compile.schedule.nests import nest_of
+from minijit.run.device.grid import collapsed
 
 
 def pieces(first, stride):

@@ -1,6 +1,6 @@
 """Solutions to chapter 27."""
 
-from minijit.run.cuda_nodes import CopyNode, Memory, waits_of
+from minijit.run.cuda.nodes import CopyNode, Memory, waits_of
 
 
 def longest(waits, times):

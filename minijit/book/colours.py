@@ -20,7 +20,7 @@ SESSION = "JPY_SESSION_NAME"
 SHOWN = (
     ("minijit.trace.jaxpr", "Jaxpr"),
     ("minijit.trace.jaxpr", "ClosedJaxpr"),
-    ("minijit.compile.loops", "Program"),
+    ("minijit.compile.loops.statements", "Program"),
 )
 # How the text of a program begins: a jaxpr, a loop program, Python.
 PROGRAM = re.compile(

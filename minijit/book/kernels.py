@@ -26,8 +26,8 @@ from unittest import mock
 
 import numpy as np
 
-from ..run import lockstep
-from ..run.lockstep_memory import WARP, Lanes, Memory
+from ..run.device import lockstep
+from ..run.device.lockstep_memory import WARP, Lanes, Memory
 from ..trace.errors import MinijitError
 from . import style
 from .exercise import is_empty

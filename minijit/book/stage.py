@@ -108,8 +108,8 @@ class Stage(importlib.abc.MetaPathFinder):
             here = f"this is chapter {self.chapter.id}"
             return f"is {verb} in chapter {chapter.id}; {here}"
         if part.built:
-            here = f"is built in this chapter, {chapter.id}"
-            return f"{here}, by a cell that has not run yet"
+            here = "is built in this chapter"
+            return f"{here} by a cell that has not run yet"
         here = f"comes with this chapter, {chapter.id}"
         return f"{here}, once all its build cells have run"
 

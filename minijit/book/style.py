@@ -72,7 +72,7 @@ TABLES = (
     ("linearize", "transform/linearize.py", "linearize_rules"),
     ("transpose", "transform/transpose.py", "transpose_rules"),
     ("batch", "transform/batching.py", "batch_rules"),
-    ("lower", "compile/lower.py", "lower_rules"),
+    ("lower", "compile/lower/walk.py", "lower_rules"),
 )
 ROW = 48  # so many primitives at most stand beside each other in the matrix
 

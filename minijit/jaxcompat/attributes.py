@@ -30,7 +30,7 @@ give(ShapedArray, {"sharding": property(sharding_of_type)})
 from ..trace.demand import on_demand
 from ..trace.stages import Compiled, Lowered
 
-give(Compiled, {"explain": on_demand("run.explaining:report_of")})
+give(Compiled, {"explain": on_demand("run.report.explaining:report_of")})
 
 # chapter 25
 from ..trace import dtypes
@@ -113,7 +113,7 @@ give(Eqn, {
 
 
 def analyses(names):
-    """{name: method} of functions in `run/analyses.py`."""
+    """{name: method} of functions in `run/report/analyses.py`."""
     return {name: on_demand(f"run.analyses:{name}") for name in names.split()}
 
 

@@ -33,7 +33,7 @@ backends: dict = {}
 # Of a module that is not listed they are in the one of the same name.
 sources = {
     "version": [],
-    "stages": ["trace.stages", "run.analyses"],
+    "stages": ["trace.stages", "run.report.analyses"],
     "lax.linalg": ["ops.linalg"],
     "extend.core.primitives": ["lax", "trace.jit", "transform.custom", "ops.linalg"],
     "_src.ad_util": ["interpreters.ad", "transform.linearize"],

@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..run.kernel_log import profile
+from ..run.report.kernel_log import profile
 from ..trace import names as _names
 from ..trace.array import ArrayImpl
 

@@ -5,8 +5,8 @@
 
 import numpy as np
 
-from ..compile.fuse_rules import barriers
-from ..compile.lower import Elements, lower_rules
+from ..compile.lower.walk import Elements, lower_rules
+from ..compile.schedule.shared_loops import barriers
 from ..trace.array import on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.jaxpr import Var

@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.lower import Statements, lower_rules
-from ..compile.lower_calls import call_eval
+from ..compile.lower.calls import call_eval
+from ..compile.lower.walk import Statements, lower_rules
 from ..trace import primitives as lax
 from ..trace.array import aval_of, shape_rules, to_numpy
 from ..trace.core import Primitive, eval_rules

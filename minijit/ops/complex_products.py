@@ -6,9 +6,9 @@ A routine for products takes real numbers.  Taking the parts out of the factors,
 putting those of the result together, are kernels that fuse with what is around them.
 """
 
-from ..compile.factors import is_large
+from ..compile.loops.scalars import part_dtype
+from ..compile.lower.factors import is_large
 from ..compile.pipeline import expansions
-from ..compile.scalars import part_dtype
 from ..trace import primitives as prim
 from ..trace.jaxpr import Eqn, Var
 from .complex_numbers import complex_p, imag_p, real_p

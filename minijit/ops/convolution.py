@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..compile.expressions import Const, as_index, op
-from ..compile.lower import Elements, lower_rules, new_axis
-from ..compile.lower_choices import both, undilated
-from ..compile.lower_elements import affine, total_over
-from ..compile.scalars import BOOL, wide_dtype
+from ..compile.loops.expressions import Const, as_index, op
+from ..compile.loops.scalars import BOOL, wide_dtype
+from ..compile.lower.choices import both, undilated
+from ..compile.lower.elements import affine, total_over
+from ..compile.lower.walk import Elements, lower_rules, new_axis
 from ..trace import dtypes, primitives as lax, slicing
 from ..trace.array import aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules

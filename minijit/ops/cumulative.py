@@ -9,12 +9,12 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.complex_pairs import stored_as_pairs
-from ..compile.expressions import Axis, Reduce, op
-from ..compile.loops import Store
-from ..compile.lower import Operand, Statements, lower_rules, new_axis
-from ..compile.lower_calls import add_nest
-from ..compile.lower_elements import affine, widen
+from ..compile.loops.expressions import Axis, Reduce, op
+from ..compile.loops.statements import Store
+from ..compile.lower.calls import add_nest
+from ..compile.lower.elements import affine, widen
+from ..compile.lower.walk import Operand, Statements, lower_rules, new_axis
+from ..compile.memory.complex_pairs import stored_as_pairs
 from ..trace import primitives as lax
 from ..trace.array import shape_rules
 from ..trace.core import Primitive, eval_rules

@@ -22,12 +22,12 @@ from functools import partial
 import numpy as np
 
 from ..compile.decisions import loop_rules, noted, settings_of_rules
-from ..compile.fuse import rules
-from ..compile.fuse_rules import barriers
-from ..compile.lower import Elements, lower_rules
+from ..compile.fuse.passes import rules
+from ..compile.loops.scalars import FLOAT32
+from ..compile.lower.walk import Elements, lower_rules
 from ..compile.pipeline import expansions
-from ..compile.register_tiles import tile_of
-from ..compile.scalars import FLOAT32
+from ..compile.schedule.register_tiles import tile_of
+from ..compile.schedule.shared_loops import barriers
 from ..compile.settings import config
 from ..trace import primitives as lax, slicing
 from ..trace.core import Primitive

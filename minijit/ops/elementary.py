@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from ..compile import simplify
-from ..compile.lower import Elements, lower_rules
-from ..compile.lower_elements import compute, one_operation
+from ..compile.lower.elements import compute, one_operation
+from ..compile.lower.walk import Elements, lower_rules
+from ..compile.simplify import passes as simplify
 from ..trace import primitives as lax
 from ..trace.array import shape_rules
 from ..trace.core import Primitive, eval_rules

@@ -14,7 +14,7 @@ from itertools import compress
 
 import numpy as np
 
-from ..compile.lower import fallbacks
+from ..compile.lower.walk import fallbacks
 from ..trace import dtypes
 from ..trace.arguments import function_name, wraps
 from ..trace.array import ShapedArray, shape_rules, wrap

@@ -18,7 +18,7 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.lower import fallbacks
+from ..compile.lower.walk import fallbacks
 from ..trace import calls, names as _names, primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules

@@ -12,8 +12,8 @@ be lost, or too much memory taken, without anybody having asked for it.
 import ml_dtypes
 import numpy as np
 
-from ..compile.lower import Statements
-from ..compile.lower_calls import call_eval
+from ..compile.lower.calls import call_eval
+from ..compile.lower.walk import Statements
 from ..compile.pipeline import row_choosers
 from ..trace import dtypes, jaxpr_parser
 from ..trace.dtypes import ScalarType, class_of, dtype_names, family_of

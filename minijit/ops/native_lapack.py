@@ -13,17 +13,17 @@ import functools
 
 import numpy as np
 
+from ..compile.control.obstacles import call_obstacles, kind_of
+from ..compile.control.region_functions import view_of
+from ..compile.control.regions import Part, RegionBuilder, call_builders
 from ..compile.decisions import loop_rules, noted
-from ..compile.expressions import Const, as_index, op
-from ..compile.loops import Call
-from ..compile.lower import Statements
-from ..compile.lower_calls import add_call, whole_atom
-from ..compile.memory import Buffer
-from ..compile.obstacles import call_obstacles, kind_of
+from ..compile.loops.buffers import Buffer
+from ..compile.loops.expressions import Const, as_index, op
+from ..compile.loops.scalars import BOOL, INDEX
+from ..compile.loops.statements import Call
+from ..compile.lower.calls import add_call, whole_atom
+from ..compile.lower.walk import Statements
 from ..compile.pipeline import row_choosers
-from ..compile.region_functions import view_of
-from ..compile.regions import Part, RegionBuilder, call_builders
-from ..compile.scalars import BOOL, INDEX
 from ..compile.settings import config
 from ..run.lapack import lapack
 from . import linalg

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..compile.expressions import Axis, Const, as_index, op
-from ..compile.loops import For, If
-from ..compile.scalars import INDEX
+from ..compile.loops.expressions import Axis, Const, as_index, op
+from ..compile.loops.scalars import INDEX
+from ..compile.loops.statements import For, If
 from .linalg import cholesky_p, lu_p, triangular_solve_p
 
 

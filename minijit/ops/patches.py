@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compile.decisions import loop_rules, noted
-from ..compile.expressions import Const, op
-from ..compile.lower import Elements, lower_rules
-from ..compile.lower_choices import both, undilated
-from ..compile.lower_elements import affine
+from ..compile.loops.expressions import Const, op
+from ..compile.loops.scalars import BOOL, FLOAT32
+from ..compile.lower.choices import both, undilated
+from ..compile.lower.elements import affine
+from ..compile.lower.walk import Elements, lower_rules
 from ..compile.pipeline import expansions
-from ..compile.scalars import BOOL, FLOAT32
 from ..compile.settings import config
 from ..trace import primitives as prim, slicing
 from ..trace.core import Primitive

@@ -27,9 +27,9 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.expressions import Const, as_index, op
-from ..compile.lower import Elements, lower_rules
-from ..compile.storage import stand_ins
+from ..compile.loops.expressions import Const, as_index, op
+from ..compile.lower.walk import Elements, lower_rules
+from ..compile.simplify.storage import stand_ins
 from ..trace import dtypes, jaxpr_parser, primitives as lax
 from ..trace.array import (
     ArrayImpl,
@@ -89,7 +89,7 @@ def threefry2x32(key, count, add, xor, rotate, constant):
     """The hash: two words of a key and two of a count -> two words.
 
     What a word is, the four functions say that work on it: NumPy arrays here,
-    expressions of a kernel in `compile.lower_transforms`.  20 rounds, and every four
+    expressions of a kernel in `compile.lower.transforms`.  20 rounds, and every four
     of them words of the key are added (Salmon et al., Parallel random numbers: as
     easy as 1, 2, 3, 2011).
     """

@@ -9,12 +9,12 @@ import enum
 
 import numpy as np
 
-from ..compile.expressions import Const, op
-from ..compile.lower import Elements, Statements, lower_rules
-from ..compile.lower_calls import call_eval
-from ..compile.lower_elements import compute, one_operation, widen
+from ..compile.loops.expressions import Const, op
+from ..compile.loops.scalars import is_half
+from ..compile.lower.calls import call_eval
+from ..compile.lower.elements import compute, one_operation, widen
+from ..compile.lower.walk import Elements, Statements, lower_rules
 from ..compile.pipeline import row_choosers
-from ..compile.scalars import is_half
 from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules

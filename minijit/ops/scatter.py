@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..compile.complex_pairs import stored_as_pairs
-from ..compile.expressions import Const, as_index, op
-from ..compile.index_rules import known
-from ..compile.loops import If, Store
-from ..compile.lower import Elements, Operand, Statements, lower_rules, new_axis
-from ..compile.lower_calls import add_nest
-from ..compile.lower_choices import both, clamped, integer_index, store_operand
-from ..compile.scalars import BOOL
+from ..compile.loops.expressions import Const, as_index, op
+from ..compile.loops.index_rules import known
+from ..compile.loops.scalars import BOOL
+from ..compile.loops.statements import If, Store
+from ..compile.lower.calls import add_nest
+from ..compile.lower.choices import both, clamped, integer_index, store_operand
+from ..compile.lower.walk import Elements, Operand, Statements, lower_rules, new_axis
+from ..compile.memory.complex_pairs import stored_as_pairs
 from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules

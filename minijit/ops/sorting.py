@@ -14,7 +14,7 @@ import operator
 
 import numpy as np
 
-from ..compile.lower import fallbacks
+from ..compile.lower.walk import fallbacks
 from ..trace import primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules

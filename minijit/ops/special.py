@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from ..compile.lower import fallbacks, lower_rules
-from ..compile.lower_elements import one_operation
+from ..compile.lower.elements import one_operation
+from ..compile.lower.walk import fallbacks, lower_rules
 from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules

@@ -13,12 +13,12 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.expressions import Const, Reduce, op
-from ..compile.lower import Elements, lower_rules, new_axis
-from ..compile.lower_choices import both, undilated
-from ..compile.lower_elements import affine, total_over, widen
-from ..compile.reductions import start_values
-from ..compile.scalars import BOOL, wide_dtype
+from ..compile.loops.expressions import Const, Reduce, op
+from ..compile.loops.reductions import start_values
+from ..compile.loops.scalars import BOOL, wide_dtype
+from ..compile.lower.choices import both, undilated
+from ..compile.lower.elements import affine, total_over, widen
+from ..compile.lower.walk import Elements, lower_rules, new_axis
 from ..trace import dtypes, primitives as lax, slicing
 from ..trace.array import aval_of, shape_rules, to_numpy
 from ..trace.calls import underlying

@@ -19,8 +19,8 @@ from sys import getrefcount
 
 import numpy as np
 
-from ..compile.buffers import LINE
-from ..compile.lower import lower
+from ..compile.lower.walk import lower
+from ..compile.memory.arena import LINE
 from ..trace.array import ArrayImpl
 from ..trace.config import config
 from ..trace.jit import donors

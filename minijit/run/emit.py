@@ -19,10 +19,10 @@ whatever the emitter makes of one: a piece of Python, the name of an LLVM regist
     round(dtype, value)          a float32 to one that is a 16-bit float too
 """
 
-from ..compile.expressions import Const, Load, Op
-from ..compile.loops import For, If, Let, Start, Step, Store
-from ..compile.reductions import combine, start_values
-from ..compile.scalars import is_half, wide_dtype
+from ..compile.loops.expressions import Const, Load, Op
+from ..compile.loops.statements import For, If, Let, Start, Step, Store
+from ..compile.loops.reductions import combine, start_values
+from ..compile.loops.scalars import is_half, wide_dtype
 
 
 class Walker:
@@ -149,9 +149,9 @@ walkers |= {Start: start, Step: step}
 
 
 # chapter 16, brought along
-from ..compile.expressions import as_index
-from ..compile.loops import Fetch
-from ..compile.scalars import FLOAT32, UINT16
+from ..compile.loops.expressions import as_index
+from ..compile.loops.statements import Fetch
+from ..compile.loops.scalars import FLOAT32, UINT16
 
 
 # Only machine code can ask for lines of memory; for others there is nothing to do.
@@ -208,9 +208,9 @@ conversions |= {"convert": convert, "bitcast": bitcast}
 
 
 # chapter 21
-from ..compile.kernel_buffers import touched
-from ..compile.loops import Call, Fail, Look, Reserve, Swap, While
-from ..compile.memory import Buffer
+from ..compile.loops.kernel_buffers import touched
+from ..compile.loops.statements import Call, Fail, Look, Reserve, Swap, While
+from ..compile.loops.buffers import Buffer
 
 # The statements of loops and branches with whole nests inside.  For these an emitter
 # has besides:

@@ -12,8 +12,8 @@ Two rows of the table `executors`: "python", which is the default from here on, 
 import weakref
 from functools import partial
 
-from ..compile.lower import lower
-from ..compile.simplify import simplify
+from ..compile.lower.walk import lower
+from ..compile.simplify.passes import simplify
 from ..trace.jit import executors
 from .loading import load, programs, watchers
 from .reports import Report, heading_of, kernel_names

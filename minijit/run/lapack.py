@@ -15,8 +15,8 @@ import functools
 import math
 import threading
 
-from ..compile.loops import Call, statements
-from .scalar_math import functions
+from ..compile.loops.statements import Call, statements
+from .scalars.scalar_math import functions
 
 
 @functools.cache

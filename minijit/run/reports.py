@@ -1,6 +1,6 @@
 """What an executable tells about itself: its text, what it launches, what runs that."""
 
-from ..compile.loops import Kernel, Region
+from ..compile.loops.statements import Kernel, Region
 from .loading import load
 
 # Functions of an executable and its arguments: the one to run instead, or None.

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from ..compile.scalars import part_dtype
+from ..compile.loops.scalars import part_dtype
 from ..trace.array import ArrayImpl, ShapedArray, to_numpy
 from ..trace.core import EvalTrace, eval_rules, find_rule, set_trace
 from ..trace.dtypes import float0, storage_of
 from ..transform.pieces import by_step
-from .scalar_math import functions, named
+from .scalars.scalar_math import functions, named
 
 
 def to_array(x, aval):

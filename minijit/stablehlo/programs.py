@@ -8,8 +8,8 @@ of a while would grow as it runs, which StableHLO's arrays cannot.
 
 from functools import partial
 
-from ..compile.simplify import inline_rules
-from ..compile.storage import in_storage
+from ..compile.simplify.passes import inline_rules
+from ..compile.simplify.storage import in_storage
 from ..trace.array import ShapedArray, to_numpy
 from ..trace.core import find_rule
 from ..trace.errors import at_line

@@ -1,8 +1,8 @@
 """What is imported when it is first asked for: names for users, rows of tables.
 
-    fetch("run.explaining:explain")                 # the function, from its module
-    executors |= {"cuda": on_demand("run.cuda:compile_cuda")}       # imports nothing
-    additions |= {"run.grid": ["run.tiles"]}
+    fetch("run.report.explaining:explain")      # the function
+    executors |= {"cuda": on_demand("run.cuda.executor:compile_cuda")} # imports nothing
+    additions |= {"run.device.grid": ["run.device.tiles"]}
 
 Modules that most programs do without, such as all for CUDA, are named by text only.
 What is there only because JAX has it lies in `jaxcompat/`, and is found under JAX's

@@ -6,7 +6,7 @@
     devices("tpu")              # RuntimeError, with JAX's words
 
 Programs written for JAX ask such questions.  Arrays are on the CPU unless one asks for
-another device; those on a GPU answer for themselves, in `run/cuda_arrays.py`.
+another device; those on a GPU answer for themselves, in `run/cuda/arrays.py`.
 """
 
 from dataclasses import dataclass, replace

@@ -47,7 +47,8 @@ def front(module, names, on_demand=()):
       module: its full name.
       names: a list of its public names, or a function without arguments that gives it.
       on_demand: texts that say what is imported when it is first asked for: the name of
-        a module within it, or "run.explaining:explain" for one that users know as its.
+        a module within it, or "run.report.explaining:explain" for one that users know
+        as its.
     """
 
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import minijit as mj
-from minijit.compile.lower import lower
-from minijit.compile.simplify import simplify
+from minijit.compile.lower.walk import lower
+from minijit.compile.simplify.passes import simplify
 from minijit.run.loading import rewritten
 
 from .programs import families

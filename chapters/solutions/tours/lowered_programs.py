@@ -4,8 +4,8 @@ import numpy as np
 
 import minijit.numpy as jnp
 from minijit import jit, make_jaxpr
-from minijit.compile.loops import Kernel
-from minijit.compile.lower import lower
+from minijit.compile.loops.statements import Kernel
+from minijit.compile.lower.walk import lower
 
 
 def passes(f, *args):

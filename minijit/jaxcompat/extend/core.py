@@ -11,7 +11,7 @@ The classes are minijit's own; `jaxcompat/attributes.py` gives them what JAX's h
 import itertools
 from functools import partial
 
-from ...compile.lower import fallbacks, lower_rules
+from ...compile.lower.walk import fallbacks, lower_rules
 from ...trace import dtypes, names as _names
 from ...trace.arguments import whole_type
 from ...trace.array import aval_of, shape_rules

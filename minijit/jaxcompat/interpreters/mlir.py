@@ -8,9 +8,9 @@ primitive that has one is computed by its `def_impl`.
 
 from functools import partial
 
-from ...compile.lower import Statements, fallbacks, lower_rules
-from ...compile.lower_calls import call_program
-from ...compile.simplify import simplify
+from ...compile.lower.calls import call_program
+from ...compile.lower.walk import Statements, fallbacks, lower_rules
+from ...compile.simplify.passes import simplify
 from ...trace import names as _names
 from ...trace.arguments import TraceInfo
 from ...trace.primitives import as_array

@@ -1,0 +1,154 @@
+"""Scans over arrays larger than the caches: a block of lanes goes through all steps.
+
+    for i0 in serial 123:                               # the blocks
+      for i1 in min(1000000 - i0 * 8192, 8192):
+        out0[i0 * 8192 + i1] = in0[i0 * 8192 + i1]
+      for i2 in serial 100:                             # the steps
+        for i3 in min(1000000 - i0 * 8192, 8192):
+          out0[i0 * 8192 + i3] = out0[i0 * 8192 + i3] * 0.5 + 1.0
+
+If no lane of a step looks at another one, the order of lanes and steps is free.  Step
+by step, a carry larger than the caches comes from memory and goes back every time;
+block by block it comes once, and stays in the cache until the last step is done.
+"""
+
+import math
+
+from ...transform.loops import scan_p
+from ..decisions import loop_rules, noted
+from ..loops.expressions import Axis, Load, as_index, op
+from ..loops.graphs import postorder, substitute
+from ..loops.statements import For, Kernel, Let, Store, expressions, statements
+from ..schedule.place import placed
+from ..settings import config
+from .control import build_scan
+from .regions import loop_builders
+
+
+def build_scan_by_blocks(builder, programs, inputs, outputs, **params):
+    """A scan, in blocks of lanes if it has lanes and they pay."""
+    (body,) = programs
+    size = block_size(body, params, builder.root.call)
+    if size is None:
+        build_scan(builder, programs, inputs, outputs, **params)
+        return
+    n = lanes_of(body, params)
+    block = Axis(-(-n // size), "serial")
+    first = op("mul", block, as_index(size))
+    left = op("min", op("sub", as_index(n), first), as_index(size))
+    with builder.block() as scan:
+        build_scan(builder, programs, inputs, outputs, **params)
+    builder.add(For(block, tuple(part_of_lanes(stmt, first, left) for stmt in scan)))
+
+
+def part_of_lanes(stmt, first, count):
+    """A statement of a scan, for `count` lanes from the first one on."""
+    if not isinstance(stmt, For):
+        return stmt
+    if stmt.axis.kind == "serial":
+        body = tuple(part_of_lanes(inner, first, count) for inner in stmt.body)
+        return For(stmt.axis, body)
+    lane = Axis(count, stmt.axis.kind)
+    index, known = op("add", first, lane), {}
+
+    def exprs(roots):
+        return substitute(roots, lambda e: index if e is stmt.axis else None, known)
+
+    body = tuple(inner.rewrite(exprs, lambda b: b) for inner in stmt.body)
+    return For(lane, body)
+
+
+def block_size(body, params, call=None):
+    """How many lanes make a block, or None if the scan is not to have any.
+
+    Args:
+      call: of the loop that the decision is about.
+    """
+    n = lanes_of(body, params)
+    if n is None or params["length"] in (0, 1):
+        return None
+    carries = carries_of(body, params)
+    kept = bytes_of((*carries, *body.temps))
+    # What each step reads and writes anew comes from memory in any case, and as whole
+    # rows it comes faster.
+    given = params["num_consts"] + len(carries)
+    streams = (*body.inputs[given:], *body.outputs[len(carries) :])
+    block = n * config.fusion.lane_block // max(kept, 1)
+    few = kept < max(config.fusion.worth_lanes, bytes_of(streams))
+    if few or not 0 < block < n:
+        return noted("all lanes", call, kept=kept) or None
+    noted("blocks of lanes", call, kept=kept, lanes=block)
+    return block
+
+
+loop_rules |= {
+    "blocks of lanes": (
+        True, "a block of lanes goes through all steps, and stays in the cache",
+        "worth_lanes", "lane_block",
+    ),
+    "all lanes": (
+        False, "what all lanes keep is little, or they read more in each step",
+        "worth_lanes", "lane_block",
+    ),
+}  # fmt: skip
+
+
+def bytes_of(buffers):
+    """The size of some arrays in bytes."""
+    return sum(math.prod(b.shape) * b.dtype.itemsize for b in buffers)
+
+
+def carries_of(body, params):
+    """The inputs of a step that are carries."""
+    given = params["num_consts"]
+    return body.inputs[given : given + params["num_carry"]]
+
+
+def lanes_of(body, params):
+    """How many lanes the steps of a scan have that do not look at each other, or None.
+
+    A lane is an index of the first axis, of all arrays that a step writes.
+    """
+    if not all(isinstance(step, Kernel) for step in body.body):
+        return None
+    own = {*carries_of(body, params), *body.temps, *body.outputs}
+    if any(b.dtype == object for b in (*body.inputs, *own)):
+        return None
+    sizes = {b.shape[0] for b in own if b.shape}
+    if len(sizes) != 1:
+        return None
+    n, = sizes
+    kernels = (placed(step.body) for step in body.body)
+    return n if all(keeps_to_its_lane(kernel, own, n) for kernel in kernels) else None
+
+
+def keeps_to_its_lane(kernel, own, n):
+    """Whether each loop of a kernel goes over the lanes, and touches its own only."""
+    for stmt in kernel:
+        lane = None
+        if isinstance(stmt, For):
+            if stmt.axis.extent != n or stmt.axis.kind == "reduce":
+                return False
+            lane = stmt.axis
+        elif not isinstance(stmt, (Let, Store)):
+            return False
+        touched = [index for b, index in elements_of((stmt,)) if b in own and b.shape]
+        if any(index[0] is not lane for index in touched):
+            return False
+        exprs = [e for e in postorder(expressions((stmt,))) if not isinstance(e, Load)]
+        if any(lane in e.children() for e in exprs):
+            return False  # an index that is computed with is no unsigned number
+    return True
+
+
+def elements_of(body):
+    """(buffer, index) of each load and store in statements."""
+    for e in postorder(expressions(body)):
+        if isinstance(e, Load):
+            yield e.buffer, e.index
+    for s in statements(body):
+        if isinstance(s, Store):
+            yield s.buffer, s.index
+
+
+loop_builders |= {scan_p: build_scan_by_blocks}

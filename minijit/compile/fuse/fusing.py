@@ -1,0 +1,97 @@
+"""`fuse`: a function with settings of fusion of its own.
+
+    @minijit.fuse(row_bytes=0)
+    def f(x):                            # kernels as with these settings
+        return nn.softmax(x)
+
+    minijit.fuse(f, enabled=False)       # no kernels merged in f, wherever it is called
+
+Inside another trace it is a call, which stays one: its name says the settings.
+"""
+
+import functools
+
+from ...trace.config import config
+from ...trace.core import EvalTrace, current
+from ...trace.jit import JitFunction, jit, jit_p
+from ..decisions import loop_rules, noted
+from ..lower.calls import Statements, call_program
+from ..lower.walk import lower_rules
+from ..settings import Settings
+from ..simplify import passes as simplify
+
+# What stands in the name of a call before its settings.
+MARK = " with "
+
+
+class FusedFunction(JitFunction):
+    """What `fuse` returns: a jitted function whose kernels are made by its settings."""
+
+    def __init__(self, function, options, changes):
+        super().__init__(function, options)
+        self.changes = changes
+
+    def __call__(self, *args, **kwargs):
+        with config.override("fusion", config.fusion.but(**self.changes)):
+            if type(current.trace) is EvalTrace:
+                return super().__call__(*args, **kwargs)
+            leaves, entry = self.look_up(args, kwargs)
+        said = ",".join(f"{name}={value}" for name, value in self.changes.items())
+        name = f"{entry.name}{MARK}{said}"
+        results = jit_p.bind(*entry.tracers, *leaves, name=name, jaxpr=entry.closed)
+        return results[0] if entry.is_single else entry.out_tree.unflatten(results)
+
+    def lower(self, *args, **kwargs):
+        """As of any jitted function; compiled at once, while its settings hold."""
+        with config.override("fusion", config.fusion.but(**self.changes)):
+            lowered = super().lower(*args, **kwargs)
+            lowered.entry.compile()
+        return lowered
+
+    trace = lower
+
+    def __reduce__(self):
+        return FusedFunction, (self.function, self.options, self.changes)
+
+
+def fuse(fun=None, /, **settings):
+    """`fun` jitted, with other settings of fusion than those around it.
+
+    Args:
+      fun: a function, jitted or not; without it, `fuse` returns a decorator.
+      settings: fields of `Settings`, such as `enabled=False` or `row_bytes=0`.
+
+    Returns:
+      A jitted function.  Within others it is a call with kernels of its own.
+
+    Raises:
+      TypeError: for what is no setting, or no value of it.
+    """
+    Settings().but(**settings)
+    if fun is None:
+        return functools.partial(fuse, **settings)
+    inner = fun if isinstance(fun, JitFunction) else jit(fun)
+    return FusedFunction(inner.function, inner.options, settings)
+
+
+def settings_of(eqn):
+    """The settings that a call says in its name, as a dict; or None."""
+    name, mark, said = str(eqn.params.get("name", "")).partition(MARK)
+    return Settings.changes_in(said) if mark else None
+
+
+def lower_call(walk, eqn):
+    """A call of a program, which is made by the settings of the call."""
+    closed, name = eqn.params["jaxpr"], eqn.params["name"]
+    changes = settings_of(eqn) or {}
+    if not changes:
+        noted("called", eqn, equations=len(closed.jaxpr.eqns))
+    with config.override("fusion", config.fusion.but(**changes)):
+        call_program(walk, eqn, closed, name.partition(MARK)[0])
+
+
+loop_rules |= {
+    "called": (False, "so long a function, called again, stays one", "small_function"),
+}
+lower_rules[jit_p] = Statements(lower_call)
+simplify.stay_calls.append(settings_of)

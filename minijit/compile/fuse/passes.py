@@ -1,0 +1,489 @@
+"""Fusion: kernels that share loops and memory become one.
+
+    k0: for i: t[i] = max(k: x[i,k])          k0: for i:
+    k1: for i: for j: e[i,j] = exp(           r0 = max(k: x[i,k])
+          x[i,j] - t[i])                           for j: row[j] = exp(x[i,j] - r0)
+    k2: for i: s[i] = add(k: e[i,k])               r1 = add(k: row[k])
+    k3: for i: for j: y[i,j] = e[i,j] / s[i]       for j: y[i,j] = row[j] / r1
+
+The walk of `lower` asks and answers; what it leaves are kernels, each a loop nest.
+This pass takes any two of them that may share their loops, those first that save most,
+until no two are left.  What lies between them stays in a register, or in a row that is
+there for one step of the loops only.
+"""
+
+import heapq
+import itertools
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
+from ...trace.config import config
+from .. import settings as settings
+from ..decisions import Decision, loop_rules, noted
+from ..loops.buffers import Buffer
+from ..loops.expressions import Load
+from ..loops.graphs import postorder
+from ..loops.statements import For, Kernel, Store, expressions, statements
+from ..pipeline import program_passes
+from ..schedule.columns import block_length, on_buffers, replaced, with_new
+from ..schedule.placing_rules import stored_in
+from ..schedule.row_totals import beside, by_rows, is_all_totals, rules_of_totals
+from ..schedule.shared_loops import (
+    Part,
+    between_them,
+    in_columns,
+    is_copy,
+    reads_changed,
+    saved_bytes,
+    shared_axes,
+    traffic_of,
+    within_steps,
+)
+
+
+def nested(axes, body):
+    """Statements in loops over some axes, the first one outermost."""
+    for axis in reversed(axes):
+        body = (For(axis, tuple(body)),)
+    return tuple(body)
+
+
+def renamed(body, names):
+    """Statements in which loops and expressions have the axes `names` instead."""
+    return renamed_loops(replaced(body, names.get), names)
+
+
+def renamed_loops(body, names):
+    return tuple(
+        For(names.get(s.axis, s.axis), renamed_loops(s.body, names))
+        if isinstance(s, For) else s
+        for s in body
+    )
+
+
+# ---- two bodies become one
+
+
+def join(a, b, shared):
+    """The loops that both share around the rest of each: -> statements."""
+    own = {j: i for i, j in shared.items()}
+    rest_a = nested([i for i in a.axes if i not in shared], a.body)
+    rest_b = nested([j for j in b.axes if j not in own], renamed(b.body, own))
+    body = settle((*rest_a, *rest_b))
+    body = nested([i for i in a.axes if i in shared], body)
+    return *body, *a.after, *b.after
+
+
+def with_totals(a, b, shares):
+    """The statements of a, and beside its loop the totals of b."""
+    body, after = beside(a, b, shares)
+    return *nested(a.axes[:1], settle(body)), *settle(after)
+
+
+def settle(body):
+    """Statements of one block with what they store known to those that follow.
+
+    What a store of this block has put at an index is an expression from there on: no
+    load, unless the buffer is stored into twice, or was read before.  Loops that are
+    the same loop become one.
+    """
+    times = Counter(buffer for stmt in body for buffer in stored_in([stmt]))
+    known, settled, seen, read = {}, [], set(), set()
+    for stmt in body:
+        stmt, = with_new([stmt], known) if known else [stmt]
+        settled.append(stmt)
+        parts = postorder(expressions([stmt]), seen)
+        seen.update(parts)
+        read.update(e.buffer for e in parts if type(e) is Load)
+        once = isinstance(stmt, Store) and times[stmt.buffer] == 1
+        if once and stmt.buffer not in read:
+            known[Load(stmt.buffer, stmt.index)] = stmt.value
+    return joined_loops(settled)
+
+
+def loaded_buffers(body):
+    """The buffers that statements read."""
+    return {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
+
+
+def joined_loops(body):
+    """Statements of one block: a loop goes into an earlier one, where that is right."""
+    done = []
+    for stmt in body:
+        late, place = Part.inside(0, stmt, (stmt,)), None
+        for i in reversed(range(len(done) if late.axes else 0)):
+            if done[i].buffers & late.stores.keys():
+                break
+            shared = shared_axes(done[i], late) if done[i].axes else {}
+            if len(shared) == len(done[i].axes) == len(late.axes) > 0:
+                place = None if reads_changed(done[i], late, shared) else i
+                break
+            if done[i].stores.keys() & late.loads.keys():
+                break
+        if place is None:
+            done.append(late)
+        else:
+            stmt, = join(done[place], late, shared)
+            done[place] = Part.inside(0, stmt, (stmt,))
+    return tuple(part.step for part in done)
+
+
+def wanted_only(body, others):
+    """Statements without the stores that nobody loads from."""
+    while True:
+        loaded = loaded_buffers(body)
+        stores = [s for s in statements(body) if isinstance(s, Store)]
+        unread = {s for s in stores if not (s.buffer in loaded or others(s.buffer))}
+        if not unread:
+            return body
+        body = without(body, unread)
+
+
+def without(body, dropped):
+    """Statements without some of them, and without loops around nothing."""
+    kept = []
+    for stmt in body:
+        if isinstance(stmt, For):
+            inner = without(stmt.body, dropped)
+            kept += [For(stmt.axis, inner)] if inner else []
+        elif stmt not in dropped:
+            kept.append(stmt)
+    return tuple(kept)
+
+
+# ---- which kernels
+
+
+class Fusion:
+    """The kernels and calls of a program while they become fewer.
+
+    Attributes:
+      parts: {number: Part} of what is left.
+      users: {buffer: the numbers of the parts that read or write it}.
+      before, after: for each part the numbers of those that it waits for, or that wait
+        for it, directly; reach: a bit mask of all that wait for it.
+      decisions: what was decided of two kernels, and why.
+      queue: those that may be fused, what saves most first.
+      became: {number of a part: that of the one which it was merged into}.
+    """
+
+    def __init__(self, program, settings):
+        self.program, self.settings = program, settings
+        self.parts = {n: Part.of(n, step) for n, step in enumerate(program.body)}
+        self.results = {*program.outputs}
+        self.numbers = {step: n for n, step in enumerate(program.body)}
+        self.users, self.decisions, self.queue, self.became = {}, [], [], {}
+        for number, part in self.parts.items():
+            for buffer in part.buffers:
+                self.users.setdefault(buffer, []).append(number)
+        for number, part in self.parts.items():
+            if part.is_nest:
+                self.drop_unread(number, part)
+        self.find_order()
+
+    def drop_unread(self, number, part):
+        """Leave out what a kernel stores and nobody loads any more."""
+        unread = [b for b in part.stores if b not in part.loads]
+        if not all(map(self.others(number), unread)):
+            body = wanted_only(part.step.body, self.others(number))
+            step = replace(part.step, body=body)
+            self.parts[number] = Part.inside(number, step, body)
+            for buffer in part.buffers - self.parts[number].buffers:
+                self.users[buffer].remove(number)
+
+    def find_order(self):
+        """Which steps wait for which: those that write what they read or write."""
+        self.after = {n: set() for n in self.parts}
+        self.reach = dict.fromkeys(self.parts, 0)
+        for buffer, users in self.users.items():
+            for n in users:
+                if buffer in self.parts[n].stores:
+                    self.after[n].update(m for m in users if m > n)
+                    for earlier in users[: users.index(n)]:
+                        self.after[earlier].add(n)
+        for number in reversed(self.parts):
+            for later in self.after[number]:
+                self.reach[number] |= self.reach[later] | 1 << later
+
+    # One pair.
+
+    def others(self, *numbers):
+        """A function of a buffer: whether anybody but these parts wants it."""
+
+        def wanted(buffer):
+            users = self.users.get(buffer, ())
+            return buffer in self.results or any(n not in numbers for n in users)
+
+        return wanted
+
+    def in_order(self, first, second):
+        """Two parts, that one first which must run before the other.
+
+        Of others the one with loops comes first, or that which came first.
+        """
+        which = lambda n: (is_all_totals(self.parts[n]), n)
+        first, second = sorted((first, second), key=which)
+        waits = self.reach[second] >> first & 1
+        return (second, first) if waits else (first, second)
+
+    def path(self, first, second):
+        """Whether a third part has to run after one of two and before the other."""
+        return any(
+            self.reach[n] >> b & 1
+            for a, b in ((first, second), (second, first))
+            for n in self.after[a] - {b}
+        )
+
+    def decide(self, first, second):
+        """Whether two parts become one kernel: -> `Decision`."""
+        a, b = self.parts[first], self.parts[second]
+        others, settings = self.others(first, second), self.settings
+        saved = saved_bytes(a, b, others)
+        judge = partial(judged, a, b, saved)
+        totals = a.is_nest and is_all_totals(b)
+        if not (totals or a.is_nest and b.is_nest):
+            return judge("no nest")
+        shared = {} if totals else shared_axes(a, b)
+        if not within_steps(a, b, shared):
+            return judge("overwritten")
+        if reads_changed(a, b, shared):
+            return judge("changed")
+        if b.was and is_copy(a):
+            return judge("copy")
+        if rule := between_them(a, b):
+            return judge(rule)
+        if self.path(first, second):
+            return judge("path")
+        if a.size + b.size > settings.most_operations:
+            return judge("operations", operations=a.size + b.size)
+        made = a.stores.keys() | b.stores.keys()
+        kept = [x for x in a.buffers | b.buffers if x not in made or others(x)]
+        if len(kept) > settings.most_buffers:
+            return judge("buffers", buffers=len(kept))
+        if totals:
+            rule, shares = by_rows(a, b)
+            return judge(rule, **shares)
+        if not shared:
+            return judge("axes")
+        columns = in_columns(a, shared) or in_columns(b, {*shared.values()})
+        share = saved / max(min(traffic_of(a), traffic_of(b)), 1)
+        if columns and share < settings.column_share:
+            return judge("columns", share=round(share, 3))
+        if not a.stores.keys() & b.loads.keys() and not worth(a, b):
+            return judge("little", bytes=saved)
+        return judge("blocks of columns" if columns else "loops", shared=shared)
+
+    # All of them.
+
+    def neighbours(self, number):
+        """The other parts with which one shares a buffer: who reads what it writes, and
+        some of those who read what it reads."""
+        part, found = self.parts[number], {}
+        for buffer in part.buffers:
+            users = self.users[buffer] if buffer.shape else []
+            if buffer not in part.stores:
+                writers = [n for n in users if buffer in self.parts[n].stores]
+                at, far = users.index(number) if users else 0, self.settings.neighbours
+                near = users[max(at - far, 0) : at + far + 1]
+                if len(near) < len(users):
+                    noted("not compared", part.step, readers=len(users))
+                users = [*near, *writers]
+            found |= dict.fromkeys(n for n in users if n != number)
+        return found
+
+    def consider(self, number, others):
+        """Decide about a part and some others; what may be fused waits in the queue."""
+        for other in others:
+            first, second = self.in_order(number, other)
+            found = self.decide(first, second)
+            if found.fused:
+                key = [*rules].index(found.rule), -found.nbytes, first, second
+                heapq.heappush(self.queue, (*key, len(self.decisions)))
+            if found.rule != "no nest":
+                self.decisions.append(found)
+
+    def run(self):
+        """Merge until there are no two left that may be: -> the program."""
+        for number in list(self.parts):
+            self.consider(number, [n for n in self.neighbours(number) if n > number])
+        done = []
+        while self.queue:
+            *_, first, second, which = heapq.heappop(self.queue)
+            if first in self.parts and second in self.parts:
+                if self.path(first, second):
+                    # What was merged meanwhile stands between them.
+                    self.decisions.append(self.decide(first, second))
+                    continue
+                done.append(self.decisions[which])
+                number = self.merge(first, second, **done[-1].numbers)
+                self.consider(number, self.neighbours(number))
+        steps = {part.step for part in self.parts.values()}
+        left = [d for d in self.decisions if steps >= {*d.a, *d.b} and not d.fused]
+        return self.program_of([*done, *left])
+
+    def merge(self, first, second, shared=None, shares=None):
+        """Two parts become one: -> its number."""
+        a, b, number = self.parts[first], self.parts[second], 1 + max(self.parts)
+        body = join(a, b, shared) if shared else with_totals(a, b, shares)
+        body = wanted_only(body, self.others(first, second))
+        eqns = tuple(dict.fromkeys((*a.step.eqns, *b.step.eqns)))
+        part = Part.inside(number, Kernel(a.step.name, body, eqns), body)
+        for buffer in a.buffers | b.buffers | part.buffers:
+            users = self.users.get(buffer, ())
+            users = [n for n in users if n not in (first, second)]
+            self.users[buffer] = users + [number] * (buffer in part.buffers)
+        both, old = {first, second}, 1 << first | 1 << second
+        self.after[number] = (self.after.pop(first) | self.after.pop(second)) - both
+        self.reach[number] = (self.reach.pop(first) | self.reach.pop(second)) & ~old
+        del self.parts[first], self.parts[second]
+        for n in self.parts:
+            if self.reach[n] & old:
+                self.reach[n] |= self.reach[number] | 1 << number
+                if self.after[n] & both:
+                    self.after[n] = self.after[n] - both | {number}
+        self.parts[number] = part
+        self.became |= {first: number, second: number}
+        return number
+
+    def program_of(self, decisions):
+        """The program of the parts, in an order in which they can run."""
+        waits = Counter(n for later in self.after.values() for n in later)
+        ready = [n for n in self.parts if not waits[n]]
+        body, counts, self.homes, used = [], itertools.count(), {}, set()
+        for number, part in self.parts.items():
+            for eqn in part.step.eqns:
+                self.homes.setdefault(eqn, set()).add(number)
+        while ready:
+            number = heapq.heappop(ready)
+            part = self.parts[number]
+            step, used = part.was or part.step, used | part.buffers
+            if type(step) is Kernel:
+                inside, rows = with_rows(part, self.others(number), self.settings)
+                inside = step.body if part.was else inside
+                step = replace(step, name=f"k{next(counts)}", body=inside)
+                used -= rows
+            body.append(step)
+            for later in self.after[number]:
+                waits[later] -= 1
+                if not waits[later]:
+                    heapq.heappush(ready, later)
+        assert len(body) == len(self.parts), "kernels wait for each other in a ring"
+        return replace(
+            self.program,
+            body=tuple(body),
+            temps=tuple(b for b in self.program.temps if b in used),
+            decisions=(*decisions, *filter(self.holds, self.program.decisions)),
+        )
+
+    def holds(self, decision):
+        """Whether a decision of the walk still does: fusion may have overruled it.
+
+        It has if each kernel that reads a value is the kernel that makes it.  Where it
+        has said no as well, both stay: why there were two, and why there still are.
+        """
+        if decision.fused or not decision.b:
+            return True
+        eqn, = decision.a
+        made = self.homes.get(eqn, ())
+        return any(self.merged_into(step) not in made for step in decision.b)
+
+    def merged_into(self, step):
+        """The number of the part that a step of the program is in now."""
+        number = self.numbers[step]
+        while number in self.became:
+            number = self.became[number]
+        return number
+
+
+def judged(a, b, saved, rule, **numbers):
+    """The `Decision` about two parts that a rule makes."""
+    fused, reason, *settings = rules[rule]
+    steps, nbytes = ((a.step,), (b.step,)), saved
+    return Decision(*steps, fused, rule, reason, nbytes, tuple(settings), numbers)
+
+
+def worth(a, b):
+    """Whether what two kernels both read is as large as what one of them stores."""
+    both = max((x.nbytes for x in a.loads.keys() & b.loads.keys()), default=0)
+    return both >= min(sum(x.nbytes for x in p.stores) for p in (a, b))
+
+
+# rule: (whether the two are fused, why, the setting that changes it), the first first.
+rules = {
+    "loops": (True, "they share loops, and what goes from one to the other"),
+    "blocks of columns": (True, "they share loops over blocks of columns"),
+    "no nest": (False, "one of them is a call, or stores in an order of its own"),
+    "overwritten": (False, "the second one writes over what the first one uses"),
+    "changed": (False, "the second one reads an element that the first one updates"),
+    "copy": (False, "an update of a copy may be one of the array itself"),
+    "barrier": (False, "nothing is fused across an optimization_barrier"),
+    "path": (False, "a third step has to run between them"),
+    "operations": (False, "together they have too many operations", "most_operations"),
+    "buffers": (False, "together they take too many arrays", "most_buffers"),
+    "axes": (False, "no loop of one goes with a loop of the other, step by step"),
+    "columns": (
+        False,
+        "they share only the axis along which memory runs, and little else",
+        "column_share",
+    ),
+    "little": (False, "what both read is smaller than what they store"),
+} | rules_of_totals
+
+
+# ---- rows
+
+
+def with_rows(part, others, settings):
+    """The statements of a kernel with what nobody else wants in rows of its own.
+
+    Where every access to a buffer has the axis of a loop around everything for index,
+    one step of this loop needs no more of it than that.
+
+    Returns:
+      (the statements, the buffers that have become rows).
+    """
+    body = part.step.body
+    stored = [b for b in part.stores if not others(b)]
+    lanes = block_length(part.axes[-1], body) if part.axes else 1
+    rows, room = {}, settings.row_bytes
+    for buffer in sorted(stored, key=lambda b: b.nbytes):
+        accesses = [*part.stores[buffer], *part.loads.get(buffer, ())]
+        places = [dims for dims in zip(*accesses, strict=True)]
+        left = [
+            d for d, found in enumerate(places)
+            if len({*found}) > 1 or found[0] not in part.axes
+        ]
+        shape = tuple(buffer.shape[d] for d in left)
+        row = Buffer(buffer.name, shape, buffer.dtype, space="cache")
+        needed = row.nbytes * lanes
+        rule = "row" if needed <= room else "large row"
+        if len(left) < len(places) and noted(rule, part.step, bytes=needed, room=room):
+            room -= needed
+            rows[buffer] = row, left
+
+    def in_row(buffer, index):
+        row, left = rows[buffer]
+        return row, tuple(index[d] for d in left)
+
+    return on_buffers(body, in_row, rows) if rows else body, rows.keys()
+
+
+loop_rules |= {
+    "off": (False, "kernels are not merged at all", "enabled"),
+    "not compared": (False, "it is not compared with far readers", "neighbours"),
+    "row": (True, "what nobody else wants is a row in the cache", "row_bytes"),
+    "large row": (False, "so large a row is no longer in the cache", "row_bytes"),
+}
+
+
+def fused(program):
+    """A program with kernels merged, as the settings in force allow."""
+    settings = config.fusion
+    kernels = [s for s in program.body if isinstance(s, Kernel)]
+    if not settings.enabled and len(kernels) > 1:
+        noted("off", *kernels)
+    return Fusion(program, settings).run() if settings.enabled and kernels else program
+
+
+program_passes |= {"fused": fused}

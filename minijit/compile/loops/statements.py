@@ -1,0 +1,375 @@
+"""The loop language: what a program does to single elements, and in which loops.
+
+A jaxpr speaks of whole arrays, this language of elements.  An *expression* (see
+`expressions`) is one number, computed from loop axes and loads; a *statement* stores it
+for every value of the axes around it.  The grammar:
+
+    Stmt    ::= Store(buffer, index*, value, combine?) | For(axis, body*)
+              | Fetch(source, index*)                            made by `panels`
+              | If(pred, then*, otherwise*)
+              | Let(expr) | Start(reduce) | Step(reduce)         made by `place`
+              | While(test*, cond, body*) | Swap(buffer, buffer)
+              | Reserve(table, rows) | Look(work) | Fail(pred, message)
+              | Call(routine, inputs*, outputs*, attrs, eqns*)
+              | Kernel(name, body*, eqns*)
+              | Region(name, body*, eqns*, tables*, functions*)
+    View    ::= View(buffer, shape, strides, offset)
+    Buffer  ::= Buffer(name, shape, dtype, order, space)
+    Program ::= Program(name, inputs*, outputs*, constants*, temps*, body*, ...)
+"""
+
+from dataclasses import dataclass, field
+
+from ..settings import Settings, config
+from .buffers import Buffer
+
+
+class Stmt:
+    """One statement: what passes over programs want to know of it."""
+
+    @property
+    def single(self):
+        """Whether it is a loop of one step: what is in it may as well stay there."""
+        return False
+
+    def uses(self):
+        """The expressions that it uses itself, without those of its bodies."""
+        return ()
+
+    def bodies(self):
+        """The lists of statements inside it."""
+        return ()
+
+    def rewrite(self, exprs, buffers):
+        """The same statement with other expressions and buffers.
+
+        Args:
+          exprs: function of a list of expressions: the list to put in their place.
+          buffers: function of a stored buffer: the one to put in its place.
+        """
+        raise TypeError(f"cannot rewrite {self!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Store(Stmt):
+    """`buffer[index] = value`, or `combine(buffer[index], value)`."""
+
+    buffer: Buffer
+    index: tuple
+    value: object
+    combine: str | None = None
+
+    def uses(self):
+        return (*self.index, self.value)
+
+    def rewrite(self, exprs, buffers):
+        *index, value = exprs([*self.index, self.value])
+        return Store(buffers(self.buffer), tuple(index), value, self.combine)
+
+
+@dataclass(frozen=True, eq=False)
+class Fetch(Stmt):
+    """`source[index]` will be loaded soon: its line may come nearer in the meantime.
+
+    This loads nothing, and what a program computes does not depend on it.
+    """
+
+    source: Buffer
+    index: tuple
+
+    def uses(self):
+        return self.index
+
+    def rewrite(self, exprs, buffers):
+        return Fetch(self.source, tuple(exprs([*self.index])))
+
+
+@dataclass(frozen=True, eq=False)
+class For(Stmt):
+    """The body for axis = 0, 1, ..., extent - 1."""
+
+    axis: object
+    body: tuple
+
+    @property
+    def single(self):
+        return self.axis.extent == 1
+
+    def uses(self):
+        extent = self.axis.extent
+        return () if isinstance(extent, int) else (extent,)
+
+    def bodies(self):
+        return (self.body,)
+
+    def rewrite(self, exprs, buffers):
+        return For(self.axis, tuple(s.rewrite(exprs, buffers) for s in self.body))
+
+
+@dataclass(frozen=True, eq=False)
+class If(Stmt):
+    """One of two bodies."""
+
+    pred: object
+    then: tuple
+    otherwise: tuple = ()
+
+    def uses(self):
+        return (self.pred,)
+
+    def bodies(self):
+        return (self.then, self.otherwise)
+
+    def rewrite(self, exprs, buffers):
+        pred, = exprs([self.pred])
+        then, otherwise = (
+            tuple(s.rewrite(exprs, buffers) for s in body) for body in self.bodies()
+        )
+        return If(pred, then, otherwise)
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel(Stmt):
+    """One loop nest, and the equations it came from: the unit that is launched."""
+
+    name: str
+    body: tuple
+    eqns: tuple = ()
+
+    @property
+    def sources(self):
+        """The lines of the user's program that it computes, in order, each once."""
+        return tuple(dict.fromkeys(e.source for e in self.eqns if e.source))
+
+    def bodies(self):
+        return (self.body,)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A whole compiled function.
+
+    Attributes:
+      inputs: one buffer an argument.
+      outputs: one buffer a result; the same one may stand there twice, and it is never
+        one of the constants, nor an input but one of `donated`.
+      constants: pairs (buffer, NumPy array).
+      temps: the other buffers.
+      body: kernels and calls, in an order to run them in.
+      decisions: a `Decision` for each two parts that were compared, fused or not.
+      fallbacks: (primitive name, reason) of what runs uncompiled, each once.
+      inner: whether only other programs call it, and give it memory for its results.
+      copies: a record for each array that is copied whole, and why.
+      donated: pairs (input, result): whose memory the caller gave away, and for what.
+      settings: of fusion: those in force as it was made, which hold for its loops too.
+    """
+
+    name: str
+    inputs: tuple
+    outputs: tuple
+    constants: tuple
+    temps: tuple
+    body: tuple
+    decisions: tuple = ()
+    fallbacks: tuple = ()
+    inner: bool = False
+    copies: tuple = ()
+    donated: tuple = ()
+    settings: Settings = field(default_factory=lambda: config.fusion)
+
+    @property
+    def kernels(self):
+        return tuple(s for s in self.body if isinstance(s, Kernel))
+
+    @property
+    def calls(self):
+        return tuple(s for s in self.body if isinstance(s, Call))
+
+    def __str__(self):
+        return program_printers["text"](self)
+
+    __repr__ = __str__
+
+
+# A later module adds the text of programs.
+program_printers = {"text": lambda program: f"program {program.name}"}
+
+
+# Functions of a program, called when a pass has made one.  The checker is one of them.
+after_pass: list = []
+
+
+def statements(body):
+    """All statements in some statements, outer before inner."""
+    found = []
+    for stmt in body:
+        found.append(stmt)
+        for inner in stmt.bodies():
+            found += statements(inner)
+    return found
+
+
+def expressions(body):
+    """The expressions that some statements and all those inside them use."""
+    return [expr for stmt in statements(body) for expr in stmt.uses()]
+
+
+@dataclass(frozen=True, eq=False)
+class Let(Stmt):
+    """Compute an expression here; whoever uses it afterwards uses this value."""
+
+    expr: object
+
+    def uses(self):
+        return (self.expr,)
+
+    def rewrite(self, exprs, buffers):
+        return Let(*exprs([self.expr]))
+
+
+@dataclass(frozen=True, eq=False)
+class Start(Stmt):
+    """The accumulators of a `Reduce` get their first value."""
+
+    reduce: object
+
+    def rewrite(self, exprs, buffers):
+        return Start(*exprs([self.reduce]))
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Stmt):
+    """The accumulators of a `Reduce` take in its bodies' present values."""
+
+    reduce: object
+
+    def uses(self):
+        return self.reduce.bodies
+
+    def rewrite(self, exprs, buffers):
+        return Step(*exprs([self.reduce]))
+
+
+@dataclass(frozen=True, eq=False)
+class While(Stmt):
+    """The body, for as long as `cond`, after the statements `test`, is true."""
+
+    test: tuple
+    cond: object
+    body: tuple
+
+    def uses(self):
+        return (self.cond,)
+
+    def bodies(self):
+        return (self.test, self.body)
+
+
+@dataclass(frozen=True, eq=False)
+class Swap(Stmt):
+    """Two buffers of one shape exchange their contents (their storage, in fact)."""
+
+    first: Buffer
+    second: Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Reserve(Stmt):
+    """From here on, a table has at least so many rows; those it had stay."""
+
+    table: Buffer
+    rows: object
+
+    def uses(self):
+        return (self.rows,)
+
+
+@dataclass(frozen=True, eq=False)
+class Look(Stmt):
+    """So much work is done: now and then, look whether a signal has arrived."""
+
+    work: object
+
+    def uses(self):
+        return (self.work,)
+
+
+@dataclass(frozen=True, eq=False)
+class Fail(Stmt):
+    """If `pred` is true, the program ends here, with an OverflowError."""
+
+    pred: object
+    message: str
+
+    def uses(self):
+        return (self.pred,)
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Stmt):
+    """A routine from elsewhere, on whole arrays.
+
+    Attributes:
+      routine: `matmul`, `program` (attrs: program), `eval` (attrs: primitive, params),
+        `function` (attrs: function, given: a view for each of its params), `lapack`
+        (attrs: name, given: a view for each of its arguments).
+      inputs, outputs: views.
+      attrs: dict.
+      eqns: the equations it came from.
+    """
+
+    routine: str
+    inputs: tuple
+    outputs: tuple
+    attrs: dict
+    eqns: tuple = ()
+
+    def uses(self):
+        offsets = (view.offset for view in (*self.inputs, *self.outputs))
+        return tuple(x for x in offsets if not isinstance(x, int))
+
+
+@dataclass(frozen=True, eq=False)
+class Region(Kernel):
+    """Loops and branches with many nests inside, launched as one, named after them.
+
+    Its statements are placed already, and may read what others of them wrote.
+
+    Attributes:
+      tables: of each tape or union that it takes or gives an `Attached`.
+      functions: that it calls, each after those that it calls itself.
+    """
+
+    tables: tuple = ()
+    functions: tuple = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """Statements that a region runs at several places, on arrays given anew each time.
+
+    Attributes:
+      params: buffers, in place of which each `Call` gives its own.
+      captures: the other buffers that it uses and that are not its own: constants, and
+        room for what lies between.
+    """
+
+    name: str
+    params: tuple
+    captures: tuple
+    body: tuple
+
+
+@dataclass(frozen=True, eq=False)
+class Attached:
+    """The tables of a tape or union that a region takes or gives.
+
+    Attributes:
+      buffer: of the value; aval: its type; columns: the buffers of its tables.
+      given: whether the region gives it.
+    """
+
+    buffer: Buffer
+    aval: object
+    columns: tuple
+    given: bool

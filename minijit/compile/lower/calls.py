@@ -1,0 +1,144 @@
+"""Calls: what a program asks of routines, and of other programs.
+
+    c = program[inner](a)       an inner jitted function, lowered once
+    c = eval[sort](a)           a primitive's eval rule: runs uncompiled
+
+A call takes arrays and not elements, so that its operands are materialised.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ...trace.jaxpr import Var
+from ...trace.jit import jit_p
+from ..loops.buffers import View
+from ..loops.statements import Call, expressions
+from ..pipeline import row_choosers
+from ..simplify.shapes import row_major
+from .walk import Statements, fallbacks, lower, lower_rules
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Elements of a variable (or the one of a literal) as NumPy would stride them."""
+
+    base: object
+    shape: tuple
+    strides: tuple
+    offset: int = 0
+
+
+def whole_atom(atom):
+    """All of a variable or literal as a view."""
+    return Strided(atom, atom.aval.shape, row_major(atom.aval.shape))
+
+
+# How a routine that knows strides takes an operand: (walk, atom) -> `Strided`.
+operand_views = {"strided": lambda walk, atom: whole_atom(atom)}
+
+
+def add_call(walk, eqns, routine, inputs, attrs, results=None):
+    """Have a call make all results of the last one of some equations.
+
+    Args:
+      inputs: for each input a `Strided`.
+      results: for each result a `Strided`, if it is not simply all of it.
+    """
+    group, inputs = walk.groups.new(), tuple(inputs)
+    results = results or tuple(map(whole_atom, eqns[-1].outvars))
+    group.make = partial(make_call, routine, inputs, results, attrs)
+    group.eqns |= dict.fromkeys(eqns)
+    for view in inputs:
+        if isinstance(view.base, Var):
+            walk.readers[view.base].setdefault(group, {})
+            walk.stored.setdefault(view.base, ("call", f"{routine} reads it"))
+    for var in (view.base for view in results):
+        walk.stored.setdefault(var, ("call", f"{routine} writes it"))
+        walk.groups.precede(group, walk.readers[var])
+
+
+def make_call(routine, inputs, results, attrs, arrays, eqns):
+    """The `Call`, once every variable has its buffer."""
+    views = [[as_view(arrays, s) for s in side] for side in (inputs, results)]
+    return Call(routine, *map(tuple, views), attrs, eqns)
+
+
+def as_view(arrays, strided):
+    """A `Strided` of a variable as a `View` of its buffer; a literal gets a buffer."""
+    base = strided.base
+    buffer = arrays.buffers.get(base) or arrays.constant(base, base.val)
+    return View(buffer, strided.shape, strided.strides, strided.offset)
+
+
+def add_nest(walk, eqn, var, statement, axes):
+    """A kernel of its own that stores into a variable, maybe after others have.
+
+    Args:
+      var: the variable; who reads it waits for this kernel.
+      statement: with variables in place of buffers.
+      axes: of the loops around it, from the outermost one.
+    """
+    group = walk.groups.new(axes)
+    walk.stored.setdefault(var, ("root", f"{eqn.primitive} writes to a copy"))
+    readers = walk.readers.pop(var, {})
+    group.stores.append(statement)
+    fill(walk, group, eqn, readers, walk.estimates.read_by(eqn))
+    # Whatever stores the variable before this has to know that this comes after.
+    walk.readers[var] = {group: {}}
+
+
+def fill(walk, group, eqn, readers, reads):
+    """Ask for what a group's statements need, and let it run before its readers."""
+    group.eqns[eqn] = None
+    group.reads = reads
+    walk.ask(expressions(group.stores), group)
+    walk.groups.precede(group, readers)
+
+
+def call_eval(walk, eqn, reason):
+    """A call of the primitive's eval rule, on NumPy arrays: runs uncompiled."""
+    walk.fallbacks[eqn.primitive.name] = reason
+    attrs = {"primitive": eqn.primitive, "params": eqn.params}
+    inputs = [operand_views["strided"](walk, atom) for atom in eqn.invars]
+    add_call(walk, [eqn], "eval", inputs, attrs)
+
+
+# kind of a dtype -> function of an equation with values of that kind: why it runs
+# uncompiled, or None.  The next chapter has complex numbers in loops.
+numbers_left = {
+    "c": lambda eqn: "complex numbers are left to NumPy",
+    "O": lambda eqn: "tapes and unions are left to Python",
+}
+
+
+def uncompiled(eqn):
+    """The row of an equation that runs uncompiled, or None."""
+    reason = fallbacks.get(eqn.primitive)
+    if reason is None and eqn.primitive is not jit_p:
+        atoms = (*eqn.invars, *eqn.outvars)
+        kinds = {atom.aval.dtype.kind for atom in atoms}
+        why = (numbers_left[kind](eqn) for kind in numbers_left if kind in kinds)
+        reason = next(filter(None, why), None)
+    return reason and Statements(partial(call_eval, reason=reason))
+
+
+row_choosers |= {"uncompiled": uncompiled}
+
+
+def lower_jit(walk, eqn):
+    """A call of an inner jitted function's program."""
+    call_program(walk, eqn, eqn.params["jaxpr"], eqn.params["name"])
+
+
+def call_program(walk, eqn, closed, name):
+    """A call of a function's program, lowered once for all its calls."""
+    program = walk.programs.get(closed)
+    if program is None:
+        inner = lower(closed, name, walk.policy, walk.programs)
+        distinct = len(set(inner.outputs)) == len(inner.outputs)
+        program = walk.programs[closed] = replace(inner, inner=distinct)
+    walk.fallbacks |= dict(program.fallbacks)
+    add_call(walk, [eqn], "program", map(whole_atom, eqn.invars), {"program": program})
+
+
+lower_rules[jit_p] = Statements(lower_jit)

@@ -1,0 +1,195 @@
+"""The factors of a product: which axes of them are what, and copies where they help.
+
+    dot_dims(eqn)                           # of both: batch, free and contracted axes
+    choose(plan_of, lhs, rhs, out, dims)    # multiply as they are, or copy one first
+"""
+
+import math
+from typing import NamedTuple
+
+from ...trace import primitives as prim
+from ...trace.jaxpr import Eqn, Var
+from ..decisions import loop_rules, noted
+from ..loops.scalars import FLOAT32, wide_dtype
+from ..pipeline import expansions
+from ..settings import config
+from .calls import Strided
+
+
+class Dims(NamedTuple):
+    """The axes of one factor: those it shares with all, with the result, the other."""
+
+    batch: tuple
+    free: tuple
+    contracted: tuple
+
+
+def dot_dims(eqn):
+    """The `Dims` of both factors of a product."""
+    contract, batch = eqn.params["dimension_numbers"]
+    both = []
+    for x, c, b in zip(eqn.invars, contract, batch, strict=True):
+        free = tuple(d for d in range(x.aval.ndim) if d not in c + b)
+        both.append(Dims(tuple(b), free, tuple(c)))
+    return both
+
+
+def size_of(atom, axes):
+    return math.prod(atom.aval.shape[d] for d in axes)
+
+
+def is_large(eqn):
+    """Whether a `dot_general` is of matrices for which a call pays.
+
+    A matrix times a vector reads each number once: memory is the limit, and our own
+    loops read it as fast, with what is done to the result in the same loop.
+    """
+    if eqn.primitive is not prim.dot_general_p or not eqn.outvars[0].aval.size:
+        return False
+    lhs, rhs = eqn.invars
+    left, right = dot_dims(eqn)
+    rows, columns = size_of(lhs, left.free), size_of(rhs, right.free)
+    work = rows * columns * size_of(lhs, left.contracted)
+    if min(rows, columns) <= 1:
+        return False
+    large = work > config.fusion.small_product
+    return noted("call" if large else "small product", eqn, multiplications=work)
+
+
+loop_rules |= {
+    "call": (True, "it is a call of a routine for products", "small_product"),
+    "small product": (False, "loops take no longer than a call", "small_product"),
+    "halves": (True, "the device's BLAS multiplies floats of 16 bits", "half_products"),
+}
+
+
+def cost_of_copy(size):
+    """What a kernel takes that copies so many numbers, in nanoseconds."""
+    return config.fusion.kernel_cost + config.fusion.copy_cost * size
+
+
+def packed(view, dims, other, axes):
+    """How a copy of a factor would lie: as the result and the other factor are.
+
+    Args:
+      other: strides of the other factor at the contracted axes, in order.
+      axes: strides of the result at the free axes, in order.
+    """
+    free = sorted(zip(axes, dims.free, strict=True), reverse=True)
+    contracted = sorted(zip(other, dims.contracted, strict=True), reverse=True)
+    order = (*dims.batch, *(d for _, d in free), *(d for _, d in contracted))
+    strides, step = {}, 1
+    for d in reversed(order):
+        strides[d], step = step, step * view.shape[d]
+    return order, tuple(strides[d] for d in range(len(order)))
+
+
+class Choice(NamedTuple):
+    """How to multiply.
+
+    Attributes:
+      cost: with that of copies; plan: a `Plan`; views: of both factors.
+      copies: for each factor the order of its axes in a copy, or None.
+    """
+
+    cost: float
+    plan: tuple
+    views: tuple
+    copies: tuple
+
+
+def choose(plan_of, lhs, rhs, out, dims):
+    """The cheapest `Choice` of which factor to copy: none of them, if possible.
+
+    Args:
+      plan_of: function of three views and the `Dims`: the plan of their product.
+    """
+    left, right = dims
+    n = len(left.batch)
+    sums = [lhs.strides[d] for d in left.contracted]
+    other = [rhs.strides[d] for d in right.contracted]
+    rows = out.strides[n : n + len(left.free)]
+    columns = out.strides[n + len(left.free) :]
+    best = None
+    for copy_left, copy_right in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        places = range(len(sums), 0, -1) if copy_left and copy_right else None
+        views, copies, extra = [], [], 0
+        for view, d, copied, theirs, mine in (
+            (lhs, left, copy_left, places or other, rows),
+            (rhs, right, copy_right, places or sums, columns),
+        ):
+            order = None
+            if copied:
+                order, strides = packed(view, d, theirs, mine)
+                view = Strided(None, view.shape, strides)
+                extra += cost_of_copy(math.prod(view.shape))
+            views.append(view)
+            copies.append(order)
+        plan = plan_of(*views, out, dims)
+        if plan and (best is None or plan.cost + extra < best.cost):
+            best = Choice(plan.cost + extra, plan, tuple(views), tuple(copies))
+    return best
+
+
+def packing(walk, atom, order):
+    """The equation of a copy of a factor with its axes in another order."""
+    shape = tuple(atom.aval.shape[d] for d in order)
+    copy = Var(atom.aval.update(shape=shape))
+    eqn = Eqn(prim.transpose_p, (atom,), (copy,), {"permutation": order})
+    walk.made_by[copy] = eqn
+    walk.stored[copy] = ("layout", "a matrix product needs it in another order")
+    return eqn
+
+
+# Floats of 16 bits, or of different dtypes.
+
+
+def in_wide_floats(jaxpr):
+    """A jaxpr in which large products of 16-bit, or different, floats are of wide ones.
+
+    Such sums are in 32 bits anyway, and only the total is rounded.
+    """
+    eqns = []
+    for eqn in jaxpr.eqns:
+        atoms = *eqn.invars, *eqn.outvars
+        is_dot = eqn.primitive is prim.dot_general_p
+        wide = {wide_dtype(x.aval.dtype) for x in atoms} if is_dot else set()
+        wide = max(wide, key=lambda dtype: dtype.itemsize, default=None)
+        other = any(x.aval.dtype != wide for x in atoms)
+        other = other and not is_half_product(eqn)
+        if is_dot and wide.kind == "f" and other and is_large(eqn):
+            eqns += wide_product(eqn, wide)
+        else:
+            eqns.append(eqn)
+    return jaxpr.replace(eqns=tuple(eqns))
+
+
+def is_half_product(eqn):
+    """Whether an equation is a product of 16-bit floats, and the device does those."""
+    if not config.fusion.half_products or eqn.primitive is not prim.dot_general_p:
+        return False
+    left, right, out = (x.aval.dtype for x in (*eqn.invars, *eqn.outvars))
+    halves = left == right and wide_dtype(left) == FLOAT32 != left
+    return halves and out in (left, FLOAT32) and noted("halves", eqn)
+
+
+def wide_product(eqn, dtype):
+    """A product as equations: of converted factors, and the result converted back."""
+    eqns, atoms = [], []
+    for atom in eqn.invars:
+        var = Var(atom.aval.update(dtype=dtype, weak_type=False))
+        eqns.append(conversion(atom, var, eqn))
+        atoms.append(var)
+    out, = eqn.outvars
+    total = Var(out.aval.update(dtype=dtype, weak_type=False))
+    params = {**eqn.params, "preferred_element_type": dtype}
+    one = Eqn(prim.dot_general_p, tuple(atoms), (total,), params, eqn.source)
+    return [*eqns, one, conversion(total, out, eqn)]
+
+
+def conversion(atom, var, eqn):
+    params = {"new_dtype": var.aval.dtype, "weak_type": var.aval.weak_type}
+    return Eqn(prim.convert_element_type_p, (atom,), (var,), params, eqn.source)
+
+
+expansions |= {"in_wide_floats": in_wide_floats}

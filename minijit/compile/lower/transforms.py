@@ -1,0 +1,144 @@
+"""Rows of what part 2 added: calls with rules of their own, checkpoints, control flow.
+
+A function with a derivative rule of its own is, to the compiler, that function.  So is
+a checkpoint, but for the one in a backward pass, which computes again what the forward
+pass computed: it stays a program of its own, or the compiler would find the equal
+equations and keep the values after all.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from ...trace.array import ShapedArray
+from ...trace.primitives import broadcast_in_dim_p
+from ...transform.branches import cond_p
+from ...transform.checkpoint import checkpoint_p
+from ...transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
+from ...transform.custom_vmap import custom_vmap_p
+from ...transform.debugging import debug_callback_p
+from ...transform.implicit import linear_solve_p, solution
+from ...transform.lanes_of_loops import borrow_p
+from ...transform.lanes_of_tapes import every_p, select_lanes_p, spread_p, sum_lanes_p
+from ...transform.linearize import add_any_p
+from ...transform.loops import scan_p, while_p
+from ...transform.pieces import index_aval, jaxpr_of
+from ...transform.policies import name_p
+from ...transform.reverse_loops import (
+    checkpointed_while_p,
+    replay_forward,
+    replay_p,
+    run_while,
+    treeverse_p,
+)
+from ...transform.stop_gradient import stop_gradient_p
+from ...transform.tangents import tangent_aval
+from ...transform.tape import inject_p, project_p
+from ...transform.tape_rows import zero_p
+from ..loops.expressions import Axis, Reduce, as_index, op
+from ..loops.scalars import INDEX
+from ..simplify.passes import inline_rules, rules
+from .calls import call_program
+from .elements import one_operation
+from .walk import Elements, Statements, fallbacks, lower_rules
+
+
+def called_function(*, call, rule):
+    """The primal function of a custom rule."""
+    return call
+
+
+def unless_computed_again(*, jaxpr, policy, prevent_cse, differentiated):
+    """A checkpoint's function, unless it is there to compute something again."""
+    return None if prevent_cse and differentiated else jaxpr
+
+
+def plain_while(*, slots, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts):
+    """A checkpointed loop with no derivative to come: a while."""
+    avals = [*cond_jaxpr.in_avals[:cond_nconsts], *body_jaxpr.in_avals]
+    params = dict(cond_jaxpr=cond_jaxpr, body_jaxpr=body_jaxpr, slots=slots)
+    params |= dict(cond_nconsts=cond_nconsts, body_nconsts=body_nconsts)
+    return jaxpr_of(partial(run_while, **params), avals, "while")
+
+
+def plain_replay(*, body, num_consts, mask, slots):
+    """The linear side of one, forward: a scan."""
+    tangents = [tangent_aval(a) for a, m in zip(body.in_avals, mask, strict=True) if m]
+    params = dict(body=body, num_consts=num_consts, mask=mask, slots=slots)
+    avals = [index_aval, *body.in_avals, *tangents]
+    return jaxpr_of(partial(replay_forward, **params), avals, "replay")
+
+
+inline_rules |= {
+    checkpointed_while_p: plain_while,
+    replay_p: plain_replay,
+    custom_jvp_p: called_function,
+    custom_vjp_p: called_function,
+    custom_vmap_p: called_function,
+    linear_solve_p: solution,
+    checkpoint_p: unless_computed_again,
+}
+
+
+def spread_inside(walk, out, union, *, size, axis):
+    """Lanes for a union that was just made: for what it is made of."""
+    eqn = walk.maker(union, inject_p)
+    if eqn is None:
+        return walk.apply(zero_p, aval=out) if walk.maker(union, zero_p) else None
+    values = [spread_value(walk, x, size, axis) for x in eqn.invars]
+    return walk.apply(inject_p, *values, case=eqn.params["case"], aval=out)
+
+
+def spread_value(walk, x, size, axis):
+    """A value repeated along a new axis."""
+    if not isinstance(x.aval, ShapedArray):
+        return walk.apply(spread_p, x, size=size, axis=axis)
+    shape = (*x.aval.shape[:axis], size, *x.aval.shape[axis:])
+    kept = tuple(i for i in range(len(shape)) if i != axis)
+    return walk.apply(
+        broadcast_in_dim_p, x, shape=shape, broadcast_dimensions=kept
+    )
+
+
+rules |= {spread_p: [spread_inside]}
+
+
+def lower_checkpoint(walk, eqn):
+    call_program(walk, eqn, eqn.params["jaxpr"], "checkpoint")
+
+
+def borrowed(out, index, running, x):
+    """The row of `borrow`: an idle lane has the element of the first running lane."""
+    axis = len(running.shape) - 1
+    lanes = running.shape[axis]
+    if lanes == 1:
+        return x[index]
+    before, lane, over = index[:axis], index[axis], Axis(lanes, "reduce")
+    runs = op("convert", running[(*before, over)], dtype=np.dtype("int32"))
+    first = Reduce("argmax", (over,), (runs, over))
+    first = op("item", first, as_index(1), dtype=INDEX)
+    chosen = op("select", running[(*before, lane)], lane, first)
+    # It is in bounds; now the indices' own arithmetic can see that.
+    chosen = op("min", op("max", chosen, as_index(0)), as_index(lanes - 1))
+    return x[(*before, chosen, *index[axis + 1 :])]
+
+
+lower_rules |= {
+    add_any_p: one_operation("add"),
+    name_p: Elements(lambda out, index, x, *, name: x[index], 0),
+    checkpoint_p: Statements(lower_checkpoint),
+    borrow_p: Elements(borrowed, total=True),
+}
+lower_rules |= {stop_gradient_p: Elements(lambda out, index, x: x[index], 0)}
+fallbacks |= {
+    custom_linear_p: "only its transpose exists: running it says so",
+    debug_callback_p: "it calls back into Python",
+}
+fallbacks |= dict.fromkeys(
+    (cond_p, scan_p, while_p, treeverse_p),
+    "the loop or branch itself is driven from Python",
+)
+fallbacks |= dict.fromkeys(
+    (inject_p, project_p, every_p, select_lanes_p, spread_p, sum_lanes_p, zero_p),
+    "tapes and unions are left to Python",
+)

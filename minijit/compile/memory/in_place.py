@@ -1,0 +1,157 @@
+"""Results in the memory of an operand that nobody needs any more.
+
+    t0 = matmul(in0, in0)               out0 = matmul(in0, in0)
+    for i in 64:                        for i in 64:
+      out0[i] = tanh(t0[i])               out0[i] = tanh(out0[i])
+
+A kernel that reads of an array only the element that it stores may store it there.
+
+    with_kernels_in_place(program)      # the program, with fewer buffers
+"""
+
+from collections import defaultdict
+from dataclasses import replace
+
+from ..decisions import loop_rules, noted
+from ..fuse.renaming import Names
+from ..loops.expressions import Axis, Const, Load, Reduce
+from ..loops.graphs import postorder
+from ..loops.statements import For, Kernel, Store, expressions
+from ..settings import config
+from .arena import lifetimes, own_memory
+from .overwriting import sorted_steps
+
+
+def elementwise(kernel):
+    """(axes, stores) of a kernel that is nothing but stores in one nest, or None."""
+    axes, body = [], kernel.body
+    while len(body) == 1 and isinstance(body[0], For):
+        axes.append(body[0].axis)
+        body = body[0].body
+    plain = all(type(s) is Store and s.combine is None for s in body)
+    exprs = postorder(expressions(body)) if plain else ()
+    fixed = all(type(axis.extent) is int for axis in axes)
+    if not plain or not fixed or any(type(e) is Reduce for e in exprs):
+        return None
+    return axes, body
+
+
+def covers(store, axes):
+    """Whether a store in loops over some axes stores each element once."""
+    pairs = zip(store.index, store.buffer.shape, strict=True)
+    pairs = [(i, n) for i, n in pairs if type(i) is not Const or n > 1]
+    moving = [i for i, _ in pairs]
+    whole = all(type(i) is Axis and i.extent == n for i, n in pairs)
+    return whole and len({*moving}) == len(moving) and {*moving} == {*axes}
+
+
+def reusable(kernel, dying):
+    """Which arrays a kernel may store in the place of others, and its stores' order.
+
+    Args:
+      dying: function of (read, stored): how gladly the second would be stored over the
+        first one, which nobody else needs; 0 if it must not be.
+
+    Returns:
+      (pairs (read, stored), the kernel with its stores in an order for them).
+    """
+    found = elementwise(kernel)
+    if found is None:
+        return [], kernel
+    axes, stores = found
+    reads = {s: [e for e in postorder(s.uses()) if type(e) is Load] for s in stores}
+    indices = defaultdict(set)
+    for loads in reads.values():
+        for load in loads:
+            indices[load.buffer].add(load.index)
+    pairs = {}
+    for k, store in enumerate(stores):
+        if not covers(store, axes):
+            continue
+        taken = [old for old, _ in pairs.values()]
+        free = [b for b in indices if indices[b] == {store.index} and b not in taken]
+        for old in sorted(free, key=lambda b: -dying(b, store.buffer)):
+            order = after_reads({**pairs, k: (old, store.buffer)}, stores, reads)
+            if dying(old, store.buffer) and order is not None:
+                pairs[k] = old, store.buffer
+                break
+    if not pairs:
+        return [], kernel
+    body = tuple(stores[k] for k in after_reads(pairs, stores, reads))
+    for axis in reversed(axes):
+        body = (For(axis, body),)
+    return list(pairs.values()), replace(kernel, body=body)
+
+
+def after_reads(pairs, stores, reads):
+    """An order of stores in which an array is written when all others have read it.
+
+    Two stores keep their order if one of them writes what the other one touches.
+    """
+    before, touched = [set() for _ in stores], []
+    for k, store in enumerate(stores):
+        touched.append({store.buffer, *(e.buffer for e in reads[store])})
+        before[k] = {
+            j for j in range(k)
+            if store.buffer in touched[j] or stores[j].buffer in touched[k]
+        }  # fmt: skip
+        for old in [old for old, new in pairs.values() if new is store.buffer]:
+            readers = (any(e.buffer is old for e in reads[s]) for s in stores)
+            before[k] |= {j for j, reader in enumerate(readers) if reader and j != k}
+    return sorted_steps(before)
+
+
+def donated_pairs(program):
+    """Pairs (argument that was given away, result) whose memory may be one."""
+    results = {*program.outputs} - own_memory(program)
+    given = {*program.inputs} - own_memory(program) - results
+    return [(a, b) for a, b in program.donated if a in given and b in results]
+
+
+def with_kernels_in_place(program):
+    """A program whose elementwise kernels write over operands that end there.
+
+    A result is written over an argument that was given away for it, if that can be.
+    """
+    lives, names, body = lifetimes(program), Names(program), list(program.body)
+    temps = {*program.temps} - own_memory(program) - {*program.outputs}
+    results = {*program.outputs} - own_memory(program) | temps
+    given = donated_pairs(program)
+    for i, step in enumerate(body):
+        if type(step) is not Kernel:
+            continue
+
+        def dying(old, new, i=i, step=step):
+            ends = lives[old][1] == i == lives[new][0]
+            alike = (old.shape, old.dtype) == (new.shape, new.dtype)
+            if (old, new) in given:
+                return 2 * ends
+            if not (ends and alike and old in temps and new in results):
+                return 0
+            large = old.nbytes >= config.fusion.reuse_bytes
+            return large or noted("beside", *step.eqns, bytes=old.nbytes)
+
+        pairs, body[i] = reusable(step, dying)
+        for old, new in pairs:
+            names.join(old, new)
+            noted("over", *step.eqns, bytes=old.nbytes)
+    return names.program_with(body) if names.found else program
+
+
+loop_rules |= {
+    "over": (True, "it stores a result over what nobody else needs", "reuse_bytes"),
+    "beside": (False, "so small an array fits into the cache twice", "reuse_bytes"),
+}
+
+
+def with_results_in_arguments(program):
+    """A program whose results lie where arguments did that were given away for them.
+
+    That is so if the last step that uses the argument is over before the first one that
+    uses the result.
+    """
+    lives, names = lifetimes(program), Names(program)
+    for old, new in donated_pairs(program):
+        if old in lives and new in lives and lives[old][1] < lives[new][0]:
+            names.join(old, new)
+    return names.program_with(program.body) if names.found else program

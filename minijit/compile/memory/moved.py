@@ -1,0 +1,96 @@
+"""The statements of a kernel, moved to the places that a region has for its buffers.
+
+    out[i0] = x[i0] * 2.0               # a kernel of a loop's body
+    ys[i5, i0] = t3[i0] * 2.0           # where it is run: a result in two places
+    t4[i0] = t3[i0] * 2.0
+
+A place has `load(index)` and `store(index, value)`; what it loads may be equal to what
+another place has, and then there is one expression less.
+"""
+
+from dataclasses import dataclass
+
+from ..loops.expressions import Expr, Load
+from ..loops.graphs import substitute
+from ..loops.statements import For, If, Let, Start, Step, Store
+from .overwriting import copied_by
+
+
+@dataclass(frozen=True)
+class Known:
+    """A number that is an expression: a constant, for example."""
+
+    value: Expr
+    shape = prefix = ()
+
+    @property
+    def dtype(self):
+        return self.value.dtype
+
+    def load(self, index=()):
+        return self.value
+
+
+class Moved:
+    """Placed statements on the places that buffers have in a region.
+
+    Attributes:
+      places: {buffer: a tuple of places}; it is read from the first one.
+      new: {expression: what became of it}.
+      named: the expressions that a `Let` here or around has computed.
+    """
+
+    def __init__(self, places):
+        self.places, self.new, self.named = places, {}, frozenset()
+
+    def exprs(self, exprs):
+        return substitute(list(exprs), self.load, self.new)
+
+    def load(self, expr):
+        if type(expr) is not Load or expr.buffer not in self.places:
+            return None
+        where = self.places[expr.buffer][0]
+        return where.load(self.exprs(expr.index))
+
+    def block(self, body):
+        """The statements; a total that became another's equal has one step."""
+        found, outside = [], self.named
+        for stmt in body:
+            for new in self.statement(stmt):
+                steps = [s.reduce for s in found if type(s) is Step]
+                if type(new) is Let:
+                    if new.expr not in self.named:
+                        found.append(new)
+                    self.named |= {new.expr}
+                elif type(new) is not Step or new.reduce not in steps:
+                    found.append(new)
+        self.named = outside
+        return tuple(found)
+
+    def statement(self, stmt):
+        match stmt:
+            case Let():
+                return [Let(*self.exprs([stmt.expr]))]
+            case Start() | Step():
+                return [type(stmt)(*self.exprs([stmt.reduce]))]
+            case Store():
+                return self.stores(stmt)
+            case For():
+                body = self.block(stmt.body)
+                return [For(stmt.axis, body)] if body else []
+            case If():
+                pred, = self.exprs([stmt.pred])
+                then, otherwise = self.block(stmt.then), self.block(stmt.otherwise)
+                return [If(pred, then, otherwise)] if then or otherwise else []
+        raise TypeError(f"no statement of a placed kernel: {stmt!r}")
+
+    def stores(self, stmt):
+        """A store into each of the places of a result, but no element onto itself."""
+        wheres, source = self.places[stmt.buffer], copied_by(stmt)
+        if source is not None:
+            wheres = [w for w in wheres if w != self.places[source][0]]
+        *index, value = self.exprs([*stmt.index, stmt.value])
+        stores = [w.store(index, value, stmt.combine) for w in wheres]
+        if len(stores) > 1 and value.children():
+            return [Let(value), *stores]
+        return stores

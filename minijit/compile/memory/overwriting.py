@@ -1,0 +1,432 @@
+"""Results written over arguments: an update of one element is a store, not a copy.
+
+    def body(i, t):
+        old = t[i]                              # v0 = t[i]
+        return t.at[i].set(old + 1.0)           # t[i] = v0 + 1
+
+    found = plan(program, [(program.inputs[1], program.outputs[1])], {})
+    found.pairs                                 # those that can share their memory
+    found.program                               # its steps in an order that allows it
+
+A scatter copies its operand and then stores into the copy.  If nobody reads the operand
+after that, the copy may be the operand itself.  So each pair (old, new) asks for an
+order of the steps in which all that reads `old` comes before what writes `new`.  One
+kernel that does both may read of the old one the element that it writes; otherwise it
+is parted, and what it reads is computed early, into memory of the size of the update.
+"""
+
+import heapq
+import math
+from collections import defaultdict
+from dataclasses import replace
+
+from ...transform.branches import cond_p
+from ...transform.loops import scan_p, while_p
+from ..loops.buffers import Buffer
+from ..loops.expressions import Load, Op
+from ..loops.graphs import nothing, postorder, substitute
+from ..loops.index_rules import known
+from ..loops.statements import For, If, Kernel, Let, Store, expressions, statements
+from ..schedule.place import placed
+from ..schedule.shared_loops import after_loop
+
+
+def loaded_by(exprs, names=()):
+    """The buffers that expressions load from, but for those that have names."""
+    return {e.buffer for e in postorder(exprs, names) if isinstance(e, Load)}
+
+
+def copied_by(stmt):
+    """The buffer whose element a statement stores at its index in another, or None."""
+    if not isinstance(stmt, Store) or not isinstance(stmt.value, Load):
+        return None
+    whole = stmt.combine is None and stmt.value.index == stmt.index
+    return stmt.value.buffer if whole else None
+
+
+def read_by(step):
+    """The buffers that a kernel or call reads."""
+    if isinstance(step, Kernel):
+        return loaded_by(expressions(step.body))
+    return {view.buffer for view in step.inputs}
+
+
+def written_by(step, old=None):
+    """The buffers that a kernel or call writes; copies of `old` do not count."""
+    if not isinstance(step, Kernel):
+        return {view.buffer for view in step.outputs}
+    stores = [s for s in statements(step.body) if isinstance(s, Store)]
+    return {s.buffer for s in stores if old is None or copied_by(s) is not old}
+
+
+class Overwriting:
+    """An order of a program's steps in which results are written over arguments.
+
+    Args:
+      program: a `Program`; pairs: of its inputs and outputs, all that are wished for.
+      known: a dict that all plans of one printed function share, of what was found out.
+      alone: whether a kernel that reads what it writes over may store nothing else.
+
+    Attributes:
+      pairs: those that can share their memory.
+      program: the program, its steps in that order, some of them parted.
+      over: {buffer: the one whose memory it takes}, of what lies between.
+    """
+
+    def __init__(self, program, pairs, known, alone=False):
+        self.program, self.pairs, self.over = program, [], {}
+        self.known, self.links, self.alone = known, [], alone
+        for old, new in pairs:
+            if old.shape == new.shape != () and old.dtype == new.dtype != object:
+                if self.allow(self.chain(old, new)):
+                    self.pairs.append((old, new))
+
+    def chain(self, old, new):
+        """The links from `old` to `new`, by way of buffers that are copied whole."""
+        links, temps = [], set(self.program.temps) - set(self.program.outputs)
+        while (before := self.copied_to(new)) in temps and before not in self.over:
+            links.append((before, new))
+            new = before
+        return [(old, new), *reversed(links)]
+
+    def copied_to(self, buffer):
+        """The buffer of which another one is a copy to begin with, or None."""
+        writers = (s for s in self.program.body if buffer in written_by(s))
+        first = next(writers, None)
+        if not isinstance(first, Kernel):
+            return None
+        for stmt in statements(first.body):
+            if isinstance(stmt, Store) and stmt.buffer is buffer:
+                return copied_by(stmt)
+        return None
+
+    def allow(self, links):
+        """Take on some links, if there is an order for them: -> whether there is."""
+        links = self.links + links
+        for program in (self.program, parted(self.program, links)):
+            order = self.order(program.body, links)
+            if order is not None:
+                self.program, self.links = replace(program, body=order), links
+                self.over = {n: o for o, n in links if n in program.temps}
+                return True
+        return False
+
+    def order(self, body, links):
+        """The steps so that each `old` is read before its `new` is written, or None.
+
+        It is the order they had, where nothing else is asked for.
+        """
+        before, olds, readers = dependences(body), dict(links), defaultdict(set)
+        news = {new for old, new in links}
+        for i, step in enumerate(body):
+            for buffer in read_by(step) & olds.keys():
+                readers[buffer].add(i)
+        for j, step in enumerate(body):
+            both, made = [], written_by(step) & news
+            for old, new in links if made else ():
+                if new in made and new in written_by(step, old):
+                    before[j] |= readers[old] - {j}
+                    both += [(old, new)] if j in readers[old] else []
+            if both and not self.overwrites(step, both):
+                return None
+        order = sorted_steps(before)
+        return None if order is None else tuple(body[i] for i in order)
+
+    def overwrites(self, step, pairs):
+        """Whether one step may read each `old` and write its `new` in one memory."""
+        key = (step, *pairs)
+        if key not in self.known:
+            if isinstance(step, Kernel):
+                body = placed(step.body)
+                found = all(reads_before_it_writes(body, *pair) for pair in pairs)
+                stores = [s for s in statements(body) if isinstance(s, Store)]
+                found = found and (len(stores) == 1 or not self.alone)
+            else:
+                rule = overwriting_calls.get(step.routine)
+                found = rule is not None and rule(step, pairs, self.known)
+            self.known[key] = found
+        return self.known[key]
+
+
+def plan(program, pairs, known):
+    """The `Overwriting` of a program, made once for each set of pairs."""
+    key = (program, *pairs)
+    if key not in known:
+        known[key] = Overwriting(program, pairs, known)
+    return known[key]
+
+
+def dependences(body):
+    """For each step the numbers of the earlier ones that have to stay before it."""
+    readers, writers, before = defaultdict(set), defaultdict(set), []
+    for i, step in enumerate(body):
+        reads, writes = read_by(step), written_by(step)
+        earlier = [writers[b] for b in reads | writes] + [readers[b] for b in writes]
+        before.append(set().union(*earlier))
+        for found, buffers in ((readers, reads), (writers, writes)):
+            for buffer in buffers:
+                found[buffer].add(i)
+    return before
+
+
+def sorted_steps(before):
+    """The numbers of steps, each after those before it, or None if there is a circle.
+
+    Of those that may come next, the first one does.
+    """
+    after = defaultdict(list)
+    for j, found in enumerate(before):
+        for i in found:
+            after[i].append(j)
+    waits, order = list(map(len, before)), []
+    ready = [i for i, n in enumerate(waits) if n == 0]
+    while ready:
+        i = heapq.heappop(ready)
+        order.append(i)
+        for j in after[i]:
+            waits[j] -= 1
+            if waits[j] == 0:
+                heapq.heappush(ready, j)
+    return order if len(order) == len(before) else None
+
+
+def reads_before_it_writes(body, old, new):
+    """Whether placed statements read of `old` nothing that they have written over.
+
+    That is so if the one store into `new` is in no loop, or stores in each step what
+    no other one reads; and if what is read after it has a name by then.
+    """
+    inside = statements(body)
+    stores = [s for s in inside if isinstance(s, Store) and s.buffer is new]
+    copies = [s for s in stores if copied_by(s) is old]
+    inside = [s for s in inside if s not in copies]
+    stores = [s for s in stores if s not in copies]
+    if len(stores) != 1:
+        return False
+    store, = stores
+    at, axes = inside.index(store), axes_around(body, store)
+    loads = [e for e in postorder(expressions(inside)) if isinstance(e, Load)]
+    if axes and any(e.index != store.index for e in loads if e.buffer is old):
+        return False
+    if {*axes} - set().union(*(told_by(index, axes) for index in store.index)):
+        return False
+    written = {s.buffer for s in inside if isinstance(s, Store)}
+    if axes and loaded_by(store.index) & {old, *written}:
+        return False
+    # What gets its name after the store, or another time, is computed after it.
+    early, late = inside[:at], inside[at + 1 :]
+    names = {s.expr for s in early if isinstance(s, Let)}
+    names -= {s.expr for s in late if isinstance(s, Let)}
+    return old not in loaded_by(expressions(late), names)
+
+
+def axes_around(body, target):
+    """The axes of the loops around a statement; None if it is not in there."""
+    for stmt in body:
+        if stmt is target:
+            return []
+        inner = (stmt.body,) if isinstance(stmt, For) else ()
+        inner = (stmt.then, stmt.otherwise) if isinstance(stmt, If) else inner
+        for block in inner:
+            axes = axes_around(block, target)
+            if axes is not None:
+                return [stmt.axis, *axes] if isinstance(stmt, For) else axes
+    return None
+
+
+def told_by(index, axes):
+    """The axes of loops in whose steps an index is never the same again.
+
+    That is one axis, or `piece` and `i` of `piece * 64 + i` if i is less than 64.
+    """
+    if index in axes:
+        return {index}
+    terms = index.args if isinstance(index, Op) and index.name == "add" else ()
+    for term, other in zip(terms, reversed(terms), strict=True):
+        if term in axes and other.free.isdisjoint(axes):
+            return {term}
+        if isinstance(term, Op) and term.name == "mul" and term.args[0] in axes:
+            (low, high), size = other.bounds, known(term.args[1])
+            if low >= 0 and size and high < size:
+                return {term.args[0]} | told_by(other, axes)
+    return set()
+
+
+def parted(program, links):
+    """A program whose kernels read no more than they must when they write a `new`.
+
+    They are parted into their statements, but for a loop and the totals beside it; what
+    an update loads from an `old` is computed before, into memory of its own.
+    """
+    body, temps = [], []
+    before = {new: old for old, new in links}
+    for step in program.body:
+        whole = not isinstance(step, Kernel) or after_loop(step.body)
+        if whole or not written_by(step) & before.keys():
+            body.append(step)
+            continue
+        for stmt in step.body:
+            made = len(program.temps) + len(temps)
+            early, stmt, rooms = early_values(stmt, before, made)
+            temps += rooms
+            body += [replace(step, body=(s,)) for s in (*early, stmt)]
+    return replace(program, body=tuple(body), temps=(*program.temps, *temps))
+
+
+def early_values(stmt, before, made=0):
+    """What an update loads from arrays that are written over, computed before it.
+
+    It still loads itself the element that it writes over.
+
+    Args:
+      stmt: a statement; before: {buffer: the one whose memory it takes}.
+      made: how many temporaries there are, for the names of others.
+
+    Returns:
+      (statements to run before, the update, the buffers in between).
+    """
+    axes, pred, update = taken_apart(stmt)
+    known = all(isinstance(axis.extent, int) for axis in axes)
+    if not known or not isinstance(update, Store) or update.buffer not in before:
+        return [], stmt, []
+    if math.prod(a.extent for a in axes) >= math.prod(update.buffer.shape):
+        return [], stmt, []
+    here = Load(before[update.buffer], update.index)
+    exprs = (*pred, *update.index, update.value)
+    arrays = {*before, *before.values()}
+    exprs, rooms = with_rooms(exprs, arrays, here, axes, made)
+    pred, (*index, value) = exprs[: len(pred)], exprs[len(pred) :]
+    update = Store(update.buffer, tuple(index), value, update.combine)
+    update = If(*pred, (update,)) if pred else update
+    stores = [Store(e.buffer, e.index, expr) for expr, e in rooms.items()]
+    early = [nest(store.index, store) for store in stores]
+    return early, nest(axes, update), [store.buffer for store in stores]
+
+
+def taken_apart(stmt):
+    """(axes of the loops around a statement, its condition if any, the statement)"""
+    axes, pred = [], []
+    while isinstance(stmt, For) and len(stmt.body) == 1:
+        axes.append(stmt.axis)
+        stmt, = stmt.body
+    if isinstance(stmt, If) and len(stmt.then) == 1 and not stmt.otherwise:
+        pred, (stmt,) = [stmt.pred], stmt.then
+    return axes, pred, stmt
+
+
+def with_rooms(exprs, arrays, here, axes, made):
+    """Expressions that load what they need of some arrays from temporaries.
+
+    Args:
+      here: the load that may stay; axes: those of the temporaries.
+      made: how many temporaries there are already.
+
+    Returns:
+      (the expressions, {expression that was computed: the load in its place}).
+    """
+    rooms, old = {}, old_loads(exprs, arrays)
+
+    def in_room(expr):
+        loads = old.get(expr, nothing)
+        movable = expr.free <= set(axes) and here not in loads
+        if not movable or len({e.buffer for e in loads}) != 1:
+            return None
+        if expr not in rooms:
+            own = tuple(axis for axis in axes if axis in expr.free)
+            name = f"early{made + len(rooms)}"
+            room = Buffer(name, tuple(a.extent for a in own), expr.dtype)
+            rooms[expr] = Load(room, own)
+        return rooms[expr]
+
+    return substitute(exprs, in_room), rooms
+
+
+def old_loads(exprs, buffers):
+    """{expression: the loads from some buffers that it is computed from}"""
+    found = {}
+    for expr in postorder(exprs):
+        own = isinstance(expr, Load) and expr.buffer in buffers
+        found[expr] = frozenset([expr] if own else ()).union(
+            *(found[child] for child in expr.children())
+        )
+    return found
+
+
+def nest(axes, stmt):
+    """A statement in loops over some axes, the first one outermost."""
+    for axis in reversed(axes):
+        stmt = For(axis, (stmt,))
+    return stmt
+
+
+# ---- calls of programs
+
+
+def program_overwrites(call, pairs, known):
+    """Whether an inner program may write results over arguments."""
+    return overwrite_within(call.attrs["program"], argument_pairs(call, pairs), known)
+
+
+def loop_overwrites(call, pairs, known):
+    """Whether a branch may write results over operands, or a loop over its inits.
+
+    A loop copies these before its first step, if they are not where its carries are.
+    What else it is given, its steps read one after the other.
+    """
+    positions = argument_pairs(call, pairs)
+    if call.attrs["primitive"] is cond_p:
+        positions = positions and [(i - 1, j) for i, j in positions]
+        branches = call.attrs["programs"]
+        return all(overwrite_within(p, positions, known) for p in branches)
+    carries = carries_of(call)
+    return positions is not None and all(pair in carries for pair in positions)
+
+
+def carries_of(call):
+    """Pairs (position among a call's inputs, among its outputs), one for each carry."""
+    find = carry_positions.get(call.attrs["primitive"])
+    if find is None:
+        return []
+    first, count = find(len(call.inputs), **call.attrs["params"])
+    return [(first + j, j) for j in range(count)]
+
+
+def argument_pairs(call, pairs):
+    """Pairs of buffers as positions among the inputs and outputs of a call, or None.
+
+    There are none if the call is given a buffer twice, or a part of it.
+    """
+    positions = []
+    for old, new in pairs:
+        given = [i for i, view in enumerate(call.inputs) if view.buffer is old]
+        made = [j for j, view in enumerate(call.outputs) if view.buffer is new]
+        if len(given) != 1 or len(made) != 1 or not call.inputs[given[0]].whole:
+            return None
+        positions.append((given[0], made[0]))
+    return positions
+
+
+def overwrite_within(program, positions, known):
+    """Whether a program may write these results over these inputs."""
+    if positions is None:
+        return False
+    pairs = [(program.inputs[i], program.outputs[j]) for i, j in sorted(positions)]
+    return plan(program, pairs, known).pairs == pairs
+
+
+def carries_of_while(operands, cond_nconsts, body_nconsts, **rest):
+    first = cond_nconsts + body_nconsts
+    return first, operands - first
+
+
+def carries_of_scan(operands, length, num_consts, num_carry, **rest):
+    return (length is None) + num_consts, num_carry
+
+
+# primitive -> function of (how many operands, **params): the position of the first
+# carry among them, and how many there are.
+carry_positions = {while_p: carries_of_while, scan_p: carries_of_scan}
+
+# routine -> function of (call, pairs of buffers that it reads and writes, known):
+# whether it may write each over the one it reads.  Others write over nothing they read.
+overwriting_calls = {"program": program_overwrites, "loop": loop_overwrites}

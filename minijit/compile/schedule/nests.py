@@ -1,0 +1,199 @@
+"""Nests of loops, and how far what they load and store goes on in memory.
+
+    for j in 1024:                    # with x and y of shape (1024, 1024)
+      for i in 1024:
+        y[j,i] = x[i,j] * 2
+
+    strides_of(store)                 # {j: 1024, i: 1}: it runs along i
+    strides_of(load)                  # {i: 1024, j: 1}: it runs along j
+"""
+
+import math
+from collections import Counter
+
+from ..decisions import loop_rules, noted
+from ..loops.expressions import Axis, Const, Load, Op, as_index, op
+from ..loops.graphs import postorder
+from ..loops.index_rules import known
+from ..loops.statements import Fetch, For, Store, expressions
+from ..settings import config
+from .interchange import Renamer
+
+# ---- along which axis arrays run
+
+
+def steps_of(index):
+    """{axis: how much an index grows with it}; nan where that changes."""
+    if type(index) in (Const, Axis):
+        return {index: 1} if type(index) is Axis else {}
+    found = {}
+    for expr in postorder([index]):
+        name = expr.name if isinstance(expr, Op) else ""
+        parts = [found[e] for e in expr.children()]
+        factor = known(expr.args[1]) if name == "mul" else None
+        if type(expr) is Axis:
+            found[expr] = {expr: 1}
+        elif name in ("add", "sub"):
+            found[expr] = steps = Counter(parts[0])
+            for axis, step in parts[1].items():
+                steps[axis] += step if name == "add" else -step
+        elif factor is not None:
+            found[expr] = {axis: factor * step for axis, step in parts[0].items()}
+        else:
+            found[expr] = dict.fromkeys(expr.free, math.nan)
+    return found[index]
+
+
+def strides_of(access):
+    """{axis: how far a `Load` or `Store` goes on in memory with it}, in elements."""
+    strides = Counter()
+    for index, stride in zip(access.index, access.buffer.strides, strict=True):
+        for axis, step in steps_of(index).items():
+            strides[axis] += step * stride
+    return {axis: stride for axis, stride in strides.items() if stride}
+
+
+def stride_along(access, axis):
+    """How far a `Load` or `Store` goes on in memory with one axis, in elements."""
+    places = zip(access.index, access.buffer.strides, strict=True)
+    return sum(steps_of(i).get(axis, 0) * n for i, n in places if axis in i.free)
+
+
+def runs_along(access):
+    """The axis along which an access goes from one element to the next, or None."""
+    strides = strides_of(access).items()
+    return next((axis for axis, stride in strides if stride == 1), None)
+
+
+def bytes_of(access):
+    """How many bytes an access touches, in all; those of a store count twice.
+
+    A line of the cache is read before a part of it is written.
+    """
+    extents = (a.extent for a in strides_of(access) if isinstance(a.extent, int))
+    times = 2 if isinstance(access, Store) else 1
+    return times * math.prod(extents) * access.buffer.dtype.itemsize
+
+
+def loads_of(stores):
+    """The loads in what some statements store, each once."""
+    return [e for e in postorder(expressions(stores)) if type(e) is Load]
+
+
+# ---- nests of loops
+
+
+def nest_of(stmt):
+    """(axes, stores) of loops with nothing between them, in any order; or None."""
+    axes, body = [], (stmt,)
+    while len(body) == 1 and isinstance(body[0], For):
+        axis, body = body[0].axis, body[0].body
+        axes.append(axis)
+        if axis.kind != "loop" or not isinstance(axis.extent, int):
+            return None
+    plain = axes and all(isinstance(s, Store) and not s.combine for s in body)
+    return (axes, body) if plain else None
+
+
+def in_nests(change):
+    """A pass that changes each nest among a kernel's statements.
+
+    Args:
+      change: function of axes and stores: the statements in their place, or None.
+    """
+
+    def apply(body):
+        result = []
+        for stmt in body:
+            nest = nest_of(stmt)
+            new = nest and change(*nest)
+            if new:
+                result += new
+                continue
+            if isinstance(stmt, For) and not nest:
+                inner = apply(stmt.body)
+                stmt = stmt if inner == stmt.body else For(stmt.axis, inner)
+            result.append(stmt)
+        return tuple(result)
+
+    return apply
+
+
+def loop_over(extent):
+    """An axis of so many steps; they are an int if they are known."""
+    return Axis(extent if known(extent) is None else known(extent))
+
+
+# ---- tiles, and what comes next
+#
+#     for j in 512:
+#       for n in 4:
+#         fetch x[i, (t + 1) * 64 + ..., ...]   # a line of the next tile
+#         for lane in vector 16:
+#           y[i, j, t*64+n*16+lane] = panel[j, n*16+lane] * 2
+#
+# A panel is filled, then it is stored.  Without the `Fetch` nothing is read meanwhile.
+
+
+def around_tiles(axes, *tiles):
+    """The loops around some axes' tiles: the outermost one is for several cores."""
+    cut_up, counters = {t.axis for t in tiles}, [t.counter for t in tiles if t.counter]
+    loops = [axis for axis in axes if axis not in cut_up] + counters
+    if loops and loops[0].extent < config.fusion.few_steps:
+        most = max(loops, key=lambda axis: axis.extent)
+        loops = [most, *(a for a in loops if a is not most)]
+    return loops
+
+
+def loaded_along(axis, loads):
+    """The bytes of those loads that run along an axis."""
+    return sum(bytes_of(load) for load in loads if runs_along(load) is axis)
+
+
+def step_after(loops):
+    """{axis: where it is one step later} of nested loops, over and over again."""
+    found, more = {}, as_index(1)
+    for axis in reversed(loops):
+        step, extent = op("add", axis, more), as_index(axis.extent)
+        found[axis], more = op("mod", step, extent), op("floordiv", step, extent)
+    return found
+
+
+def asked_ahead(load, p, q, step, loops, block):
+    """The statements that ask for the tile after this one, a few lines in each step.
+
+    What is stored past the caches leaves nothing to read, so that memory would have to
+    wait for the next tile.  (If the last tile is shorter it asks for less.)
+
+    Args:
+      load: what is read from memory; p, q: the tiles of the axis along which it is
+        stored, and of that along which it runs.
+      step: the number of this step, of those that store a block's row each.
+      loops: those around the tiles; block: the length of a block.
+    """
+    if not (loops and config.fusion.ask_ahead and noted("asked ahead")):
+        return []
+    after = step_after(loops)
+    columns = as_index(q.length // block)
+    row, column = op("floordiv", step, columns), op("mod", step, columns)
+    column = op("mul", column, as_index(block))
+    found, line = [], 64 // load.buffer.dtype.itemsize
+    for number in range(0, block, line):
+        places = (p, row), (q, op("add", column, as_index(number)))
+        there = {}
+        for tiles, place in places:
+            last = as_index(tiles.axis.extent - 1)
+            there[tiles.axis] = op("min", op("add", tiles.start, place), last)
+        # By way of new axes, for a later place is told by the old ones.
+        new = {axis: Axis(axis.extent) for axis in after}
+        now = Renamer(new)(Renamer(there)([load]))
+        later, = Renamer({new[axis]: place for axis, place in after.items()})(now)
+        found.append(Fetch(later.buffer, later.index))
+    return found
+
+
+loop_rules |= {
+    "asked ahead": (
+        True, "memory is asked for the next tile while this one is stored", "ask_ahead"
+    ),
+}  # fmt: skip

@@ -1,0 +1,216 @@
+"""A total of many numbers in parts, which several cores may compute.
+
+    out[] = sqrt(total(k: x[k]))          for p in 64:
+                                            part[p] = total(k: x[p * 65536 + k])
+                                          for l in serial 1:
+                                            all[l] = 0
+                                            for p in serial 64:
+                                              all[l] += part[p]
+                                            out[] = sqrt(all[l])
+
+How many parts there are depends on how many numbers there are, and the parts are added
+in their order.  So the result has the same bits, whoever computes which part.
+
+Long sums of float32 grow in float64, a share of up to 4096 numbers at a time:
+
+    out[i] = total(k: x[i,k])             out[i] = f32(total(p: f64(
+                                                     total(k: x[i, p * 4096 + k]))))
+"""
+
+import math
+from dataclasses import replace
+
+from ..decisions import loop_rules, noted
+from ..loops.buffers import Buffer
+from ..loops.expressions import Axis, Const, Load, Reduce, as_index, op
+from ..loops.graphs import postorder
+from ..loops.index_rules import known
+from ..loops.reductions import grows_in, start_values
+from ..loops.statements import For, Store, expressions
+from ..pipeline import arrangements
+from ..settings import config
+from .columns import replaced
+from .interchange import Renamer, runs_along
+
+# A part of more steps has a multiple of that: whole vectors.
+LINE = 64
+# So many numbers of a long sum are added up in float32: in several registers at once,
+# and so few in each element of one.  To add those up at the end of a share takes as
+# long as a hundred numbers.
+SHARE = 4096
+
+
+def in_parts(body):
+    """A kernel's statements, with what is but large totals in parts."""
+    stores = [s for s in body if isinstance(s, Store) and not s.combine]
+    exprs = postorder([s.value for s in stores])
+    totals = [e for e in exprs if type(e) is Reduce and not e.free]
+    if len(stores) < len(body) or not totals or not all(map(can_part, totals)):
+        return body
+    extents = {tuple(a.extent for a in total.axes) for total in totals}
+    if len(extents) > 1 or any(s.buffer.space == "cache" for s in stores):
+        return body
+    extents, = extents
+    terms = math.prod(extents) * max(map(terms_within, totals))
+    which, settings = axis_to_cut(extents), config.fusion
+    count = min(settings.most_parts, terms // settings.shortest_part, extents[which])
+    wide = terms >= settings.part_total and count > 1
+    if not noted("parts" if wide else "one part", terms=terms, parts=max(count, 1)):
+        return body
+    length = -(-extents[which] // count)
+    length = -(-length // LINE) * LINE if length > LINE else length
+    part = Axis(-(-extents[which] // length))
+    return parted(stores, totals, which, part, length)
+
+
+loop_rules |= {
+    "parts": (
+        True, "its totals are in parts, for several cores", "part_total", "most_parts",
+        "shortest_part",
+    ),
+    "one part": (False, "so few terms are no work for several cores", "part_total"),
+}  # fmt: skip
+
+
+def can_part(total):
+    """Whether parts of a total can be combined, and be computed apart."""
+    alone = len(total.bodies) == 1 and not total.free
+    inner = [e for e in postorder(total.bodies) if type(e) is Reduce]
+    return alone and all(
+        axis.kind == "reduce" and isinstance(axis.extent, int)
+        for reduce in (total, *inner) for axis in reduce.axes
+    ) and all(reduce.free for reduce in inner)
+
+
+def terms_within(total):
+    """How many numbers the longest total within each step of one has."""
+    inner = [e for e in postorder(total.bodies) if type(e) is Reduce]
+    return max((math.prod(a.extent for a in e.axes) for e in inner), default=1)
+
+
+def axis_to_cut(extents):
+    """The number of the first axis that is long enough, or else of the longest."""
+    most = config.fusion.most_parts
+    enough = (i for i, extent in enumerate(extents) if extent >= most)
+    return next(enough, extents.index(max(extents)))
+
+
+def parted(stores, totals, which, part, length):
+    """The statements for totals whose axis number `which` is cut into parts."""
+    fill, finish, names = [], [], {}
+    # What comes after all parts is in a loop of one step: a range of its own.
+    once = Axis(1, "serial")
+    for n, total in enumerate(totals):
+        room = Buffer(f"part{n}", (part.extent,), total.dtype, space="cache")
+        whole = Buffer(f"all{n}", (1,), grows_in(total), space="cache")
+        fill.append(Store(room, (part,), part_of(total, which, part, length)))
+        first, = start_values(total)
+        each = Axis(part.extent, "serial")
+        first = Const(first.value, whole.dtype)
+        more = op("convert", Load(room, (each,)), dtype=whole.dtype)
+        step = Store(whole, (once,), more, total.op)
+        finish += [Store(whole, (once,), first), For(each, (step,))]
+        names[total] = op("convert", Load(whole, (once,)), dtype=total.dtype)
+    exprs = Renamer(names)
+    finish += [replace(s, value=exprs([s.value])[0]) for s in stores]
+    return For(part, tuple(fill)), For(once, tuple(finish))
+
+
+def part_of(total, which, part, length):
+    """The total over one part of an axis."""
+    start = op("mul", part, as_index(length))
+    left = op("sub", as_index(total.axes[which].extent), start)
+    left = op("min", left, as_index(length))
+    axis = Axis(left if known(left) is None else known(left), "reduce")
+    place = {total.axes[which]: op("add", start, axis)}
+    axes = tuple(axis if i == which else a for i, a in enumerate(total.axes))
+    return Reduce(total.op, axes, tuple(Renamer(place)(total.bodies)))
+
+
+# ---- shares of a long sum
+
+
+def in_shares(body):
+    """A kernel's statements with long sums in shares, and what goes on beside them."""
+    found = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    alike, names = {}, {}
+    for total in filter(can_share, found):
+        alike.setdefault(tuple(a.extent for a in total.axes), []).append(total)
+    for totals in alike.values():
+        if terms_of(totals[0]) > SHARE and any(map(grows, totals)):
+            names |= Shares(totals[0].axes, totals).made()
+    return replaced(body, names.get) if names else body
+
+
+def can_share(total):
+    """Whether it is one number, of what no inner total makes, in no register's lane."""
+    return (
+        len(total.bodies) == 1
+        and all(a.kind == "reduce" for a in total.axes)
+        and not any(type(e) is Reduce for e in postorder(total.bodies))
+        and not any(a.kind == "vector" for a in total.free)
+    )
+
+
+def grows(total):
+    return grows_in(total) != total.dtype
+
+
+def terms_of(total):
+    return math.prod(a.bounds[1] + 1 for a in total.axes)
+
+
+class Shares:
+    """Totals of equal extents, which go on in the same loops, in shares.
+
+    Attributes:
+      outer, inner: the axes of the sum of shares, and of one share; the latter is empty
+        where memory does not run along it: then each number is added in float64.
+      start: what is added to the last inner axis.
+    """
+
+    def __init__(self, axes, totals):
+        self.totals, (*outer, last) = totals, axes
+        terms, self.start = last.bounds[1] + 1, as_index(0)
+        if terms > SHARE:
+            share = Axis(-(-terms // SHARE), "reduce")
+            self.start = op("mul", share, as_index(SHARE))
+            left = op("sub", as_index(last.extent), self.start)
+            left = op("max", op("min", left, as_index(SHARE)), as_index(0))
+            count = SHARE if last.extent == terms and terms % SHARE == 0 else left
+            outer, inner = [*outer, share], [Axis(count, "reduce")]
+        else:
+            inner = [last]
+            while (terms := terms * (outer[-1].bounds[1] + 1)) <= SHARE:
+                inner.insert(0, outer.pop())
+        long = math.prod(a.bounds[1] + 1 for a in inner) >= LINE
+        along = long and all(map(self.runs, totals))
+        self.outer, self.inner = (outer, inner) if along else (axes, [])
+
+    def runs(self, total):
+        """Whether memory runs along the last axis of a total."""
+        last = total.axes[-1]
+        loads = [e for e in postorder(total.bodies) if type(e) is Load]
+        moving = [e for e in loads if last in e.free]
+        return all(runs_along(e.buffer, e.index, last) for e in moving)
+
+    def made(self):
+        """{total: what takes its place}."""
+        long = self.totals if self.inner else filter(grows, self.totals)
+        return {total: self.of(total) for total in long}
+
+    def of(self, total):
+        """A total as a sum of shares, which is kept in float64."""
+        (body,), outer = total.bodies, total.axes
+        if self.inner:
+            *given, last = total.axes
+            place = dict(zip(given, (*self.outer, *self.inner), strict=False))
+            place[last] = op("add", self.start, self.inner[-1])
+            moved = {a: there for a, there in place.items() if there is not a}
+            body, = Renamer(moved)([body])
+            body, outer = Reduce(total.op, tuple(self.inner), (body,)), self.outer
+        body = op("convert", body, dtype=grows_in(total))
+        return op("convert", Reduce(total.op, (*outer,), (body,)), dtype=total.dtype)
+
+
+arrangements |= {"in_parts": in_parts, "in_shares": in_shares}

@@ -1,0 +1,177 @@
+"""What `place` asks: in which loops, what is cheap, which totals share their loops."""
+
+from ..loops.expressions import Const, Load, Op, Reduce
+from ..loops.graphs import nothing, postorder, substitute
+from ..loops.scalars import INDEX, dtype_bounds
+from ..loops.statements import For, If, Start, Store, expressions, statements
+from ..pipeline import arrangements
+from .interchange import interchanged
+
+arrangements |= {"interchanged": interchanged}
+
+
+def arrange(body):
+    """A kernel's statements in the loops that run.  Those arranged already stay so."""
+    for in_other_loops in arrangements.passes:
+        body = in_other_loops(body)
+    return body
+
+
+arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}
+
+
+def sure(expr):
+    """Whether it is arithmetic on an index that cannot overflow."""
+    plain = isinstance(expr, Op) and expr.dtype == INDEX and expr.name in arithmetic
+    return plain and expr.bounds != dtype_bounds(INDEX)
+
+
+# How deep an expression may grow before it gets a line of its own, in code that runs.
+# This is for readers, and for compilers that take deep ones slowly: what is computed,
+# and in which loop, is the same.
+NEST = 4
+
+
+def nestable(expr):
+    """Whether an expression may stand inside another one, in code that runs.
+
+    An integer needs a variable of its own type, in which it wraps around.
+    """
+    return isinstance(expr, Load) or expr.dtype.kind not in "iu"
+
+
+def known_here(reduce, bound, placed):
+    """Whether all that a Reduce uses from outside its loops has been computed."""
+    inside = postorder(reduce.bodies, placed)
+    return not any(e.free <= bound and e.children() for e in inside)
+
+
+def stored_in(body):
+    """The buffers that statements and those inside them store into."""
+    return {stmt.buffer for stmt in statements(body) if isinstance(stmt, Store)}
+
+
+def waiting_for(body):
+    """{expression: the buffers that it reads, and that these statements write}
+
+    Such a buffer is bound as an axis is: by what comes after the statement that fills
+    it.  Expressions that read none are left out, so that mostly there is nothing.
+    """
+    written, waits = stored_in(body), {}
+    loads = (e for e in postorder(expressions(body)) if type(e) is Load)
+    if not any(load.buffer in written for load in loads):
+        return waits
+    for expr in postorder(expressions(body)):
+        found = nothing.union(*(waits.get(e, nothing) for e in expr.children()))
+        if type(expr) is Load and expr.buffer in written:
+            found |= {expr.buffer}
+        if found:
+            waits[expr] = found
+    return waits
+
+
+def parts_known(roots, bound, waits, placed):
+    """The parts of expressions that can be computed where axes and buffers are `bound`.
+
+    Parts before what they are parts of; without those that are placed.
+    """
+    parts = postorder(roots, placed)
+    return [e for e in parts if e.free <= bound and waits.get(e, nothing) <= bound]
+
+
+def totals_known(body, bound, waits, placed):
+    """The Reduces that a block begins with: all of it together, they may share loops.
+
+    What stands alone, in statements of one step, waits for its turn.
+    """
+    exprs = expressions([stmt for stmt in body if not stmt.single])
+    parts = parts_known(exprs, bound, waits, placed)
+    return [expr for expr in parts if type(expr) is Reduce]
+
+
+def filled(body, waits):
+    """For each statement of a block the buffers that no later one stores into.
+
+    A store may read its own buffer before that.  If nothing waits it does not matter.
+    """
+    full, later = [], nothing
+    if not waits:
+        return [nothing] * len(body)
+    for stmt in reversed(body):
+        full.append(stored_in([stmt]) - later)
+        later |= full[-1]
+    return full[::-1]
+
+
+def bound_before(body, bound, waits):
+    """What is bound where a block begins: not what its statements store into.
+
+    But a buffer that they read before they store into it, and not again, is: it holds
+    what the step before has left.
+    """
+    if not waits:
+        return bound
+    stored, read_late = nothing, nothing
+    for stmt in body:
+        stored |= stored_in([stmt])
+        read_late |= waited_for([stmt], waits) & stored
+    early = waited_for(body, waits) - read_late
+    return bound - (stored - early)
+
+
+def waited_for(body, waits):
+    """The buffers that statements read while others of the kernel store into them."""
+    return nothing.union(*(waits.get(e, nothing) for e in expressions(body)))
+
+
+def running_totals(loop):
+    """A `Start` for each Reduce over the axis of a loop of kind `scan`."""
+    if loop.axis.kind != "scan":
+        return []
+    inside = postorder(expressions(loop.body))
+    return [Start(e) for e in inside if type(e) is Reduce and loop.axis in e.axes]
+
+
+def without_guards(body):
+    """Statements without the conditions that are known to hold."""
+    result = []
+    for stmt in body:
+        if isinstance(stmt, If) and isinstance(stmt.pred, Const) and stmt.pred.value:
+            result += without_guards(stmt.then)
+        elif isinstance(stmt, For):
+            result.append(For(stmt.axis, without_guards(stmt.body)))
+        else:
+            result.append(stmt)
+    return tuple(result)
+
+
+def share_axes(body):
+    """Statements in which Reduces of equal extents run over the same axes.
+
+    They can share loops then, and what they read.  Those inside each other keep axes
+    of their own.  Conditions that are known to hold go.
+    """
+    heights, shared, chosen = {}, {}, {}
+    for expr in postorder(expressions(body)):
+        inside = max((heights[e] for e in expr.children()), default=0)
+        heights[expr] = inside + (type(expr) is Reduce)
+        if type(expr) is Reduce:
+            for place, axis in enumerate(expr.axes):
+                if axis.kind == "reduce":
+                    key = axis.extent, place, heights[expr]
+                    chosen[axis] = shared.setdefault(key, axis)
+    known = {}
+
+    def exprs(roots):
+        return substitute(roots, renamed, known)
+
+    def renamed(expr):
+        return chosen[expr] if chosen.get(expr, expr) is not expr else None
+
+    body = (stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
+    return without_guards(body)
+
+
+def prepared(body):
+    """A kernel's statements before anything in them has its place."""
+    return share_axes(arrange(body))

@@ -1,0 +1,201 @@
+"""Sums of products in tiles: rows and columns of results at once, in registers.
+
+    for i in 280:                         for b in 40:
+      for j in 64:                          for c in 2:
+        y[i,j] = total(k: a[i,k]*b[k,j])      for v in vector 32:
+                                                y[b*7+0, c*32+v] = total(k: ...)
+                                                ...
+                                                y[b*7+6, c*32+v] = total(k: ...)
+
+On the left each product takes two numbers from memory.  On the right a step of `k`
+takes 7 numbers of `a` and 32 neighbours of `b`, and makes 224 products of them: all
+totals of a tile go on in the same loop, and stay in registers until they are stored.
+What is done to a total before it is stored, a bias or an activation, comes along.
+"""
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..decisions import loop_rules, noted
+from ..fuse.passes import nested
+from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
+from ..loops.graphs import postorder
+from ..loops.reductions import start_values
+from ..loops.statements import For, expressions
+from ..pipeline import arrangements
+from ..settings import config
+from .interchange import Renamer
+from .nests import in_nests, loads_of, strides_of
+
+
+def in_tiles(axes, stores):
+    """The nest in tiles, if what it stores are sums of products; or None."""
+    totals = [e for e in postorder(expressions(stores)) if type(e) is Reduce]
+    here = len(totals) == 1 and config.fusion.tile_rows > 0
+    if not here or not is_sum_of_products(*totals):
+        return None
+    total, = totals
+    found = best_axes(axes, stores, total)
+    if found is None:
+        return None
+    row, column = found
+    terms = math.prod(axis.extent for axis in total.axes)
+    work = terms * math.prod(axis.extent for axis in axes)
+    if work < config.fusion.tile_work:
+        noted("little work", products=work)
+        return None
+    tile = tile_of(row.extent, column.extent, total.dtype.itemsize)
+    noted("tiles", rows=tile.rows, columns=tile.lanes, terms=terms)
+    return tiles(axes, stores, total, {row: tile.rows, column: tile.lanes})
+
+
+loop_rules |= {
+    "blocks": (True, "its tiles take turns, block by block of terms", "tile_terms"),
+    "little work": (False, "so few products are not worth tiles", "tile_work"),
+    "tiles": (
+        True, "its totals go on in tiles of registers", "tile_rows", "tile_bytes",
+        "fewest_lanes", "tile_overlap",
+    ),
+}  # fmt: skip
+
+
+def is_sum_of_products(total):
+    """Whether a total is one of products of numbers that a register has lanes for."""
+    body = total.bodies[0]
+    plain = len(total.bodies) == 1 and total.op == "add" and isinstance(body, Op)
+    return (
+        plain
+        and body.name == "mul"
+        and total.dtype.kind in "iuf"
+        and total.dtype.itemsize >= 4
+        and all(a.kind == "reduce" and isinstance(a.extent, int) for a in total.axes)
+    )
+
+
+def best_axes(axes, stores, total):
+    """(the axis of the rows, that of the columns) of the cheapest tiles, or None.
+
+    What one factor has in a column is the same for all of them, and what the other has
+    is neighbours in memory.  Each row shares these.
+    """
+    first, second = total.bodies[0].args
+    stored, loads = {s.buffer for s in stores}, loads_of(stores)
+    if any(load.buffer in stored for load in loads):
+        return None
+    found = []
+    for wide, narrow in ((first, second), (second, first)):
+        rows = [a for a in reversed(axes) if a in narrow.free - wide.free]
+        for column in axes:
+            steps = {strides_of(load).get(column, 0) for load in loads}
+            long = column.extent >= config.fusion.fewest_lanes and steps <= {0, 1}
+            if rows and long and column in wide.free - narrow.free:
+                found.append((max(rows, key=filled), column))
+    cost = lambda pair: cost_of(pair[1], stores, total)
+    return min(found, key=cost, default=None)
+
+
+def filled(row):
+    """How many rows a tile has at most."""
+    return min(row.extent, config.fusion.tile_rows)
+
+
+def cost_of(column, stores, total):
+    """What a result costs, in registers of 64 bytes: its products, and its store."""
+    size = total.dtype.itemsize
+    lanes = tile_of(1, column.extent, size).lanes
+    twice = -(-column.extent // lanes) * lanes / column.extent
+    terms = math.prod(axis.extent for axis in total.axes)
+    along = all(strides_of(s).get(column) == 1 for s in stores)
+    return terms * twice / min(lanes, 64 // size) + (1 / lanes if along else 1)
+
+
+class Tile(NamedTuple):
+    """How many rows and columns of results are in registers at once.
+
+    Attributes:
+      whole: whether such tiles cover all results without computing any of them twice.
+    """
+
+    rows: int
+    lanes: int
+    whole: bool
+
+
+def tile_of(height, width, size):
+    """The `Tile` for results of so many rows and columns, and so many bytes each."""
+    settings = config.fusion
+    most = lanes = settings.tile_bytes // size
+    fewest = settings.fewest_lanes
+    overlap = width // settings.tile_overlap
+    while lanes > width or lanes > fewest and -width % lanes > overlap:
+        lanes //= 2
+    # Narrow tiles have as many more rows.
+    count = -(-height // (settings.tile_rows * most // lanes))
+    rows = -(-height // count)
+    return Tile(rows, lanes, height % rows == 0 and width % lanes == 0)
+
+
+def tiles(axes, stores, total, sizes):
+    """The statements of all tiles; the last ones overlap those before, if they must.
+
+    Args:
+      sizes: {axis: how many of its values are in a tile}: of the rows, of the columns.
+    """
+    (row, rows), (column, lanes) = sizes.items()
+    starts, counters = {}, {}
+    for axis, size in sizes.items():
+        counters[axis] = Axis(-(-axis.extent // size))
+        start = op("mul", counters[axis], as_index(size))
+        starts[axis] = op("min", start, as_index(axis.extent - size))
+    outer = [a for a in axes if a not in sizes]
+    order = [*outer[:1], counters[column], *outer[1:], counters[row]]
+    # The outermost loop is the one that several cores share.
+    whole = [*outer, *(n for a, n in counters.items() if a.extent % sizes[a] == 0)]
+    first = max(whole, key=lambda axis: axis.extent, default=order[0])
+    order = [axis for axis in order if axis is not first]
+
+    def tile(change):
+        """Stores, changed, for each row of a tile, in the loops over tiles."""
+        lane, body = Axis(lanes, "vector"), []
+        for n in range(rows):
+            place = op("add", starts[row], as_index(n))
+            exprs = Renamer({row: place, column: op("add", starts[column], lane)})
+            changed = map(change, stores)
+            body += [s.rewrite(exprs, lambda buffer: buffer) for s in changed]
+        return nested([*order, lane], body)
+
+    in_blocks = all(a.extent % size == 0 for a, size in sizes.items())
+    if not (in_blocks and has_blocks(stores, total)):
+        return nested([first], tile(lambda store: store))
+    return nested([first], blocks(stores, total, tile))
+
+
+def has_blocks(stores, total):
+    """Whether a total has so many terms that tiles had better take turns."""
+    terms = math.prod(axis.extent for axis in total.axes)
+    alone = len(stores) == 1 and stores[0].buffer.dtype == total.dtype
+    long = terms > config.fusion.tile_terms and len(total.axes) > 1
+    return alone and long and noted("blocks", terms=terms)
+
+
+def blocks(stores, total, tile):
+    """All tiles for one value of the total's first axis, then for the next one.
+
+    What is read for one value stays in the cache for all tiles.
+    """
+    block, *rest = total.axes
+    step = Axis(block.extent, "serial")
+    body = Renamer({block: step})(total.bodies)
+    part = Reduce(total.op, tuple(rest), tuple(body))
+    store, = stores
+    first, = start_values(total)
+    begin = tile(lambda s: replace(s, value=first))
+    go_on = tile(lambda s: replace(s, value=part, combine=total.op))
+    if store.value is total:
+        return (*begin, For(step, go_on))
+    done = Renamer({total: Load(store.buffer, store.index)})
+    return (*begin, For(step, go_on), *tile(lambda s: s.rewrite(done, lambda b: b)))
+
+
+arrangements |= {"in_tiles": in_nests(in_tiles)}

@@ -1,0 +1,277 @@
+"""Totals of all rows, beside the loops that make the rows.
+
+    k0: for i:                                k0: for i:
+      for j: y[i,j] = ...                       for j: y[i,j] = ...
+      t[i] = log(add(k: e[i,k]))                row[i] = log(add(k: e[i,k]))
+    k1: out[] = add(i: t[i]) / 64               out[] = add(i: row[i]) / 64
+
+On the left the kernel of the total needs nothing but one number of each row.  On the
+right each step of the loop over the rows leaves its own share of the total, in an array
+of the kernel's own, and these are added up when the loop is over.  So may a total of
+what the loop only reads, as the largest number of `x`: it is read once then.
+
+Of many rows a piece at a time is added up, so that the array stays in the cache and the
+loop can be divided among threads.  How long a piece is depends on how many rows there
+are, and so the result has the same bits, whoever computes which piece.
+
+    for p in 25:                              # 100,000 rows
+      for i in 4096: ...; row[i] = ...        # as above, of row p * 4096 + i
+      part[p] = add(i: row[i])
+    for l in serial 1: out[] = add(p: part[p]) / 64
+"""
+
+from dataclasses import dataclass, replace
+
+from ..decisions import loop_rules, noted
+from ..loops.buffers import Buffer
+from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
+from ..loops.graphs import postorder, substitute
+from ..loops.index_rules import known
+from ..loops.scalars import is_half
+from ..loops.statements import For, Store, expressions
+from ..pipeline import arrangements
+from ..settings import config
+from .columns import on_buffers, replaced
+from .interchange import runs_along
+from .shared_loops import shares_of
+
+# A piece of more rows has a multiple of that: whole vectors.
+LINE = 64
+
+
+# ---- which totals
+
+
+def outer_totals(stmts):
+    """The totals in what statements use that are no part of another total."""
+    values = [value for stmt in stmts for value in stmt.uses()]
+    inside = {e for e in postorder(values) if type(e) is Reduce}
+    parts = [c for e in postorder(values, inside) for c in e.children()]
+    return list(dict.fromkeys(e for e in (*values, *parts) if e in inside))
+
+
+def is_all_totals(part):
+    """Whether a kernel has no loops around it, and only totals of arrays to store."""
+    plain = all(isinstance(s, Store) and not s.combine for s in part.body)
+    return bool(part.body) and plain and not part.axes
+
+
+def by_rows(a, b):
+    """How the totals in b take what a makes, step by step of its outermost loop.
+
+    Or what both read, where b takes nothing that a makes.
+
+    Returns:
+      The rule that says so, or why not; and what is needed for it, as a dict: `shares`,
+      {total: its axis of the steps}.
+    """
+    totals, row, shares = outer_totals(b.body), a.axes[0], {}
+    flows = a.stores.keys() & b.loads.keys()
+    touched = a.stores if flows else a.loads
+    if goes_through_panels(a):
+        return "totals across rows", {}
+    late = {store.buffer for store in a.after}
+    if asks_for(b, totals) & (a.stores.keys() - late):
+        return "totals at once", {}
+    for total in totals:
+        loads = [e for e in postorder(total.bodies) if type(e) is Load]
+        asked = [x for x in loads if x.buffer in touched and (flows or x.index)]
+        found = [axis for axis in total.axes if axis.extent == row.extent]
+        for load in asked:
+            places = zip(load.index, *touched[load.buffer], strict=True)
+            steps = {i for i, *stored in places if {*stored} == {row}}
+            found = [axis for axis in found if axis in steps]
+        if found and can_share(total) and (flows or asked):
+            shares[total] = found[0]
+        elif asked or not flows:
+            return "totals at once", {}
+    return "row totals", {"shares": shares}
+
+
+# As the rules of `fuse`.
+rules_of_totals = {
+    "row totals": (True, "each step leaves its share of the totals beside its loop"),
+    "totals at once": (False, "a total needs more than one row at a time"),
+    "totals across rows": (
+        False, "an array runs along the loop that the totals are of", "panel_from"
+    ),
+}  # fmt: skip
+
+
+def goes_through_panels(part):
+    """Whether some large array runs along the outermost one of several loops.
+
+    Such loops are cut into tiles, see `panels`, and then no step of one is a row.
+    """
+    if len(part.axes) < 2:
+        return False
+    loads = [e for e in postorder(expressions(part.body)) if type(e) is Load]
+    return any(
+        load.buffer.nbytes >= config.fusion.panel_from
+        and runs_along(load.buffer, load.index, part.axes[0])
+        for load in loads
+    )
+
+
+def asks_for(part, totals):
+    """The buffers that a kernel loads from outside of totals."""
+    exprs = postorder(expressions(part.body), set(totals))
+    return {e.buffer for e in exprs if type(e) is Load}
+
+
+def can_share(total):
+    """Whether a total can be added up from its shares, each a number of its own."""
+    plain = len(total.bodies) == 1 and not total.free
+    fixed = all(a.kind == "reduce" and type(a.extent) is int for a in total.axes)
+    dtype = total.dtype
+    return plain and fixed and dtype.kind in "biuf" and not is_half(dtype)
+
+
+# ---- two kernels become one
+
+
+def beside(a, b, shares):
+    """The loop of a with the shares of totals in it, and the statements after it."""
+    loop, *after = a.step.body
+    own, names = [], {}
+    for total, axis in shares.items():
+        n, rest = axis.extent, tuple(e for e in total.axes if e is not axis)
+        value, = substitute(total.bodies, {axis: loop.axis}.get)
+        value = Reduce(total.op, rest, (value,)) if rest else value
+        name = f"share{len(a.after) + len(own)}"
+        row, each = Buffer(name, (n,), total.dtype, space="cache"), Axis(n, "reduce")
+        own.append(Store(row, (loop.axis,), value))
+        names[total] = Reduce(total.op, (each,), (Load(row, (each,)),))
+    exprs = lambda roots: substitute(roots, names.get)
+    after += [s.rewrite(exprs, lambda buffer: buffer) for s in b.body]
+    # What only reads the same goes first: then the loop may write over what both read.
+    flows = a.stores.keys() & b.loads.keys()
+    return (*loop.body, *own) if flows else (*own, *loop.body), after
+
+
+# ---- a piece of the rows at a time
+
+
+def in_pieces(body):
+    """A kernel's statements, with what comes after its loops in a loop of one step.
+
+    That is a range of its own for threads.  If there are many rows, a piece of them is
+    added up at a time.
+    """
+    loops = [s for s in body if isinstance(s, For)]
+    after = body[len(loops) :]
+    shares = shares_of(loops, after)
+    if not shares or not all(isinstance(s, Store) for s in after):
+        return body
+    rows, settings = shares[0].buffer.shape[0], config.fusion
+    most = settings.row_piece // sum(s.buffer.dtype.itemsize for s in shares)
+    step = rows_of_step(loops[0].axis, shares) if len(loops) == 1 else None
+    many = step is not None and rows > max(most, step)
+    if not noted("pieces of rows" if many else "all rows", rows=rows, most=most):
+        return (*loops, For(Axis(1, "serial"), tuple(after)))
+    loop, = loops
+    if step > 1:
+        return Pieces(loop.axis, step, rows, shares, within).of(loop.body, after)
+    length = -(-rows // settings.most_parts)
+    length = min(-(-length // LINE) * LINE, max(most // LINE, 1) * LINE)
+    return cut(loop, rows, length, shares, after)
+
+
+def rows_of_step(axis, shares):
+    """Of how many rows a step of a loop leaves the shares; None if that is not known.
+
+    A block of 64 rows leaves them at `axis * 64 + i`.
+    """
+    found = {rows_along(i, axis) for share in shares for i in share.index}
+    return found.pop() if len(found) == 1 else None
+
+
+def rows_along(index, axis):
+    if index is axis:
+        return 1
+    start, inner = index.args if is_sum(index) else (index, as_index(0))
+    if not isinstance(start, Op) or start.name != "mul" or start.args[0] is not axis:
+        return None
+    size, (low, high) = known(start.args[1]), inner.bounds
+    return size if size and low >= 0 and high < size else None
+
+
+def within(index):
+    """Which row of its step it is: `i` of `axis * 64 + i`."""
+    return index.args[1] if is_sum(index) else as_index(0)
+
+
+def is_sum(index):
+    return isinstance(index, Op) and index.name == "add"
+
+
+def cut(loop, rows, length, shares, after):
+    """A loop of one row a step in pieces of some length: see `Pieces`."""
+    piece = Axis(-(-rows // length))
+    here = Axis(count_of(piece, length, rows))
+    pieces = Pieces(piece, length, rows, shares, lambda index: here)
+    place = op("add", op("mul", piece, as_index(length)), here)
+    statements = pieces.of((For(here, loop.body),), after)
+    return replaced(statements, {loop.axis: place}.get)
+
+
+def count_of(piece, length, rows):
+    """How many rows a piece has; the last one may have fewer."""
+    left = op("sub", as_index(rows), op("mul", piece, as_index(length)))
+    return length if rows % length == 0 else op("min", left, as_index(length))
+
+
+@dataclass
+class Pieces:
+    """A loop whose steps each make some of all rows.
+
+    Attributes:
+      axis: of the loop; length: how many rows a step makes; rows: all of them.
+      shares: the stores that leave shares of totals.
+      place: function of an index of a row: where in its step the row is.
+    """
+
+    axis: Axis
+    length: int
+    rows: int
+    shares: list
+    place: object
+
+    def of(self, body, after):
+        """The loop around some statements, and what comes after it, once."""
+        rooms = {
+            s.buffer: replace(s.buffer, shape=(self.length,)) for s in self.shares
+        }
+        in_room = lambda buffer, index: (rooms[buffer], tuple(map(self.place, index)))
+        body, names = list(on_buffers(body, in_room, rooms)), {}
+        count = count_of(self.axis, self.length, self.rows)
+        for n, total in enumerate(totals_of(after, rooms)):
+            own, each = Axis(count, "reduce"), Axis(self.axis.extent, "reduce")
+            part = Buffer(f"part{n}", (each.extent,), total.dtype, space="cache")
+            load, = total.bodies
+            value = Reduce(total.op, (own,), (Load(rooms[load.buffer], (own,)),))
+            body.append(Store(part, (self.axis,), value))
+            names[total] = Reduce(total.op, (each,), (Load(part, (each,)),))
+        once = For(Axis(1, "serial"), replaced(after, names.get))
+        return For(self.axis, tuple(body)), once
+
+
+def totals_of(after, buffers):
+    """The totals of what a loop has left in some buffers."""
+    return [
+        e for e in postorder(expressions(after))
+        if type(e) is Reduce and type(e.bodies[0]) is Load
+        and e.bodies[0].buffer in buffers
+    ]  # fmt: skip
+
+
+loop_rules |= {
+    "pieces of rows": (
+        True, "totals beside its loop are added up piece by piece", "row_piece",
+        "most_parts",
+    ),
+    "all rows": (
+        False, "totals beside its loop are added up when it is over", "row_piece"
+    ),
+}  # fmt: skip
+arrangements |= {"in_pieces": in_pieces}

@@ -1,0 +1,289 @@
+"""What fusion asks of two kernels: which loops they share, and what that would save.
+
+    a, b = Part.of(0, kernel), Part.of(1, other)
+    shared_axes(a, b)               # {axis of a: the axis of b that is the same}
+    saved_bytes(a, b, alone)        # what no longer goes through memory
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
+from ..loops.graphs import postorder, substitute
+from ..loops.scalars import is_half
+from ..loops.statements import For, If, Kernel, Store, expressions, statements
+
+# The primitives that nothing is fused across: each with the rule that says why.
+barriers: dict = {}
+
+
+def between_them(a, b):
+    """The rule of a barrier in b, behind what a computes; or None."""
+    stops = [eqn for eqn in b.step.eqns if eqn.primitive in barriers]
+    made = {var for eqn in a.step.eqns for var in eqn.outvars} if stops else ()
+    found = (e.primitive for e in stops if any(atom in made for atom in e.invars))
+    return barriers.get(next(found, None))
+
+
+def perfect(body):
+    """The loops around all of some statements: -> (their axes, what is inside)."""
+    axes = []
+    while len(body) == 1 and isinstance(body[0], For):
+        axes.append(body[0].axis)
+        body = body[0].body
+    return tuple(axes), body
+
+
+def after_loop(body):
+    """The totals beside a kernel's loop: the stores behind it, or nothing.
+
+    They add up what each step of the loop has left in an array of the kernel's own.
+    """
+    loop, *after = body or (None,)
+    if not isinstance(loop, For) or not all(isinstance(s, Store) for s in after):
+        return ()
+    return tuple(after) if shares_of((loop,), after) else ()
+
+
+def shares_of(loops, after):
+    """The stores in loops that leave the shares of totals in what comes after them."""
+    loaded = {e.buffer for e in postorder(expressions(after)) if type(e) is Load}
+    stores = (s for s in statements(loops) if isinstance(s, Store))
+    return [s for s in stores if s.buffer.space == "cache" and s.buffer in loaded]
+
+
+def is_nest(body):
+    """Whether statements are loops around plain stores, in no order of their own."""
+    inside = statements(body)
+    return all(
+        isinstance(s, Store) and s.combine is None
+        or isinstance(s, For) and s.axis.kind == "loop" and type(s.axis.extent) is int
+        for s in inside
+    )
+
+
+def in_own_rows(kernel):
+    """A scatter whose loops go over rows of the result, in any order; or the kernel.
+
+    A row is an axis of the result that an axis of the updates goes along, and where in
+    the row something is stored may depend on which row it is.
+    The order of a loop matters where two steps may write to one element.  A condition
+    becomes a choice of what is stored, so that stores are all that is left.
+    """
+    axes, inside = perfect(kernel.body)
+    guard = next((s for s in inside if isinstance(s, If)), None)
+    stores = guard.then if guard else inside
+    if is_nest(kernel.body) or [*map(type, stores)] != [Store] or len(inside) > 1:
+        return kernel
+    (store,), dtype = stores, stores[0].buffer.dtype
+    loads = [e for e in postorder(expressions(inside)) if type(e) is Load]
+    places = [i for i in store.index if type(i) is not Axis]
+    chosen = frozenset().union(*(i.free for i in places))
+    rows = [
+        a for a in axes if a in store.index and (a.kind == "serial" or a in chosen)
+    ]
+    if (
+        dtype.kind not in "iuf" or is_half(dtype) or guard and guard.otherwise
+        or any(load.buffer is store.buffer for load in loads)
+        or not rows or any(a.kind != "loop" for a in axes if a not in rows)
+    ):
+        return kernel
+    index = store.index
+    if guard:
+        limits = [as_index(n - 1) for n in store.buffer.shape]
+        index = [op("min", i, n) for i, n in zip(index, limits, strict=True)]
+        index = tuple(op("max", i, as_index(0)) for i in index)
+    old, value = Load(store.buffer, index), store.value
+    if store.combine:
+        value = op(store.combine, old, value)
+    if guard:
+        value = op("select", guard.pred, value, old)
+    names = {axis: Axis(axis.extent) for axis in rows}
+    *index, value = substitute([*index, value], names.get)
+    body = (Store(store.buffer, tuple(index), value),)
+    for axis in reversed(axes):
+        body = (For(names.get(axis, axis), body),)
+    return replace(kernel, body=body)
+
+
+@dataclass(eq=False)
+class Part:
+    """A step of a program, or a loop within one, as fusion sees it.
+
+    Attributes:
+      number: its place in the program; step: the kernel or call.
+      axes, body: the loops around all of it, and what they are around.
+      after: the totals beside these loops, of what their steps leave.
+      loads, stores: {buffer: the indices at which it is read or written}.
+      size: how many operations it has.
+      was: the kernel as it is if nothing is fused with it, where that is another one.
+    """
+
+    number: int
+    step: object
+    axes: tuple
+    body: tuple
+    loads: dict
+    stores: dict
+    size: int = 0
+    was: object = None
+    after: tuple = ()
+
+    @classmethod
+    def of(cls, number, step):
+        """What a kernel or a call is to fusion."""
+        if isinstance(step, Kernel):
+            nest = in_own_rows(step)
+            part = cls.inside(number, nest, nest.body)
+            return part if nest is step else replace(part, was=step)
+        sides = (step.inputs, step.outputs)
+        return cls(number, step, (), (), *({v.buffer: [()] for v in s} for s in sides))
+
+    @classmethod
+    def inside(cls, number, step, body):
+        """What some statements are to fusion."""
+        loads, stores, size = defaultdict(list), defaultdict(list), 0
+        for expr in postorder(expressions(body)):
+            if type(expr) is Load:
+                loads[expr.buffer].append(expr.index)
+            size += type(expr) in (Op, Reduce)
+        for stmt in statements(body):
+            if isinstance(stmt, Store):
+                stores[stmt.buffer].append(stmt.index)
+                if stmt.combine:
+                    loads[stmt.buffer].append(stmt.index)
+        after = after_loop(body)
+        own = *perfect(body[:1] if after else body), dict(loads), dict(stores), size
+        return cls(number, step, *own, after=after)
+
+    @cached_property
+    def buffers(self):
+        """All that it reads or writes."""
+        return self.loads.keys() | self.stores.keys()
+
+    def places(self, buffer):
+        """The indices at which it reads or writes a buffer."""
+        return (*self.loads.get(buffer, ()), *self.stores.get(buffer, ()))
+
+    @cached_property
+    def changes(self):
+        """{buffer: the indices} of elements that a store reads and then changes."""
+        stores = (s for s in statements(self.body) if isinstance(s, Store))
+        found = defaultdict(set)
+        for stmt in stores:
+            if stmt.buffer in self.loads:
+                for e in postorder(stmt.uses()):
+                    if type(e) is Load and e.buffer is stmt.buffer:
+                        found[stmt.buffer].add(e.index)
+        return found
+
+    @cached_property
+    def is_nest(self):
+        """Whether it is loops around stores, which may share them with others."""
+        nest = type(self.step) is Kernel and bool(self.axes)
+        return nest and is_nest(self.step.body)
+
+
+def shared_axes(a, b):
+    """The loops that two kernels may share: {axis of a: axis of b}.
+
+    Where b reads what a stores, an axis is shared if b reads each element in the same
+    step of it in which a stores that.  Where both only read the same, an axis is
+    shared if they go through an array by it in the same way.
+    """
+    flows = [buffer for buffer in a.stores if buffer in b.loads]
+    return axes_of_flows(a, b, flows) if flows else axes_of_reads(a, b)
+
+
+def axes_of_flows(a, b, flows):
+    """The shared axes where a stores `flows`, which b reads."""
+    partners = {axis: set() for axis in a.axes}
+    for buffer in flows:
+        for stored in a.stores[buffer]:
+            for axis in a.axes:
+                places = [d for d, i in enumerate(stored) if i is axis]
+                found = [index[d] for index in b.loads[buffer] for d in places[:1]]
+                partners[axis].update(found or [None])
+    shared = {i: js.copy().pop() for i, js in partners.items() if len(js) == 1}
+    return one_to_one(shared.items(), b)
+
+
+def axes_of_reads(a, b):
+    """The shared axes where both only read the same arrays, the largest one first."""
+    both = [buffer for buffer in a.loads if buffer in b.loads and buffer.shape]
+    pairs = []
+    for buffer in sorted(both, key=lambda x: -x.nbytes):
+        for first in a.loads[buffer]:
+            for second in b.loads[buffer]:
+                pairs += zip(first, second, strict=True)
+    return one_to_one([(i, j) for i, j in pairs if i in a.axes], b)
+
+
+def one_to_one(pairs, b):
+    """Pairs of axes of one extent, each axis in one of them only."""
+    shared = {}
+    for i, j in pairs:
+        fits = type(j) is Axis and j in b.axes and i.extent == j.extent
+        if fits and i not in shared and j not in shared.values():
+            shared[i] = j
+    return shared
+
+
+def is_copy(part):
+    """Whether a kernel copies elements, each to the same place of another array."""
+    return all(
+        isinstance(s, Store) and type(s.value) is Load and s.value.index == s.index
+        for s in part.body
+    )
+
+
+def within_steps(a, b, shared):
+    """Whether each step of shared loops overwrites only what the same step used."""
+    return all(
+        any(
+            {index[d] for index in a.places(buffer)} == {i}
+            and {index[d] for index in b.places(buffer)} == {j}
+            for i, j in shared.items()
+            for d in range(len(buffer.shape))
+        )
+        for buffer in a.buffers & b.stores.keys()
+    )
+
+
+def reads_changed(a, b, shared):
+    """Whether b reads an element, at the very same index, that a reads and changes.
+
+    In the same step of the same loops one expression would stand for both values.
+    """
+    names = {j: i for i, j in shared.items()}
+    return any(
+        tuple(substitute(list(index), names.get)) in indices
+        for buffer, indices in a.changes.items()
+        for index in b.loads.get(buffer, ())
+    )
+
+
+def in_columns(part, shared):
+    """Whether only the last loops are shared, along which memory runs."""
+    rest = [axis for axis in part.axes if axis not in shared]
+    return bool(rest) and part.axes[-1] in shared
+
+
+def saved_bytes(a, b, others):
+    """What need not be read or written if two kernels are one.
+
+    Args:
+      others: function of a buffer: whether anybody else wants it.
+    """
+    saved = 0
+    for buffer in a.stores.keys() & b.loads.keys():
+        saved += buffer.nbytes * (1 if others(buffer) else 2)
+    for buffer in a.loads.keys() & b.loads.keys():
+        saved += buffer.nbytes
+    return saved
+
+
+def traffic_of(part):
+    """The bytes of all arrays that a kernel reads and writes."""
+    return sum(b.nbytes for b in part.loads) + sum(b.nbytes for b in part.stores)

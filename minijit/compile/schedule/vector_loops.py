@@ -1,0 +1,243 @@
+"""Loops that a compiler makes vectors of: functions beside totals, and choices.
+
+    for i in 1000:                      for b in 16:
+      y[i] = exp(total(k: x[i,k]))        for j in 64: side[j] = total(k: x[b*64+j,k])
+                                          for j in 64: y[b*64+j] = exp(side[j])
+
+A compiler vectorises the innermost loop.  On the left that is the total's, and `exp` is
+computed for one number at a time.  On the right it is computed for eight or sixteen.
+
+    for i in 300:                             for i in 100: y[i] = a[i] * 2
+      y[i] = a[min(i, 99)] * 2 if i < 100     for i in 200: y[i+100] = b[i]
+             else b[max(i - 100, 0)]
+
+On the left, a `concatenate`, both are loaded, from places of which a compiler cannot
+tell that they are neighbours, and one of them is thrown away.  On the right there is
+nothing to choose, and every loop goes along memory.  A mask, such as `j <= i` along j,
+cuts its loop at a number that only a run knows, if a function such as `exp` is in it.
+"""
+
+import math
+
+from ..decisions import loop_rules, noted
+from ..fuse.passes import nested, renamed
+from ..loops.buffers import Buffer
+from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
+from ..loops.graphs import postorder
+from ..loops.index_rules import known
+from ..loops.scalars import BOOL
+from ..loops.statements import For, Store, expressions, statements
+from ..numbers.scalar_forms import scalar_form
+from ..pipeline import arrangements
+from ..settings import config
+from .interchange import Renamer
+from .nests import in_nests, loop_over, steps_of
+
+# ---- functions beside totals
+
+
+def totals_of(stores, axis):
+    """The totals that depend on an axis, each used outside of others too; or nothing.
+
+    Nothing, too, if one of them is no plain number, or reads what is stored here.
+    """
+    values, stored = [s.value for s in stores], {s.buffer for s in stores}
+    inside = {e for e in postorder(values) if type(e) is Reduce}
+    parts = [c for e in postorder(values, inside) for c in e.children()]
+    found = dict.fromkeys(e for e in (*values, *parts) if e in inside)
+    totals = [total for total in found if axis in total.free]
+    for total in totals:
+        loads = (e for e in postorder(total.bodies) if type(e) is Load)
+        plain = len(total.bodies) == 1 and all(a.kind == "reduce" for a in total.axes)
+        if not plain or any(load.buffer in stored for load in loads):
+            return []
+    return totals
+
+
+def is_function(expr):
+    """Whether it is an operation that takes many instructions, as `exp` does."""
+    return isinstance(expr, Op) and expr.dtype.kind == "f" and bool(scalar_form(expr))
+
+
+def functions_of(stores, totals, axis):
+    """How many functions are computed beside the totals for each step of an axis."""
+    found = postorder([s.value for s in stores], set(totals))
+    return sum(is_function(e) and axis in e.free for e in found)
+
+
+def terms_of(total):
+    """How many terms a total has, those of totals inside it too; inf if it is slow."""
+    inside = postorder(total.bodies)
+    if any(map(is_function, inside)):
+        return math.inf
+    inner = [total, *(e for e in inside if type(e) is Reduce)]
+    return sum(math.prod(a.bounds[1] + 1 for a in e.axes) for e in inner)
+
+
+def with_totals_aside(axes, stores):
+    """The nest with its totals in a loop of their own, a block of them at a time."""
+    *outer, axis = axes
+    totals, settings = totals_of(stores, axis), config.fusion
+    if not totals or not (functions := functions_of(stores, totals, axis)):
+        return None
+    terms, most = sum(map(terms_of, totals)), settings.terms_aside * functions
+    if axis.extent < settings.fewest_totals or terms > most:
+        noted("long totals", terms=terms, functions=functions)
+        return None
+    length = min(settings.totals_aside, axis.extent)
+    noted("totals aside", terms=terms, functions=functions, totals=length)
+    block = Axis(-(-axis.extent // length))
+    start = op("mul", block, as_index(length))
+    left = op("min", as_index(length), op("sub", as_index(axis.extent), start))
+    first, second = loop_over(left), loop_over(left)
+    sides = [
+        Buffer(f"side{n}", (length,), total.dtype, space="cache")
+        for n, total in enumerate(totals)
+    ]
+    at = [(first,)] * len(sides)
+    exprs = Renamer({axis: op("add", start, first)})
+    fill = map(Store, sides, at, exprs(totals))
+    names = {t: Load(side, (second,)) for t, side in zip(totals, sides, strict=True)}
+    use = Renamer(names | {axis: op("add", start, second)})
+    done = [store.rewrite(use, lambda buffer: buffer) for store in stores]
+    return nested([*outer, block], (*nested([first], fill), *nested([second], done)))
+
+
+# ---- choices
+
+
+# comparison with a number -> how far behind that number the other answer begins.
+comparisons = {"lt": 0, "ge": 0, "le": 1, "gt": 1}
+# The same comparison with its sides exchanged.
+mirrored = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+
+
+def changes(axis, body):
+    """Where along an axis the answers to comparisons in some statements change.
+
+    Returns:
+      A list of (the comparison, what its answer is up to there, the number that the
+      axis is compared with, what is to be added to that number).
+    """
+    found = []
+    for expr in postorder(expressions(body)):
+        if not isinstance(expr, Op) or expr.name not in comparisons:
+            continue
+        x, y = expr.args
+        for name, index, limit in ((expr.name, x, y), (mirrored[expr.name], y, x)):
+            first = None if axis in limit.free else place_on(index, axis)
+            if first is not None:
+                below = name in ("lt", "le")
+                found.append((expr, below, limit, comparisons[name] - first))
+    return found
+
+
+def place_on(index, axis):
+    """What is added to an axis to make an index, a number; None if it is more.
+
+    The index may have become an integer of another dtype, if it fits.
+    """
+    if isinstance(index, Op) and index.name == "convert":
+        given, = index.args
+        index = given if given.bounds == index.bounds else index
+    if index.free != {axis} or steps_of(index) != {axis: 1}:
+        return None
+    start, = Renamer({axis: as_index(0)})([index])
+    return start.value if isinstance(start, Const) else None
+
+
+def cuts_of(axis, body):
+    """The numbers at which answers along an axis change."""
+    limits = ((known(limit), more) for _, _, limit, more in changes(axis, body))
+    cuts = {int(limit) + more for limit, more in limits if limit is not None}
+    return sorted(cut for cut in cuts if 0 < cut < axis.extent)
+
+
+def open_cut(axis, body):
+    """Where an answer changes that decides about a function: a number that a run knows.
+
+    Returns:
+      (the number, at least 0 and at most the axis's extent, {the comparison: its answer
+      up to there}); or None.
+    """
+    exprs = postorder(expressions(body))
+    if not any(is_function(e) and axis in e.free for e in exprs):
+        return None
+    inside = {a for e in exprs if type(e) is Reduce for a in e.axes}
+    inside.update(s.axis for s in statements(body) if isinstance(s, For))
+    stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    for compared, below, limit, more in changes(axis, body):
+        loads = (e for e in postorder([limit]) if type(e) is Load)
+        outside = limit.free.isdisjoint(inside) and limit.dtype.kind in "iu"
+        if not outside or limit.dtype.name == "uint64" or known(limit) is not None:
+            continue
+        if not any(load.buffer in stored for load in loads):
+            low, high = as_index(-more), as_index(axis.extent - more)
+            limit = op("min", op("max", as_index(limit), low), high)
+            return op("add", limit, as_index(more)), {compared: Const(below, BOOL)}
+    return None
+
+
+def in_ranges(body, outermost=True):
+    """A kernel's statements, with loops cut into ranges.
+
+    Of loops around everything only short ones are cut: others may be divided among
+    threads, and then they have to be one.
+    """
+    result = []
+    for stmt in body:
+        if isinstance(stmt, For):
+            stmt = For(stmt.axis, in_ranges(stmt.body, False))
+            result += ranges(stmt, outermost)
+        else:
+            result.append(stmt)
+    return tuple(result)
+
+
+def ranges(loop, outermost):
+    """A loop, or several that do the same one after the other."""
+    axis, settings = loop.axis, config.fusion
+    if axis.kind != "loop" or not isinstance(axis.extent, int):
+        return [loop]
+    inner = [s.axis for s in statements(loop.body) if isinstance(s, For)]
+    if not all(isinstance(a.extent, int) for a in inner):
+        return [loop]
+    cuts, answers = cuts_of(axis, loop.body), {}
+    if not cuts and (found := open_cut(axis, loop.body)):
+        cuts, answers = [found[0]], found[1]
+    if not cuts:
+        return [loop]
+    pieces, steps = len(cuts) + 1, axis.extent * math.prod(a.extent for a in inner)
+    if pieces > settings.most_ranges or outermost and steps > settings.one_range:
+        noted("one range", ranges=pieces, steps=steps)
+        return [loop]
+    noted("ranges", ranges=pieces)
+    result = []
+    for start, end in zip([0, *cuts], [*cuts, axis.extent], strict=True):
+        start = as_index(start)
+        part = loop_over(op("sub", as_index(end), start))
+        names = {axis: op("add", part, start)} | answers
+        names |= {a: Axis(a.extent, a.kind) for a in inner}
+        result.append(For(part, renamed(loop.body, names)))
+        answers = {e: Const(not known(answer), BOOL) for e, answer in answers.items()}
+    return result
+
+
+loop_rules |= {
+    "totals aside": (
+        True, "its functions have loops of their own", "terms_aside", "totals_aside"
+    ),
+    "long totals": (
+        False, "its totals take longer than its functions, or are too few",
+        "terms_aside", "fewest_totals",
+    ),
+    "ranges": (
+        True, "its loops are cut where conditions change", "most_ranges", "one_range"
+    ),
+    "one range": (
+        False, "so many ranges, or so long a loop, stay one", "one_range", "most_ranges"
+    ),
+}  # fmt: skip
+arrangements |= {
+    "with_totals_aside": in_nests(with_totals_aside), "in_ranges": in_ranges
+}  # fmt: skip

@@ -1,0 +1,181 @@
+"""Rules of arithmetic that are true of all floats, to the bit, and of integers.
+
+Each rule says of which types it is true.  The tables and the first rules stand in
+`simplify`; here are differences and quotients, what undoes itself, what changes nothing
+when it is done twice, bits, choices that are known, and chains of conversions.
+"""
+
+import numpy as np
+
+from ...trace import primitives as prim
+from .known_values import uniform
+from .passes import exact, filled, holds, real, rules
+
+
+def neutral_sub(s, out, x, y):
+    """x - 0, of floats too; x - x only of integers, as inf - inf is NaN."""
+    if real(out.dtype) and holds(s, y, 0):
+        return x
+    if exact(out.dtype) and x is y:
+        return filled(s, 0, out)
+
+
+def neutral_div(s, out, x, y):
+    """x / 1; x / 2**k is x * 2**-k, as both round the same number."""
+    if real(out.dtype) and holds(s, y, 1):
+        return x
+    given = uniform(s, y)
+    if out.dtype.kind != "f" or given is None or not np.isfinite(given) or given == 0:
+        return None
+    mantissa, _ = np.frexp(given)
+    with np.errstate(over="ignore"):
+        inverse = (1 / given).astype(out.dtype)
+    tiny = np.finfo(out.dtype).tiny
+    if abs(mantissa) == 0.5 and np.isfinite(inverse) and abs(inverse) >= tiny:
+        return s.apply(prim.mul_p, x, filled(s, inverse, y.aval))
+
+
+def signs_in_difference(s, out, x, y):
+    """x - -y is x + y."""
+    negated = s.maker(y, prim.neg_p)
+    if negated and real(out.dtype):
+        return s.apply(prim.add_p, x, negated.invars[0])
+
+
+rules |= {
+    prim.sub_p: [neutral_sub, signs_in_difference],
+    prim.div_p: [neutral_div],
+}
+
+
+def undone_by(inner):
+    """A rule: the primitive undoes `inner`, so that of both nothing is left."""
+
+    def rule(s, out, x):
+        eqn = s.maker(x, inner)
+        return eqn and eqn.invars[0]
+
+    return rule
+
+
+def idempotent(primitive):
+    """A rule: once applied, the primitive changes nothing any more."""
+
+    def rule(s, out, x):
+        return x if s.maker(x, primitive) else None
+
+    return rule
+
+
+def same_twice(s, out, x, y):
+    """max(x, x), x & x and the like are x."""
+    return x if x is y else None
+
+
+def small_power(s, out, x, *, y):
+    """x ** 1 is x, and x ** 2 is x * x."""
+    return x if y == 1 else s.apply(prim.mul_p, x, x) if y == 2 else None
+
+
+rules |= {
+    prim.neg_p: [undone_by(prim.neg_p)],
+    prim.not_p: [undone_by(prim.not_p)],
+    prim.abs_p: [idempotent(prim.abs_p)],
+    prim.sign_p: [idempotent(prim.sign_p)],
+    prim.max_p: [same_twice],
+    prim.min_p: [same_twice],
+    prim.integer_pow_p: [small_power],
+    prim.copy_p: [lambda s, out, x: x],
+}
+
+
+def bitwise(neutral, absorbing):
+    """A rule for `and` and `or`: the value that keeps x, and the one that wins."""
+
+    def rule(s, out, x, y):
+        for a, b in ((x, y), (y, x)):
+            if holds_bits(s, b, neutral):
+                return a
+            if holds_bits(s, b, absorbing):
+                return filled(s, uniform(s, b), out)
+
+    return rule
+
+
+def holds_bits(s, atom, bit):
+    """Whether every bit of every element of an atom is `bit`."""
+    given = uniform(s, atom)
+    if given is None:
+        return False
+    return bool(given == (np.invert(np.zeros_like(given)) if bit else 0))
+
+
+def neutral_xor(s, out, x, y):
+    """x ^ x is 0, x ^ 0 is x."""
+    if x is y:
+        return filled(s, 0, out)
+    for a, b in ((x, y), (y, x)):
+        if holds_bits(s, b, 0):
+            return a
+
+
+rules |= {
+    prim.and_p: [same_twice, bitwise(1, 0)],
+    prim.or_p: [same_twice, bitwise(0, 1)],
+    prim.xor_p: [neutral_xor],
+}
+
+
+def known_choice(s, out, which, *cases):
+    """A select whose predicate is constant, negated, or without effect."""
+    if all(case is cases[0] for case in cases):
+        return cases[0]
+    index = uniform(s, which)
+    if index is not None:
+        return cases[min(max(int(index), 0), len(cases) - 1)]
+    negated = s.maker(which, prim.not_p)
+    if negated and which.aval.dtype == bool:
+        return s.apply(prim.select_n_p, negated.invars[0], *reversed(cases))
+
+
+def conversions(s, out, x, *, new_dtype, weak_type):
+    """To the same dtype; or of a conversion that lost nothing: leave that one out."""
+    if x.aval.dtype == new_dtype:
+        return x
+    eqn = s.maker(x, prim.convert_element_type_p)
+    if eqn is None:
+        return None
+    origin = eqn.invars[0]
+    if not lossless(origin.aval.dtype, x.aval.dtype):
+        return None
+    if origin.aval.dtype == new_dtype:
+        return origin
+    if same_value_converts_alike(origin.aval.dtype, x.aval.dtype, new_dtype):
+        params = {"new_dtype": new_dtype, "weak_type": weak_type}
+        return s.apply(prim.convert_element_type_p, origin, **params)
+
+
+def lossless(source, target):
+    """Whether every value of a dtype is a value of another."""
+    # NumPy calls a float64 safe for integers of 64 bits.
+    wide = source.kind in "iu" and source.itemsize == 8
+    return np.can_cast(source, target, "safe") and not (wide and target.kind in "fc")
+
+
+def same_value_converts_alike(source, middle, target):
+    """Whether the same number converts to `target` alike from both dtypes.
+
+    Not from integers to 16-bit floats, which may be rounded twice on the way.
+    """
+    if "c" in (source.kind, middle.kind, target.kind):
+        return False
+    if exact(target):
+        # From an integer they wrap, from a float they saturate.
+        return target.kind == "b" or exact(source) == exact(middle)
+    return target.itemsize >= 4
+
+
+rules |= {
+    prim.select_n_p: [known_choice],
+    prim.convert_element_type_p: [conversions],
+}

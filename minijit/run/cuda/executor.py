@@ -1,0 +1,129 @@
+"""Executors for CUDA: a program whose kernels are for a grid of threads.
+
+    jit(f, backend="cuda-lockstep")(x)          # on the CPU, by `lockstep`
+    jit(f, backend="numba-cuda")(x)             # by numba: on a device, or simulated
+    lowered = jit(f, backend="cuda").lower(x)
+    print(lowered.compile().as_text())          # Python, as numba.cuda has it
+    print(lowered.compile().as_text("ptx"))     # what a device is given
+"""
+
+import weakref
+from collections import Counter
+from functools import cached_property, partial
+from types import SimpleNamespace
+
+from ...compile.control.control import with_regions
+from ...compile.memory.updates import with_reuse
+from ...compile.pipeline import device_rewrites
+from ..device.grid import BlockBuilder, on_grid
+from ..device.grid_memory import NoCudaForm
+from ..device.grid_totals import with_parts
+from ..device.lockstep import run_in_lockstep
+from ..device.numba_cuda import numba_ptx, program_of, run_by_numba
+from ..executable import Executable
+from ..llvm.executor import LLVMProgram
+from ..loading import loaders, own_rewrites, rewritten
+from ..python.source import DriverPrinter, driver_printers
+from ..reports import kernel_routes, kernel_rules
+from .kernels import CudaKernel, cuda_kernel
+from .reports import kernel_report
+
+# What as_text("ptx") is for, where nobody says: a device of the year 2022.
+ORDINARY = (9, 0)
+
+
+def with_regions_of_blocks(program):
+    """A program whose loops are regions that one block runs."""
+    return with_regions(program, BlockBuilder)
+
+
+device_rewrites |= {
+    "with_reuse": with_reuse, "with_regions_of_blocks": with_regions_of_blocks,
+    "with_parts": with_parts,
+}  # fmt: skip
+own_rewrites |= dict.fromkeys(("cuda-lockstep", "numba-cuda"), device_rewrites)
+
+
+def nothing_to_run_on(kernel, *arrays):
+    raise NoCudaForm(
+        f"{kernel.name} is compiled for a CUDA device, and there is none here. "
+        'jit(f, backend="cuda-lockstep") runs its source on the CPU, slowly'
+    )
+
+
+# native -> function(CudaKernel, *arrays): runs a kernel.
+launchers = {"cuda-lockstep": run_in_lockstep, "cuda": nothing_to_run_on}
+launchers |= {"numba-cuda": run_by_numba}
+
+
+class CudaProgram(LLVMProgram):
+    """A program in memory, its kernels for a grid: as `LLVMProgram`.
+
+    Attributes:
+      launched: the `CudaKernel` of each kernel it runs, in order.
+    """
+
+    def __init__(self, program, native, heading):
+        self.program, self.heading = weakref.ref(program), heading
+        self.by_numba = native == "numba-cuda"
+        program = rewritten(program, "cuda-lockstep")
+        self.body, self.constants = program.body, program.constants
+        kernels, counts = {}, Counter()
+        self.launched = []
+        for kernel in program.kernels:
+            made = cuda_kernel(kernel, f"kernel_{counts['kernel']}")
+            constants = tuple(made.constants.items())
+            key = made.printed.body, constants, made.grid, made.block
+            counts["kernel"] += key not in kernels
+            first = kernels.setdefault(key, made)
+            self.launched.append((kernel, first, made.args))
+        self.kernels = tuple(kernels.values())
+        self.names = [first.name for kernel, first, args in self.launched]
+        launched = {
+            kernel: (SimpleNamespace(name=first.name),
+                     SimpleNamespace(buffers=args, numbers=()))
+            for kernel, first, args in self.launched
+        }
+        functions = {k.name: partial(launchers[native], k) for k in self.kernels}
+        self.run = self.driver(program, native, launched, functions, native)
+
+    @property
+    def texts(self):
+        ptx = numba_ptx if self.by_numba else CudaKernel.ptx
+        report = lambda kernel: kernel_report(kernel, ORDINARY, ptx)
+        found = {
+            "ptx": lambda: "\n".join(ptx(k, ORDINARY) for k in self.kernels),
+            "report": lambda: "\n".join(map(report, self.kernels)),
+        }
+        llvm = {"llvm": lambda: "\n".join(k.llvm for k in self.kernels)}
+        return found if self.by_numba else found | llvm
+
+    @cached_property
+    def source(self):
+        texts = [SimpleNamespace(name=k.name, text=k.source) for k in self.kernels]
+        text = "\n\n".join(k.text for k in texts)
+        if self.by_numba:
+            text = program_of(self.kernels)
+        return SimpleNamespace(text=text, kernels=texts)
+
+
+routes = {"cuda-lockstep": "lockstep", "cuda": "cuda", "numba-cuda": "numba-cuda"}
+kernel_routes |= routes
+loaders |= dict.fromkeys(routes, CudaProgram)
+driver_printers |= dict.fromkeys(routes, DriverPrinter)
+kernel_rules |= dict.fromkeys(routes, on_grid)
+
+
+def compile_lockstep(closed, name):
+    """The executor "cuda-lockstep"."""
+    return Executable(closed, name, native="cuda-lockstep")
+
+
+def compile_cuda(closed, name):
+    """The executor "cuda": without a device, its texts are there to be read."""
+    return Executable(closed, name, native="cuda")
+
+
+def compile_numba(closed, name):
+    """The executor "numba-cuda": kernels compiled by numba, or in its simulator."""
+    return Executable(closed, name, native="numba-cuda")

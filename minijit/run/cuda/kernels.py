@@ -1,0 +1,110 @@
+"""Kernels for CUDA: of each its text, its grid, and the PTX that a device is given.
+
+    kernel = cuda_kernel(program.kernels[0])
+    print(kernel.source)                # Python, as `numba.cuda` has it
+    kernel.grid, kernel.block           # (4, 1, 1), (256, 1, 1)
+    kernel.args                         # its buffers, in order
+    kernel.ptx((9, 0))                  # text for compute capability 9.0
+"""
+
+import functools
+import weakref
+from dataclasses import dataclass, field
+
+from ...compile.loops.kernel_buffers import local_buffers
+from ...compile.loops.statements import Region
+from ...compile.memory.complex_pairs import origin_of
+from ...trace.jit import cache_clearers
+from ..device import grid_scans as grid_scans, grid_winners as grid_winners
+from ..device.cuda_llvm import module_of, ptx_of
+from ..device.emitter import print_on_grid
+from ..device.grid import COMMON_BYTES, launch_of, launch_of_region
+from ..device.grid_memory import NoCudaForm
+from ..python.kernel_source import KernelSource
+from ..python.source_text import Constants
+
+# Blocks of one launch along its only axis.
+MOST_BLOCKS = 2**31 - 1
+
+
+def remembered(function):
+    """Remember what a function finds of a kernel or call for as long as that lives."""
+    found: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+    cache_clearers.append(found.clear)
+
+    @functools.wraps(function)
+    def remembering(step):
+        if step not in found:
+            found[step] = function(step)
+        return found[step]
+
+    return remembering
+
+
+@dataclass(frozen=True, eq=False)
+class CudaKernel:
+    """One kernel for a grid of threads.
+
+    Attributes:
+      name: of the function.
+      source: its text, Python in the dialect of `numba.cuda`.
+      args: the `Buffer`s whose addresses it takes, in order.
+      grid, block: how many blocks there are, and threads in each: three ints each.
+      shared_bytes: of dynamic shared memory; what a kernel needs is declared in it.
+      printed: the `KernelSource`; constants: {name: text} of what it refers to.
+      launch: the `Launch`.
+    """
+
+    name: str
+    source: str
+    args: tuple
+    grid: tuple
+    block: tuple
+    shared_bytes: int
+    printed: KernelSource = field(repr=False)
+    constants: dict = field(repr=False)
+    launch: object = field(repr=False)
+
+    @functools.cached_property
+    def llvm(self):
+        """The kernel as LLVM IR."""
+        return module_of(self.name, self.launch)
+
+    def ptx(self, compute_capability):
+        """PTX for a device; the entry's name is `name`.
+
+        Args:
+          compute_capability: (major, minor).
+        """
+        return ptx_of(self.llvm, tuple(compute_capability))
+
+
+def cuda_kernel(kernel, name="kernel_0"):
+    """A `Kernel` of a program for a grid: -> `CudaKernel`.
+
+    Raises:
+      NoCudaForm: if it has none; the message says why.
+    """
+    if getattr(kernel, "tables", ()):
+        raise NoCudaForm(f"{kernel.name} gives or takes a tape or a union")
+    is_region = isinstance(kernel, Region)
+    launch = launch_of_region(kernel) if is_region else launch_of(kernel.body)
+    constants = Constants()
+    if launch.blocks > MOST_BLOCKS:
+        raise NoCudaForm(f"it would have {launch.blocks:,} blocks")
+    common = sum(b.nbytes for p in launch.parts if p.by_block
+                 for b in local_buffers(p.body))
+    if common > COMMON_BYTES:
+        raise NoCudaForm(f"its blocks would keep {common:,} bytes, which do not fit")
+    printed = print_on_grid(kernel, name, constants, launch)
+    return CudaKernel(
+        name,
+        f"{printed.comment}\n{printed.text}",
+        tuple(map(origin_of, printed.buffers)),
+        launch.grid,
+        (launch.threads, 1, 1),
+        0,
+        printed,
+        constants.definitions,
+        launch,
+    )

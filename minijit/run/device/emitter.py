@@ -1,0 +1,220 @@
+"""An emitter that prints Python for a grid of threads: the kernels of `numba.cuda`.
+
+    def kernel_0(x0: float32[1000], y0: float32[1000]):    # 4 blocks of 256 threads
+        b0 = cuda.blockIdx.x
+        t0 = cuda.threadIdx.x
+        i0 = b0 * 256 + t0
+        if i0 < 1000:
+            y0[i0] = math.sin(x0[i0])
+
+Arrays have one axis, whatever their shape.  numba reads no types of variables, and a
+sum of two int32s is an int64 there: such types are cast where a variable is assigned.
+`lockstep` runs this text, all threads of a block in step; `numba_cuda` compiles it.
+"""
+
+import math
+import re
+from contextlib import contextmanager
+
+import numpy as np
+
+from ...compile.loops.scalars import INDEX, storage_dtype, wide_dtype
+from ..python.emitter import call, operations
+from ..python.kernel_source import KernelSource, heading, source_comment
+from ..python.regions import RegionEmitter
+from ..python.source_text import Text, dtype_text
+from .grid_walker import GridWalker, given_buffers
+
+# As `operations`, where numba.cuda has other words: of NumPy's functions it has few.
+of_math = "exp expm1 log log1p sin cos tan sinh cosh tanh sqrt exp2 asin acos atan"
+of_math += " asinh acosh atanh atan2 copysign nextafter"
+words = {name: call(f"math.{name}") for name in of_math.split()}
+words |= {name: call(name) for name in "floor ceil round_even cbrt logaddexp".split()}
+words |= {"is_finite": call("math.isfinite")}
+
+# The types that numba keeps in sums of their own.
+KEPT = ("int64", "float32", "float64", "bool")
+
+
+def cast(name, text):
+    """`np.int8(x)`; of a bool, which is another kind of number, its own function."""
+    return Text(f"to_bool({text})" if name == "bool" else f"np.{name}({text})")
+
+
+def print_convert(expr, x):
+    """A function limits a float to the range of an integer."""
+    source, target = wide_dtype(expr.args[0].dtype), wide_dtype(expr.dtype)
+    limited = source.kind == "f" and target.kind in "iu"
+    return Text(f"to_{target.name}({x})") if limited else cast(target.name, x)
+
+
+def print_remainder(expr, x, y):
+    row = call("math.fmod") if wide_dtype(expr.dtype).kind == "f" else operations["rem"]
+    return row(expr, x, y)
+
+
+def print_shift(name):
+    """The operator where a count is in range, and what shifts everything out if not."""
+
+    def row(expr, x, y):
+        bits, kind, dtype = 8 * expr.dtype.itemsize, expr.dtype.kind, expr.dtype.name
+        printed = operations[name](expr, x, y)
+        if printed != call(name)(expr, x, y):
+            return printed
+        of = {"shift_right_logical": "u", "shift_right_arithmetic": ""}.get(name, kind)
+        own = f"{of.replace('i', '')}int{bits}"
+        x, y = cast(own, x), cast(own, y)
+        known = f"(y >= 0) & (y < {bits})".replace("y", str(y))
+        if name == "shift_right_arithmetic":
+            return cast(dtype, f"{x} >> ({y} if {known} else {cast(own, bits - 1)})")
+        sign = "<<" if name == "shift_left" else ">>"
+        return cast(dtype, f"{x} {sign} {y} if {known} else {cast(own, 0)}")
+
+    return row
+
+
+def print_bits(name):
+    """A function of 64 bits, above which there are zeros."""
+    def row(expr, x):
+        bits = 8 * expr.dtype.itemsize
+        more = f" - {64 - bits}" * (name == "clz")
+        return cast(expr.dtype.name, f"{name}(np.uint64(np.uint{bits}({x}))){more}")
+
+    return row
+
+
+shifts = "shift_left shift_right_logical shift_right_arithmetic".split()
+words |= {name: print_shift(name) for name in shifts}
+words |= {name: print_bits(name) for name in ("population_count", "clz")}
+words |= {"convert": print_convert, "rem": print_remainder}
+
+# Combinations that a device does in memory, in one step that no other thread sees.
+atomics = {"add": "add", "max": "max", "min": "min", "and": "and_", "or": "or_"}
+atomics |= {"xor": "xor"}
+
+
+class CudaEmitter(RegionEmitter):
+    """Prints the body of one kernel."""
+
+    def op(self, expr, values):
+        if expr.name in words:
+            return words[expr.name](expr, *self.shorter(expr, values))
+        return super().op(expr, values)
+
+    def in_type(self, name, value):
+        """A value in the type of a variable, which a number of memory has already."""
+        known = re.fullmatch(rf"\w+(\[[^\[\]]*\])?|np\.{name}\([^()]*\)", str(value))
+        return value if name in KEPT or known else cast(name, value)
+
+    def assign(self, prefix, dtype, value):
+        value = self.in_type(wide_dtype(dtype).name, value)
+        return super().assign(prefix, dtype, value)
+
+    def set(self, cell, value):
+        super().set(cell, self.in_type(self.locals[str(cell)], value))
+
+    def store(self, buffer, index, value):
+        if buffer in self.numbers:
+            value = self.in_type(self.locals[self.numbers[buffer]], value)
+        super().store(buffer, index, value)
+
+    def begin_as_zero(self, name):
+        kind = self.locals[name]
+        zero = "False" if kind == "bool" else cast(kind, 0)
+        self.first.append(f"    {name}: {kind} = {zero}")
+
+    def named(self, prefix, text):
+        name = self.fresh(prefix)
+        self.locals[name] = INDEX.name
+        self.line(f"{name} = {text}")
+        self.fixed.add(name)
+        return Text(name)
+
+    def block_number(self, way):
+        return self.named("b", f"cuda.blockIdx.{way}")
+
+    def thread_number(self):
+        self.own_number = self.named("t", "cuda.threadIdx.x")
+        return self.own_number
+
+    def number_of_thread(self, threads):
+        return self.named("i", f"b0 * {threads} + {self.own_number}")
+
+    @contextmanager
+    def loop(self, stmt, extent):
+        """Steps of kind `vector` load together, and store together."""
+        if stmt.axis.kind != "vector":
+            with super().loop(stmt, extent) as counter:
+                yield counter
+            return
+        counter = self.fresh("k")
+        self.fixed.add(counter)
+        with self.block(f"for {counter} in vector({extent}):"):
+            yield Text(counter)
+
+    @contextmanager
+    def share(self, stmt, extent, threads):
+        """Counted up: numba's `range` counts the steps first, in a long division."""
+        counter = self.fresh("i")
+        self.fixed.add(counter)
+        self.line(f"{counter} = {self.own_number}")
+        with self.block(f"while {counter} < {extent}:"):
+            yield Text(counter)
+            self.line(f"{counter} = {counter} + {threads}")
+
+    @contextmanager
+    def only_first(self):
+        with self.block(f"if {self.own_number} == 0:"):
+            yield
+
+    def barrier(self):
+        self.line("cuda.syncthreads()")
+
+    def common(self, buffer):
+        self.memory(buffer, "s", "shared")
+
+    def own(self, buffer):
+        if buffer.space == "register":
+            self.number(buffer, self.fresh("n"))
+        else:
+            self.memory(buffer, "l", "local")
+
+    def memory(self, buffer, prefix, kind):
+        name = self.arrays[buffer] = self.fresh(prefix)
+        size, dtype = math.prod(buffer.shape), dtype_text(storage_dtype(buffer.dtype))
+        self.line(f"{name} = cuda.{kind}.array({size}, {dtype})")
+
+    def exchange(self, dtype, value, distance):
+        """numba exchanges integers of 32 and 64 bits with a sign, and floats."""
+        name = wide_dtype(dtype).name
+        carrier = "int64" if dtype.itemsize == 8 else "int32"
+        if name in (carrier, "float32", "float64"):
+            return Text(f"cuda.shfl_xor_sync(-1, {value}, {distance})")
+        carried = self.exchange(np.dtype(carrier), cast(carrier, value), distance)
+        return cast(name, carried)
+
+    def atomic(self, buffer, index, name, dtype, value):
+        where = f"{self.arrays[buffer]}, {index[0]}, {value}"
+        self.line(f"cuda.atomic.{atomics[name]}({where})")
+
+
+def print_on_grid(kernel, name, constants, launch):
+    """Print one kernel for a grid: -> `KernelSource`."""
+    body = tuple(stmt for part in launch.parts for stmt in part.body)
+    arrays = given_buffers(body)
+    emitter = CudaEmitter(dict(arrays), constants, {})
+    walker = GridWalker(emitter, launch)
+    walker.memory()
+    walker.run()
+    origins = {buffer.origin: own for buffer, own in arrays.items()}
+    lines = heading(name, {}, origins) + emitter.first + emitter.lines
+    ways = [f"{n}" for n in launch.grid if n > 1] or ["1"]
+    grid = f"# {' x '.join(ways)} blocks of {launch.threads} threads"
+    return KernelSource(
+        name,
+        "\n".join(lines) + "\n",
+        "\n".join(filter(None, (source_comment(kernel), grid))),
+        tuple(origins),
+        emitter.locals,
+        tuple(emitter.used),
+    )

@@ -1,0 +1,92 @@
+"""Functions of kernels for numba.cuda, where it cannot compile those of `scalar_math`:
+one that asks how many bytes a number has, for instance.
+
+Here `type(x)(1)` is a 1 of x's type: a literal would make a float64 of a float32.
+"""
+
+import math
+
+import numpy as np
+
+from ..scalars.scalar_math import numbers
+
+
+def like(value, x):
+    return type(x)(value)
+
+
+def add_wrapping(x, y):
+    return np.int64(np.uint64(np.int64(x)) + np.uint64(np.int64(y)))
+
+
+def subtract_wrapping(x, y):
+    return np.int64(np.uint64(np.int64(x)) - np.uint64(np.int64(y)))
+
+
+def multiply_wrapping(x, y):
+    return np.int64(np.uint64(np.int64(x)) * np.uint64(np.int64(y)))
+
+
+def power(x, y):
+    return x ** type(x)(y)
+
+
+def logaddexp(x, y):
+    if x == y:
+        return x + type(x)(0.6931471805599453)
+    high, low = (x, y) if x > y else (y, x)
+    return high + math.log1p(math.exp(low - high))
+
+
+def is_large(x):
+    return not abs(x) < type(x)(4503599627370496.0)
+
+
+def trunc(x):
+    return x if is_large(x) else math.copysign(type(x)(int(x)), x)
+
+
+def floor(x):
+    whole = trunc(x)
+    return whole - type(x)(1) if whole > x else whole
+
+
+def ceil(x):
+    return -floor(-x)
+
+
+def round_even(x):
+    whole = floor(x)
+    rest, half = x - whole, type(x)(0.5)
+    odd = rest == half and floor(whole * half) * type(x)(2) != whole
+    return math.copysign(whole + type(x)(1) if rest > half or odd else whole, x)
+
+
+def to_bool(x):
+    return x != type(x)(0)
+
+
+def limiting(low, high):
+    """The function that converts a float to an integer: limited, and NaN is 0."""
+
+    def convert(x):
+        if x != x:
+            return type(low)(0)
+        if x >= type(x)(high):
+            return high
+        return low if x <= type(x)(low) else type(low)(x)
+
+    return convert
+
+
+def reading(dtype):
+    return lambda x: x.view(dtype)
+
+
+own = {name: value for name, value in globals().items() if callable(value)}
+for name in numbers:
+    dtype = np.dtype(name)
+    own[f"bits_{name}"] = reading(dtype.type)
+    if dtype.kind in "iu":
+        ends = np.iinfo(dtype).min, np.iinfo(dtype).max
+        own[f"to_{name}"] = limiting(*map(dtype.type, ends))

@@ -1,0 +1,206 @@
+"""Memory of a device as one row of numbers: where an element is, as an expression.
+
+    x[i,k]                  of shape (64, 1000)
+    x[i * 1000 + k]
+
+A kernel on a grid computes addresses, and one index counts the steps of several axes:
+its digits are the steps of each.  Where digits are put together again they cancel out.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from ...compile.loops import statements as loops
+from ...compile.loops.buffers import Buffer
+from ...compile.loops.expressions import Axis, Load, Op, Reduce, as_index, op
+from ...compile.loops.graphs import substitute
+from ...compile.loops.index_rules import known
+from ...compile.loops.scalars import wide_dtype
+from ...compile.schedule.place import place
+from ...trace.errors import MinijitError
+
+
+class NoCudaForm(MinijitError):
+    """What is asked for has no form on a CUDA device; the message says why."""
+
+
+# Why a statement has none.
+obstacles = {
+    loops.Reserve: "a loop in it keeps a tape, which grows as it runs",
+    loops.Fail: "a loop in it counts its steps, and would raise at too many",
+    loops.Call: "a loop in it calls a function",
+}
+
+
+def joined(axes, kind="loop"):
+    """One axis for several, and {axis: the expression that it is now}."""
+    if len(axes) == 1 and axes[0].kind == kind:
+        return axes[0], {}
+    axis = Axis(math.prod(a.extent for a in axes), kind)
+    return axis, digits(axis, axes)
+
+
+def digits(number, axes):
+    """{axis: its value}, where a number counts the steps of all axes together."""
+    names, steps = {}, 1
+    for a in reversed(axes):
+        names[a] = op("mod", over(number, steps), as_index(a.extent))
+        steps *= a.extent
+    if axes:
+        names[axes[0]] = over(number, steps // axes[0].extent)
+    return names
+
+
+def over(axis, steps):
+    return op("floordiv", axis, as_index(steps)) if steps > 1 else axis
+
+
+@dataclass(frozen=True, eq=False)
+class Flat(Buffer):
+    """The memory of a buffer as one row of numbers.
+
+    Attributes:
+      origin: the buffer.
+    """
+
+    origin: Buffer | None = None
+
+
+def flat(buffer):
+    size = math.prod(buffer.shape)
+    return Flat(buffer.name, (size,), buffer.dtype, (), buffer.space, buffer)
+
+
+def flattened(body, made=None):
+    """Statements in which each array has one axis: addresses are what is computed.
+
+    Args:
+      made: {buffer: its `Flat`}, to be used and extended.
+    """
+    made = {} if made is None else made
+    plain = lambda buffer: made.setdefault(buffer, flat(buffer))
+    known: dict = {}
+
+    def replaced(expr):
+        if type(expr) is Load and not isinstance(expr.buffer, Flat):
+            return Load(plain(expr.buffer), address(expr))
+        return None
+
+    exprs = lambda roots: substitute(list(roots), replaced, known)
+
+    def rewritten(stmt):
+        match stmt:
+            case loops.Store():
+                index, value = exprs([*address(stmt), stmt.value])
+                return loops.Store(plain(stmt.buffer), (index,), value, stmt.combine)
+            case loops.For():
+                return loops.For(stmt.axis, block(stmt.body))
+            case loops.If():
+                then, otherwise = map(block, stmt.bodies())
+                return loops.If(*exprs([stmt.pred]), then, otherwise)
+            case loops.While():
+                test, body = map(block, stmt.bodies())
+                return loops.While(test, *exprs([stmt.cond]), body)
+            case loops.Swap():
+                return loops.Swap(plain(stmt.first), plain(stmt.second))
+            case loops.Call() if stmt.routine == "matmul":
+                return product(stmt, plain)
+            case loops.Look():
+                # Nobody sends signals to a device.
+                return None
+            case loops.Let() | loops.Start() | loops.Step():
+                return stmt.rewrite(exprs, plain)
+        raise NoCudaForm(obstacles[type(stmt)])
+
+    def block(body):
+        return tuple(stmt for stmt in map(rewritten, body) if stmt is not None)
+
+    return block(body)
+
+
+def product(call, plain):
+    """A product of two matrices as loops, which the threads of a block share."""
+    out, = call.outputs
+    a, b = call.inputs
+    rows, columns, k = *map(Axis, out.shape), Axis(a.shape[1], "reduce")
+    both, names = joined([rows, columns], "thread")
+    i, j = names[rows], names[columns]
+
+    def at(view, row, column):
+        total = as_index(view.offset)
+        for index, stride in zip((row, column), view.strides, strict=True):
+            total = op("add", total, op("mul", index, as_index(stride)))
+        return plain(view.buffer), (total,)
+
+    dtype = wide_dtype(a.buffer.dtype)
+    loads = Load(*at(a, i, k)), Load(*at(b, k, j))
+    factors = op("mul", *(op("convert", x, dtype=dtype) for x in loads))
+    total = op("convert", Reduce("add", (k,), (factors,)), dtype=out.buffer.dtype)
+    store = loops.Store(*at(out, i, j), total)
+    loop, = place((loops.For(both, (store,)),), prepare=tuple)
+    return loop
+
+
+def address(access):
+    """Where an element is in its buffer's memory: -> a tuple of one index."""
+    total = as_index(0)
+    for part, factor in joined_digits(terms_in_memory(access)).items():
+        total = op("add", total, op("mul", part, as_index(factor)))
+    return (total,)
+
+
+def terms_in_memory(access):
+    """{part: factor}: where an element is in its buffer's memory is their sum."""
+    terms: Counter = Counter()
+    for index, stride in zip(access.index, access.buffer.strides, strict=True):
+        for part, factor in terms_of(index):
+            terms[part] += factor * stride
+    return terms
+
+
+def terms_of(index):
+    """Pairs (part, factor) of which an index is the sum."""
+    name = index.name if isinstance(index, Op) else ""
+    if name in ("add", "sub"):
+        first, second = map(terms_of, index.args)
+        sign = 1 if name == "add" else -1
+        return [*first, *((part, sign * factor) for part, factor in second)]
+    if name == "mul" and known(index.args[1]) is not None:
+        factor = known(index.args[1])
+        return [(part, factor * times) for part, times in terms_of(index.args[0])]
+    if known(index) is not None:
+        return [(as_index(1), known(index))]
+    return [(index, 1)]
+
+
+def joined_digits(terms):
+    """{part: factor}, with g // 12 * 12 + g % 12 as g: two digits of g are one."""
+    while True:
+        digits = {digit_of(part): part for part in terms}
+        for (g, step, size), part in digits.items():
+            for (h, wide, more), other in digits.items():
+                touch = g is h and size and wide == step * size
+                if touch and terms[other] == terms[part] * size:
+                    factor = terms[part]
+                    terms = {p: f for p, f in terms.items() if p not in (part, other)}
+                    whole = over(g, step)
+                    if more:
+                        whole = op("mod", whole, as_index(size * more))
+                    terms[whole] = terms.get(whole, 0) + factor
+                    break
+            else:
+                continue
+            break
+        else:
+            return terms
+
+
+def digit_of(part):
+    """(g, step, size) of `g // step % size`; size is None where nothing is cut off."""
+    size, step = None, 1
+    if isinstance(part, Op) and part.name == "mod":
+        part, size = part.args[0], known(part.args[1])
+    if isinstance(part, Op) and part.name == "floordiv":
+        part, step = part.args[0], known(part.args[1])
+    return part, step, size

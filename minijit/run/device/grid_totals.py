@@ -1,0 +1,154 @@
+"""A total of very many numbers on many blocks: two kernels for one.
+
+    kernel:                                kernel: for p in 128 blocks:
+      out[] = sqrt(total(k: x[k]))           part[p] = total(k in 8192: x[p*8192 + k])
+                                           kernel: out[] = sqrt(total(p: part[p]))
+
+Blocks of one kernel cannot wait for each other, but a kernel waits for the one before.
+The CPU has one kernel there.  The last block to be done could add the parts, if blocks
+counted themselves in memory.  That would save a small kernel, and wants a counter that
+is zero whenever a graph is launched, and loads that no cache answers: NVIDIA's library
+CUB has two kernels, too.  `explain` names the rule, "parts on a grid".
+
+Totals of columns are each a thread's, and if these are few, they are cut likewise.
+
+Totals beside the loop of a kernel want what all its steps have left, and so they are a
+second kernel, too.
+"""
+
+import math
+from dataclasses import replace
+
+from ...compile.decisions import noted, noting
+from ...compile.fuse.passes import nested
+from ...compile.loops.buffers import Buffer
+from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
+from ...compile.loops.graphs import postorder
+from ...compile.loops.statements import For, Kernel, Store
+from ...compile.schedule.columns import on_buffers
+from ...compile.schedule.interchange import Renamer
+from ...compile.schedule.nests import nest_of
+from ...compile.schedule.shared_loops import after_loop, shares_of
+from ...compile.settings import config
+from .grid import MOST_THREADS, WARP, in_kernels, kernel_forms, part_of, steps_of
+from .grid_memory import digits, joined
+
+
+def with_parts(program):
+    """A program in which some kernels are several: blocks of one cannot wait."""
+    body, temps = [], list(program.temps)
+    for step in program.body:
+        if type(step) is not Kernel:
+            body.append(step)
+            continue
+        rooms: list = []
+        with noting() as found:
+            body += in_kernels(step, rooms, len(temps))
+        for rule, _, numbers in found:
+            noted(rule, step, **numbers)
+        temps += rooms
+    if len(body) == len(program.body):
+        return program
+    return replace(program, body=tuple(body), temps=tuple(temps))
+
+
+def in_parts(kernel, rooms, number):
+    """Two kernels for one whose stores are of totals; or None.
+
+    Args:
+      rooms: list of buffers, to which those for the parts are added.
+      number: how many other temporaries there are.
+    """
+    loops = nest_of(kernel.body[0]) if len(kernel.body) == 1 else None
+    axes, stores = loops or ([], kernel.body)
+    if not all(isinstance(s, Store) and not s.combine for s in stores):
+        return None
+    totals = [e for e in postorder([s.value for s in stores]) if type(e) is Reduce]
+    extents = {tuple(a.extent for a in total.axes) for total in totals}
+    if len(extents) != 1 or not all(can_part(total, axes) for total in totals):
+        return None
+    steps = math.prod(*extents)
+    length = columns_part(kernel.body[0], axes, steps) if axes else rows_part(steps)
+    if length >= steps:
+        return None
+    noted("parts on a grid", parts=-(-steps // length))
+    part, names, filled = Axis(-(-steps // length)), {}, []
+    # One axis for all: a part's length may depend on which one it is.
+    axis, now = joined([part, *axes])
+    each = Axis(part.extent, "reduce")
+    place = number_of((each, *axes))
+    for total in totals:
+        room = Buffer(f"part{number + len(rooms)}", (axis.extent,), total.dtype)
+        rooms.append(room)
+        names[total] = Reduce(total.op, (each,), (Load(room, (place,)),))
+        total, = Renamer(now)([total])
+        value = one_part(total, now.get(part, part), length, steps)
+        filled.append(Store(room, (axis,), value))
+    finish = tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in stores)
+    fill = replace(kernel, body=(For(axis, tuple(filled)),))
+    return [fill, replace(kernel, body=nested(axes, finish))]
+
+
+def totals_apart(kernel, rooms, number):
+    """A kernel of its loop for one with totals beside, and others of these; or None.
+
+    Args:
+      rooms, number: as in `in_parts`.
+    """
+    if not (after := after_loop(kernel.body)):
+        return None
+    names = {}
+    for share in shares_of(kernel.body[:1], after):
+        name, own = f"part{number + len(rooms)}", share.buffer
+        names[own] = Buffer(name, own.shape, own.dtype)
+        rooms.append(names[own])
+    noted("totals on a grid", steps=kernel.body[0].axis.extent)
+    body = on_buffers(kernel.body, lambda b, index: (names[b], index), names)
+    steps = (replace(kernel, body=part) for part in (body[:1], body[1:]))
+    return [found for step in steps for found in in_kernels(step, rooms, number)]
+
+
+def number_of(axes):
+    """The number of a step of several loops: what `digits` takes apart."""
+    first, *others = axes
+    for axis in others:
+        first = op("add", op("mul", first, as_index(axis.extent)), axis)
+    return first
+
+
+def can_part(total, axes):
+    """Whether parts of a total can be combined, and be computed apart."""
+    inner = any(type(e) is Reduce for e in postorder(total.bodies))
+    known = all(a.kind == "reduce" and isinstance(a.extent, int) for a in total.axes)
+    return known and not inner and len(total.bodies) == 1 and total.free == {*axes}
+
+
+def rows_part(steps):
+    """How many steps a part has of a total that a block computes.
+
+    There are eight parts or more, and no more than the threads of the block that adds
+    them up.
+    """
+    least = config.fusion.block_total
+    return steps if steps < least else max(-(-steps // MOST_THREADS), -(-least // 8))
+
+
+def columns_part(stmt, axes, steps):
+    """The same of totals that are a thread's each, a step of some axes."""
+    columns, enough = steps_of(axes), config.fusion.enough_threads
+    if not columns < enough <= steps * columns // 2 or part_of(stmt)[1]:
+        return steps
+    length = max(-(-steps * columns // enough), WARP)
+    return length if steps >= config.fusion.fewest_parts * length else steps
+
+
+def one_part(total, part, length, steps):
+    """The total over one part of all steps, counted together."""
+    first = op("mul", part, as_index(length))
+    left = op("min", as_index(length), op("sub", as_index(steps), first))
+    axis = Axis(length if steps % length == 0 else left, "reduce")
+    places = digits(op("add", first, axis), total.axes)
+    return Reduce(total.op, (axis,), tuple(Renamer(places)(total.bodies)))
+
+
+kernel_forms += [totals_apart, in_parts]

@@ -1,0 +1,358 @@
+"""A walk over statements that many threads run: what each of them does, and when.
+
+    for j in 1000: y[j] = t[j] / r0        at the level of a block:
+                                             barrier, if others wrote t just now
+                                             for j in range(thread, 1000, 256): ...
+    r0 = add(k: x[k])                        r0 = 0
+                                             for k in range(thread, 1000, 256): r0 +=
+                                             r0 = the sum of all threads' r0
+
+Where statements are a block's, all of its threads run them: each computes the same
+numbers, thread 0 alone stores them, loops and totals are divided.  Where statements are
+a thread's, they are what they are on a CPU.  The emitter has besides a `Walker`'s:
+
+    block_number(way), thread_number(), number_of_thread(threads)
+                                 which ones this is: values; a way is x, y or z
+    share(stmt, extent, threads) a context manager: a loop from this thread on, in steps
+                                 of all of them; gives the counter
+    only_first()                 one around what thread 0 does alone
+    barrier()                    wait until all threads of the block are here
+    common(dtype, size)          memory of the block: what `load` and `store` take
+    exchange(dtype, value, d)    the value of the thread whose number differs in bit d
+    atomic(buffer, index, name, dtype, value)   combine what is in memory with a value
+"""
+
+from collections import Counter
+
+from ...compile.loops.buffers import Buffer
+from ...compile.loops.expressions import Axis, Load, Op, as_index, op
+from ...compile.loops.graphs import postorder
+from ...compile.loops.kernel_buffers import buffer_names, local_buffers
+from ...compile.loops.reductions import combine, start_values
+from ...compile.loops.scalars import BOOL, wide_dtype
+from ...compile.loops.statements import (
+    For,
+    If,
+    Let,
+    Step,
+    Store,
+    Swap,
+    While,
+    expressions,
+    statements,
+)
+from ...compile.numbers.scalar_forms import Param
+from ..emit import Walker, walkers
+from .grid import ATOMIC, WARP
+from .grid_memory import flat
+
+
+def is_number(buffer):
+    """Whether a buffer is a variable of each thread's."""
+    return buffer.space == "register" and buffer.origin.shape == ()
+
+
+def own_buffers(body):
+    """The buffers in statements that a kernel is not given."""
+    return [b for b in all_buffers(body) if b.space != "global"]
+
+
+def given_buffers(body):
+    """{buffer: name}: of those that it is given, x0, ... are only read."""
+    names, counts = {}, Counter()
+    for buffer, own in buffer_names(body).items():
+        if buffer.space == "global":
+            names[buffer] = f"{own[0]}{counts[own[0]]}"
+            counts[own[0]] += 1
+    return names
+
+
+def all_buffers(body):
+    return [*buffer_names(body), *local_buffers(body)]
+
+
+class GridWalker(Walker):
+    """Tells an emitter what the threads of a launch do.
+
+    Attributes:
+      launch: the `Launch`; part: of it the one that is walked over.
+      shared: whether statements are a block's now.
+      written, read: what threads of the block did to memory since the last barrier.
+    """
+
+    def __init__(self, emitter, launch):
+        super().__init__(emitter)
+        self.launch, self.threads = launch, launch.threads
+        self.which_thread = Axis(launch.threads)
+        self.written, self.read, self.scratch = set(), set(), {}
+        inside = [s for part in launch.parts for s in statements(part.body)]
+        stores = [s.buffer for s in inside if isinstance(s, Store)]
+        swaps = [b for s in inside if isinstance(s, Swap) for b in (s.first, s.second)]
+        self.stored = {b for b in (*stores, *swaps) if not is_number(b)}
+
+    def memory(self):
+        """What no argument is: each thread's own, or all the block's."""
+        ways = max([1, *(len(part.axes) for part in self.launch.parts)])
+        self.numbers = [self.emitter.block_number(way) for way in "xyz"[:ways]]
+        self.values[self.which_thread] = self.emitter.thread_number()
+        for part in self.launch.parts:
+            for buffer in own_buffers(part.body):
+                if part.by_block and not is_number(buffer):
+                    self.emitter.common(buffer)
+                else:
+                    self.emitter.own(buffer)
+
+    def run(self):
+        for part in self.launch.parts:
+            self.part, self.shared = part, part.by_block
+            self.block(part.body)
+
+    def block(self, body):
+        outside = dict(self.values)
+        for stmt in body:
+            self.statement(stmt)
+        self.values = outside
+
+    def statement(self, stmt):
+        if isinstance(stmt, For) and stmt.axis in self.part.axes:
+            self.steps(stmt)
+        elif self.shared and type(stmt) in of_blocks:
+            of_blocks[type(stmt)](self, stmt)
+        elif isinstance(stmt, Store) and str(stmt.combine).startswith(ATOMIC):
+            self.atomic(stmt)
+        else:
+            walkers[type(stmt)](self, stmt)
+
+    def atomic(self, stmt):
+        """A store that combines in one step."""
+        index, value = [self.value(i) for i in stmt.index], self.value(stmt.value)
+        name = stmt.combine.removeprefix(ATOMIC)
+        self.emitter.atomic(stmt.buffer, index, name, stmt.buffer.dtype, value)
+
+    def of_op(self, name, *args):
+        """The value of an operation of indices."""
+        return self.value(op(name, *args))
+
+    # ---- the grid
+
+    def steps(self, stmt):
+        """The step of one of a part's axes that is this block's, or this thread's."""
+        axis = stmt.axis
+        way = len(self.part.axes) - 1 - self.part.axes.index(axis)
+        step, steps = self.numbers[way], self.launch.grid[way]
+        if not self.shared:
+            step = self.emitter.number_of_thread(self.threads)
+            steps *= self.threads
+        self.values[axis] = step
+        if steps == axis.extent:
+            self.block(stmt.body)
+            return
+        last = as_index(axis.extent)
+        there = self.emitter.op(Op("lt", (axis, last), BOOL), [step, self.value(last)])
+        with self.emitter.branch(there):
+            self.block(stmt.body)
+
+    # ---- what a block does
+
+    def settle(self, reads, writes):
+        """Wait for the other threads, if they use the same memory."""
+        if reads & self.written or writes & (self.written | self.read):
+            self.wait()
+        self.read |= reads
+        self.written |= writes
+
+    def wait(self):
+        self.emitter.barrier()
+        self.read, self.written = set(), set()
+
+    def touched(self, body):
+        """(buffers that statements read, that they write), of those that are stored."""
+        loads = (e for e in postorder(expressions(body)) if type(e) is Load)
+        reads = {e.buffer for e in loads} & self.stored
+        stores = [s for s in statements(body) if isinstance(s, Store)]
+        reads |= {s.buffer for s in stores if s.combine}
+        return reads & self.stored, {s.buffer for s in stores} & self.stored
+
+    def block_let(self, stmt):
+        self.settle(*self.touched([stmt]))
+        walkers[type(stmt)](self, stmt)
+
+    def block_store(self, stmt):
+        if is_number(stmt.buffer):
+            # Each thread has its own, and they are all the same.
+            self.settle(*self.touched_by(stmt.uses()))
+            walkers[Store](self, stmt)
+            return
+        self.settle(*self.touched([stmt]))
+        with self.emitter.only_first():
+            walkers[Store](self, stmt)
+
+    def block_loop(self, stmt):
+        """A total's loop or one whose steps are apart is divided, any other is not."""
+        ways = {"thread": self.divide, "reduce": self.total}
+        ways.get(stmt.axis.kind, self.in_order)(stmt)
+
+    def divide(self, stmt):
+        self.settle(*self.touched([stmt]))
+        self.shared = False
+        extent = stmt.axis.extent
+        extent = extent if isinstance(extent, int) else self.value(extent)
+        with self.emitter.share(stmt, extent, self.threads) as counter:
+            self.values[stmt.axis] = counter
+            self.block(stmt.body)
+        self.shared = True
+
+    def total(self, stmt):
+        """Each thread has a total of its own; at the end they are combined."""
+        reduces = [s.reduce for s in statements([stmt]) if isinstance(s, Step)]
+        reduces = [e for e in reduces if e in self.cells]
+        if stmt.axis.bounds[1] + 1 < WARP:
+            self.settle(*self.touched([stmt]))
+            self.shared = False
+            walkers[For](self, stmt)
+            self.shared = True
+            return
+        self.divide(stmt)
+        for reduce in reduces:
+            self.combine_all(reduce)
+
+    def combine_all(self, reduce):
+        """All threads' accumulators become the same: their total."""
+        emitter, cells = self.emitter, self.cells[reduce]
+        dtypes = [wide_dtype(body.dtype) for body in reduce.bodies]
+        distance = WARP // 2
+        while distance:
+            others = [
+                emitter.exchange(dtype, emitter.get(cell), distance)
+                for dtype, cell in zip(dtypes, cells, strict=True)
+            ]
+            self.take_in(reduce, cells, dtypes, others)
+            distance //= 2
+        warps = self.threads // WARP
+        if warps > 1:
+            self.across_warps(reduce, cells, dtypes, warps)
+
+    def across_warps(self, reduce, cells, dtypes, warps):
+        """The first thread of each warp shows its total; all read them in order."""
+        rooms = [self.room(dtype, n) for n, dtype in enumerate(dtypes)]
+        self.settle(set(), set(rooms))
+        thread, warp = self.which_thread, as_index(WARP)
+        first = op("eq", op("mod", thread, warp), as_index(0))
+        with self.emitter.branch(self.value(first)):
+            place = [self.of_op("floordiv", thread, warp)]
+            for room, cell in zip(rooms, cells, strict=True):
+                self.emitter.store(room, place, self.emitter.get(cell))
+        self.settle(set(rooms), set())
+        for cell, first in zip(cells, start_values(reduce), strict=True):
+            self.emitter.set(cell, self.value(first))
+        loop = For(Axis(warps, "reduce"), ())
+        with self.emitter.loop(loop, warps) as counter:
+            others = [self.emitter.load(room, [counter]) for room in rooms]
+            self.take_in(reduce, cells, dtypes, others)
+
+    def room(self, dtype, n):
+        """Memory of the block for a number of each warp."""
+        if (dtype, n) not in self.scratch:
+            warps = self.threads // WARP
+            room = flat(Buffer(f"warps{n}", (warps,), dtype, space="cache"))
+            self.emitter.common(room)
+            self.scratch[dtype, n] = room
+        return self.scratch[dtype, n]
+
+    def take_in(self, reduce, cells, dtypes, others):
+        """One step of a total, with what another thread has."""
+        olds = [Param(f"old{n}", d) for n, d in enumerate(dtypes)]
+        news = [Param(f"new{n}", d) for n, d in enumerate(dtypes)]
+        for names, values in ((olds, map(self.emitter.get, cells)), (news, others)):
+            for name, value in zip(names, values, strict=True):
+                # An argument of several operations is computed once.
+                many = len(dtypes) > 1
+                self.values[name] = self.emitter.let(name, value) if many else value
+        results = combine(reduce.op, olds, news) if len(dtypes) == 1 else (
+            combine_places(reduce.op, olds, news))
+        values = [self.value(result) for result in results]
+        if len(values) > 1:
+            values = [
+                self.emitter.let(e, v) for e, v in zip(results, values, strict=True)
+            ]
+        for cell, value in zip(cells, values, strict=True):
+            self.emitter.set(cell, value)
+        for name in (*olds, *news):
+            del self.values[name]
+
+    def in_order(self, stmt):
+        """A loop that all threads go through together."""
+        self.clear_before(stmt)
+        extent = stmt.axis.extent
+        extent = extent if isinstance(extent, int) else self.value(extent)
+        with self.emitter.loop(stmt, extent) as counter:
+            self.values[stmt.axis] = counter
+            self.block(stmt.body)
+            if self.written or self.read:
+                self.wait()
+
+    def clear_before(self, stmt):
+        reads, writes = self.touched([stmt])
+        if (reads | writes) & (self.written | self.read) or self.scratch:
+            self.wait()
+
+    def block_while(self, stmt):
+        self.clear_before(stmt)
+        with self.emitter.repeat() as unless:
+            outside = dict(self.values)
+            for before in stmt.test:
+                self.statement(before)
+            self.settle(*self.touched_by(stmt.uses()))
+            unless(self.value(stmt.cond))
+            self.block(stmt.body)
+            if self.written or self.read:
+                self.wait()
+            self.values = outside
+
+    def block_swap(self, stmt):
+        """The threads' pointers are their own; what they did they did elsewhere."""
+        if self.written or self.read:
+            self.wait()
+        walkers[Swap](self, stmt)
+
+    def block_choice(self, stmt):
+        self.settle(*self.touched_by(stmt.uses()))
+        before = set(self.read), set(self.written)
+        with self.emitter.branch(self.value(stmt.pred)) as otherwise:
+            self.block(stmt.then)
+            after = self.read, self.written
+            self.read, self.written = map(set, before)
+            if stmt.otherwise:
+                otherwise()
+                self.block(stmt.otherwise)
+        self.read |= after[0]
+        self.written |= after[1]
+
+    def touched_by(self, exprs):
+        loads = (e for e in postorder(exprs) if type(e) is Load)
+        return {e.buffer for e in loads} & self.stored, set()
+
+
+def combine_places(name, old, new):
+    """A step of argmax in any order: of several equal ones the first in memory."""
+    better = op("gt" if name == "argmax" else "lt", new[0], old[0])
+    same = op("eq", new[0], old[0])
+    if new[0].dtype.kind not in "iub":
+        new_nan, old_nan = (op("ne", x, x) for x in (new[0], old[0]))
+        better = op("or", better, op("and", new_nan, op("eq", old[0], old[0])))
+        same = op("or", same, op("and", new_nan, old_nan))
+    earlier = op("and", same, op("lt", new[1], old[1]))
+    better = op("or", better, earlier)
+    return tuple(op("select", better, n, o) for n, o in zip(new, old, strict=True))
+
+
+# What statements are where they are a block's; others are as on a CPU.
+of_blocks = {
+    For: GridWalker.block_loop,
+    Store: GridWalker.block_store,
+    If: GridWalker.block_choice,
+    Let: GridWalker.block_let,
+    Step: GridWalker.block_let,
+    While: GridWalker.block_while,
+    Swap: GridWalker.block_swap,
+}

@@ -1,0 +1,109 @@
+"""Blocks of 16 x 16 numbers, turned in registers: what two loops of kind `vector` are.
+
+    for i in vector 16:
+      for j in vector 16:
+        panel[j, i] = x[i, j]
+
+    %v1 = load <16 x float>, ptr %p, align 4               ; 16 rows of x, whole
+    ...
+    %v40 = shufflevector <16 x float> %v1, <16 x float> %v2, <16 x i32> <...>
+    ...
+    store <16 x float> %v99, ptr %q, align 4               ; 16 rows of the panel
+
+In four rounds rows exchange halves, quarters, pairs and single numbers with each other.
+"""
+
+from ...compile.loops.index_rules import known
+from ...compile.loops.statements import Fetch, For, Store
+from ...compile.memory.complex_pairs import PairBuffer
+from ...compile.schedule.nests import strides_of
+from ..emit import Walker, walkers
+from .text import LLVMWriter
+from .types import memory_type
+
+
+def walk_loop(walker, stmt):
+    """A loop; two of kind `vector` are one block."""
+    block = stmt.axis.kind == "vector" and isinstance(stmt.body[-1], For)
+    if block and isinstance(walker.emitter, LLVMWriter):
+        outside = dict(walker.values)
+        walk_block(walker, stmt)
+        walker.values = outside
+    else:
+        Walker.loop(walker, stmt)
+
+
+def walk_block(walker, stmt):
+    """The first element of a block: the others are at known distances from it."""
+    walker.values[stmt.axis] = "0"
+    for inner in stmt.body:
+        if isinstance(inner, For):
+            walk_block(walker, inner)
+        elif isinstance(inner, Store):
+            # Both parts of a complex number move with the first one.
+            if not (isinstance(inner.buffer, PairBuffer) and known(inner.index[-1])):
+                turn(walker, inner)
+        else:
+            walkers[type(inner)](walker, inner)
+
+
+def turn(walker, store):
+    """Load the rows of a block, turn them, store its columns.
+
+    A complex number is one number of twice as many bits here.
+    """
+    writer, load = walker.emitter, store.value
+    ends = [(e.buffer, [walker.value(i) for i in e.index]) for e in (load, store)]
+    first, last = (writer.address(*end) for end in ends)
+    rows, columns, dtype = strides_of(load), strides_of(store), load.buffer.dtype
+    one = 2 if isinstance(load.buffer, PairBuffer) else 1
+    down, = (a for a in columns if a.kind == "vector" and columns[a] == one)
+    along, = (a for a in rows if a.kind == "vector" and rows[a] == one)
+    n, align = along.extent, f"align {dtype.itemsize}"
+    kind = memory_type(dtype) if one == 1 else f"i{16 * dtype.itemsize}"
+
+    def row(start, number, stride):
+        far = number * stride // one
+        return writer.do(f"getelementptr {kind}, ptr {start}, i64 {far}")
+
+    found, alias = [], writer.alias(load.buffer)
+    for i in range(n):
+        where = row(first, i, rows[down])
+        found.append(writer.do(f"load <{n} x {kind}>, ptr {where}, {align}{alias}"))
+    alias = writer.alias(store.buffer)
+    for i, value in enumerate(exchanged(writer, found, kind, n)):
+        where = row(last, i, columns[along])
+        writer.line(f"store <{n} x {kind}> {value}, ptr {where}, {align}{alias}")
+
+
+def exchanged(writer, rows, kind, n):
+    """n vectors of n numbers as the vectors of their first, second, ... numbers.
+
+    Fewer vectors are so many columns of blocks, one block after the other.
+    """
+    rows, step, vector = list(rows), 1, f"<{n} x {kind}>"
+    while step < len(rows):
+        # Number j of the second row is n + j.
+        first = [n + (j ^ step) if j & step else j for j in range(n)]
+        second = [n + j if j & step else j ^ step for j in range(n)]
+        masks = [", ".join(f"i32 {j}" for j in row) for row in (first, second)]
+        for i in (i for i in range(len(rows)) if not i & step):
+            pair = f"{vector} {rows[i]}, {vector} {rows[i + step]}, <{n} x i32>"
+            for where, mask in zip((i, i + step), masks, strict=True):
+                rows[where] = writer.do(f"shufflevector {pair} <{mask}>")
+        step *= 2
+    return rows
+
+
+def walk_fetch(walker, stmt):
+    """A line on its way to the second cache, while the processor does other things."""
+    writer = walker.emitter
+    if isinstance(writer, LLVMWriter):
+        where = writer.address(stmt.source, [walker.value(i) for i in stmt.index])
+        writer.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+        # It is for a load, should come to the second cache, and is no instruction.
+        given = f"ptr {where}, i32 0, i32 2, i32 1"
+        writer.line(f"call void @llvm.prefetch.p0({given})")
+
+
+walkers |= {For: walk_loop, Fetch: walk_fetch}

@@ -1,0 +1,130 @@
+"""What regions call: products of matrices in tiles, and routines of LAPACK.
+
+    call void @kernel_5b0c(ptr %a, ptr %b, ptr %out, ptr @numbers_77e1, ptr @once)
+
+Products of a dtype are calls of one of two functions, which `product_tiles` writes.  It
+is compiled once a process, and found by its name.  Its sizes and strides are numbers of
+the module that calls it.
+"""
+
+import functools
+import math
+
+from ..cache_folder import short_name
+from ..lapack import address
+from .engine import Code
+from .functions import ATTRIBUTES
+from .product_tiles import FIELDS, writer_for
+from .target import binding
+from .types import memory_type
+
+# ---- products
+
+# Rows of a part, at most: what is read of them stays in the second cache.  A number
+# that belongs to the tiles of `product_tiles`, and no setting: no result depends on it.
+MOST_ROWS = 256
+# The machine code of the tiles, for as long as the process runs.
+kept = []
+
+
+def tiles(call):
+    """The key of the function for a product: `kernel_` and the key are its name."""
+    return compiled(writer_for(call), call.inputs[0].buffer.dtype)
+
+
+@functools.cache
+def compiled(writer, dtype):
+    """The key of the function that a writer of `product_tiles` writes for a dtype."""
+    writer = writer(memory_type(dtype))
+    text = writer.function()
+    key = short_name(text)
+    name = f"kernel_{key}"
+    module = "\n".join([*writer.declared, text.replace("NAME", name), ATTRIBUTES])
+    code = Code(module, "vectors")
+    binding().add_symbol(name, code.address(name))
+    kept.append(code)
+    return key
+
+
+def declaration(key):
+    return f"declare void @kernel_{key}(ptr, ptr, ptr, ptr, ptr)"
+
+
+def blocks_of_rows(m, n, k):
+    """How many rows, and how many columns, one part of a product has."""
+    return min(m, MOST_ROWS), n
+
+
+def plan_of(call, blocks_of=blocks_of_rows, starts=(0, 0, 0)):
+    """(how many parts, the numbers of a `Call` of `matmul`: see `FIELDS`).
+
+    Args:
+      blocks_of: function of the sizes of a product: the rows and columns of a part.
+      starts: where in both factors and in the result the first matrices begin.
+    """
+    a, b = call.inputs
+    out, = call.outputs
+    (m, k), n, batch = a.shape[-2:], b.shape[-1], math.prod(a.shape[:-2])
+    m_block, n_block = blocks_of(m, n, k)
+    row_blocks, column_blocks = -(-m // m_block), -(-n // n_block)
+    axes = list(
+        zip(a.shape[:-2], *(view.strides[:-2] for view in (a, b, out)), strict=True)
+    )
+    blocks = row_blocks * column_blocks
+    numbers = [m, n, k, *a.strides[-2:], *b.strides[-2:], out.strides[-2], *starts]
+    numbers += [m_block, n_block, row_blocks, blocks, len(axes)]
+    assert len(numbers) == len(FIELDS)
+    return batch * blocks, numbers + [x for line in reversed(axes) for x in line]
+
+
+# ---- what a region says
+
+
+class RoutineCalls:
+    """Calls of what is compiled already: methods for `RegionWriter`."""
+
+    def product(self, call, offsets):
+        """A product of matrices."""
+        out, a, b = self.starts((*call.outputs, *call.inputs), offsets)
+        key = tiles(call)
+        self.declared[declaration(key)] = None
+        count, numbers = plan_of(call)
+        given = a, b, out, self.numbers(numbers), self.numbers([0, count])
+        self.call_routine(f"kernel_{key}", given)
+
+    def numbers(self, values):
+        """The name of some numbers, which stand in the module."""
+        typed = ", ".join(f"i64 {x}" for x in values)
+        name = f"@numbers_{short_name(typed)}"
+        self.declared[f"{name} = internal constant [{len(values)} x i64] [{typed}]"] = (
+            None
+        )
+        return name
+
+    def lapack(self, call, offsets):
+        """A routine of LAPACK: of each argument it is given the address."""
+        given = self.starts(call.attrs["given"], offsets)
+        word = lapack_symbol(call.attrs["name"])
+        self.declared[f"declare void @{word}({', '.join(['ptr'] * len(given))})"] = None
+        self.call_routine(word, given)
+
+    def starts(self, views, offsets):
+        """The addresses of the first elements of views."""
+        pairs = zip(views, offsets, strict=True)
+        return [
+            self.do(
+                f"getelementptr {memory_type(view.buffer.dtype)}, "
+                f"ptr {self.pointer(view.buffer)}, i64 {i}"
+            )
+            for view, i in pairs
+        ]
+
+    def call_routine(self, word, given):
+        self.line(f"call void @{word}({', '.join(f'ptr {x}' for x in given)})")
+
+
+@functools.cache
+def lapack_symbol(name):
+    """The name by which LLVM finds a routine of the LAPACK of SciPy."""
+    binding().add_symbol(f"minijit_{name}", address(name))
+    return f"minijit_{name}"

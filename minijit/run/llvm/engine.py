@@ -1,0 +1,69 @@
+"""LLVM from Python: text goes in, machine code comes out, and is freed when unused.
+
+    code = Code('''
+    define i64 @twice(i64 %x) {
+      %y = add i64 %x, %x
+      ret i64 %y
+    }
+    ''')
+    ctypes.CFUNCTYPE(c_int64, c_int64)(code.address("twice"))(21)             # 42
+"""
+
+from ...trace.errors import MinijitError
+from .target import (
+    binding,
+    context_of_engines,
+    parsed,
+    pass_options,
+    run_passes,
+    shared_machine,
+    target_machine,
+)
+
+
+def optimised(text, how="thorough"):
+    """A module parsed, in a context of its own, and optimised."""
+    llvm, machine = binding(), shared_machine(how)
+    try:
+        module = parsed(text)
+    except RuntimeError as error:
+        raise MinijitError(
+            f"LLVM does not take what minijit wrote for it: {error}\n  This is a "
+            "mistake in minijit. The function still runs with "
+            'jit(..., backend="eval").'
+        ) from None
+    module.triple = llvm.get_process_triple()
+    module.data_layout = str(machine.target_data)
+    for function in module.functions:
+        # Nothing throws: without tables for that, the process has none to let go of.
+        function.add_function_attribute("nounwind")
+    run_passes(module, machine, **pass_options[how])
+    return module
+
+
+def machine_code(text, how):
+    """The object file of a module: as bytes, what a C compiler writes to a file."""
+    return shared_machine(how).emit_object(optimised(text, how))
+
+
+# Where an object file comes from: a cache on the disk may know it already.
+object_files = {"make": machine_code}
+
+
+class Code:
+    """A module in memory, for as long as somebody holds this object.
+
+    The engine gets machine code: one that compiles by itself takes a megabyte for good.
+    """
+
+    def __init__(self, text, how="thorough"):
+        llvm = binding()
+        code = object_files["make"](text, how)
+        nothing = llvm.parse_assembly("", context_of_engines())
+        self.engine = llvm.create_mcjit_compiler(nothing, target_machine("brief"))
+        self.engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self.engine.finalize_object()
+
+    def address(self, name):
+        """Where the machine code of a function begins."""
+        return self.engine.get_function_address(name)

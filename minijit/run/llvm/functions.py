@@ -1,0 +1,145 @@
+"""Functions in LLVM IR: those that `scalar_forms` describe, and those of others.
+
+    %v3 = call float @exp_float32_float32(float %v2)    ; stands in the same module
+    %v4 = call float @sinhf(float %v3)                  ; stands in the C library
+
+And the two cases of a form, or of a statement: three blocks and three jumps.
+
+    br i1 %v1, label %then2, label %else2
+    then2:  ...  br label %end2
+    else2:  ...  br label %end2
+    end2:
+"""
+
+import functools
+import re
+from contextlib import contextmanager
+
+from ...compile.loops.graphs import postorder
+from ...compile.loops.scalars import FLOAT32, UINT16
+from ...compile.numbers.scalar_forms import form_of
+from ...trace.jit import cache_clearers
+from ..emit import Walker
+
+
+def function_name(key):
+    """`exp_float32_float32`: of a function that `scalar_form` described."""
+    name, dtypes, dtype = key
+    return "_".join([name, *(d.name for d in dtypes), dtype.name])
+
+
+def typed_text(kinds, values):
+    """Arguments of a call: `float %v1, i64 %i2`."""
+    pairs = zip(kinds, values, strict=True)
+    return ", ".join(f"{kind} {value}" for kind, value in pairs)
+
+
+class Branches:
+    """How a writer writes two cases: a method for `LLVMWriter`."""
+
+    lines: list
+
+    @contextmanager
+    def branch(self, condition):
+        k, second = self.fresh(), []
+
+        def otherwise():
+            second.append(f"else{k}")
+            self.line(f"br label %end{k}")
+            self.begin(f"else{k}")
+
+        at = len(self.lines)
+        self.line("the jump, which has to know whether there is a second case")
+        self.begin(f"then{k}")
+        yield otherwise
+        self.line(f"br label %end{k}")
+        self.begin(f"end{k}")
+        other, *_ = [*second, f"end{k}"]
+        self.lines[at] = f"  br i1 {condition}, label %then{k}, label %{other}"
+
+
+class FunctionCalls:
+    """How a writer calls functions: methods for `LLVMWriter`.
+
+    Attributes:
+      used: the keys of the functions it calls, see `function_text`.
+      declared: the declarations of what else it calls.
+    """
+
+    used: dict
+    declared: dict
+
+    def call(self, key, values):
+        """A call of a function that stands in the same module."""
+        self.used[key] = None
+        _, dtypes, dtype = key
+        given = typed_text(map(self.type, dtypes), values)
+        return self.do(f"call {self.type(dtype)} @{function_name(key)}({given})")
+
+    def decode(self, dtype, value):
+        """A 16-bit float from its bits."""
+        return self.call((f"{dtype.name}_value", (UINT16,), FLOAT32), [value])
+
+    def encode(self, dtype, value):
+        """The bits of the nearest 16-bit float."""
+        return self.call((f"{dtype.name}_bits", (FLOAT32,), UINT16), [value])
+
+    def round(self, dtype, value):
+        """The nearest 16-bit float, as a float32."""
+        return self.decode(dtype, self.encode(dtype, value))
+
+    def invoke(self, name, result, *typed):
+        """A call of a function from elsewhere; its arguments are (type, value)."""
+        kinds, values = zip(*typed, strict=True)
+        self.declared[f"declare {result} @{name}({', '.join(kinds)})"] = None
+        return self.do(f"call {result} @{name}({typed_text(kinds, values)})")
+
+    def library(self, name, kind, values):
+        """A call of a function of the C library, of numbers of one type."""
+        return self.invoke(name, kind, *((kind, value) for value in values))
+
+
+def computed(writer, key, values):
+    """Write what a function's form says of some values: -> the result's."""
+    params, result = form_of(*key)
+    walker = Walker(writer)
+    walker.values |= zip(params, values, strict=True)
+    for expr in postorder([result]):
+        walker.values[expr] = walker.value(expr)
+    return walker.values[result]
+
+
+def define(key, writer, name, attributes, linkage="internal"):
+    """The text of a function that `scalar_form` described."""
+    _, dtypes, dtype = key
+    values, kind = [f"%x{i}" for i in range(len(dtypes))], writer.type(dtype)
+    given = typed_text(map(writer.type, dtypes), values)
+    head = f"{linkage} {kind} @{name}({given}) {attributes}"
+    return writer.text(head, f"{kind} {computed(writer, key, values)}")
+
+
+@functools.cache
+def function_text(key, new_writer):
+    """The function for a key: -> (text, declarations, keys of what it calls)."""
+    writer = new_writer()
+    text = define(key, writer, function_name(key), "alwaysinline")
+    return text, tuple(writer.declared), tuple(writer.used)
+
+
+# How functions are written.
+function_texts = {"function": function_text}
+cache_clearers.append(function_text.cache_clear)
+
+# What LLVM may take for granted about a kernel, and how wide its vectors may be.
+ATTRIBUTES = """\
+attributes #0 = {
+  noinline nounwind "prefer-vector-width"="512" "no-trapping-math"="true"
+}
+"""
+
+
+def numbered(text):
+    """A module whose notes have numbers: `!kernel_81e0_n3` becomes `!13`."""
+    numbers = {}
+    own = lambda found: numbers.setdefault(found[0], f"!{10 + len(numbers)}")
+    return re.sub(r"!\w+_n\d+", own, text)

@@ -1,0 +1,200 @@
+"""Operations as LLVM IR: comparisons, conversions, functions that LLVM or libm has.
+
+    instructions["sqrt"](writer, "sqrt", expr, ["%v1"])
+    # %v2 = call float @llvm.sqrt.f32(float %v1)
+    instructions["sinh"](writer, "sinh", expr, ["%v2"])
+    # %v3 = call float @sinhf(float %v2)
+
+A function that has a form in `scalar_forms` does not need a row here: its form is a
+function of the module.
+"""
+
+import numpy as np
+
+from ...compile.loops.expressions import Const
+from ...compile.loops.scalars import BOOL
+from ...compile.numbers.scalar_forms import FLOAT32, polynomial, scalar_forms, where
+from ..python.scalar_functions import erf_inv_central, erf_inv_middle, erf_inv_tail
+from .text import instructions
+from .types import kind_of, register_type
+
+
+def on_integers(signed, unsigned=None):
+    """The row of an operation of integers and bools; by their sign, if that matters."""
+
+    def row(writer, name, expr, values):
+        # What is never negative is divided faster.
+        natural = name in divisions and all(x.bounds[0] >= 0 for x in expr.args)
+        word = unsigned if expr.dtype.kind == "u" or natural else signed
+        given = f"{writer.type(expr.dtype)} {', '.join(values)}"
+        return writer.do(f"{word or signed} {given}")
+
+    return row
+
+
+divisions = {"machine_div", "machine_rem"}
+
+
+def negate(writer, name, expr, values):
+    how = "fneg" if kind_of(expr.dtype) == "f" else "sub"
+    zero = "zeroinitializer, " if how == "sub" else ""
+    return writer.do(f"{how} {writer.type(expr.dtype)} {zero}{values[0]}")
+
+
+def invert(writer, name, expr, values):
+    ones = Const(1 if expr.dtype == BOOL else -1 % 2 ** (8 * expr.dtype.itemsize),
+                 expr.dtype.str.replace("i", "u"))
+    return writer.do(f"xor {writer.type(expr.dtype)} {values[0]}, {writer.const(ones)}")
+
+
+def compare(writer, name, expr, values):
+    """Of floats, everything but `ne` is false for a NaN."""
+    dtype = expr.args[0].dtype
+    if kind_of(dtype) == "f":
+        how = "fcmp " + ("une" if name == "ne" else "o" + name)
+    else:
+        sign = "" if name in ("eq", "ne") else "s" if dtype.kind == "i" else "u"
+        how = f"icmp {sign}{name}"
+    return writer.do(f"{how} {writer.type(dtype)} {values[0]}, {values[1]}")
+
+
+def select(writer, name, expr, values):
+    kind, (condition, x, y) = writer.type(expr.dtype), values
+    return writer.do(f"select {writer.type(BOOL)} {condition}, {kind} {x}, {kind} {y}")
+
+
+def overload(writer, dtype):
+    """What a type is called in the name of an intrinsic: `f32`, `v8f32`."""
+    lanes, _, kind = writer.type(dtype).strip("<>").rpartition(" x ")
+    short = {"float": "f32", "double": "f64"}.get(kind, kind)
+    return f"v{lanes}{short}" if lanes else short
+
+
+def intrinsic(word, last=()):
+    """The row of an operation that LLVM has as a function, such as llvm.sqrt.f32."""
+
+    def row(writer, name, expr, values):
+        kind = writer.type(expr.dtype)
+        chosen = word if isinstance(word, str) else word[kind_of(expr.dtype)]
+        typed = [(kind, value) for value in values]
+        name = f"llvm.{chosen}.{overload(writer, expr.dtype)}"
+        return writer.invoke(name, kind, *typed, *last)
+
+    return row
+
+
+def absolute(writer, name, expr, values):
+    """The size of a number; of INT_MIN it is INT_MIN."""
+    kind = kind_of(expr.dtype)
+    if kind in "ub":
+        return values[0]
+    last = [("i1", "false")] if kind == "i" else []
+    word = "abs" if kind == "i" else "fabs"
+    return intrinsic(word, last)(writer, name, expr, values)
+
+
+def convert(writer, name, expr, values):
+    """A conversion, which from float to integer saturates."""
+    source, target = expr.args[0].dtype, expr.dtype
+    a, b, (x,) = kind_of(source), kind_of(target), values
+    s, t = writer.type(source), writer.type(target)
+    if b == "b":
+        how = "fcmp une" if a == "f" else "icmp ne"
+        return writer.do(f"{how} {s} {x}, zeroinitializer")
+    if a == "f" and b != "f":
+        kinds = f"{overload(writer, target)}.{overload(writer, source)}"
+        letter = "s" if b == "i" else "u"
+        return writer.invoke(f"llvm.fpto{letter}i.sat.{kinds}", t, (s, x))
+    if s == t:
+        return x
+    wider = target.itemsize > source.itemsize or a == "b"
+    if b == "f":
+        word = {"f": "fpext" if wider else "fptrunc", "i": "sitofp"}.get(a, "uitofp")
+    else:
+        word = "trunc" if not wider else "sext" if a == "i" else "zext"
+    return writer.do(f"{word} {s} {x} to {t}")
+
+
+def bitcast(writer, name, expr, values):
+    s, t = writer.type(expr.args[0].dtype), writer.type(expr.dtype)
+    return values[0] if s == t else writer.do(f"bitcast {s} {values[0]} to {t}")
+
+
+def from_library(writer, name, expr, values):
+    """A function of the C library: `sinh` of float64, `sinhf` of float32."""
+    kind = register_type(expr.dtype)
+    word = {"rem": "fmod"}.get(name, name) + ("f" if kind == "float" else "")
+    return writer.library(word, kind, values)
+
+
+instructions |= {
+    "and": on_integers("and"),
+    "or": on_integers("or"),
+    "xor": on_integers("xor"),
+    "machine_div": on_integers("sdiv", "udiv"),
+    "machine_rem": on_integers("srem", "urem"),
+    "machine_shift_left": on_integers("shl"),
+    "machine_shift_right_logical": on_integers("lshr"),
+    "machine_shift_right_arithmetic": on_integers("ashr"),
+    "neg": negate,
+    "not": invert,
+    "select": select,
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), compare),
+    "sqrt": intrinsic("sqrt"),
+    "floor": intrinsic("floor"),
+    "ceil": intrinsic("ceil"),
+    "round_even": intrinsic("rint"),
+    "copysign": intrinsic("copysign"),
+    "fma": intrinsic("fma"),
+    "muladd": intrinsic("fmuladd"),
+    "max": intrinsic(dict(f="maximum", i="smax", u="umax", b="umax")),
+    "min": intrinsic(dict(f="minimum", i="smin", u="umin", b="umin")),
+    "population_count": intrinsic("ctpop"),
+    "clz": intrinsic("ctlz", [("i1", "false")]),
+    "abs": absolute,
+    "convert": convert,
+    "bitcast": bitcast,
+}
+
+c_functions = """
+    exp exp2 expm1 log log1p sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh
+    atan2 cbrt pow rem erf erfc lgamma
+""".split()
+instructions |= dict.fromkeys(c_functions, from_library)
+
+
+def erf_inv64(x):
+    """The inverse of erf, as `scalar_functions`: all three ranges, then a choice."""
+    w = -((1.0 - x) * (x + 1.0)).apply("log")
+    root = w.apply("sqrt")
+    central = polynomial(w - 3.125, *erf_inv_central)
+    middle = polynomial(root - 3.25, *erf_inv_middle)
+    tail = polynomial(root - 5.0, *erf_inv_tail)
+    factor = where(w < 6.25, central, where(w < 16.0, middle, tail))
+    return where(abs(x).is_(1.0), x * np.inf, x * factor)
+
+
+# Giles's polynomials in single precision, as in XLA, for two ranges of w.
+CENTRAL32 = (
+    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
+    *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
+)
+TAIL32 = (
+    *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
+    *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
+)
+
+
+def erf_inv32(x):
+    w = -((1.0 - x) * (x + 1.0)).apply("log")
+    central = polynomial(w - 2.5, *CENTRAL32)
+    tail = polynomial(w.apply("sqrt") - 3.0, *TAIL32)
+    factor = where(w < 5.0, central, tail)
+    return where(abs(x).is_(1.0), x * np.inf, x * factor)
+
+
+def erf_inv(x, dtype):
+    return erf_inv32(x) if dtype == FLOAT32 else erf_inv64(x)
+
+
+scalar_forms |= {"erf_inv": erf_inv}

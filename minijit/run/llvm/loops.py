@@ -1,0 +1,59 @@
+"""Loops that a condition ends, and carries that swap: a writer's further methods.
+
+    test1:
+      %v2 = load float, ptr %m1                       ; what the last step left
+      %v3 = fcmp olt float %v2, 0x4059000000000000
+      br i1 %v3, label %body1, label %done1
+
+What one step leaves for the next is in memory on the stack, and LLVM makes registers of
+it.  Buffers that swap are pointers there.
+"""
+
+from contextlib import contextmanager
+
+from .text import LLVMWriter
+
+
+class LoopWriter(LLVMWriter):
+    """Writes loops with a condition: what its emitter has besides that of a kernel.
+
+    Attributes:
+      moving: the buffers whose pointer is on the stack, for it changes.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.moving = set()
+
+    @contextmanager
+    def repeat(self):
+        """A loop that a condition ends, which `unless` is given."""
+        k = self.fresh()
+
+        def unless(condition):
+            self.line(f"br i1 {condition}, label %body{k}, label %done{k}")
+            self.begin(f"body{k}")
+
+        self.line(f"br label %test{k}")
+        self.begin(f"test{k}")
+        yield unless
+        self.line(f"br label %test{k}")
+        self.begin(f"done{k}")
+
+    def moves(self, buffer):
+        """Keep the pointer to a buffer on the stack."""
+        slot = f"%at{self.fresh()}"
+        self.entry.append(f"  {slot} = alloca ptr")
+        self.line(f"store ptr {self.pointers[buffer]}, ptr {slot}")
+        self.pointers[buffer] = slot
+        self.moving.add(buffer)
+
+    def pointer(self, buffer):
+        pointer = self.pointers[buffer]
+        return self.do(f"load ptr, ptr {pointer}") if buffer in self.moving else pointer
+
+    def swap(self, first, second):
+        slots = [self.pointers[first], self.pointers[second]]
+        values = [self.do(f"load ptr, ptr {slot}") for slot in slots]
+        for slot, value in zip(slots, reversed(values), strict=True):
+            self.line(f"store ptr {value}, ptr {slot}")

@@ -1,0 +1,30 @@
+"""Object files kept on the disk: what one process compiled, the next one loads.
+
+    ~/.cache/minijit/objects/5f0c...e2.o        # named after all that it depends on
+"""
+
+import functools
+
+from ..cache_folder import kept
+from . import engine as llvm_engine
+from .engine import object_files
+from .target import binding, host, machine_options, pass_options
+
+
+@functools.cache
+def compiler(how):
+    """All that machine code depends on but the text it is made from, as text."""
+    import llvmlite
+
+    options = machine_options[how], pass_options[how]
+    version = llvmlite.__version__, binding().llvm_version_info
+    return repr((version, binding().get_process_triple(), host(), options))
+
+
+def kept_machine_code(text, how):
+    """The object file of a module: one of an earlier process, or a new one."""
+    make = functools.partial(llvm_engine.machine_code, text, how)
+    return kept("objects", f"{compiler(how)}\n{text}", "o", make)
+
+
+object_files |= {"make": kept_machine_code}

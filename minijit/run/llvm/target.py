@@ -1,0 +1,179 @@
+"""LLVM as the package llvmlite has it, and the machine that it compiles for.
+
+    host()                              # ("sapphirerapids", "+sse2,+avx512f,...")
+    target_machine("brief")             # makes machine code, quickly
+
+`MINIJIT_TARGET=x86-64-v3` in the environment: code is made for all machines of that
+level, in this process.  So a test asks what others, with less than this one, would run.
+"""
+
+import ctypes
+import functools
+import gc
+import os
+
+from ...trace.turns import fork_locks
+
+# The levels of x86-64, and what each adds to the one before: in LLVM's words.
+LEVELS = {
+    "x86-64-v2": "sse sse2 cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3",
+    "x86-64-v3": "avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave",
+    "x86-64-v4": "avx512bw avx512cd avx512dq avx512f avx512vl",
+}
+
+
+@functools.cache
+def binding():
+    """llvmlite's LLVM, imported and made ready when it is first asked for."""
+    collecting = gc.isenabled()
+    # Thousands of objects come and stay: a collection amid them, of all that the
+    # process has, takes as long as the import itself.
+    gc.disable()
+    try:
+        import llvmlite.binding as llvm
+    finally:
+        if collecting:
+            gc.enable()
+    mend(llvm.ffi)
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+def mend(ffi):
+    """Replace two functions of llvmlite's that Ctrl-C in the middle of them breaks.
+
+    Its lock is taken by a function in Python: an exception there leaves it locked, and
+    other threads wait for ever.  Python's own lock, which is in it, knows no middle.
+    And a text of LLVM's that is freed while it is still known is freed twice.
+    """
+    lock = ffi.lib._lock._lock
+
+    def call(function, *args):
+        with lock:
+            return function._cfn(*args)
+
+    def close(text):
+        pointer, text._ptr = text._ptr, None
+        if pointer is not None and text._owned:
+            ffi.lib.LLVMPY_DisposeString(pointer)
+
+    ffi._lib_fn_wrapper.__call__ = call
+    ffi.OutputString.close = close
+    # A thread may be in LLVM, and is not there in a forked process.
+    fork_locks.append(lock)
+
+
+# ---- what belongs to what
+
+# Whoever interrupts a compilation keeps its objects until they are collected, in any
+# order.  So of what LLVM frees together one object frees it, and the others do not.
+
+
+@functools.cache
+def module_class():
+    """Modules that go with their context, and not by themselves."""
+    return type("Module", (binding().ModuleRef,), {"_owned": True})
+
+
+def parsed(text):
+    """A module, in a context of its own.
+
+    Raises:
+      RuntimeError: LLVM does not take the text.
+    """
+    llvm = binding()
+    context, ffi = llvm.create_context(), llvm.ffi
+    with ffi.OutputString() as message:
+        given = context, ctypes.c_char_p(text.encode()), message
+        module = module_class()(ffi.lib.LLVMPY_ParseAssembly(*given), context)
+        if message:
+            raise RuntimeError(f"LLVM IR parsing error\n{message}")
+    return module
+
+
+@functools.cache
+def context_of_engines():
+    """The context of the empty modules that engines begin with, and own.
+
+    It is never freed: an engine frees its module, which has to be before its context.
+    """
+    return binding().create_context()
+
+
+@functools.cache
+def host():
+    """The machine that code is made for, this one or a level: (name, features).
+
+    Raises:
+      ValueError: MINIJIT_TARGET names no level, or one that this machine lacks.
+    """
+    here, level = binding().get_host_cpu_features(), os.environ.get("MINIJIT_TARGET")
+    if not level:
+        return binding().get_host_cpu_name(), here.flatten()
+    levels = list(LEVELS)
+    if level not in levels:
+        raise ValueError(
+            f"MINIJIT_TARGET must be one of {', '.join(levels)}, got {level!r}"
+        )
+    has = " ".join(LEVELS[k] for k in levels[: levels.index(level) + 1]).split()
+    if lacks := [feature for feature in has if not here.get(feature)]:
+        raise ValueError(
+            f"MINIJIT_TARGET is {level}, but this machine has no {', '.join(lacks)}"
+        )
+    return level, ",".join(f"+{feature}" for feature in has)
+
+
+# How modules are made into machine code: thoroughly; in little time, where so little
+# runs that vectors do not pay; or as they are, where all loops have vectors of ours.
+# Then the passes of LLVM would take longer than all the rest, and find hardly more to
+# do than to keep in registers what has a slot on the stack.
+machine_options = {
+    how: dict(opt=level, reloc="pic", codemodel="jitdefault", jit=True)
+    for how, level in dict(thorough=2, brief=0, vectors=2).items()
+}
+pass_options = {
+    "thorough": dict(
+        speed_level=2,
+        loop_vectorization=True,
+        loop_interleaving=True,
+        loop_unrolling=True,
+        slp_vectorization=False,
+    ),
+    "brief": dict(only=("always_inliner", "sroa", "simplify_cfg")),
+    "vectors": dict(only=("always_inliner", "sroa")),
+}
+
+
+def target_machine(how="thorough"):
+    """What makes machine code for this machine."""
+    cpu, features = host()
+    target, options = binding().Target.from_default_triple(), machine_options[how]
+    return target.create_target_machine(cpu=cpu, features=features, **options)
+
+
+# The ones that compile; the others, one for each engine, only load.
+shared_machine = functools.cache(target_machine)
+
+
+def run_passes(module, machine, only=(), **options):
+    """Optimise a module in place.
+
+    Args:
+      only: names of passes, in place of LLVM's own choice of them.
+      options: fields of llvmlite's `PipelineTuningOptions`.
+    """
+    llvm, tuning = binding(), binding().create_pipeline_tuning_options()
+    for name, value in options.items():
+        setattr(tuning, name, value)
+    builder = llvm.create_pass_builder(machine, tuning)
+    if only:
+        passes = llvm.create_new_module_pass_manager()
+        for name in only:
+            getattr(passes, f"add_{name}_pass")()
+    else:
+        passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    # What `passes.close` of llvmlite 0.50 leaves out: 70 KB for each module.
+    llvm.newpassmanagers.NewPassManager._dispose(passes)
+    passes.detach()

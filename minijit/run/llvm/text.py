@@ -1,0 +1,200 @@
+"""LLVM IR as text: what a statement of the loop IR is, line by line.
+
+    writer = LLVMWriter()
+    Walker(writer).block(place(kernel.body))          # y[i] = x[i] * x[i] + 1
+    # loop1:
+    #   %i1 = phi i64 [0, %start], [%i1n, %next1]
+    #   %v2 = getelementptr inbounds float, ptr %x, i64 %i1
+    #   %v3 = load float, ptr %v2
+    #   %v4 = fmul float %v3, %v3
+    #   %v5 = fadd float %v4, 0x3ff0000000000000
+    #   %v6 = getelementptr inbounds float, ptr %y, i64 %i1
+    #   store float %v5, ptr %v6
+    #   ...
+
+LLVM's parser reads text ten times as fast as Python builds objects.  The IR says what
+numba's does not: that the arrays of a kernel do not overlap, and that the sum in a
+total, and nothing else, may be regrouped.
+"""
+
+from contextlib import contextmanager
+
+from ...compile.loops.scalars import BOOL
+from ...compile.numbers.scalar_forms import plain_name, scalar_form
+from ...compile.schedule.placing_rules import sure
+from .functions import Branches, FunctionCalls
+from .notes import Notes
+from .types import constant_text, kind_of, memory_type, register_type
+
+# name -> function(writer, name, expr, values) -> register.
+instructions = {}
+
+# Of integers these may overflow, unless it is known that they do not.
+overflowing = {"add", "sub", "mul"}
+
+
+def arithmetic(floats, integers=None):
+    """The row of an operation that is one instruction of two numbers."""
+
+    def row(writer, name, expr, values):
+        word = floats if kind_of(expr.dtype) == "f" else integers
+        flag = " nsw" if name in overflowing and sure(expr) else ""
+        return writer.do(f"{word}{flag} {writer.type(expr.dtype)} {', '.join(values)}")
+
+    return row
+
+
+instructions |= {
+    "add": arithmetic("fadd", "add"),
+    "sub": arithmetic("fsub", "sub"),
+    "mul": arithmetic("fmul", "mul"),
+    "div": arithmetic("fdiv"),
+    "add_any_order": arithmetic("fadd reassoc", "add"),
+    "multiply_any_order": arithmetic("fmul reassoc", "mul"),
+}
+
+
+class LLVMWriter(FunctionCalls, Branches, Notes):
+    """Writes one function: the emitter that `Walker` talks to.
+
+    A value is the name of a register or a number's text, a cell is a slot on the stack.
+
+    Attributes:
+      lines: of the body; entry: those before all others.
+      label: of the block that is being written.
+      pointers: {buffer: the register with its address}; read_only: those never written.
+      used, declared, notes: see `FunctionCalls` and `Notes`.
+      loops: `vectors` if some loops are written as vectors, `plain` if some are not.
+    """
+
+    def __init__(self):
+        self.lines, self.entry = [], []
+        self.count, self.label = 0, "start"
+        self.pointers, self.read_only = {}, frozenset()
+        self.used, self.declared, self.notes, self.loops = {}, {}, [], set()
+
+    def fresh(self):
+        self.count += 1
+        return self.count
+
+    def line(self, text):
+        self.lines.append("  " + text)
+
+    def do(self, text):
+        """An instruction with a result: -> its register."""
+        register = f"%v{self.fresh()}"
+        self.line(f"{register} = {text}")
+        return register
+
+    def begin(self, label):
+        """Begin a block of instructions."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def text(self, head, result="void"):
+        """The whole function."""
+        body = "\n".join([*self.entry, "  br label %start", "start:", *self.lines])
+        return f"define {head} {{\nentry:\n{body}\n  ret {result}\n}}\n"
+
+    def type(self, dtype):
+        """The type of a register."""
+        return register_type(dtype)
+
+    # What the walker calls: values.
+
+    def const(self, expr):
+        return constant_text(expr)
+
+    def let(self, expr, value):
+        return value
+
+    def op(self, expr, values):
+        """An instruction, or a function that says what JAX means by the operation."""
+        name = plain_name(expr)
+        if scalar_form(expr) is None:
+            return instructions[name](self, name, expr, values)
+        dtypes = tuple(arg.dtype for arg in expr.args)
+        return self.call((name, dtypes, expr.dtype), values)
+
+    # Memory.
+
+    def pointer(self, buffer):
+        """The address of a buffer."""
+        return self.pointers[buffer]
+
+    def on_stack(self, buffer):
+        """Memory for a buffer, for as long as the function runs."""
+        size = max(buffer.nbytes // buffer.dtype.itemsize, 1)
+        kind, slot = memory_type(buffer.dtype), f"%m{self.fresh()}"
+        kind = kind if not buffer.shape else f"[{size} x {kind}]"
+        align = ", align 64" if buffer.shape else ""
+        self.entry.append(f"  {slot} = alloca {kind}{align}")
+        self.pointers[buffer] = slot
+
+    def alias(self, buffer):
+        """What a load or store says of where else the memory is not used."""
+        return ""
+
+    def address(self, buffer, index):
+        """The address of an element."""
+        offset = None
+        for i, stride in zip(index, buffer.strides, strict=True):
+            if i != "0":
+                part = i if stride == 1 else self.do(f"mul nsw i64 {i}, {stride}")
+                if offset is not None:
+                    part = self.do(f"add nsw i64 {offset}, {part}")
+                offset = part
+        base, kind = self.pointer(buffer), memory_type(buffer.dtype)
+        if offset is None:
+            return base
+        return self.do(f"getelementptr inbounds {kind}, ptr {base}, i64 {offset}")
+
+    def load(self, buffer, index):
+        where = self.address(buffer, index)
+        kind, alias = memory_type(buffer.dtype), self.alias(buffer)
+        value = self.do(f"load {kind}, ptr {where}{alias}")
+        return self.do(f"icmp ne i8 {value}, 0") if buffer.dtype == BOOL else value
+
+    def store(self, buffer, index, value):
+        where = self.address(buffer, index)
+        if buffer.dtype == BOOL:
+            value = self.do(f"zext i1 {value} to i8")
+        kind, alias = memory_type(buffer.dtype), self.alias(buffer)
+        self.line(f"store {kind} {value}, ptr {where}{alias}")
+
+    @contextmanager
+    def loop(self, stmt, extent):
+        """A loop that tests at its end; before its beginning where that may fail."""
+        k, before = self.fresh(), self.label
+        counter = f"%i{k}"
+        if isinstance(extent, str):
+            some = self.do(f"icmp slt i64 0, {extent}")
+            self.line(f"br i1 {some}, label %loop{k}, label %done{k}")
+        else:
+            self.line(f"br label %loop{k}")
+        self.begin(f"loop{k}")
+        self.line(f"{counter} = phi i64 [0, %{before}], [{counter}n, %next{k}]")
+        yield counter
+        self.line(f"br label %next{k}")
+        self.begin(f"next{k}")
+        self.line(f"{counter}n = add nuw nsw i64 {counter}, 1")
+        more = self.do(f"icmp slt i64 {counter}n, {extent}")
+        note = self.note_of_loop(extent)
+        self.line(f"br i1 {more}, label %loop{k}, label %done{k}{note}")
+        self.begin(f"done{k}")
+
+    # A cell: LLVM makes registers of such slots.
+
+    def cell(self, dtype, value):
+        kind, slot = self.type(dtype), f"%c{self.fresh()}"
+        self.entry.append(f"  {slot} = alloca {kind}")
+        self.line(f"store {kind} {value}, ptr {slot}")
+        return kind, slot
+
+    def get(self, cell):
+        kind, slot = cell
+        return self.do(f"load {kind}, ptr {slot}")
+
+    def set(self, cell, value):
+        kind, slot = cell
+        self.line(f"store {kind} {value}, ptr {slot}")

@@ -1,0 +1,579 @@
+"""Loops of kind `vector`: all their steps at once, in registers of many lanes.
+
+    for i in vector 16:                           # y, x: f32[1000,4]
+      y[n * 16 + i, 0] = x[n * 16 + i, 3]
+      ...
+
+    %v1 = load <4 x float>, ptr %p                ; what one lane reads lies together
+    ...                                           ; 16 rows, turned: 4 vectors of 16
+    store <4 x float> %v90, ptr %q
+
+An array is read and written in whole rows, one for each lane, and turned in registers:
+what a lane reads at neighbouring places becomes vectors that have an element of each
+lane.  To gather these elements one by one would take three times as long.
+"""
+
+import functools
+from collections import defaultdict
+
+from ...compile.loops.expressions import Axis, Const, Load, Op, Reduce
+from ...compile.loops.graphs import postorder, substitute
+from ...compile.loops.index_rules import known
+from ...compile.loops.reductions import combine, start_values
+from ...compile.loops.scalars import BOOL, INDEX, is_half
+from ...compile.loops.statements import (
+    For,
+    Let,
+    Start,
+    Step,
+    Store,
+    expressions,
+    statements,
+)
+from ...compile.schedule.nests import stride_along, strides_of
+from ...trace.config import config
+from ...trace.jit import executors
+from ..emit import Walker, walkers
+from . import blocks as llvm_blocks
+from .blocks import exchanged
+from .functions import function_texts
+from .lanes import LaneWriter, function_with_lanes
+from .text import LLVMWriter
+from .types import memory_type, register_type
+
+
+def walk_loop(walker, stmt):
+    """A loop; one of kind `vector` runs all its steps at once, if it can."""
+    if not isinstance(walker.emitter, LLVMWriter):
+        llvm_blocks.walk_loop(walker, stmt)
+    elif in_vectors(stmt):
+        # Totals are left to all passes of LLVM: it finds common parts of addresses.
+        walker.emitter.loops.add("plain" if has_totals(stmt) else "vectors")
+        Lanes(walker, stmt).walk(stmt.body)
+    else:
+        if not any(isinstance(s, For) for s in stmt.body):
+            walker.emitter.loops.add("plain")
+        llvm_blocks.walk_loop(walker, stmt)
+
+
+walkers |= {For: walk_loop}
+
+
+def in_vectors(loop):
+    """Whether the steps of a loop can run at once, statement by statement."""
+    axis = loop.axis
+    if axis.kind != "vector":
+        return False
+    if has_totals(loop):
+        return totals_in_vectors(loop)
+    if not all(plain(s) for s in loop.body):
+        return False
+    exprs = postorder(expressions(loop.body))
+    accesses = [e for e in (*exprs, *loop.body) if isinstance(e, (Load, Store))]
+    given = postorder([i for access in accesses for i in access.index])
+    return (
+        not any(type(e) is Reduce for e in exprs)
+        and not any(type(e) is Load and axis in e.free for e in given)
+        and not any(is_half(e.dtype) for e in exprs)
+        and each_place_once(loop)
+    )
+
+
+def has_totals(loop):
+    return any(isinstance(s, Step) for s in statements(loop.body))
+
+
+def totals_in_vectors(loop):
+    """Whether the totals of all steps can go on at once, each in a lane.
+
+    What is loaded is the same in all lanes, or neighbours.
+    """
+    inner, axis = statements(loop.body), loop.axis
+    exprs = postorder(expressions(loop.body))
+    accesses = [e for e in exprs if type(e) is Load]
+    stores = [s for s in inner if isinstance(s, Store)]
+    stored = {s.buffer for s in stores}
+    return (
+        all(isinstance(s, (Start, Step, For, Let, Store)) for s in inner)
+        and all(len(s.reduce.bodies) == 1 for s in inner if isinstance(s, Step))
+        and not any(e.buffer in stored or is_half(e.dtype) for e in accesses)
+        and all(follows(a, axis) for a in accesses if axis in a.free)
+        and all(isinstance(strides_of(s).get(axis), int) for s in stores)
+    )
+
+
+def plain(stmt):
+    return isinstance(stmt, Let) or isinstance(stmt, Store) and not stmt.combine
+
+
+def each_place_once(loop):
+    """Whether loads may come first and stores last: no step reads what it has stored.
+
+    Places of one array are told apart by the constants in their index.
+    """
+    stored = {s.buffer for s in loop.body if isinstance(s, Store)}
+    rows, done, named = defaultdict(set), set(), set()
+    for stmt in loop.body:
+        loads = [e for e in postorder(stmt.uses(), named) if type(e) is Load]
+        named.update(stmt.uses() if isinstance(stmt, Let) else ())
+        stores = [stmt] if isinstance(stmt, Store) else []
+        for access in (*loads, *stores):
+            if access.buffer not in stored:
+                continue
+            if follows(access, loop.axis):
+                rows[access.buffer].add("whole")
+                continue
+            row, column = row_of(access)
+            apart = any(loop.axis in i.free for i in row[1:] if i)
+            if (row, column) in done or not apart:
+                return False
+            rows[access.buffer].add(row)
+        done.update(row_of(s) for s in stores if not follows(s, loop.axis))
+    return all(len(found) == 1 for found in rows.values())
+
+
+def follows(access, axis):
+    """Whether lanes are neighbours in memory."""
+    return stride_along(access, axis) == 1
+
+
+def row_of(access):
+    """(where a lane's row is, which of its elements this is)."""
+    row, column = [access.buffer], 0
+    for i, stride in zip(access.index, access.buffer.strides, strict=True):
+        fixed = isinstance(i, Const)
+        column += i.value * stride if fixed else 0
+        row.append(None if fixed else i)
+    return tuple(row), column
+
+
+@functools.cache
+def any_lane(count):
+    """The axis of so many lanes, whichever loop goes through them."""
+    return Axis(count, "vector")
+
+
+def substitute_in(row, replacement):
+    """A row, as `row_of` has it, with other expressions in its index."""
+    buffer, *index = row
+    return buffer, *(i and substitute([i], replacement)[0] for i in index)
+
+
+def pieces(columns, most):
+    """Columns in pieces that lie together: powers of two, as long as they can be."""
+    columns = sorted(columns)
+    while columns:
+        size = most
+        while columns[:size] != list(range(columns[0], columns[0] + size)):
+            size //= 2
+        yield columns[:size]
+        columns = columns[size:]
+
+
+def rotated(expr):
+    """(x, n) of x << n | x >> (width - n), which is one instruction, or None."""
+    if expr.name != "or" or expr.dtype.kind != "u":
+        return None
+    shifts = {arg.name: arg.args for arg in expr.args if isinstance(arg, Op)}
+    if shifts.keys() != {"shift_left", "shift_right_logical"}:
+        return None
+    (x, left), (y, right) = shifts["shift_left"], shifts["shift_right_logical"]
+    counts = known(left), known(right)
+    whole = None not in counts and sum(counts) == 8 * expr.dtype.itemsize
+    return (x, left) if whole and x is y else None
+
+
+# Results of kernels begin at a multiple of so many bytes.
+ALIGNED = 16
+
+
+def is_multiple(index, n, lane):
+    """Whether an index is surely a multiple of n, in the lane number 0."""
+    if index is lane:
+        return True
+    if isinstance(index, Const):
+        return index.value % n == 0
+    if not isinstance(index, Op) or index.name not in ("add", "mul"):
+        return False
+    choose = all if index.name == "add" else any
+    return choose(is_multiple(arg, n, lane) for arg in index.args)
+
+
+class WithinKernel(LaneWriter):
+    """Writes operations of vectors into what another writer writes."""
+
+    def __init__(self, writer, lanes):
+        self.__dict__ = writer.__dict__
+        self.lanes = lanes
+
+
+class Lanes(Walker):
+    """Tells a writer what statements say, for all lanes of a loop at once.
+
+    Attributes:
+      outer: the walker of the statements around the loop, whose values are numbers.
+      axis: of the loop; count: how many lanes there are.
+      columns: {(row, column): (all columns of its piece, its first access)} of loads.
+    """
+
+    def __init__(self, outer, loop):
+        self.outer, self.writer, self.axis = outer, outer.emitter, loop.axis
+        self.count, self.columns, self.turned = loop.axis.extent, {}, {}
+        self.totals = has_totals(loop)
+        super().__init__(WithinKernel(self.writer, self.count))
+
+    def walk(self, body):
+        """Write the statements; rows are stored when all of them are known."""
+        loads = [e for e in postorder(expressions(body)) if type(e) is Load]
+        varying = [e for e in loads if self.axis in e.free]
+        self.columns = self.in_pieces(e for e in varying if not self.follows(e))
+        rows = []
+        for stmt in body:
+            if type(stmt) in lane_walkers:
+                lane_walkers[type(stmt)](self, stmt)
+            elif isinstance(stmt, Store):
+                value = self.value(stmt.value)
+                if self.follows(stmt):
+                    where = self.address(stmt, 0)
+                    value = self.combined(stmt, where, value)
+                    self.store_vector(stmt.buffer, where, value, self.streams(stmt))
+                elif self.totals:
+                    self.store_apart(stmt, value)
+                else:
+                    rows.append((stmt, value))
+            elif self.axis not in stmt.expr.free:
+                walkers[Let](self.outer, stmt)
+            elif not self.only_index(stmt.expr):
+                self.values[stmt.expr] = self.value(stmt.expr)
+        self.store_rows(rows)
+
+    def loop(self, stmt):
+        """A loop within each lane, which all of them go through together."""
+        known, before = dict(self.values), dict(self.outer.values)
+        with self.writer.loop(stmt, stmt.axis.extent) as counter:
+            self.outer.values[stmt.axis] = counter
+            self.walk(stmt.body)
+        self.values, self.outer.values = known, before
+
+    def follows(self, access):
+        return follows(access, self.axis)
+
+    def only_index(self, expr):
+        """Whether an expression is arithmetic with counters, which addresses repeat."""
+        index = expr.dtype == INDEX
+        return index and not any(type(e) is Load for e in postorder([expr]))
+
+    def in_pieces(self, accesses):
+        """{(row, column): (the columns that lie with it, their first access)}."""
+        rows, found = defaultdict(dict), {}
+        for access in accesses:
+            row, column = row_of(access)
+            rows[row][column] = access
+        for row, columns in rows.items():
+            for piece in pieces(columns, self.count):
+                found |= {(row, c): (piece, columns[piece[0]]) for c in piece}
+        return found
+
+    # Values.
+
+    def value(self, expr):
+        """The vector of an expression's values; of what lanes share, one for all."""
+        if expr in self.values:
+            return self.values[expr]
+        if isinstance(expr, Const):
+            return self.emitter.const(expr)
+        if expr in self.cells:
+            return self.emitter.get(self.cells[expr][0])
+        if self.axis not in expr.free:
+            return self.spread(expr)
+        if expr is self.axis:
+            return f"<{', '.join(f'i64 {lane}' for lane in range(self.count))}>"
+        if isinstance(expr, Load):
+            return self.load_lanes(expr)
+        assert isinstance(expr, Op)
+        if (rotation := rotated(expr)) and self.values.keys().isdisjoint(expr.args):
+            kind, (x, count) = self.emitter.type(expr.dtype), map(self.value, rotation)
+            name = f"llvm.fshl.v{self.count}i{8 * expr.dtype.itemsize}"
+            return self.emitter.invoke(name, kind, (kind, x), (kind, x), (kind, count))
+        return self.operation(expr, [self.value(arg) for arg in expr.args])
+
+    def spread(self, expr):
+        """A number in each lane."""
+        kind, vector = register_type(expr.dtype), self.emitter.type(expr.dtype)
+        value = self.outer.value(expr)
+        one = self.writer.do(f"insertelement {vector} poison, {kind} {value}, i32 0")
+        zeros = f"<{self.count} x i32> zeroinitializer"
+        self.values[expr] = self.writer.do(
+            f"shufflevector {vector} {one}, {vector} poison, {zeros}"
+        )
+        return self.values[expr]
+
+    # Memory.
+
+    def address(self, access, lane):
+        """Where a lane's element is."""
+        self.outer.values[self.axis] = str(lane)
+        index = [self.outer.value(i) for i in access.index]
+        del self.outer.values[self.axis]
+        return self.writer.address(access.buffer, index)
+
+    def note(self, buffer):
+        return f", align {buffer.dtype.itemsize}{self.writer.alias(buffer)}"
+
+    def load_vector(self, buffer, where, count):
+        kind = f"<{count} x {memory_type(buffer.dtype)}>"
+        return self.writer.do(f"load {kind}, ptr {where}{self.note(buffer)}")
+
+    def combined(self, stmt, where, value):
+        """What is stored at an address: with what is there already, if it has to be."""
+        if not stmt.combine:
+            return value
+        old = Load(stmt.buffer, stmt.index)
+        before = self.load_vector(stmt.buffer, where, self.count)
+        expr = Op(stmt.combine, (old, stmt.value), stmt.buffer.dtype)
+        return self.operation(expr, [self.as_value(stmt.buffer, before), value])
+
+    def store_apart(self, stmt, value):
+        """Store an element for each lane, far from each other."""
+        vector = self.emitter.type(stmt.value.dtype)
+        for lane in range(self.count):
+            one = self.writer.do(f"extractelement {vector} {value}, i32 {lane}")
+            self.outer.values |= {self.axis: str(lane), stmt.value: one}
+            self.outer.store(stmt)
+        del self.outer.values[self.axis], self.outer.values[stmt.value]
+
+    def as_value(self, buffer, vector):
+        """What was loaded, in registers: bools are bytes in memory."""
+        if buffer.dtype != BOOL:
+            return vector
+        return self.writer.do(f"icmp ne <{self.count} x i8> {vector}, zeroinitializer")
+
+    def store_vector(self, buffer, where, value, streams=False):
+        value, note = self.as_memory(buffer, value), self.note(buffer)
+        kind = f"<{self.count} x {memory_type(buffer.dtype)}>"
+        if streams:
+            past = self.writer.note("!{i32 1}")
+            note = f", align {ALIGNED}{self.writer.alias(buffer)}, !nontemporal {past}"
+        self.writer.line(f"store {kind} {value}, ptr {where}{note}")
+
+    def streams(self, stmt):
+        """Whether a vector goes to memory past the caches: a whole one, from a panel.
+
+        All of what it is stored in begins at a multiple of 16 bytes, and so does it.
+        """
+        buffer, size = stmt.buffer, ALIGNED // stmt.buffer.dtype.itemsize
+        *outer, last = buffer.strides
+        *_, index = stmt.index
+        return (
+            not (self.totals or stmt.combine)
+            and buffer.space == "global"
+            and buffer.nbytes >= config.fusion.stream_bytes
+            and last == 1
+            and all(stride % size == 0 for stride in outer)
+            and is_multiple(index, size, self.axis)
+        )
+
+    def as_memory(self, buffer, value):
+        if buffer.dtype != BOOL:
+            return value
+        n = self.count
+        return self.writer.do(f"zext <{n} x i1> {value} to <{n} x i8>")
+
+    def load_lanes(self, load):
+        """An element for each lane."""
+        if self.follows(load):
+            vector = self.load_vector(load.buffer, self.address(load, 0), self.count)
+            return self.as_value(load.buffer, vector)
+        row, column = row_of(load)
+        turned, place = self.known_rows(row)
+        if (place, column) not in turned:
+            piece, first = self.columns[row, column]
+            vectors = self.loaded_rows(first, len(piece))
+            turned.update(zip(((place, c) for c in piece), vectors, strict=True))
+        return self.as_value(load.buffer, turned[place, column])
+
+    def known_rows(self, row):
+        """What has been turned, and a name for a row: (dict, name).
+
+        Rows that nothing stores into are the same for another loop over the same lanes,
+        after this one: those are known as long as what the walker outside has computed.
+        """
+        if row[0] not in self.writer.read_only:
+            return self.turned, row
+        here = {self.axis: any_lane(self.count)}.get
+        return self.outer.values, (self.count, *substitute_in(row, here))
+
+    def addresses(self, first):
+        """Where each lane's row is, from an access on."""
+        stride = self.stride(first)
+        if stride is None:
+            return [self.address(first, lane) for lane in range(self.count)]
+        start, kind = self.address(first, 0), memory_type(first.buffer.dtype)
+        element = f"getelementptr {kind}, ptr {start}, i64"
+        return [
+            self.writer.do(f"{element} {lane * stride}") for lane in range(self.count)
+        ]
+
+    def stride(self, access):
+        """How far apart the lanes are in memory, if that is known now."""
+        stride = strides_of(access).get(self.axis)
+        return stride if isinstance(stride, int) else None
+
+    def turn(self, dtype, start, stride, end, end_stride):
+        """Call a function that turns so many rows as there are lanes, from memory to
+        memory: it stands in the module once, however often rows are turned."""
+        key = "turn", (dtype,), self.count
+        self.writer.used[key] = None
+        given = f"ptr {start}, i64 {stride}, ptr {end}, i64 {end_stride}"
+        self.writer.line(f"call void @{turner_name(key)}({given})")
+
+    def block(self, dtype):
+        """Room for as many rows as lanes: -> where each of them is."""
+        n, kind = self.count, memory_type(dtype)
+        slot = f"%m{self.writer.fresh()}"
+        self.writer.entry.append(f"  {slot} = alloca [{n * n} x {kind}], align 64")
+        row = f"getelementptr {kind}, ptr {slot}, i64"
+        return [slot, *(self.writer.do(f"{row} {n * k}") for k in range(1, n))]
+
+    def loaded_rows(self, first, size):
+        """`size` neighbours of each lane, as vectors that have one of each lane."""
+        buffer = first.buffer
+        kind, stride = memory_type(buffer.dtype), self.stride(first)
+        if size == self.count and stride is not None:
+            rows = self.block(buffer.dtype)
+            self.turn(buffer.dtype, self.address(first, 0), stride, rows[0], size)
+            load = f"load <{size} x {kind}>, ptr"
+            return [self.writer.do(f"{load} {row}") for row in rows]
+        rows = [self.load_vector(buffer, p, size) for p in self.addresses(first)]
+        wide = [self.joined(rows[k::size], kind, size) for k in range(size)]
+        return exchanged(self.writer, wide, kind, self.count)
+
+    def joined(self, vectors, kind, size):
+        """Vectors one after the other, as one."""
+        while len(vectors) > 1:
+            order = ", ".join(f"i32 {k}" for k in range(2 * size))
+            mask, half = f"<{2 * size} x i32> <{order}>", f"<{size} x {kind}>"
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [
+                self.writer.do(f"shufflevector {half} {a}, {half} {b}, {mask}")
+                for a, b in pairs
+            ]
+            size *= 2
+        return vectors[0]
+
+    def store_rows(self, stores):
+        """Store what each lane has for neighbouring places: -> nothing."""
+        values = {row_of(store): value for store, value in stores}
+        found = self.in_pieces(store for store, _ in stores)
+        for (row, column), (piece, first) in found.items():
+            if column != piece[0]:
+                continue
+            buffer, size = first.buffer, len(piece)
+            kind, stride = memory_type(buffer.dtype), self.stride(first)
+            vectors = [self.as_memory(buffer, values[row, c]) for c in piece]
+            if size == self.count and stride is not None:
+                rows = self.block(buffer.dtype)
+                for where, vector in zip(rows, vectors, strict=True):
+                    self.writer.line(f"store <{size} x {kind}> {vector}, ptr {where}")
+                self.turn(buffer.dtype, rows[0], size, self.address(first, 0), stride)
+                continue
+            wide = exchanged(self.writer, vectors, kind, self.count)
+            for lane, where in enumerate(self.addresses(first)):
+                start = lane // size * size
+                order = ", ".join(f"i32 {start + k}" for k in range(size))
+                vector = f"<{self.count} x {kind}>"
+                part = self.writer.do(
+                    f"shufflevector {vector} {wide[lane % size]}, {vector} poison, "
+                    f"<{size} x i32> <{order}>"
+                )
+                self.writer.line(
+                    f"store <{size} x {kind}> {part}, ptr {where}{self.note(buffer)}"
+                )
+
+
+# ---- the function that turns rows
+
+
+def turner_name(key):
+    """`turn_16_float32`: of a function that turns 16 rows of 16 numbers."""
+    name, (dtype,), n = key
+    return f"{name}_{n}_{dtype.name}"
+
+
+def turner_text(key, new_writer):
+    """The function: it takes the first row's address and how far the next one is, and
+    the same of the columns, which it stores as rows."""
+    writer, (_, (dtype,), n) = new_writer(), key
+    kind, align = memory_type(dtype), f"align {dtype.itemsize}"
+    vector = f"<{n} x {kind}>"
+
+    def addresses(where, stride):
+        for _ in range(n):
+            yield where
+            where = writer.do(f"getelementptr {kind}, ptr {where}, i64 {stride}")
+
+    rows = [
+        writer.do(f"load {vector}, ptr {where}, {align}")
+        for where in addresses("%x", "%s")
+    ]
+    columns = exchanged(writer, rows, kind, n)
+    for where, column in zip(addresses("%y", "%t"), columns, strict=True):
+        writer.line(f"store {vector} {column}, ptr {where}, {align}")
+    given = "ptr noalias %x, i64 %s, ptr noalias %y, i64 %t"
+    head = f"internal void @{turner_name(key)}({given}) noinline nounwind"
+    return writer.text(head), (), ()
+
+
+def function_of_key(key, new_writer):
+    """The text of a function of numbers, or of one that turns rows."""
+    make = turner_text if key[0] == "turn" else function_with_lanes
+    return make(key, new_writer)
+
+
+function_texts |= {"function": function_of_key}
+
+
+# ---- totals
+
+
+def start(lanes, stmt):
+    """The accumulators of a total: a vector with one for each lane."""
+    first, = start_values(stmt.reduce)
+    lanes.cells[stmt.reduce] = [lanes.emitter.cell(first.dtype, lanes.value(first))]
+
+
+def step(lanes, stmt):
+    """What each lane adds to its total; a product and the sum are one instruction."""
+    total, (cell,) = stmt.reduce, lanes.cells[stmt.reduce]
+    body, = total.bodies
+    is_product = isinstance(body, Op) and body.name == "mul"
+    known = body in lanes.values or total.dtype.kind != "f"
+    if total.op == "add" and is_product and not known:
+        vector = lanes.emitter.type(total.dtype)
+        values = [*map(lanes.value, body.args), lanes.emitter.get(cell)]
+        name = f"llvm.fmuladd.v{lanes.count}f{8 * total.dtype.itemsize}"
+        value = lanes.emitter.invoke(name, vector, *((vector, v) for v in values))
+    else:
+        new, = combine(total.op, (total,), total.bodies)
+        value = lanes.value(new)
+    lanes.emitter.set(cell, value)
+
+
+lane_walkers = {For: Lanes.loop, Start: start, Step: step}
+
+
+# ---- other targets
+
+
+def without_tiles(compile):
+    """The executor of a target that has no such vectors: its sums are no tiles."""
+
+    def compiled(closed, name):
+        fusion = config.fusion.but(tile_rows=0, direct_convolutions=False)
+        with config.override("fusion", fusion):
+            return compile(closed, name)
+
+    return compiled
+
+
+executors["python"] = without_tiles(executors["python"])

@@ -1,0 +1,32 @@
+"""How much a kernel does, before it is compiled: what depends on that.
+
+    steps_of(kernel.body) > LONG                    # other threads may run meanwhile
+"""
+
+from ...compile.loops.statements import For, While
+
+# From this many steps on, a few microseconds, a kernel lets other threads of Python run
+# meanwhile: to give the interpreter's lock back, and to take it, is 1% of that.
+LONG = 20_000
+# Up to so many, kernels are compiled in half the time: what they lose is a microsecond,
+# and a call of any function takes that.
+BRIEF = 1_000
+
+
+def way_for(kernels):
+    """How the module of some kernels is compiled: a key of `pass_options`."""
+    if sum(kernel.steps for kernel in kernels) <= BRIEF:
+        return "brief"
+    return "vectors" if all(kernel.vectors for kernel in kernels) else "thorough"
+
+
+def steps_of(body, times=1):
+    """About how often the innermost statements of some statements run, in all."""
+    total = times * sum(not isinstance(stmt, For) for stmt in body)
+    for stmt in body:
+        extent = 1
+        if isinstance(stmt, (For, While)):
+            axis = getattr(stmt, "axis", None)
+            extent = axis.extent if axis and isinstance(axis.extent, int) else LONG
+        total += sum(steps_of(inner, times * extent) for inner in stmt.bodies())
+    return total

@@ -1,0 +1,102 @@
+"""Printed programs in memory, their kernels compiled by numba or left as Python."""
+
+from functools import partial
+from types import FunctionType
+
+import numpy as np
+
+from ...compile.loops.scalars import wide_dtype
+from ...compile.loops.statements import Kernel
+from ...compile.numbers.lift_numbers import factors
+from ..cache_folder import write_source
+from ..kernel_cache import compiled_once
+from ..loading import loaders, rewritten, routines
+from ..scalars.numba_scalars import native_functions
+from .emitter import print_lifted
+from .numba_kernels import compile_kernel
+from .source import print_program
+from .source_text import Constants
+
+
+def native_kernel(source, function, path):
+    """What numba makes of a printed kernel: a function of NumPy arrays.
+
+    Args:
+      source: the `KernelSource`.
+      function: the same kernel as a plain Python function.
+      path: of the file it stands in, for error messages.
+    """
+    constants = {name: function.__globals__[name] for name in source.constants}
+
+    def build():
+        namespace = native_functions() | constants
+        code = FunctionType(function.__code__, namespace, source.name)
+        return compile_kernel(source, code, path)
+
+    key = source.body, tuple((n, c.tobytes()) for n, c in constants.items())
+    return compiled_once(key, build)
+
+
+def with_arguments(kernel, source, path):
+    """A kernel in which numbers are arguments: -> (source, function, these numbers).
+
+    Programs that differ in a number so share what is compiled.  The file shows the
+    numbers themselves.
+    """
+    constants = Constants()
+    general = print_lifted(kernel, source.name, constants, factors)
+    typed = [f"{name} = {value}" for name, value in constants.definitions.items()]
+    lines = ["from __future__ import annotations", *typed, general.text]
+    namespace = {"np": np}
+    exec(compile("\n".join(lines), path, "exec"), namespace)
+    numbers = [wide_dtype(c.dtype).type(c.value) for c in general.numbers]
+    return general, namespace[source.name], numbers
+
+
+def launch_native(kernel, source, namespace, path):
+    """What the driver calls for a kernel: what numba makes of it."""
+    function, numbers = namespace[source.name], ()
+    if source.constants and not source.numbers:
+        source, function, numbers = with_arguments(kernel, source, path)
+    return partial(native_kernel(source, function, path), *numbers)
+
+
+# (native, type of a kernel) -> function(kernel, source, namespace, path): what the
+# driver calls for it; `namespace` has the printed function.
+launchers = {
+    (False, Kernel): lambda kernel, source, namespace, path: namespace[source.name],
+    (True, Kernel): launch_native,
+}
+
+
+class LoadedProgram:
+    """A printed program in memory, its kernels compiled or left as Python.
+
+    Attributes:
+      source: the `Source`; path: of the file that it is in.
+      run: the driver: NumPy arrays -> tuple of NumPy arrays.
+      body: the kernels and calls that it runs, in order; constants: as in `Program`.
+      names: of the kernels it launches, in order.
+    """
+
+    def __init__(self, program, native, heading):
+        program = rewritten(program)
+        self.body, self.constants = program.body, program.constants
+        self.source = print_program(program, heading())
+        self.names = [kernel.name for kernel in self.source.kernels]
+        self.path = write_source(self.source.text)
+        namespace: dict = {"__name__": f"minijit source {program.name}"}
+        exec(compile(self.source.text, self.path, "exec"), namespace)
+        for kernel, source in zip(program.kernels, self.source.kernels, strict=True):
+            # Equal ones have one source.
+            if isinstance(namespace[source.name], FunctionType):
+                launch = launchers[native, type(kernel)]
+                namespace[source.name] = launch(kernel, source, namespace, self.path)
+        namespace |= self.source.constants
+        for name, call in self.source.calls.items():
+            namespace[name] = routines[call.routine](call, native)
+        driver = namespace[self.source.driver]
+        self.run = driver if native else np.errstate(all="ignore")(driver)
+
+
+loaders |= {False: LoadedProgram, True: LoadedProgram}

@@ -1,0 +1,227 @@
+"""`minijit.explain`: a report of what was compiled for a function and its arguments.
+
+    print(minijit.explain(f, x))
+    compiled = jit(f).lower(x).compile()
+    compiled.explain().traffic_bytes
+
+The function is traced and compiled as for a call, and it is not run.
+"""
+
+from dataclasses import replace
+
+from ...compile.control.region_traffic import Growing
+from ...compile.decisions import decisions_about
+from ...compile.fuse.traffic import Use, traffic_of
+from ...compile.loops.buffers import Buffer
+from ...compile.loops.element_sets import count
+from ...compile.loops.statements import Kernel, Region
+from ...compile.report.explain import Array, Report, Step
+from ...compile.schedule.placing_rules import arrange
+from ...trace.config import config
+from ...trace.demand import add_rows
+from ...trace.jit import JitFunction, jit
+from ..calls.planned_driver import plan_of
+from ..loading import load, rewritten
+from ..reports import call_routes, kernel_routes, kernel_rules
+
+
+def explain(fun, *args, static_argnums=None, static_argnames=None, **kwargs):
+    """A report of what `jit` makes of a function for these arguments.
+
+    Args:
+      fun: any function of arrays, jitted or not, transformed or not.
+      args, kwargs: arrays, `ShapeDtypeStruct`s, and trees of them.
+      static_argnums, static_argnames: as for `jit`, if `fun` is not jitted.
+
+    Returns:
+      A `Report`: print it, or look at `.kernels`, `.calls`, `.traffic_bytes`,
+      `.ideal_bytes`, `.decisions`, `.buffers`, `.why_not_fused(a, b)`, `.dot()` and
+      `.plot()`.
+    """
+    if not isinstance(fun, JitFunction):
+        fun = jit(fun, static_argnums=static_argnums, static_argnames=static_argnames)
+    elif static_argnums is not None or static_argnames is not None:
+        raise TypeError("the function is jitted already: give static arguments to jit")
+    return fun.lower(*args, **kwargs).compile().explain()
+
+
+def is_array(owner):
+    """Whether a slot of an arena is an array's, and not another program's arena."""
+    return isinstance(owner, Buffer)
+
+
+def report_of(compiled):
+    """The `Report` of a `Compiled`."""
+    executable = compiled.executable
+    if not hasattr(executable, "program"):
+        raise TypeError(
+            "explain tells what a compiler has made, and this function runs equation "
+            "by equation (backend='eval'): there are no kernels"
+        )
+    names = compiled.lowered.jaxpr.jaxpr.debug.arg_names
+    return Reporting(executable.native).report(executable.program, names)
+
+
+def needed_bytes(report):
+    """What has to be moved as long as calls are calls, and cannot be fused.
+
+    They read and write what they do.  Kernels read what a call or the caller made, and
+    write what one of them wants, each element once; what only kernels use could stay in
+    registers.  (`ideal_bytes` counts the caller's arrays only.)
+    """
+    of_calls = {u.buffer for step in report.calls for u in (*step.reads, *step.writes)}
+    total = sum(step.nbytes for step in report.calls)
+    reads = [use for step in report.kernels for use in step.reads]
+    writes = [use for step in report.kernels for use in step.writes]
+    for array in report.arrays:
+        if array.role == "temporary" and array.buffer not in of_calls:
+            continue
+        for uses in (reads, writes):
+            sets = [s for u in uses if u.buffer is array.buffer for s in u.sets]
+            number, _ = count(sets, array.buffer.shape)
+            total += number * array.buffer.dtype.itemsize
+    return total
+
+
+Report.needed_bytes = property(needed_bytes)
+
+
+class Reporting:
+    """Collects the steps of a program and of those that it calls.
+
+    Attributes:
+      native: how the program was loaded.
+      steps, roles: what was found; roles: {buffer: its role}.
+      tapes: {buffer of a Tape or Union: its `Growing`}.
+    """
+
+    def __init__(self, native):
+        self.native = native
+        self.steps, self.roles, self.decisions, self.runs = [], {}, [], 0
+        self.tapes = {}
+        self.fallbacks = {}
+
+    def report(self, program, names):
+        """The `Report` of a whole program, whose arguments have names."""
+        names = [*names, *(b.name for b in program.inputs[len(names) :])]
+        renamed = {
+            buffer: replace(buffer, name=str(name))
+            for buffer, name in zip(program.inputs, names, strict=True)
+        }
+        self.roles = dict.fromkeys(renamed.values(), "argument")
+        self.program(program, renamed, "")
+        made = rewritten(program, self.native)
+        for buffer in {*made.inputs} & {*made.outputs}:
+            self.roles[renamed[buffer]] = "donated"
+        plan = plan_of(made)
+        offsets = {s.owner.name: s.offset for s in plan.slots if is_array(s.owner)}
+        lives: dict = {}
+        for n, step in enumerate(self.steps):
+            for use in (*step.reads, *step.writes):
+                lives.setdefault(use.buffer, []).append(n)
+        arrays = []
+        for buffer, role in self.roles.items():
+            used = lives.get(buffer, [None])
+            offset = offsets.get(buffer.name) if role == "temporary" else None
+            arrays.append(Array(buffer, role, used[0], used[-1], offset))
+        copies = tuple(
+            replace(c, source=renamed.get(c.source, c.source)) for c in plan.copies
+        )
+        given = self.steps, arrays, self.decisions, self.fallbacks.items()
+        return Report(program.name, *given, plan.peak, copies)
+
+    def program(self, program, places, prefix):
+        """Add the steps of a program.
+
+        Args:
+          places: {buffer of the program: buffer of the report}; it is extended.
+          prefix: of the names of its kernels and arrays.
+        """
+        self.runs += 1
+        within = program, self.runs
+        made = load(program, self.native)
+        roles = {b: "constant" for b, _ in made.constants}
+        if not prefix:
+            roles |= dict.fromkeys(program.outputs, "result")
+        self.fallbacks |= dict(program.fallbacks)
+        self.decisions += rewritten(program, self.native).decisions
+        constants = dict(made.constants)
+
+        def place(buffer):
+            if buffer not in places:
+                places[buffer] = replace(buffer, name=prefix + buffer.name)
+                role = roles.get(buffer, "temporary")
+                if buffer.space == "global":
+                    self.roles[places[buffer]] = role
+            return places[buffer]
+
+        names = iter(made.names)
+        texts = {k.name: k.text for k in made.source.kernels}
+        for stmt in made.body:
+            if isinstance(stmt, Kernel):
+                name, route = next(names), kernel_routes[self.native]
+                given = within, stmt, constants, place, route, None
+                with config.override("fusion", program.settings):
+                    self.add(prefix + name, *given, lambda name=name: texts[name])
+                    if not isinstance(stmt, Region):
+                        rules = kernel_rules.get(self.native, arrange)
+                        self.decisions += decisions_about(stmt, rules)
+            elif stmt.routine == "program":
+                self.inner(stmt, place, prefix)
+            else:
+                self.call(within, stmt, constants, place, prefix)
+
+    def inner(self, call, place, prefix):
+        """The steps of a program that is called: its arguments are the caller's."""
+        program = call.attrs["program"]
+        pairs = zip(
+            (*program.inputs, *program.outputs), (*call.inputs, *call.outputs),
+            strict=True,
+        )  # fmt: skip
+        places = {own: place(view.buffer) for own, view in pairs}
+        self.program(program, places, f"{prefix}{program.name}/")
+
+    def call(self, within, call, constants, place, prefix):
+        """A routine, or a primitive that runs uncompiled."""
+        name = str(call.attrs.get("primitive", call.routine))
+        routes = call_routes.get(call.routine, ("plain", "numba"))
+        given = constants, place, routes[bool(self.native)], self.fallbacks.get(name)
+        self.add(prefix + name, within, call, *given)
+
+    def add(
+        self, name, within, stmt, constants, place, route, reason=None, source=str
+    ):  # fmt: skip
+        found = traffic_of(stmt, constants.items())
+        reads, writes = (
+            tuple(replace(use, buffer=place(use.buffer)) for use in uses)
+            for uses in (found.reads, found.writes)
+        )
+        for table in getattr(stmt, "tables", ()):
+            use = (Use(self.tape(place(table.buffer), table.aval), 0, exact=False),)
+            reads, writes = reads + use * (not table.given), writes + use * table.given
+        before = sum(step.name.partition("#")[0] == name for step in self.steps)
+        name = f"{name}#{before + 1}" if before else name
+        add_rows("run.report.explaining")
+        step = Step(
+            name=name, stmt=stmt, program=within[0], run=within[1], eqns=stmt.eqns,
+            reads=reads, writes=writes, flops=found.flops, route=route, reason=reason,
+            source=source, threads=thread_counts.get(route, one_thread)(stmt),
+        )  # fmt: skip
+        self.steps.append(step)
+
+    def tape(self, buffer, aval):
+        """What stands for the buffer of a Tape or Union, which had an array's role."""
+        role = self.roles.pop(buffer, None)
+        if buffer not in self.tapes:
+            self.tapes[buffer] = Growing(buffer.name, (), buffer.dtype, aval=aval)
+            role = "tape" if role == "temporary" else role
+            self.roles[self.tapes[buffer]] = role
+        return self.tapes[buffer]
+
+
+# route -> function of a kernel: how many threads may share it, as this machine is set.
+thread_counts: dict = {}
+
+
+def one_thread(stmt):
+    return 1

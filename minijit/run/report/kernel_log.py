@@ -1,0 +1,259 @@
+"""Kernels and calls as they run: printed line by line, or kept as a time line.
+
+    with minijit.log_kernels():
+        f(x)
+    # f kernel_0   x: f32[64,32] -> t0: f32[32]           8.3 kB     2.1 us    3.9 GB/s
+
+    with minijit.profile() as line:
+        f(x)
+    print(line)                        # the same as a table, what takes longest first
+    line.save("trace.json")            # for chrome://tracing, or Perfetto
+
+A driver is a Python function that calls each kernel by its name.  While somebody looks,
+a call runs a copy of the driver in which these names stand for kernels with a clock
+around them.  Otherwise nothing is different, and nothing costs anything.
+"""
+
+import inspect
+import itertools
+import threading
+import time
+import weakref
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FunctionType
+
+import numpy as np
+
+from ...compile.loops.statements import Kernel
+from ...trace.config import config
+from ...trace.jit import cache_clearers
+from ..loading import load, watchers
+
+config.define(
+    "log_kernels", False, "print a line for each kernel that runs", changes_calls=True
+)
+config.define(
+    "profile_kernels", False, "keep a time line of kernels", changes_calls=True
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One run of a `Step` of a report: of which program, and when, in seconds."""
+
+    program: str
+    step: object
+    start: float
+    end: float
+
+    @property
+    def seconds(self):
+        return self.end - self.start
+
+    @property
+    def rate(self):
+        """Bytes a second that it read and wrote."""
+        return self.step.nbytes / self.seconds if self.seconds else 0.0
+
+    def __str__(self):
+        from ...compile.report.text import cut_to, size_text
+
+        reads = ", ".join(str(use.buffer) for use in self.step.reads)
+        writes = ", ".join(str(use.buffer) for use in self.step.writes)
+        what = cut_to(f"{self.program} {self.step.name}", 26)
+        arrays = cut_to(f"{reads} -> {writes}", 38)
+        took, rate = time_text(self.seconds), f"{size_text(round(self.rate))}/s"
+        size = size_text(self.step.nbytes)
+        return f"{what:<26} {arrays:<38} {size:>9} {took:>9} {rate:>11}"
+
+
+def time_text(seconds):
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.2f} {unit}"
+    return f"{seconds * 1e6:.1f} us"
+
+
+class TimeLine(list):
+    """The `Event`s of some calls, in the order in which they ended."""
+
+    @property
+    def seconds(self):
+        """From the first beginning to the last end."""
+        ends = max((e.end for e in self), default=0.0)
+        return ends - min((e.start for e in self), default=0.0)
+
+    def __str__(self):
+        longest = sorted(self, key=lambda event: -event.seconds)
+        spent = sum(event.seconds for event in self)
+        head = f"{len(self)} runs in {time_text(self.seconds)}"
+        busy = f"{time_text(spent)} of it in kernels and calls"
+        return "\n".join([f"{head}, {busy}", *map(str, longest[:40])])
+
+    __repr__ = __str__
+
+    def chrome(self):
+        """The events as Chrome's trace format has them: times in microseconds."""
+        begin = min((event.start for event in self), default=0.0)
+        return [
+            {
+                "name": event.step.name,
+                "cat": event.step.route,
+                "ph": "X",
+                "ts": (event.start - begin) * 1e6,
+                "dur": event.seconds * 1e6,
+                "pid": 1,
+                "tid": 1,
+                "args": {
+                    "program": event.program,
+                    "bytes": event.step.nbytes,
+                    "GB/s": event.rate / 1e9,
+                    "reads": [str(use.buffer) for use in event.step.reads],
+                    "writes": [str(use.buffer) for use in event.step.writes],
+                    "lines": [str(source) for source in event.step.lines],
+                },
+            }
+            for event in self
+        ]
+
+    def save(self, path):
+        """Write a file that Chrome (chrome://tracing) and Perfetto show."""
+        import json
+
+        with open(path, "w") as file:
+            json.dump({"traceEvents": self.chrome()}, file)
+
+    def plot(self, axis=None):
+        """A bar for each run, from its start to its end: a figure of matplotlib."""
+        from ...compile.report.pictures import INK, STEP, clear, new_axis
+
+        names = list(dict.fromkeys(event.step.name for event in self))
+        begin = min((event.start for event in self), default=0.0)
+        if axis is None:
+            _, axis = new_axis(8, min(max(1.4, 0.28 * len(names) + 0.8), 20))
+        for event in self:
+            left, width = (event.start - begin) * 1e6, event.seconds * 1e6
+            y = names.index(event.step.name)
+            # The edge shows what is too short for a bar.
+            axis.barh(y, width, left=left, height=0.7, color=STEP, edgecolor=STEP,
+                      linewidth=0.8, alpha=0.7)  # fmt: skip
+        axis.set_yticks(range(len(names)), names, color=INK)
+        axis.invert_yaxis()
+        axis.set(xlabel="microseconds")
+        clear(axis)
+        return axis.figure
+
+
+class Listening(threading.local):
+    """Who listens in this thread."""
+
+    def __init__(self):
+        self.lines = []
+
+
+listening = Listening()
+
+
+def log_kernels(do_log=True):
+    """`with log_kernels():` prints a line for each kernel or call that runs.
+
+    For the whole process: `config.update("log_kernels", True)`.
+    """
+    return config.override("log_kernels", do_log)
+
+
+@contextmanager
+def profile():
+    """`with profile() as line:` keeps what runs in this thread: a `TimeLine`."""
+    line = TimeLine()
+    listening.lines.append(line)
+    try:
+        with config.override("profile_kernels", True):
+            yield line
+    finally:
+        listening.lines.remove(line)
+
+
+def heard(event):
+    """Tell all who listen."""
+    if config.log_kernels:
+        print(event)
+    for line in listening.lines:
+        line.append(event)
+
+
+# ---- drivers with a clock
+
+# {program: {native: its Steps, in the order in which they run}}
+known_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+cache_clearers.append(known_steps.clear)
+
+
+def steps_of(program, native):
+    """The steps of a program, inner ones' included."""
+    from .explaining import Reporting
+
+    versions = known_steps.setdefault(program, {})
+    if native not in versions:
+        names = [buffer.name for buffer in program.inputs]
+        versions[native] = Reporting(native).report(program, names).steps
+    return versions[native]
+
+
+def watched(executable):
+    """What to run instead of an executable's driver, if somebody listens."""
+    if not (config.log_kernels or config.profile_kernels):
+        return None
+    program, native = executable.program, executable.native
+    steps = iter(steps_of(program, native))
+
+    def clocked(function):
+        """A kernel or a call that tells how long it took."""
+
+        def run(*args, **kwargs):
+            step, start = next(steps), time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                end = time.perf_counter()
+                heard(Event(program.name, step, start, end))
+
+        return run
+
+    driver = with_clocks(program, native, clocked)
+    return driver if native else np.errstate(all="ignore")(driver)
+
+
+class Clocked:
+    """NumPy, with a clock around products of matrices."""
+
+    def __init__(self, clocked):
+        self.matmul = clocked(np.matmul)
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+
+def with_clocks(program, native, clocked):
+    """A program's driver, in which the names of kernels and calls are clocked."""
+    made = load(program, native)
+    driver = inspect.unwrap(made.run)
+    namespace = {**driver.__globals__, "np": Clocked(clocked)}
+    products = [name for name in namespace if name.startswith("product_")]
+    for name in dict.fromkeys((*made.names, *products)):
+        namespace[name] = clocked(namespace[name])
+    numbers = itertools.count()
+    for step in made.body:
+        if isinstance(step, Kernel) or step.routine == "matmul":
+            continue
+        prefix = f"call_{next(numbers)}_"
+        name, = (name for name in namespace if name.startswith(prefix))
+        inner = step.attrs.get("program") if step.routine == "program" else None
+        namespace[name] = (
+            with_clocks(inner, native, clocked) if inner else clocked(namespace[name])
+        )
+    return FunctionType(driver.__code__, namespace, driver.__name__)
+
+
+watchers.append(watched)

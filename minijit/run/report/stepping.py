@@ -1,0 +1,154 @@
+"""A function step by step: from the user's text to the text that runs.
+
+    steps = minijit.stages(f, x)
+    steps                          # all of it; in JupyterLab each step opens
+    steps["linearize"]             # one: its text
+    [step.name for step in steps]  # trace, linearize, transpose, batch, simplify, ...
+
+`linearize`, `transpose` and `batch` are what `grad` and `vmap` would make of the traced
+program; what is compiled afterwards is the program itself.
+"""
+
+import html
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...compile.lower.walk import lower
+from ...compile.report.text import STYLE
+from ...compile.simplify.passes import simplify
+from ...trace.array import ShapedArray
+from ...trace.dtypes import issubdtype
+from ...trace.jit import JitFunction, jit
+from ...transform.batching import Lanes, batch_jaxpr
+from ...transform.linearize import linearize_jaxpr
+from ...transform.transpose import transpose_jaxpr
+from ..loading import load, rewritten
+
+# How many lanes the step `batch` shows.
+LANES = 2
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step: its name, what it is in a sentence, and its text."""
+
+    name: str
+    about: str
+    text: str
+
+    def __str__(self):
+        return self.text
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+class Stages(tuple):
+    """The `Stage`s of a function, in order; `stages["lower"]` is one of them."""
+
+    def __getitem__(self, which):
+        if not isinstance(which, str):
+            return super().__getitem__(which)
+        for stage in self:
+            if stage.name == which:
+                return stage
+        raise KeyError(f"no stage {which!r}: {', '.join(s.name for s in self)}")
+
+    def __str__(self):
+        return "\n\n".join(f"== {s.name}: {s.about}\n{s.text}" for s in self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        parts = (
+            f"<details><summary><b>{stage.name}</b> {html.escape(stage.about)}"
+            f"</summary><pre>{html.escape(stage.text)}</pre></details>"
+            for stage in self
+        )
+        return f"{STYLE}<div class=minijit-report>{''.join(parts)}</div>"
+
+
+def stages(fun, *args, **kwargs):
+    """What becomes of a function, step by step: `Stages`.
+
+    Args:
+      fun: a function of arrays, jitted or not; args, kwargs: as for a call, or shapes.
+    """
+    jitted = fun if isinstance(fun, JitFunction) else jit(fun)
+    lowered = jitted.lower(*args, **kwargs)
+    closed, name = lowered.jaxpr, lowered.fun_name
+    found = [Stage("trace", "the equations that were recorded", str(closed))]
+    for row in transformed:
+        found.append(Stage(*row(closed)))
+    simple = simplify(closed)
+    found.append(Stage("simplify", "what need not be computed is gone", str(simple)))
+    for row in lowerings:
+        found.append(Stage(*row(simple, name)))
+    compiled = lowered.compile()
+    executable = compiled.executable
+    if hasattr(executable, "program"):
+        made = load(executable.program, executable.native)
+        found.append(Stage("source", "the same as Python", made.source.text))
+        for dialect, text in executable.texts.items():
+            found.append(Stage(dialect, "what is compiled", text()))
+    return Stages(found)
+
+
+# ---- what transformations would make of it
+
+
+def with_tangents(closed):
+    """Which inputs have derivatives."""
+    return tuple(
+        isinstance(aval, ShapedArray) and issubdtype(aval.dtype, np.inexact)
+        for aval in closed.in_avals
+    )
+
+
+def linearized(closed):
+    no_zeros = (False,) * len(closed.out_avals)
+    return linearize_jaxpr(closed, with_tangents(closed), no_zeros)
+
+
+def show_linearize(closed):
+    parts = linearized(closed)
+    text = f"{parts.forward}\n\nand of the tangents:\n{parts.linear}"
+    return "linearize", "its value with residuals, and its derivative", text
+
+
+def show_transpose(closed):
+    parts = linearized(closed)
+    inputs = len(parts.linear.in_avals)
+    tangents = sum(with_tangents(closed))
+    linear = tuple(i >= inputs - tangents for i in range(inputs))
+    nothing = (False,) * inputs
+    every = (True,) * len(parts.linear.out_avals)
+    backward, _ = transpose_jaxpr(parts.linear, linear, every, nothing, nothing)
+    about = "from cotangents of the results to those of the inputs"
+    return "transpose", about, str(backward)
+
+
+def show_batch(closed):
+    axes = (0,) * len(closed.in_avals)
+    wanted = ("any",) * len(closed.out_avals)
+    batched, _ = batch_jaxpr(closed, Lanes(LANES), axes, wanted)
+    return "batch", f"all inputs with {LANES} lanes on a first axis", str(batched)
+
+
+# Functions of a closed jaxpr: (name, about, text).
+transformed = [show_linearize, show_transpose, show_batch]
+
+
+# ---- what lowering makes of it
+
+
+def show_lower(simple, name):
+    text = str(rewritten(lower(simple, name)))
+    return "lower", "kernels and calls, in the loop language", text
+
+
+# Functions of (simplified jaxpr, name): (name, about, text).
+lowerings = [show_lower]

@@ -1,0 +1,290 @@
+"""Kernels on several cores: each thread has a range of the outermost loop.
+
+    config.update("cpu_threads", 1)         # as many as there are cores, by default
+
+A kernel whose elements do not depend on each other may compute any of them first.  So
+a large one gets three more numbers, the first index of its outermost loop, the last,
+and whether what comes after that loop is to run; and it runs in parts.  Each element is
+computed as by one thread: results have the same bits, whatever the number of threads.
+
+    x0, x1, ..., range     ->     define void @kernel(ptr %x0, ptr %x1, ptr %range)
+
+Workers are threads that never come back from one function of machine code: it takes
+parts of jobs, without Python's lock.  The thread that calls takes parts too, until
+there are none left, so that a call never waits for a worker that has not begun: several
+callers at once, or a process that was forked and has no workers yet, take longer but
+never wait in vain.
+"""
+
+import functools
+import math
+import os
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from ...compile.loops.expressions import Load, Op, Reduce, as_index
+from ...compile.loops.graphs import postorder
+from ...compile.loops.index_rules import known
+from ...compile.loops.kernel_buffers import buffer_names, local_buffers
+from ...compile.loops.scalars import storage_dtype
+from ...compile.loops.statements import For, Kernel, Store, expressions, statements
+from ...compile.lower.elements import costs
+from ...compile.memory.complex_pairs import in_pairs, origin_of, pairs_of
+from ...compile.numbers.scalar_forms import scalar_form
+from ...compile.schedule.place import place
+from ...compile.schedule.placing_rules import arrange, share_axes
+from ...trace.config import config
+from ..llvm.kernels import KernelText, kernel_texts
+from ..llvm.text import LLVMWriter
+from .workers import new_box, parts_text, serving
+
+
+def available_cores():
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+config.define("cpu_threads", available_cores(), "how many threads one kernel may use")
+# To wake a worker takes 20,000 to 50,000 nanoseconds, and less if it looks for jobs.
+config.define(
+    "thread_time", 60_000,
+    "a kernel or product that takes so many nanoseconds runs in parts, for threads",
+    changes_traces=True,
+)  # fmt: skip
+
+# Parts for each thread: some finish early, for a core may be busy with other things.
+# It is no setting: the loops are compiled once, for ranges of any length.
+PARTS = 4
+# A part of more indices than that has a multiple of it: whole vectors, and whole lines
+# of the cache, which two cores then do not both write to.
+LINE = 64
+
+
+# ---- workers
+
+
+def job_of(ranges, threads=1):
+    """The numbers of a job: how many parts, how many workers may help, the ranges."""
+    helpers = max(min(threads, len(ranges)) - 1, 0)
+    return np.array([len(ranges), helpers, *np.ravel(ranges)], np.int64)
+
+
+class Workers:
+    """Threads that wait for jobs; made when they are first needed.
+
+    Attributes:
+      boxes: one for each worker, where it looks for jobs.
+      table: where `run_in_parts` is in memory, and each of the boxes.
+    """
+
+    def __init__(self):
+        self.forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forget)
+
+    def forget(self):
+        """Begin anew: in a forked process there are no threads."""
+        self.boxes, self.table, self.lock = [], (), threading.Lock()
+
+    def ask(self, count):
+        """The table of so many workers, or more."""
+        if len(self.table) < count + 1:
+            with self.lock:
+                self.grow(count)
+        return self.table
+
+    def grow(self, count):
+        """Make threads, until there are so many."""
+        serve, run = serving()
+        while len(self.boxes) < count:
+            self.boxes.append(new_box())
+            worker = threading.Thread(target=serve, args=self.boxes[-1:], daemon=True)
+            worker.start()
+        addresses = [run, *(box.ctypes.data for box in self.boxes)]
+        self.table = np.array(addresses, np.int64)
+
+
+workers = Workers()
+
+
+def run_job(function, arrays, job):
+    """Run all parts of a job: this thread does, and workers that have nothing to do."""
+    function(*arrays, job, workers.ask(int(job[1])))
+
+
+# ---- kernels
+
+
+def duration_of(body, times=1):
+    """About how many nanoseconds statements take on one core."""
+    total, each = 0.0, config.fusion.product_cost
+    for expr in postorder([e for stmt in body for e in stmt.uses()]):
+        axes = expr.axes if isinstance(expr, Reduce) else ()
+        inner = math.prod(axis.bounds[1] + 1 for axis in axes)
+        slow = isinstance(expr, Op) and scalar_form(expr) is not None
+        total += times * inner * each * (costs["exp"] if slow else 1)
+    for stmt in body:
+        extent = stmt.axis.bounds[1] + 1 if isinstance(stmt, For) else 1
+        total += sum(duration_of(inner, times * extent) for inner in stmt.bodies())
+    return total
+
+
+def is_parallel(kernel):
+    """Whether the steps of a kernel's outermost loop do not depend on each other."""
+    loop, *after = kernel.body
+    once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
+    if not isinstance(loop, For) or once not in ([], [True]):
+        return False
+    # What else is in the cache belongs to one step.
+    return are_apart(loop, {*local_buffers((loop,))}.difference(handed_on(kernel)))
+
+
+def are_apart(loop, own):
+    """Whether the steps of a loop touch nothing that another one of them stores.
+
+    Some index of all stores and loads of such a buffer is the loop's, or lies in a
+    piece of its own in each step.  The buffers `own` are not looked at.
+    """
+    axis = loop.axis
+    if axis.kind != "loop" or not isinstance(axis.extent, int):
+        return False
+    stores = [s for s in statements((loop,)) if isinstance(s, Store)]
+    used = [e for e in postorder(expressions((loop,))) if isinstance(e, Load)]
+    places = {s.buffer: [] for s in stores if s.buffer not in own}
+    for access in (*stores, *used):
+        if access.buffer in places:
+            pieces = tuple(piece_of(i, axis) for i in access.index)
+            places[access.buffer].append(pieces)
+    return all(
+        any(d[0] and len(set(d)) == 1 for d in zip(*accesses, strict=True))
+        for accesses in places.values()
+    )
+
+
+def handed_on(kernel):
+    """The kernel's own buffers that its outermost loop fills for what comes after."""
+    loop, *after = kernel.body
+    loads = [e for e in postorder(expressions(after)) if isinstance(e, Load)]
+    filled = local_buffers((loop,))
+    return [buffer for buffer in filled if buffer in {e.buffer for e in loads}]
+
+
+def piece_of(index, axis):
+    """How many values an index may have in one step of a loop, if no other step has
+    them: 1 for its counter, 32 for `counter * 32 + i` with i < 32.  Otherwise None."""
+    if index is axis:
+        return 1
+    start, within = index, as_index(0)
+    if isinstance(index, Op) and index.name == "add":
+        start, within = index.args
+    if not (isinstance(start, Op) and start.name == "mul" and start.args[0] is axis):
+        return None
+    size = known(start.args[1])
+    low, high = within.bounds
+    return size if size and low >= 0 and high < size else None
+
+
+class RangeWriter(LLVMWriter):
+    """Writes a kernel whose outermost loop goes from `%lo` on, `%count` times.
+
+    What comes after it is a loop of one step, which runs if `%last` is 1, and not if it
+    is 0.
+    """
+
+    def __init__(self, loop, after):
+        super().__init__()
+        self.axis, self.last = loop.axis, after[0].axis if after else None
+        for i, name in enumerate(("lo", "hi", "last")):
+            self.entry += [
+                f"  %{name}_at = getelementptr i64, ptr %range, i64 {i}",
+                f"  %{name} = load i64, ptr %{name}_at",
+            ]
+        self.entry.append("  %count = sub nsw i64 %hi, %lo")
+
+    @contextmanager
+    def loop(self, stmt, extent):
+        if stmt.axis not in (self.axis, self.last):
+            with super().loop(stmt, extent) as counter:
+                yield counter
+            return
+        first = stmt.axis is self.axis
+        with super().loop(stmt, "%count" if first else "%last") as counter:
+            yield self.do(f"add nuw nsw i64 %lo, {counter}") if first else counter
+
+
+class ThreadedText(KernelText):
+    """A kernel that takes arrays, and then a range: int64[3], its first and its end,
+    and whether it is the last one, after which comes what is not divided.
+
+    Attributes:
+      shared: the kernel's own buffers in which all ranges leave something.
+    """
+
+    def __init__(self, kernel, prepare):
+        loop, *after = kernel.body
+        body = in_pairs(place(kernel.body, prepare=prepare))
+        self.shared = tuple(map(pairs_of, handed_on(kernel)))
+        names = buffer_names(body)
+        shared = {buffer: f"s{i}" for i, buffer in enumerate(self.shared)}
+        writer = RangeWriter(loop, after)
+        self.walk(writer, body, names | shared)
+        given = {**names, **shared, "range": "range"}
+        self.finish(writer, body, given, "void", builtin=parts_text(len(given)))
+        self.buffers = tuple(map(origin_of, names))
+        # The text has neither: it takes any range, and what is shared from outside.
+        rooms = tuple((b.shape, storage_dtype(b.dtype)) for b in self.shared)
+        self.facts = loop.axis.extent, rooms
+
+    @staticmethod
+    def launch(function, extent, rooms):
+        """What the driver calls: it divides the range among threads.
+
+        Args:
+          extent: of the outermost loop.
+          rooms: shape and dtype of each buffer in which all ranges leave something.
+        """
+        last = job_of([(extent, extent, 1)])
+
+        @functools.cache
+        def job_for(threads):
+            return job_of(ranges(extent, threads), threads)
+
+        def launch(*arrays):
+            arrays += tuple(np.empty(*room) for room in rooms)
+            threads = max(config.read("cpu_threads"), 1)
+            run_job(function, arrays, job_for(threads))
+            if rooms and threads > 1:
+                run_job(function, arrays, last)
+
+        return launch
+
+
+def ranges(extent, threads):
+    """The parts of a loop: where they begin and end, and whether the last one goes on
+    with what comes after the loop: if there are several, that runs when all are done.
+    """
+    if threads < 2:
+        return [(0, extent, 1)]
+    size = -(-extent // (PARTS * threads))
+    if size > LINE:
+        size = -(-size // LINE) * LINE
+    return [(lo, min(lo + size, extent), 0) for lo in range(0, extent, size)]
+
+
+def text_of_kernel(kernel):
+    """The text of a kernel: for threads if it is large, and can be divided."""
+    # The loops as they will run: totals in rows, for one, go on from step to step, and
+    # no range of those steps runs by itself.
+    divided = replace(kernel, body=arrange(kernel.body))
+    duration = duration_of(in_pairs(divided.body))
+    if duration < config.thread_time or not is_parallel(divided):
+        return KernelText(divided, share_axes)
+    return ThreadedText(divided, share_axes)
+
+
+kernel_texts |= {Kernel: text_of_kernel}

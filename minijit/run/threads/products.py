@@ -1,0 +1,67 @@
+"""Products of matrices as compiled functions, in parts, without Python.
+
+    multiply = native_product(call)         # of a `Call` of `matmul`
+    multiply(a, b, out)                     # NumPy arrays; out is written
+
+A machine-code function serves products of any size: it takes the arrays' memory, a list
+of sizes and strides, and a range of parts.  A part is a product of matrices out of
+a batch, or some rows and columns of one large product.  `product_tiles` writes it.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from ...trace.config import config
+from ..llvm.calls import declaration, plan_of, tiles
+from ..llvm.kernels import functions_of
+from ..llvm.python import python_declarations
+from .kernels import PARTS, job_of, run_job
+from .shared_products import blocks_of, is_worth_sharing
+from .workers import parts_text
+
+
+class ProductText:
+    """Products in parts, as `functions_of` takes it."""
+
+    name, used, steps, vectors = "product", (), 0, False
+
+    def __init__(self, key):
+        self.key = key
+        self.text = parts_text(5).replace("NAME", f"kernel_{self.key}")
+        self.declared = dict.fromkeys((declaration(self.key), *python_declarations))
+
+
+@functools.cache
+def product_function(key):
+    """The compiled function for products that `tiles` has a key for."""
+    return functions_of([ProductText(key)])[key]
+
+
+# ---- one call
+
+
+def native_product(call):
+    """A function of three arrays that does what a `Call` of `matmul` says."""
+    a, b = call.inputs
+    out, = call.outputs
+    function = product_function(tiles(call))
+    batch, starts = math.prod(a.shape[:-2]), (a.offset, b.offset, out.offset)
+    is_long = is_worth_sharing(call)
+
+    @functools.cache
+    def job_for(threads):
+        wanted = -(-PARTS * threads // batch) if threads > 1 else 1
+        blocks = functools.partial(blocks_of, wanted)
+        count, numbers = plan_of(call, blocks, starts)
+        size = max(1, count // (PARTS * threads)) if threads > 1 else count
+        ranges = [(i, min(i + size, count), 0) for i in range(0, count, size)]
+        return np.array(numbers, np.int64), job_of(ranges, threads)
+
+    def multiply(left, right, out):
+        threads = config.read("cpu_threads") if is_long else 1
+        numbers, job = job_for(max(threads, 1))
+        run_job(function, (left, right, out, numbers), job)
+
+    return multiply

@@ -1,0 +1,202 @@
+"""Long products in native loops, in parts: the loop takes some, and workers the others.
+
+    call void @shared_5b0c(ptr %a, ptr %b, ptr %out, ptr @numbers_77e1, ptr %team)
+
+A region is one function of one thread.  Where it comes to a long product it makes a job
+of it, as `workers.py` says, and goes on when all parts are done.  How many workers
+may help, and where their boxes are, the region is told in each call by a list of
+numbers, its *team*.  Where there are none, the product is a plain call.
+
+A part has some rows or some columns of the result, and all terms of their sums.  So the
+results have the same bits, whatever the number of threads.  A worker that is busy takes
+no part: should a part come to a long product itself, those that are idle help with it.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from ...compile.loops.statements import Call, Region, statements
+from ...trace.config import config
+from ..llvm.calls import MOST_ROWS, declaration, plan_of, tiles
+from ..llvm.engine import Code
+from ..llvm.functions import ATTRIBUTES
+from ..llvm.kernels import kernel_texts
+from ..llvm.regions import RegionText, RegionWriter
+from ..llvm.target import binding
+from .kernels import PARTS, workers
+from .workers import serving
+
+# Parts have a multiple of so many columns, whole panels, and of so many rows.
+COLUMNS, ROWS = 32, 8
+
+
+# ---- how a product is cut
+
+
+def work_of(call):
+    """How many multiplications a `Call` of `matmul` has."""
+    a, b = call.inputs
+    return math.prod(a.shape) * b.shape[-1]
+
+
+def is_worth_sharing(call):
+    """Whether a product takes so long that it pays to wake workers."""
+    return work_of(call) * config.fusion.product_cost > config.thread_time
+
+
+def smallest_part():
+    """The fewest multiplications of a part: the shortest product has `PARTS` parts."""
+    return max(config.thread_time / config.fusion.product_cost / PARTS, 1)
+
+
+def blocks_of(wanted, m, n, k):
+    """How many rows, and how many columns, are in a part of a product."""
+    wanted = min(wanted, int(m * n * k / smallest_part()))
+    row_blocks = max(1, -(-m // MOST_ROWS))
+    column_blocks = max(1, min(-(-wanted // row_blocks), -(-n // COLUMNS)))
+    row_blocks = max(row_blocks, wanted // column_blocks)
+    rows, columns = -(-m // row_blocks), -(-n // column_blocks)
+    return -(-rows // ROWS) * ROWS, -(-columns // COLUMNS) * COLUMNS
+
+
+def shared_plan(call):
+    """(how many blocks, how many of them a part has, the numbers of the product).
+
+    These are numbers of the machine code, whatever the number of threads: of the 64
+    parts that the settings allow, 16 threads still have `PARTS` each.
+    """
+    most = config.fusion.most_parts
+    parts = max(1, min(most, int(work_of(call) / smallest_part())))
+    blocks, numbers = plan_of(call, functools.partial(blocks_of, parts))
+    return blocks, max(1, blocks // parts), numbers
+
+
+# ---- the job
+
+# After the four words that `share` writes, a job has what a part needs: the arrays, the
+# numbers, how many blocks there are, and how many of them a part has: where these are.
+PLACES = "\n".join(
+    f"  %{name}_at = getelementptr i64, ptr %job, i64 {i}"
+    for i, name in enumerate("a b out numbers blocks size".split(), 4)
+)
+TEXT = """
+declare void @minijit_share(ptr, i64, ptr, ptr, i64)
+declare i64 @llvm.smin.i64(i64, i64)
+
+define internal void @part(ptr %job, i64 %i) {
+PLACES
+  %a = load ptr, ptr %a_at
+  %b = load ptr, ptr %b_at
+  %out = load ptr, ptr %out_at
+  %numbers = load ptr, ptr %numbers_at
+  %blocks = load i64, ptr %blocks_at
+  %size = load i64, ptr %size_at
+  %range = alloca [2 x i64]
+  %last_at = getelementptr i64, ptr %range, i64 1
+  %first = mul i64 %i, %size
+  %end = add i64 %first, %size
+  %last = call i64 @llvm.smin.i64(i64 %end, i64 %blocks)
+  store i64 %first, ptr %range
+  store i64 %last, ptr %last_at
+  call void @KERNEL(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %range)
+  ret void
+}
+
+define void @NAME(ptr %a, ptr %b, ptr %out, ptr %numbers, ptr %counts, ptr %team) #0 {
+  %size_from = getelementptr i64, ptr %counts, i64 1
+  %blocks = load i64, ptr %counts
+  %size = load i64, ptr %size_from
+  %more = add i64 %blocks, %size
+  %more1 = sub i64 %more, 1
+  %parts = sdiv i64 %more1, %size
+  %job = alloca [10 x i64], align 64
+PLACES
+  store ptr %a, ptr %a_at
+  store ptr %b, ptr %b_at
+  store ptr %out, ptr %out_at
+  store ptr %numbers, ptr %numbers_at
+  store i64 %blocks, ptr %blocks_at
+  store i64 %size, ptr %size_at
+  %others = sub i64 %parts, 1
+  %there = load i64, ptr %team
+  %helpers = call i64 @llvm.smin.i64(i64 %there, i64 %others)
+  %boxes = getelementptr ptr, ptr %team, i64 1
+  call void @minijit_share(ptr %job, i64 %parts, ptr @part, ptr %boxes, i64 %helpers)
+  ret void
+}
+""".replace("PLACES", PLACES)
+# The machine code of these, for as long as the process runs.
+kept = []
+
+
+@functools.cache
+def shared(key):
+    """The name of the function for products in parts that `tiles` has a key for."""
+    serving()
+    name = f"shared_{key}"
+    text = TEXT.replace("NAME", name).replace("KERNEL", f"kernel_{key}")
+    code = Code("\n".join([declaration(key), text, ATTRIBUTES]), "brief")
+    binding().add_symbol(name, code.address(name))
+    kept.append(code)
+    return name
+
+
+# ---- regions
+
+
+class SharingWriter(RegionWriter):
+    """Writes a region whose long products run in parts."""
+
+    def product(self, call, offsets):
+        if not is_worth_sharing(call):
+            super().product(call, offsets)
+            return
+        name = shared(tiles(call))
+        *counts, numbers = shared_plan(call)
+        some = self.do(f"icmp sgt i64 {self.do('load i64, ptr %team')}, 0")
+        with self.branch(some) as otherwise:
+            out, a, b = self.starts((*call.outputs, *call.inputs), offsets)
+            given = a, b, out, self.numbers(numbers), self.numbers(counts), "%team"
+            self.declared[f"declare void @{name}({', '.join(['ptr'] * 6)})"] = None
+            self.call_routine(name, given)
+            otherwise()
+            super().product(call, offsets)
+
+
+class SharingText(RegionText):
+    """A region as LLVM IR; one with long products is given a team."""
+
+    new_writer = SharingWriter
+
+    def handed_to(self, bodies):
+        calls = [s for body in bodies for s in statements(body) if isinstance(s, Call)]
+        products = [call for call in calls if call.routine == "matmul"]
+        return ("team",) if any(map(is_worth_sharing, products)) else ()
+
+    def __init__(self, region):
+        super().__init__(region)
+        self.facts = *self.facts, bool(self.handed)
+
+    @staticmethod
+    def launch(function, tables, is_alone, has_team):
+        function = with_team(function) if has_team else function
+        return RegionText.launch(function, tables, is_alone)
+
+
+def with_team(function):
+    """A function that is given a team after its arrays."""
+    return lambda *arrays: function(*arrays, team_of(config.read("cpu_threads")))
+
+
+def team_of(threads):
+    """How many workers may help a thread, and where their boxes are."""
+    if threads < 2:
+        return np.zeros(1, np.int64)
+    team = workers.ask(threads - 1).copy()
+    team[0] = threads - 1
+    return team
+
+
+kernel_texts |= {Region: SharingText}
