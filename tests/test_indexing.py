@@ -637,3 +637,16 @@ def test_what_is_no_window():
         mj.ds(0, 2, -1)
     with pytest.raises(TypeError):
         mj.jit(lambda n: x[mj.ds(0, n)])(2)
+
+
+@pytest.mark.parametrize("shape", [(7, 1), (3, 1), (7,), (5, 7, 1), (0, 1), (1, 7, 1)])
+def test_an_update_of_no_element_may_have_any_shape(shape):
+    """As in JAX; one of an element still has to fit."""
+    import minijit.numpy as jnp
+
+    x, update = jnp.ones((7, 1)), jnp.full(shape, 2.0)
+    for index in (jnp.zeros((0,), int), slice(0, 0), jnp.zeros((0, 3), int)):
+        np.testing.assert_array_equal(x.at[index].set(update), np.ones((7, 1)))
+        np.testing.assert_array_equal(x.at[index].add(update), np.ones((7, 1)))
+    with pytest.raises(ValueError, match="roadcast"):
+        x.at[jnp.zeros((2,), int)].set(update)

@@ -225,3 +225,43 @@ def test_a_block_of_columns_whose_length_a_run_knows_has_all_its_accumulators():
     f = mj.jit(lambda x: (jnp.hypot(x, x), jnp.pad(jnp.hypot(x, x), 2, mode="mean")))
     for _ in range(5):
         np.testing.assert_allclose(np.asarray(f(x)[1]), np.sqrt(0.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape, axes", SHAPES)
+def test_long_products_round_once(shape, axes):
+    """The rounding of each factor would stay: none but the last is made in float32."""
+    x = (1 + rng.standard_normal(shape) / 2**12).astype("f4")
+    wanted = np.prod(x, axes, dtype="f8")
+    for product in (mj.jit(lambda x: jnp.prod(x, axes)), lambda x: jnp.prod(x, axes)):
+        off = np.asarray(product(jnp.asarray(x))) / wanted - 1
+        assert abs(off).max() < (2**-23 if x.size // wanted.size > 1024 else 2**-17)
+
+
+def test_long_running_totals_do_not_lose_what_comes_late():
+    x = rng.standard_normal(200_000).astype("f4")
+    wide = x.astype("f8")
+    cases = [
+        (mj.lax.cumlogsumexp, x, np.logaddexp.accumulate(wide)),
+        (mj.lax.cumprod, 1 + x / 1024, np.cumprod((1 + x / 1024).astype("f8"))),
+        (mj.lax.cumsum, x, np.cumsum(wide)),
+    ]
+    for function, given, wanted in cases:
+        for f in (function, mj.jit(function)):
+            found = np.asarray(f(jnp.asarray(given)))
+            assert abs(found - wanted).max() < 1e-6 * abs(wanted).max()
+
+
+def test_the_gradient_of_a_long_product_is_traced_in_pairs_of_pairs():
+    """As many equations as the length has bits, not as it has numbers."""
+    lengths = (3, 1000, 1_000_000)
+    counts = []
+    for n in lengths:
+        x = np.exp(rng.standard_normal(n) / 200).astype("f4")
+        jaxpr = mj.make_jaxpr(mj.grad(jnp.prod))(x)
+        counts.append(len(jaxpr.eqns))
+        x[n // 2] = 0
+        found = np.asarray(mj.jit(mj.grad(jnp.prod))(x))
+        assert (found != 0).sum() == 1  # The others have a factor of zero.
+        others = np.prod(np.delete(x, n // 2), dtype="f8")
+        np.testing.assert_allclose(found[n // 2], others, 1e-3)
+    assert counts[2] < 12 * 20 + 20

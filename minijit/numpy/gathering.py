@@ -313,8 +313,11 @@ def update_index(
     aval = aval_of(x)
     form = index_to_gather(aval.shape, index, wrap_negative_indices, scatters=True)
     operand, update = promote_update(x, update)
+    if 0 in form.shape:
+        # Nothing is asked of an update of nothing: any shape will do, as in JAX.
+        return x
     update = shape_update(update, form)
-    if 0 in (*form.shape, *aval.shape):
+    if 0 in aval.shape:
         return x
     dims = ScatterDimensionNumbers(*form.dimension_numbers)
     result = scatter(

@@ -48,12 +48,16 @@ def running_shape(name, kind):
     return rule
 
 
+def kept_in(loop, dtype, extent):
+    """The dtype in which running totals grow: nothing is rounded in the largest."""
+    return dtype if loop in ("max", "min") else total_dtype(dtype, extent)
+
+
 def running(monoid):
     """A running total by a ufunc, in the array's own dtype, from either end."""
 
     def value(x, *, axis, reverse):
-        add = monoid.loop == "add"
-        kept = total_dtype(x.dtype, x.shape[axis]) if add else x.dtype
+        kept = kept_in(monoid.loop, x.dtype, x.shape[axis])
         flipped = np.flip(x, axis) if reverse else x
         total = monoid.ufunc.accumulate(flipped, axis, dtype=kept)
         total = total.astype(x.dtype, copy=False)
@@ -162,8 +166,7 @@ def running_lower(name):
         place = affine(step, -1, step.extent - 1) if backward else step
         where = (*axes[:dim], place, *axes[dim + 1 :])
         term = widen(x[where])
-        add = name == "add"
-        kept = total_dtype(term.dtype, step.extent) if add else term.dtype
+        kept = kept_in(name, term.dtype, step.extent)
         total = Reduce(name, (step,), (op("convert", term, dtype=kept),))
         value = op("convert", total, dtype=var.aval.dtype)
         add_nest(walk, eqn, var, Store(var, where, value), nest)

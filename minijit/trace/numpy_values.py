@@ -59,9 +59,9 @@ LONG = 1024
 
 
 def total_dtype(dtype, terms):
-    """In what a sum is kept while it grows, one term after the other.
+    """In what a sum or a product is kept while it grows, one term after the other.
 
-    A long one of 32-bit floats in 64 bits: it would lose the small numbers that come
+    A long one of 32-bit floats in 64 bits: a sum would lose the small numbers that come
     late, and errors of one sign would add up.
     """
     wide = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}
@@ -264,10 +264,11 @@ def summed(ufunc):
 
     def values(x, *, axes):
         kept = x.dtype
-        if ufunc is np.add and x.size > LONG:
+        if x.size > LONG:
             # NumPy adds by pairs, but only along the last axis.
-            outer = [n for i, n in enumerate(x.shape[:-1]) if i in axes]
-            kept = total_dtype(kept, math.prod(outer))
+            shape = x.shape[:-1] if ufunc is np.add else x.shape
+            terms = math.prod(n for i, n in enumerate(shape) if i in axes)
+            kept = total_dtype(kept, terms)
         # An array to write to, where NumPy would make a number of its own; and by
         # position: keywords take twice as long to be read.
         out = np.empty((), kept) if len(axes) == x.ndim else None

@@ -75,20 +75,22 @@ def reduce_prod_rule(nonzero, x, *, axes):
 
 
 def products_of_others(x):
-    """For each row of x the product of all the other rows, by halving."""
-    n = aval_of(x).shape[0]
+    """For each row of x the product of all the other rows.
+
+    Rows are multiplied in pairs, and their products again: what a row is multiplied by
+    is its neighbour, and whatever their pair is multiplied by.
+    """
+    n, *rest = aval_of(x).shape
     if n <= 1:
         return lax.full_like(x, 1)
-    half = n // 2
-    low, high = slicing.slice_in_dim(x, 0, half), slicing.slice_in_dim(x, half, n)
-    low_product, high_product = (lax.reduce_prod(part, (0,)) for part in (low, high))
-    return lax.concatenate(
-        [
-            lax.mul(products_of_others(low), lax.broadcast(high_product, (half,))),
-            lax.mul(products_of_others(high), lax.broadcast(low_product, (n - half,))),
-        ],
-        0,
-    )
+    half = -(-n // 2)
+    one = lax.full_like(slicing.slice_in_dim(x, 0, 2 * half - n), 1)
+    pairs = lax.reshape(lax.concatenate([x, one], 0), (half, 2, *rest))
+    others = products_of_others(lax.reduce_prod(pairs, (1,)))
+    kept = [i for i in range(len(rest) + 2) if i != 1]
+    others = lax.broadcast_in_dim(others, (half, 2, *rest), kept)
+    others = lax.mul(slicing.rev(pairs, (1,)), others)
+    return slicing.slice_in_dim(lax.reshape(others, (2 * half, *rest)), 0, n)
 
 
 linearize_rules |= elementwise({

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from ..trace.numpy_values import total_dtype
 from .expressions import Const, Reduce, op, shortcuts
 from .scalars import identities
 
@@ -63,4 +64,20 @@ def shorter_total(total):
     return Reduce("add", rest, (body,)) if rest else body
 
 
-shortcuts.append(shorter_total)
+def wider_product(product):
+    """A long product of float32s as one of float64s, rounded once; or None.
+
+    Unlike a sum it has no short part whose errors are small beside the whole.
+    """
+    if not isinstance(product, Reduce) or product.op != "mul":
+        return None
+    whole = all(a.kind == "reduce" and isinstance(a.extent, int) for a in product.axes)
+    terms = math.prod(a.extent for a in product.axes) if whole else 0
+    wide = total_dtype(product.dtype, terms)
+    if wide == product.dtype:
+        return None
+    body = op("convert", product.bodies[0], dtype=wide)
+    return op("convert", Reduce("mul", product.axes, (body,)), dtype=product.dtype)
+
+
+shortcuts += [shorter_total, wider_product]
