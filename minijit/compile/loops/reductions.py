@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ..trace.numpy_values import total_dtype
+from ...trace.numpy_values import total_dtype
 from .expressions import Const, Reduce, op, shortcuts
 from .scalars import identities
 
