@@ -82,6 +82,23 @@ def test_ctrl_c_arrives_in_a_loop():
     assert f(x, 10)[0] == 10
 
 
+def test_ctrl_c_arrives_in_a_loop_outside_jit():
+    x = jnp.arange(8.0)
+    decay(x, 10)
+    for loop in (
+        lambda n: decay(x, n),
+        lambda n: lax.fori_loop(0, n, lambda i, c: c * 0.5 + 1, x),
+        lambda n: mj.vmap(decay, (0, None))(x, n),
+    ):
+        loop(10)
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            loop(FOR_EVER)
+        timer.join()
+        assert np.isfinite(mj.tree.leaves(loop(10))[-1]).all()
+
+
 def swap(x, n):
     """A loop with arrays of its own, that calls a loop."""
 

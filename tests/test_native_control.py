@@ -453,8 +453,10 @@ def test_a_loop_outside_jit_is_compiled_once(name, monkeypatch):
 def test_lambdas_made_anew_around_new_arrays_are_compiled_once(monkeypatch):
     # Other arrays are operands of the same program; nothing is kept of them.
     def use(i):
-        w = jnp.linspace(0.0, 1.0 * i, 1000)
+        w, number = jnp.linspace(0.0, 1.0 * i, 1000), jnp.float32(i)
         carry = lax.scan(lambda c, _: (c * 0.5 + w, None), w, None, length=3)[0]
+        inner = lambda _, c: lax.fori_loop(0, 2, lambda _, d: d * number, c)
+        np.testing.assert_allclose(lax.fori_loop(0, 1, inner, w), w * i**2, 1e-6)
         mj.grad(lambda v: lax.fori_loop(0, 3, lambda _, c: c * v + w, w).sum())(w)
         lax.cond(i % 2 == 0, lambda c: c + w, lambda c: c - w, carry)
         return weakref.ref(w)
@@ -469,6 +471,74 @@ def test_lambdas_made_anew_around_new_arrays_are_compiled_once(monkeypatch):
     assert names == []
     assert not any(ref() is not None for ref in refs)
     assert abs(len(gc.get_objects()) - before) < 400
+
+
+def test_an_error_in_a_body_outside_jit_names_the_line():
+    def body(i, c):
+        return jnp.dot(c, jnp.ones(3))  # This line.
+
+    with pytest.raises(TypeError, match=r"got \(8,\) and \(3,\)") as caught:
+        lax.fori_loop(0, 3, body, jnp.ones(8))
+    assert "(body)" in str(caught.value) and "# This line." in str(caught.value)
+
+
+def printing(i, c):
+    mj.debug.print("step {i}", i=i, ordered=True)
+    return c + 1
+
+
+def calling(i, c):
+    shape = mj.ShapeDtypeStruct(c.shape, c.dtype)
+    return mj.pure_callback(lambda a: np.asarray(a) + 1, shape, c)
+
+
+why = "debug_callback in its body runs uncompiled"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"), [(lambda i, c: c + 1, None), (printing, why),
+                         (calling, why.replace("debug", "pure"))]
+)  # fmt: skip
+def test_loops_outside_jit_say_what_ran_and_why_step_by_step(body, reason, capsys):
+    loop = lambda: lax.fori_loop(0, 4, body, jnp.zeros(8))
+    with mj.log_kernels():
+        np.testing.assert_array_equal(loop(), np.full(8, 4.0))
+    mj.effects_barrier()
+    logged, report = capsys.readouterr().out, str(mj.explain(loop))
+    printed = [line for line in logged.splitlines() if line.startswith("step")]
+    assert printed == [f"step {i}" for i in range(4 * (body is printing))]
+    if reason is None:
+        assert "1 native loop" in report and "NOT COMPILED" not in logged
+    else:
+        text = f"NOT COMPILED: driven from Python: {reason}"
+        assert text in logged and text.replace(": ", ": scan: ", 1) in report
+
+
+def test_a_loop_outside_jit_takes_nothing_from_its_arguments():
+    x = jnp.arange(10_000.0)
+    loop = lambda x: lax.fori_loop(0, 3, lambda i, c: c.at[i].set(7.0), x)
+    first = loop(x)
+    np.testing.assert_array_equal(x, np.arange(10_000.0))
+    second = loop(first)
+    assert first[:4].tolist() == [7, 7, 7, 3] and second is not first
+    x.delete()
+    for f in loop, lambda y: lax.fori_loop(0, 3, lambda i, c: c + x, y):
+        with pytest.raises(RuntimeError, match="deleted"):
+            f(x if f is loop else first)
+
+
+def test_a_value_that_a_body_outside_jit_lets_out_is_a_leak():
+    kept = []
+
+    def body(i, c):
+        kept.append(c)
+        return c + 1
+
+    lax.fori_loop(0, 3, body, jnp.ones(3))
+    with pytest.raises(mj.errors.UnexpectedTracerError):
+        kept[0] + 1
+    with mj.checking_leaks(), pytest.raises(Exception, match="[Ll]eak"):
+        lax.fori_loop(0, 3, body, jnp.ones(3))
 
 
 # ---- every compile ends

@@ -31,7 +31,7 @@ from .arguments import (
 )
 from .array import ArrayImpl, ShapedArray, aval_of, result_avals
 from .config import config
-from .core import Trace, Tracer, current_trace, set_trace
+from .core import Array, Trace, Tracer, current_trace, set_trace
 from .errors import Source, on_behalf_of, user_source
 from .jaxpr_memory import memoised
 from .origins import origin
@@ -209,12 +209,14 @@ class JaxprTrace(Trace):
     """Records every primitive applied to anything as an equation.
 
     Scalars become literals; arrays, and tracers of enclosing traces, become
-    constvars, one for each object.
+    constvars, one for each object.  With `arrays_stay` only Python's and NumPy's
+    numbers are literals: the jaxpr is the same for another array without axes.
     """
 
-    def __init__(self, parent, info):
+    def __init__(self, parent, info, arrays_stay=False):
         self.parent = parent
         self.info = info
+        self.arrays_stay = arrays_stay
         self.invars = []
         self.eqns = []
         self.constants = {}
@@ -247,7 +249,8 @@ class JaxprTrace(Trace):
                 raise leaked_tracer(f"the traced function {self.info.name}", value)
         elif not isinstance(value, np.ndarray) or value.ndim == 0:
             aval = aval_of(value)
-            if is_scalar(aval):
+            stays = self.arrays_stay and isinstance(value, Array)
+            if is_scalar(aval) and not stays:
                 return Literal(scalar(value, aval), aval)
         if id(value) not in self.constants:
             self.constants[id(value)] = Var(aval_of(value)), value
@@ -277,18 +280,19 @@ def encloses(inner, trace):
     return False
 
 
-def trace_to_jaxpr(function, avals, info):
+def trace_to_jaxpr(function, avals, info, arrays_stay=False):
     """Record `function` applied to arguments of the types `avals`.
 
     Args:
       function: takes one tracer an aval, returns a flat list of values.
       avals: list of avals.
       info: a `TraceInfo`.
+      arrays_stay: as in `JaxprTrace`.
 
     Returns:
       (jaxpr, constants): the constvars' values may be tracers of enclosing traces.
     """
-    trace = JaxprTrace(current_trace(), info)
+    trace = JaxprTrace(current_trace(), info, arrays_stay)
     arguments = [trace.argument(aval) for aval in avals]
     with set_trace(trace):
         outvars = tuple(map(trace.lift, function(*arguments)))

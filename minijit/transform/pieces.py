@@ -12,9 +12,9 @@ from ..trace.array import ArrayImpl, ShapedArray, aval_of
 from ..trace.captures import reaches
 from ..trace.config import config
 from ..trace.core import current_trace
-from ..trace.jaxpr import ClosedJaxpr, Literal, trace_to_jaxpr
+from ..trace.jaxpr import ClosedJaxpr, JaxprTrace, Literal, trace_to_jaxpr
 from ..trace.jaxpr_memory import memoised
-from ..trace.jit import PlainTrace, compiled_call
+from ..trace.jit import PlainTrace, compiled_call, trace_checks
 from ..trace.refs import ThreadedFunction
 from ..trace.stores import Recent
 from .closed_jaxprs import trace_closed
@@ -63,11 +63,40 @@ def record(fun, avals, tree, kind, user=None, written=None):
     flat = FlatFunction(fun, tree)
     user = fun if user is None else user
     info = TraceInfo(function_name(user), kind, function_source(user))
+    given = list(avals), info, is_outside_jit()
     if written is None:
-        return *trace_to_jaxpr(flat, list(avals), info), flat.out_tree
+        return *checked(flat, *given), flat.out_tree
     threaded = ThreadedFunction(flat, written)
-    jaxpr, captured = trace_to_jaxpr(threaded, list(avals), info)
+    jaxpr, captured = checked(threaded, *given)
     return *threaded.close_over(jaxpr, captured), flat.out_tree
+
+
+def checked(function, avals, *given):
+    """`trace_to_jaxpr`; what looks at a trace that is over looks at this one."""
+    traces = []
+
+    def seen(*args):
+        traces.append(current_trace())
+        return function(*args)
+
+    recorded = trace_to_jaxpr(seen, avals, *given)
+    for check in trace_checks:
+        check(traces[0])
+    return recorded
+
+
+def is_outside_jit():
+    """Whether what is recorded here runs at once, as a program of its own.
+
+    Then a captured array without axes is an argument of it, and no literal, so that
+    the same program serves when there is another one.
+    """
+    trace = current_trace()
+    while trace is not None:
+        if isinstance(trace, JaxprTrace):
+            return trace.arrays_stay
+        trace = trace.parent
+    return True
 
 
 def close_over(jaxpr, before=(), after=()):

@@ -65,7 +65,10 @@ class Event:
         arrays = cut_to(f"{reads} -> {writes}", 38)
         took, rate = time_text(self.seconds), f"{size_text(round(self.rate))}/s"
         size = size_text(self.step.nbytes)
-        return f"{what:<26} {arrays:<38} {size:>9} {took:>9} {rate:>11}"
+        line = f"{what:<26} {arrays:<38} {size:>9} {took:>9} {rate:>11}"
+        if self.step.is_driven:
+            return f"{line}  NOT COMPILED: {self.step.reason}"
+        return line
 
 
 def time_text(seconds):
