@@ -1,14 +1,18 @@
 """Donated arguments: results in their memory, as in JAX, and never over others'."""
 
+import itertools
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
+from moments import interrupted_at
 
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
+from minijit.run import donating
 from minijit.run.calls import planned_driver
 from minijit.tree_util import tree_leaves
 
@@ -175,3 +179,20 @@ def test_the_warning_comes_once_and_names_the_line():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         f(jnp.ones((2, 3)))
+
+
+def test_ctrl_c_while_references_are_counted_leaves_a_pool_its_array():
+    """At each moment: the pool's reference is out of its place in one call only."""
+    array = np.zeros(10)
+    place = donating.held(array)
+    count, interrupts = donating.references_but_a_pool(array), 0
+    for k in itertools.count():
+        reached, error = interrupted_at(k, partial(donating.references, array))
+        assert len(place) == 1
+        assert place[0] is array
+        if not reached:
+            break
+        interrupts += 1
+        del error
+    assert interrupts > 3
+    assert donating.references_but_a_pool(array) == count

@@ -1,6 +1,9 @@
 """Decompositions of matrices in compiled programs: LAPACK's values, and no Python."""
 
 import itertools
+import os
+import signal
+import warnings
 from functools import partial
 
 import numpy as np
@@ -237,6 +240,29 @@ def test_the_blas_has_its_threads_again():
         assert read() == 1
     assert read() == several
     write(before)
+
+
+@pytest.mark.chapter(23)
+def test_a_process_forked_amid_lapack_has_all_its_threads_again():
+    """Neither does it wait for who was within, nor stay with one thread."""
+    pytest.importorskip("scipy")
+    read, write = lapack.blas_threads()
+    before = read()
+    write(2)
+    several = read()
+    try:
+        with lapack.one_thread, lapack.one_thread.lock, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Threads of others do not matter here.
+            child = os.fork()
+            if not child:
+                signal.alarm(20)
+                with lapack.one_thread:
+                    within = read()
+                os._exit((within, read()) != (1, several))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert read() == several
+    finally:
+        write(before)
 
 
 @pytest.mark.chapter(23)

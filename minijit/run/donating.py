@@ -74,14 +74,15 @@ def references(array):
 
 def references_but_a_pool(array):
     """How often an object is referred to, but for the reference that a pool has."""
-    place, taken = pooled.get(id(array)), []
-    # It is empty while another thread looks, whose reference counts.
-    with suppress(IndexError):
-        taken += [place.pop()] if place else []
-    count = getrefcount(array) - len(taken)
-    if taken:
+    place, taken = pooled.get(id(array), []), []
+    try:
+        # It is empty while another thread looks, whose reference counts.  In one call
+        # of C: between two of Python's steps an interrupt could come.
+        with suppress(IndexError):
+            taken.extend(map(list.pop, [place]))
+        return getrefcount(array) - len(taken)
+    finally:
         place += taken
-    return count
 
 
 def owned(array):

@@ -13,6 +13,7 @@ and for LLVM it is a call of that address: no Python, no object.
 import ctypes
 import functools
 import math
+import os
 import threading
 
 from ..compile.loops.statements import Call, statements
@@ -89,16 +90,26 @@ def native_lapack():
 # ---- its threads
 
 class OneThread:
-    """While anybody is within, the BLAS that comes with SciPy uses one thread only."""
+    """While anybody is within, the BLAS that comes with SciPy uses one thread only.
+
+    A process that forks takes along how many threads there were, and nobody within:
+    its first call gives them back.
+    """
 
     def __init__(self):
-        self.lock, self.inside, self.before = threading.Lock(), 0, 1
+        self.before = None
+        self.leave_all()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.leave_all)
+
+    def leave_all(self):
+        self.lock, self.inside = threading.Lock(), 0
 
     def __enter__(self):
         read, write = blas_threads()
         with self.lock:
             self.inside += 1
-            if self.inside == 1:
+            if self.before is None:
                 self.before = read()
                 write(1)
 
@@ -108,6 +119,7 @@ class OneThread:
             self.inside -= 1
             if not self.inside:
                 write(self.before)
+                self.before = None
 
 
 one_thread = OneThread()
