@@ -178,11 +178,11 @@ from .trace.placement import (
 from .numpy.slicing import ds as ds
 from .ops.host_calls import pure_callback as pure_callback
 from .run.report.environment import print_environment_info as print_environment_info
-from .jaxcompat import attributes as attributes
 from .run.python import program as python_program
 from .run.python import scalar_functions as scalar_functions
 from . import ops as ops
 from .trace import calls, demand
+from .trace import core as _core, jaxpr as _jaxpr, stages as _stages
 
 _transformations = """
     checkpoint closure_convert custom_gradient fwd_and_bwd grad hessian jacfwd jacobian
@@ -199,6 +199,9 @@ _flags = """
 """.split()
 _on_demand += [f"jaxcompat.flags:{name}" for name in _flags]
 demand.additions |= {"trace.config": ["jaxcompat.flags"]}
+_classes = [_core.Primitive, ShapedArray, _stages.Lowered, _stages.Compiled]
+_classes += [_jaxpr.Jaxpr, _jaxpr.ClosedJaxpr, _jaxpr.Eqn]
+demand.more_attributes("jaxcompat.attributes", _classes)
 
 # chapter 17
 from .compile.fuse.passes import Fusion as Fusion

@@ -3,13 +3,20 @@
     aval.sharding, jaxpr.effects, primitive.def_impl(...), compiled.explain()
 
 All such additions stand in this file, and each is made once: a name that a class has
-already is an error.
+already is an error.  It is imported when a name is asked for that a class does not
+have: see `demand.more_attributes`.
 """
 
-import numpy as np
-
-from ..trace.array import ShapedArray
+from ..trace import dtypes
+from ..trace.array import ShapedArray, shape_rules
+from ..trace.core import Primitive, Trace, Tracer, eval_rules, find_rule
+from ..trace.demand import on_demand
+from ..trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_effect
 from ..trace.meshes import sharding_of_type
+from ..trace.stages import Compiled, Lowered
+from ..transform.tangents import tangent_aval
+
+no_effects: frozenset = frozenset()
 
 
 def give(cls, attributes):
@@ -22,32 +29,6 @@ def give(cls, attributes):
         if name in vars(cls):
             raise TypeError(f"{cls.__name__} has an attribute {name!r} already")
         setattr(cls, name, value)
-
-
-give(ShapedArray, {"sharding": property(sharding_of_type)})
-
-# chapter 20
-from ..trace.demand import on_demand
-from ..trace.stages import Compiled, Lowered
-
-give(Compiled, {"explain": on_demand("run.report.explaining:report_of")})
-
-# chapter 25
-from ..trace import dtypes
-from ..trace.array import shape_rules
-from ..trace.core import (
-    Array,
-    Primitive,
-    Trace,
-    Tracer,
-    eval_rules,
-    find_rule,
-    operators,
-)
-from ..trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_effect
-from ..transform.tangents import tangent_aval
-
-no_effects: frozenset = frozenset()
 
 
 def rule_of(table, kind):
@@ -71,17 +52,12 @@ def replaced(closed, *, jaxpr=None, consts=None):
 
 
 give(ShapedArray, {
+    "sharding": property(sharding_of_type),
     "vma": no_effects,
     "to_tangent_aval": to_tangent_aval,
     "at_least_vspace": to_tangent_aval,
 })
 # Libraries ask which of the traces around them a value belongs to.
-# Programs ask the class itself what its instances are asked: `jax.Array.sum`.
-give(Array, {k: f for k, f in operators.items() if not k.startswith("__")})
-give(Array, {
-    "item": lambda x, *args: np.asarray(x).item(*args),
-    "tolist": lambda x: np.asarray(x).tolist(),
-})
 give(Trace, {"main": property(lambda trace: trace)})
 give(Tracer, {"_trace": property(lambda x: x.owner)})
 give(Primitive, {

@@ -108,6 +108,7 @@ from ..trace import calls
 from ..trace.concrete import ConcreteArray as _ConcreteArray
 from ..trace.core import Array as _Array, operators as _operators
 from ..trace.operator_calls import explain_operators as _explain_operators
+from ..trace.operator_calls import give_to_class as _give_to_class
 from .indexing import Indexed as _Indexed
 from .ufuncs import add_methods as _add_methods, frompyfunc, ufunc
 from .vectorized import apply_along_axis, vectorize
@@ -120,4 +121,5 @@ _add_methods(globals())
 calls.explain_calls("Array", _operators)
 _explain_operators(_Array, _operators)
 calls.explain_methods("Array", _ConcreteArray, ["item"])
+_give_to_class(_Array, _operators)
 calls.explain_methods("Array.at", _Indexed)

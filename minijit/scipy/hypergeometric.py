@@ -16,16 +16,10 @@ from ..trace import dtypes
 from ..trace.jit import jit
 from ..transform.custom import custom_jvp
 from ..transform.custom_functions import SymbolicZero
+from .gammas import gamma, gammasgn, promoted
 
 # So many terms at most.
 TERMS = 250
-
-
-def promoted(name, *args):
-    args = core.promote_args_inexact(name, *args)
-    if dtypes.issubdtype(args[0].dtype, np.complexfloating):
-        raise ValueError(f"{name} does not support complex-valued inputs.")
-    return args
 
 
 def series(first, second, ratio, weight=None):
@@ -106,8 +100,6 @@ def hyp1f1_value(a, b, x):
 
 
 def sign_of_gamma(*args):
-    from .special import gammasgn
-
     result = 1
     for x in args:
         result = result * gammasgn(x)
@@ -159,8 +151,6 @@ def hyp2f1(a, b, c, x):
 
 @vectorized
 def hyp2f1_value(a, b, c, x):
-    from .special import gamma
-
     d, rest = c - a - b, 1 - x
     near = 50 * dtypes.finfo(x.dtype).eps
     is_whole = jnp.abs(d - jnp.round(d)) < near
@@ -216,8 +206,6 @@ def polynomial(a, b, c, x):
 
 def near_one(a, b, c, x):
     """Where c - a - b is a whole number: Abramowitz and Stegun, 15.3.10 to 15.3.12."""
-    from .special import gamma
-
     d, rest = c - a - b, 1 - x
     whole = jnp.round(d)
     size, steps = jnp.abs(d), jnp.abs(whole).astype(np.int32)

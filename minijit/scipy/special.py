@@ -15,15 +15,8 @@ from ..numpy import arguments, core
 from ..trace import calls, dtypes, names as _names
 from ..transform.custom import custom_jvp
 from .cephes import quotient
+from .gammas import gamma as gamma, gammasgn as gammasgn, promoted
 from .hypergeometric import hyp1f1 as hyp1f1, hyp2f1 as hyp2f1
-
-
-def promoted(name, *args, is_real=True):
-    """Arguments as arrays of one floating dtype; complex ones raise ValueError."""
-    args = core.promote_args_inexact(name, *args)
-    if is_real and dtypes.issubdtype(args[0].dtype, np.complexfloating):
-        raise ValueError(f"{name} does not support complex-valued inputs.")
-    return args
 
 
 def elementwise(name, operation, text, parameters="x"):
@@ -102,24 +95,6 @@ def logit(x):
 
 
 logit.defjvps(lambda t, y, x: t / (x * (1 - x)))
-
-
-def gammasgn(x):
-    """The sign of gamma(x): 1 or -1, NaN at the negative integers."""
-    x, = promoted("gammasgn", x)
-    floor = jnp.floor(x)
-    is_pole = ((x < 0) & (x == floor)) | jnp.isnan(x)
-    is_negative = ((x < 0) & (floor % 2 != 0)) | ((x == 0) & jnp.signbit(x))
-    number = lambda value: np.array(value, x.dtype)
-    return jnp.where(
-        is_pole, number(np.nan), jnp.where(is_negative, number(-1), number(1))
-    )
-
-
-def gamma(x):
-    """The gamma function, (x - 1)! for positive integers."""
-    x, = promoted("gamma", x)
-    return gammasgn(x) * jnp.exp(lax.lgamma(x))
 
 
 def factorial(n, exact=False):

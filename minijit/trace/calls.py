@@ -138,7 +138,9 @@ def explain_calls(label, namespace, names=None, besides=(), results=()):
         if name.startswith("_") or name in besides:
             continue
         if not isinstance(function, (types.FunctionType, functools.partial)):
-            if not hasattr(function, "defjvp") or isinstance(function, type):
+            if isinstance(function, (type, types.ModuleType)):
+                continue
+            if not hasattr(function, "defjvp"):
                 continue
         if id(function) not in explaining_calls:
             own = getattr(function, "__name__", name)

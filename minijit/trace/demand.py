@@ -47,6 +47,17 @@ def add_rows(module):
         fetch(other)
 
 
+def more_attributes(module, classes):
+    """Let a module give classes more attributes: it is imported once one is missing."""
+
+    def missing(self, name):
+        fetch(module)
+        return object.__getattribute__(self, name)
+
+    for cls in classes:
+        cls.__getattr__ = missing
+
+
 def public_name(module):
     """The name by which users know a module."""
     return module.replace(f"{package}.jaxcompat.", f"{package}.")

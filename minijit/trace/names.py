@@ -73,6 +73,8 @@ def front(module, names, on_demand=()):
 
 def no_such_name(module, name):
     """The message for a name that a module does not have."""
-    if name.startswith("_"):
+    # `from . import numpy` asks for it before it imports it.
+    importing = getattr(sys.modules[module].__spec__, "_initializing", False)
+    if importing or name.startswith("_"):
         return f"module {module!r} has no attribute {name!r}"
     return fetch("jaxcompat.missing:no_such_name")(module, name)

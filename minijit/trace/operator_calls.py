@@ -80,3 +80,12 @@ def explain_operators(cls, rules):
     for name in shown_operators:
         if name in rules and name in vars(cls):
             setattr(cls, name, explaining_operator(name, rules))
+
+
+def give_to_class(cls, rules):
+    """Let programs ask the class for what its instances have: `jax.Array.sum`."""
+    for name, rule in rules.items():
+        if not name.startswith("__"):
+            setattr(cls, name, rule)
+    cls.item = lambda x, *args: x.__array__().item(*args)
+    cls.tolist = lambda x: x.__array__().tolist()

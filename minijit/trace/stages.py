@@ -15,6 +15,7 @@ import numpy as np
 from . import dtypes
 from .array import ArrayImpl, aval_of, to_numpy
 from .calls import check_arguments
+from .demand import on_demand
 from .jaxpr import flattening, subjaxprs
 from .jit import aval_of_leaf, jit, stages
 from .primitives import as_array, broadcast, convert
@@ -134,6 +135,8 @@ class Compiled:
         self.executable = lowered.entry.compile()
         self.in_tree, self.out_tree = lowered.in_tree, lowered.out_tree
         self.in_avals, self.out_info = lowered.in_avals, lowered.out_info
+
+    explain = on_demand("run.report.explaining:report_of")
 
     @property
     def fallbacks(self):
