@@ -150,19 +150,6 @@ from .trace.devices import (
     process_index as process_index,
     process_indices as process_indices,
 )
-from .trace.plain_answers import (
-    default_device as default_device,
-    default_matmul_precision as default_matmul_precision,
-    effects_barrier as effects_barrier,
-    ensure_compile_time_eval as ensure_compile_time_eval,
-    named_call as named_call,
-    named_scope as named_scope,
-    transfer_guard as transfer_guard,
-    transfer_guard_device_to_device as transfer_guard_device_to_device,
-    transfer_guard_device_to_host as transfer_guard_device_to_host,
-    transfer_guard_host_to_device as transfer_guard_host_to_device,
-    typeof as typeof,
-)
 from .trace.meshes import (
     NamedSharding as NamedSharding,
     P as P,
@@ -190,14 +177,21 @@ _transformations = """
 """.split()
 calls.explain_calls("minijit", globals(), results=_transformations)
 
-_on_demand += [f"jaxcompat.one_device:{name}" for name in ("pmap", "shard_map")]
-_flags = """
-    check_tracer_leaks debug_key_reuse default_prng_impl enable_checks
-    enable_custom_prng explain_cache_misses legacy_prng_key no_execution no_tracing
-    numpy_dtype_promotion numpy_rank_promotion softmax_custom_jvp thread_guard
-    threefry_partitionable
-""".split()
-_on_demand += [f"jaxcompat.flags:{name}" for name in _flags]
+_of_jax = {
+    "jaxcompat.flags": """
+        check_tracer_leaks debug_key_reuse default_prng_impl enable_checks
+        enable_custom_prng explain_cache_misses legacy_prng_key no_execution no_tracing
+        numpy_dtype_promotion numpy_rank_promotion softmax_custom_jvp thread_guard
+        threefry_partitionable
+    """,
+    "jaxcompat.one_device": "pmap shard_map",
+    "jaxcompat.plain_answers": """
+        default_device default_matmul_precision effects_barrier ensure_compile_time_eval
+        named_call named_scope transfer_guard transfer_guard_device_to_device
+        transfer_guard_device_to_host transfer_guard_host_to_device typeof
+    """,
+}
+_on_demand += [f"{file}:{name}" for file, ns in _of_jax.items() for name in ns.split()]
 demand.additions |= {"trace.config": ["jaxcompat.flags"]}
 _classes = [_core.Primitive, ShapedArray, _stages.Lowered, _stages.Compiled]
 _classes += [_jaxpr.Jaxpr, _jaxpr.ClosedJaxpr, _jaxpr.Eqn]

@@ -345,3 +345,20 @@ def test_the_program_in_the_readme_runs():
     first, second, *_, why = shown.stdout.splitlines()
     assert first.startswith("[[-0.99") and second.endswith("]]")
     assert "first call" in why
+
+
+def test_places_named_by_text_are_there():
+    """`on_demand("run.report.explaining:explain")`: no import would miss a file."""
+    named = re.compile(r'"((?:[a-z_0-9]+\.)*[a-z_0-9]+):([A-Za-z_]\w*)"')
+    found = {
+        place
+        for file in library_files()
+        for place in named.findall((root / "minijit" / file).read_text())
+        if place != ("module", "name")
+    }
+    missing = [
+        (module, name)
+        for module, name in sorted(found)
+        if not hasattr(importlib.import_module(f"minijit.{module}"), name)
+    ]
+    assert len(found) > 25 and not missing

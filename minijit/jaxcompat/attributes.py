@@ -89,8 +89,8 @@ give(Eqn, {
 
 
 def analyses(names):
-    """{name: method} of functions in `run/report/analyses.py`."""
-    return {name: on_demand(f"run.analyses:{name}") for name in names.split()}
+    """{name: method} of functions in `jaxcompat/analyses.py`."""
+    return {name: on_demand(f"jaxcompat.analyses:{name}") for name in names.split()}
 
 
 def properties(names):

@@ -9,7 +9,7 @@ from ..trace import array as _array, dtypes as _dtypes, names as _names
 from ..trace.arguments import TraceInfo as _TraceInfo
 from ..trace.core import Trace as Trace, Tracer as Tracer
 from ..trace.jaxpr import Literal as Literal, Var as Var, eval_jaxpr as eval_jaxpr
-from ..trace.plain_answers import ensure_compile_time_eval as ensure_compile_time_eval
+from .plain_answers import ensure_compile_time_eval as ensure_compile_time_eval
 
 
 class StandIn(type):

@@ -12,7 +12,7 @@ from functools import partial
 
 from ..trace import calls
 from ..trace.config import config
-from ..trace.plain_answers import guard_levels, matmul_precisions
+from .plain_answers import guard_levels, matmul_precisions
 
 # Flags about XLA, caches of its programs, debugging of JAX itself, how it prints: the
 # value that JAX has without being told, and which flags have it.

@@ -33,7 +33,7 @@ backends: dict = {}
 # Of a module that is not listed they are in the one of the same name.
 sources = {
     "version": [],
-    "stages": ["trace.stages", "run.report.analyses"],
+    "stages": ["trace.stages", "jaxcompat.analyses"],
     "lax.linalg": ["ops.linalg"],
     "extend.core.primitives": ["lax", "trace.jit", "transform.custom", "ops.linalg"],
     "_src.ad_util": ["interpreters.ad", "transform.linearize"],
@@ -64,7 +64,7 @@ sources = {
 # Single names of JAX -> minijit's "module:name".
 single_names = {
     "_jax.PjitFunction": "trace.jit:JitFunction",
-    "_src.dispatch.wait_for_tokens": "trace.plain_answers:effects_barrier",
+    "_src.dispatch.wait_for_tokens": "jaxcompat.plain_answers:effects_barrier",
     "_src.dtypes.TypePromotionError": "trace.dtypes:TypePromotionError",
     "__version__": "jax_modules:version",
     "__version_info__": "jax_modules:version_info",

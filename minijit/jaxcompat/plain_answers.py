@@ -10,12 +10,13 @@ Arguments are checked, so that what JAX rejects is rejected here.
 
 from contextlib import contextmanager
 
-from .arguments import wraps
-from .array import aval_of
-from .config import config
-from .core import EvalTrace, Tracer, current_trace, set_trace
-from .devices import device_of
-from .refs import Ref
+from ..trace import calls
+from ..trace.arguments import wraps
+from ..trace.array import aval_of
+from ..trace.config import config
+from ..trace.core import EvalTrace, Tracer, current_trace, set_trace
+from ..trace.devices import device_of
+from ..trace.refs import Ref
 
 matmul_precisions = """
     default high highest bfloat16 tensorfloat32 float32 F16_F16_F16 F16_F16_F32
@@ -115,3 +116,11 @@ def effects_barrier():
 def typeof(x):
     """What is known of an array while it is traced: `ShapedArray`.  JAX: same name."""
     return x.aval if isinstance(x, Ref) else aval_of(x)
+
+
+_public = """
+    default_device default_matmul_precision effects_barrier ensure_compile_time_eval
+    named_call named_scope transfer_guard transfer_guard_device_to_device
+    transfer_guard_device_to_host transfer_guard_host_to_device typeof
+""".split()
+calls.explain_calls("minijit", globals(), _public)
