@@ -249,6 +249,7 @@ from .compile.schedule import partial_totals as partial_totals
 from .compile.numbers import vector_functions as vector_functions
 from .compile.schedule import vector_loops as vector_loops
 from .compile.schedule import register_tiles as register_tiles
+from .compile.schedule import choose as choose
 from .ops import direct_convolutions as direct_convolutions
 from .compile.numbers import vector_waves as vector_waves
 from .run.llvm import lanes as llvm_lanes, vectors as llvm_vectors

@@ -10,6 +10,8 @@ import pytest
 
 # Where a test of the library fails, the library's frames say why.
 os.environ.setdefault("MINIJIT_TRACEBACK_FILTERING", "off")
+# Loops are those of one machine, whichever CPU this is.
+os.environ.setdefault("MINIJIT_MACHINE", "book")
 # Tests and notebooks run side by side, a process for each core.  Threads of a BLAS wait
 # for each other after each product: with two they take many times as long then.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -5,7 +5,8 @@
               row_choosers    -> Program    who lowers an equation to nests and calls
               other_walks     -> Program    other ways through a whole jaxpr
     Program   program_passes  -> Program    which nests are one kernel
-              rewrites        -> Program    memory written over, native loops
+              rewrites        -> Program    loops chosen by price, memory written over,
+                                            native loops
     kernel    arrangements    -> kernel     in which loops its statements run
               nest_forms      -> kernel     on which blocks and threads of a GPU
               `place`, a walker, an emitter -> code
@@ -76,7 +77,7 @@ other_walks = Stage("in_blocks")  # small matrices of many lanes, in registers
 program_passes = Stage("fused")
 
 # The same, when a program is loaded; and where it is loaded onto a GPU.
-rewrites = Stage("with_reuse", "with_regions")
+rewrites = Stage("scheduled", "with_reuse", "with_regions")
 device_rewrites = Stage("with_reuse", "with_regions_of_blocks", "with_parts")
 
 # Functions of a kernel's statements: statements that do the same, in other loops.

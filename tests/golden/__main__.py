@@ -24,9 +24,10 @@ def whole(program):
 def text_of(family):
     """The loops of all programs of a family, each under its name."""
     found = []
-    for name, (f, args) in families[family]().items():
-        closed = mj.make_jaxpr(f)(*args)
-        found += [f"=== {name}", whole(lower(simplify(closed), programs={})), ""]
+    with mj.config.override("machine", "book"):
+        for name, (f, args) in families[family]().items():
+            closed = mj.make_jaxpr(f)(*args)
+            found += [f"=== {name}", whole(lower(simplify(closed), programs={})), ""]
     return "\n".join(found)
 
 

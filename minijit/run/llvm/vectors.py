@@ -30,6 +30,7 @@ from ...compile.loops.statements import (
     expressions,
     statements,
 )
+from ...compile.schedule.machine import host_level
 from ...compile.schedule.nests import stride_along, strides_of
 from ...trace.config import config
 from ...trace.jit import executors
@@ -38,6 +39,7 @@ from . import blocks as llvm_blocks
 from .blocks import exchanged
 from .functions import function_texts
 from .lanes import LaneWriter, function_with_lanes
+from .target import host
 from .text import LLVMWriter
 from .types import memory_type, register_type
 
@@ -577,3 +579,17 @@ def without_tiles(compile):
 
 
 executors["python"] = without_tiles(executors["python"])
+
+
+# ---- the machine that loops are priced for
+
+
+def level_of_target():
+    """The level of x86-64 whose vectors code is made for has."""
+    features = host()[1].split(",")
+    if "+avx512f" in features:
+        return "x86-64-v4"
+    return "x86-64-v3" if "+avx2" in features else "x86-64-v2"
+
+
+host_level[0] = level_of_target

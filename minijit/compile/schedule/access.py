@@ -1,0 +1,83 @@
+"""Accesses: how far what a kernel loads and stores goes on with each loop.
+
+    access_of(Load(x, (i, j + 1)))   # of x: f32[8, 100]
+    # Access(x, steps=((i, 400), (j, 4)), at=4)
+
+It is derived once for each load and store; what asks how an index moves asks it.
+"""
+
+import functools
+from dataclasses import dataclass
+
+from ..loops.buffers import Buffer
+from ..loops.expressions import Axis, Const, Load, Op, as_index
+from ..loops.graphs import free_axes, postorder, substitute
+from ..loops.scalars import INDEX
+from ..loops.statements import Store
+from .nests import steps_of
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or store.
+
+    Attributes:
+      steps: pairs (axis, how many bytes it goes on with it; nan if what is loaded, or
+        arithmetic of another kind, decides).
+      at: the byte where it begins, as far as it is known.
+      clamped: the axes along which an index is kept in bounds.
+    """
+
+    buffer: Buffer
+    steps: tuple
+    store: bool
+    at: int
+    clamped: frozenset
+
+    @functools.cached_property
+    def along(self):
+        """{axis: how many bytes it goes on with it}"""
+        return dict(self.steps)
+
+    @property
+    def size(self):
+        return self.buffer.dtype.itemsize
+
+
+def within(expr):
+    """What a `max` or `min` keeps in bounds, or None."""
+    if type(expr) is not Op or expr.dtype != INDEX or expr.name not in ("max", "min"):
+        return None
+    pairs = expr.args, expr.args[::-1]
+    return next((x for x, y in pairs if type(y) is Const or type(x) is Axis), None)
+
+
+def access_of(place):
+    """The `Access` of a `Load` or `Store`."""
+    buffer, index = place.buffer, list(place.index)
+    clamped = [e for e in postorder(index) if within(e) is not None]
+    index = substitute(index, within) if clamped else index
+    steps, at, size = {}, 0, buffer.dtype.itemsize
+    first = substitute(index, lambda e: as_index(0) if type(e) is Axis else None)
+    for i, start, stride in zip(index, first, buffer.strides, strict=True):
+        for axis, n in steps_of(i).items():
+            steps[axis] = steps.get(axis, 0) + n * stride * size
+        at += start.value * stride * size if type(start) is Const else 0
+    order = sorted((a for a in steps if steps[a]), key=id)
+    found = tuple((a, abs(steps[a])) for a in order)
+    return Access(buffer, found, isinstance(place, Store), at, free_axes(clamped))
+
+
+def accesses_in(exprs, stores=()):
+    """The `Access`es of the loads in some expressions, and of stores."""
+    loads = (e for e in postorder(list(exprs)) if type(e) is Load)
+    return [*map(access_of, loads), *map(access_of, stores)]
+
+
+def plain_dims(place, axis):
+    """The dimensions in which an index is an axis and a number: {dim: the index}."""
+    return {
+        d: i
+        for d, i in enumerate(place.index)
+        if i.free == {axis} and steps_of(i) == {axis: 1}
+    }

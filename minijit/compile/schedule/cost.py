@@ -1,0 +1,449 @@
+"""One price for loops: what a kernel's arranged statements take on a `Machine`, in ns.
+
+    price(arrange(kernel.body), Machine.host())
+
+There are two things to it.  *Instructions* of each loop's step: an innermost loop
+along memory does a vector's worth at once, a total waits for itself, accumulators
+without a register go to the stack.  *Lines*: what a loop touches comes into a cache
+once if a step of the loop leaves it there for the next one, and anew in each step if
+not.  No pattern is looked for.
+"""
+
+import functools
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from ..fuse.sweeps import mean_steps
+from ..loops.expressions import Load, Op
+from ..loops.graphs import postorder
+from ..loops.scalars import INDEX
+from ..loops.statements import For, If, Let, Start, Step, Store
+from ..numbers.scalar_forms import form_of, plain_name, scalar_form
+from .access import Access, access_of
+from .place import place
+from .placing_rules import share_axes
+
+# LLVM writes out loops of so many steps, up to so many instructions in all.
+WRITTEN_OUT, MOST_WRITTEN = 7, 300
+# Operations that are several instructions; of slow ones the machine knows how many.
+instructions_of = {"max": 3, "min": 3, "machine_div": 20, "machine_rem": 20}
+slow, library = {"div", "sqrt"}, {"lgamma", "erf", "erfc", "rem", "pow", "atan2"}
+
+
+def trips(axis):
+    """How many steps a loop has, on average."""
+    if isinstance(axis.extent, int):
+        return float(axis.extent)
+    (low, high), mean = axis.extent.bounds, float(mean_steps(axis))
+    return max(mean if mean < high else (low + high) / 2, 0.5)
+
+
+# ---- loops, and what each step does
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop, or all of a kernel: what each step does, and the loops within.
+
+    Attributes:
+      words, slow, calls: instructions, slow ones, calls of the C library.
+      places: the `Access`es of a step; inner: the loops in it.
+      totals: {Reduce that goes on from step to step: instructions that wait for it}.
+      live, taken: how many accumulators there are, and how often one goes on.
+      choices: how many totals say where their best is.
+      serial: whether a step needs the one before; lanes: whether all are one vector.
+    """
+
+    axis: object = None
+    words: float = 0.0
+    slow: float = 0.0
+    calls: float = 0.0
+    places: set = field(default_factory=set)
+    inner: list = field(default_factory=list)
+    totals: dict = field(default_factory=dict)
+    live: int = 0
+    taken: float = 0.0
+    choices: int = 0
+    serial: bool = False
+    lanes: bool = False
+
+    @functools.cached_property
+    def steps(self):
+        return trips(self.axis) if self.axis is not None else 1.0
+
+    @property
+    def widest(self):
+        return max((a.size for a in self.places), default=1)
+
+    @functools.cached_property
+    def axes(self):
+        """The axes of the loop and of those within."""
+        own = () if self.axis is None else (self.axis,)
+        return frozenset(own).union(*(x.axes for x in self.inner))
+
+    @functools.cached_property
+    def accesses(self):
+        """What a run of the loop touches in memory."""
+        own = {a for a in self.places if a.buffer.space != "register"}
+        return own.union(*(x.accesses for x in self.inner))
+
+    def add(self, other, times=1.0):
+        """What another one's step does, so many times."""
+        for name in ("words", "slow", "calls", "taken"):
+            there = getattr(self, name) + times * getattr(other, name)
+            setattr(self, name, there)
+        self.live = max(self.live, other.live)
+
+
+# {(name, dtypes of the operands, dtype): what `weight` says of such operations}
+weights: dict = {}
+
+
+def weight(expr):
+    """(instructions, slow ones, calls) of an operation; of a form, all in it."""
+    if type(expr) is not Op or expr.dtype == INDEX or expr.name == "item":
+        return 0.0, 0.0, 0.0
+    name, dtypes = plain_name(expr), tuple(a.dtype for a in expr.args)
+    if (key := (name, dtypes, expr.dtype)) in weights:
+        return weights[key]
+    if scalar_form(expr) is None:
+        call = name in library
+        whole = expr.dtype.kind != "f" and name in ("max", "min")
+        words = 0 if call else 1 if whole else instructions_of.get(name, 1)
+        found = float(words), float(name in slow), float(call)
+    else:
+        inside = postorder([form_of(*key)[1]])
+        common = (e for e in inside if not getattr(e, "name", "").startswith("rare_"))
+        found = tuple(map(sum, zip(*map(weight, common), strict=True)))
+    weights[key] = found
+    return found
+
+
+class Reader:
+    """Reads placed statements as `Loop`s."""
+
+    def __init__(self):
+        self.known = {}
+
+    def access(self, stmt):
+        key = type(stmt) is Load, stmt.buffer, stmt.index
+        if key not in self.known:
+            self.known[key] = access_of(stmt)
+        return self.known[key]
+
+    def read(self, body, axis=None, named=()):
+        """The loop of some statements over an axis."""
+        loop, named = Loop(axis), set(named)
+        loop.serial = axis is not None and axis.kind in ("serial", "scan")
+        loop.lanes = axis is not None and axis.kind == "vector"
+        for stmt in body:
+            if isinstance(stmt, For):
+                loop.inner.append(self.read(stmt.body, stmt.axis, named))
+                continue
+            for e in postorder(list(stmt.uses()), named):
+                if type(e) is Load:
+                    loop.places.add(self.access(e))
+                words, slow, calls = weight(e)
+                loop.words, loop.slow = loop.words + words, loop.slow + slow
+                loop.calls += calls
+            self.statement(loop, stmt, named)
+        return loop
+
+    def statement(self, loop, stmt, named):
+        """What a statement does beside its expressions."""
+        if isinstance(stmt, Store):
+            there = self.access(stmt)
+            loop.places.add(there)
+            if stmt.combine:
+                loop.places.add(replace(there, store=False))
+                loop.words += instructions_of.get(stmt.combine, 1)
+        elif isinstance(stmt, Let):
+            named.add(stmt.expr)
+        elif isinstance(stmt, Start):
+            named.add(stmt.reduce)
+        elif isinstance(stmt, Step):
+            total = stmt.reduce
+            pair, words = len(total.bodies) > 1, instructions_of.get(total.op, 1)
+            loop.words += 4 if pair else words
+            loop.totals[total] = 1.0 if pair else words
+            loop.serial |= pair or any(a.kind == "scan" for a in total.axes)
+            loop.choices += pair
+            loop.live, loop.taken = loop.live + 1, loop.taken + 1
+        elif isinstance(stmt, If):
+            for arm in stmt.bodies():
+                other = self.read(arm, loop.axis, named)
+                loop.add(other)
+                loop.words += 2
+                loop.places |= other.places
+                loop.inner += other.inner
+
+
+def written_out(loop):
+    """The loop with short ones within it written out, as LLVM does."""
+    many, new = map(written_out, loop.inner), replace(loop, inner=[])
+    new.places, new.totals = set(loop.places), dict(loop.totals)
+    for x in many:
+        n, plain = x.steps, isinstance(x.axis.extent, int)
+        plain = plain and not (x.inner or x.lanes)
+        words = n * (x.words + len(x.places) + x.slow)
+        if not plain or n > WRITTEN_OUT or words > MOST_WRITTEN:
+            new.inner.append(x)
+            continue
+        new.add(x, n)
+        for a in x.places:
+            step = a.along.get(x.axis, 0)
+            rest = tuple(p for p in a.steps if p[0] is not x.axis)
+            step = 0 if math.isnan(step) else step
+            each = [k * step for k in range(int(n))] if step else [0]
+            new.places |= {replace(a, steps=rest, at=a.at + far) for far in each}
+        new.totals |= {t: n * w for t, w in x.totals.items() if new.axis in t.axes}
+        new.serial |= x.serial and not x.totals
+    return new
+
+
+# ---- instructions
+
+
+def moves(loop, width):
+    """Instructions of the loads and stores of so many steps, at once or one by one."""
+
+    def each(a):
+        step = a.along.get(loop.axis, 0)
+        if step == 0:
+            return float(loop.axis is None)
+        if width == 1 or step == a.size and loop.axis not in a.clamped:
+            return 1.0
+        return 2.0 * (step / a.size if step <= 4 * a.size else width)
+
+    return sum(map(each, loop.places))
+
+
+def in_lanes(loop, lanes, m):
+    """ns of a step of a loop that is done for all lanes at once."""
+    many = max(lanes.steps * loop.widest / m.vector, 1.0)
+
+    def along(a):
+        step = a.along.get(lanes.axis, 0)
+        return 1.0 if not step else many if step == a.size else 4 * many
+
+    words = many * (loop.words + m.slow * loop.slow) + sum(map(along, loop.places))
+    over = max(many * (loop.live + 1) + 2 - m.registers, 0.0)
+    words += 2 * over * loop.taken / max(loop.live, 1)
+    wait = m.wait * max(loop.totals.values(), default=0.0)
+    return max(m.op * words, wait) + m.call * loop.calls * lanes.steps
+
+
+def work(loop, m, lanes=None):
+    """ns of one run of a loop, all that it needs being in the first cache."""
+    n = loop.steps
+    if loop.lanes:
+        n = n if any(x.lanes for x in loop.inner) else 1.0
+    inner = sum(work(x, m, loop if loop.lanes else lanes) for x in loop.inner)
+    if loop.lanes or lanes:
+        each = in_lanes(loop, loop if loop.lanes else lanes, m)
+        return n * (each + inner) + (0 if loop.lanes else m.loop)
+    wait = m.wait * max(loop.totals.values(), default=0.0)
+    one = m.op * (loop.words + m.slow / 2 * loop.slow + moves(loop, 1))
+    one = max(one + m.call * loop.calls, wait)
+    if loop.axis is None:
+        return one + inner
+    held = any(a.store and not a.along.get(loop.axis, 0) for a in loop.places)
+    if loop.inner or loop.serial or held and not loop.totals:
+        # A new best of n numbers is found about log(n) times, and not foreseen.
+        missed = loop.choices * m.branch * (0.6 + math.log(max(n, 1.0)))
+        return n * (one + inner + m.step) + m.loop + missed
+    return vectors(loop, m, one, wait)
+
+
+def vectors(loop, m, one, wait):
+    """ns of one run of an innermost loop, of which a step takes `one` by itself."""
+    n, width = loop.steps, max(m.vector // loop.widest, 1)
+    each = m.op * (loop.words + m.slow * loop.slow + moves(loop, width))
+    many, one = max(each, wait / 4) + m.call * loop.calls * width, one + m.step
+    known = isinstance(loop.axis.extent, int)
+    whole, rest = divmod(n, width) if known else (n / width, (width - 1) / 2)
+    half, rest = divmod(rest, max(width / 2, 1))
+    few = known and whole + half + rest <= 8
+    in_all = (whole + half) * many + rest * one
+    return min(n * one, in_all) + (0 if few else m.loop)
+
+
+# ---- lines
+
+
+@dataclass
+class Group:
+    """Accesses that go the same way through a buffer, so that they share lines.
+
+    Attributes:
+      span: bytes from the first to the last of them, where they are neighbours.
+    """
+
+    access: Access
+    stored: bool
+    span: float = 0.0
+
+    def lines(self, axes, line):
+        """(lines touched over some axes, runs of neighbours, [(step, steps apart)])"""
+        a, run, points, wide = self.access, self.access.size + self.span, 1.0, []
+        here = [(s, trips(x)) for x, s in a.steps if x in axes]
+        for step, n in sorted(p for p in here if p[0] == p[0]):
+            if step <= max(run, line):
+                run = max(run, step * (n - 1) + run)
+            else:
+                points *= n
+                wide.append((step, n))
+        points *= math.prod(n for s, n in here if s != s)
+        most = a.buffer.nbytes / line + 1
+        points = min(points, most)
+        return min(points * max(run / line, 1.0), most), points, wide
+
+
+class Fetches:
+    """What a kernel fetches from behind one cache of the machine."""
+
+    def __init__(self, cache):
+        self.c, self.line, self.sets = cache, cache.line, cache.sets
+        self.known, self.rooms = {}, {}
+
+    def groups(self, accesses):
+        """Accesses in groups; those of each set of them are found once."""
+        key = frozenset(accesses)
+        if key not in self.known:
+            alike = defaultdict(list)
+            for a in accesses:
+                alike[a.buffer, a.steps].append(a)
+            self.known[key] = [g for many in alike.values() for g in self.grouped(many)]
+        return self.known[key]
+
+    def grouped(self, many):
+        found, last = [], None
+        for a in sorted(many, key=lambda a: a.at):
+            apart = 0 if last is None else a.at - last
+            if last is not None and self.meet(a, apart):
+                found[-1].stored |= a.store
+                found[-1].span += apart if apart < self.line else 0
+            else:
+                found.append(Group(a, a.store))
+            last = a.at
+        return found
+
+    def meet(self, a, apart):
+        """Whether two accesses that far apart touch the same, earlier or later."""
+        steps = ((x, s) for x, s in a.steps if s == s)
+        along = any(s <= apart < s * trips(x) and apart % s == 0 for x, s in steps)
+        return apart < self.line or along
+
+    def crowded(self, group, axes):
+        """Whether its lines meet in a few sets, more than these have room for."""
+        count, runs, wide = group.lines(axes, self.line)
+        covered = count / runs
+        for step, n in wide:
+            step = int(step) // self.line if step % self.line == 0 else 1
+            apart = self.sets // math.gcd(self.sets, step)
+            covered = min(covered * min(n, apart), self.sets)
+        return covered < 0.9 * self.sets and count / max(covered, 1.0) > self.c.ways
+
+    def room(self, accesses, axes):
+        """(bytes of the cache that they take, buffers that crowd a few sets)"""
+        key = frozenset(accesses), frozenset(axes)
+        if key not in self.rooms:
+            self.rooms[key] = self.room_for(accesses, axes)
+        return self.rooms[key]
+
+    def room_for(self, accesses, axes):
+        most, met, full = defaultdict(float), defaultdict(int), set()
+        for g in self.groups(accesses):
+            b = g.access.buffer
+            most[b] += g.lines(axes, self.line)[0] * self.line
+            if self.sets:
+                key = b, g.access.at // self.line % self.sets
+                met[key] += 1
+                if met[key] > self.c.ways or self.crowded(g, axes):
+                    full.add(b)
+        taken = (min(x, max(b.nbytes, self.line)) for b, x in most.items())
+        return sum(taken), frozenset(full)
+
+    def fit(self, accesses, axes):
+        room, full = self.room(accesses, axes)
+        return room <= self.c.size and not full
+
+    def fetched(self, accesses, axes, again, full):
+        """ns for what they touch: (in order, other lines); again: how much was gone."""
+        order, other, kept = 0.0, 0.0, self.fit(accesses, ())
+        for g in self.groups(accesses):
+            b = g.access.buffer
+            if b.space == "cache" and b.nbytes < self.c.size:
+                continue
+            count, runs, _ = g.lines(axes, self.line)
+            if not kept:
+                along = (x for x, _ in g.access.steps if x in axes)
+                runs = count = math.prod(map(trips, along))
+            first, times = self.c.crowd if b in full else self.c.jump, 1 + g.stored
+            order += times * max(count - runs, 0) * self.c.stream
+            other += times * runs * first
+        share = 1 if full else again
+        return order * share, other * share
+
+    def run(self, loop, again=None, always=frozenset(), full=frozenset()):
+        """ns of one run of a loop; always: axes whose steps run at once, in vectors."""
+        axes, accesses = loop.axes | always, loop.accesses
+        if again is None:
+            # When the kernel runs once more, what has left the cache since?
+            share = self.room(accesses, axes)[0] / self.c.size - 0.5
+            again = min(max(share, 0.0), 1.0)
+        of_a_step = axes if loop.lanes else axes - {loop.axis}
+        if not loop.inner or self.fit(accesses, of_a_step):
+            return self.fetched(accesses, axes, again, full)
+        full = full | self.room(accesses, of_a_step)[1]
+        n, always = (1.0, always | {loop.axis}) if loop.lanes else (loop.steps, always)
+        found = [self.run(x, again, always, full) for x in loop.inner]
+        found.append(self.fetched(loop.places, always, again, frozenset()))
+        order, other = map(sum, zip(*found, strict=True))
+        return n * order, n * other
+
+
+def parts_of_price(bodies, machine):
+    """ns of kernels' arranged statements: (instructions, lines in order, others)."""
+    placed = tuple(s for body in bodies for s in place(body, prepare=share_axes))
+    loop = Reader().read(placed)
+    found = [Fetches(cache).run(loop) for cache in machine.caches]
+    order, other = map(sum, zip(*found, strict=True))
+    return work(written_out(loop), machine), order, other
+
+
+def price(bodies, machine):
+    """ns of kernels' arranged statements, one after the other.
+
+    What comes in order comes while other things are computed; for other lines these
+    wait.
+    """
+    words, order, other = parts_of_price(bodies, machine)
+    return math.hypot(words, order) + other + machine.kernel * len(bodies)
+
+
+def least(bodies, machine):
+    """ns that no loops for these arrays go below: each byte moves once, in order."""
+    buffers, size = {}, machine.caches[-1].size
+    for body in bodies:
+        for stmt in body:
+            collect(stmt, buffers)
+    moved = sum(buffers.values())
+    line = machine.caches[0].line
+    behind = [c for c in machine.caches if c.line == line]
+    share = min(max(moved / size - 0.5, 0.0), 1.0)
+    rates = [c.stream for c in behind[:-1]] + [share * behind[-1].stream]
+    return moved / line * sum(rates)
+
+
+def collect(stmt, buffers):
+    """Note how many bytes of each array a statement moves at least."""
+    for e in postorder(list(stmt.uses())):
+        if type(e) is Load and e.buffer.space == "global":
+            buffers.setdefault(e.buffer, e.buffer.nbytes)
+    if isinstance(stmt, Store) and stmt.buffer.space == "global":
+        buffers[stmt.buffer] = 2 * stmt.buffer.nbytes
+    for inner in stmt.bodies():
+        for s in inner:
+            collect(s, buffers)

@@ -1,0 +1,397 @@
+"""Rewrites of a kernel's loops; of them recipes are made.
+
+    nests = distribute(body)           # each store, and each total, in loops of its own
+    nests = [reordered(n) for n in nests]       # memory runs along the innermost one
+    groups = joined(nests)             # those that go the same way through rows
+    flat(body, 16)                     # short loops and totals written out
+
+Each is right if the steps of the loops that it changes do not depend on each other:
+`independent` answers that, and where it says no there is no rewrite, but None.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from ..fuse.passes import nested
+from ..loops.buffers import Buffer
+from ..loops.expressions import Axis, Load, Op, Reduce, as_index
+from ..loops.graphs import free_axes, postorder, substitute
+from ..loops.reductions import combine
+from ..loops.statements import For, Store, expressions, statements
+from .access import access_of, plain_dims
+from .placing_rules import share_axes
+
+
+@dataclass(frozen=True)
+class Nest:
+    """One store in loops of its own, in any order, the first one outermost."""
+
+    axes: tuple
+    store: Store
+
+    @property
+    def loads(self):
+        return [e for e in postorder(list(self.store.uses())) if type(e) is Load]
+
+    @property
+    def places(self):
+        return [self.store, *self.loads]
+
+    @property
+    def reads(self):
+        return {e.buffer for e in self.loads}
+
+    def renewed(self):
+        """The same with axes of its own."""
+        new = {a: Axis(a.extent) for a in self.axes}
+        return Nest(tuple(new.values()), rewritten(self.store, new.get))
+
+    def body(self, without=()):
+        axes = [a for a in self.axes if a not in without]
+        return nested(axes, [self.store])
+
+
+def rewritten(store, replacement):
+    return store.rewrite(
+        lambda exprs: substitute(list(exprs), replacement), lambda buffer: buffer
+    )
+
+
+# ---- what depends on what
+
+
+def independent(axis, body):
+    """Whether the steps of a loop touch nothing that another one of them stores.
+
+    Of each array that is stored some dimension is the axis, wherever it is used; what
+    is a kernel's own may be without it, as each step has one to itself.
+    """
+    stores = [s for s in statements(body) if isinstance(s, Store)]
+    loads = [e for e in postorder(expressions(body)) if type(e) is Load]
+    for buffer in {s.buffer for s in stores}:
+        places = [p for p in (*stores, *loads) if p.buffer is buffer]
+        own = not any(axis in i.free for p in places for i in p.index)
+        if buffer.space == "cache" and own:
+            continue
+        if not shared_dims([(p, axis) for p in places]):
+            return False
+    return True
+
+
+def shared_dims(places):
+    """The dimensions that are an axis and the same number, at all of some places.
+
+    Args:
+      places: pairs (load or store, its axis).
+    """
+    found = None
+    for place, axis in places:
+        first = {
+            d: substitute([i], {axis: as_index(0)}.get)[0]
+            for d, i in plain_dims(place, axis).items()
+        }
+        same = first.items() if found is None else found & first.items()
+        found = set(same)
+    return {d for d, _ in found or ()}
+
+
+def nests_of(body, around=()):
+    """(axes, store) of each store; None where there is something else, or where the
+    steps of loops depend on each other."""
+    found = []
+    for stmt in body:
+        if isinstance(stmt, Store):
+            if stmt.combine:
+                return None
+            found.append((around, stmt))
+            continue
+        plain = isinstance(stmt, For) and stmt.axis.kind == "loop"
+        if not plain or not isinstance(stmt.axis.extent, int):
+            return None
+        if not independent(stmt.axis, stmt.body):
+            return None
+        inner = nests_of(stmt.body, (*around, stmt.axis))
+        if inner is None:
+            return None
+        found += inner
+    return found
+
+
+# ---- distribute
+
+
+class Distribution:
+    """Each store of a kernel, and each total that is a part of one, in its own loops.
+
+    Attributes:
+      nests: of them, in order.
+      temps: the arrays that take the place of a kernel's own numbers, one for each
+        step, and those of totals.
+      wide: {buffer of the kernel's own: (array, the axes that are new in it)}.
+      names: {total: where it is}, as long as nothing it reads is stored again.
+    """
+
+    def __init__(self, pairs, prefix):
+        self.pairs, self.prefix = pairs, prefix
+        self.nests, self.temps, self.names = [], [], {}
+        self.wide = {s.buffer: self.widened(s.buffer) for _, s in pairs
+                     if s.buffer.space == "cache"}  # fmt: skip
+
+    def fresh(self, shape, dtype):
+        name = f"{self.prefix}_t{len(self.temps)}"
+        self.temps.append(Buffer(name, tuple(shape), dtype))
+        return self.temps[-1]
+
+    def widened(self, buffer):
+        """An array with a place for each step of the loops around all that use it."""
+        around = [
+            axes for axes, s in self.pairs
+            if s.buffer is buffer or any(
+                type(e) is Load and e.buffer is buffer for e in postorder(s.uses())
+            )
+        ]  # fmt: skip
+        common = [a for a in around[0] if all(a in axes for axes in around)]
+        extra = tuple(common)
+        shape = (*(a.extent for a in extra), *buffer.shape)
+        return self.fresh(shape, buffer.dtype), extra
+
+    def load(self, expr):
+        if type(expr) is Load and expr.buffer in self.wide:
+            array, extra = self.wide[expr.buffer]
+            index = substitute(list(expr.index), self.load)
+            return Load(array, (*extra, *index))
+        return self.names.get(expr)
+
+    def run(self):
+        """The nests; None if a total is none that an array of numbers can hold."""
+        for axes, store in self.pairs:
+            if not self.take(axes, store):
+                return None
+        return [nest.renewed() for nest in self.nests]
+
+    def take(self, axes, store):
+        store = rewritten(store, self.load)
+        if store.buffer in self.wide:
+            array, extra = self.wide[store.buffer]
+            store = replace(store, buffer=array, index=(*extra, *store.index))
+        while True:
+            value, = substitute([store.value], self.names.get)
+            store = replace(store, value=value)
+            found = [e for e in postorder([value]) if type(e) is Reduce]
+            # What each element has for itself stays with it.
+            totals = [e for e in found if not e.free >= set(axes)]
+            if store.value in totals and len(found) == 1 or not totals:
+                break
+            total = totals[0]
+            own = tuple(a for a in axes if a in total.free)
+            if not total.free <= set(own) or len(total.bodies) > 1:
+                return False
+            if not all(a.kind == "reduce" for a in total.axes):
+                return False
+            row = self.fresh((a.extent for a in own), total.dtype)
+            self.nests.append(Nest(own, Store(row, own, total)))
+            self.names[total] = Load(row, own)
+        self.nests.append(Nest(axes, store))
+        self.names = {
+            total: there for total, there in self.names.items()
+            if not any(type(e) is Load and e.buffer is store.buffer
+                       for e in postorder([total]))
+        }  # fmt: skip
+        return True
+
+
+def distribute(body, prefix):
+    """(nests, arrays that are new), or None: see `Distribution`.
+
+    Args:
+      prefix: of the arrays' names.
+    """
+    pairs = nests_of(share_axes(body))
+    if not pairs or not all(axes for axes, _ in pairs):
+        return None
+    made = Distribution(pairs, prefix)
+    nests = made.run()
+    return None if nests is None else (nests, made.temps)
+
+
+# ---- reorder
+
+
+def may_reorder(nest):
+    """Whether a nest's steps may run in any order: no step reads what others store."""
+    if not all(plain_dims(nest.store, a) for a in nest.axes):
+        return False
+    mine = [e for e in nest.loads if e.buffer is nest.store.buffer]
+    return all(e.index == nest.store.index for e in mine)
+
+
+def reordered(nest, first=()):
+    """A nest whose innermost loop is the one along which most of its memory runs.
+
+    Args:
+      first: axes that stay outside of the others.
+    """
+    if not may_reorder(nest):
+        return nest
+    places = [access_of(p) for p in nest.places]
+
+    def far(axis):
+        steps = ((a.buffer.nbytes, a.along.get(axis, 0)) for a in places)
+        return sum(n * math.log2(1 + min(s, 1 << 22)) for n, s in steps if s == s)
+
+    rest = sorted((a for a in nest.axes if a not in first), key=far, reverse=True)
+    return replace(nest, axes=(*first, *rest))
+
+
+# ---- join
+
+
+def joined(nests):
+    """Nests in groups that run one after the other: pairs (axis or None, nests).
+
+    Those of a group share their outermost loop: what one of them stores in a step the
+    next ones read in the same step.  A nest goes to the last group if it reads what
+    that stores.
+    """
+    groups = []
+    for nest in nests:
+        group = groups and with_nest(groups[-1], nest)
+        if group:
+            groups[-1] = group
+        else:
+            groups.append((None, [nest]))
+    return groups
+
+
+def with_nest(group, nest):
+    """A group that a nest has joined, or None."""
+    axis, others = group
+    stored = {n.store.buffer for n in others}
+    if not stored & {*nest.reads, nest.store.buffer}:
+        return None
+    choices = [axis] if axis is not None else outer_axes(others[0])
+    for a in choices:
+        for b in outer_axes(nest):
+            if a.extent == b.extent and may_share(others, a, nest, b):
+                renamed = nest.axes, rewritten(nest.store, {b: a}.get)
+                moved = Nest(tuple(a if x is b else x for x in renamed[0]), renamed[1])
+                return a, [*others, moved]
+    return None
+
+
+def outer_axes(nest):
+    """The axes along which the largest array does not run: a total's own axis may."""
+    places = map(access_of, nest.places)
+    largest = max(places, key=lambda a: (a.buffer.nbytes, len(a.steps)))
+    nearest = min(largest.along.values(), default=0)
+    return [a for a in nest.axes if largest.along.get(a) != nearest]
+
+
+def may_share(others, a, nest, b):
+    """Whether loops over a and over b may be one: its steps do not meet."""
+    if not all(a in n.axes and may_reorder(n) for n in others) or not may_reorder(nest):
+        return False
+    stored = {n.store.buffer for n in (*others, nest)}
+    places = [(p, a) for n in others for p in n.places]
+    places += [(p, b) for p in nest.places]
+    return all(
+        shared_dims([(p, x) for p, x in places if p.buffer is buffer])
+        for buffer in stored
+    )
+
+
+def body_of(group):
+    """The statements of a group of nests."""
+    axis, nests = group
+    if axis is None:
+        return nests[0].body()
+    return (For(axis, tuple(s for n in nests for s in n.body((axis,)))),)
+
+
+# ---- short rows
+
+
+def terms_of(total):
+    """A short total's values without a loop: one expression a body."""
+    terms = [()]
+    for axis in total.axes:
+        terms = [(*t, as_index(n)) for t in terms for n in range(axis.extent)]
+    each = [
+        substitute(total.bodies, dict(zip(total.axes, t, strict=True)).get)
+        for t in terms
+    ]
+    values = tuple(each[0])
+    for new in each[1:]:
+        values = combine(total.op, values, tuple(new))
+    return values
+
+
+def flat(body, most):
+    """The body of a loop with loops and totals of so many steps at most written out.
+
+    Arrays of the kernel's own become numbers, if each place of them is stored once.
+
+    Returns:
+      A tuple of stores; or None if something is no short loop.
+    """
+    result, held = [], {}
+
+    def short(*axes):
+        kinds = all(a.kind in ("loop", "reduce") for a in axes)
+        known = kinds and all(isinstance(a.extent, int) for a in axes)
+        return known and math.prod(a.extent for a in axes) <= most
+
+    def value_of(expr):
+        if expr in held:
+            return held[expr]
+        total = expr.args[0] if type(expr) is Op and expr.name == "item" else expr
+        if type(total) is Reduce and short(*total.axes):
+            which = expr.args[1].value if total is not expr else 0
+            value, = substitute([terms_of(total)[which]], value_of)
+            return value
+        return None
+
+    def take(stmts, names):
+        for stmt in stmts:
+            if isinstance(stmt, For):
+                if not short(stmt.axis):
+                    return False
+                steps = range(stmt.axis.extent)
+                here = ({**names, stmt.axis: as_index(n)} for n in steps)
+                if not all(take(stmt.body, now) for now in here):
+                    return False
+                continue
+            if not isinstance(stmt, Store) or stmt.combine:
+                return False
+            *index, value = substitute(list(stmt.uses()), names.get)
+            *index, value = substitute([*index, value], value_of)
+            if stmt.buffer.space != "cache":
+                result.append(Store(stmt.buffer, tuple(index), value))
+            elif free_axes(index):
+                return False
+            else:
+                held[Load(stmt.buffer, tuple(index))] = value
+        return True
+
+    if not take(body, {}):
+        return None
+    parts = postorder(expressions(result))
+    left = any(type(e) is Reduce or type(e) is Load and e.buffer.space == "cache"
+               for e in parts)  # fmt: skip
+    return None if left else tuple(result)
+
+
+def lanes(axis, stores):
+    """A loop whose steps go side by side in vectors, or None if they may meet.
+
+    All is computed before anything is stored; a number of its own marks such a loop.
+    """
+    stored = {s.buffer for s in stores}
+    loads = (e for e in postorder(expressions(stores)) if type(e) is Load)
+    if any(e.buffer in stored for e in loads) or not independent(axis, stores):
+        return None
+    kept = list(dict.fromkeys(s.value for s in stores))
+    cells = {v: Buffer(f"c{n}", (), v.dtype, space="cache") for n, v in enumerate(kept)}
+    first = [Store(cell, (), value) for value, cell in cells.items()]
+    then = [replace(s, value=Load(cells[s.value], ())) for s in stores]
+    return (For(axis, (*first, *then)),)

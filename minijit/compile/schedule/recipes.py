@@ -1,0 +1,211 @@
+"""Recipes: for a kernel a few other ways to run, each made of rewrites of its loops.
+
+    for candidate in candidates(kernel, alone): price(candidate.bodies, machine)
+
+A candidate is one kernel or several, as statements that are yet to be arranged; they
+compute what the kernel does, with the same operations on the same numbers.
+"""
+
+from dataclasses import dataclass, replace
+
+from ..loops.buffers import Buffer
+from ..loops.expressions import Load, Reduce, as_index
+from ..loops.graphs import postorder, substitute
+from ..loops.statements import For, Store, expressions, statements
+from ..settings import config
+from .nests import nest_of
+from .primitives import (
+    Nest,
+    body_of,
+    distribute,
+    flat,
+    joined,
+    lanes,
+    may_reorder,
+    reordered,
+    rewritten,
+)
+
+# Rows and totals of at most so many steps are written out.  (A register of bytes.)
+SHORT = 16
+# At most so many operations: more would spill from any registers there are.
+MOST = 400
+# A nest that is cut into more is not priced: each would be a kernel to launch.
+NESTS = 64
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Kernels that do what one does.
+
+    Attributes:
+      recipe: how they are made, for people.
+      bodies: of the kernels; temps: the arrays that lie between them.
+      gone: arrays of the program that nothing uses any more.
+    """
+
+    recipe: str
+    bodies: tuple
+    temps: tuple = ()
+    gone: frozenset = frozenset()
+
+
+def candidates(kernel, alone=frozenset()):
+    """The other ways to run a kernel; lazily, for each costs a millisecond.
+
+    Args:
+      alone: the arrays that nothing but this kernel uses.
+    """
+    yield from short_rows(kernel.body)
+    nest = nest_of(kernel.body[0]) if len(kernel.body) == 1 else None
+    whole = nest and len(nest[1]) == 1 and not totals_in(nest[1])
+    if whole:
+        yield from orders(*nest)
+    else:
+        yield from distributed(kernel, alone)
+
+
+def totals_in(stmts):
+    return [e for e in postorder(expressions(stmts)) if type(e) is Reduce]
+
+
+def orders(axes, stores):
+    """One nest with its loops in other orders: each axis outermost once."""
+    nest = Nest(tuple(axes), *stores)
+    if not may_reorder(nest):
+        return
+    for first in ((), *((a,) for a in axes)):
+        new = reordered(nest, first)
+        if new.axes != nest.axes:
+            name = "reorder" if not first else f"reorder {axes.index(first[0])}"
+            yield Candidate(name, (new.body(),))
+
+
+def distributed(kernel, alone):
+    """Each store and each total in loops of its own; and those joined that may be."""
+    made = distribute(kernel.body, kernel.name)
+    if made is None or len(made[0]) > NESTS:
+        return
+    nests, temps = made
+    nests = [reordered(n) for n in nests]
+    if len(nests) > 1 or nests[0].body() != kernel.body:
+        bodies = tuple(n.body() for n in nests)
+        yield Candidate("distribute", bodies, used(temps, bodies))
+    groups = joined(nests)
+    if len(groups) < len(nests):
+        groups = [with_own_totals(group, groups, temps) for group in groups]
+        bodies = tuple(map(body_of, groups))
+        rows, gone = in_rows(groups, {*temps, *alone})
+        bodies = tuple(with_rows(b, rows) for b in bodies)
+        left = tuple(t for t in temps if t not in gone)
+        yield Candidate("join", bodies, used(left, bodies), gone - {*temps})
+
+
+def with_own_totals(group, groups, temps):
+    """A group whose steps have totals of their own, as parts of what uses these.
+
+    Nothing that they read may be stored between.
+    """
+    axis, nests = group
+    others = [n for g in groups if g is not group for n in g[1]]
+    names, left = {}, []
+    for n, nest in enumerate(nests):
+        nest = Nest(nest.axes, rewritten(nest.store, names.get))
+        store, later = nest.store, nests[n + 1 :]
+        alone = type(store.value) is Reduce and store.index == (axis,)
+        alone = alone and store.buffer in temps
+        meets = any(store.buffer in other.reads for other in others)
+        meets = meets or any(other.store.buffer in nest.reads for other in later)
+        if alone and not meets:
+            names[Load(store.buffer, (axis,))] = store.value
+        else:
+            left.append(nest)
+    return (axis, left) if left else group
+
+
+def used(temps, bodies):
+    """Those of some arrays that are stored."""
+    stored = {s.buffer for b in bodies for s in statements(b) if isinstance(s, Store)}
+    return tuple(t for t in temps if t in stored)
+
+
+def in_rows(groups, private):
+    """({array: (the row in its place, the dimension that is the step's)}, the arrays)
+
+    What only one group uses, a step at a time, need be no more than a step has.
+    """
+    rows, room = {}, config.fusion.row_bytes
+    places = [[p for n in nests for p in n.places] for _, nests in groups]
+    for (axis, _), here in zip(groups, places, strict=True):
+        for buffer in dict.fromkeys(p.buffer for p in here):
+            if axis is None or buffer not in private:
+                continue
+            if any(p.buffer is buffer for other in places if other is not here
+                   for p in other):  # fmt: skip
+                continue
+            mine = [p for p in here if p.buffer is buffer]
+            dims = [d for d, i in enumerate(mine[0].index)
+                    if all(p.index[d] is axis for p in mine)]  # fmt: skip
+            shape = tuple(n for d, n in enumerate(buffer.shape) if d not in dims[:1])
+            # A number has a row of one: a buffer without axes would be one of a lane.
+            row = Buffer(buffer.name, shape or (1,), buffer.dtype, space="cache")
+            if dims and row.nbytes <= room and not buffer.order:
+                room -= row.nbytes
+                rows[buffer] = row, dims[0]
+    return rows, frozenset(rows)
+
+
+def with_rows(body, rows):
+    """Statements with rows in the place of arrays."""
+
+    def place(buffer, index):
+        row, d = rows[buffer]
+        return row, (*index[:d], *index[d + 1 :]) or (as_index(0),)
+
+    def load(expr):
+        if type(expr) is Load and expr.buffer in rows:
+            index = substitute(list(expr.index), load)
+            return Load(*place(expr.buffer, index))
+        return None
+
+    def changed(stmts):
+        for s in stmts:
+            if isinstance(s, For):
+                yield For(s.axis, tuple(changed(s.body)))
+                continue
+            *index, value = substitute(list(s.uses()), load)
+            where = s.buffer, tuple(index)
+            where = place(*where) if s.buffer in rows else where
+            yield replace(s, buffer=where[0], index=where[1], value=value)
+
+    return tuple(changed(body)) if rows else body
+
+
+def short_rows(body):
+    """Short rows: all of a step written out, steps side by side in vectors."""
+    loops, inside = [], body
+    while len(inside) == 1 and isinstance(inside[0], For):
+        loop, = inside
+        if loop.axis.kind != "loop" or not isinstance(loop.axis.extent, int):
+            return
+        if loop.axis.extent <= SHORT and loops:
+            break
+        loops.append(loop)
+        inside = loop.body
+    works = totals_in(inside) or any(isinstance(s, For) for s in inside)
+    if not loops or not works or loops[-1].axis.extent < SHORT:
+        return
+    stores = flat(inside, SHORT)
+    if not stores or len(postorder(expressions(stores))) > MOST:
+        return
+    axis = loops[-1].axis
+    around = [loop.axis for loop in loops[:-1]]
+    if inner := lanes(axis, stores):
+        yield Candidate("short rows in lanes", (wrapped(around, inner),))
+    yield Candidate("short rows written out", (wrapped(around, (For(axis, stores),)),))
+
+
+def wrapped(axes, body):
+    for axis in reversed(axes):
+        body = (For(axis, tuple(body)),)
+    return tuple(body)

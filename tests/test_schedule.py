@@ -1,0 +1,254 @@
+"""The loops of a kernel are those that cost least, and compute the same."""
+
+import numpy as np
+import pytest
+
+import minijit as mj
+import minijit.numpy as jnp
+from minijit import lax, nn
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import Axis, Load, Reduce, as_index, op
+from minijit.compile.loops.statements import For, Kernel, Store
+from minijit.compile.lower.walk import lower
+from minijit.compile.schedule import choose
+from minijit.compile.schedule.access import access_of
+from minijit.compile.schedule.cost import price
+from minijit.compile.schedule.machine import Machine, host_caches
+from minijit.compile.schedule.placing_rules import arrange
+from minijit.compile.schedule.primitives import (
+    distribute,
+    flat,
+    independent,
+    joined,
+    reordered,
+)
+from minijit.compile.schedule.recipes import candidates
+from minijit.compile.simplify.passes import simplify
+from minijit.run.loading import rewritten
+
+pytestmark = [pytest.mark.chapter(24), pytest.mark.fusion]
+f32 = np.dtype("float32")
+
+
+def of(*shape, dtype="float32"):
+    return mj.ShapeDtypeStruct(shape, dtype)
+
+
+def shifted(x, w):
+    padded = jnp.pad(x, ((0, 0), (15, 0), (0, 0)))
+    return (sum(padded[:, k : k + x.shape[1]] * w[k] for k in range(16)) ** 2).sum()
+
+
+def sliced(x, w):
+    long = jnp.concatenate([jnp.zeros((x.shape[0], 15, x.shape[2])), x], 1)
+    parts = [lax.slice_in_dim(long, k, k + x.shape[1], axis=1) for k in range(16)]
+    total = jnp.zeros_like(x)
+    for part, row in zip(parts, w, strict=True):
+        total = total + part * row
+    return jnp.square(total).sum()
+
+
+def picked(x, i):
+    return jnp.take(x, i, axis=0), x - x.mean(1, keepdims=True)
+
+
+def indexed(x, i):
+    return x[i], (x - x.sum(axis=1, keepdims=True) / x.shape[1]) * 2
+
+
+def variation(x):
+    return jnp.square(jnp.diff(x, axis=0)).sum() + abs(jnp.diff(x, axis=1)).sum()
+
+
+def roughness(x):
+    down, right = x[1:] - x[:-1], x[:, 1:] - x[:, :-1]
+    return (down * down).sum() + jnp.where(right > 0, right, -right).sum()
+
+
+def row_norm(x):
+    return jnp.where(x > 0, x, -x).max(-1), (x * x).sum(-1)
+
+
+image, take = of(2695, 8, 22), of(32, dtype="int32")
+# {name: (function, its arguments, how many times as dear today's loops are at least)}
+cliffs = {
+    "shifted": (mj.grad(shifted, (0, 1)), (of(8, 256, 512), of(16, 512)), 10),
+    "sliced": (mj.grad(sliced, (0, 1)), (of(8, 256, 512), of(16, 512)), 10),
+    "picked": (picked, (of(128, 128, 40), take), 10),
+    "indexed": (indexed, (of(128, 128, 40), take), 10),
+    "variation": (mj.grad(variation), (image,), 5),
+    "roughness": (mj.grad(roughness), (image,), 5),
+    "max of 10": (lambda x: x.max(1), (of(100_000, 10),), 3),
+    "norms of 5": (row_norm, (of(60_000, 5),), 1.5),
+    "argmax of 8": (lambda x: x.argmax(-1), (of(40_000, 8),), 5),
+    "argmin of 6": (lambda x: jnp.argmin(x * 2, axis=1), (of(50_000, 6),), 1.5),
+    "logsumexp": (mj.grad(lambda x: nn.logsumexp(x, 1).sum()), (of(50_000, 7),), 3),
+    "log_softmax": (lambda x: nn.log_softmax(x, axis=-1), (of(50_000, 9),), 1.5),
+    "transpose": (lambda x: x.transpose(3, 2, 0, 1) * 1, (of(8, 8, 128, 128),), 2),
+    "moveaxis": (
+        lambda x: jnp.moveaxis(x.swapaxes(2, 3), (0, 1), (2, 3)) + 1,
+        (of(8, 8, 128, 128),),
+        2,
+    ),
+    "softmax": (lambda x: nn.softmax(x, 0), (of(4096, 1000),), 1.3),
+}
+
+
+def program_of(f, args):
+    return lower(simplify(mj.make_jaxpr(f)(*args)), programs={})
+
+
+def price_of(program, machine):
+    return sum(price([arrange(k.body)], machine) for k in program.kernels)
+
+
+@pytest.mark.parametrize("name", cliffs)
+@pytest.mark.parametrize("level", ["book", "x86-64-v4"])
+def test_the_chosen_loops_cost_less(name, level):
+    f, args, times = cliffs[name]
+    machine = Machine.book() if level == "book" else Machine(level)
+    program = program_of(f, args)
+    with mj.config.override("machine", level), mj.config.override("debug_checks", True):
+        chosen = choose.scheduled(program)
+    assert price_of(program, machine) > times * price_of(chosen, machine)
+
+
+def value(aval, rng):
+    if aval.dtype == np.int32:
+        return jnp.asarray(rng.integers(0, 100, aval.shape).astype("int32"))
+    return jnp.asarray(rng.standard_normal(aval.shape).astype(aval.dtype))
+
+
+@pytest.mark.parametrize("name", ["picked", "roughness", "norms of 5", "argmin of 6"])
+def test_the_chosen_loops_compute_the_same(name, monkeypatch):
+    f, args, _ = cliffs[name]
+    args = [value(a, np.random.default_rng(0)) for a in args]
+    compiled = mj.jit(lambda *a: f(*a)).lower(*args).compile()
+    found = compiled(*args)
+    monkeypatch.setattr(choose, "STEPS", 1 << 60)
+    mj.clear_caches()
+    wanted = mj.jit(lambda *a: f(*a))(*args)
+    for a, b in zip(mj.tree.leaves(found), mj.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-5, 1e-5)
+
+
+def test_what_costs_nothing_to_look_at_stays():
+    program = program_of(lambda x: jnp.tanh(x) * 2, (of(1000, 1000),))
+    assert choose.scheduled(program) is program
+    small = program_of(lambda x: x.max(1), (of(100, 10),))
+    assert choose.scheduled(small) is small
+
+
+def test_the_ledger_has_the_rejected_with_their_prices():
+    program = rewritten(program_of(lambda x: x.max(1), (of(100_000, 10),)))
+    decision, = (d for d in program.decisions if d.rule == "schedule")
+    assert decision.numbers["as fused"] > decision.numbers["short rows in lanes"]
+    report = mj.explain(lambda x: x.max(1), jnp.ones((100_000, 10)))
+    assert "short rows in lanes" in str([d.numbers for d in report.decisions])
+
+
+# ---- the primitives
+
+
+def buffers(*names, shape=(64, 32)):
+    return [Buffer(name, shape, f32) for name in names]
+
+
+def test_an_access_says_how_far_it_goes():
+    x, i, j = *buffers("x"), Axis(64), Axis(31)
+    found = access_of(Load(x, (i, op("add", j, as_index(1)))))
+    assert found.along == {i: 128, j: 4}
+    assert found.at == 4
+
+
+def test_steps_that_meet_are_not_independent():
+    (x, y), i, j = buffers("x", "y"), Axis(63), Axis(32)
+    after = op("add", i, as_index(1))
+    own = Store(y, (i, j), Load(x, (i, j)))
+    assert independent(i, [own])
+    reads = Store(x, (i, j), Load(y, (i, j)))
+    assert independent(i, [own, reads])
+    # It reads what the next step stores, or stores where others do.
+    ahead = Store(x, (i, j), Load(y, (after, j)))
+    assert not independent(i, [own, ahead])
+    assert independent(j, [own, ahead])
+    same = Store(y, (as_index(0), j), Load(x, (i, j)))
+    assert not independent(i, [same])
+    # A row of the kernel's own is one for each step.
+    row = Buffer("r", (32,), f32, space="cache")
+    assert independent(i, [Store(row, (j,), Load(x, (i, j)))])
+
+
+def test_what_steps_hand_on_is_not_distributed():
+    (x, y), i, j = buffers("x", "y"), Axis(63), Axis(32)
+    after = op("add", i, as_index(1))
+    body = Store(y, (i, j), Load(x, (i, j))), Store(x, (i, j), Load(y, (after, j)))
+    assert distribute((For(i, (For(j, body),)),), "k") is None
+    serial = Axis(64, "serial")
+    assert distribute((For(serial, body[:1]),), "k") is None
+
+
+def softmax_like():
+    """A kernel with a row of its own and a total in the middle of a step."""
+    (x, y), i, j, k = buffers("x", "y"), Axis(64), Axis(32), Axis(32, "reduce")
+    row = Buffer("r", (32,), f32, space="cache")
+    n = Axis(32)
+    total = Reduce("add", (k,), (Load(row, (k,)),))
+    fill = For(j, (Store(row, (j,), op("mul", Load(x, (i, j)), Load(x, (i, j)))),))
+    use = For(n, (Store(y, (i, n), op("div", Load(row, (n,)), total)),))
+    return (For(i, (fill, use)),), row, y
+
+
+def test_a_row_of_a_step_becomes_an_array():
+    body, _, y = softmax_like()
+    nests, temps = distribute(body, "k")
+    assert [t.shape for t in temps] == [(64, 32), (64,)]
+    assert [n.store.buffer for n in nests] == [*temps, y]
+
+
+def test_nests_that_share_an_axis_are_joined():
+    body, _, _ = softmax_like()
+    nests, _ = distribute(body, "k")
+    group, = joined([reordered(n) for n in nests])
+    axis, members = group
+    assert axis.extent == 64 and len(members) == 3
+
+
+def test_joined_rows_are_rows_again():
+    body, _, _ = softmax_like()
+    found = {c.recipe: c for c in candidates(Kernel("k", body))}
+    assert "distribute" in found
+    assert not found["join"].temps
+
+
+def test_short_loops_written_out_read_what_was_stored_last():
+    x, y = buffers("x", "y", shape=(100, 3))
+    i, j, row = Axis(100), Axis(3), Buffer("r", (3,), f32, space="cache")
+    again = Axis(3)
+    body = (
+        For(j, (Store(row, (j,), Load(x, (i, j))),)),
+        For(again, (Store(row, (again,), op("neg", Load(row, (again,)))),)),
+        Store(y, (i, as_index(0)), Load(row, (as_index(2),))),
+    )
+    store, = flat(body, 4)
+    assert store.value is op("neg", Load(x, (i, as_index(2))))
+    assert flat(body, 2) is None
+
+
+# ---- the machine
+
+
+def test_a_machine_without_a_word_of_its_caches_is_the_book_s(tmp_path):
+    assert host_caches(tmp_path) == Machine.book().caches
+    folder = tmp_path / "index0"
+    folder.mkdir()
+    told = {"type": "Data", "level": "1", "size": "48K", "ways_of_associativity": "12"}
+    for name, text in told.items():
+        (folder / name).write_text(text)
+    first, *_ = host_caches(tmp_path)
+    assert (first.size, first.ways) == (48 << 10, 12)
+
+
+def test_levels_differ_in_their_vectors():
+    assert [Machine(f"x86-64-v{n}").vector for n in (2, 3, 4)] == [16, 32, 64]
+    assert Machine.host().vector in (16, 32, 64)
