@@ -265,3 +265,29 @@ def test_the_gradient_of_a_long_product_is_traced_in_pairs_of_pairs():
         others = np.prod(np.delete(x, n // 2), dtype="f8")
         np.testing.assert_allclose(found[n // 2], others, 1e-3)
     assert counts[2] < 12 * 20 + 20
+
+
+def test_shares_of_two_totals_of_which_one_is_longer_by_a_number():
+    """Their shares go on in one loop, and how long one is depends on its counter."""
+    x = jnp.asarray(rng.standard_normal((2, 5001)), "float32")
+
+    def f(x):
+        d = jnp.diff(jnp.sin(x), axis=1)
+        return (x * x).sum(1), d - d.mean(1, keepdims=True), jnp.sin(x)
+
+    with mj.enable_x64(True):
+        wanted = f(jnp.asarray(x, "float64"))
+    for found, want in zip(mj.jit(f)(x), wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(found), np.asarray(want), 1e-5, 1e-5)
+    y = jnp.asarray(x, "bfloat16")
+
+    def g(y):
+        v = y / (1 + jnp.abs(y))
+        d = jnp.maximum(jnp.diff(v), 0)
+        d = (d - d.mean(-1, keepdims=True)) / jnp.sqrt(d.var(-1, keepdims=True) + 0.1)
+        return v, jnp.inner(y, y), d
+
+    found, want = mj.jit(mj.vmap(g))(y), mj.vmap(g)(y)
+    for a, b in zip(found, want, strict=True):
+        a, b = (np.asarray(c).astype("f4") for c in (a, b))
+        np.testing.assert_allclose(a, b, 0.05, 0.05)

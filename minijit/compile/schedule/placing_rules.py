@@ -1,6 +1,6 @@
 """What `place` asks: in which loops, what is cheap, which totals share their loops."""
 
-from ..loops.expressions import Const, Load, Op, Reduce
+from ..loops.expressions import Axis, Const, Load, Op, Reduce
 from ..loops.graphs import nothing, postorder, substitute
 from ..loops.scalars import INDEX, dtype_bounds
 from ..loops.statements import For, If, Start, Store, expressions, statements
@@ -151,15 +151,14 @@ def share_axes(body):
     They can share loops then, and what they read.  Those inside each other keep axes
     of their own.  Conditions that are known to hold go.
     """
-    heights, shared, chosen = {}, {}, {}
+    heights, shared, chosen, keys = {}, {}, {}, {}
     for expr in postorder(expressions(body)):
         inside = max((heights[e] for e in expr.children()), default=0)
         heights[expr] = inside + (type(expr) is Reduce)
         if type(expr) is Reduce:
             for place, axis in enumerate(expr.axes):
                 if axis.kind == "reduce":
-                    key = axis.extent, place, heights[expr]
-                    chosen[axis] = shared.setdefault(key, axis)
+                    keys[axis] = place, heights[expr]
     known = {}
 
     def exprs(roots):
@@ -168,6 +167,15 @@ def share_axes(body):
     def renamed(expr):
         return chosen[expr] if chosen.get(expr, expr) is not expr else None
 
+    for axis, key in keys.items():
+        if isinstance(axis.extent, int):
+            chosen[axis] = shared.setdefault((axis.extent, *key), axis)
+    for axis, key in reversed(keys.items()):
+        # How long the loops inside are may depend on the axes of those around them.
+        if not isinstance(axis.extent, int):
+            extent, = exprs([axis.extent])
+            own = axis if extent is axis.extent else Axis(extent, axis.kind)
+            chosen[axis] = shared.setdefault((extent, *key), own)
     body = (stmt.rewrite(exprs, lambda buffer: buffer) for stmt in body)
     return without_guards(body)
 
