@@ -143,6 +143,39 @@ def test_names_are_kept_and_no_more():
         assert count(jaxpr, "sin") == sines, names
 
 
+def test_a_saved_name_serves_for_what_it_named():
+    """The derivative of tanh is made of its value, which has the name."""
+    named = lambda y: checkpoint_name(y, "a")
+    policy = policies.save_only_these_names("a")
+    after = lambda x: jnp.sin(named(jnp.tanh(x)))
+    beside = lambda x: (lambda y: jnp.sin(jnp.exp(y)) + named(y))(jnp.tanh(x))
+    for f in (after, beside):
+        g = checkpoint(f, policy=policy)
+        assert count(make_jaxpr(grad(lambda x, g=g: jnp.sum(g(x))))(x), "tanh") == 1
+
+
+def test_what_is_not_needed_is_not_kept():
+    """Here the value of tanh is all that the way back needs, and the cotangent."""
+    policy = policies.everything_saveable
+    f = checkpoint(lambda x, y: jnp.sum(jnp.tanh(x) + 2.0 * y), policy=policy)
+    forward, backward = (
+        eqn for eqn in make_jaxpr(grad(f))(x, x).eqns
+        if eqn.primitive.name == "checkpoint"
+    )  # fmt: skip
+    assert len(forward.outvars) == 2 and len(backward.invars) == 2
+
+
+def test_static_and_named_arguments():
+    f = lambda x, y, name: {"twice": 2.0 * x, "once": x}[name] * y
+    last = checkpoint(f, static_argnums=-1)
+    assert grad(last)(3.0, 5.0, "twice") == 10.0
+    assert grad(checkpoint(lambda x, k: x * k))(3.0, k=5.0) == 5.0
+    assert grad(checkpoint(lambda x, k=2.0: x * k))(3.0, k=5.0) == 5.0
+    for number in (3, -4):
+        with pytest.raises(ValueError, match="3 positional arguments"):
+            checkpoint(f, static_argnums=number)(3.0, 5.0, "once")
+
+
 def test_nested_checkpoints():
     g = checkpoint(lambda x: jnp.sin(checkpoint(jnp.sin)(x)))
     np.testing.assert_allclose(grad(g)(0.5), np.cos(np.sin(0.5)) * np.cos(0.5))

@@ -12,6 +12,7 @@ from minijit import (
     custom_gradient,
     custom_jvp,
     custom_vjp,
+    float0,
     grad,
     hessian,
     jit,
@@ -497,3 +498,46 @@ def test_errors_of_linear_call():
         grad(lambda r: doubled_back(r, jnp.ones(3)).sum())(jnp.ones((2, 3)))
     with pytest.raises(TypeError, match="transpose output pytree structure must match"):
         linear_call(lambda r, x: x, lambda r, x: (x, x), (), 1.0)
+
+
+# ---- what a function captured comes in front of its arguments
+
+
+def square(kind, w):
+    """x², of a function that captures `w` and has a rule that does not."""
+    f = kind(lambda x: w * 0 + x * x)
+    if kind is custom_jvp:
+        f.defjvp(lambda p, t: (p[0] * p[0], 2 * p[0] * t[0]))
+    else:
+        f.defvjp(lambda x: (x * x, x), lambda x, ct: (2 * x * ct,))
+    return f
+
+
+@pytest.mark.parametrize("kind", [custom_jvp, custom_vjp])
+def test_a_value_comes_with_the_gradient(kind):
+    f = jit(lambda w, x: square(kind, w * 1.0)(x))
+    assert value_and_grad(square(kind, 3.0))(3.0) == (9.0, 6.0)
+    assert value_and_grad(f, 1)(2.0, 3.0) == (9.0, 6.0)
+    assert value_and_grad(f, (0, 1))(2.0, 3.0) == (9.0, (0.0, 6.0))
+    assert jit(value_and_grad(f, 1))(2.0, 3.0) == (9.0, 6.0)
+
+
+def test_bwd_gets_what_fwd_kept_in_its_places():
+    @partial(custom_vjp, nondiff_argnums=(1,))
+    def f(x, name, y):
+        return x * y, 7
+
+    def fwd(x, name, y):
+        assert name == "middle"
+        return (x * y, 7), {"a": x, "b": 2, "c": y}
+
+    def bwd(name, kept, cts):
+        assert name == "middle" and type(kept["b"]) is int
+        assert len(cts) == 2
+        return kept["b"] * kept["c"] * cts[0], 10 * kept["a"] * cts[0]
+
+    f.defvjp(fwd, bwd)
+    slopes = grad(lambda x, y: f(x, "middle", y)[0], (0, 1))
+    assert slopes(3.0, 5.0) == jit(slopes)(3.0, 5.0) == (10.0, 30.0)
+    out, pull = vjp(lambda x, y: f(x, "middle", y), 3.0, 5.0)
+    assert out == (15.0, 7) and pull((1.0, np.zeros((), float0))) == (10.0, 30.0)

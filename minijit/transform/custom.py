@@ -261,7 +261,7 @@ def jvp_linearize(nonzero, *primals, call, rule, kind=TangentTrace):
     linear_mask = [t is not None for t in tangents[count:]]
 
     def linear(*given):
-        out = eval_jaxpr(jaxpr, residuals, *present(given))
+        out = eval_jaxpr(jaxpr, residuals, *present(given[n:]))
         return fill(mask, fill(linear_mask, out))
 
     return outs[:count], linear
