@@ -727,9 +727,9 @@ def test_whatever_another_thread_does_meanwhile_no_viewed_array_is_given_away(si
     try:
         given.append(p.make())
         array = given.pop()
-        assert donating.owned(array) is array
+        assert donating.owned([array]) is array
         view = array[1:]
-        assert donating.owned(array) is not array and view.base is array
+        assert donating.owned([array]) is not array and view.base is array
     finally:
         sys.settrace(None)
     del array, view
@@ -739,7 +739,7 @@ def test_whatever_another_thread_does_meanwhile_no_viewed_array_is_given_away(si
     while given:
         array = given.pop()
         view = array[1:]
-        assert donating.owned(array) is not array and view.base is array
+        assert donating.owned([array]) is not array and view.base is array
 
 
 def test_threads_take_from_one_pool():

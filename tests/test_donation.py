@@ -185,7 +185,7 @@ def test_ctrl_c_while_references_are_counted_leaves_a_pool_its_array():
     """At each moment: the pool's reference is out of its place in one call only."""
     array = np.zeros(10)
     place = donating.held(array)
-    count, interrupts = donating.references_but_a_pool(array), 0
+    count, interrupts = donating.references_but_a_pool([array]), 0
     for k in itertools.count():
         reached, error = interrupted_at(k, partial(donating.references, array))
         assert len(place) == 1
@@ -195,4 +195,4 @@ def test_ctrl_c_while_references_are_counted_leaves_a_pool_its_array():
         interrupts += 1
         del error
     assert interrupts > 3
-    assert donating.references_but_a_pool(array) == count
+    assert donating.references_but_a_pool([array]) == count

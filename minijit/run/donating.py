@@ -67,27 +67,38 @@ def held(array):
     return found
 
 
-def references(array):
-    """How often an array, and the one whose memory it shows, are referred to."""
-    return references_but_a_pool(array), references_but_a_pool(array.base)
+def references(given):
+    """How often an array, and the one whose memory it shows, are referred to.
+
+    Args:
+      given: the array, in a list.  Whether a function borrows a variable's reference,
+        which is not counted then, Python decides otherwise from version to version;
+        what a list has is always counted.
+    """
+    return references_but_a_pool(given), references_but_a_pool([given[0].base])
 
 
-def references_but_a_pool(array):
-    """How often an object is referred to, but for the reference that a pool has."""
-    place, taken = pooled.get(id(array), []), []
+def references_but_a_pool(given):
+    """How often an object in a list is referred to, but for the reference of a pool."""
+    place, taken = pooled.get(id(given[0]), []), []
     try:
         # It is empty while another thread looks, whose reference counts.  In one call
         # of C: between two of Python's steps an interrupt could come.
         with suppress(IndexError):
             taken.extend(map(list.pop, [place]))
-        return getrefcount(array) - len(taken)
+        return getrefcount(given[0]) - len(taken)
     finally:
         place += taken
 
 
-def owned(array):
-    """An array whose memory belongs to the caller's variable alone, or else a copy."""
-    (count, base_count), base = references(array), array.base
+def owned(given):
+    """An array whose memory belongs to the caller's variable alone, or else a copy.
+
+    Args:
+      given: the array, in a list.
+    """
+    count, base_count = references(given)
+    array, base = given[0], given[0].base
     if count == ALONE and HAS_LOCK:
         if owns_memory(array):
             return array
@@ -102,11 +113,7 @@ def owned(array):
 def of_a_local():
     """What `owned` counts for a view that one local variable refers to."""
     array = np.empty(1)[:]
-    return within(array)
-
-
-def within(array):
-    return references(array)
+    return references([array])
 
 
 ALONE, BASE_ALONE = of_a_local()
@@ -156,7 +163,7 @@ class Donating(Executable):
             if isinstance(leaves[i], ArrayImpl) and config.calls_are_plain():
                 leaves[i].delete()
             array, arrays[i] = arrays[i], None
-            arrays[i] = owned(array)
+            arrays[i] = owned([array])
         run = next(filter(None, (watch(self) for watch in watchers)), self.run)
         with writable([arrays[i] for i, _ in self.pairs]):
             return list(map(unboxed, run(*arrays), self.out_avals))
@@ -175,7 +182,7 @@ def donated_lines(entry, executable, names, leaves):
     arrays = [i for i in used if isinstance(leaves[i], ArrayImpl)]
     given = [names[i] for i in arrays if deleted[i]]
     pairs = getattr(executable, "pairs", ())
-    taking = [f"v{i} = owned(v{i})" for i, _ in pairs]
+    taking = [f"v{i} = owned([v{i}])" for i, _ in pairs]
     if not given:
         return [], taking
     ids = ", ".join(f"id({name})" for name in given)

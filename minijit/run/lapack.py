@@ -17,6 +17,7 @@ import os
 import threading
 
 from ..compile.loops.statements import Call, statements
+from ..trace.locks import Lock
 from .scalars.scalar_math import functions
 
 
@@ -103,7 +104,7 @@ class OneThread:
             os.register_at_fork(after_in_child=self.leave_all)
 
     def leave_all(self):
-        self.lock, self.inside = threading.Lock(), 0
+        self.lock, self.inside = Lock(threading.Lock()), 0
 
     def __enter__(self):
         read, write = blas_threads()

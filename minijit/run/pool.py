@@ -38,10 +38,15 @@ MOST_LOOKS = 2
 
 
 def references_of_a_pool():
-    """What `getrefcount` says of an array that a pool has, and one local variable."""
-    lent = deque([[np.empty(0)]])
-    array = lent[0][0]
-    return getrefcount(array)
+    """What `getrefcount` says of an array that a pool has, and one local variable.
+
+    It is given the array from the list, not from the variable: whether a function may
+    borrow a variable's reference, which then is not counted, Python decides otherwise
+    from version to version.
+    """
+    place = [np.empty(0)]
+    array = place[0]  # noqa: F841
+    return getrefcount(place[0])
 
 
 ALONE = references_of_a_pool()
@@ -72,7 +77,7 @@ class Pool:
                 break
             lent.rotate(-1)
             # Another thread that has found it counts this one's reference.
-            if getrefcount(array) == ALONE:
+            if getrefcount(place[0]) == ALONE:
                 return array
         return self.make()
 

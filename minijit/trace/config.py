@@ -17,6 +17,7 @@ import weakref
 from contextlib import contextmanager
 
 from .demand import add_rows
+from .locks import Lock
 
 
 class Overrides(threading.local):
@@ -75,7 +76,7 @@ class Config:
             os.register_at_fork(after_in_child=self.new_lock)
 
     def new_lock(self):
-        self.making_keys = threading.RLock()
+        self.making_keys = Lock(threading.RLock())
 
     def define(
         self, name, default, doc, changes_traces=False, changes_calls=False,

@@ -1,10 +1,8 @@
 """Turns: of several threads that want the same thing made, one makes it.
 
 A signal's handler may raise wherever a function returns to Python, or one of Python's
-own begins.  So what is locked here is locked by `with` and a lock of Python's in C:
-nothing comes between.  A lock that a function in Python takes stays locked for ever if
-the handler raises as it returns; and what a `finally` does by such a function is not
-done.
+own begins.  What is locked here is locked by `with` and a `Lock`: nothing comes
+between.  What a `finally` does by a function in Python may not be done.
 """
 
 import functools
@@ -14,12 +12,15 @@ import threading
 import weakref
 from contextlib import nullcontext
 
+from .locks import Lock
+
 
 class Turn:
     """The turn of a thread to do the work of a key: over when its lock is free."""
 
     def __init__(self, key):
-        self.key, self.thread, self.lock = key, threading.get_ident(), threading.Lock()
+        self.key, self.thread = key, threading.get_ident()
+        self.lock = Lock(threading.Lock())
 
 
 class Turns:
@@ -41,7 +42,7 @@ class Turns:
         # A context in which the work is done; a later module tells how long it takes.
         self.watch = nullcontext
         self.owners = weakref.WeakValueDictionary()
-        self.wanted, self.lock = {}, threading.RLock()
+        self.wanted, self.lock = {}, Lock(threading.RLock())
 
     def claim(self, turn):
         """Wait for other threads that work for the key: -> a context for the work.
@@ -82,7 +83,7 @@ class Turns:
         self.owners = weakref.WeakValueDictionary(
             {key: turn for key, turn in owners.items() if turn.thread == me}
         )
-        self.wanted, self.lock = {}, threading.RLock()
+        self.wanted, self.lock = {}, Lock(threading.RLock())
 
 
 # Of several threads that want the same trace, or the same compiled program, one makes
@@ -91,11 +92,11 @@ turns = Turns()
 
 # For tables only, and never held while a function is traced: tracing runs the user's
 # code, which may wait for threads that want traces of their own.
-lock = threading.RLock()
+lock = Lock(threading.RLock())
 
 # Compilers share tables of what they made, and run no code of the user's: one program
 # is compiled at a time.
-compile_lock = threading.RLock()
+compile_lock = Lock(threading.RLock())
 
 # While a program is compiled, garbage is collected once so many objects have come.
 COLLECT = 200_000

@@ -18,6 +18,7 @@ from collections import deque
 from sys import getrefcount
 
 from ...trace.config import config
+from ...trace.locks import Lock
 from ..donating import HAS_LOCK
 from .arrays import pool_of, upload
 from .nodes import CopyNode, LaunchNode, ProductNode
@@ -102,7 +103,8 @@ class DeviceProgram:
     """
 
     def __init__(self, driver, nodes):
-        self.driver, self.nodes, self.lock = driver, nodes, threading.Lock()
+        self.driver, self.nodes = driver, nodes
+        self.lock = Lock(threading.Lock())
         pool, self.graphs = pool_of(driver), []
         # At the end of the process the driver gives everything back itself.
         weakref.finalize(self, close_all, self.graphs).atexit = False

@@ -19,6 +19,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 import numpy as np
 
 from ...compile.loops.scalars import part_dtype, storage_dtype
+from ...trace.locks import Lock
 from ..python.scalar_functions import functions
 from ..python.source import import_text
 from ..report.environment import version_of
@@ -29,7 +30,7 @@ from .lockstep import of_math, vector_functions
 
 HEAD = "from __future__ import annotations\n\nimport math\n\nimport numpy as np\n"
 known = (functions.keys() | own.keys() | vector_functions.keys()) - {"abs"}
-turn = threading.RLock()
+turn = Lock(threading.RLock())
 
 
 def simulated():

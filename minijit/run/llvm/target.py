@@ -12,6 +12,7 @@ import functools
 import gc
 import os
 
+from ...trace.locks import Lock
 from ...trace.turns import fork_locks
 
 # The levels of x86-64, and what each adds to the one before: in LLVM's words.
@@ -47,7 +48,7 @@ def mend(ffi):
     other threads wait for ever.  Python's own lock, which is in it, knows no middle.
     And a text of LLVM's that is freed while it is still known is freed twice.
     """
-    lock = ffi.lib._lock._lock
+    lock = Lock(ffi.lib._lock._lock)
 
     def call(function, *args):
         with lock:

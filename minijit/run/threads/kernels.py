@@ -37,6 +37,7 @@ from ...compile.numbers.scalar_forms import scalar_form
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import arrange, share_axes
 from ...trace.config import config
+from ...trace.locks import Lock
 from ..llvm.kernels import KernelText, kernel_texts
 from ..llvm.text import LLVMWriter
 from .workers import new_box, parts_text, serving
@@ -89,7 +90,8 @@ class Workers:
 
     def forget(self):
         """Begin anew: in a forked process there are no threads."""
-        self.boxes, self.table, self.lock = [], (), threading.Lock()
+        self.boxes, self.table = [], ()
+        self.lock = Lock(threading.Lock())
 
     def ask(self, count):
         """The table of so many workers, or more."""
