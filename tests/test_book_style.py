@@ -242,6 +242,24 @@ def test_the_matrix_of_the_whole_book_has_every_table_and_spine_primitive():
     assert len(tables) == 6 and all(len(table) > 30 for table in tables)
 
 
+def test_the_way_of_a_program_has_every_chapter_that_builds_compile_or_run():
+    book = find_book(Path(book_toy.REPO))
+    built = {p.chapter.id for f in book.files_in_order() for p in book.parts(f)
+             if p.built and p.file.startswith(("minijit/compile/", "minijit/run/"))}
+    chapters = {c.id for rooms, *_ in style.WAY.values()
+                for c in style.builders_of(book, rooms)}
+    assert chapters == built
+    assert {name for chain in style.ARROWS.split(";") for name in chain.split()} == {
+        *style.WAY
+    }
+    for k in sorted(built):
+        style.pipeline(k)
+        texts = plt.gca().texts
+        bold = [t.get_text() for t in texts if t.get_weight() == "bold"]
+        assert bold and all(k in t.split("\n")[1].split(", ") for t in bold)
+        plt.close()
+
+
 def test_an_arrow_goes_between_points_and_boxes():
     axis = style.blank(None, 3, 2)
     end = style.box(axis, 1, 1, "end")

@@ -34,7 +34,9 @@ from .project import Book
 LIST = r"\d+(?:(?:, and |, or |, | and | or | to |\.\.)\d+)*"
 WORDS = re.compile(rf"(\b[Cc]hapters?[ \n]|\bthis chapter, )({LIST})\b")
 RANGE = re.compile(r"^(\d+)(?= to |\.\.)")
-CALLS = re.compile(r"(\bmark\.chapter\(|\bstyle\.(?:draw_)?matrix\()(\d+)\b")
+CALLS = re.compile(
+    r"(\bmark\.chapter\(|\bstyle\.(?:draw_matrix|matrix|pipeline)\()(\d+)\b"
+)
 COMMANDS = re.compile(
     r"((?:minijit\.book |`)(?:reset|grade|check|stats|sync|run|test|stages|exercise"
     r"|text|outline|draft|diff|html) )(\d+(?: \d+)?)\b"

@@ -15,6 +15,7 @@
     style.draw_tree({"w": 1, "b": [2, 3]});    # the same, and its nodes as a list
     style.matrix(7)                            # primitive x table, after chapter 7
     style.draw_matrix();                       # after this notebook's chapter
+    style.pipeline(17)                         # the compiler: what chapter 17 adds
 
 A drawing takes `axis=`, to stand beside others.  Backgrounds are transparent and the
 ink is grey, so that pictures are readable on white pages and on dark ones.  The same
@@ -24,6 +25,7 @@ traces and primitives are known by their attributes.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -74,6 +76,26 @@ TABLES = (
     ("batch", "transform/batching.py", "batch_rules"),
     ("lower", "compile/lower/walk.py", "lower_rules"),
 )
+# The way of a program: what stands in a box, the rooms it is for, and where it stands.
+WAY = {
+    "simplify": (("compile/simplify",), 0, 1),
+    "lower": (("compile/loops", "compile/lower"), 1, 1),
+    "fuse": (("compile/fuse",), 2, 1),
+    "schedule": (("compile/schedule",), 3, 1),
+    "memory": (("compile/memory",), 4, 1),
+    "control": (("compile/control",), 2.5, 2),
+    "report": (("compile/report",), 2.5, 0),
+    "python": (("run/emit.py", "run/python"), 5.1, 2),
+    "llvm": (("run/llvm", "compile/numbers"), 5.1, 1),
+    "device": (("run/device",), 5.1, 0),
+    "calls": (("run/executable.py", "run/calls", "run/pool.py"), 6.2, 2),
+    "threads": (("run/threads",), 6.2, 1),
+    "cuda": (("run/cuda",), 6.2, 0),
+}
+ARROWS = """
+    simplify lower fuse schedule memory llvm threads; memory python calls;
+    memory device cuda; llvm calls; lower control memory; fuse report; schedule report
+"""
 ROW = 48  # so many primitives at most stand beside each other in the matrix
 
 
@@ -441,6 +463,38 @@ def matrix(k: str | int, axis: Any = None) -> None:
             draw_band(book, chapter, band, one)
         return
     draw_band(book, chapter, every, axis)
+
+
+def pipeline(k: str | int, axis: Any = None) -> None:
+    """The rooms of the compiler in the order of a program, each with its chapters.
+
+    Which chapters build a room is read off book.toml.  What chapter k builds is filled,
+    what later chapters build is dotted: a program does without until then.
+    """
+    book = find_book()
+    here = book.chapter(k)
+    axis = blank(axis, 8, 2.5)
+    axis.set(xlim=(-0.5, 6.75), ylim=(-0.5, 2.5))
+    boxes = {}
+    for name, (rooms, x, y) in WAY.items():
+        builders = builders_of(book, rooms)
+        new = here in builders
+        ids = ", ".join(c.id for c in builders)
+        boxes[name] = box(axis, x, y, f"{name}\n{ids}", TANGENT if new else PRIMAL)
+        boxes[name].set(size=9, weight="bold" if new else "normal")
+        if all(c.index > here.index for c in builders):
+            boxes[name].get_bbox_patch().set(fc="none", ec=INK, linestyle=":")
+    for chain in ARROWS.split(";"):
+        for start, end in itertools.pairwise(chain.split()):
+            arrow(axis, boxes[start], boxes[end])
+
+
+def builders_of(book: Book, rooms: Sequence[str]) -> list[Chapter]:
+    """The chapters with build cells for files of these rooms, in order."""
+    parts = [p for file in book.files_in_order() for p in book.parts(file) if p.built]
+    inside = tuple(f"{book.package}/{room}" for room in rooms)
+    found = {p.chapter.index: p.chapter for p in parts if p.file.startswith(inside)}
+    return [found[n] for n in sorted(found)]
 
 
 def spine_primitives(book: Book, chapter: Chapter) -> list[tuple[Any, Chapter]]:
