@@ -79,3 +79,21 @@ def test_errors():
         fft(lax.complex(x, x), "FFT", (4,))
     with pytest.raises(ValueError, match="Unknown FFT type"):
         fft(x, "DCT", (5,))
+
+
+def test_axes_without_elements():
+    """As in JAX: lengths that nobody asks for; but half of no number has one."""
+    for name in ("fft", "ifft", "fftn", "ifft2"):
+        for shape in ((2, 0), (0, 2), (0, 0), (3, 0, 4)):
+            f = getattr(jnp.fft, name)
+            result = f(jnp.zeros(shape, "complex64"))
+            assert (result.shape, result.dtype) == (shape, "complex64")
+            assert mj.jit(f)(jnp.zeros(shape, "complex64")).shape == shape
+    assert jnp.fft.irfft(jnp.zeros((2, 0), "complex64")).dtype == "float32"
+    assert jnp.fft.irfft(jnp.zeros((2, 1), "complex64")).shape == (2, 0)
+    assert jnp.fft.rfftn(jnp.zeros((0, 3, 4), "float32")).shape == (0, 3, 3)
+    assert jnp.fft.irfftn(jnp.zeros((3, 0, 4), "complex64")).shape == (3, 0, 6)
+    loss = lambda x: jnp.abs(jnp.fft.fft(x)).sum()
+    assert mj.grad(loss)(jnp.zeros((2, 0), "float32")).shape == (2, 0)
+    with pytest.raises(ValueError, match="at least 1 data point"):
+        jnp.fft.rfft(jnp.zeros((2, 0), "float32"))

@@ -14,7 +14,7 @@ from ..trace import calls, names
 from ..trace.errors import at_line, user_source
 from .arguments import canonical_axes, canonical_axis
 from .core import convert, promote_args, promote_args_inexact
-from .making import arange, placed
+from .making import arange, placed, zeros
 from .mathematics import conj
 from .padding import pad
 from .rearranging import roll
@@ -55,7 +55,8 @@ def transformed(name, kind, a, s, axes, norm):
     lengths = [a.shape[d] for d in axes] if s is None else list(map(operator.index, s))
     if kind == "IRFFT" and s is None and axes:
         lengths[-1] = builtins.max(0, 2 * (lengths[-1] - 1))
-    if builtins.any(n < 1 for n in lengths):
+    asked = lengths if s is not None else lengths[-1:] if kind == "RFFT" else []
+    if builtins.any(n < 1 for n in asked):
         raise ValueError(
             f"jnp.fft.{name}: Shape should be non-negative, and a transform has at "
             f"least 1 data point, got lengths {tuple(lengths)}{at_line(user_source())}"
@@ -64,6 +65,15 @@ def transformed(name, kind, a, s, axes, norm):
         a = convert(a, np.result_type(a.dtype, np.complex64))
     if not axes:
         return a
+    if 0 in lengths:
+        # Nothing is transformed, and nothing comes of it.
+        shape, dtype = list(a.shape), np.result_type(a.dtype, np.complex64)
+        for d, n in zip(axes, lengths, strict=True):
+            shape[d] = n
+        if kind == "RFFT":
+            shape[axes[-1]] = lengths[-1] // 2 + 1
+        real = np.empty(0, dtype).real.dtype
+        return zeros(shape, real if kind == "IRFFT" else dtype)
     taken = transforms.half(lengths) if kind == "IRFFT" else lengths
     a = moveaxis(resized(a, axes, taken), axes, range(a.ndim - len(axes), a.ndim))
     # A primitive takes three axes at once; of more, the last ones are done first.
