@@ -23,7 +23,7 @@ from minijit.run import loading
 from minijit.run.executable import compile_plain
 from minijit.run.python.regions import RegionSource
 from minijit.trace.jit import executors
-from minijit.transform import steps
+from minijit.transform import pieces, steps
 from tests import random_fusion, random_memory
 from tests.test_control_flow import programs
 
@@ -471,6 +471,52 @@ def test_lambdas_made_anew_around_new_arrays_are_compiled_once(monkeypatch):
     assert names == []
     assert not any(ref() is not None for ref in refs)
     assert abs(len(gc.get_objects()) - before) < 400
+
+
+factor = 2.0
+
+
+def test_a_body_that_reads_what_it_read_is_not_recorded_again(monkeypatch):
+    recorded, record = [], pieces.trace_to_jaxpr
+
+    def counted(f, avals, info, *more):
+        recorded.append(info.name)
+        return record(f, avals, info, *more)
+
+    monkeypatch.setattr(pieces, "trace_to_jaxpr", counted)
+    x, pair = jnp.arange(1.0, 4.0), (jnp.float32(3.0), jnp.ones(3))
+
+    def loops(w):
+        body = lambda i, c: c * w * factor + pair[0]
+        scanned = lax.scan(lambda c, y: (c + y * w, c), x, pair[1])[0]
+        return lax.fori_loop(0, 2, body, x) + scanned + lax.cond(
+            True, lambda c: c * w, lambda c: c, x
+        )
+
+    def expected(w):
+        c = np.asarray(x)
+        for _ in range(2):
+            c = c * w * factor + 3
+        return c + np.asarray(x) + 3 * w + np.asarray(x) * w
+
+    w = jnp.float32(0.5)
+    loops(w), loops(w)
+    recorded.clear()
+    np.testing.assert_allclose(loops(w), expected(0.5))
+    np.testing.assert_allclose(loops(w), expected(0.5))
+    assert recorded == []
+    # Whatever the functions read now, they read.
+    np.testing.assert_allclose(loops(jnp.float32(7.0)), expected(7.0))
+    monkeypatch.setitem(globals(), "factor", 3.0)
+    np.testing.assert_allclose(loops(w), expected(0.5))
+    recorded.clear()
+    with mj.enable_x64(True):
+        np.testing.assert_allclose(loops(w), expected(0.5))
+    assert len(recorded) >= 4
+    ref = weakref.ref(w)
+    del w
+    gc.collect()
+    assert ref() is None
 
 
 def test_an_error_in_a_body_outside_jit_names_the_line():

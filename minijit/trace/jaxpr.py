@@ -31,7 +31,7 @@ from .arguments import (
 )
 from .array import ArrayImpl, ShapedArray, aval_of, result_avals
 from .config import config
-from .core import Array, Trace, Tracer, current_trace, set_trace
+from .core import Trace, Tracer, current_trace, set_trace
 from .errors import Source, on_behalf_of, user_source
 from .jaxpr_memory import memoised
 from .origins import origin
@@ -209,11 +209,11 @@ class JaxprTrace(Trace):
     """Records every primitive applied to anything as an equation.
 
     Scalars become literals; arrays, and tracers of enclosing traces, become
-    constvars, one for each object.  With `arrays_stay` only Python's and NumPy's
-    numbers are literals: the jaxpr is the same for another array without axes.
+    constvars, one for each object.  So do arrays without axes if their ids are in
+    `arrays_stay`: the jaxpr is the same with others in their place.
     """
 
-    def __init__(self, parent, info, arrays_stay=False):
+    def __init__(self, parent, info, arrays_stay=()):
         self.parent = parent
         self.info = info
         self.arrays_stay = arrays_stay
@@ -249,8 +249,7 @@ class JaxprTrace(Trace):
                 raise leaked_tracer(f"the traced function {self.info.name}", value)
         elif not isinstance(value, np.ndarray) or value.ndim == 0:
             aval = aval_of(value)
-            stays = self.arrays_stay and isinstance(value, Array)
-            if is_scalar(aval) and not stays:
+            if is_scalar(aval) and id(value) not in self.arrays_stay:
                 return Literal(scalar(value, aval), aval)
         if id(value) not in self.constants:
             self.constants[id(value)] = Var(aval_of(value)), value
@@ -280,7 +279,7 @@ def encloses(inner, trace):
     return False
 
 
-def trace_to_jaxpr(function, avals, info, arrays_stay=False):
+def trace_to_jaxpr(function, avals, info, arrays_stay=()):
     """Record `function` applied to arguments of the types `avals`.
 
     Args:

@@ -5,13 +5,16 @@
     jaxpr, captured, tree = record(fun, avals, in_tree, "scan")     # a user's function
 """
 
+from types import FunctionType
+
 import numpy as np
 
 from ..trace.arguments import TraceInfo, function_name, function_source
 from ..trace.array import ArrayImpl, ShapedArray, aval_of
-from ..trace.captures import reaches
+from ..trace.captures import find_captures, reaches
 from ..trace.config import config
 from ..trace.core import current_trace
+from ..trace.errors import user_source
 from ..trace.jaxpr import ClosedJaxpr, JaxprTrace, Literal, trace_to_jaxpr
 from ..trace.jaxpr_memory import memoised
 from ..trace.jit import PlainTrace, compiled_call, trace_checks
@@ -60,15 +63,22 @@ def record(fun, avals, tree, kind, user=None, written=None):
       (jaxpr, with what it captured as constvars; the captured values; the structure of
       its result)
     """
+    known = Recording(fun, kind, avals, tree, written)
+    if known.found:
+        return known.again()
     flat = FlatFunction(fun, tree)
     user = fun if user is None else user
     info = TraceInfo(function_name(user), kind, function_source(user))
-    given = list(avals), info, is_outside_jit()
+    given = list(avals), info, known.arrays
     if written is None:
-        return *checked(flat, *given), flat.out_tree
-    threaded = ThreadedFunction(flat, written)
-    jaxpr, captured = checked(threaded, *given)
-    return *threaded.close_over(jaxpr, captured), flat.out_tree
+        recorded = *checked(flat, *given), flat.out_tree
+    else:
+        threaded = ThreadedFunction(flat, written)
+        jaxpr, captured = checked(threaded, *given)
+        recorded = *threaded.close_over(jaxpr, captured), flat.out_tree
+    if not written:
+        known.keep(*recorded)
+    return recorded
 
 
 def checked(function, avals, *given):
@@ -85,18 +95,69 @@ def checked(function, avals, *given):
     return recorded
 
 
-def is_outside_jit():
-    """Whether what is recorded here runs at once, as a program of its own.
-
-    Then a captured array without axes is an argument of it, and no literal, so that
-    the same program serves when there is another one.
-    """
+def recording_trace():
+    """The innermost trace around us that records, or None: what is outside jit."""
     trace = current_trace()
-    while trace is not None:
-        if isinstance(trace, JaxprTrace):
-            return trace.arrays_stay
+    while trace is not None and not isinstance(trace, JaxprTrace):
         trace = trace.parent
-    return True
+    return trace
+
+
+class Recording:
+    """What was recorded of a function outside jit, if it reads what it read before.
+
+    A function is known as `jit` knows it, by its code and what it captures; one that
+    reads what can change unseen is recorded at each call.  Of captured arrays nothing
+    is kept but where the function has them.
+
+    Attributes:
+      arrays: the ids of captured arrays.  Without axes they are arguments of the loop,
+        which runs at once, and no literals: the same program serves for others.
+      key: of a call that can be known, or None.
+      found: (jaxpr, places of the captured values, structure of the result), or None.
+    """
+
+    def __init__(self, fun, kind, avals, tree, written):
+        self.key = self.found = None
+        around = recording_trace()
+        self.arrays = getattr(around, "arrays_stay", ())
+        if around is not None or type(fun) is not FunctionType:
+            return
+        captures = find_captures(fun)
+        self.owners = captures.owners
+        self.arrays = {id(x) for x in self.owners if type(x) is ArrayImpl}
+        if written or captures.mutable is not None or captures.tracers:
+            return
+        of_call = kind, tuple(avals), tree, written is None, user_source()
+        self.key = captures.key, *of_call, config.trace_key()
+        try:
+            self.found = recordings.find(self.key)
+        except TypeError:  # An aval that has no hash.
+            self.key = None
+
+    def again(self):
+        """What `record` returned, with the values that are captured now."""
+        jaxpr, places, out_tree = self.found
+        return jaxpr, tuple(self.owners[i] for i in places), out_tree
+
+    def keep(self, jaxpr, captured, out_tree):
+        """Remember what was recorded, if the same call was recorded before."""
+        if self.key is None:
+            return
+        # Most are not made again: around arrays of their own, say.
+        if (number := hash(self.key)) not in recorded_once:
+            recorded_once[number] = None
+            if len(recorded_once) > 4096:
+                recorded_once.clear()
+            return
+        where = {id(value): i for i, value in enumerate(self.owners)}
+        places = [where.get(id(x)) for x in captured]
+        if None not in places and not reaches([jaxpr, out_tree], self.owners):
+            recordings.store(self.key, (jaxpr, places, out_tree), self.owners)
+
+
+recordings = Recent(limit=256)
+recorded_once: dict = {}
 
 
 def close_over(jaxpr, before=(), after=()):
