@@ -3,7 +3,7 @@
 import numpy as _np
 
 from .ops.prng import prng_key as prng_key
-from .trace import calls, names as _names
+from .trace import calls
 from .trace.dtypes import (
     TypePromotionError as TypePromotionError,
     bfloat16 as bfloat16,
@@ -40,7 +40,4 @@ def scalar_type_of(x):
     raise TypeError(f"Invalid scalar value {x}")
 
 
-calls.explain_calls("dtypes", globals())
-
-__all__ = _names.public_names(globals())
-__dir__, __getattr__ = _names.front(__name__, __all__)
+calls.publish(globals())

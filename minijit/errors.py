@@ -16,5 +16,4 @@ from .trace.errors import (
     UnexpectedTracerError as UnexpectedTracerError,
 )
 
-__all__ = _names.public_names(globals())
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals())

@@ -20,8 +20,7 @@ from .trace import names as _names
 from .trace.jit import jit
 from .trace.pytree import tree_leaves
 
-__all__ = ["Exported", "export", "is_symbolic_dim"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "Exported export is_symbolic_dim")
 
 
 class Exported:

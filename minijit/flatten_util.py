@@ -70,5 +70,4 @@ def ravel_pytree(pytree):
 
 calls.explain_calls("flatten_util", globals(), ["ravel_pytree"])
 
-__all__ = ["ravel_pytree"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "ravel_pytree")

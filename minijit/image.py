@@ -13,7 +13,7 @@ import numpy as np
 
 from . import lax, numpy as jnp
 from .numpy import core
-from .trace import calls, names as _names
+from .trace import calls
 
 
 class ResizeMethod(enum.Enum):
@@ -194,6 +194,4 @@ kernels = {
     ResizeMethod.AREA: (1, None),
 }
 
-__all__ = ["ResizeMethod", "resize", "scale_and_translate"]
-calls.explain_calls("image", globals(), __all__)
-__dir__, __getattr__ = _names.front(__name__, __all__)
+calls.publish(globals(), "ResizeMethod resize scale_and_translate")

@@ -1216,12 +1216,11 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=None, method="cholesky
 
 calls.explain_calls("random", globals())
 
-__all__ = """
+_names.publish(globals(), """
     PRNGKey ball bernoulli beta binomial bits categorical cauchy chisquare choice clone
     dirichlet double_sided_maxwell exponential f fold_in gamma generalized_normal
     geometric gumbel key key_data key_dtype key_impl laplace loggamma logistic lognormal
     maxwell multinomial multivariate_normal normal orthogonal pareto permutation poisson
     rademacher randint rayleigh split t triangular truncated_normal uniform wald
     weibull_min wrap_key_data
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

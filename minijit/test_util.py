@@ -188,7 +188,4 @@ def floats_of(f):
 
     return of_floats
 
-__all__ = """
-    check_grads check_jvp check_vjp
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "check_grads check_jvp check_vjp")

@@ -24,5 +24,4 @@ class _SupportsDType(Protocol):
 # What functions take for a dtype: "float32", jnp.float32, np.dtype("f4"), float.
 DTypeLike = str | type[Any] | np.dtype[Any] | _SupportsDType
 
-__all__ = ["ArrayLike", "DTypeLike"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "ArrayLike DTypeLike")

@@ -1,6 +1,6 @@
 """Checkpointing under the names of `jax.ad_checkpoint`."""
 
-from ..trace import calls, names as _names
+from ..trace import calls
 from ..transform.checkpoint import checkpoint as checkpoint, remat as remat
 from ..transform.policies import (
     Offloadable as Offloadable,
@@ -14,7 +14,4 @@ from ..transform.residual_report import (
     saved_residuals as saved_residuals,
 )
 
-calls.explain_calls("ad_checkpoint", globals(), results=["checkpoint", "remat"])
-
-__all__ = _names.public_names(globals())
-__dir__, __getattr__ = _names.front(__name__, __all__)
+calls.publish(globals(), results=["checkpoint", "remat"])

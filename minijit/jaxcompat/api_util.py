@@ -78,10 +78,7 @@ def shaped_abstractify(x):
     return aval_of(x)
 
 
-_mine = """
+_names.publish(globals(), """
     argnums_partial debug_info flatten_axes flatten_fun flatten_fun_nokwargs
-    infer_argnums_and_argnames safe_map
-    shaped_abstractify
-"""
-__all__ = _mine.split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+    infer_argnums_and_argnames safe_map shaped_abstractify
+""")

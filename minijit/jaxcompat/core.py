@@ -63,9 +63,8 @@ class Effect:
 Effects = _Set[Effect]
 no_effects: frozenset = frozenset()
 
-__all__ = """
+_names.publish(globals(), """
     AbstractValue Atom DebugInfo Effect Effects Literal ShapedArray Trace Tracer Var
     ensure_compile_time_eval eval_context eval_jaxpr get_aval no_effects
     pytype_aval_mappings
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

@@ -1,11 +1,8 @@
 """Callbacks from traced programs, under the names of `jax.debug`."""
 
-from ..transform.debugging import debug_callback as callback, debug_print as print
+from ..trace import calls
+from ..transform import debugging
 
-__all__ = ["callback", "print"]
+callback, print = debugging.debug_callback, debugging.debug_print
 
-from ..trace import calls, names as _names
-
-calls.explain_calls("debug", globals())
-
-__dir__, __getattr__ = _names.front(__name__, __all__)
+calls.publish(globals(), "callback print")

@@ -10,5 +10,4 @@ def is_supported_dtype(dtype):
     return dtype in dtype_names
 
 
-__all__ = ["from_dlpack", "is_supported_dtype"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "from_dlpack is_supported_dtype")

@@ -19,5 +19,4 @@ class Space(enum.Enum):
         return placement.device
 
 
-__all__ = ["Space"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "Space")

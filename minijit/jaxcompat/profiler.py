@@ -106,8 +106,7 @@ def save_device_memory_profile(filename, backend=None):
     Path(filename).write_bytes(device_memory_profile(backend))
 
 
-__all__ = """
+_names.publish(globals(), """
     StepTraceAnnotation TraceAnnotation annotate_function device_memory_profile
     save_device_memory_profile start_trace stop_trace trace
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

@@ -14,5 +14,4 @@ from ..trace.refs import (
     swap as swap,
 )
 
-__all__ = _names.public_names(globals())
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals())

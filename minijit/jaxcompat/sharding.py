@@ -36,7 +36,6 @@ def explicit_axes(f=None, /, *, axes=None, in_sharding=None):
     return f if f is not None else explicit_axes
 
 
-
 def visualize_sharding(shape, sharding=None, **how):
     """Print a box for each part of an array: one, since there is one device.
 
@@ -69,5 +68,4 @@ def inspect_array_sharding(value, *, callback):
     callback(SingleDeviceSharding(_cpu))
 
 
-__all__ = _names.public_names(globals())
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals())

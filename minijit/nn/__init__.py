@@ -474,10 +474,9 @@ def in_groups(x, groups):
 
 calls.explain_calls("nn", globals())
 
-__all__ = """
+_names.publish(globals(), """
     celu dot_product_attention elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh
     identity initializers leaky_relu log1mexp log_sigmoid log_softmax logmeanexp
     logsumexp mish one_hot relu relu6 selu sigmoid silu soft_sign softmax softplus
     sparse_plus sparse_sigmoid squareplus standardize swish tanh
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

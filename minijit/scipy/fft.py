@@ -7,7 +7,7 @@ import numpy as np
 from .. import lax, numpy as jnp
 from ..numpy.arguments import canonical_axes, canonical_axis, check_arraylike
 from ..numpy.core import promote_args_inexact
-from ..trace import calls, names as _names
+from ..trace import calls
 
 
 def checked(name, x, type, norm):
@@ -109,6 +109,4 @@ def each_axis(one):
 
 dctn, idctn = each_axis(dct), each_axis(idct)
 
-__all__ = ["dct", "dctn", "idct", "idctn"]
-calls.explain_calls("scipy.fft", globals(), __all__)
-__dir__, __getattr__ = _names.front(__name__, __all__)
+calls.publish(globals(), "dct dctn idct idctn")

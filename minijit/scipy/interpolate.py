@@ -96,5 +96,4 @@ def checked(method):
 calls.explain_methods(
     "RegularGridInterpolator", RegularGridInterpolator, ["__init__", "__call__"]
 )
-__all__ = ["RegularGridInterpolator"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "RegularGridInterpolator")

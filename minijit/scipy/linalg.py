@@ -18,7 +18,7 @@ from .. import lax, numpy as jnp
 from ..numpy import arguments, core
 from ..numpy.linalg import matrices, one_dtype
 from ..ops import linalg as lax_linalg
-from ..trace import calls, dtypes, names as _names
+from ..trace import calls, dtypes
 from ..trace.jit import jit
 from ..transform.linearize import jvp
 from ..transform.stop_gradient import stop_gradient
@@ -812,12 +812,10 @@ def dft(n, scale=None, *, dtype=None):
     return known(lambda n: omegas, n, dtype)
 
 
-__all__ = """
+calls.publish(globals(), """
     block_diag cho_factor cho_solve cholesky circulant companion convolution_matrix det
     dft eigh eigh_tridiagonal expm expm_frechet fiedler fiedler_companion funm hadamard
     hankel helmert hessenberg hilbert inv invhilbert invpascal leslie lu lu_factor
     lu_solve pascal polar qr qr_multiply rsf2csf schur solve solve_sylvester
     solve_triangular sqrtm svd toeplitz
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
-calls.explain_calls("scipy.linalg", globals(), __all__)
+""")

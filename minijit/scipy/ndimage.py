@@ -7,7 +7,7 @@ import operator
 import numpy as np
 
 from .. import lax, numpy as jnp
-from ..trace import calls, names as _names
+from ..trace import calls
 
 
 def mirrored(index, size):
@@ -79,6 +79,4 @@ def map_coordinates(input, coordinates, order, mode="constant", cval=0.0):
     return (rounded(result) if is_integer else result).astype(input.dtype)
 
 
-__all__ = ["map_coordinates"]
-calls.explain_calls("scipy.ndimage", globals(), __all__)
-__dir__, __getattr__ = _names.front(__name__, __all__)
+calls.publish(globals(), "map_coordinates")

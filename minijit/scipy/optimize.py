@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import lax, numpy as jnp
-from ..trace import calls, dtypes, names as _names
+from ..trace import calls, dtypes
 from ..transform.transpose import value_and_grad
 
 
@@ -264,6 +264,4 @@ def line_search(f, x, p, value, last, g, maxiter, c1=1e-4, c2=0.9):
     return a, value, s["g"], s["calls"], s["status"]
 
 
-__all__ = ["OptimizeResults", "minimize"]
-calls.explain_calls("scipy.optimize", globals(), __all__)
-__dir__, __getattr__ = _names.front(__name__, __all__)
+calls.publish(globals(), "OptimizeResults minimize")

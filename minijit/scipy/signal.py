@@ -12,7 +12,7 @@ from ..numpy.arguments import (
     static_int,
 )
 from ..numpy.core import check_inexact, promote_dtypes
-from ..trace import calls, dtypes, names as _names
+from ..trace import calls, dtypes
 
 modes = ["full", "same", "valid"]
 
@@ -474,8 +474,6 @@ def istft(
     return times, x
 
 
-__all__ = """
+calls.publish(globals(), """
     convolve convolve2d correlate correlate2d csd detrend fftconvolve istft stft welch
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
-calls.explain_calls("scipy.signal", globals(), __all__)
+""")

@@ -699,11 +699,10 @@ def sph_harm_y(n, m, theta, phi, diff_n=None, n_max=None):
 
 calls.explain_calls("scipy.special", globals())
 
-__all__ = """
+_names.publish(globals(), """
     bernoulli bessel_jn beta betainc betaln boxcox boxcox1p comb dawsn digamma entr erf
     erfc erfcx erfinv exp1 expi expit expn factorial fresnel gamma gammainc gammaincc
     gammaln gammasgn hyp1f1 hyp2f1 i0 i0e i1 i1e kl_div log_ndtr log_softmax loggamma
     logit logsumexp multigammaln ndtr ndtri owens_t poch polygamma rel_entr sici softmax
     spence sph_harm_y wofz xlog1py xlogy zeta
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

@@ -25,7 +25,7 @@ import types
 
 import numpy as np
 
-from . import dtypes
+from . import dtypes, names as _names
 from .array import aval_of
 from .core import Array, Tracer
 from .errors import PACKAGE, at_line, text_of, user_source
@@ -148,6 +148,13 @@ def explain_calls(label, namespace, names=None, besides=(), results=()):
             call = explaining(function, f"{label}.{shown}", name in results)
             explaining_calls[id(function)] = explaining_calls[id(call)] = call
         namespace[name] = explaining_calls[id(function)]
+
+
+def publish(namespace, names=None, results=()):
+    """End a module for users, as `names.publish` does; its functions explain errors."""
+    _names.publish(namespace, names)
+    label = _names.public_name(namespace["__name__"]).partition(".")[2]
+    explain_calls(label, namespace, namespace["__all__"], results=results)
 
 
 def explain_methods(label, cls, names=None):

@@ -1,6 +1,6 @@
 """The names that users see: what `dir` lists, and what a missing one of JAX's says.
 
-    __dir__, __getattr__ = front("minijit.nn", __all__)
+    publish(globals(), "relu gelu softmax")     # ends a module for users
 
     dir(minijit.nn)                 # the public names, and only those
     minijit.nn.scaled_matmul
@@ -69,6 +69,18 @@ def front(module, names, on_demand=()):
         raise AttributeError(message, name=name, obj=sys.modules[module])
 
     return listed, missing
+
+
+def publish(namespace, names=None):
+    """End a module for users: make its `__all__`, `__dir__` and `__getattr__`.
+
+    Args:
+      namespace: its `globals()`.
+      names: what it has for users, as one text; by default all `public_names`.
+    """
+    listed = public_names(namespace) if names is None else names.split()
+    listing, missing = front(namespace["__name__"], listed)
+    namespace.update(__all__=listed, __dir__=listing, __getattr__=missing)
 
 
 def no_such_name(module, name):

@@ -327,10 +327,9 @@ def pack_optimizer_state(marked_pytree):
     return packed([point.subtree for point in points], tree)
 
 
-__all__ = """
+_names.publish(globals(), """
     JoinPoint Optimizer OptimizerState adagrad adam adamax clip_grads constant
     exponential_decay inverse_time_decay l2_norm make_schedule momentum nesterov
     optimizer pack_optimizer_state piecewise_constant polynomial_decay rmsprop
     rmsprop_momentum sgd sm3 unpack_optimizer_state
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

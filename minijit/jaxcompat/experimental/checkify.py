@@ -438,9 +438,8 @@ def check_error(error):
     error.throw()
 
 
-__all__ = """
+_names.publish(globals(), """
     Error ErrorCategory JaxRuntimeError all_checks automatic_checks check check_error
     checkify debug_check div_checks float_checks index_checks init_error nan_checks
     user_checks
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

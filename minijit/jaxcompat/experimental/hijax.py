@@ -52,8 +52,7 @@ def aval_property(fget):
     return property(fget)
 
 
-__all__ = """
+_names.publish(globals(), """
     AbstractValue HiPrimitive MutableHiType Zero aval_method aval_property
     control_flow_allowed_effects instantiate_zeros is_undefined_primal register_hitype
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

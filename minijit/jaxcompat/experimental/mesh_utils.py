@@ -10,5 +10,4 @@ def create_device_mesh(mesh_shape, devices=None, **options):
     return make_mesh(mesh_shape, names, devices=devices).devices
 
 
-__all__ = ["create_device_mesh"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "create_device_mesh")

@@ -13,7 +13,7 @@ import numpy as np
 from ... import lax, numpy as jnp
 from ...flatten_util import ravel_pytree
 from ...numpy.arguments import check_arraylike
-from ...trace import calls, dtypes, names as _names
+from ...trace import calls, dtypes
 from ...trace.array import aval_of
 from ...trace.jit import jit
 from ...trace.pytree import tree_leaves, tree_map
@@ -210,6 +210,4 @@ def solve_bwd(func, rtol, atol, mxstep, hmax, residuals, g):
 
 solve.defvjp(solve_fwd, solve_bwd)
 
-__all__ = ["odeint"]
-calls.explain_calls("experimental.ode", globals(), __all__)
-__dir__, __getattr__ = _names.front(__name__, __all__)
+calls.publish(globals(), "odeint")

@@ -1,7 +1,7 @@
 """`pjit`, which is `jit`."""
 
-from ...trace import names as _names
-from ...trace.jit import jit as pjit
+from ...trace import jit, names as _names
 
-__all__ = ["pjit"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+pjit = jit.jit
+
+_names.publish(globals(), "pjit")

@@ -12,5 +12,4 @@ def shard_map(
     return one_device.shard_map(f, **given, check_rep=check_rep, auto=auto)
 
 
-__all__ = ["shard_map"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "shard_map")

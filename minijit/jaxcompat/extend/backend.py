@@ -57,5 +57,4 @@ def get_default_device():
     return _devices.devices()[0]
 
 
-__all__ = ["backends", "get_backend", "get_default_device"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "backends get_backend get_default_device")

@@ -103,9 +103,7 @@ def cache(call):
     return lru_cache(maxsize=None)(call)
 
 
-_mine = """
+_names.publish(globals(), """
     StoreException WrappedFun cache merge_linear_aux transformation transformation2
     transformation_with_aux transformation_with_aux2 wrap_init
-"""
-__all__ = _mine.split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

@@ -14,7 +14,7 @@ from ...ops.prng import (
     threefry2x32_p as threefry2x32_p,
     threefry_prng_impl as threefry_prng_impl,
 )
-from ...trace import calls, names as _names
+from ...trace import calls
 
 
 def define_prng_impl(
@@ -41,7 +41,4 @@ def random_seed(seeds, impl):
     return seed_with_impl(impl, seeds)
 
 
-calls.explain_calls("extend.random", globals())
-
-__all__ = _names.public_names(globals())
-__dir__, __getattr__ = _names.front(__name__, __all__)
+calls.publish(globals())

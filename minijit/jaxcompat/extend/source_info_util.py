@@ -57,8 +57,7 @@ def include_frame(frame):
     return not in_library(frame.f_code.co_filename)
 
 
-__all__ = """
+_names.publish(globals(), """
     NameStack SourceInfo api_boundary current current_name_stack extend_name_stack
     include_frame new_name_stack register_exclusion reset_name_stack summarize
-""".split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

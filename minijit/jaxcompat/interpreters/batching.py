@@ -105,10 +105,8 @@ def unregister_vmappable(data_type):
     own_lanes.discard(data_type)
 
 
-_mine = """
+_names.publish(globals(), """
     BatchTrace BatchTracer axis_primitive_batchers bdim_at_front broadcast
     defbroadcasting defreducer defvectorized fancy_primitive_batchers not_mapped
     primitive_batchers register_vmappable unregister_vmappable
-"""
-__all__ = _mine.split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

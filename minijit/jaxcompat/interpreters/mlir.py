@@ -47,6 +47,4 @@ def register_lowering(prim, rule, platform=None, inline=True, cacheable=True):
         fallbacks[prim] = "its lowering is written for XLA"
 
 
-_mine = "lower_fun register_lowering"
-__all__ = _mine.split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "lower_fun register_lowering")

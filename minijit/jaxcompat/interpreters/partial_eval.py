@@ -108,10 +108,8 @@ def dce_jaxpr(jaxpr, used_outputs, instantiate=False):
     return smaller.replace(invars=kept), used
 
 
-_mine = """
+_names.publish(globals(), """
     DynamicJaxprTracer JaxprTracer custom_partial_eval_rules dce_jaxpr dce_rules
     PartialVal partial_eval_jaxpr_custom_rules trace_to_jaxpr_dynamic
     trace_to_jaxpr_nounits
-"""
-__all__ = _mine.split()
-__dir__, __getattr__ = _names.front(__name__, __all__)
+""")

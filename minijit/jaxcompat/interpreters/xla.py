@@ -14,5 +14,4 @@ def apply_primitive(prim, *args, **params):
     return prim.bind(*args, **params)
 
 
-__all__ = ["apply_primitive", "canonicalize_dtype_handlers"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "apply_primitive canonicalize_dtype_handlers")

@@ -2,7 +2,7 @@
 
 from ... import numpy as jnp
 from ...numpy.core import check_inexact, promote_dtypes
-from ...trace import calls, dtypes, names as _names
+from ...trace import calls, dtypes
 
 
 def vq(obs, code_book, check_finite=True):
@@ -23,6 +23,4 @@ def vq(obs, code_book, check_finite=True):
     return jnp.argmin(gaps, -1), gaps.min(-1)
 
 
-__all__ = ["vq"]
-calls.explain_calls("scipy.cluster.vq", globals(), __all__)
-__dir__, __getattr__ = _names.front(__name__, __all__)
+calls.publish(globals(), "vq")

@@ -13,7 +13,7 @@ import numpy as np
 
 from ... import lax, numpy as jnp
 from ...flatten_util import ravel_pytree
-from ...trace import calls, names as _names
+from ...trace import calls
 from ...trace.core import Array
 from ...trace.pytree import tree_leaves, tree_map, tree_structure
 from ..linalg import solve
@@ -200,6 +200,4 @@ def gmres(
     return x, jnp.where(jnp.isnan(ravel_pytree(x)[0]).any(), -1, 0)
 
 
-__all__ = ["bicgstab", "cg", "gmres"]
-calls.explain_calls("scipy.sparse.linalg", globals(), __all__)
-__dir__, __getattr__ = _names.front(__name__, __all__)
+calls.publish(globals(), "bicgstab cg gmres")

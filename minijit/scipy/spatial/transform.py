@@ -353,5 +353,4 @@ def angles_of(axes, turned):
 
 calls.explain_methods("Rotation", Rotation)
 calls.explain_methods("Slerp", Slerp, ["init", "__call__"])
-__all__ = ["Rotation", "Slerp"]
-__dir__, __getattr__ = _names.front(__name__, __all__)
+_names.publish(globals(), "Rotation Slerp")
