@@ -231,6 +231,7 @@ print(*loaded())
     of_cuda -= {"run.cuda.rows", "run.cuda.__init__"}
     assert len(of_cuda) > 20
     assert not of_cuda & {*before} and not of_cuda & {*after}
+    assert not [name for name in after if name.startswith("jaxcompat")]
     assert {"run.device.tiles", "run.device.lockstep"} < of_cuda & {*used}
     # Each costs a third of a millisecond: is it needed by a program that has no jit?
     # Of Python's own there are few that NumPy does not import, in any edition of both.
