@@ -63,15 +63,16 @@ def known_value(x, dtype):
     return value if value.dtype == dtype else value.astype(dtype)
 
 
-# (dtype and weakness of an array, class of a number, family, key of the flags) -> the
+# (dtype and weakness of an array, class of a number, family, the process's flags) ->
 # dtype and weakness of both, or None where the array would change its own.
 beside: dict = {}
+overrides = config.overrides
 
 
-def with_number(args, convert, family=None):
+def with_number(args, as_number, family=None):
     """An array and a Python number, brought to one dtype, if that is the array's own.
 
-    None for all else, which `promote_dtypes` knows.  `convert` makes numbers arrays.
+    None for all else, which `promote_dtypes` knows.  `as_number` makes it an array.
     What becomes of one depends on its class alone, and programs write the same few
     beside the same arrays.
     """
@@ -84,13 +85,14 @@ def with_number(args, convert, family=None):
     kind = type(y)
     if kind not in dtypes.python_scalars or not isinstance(x, Array):
         return None
-    dtype, flags = x.aval.dtype, config.trace_key()
-    key = dtype, x.aval.weak_type, kind, family, flags
+    if overrides.values:  # Of this thread only: they may be other ones each time.
+        return None
+    key = x.aval.dtype, x.aval.weak_type, kind, family, config.process_key
     if key not in beside:
         beside[key] = number_beside(x.aval, kind, family)
-    if beside[key] is None:
+    if (found := beside[key]) is None:
         return None
-    y = convert(y, *beside[key])
+    y = as_number(y, *found)
     return (y, x) if swap else (x, y)
 
 

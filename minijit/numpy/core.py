@@ -40,6 +40,11 @@ def convert(x, dtype, weak_type=False):
     return ArrayImpl(value, known_aval(value.shape, dtype, weak_type))
 
 
+def as_number(x, dtype, weak_type):
+    """A Python number as an array, of a dtype of NumPy's."""
+    return ArrayImpl(quietly(known_value, x, dtype), known_aval((), dtype, weak_type))
+
+
 def promote_dtypes(args, family=None):
     """All of `args` in the dtype that they promote to together.
 
@@ -72,7 +77,7 @@ def promote_args(name, *args):
     """The arguments of the function `name` in one dtype, with equally many axes."""
     if alike(args):
         return args
-    if pair := with_number(args, convert):
+    if pair := with_number(args, as_number):
         return pair
     check_promotable(name, args)
     return promote_shapes(name, promote_dtypes(args))
@@ -82,7 +87,7 @@ def promote_args_inexact(name, *args):
     """As `promote_args`, in a floating or complex type."""
     if alike(args) and is_inexact(args[0]):
         return args
-    if pair := with_number(args, convert, dtypes.to_inexact_dtype):
+    if pair := with_number(args, as_number, dtypes.to_inexact_dtype):
         return pair
     check_inexact(name, args)
     return promote_shapes(name, promote_dtypes(args, dtypes.to_inexact_dtype))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from ..trace import dtypes, primitives
+from ..trace.core import Array
 from .arguments import canonical_axes, canonical_axis, no_out
 from .core import (
     add,
@@ -44,12 +45,13 @@ def reduce(name, x, axis, out, keepdims, initial=None, where=None, dtype=None):
     if out is not None:
         no_out(name, out)
     monoid, combine = reductions[name]
-    axes = canonical_axes(axis, len(x.aval.shape))
+    rank = len(x.aval.shape)
+    axes = tuple(range(rank)) if axis is None else canonical_axes(axis, rank)
     if initial is None and name in ("max", "min"):
         needs_identity(name, [x.shape[i] for i in axes], where)
     if where is not None:
         x = masked(name, x, where, monoid.identity(x.dtype))
-    result = monoid.reduce(x, axes)
+    result = monoid.reduce.primitive.bind(x, axes=axes)
     if initial is not None:
         result = combine(convert(initial, result.dtype), result)
     return expand_dims(result, axes) if keepdims and axes else result
@@ -99,7 +101,7 @@ logic = {"sum": "any", "prod": "all"}
 
 def accumulate(name, a, axis, dtype, out, keepdims, initial, where, promote_integers):
     """What `sum` and `prod` share."""
-    x, = arrays(name, a)
+    x = a if isinstance(a, Array) else arrays(name, a)[0]
     aval = x.aval
     wide = aval.dtype.kind in "fc" and aval.dtype.itemsize > 2
     if wide and dtype is None and not aval.weak_type:

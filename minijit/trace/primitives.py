@@ -464,6 +464,7 @@ def over_axes(primitive, text):
     def function(operand, axes):
         return primitive.bind(operand, axes=canonicalize_shape(axes))
 
+    function.primitive = primitive  # type: ignore[attr-defined]
     return documented(function, primitive, text)
 
 
