@@ -252,3 +252,26 @@ def test_a_machine_without_a_word_of_its_caches_is_the_book_s(tmp_path):
 def test_levels_differ_in_their_vectors():
     assert [Machine(f"x86-64-v{n}").vector for n in (2, 3, 4)] == [16, 32, 64]
     assert Machine.host().vector in (16, 32, 64)
+
+
+def test_an_access_whose_index_has_a_total():
+    """The axes of a total in an index are its own: they stay where others are 0."""
+    i, k = Axis(8), Axis(5, "reduce")
+    table, x = Buffer("t", (8, 5), np.dtype("int32")), Buffer("x", (99,), f32)
+    largest = Reduce("max", (k,), (Load(table, (i, k)),))
+    place = Load(x, (op("add", i, as_index(largest)),))
+    access = access_of(place)
+    assert access.buffer is x
+    assert k not in access.along
+
+
+def test_a_gradient_whose_indices_are_totals():
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((400, 24)), "bfloat16")
+
+    def loss(x):
+        v = lax.reduce_window(x, -jnp.inf, lax.max, (3, 3), (1, 1), "VALID")
+        return jnp.sum((jnp.sqrt(jnp.abs(v) + 1) @ v.sum(0)).astype("float32"))
+
+    found, wanted = (np.asarray(g(x)).astype("f4")
+                     for g in (mj.jit(mj.grad(loss)), mj.grad(loss)))  # fmt: skip
+    np.testing.assert_allclose(found, wanted, 0.05, 0.05 * abs(wanted).max())

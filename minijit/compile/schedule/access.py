@@ -58,7 +58,9 @@ def access_of(place):
     clamped = [e for e in postorder(index) if within(e) is not None]
     index = substitute(index, within) if clamped else index
     steps, at, size = {}, 0, buffer.dtype.itemsize
-    first = substitute(index, lambda e: as_index(0) if type(e) is Axis else None)
+    # An index may have a total in it, whose own axes stay.
+    moving = free_axes(index)
+    first = substitute(index, lambda e: as_index(0) if e in moving else None)
     for i, start, stride in zip(index, first, buffer.strides, strict=True):
         for axis, n in steps_of(i).items():
             steps[axis] = steps.get(axis, 0) + n * stride * size
