@@ -149,7 +149,8 @@ def test_a_saved_name_serves_for_what_it_named():
     policy = policies.save_only_these_names("a")
     after = lambda x: jnp.sin(named(jnp.tanh(x)))
     beside = lambda x: (lambda y: jnp.sin(jnp.exp(y)) + named(y))(jnp.tanh(x))
-    for f in (after, beside):
+    times = lambda x: (lambda y: jnp.sin(x) * y + named(y))(jnp.tanh(x))
+    for f in (after, beside, times):
         g = checkpoint(f, policy=policy)
         assert count(make_jaxpr(grad(lambda x, g=g: jnp.sum(g(x))))(x), "tanh") == 1
 
