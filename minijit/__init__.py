@@ -103,7 +103,6 @@ from .trace.placement import make_array_from_process_local_data
 from .trace.placement import make_array_from_single_device_arrays, reshard
 from .numpy.slicing import ds
 from .ops.host_calls import pure_callback
-from .run.report.environment import print_environment_info
 from .run.python import program as python_program
 from .run.python import scalar_functions
 from . import ops
@@ -129,6 +128,7 @@ _of_jax = {
         named_call named_scope transfer_guard transfer_guard_device_to_device
         transfer_guard_device_to_host transfer_guard_host_to_device typeof
     """,
+    "run.report.environment": "print_environment_info",
 }
 _on_demand += [f"{file}:{name}" for file, ns in _of_jax.items() for name in ns.split()]
 demand.additions |= {"trace.config": ["jaxcompat.flags"]}

@@ -325,6 +325,7 @@ def test_the_steps_of_a_call(monkeypatch, call, most):
     assert python_calls(call) <= most
 
 
+@pytest.mark.chapter(12)
 def test_a_plan_serves_only_what_it_was_made_for():
     x, n = jnp.ones(3), jnp.arange(3)
     for _ in range(3):
