@@ -23,7 +23,6 @@ from minijit import (
     vmap,
 )
 from minijit.test_util import check_grads
-from minijit.trace.dtypes import float0
 from minijit.trace.pytree import tree_map
 
 pytestmark = [pytest.mark.chapter(10), pytest.mark.usefixtures("in_double_precision")]
