@@ -159,7 +159,7 @@ class Settings:
     block_operations: int = 2048
     block_term: int = 8
     short_total: int = 4
-    fewest_totals: int = 16
+    fewest_totals: int = 8
     rows_at_once: int = 4
     row_piece: int = 1 << 14
     row_pieces: int = 8

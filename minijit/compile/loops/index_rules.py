@@ -116,6 +116,9 @@ def fold_and(x, y):
 
 
 def fold_select(condition, if_true, if_false):
+    """What is chosen anyway; of True and False the condition itself."""
+    if if_true.dtype == BOOL and known(if_true) == 1 and known(if_false) == 0:
+        return condition
     if known(condition) is not None:
         return if_true if known(condition) else if_false
     return if_true if if_true is if_false else None

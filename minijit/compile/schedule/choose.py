@@ -16,6 +16,7 @@ from ..loops.statements import For, Kernel, Store, expressions, statements
 from ..pipeline import rewrites
 from ..settings import config
 from .machine import Machine
+from .nests import stride_along
 from .placing_rules import arrange
 
 # Nanoseconds: kernels that take less are left as they are.  To price a few candidates
@@ -56,7 +57,12 @@ def may_matter(kernel):
         return False
     stores = [s for s in inside if isinstance(s, Store)]
     exprs = postorder(expressions(kernel.body))
-    return len(stores) > 1 or len(loops) > 1 or any(type(e) is Reduce for e in exprs)
+    if len(stores) > 1 or any(type(e) is Reduce for e in exprs):
+        return True
+    # One nest: does memory run along its innermost loop?
+    loads = [e for e in exprs if type(e) is Load]
+    strides = (stride_along(place, loops[-1].axis) for place in (*stores, *loads))
+    return len(loops) > 1 and not all(stride in (0, 1) for stride in strides)
 
 
 def steps_of(body, times=1):
