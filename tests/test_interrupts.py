@@ -48,6 +48,14 @@ def raise_alarm(number, frame):
 
 
 @pytest.fixture(autouse=True)
+def ctrl_c_is_heard():
+    """A shell starts what runs in the background deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
 def looks_often():
     mj.clear_caches()
     before = config.fusion
