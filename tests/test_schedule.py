@@ -275,3 +275,12 @@ def test_a_gradient_whose_indices_are_totals():
     found, wanted = (np.asarray(g(x)).astype("f4")
                      for g in (mj.jit(mj.grad(loss)), mj.grad(loss)))  # fmt: skip
     np.testing.assert_allclose(found, wanted, 0.05, 0.05 * abs(wanted).max())
+
+
+def test_functions_of_complex_numbers_have_a_price():
+    """They have no forms of their own: pairs of real numbers come later."""
+    x = np.random.default_rng(0).standard_normal((307, 185)).astype("c8")
+    f = lambda x: (jnp.any(x != 0, -1), nn.sigmoid(jnp.swapaxes(x, 0, -1)))
+    some, found = mj.jit(f)(x)
+    assert np.asarray(some).all()
+    np.testing.assert_allclose(np.asarray(found), 1 / (1 + np.exp(-x.T)), 1e-5, 1e-5)

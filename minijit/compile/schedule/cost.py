@@ -107,7 +107,9 @@ def weight(expr):
     name, dtypes = plain_name(expr), tuple(a.dtype for a in expr.args)
     if (key := (name, dtypes, expr.dtype)) in weights:
         return weights[key]
-    if scalar_form(expr) is None:
+    # A complex number becomes a pair of real ones later, when code is made.
+    pairs = any(d.kind == "c" for d in (*dtypes, expr.dtype))
+    if pairs or scalar_form(expr) is None:
         call = name in library
         whole = expr.dtype.kind != "f" and name in ("max", "min")
         words = 0 if call else 1 if whole else instructions_of.get(name, 1)
