@@ -120,6 +120,31 @@ def test_other_arguments_are_missed(kind, long_ways):
             assert x.aval == y.aval and x.numpy().tobytes() == y.numpy().tobytes()
 
 
+class Lookup:
+    """Something other than a dict that can be asked like one: no tree, and no array."""
+
+    __len__ = lambda self: 1
+    __getitem__ = lambda self, key: np.float32(1)
+
+
+def test_what_looks_like_the_structure_is_another_one():
+    f = mj.jit(lambda t: sum(mj.tree_util.tree_leaves(t)))
+    one, two = np.float32(1), np.float32(2)
+    for first, others in (
+        ({"a": one}, [{"a": one, "b": two}, {"b": two, "c": one}]),
+        ((one, one), [[one, two], (one, two, two)]),
+    ):
+        made_short(f, first)
+        for other in others:
+            assert float(f(other)) == sum(mj.tree_util.tree_leaves(other))
+    kept = mj.jit(lambda t: t)
+    made_short(kept, (one, one))
+    assert type(kept([one, one])) is list
+    made_short(kept, {"a": one})
+    with pytest.raises(TypeError):
+        kept(Lookup())
+
+
 def test_types_are_told_apart(long_ways):
     f = mj.jit(lambda x: x * 2)
     made_short(f, an_array())
