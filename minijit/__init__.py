@@ -37,44 +37,44 @@ from .trace.stages import ShapeDtypeStruct, block_until_ready, device_get, devic
 from .trace.stages import eval_shape
 
 # chapter 7
-from .transform.linearize import jvp, linearize
+from .transform.derivatives.linearize import jvp, linearize
 
-from .transform import delicate_rules, joint_calls
+from .transform.derivatives import delicate_rules, joint_calls
 
 # chapter 8
-from .transform.transpose import grad, value_and_grad, vjp
+from .transform.derivatives.transpose import grad, value_and_grad, vjp
 
-from .transform import plain_transposes, window_transposes
-from .transform.linear_functions import linear_transpose
+from .transform.derivatives import plain_transposes, window_transposes
+from .transform.derivatives.linear_functions import linear_transpose
 
 # chapter 9
-from .transform.batching import vmap
+from .transform.batching.vmap import vmap
 from .transform.jacobians import hessian, jacfwd, jacobian, jacrev
 
-from .transform import collectives, window_lanes
+from .transform.batching import collectives, windows as window_lanes
 
 # chapter 10
-from .transform.custom import custom_jvp, custom_vjp
+from .transform.custom.rules import custom_jvp, custom_vjp
 
 _on_demand += ["custom_derivatives"]
 
-from .transform import custom_lanes
-from .transform.closures import closure_convert, custom_gradient, fwd_and_bwd
+from .transform.custom import batching as custom_lanes
+from .transform.custom.closures import closure_convert, custom_gradient, fwd_and_bwd
 
 # chapter 11
-from .transform import joint_loops, lanes_of_loops
+from .transform.control_flow import joint_loops, batching as lanes_of_loops
 
 # chapter 12
-from .transform.checkpoint import checkpoint, remat
-from .transform.policies import checkpoint_policies
-from .transform.residual_report import saved_residuals
+from .transform.remat.checkpoint import checkpoint, remat
+from .transform.remat.policies import checkpoint_policies
+from .transform.remat.residual_report import saved_residuals
 
 _on_demand += "ad_checkpoint custom_batching debug".split()
 
 from .transform.debugging import debug_infs, debug_nans
 
 # chapter 13
-from .transform import reversal_rows
+from .transform.control_flow import reversal_rows
 
 # chapter 14
 from .compile.simplify import exact_rules, layout_rules, real_number_rules

@@ -181,15 +181,32 @@ _listed = lambda: _names.public_names(globals(), besides=_inner)
 __dir__, __getattr__ = _names.front(__name__, _listed)
 
 # chapter 9
-from .transform.collectives import all_gather, all_to_all, axis_index, axis_size, pmax
-from .transform.collectives import pmean, pmin, ppermute, pshuffle, psum, psum_scatter
-from .transform.collectives import pswapaxes
+from .transform.batching.collectives import (
+    all_gather,
+    all_to_all,
+    axis_index,
+    axis_size,
+    pmax,
+)
+from .transform.batching.collectives import (
+    pmean,
+    pmin,
+    ppermute,
+    pshuffle,
+    psum,
+    psum_scatter,
+)
+from .transform.batching.collectives import pswapaxes
 
 # chapter 11
-from .transform.control_flow import cond, cond_p, scan, scan_p, while_loop, while_p
-from .transform.more_loops import associative_scan, fori_loop, map_loop as map
-from .transform.more_loops import platform_dependent, switch
-from .transform.implicit import custom_linear_solve, custom_root
+from .transform.control_flow.api import cond, cond_p, scan, scan_p, while_loop, while_p
+from .transform.control_flow.more_loops import (
+    associative_scan,
+    fori_loop,
+    map_loop as map,
+)
+from .transform.control_flow.more_loops import platform_dependent, switch
+from .transform.custom.implicit import custom_linear_solve, custom_root
 from .transform.stop_gradient import stop_gradient
 from .transform.stop_gradient import stop_gradient_p
 

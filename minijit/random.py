@@ -26,8 +26,8 @@ from .trace.config import config
 from .trace.errors import at_line, user_source
 from .trace.jit import jit
 from .trace.numpy_values import real_part
-from .transform.batching import vmap
-from .transform.custom import custom_jvp
+from .transform.batching.vmap import vmap
+from .transform.custom.rules import custom_jvp
 from .transform.stop_gradient import stop_gradient
 
 # A sampler is traced once for each shape, and stands as one call in a program.  Outside

@@ -14,8 +14,8 @@ import numpy as np
 from .trace import dtypes, names as _names
 from .trace.array import aval_of, to_numpy
 from .trace.pytree import tree_flatten, tree_map, tree_unflatten
-from .transform.linearize import jvp
-from .transform.transpose import vjp
+from .transform.derivatives.linearize import jvp
+from .transform.derivatives.transpose import vjp
 
 # How far to go for a difference, and by dtype how exact one is: JAX's numbers.
 EPS = 1e-4

@@ -12,8 +12,7 @@ from minijit.test_util import random_like
 from minijit.trace import primitives as lax, slicing
 from minijit.trace.core import Primitive
 from minijit.trace.pytree import tree_leaves
-from minijit.transform.batching import batch_rules, move_axis
-from minijit.transform.collectives import (
+from minijit.transform.batching.collectives import (
     all_gather,
     axis_index,
     axis_size,
@@ -22,6 +21,7 @@ from minijit.transform.collectives import (
     pmin,
     psum,
 )
+from minijit.transform.batching.vmap import batch_rules, move_axis
 
 pytestmark = [pytest.mark.chapter(9), pytest.mark.usefixtures("in_double_precision")]
 
@@ -291,7 +291,7 @@ def test_unbound_names(f):
 
 
 def test_a_window_elsewhere_in_each_lane_says_what_it_needs(monkeypatch):
-    from minijit.transform import window_lanes
+    from minijit.transform.batching import windows as window_lanes
 
     monkeypatch.setattr(window_lanes, "windows_in_lanes", {})
     x, starts = jnp.arange(5.0), jnp.arange(3)

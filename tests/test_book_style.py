@@ -132,7 +132,7 @@ def test_an_arrow_goes_around_a_box_on_its_way():
 
 
 def test_a_linear_program_is_drawn_with_edges_from_its_residuals():
-    from minijit.transform.linearize import linearize_jaxpr
+    from minijit.transform.derivatives.linearize import linearize_jaxpr
 
     closed = mj.make_jaxpr(lambda x: jnp.sin(x) * x)(2.0)
     parts = linearize_jaxpr(closed, (True,), (False,))
@@ -221,7 +221,8 @@ def test_the_matrix_is_read_off_the_tables():
     assert {column for _, column, _ in at_seven} == {"eval", "shape", "linearize"}
     later = "transpose (chapter 8)|batch (chapter 9)|lower (chapter"
     assert later in found[-1]
-    removed = "from minijit.transform import linearize as l; from minijit.trace import "
+    removed = "from minijit.transform.derivatives import linearize as l; "
+    removed += "from minijit.trace import "
     removed += "primitives as p; del l.linearize_rules[p.sin_p]"
     gone = at_seven - {tuple(line.split()) for line in matrix(8, 7, removed)}
     assert gone == {("sin", "linearize", style.TANGENT)}

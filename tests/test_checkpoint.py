@@ -27,7 +27,7 @@ from minijit.ad_checkpoint import checkpoint_name
 from minijit.trace import jit as jit_module
 from minijit.trace.jaxpr import subjaxprs
 from minijit.trace.pytree import tree_leaves
-from minijit.transform.tape import TapeValue
+from minijit.transform.control_flow.tape import TapeValue
 
 pytestmark = pytest.mark.chapter(12)
 

@@ -7,7 +7,7 @@ import minijit.numpy as jnp
 from minijit import jit, jvp, linearize, make_jaxpr
 from minijit.trace.arguments import TraceInfo
 from minijit.trace.core import current_trace
-from minijit.transform.linearize import linearize_flat, linearize_jaxpr
+from minijit.transform.derivatives.linearize import linearize_flat, linearize_jaxpr
 
 pytestmark = [pytest.mark.chapter(7), pytest.mark.usefixtures("in_double_precision")]
 

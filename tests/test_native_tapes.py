@@ -9,12 +9,23 @@ from minijit import lax
 from minijit.run.python import region_launchers, regions as python_regions, table_values
 from minijit.trace.array import ShapedArray, aval_of
 from minijit.trace.jit import executors
-from minijit.transform.control_flow import cond_p, scan_p
-from minijit.transform.lanes_of_tapes import select_lanes_p, spread_p, sum_lanes_p
-from minijit.transform.linearize import add_any_p
+from minijit.transform.control_flow.api import cond_p, scan_p
+from minijit.transform.control_flow.batching_of_tapes import (
+    select_lanes_p,
+    spread_p,
+    sum_lanes_p,
+)
+from minijit.transform.control_flow.tape import (
+    Tape,
+    TapeValue,
+    Union,
+    UnionValue,
+    inject,
+    project,
+)
+from minijit.transform.control_flow.tape_rows import eval_zero, zero_p
+from minijit.transform.derivatives.linearize import add_any_p
 from minijit.transform.pieces import jaxpr_of
-from minijit.transform.tape import Tape, TapeValue, Union, UnionValue, inject, project
-from minijit.transform.tape_rows import eval_zero, zero_p
 from tests.test_control_flow import programs, slope
 from tests.test_native_control import agree, allocations, executable, points
 

@@ -17,7 +17,7 @@ from minijit import lax
 from minijit.compile.lower import walk as lower
 from minijit.compile.simplify import passes as simplify
 from minijit.trace.jit import executors
-from minijit.transform import linearize, transpose
+from minijit.transform.derivatives import linearize, transpose
 
 pytestmark = pytest.mark.chapter(22)
 

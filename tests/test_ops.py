@@ -15,8 +15,8 @@ from minijit.trace import primitives as lax, slicing
 from minijit.trace.array import shape_rules
 from minijit.trace.core import Primitive, eval_rules
 from minijit.trace.jaxpr_parser import parse_jaxpr
-from minijit.transform.batching import batch_rules
-from minijit.transform.linearize import constant_rule, linearize_rules
+from minijit.transform.batching.vmap import batch_rules
+from minijit.transform.derivatives.linearize import constant_rule, linearize_rules
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("in_double_precision")]
 

@@ -23,8 +23,8 @@ from minijit import lax
 from minijit.ad_checkpoint import saved_residuals
 from minijit.trace.array import ShapedArray
 from minijit.trace.jit import executors
-from minijit.transform.residual_report import bytes_held
-from minijit.transform.tape import TapeValue
+from minijit.transform.control_flow.tape import TapeValue
+from minijit.transform.remat.residual_report import bytes_held
 from tests.test_control_flow import Unrolled
 
 pytestmark = pytest.mark.chapter(22)

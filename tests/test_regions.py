@@ -24,8 +24,8 @@ from minijit.run.llvm.executor import compile_llvm
 from minijit.run.llvm.loops import LoopWriter
 from minijit.run.report.kernel_log import steps_of
 from minijit.trace.config import config
-from minijit.transform import steps
-from minijit.transform.tape import TapeValue
+from minijit.transform.control_flow import steps
+from minijit.transform.control_flow.tape import TapeValue
 from tests import (
     ir_interpreter,
     test_lane_blocks as blocks,

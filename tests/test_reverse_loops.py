@@ -11,14 +11,14 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.array import eval_rules, shape_rules
 from minijit.trace.core import Primitive
-from minijit.transform.linearize import linearize_rules
-from minijit.transform.reverse_loops import (
+from minijit.transform.control_flow.reverse_loops import (
     extra_steps,
     reverse_steps,
     runs_of_each_step,
 )
-from minijit.transform.tape import TapeValue
-from minijit.transform.transpose import adding, transpose_rules
+from minijit.transform.control_flow.tape import TapeValue
+from minijit.transform.derivatives.linearize import linearize_rules
+from minijit.transform.derivatives.transpose import adding, transpose_rules
 
 # Rules are tested, and what runs is counted.
 pytestmark = [pytest.mark.chapter(13), pytest.mark.usefixtures("interpreted_doubles")]

@@ -15,7 +15,7 @@ from minijit.compile.schedule.place import place
 from minijit.compile.simplify.passes import simplify
 from minijit.run.loading import rewritten
 from minijit.trace.jaxpr import ClosedJaxpr, eval_jaxpr
-from minijit.transform.loops import scan_p
+from minijit.transform.control_flow.loops import scan_p
 from tests import ir_interpreter
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]

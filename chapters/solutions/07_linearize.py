@@ -7,7 +7,7 @@ import minijit.numpy as jnp
 from minijit.trace.array import eval_rules, on_numpy, shape_rules
 from minijit.trace.core import Primitive
 from minijit.trace.primitives import mul
-from minijit.transform.linearize import linearize_rules
+from minijit.transform.derivatives.linearize import linearize_rules
 
 
 def newton(f, x, steps):

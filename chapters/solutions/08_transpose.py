@@ -8,8 +8,8 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.trace.array import eval_rules, on_numpy, shape_rules
 from minijit.trace.core import Primitive
-from minijit.transform.linearize import linearize_rules
-from minijit.transform.transpose import adding, transpose_rules
+from minijit.transform.derivatives.linearize import linearize_rules
+from minijit.transform.derivatives.transpose import adding, transpose_rules
 
 
 def hvp(f, x, v):

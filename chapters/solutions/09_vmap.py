@@ -8,7 +8,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.trace.array import eval_rules, shape_rules
 from minijit.trace.core import Primitive
-from minijit.transform.batching import batch_rules
+from minijit.transform.batching.vmap import batch_rules
 
 
 def all_pairs(f):

@@ -6,8 +6,8 @@ from minijit import lax
 from minijit.trace.array import eval_rules, shape_rules
 from minijit.trace.core import Primitive
 from minijit.transform.closed_jaxprs import apply_closed
-from minijit.transform.linearize import linearize_rules
-from minijit.transform.loops import Loop
+from minijit.transform.control_flow.loops import Loop
+from minijit.transform.derivatives.linearize import linearize_rules
 
 
 def bisect(f, lo, hi, tolerance):

@@ -7,9 +7,9 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.array import aval_of
-from minijit.transform import reverse_loops
+from minijit.transform.control_flow import reverse_loops
+from minijit.transform.control_flow.reverse_loops import one_step_back
 from minijit.transform.pieces import jaxpr_of
-from minijit.transform.reverse_loops import one_step_back
 
 
 def slots_needed(steps, t):

@@ -15,8 +15,8 @@ from minijit.compile.lower.inlining import policies
 from minijit.compile.lower.walk import Elements, lower, lower_rules
 from minijit.trace.array import eval_rules, on_numpy, shape_rules
 from minijit.trace.core import Primitive
-from minijit.transform.linearize import linearize_rules
-from minijit.transform.transpose import adding, transpose_rules
+from minijit.transform.derivatives.linearize import linearize_rules
+from minijit.transform.derivatives.transpose import adding, transpose_rules
 
 
 def count_loads(kernel):

@@ -71,9 +71,9 @@ STYLE: Any = {
 TABLES = (
     ("eval", "trace/core.py", "eval_rules"),
     ("shape", "trace/array.py", "shape_rules"),
-    ("linearize", "transform/linearize.py", "linearize_rules"),
-    ("transpose", "transform/transpose.py", "transpose_rules"),
-    ("batch", "transform/batching.py", "batch_rules"),
+    ("linearize", "transform/derivatives/linearize.py", "linearize_rules"),
+    ("transpose", "transform/derivatives/transpose.py", "transpose_rules"),
+    ("batch", "transform/batching/vmap.py", "batch_rules"),
     ("lower", "compile/lower/walk.py", "lower_rules"),
 )
 # The way of a program: what stands in a box, the rooms it is for, and where it stands.

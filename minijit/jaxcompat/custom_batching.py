@@ -1,7 +1,7 @@
 """Rules for `vmap` of one's own, under the names of `jax.custom_batching`."""
 
 from ..trace import calls
-from ..transform.custom_vmap import (
+from ..transform.custom.custom_vmap import (
     custom_vmap as custom_vmap,
     sequential_vmap as sequential_vmap,
 )

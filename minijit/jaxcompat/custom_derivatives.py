@@ -1,13 +1,13 @@
 """Custom derivative rules, under the names of `jax.custom_derivatives`."""
 
 from ..trace import calls, names as _names
-from ..transform.closures import (
+from ..transform.custom.closures import (
     closure_convert as closure_convert,
     custom_gradient as custom_gradient,
     custom_vjp_primal_tree_values as custom_vjp_primal_tree_values,
 )
-from ..transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
-from ..transform.custom_functions import (
+from ..transform.custom.rules import custom_jvp as custom_jvp, custom_vjp as custom_vjp
+from ..transform.custom.functions import (
     CustomVJPPrimal as CustomVJPPrimal,
     SymbolicZero as SymbolicZero,
     zero_from_primal as zero_from_primal,

@@ -35,8 +35,10 @@ sources = {
     "version": [],
     "stages": ["trace.stages", "jaxcompat.analyses"],
     "lax.linalg": ["ops.linalg"],
-    "extend.core.primitives": ["lax", "trace.jit", "transform.custom", "ops.linalg"],
-    "_src.ad_util": ["interpreters.ad", "transform.linearize"],
+    "extend.core.primitives": [
+        "lax", "trace.jit", "transform.custom.rules", "ops.linalg"
+    ],
+    "_src.ad_util": ["interpreters.ad", "transform.derivatives.linearize"],
     "_src.api": [""],
     "_src.api_util": ["api_util"],
     "_src.checkify": ["experimental.checkify", "ops.checks"],

@@ -15,7 +15,7 @@ from ..trace.meshes import NamedSharding, PartitionSpec, get_mesh
 from ..trace.placed_arrays import place
 from ..trace.pytree import tree_flatten, tree_unflatten
 from ..trace.tree_tools import broadcast_prefix, flatten_axes
-from ..transform.batching import Lanes, vmap, vmap_flat
+from ..transform.batching.vmap import Lanes, vmap, vmap_flat
 from ..transform.flat_functions import FlatFunction, check_callable
 
 

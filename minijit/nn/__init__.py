@@ -16,7 +16,7 @@ import numpy as np
 from .. import lax, numpy as jnp
 from ..numpy import arguments, core, tanh as tanh
 from ..trace import calls, dtypes, names as _names
-from ..transform.custom import custom_jvp
+from ..transform.custom.rules import custom_jvp
 from ..transform.stop_gradient import stop_gradient
 from . import initializers as initializers
 

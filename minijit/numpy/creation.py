@@ -7,8 +7,8 @@ import numpy as np
 from ..trace import dtypes, primitives, slicing
 from ..trace.core import Tracer
 from ..transform import tangents
-from ..transform.batching import vmap
-from ..transform.control_flow import cond
+from ..transform.batching.vmap import vmap
+from ..transform.control_flow.api import cond
 from .arguments import canonical_shape, static_int
 from .core import arrays, convert, expand_to, later, promote_dtypes, sign, strong
 from .elementwise import choose_where, power

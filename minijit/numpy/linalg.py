@@ -16,7 +16,7 @@ from ..ops import linalg as decompositions
 from ..trace import calls, dtypes, names, primitives
 from ..trace.errors import at_line, user_source
 from ..trace.numpy_values import by_squaring
-from ..transform.custom import custom_jvp
+from ..transform.custom.rules import custom_jvp
 from .arguments import canonical_axes, canonical_axis, static_int
 from .contracting import matmul as matmul, tensordot as tensordot
 from .core import (

@@ -8,8 +8,8 @@ import operator
 
 import numpy as np
 
-from ..transform.control_flow import scan
-from ..transform.more_loops import fori_loop
+from ..transform.control_flow.api import scan
+from ..transform.control_flow.more_loops import fori_loop
 from .arguments import canonical_axis, check_arraylike, no_out
 from .core import convert
 from .cumulative import cumprod, cumsum

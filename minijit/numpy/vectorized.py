@@ -9,7 +9,7 @@ from ..trace.arguments import wraps
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_map
 from ..trace.shape_checks import broadcast_shape
-from ..transform.batching import vmap
+from ..transform.batching.vmap import vmap
 from .arguments import canonical_axis
 from .core import arrays
 from .making import asarray

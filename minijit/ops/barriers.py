@@ -12,9 +12,9 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.jaxpr import Var
 from ..trace.primitives import as_array
 from ..trace.pytree import tree_map
-from ..transform.batching import batch_rules, elementwise
-from ..transform.linearize import linearize_rules
-from ..transform.transpose import adding, transpose_rules
+from ..transform.batching.vmap import batch_rules, elementwise
+from ..transform.derivatives.linearize import linearize_rules
+from ..transform.derivatives.transpose import adding, transpose_rules
 
 optimization_barrier_p = Primitive("optimization_barrier")
 

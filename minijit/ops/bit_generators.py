@@ -18,8 +18,8 @@ from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.slicing import index_in_dim
-from ..transform.batching import batch_rules, move_axis
-from ..transform.linearize import constant, linearize_rules
+from ..transform.batching.vmap import batch_rules, move_axis
+from ..transform.derivatives.linearize import constant, linearize_rules
 from ..transform.pieces import jaxpr_of
 from . import bits as bit_ops
 from .host_calls import io_callback

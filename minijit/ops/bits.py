@@ -15,9 +15,10 @@ from ..trace.array import on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.primitives import binary, of_one, of_two, unary
 from ..trace.shape_checks import complexes, integer, is_kind
-from ..transform import batching, linearize
-from ..transform.batching import batch_rules, move_axis
-from ..transform.linearize import linearize_rules
+from ..transform.batching import vmap as batching
+from ..transform.batching.vmap import batch_rules, move_axis
+from ..transform.derivatives import linearize
+from ..transform.derivatives.linearize import linearize_rules
 
 shift_left_p = Primitive("shift_left")
 shift_right_logical_p = Primitive("shift_right_logical")

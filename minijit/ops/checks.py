@@ -22,8 +22,8 @@ from ..trace.errors import at_line
 from ..trace.jaxpr import effectful
 from ..trace.pytree import register_pytree_node_class, tree_flatten, tree_unflatten
 from ..trace.slicing import dynamic_index_in_dim
-from ..transform.batching import at_front, batch_rules
-from ..transform.linearize import constant, linearize_rules
+from ..transform.batching.vmap import at_front, batch_rules
+from ..transform.derivatives.linearize import constant, linearize_rules
 
 check_p = Primitive("check", multiple_results=True)
 effectful.add(check_p)

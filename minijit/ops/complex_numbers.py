@@ -17,11 +17,17 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import real_part
 from ..trace.primitives import binary, of_one, of_two, unary
 from ..trace.shape_checks import check_kind, complexes
-from ..transform import batching, linearize
-from ..transform.batching import batch_rules
-from ..transform.linearize import linearize_rules
+from ..transform.batching import vmap as batching
+from ..transform.batching.vmap import batch_rules
+from ..transform.derivatives import linearize
+from ..transform.derivatives.linearize import linearize_rules
+from ..transform.derivatives.transpose import (
+    adding,
+    is_linear,
+    transpose_rules,
+    unbroadcast,
+)
 from ..transform.tangents import linear_in_all
-from ..transform.transpose import adding, is_linear, transpose_rules, unbroadcast
 
 real_p, imag_p, complex_p, conj_p = map(Primitive, ["real", "imag", "complex", "conj"])
 

@@ -29,11 +29,11 @@ from ..trace.shape_checks import (
     number,
 )
 from ..trace.slicing import dilated_size, pad_numpy
-from ..transform.batching import batch_rules, move_axis, without_axis
-from ..transform.linear_functions import bilinear
-from ..transform.linearize import bilinear_rule, linearize_rules
-from ..transform.transpose import adding, is_linear, transpose_rules
-from ..transform.window_lanes import merge_into, split_axis
+from ..transform.batching.vmap import batch_rules, move_axis, without_axis
+from ..transform.batching.windows import merge_into, split_axis
+from ..transform.derivatives.linear_functions import bilinear
+from ..transform.derivatives.linearize import bilinear_rule, linearize_rules
+from ..transform.derivatives.transpose import adding, is_linear, transpose_rules
 from .windows import holes_undone, padtype_to_pads, window_counts
 
 

@@ -21,12 +21,12 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import lowest, total_dtype
 from ..trace.primitives import on_wide
 from ..trace.shape_checks import check_kind, number
-from ..transform import linearize
-from ..transform.batching import batch_rules
-from ..transform.custom import custom_jvp
-from ..transform.linearize import linearize_rules
-from ..transform.more_loops import associative_scan
-from ..transform.transpose import adding, transpose_rules
+from ..transform.batching.vmap import batch_rules
+from ..transform.control_flow.more_loops import associative_scan
+from ..transform.custom.rules import custom_jvp
+from ..transform.derivatives import linearize
+from ..transform.derivatives.linearize import linearize_rules
+from ..transform.derivatives.transpose import adding, transpose_rules
 from . import elementary, rounding
 
 cumsum_p, cumprod_p = map(Primitive, ["cumsum", "cumprod"])

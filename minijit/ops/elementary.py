@@ -17,9 +17,10 @@ from ..trace.array import shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.primitives import binary, of_one, of_two, on_wide, unary
 from ..trace.shape_checks import inexact, number, real as reals
-from ..transform import batching, linearize
-from ..transform.batching import batch_rules
-from ..transform.linearize import linearize_rules
+from ..transform.batching import vmap as batching
+from ..transform.batching.vmap import batch_rules
+from ..transform.derivatives import linearize
+from ..transform.derivatives.linearize import linearize_rules
 
 exp2_p, expm1_p, log1p_p, tan_p = map(Primitive, ["exp2", "expm1", "log1p", "tan"])
 asin_p, acos_p, atan_p, atan2_p = map(Primitive, ["asin", "acos", "atan", "atan2"])

@@ -21,9 +21,9 @@ from ..trace.errors import at_line, user_source
 from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad
-from ..transform.batching import batch_rules, move_axis
-from ..transform.linearize import linear_in_first, linearize_rules
-from ..transform.transpose import adding, transpose_rules
+from ..transform.batching.vmap import batch_rules, move_axis
+from ..transform.derivatives.linearize import linear_in_first, linearize_rules
+from ..transform.derivatives.transpose import adding, transpose_rules
 from .complex_numbers import complex, conj, real, to_complex
 
 fft_p = Primitive("fft")

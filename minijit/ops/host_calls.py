@@ -23,9 +23,9 @@ from ..trace.errors import at_line, user_source
 from ..trace.jaxpr import effectful
 from ..trace.primitives import as_array, expand_dims
 from ..trace.pytree import tree_flatten, tree_leaves, tree_unflatten
-from ..transform.batching import at_front, batch_rules, with_axis
+from ..transform.batching.vmap import at_front, batch_rules, with_axis
 from ..transform.debugging import lane_of
-from ..transform.linearize import linearize_rules
+from ..transform.derivatives.linearize import linearize_rules
 from ..transform.tangents import zeros
 
 pure_callback_p = Primitive("pure_callback", multiple_results=True)

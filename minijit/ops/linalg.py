@@ -26,12 +26,12 @@ from ..trace.errors import at_line, user_source
 from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad
-from ..transform.batching import at_front, batch_rules, move_axis
-from ..transform.control_flow import while_loop
-from ..transform.implicit import custom_linear_solve
-from ..transform.linearize import linearize, linearize_rules
+from ..transform.batching.vmap import at_front, batch_rules, move_axis
+from ..transform.control_flow.api import while_loop
+from ..transform.custom.implicit import custom_linear_solve
+from ..transform.derivatives.linearize import linearize, linearize_rules
+from ..transform.derivatives.transpose import adding, transpose_rules
 from ..transform.stop_gradient import stop_gradient
-from ..transform.transpose import adding, transpose_rules
 from .complex_numbers import complex as to_complex, conj, real, to_complex as of_parts
 from .sorting import take_along
 

@@ -12,11 +12,11 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_source
 from ..trace.primitives import as_array
 from ..trace.pytree import tree_flatten, tree_map, tree_structure, tree_unflatten
-from ..transform.batching import at_front, batch_jaxpr, batch_rules
-from ..transform.linearize import linearize_rules
+from ..transform.batching.vmap import at_front, batch_jaxpr, batch_rules
+from ..transform.derivatives.linearize import linearize_rules
+from ..transform.derivatives.transpose import adding, transpose_rules
 from ..transform.pieces import close_over, compiled, record, reorder, split
 from ..transform.tangents import dense
-from ..transform.transpose import adding, transpose_rules
 
 linear_call_p = Primitive("linear_call", multiple_results=True)
 

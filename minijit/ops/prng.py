@@ -44,12 +44,12 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.errors import at_line, user_level, user_source
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import index_in_dim
-from ..transform.batching import (
+from ..transform.batching.vmap import (
     batch_rules,
     elementwise as batch_elementwise,
     move_axis,
 )
-from ..transform.linearize import constant, linearize_rules
+from ..transform.derivatives.linearize import constant, linearize_rules
 from . import bits as bit_ops
 
 threefry2x32_p = Primitive("threefry2x32")

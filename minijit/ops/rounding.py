@@ -22,10 +22,11 @@ from ..trace.dtypes import finfo
 from ..trace.jaxpr_parser import param_types
 from ..trace.primitives import adapt, all_weak, binary, of_one, on_wide, to_bool, unary
 from ..trace.shape_checks import anything, check_kind, check_same_dtypes, real as reals
-from ..transform import batching, linearize
-from ..transform.batching import batch_rules, lanes_at
-from ..transform.linearize import add_tangents, linearize_rules, spread
-from ..transform.transpose import adding, transpose_rules
+from ..transform.batching import vmap as batching
+from ..transform.batching.vmap import batch_rules, lanes_at
+from ..transform.derivatives import linearize
+from ..transform.derivatives.linearize import add_tangents, linearize_rules, spread
+from ..transform.derivatives.transpose import adding, transpose_rules
 from .bits import shift_right, word_of
 
 ceil_p, round_p = map(Primitive, ["ceil", "round"])

@@ -32,12 +32,17 @@ from ..trace.core import Primitive, eval_rules
 from ..trace.jaxpr_parser import param_types
 from ..trace.shape_checks import canonicalize_shape, check_same_dtypes
 from ..trace.slicing import to_int64
-from ..transform.batching import batch_rules, lanes_at, move_axis
-from ..transform.linearize import add_tangents, linearize_rules
+from ..transform.batching.vmap import batch_rules, lanes_at, move_axis
+from ..transform.batching.windows import windows_in_lanes
+from ..transform.derivatives.linearize import add_tangents, linearize_rules
+from ..transform.derivatives.transpose import (
+    adding,
+    aval_of_argument,
+    is_linear,
+    transpose_rules,
+)
+from ..transform.derivatives.window_transposes import sum_so_far
 from ..transform.tangents import dense_like, linear_in_all
-from ..transform.transpose import adding, aval_of_argument, is_linear, transpose_rules
-from ..transform.window_lanes import windows_in_lanes
-from ..transform.window_transposes import sum_so_far
 
 gather_p = Primitive("gather")
 

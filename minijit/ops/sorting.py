@@ -20,8 +20,8 @@ from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.numpy_values import widen
 from ..trace.shape_checks import anything, canonicalize_axis, check_kind, is_kind
-from ..transform.batching import batch_rules, lanes_at
-from ..transform.linearize import linearize_rules
+from ..transform.batching.vmap import batch_rules, lanes_at
+from ..transform.derivatives.linearize import linearize_rules
 from . import scatter
 
 sort_p = Primitive("sort", multiple_results=True)

@@ -26,9 +26,10 @@ from ..trace.primitives import (
     unary,
 )
 from ..trace.shape_checks import real as reals
-from ..transform import batching, linearize
-from ..transform.batching import batch_rules
-from ..transform.linearize import jvp, linearize_rules, spread
+from ..transform.batching import vmap as batching
+from ..transform.batching.vmap import batch_rules
+from ..transform.derivatives import linearize
+from ..transform.derivatives.linearize import jvp, linearize_rules, spread
 from . import elementary
 
 erf_p, erfc_p, erf_inv_p = map(Primitive, ["erf", "erfc", "erf_inv"])

@@ -33,11 +33,11 @@ from ..trace.shape_checks import (
     number,
 )
 from ..trace.slicing import dilated_size, pad, pad_numpy
-from ..transform import linearize
-from ..transform.batching import batch_rules
-from ..transform.linearize import linearize_rules
-from ..transform.transpose import adding, transpose_rules
-from ..transform.window_lanes import inserted
+from ..transform.batching.vmap import batch_rules
+from ..transform.batching.windows import inserted
+from ..transform.derivatives import linearize
+from ..transform.derivatives.linearize import linearize_rules
+from ..transform.derivatives.transpose import adding, transpose_rules
 from . import scatter
 
 reduce_window_sum_p = Primitive("reduce_window_sum")

@@ -20,7 +20,7 @@ from ..numpy.linalg import matrices, one_dtype
 from ..ops import linalg as lax_linalg
 from ..trace import calls, dtypes
 from ..trace.jit import jit
-from ..transform.linearize import jvp
+from ..transform.derivatives.linearize import jvp
 from ..transform.stop_gradient import stop_gradient
 
 

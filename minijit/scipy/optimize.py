@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import lax, numpy as jnp
 from ..trace import calls, dtypes
-from ..transform.transpose import value_and_grad
+from ..transform.derivatives.transpose import value_and_grad
 
 
 class OptimizeResults(NamedTuple):

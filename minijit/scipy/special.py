@@ -13,7 +13,7 @@ from .. import lax, nn, numpy as jnp
 from ..nn import logsumexp as logsumexp
 from ..numpy import arguments, core
 from ..trace import calls, dtypes, names as _names
-from ..transform.custom import custom_jvp
+from ..transform.custom.rules import custom_jvp
 from .cephes import quotient
 from .gammas import gamma as gamma, gammasgn as gammasgn, promoted
 from .hypergeometric import hyp1f1 as hyp1f1, hyp2f1 as hyp2f1

@@ -14,9 +14,9 @@ from ..trace.array import ShapedArray, to_numpy
 from ..trace.core import find_rule
 from ..trace.errors import at_line
 from ..trace.jaxpr import Literal
-from ..transform.loops import Loop, While
+from ..transform.control_flow.loops import Loop, While
+from ..transform.control_flow.tape import Tape, Union
 from ..transform.pieces import split
-from ..transform.tape import Tape, Union
 from . import text
 from .arrays import I32, by_loop, named, reduction, rules, unsupported
 from .text import Type, Unsayable, type_of

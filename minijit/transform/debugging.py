@@ -30,8 +30,8 @@ from ..trace.jaxpr import effectful, eval_jaxpr
 from ..trace.jit import jit_p
 from ..trace.primitives import as_array
 from ..trace.pytree import tree_flatten, tree_unflatten
-from .batching import batch_rules, without_axis
-from .linearize import constant, linearize_rules
+from .batching.vmap import batch_rules, without_axis
+from .derivatives.linearize import constant, linearize_rules
 
 debug_callback_p = Primitive("debug_callback", multiple_results=True)
 effectful.add(debug_callback_p)

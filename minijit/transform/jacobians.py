@@ -14,11 +14,11 @@ from ..trace.array import aval_of
 from ..trace.errors import at_line, user_source
 from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
 from ..trace.slicing import slice_in_dim
-from .batching import vmap
+from .batching.vmap import vmap
+from .derivatives.grad_checks import check_input, chosen_arguments
+from .derivatives.linearize import jvp
+from .derivatives.transpose import vjp
 from .flat_functions import check_callable
-from .gradient_checks import check_input, chosen_arguments
-from .linearize import jvp
-from .transpose import vjp
 
 
 def basis_like(tree):

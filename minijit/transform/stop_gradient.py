@@ -9,8 +9,8 @@ from ..trace import dtypes
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.pytree import tree_map
-from .batching import batch_rules, elementwise
-from .linearize import constant, linearize_rules
+from .batching.vmap import batch_rules, elementwise
+from .derivatives.linearize import constant, linearize_rules
 
 stop_gradient_p = Primitive("stop_gradient")
 

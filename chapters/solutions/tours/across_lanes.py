@@ -5,7 +5,7 @@ import numpy as np
 import minijit.numpy as jnp
 from minijit import lax, vmap
 from minijit.trace.slicing import rev
-from minijit.transform.batching import Lanes, move_axis
+from minijit.transform.batching.vmap import Lanes, move_axis
 
 
 def softmax_across(x):

@@ -5,7 +5,7 @@ import numpy as np
 from minijit.ops.sorting import sort
 from minijit.trace import primitives as lax
 from minijit.trace.array import to_numpy
-from minijit.transform.linearize import add_tangents
+from minijit.transform.derivatives.linearize import add_tangents
 
 
 def max_rule(nonzero, x, y):

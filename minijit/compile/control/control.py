@@ -23,8 +23,8 @@ are two of it, which swap their storage after every step.
 from dataclasses import dataclass, replace
 
 from ...trace.array import ShapedArray
-from ...transform.branches import cond_p
-from ...transform.loops import scan_p, while_p
+from ...transform.control_flow.branches import cond_p
+from ...transform.control_flow.loops import scan_p, while_p
 from ...transform.pieces import split
 from ..loops.expressions import Const, as_index, op
 from ..loops.scalars import BOOL

@@ -14,7 +14,7 @@ block by block it comes once, and stays in the cache until the last step is done
 
 import math
 
-from ...transform.loops import scan_p
+from ...transform.control_flow.loops import scan_p
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Load, as_index, op
 from ..loops.graphs import postorder, substitute

@@ -7,10 +7,10 @@ them from step to step.
 from functools import partial
 
 from ...trace.array import ShapedArray
-from ...transform.lanes_of_tapes import every_p
-from ...transform.loops import scan_p, while_p
-from ...transform.tape import Tape, Union, inject_p, project_p
-from ...transform.tape_rows import zero_p
+from ...transform.control_flow.batching_of_tapes import every_p
+from ...transform.control_flow.loops import scan_p, while_p
+from ...transform.control_flow.tape import Tape, Union, inject_p, project_p
+from ...transform.control_flow.tape_rows import zero_p
 from ..lower.calls import add_call, whole_atom
 from ..lower.walk import Statements
 from ..pipeline import row_choosers

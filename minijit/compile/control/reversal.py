@@ -18,7 +18,7 @@ It is the recursion of chapter 13, with its stack made visible: what one call ho
 row.  There are `slots` rows and one; beyond sixteen they are in tables, which grow.
 """
 
-from ...transform.reverse_loops import operands, treeverse_p
+from ...transform.control_flow.reverse_loops import operands, treeverse_p
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, as_index, op
 from ..loops.scalars import INDEX

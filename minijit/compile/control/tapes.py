@@ -14,8 +14,8 @@ looked at from the last one on: the Union says where the value is wanted, and th
 that computes it stores it there.  What is taken out of a Union is read where it is.
 """
 
-from ...transform.tape import Tape, Union, inject_p, project_p
-from ...transform.tape_rows import zero_p
+from ...transform.control_flow.tape import Tape, Union, inject_p, project_p
+from ...transform.control_flow.tape_rows import zero_p
 from ..loops.expressions import as_index
 from ..loops.scalars import INDEX
 from ..loops.statements import Attached

@@ -11,8 +11,8 @@ and look after so much of it, 20 to 200 ms as the setting `between_looks` is by 
 import math
 from contextlib import contextmanager
 
-from ...transform import steps as loop_steps
-from ...transform.loops import scan_p
+from ...transform.control_flow import steps as loop_steps
+from ...transform.control_flow.loops import scan_p
 from ..loops.expressions import Axis, Const, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.statements import Fail, For, Kernel

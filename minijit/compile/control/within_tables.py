@@ -13,8 +13,13 @@ every case that some lane took: each of them is where the branch made it.
 from dataclasses import replace
 
 from ...trace.primitives import copy_p
-from ...transform.lanes_of_tapes import every_p, select_lanes_p, spread_p, sum_lanes_p
-from ...transform.linearize import add_any_p
+from ...transform.control_flow.batching_of_tapes import (
+    every_p,
+    select_lanes_p,
+    spread_p,
+    sum_lanes_p,
+)
+from ...transform.derivatives.linearize import add_any_p
 from ..loops.expressions import Axis, Const, as_index, op
 from ..loops.scalars import INDEX, wide_dtype
 from ..loops.statements import For, If

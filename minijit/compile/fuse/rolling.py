@@ -18,7 +18,7 @@ import numpy as np
 
 from ...trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, has_effect
 from ...trace.jit import jit_p
-from ...transform.loops import scan_p
+from ...transform.control_flow.loops import scan_p
 from ..decisions import loop_rules, noted
 from ..lower.walk import row_of
 from ..settings import config

@@ -25,7 +25,7 @@ from ...trace.primitives import (
     squeeze_p,
     transpose_p,
 )
-from ...transform.loops import scan_p
+from ...transform.control_flow.loops import scan_p
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Reduce, as_index
 from ..loops.graphs import postorder

@@ -12,29 +12,34 @@ import numpy as np
 
 from ...trace.array import ShapedArray
 from ...trace.primitives import broadcast_in_dim_p
-from ...transform.branches import cond_p
-from ...transform.checkpoint import checkpoint_p
-from ...transform.custom import custom_jvp_p, custom_linear_p, custom_vjp_p
-from ...transform.custom_vmap import custom_vmap_p
-from ...transform.debugging import debug_callback_p
-from ...transform.implicit import linear_solve_p, solution
-from ...transform.lanes_of_loops import borrow_p
-from ...transform.lanes_of_tapes import every_p, select_lanes_p, spread_p, sum_lanes_p
-from ...transform.linearize import add_any_p
-from ...transform.loops import scan_p, while_p
-from ...transform.pieces import index_aval, jaxpr_of
-from ...transform.policies import name_p
-from ...transform.reverse_loops import (
+from ...transform.control_flow.batching import borrow_p
+from ...transform.control_flow.batching_of_tapes import (
+    every_p,
+    select_lanes_p,
+    spread_p,
+    sum_lanes_p,
+)
+from ...transform.control_flow.branches import cond_p
+from ...transform.control_flow.loops import scan_p, while_p
+from ...transform.control_flow.reverse_loops import (
     checkpointed_while_p,
     replay_forward,
     replay_p,
     run_while,
     treeverse_p,
 )
+from ...transform.control_flow.tape import inject_p, project_p
+from ...transform.control_flow.tape_rows import zero_p
+from ...transform.custom.custom_vmap import custom_vmap_p
+from ...transform.custom.implicit import linear_solve_p, solution
+from ...transform.custom.rules import custom_jvp_p, custom_linear_p, custom_vjp_p
+from ...transform.debugging import debug_callback_p
+from ...transform.derivatives.linearize import add_any_p
+from ...transform.pieces import index_aval, jaxpr_of
+from ...transform.remat.checkpoint import checkpoint_p
+from ...transform.remat.policies import name_p
 from ...transform.stop_gradient import stop_gradient_p
 from ...transform.tangents import tangent_aval
-from ...transform.tape import inject_p, project_p
-from ...transform.tape_rows import zero_p
 from ..loops.expressions import Axis, Reduce, as_index, op
 from ..loops.scalars import INDEX
 from ..simplify.passes import inline_rules, rules

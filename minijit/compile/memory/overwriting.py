@@ -20,8 +20,8 @@ import math
 from collections import defaultdict
 from dataclasses import replace
 
-from ...transform.branches import cond_p
-from ...transform.loops import scan_p, while_p
+from ...transform.control_flow.branches import cond_p
+from ...transform.control_flow.loops import scan_p, while_p
 from ..loops.buffers import Buffer
 from ..loops.expressions import Load, Op
 from ..loops.graphs import nothing, postorder, substitute

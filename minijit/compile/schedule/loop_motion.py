@@ -9,7 +9,7 @@ memory in each step may take longer than to compute it.
 """
 
 from ...trace.jaxpr import ClosedJaxpr, Var, dce, has_effect, needed_equations
-from ...transform.loops import scan_p
+from ...transform.control_flow.loops import scan_p
 from ...transform.pieces import split
 from ..lower.walk import row_of
 from ..simplify.passes import loop_rules

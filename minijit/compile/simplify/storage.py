@@ -16,8 +16,8 @@ from ...trace import dtypes
 from ...trace.array import ArrayImpl, ShapedArray, aval_of, to_numpy
 from ...trace.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, scalar, subjaxprs
 from ...trace.jaxpr_memory import memoised
+from ...transform.control_flow.tape import Tape, Union
 from ...transform.debugging import debug_callback_p
-from ...transform.tape import Tape, Union
 from .passes import preparations
 
 # Primitives that mean another one in memory: eqn -> (that one, its params).

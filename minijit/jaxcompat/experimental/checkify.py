@@ -49,12 +49,12 @@ from ...trace.jit import jit_p
 from ...trace.primitives import as_array
 from ...trace.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ...trace.slicing import dynamic_slice_p, dynamic_update_slice_p
-from ...transform.branches import cond_p
-from ...transform.checkpoint import checkpoint_p
 from ...transform.closed_jaxprs import apply_closed, info_of, rebind, trace_closed
-from ...transform.custom import custom_jvp_p, custom_vjp_p, stage_call
-from ...transform.loops import Loop, While, scan_p, while_p
+from ...transform.control_flow.branches import cond_p
+from ...transform.control_flow.loops import Loop, While, scan_p, while_p
+from ...transform.custom.rules import custom_jvp_p, custom_vjp_p, stage_call
 from ...transform.pieces import jaxpr_of, split
+from ...transform.remat.checkpoint import checkpoint_p
 
 ErrorCategory = type[_JaxException]
 

@@ -17,10 +17,10 @@ from ...trace import calls, dtypes
 from ...trace.array import aval_of
 from ...trace.jit import jit
 from ...trace.pytree import tree_leaves, tree_map
-from ...transform.batching import vmap
-from ...transform.closures import closure_convert
-from ...transform.custom import custom_vjp
-from ...transform.transpose import vjp
+from ...transform.batching.vmap import vmap
+from ...transform.custom.closures import closure_convert
+from ...transform.custom.rules import custom_vjp
+from ...transform.derivatives.transpose import vjp
 
 # The tableau of Dormand and Prince: times of the stages, their weights on earlier
 # ones, the weights of the solution, of its error and of the middle of the step.

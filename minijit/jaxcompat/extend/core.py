@@ -30,7 +30,7 @@ from ...trace.jaxpr import (
 )
 from ...trace.jaxpr_checks import check_jaxpr as check_jaxpr
 from ...trace.primitives import as_array
-from ...transform.batching import BatchTrace, with_axis, without_axis
+from ...transform.batching.vmap import BatchTrace, with_axis, without_axis
 from ..attributes import no_effects as no_effects
 from ..core import (
     AbstractValue as AbstractValue,

@@ -14,8 +14,8 @@ from ...trace.array import ShapedArray, aval_of, result_avals
 from ...trace.core import Array, set_trace
 from ...trace.jaxpr import unzip2
 from ...trace.pytree import register_pytree_node as _register
-from ...transform.custom import Rule, TangentTrace, jvp_linearize
-from ...transform.linearize import (
+from ...transform.custom.rules import Rule, TangentTrace, jvp_linearize
+from ...transform.derivatives.linearize import (
     JVPTrace as JVPTrace,
     JVPTracer as JVPTracer,
     add_any_p,
@@ -23,15 +23,15 @@ from ...transform.linearize import (
     joint_rules,
     linearize_rules,
 )
-from ...transform.stop_gradient import stop_gradient_p as stop_gradient_p
-from ...transform.tangents import tangent_aval, zeros
-from ...transform.transpose import (
+from ...transform.derivatives.transpose import (
     Linear,
     adding,
     aval_of_argument,
     is_linear,
     transpose_rules,
 )
+from ...transform.stop_gradient import stop_gradient_p as stop_gradient_p
+from ...transform.tangents import tangent_aval, zeros
 from . import Rules
 
 UndefinedPrimal, is_undefined_primal = Linear, is_linear

@@ -6,7 +6,8 @@ An axis is where an argument has its lanes, or `not_mapped`.
 """
 
 from ...trace import names as _names
-from ...transform.batching import (
+from ...transform.batching.axes import own_lanes
+from ...transform.batching.vmap import (
     BatchTrace as BatchTrace,
     BatchTracer as BatchTracer,
     Lanes,
@@ -16,7 +17,6 @@ from ...transform.batching import (
     reduction_rule,
     spread_array,
 )
-from ...transform.lane_axes import own_lanes
 from . import Rules
 
 not_mapped = None

@@ -21,8 +21,8 @@ from ...compile.loops.scalars import BOOL, INDEX
 from ...compile.loops.statements import Call, For, Kernel, Program, Store, statements
 from ...compile.memory.overwriting import nest, read_by, written_by
 from ...compile.settings import config
-from ...transform.branches import cond_p
-from ...transform.loops import scan_p, while_p
+from ...transform.control_flow.branches import cond_p
+from ...transform.control_flow.loops import scan_p, while_p
 from ...transform.pieces import split
 from ..device.grid import BlockBuilder
 from ..device.grid_memory import NoCudaForm

@@ -17,7 +17,7 @@ import weakref
 import numpy as np
 
 from ...compile.loops.scalars import INDEX, storage_dtype
-from ...transform.tape import Tape, TapeValue, Union
+from ...transform.control_flow.tape import Tape, TapeValue, Union
 from ..python.table_values import TableItems, TableValues, decoder, encode
 from .python import lock_declarations
 

@@ -11,9 +11,9 @@ import numpy as np
 from ...compile.control.growing import ZERO
 from ...compile.loops.scalars import INDEX, is_half
 from ...trace.array import to_numpy
+from ...transform.control_flow.tape import Tape, TapeValue, Union, UnionValue
+from ...transform.control_flow.tape_rows import eval_zero
 from ...transform.pieces import wrap_like
-from ...transform.tape import Tape, TapeValue, Union, UnionValue
-from ...transform.tape_rows import eval_zero
 from ..interrupts import raise_held
 from ..values import pairs
 from .region_launchers import region_launchers

@@ -20,9 +20,9 @@ from ...compile.simplify.passes import simplify
 from ...trace.array import ShapedArray
 from ...trace.dtypes import issubdtype
 from ...trace.jit import JitFunction, jit
-from ...transform.batching import Lanes, batch_jaxpr
-from ...transform.linearize import linearize_jaxpr
-from ...transform.transpose import transpose_jaxpr
+from ...transform.batching.vmap import Lanes, batch_jaxpr
+from ...transform.derivatives.linearize import linearize_jaxpr
+from ...transform.derivatives.transpose import transpose_jaxpr
 from ..loading import load, rewritten
 
 # How many lanes the step `batch` shows.

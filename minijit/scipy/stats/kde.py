@@ -10,7 +10,7 @@ from ...numpy.arguments import check_arraylike
 from ...numpy.core import promote_dtypes
 from ...trace import dtypes
 from ...trace.pytree import register_pytree_node_class
-from ...transform.batching import vmap
+from ...transform.batching.vmap import vmap
 from .. import linalg, special
 
 

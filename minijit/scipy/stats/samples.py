@@ -7,7 +7,7 @@ import numpy as np
 
 from ... import numpy as jnp
 from ...numpy.arguments import canonical_axis, check_arraylike
-from ...transform.batching import vmap
+from ...transform.batching.vmap import vmap
 from .common import promoted
 
 

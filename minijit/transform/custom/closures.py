@@ -1,0 +1,115 @@
+"""What a function captures, made explicit: `closure_convert`, `custom_gradient`, and
+both passes of reverse mode as functions that capture nothing: `fwd_and_bwd`.
+
+    converted, captured = closure_convert(f, x)     # converted(x, *captured) is f(x)
+
+A rule of one's own differentiates by arguments only.  So a solver that is given a
+function, and has a rule, wants as arguments what that function captured.
+"""
+
+from dataclasses import dataclass
+from functools import update_wrapper
+
+from ...trace.arguments import TraceInfo, function_name, function_source
+from ...trace.array import aval_of
+from ...trace.jaxpr import eval_jaxpr, trace_to_jaxpr
+from ...trace.jit import jit
+from ...trace.pytree import tree_flatten, tree_map, tree_unflatten
+from ...trace.tree_tools import Partial
+from ..derivatives.grad_checks import chosen_arguments
+from ..derivatives.transpose import vjp
+from ..flat_functions import FlatFunction, check_callable
+from ..tangents import leaves_like, tangent_aval
+from .functions import CustomVJPPrimal
+from .rules import custom_vjp
+
+
+def custom_gradient(fun):
+    """A function that returns its result and its pull-back (`jax.custom_gradient`).
+
+    `fun(*args)` returns (result, vjp), where vjp(cotangent) gives a cotangent for each
+    argument: one for a single argument, else a tuple.
+    """
+    wrapped = custom_vjp(lambda *args: fun(*args)[0])
+    update_wrapper(wrapped, check_callable(fun))
+
+    def fwd(*args):
+        result, pull_back = fun(*args)
+        convert, captured = closure_convert(pull_back, result)
+        return result, Partial(Carried(convert, len(args)), captured)
+
+    def bwd(carried, ct):
+        return carried(ct)
+
+    wrapped.defvjp(fwd, bwd)
+    return wrapped
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A converted pull-back on its way from fwd to bwd."""
+
+    convert: object
+    arguments: int
+
+    def __call__(self, captured, ct):
+        cts = self.convert(ct, *captured)
+        alone = self.arguments == 1 and not isinstance(cts, (tuple, list))
+        return (cts,) if alone else tuple(cts)
+
+
+def closure_convert(fun, *example_args):
+    """A function that captures no tracers, and what it did (`jax.closure_convert`).
+
+    Returns:
+      (converted, captured): converted(*args, *captured) does what `fun(*args)` does.
+    """
+    leaves, in_tree = tree_flatten(example_args)
+    flat = FlatFunction(fun, in_tree)
+    info = TraceInfo(function_name(fun), "closure_convert", function_source(fun))
+    avals = [tangent_aval(aval_of(x)) or aval_of(x) for x in leaves]
+    jaxpr, captured = trace_to_jaxpr(flat, avals, info)
+    out_tree, count = flat.out_tree, len(example_args)
+
+    def converted(*args):
+        args, captured = args[:count], args[count:]
+        what = "the arguments of a converted function", "those it was converted with"
+        given = leaves_like(in_tree, args, *what)
+        return tree_unflatten(out_tree, eval_jaxpr(jaxpr, captured, *given))
+
+    return converted, list(captured)
+
+
+def fwd_and_bwd(fun, argnums, has_aux=False, jitted=True):
+    """The forward and the backward pass as two functions (`jax.fwd_and_bwd`).
+
+    Each is compiled once, and they may be called in any order and number.
+
+    Args:
+      fun: the function; `argnums` says by which positional arguments to differentiate.
+      has_aux: whether `fun` returns a pair (result, whatever else).
+      jitted: whether to jit both.
+
+    Returns:
+      (fwd, bwd): fwd(*args) -> (result, residuals), or (result, residuals, aux);
+      bwd(residuals, cotangent) -> a cotangent for each argument that was asked for, or
+      just one for one int.
+    """
+    alone = hasattr(argnums, "__index__")
+    check_callable(fun)
+
+    def fwd(*args):
+        of_chosen, by, _ = chosen_arguments(fun, argnums, args, {})
+        return vjp(of_chosen, *by, has_aux=has_aux)
+
+    def bwd(residuals, ct):
+        cts = residuals(ct)
+        return cts[0] if alone else cts
+
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
+
+
+def custom_vjp_primal_tree_values(tree):
+    """The arguments of a `fwd` with symbolic zeros, as arrays
+    (`jax.custom_derivatives.custom_vjp_primal_tree_values`)."""
+    return tree_map(lambda x: x.value if isinstance(x, CustomVJPPrimal) else x, tree)

@@ -1,0 +1,328 @@
+"""What users give to `custom_jvp` and `custom_vjp`, and what their rules must return.
+
+`CustomFunction` sorts the arguments of a call: those of `nondiff_argnums` are handed to
+the function and to its rules as they are, all others are trees of arrays.  The rest are
+checks of what a rule returned, and zeros that are not materialised, for rules that ask
+for them with `symbolic_zeros=True`.
+"""
+
+import inspect
+from dataclasses import dataclass
+from functools import partial, update_wrapper
+
+from ...trace import dtypes, primitives as lax
+from ...trace.arguments import function_name
+from ...trace.array import ShapedArray, aval_of
+from ...trace.calls import check_arguments
+from ...trace.core import Tracer
+from ...trace.errors import UnexpectedTracerError, at_line, user_source
+from ...trace.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ...trace.tree_keys import keystr
+from ...trace.tree_paths import tree_flatten_with_path
+from ...trace.tree_tools import broadcast_prefix
+from ..flat_functions import FlatFunction
+from ..tangents import tangent_aval, tangent_out
+
+
+class CustomFunction:
+    """What `custom_jvp` and `custom_vjp` share: the arguments of a call.
+
+    `nondiff_argnums` are handed to the function and to its rules as they are.
+    """
+
+    def __init__(self, fun, nondiff_argnums=(), nondiff_argnames=()):
+        kind = type(self)
+        given = (self, fun, nondiff_argnums, nondiff_argnames)
+        check_arguments(kind.__init__, kind.__name__, given, {})
+        update_wrapper(self, fun)
+        self.fun = fun
+        self.nondiff = tuple(nondiff_argnums)
+        if nondiff_argnames:
+            names = list(inspect.signature(fun).parameters)
+            if not {*nondiff_argnames} <= {*names}:
+                raise ValueError(
+                    f"{kind.__name__}: nondiff_argnames={nondiff_argnames!r} are not "
+                    f"all among the arguments of {function_name(fun)}: {names}"
+                )
+            self.nondiff += tuple(map(names.index, nondiff_argnames))
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else partial(self, instance)
+
+    def __getattr__(self, name):
+        """A rule of another kind is one of the function within: `f.def_vmap`."""
+        fun = self.__dict__.get("fun")
+        if name.startswith("def") and isinstance(fun, CustomFunction):
+            return getattr(fun, name)
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=self)
+
+    def resolve(self, args, kwargs):
+        """All arguments by position, defaults included; keyword-only ones are not."""
+        try:
+            bound = inspect.signature(self.fun).bind(*args, **kwargs)
+        except ValueError:
+            return args
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeError(
+                f"{function_name(self.fun)} has a custom derivative rule, which takes "
+                f"arguments by position, but {', '.join(bound.kwargs)} can only be "
+                "passed by keyword"
+            )
+        return bound.args
+
+    def flat_call(self, args):
+        """Take a call apart: -> (nondiff arguments, leaves, structure, flat function).
+
+        The leaves and the structure are of the other arguments, and the flat function
+        is that of them alone.
+        """
+        fixed = self.positions(args)
+        dynamic = [i for i in range(len(args)) if i not in fixed]
+        leaves, in_tree = self.flatten(tuple(args[i] for i in dynamic))
+        given = self.nondiff_alone(args)
+
+        def of_dynamic(*values):
+            full = list(given)
+            for i, value in zip(dynamic, values, strict=True):
+                full[i] = value
+            return self.ask(self.fun, *full)
+
+        nondiff = [args[i] for i in sorted(fixed)]
+        return nondiff, leaves, in_tree, FlatFunction(of_dynamic, in_tree)
+
+    def nondiff_alone(self, args):
+        """The nondiff arguments in their places, with None for every other one.
+
+        A rule keeps these.  It outlives the trace that the others may belong to.
+        """
+        fixed = self.positions(args)
+        return [x if i in fixed else None for i, x in enumerate(args)]
+
+    def positions(self, args):
+        """The positions of the nondiff arguments, counted from the front."""
+        for i in self.nondiff:
+            if not -len(args) <= i < len(args):
+                raise IndexError(
+                    f"nondiff_argnums of {function_name(self.fun)} has {i}, but the "
+                    f"function was called with {len(args)} arguments"
+                    f"{at_line(user_source())}"
+                )
+        return {i % len(args) for i in self.nondiff}
+
+    def flatten(self, args):
+        """-> (leaves, structure) of arguments, all of which must be arrays."""
+        leaves, tree = tree_flatten(args)
+        for x in leaves:
+            try:
+                aval_of(x)
+            except TypeError as error:
+                advice = "\n  Instead: name the argument in nondiff_argnums."
+                if self.fun.__module__.startswith("minijit."):
+                    advice = ""
+                raise TypeError(
+                    f"{function_name(self.fun)} has a custom derivative rule, and so "
+                    f"takes arrays: {error}{at_line(user_source())}{advice}"
+                ) from None
+        return leaves, tree
+
+    def ask(self, f, *args):
+        """Call the user's function or rule; what it may not capture is explained."""
+        try:
+            return f(*args)
+        except UnexpectedTracerError as error:
+            if "custom derivative rule" in str(error):
+                raise
+            raise UnexpectedTracerError(
+                f"{function_name(self.fun)} has a custom derivative rule, which says "
+                f"how to differentiate it by its arguments; but {function_name(f)} "
+                "uses a value from outside that is being differentiated or traced.\n"
+                "  Instead: make that value an argument of both (closure_convert finds "
+                f"such values).\n  What happened: {error}"
+            ) from error
+
+    def ask_pair(self, kind, rule, *args):
+        """Call a rule, a "JVP rule" or a "VJP fwd rule", which must return a pair."""
+        pair = self.ask(rule, *args)
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            second = "tangent" if kind == "JVP rule" else "residuals"
+            raise TypeError(
+                f"Custom {kind} {function_name(rule)} for function "
+                f"{function_name(self.fun)} must produce a pair (list or tuple of "
+                f"length two): (result, {second}), but got {pair!r}"
+            )
+        return pair
+
+    def check_structure(self, flat, kind, rule, *trees):
+        """Complain unless a rule returned trees of the structure of the result.
+
+        If the rule is asked before the function, the structure is the rule's own.
+        """
+        flat.out_tree = flat.out_tree or trees[0]
+        if any(tree != flat.out_tree for tree in trees):
+            what = "primal" + (" and tangent" if len(trees) == 2 else "") + " outputs"
+            raise TypeError(
+                f"Custom {kind} {function_name(rule)} for function "
+                f"{function_name(self.fun)} must produce {what} with equal container "
+                f"(pytree) structures as the function's, {flat.out_tree}, but got "
+                f"{' and '.join(map(str, trees))}"
+            )
+
+    def check_nondiff(self, nondiff):
+        """A rule without derivatives by an argument cannot see it vary."""
+        if any(isinstance(x, Tracer) for x in tree_leaves(nondiff)):
+            raise UnexpectedTracerError(
+                f"{function_name(self.fun)} was given a traced value in a position "
+                "that nondiff_argnums names, which is for what is never traced: "
+                f"functions, strings, shapes{at_line(user_source())}\n  Instead: make "
+                "it an ordinary argument, for which bwd returns None."
+            )
+
+    def no_rule(self, kind, method):
+        raise AttributeError(
+            f"No {kind} function {function_name(self.fun)} using {method}: "
+            "call that method before the function is used"
+        )
+
+
+# ---- zeros that are not materialised
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicZero:
+    """A zero tangent or cotangent that is not materialised (`symbolic_zeros=True`)."""
+
+    aval: object
+
+    @property
+    def shape(self):
+        return self.aval.shape
+
+    @property
+    def dtype(self):
+        return self.aval.dtype
+
+
+def symbolic_zero(x):
+    """The zero tangent of a value, not materialised."""
+    aval = aval_of(x)
+    none = ShapedArray(aval.shape, dtypes.float0)
+    return SymbolicZero(tangent_aval(aval) or none)
+
+
+def zero_from_primal(val, symbolic_zeros=False):
+    """The zero tangent of a tree of values, materialised or not
+    (`jax.custom_derivatives.zero_from_primal`)."""
+    if symbolic_zeros:
+        return tree_map(symbolic_zero, val)
+    return tree_map(lambda x: tangent_out(None, aval_of(x)), val)
+
+
+def zero_cotangent(aval):
+    """A zero cotangent for a rule with symbolic zeros."""
+    return SymbolicZero(tangent_aval(aval) or aval.update(dtype=dtypes.float0))
+
+
+@dataclass(frozen=True, eq=False)
+class CustomVJPPrimal:
+    """An argument of a `fwd` with symbolic zeros: its value, and whether it varies."""
+
+    value: object
+    perturbed: bool
+
+
+# ---- what rules must return
+
+
+def check_leaf(rule, what, x, aval, path, kind=TypeError):
+    """Complain unless a leaf that a rule returned has the type it must have.
+
+    `what` says in JAX's words which rule must produce which output.
+    """
+    got = aval_of(x)
+    if (got.shape, got.dtype) != (aval.shape, aval.dtype):
+        raise kind(
+            f"{what}: {rule} must return {aval.str_short()} at "
+            f"{path or 'the result'}, but got {got.str_short()}"
+            f"{at_line(user_source())}"
+        )
+
+
+def checked_tangents(rule, outs, tangent):
+    """The leaves of the tangent that a jvp rule returned with the results `outs`; None
+    for those that are zero."""
+    wanted = [tangent_aval(aval_of(y)) for y in outs]
+    what = (
+        "Custom JVP rule must produce primal and tangent outputs with corresponding "
+        "shapes and dtypes"
+    )
+    found = []
+    leaves = tree_flatten_with_path(tangent)[0]
+    for (path, t), aval in zip(leaves, wanted, strict=True):
+        t = None if aval is None or isinstance(t, SymbolicZero) else t
+        if t is not None:
+            check_leaf(function_name(rule), what, t, aval, keystr(path))
+        found.append(t)
+    return found
+
+
+# JAX's words for what a cotangent of the wrong structure or type lacks.
+bwd_must = "Custom VJP bwd rule must produce an output with the same"
+
+
+def checked_cotangents(function, result, in_tree, in_avals):
+    """The leaves of the cotangents that a bwd rule returned; None for those that are
+    zero."""
+    name = function_name(function.bwd)
+    count = len(in_tree.children())
+    if not isinstance(result, (tuple, list)) or len(result) != count:
+        raise TypeError(
+            f"{bwd_must} container (pytree) structure as the args tuple of the primal "
+            f"function, which for {function_name(function.fun)} is a tuple of length "
+            f"{count}, but {name} returned {result!r}"
+        )
+    cts_of = zip(in_tree.children(), result, strict=True)
+    leaves = [ct for tree, x in cts_of for ct in cotangent_leaves(name, tree, x)]
+    return [
+        check_cotangent(name, ct, aval, i)
+        for i, (ct, aval) in enumerate(zip(leaves, in_avals, strict=True))
+    ]
+
+
+def cotangent_leaves(rule, tree, cotangent):
+    """The cotangents of one argument as a list; None stands for a tree of zeros."""
+    argument = tree_unflatten(tree, [0] * tree.num_leaves)
+    try:
+        return broadcast_prefix(cotangent, argument, is_leaf=lambda x: x is None)
+    except ValueError as error:
+        raise TypeError(
+            f"{bwd_must} container (pytree) structure as the args tuple of the primal "
+            f"function, but for an argument of structure {tree} {rule} returned "
+            f"{tree_flatten(cotangent)[1]}: {error}"
+        ) from None
+
+
+def check_cotangent(rule, ct, aval, i):
+    """The i-th cotangent from a bwd rule, or None if zero; converted between floats."""
+    wanted = tangent_aval(aval)
+    is_zero = ct is None or isinstance(ct, SymbolicZero) or wanted is None
+    if is_zero or getattr(ct, "dtype", None) == dtypes.float0:
+        return None
+    got = aval_of(ct)
+    if got.shape == wanted.shape and {got.dtype.kind, wanted.dtype.kind} <= {"f", "V"}:
+        return lax.convert(ct, wanted.dtype)
+    kind = TypeError if got.shape == wanted.shape else ValueError
+    what = f"{bwd_must} type as the args tuple of the primal function"
+    check_leaf(rule, what, ct, wanted, f"argument leaf {i}", kind)
+    return ct
+
+
+def no_forward_mode(rule):
+    """The error for a tangent that a custom_vjp function would have to push."""
+    return TypeError(
+        "can't apply forward-mode autodiff (jvp) to a custom_vjp function. "
+        f"{rule} only says how to go backwards.{at_line(user_source())}\n"
+        "  Instead: use vjp or grad, or give the function a custom_jvp rule, which "
+        "serves both modes."
+    )

@@ -1,0 +1,456 @@
+"""Custom derivative rules: `custom_jvp`, `custom_vjp`.
+
+    @custom_jvp
+    def log1pexp(x):
+        return jnp.log(1.0 + jnp.exp(x))
+
+    @log1pexp.defjvp
+    def log1pexp_jvp(primals, tangents):
+        x, = primals
+        t, = tangents
+        return log1pexp(x), t * (1 - 1 / (1 + jnp.exp(x)))
+
+A user's `jvp` rule is linear in its tangents.  So one rule serves both modes: forward
+mode calls it; reverse mode linearizes it in the tangents alone, at zero.
+
+A user's `vjp` rule has two halves.  `fwd` runs where the function would have; what
+`bwd` does is the transpose of a linear primitive that nobody can evaluate.
+
+While values are known the primitives hold Python functions, so a rule may look at
+them; when they are recorded, the function becomes a jaxpr.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from ...trace.arguments import TraceInfo, function_name, function_source
+from ...trace.array import aval_of, shape_rules, to_numpy
+from ...trace.core import Primitive, Tracer, current_trace, eval_rules, set_trace
+from ...trace.dtypes import is_python_scalar
+from ...trace.errors import at_line, user_source
+from ...trace.jaxpr import (
+    ClosedJaxpr,
+    eval_jaxpr,
+    staging_rules,
+    trace_to_jaxpr,
+    unzip2,
+)
+from ...trace.jit import jit_p
+from ...trace.primitives import as_array
+from ...trace.pytree import tree_flatten, tree_map, tree_unflatten
+from ..closed_jaxprs import apply_closed, fill, present
+from ..derivatives.linear_functions import calling, follow_equation
+from ..derivatives.linearize import (
+    JVPTrace,
+    add_tangents,
+    finish_linear,
+    joint_rules,
+    linearize_flat,
+    linearize_rules,
+)
+from ..derivatives.transpose import call_transpose, transpose_rules, transposed_of_zero
+from ..tangents import tangent_aval, tangent_out, zeros
+from .functions import (
+    CustomFunction,
+    CustomVJPPrimal,
+    checked_cotangents,
+    checked_tangents,
+    no_forward_mode,
+    symbolic_zero,
+    zero_cotangent,
+)
+
+custom_jvp_p = Primitive("custom_jvp_call", multiple_results=True)
+custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
+# The linear half of a custom_vjp: only its transpose, `bwd`, is known.
+custom_linear_p = Primitive("custom_vjp_linear", multiple_results=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A user's rule on flat lists, with a name for jaxprs and messages.
+
+    When the primal function is recorded, what it captured becomes arguments in front
+    of its own; `captured` says how many, and the rule does not see them.
+    """
+
+    name: str
+    source: object
+    call: object
+    captured: int = 0
+
+    def __repr__(self):
+        return self.name
+
+    def ignoring(self, n):
+        """The rule of the same function with n more captured values in front."""
+        return replace(self, captured=self.captured + n)
+
+
+def run(call, *args):
+    """Run the primal function of a custom rule: Python's, or a recorded one."""
+    return apply_closed(call, *args) if isinstance(call, ClosedJaxpr) else call(*args)
+
+
+def eval_custom(*args, call, **params):
+    return run(call, *args)
+
+
+eval_rules |= {custom_jvp_p: eval_custom, custom_vjp_p: eval_custom}
+
+
+class custom_jvp(CustomFunction):
+    """A function with a jvp rule of its own (`jax.custom_jvp`).
+
+    Args:
+      fun: function of arrays or trees of them.
+      nondiff_argnums: positions of arguments without derivatives, any Python values;
+        the rule gets them first.
+
+    `defjvp(rule)` sets rule(*nondiff, primals, tangents) -> (result, tangent);
+    `defjvps(*rules)` one rule(t, result, *primals) -> tangent for each argument, or
+    None where the derivative is zero.
+    """
+
+    jvp = None
+    symbolic_zeros = False
+
+    def defjvp(self, jvp, symbolic_zeros=False):
+        """Set the rule; returns it, so it can decorate."""
+        self.jvp = jvp
+        self.symbolic_zeros = symbolic_zeros
+        return jvp
+
+    def defjvps(self, *jvps):
+        """Set a rule for each argument."""
+        if self.nondiff:
+            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+
+        def jvp(primals, tangents):
+            result = self(*primals)
+            total = tree_map(zeros_for_tangent, result)
+            for rule, t in zip(jvps, tangents, strict=True):
+                if rule is not None:
+                    total = tree_map(add_tangents, total, rule(t, result, *primals))
+            return result, total
+
+        self.defjvp(jvp)
+
+    def __call__(self, *args, **kwargs):
+        if self.jvp is None:
+            self.no_rule("JVP defined for custom_jvp", "defjvp")
+        args = list(self.resolve(args, kwargs))
+        for i in self.positions(args):
+            args[i] = tree_map(without_tangent, args[i])
+        nondiff, leaves, in_tree, flat = self.flat_call(args)
+        call = partial(self.apply_rule, nondiff, in_tree, flat)
+        rule = Rule(function_name(self.jvp), function_source(self.jvp), call)
+        outs = custom_jvp_p.bind(*leaves, call=flat, rule=rule)
+        return tree_unflatten(flat.out_tree, outs)
+
+    def apply_rule(self, nondiff, in_tree, flat, primals, tangents):
+        """The user's rule on flat lists: -> (results, tangents or None)."""
+        pairs = zip(primals, tangents, strict=True)
+        tangents = [self.zero(x) if t is None else t for x, t in pairs]
+        trees = [tree_unflatten(in_tree, xs) for xs in (primals, tangents)]
+        result, tangent = self.ask_pair("JVP rule", self.jvp, *nondiff, *trees)
+        outs, tree = tree_flatten(result)
+        self.check_structure(flat, "JVP rule", self.jvp, tree, tree_flatten(tangent)[1])
+        return list(map(as_array, outs)), checked_tangents(self.jvp, outs, tangent)
+
+    def zero(self, x):
+        """A zero tangent as the user's rule wants it."""
+        if self.symbolic_zeros:
+            return symbolic_zero(x)
+        return tangent_out(None, aval_of(x))
+
+
+def zeros_for_tangent(x):
+    """A zero tangent of a value."""
+    return tangent_out(None, aval_of(x))
+
+
+def without_tangent(x):
+    """A nondiff argument as it is; a traced one is a constant to every derivative."""
+    if not isinstance(x, Tracer):
+        return x
+    rule = Rule("nondiff_argument", None, lambda primals, tangents: (primals, [None]))
+    constant, = custom_jvp_p.bind(x, call=lambda x: [x], rule=rule)
+    return constant
+
+
+def jvp_joint(primals, tangents, *, call, rule):
+    """Forward mode: just call the rule."""
+    n = rule.captured
+    return rule.call(primals[n:], tangents[n:])
+
+
+joint_rules |= {custom_jvp_p: jvp_joint}
+
+
+def holds_pull_back(closed):
+    """Whether a jitted function, or one that it calls, has the half of a custom_vjp
+    that only goes backwards."""
+    return any(
+        eqn.primitive is custom_linear_p
+        or (eqn.primitive is jit_p and holds_pull_back(eqn.params["jaxpr"]))
+        for eqn in closed.eqns
+    )
+
+
+class TangentTrace(JVPTrace):
+    """Runs a jvp rule at a tangent of zero, where only what is linear in it may be
+    recorded: anything else would give a derivative that is plausible and wrong."""
+
+    def process(self, primitive, args, params):
+        varying = [self.pair(x)[1] is not None for x in args]
+        bad = None
+        if any(varying):
+            if primitive is jit_p and holds_pull_back(params["jaxpr"]):
+                with set_trace(self):
+                    return apply_closed(params["jaxpr"], *args)
+            if primitive is custom_linear_p:
+                return self.at_zero(args, params)
+            if primitive is custom_jvp_p:
+                # Its function says what it does to a tangent.  The rule says how that
+                # varies, which is the same if the function is linear.
+                with set_trace(self):
+                    return run(params["call"], *args)
+            bad, _ = follow_equation(primitive, varying, params)
+        if bad is not None:
+            raise NotImplementedError(
+                f"reverse mode needs a jvp rule that is linear in the tangents, but "
+                f"this one applies {bad} to {'them' if sum(varying) > 1 else 'one'}"
+                f"{at_line(user_source())}"
+            )
+        return super().process(primitive, args, params)
+
+    def at_zero(self, args, params):
+        """The linear half of a custom_vjp, within a rule that uses `jvp`.
+
+        Its value at zero is zero, and a linear function is its own derivative.
+        """
+        primals, tangents = unzip2(map(self.pair, args))
+        given = tangents[len(args) - sum(params["mask"]) :]
+        if any(t is None for t in given):
+            return super().process(custom_linear_p, args, params)
+        residuals = primals[: len(args) - len(given)]
+        with set_trace(self.parent):
+            outs = list(map(zeros, params["avals"]))
+        with set_trace(self.tangent_trace):
+            out_tangents = custom_linear_p.bind(*residuals, *given, **params)
+        return self.join(custom_linear_p, outs, out_tangents)
+
+
+def jvp_linearize(nonzero, *primals, call, rule, kind=TangentTrace):
+    """Reverse mode: the rule is linear in its tangents; linearize it there, at zero."""
+    n = rule.captured
+    values, nonzero = primals[n:], nonzero[n:]
+    given = [x for x, nz in zip(values, nonzero, strict=True) if nz]
+    origin = [tangent_out(None, aval_of(x)) for x in given]
+    mask = None
+
+    def of_tangents(*tangents):
+        nonlocal mask
+        outs, out_tangents = rule.call(values, fill(nonzero, tangents))
+        mask = [t is not None for t in out_tangents]
+        return [*outs, *present(out_tangents)]
+
+    info = TraceInfo(rule.name, "custom_jvp", rule.source)
+    outs, tangents, recorder = linearize_flat(
+        of_tangents, origin, [True] * len(origin), current_trace(), info, kind
+    )
+    count = len(mask)
+    jaxpr, residuals = finish_linear(recorder, tangents[count:])
+    linear_mask = [t is not None for t in tangents[count:]]
+
+    def linear(*given):
+        out = eval_jaxpr(jaxpr, residuals, *present(given[n:]))
+        return fill(mask, fill(linear_mask, out))
+
+    return outs[:count], linear
+
+
+linearize_rules |= {custom_jvp_p: jvp_linearize}
+
+
+# ---- recorded
+
+
+def stage_call(args, params):
+    """Record the primal function.  What it captured comes in front of its arguments."""
+    call = params["call"]
+    if isinstance(call, ClosedJaxpr):
+        return args, params
+    info = TraceInfo(params["rule"].name, "custom rule", params["rule"].source)
+    jaxpr, captured = trace_to_jaxpr(call, list(map(aval_of, args)), info)
+    closed = ClosedJaxpr(
+        jaxpr.replace(constvars=(), invars=(*jaxpr.constvars, *jaxpr.invars))
+    )
+    rule = params["rule"].ignoring(len(captured))
+    return (*captured, *args), params | {"call": closed, "rule": rule}
+
+
+def shape_of_custom(*avals, call, rule, **params):
+    """The types of the function's results, which is recorded if it is not yet."""
+    if not isinstance(call, ClosedJaxpr):
+        info = TraceInfo(rule.name, "custom rule", rule.source)
+        call, _ = trace_to_jaxpr(call, list(avals), info)
+    return call.out_avals
+
+
+staging_rules |= {custom_jvp_p: stage_call, custom_vjp_p: stage_call}
+shape_rules |= {custom_jvp_p: shape_of_custom, custom_vjp_p: shape_of_custom}
+
+
+def jvp_transpose(cts, accs, *args, call, rule):
+    """Of a function that is applied to tangents: the transpose of what it computes."""
+    return call_transpose(jit_p, cts, accs, *args, name=rule.name, jaxpr=call)
+
+
+calling |= {custom_jvp_p: "call"}
+transpose_rules |= {custom_jvp_p: jvp_transpose}
+
+
+# ---- custom_vjp
+
+
+class custom_vjp(CustomFunction):
+    """A function with a vjp rule of its own (`jax.custom_vjp`).
+
+    Args:
+      fun: function of arrays or trees of them.
+      nondiff_argnums: positions of arguments without derivatives, any Python values;
+        `fwd` gets them in place, `bwd` first.
+
+    `defvjp(fwd, bwd)` sets fwd(*args) -> (result, residuals) and bwd(*nondiff,
+    residuals, cotangent) -> a cotangent for each argument, None for zero.
+    """
+
+    fwd = bwd = None
+    symbolic_zeros = False
+
+    def defvjp(self, fwd, bwd, symbolic_zeros=False, optimize_remat=False):
+        """Set the two halves of the rule."""
+        del optimize_remat
+        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+
+    def __call__(self, *args, **kwargs):
+        if self.fwd is None:
+            self.no_rule("VJP defined for custom_vjp", "defvjp")
+        args = self.resolve(args, kwargs)
+        nondiff, leaves, in_tree, flat = self.flat_call(args)
+        self.check_nondiff(nondiff)
+        kept = self.nondiff_alone(args)
+        call = partial(self.apply_fwd, kept, nondiff, in_tree, flat)
+        rule = Rule(function_name(self.fwd), function_source(self.fwd), call)
+        outs = custom_vjp_p.bind(*leaves, call=flat, rule=rule)
+        return tree_unflatten(flat.out_tree, outs)
+
+    def apply_fwd(self, args, nondiff, in_tree, flat, primals, nonzero):
+        """Run the user's fwd: -> (results, residuals, bwd on flat lists)."""
+        given = primals
+        if self.symbolic_zeros:
+            given = list(map(CustomVJPPrimal, primals, nonzero))
+        given = iter(tree_unflatten(in_tree, given))
+        fixed = self.positions(args)
+        full = [args[i] if i in fixed else next(given) for i in range(len(args))]
+        result, kept = self.ask_pair("VJP fwd rule", self.fwd, *full)
+        outs, tree = tree_flatten(result)
+        self.check_structure(flat, "VJP fwd rule", self.fwd, tree)
+        outs = list(map(as_array, outs))
+        leaves, residual_tree = tree_flatten(kept)
+        # Python's numbers go to bwd as they are: it may branch on them.
+        numbers = [x if is_python_scalar(x) else None for x in leaves]
+        residuals = [x for x in leaves if not is_python_scalar(x)]
+        unflatten_residuals = partial(unflatten_around, residual_tree, numbers)
+        trees = unflatten_residuals, flat.out_tree, in_tree
+        avals = list(map(aval_of, primals)), list(map(aval_of, outs))
+        return outs, residuals, partial(self.apply_bwd, nondiff, trees, avals)
+
+    def apply_bwd(self, nondiff, trees, avals, residuals, cts):
+        """Run the user's bwd on flat lists: -> a cotangent or None an argument."""
+        unflatten_residuals, out_tree, in_tree = trees
+        in_avals, out_avals = avals
+        zero = zero_cotangent if self.symbolic_zeros else partial(tangent_out, None)
+        pairs = zip(cts, out_avals, strict=True)
+        cts = [zero(aval) if ct is None else ct for ct, aval in pairs]
+        kept = unflatten_residuals(residuals)
+        result = self.ask(self.bwd, *nondiff, kept, tree_unflatten(out_tree, cts))
+        return checked_cotangents(self, result, in_tree, in_avals)
+
+
+def unflatten_around(tree, numbers, arrays):
+    """A tree out of the leaves that are Python's numbers, and of the other ones."""
+    arrays = iter(arrays)
+    return tree_unflatten(tree, [next(arrays) if x is None else x for x in numbers])
+
+
+def vjp_linearize(nonzero, *primals, call, rule):
+    """Run fwd now; record a linear primitive that only `bwd` knows how to transpose."""
+    n = rule.captured
+    outs, residuals, bwd = rule.call(primals[n:], nonzero[n:])
+    avals = tuple(tangent_aval(aval_of(y)) for y in outs)
+    has_tangent = [a is not None for a in avals]
+
+    def linear(*tangents):
+        given = tangents[n:]
+        mask = tuple(t is not None for t in given)
+        out = custom_linear_p.bind(
+            *residuals,
+            *present(given),
+            rule=replace(rule, call=bwd),
+            mask=mask,
+            avals=tuple(a for a in avals if a is not None),
+            has_tangent=tuple(has_tangent),
+        )
+        return fill(has_tangent, out)
+
+    return list(outs), linear
+
+
+def linear_transpose_rule(cts, accs, *args, rule, mask, avals, has_tangent):
+    """The user's bwd, which makes the zeros for cotangents that are zero."""
+    count = len(args) - sum(mask)
+    residuals = args[:count]
+    new = rule.call(residuals, fill(has_tangent, cts))
+    chosen = [ct for ct, m in zip(new, mask, strict=True) if m]
+    sums = [add_tangents(a, c) for a, c in zip(accs[count:], chosen, strict=True)]
+    return [None] * count + sums
+
+
+linearize_rules |= {custom_vjp_p: vjp_linearize}
+shape_rules |= {custom_linear_p: lambda *args, avals, **params: list(avals)}
+transpose_rules |= {custom_linear_p: linear_transpose_rule}
+# A user's bwd need not be linear: it may return new statistics as a cotangent.
+transposed_of_zero |= {custom_linear_p}
+
+
+def linear_eval(*args, rule, mask, avals, **params):
+    """A linear function is zero at zero; its other values are not known."""
+    given = args[len(args) - sum(mask) :]
+    if not any(np.any(to_numpy(t)) for t in given):
+        return list(map(zeros, avals))
+    raise no_forward_mode(rule)
+
+
+def linear_linearize(nonzero, *args, rule, mask, **params):
+    """The linear half of a custom_vjp is its own derivative by the tangents."""
+    count = len(args) - sum(mask)
+    if any(nonzero[:count]):
+        raise no_forward_mode(rule)
+    outs = custom_linear_p.bind(*args, rule=rule, mask=mask, **params)
+    given = iter(nonzero[count:])
+    mask = tuple(m and next(given) for m in mask)
+
+    def linear(*tangents):
+        given = args[:count] + tuple(present(tangents[count:]))
+        return custom_linear_p.bind(*given, rule=rule, mask=mask, **params)
+
+    return outs, linear
+
+
+eval_rules |= {custom_linear_p: linear_eval}
+linearize_rules |= {custom_linear_p: linear_linearize}

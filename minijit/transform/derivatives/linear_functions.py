@@ -1,0 +1,126 @@
+"""Functions that are linear already: `linear_transpose`, and what is not linear.
+
+    back, = linear_transpose(lambda x: x.reshape(2, 3).sum(1), x)(ct)
+
+They are recorded and run backwards without being linearized.  What is not linear must
+be found before, because at some point (at zero, for instance) every function has a
+linear part, and its transpose would look right.
+"""
+
+import itertools
+
+from ...trace import dtypes, primitives as lax
+from ...trace.arguments import TraceInfo, function_name
+from ...trace.array import ShapedArray, aval_of
+from ...trace.errors import at_line, user_source
+from ...trace.jaxpr import ClosedJaxpr, Var, trace_to_jaxpr
+from ...trace.jit import jit_p
+from ...trace.pytree import tree_flatten, tree_unflatten
+from ...trace.tree_tools import Partial
+from ..flat_functions import FlatFunction
+from ..tangents import dense
+from .grad_checks import check_cotangents
+from .transpose import Linear, backward, transpose_rules
+
+
+def linear_transpose(fun, *primals, reduce_axes=()):
+    """The transpose of a linear function (`jax.linear_transpose`).
+
+    Args:
+      fun: a linear function; constants that it adds are ignored.
+      primals: its arguments, of which only types matter: arrays, or anything with a
+        shape and a dtype.
+
+    Returns:
+      A function from a cotangent of `fun`'s result to a tuple of one for each argument;
+      it is a pytree, whose leaves are the values that `fun` captured.
+
+    Raises NotImplementedError where `fun` is not linear.
+    """
+    del reduce_axes
+    leaves, in_tree = tree_flatten(primals)
+    avals = list(map(type_of, leaves))
+    flat = FlatFunction(fun, in_tree)
+    info = TraceInfo(function_name(fun), "linear_transpose")
+    jaxpr, captured = trace_to_jaxpr(flat, avals, info)
+    types = [a.dtype for a in (*avals, *jaxpr.out_avals)]
+    kinds = dtypes.inexact, dtypes.integer
+    if not any(all(dtypes.issubdtype(t, kind) for t in types) for kind in kinds):
+        raise TypeError(
+            "linear_transpose only supports functions from floats to floats (or "
+            "complex numbers), or from integers to integers, but "
+            f"{function_name(fun)} is {', '.join(map(str, avals))} -> "
+            f"{', '.join(map(str, jaxpr.out_avals))}{at_line(user_source())}"
+        )
+    bad, _ = follow(jaxpr, (True,) * len(avals))
+    if bad is not None:
+        raise NotImplementedError(
+            f"Transpose rule (for reverse-mode differentiation) for {bad.primitive!s} "
+            "not implemented: linear_transpose needs a linear function, but "
+            f"{function_name(fun)} applies {bad.primitive} to what depends on its "
+            f"arguments{at_line(bad.source)}"
+        )
+
+    out_avals = [v.aval for v in jaxpr.outvars]
+
+    def transposed(captured, ct):
+        leaves = check_cotangents(ct, flat.out_tree, out_avals)
+        args = [Linear(aval) for aval in avals]
+        outs = backward(jaxpr, captured, args, list(map(lax.as_array, leaves)))
+        return tree_unflatten(in_tree, dense(outs, avals))
+
+    return Partial(transposed, captured)
+
+
+def type_of(x):
+    """The type of an array, or of anything with a shape and a dtype."""
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+    return aval_of(x)
+
+
+# Primitives that call a function: the param that has it as a jaxpr.
+calling = {jit_p: "jaxpr"}
+
+# Linear in each of two arguments, but not in both at once.
+bilinear = {lax.mul_p, lax.dot_general_p}
+
+
+def follow_equation(primitive, varying, params):
+    """What an equation does to the arguments that vary.
+
+    Returns:
+      (the primitive, or one in what it calls, that is not linear in them, or None;
+      one bool a result: whether it varies, or None if all do).  Of loops and branches
+      nothing is said: their own rules find out.
+    """
+    if primitive in calling:
+        bad, outs = follow(params[calling[primitive]].jaxpr, varying)
+        return bad and bad.primitive, outs
+    if any(map(holds_jaxpr, params.values())):
+        return None, ()
+    several = primitive in bilinear and sum(varying) > 1
+    divisor = primitive is lax.div_p and varying[1]
+    bad = primitive not in transpose_rules or several or divisor
+    return primitive if bad else None, None
+
+
+def holds_jaxpr(value):
+    """Whether a param is a jaxpr, or several."""
+    many = value if isinstance(value, (tuple, list)) else [value]
+    return any(isinstance(x, ClosedJaxpr) for x in many)
+
+
+def follow(jaxpr, varying):
+    """The first equation of a jaxpr that is not linear in the inputs that vary, or
+    None; and one bool a result: whether it varies."""
+    found = {v for v, n in zip(jaxpr.invars, varying, strict=True) if n}
+    for eqn in jaxpr.eqns:
+        mask = [isinstance(x, Var) and x in found for x in eqn.invars]
+        if any(mask):
+            bad, outs = follow_equation(eqn.primitive, mask, eqn.params)
+            if bad is not None:
+                return eqn, None
+            outs = itertools.repeat(True) if outs is None else outs
+            found |= set(itertools.compress(eqn.outvars, outs))
+    return None, [isinstance(x, Var) and x in found for x in jaxpr.outvars]

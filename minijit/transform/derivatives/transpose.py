@@ -1,0 +1,445 @@
+"""Transpose: a linear program run backwards.  Reverse mode is linearize, then this.
+
+A linear function has a transpose: if it maps t to A t, its transpose maps c to Aᵀ c.
+A row of `transpose_rules` says for one primitive how cotangents of the result become
+cotangents of the linear arguments.  `vjp`, `grad` and `value_and_grad` are the users'
+functions.
+
+    y, f_vjp = vjp(f, x)                    # f once; then f_vjp(ct) -> (ct of x,)
+    grad(loss)(params)
+"""
+
+import operator
+from dataclasses import dataclass
+from functools import partial
+from itertools import compress
+
+from ...trace import primitives as lax
+from ...trace.arguments import wraps
+from ...trace.array import aval_of
+from ...trace.core import find_rule
+from ...trace.errors import made_as, on_behalf_of
+from ...trace.jaxpr import Literal, Var, literal_value
+from ...trace.jaxpr_memory import memoised
+from ...trace.jit import jit_p
+from ...trace.pytree import tree_leaves, tree_unflatten
+from ...trace.slicing import dynamic_update_slice, pad
+from ..closed_jaxprs import fill, info_of, present, rebind, trace_closed
+from ..flat_functions import check_callable
+from ..tangents import tangent_aval, tangent_out, zeros
+from .grad_checks import check_input, check_output, chosen_arguments, cotangent_leaves
+from .linearize import PushForward, add_any_p, add_tangents, at_point
+
+# primitive -> rule(ct, accs, *args, **params) -> new accs
+#
+# `ct` is the cotangent of the result, a list for a primitive with several results.
+# `accs` has for each argument what has been summed up for it so far, or None, and the
+# rule returns the new sums.  An argument in which the primitive is linear is a
+# `Linear`; every other one has its value.
+transpose_rules = {}
+# Primitives whose rule is called even where the cotangents of all results are zero.
+transposed_of_zero = set()
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Stands for a linear argument: its type is known, its value never is."""
+
+    aval: object
+
+
+def is_linear(x):
+    """Whether an argument of a transpose rule is a linear one."""
+    return isinstance(x, Linear)
+
+
+def read(env, atom):
+    """The value of an atom, or its `Linear`."""
+    return literal_value(atom) if isinstance(atom, Literal) else env[atom]
+
+
+def transpose_equation(eqn, env, sums):
+    """Move the cotangents of an equation's results to its linear arguments."""
+    cts = [sums.pop(v, None) for v in eqn.outvars]
+    if all(ct is None for ct in cts) and eqn.primitive not in transposed_of_zero:
+        return
+    args = [read(env, v) for v in eqn.invars]
+    # If an argument stands twice, only the first gets the sum so far.
+    accs = [sums.pop(v, None) if is_linear(x) else None
+            for v, x in zip(eqn.invars, args, strict=True)]  # fmt: skip
+    rule = find_rule(transpose_rules, eqn.primitive, "transpose")
+    ct = cts if eqn.primitive.multiple_results else cts[0]
+    with on_behalf_of(eqn.source), made_as("transposed"):
+        new = rule(ct, accs, *args, **eqn.params)
+        for var, x, acc in zip(eqn.invars, args, new, strict=True):
+            if is_linear(x) and acc is not None:
+                sums[var] = add_tangents(sums.get(var), acc)
+
+
+def adding(rows):
+    """Transpose rules that accumulate, out of ones that return cotangents.
+
+    `rule(ct, *args, **params)` -> a cotangent, or None, for each argument.
+    """
+    return {p: partial(add_to_sums, rule) for p, rule in rows.items()}
+
+
+def add_to_sums(rule, ct, accs, *args, **params):
+    """Call a rule that returns cotangents, and add them to what there was.
+
+    Cotangents without elements add nothing, whatever the rule would make of them.
+    """
+    if all(map(is_nothing, ct if isinstance(ct, list) else [ct])):
+        return accs
+    new = rule(ct, *args, **params)
+    return [
+        add_tangents(acc, c) if is_linear(x) else None
+        for acc, c, x in zip(accs, new, args, strict=True)
+    ]
+
+
+def is_nothing(ct):
+    """Whether a cotangent is zero as there is none, or as it has no elements."""
+    return ct is None or 0 in getattr(aval_of(ct), "shape", ())
+
+
+def unbroadcast(ct, x):
+    """Sum a cotangent to the shape of an argument that was stretched: a scalar, or
+    axes of size 1."""
+    shape = x.aval.shape
+    if ct is None or shape == ct.shape:
+        return ct
+    axes = [d for d in range(ct.ndim) if not shape or shape[d] != ct.shape[d]]
+    return lax.reshape(lax.reduce_sum(ct, axes), shape)
+
+
+def mul_transpose(ct, x, y):
+    if is_linear(x):
+        return unbroadcast(lax.mul(ct, y), x), None
+    return None, unbroadcast(lax.mul(ct, x), y)
+
+
+def add_transpose(ct, x, y):
+    return [unbroadcast(ct, a) if is_linear(a) else None for a in (x, y)]
+
+
+def sub_transpose(ct, x, y):
+    back, _ = add_transpose(ct, x, y)
+    return back, unbroadcast(lax.neg(ct), y) if is_linear(y) else None
+
+
+transpose_rules |= adding({
+    lax.mul_p: mul_transpose,
+    lax.neg_p: lambda ct, x: (lax.neg(ct),),
+    lax.add_p: add_transpose,
+    lax.sub_p: sub_transpose,
+    add_any_p: add_transpose,
+})
+
+
+def run_forward(jaxpr, env):
+    """Run what is not linear; results that are get a `Linear`: -> those equations."""
+    linear_eqns = []
+    for eqn in jaxpr.eqns:
+        args = [read(env, v) for v in eqn.invars]
+        if any(map(is_linear, args)):
+            linear_eqns.append(eqn)
+            env |= {v: Linear(v.aval) for v in eqn.outvars}
+        else:
+            with on_behalf_of(eqn.source):
+                outs = eqn.primitive.bind(*args, **eqn.params)
+            outs = outs if eqn.primitive.multiple_results else [outs]
+            env |= zip(eqn.outvars, outs, strict=True)
+    return linear_eqns
+
+
+def backward(jaxpr, consts, args, cts, accs=None):
+    """Run a jaxpr backwards in its linear inputs.
+
+    Equations that do not depend on a linear input are run forwards, first: that is
+    where a checkpoint recomputes.
+
+    Args:
+      jaxpr: a `Jaxpr`, linear in the inputs that are `Linear`.
+      consts: the values of its constvars.
+      args: a value or a `Linear` for each input.
+      cts: a cotangent, or None for zero, for each result.
+      accs: for each input what to add its cotangent to, or None.
+
+    Returns:
+      A cotangent, or None for zero, for each input.
+    """
+    env = dict(zip(jaxpr.constvars, consts, strict=True))
+    env |= zip(jaxpr.invars, args, strict=True)
+    linear_eqns = run_forward(jaxpr, env)
+    pairs = zip(jaxpr.invars, accs or [None] * len(args), strict=True)
+    sums = {var: acc for var, acc in pairs if acc is not None}
+    for var, ct in zip(jaxpr.outvars, cts, strict=True):
+        if ct is not None and isinstance(var, Var) and is_linear(env[var]):
+            sums[var] = add_tangents(sums.get(var), ct)
+    for eqn in reversed(linear_eqns):
+        transpose_equation(eqn, env, sums)
+    return [sums.get(v) if is_linear(env[v]) else None for v in jaxpr.invars]
+
+
+def slice_transpose(ct, accs, x, *, start_indices, limit_indices, strides):
+    """The cotangent goes to its place: into the sum so far, if there is one."""
+    shape, starts = x.aval.shape, start_indices
+    steps = strides or (1,) * len(shape)
+    if accs[0] is not None and all(step == 1 for step in steps):
+        here = lax.slice(accs[0], starts, limit_indices)
+        return [dynamic_update_slice(accs[0], lax.add(here, ct), starts)]
+    config = [
+        (start, n - start - (m - 1) * step - 1 if m else n - start, step - 1)
+        for start, n, m, step in zip(starts, shape, ct.shape, steps, strict=True)
+    ]
+    zero = lax.full((), 0, aval_of(ct).dtype)
+    return [add_tangents(accs[0], pad(ct, zero, config))]
+
+
+transpose_rules |= {lax.slice_p: slice_transpose}
+
+
+def broadcast_transpose(ct, x, *, shape, broadcast_dimensions):
+    """What was repeated is summed."""
+    kept = [
+        d
+        for d, n in zip(broadcast_dimensions, x.aval.shape, strict=True)
+        if n == shape[d]
+    ]
+    summed = tuple(d for d in range(len(shape)) if d not in kept)
+    ct = lax.reduce_sum(ct, summed) if summed else ct
+    order = sorted(range(len(kept)), key=lambda i: kept[i])
+    ct = lax.transpose(ct, [order.index(i) for i in range(len(kept))])
+    return (lax.reshape(ct, x.aval.shape),)
+
+
+def reduce_sum_transpose(ct, x, *, axes):
+    kept = [d for d in range(x.aval.ndim) if d not in axes]
+    return (lax.broadcast_in_dim(ct, x.aval.shape, kept),)
+
+
+def reshape_transpose(ct, x, *, new_sizes, dimensions):
+    if dimensions is None:
+        return (lax.reshape(ct, x.aval.shape),)
+    ct = lax.reshape(ct, [x.aval.shape[d] for d in dimensions])
+    return (lax.transpose(ct, inverse(dimensions)),)
+
+
+def inverse(permutation):
+    """The permutation that undoes a permutation."""
+    return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
+
+
+transpose_rules |= adding({
+    lax.broadcast_in_dim_p: broadcast_transpose,
+    lax.reduce_sum_p: reduce_sum_transpose,
+    lax.reshape_p: reshape_transpose,
+    lax.squeeze_p: lambda ct, x, *, dimensions: (lax.reshape(ct, x.aval.shape),),
+    lax.transpose_p: lambda ct, x, *, permutation: (
+        lax.transpose(ct, inverse(permutation)),
+    ),
+})
+
+
+# ---- the users' functions
+
+
+class PullBack(PushForward):
+    """What a `vjp` function does; its residuals are the arrays of a `Partial`."""
+
+    transform = "vjp"
+
+    def __call__(self, residuals, cts):
+        """From the result's cotangents, a tree, to a tuple: one for each argument."""
+        leaves = cotangent_leaves(cts, self.out_tree, self.out_avals)
+        cts = list(map(lax.as_array, compress(leaves, self.nonzero_out)))
+        args = [Linear(v.aval) for v in self.jaxpr.invars]
+        outs = backward(self.jaxpr, residuals, args, cts)
+        outs = fill([tangent_aval(a) is not None for a in self.in_avals], outs)
+        outs = map(tangent_out, outs, self.in_avals)
+        return tree_unflatten(self.in_tree, list(outs))
+
+
+def vjp(fun, *primals, has_aux=False):
+    """Reverse mode: the result and the pull-back of cotangents (`jax.vjp`).
+
+    Args:
+      fun: function of arrays or trees of them.
+      primals: its arguments.
+      has_aux: whether `fun` returns a pair (result, whatever else).
+
+    Returns:
+      (result, f_vjp), or (result, f_vjp, aux).  f_vjp takes a cotangent of the
+      result's structure and returns a tuple, a cotangent for each argument.  It is a
+      pytree, whose leaves are the residuals, and may be returned from a jitted
+      function.
+    """
+    return at_point(PullBack, fun, primals, has_aux)
+
+
+def value_and_grad(
+    fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, reduce_axes=()
+):
+    """A function that returns `fun`'s value and gradient (`jax.value_and_grad`).
+
+    Args:
+      fun: function to a real scalar (or a pair of it and anything, with `has_aux`).
+      argnums: int or tuple of ints: the positional arguments to differentiate by.
+      holomorphic: whether `fun` is complex and holomorphic.
+      allow_int: whether to allow integer arguments; their gradients are float0.
+
+    Returns:
+      A function: -> (value, gradient), or ((value, aux), gradient).  The gradient is
+      structured as the argument, or is a tuple of those if `argnums` is one.
+
+    Raises TypeError if an argument is an integer, or the result no real scalar.
+    """
+    del reduce_axes
+
+    @wraps(check_callable(fun))
+    def value_and_gradient(*args, **kwargs):
+        of_chosen, by, alone = chosen_arguments(fun, argnums, args, kwargs)
+        for x in tree_leaves(by):
+            check_input(fun, x, holomorphic, allow_int)
+        value, pull_back, *aux = vjp(of_chosen, *by, has_aux=has_aux)
+        check_output(fun, value, holomorphic)
+        gradient = pull_back(one_like(value))
+        gradient = gradient[0] if alone else gradient
+        return ((value, *aux) if has_aux else value), gradient
+
+    return value_and_gradient
+
+
+def one_like(value):
+    """The cotangent to start from: 1, weakly typed if the value is."""
+    aval = aval_of(value)
+    if aval.weak_type:
+        return complex(1) if aval.dtype.kind == "c" else 1.0
+    return lax.full((), 1, aval.dtype)
+
+
+def grad(
+    fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, reduce_axes=()
+):
+    """A function that returns `fun`'s gradient (`jax.grad`).
+
+    Arguments and errors are those of `value_and_grad`; with `has_aux` the function
+    returns (gradient, aux).
+    """
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
+
+    @wraps(fun)
+    def gradient(*args, **kwargs):
+        value, result = both(*args, **kwargs)
+        return (result, value[1]) if has_aux else result
+
+    return gradient
+
+
+# ---- more rows
+
+
+def select_transpose(ct, which, *cases):
+    zero = zeros(aval_of(ct))
+    return None, *[
+        lax.select_n(which, *[ct if j == i else zero for j in range(len(cases))])
+        if is_linear(x)
+        else None
+        for i, x in enumerate(cases)
+    ]
+
+
+def aval_of_argument(x):
+    """The type of an argument of a transpose rule, linear or not."""
+    return x.aval if is_linear(x) else aval_of(x)
+
+
+transpose_rules |= adding({lax.select_n_p: select_transpose})
+
+
+def dot_general_transpose(ct, x, y, *, dimension_numbers, precision, **params):
+    """ct has the axes batch, x's free ones, y's free ones: contract the other's."""
+    (x_contract, y_contract), (x_batch, y_batch) = dimension_numbers
+    n = len(x_batch)
+    middle = len(aval_of_argument(x).shape) - len(x_contract)
+    if is_linear(x):
+        axes = tuple(range(middle, ct.ndim))
+        dims = (x_contract, y_contract), (x_batch, y_batch)
+        return dot_transpose(ct, axes, x.aval, y, dims, precision), None
+    axes = tuple(range(n, middle))
+    dims = (y_contract, x_contract), (y_batch, x_batch)
+    return None, dot_transpose(ct, axes, y.aval, x, dims, precision)
+
+
+def dot_transpose(ct, ct_axes, aval, y, dims, precision):
+    """The cotangent of x, of type `aval`, in a product of x and y.
+
+    `ct_axes` are the axes of ct that came from y's free axes; they are contracted
+    with those.  What is left has the batch axes, x's free ones and y's contracted ones.
+    """
+    (x_contract, y_contract), (x_batch, y_batch) = dims
+    y_free = [d for d in range(y.ndim) if d not in {*y_contract, *y_batch}]
+    batch = tuple(range(len(x_batch)))
+    dimension_numbers = (ct_axes, y_free), (batch, y_batch)
+    out = lax.dot_general(ct, y, dimension_numbers, precision, aval.dtype)
+    x_free = [d for d in range(aval.ndim) if d not in {*x_contract, *x_batch}]
+    contract = [x_contract[y_contract.index(d)] for d in sorted(y_contract)]
+    return lax.transpose(out, inverse([*x_batch, *x_free, *contract]))
+
+
+transpose_rules |= adding({lax.dot_general_p: dot_general_transpose})
+
+
+# ---- calls
+
+
+@memoised
+def transpose_jaxpr(closed, linear, nonzero_cts, nonzero_accs, instantiate):
+    """The jaxpr that runs a closed jaxpr backwards.
+
+    Args:
+      linear: one bool an input: whether it is linear.
+      nonzero_cts: one bool a result.
+      nonzero_accs: one bool an input: whether an accumulator for it is passed in.
+      instantiate: one bool an input: whether its cotangent must be given even if zero.
+
+    Returns:
+      (closed jaxpr, nonzero_out): from the inputs that are not linear, the nonzero
+      cotangents and the accumulators, to the cotangents of the linear inputs that
+      `nonzero_out`, one bool an input, marks.
+    """
+    avals, nonzero_out = closed.in_avals, None
+
+    def run(*values):
+        nonlocal nonzero_out
+        values = iter(values)
+        pairs = zip(avals, linear, strict=True)
+        args = [Linear(a) if is_lin else next(values) for a, is_lin in pairs]
+        cts, accs = fill(nonzero_cts, values), fill(nonzero_accs, values)
+        outs = backward(closed.jaxpr, closed.consts, args, cts, accs)
+        needed = map(operator.and_, linear, instantiate)
+        rows = zip(outs, avals, needed, strict=True)
+        outs = [zeros(a) if ct is None and need else ct for ct, a, need in rows]
+        nonzero_out = tuple(ct is not None for ct in outs)
+        return present(outs)
+
+    known = [not is_lin for is_lin in linear]
+    given = [*compress(avals, known), *compress(closed.out_avals, nonzero_cts)]
+    given += compress(avals, nonzero_accs)
+    return trace_closed(run, given, info_of(closed, "transpose")), nonzero_out
+
+
+def call_transpose(primitive, cts, accs, *args, **params):
+    """A call backwards is a call; what has been summed so far goes in with it."""
+    linear = tuple(map(is_linear, args))
+    masks = [tuple(x is not None for x in xs) for xs in (cts, accs)]
+    closed, nonzero_out = transpose_jaxpr(
+        params["jaxpr"], linear, *masks, (False,) * len(args)
+    )
+    known = [x for x in args if not is_linear(x)]
+    given = known + present(cts) + present(accs)
+    return fill(nonzero_out, rebind(primitive, params, closed, given))
+
+
+transpose_rules |= {jit_p: partial(call_transpose, jit_p)}
