@@ -195,7 +195,7 @@ assert primitives.sin_p is sin_p and core.Primitive is Primitive
 try:
     import minijit.compile.simplify.passes
 except ImportError as e:
-    assert "is built in this chapter, 14" in str(e), e
+    assert "is built in this chapter by a cell" in str(e), e
 else:
     raise AssertionError("a module of this chapter is there before its first cell")
 """

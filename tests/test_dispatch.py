@@ -100,7 +100,7 @@ def test_structures(kind, long_ways):
     wanted, expected_tree = mj.tree_util.tree_flatten(expected)
     assert tree == expected_tree
     for x, y in zip(leaves, wanted, strict=True):
-        assert type(x) is type(y) and x.aval == y.aval and x.dtype is y.dtype
+        assert type(x) is type(y) and x.aval == y.aval and x.dtype == y.dtype
         assert not np.asarray(x.numpy()).flags.writeable
         assert x.numpy().tobytes() == y.numpy().tobytes()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,11 @@ def register(shell: Any) -> None:
     shell.register_magic_function(solution, "line", "solution")
     tracebacks.install(shell, library_folders, advice)
     # Loops are those of the stored outputs, whichever CPU this is.
-    os.environ.setdefault("MINIJIT_MACHINE", "book")
+    if "MINIJIT_MACHINE" not in os.environ:
+        os.environ["MINIJIT_MACHINE"] = "book"
+        flags: Any = getattr(sys.modules.get("minijit"), "config", None)
+        if flags and "machine" in flags.values:  # it was read before this
+            flags.update("machine", "book")
     if announce not in shell.events.callbacks["pre_run_cell"]:
         shell.events.register("pre_run_cell", announce)
 

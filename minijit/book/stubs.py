@@ -333,8 +333,8 @@ from .trace.array import ShapedArray as ShapedArray
 from .trace.config import config as config
 from .trace.devices import Device as Device
 from .trace.stages import ShapeDtypeStruct as ShapeDtypeStruct
-from .transform.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
-from .transform.policies import checkpoint_policies as checkpoint_policies
+from .transform.custom.rules import custom_jvp as custom_jvp, custom_vjp as custom_vjp
+from .transform.remat.policies import checkpoint_policies as checkpoint_policies
 from .typing import ArrayLike, DTypeLike
 
 Args = ParamSpec("Args")
