@@ -55,8 +55,7 @@ def transformed(name, kind, a, s, axes, norm):
     lengths = [a.shape[d] for d in axes] if s is None else list(map(operator.index, s))
     if kind == "IRFFT" and s is None and axes:
         lengths[-1] = builtins.max(0, 2 * (lengths[-1] - 1))
-    asked = lengths if s is not None else lengths[-1:] if kind == "RFFT" else []
-    if builtins.any(n < 1 for n in asked):
+    if s is not None and builtins.any(n < 1 for n in lengths):
         raise ValueError(
             f"jnp.fft.{name}: Shape should be non-negative, and a transform has at "
             f"least 1 data point, got lengths {tuple(lengths)}{at_line(user_source())}"
@@ -66,7 +65,7 @@ def transformed(name, kind, a, s, axes, norm):
     if not axes:
         return a
     if 0 in lengths:
-        # Nothing is transformed, and nothing comes of it.
+        # Nothing is transformed: sums of nothing, if there is a result at all.
         shape, dtype = list(a.shape), np.result_type(a.dtype, np.complex64)
         for d, n in zip(axes, lengths, strict=True):
             shape[d] = n
