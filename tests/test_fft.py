@@ -82,7 +82,7 @@ def test_errors():
 
 
 def test_axes_without_elements():
-    """As in JAX: lengths that nobody asks for; half of no number is a sum of nothing."""
+    """As in JAX: lengths that nobody asks for; half of none is a sum of none."""
     for name in ("fft", "ifft", "fftn", "ifft2"):
         for shape in ((2, 0), (0, 2), (0, 0), (3, 0, 4)):
             f = getattr(jnp.fft, name)
