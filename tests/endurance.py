@@ -21,6 +21,7 @@ import warnings
 import numpy as np
 
 HANG = 120  # Seconds of one process beyond its time.
+EACH = 20  # Seconds of a process that forks others.
 
 
 # ---- what goes on in a process of its own: generators, an item each time they tried
@@ -30,6 +31,8 @@ def ends(draw):
     """A program that compiles, calls, drops, and ends amid what it has."""
     import minijit as mj
     import minijit.numpy as jnp
+
+    mj.jit(jnp.sin)(np.ones(3))  # The compiler is imported once, not in each child.
 
     def one(n, k):
         x, same = np.ones(n, "f4"), mj.ShapeDtypeStruct((n,), "f4")
@@ -48,9 +51,18 @@ def ends(draw):
             work = lambda: [mj.jit(lambda x, j=j: x * j)(x) for j in range(99)]
             threading.Thread(target=work, daemon=True).start()
 
-    for _ in range(draw.randrange(1, 4)):
-        one(draw.choice([3, 7, 1000, 300_000]), draw.random() * 3)
-    yield
+    while True:
+        seed = draw.random()
+        child = os.fork()  # To import all this anew takes longer than the rest.
+        if not child:
+            signal.alarm(HANG)
+            draw.seed(seed)
+            for _ in range(draw.randrange(1, 4)):
+                one(draw.choice([3, 7, 1000, 300_000]), draw.random() * 3)
+            sys.exit()  # Python ends as it does after a program.
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert status == 0, f"a child of seed {seed} ends with {status}"
+        yield
 
 
 def interrupts(draw):
@@ -174,8 +186,7 @@ def within(kind, seed, budget):
         if time.monotonic() > end:
             break
     print(count, flush=True)
-    if kind != "ends":
-        os._exit(0)  # Threads go on for ever.
+    os._exit(0)  # Threads go on for ever.
 
 
 # ---- processes, one after the other
@@ -186,7 +197,8 @@ def in_processes(kind, seed, budget, environment=lambda seed: {}):
     end, count, bad = time.monotonic() + budget, 0, []
     while (left := end - time.monotonic()) > 0:
         command = [sys.executable, "-X", "faulthandler", "-m", "tests.endurance"]
-        command += ["--within", kind, "--seed", str(seed), "--budget", str(left)]
+        share = min(left, EACH) if kind == "ends" else left
+        command += ["--within", kind, "--seed", str(seed), "--budget", str(share)]
         child = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=os.environ | environment(seed),
@@ -214,13 +226,13 @@ def freed(seed, budget):
 
 def guarded(seed, budget):
     """Random programs whose memory ends at pages that nobody may touch."""
-    from tests.guarded import main
+    from tests.guarded import EACH, main
 
     end, count, bad = time.monotonic() + budget, 0, []
     while time.monotonic() < end:
-        if not main(50, seed + count):
-            bad.append(f"seeds {seed + count} to {seed + count + 49}")
-        count += 50
+        if not main(EACH, seed + count):
+            bad.append(f"seeds {seed + count} to {seed + count + EACH - 1}")
+        count += EACH
     return count, bad
 
 
