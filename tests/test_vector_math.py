@@ -192,3 +192,23 @@ def test_near_multiples_of_half_a_pi(name):
     with mj.enable_x64(True):
         found = np.asarray(mj.jit(getattr(lax, name), backend="llvm")(x))
     assert errors(found, getattr(np, name)(x.astype(longdouble))).max() <= 2
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7, 8, 16])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_less_than_a_register(count, dtype):
+    """A loop of few steps is one vector, and calls no function for each number."""
+    from minijit.run.llvm.kernels import KernelText, module_text
+    from minijit.run.llvm.lanes import lanes_of
+
+    with mj.enable_x64(True):
+        x = (np.arange(count) * 37.7 - 40).astype(dtype)
+        x[1] = 1e6  # The branch that is hardly ever taken.
+        f = mj.jit(lambda x: jnp.sin(x) * x[::-1], backend="llvm")
+        wanted = np.sin(x.astype("f8")) * x[::-1]
+        np.testing.assert_allclose(f(x), wanted, 2e-6 if dtype == "float32" else 1e-13)
+    (entry,) = f.entries.values()
+    (kernel,) = entry.executable.program.kernels
+    text = module_text([KernelText(kernel)])
+    inlined = count in (2, 4, 8) and count < lanes_of(np.dtype(dtype))
+    assert (f"@sin_{dtype}" not in text) == inlined

@@ -15,7 +15,7 @@ import functools
 from ...compile.loops.expressions import Op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.scalars import BOOL
-from ...compile.numbers.scalar_forms import form_of
+from ...compile.numbers.scalar_forms import form_of, plain_name, scalar_form
 from ...trace.jit import cache_clearers
 from .functions import computed, define, function_name, function_text, function_texts
 from .instructions import from_library, select
@@ -84,14 +84,27 @@ def lanes_of(dtype):
     return nbytes // dtype.itemsize
 
 
+def has_rare_branch(key):
+    """Whether a function has a branch that is hardly ever taken."""
+    _, result = form_of(*key)
+    inside = postorder([result])
+    return any(isinstance(e, Op) and e.name.startswith("rare_") for e in inside)
+
+
+def is_rarely_long(expr):
+    """Whether an operation is such a function."""
+    name = plain_name(expr)
+    if f"rare_{name}" not in instructions or scalar_form(expr) is None:
+        return False
+    return has_rare_branch((name, tuple(a.dtype for a in expr.args), expr.dtype))
+
+
 @functools.cache
 def function_with_lanes(key, new_writer):
     """As `function_text`; with a rare branch, the function for vectors beside it."""
-    _, result = form_of(*key)
-    inside = postorder([result])
-    if not any(isinstance(e, Op) and e.name.startswith("rare_") for e in inside):
+    if not has_rare_branch(key):
         return function_text(key, new_writer)
-    lanes, name = lanes_of(result.dtype), function_name(key)
+    lanes, name = lanes_of(key[-1]), function_name(key)
     shape = f"_ZGV_LLVM_N{lanes}{'v' * len(key[1])}"
     note = f'"vector-function-abi-variant"="{shape}_{name}({name}_v{lanes})"'
     one, many = new_writer(), LaneWriter(lanes)

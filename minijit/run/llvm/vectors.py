@@ -38,7 +38,7 @@ from ..emit import Walker, walkers
 from . import blocks as llvm_blocks
 from .blocks import exchanged
 from .functions import function_texts
-from .lanes import LaneWriter, function_with_lanes
+from .lanes import LaneWriter, function_with_lanes, is_rarely_long, lanes_of
 from .target import host
 from .text import LLVMWriter
 from .types import memory_type, register_type
@@ -52,6 +52,9 @@ def walk_loop(walker, stmt):
         # Totals are left to all passes of LLVM: it finds common parts of addresses.
         walker.emitter.loops.add("plain" if has_totals(stmt) else "vectors")
         Lanes(walker, stmt).walk(stmt.body)
+    elif is_one_vector(stmt):
+        walker.emitter.loops.add("plain")
+        Lanes(walker, stmt).walk(stmt.body)
     else:
         if not any(isinstance(s, For) for s in stmt.body):
             walker.emitter.loops.add("plain")
@@ -63,11 +66,31 @@ walkers |= {For: walk_loop}
 
 def in_vectors(loop):
     """Whether the steps of a loop can run at once, statement by statement."""
-    axis = loop.axis
-    if axis.kind != "vector":
+    if loop.axis.kind != "vector":
         return False
-    if has_totals(loop):
-        return totals_in_vectors(loop)
+    return totals_in_vectors(loop) if has_totals(loop) else steps_at_once(loop)
+
+
+def is_one_vector(loop):
+    """Whether a loop is less than a register, and calls what has lanes for whole ones.
+
+    LLVM would call it for one number after the other.
+    """
+    count = loop.axis.extent
+    if loop.axis.kind != "loop" or count not in (2, 4, 8) or has_totals(loop):
+        return False
+    functions = [
+        expr
+        for expr in postorder(expressions(loop.body))
+        if isinstance(expr, Op) and loop.axis in expr.free and is_rarely_long(expr)
+    ]
+    fewer = all(count < lanes_of(f.dtype) for f in functions)
+    return bool(functions) and fewer and steps_at_once(loop)
+
+
+def steps_at_once(loop):
+    """Whether steps without totals can run at once."""
+    axis = loop.axis
     if not all(plain(s) for s in loop.body):
         return False
     exprs = postorder(expressions(loop.body))
