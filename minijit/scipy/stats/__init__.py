@@ -8,14 +8,15 @@ allows the density is 0 and its logarithm minus infinity.
 """
 
 from ...trace import calls as _calls, names as _names
+from . import continuous, discrete, vectors  # noqa: F401
 from .kde import gaussian_kde as gaussian_kde
 from .samples import mode as mode, rankdata as rankdata, sem as sem
 
 _calls.explain_calls("scipy.stats", globals(), ["mode", "rankdata", "sem"])
-_on_demand = """
+_distributions = """
     bernoulli beta betabinom binom cauchy chi2 dirichlet expon gamma gennorm geom
     gumbel_l gumbel_r laplace logistic multinomial multivariate_normal nbinom norm
     pareto poisson t truncnorm uniform vonmises wrapcauchy
 """.split()
-__all__ = ["gaussian_kde", "mode", "rankdata", "sem", *_on_demand]
-__dir__, __getattr__ = _names.front(__name__, __all__, _on_demand)
+__all__ = ["gaussian_kde", "mode", "rankdata", "sem", *_distributions]
+__dir__, __getattr__ = _names.front(__name__, __all__, _distributions)

@@ -1,6 +1,13 @@
-"""What distributions share: promoted arguments, and functions made of logarithms."""
+"""What distributions share: promoted arguments, and functions made of logarithms.
+
+    @distribution
+    def norm(): ...             # from now on the module `scipy.stats.norm`
+"""
 
 import functools
+import inspect
+import sys
+import types
 
 import numpy as np
 
@@ -11,10 +18,9 @@ from ...trace import calls
 nan, infinity = np.float32(np.nan), np.float32(np.inf)
 
 
-def standard(name, x, *args):
-    """-> ((x - loc) / scale, scale, the other arguments); loc and scale come last."""
-    x, *shape, loc, scale = promoted(name, x, *args)
-    return (x - loc) / scale, scale, *shape
+def standard(x, loc, scale):
+    """How far x is from `loc`, in units of `scale`."""
+    return (x - loc) / scale
 
 
 def clipped(x, low, high):
@@ -38,24 +44,14 @@ def invalid(condition, x):
     return choose(condition, nan, x)
 
 
-def exp_of(function, name):
+def exp_of(function):
     """The function whose logarithm this is."""
-
-    @functools.wraps(function)
-    def exponential(*args, **kwargs):
-        return jnp.exp(function(*args, **kwargs))
-
-    return named(exponential, function, name)
+    return functools.wraps(function, ())(lambda *xs, **kw: jnp.exp(function(*xs, **kw)))
 
 
-def log_of(function, name):
+def log_of(function):
     """The logarithm of a function."""
-
-    @functools.wraps(function)
-    def logarithm(*args, **kwargs):
-        return jnp.log(function(*args, **kwargs))
-
-    return named(logarithm, function, name)
+    return functools.wraps(function, ())(lambda *xs, **kw: jnp.log(function(*xs, **kw)))
 
 
 texts = {
@@ -65,21 +61,54 @@ texts = {
     "sf": "The probability of a value above x.",
     "logcdf": "The logarithm of `cdf`.",
     "logsf": "The logarithm of `sf`.",
+    "ppf": "The value below which a share q lies.",
+    "isf": "The value above which a share q lies.",
 }
 
 
-def named(made, function, name):
-    made.__name__ = made.__qualname__ = name
-    made.__module__ = function.__module__
-    made.__doc__ = texts[name]
-    return made
+def named(function, name, module):
+    """A function with its name and place; where it says nothing, with its text."""
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = module.__name__
+    function.__doc__ = function.__doc__ or texts[name]
+    return function
 
 
-def explain(namespace):
-    """Let the functions of a distribution, a module's own ones, explain their errors.
+def explain(module, names):
+    """Let functions of a distribution explain their errors."""
+    label = module.__name__.partition(".")[2]
+    calls.explain_calls(label, vars(module), names)
 
-    It ends their modules.
+
+def promoting(function, name):
+    """A function whose arguments are brought to one floating dtype first."""
+    taking = inspect.unwrap(function)
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        given = inspect.getcallargs(taking, *args, **kwargs)
+        return function(*promoted(name, *given.values()))
+
+    return call
+
+
+def distribution(make, prologue=promoting):
+    """A module for users: the functions that `make` returns, by their names.
+
+    Where it has the logarithm of a function it has the function, too.  What its file
+    works with, it has as well.
     """
-    own = namespace["__name__"]
-    names = [k for k, v in namespace.items() if getattr(v, "__module__", "") == own]
-    calls.explain_calls(own.partition(".")[2], namespace, names)
+    own = make()
+    for name in filter(own.__contains__, ("logpdf", "logpmf", "logcdf", "logsf")):
+        own.setdefault(name[3:], exp_of(own[name]))
+    own = {k: prologue(v, f"{make.__name__}.{k}") for k, v in own.items()}
+    module = types.ModuleType(f"{__package__}.{make.__name__}", make.__doc__)
+    file = globals() | make.__globals__
+    vars(module).update({k: v for k, v in file.items() if not k.startswith("_")})
+    vars(module).update({k: named(v, k, module) for k, v in own.items()})
+    explain(module, own)
+    sys.modules[module.__name__] = module
+    return module
+
+
+of_vectors = functools.partial(distribution, prologue=lambda function, name: function)
