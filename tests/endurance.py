@@ -79,11 +79,12 @@ def interrupts(draw):
 x = np.ones({n}, "f4")
 f = mj.jit(mj.grad(lambda x: jnp.sum(jnp.tanh(x * {k}) * jnp.cumsum(x))))
 y = f(x) + mj.jit(lambda x: jnp.sort(x)[::-1] * {k})(x)"""
-        signal.setitimer(signal.ITIMER_REAL, draw.random() ** 2 * 0.3 + 1e-4)
+        result = None
         try:
+            signal.setitimer(signal.ITIMER_REAL, draw.random() ** 2 * 0.3 + 1e-4)
             result = shell.run_cell(cell)
         except KeyboardInterrupt:
-            result = None  # It came while IPython was busy with itself.
+            pass  # It came while IPython was busy with itself, or before that.
         signal.setitimer(signal.ITIMER_REAL, 0)
         gc.collect()
         if result is not None and isinstance(result.error_in_exec, KeyboardInterrupt):

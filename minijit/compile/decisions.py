@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from ..trace.jaxpr import Eqn
+from .loops.graphs import TooLong, allowed, postorder
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +124,37 @@ def noting():
         yield found
     finally:
         notes.reset(token)
+
+
+# How many expressions a pass may look at for each one of what it is given, and how many
+# in any case.  All passes together look at one some 20 times, and 50 times at most.
+VISITS, FREE = 100, 300_000
+
+
+def in_bounds(change, form, parts, *about):
+    """What a pass makes of a form; the form itself, where that takes too long.
+
+    Args:
+      change: a function that leaves its argument as it is.
+      parts: function of the form: its expressions.
+      about: the equations, kernels or calls that the remark is about, as in `noted`.
+    """
+    found = notes.get()
+    known = len(found or ())
+    for count in (lambda: FREE, lambda: VISITS * len(postorder(parts(form)))):
+        try:
+            with allowed(most := count()):
+                return change(form)
+        except TooLong:
+            # What was decided is not what is done.
+            del (found or [])[known:]
+    noted("too long", *about, **{change.__name__: most})
+    return form
+
+
+loop_rules |= {
+    "too long": (False, "a pass would look at its expressions again and again")
+}
 
 
 def of_rule(rule, about, numbers):

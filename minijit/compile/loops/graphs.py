@@ -8,7 +8,36 @@ A program of thousands of equations is an expression thousands of nodes deep, an
 does not recurse that far: each walk has a list of what is still to do.
 """
 
+import math
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 nothing: frozenset = frozenset()
+
+# While somebody counts: [how many expressions may still be looked at].
+allowance: ContextVar = ContextVar("allowance", default=None)
+
+
+class TooLong(Exception):
+    """More expressions were looked at than `allowed`."""
+
+
+@contextmanager
+def allowed(count):
+    """Walks that look at more expressions than so many raise `TooLong`."""
+    token = allowance.set([count])
+    try:
+        yield
+    finally:
+        allowance.reset(token)
+
+
+def spend(count):
+    """Count expressions that were looked at."""
+    if (left := allowance.get()) is not None:
+        left[0] -= count
+        if left[0] < 0:
+            raise TooLong
 
 
 def free_axes(exprs):
@@ -36,6 +65,7 @@ def postorder(roots, skip=()):
                 todo += (expr, None, *reversed(children))
             else:
                 done[expr] = None
+    spend(len(done))
     return list(done)
 
 
@@ -52,7 +82,12 @@ def substitute(roots, replacement, new=None):
       The list of the new roots.
     """
     new, todo = {} if new is None else new, list(reversed(roots))
+    steps, most = 0, allowance.get() or [math.inf]
     while todo:
+        # What is put into one another for ever grows within one call.
+        steps += 1
+        if steps > most[0]:
+            raise TooLong
         expr = todo[-1]
         if expr in new:
             todo.pop()
@@ -67,4 +102,5 @@ def substitute(roots, replacement, new=None):
         parts = tuple([new[e] for e in needed])
         same = target is None and parts == needed
         new[expr] = expr if same else parts[0] if target else expr.rebuild(parts)
+    spend(steps)
     return [new[root] for root in roots]

@@ -214,6 +214,15 @@ def expressions(body):
     return [expr for stmt in statements(body) for expr in stmt.uses()]
 
 
+def program_expressions(program):
+    """The expressions of a program's kernels, and of the programs that it calls."""
+    found = [expr for kernel in program.kernels for expr in expressions(kernel.body)]
+    for call in program.calls:
+        inner = [p for p in call.attrs.values() if isinstance(p, Program)]
+        found += [expr for p in inner for expr in program_expressions(p)]
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Let(Stmt):
     """Compute an expression here; whoever uses it afterwards uses this value."""

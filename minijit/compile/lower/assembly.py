@@ -14,10 +14,10 @@ import numpy as np
 from ...trace import primitives as prim
 from ...trace.array import ShapedArray, to_numpy
 from ...trace.jaxpr import Eqn, Literal, Var
-from ..decisions import decisions_of, with_notes
+from ..decisions import decisions_of, in_bounds, with_notes
 from ..loops.buffers import Buffer
 from ..loops.graphs import substitute
-from ..loops.statements import For, Kernel, Program, after_pass
+from ..loops.statements import For, Kernel, Program, after_pass, program_expressions
 from ..pipeline import expansions, other_walks, program_passes
 
 
@@ -135,7 +135,7 @@ def assemble(walk, consts, name, notes):
         fallbacks=tuple(sorted(walk.fallbacks.items())),
     )
     for change in program_passes.passes:
-        program = change(program)
+        program = in_bounds(change, program, program_expressions, *program.body)
     for function in after_pass:
         function(program)
     return with_notes(program, notes)

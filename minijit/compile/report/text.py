@@ -142,6 +142,15 @@ def decision_lines(report, most=12):
     return lines
 
 
+def given_up_lines(report):
+    """The passes that took too long, each once."""
+    passes = (d.numbers for d in report.decisions if d.rule == "too long")
+    return [
+        f"  {name}: it looked at more than {count:,} expressions"
+        for name, count in {k: v for found in passes for k, v in found.items()}.items()
+    ]
+
+
 def decided_eqns(side):
     """The equations of one side of a decision."""
     parts = ((x,) if hasattr(x, "primitive") else x.eqns for x in side)
@@ -200,6 +209,8 @@ def report_text(report, most=60):
         lines += ["", "kept in memory, by bytes written and read:", *decided]
     if copied := copy_lines(report):
         lines += ["", "copied whole:", *copied]
+    if given_up := given_up_lines(report):
+        lines += ["", "passes that left it as it was:", *given_up]
     if made := buffer_lines(report):
         lines += ["", "arrays:", *made[:most]]
     return "\n".join(cut_to(line.rstrip(), WIDTH) for line in lines)

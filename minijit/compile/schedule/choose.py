@@ -8,11 +8,18 @@ The price of each stands in the program's ledger, those of the rejected too.
 from collections import Counter
 from dataclasses import replace
 
-from ..decisions import loop_rules, noted
+from ..decisions import in_bounds, loop_rules, noted
 from ..loops.check import LoopTypeError, check_program
 from ..loops.expressions import Load, Reduce
 from ..loops.graphs import postorder
-from ..loops.statements import For, Kernel, Store, expressions, statements
+from ..loops.statements import (
+    For,
+    Kernel,
+    Store,
+    expressions,
+    program_expressions,
+    statements,
+)
 from ..pipeline import rewrites
 from ..settings import config
 from .machine import Machine
@@ -148,4 +155,9 @@ def with_candidate(program, kernel, candidate):
     return replace(program, body=tuple(body), temps=tuple(temps)), kernels
 
 
-rewrites |= {"scheduled": scheduled}
+def in_time(program):
+    """`scheduled`, or the program where to price it takes too long."""
+    return in_bounds(scheduled, program, program_expressions, *program.body)
+
+
+rewrites |= {"scheduled": in_time}

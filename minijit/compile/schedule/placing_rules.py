@@ -1,5 +1,6 @@
 """What `place` asks: in which loops, what is cheap, which totals share their loops."""
 
+from ..decisions import in_bounds
 from ..loops.expressions import Axis, Const, Load, Op, Reduce
 from ..loops.graphs import nothing, postorder, substitute
 from ..loops.scalars import INDEX, dtype_bounds
@@ -13,7 +14,7 @@ arrangements |= {"interchanged": interchanged}
 def arrange(body):
     """A kernel's statements in the loops that run.  Those arranged already stay so."""
     for in_other_loops in arrangements.passes:
-        body = in_other_loops(body)
+        body = in_bounds(in_other_loops, body, expressions)
     return body
 
 
