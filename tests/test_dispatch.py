@@ -202,8 +202,8 @@ def test_one_key_is_made_for_many_calls(monkeypatch, long_ways):
     f, x = mj.jit(lambda x, y: x * y), an_array()
     for _ in range(100):
         f(x, x)
-    # The first call makes a key, and one for the trace; the second makes the shortcut.
-    assert len(keys) == 6 and len(long_ways) == 2
+    # The first call makes a key, and traces; the second makes the shortcut.
+    assert len(keys) == 4 and len(long_ways) == 2
 
 
 # ---- never an old answer

@@ -26,11 +26,12 @@ traces and primitives are known by their attributes.
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from .project import Book, Chapter, find_book
+from .project import Book, Chapter, find_book, still
 from .text import names
 
 INK = "#7a7a7a"
@@ -76,26 +77,49 @@ TABLES = (
     ("batch", "transform/batching/vmap.py", "batch_rules"),
     ("lower", "compile/lower/walk.py", "lower_rules"),
 )
-# The way of a program: what stands in a box, the rooms it is for, and where it stands.
-WAY = {
-    "simplify": (("compile/simplify",), 0, 1),
-    "lower": (("compile/loops", "compile/lower"), 1, 1),
-    "fuse": (("compile/fuse",), 2, 1),
-    "schedule": (("compile/schedule",), 3, 1),
-    "memory": (("compile/memory",), 4, 1),
-    "control": (("compile/control",), 2.5, 2),
-    "report": (("compile/report",), 2.5, 0),
-    "python": (("run/emit.py", "run/python"), 5.1, 2),
-    "llvm": (("run/llvm", "compile/numbers"), 5.1, 1),
-    "device": (("run/device",), 5.1, 0),
-    "calls": (("run/executable.py", "run/calls", "run/pool.py"), 6.2, 2),
-    "threads": (("run/threads",), 6.2, 1),
-    "cuda": (("run/cuda",), 6.2, 0),
-}
-ARROWS = """
-    simplify lower fuse schedule memory llvm threads; memory python calls;
-    memory device cuda; llvm calls; lower control memory; fuse report; schedule report
-"""
+# The way of a call through tracing and transformations, and that of a program through
+# the compiler: what stands in a box, the rooms it is for, and where it stands.
+WAYS = (
+    {
+        "trees": (("trace/pytree.py",), 0, 1),
+        "operations": (("trace/core.py",), 1.15, 1),
+        "shapes": (("trace/array.py", "trace/primitives.py", "numpy"), 2.3, 1),
+        "jaxpr": (("trace/jaxpr.py", "trace/jaxpr_text.py"), 3.45, 1),
+        "linear": (("transform/derivatives/linearize.py",), 4.75, 1),
+        "transposed": (("transform/derivatives/transpose.py",), 6.1, 1),
+        "branches, loops": (("transform/control_flow",), 3.45, 2),
+        "batched": (("transform/batching",), 4.75, 2),
+        "jit": (("trace/jit.py",), 3.45, 0),
+        "own rules": (("transform/custom",), 4.75, 0),
+        "checkpoint": (("transform/remat",), 6.1, 0),
+    },
+    {
+        "simplify": (("compile/simplify",), 0, 1),
+        "lower": (("compile/loops", "compile/lower"), 1, 1),
+        "fuse": (("compile/fuse",), 2, 1),
+        "schedule": (("compile/schedule",), 3, 1),
+        "memory": (("compile/memory",), 4, 1),
+        "control": (("compile/control",), 2.5, 2),
+        "report": (("compile/report",), 2.5, 0),
+        "python": (("run/emit.py", "run/python"), 5.1, 2),
+        "llvm": (("run/llvm", "compile/numbers"), 5.1, 1),
+        "device": (("run/device",), 5.1, 0),
+        "calls": (("run/executable.py", "run/calls", "run/pool.py"), 6.2, 2),
+        "threads": (("run/threads",), 6.2, 1),
+        "cuda": (("run/cuda",), 6.2, 0),
+    },
+)
+ARROWS = (
+    """
+    trees > operations > shapes > jaxpr > linear > transposed; jaxpr > batched;
+    branches, loops > jaxpr > jit; own rules > linear > checkpoint > transposed
+    """,
+    """
+    simplify > lower > fuse > schedule > memory > llvm > threads; memory > python >
+    calls; memory > device > cuda; llvm > calls; lower > control > memory;
+    fuse > report; schedule > report
+    """,
+)
 ROW = 48  # so many primitives at most stand beside each other in the matrix
 
 
@@ -466,27 +490,36 @@ def matrix(k: str | int, axis: Any = None) -> None:
 
 
 def pipeline(k: str | int, axis: Any = None) -> None:
-    """The rooms of the compiler in the order of a program, each with its chapters.
+    """The way of a call up to its jaxpr and on, or that of a program to its kernels.
 
-    Which chapters build a room is read off book.toml.  What chapter k builds is filled,
-    what later chapters build is dotted: a program does without until then.
+    It is the one that chapter k builds on.  Which chapters build a room is read off
+    book.toml.  What chapter k builds is filled, what later chapters build is dotted: a
+    program does without until then.
     """
-    book = find_book()
+    book = still(find_book())
     here = book.chapter(k)
     axis = blank(axis, 8, 2.5)
     axis.set(xlim=(-0.5, 6.75), ylim=(-0.5, 2.5))
+    for way, arrows in zip(WAYS, ARROWS, strict=True):  # noqa: B007
+        found = {name: builders_of(book, rooms) for name, (rooms, *_) in way.items()}
+        if any(here in builders for builders in found.values()):
+            break
     boxes = {}
-    for name, (rooms, x, y) in WAY.items():
-        builders = builders_of(book, rooms)
-        new = here in builders
-        ids = ", ".join(c.id for c in builders)
-        boxes[name] = box(axis, x, y, f"{name}\n{ids}", TANGENT if new else PRIMAL)
+    for name, builders in found.items():
+        new, ids = here in builders, ", ".join(c.id for c in builders)
+        at, colour = way[name][1:], TANGENT if new else PRIMAL
+        boxes[name] = box(axis, *at, f"{name}\n{ids}", colour)
         boxes[name].set(size=9, weight="bold" if new else "normal")
         if all(c.index > here.index for c in builders):
             boxes[name].get_bbox_patch().set(fc="none", ec=INK, linestyle=":")
-    for chain in ARROWS.split(";"):
-        for start, end in itertools.pairwise(chain.split()):
-            arrow(axis, boxes[start], boxes[end])
+    for start, end in steps_of(arrows):
+        arrow(axis, boxes[start], boxes[end])
+
+
+def steps_of(arrows: str) -> list[tuple[str, str]]:
+    """The pairs of boxes with an arrow between them."""
+    chains = [re.split(r"\s*>\s*", chain.strip()) for chain in arrows.split(";")]
+    return [pair for chain in chains for pair in itertools.pairwise(chain)]
 
 
 def builders_of(book: Book, rooms: Sequence[str]) -> list[Chapter]:

@@ -4,6 +4,7 @@ A donated array is deleted by the call, if there is a result for its memory.  So
 result may be the same object as an argument, as a constant, or as another result.
 """
 
+import functools
 import warnings
 from collections import defaultdict, deque
 from dataclasses import dataclass
@@ -11,6 +12,17 @@ from dataclasses import dataclass
 from .array import ArrayImpl
 from .errors import JaxRuntimeError, user_level
 from .pytree import tree_leaves
+
+# compile -> compile(closed_jaxpr, name, pairs=) -> callable of leaves, whose results
+# may have the memory of arguments: pairs of positions, (argument, result).
+donors: dict = {}
+
+
+def handing(make, pairs):
+    """The executor `make`, told which results may have the memory of arguments."""
+    if pairs and make in donors:
+        return functools.partial(donors[make], pairs=pairs)
+    return make
 
 
 def donated_leaves(options, call):

@@ -20,8 +20,8 @@ from .captures import is_library
 from .config import config
 from .errors import PACKAGE, UnexpectedTracerError
 from .jaxpr import JaxprTracer
-from .jit import trace_checks
 from .origins import arguments_behind
+from .results import trace_checks
 
 # A trace that is reused cannot be searched for leaks, so the flag makes new ones.
 config.define(

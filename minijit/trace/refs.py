@@ -17,6 +17,7 @@ is nothing but a name for a value; so derivatives and `vmap` need no rules for r
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -307,22 +308,25 @@ class RefsInside:
     """The refs that a function uses while it is recorded.
 
     Attributes:
+      given: the arguments that it is recorded for, or none.
       arguments: {position: the ref that stands for an argument that is one}.
       used: {a ref of outside: the argument of the jaxpr that stands for its value}.
       now: {a ref of outside: its present value}.
     """
 
-    def __init__(self, trace):
-        self.trace = trace
+    def __init__(self, given=()):
+        self.given = given
+        self.trace: Any = None
         self.arguments = {}
         self.first = {}
         self.used = {}
         self.now = {}
-        vars(trace)["refs"] = self
 
-    def enter(self, given, leaves):
-        """The arguments of a function: refs where refs were given."""
-        for i, (x, value) in enumerate(zip(given, leaves, strict=True)):
+    def enter(self, leaves=()):
+        """The trace has begun: -> a function's arguments, refs where refs are given."""
+        self.trace = current.trace
+        vars(self.trace)["refs"] = self
+        for i, (x, value) in enumerate(zip(self.given, leaves, strict=True)):
             if isinstance(x, Ref):
                 self.arguments[i], self.first[i] = Ref(value), value
         return [self.arguments.get(i, value) for i, value in enumerate(leaves)]
@@ -365,8 +369,8 @@ def with_refs(flat, given):
     """A flat function for a jaxpr that shows refs as arguments and results."""
 
     def function(*leaves):
-        refs = RefsInside(current.trace)
-        return flat(*refs.enter(given, leaves)) + refs.results()
+        refs = RefsInside(given)
+        return flat(*refs.enter(leaves)) + refs.results()
 
     return function
 
@@ -433,7 +437,8 @@ class ThreadedFunction:
         self.refs = None
 
     def __call__(self, *leaves):
-        self.refs = RefsInside(current.trace)
+        self.refs = RefsInside()
+        self.refs.enter()
         for ref in self.written:
             self.refs.read(ref)
         results = self.flat(*leaves)

@@ -19,3 +19,13 @@ def check_results(function, leaves_with_path):
                 "is not a valid JAX type\n  Instead: return arrays, numbers, and trees "
                 "of them; compute the rest outside the jitted function."
             )
+
+
+# Functions of a trace that is over; they may raise.
+trace_checks: list = []
+
+
+def trace_is_over(trace):
+    """Have everything that looks at a trace when it is over look at this one."""
+    for check in trace_checks:
+        check(trace)

@@ -19,7 +19,7 @@ import types
 import weakref
 from dataclasses import dataclass, field
 
-from .arguments import function_name
+from .arguments import TraceInfo, function_name, function_source
 from .captures import Identity, can_be_owner, capture_rules, scalar_key, show
 from .config import config
 from .core import EvalTrace, current
@@ -343,6 +343,30 @@ def new_record(jitted, captures, era, call, avals):
     most = jitted.options.max_traces
     check_max_traces(function_name(jitted.function), record, jitted.traces, most)
     return record, tuple(leaf_names)
+
+
+class Recording:
+    """The time in which a function is traced: `with` gives (record, `TraceInfo`).
+
+    Raises RuntimeError, before or after, if there are `max_traces` already.
+    """
+
+    def __init__(self, jitted, captures, era, call, avals):
+        function, self.jitted = jitted.function, jitted
+        self.record, names = new_record(jitted, captures, era, call, avals)
+        self.name, self.most = function_name(function), jitted.options.max_traces
+        self.info = TraceInfo(self.name, "jit", function_source(function), names)
+
+    def __enter__(self):
+        self.start = time.perf_counter()
+        return self.record, self.info
+
+    def __exit__(self, kind, error, place):
+        if isinstance(error, RecursionError):
+            note_nesting(error)
+        if error is None:
+            traces = self.jitted.traces
+            add_record(self.name, self.record, traces, self.most, self.start)
 
 
 def add_record(name, record, traces, most, start):

@@ -9,11 +9,15 @@ import functools
 import inspect
 from dataclasses import dataclass
 
-from .arguments import argument_names
-from .array import ArrayImpl
+from .advice import leaked_tracer
+from .arguments import argument_names, leaf_avals, whole_type
+from .array import ArrayImpl, ShapedArray
 from .captures import scalar_key, show
+from .core import Tracer, current
 from .errors import at_line, user_source
+from .jaxpr import encloses
 from .pytree import tree_flatten
+from .refs import Ref
 from .tree_keys import keystr
 from .tree_paths import tree_leaves_with_path
 
@@ -172,6 +176,28 @@ def flatten_arguments(args, kwargs):
 def flat_tree(n):
     """The structure of (args, kwargs) for n arrays: most calls are of this kind."""
     return tree_flatten(((0,) * n, {}))[1]
+
+
+def leaf_key(x):
+    """What a trace depends on of one leaf: its type, and whether it is a ref."""
+    if isinstance(x, ArrayImpl):
+        aval = x.aval
+    elif isinstance(x, Tracer):
+        if not encloses(current.trace, x.owner):
+            raise leaked_tracer("a jitted function", x)
+        aval = x.aval
+    elif isinstance(x, Ref):
+        return x.shape, x.dtype, x.weak_type, Ref
+    else:
+        aval, = leaf_avals([x], ["?"], leaf_key)
+    key = aval.shape, aval.dtype, aval.weak_type
+    # The dtypes of types without elements are equal.
+    return (*key, aval) if aval.dtype == object else key
+
+
+def aval_of_leaf(x):
+    """The aval of a leaf that `leaf_key` has accepted."""
+    return whole_type(ShapedArray(*leaf_key(x)[:3]))
 
 
 def leaf_names(function, call):

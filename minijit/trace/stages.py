@@ -17,10 +17,12 @@ from .array import ArrayImpl, aval_of, to_numpy
 from .calls import check_arguments
 from .demand import on_demand
 from .jaxpr import flattening, subjaxprs
-from .jit import aval_of_leaf, jit, stages
+from .jit import jit
+from .jitted import stages
 from .primitives import as_array, broadcast, convert
 from .pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from .refs import Ref
+from .signature import aval_of_leaf
 from .tree_tools import broadcast_prefix
 
 

@@ -17,8 +17,9 @@ from ..trace.core import current_trace
 from ..trace.errors import user_source
 from ..trace.jaxpr import ClosedJaxpr, JaxprTrace, Literal, trace_to_jaxpr
 from ..trace.jaxpr_memory import memoised
-from ..trace.jit import PlainTrace, compiled_call, trace_checks
+from ..trace.jit import PlainTrace, compiled_call
 from ..trace.refs import ThreadedFunction
+from ..trace.results import trace_is_over
 from ..trace.stores import Recent
 from .closed_jaxprs import trace_closed
 from .flat_functions import FlatFunction
@@ -90,8 +91,7 @@ def checked(function, avals, *given):
         return function(*args)
 
     recorded = trace_to_jaxpr(seen, avals, *given)
-    for check in trace_checks:
-        check(traces[0])
+    trace_is_over(traces[0])
     return recorded
 
 

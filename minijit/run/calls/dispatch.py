@@ -40,7 +40,7 @@ import numpy as np
 from ...trace.array import ArrayImpl, ShapedArray, array_classes, known_aval
 from ...trace.config import config
 from ...trace.dtypes import float0
-from ...trace.jit import shortcut_makers
+from ...trace.jitted import shortcut_makers
 from ...trace.pytree import Leaf, node_type, tree_flatten
 from ...trace.signature import sort_arguments
 from ...trace.stores import Shortcuts, missed, stores

@@ -25,7 +25,8 @@ from ...compile.simplify.passes import simplify
 from ...trace.array import ShapedArray
 from ...trace.config import config
 from ...trace.dtypes import ExtendedDtype, float0, storage_of
-from ...trace.jit import cache_clearers, shortcut_makers
+from ...trace.jit import cache_clearers
+from ...trace.jitted import shortcut_makers
 from ...trace.turns import lock
 from ..cache_folder import write_source
 from ..calls.dispatch import (

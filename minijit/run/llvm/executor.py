@@ -13,7 +13,8 @@ from collections import Counter
 from types import SimpleNamespace
 
 from ...trace.config import config
-from ...trace.jit import cache_clearers, donors, executors
+from ...trace.donation import donors
+from ...trace.jit import cache_clearers, executors
 from ..cache_folder import write_source
 from ..donating import Donating
 from ..executable import Executable
