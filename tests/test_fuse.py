@@ -11,9 +11,11 @@ from test_lower import check, floats, trace
 import minijit as jax
 import minijit.numpy as jnp
 from minijit import lax, nn
-from minijit.compile.loops.expressions import Op
+from minijit.compile.fuse.passes import settle
+from minijit.compile.loops.buffers import Buffer
+from minijit.compile.loops.expressions import Axis, Load, Op
 from minijit.compile.loops.graphs import postorder
-from minijit.compile.loops.statements import expressions
+from minijit.compile.loops.statements import For, Store, expressions
 from minijit.compile.lower.walk import lower
 from minijit.compile.settings import Settings
 from minijit.compile.simplify.passes import simplify
@@ -389,6 +391,26 @@ def test_updates_in_place_cost_no_kernel(size, seed, monkeypatch):
             found = jax.jit(f, backend="plain").lower(*args).compile()
             counts.append(len(found.executable.kernels))
     assert counts[0] <= counts[1]
+
+
+def test_what_a_block_knows_of_its_stores():
+    """A load becomes what was stored, unless that may not be there any more."""
+    i, j = Axis(10), Axis(10)
+    a, b, t, y, z = (Buffer(name, (10,), np.dtype("f4")) for name in "abtyz")
+
+    def put(buffer, source, at=i):
+        return Store(buffer, (at,), Load(source, (at,)))
+
+    *_, last = settle((put(t, a), put(y, t)))
+    assert last.value == Load(a, (i,))
+    *_, last = settle((put(t, a), put(t, b, j), put(y, t)))
+    assert last.value == Load(t, (i,))
+    *_, last = settle((put(y, t), put(t, b), put(z, t)))
+    assert last.value == Load(t, (i,))
+    loops = For(i, (put(y, a),)), For(j, (put(z, y, j),))
+    (loop,) = settle(loops)
+    assert [s.buffer for s in loop.body] == [y, z]
+    assert {s.value for s in loop.body} == {Load(a, (i,))}
 
 
 def test_what_is_made_of_stored_totals_reads_them():

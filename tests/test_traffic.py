@@ -14,12 +14,12 @@ from test_random_programs import programs, quick
 
 import minijit as mj
 from minijit import lax, make_jaxpr, numpy as jnp
-from minijit.compile.fuse.traffic import traffic_of
+from minijit.compile.fuse.traffic import Walk, traffic_of, uses_of
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.element_sets import Access, count, reached, size
-from minijit.compile.loops.expressions import Axis, Load, as_index, op
+from minijit.compile.loops.expressions import Axis, Const, Load, as_index, op
 from minijit.compile.loops.kernel_buffers import buffer_names
-from minijit.compile.loops.statements import For, Kernel, Region, Store
+from minijit.compile.loops.statements import For, If, Kernel, Region, Store
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import placed
 from minijit.compile.simplify.passes import simplify
@@ -258,6 +258,30 @@ def test_what_a_kernel_wrote_itself_is_no_traffic():
     # Read first, as in place: that is traffic.
     found = kernel_of(go_on)
     assert {u.buffer for u in found.reads} == {a, y}
+
+
+def test_loops_and_branches():
+    """Work counts as often as it runs; a branch touches what its condition lets it."""
+    f4, i4 = np.dtype("float32"), np.dtype("int32")
+    i, j, k, none = Axis(10), Axis(5), Axis(10), Axis(0)
+    a, b = Buffer("a", (10, 5), f4), Buffer("b", (10,), f4)
+    y, z, n = Buffer("y", (10,), f4), Buffer("z", (10,), f4), Buffer("n", (10,), i4)
+    inner = For(j, (Store(y, (i,), Load(a, (i, j)), "add"),))
+    behind = Store(z, (i,), op("mul", Load(b, (i,)), Load(b, (i,))))
+    assert kernel_of(For(i, (inner, behind))).flops == 10 * 5 + 10
+    counted = kernel_of(For(i, (Store(n, (i,), Const(1, i4), "add"),)))
+    assert counted.flops == 0
+    assert [u.buffer for u in counted.reads] == [n]
+    empty = For(none, (Store(z, (none,), Load(b, (none,))),))
+    assert kernel_of(empty).reads == kernel_of(empty).writes == ()
+    few = op("lt", k, as_index(2))
+    choice = If(few, (Store(y, (k,), Load(b, (k,))),), (Store(y, (k,), Load(z, (k,))),))
+    walk = Walk({})
+    walk.block((For(k, (choice,)),), set())
+    assert {u.buffer: u.elements for u in uses_of(walk.touches, False, {})} == {
+        b: 2,
+        z: 8,
+    }
 
 
 def test_sweeps():
