@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -199,6 +200,21 @@ except ImportError as e:
 else:
     raise AssertionError("a module of this chapter is there before its first cell")
 """
+
+
+NOTEBOOKS_ALONE = """
+import pytest
+from nbval.plugin import IPyNbCell
+pytest.main(["--nbval", "--collect-only", "-q", "chapters/tours/transposes.ipynb"])
+print(IPyNbCell.compare_outputs.__name__)
+"""
+
+
+def test_notebooks_run_alone_are_compared_as_with_the_tests():
+    """`pytest --nbval chapters` takes the last digits of other CPUs, too."""
+    command = [sys.executable, "-c", NOTEBOOKS_ALONE]
+    told = subprocess.run(command, cwd=BOOK.root, capture_output=True, text=True)
+    assert told.stdout.split()[-1] == "compared", told.stderr
 
 
 def test_an_edit_reaches_a_function_jitted_before():
