@@ -394,6 +394,34 @@ def test_a_loop_outside_jit_is_one_compiled_program(name):
     assert frames[1] < frames[0] + 2 * 1980
 
 
+def test_traces_of_loops_outside_jit():
+    """A row for each loop that is compiled: which one, and why."""
+    traces = lax.scan.traces
+    assert traces is lax.fori_loop.traces is lax.while_loop.traces is lax.map.traces
+    aval = mj.ShapeDtypeStruct((3,), "float32")
+    known = traces.count
+
+    def scanned(n, k):
+        x = jnp.ones(n)
+        return lax.scan(lambda c, r: (c * k + r, None), x, jnp.ones((5, n)))
+
+    for n, k in [(3, 0.25), (3, 0.25), (4, 0.25), (4, 0.75), (4, 0.75)]:
+        scanned(n, k)
+    back = lambda r: mj.pure_callback(lambda x: x, aval, r)
+    lax.scan(lambda c, r: (c + back(r), None), jnp.ones(3), jnp.ones((2, 3)))
+    assert traces.count == known + 4
+    first, shape, number, driven = traces[-4:]
+    line = scanned.__code__.co_firstlineno + 2
+    assert first.facts["static", "loop"] == "scan <lambda>"
+    assert first.facts["static", "at"] == f"test_native_control.py:{line}"
+    assert "x0: float32[3], x1: float32[5,3]" in first.call
+    assert first.why == "first call"
+    assert first.compile_ms > 0
+    assert "argument x1: shape (5, 3) -> (5, 4)" in shape.why
+    assert "captures a number or an object that changed" in number.why
+    assert "step by step: driven from Python: pure_callback in its body" in driven.why
+
+
 class Weights:
     """What a body reads, as an object whose attribute changes."""
 

@@ -5,6 +5,9 @@
     jaxpr, captured, tree = record(fun, avals, in_tree, "scan")     # a user's function
 """
 
+import time
+import weakref
+from pathlib import Path
 from types import FunctionType
 
 import numpy as np
@@ -20,7 +23,9 @@ from ..trace.jaxpr_memory import memoised
 from ..trace.jit import PlainTrace, compiled_call
 from ..trace.refs import ThreadedFunction
 from ..trace.results import trace_is_over
-from ..trace.stores import Recent
+from ..trace.retrace import TraceRecord, Traces, explain, log_compile, weak_words
+from ..trace.stores import Recent, generation
+from ..trace.turns import lock
 from .closed_jaxprs import trace_closed
 from .flat_functions import FlatFunction
 
@@ -260,9 +265,59 @@ def as_whole(primitive, rule):
             return rule(*args, **params)
         body = next(x for x in params.values() if isinstance(x, ClosedJaxpr))
         key = tuple(params.items()), tuple(map(aval_of, args))
-        return compiled(whole_loop(body, primitive, *key))(*args)
+        whole, start = whole_loop(body, primitive, *key), time.perf_counter()
+        run = compiled(whole)
+        if whole not in told:
+            told.add(whole)
+            tell(primitive, whole, run, time.perf_counter() - start)
+        return run(*args)
 
     return {primitive: evaluate}
+
+
+# Of all loops outside jit, `lax.scan.traces`; and what stands there already.
+loop_traces = Traces()
+told: weakref.WeakSet = weakref.WeakSet()
+
+
+def bodies_in(whole):
+    """The jaxprs of a loop that is one equation."""
+    (eqn,) = whole.jaxpr.eqns
+    return [x.jaxpr for x in eqn.params.values() if isinstance(x, ClosedJaxpr)]
+
+
+def tell(primitive, whole, run, seconds):
+    """Add the row of a loop that was compiled: what it depends on, and why it was."""
+    source, (body, *_) = user_source(), bodies_in(whole)
+    name, kind = body.debug.name, body.debug.kind.split()[0]
+    name = name.removeprefix("of ") if "loop" in name else f"{primitive} {name}"
+    # A derivative says by what it was made.
+    name = name if kind in ("scan", "while_loop") else f"{kind} {name}"
+    at = f"{Path(source.file).name}:{source.line}" if source else "?"
+    facts = {("static", "loop"): name, ("static", "at"): at}
+    for i, aval in enumerate(whole.in_avals):
+        known = isinstance(aval, ShapedArray)
+        facts["shape", f"x{i}"] = aval.shape if known else (str(aval),)
+        facts["dtype", f"x{i}"] = aval.dtype.name if known else "values a step "
+        facts["weak type", f"x{i}"] = weak_words[known and aval.weak_type]
+    where = [("static", "loop"), ("static", "at")]
+    same = [r for r in loop_traces if all(r.facts[k] == facts[k] for k in where)]
+    why, era = explain(facts, same, None, generation[0]), generation[0]
+    if any(r.facts == facts and r.era == era for r in same):
+        why = CAPTURES
+    # Where Python has to drive it.
+    reasons = [reason for _, reason in getattr(run, "fallbacks", ())]
+    why = "\n".join([why, *(f"  step by step: {reason}" for reason in reasons)])
+    record = TraceRecord(0, facts, why, era, compile_ms=1e3 * seconds)
+    with lock:
+        loop_traces.add(record)
+    log_compile(name, record)
+
+
+CAPTURES = (
+    "its body says something else: it captures a number or an object that changed\n"
+    "  to do: make that a part of the carry, or an array"
+)
 
 
 @memoised

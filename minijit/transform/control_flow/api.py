@@ -180,6 +180,9 @@ def scan(
 
     Returns:
       (the last carry, the ys stacked along a new first axis).
+
+    Outside jit a loop is compiled as a jitted function is: `lax.scan.traces` says of
+    each loop when, and why.
     """
     del _split_transpose
     leaves, tree = tree_flatten((init, xs))

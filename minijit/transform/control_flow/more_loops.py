@@ -14,7 +14,7 @@ from ...trace.errors import at_line, user_source
 from ...trace.pytree import tree_flatten, tree_map, tree_unflatten
 from ...trace.slicing import rev, slice_in_dim
 from ..batching.vmap import vmap
-from ..pieces import int32
+from ..pieces import int32, loop_traces
 from .agreement import not_given, scan_length, with_operand
 from .api import bind_branches, scan, while_loop
 
@@ -193,3 +193,8 @@ def platform_dependent(*args, default=None, **per_platform):
             f"{sorted(per_platform)}"
         )
     return function(*args)
+
+
+# What was compiled of loops outside jit, as the `traces` of a jitted function.
+for function in (scan, while_loop, fori_loop, map_loop):
+    function.traces = loop_traces
