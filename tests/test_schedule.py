@@ -1,5 +1,7 @@
 """The loops of a kernel are those that cost least, and compute the same."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,10 @@ from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from minijit.compile.loops.statements import For, Kernel, Store
 from minijit.compile.lower.walk import lower
-from minijit.compile.schedule import choose
+from minijit.compile.schedule import choose, cost, recipes
 from minijit.compile.schedule.access import access_of
 from minijit.compile.schedule.cost import price
 from minijit.compile.schedule.machine import Machine, host_caches
-from minijit.compile.schedule.placing_rules import arrange
 from minijit.compile.schedule.primitives import (
     distribute,
     flat,
@@ -98,10 +99,6 @@ def program_of(f, args):
     return lower(simplify(mj.make_jaxpr(f)(*args)), programs={})
 
 
-def price_of(program, machine):
-    return sum(price([arrange(k.body)], machine) for k in program.kernels)
-
-
 @pytest.mark.parametrize("name", cliffs)
 @pytest.mark.parametrize("level", ["book", "x86-64-v4"])
 def test_the_chosen_loops_cost_less(name, level):
@@ -110,7 +107,9 @@ def test_the_chosen_loops_cost_less(name, level):
     program = program_of(f, args)
     with mj.config.override("machine", level), mj.config.override("debug_checks", True):
         chosen = choose.scheduled(program)
-    assert price_of(program, machine) > times * price_of(chosen, machine)
+    one = replace(machine, cores=1)
+    cost = choose.price_of(chosen, one)
+    assert choose.price_of(program, one) > times * cost
 
 
 def value(aval, rng):
@@ -125,7 +124,7 @@ def test_the_chosen_loops_compute_the_same(name, monkeypatch):
     args = [value(a, np.random.default_rng(0)) for a in args]
     compiled = mj.jit(lambda *a: f(*a)).lower(*args).compile()
     found = compiled(*args)
-    monkeypatch.setattr(choose, "STEPS", 1 << 60)
+    monkeypatch.setattr(choose, "choice", lambda *args: None)
     mj.clear_caches()
     wanted = mj.jit(lambda *a: f(*a))(*args)
     for a, b in zip(mj.tree.leaves(found), mj.tree.leaves(wanted), strict=True):
@@ -145,6 +144,62 @@ def test_the_ledger_has_the_rejected_with_their_prices():
     assert decision.numbers["as fused"] > decision.numbers["short rows in lanes"]
     report = mj.explain(lambda x: x.max(1), jnp.ones((100_000, 10)))
     assert "short rows in lanes" in str([d.numbers for d in report.decisions])
+
+
+def two_maxima():
+    """Two kernels of short rows, which cannot be one."""
+    f = lambda x, y: (x.max(1), y.argmax(1))
+    program = program_of(f, (of(100_000, 10), of(40_000, 8)))
+    assert len(program.kernels) == 2
+    return program
+
+
+def test_what_goes_wrong_in_pricing_is_a_remark(monkeypatch):
+    program = program_of(lambda x: x.max(1), (of(100_000, 10),))
+
+    def wrong(body):
+        raise KeyError("no such price")
+
+    monkeypatch.setattr(recipes, "short_rows", wrong)
+    found = rewritten(program)
+    decision, = (d for d in found.decisions if d.rule == "not priced")
+    assert "no such price" in str(decision.numbers)
+    assert [k.body for k in found.kernels] == [k.body for k in program.kernels]
+    with (
+        mj.config.override("debug_checks", True),
+        pytest.raises(KeyError, match="no such price"),
+    ):
+        choose.scheduled(program)
+
+
+def test_only_what_the_checker_refuses_is_given_up(monkeypatch):
+    program, short_rows = two_maxima(), recipes.short_rows
+    refused, other = program.kernels
+
+    def ill_formed(body):
+        for candidate in short_rows(body):
+            twice = candidate.bodies * 2 if body is refused.body else candidate.bodies
+            bodies = tuple(b + b for b in twice) if body is refused.body else twice
+            yield replace(candidate, bodies=bodies)
+
+    monkeypatch.setattr(recipes, "short_rows", ill_formed)
+    monkeypatch.setattr(cost, "price", lambda bodies, machine: 1e9 / len(str(bodies)))
+    found = choose.scheduled(program)
+    assert refused in found.kernels
+    assert other not in found.kernels
+
+
+def test_cores_share_memory_but_not_instructions():
+    (x, y), i, j = buffers("x", "y", shape=(2000, 4000)), Axis(2000), Axis(4000)
+    store = Store(y, (i, j), op("mul", Load(x, (i, j)), Load(x, (i, j))))
+    copied = (For(i, (For(j, (store,)),)),)
+    far = Store(y, (i, j), op("sin", op("exp", op("sin", op("sin", Load(x, (i, j)))))))
+    computed = (For(i, (For(j, (far,)),)),)
+    one, many = replace(Machine.book(), cores=1), replace(Machine.book(), cores=8)
+    assert price([copied], one) < 1.5 * price([copied], many)
+    assert price([computed], one) > 4 * price([computed], many)
+    serial = (For(Axis(1), (For(i, (For(j, (far,)),)),)),)
+    assert price([serial], one) == price([serial], many)
 
 
 # ---- the primitives
@@ -174,6 +229,12 @@ def test_steps_that_meet_are_not_independent():
     assert independent(j, [own, ahead])
     same = Store(y, (as_index(0), j), Load(x, (i, j)))
     assert not independent(i, [same])
+    # Pieces of eight do not meet, pieces of nine in steps of eight do.
+    for size, apart in ((8, True), (9, False)):
+        at = op("add", op("mul", Axis(8), as_index(8)), Axis(size))
+        outer, = (a for a in at.free if a.extent == 8 and a is not at.args[1])
+        store = Store(x, (at, as_index(0)), Load(y, (j, j)))
+        assert independent(outer, [store]) is apart
     # A row of the kernel's own is one for each step.
     row = Buffer("r", (32,), f32, space="cache")
     assert independent(i, [Store(row, (j,), Load(x, (i, j)))])

@@ -140,8 +140,14 @@ def check_slices(body, outermost, written):
     for buffer in {load.buffer for load in loads} & written:
         found = [x.index for x in (*loads, *stores) if x.buffer is buffer]
         slices = [d for d in zip(*found, strict=True) if len({*d}) == 1]
-        own = any(d[0] in axes for d in slices)
+        own = any(without_shift(d[0]) in axes for d in slices)
         require(own, "{} is read before all of it is written", buffer)
+
+
+def without_shift(index):
+    """The axis of `axis + 3`; an index of another form stays as it is."""
+    shifted = isinstance(index, Op) and index.name in ("add", "sub")
+    return index.args[0] if shifted and isinstance(index.args[1], Const) else index
 
 
 def check_region(region, known, writable):

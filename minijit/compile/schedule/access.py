@@ -83,3 +83,22 @@ def plain_dims(place, axis):
         for d, i in enumerate(place.index)
         if i.free == {axis} and steps_of(i) == {axis: 1}
     }
+
+
+def own_pieces(place, axis):
+    """The dimensions in which each step of a loop has indices of its own.
+
+    Returns:
+      {dim: (the first index, how many a step has)}: of `i + 3` 3 and 1, of
+      `i * 8 + j`, where j is in 0 .. 7, 0 and 8.
+    """
+    first = {axis: as_index(0)}.get
+    found = {d: (substitute([i], first)[0], 1)
+             for d, i in plain_dims(place, axis).items()}  # fmt: skip
+    for d, index in enumerate(place.index):
+        if axis in index.free and d not in found:
+            rest, = substitute([index], first)
+            step, (low, high) = steps_of(index).get(axis, 0), rest.bounds
+            if 0 <= low and high < step:
+                found[d] = as_index(0), step
+    return found

@@ -12,55 +12,77 @@ from ..decisions import in_bounds, loop_rules, noted
 from ..loops.check import LoopTypeError, check_program
 from ..loops.expressions import Load, Reduce
 from ..loops.graphs import postorder
-from ..loops.statements import (
-    For,
-    Kernel,
-    Store,
-    expressions,
-    program_expressions,
-    statements,
-)
+from ..loops.statements import For, Kernel, Program, Store, expressions, statements
 from ..pipeline import rewrites
 from ..settings import config
 from .machine import Machine
 from .nests import stride_along
 from .placing_rules import arrange
 
-# Nanoseconds: kernels that take less are left as they are.  To price a few candidates
-# takes some milliseconds, a hundred runs of such a kernel.
-WORTH = 30_000
-# Elements: fewer are computed in that time, however slowly.
-STEPS = 100_000
-# Nothing is looked for where no candidate could be so many times as fast.
-NEAR = 1.5
-# Prices nearer to each other are the same: on average the model errs by about that.
-SURE = 0.945
-# Statements: more are what somebody has written out; to price them takes a second.
-MANY = 100
-
 
 def scheduled(program):
     """A program in which kernels run as it costs least on the machine in force."""
     if not config.fusion.enabled:
         return program
-    new, machine = program, Machine.in_force()
-    for kernel in program.kernels:
-        if type(kernel) is Kernel and may_matter(kernel):
-            new = with_cheapest(new, kernel, machine)
-    if new is not program:
-        try:
-            check_program(new)
-        except LoopTypeError as error:
-            noted("ill-formed", *program.kernels, **{str(error): 0})
-            return program
-    return new
+    machine, chosen = Machine.in_force(), {}
+    for alone in by_themselves(program, machine):
+        kernel, = alone.body
+        candidate = choice(alone, kernel, machine)
+        chosen |= {kernel: candidate} if candidate else {}
+    return with_candidates(program, chosen)
 
 
-def may_matter(kernel):
+def choice(program, kernel, machine):
+    """The `Candidate` for a program's only kernel that costs least; None if it stays as
+    it is.
+
+    What goes wrong here, would concern those who work on prices, and not those who have
+    a program: their kernel stays as it is, and the report says why.
+    """
+
+    def priced(kernel):
+        return cheapest(program, kernel, machine)
+
+    try:
+        found = in_bounds(priced, kernel, lambda k: expressions(k.body), kernel)
+        return None if found is kernel else found
+    except Exception as error:
+        if config.debug_checks:
+            raise
+        noted("not priced", kernel, **{f"{type(error).__name__}: {error}": 0})
+        return None
+
+
+def by_themselves(program, machine):
+    """For each kernel of a program that may matter, a program of nothing else."""
+    kernels = [k for k in program.kernels if type(k) is Kernel]
+    kernels = [k for k in kernels if may_matter(k, machine)]
+    uses = Counter(b for step in program.body for b in touched(step)) if kernels else {}
+    for kernel in kernels:
+        stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
+        stored = {s.buffer: None for s in stores if s.buffer.space == "global"}
+        read = (b for b in touched(kernel) if b.space == "global" and b not in stored)
+        temps = tuple(b for b in stored if b in program.temps and uses[b] == 1)
+        left = tuple(b for b in stored if b not in temps)
+        yield Program(kernel.name, tuple(read), left, (), temps, (kernel,))
+
+
+def is_sound(program, kernel, candidate):
+    """Whether the checker takes a candidate in a kernel's place."""
+    try:
+        check_program(with_candidates(program, {kernel: candidate}))
+    except LoopTypeError as error:
+        noted("ill-formed", kernel, **{f"{candidate.recipe}: {error}": 0})
+        return False
+    return True
+
+
+def may_matter(kernel, machine):
     """Whether there is anything to choose: totals, several statements, several axes."""
     inside = statements(kernel.body)
     loops = [s for s in inside if isinstance(s, For)]
-    if not loops or len(inside) > MANY or steps_of(kernel.body) < STEPS:
+    # So many steps at least take as long as to wake another core.
+    if not loops or steps_of(kernel.body) * machine.step < machine.wake:
         return False
     stores = [s for s in inside if isinstance(s, Store)]
     exprs = postorder(expressions(kernel.body))
@@ -90,35 +112,43 @@ def steps_of(body, times=1):
     return found
 
 
-def with_cheapest(program, kernel, machine):
-    """A program in which a kernel runs in its cheapest way."""
+def cheapest(program, kernel, machine):
+    """The `Candidate` for a program's only kernel that costs least; None if it stays
+    as it is."""
     # They come with the first kernel that may matter.
-    from .cost import least, price
+    from .cost import least
     from .recipes import candidates
 
-    today = price([arrange(kernel.body)], machine)
-    if today < WORTH or today < NEAR * least([kernel.body], machine):
-        return program
+    today = price_of(program, machine)
+    if today - least([kernel.body], machine) < machine.wake:
+        return None
     found = {}
-    for candidate in candidates(kernel, alone_in(program, kernel)):
-        bodies = [arrange(body) for body in candidate.bodies]
-        found[candidate] = price(bodies, machine)
-    chosen = min(found, key=found.get, default=None)
-    prices = {c.recipe: round(cost) for c, cost in found.items()}
-    if chosen is None or found[chosen] >= SURE * today:
-        if found:
-            noted("as fused", kernel, **{"as fused": round(today)} | prices)
-        return program
-    new, kernels = with_candidate(program, kernel, chosen)
-    prices = {chosen.recipe: round(found[chosen]), "as fused": round(today)} | prices
-    noted("schedule", *kernels, **prices)
-    return new
+    for candidate in candidates(kernel, frozenset(program.temps)):
+        new = with_candidates(program, {kernel: candidate})
+        found[candidate] = price_of(new, machine)
+    prices = {"as fused": today} | {c.recipe: cost for c, cost in found.items()}
+    order = sorted((c for c in found if found[c] < today), key=found.get)
+    chosen = next((c for c in order if is_sound(program, kernel, c)), None)
+    if found:
+        first = {chosen.recipe: 0} if chosen else {}
+        rounded = {recipe: round(cost) for recipe, cost in (first | prices).items()}
+        noted("schedule" if chosen else "as fused", kernel, **rounded)
+    return chosen
+
+
+def price_of(program, machine):
+    """ns of a program's kernels as they are loaded: where they can be, in place."""
+    from .cost import price
+
+    kernels = rewrites["with_reuse"](program).kernels
+    return price([arrange(kernel.body) for kernel in kernels], machine)
 
 
 loop_rules |= {
     "schedule": (True, "its loops are those that cost least, in nanoseconds"),
     "as fused": (False, "no other loops cost less, in nanoseconds"),
     "ill-formed": (False, "the checker refuses the loops that would cost less"),
+    "not priced": (False, "its loops are as they were: pricing others went wrong"),
 }
 
 
@@ -132,32 +162,21 @@ def touched(step):
     return stores | {e.buffer for e in loads}
 
 
-def alone_in(program, kernel):
-    """The temporaries that nothing but one kernel uses."""
-    uses = Counter(b for step in program.body for b in touched(step))
-    here = touched(kernel)
-    return {b for b in program.temps if b in here and uses[b] == 1}
-
-
-def with_candidate(program, kernel, candidate):
-    """(the program with a candidate in a kernel's place, the candidate's kernels)"""
-    names = [kernel.name]
-    names += [f"{kernel.name}_{n}" for n in range(1, len(candidate.bodies))]
-    kernels = tuple(
-        Kernel(name, body, kernel.eqns)
-        for name, body in zip(names, candidate.bodies, strict=True)
-    )
-    body = []
+def with_candidates(program, chosen):
+    """A program with `Candidate`s in the place of kernels."""
+    if not chosen:
+        return program
+    body, temps = [], list(program.temps)
     for step in program.body:
-        body += kernels if step is kernel else [step]
-    temps = [t for t in program.temps if t not in candidate.gone]
-    temps += candidate.temps
-    return replace(program, body=tuple(body), temps=tuple(temps)), kernels
+        if step not in chosen:
+            body.append(step)
+            continue
+        candidate = chosen[step]
+        for n, stmts in enumerate(candidate.bodies):
+            name = f"{step.name}_{n}" if n else step.name
+            body.append(Kernel(name, stmts, step.eqns))
+        temps = [t for t in temps if t not in candidate.gone] + [*candidate.temps]
+    return replace(program, body=tuple(body), temps=tuple(temps))
 
 
-def in_time(program):
-    """`scheduled`, or the program where to price it takes too long."""
-    return in_bounds(scheduled, program, program_expressions, *program.body)
-
-
-rewrites |= {"scheduled": in_time}
+rewrites |= {"scheduled": scheduled}

@@ -23,6 +23,7 @@ from ..numbers.scalar_forms import form_of, plain_name, scalar_form
 from .access import Access, access_of
 from .place import place
 from .placing_rules import share_axes
+from .primitives import independent
 
 # LLVM writes out loops of so many steps, up to so many instructions in all.
 WRITTEN_OUT, MOST_WRITTEN = 7, 300
@@ -388,13 +389,16 @@ class Fetches:
         share = 1 if full else again
         return order * share, other * share
 
-    def run(self, loop, again=None, always=frozenset(), full=frozenset()):
-        """ns of one run of a loop; always: axes whose steps run at once, in vectors."""
+    def run(self, loop, again, always=frozenset(), full=frozenset()):
+        """ns of one run of a loop: (lines in order, others).
+
+        Args:
+          again: what share of what the kernels touch has left the cache when they run
+            once more.
+          always: axes whose steps run at once, in vectors.
+          full: the buffers whose lines crowd a few sets.
+        """
         axes, accesses = loop.axes | always, loop.accesses
-        if again is None:
-            # When the kernel runs once more, what has left the cache since?
-            share = self.room(accesses, axes)[0] / self.c.size - 0.5
-            again = min(max(share, 0.0), 1.0)
         of_a_step = axes if loop.lanes else axes - {loop.axis}
         if not loop.inner or self.fit(accesses, of_a_step):
             return self.fetched(accesses, axes, again, full)
@@ -405,24 +409,80 @@ class Fetches:
         order, other = map(sum, zip(*found, strict=True))
         return n * order, n * other
 
+    def again(self, kernels):
+        """How much of what they touch has left the cache when they run once more."""
+        axes = frozenset().union(*(k.axes for k in kernels))
+        accesses = set().union(*(k.accesses for k in kernels))
+        return min(max(self.room(accesses, axes)[0] / self.c.size - 0.5, 0.0), 1.0)
 
-def parts_of_price(bodies, machine):
-    """ns of kernels' arranged statements: (instructions, lines in order, others)."""
-    placed = tuple(s for body in bodies for s in place(body, prepare=share_axes))
-    loop = Reader().read(placed)
-    found = [Fetches(cache).run(loop) for cache in machine.caches]
-    order, other = map(sum, zip(*found, strict=True))
-    return work(written_out(loop), machine), order, other
+
+# ---- the price
+
+
+@dataclass(frozen=True)
+class Times:
+    """ns of a kernel on one core.
+
+    Attributes:
+      words: of its instructions.
+      lines: for each cache of the machine (of lines in order, of others).
+      shared: whether several cores may have a part of its outermost loop each.
+    """
+
+    words: float
+    lines: tuple
+    shared: bool
+
+    def on(self, cores, machine):
+        """ns on so many cores.
+
+        What comes in order comes while other things are computed; for other lines these
+        wait.  All cores have their own caches, but for the last one, whose lines come
+        one after the other, whoever has asked for them.
+        """
+        *own, (order, other) = self.lines
+        last = machine.caches[-1]
+        order += sum(x for x, _ in own) / cores
+        other *= max(1 / cores, last.stream / max(last.jump, last.stream))
+        other += sum(x for _, x in own) / cores
+        return math.hypot(self.words / cores, order) + other
+
+    def least(self, machine):
+        """ns on one core, or on all of them if that is faster."""
+        alone = self.on(1, machine)
+        if not self.shared or machine.cores < 2:
+            return alone
+        return min(alone, machine.wake + self.on(machine.cores, machine))
+
+
+def times_of(bodies, machine):
+    """The `Times` of kernels, given their arranged statements."""
+    read = Reader().read
+    kernels = [read(place(body, prepare=share_axes)) for body in bodies]
+    caches = [Fetches(cache) for cache in machine.caches]
+    again = [cache.again(kernels) for cache in caches]
+    return [
+        Times(
+            work(written_out(kernel), machine),
+            tuple(c.run(kernel, a) for c, a in zip(caches, again, strict=True)),
+            is_shared(body),
+        )
+        for kernel, body in zip(kernels, bodies, strict=True)
+    ]
+
+
+def is_shared(body):
+    """Whether the steps of a kernel's outermost loop may run on several cores."""
+    loop, *after = body
+    once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
+    plain = isinstance(loop, For) and loop.axis.kind == "loop"
+    return plain and once in ([], [True]) and independent(loop.axis, loop.body)
 
 
 def price(bodies, machine):
-    """ns of kernels' arranged statements, one after the other.
-
-    What comes in order comes while other things are computed; for other lines these
-    wait.
-    """
-    words, order, other = parts_of_price(bodies, machine)
-    return math.hypot(words, order) + other + machine.kernel * len(bodies)
+    """ns of kernels' arranged statements, one after the other."""
+    each = sum(t.least(machine) for t in times_of(bodies, machine))
+    return each + machine.kernel * len(bodies)
 
 
 def least(bodies, machine):

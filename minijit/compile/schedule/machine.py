@@ -57,7 +57,7 @@ CACHES = (
 
 @dataclass(frozen=True)
 class Machine:
-    """One core, its vectors and its caches; times are nanoseconds.
+    """Cores, their vectors and their caches; times are nanoseconds.
 
     Attributes:
       level: of instructions, which says how many bytes a vector register has, and how
@@ -69,7 +69,9 @@ class Machine:
       loop, step: to begin and end a loop; a step of it, beside its instructions.
       branch: a branch that was not foreseen.
       kernel: to launch one.
-      caches: nearest first; pages among them.
+      wake: to have other cores help.  What takes less is not worth a choice, either.
+      cores: how many there are.
+      caches: nearest first, pages among them.  The last one, all cores share.
     """
 
     level: str = "x86-64-v3"
@@ -81,6 +83,8 @@ class Machine:
     step: float = 0.3
     branch: float = 5.0
     kernel: float = 300.0
+    wake: float = 30_000.0
+    cores: int = 4
     caches: tuple = CACHES
 
     @property
@@ -104,8 +108,9 @@ class Machine:
     def in_force(cls):
         """The one that the flag `machine` names."""
         name = config.read("machine")
-        known = {"host": cls.host, "book": cls.book}
-        return known[name]() if name in known else cls(name)
+        if name == "host":
+            return replace(cls.host(), cores=max(config.read("cpu_threads"), 1))
+        return cls.book() if name == "book" else cls(name)
 
 
 # Function: the level of x86-64 that code is made for.  What makes code replaces it.

@@ -18,7 +18,7 @@ from ..loops.expressions import Axis, Load, Op, Reduce, as_index
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.reductions import combine
 from ..loops.statements import For, Store, expressions, statements
-from .access import access_of, plain_dims
+from .access import access_of, own_pieces, plain_dims
 from .placing_rules import share_axes
 
 
@@ -63,8 +63,9 @@ def rewritten(store, replacement):
 def independent(axis, body):
     """Whether the steps of a loop touch nothing that another one of them stores.
 
-    Of each array that is stored some dimension is the axis, wherever it is used; what
-    is a kernel's own may be without it, as each step has one to itself.
+    Of each array that is stored some dimension is the axis, or a piece of its own for
+    each step, wherever it is used; what is a kernel's own may be without it, as each
+    step has one to itself.
     """
     stores = [s for s in statements(body) if isinstance(s, Store)]
     loads = [e for e in postorder(expressions(body)) if type(e) is Load]
@@ -79,20 +80,13 @@ def independent(axis, body):
 
 
 def shared_dims(places):
-    """The dimensions that are an axis and the same number, at all of some places.
+    """The dimensions in which each step has the same indices of its own at all places.
 
     Args:
       places: pairs (load or store, its axis).
     """
-    found = None
-    for place, axis in places:
-        first = {
-            d: substitute([i], {axis: as_index(0)}.get)[0]
-            for d, i in plain_dims(place, axis).items()
-        }
-        same = first.items() if found is None else found & first.items()
-        found = set(same)
-    return {d for d, _ in found or ()}
+    found = [set(own_pieces(place, axis).items()) for place, axis in places]
+    return {d for d, _ in set.intersection(*found)} if found else set()
 
 
 def nests_of(body, around=()):
