@@ -17,6 +17,7 @@ from minijit.compile.schedule.access import access_of
 from minijit.compile.schedule.cost import price
 from minijit.compile.schedule.machine import Machine, host_caches
 from minijit.compile.schedule.primitives import (
+    Nest,
     distribute,
     flat,
     independent,
@@ -271,8 +272,58 @@ def test_nests_that_share_an_axis_are_joined():
     body, _, _ = softmax_like()
     nests, _ = distribute(body, "k")
     group, = joined([reordered(n) for n in nests])
-    axis, members = group
-    assert axis.extent == 64 and len(members) == 3
+    assert group.axis.extent == 64 and len(group.nests) == 3
+
+
+def shifted_nests(second):
+    """t = x * x; y[1:] = what `second` says of the places of t and x."""
+    (x, y, t), i, j = buffers("x", "y", "t"), Axis(64), Axis(32)
+    k, n = Axis(63), Axis(32)
+    after = op("add", k, as_index(1))
+    first = Store(t, (i, j), op("mul", Load(x, (i, j)), Load(x, (i, j))))
+    here, there = Load(t, (k, n)), Load(t, (after, n))
+    store = Store(y, (after, n), second(here, there, Load(x, (k, n))))
+    return [Nest((i, j), first), Nest((k, n), store)]
+
+
+def test_what_reads_neighbours_runs_some_steps_behind():
+    nests = shifted_nests(lambda here, there, x: op("add", there, x))
+    first, rest = joined(nests)
+    assert (first.axis.extent, first.start, len(first.nests)) == (1, 0, 1)
+    assert (rest.axis.extent, rest.start, len(rest.nests)) == (63, 1, 2)
+    # In a step, t is read where it has been stored in the same step.
+    a, b = (nest.store for nest in rest.nests)
+    assert a.index[0] is b.value.args[0].index[0]
+    assert b.value.args[1].index[0] is rest.axis
+
+
+def test_what_needs_two_steps_of_another_nest_is_not_joined():
+    nests = shifted_nests(lambda here, there, x: op("sub", there, here))
+    assert [g.axis for g in joined(nests)] == [None, None]
+
+
+@pytest.mark.parametrize("name", ["variation", "roughness"])
+def test_joined_neighbours_are_the_gradient(name, monkeypatch):
+    f, (image,), _ = cliffs[name]
+    x = value(image, np.random.default_rng(0))
+
+    def join(program, kernel, machine):
+        found = candidates(kernel, frozenset(program.temps))
+        chosen, = (c for c in found if c.recipe == "join")
+        assert not chosen.temps and len(chosen.bodies) == 3
+        return chosen
+
+    monkeypatch.setattr(choose, "cheapest", join)
+    with mj.config.override("debug_checks", True):
+        found = np.asarray(mj.jit(lambda x: f(x))(x))
+    v = np.asarray(x, "f8")
+    down, right = 2 * np.diff(v, axis=0), np.sign(np.diff(v, axis=1))
+    wanted = np.zeros_like(v)
+    wanted[1:] += down
+    wanted[:-1] -= down
+    wanted[:, 1:] += right
+    wanted[:, :-1] -= right
+    np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
 
 
 def test_joined_rows_are_rows_again():

@@ -103,7 +103,7 @@ def drawn(seed, count):
         names = namespace(program.text, mj)
         try:
             with mj.config.override("enable_x64", program.x64):
-                args = names["arguments"]()
+                args = names["arguments"]
                 closed = mj.make_jaxpr(names["run"])(*args)
                 yield program.name, lower(simplify(closed), programs={})
         except Exception as error:

@@ -141,6 +141,7 @@ def check_slices(body, outermost, written):
         found = [x.index for x in (*loads, *stores) if x.buffer is buffer]
         slices = [d for d in zip(*found, strict=True) if len({*d}) == 1]
         own = any(without_shift(d[0]) in axes for d in slices)
+        own = own or [a.extent for a in axes] == [1]
         require(own, "{} is read before all of it is written", buffer)
 
 

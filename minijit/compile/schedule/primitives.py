@@ -9,12 +9,13 @@ Each is right if the steps of the loops that it changes do not depend on each ot
 `independent` answers that, and where it says no there is no rewrite, but None.
 """
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
 from ..fuse.passes import nested
 from ..loops.buffers import Buffer
-from ..loops.expressions import Axis, Load, Op, Reduce, as_index
+from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.reductions import combine
 from ..loops.statements import For, Store, expressions, statements
@@ -45,6 +46,12 @@ class Nest:
         """The same with axes of its own."""
         new = {a: Axis(a.extent) for a in self.axes}
         return Nest(tuple(new.values()), rewritten(self.store, new.get))
+
+    def with_axis(self, old, new, at):
+        """The same with a new axis in the place of one, where it is `at`."""
+        axes = {a: Axis(a.extent) for a in self.axes if a is not old}
+        places = tuple(axes.get(a, new) for a in self.axes)
+        return Nest(places, rewritten(self.store, (axes | {old: at}).get))
 
     def body(self, without=()):
         axes = [a for a in self.axes if a not in without]
@@ -240,36 +247,74 @@ def reordered(nest, first=()):
 # ---- join
 
 
-def joined(nests):
-    """Nests in groups that run one after the other: pairs (axis or None, nests).
+@dataclass(frozen=True)
+class Group:
+    """Nests of which each step of a loop runs one after the other.
 
-    Those of a group share their outermost loop: what one of them stores in a step the
-    next ones read in the same step.  A nest goes to the last group if it reads what
-    that stores.
+    Attributes:
+      axis: of the loop; None if there is one nest, in its own loops.
+      nests: of them; the axis is theirs.
+      start: where the loop begins among the steps of all nests that were joined.
+      family: a number; the same one for loops that were cut from each other.
     """
-    groups = []
+
+    axis: Axis | None
+    nests: tuple
+    start: int
+    family: int
+
+    def body(self):
+        if self.axis is None:
+            return self.nests[0].body()
+        inside = (s for n in self.nests for s in n.body((self.axis,)))
+        return (For(self.axis, tuple(inside)),)
+
+    def at(self, place):
+        """Pairs (dimension, how far from the loop's step a place is in it)."""
+        found = shifts(place, self.axis)
+        if self.axis.extent == 1:
+            # Of a loop of one step no index tells.
+            known = enumerate(place.index)
+            found = {d: i.value for d, i in known if type(i) is Const}
+        return {(d, n - self.start) for d, n in found.items()}
+
+
+def joined(nests):
+    """Nests in `Group`s that run one after the other.
+
+    Those that share a loop touch, in each step, elements that no other step stores. A
+    nest may run some steps behind those before it; where one of them begins or ends,
+    the loop is cut.  A nest joins the last ones if it reads what they store.
+    """
+    families = []
     for nest in nests:
-        group = groups and with_nest(groups[-1], nest)
-        if group:
-            groups[-1] = group
+        members = families and with_nest(families[-1], nest)
+        if members:
+            families[-1] = members
         else:
-            groups.append((None, [nest]))
-    return groups
+            families.append([(nest, None, 0)])
+    return [group for n, members in enumerate(families) for group in cut(members, n)]
 
 
-def with_nest(group, nest):
-    """A group that a nest has joined, or None."""
-    axis, others = group
-    stored = {n.store.buffer for n in others}
+def with_nest(members, nest):
+    """Members of a loop and a nest that has joined them, or None.
+
+    A member is (nest, its axis, how many steps it runs behind the first one).
+    """
+    stored = {n.store.buffer for n, _, _ in members}
     if not stored & {*nest.reads, nest.store.buffer}:
         return None
-    choices = [axis] if axis is not None else outer_axes(others[0])
-    for a in choices:
+    (first, axis, _), *others = members
+    for a in outer_axes(first) if axis is None else [axis]:
         for b in outer_axes(nest):
-            if a.extent == b.extent and may_share(others, a, nest, b):
-                renamed = nest.axes, rewritten(nest.store, {b: a}.get)
-                moved = Nest(tuple(a if x is b else x for x in renamed[0]), renamed[1])
-                return a, [*others, moved]
+            mine = [(first, a, 0), *others]
+            late = steps_behind(mine, nest, b)
+            if late is not None:
+                mine.append((nest, b, late))
+                lows, highs = zip(*map(span, mine), strict=True)
+                # Most of the steps are steps of all.
+                if 2 * (min(highs) - max(lows)) > max(highs) - min(lows):
+                    return mine
     return None
 
 
@@ -281,25 +326,62 @@ def outer_axes(nest):
     return [a for a in nest.axes if largest.along.get(a) != nearest]
 
 
-def may_share(others, a, nest, b):
-    """Whether loops over a and over b may be one: its steps do not meet."""
-    if not all(a in n.axes and may_reorder(n) for n in others) or not may_reorder(nest):
-        return False
-    stored = {n.store.buffer for n in (*others, nest)}
-    places = [(p, a) for n in others for p in n.places]
-    places += [(p, b) for p in nest.places]
-    return all(
-        shared_dims([(p, x) for p, x in places if p.buffer is buffer])
-        for buffer in stored
-    )
+def shifts(place, axis):
+    """{dimension whose index is an axis and a number: the number}"""
+    first = {axis: as_index(0)}.get
+    found = {d: substitute([i], first)[0] for d, i in plain_dims(place, axis).items()}
+    return {d: i.value for d, i in found.items() if type(i) is Const}
 
 
-def body_of(group):
-    """The statements of a group of nests."""
-    axis, nests = group
-    if axis is None:
-        return nests[0].body()
-    return (For(axis, tuple(s for n in nests for s in n.body((axis,)))),)
+def steps_behind(members, nest, axis):
+    """How many steps of a loop a nest has to run behind the first one of its members,
+    so that it meets what they store, and stores what they touch, in the same step.
+
+    Returns:
+      None if this is not the same number for all that is stored.
+    """
+    if not all(a in n.axes and may_reorder(n) for n, a, _ in members):
+        return None
+    if not may_reorder(nest):
+        return None
+    found = set()
+    for buffer in {n.store.buffer for n in (nest, *(n for n, _, _ in members))}:
+        near = [(p, shifts(p, axis)) for p in nest.places if p.buffer is buffer]
+        far = [(p, shifts(p, a), late) for n, a, late in members
+               for p in n.places if p.buffer is buffer]  # fmt: skip
+        dims = [set(shift) for _, shift, *_ in (*near, *far)]
+        if not (common := set.intersection(*dims)):
+            return None
+        d = min(common)
+        found |= {
+            late + mine[d] - theirs[d]
+            for p, mine in near
+            for q, theirs, late in far
+            if isinstance(p, Store) or isinstance(q, Store)
+        }
+    return found.pop() if len(found) == 1 else None
+
+
+def span(member):
+    """The first step in which a member of a loop runs, and the first one after it."""
+    _, axis, late = member
+    return late, late + axis.extent
+
+
+def cut(members, family):
+    """The `Group`s of a family: cut wherever a member begins or ends."""
+    if len(members) == 1:
+        yield Group(None, (members[0][0],), 0, family)
+        return
+    ends = sorted({end for member in members for end in span(member)})
+    for low, high in itertools.pairwise(ends):
+        axis, nests = Axis(high - low), []
+        for member in members:
+            first, last = span(member)
+            if first <= low and high <= last:
+                at = op("add", axis, as_index(low - first))
+                nests.append(member[0].with_axis(member[1], axis, at))
+        yield Group(axis, tuple(nests), low, family)
 
 
 # ---- short rows

@@ -16,7 +16,6 @@ from ..settings import config
 from .nests import nest_of
 from .primitives import (
     Nest,
-    body_of,
     distribute,
     flat,
     joined,
@@ -92,11 +91,11 @@ def distributed(kernel, alone):
         bodies = tuple(n.body() for n in nests)
         yield Candidate("distribute", bodies, used(temps, bodies))
     groups = joined(nests)
-    if len(groups) < len(nests):
+    if any(g.axis for g in groups) and sum(len(g.nests) for g in groups) <= NESTS:
         groups = [with_own_totals(group, groups, temps) for group in groups]
-        bodies = tuple(map(body_of, groups))
         rows, gone = in_rows(groups, {*temps, *alone})
-        bodies = tuple(with_rows(b, rows) for b in bodies)
+        bodies = (with_rows(g.body(), rows[g.family, g.start]) for g in groups)
+        bodies = tuple(bodies)
         left = tuple(t for t in temps if t not in gone)
         yield Candidate("join", bodies, used(left, bodies), gone - {*temps})
 
@@ -106,21 +105,22 @@ def with_own_totals(group, groups, temps):
 
     Nothing that they read may be stored between.
     """
-    axis, nests = group
-    others = [n for g in groups if g is not group for n in g[1]]
+    if group.axis is None:
+        return group
+    others = [n for g in groups if g.family != group.family for n in g.nests]
     names, left = {}, []
-    for n, nest in enumerate(nests):
+    for n, nest in enumerate(group.nests):
         nest = Nest(nest.axes, rewritten(nest.store, names.get))
-        store, later = nest.store, nests[n + 1 :]
-        alone = type(store.value) is Reduce and store.index == (axis,)
+        store, later = nest.store, group.nests[n + 1 :]
+        alone = type(store.value) is Reduce and nest.axes == (group.axis,)
         alone = alone and store.buffer in temps
         meets = any(store.buffer in other.reads for other in others)
         meets = meets or any(other.store.buffer in nest.reads for other in later)
         if alone and not meets:
-            names[Load(store.buffer, (axis,))] = store.value
+            names[Load(store.buffer, store.index)] = store.value
         else:
             left.append(nest)
-    return (axis, left) if left else group
+    return replace(group, nests=tuple(left)) if left else group
 
 
 def used(temps, bodies):
@@ -130,29 +130,37 @@ def used(temps, bodies):
 
 
 def in_rows(groups, private):
-    """({array: (the row in its place, the dimension that is the step's)}, the arrays)
+    """Rows in the place of arrays of which each step of a loop has its own part.
 
-    What only one group uses, a step at a time, need be no more than a step has.
+    What only one family of groups uses, and each step at the same place, need be no
+    more than a step has.
+
+    Returns:
+      ({(family, start): {array: (the row, the dimension that is the step's)}}, arrays)
     """
-    rows, room = {}, config.fusion.row_bytes
-    places = [[p for n in nests for p in n.places] for _, nests in groups]
-    for (axis, _), here in zip(groups, places, strict=True):
-        for buffer in dict.fromkeys(p.buffer for p in here):
-            if axis is None or buffer not in private:
-                continue
-            if any(p.buffer is buffer for other in places if other is not here
-                   for p in other):  # fmt: skip
-                continue
-            mine = [p for p in here if p.buffer is buffer]
-            dims = [d for d, i in enumerate(mine[0].index)
-                    if all(p.index[d] is axis for p in mine)]  # fmt: skip
-            shape = tuple(n for d, n in enumerate(buffer.shape) if d not in dims[:1])
-            # A number has a row of one: a buffer without axes would be one of a lane.
-            row = Buffer(buffer.name, shape or (1,), buffer.dtype, space="cache")
-            if dims and row.nbytes <= room and not buffer.order:
-                room -= row.nbytes
-                rows[buffer] = row, dims[0]
-    return rows, frozenset(rows)
+    rows, room = {(g.family, g.start): {} for g in groups}, {}
+    places = [(g, p) for g in groups for n in g.nests for p in n.places]
+    gone = set()
+    for buffer in dict.fromkeys(p.buffer for _, p in places if p.buffer in private):
+        here = [(g, p) for g, p in places if p.buffer is buffer]
+        family, *more = {g.family for g, _ in here}
+        if more or buffer.order or here[0][0].axis is None:
+            continue
+        dims = set.intersection(*(g.at(p) for g, p in here))
+        if not dims:
+            continue
+        d, _ = min(dims)
+        shape = (*buffer.shape[:d], *buffer.shape[d + 1 :])
+        # A number has a row of one: a buffer without axes would be one of a lane.
+        row = Buffer(buffer.name, shape or (1,), buffer.dtype, space="cache")
+        taken = room.get(family, 0) + row.nbytes
+        if taken <= config.fusion.row_bytes:
+            room[family] = taken
+            gone.add(buffer)
+            for g, _ in here:
+                mine = rows[g.family, g.start]
+                mine.setdefault(buffer, (replace(row), d))
+    return rows, frozenset(gone)
 
 
 def with_rows(body, rows):
