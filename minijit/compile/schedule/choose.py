@@ -131,8 +131,7 @@ def cheapest(program, kernel, machine):
     chosen = next((c for c in order if is_sound(program, kernel, c)), None)
     if found:
         first = {chosen.recipe: 0} if chosen else {}
-        rounded = {recipe: round(cost) for recipe, cost in (first | prices).items()}
-        noted("schedule" if chosen else "as fused", kernel, **rounded)
+        noted("schedule" if chosen else "as fused", kernel, **(first | prices))
     return chosen
 
 

@@ -480,9 +480,10 @@ def is_shared(body):
 
 
 def price(bodies, machine):
-    """ns of kernels' arranged statements, one after the other."""
+    """ns of kernels' arranged statements, one after the other: a whole number, so that
+    what is summed up in another order costs the same."""
     each = sum(t.least(machine) for t in times_of(bodies, machine))
-    return each + machine.kernel * len(bodies)
+    return round(each + machine.kernel * len(bodies))
 
 
 def least(bodies, machine):
