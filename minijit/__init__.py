@@ -2,7 +2,7 @@
 
 # chapter 2
 from . import errors
-from .trace import names as _names
+from .trace.base import names as _names
 
 __version__ = "0.1.0"
 
@@ -13,28 +13,39 @@ __dir__, __getattr__ = _names.front(__name__, _listed, _on_demand)
 # chapter 3
 from . import numpy
 from .trace.array import ShapedArray
-from .trace.config import checking_leaks, config, disable_jit, enable_x64, log_compiles
+from .trace.base.config import (
+    checking_leaks,
+    config,
+    disable_jit,
+    enable_x64,
+    log_compiles,
+)
 from .trace.core import Array
 
 # chapter 4
-from .trace import jaxpr_text
-from .trace.jaxpr import make_jaxpr
+from .trace.jaxprs import text as jaxpr_text
+from .trace.jaxprs.jaxpr import make_jaxpr
 
-from .trace import jaxpr_checks, jaxpr_parser
+from .trace.jaxprs import checks as jaxpr_checks, parser as jaxpr_parser
 
 # chapter 5
 from . import tree
 from . import tree_util
-from .trace.pytree import tree_map
+from .trace.trees.pytree import tree_map
 
 # chapter 6
-from .trace.jit import clear_caches, jit
-from .trace.stale_globals import StaleGlobalWarning
+from .trace.jit.jit import clear_caches, jit
+from .trace.jit.stale_globals import StaleGlobalWarning
 
-from .trace import leaks
-from .trace.refs import Ref, empty_ref, free_ref, freeze, new_ref
-from .trace.stages import ShapeDtypeStruct, block_until_ready, device_get, device_put
-from .trace.stages import eval_shape
+from .trace.jit import leaks
+from .trace.jit.refs import Ref, empty_ref, free_ref, freeze, new_ref
+from .trace.api.stages import (
+    ShapeDtypeStruct,
+    block_until_ready,
+    device_get,
+    device_put,
+)
+from .trace.api.stages import eval_shape
 
 # chapter 7
 from .transform.derivatives.linearize import jvp, linearize
@@ -94,20 +105,23 @@ _on_demand += """
 """.split()
 
 from .trace.dtypes import float0
-from .trace.devices import Device, Shard, default_backend, device_count, devices
-from .trace.devices import local_device_count, local_devices, process_count
-from .trace.devices import process_index, process_indices
-from .trace.meshes import NamedSharding, P, make_mesh, set_mesh
-from .trace.placement import make_array_from_callback
-from .trace.placement import make_array_from_process_local_data
-from .trace.placement import make_array_from_single_device_arrays, reshard
+from .trace.api.devices import Device, Shard, default_backend, device_count, devices
+from .trace.api.devices import local_device_count, local_devices, process_count
+from .trace.api.devices import process_index, process_indices
+from .trace.api.meshes import NamedSharding, P, make_mesh, set_mesh
+from .trace.api.placement import make_array_from_callback
+from .trace.api.placement import make_array_from_process_local_data
+from .trace.api.placement import make_array_from_single_device_arrays, reshard
 from .numpy.slicing import ds
 from .ops.host_calls import pure_callback
 from .run.python import program as python_program
 from .run.python import scalar_functions
 from . import ops
-from .trace import calls, demand
-from .trace import core as _core, jaxpr as _jaxpr, stages as _stages
+from .trace.api import calls
+from .trace.base import demand
+from .trace import core as _core
+from .trace.jaxprs import jaxpr as _jaxpr
+from .trace.api import stages as _stages
 
 _transformations = """
     checkpoint closure_convert custom_gradient fwd_and_bwd grad hessian jacfwd jacobian
@@ -131,7 +145,7 @@ _of_jax = {
     "run.report.environment": "print_environment_info",
 }
 _on_demand += [f"{file}:{name}" for file, ns in _of_jax.items() for name in ns.split()]
-demand.additions |= {"trace.config": ["jaxcompat.flags"]}
+demand.additions |= {"trace.base.config": ["jaxcompat.flags"]}
 _classes = [_core.Primitive, ShapedArray, _stages.Lowered, _stages.Compiled]
 _classes += [_jaxpr.Jaxpr, _jaxpr.ClosedJaxpr, _jaxpr.Eqn]
 demand.more_attributes("jaxcompat.attributes", _classes)

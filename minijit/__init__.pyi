@@ -15,9 +15,9 @@ from .jaxcompat import example_libraries as example_libraries
 from .jaxcompat import experimental as experimental, sharding as sharding
 from .export import export as export
 from .trace.array import ShapedArray as ShapedArray
-from .trace.config import config as config
-from .trace.devices import Device as Device
-from .trace.stages import ShapeDtypeStruct as ShapeDtypeStruct
+from .trace.base.config import config as config
+from .trace.api.devices import Device as Device
+from .trace.api.stages import ShapeDtypeStruct as ShapeDtypeStruct
 from .transform.custom.rules import custom_jvp as custom_jvp, custom_vjp as custom_vjp
 from .transform.remat.policies import checkpoint_policies as checkpoint_policies
 from .typing import ArrayLike, DTypeLike

@@ -3,7 +3,7 @@
 import numpy as _np
 
 from .ops.prng import prng_key as prng_key
-from .trace import calls
+from .trace.api import calls
 from .trace.dtypes import (
     TypePromotionError as TypePromotionError,
     bfloat16 as bfloat16,

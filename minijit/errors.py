@@ -1,7 +1,7 @@
 """The public names of minijit's exceptions, spelled as in `jax.errors`."""
 
-from .trace import names as _names
-from .trace.errors import (
+from .trace.base import names as _names
+from .trace.base.errors import (
     ConcretizationTypeError as ConcretizationTypeError,
     JAXIndexError as JAXIndexError,
     JaxprTypeError as JaxprTypeError,

@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any
 
 from .stablehlo.programs import module_text
-from .trace import names as _names
-from .trace.jit import jit
-from .trace.pytree import tree_leaves
+from .trace.base import names as _names
+from .trace.jit.jit import jit
+from .trace.trees.pytree import tree_leaves
 
 _names.publish(globals(), "Exported export is_symbolic_dim")
 

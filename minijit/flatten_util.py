@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import lax, numpy as jnp
-from .trace import calls, dtypes, names as _names
+from .trace import dtypes
+from .trace.api import calls
 from .trace.array import aval_of
-from .trace.pytree import PyTreeDef, tree_flatten, tree_unflatten
+from .trace.base import names as _names
+from .trace.trees.pytree import PyTreeDef, tree_flatten, tree_unflatten
 
 
 @dataclass(frozen=True)

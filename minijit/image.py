@@ -13,7 +13,7 @@ import numpy as np
 
 from . import lax, numpy as jnp
 from .numpy import core
-from .trace import calls
+from .trace.api import calls
 
 
 class ResizeMethod(enum.Enum):

@@ -16,7 +16,9 @@ import operator
 
 import numpy as np
 
-from .trace import calls, names as _names, primitives, shape_checks
+from .trace.api import calls
+from .trace.base import names as _names
+from .trace import primitives, shape_checks
 from .trace.array import aval_of, to_numpy
 from .trace.core import Tracer
 from .trace.primitives import abs, cos, exp, integer_pow, log, neg, pow, sign, sin, sqrt
@@ -238,10 +240,10 @@ from .ops.special import bessel_i0e, bessel_i1e, betainc, digamma, erf, erf_inv,
 from .ops.special import igamma, igamma_grad_a, igammac, lgamma
 from .ops.special import polygamma, random_gamma_grad, zeta
 from .ops.windows import padtype_to_pads, reduce_window
-from .trace import errors
-from .trace import pytree as _pytree
-from .trace.jit import jit as _jit
-from .trace.placement import with_sharding_constraint
+from .trace.base import errors
+from .trace.trees import pytree as _pytree
+from .trace.jit.jit import jit as _jit
+from .trace.api.placement import with_sharding_constraint
 
 from .ops.bit_generators import rng_bit_generator_p
 from .ops.bits import bitcast_convert_type_p, clz_p, population_count_p

@@ -21,10 +21,12 @@ from . import lax, numpy as jnp
 from .numpy import arguments, core
 from .ops import prng
 from .ops.prng import is_key, key_words, wrap_keys
-from .trace import calls, dtypes, names as _names
-from .trace.config import config
-from .trace.errors import at_line, user_source
-from .trace.jit import jit
+from .trace import dtypes
+from .trace.api import calls
+from .trace.base import names as _names
+from .trace.base.config import config
+from .trace.base.errors import at_line, user_source
+from .trace.jit.jit import jit
 from .trace.numpy_values import real_part
 from .transform.batching.vmap import vmap
 from .transform.custom.rules import custom_jvp

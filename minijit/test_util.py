@@ -11,9 +11,10 @@ from functools import partial
 
 import numpy as np
 
-from .trace import dtypes, names as _names
+from .trace import dtypes
 from .trace.array import aval_of, to_numpy
-from .trace.pytree import tree_flatten, tree_map, tree_unflatten
+from .trace.base import names as _names
+from .trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from .transform.derivatives.linearize import jvp
 from .transform.derivatives.transpose import vjp
 

@@ -14,7 +14,7 @@ from .tree_util import (
     tree_unflatten as unflatten,
 )
 
-from .trace import names as _names
+from .trace.base import names as _names
 
 __all__ = [
     "all",
@@ -35,7 +35,7 @@ from .tree_util import (
     tree_reduce_associative as reduce_associative,
 )
 
-from .trace.tree_tools import static as static
+from .trace.trees.tools import static as static
 
 __all__ += ["broadcast", "reduce_associative", "static"]
 __dir__, __getattr__ = _names.front(__name__, __all__)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .trace.pytree import (
+from .trace.trees.pytree import (
     PyTreeDef as PyTreeDef,
     register_pytree_node as register_pytree_node,
     register_pytree_node_class as register_pytree_node_class,
@@ -12,18 +12,18 @@ from .trace.pytree import (
     tree_structure as tree_structure,
     tree_unflatten as tree_unflatten,
 )
-from .trace.tree_tools import (
+from .trace.trees.tools import (
     Partial as Partial,
     tree_all as tree_all,
     tree_reduce as tree_reduce,
     tree_transpose as tree_transpose,
 )
-from .trace.tree_paths import (
+from .trace.trees.paths import (
     tree_flatten_with_path as tree_flatten_with_path,
     tree_leaves_with_path as tree_leaves_with_path,
     tree_map_with_path as tree_map_with_path,
 )
-from .trace.tree_keys import (
+from .trace.trees.keys import (
     DictKey as DictKey,
     FlattenedIndexKey as FlattenedIndexKey,
     GetAttrKey as GetAttrKey,
@@ -34,7 +34,7 @@ from .trace.tree_keys import (
 KeyEntry = Any
 KeyPath = tuple[KeyEntry, ...]
 
-from .trace.tree_tools import (
+from .trace.trees.tools import (
     all_leaves as all_leaves,
     build_tree as build_tree,
     flatten_one_level as flatten_one_level,
@@ -51,7 +51,8 @@ from .trace.tree_tools import (
     treedef_tuple as treedef_tuple,
 )
 
-from .trace import calls, names as _names
+from .trace.api import calls
+from .trace.base import names as _names
 
 calls.explain_calls("tree_util", globals())
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import Array
-from .trace import names as _names
+from .trace.base import names as _names
 
 # What functions take for an array.
 ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex

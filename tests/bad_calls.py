@@ -34,8 +34,8 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, random, tree_util
 from minijit.scipy import special
-from minijit.trace.errors import PACKAGE
-from minijit.trace.jit import executors
+from minijit.trace.base.errors import PACKAGE
+from minijit.trace.jit.jit import executors
 
 
 @dataclass(frozen=True)

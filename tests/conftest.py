@@ -28,7 +28,7 @@ def pytest_configure(config):
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
     if executor := os.environ.get("MINIJIT_TESTS_EXECUTOR"):
-        from minijit.trace.jit import executors
+        from minijit.trace.jit.jit import executors
 
         executors["default"] = executors[executor]
 
@@ -85,7 +85,7 @@ def interpreted_doubles(monkeypatch):
     """Interpret, for rules are tested and compiling takes its time; in 64 bits."""
     # Imported here: the tests of the first chapters run where there is no jit yet.
     import minijit
-    from minijit.trace.jit import executors
+    from minijit.trace.jit.jit import executors
 
     monkeypatch.setitem(executors, "default", executors["eval"])
     minijit.clear_caches()
@@ -97,7 +97,7 @@ def interpreted_doubles(monkeypatch):
 @pytest.fixture
 def unfused():
     """Programs as the walk of `lower` leaves them, before kernels are merged."""
-    from minijit.trace.config import config
+    from minijit.trace.base.config import config
 
     with config.override("fusion", config.fusion.but(enabled=False)):
         yield

@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.lower.walk import lower
 from minijit.compile.simplify.passes import simplify
-from minijit.trace.jaxpr import make_jaxpr
+from minijit.trace.jaxprs.jaxpr import make_jaxpr
 
 NHWC, NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
 

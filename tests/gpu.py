@@ -24,7 +24,7 @@ from minijit import jit
 from minijit.compile.loops.scalars import part_dtype, storage_dtype
 from minijit.run.cuda.driver import CudaUnavailable, cuda_driver
 from minijit.run.device.numba_cuda import loaded, program_of
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 from minijit.tree_util import tree_leaves
 from tests import random_memory, test_cuda_graphs
 

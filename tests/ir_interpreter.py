@@ -14,7 +14,7 @@ import numpy as np
 from minijit.compile.loops import expressions, reductions, statements as loops
 from minijit.compile.loops.expressions import as_index
 from minijit.trace.array import ArrayImpl, aval_of, to_numpy
-from minijit.trace.config import enable_x64
+from minijit.trace.base.config import enable_x64
 from minijit.trace.core import eval_rules
 
 

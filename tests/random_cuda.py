@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 import minijit as mj
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 from minijit.tree_util import tree_leaves
 from tests import random_memory
 from tests.random_fusion import total

@@ -20,7 +20,7 @@ from minijit.compile.lower.walk import lower
 from minijit.compile.simplify.passes import simplify
 from minijit.run.executable import compile_plain
 from minijit.run.loading import rewritten
-from minijit.trace.jit import compile_for_eval
+from minijit.trace.jit.jit import compile_for_eval
 from tests import random_memory
 
 

@@ -10,7 +10,7 @@ from bad_calls import complaint, outcome, report, spoiled, unclear_errors
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn, random
-from minijit.trace import calls
+from minijit.trace.api import calls
 
 pytestmark = pytest.mark.chapter(16)
 

@@ -11,7 +11,7 @@ from minijit import grad, jit, make_jaxpr, vjp, vmap
 from minijit.test_util import random_like
 from minijit.trace import primitives as lax, slicing
 from minijit.trace.core import Primitive
-from minijit.trace.pytree import tree_leaves
+from minijit.trace.trees.pytree import tree_leaves
 from minijit.transform.batching.collectives import (
     all_gather,
     axis_index,

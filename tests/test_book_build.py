@@ -19,7 +19,7 @@ from minijit.book.notebook import BuildCell, build_cells, load
 from minijit.book.patch import Journal, Patcher
 from minijit.book.project import Book, BookError
 from minijit.book.stage import Stage, StageError, open_chapter
-from minijit.trace import calls
+from minijit.trace.api import calls
 
 
 class Reader:

@@ -24,9 +24,9 @@ from minijit import (
     vmap,
 )
 from minijit.ad_checkpoint import checkpoint_name
-from minijit.trace import jit as jit_module
-from minijit.trace.jaxpr import subjaxprs
-from minijit.trace.pytree import tree_leaves
+from minijit.trace.jaxprs.jaxpr import subjaxprs
+from minijit.trace.jit import jit as jit_module
+from minijit.trace.trees.pytree import tree_leaves
 from minijit.transform.control_flow.tape import TapeValue
 
 pytestmark = pytest.mark.chapter(12)

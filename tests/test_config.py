@@ -6,7 +6,13 @@ import threading
 
 import pytest
 
-from minijit.trace.config import Config, config, disable_jit, enable_x64, log_compiles
+from minijit.trace.base.config import (
+    Config,
+    config,
+    disable_jit,
+    enable_x64,
+    log_compiles,
+)
 
 pytestmark = pytest.mark.chapter(3)
 
@@ -99,19 +105,19 @@ def test_a_flag_defined_later():
 
 @pytest.mark.parametrize("text, expected", [("1", "True"), ("false", "False")])
 def test_the_environment_sets_a_flag(text, expected):
-    code = "from minijit.trace.config import config; print(config.enable_x64)"
+    code = "from minijit.trace.base.config import config; print(config.enable_x64)"
     assert in_a_fresh_process(code, text).stdout.strip() == expected
 
 
 def test_the_environment_is_checked():
-    result = in_a_fresh_process("import minijit.trace.config", "perhaps")
+    result = in_a_fresh_process("import minijit.trace.base.config", "perhaps")
     assert "MINIJIT_ENABLE_X64 must be 0 or 1, got 'perhaps'" in result.stderr
 
 
 def in_a_fresh_process(code, enable_x64):
     import os
 
-    import minijit.trace.config as module
+    import minijit.trace.base.config as module
 
     root = os.path.dirname(os.path.dirname(os.path.dirname(module.__file__)))
     env = {**os.environ, "MINIJIT_ENABLE_X64": enable_x64, "PYTHONPATH": root}

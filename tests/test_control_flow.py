@@ -10,7 +10,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.trace.jaxpr import eval_jaxpr
+from minijit.trace.jaxprs.jaxpr import eval_jaxpr
 from minijit.transform.control_flow.tape import Tape, TapeValue, Union
 
 pytestmark = [pytest.mark.chapter(12), pytest.mark.usefixtures("interpreted_doubles")]
@@ -297,8 +297,8 @@ def test_what_a_loop_does_not_change_is_kept_once():
 
 def test_types_print_and_parse():
     from minijit.trace.array import ShapedArray
-    from minijit.trace.jaxpr_parser import parse_aval
-    from minijit.trace.jaxpr_text import print_aval
+    from minijit.trace.jaxprs.parser import parse_aval
+    from minijit.trace.jaxprs.text import print_aval
 
     a, b = ShapedArray((3,), f32), ShapedArray((), np.dtype("int32"))
     for aval in (
@@ -342,7 +342,7 @@ def test_nested_scans_cost_no_more_than_their_levels(levels):
         if jaxpr in seen:
             return 0
         seen.add(jaxpr)
-        from minijit.trace.jaxpr import subjaxprs
+        from minijit.trace.jaxprs.jaxpr import subjaxprs
 
         inner = sum(equations(sub, seen) for e in jaxpr.eqns for sub in subjaxprs(e))
         return len(jaxpr.eqns) + inner

@@ -7,7 +7,7 @@ from convolution_cases import NCHW, NHWC, check, convolve, numbers, random_convo
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 
 pytestmark = pytest.mark.chapter(18)
 

@@ -5,6 +5,15 @@ import threading
 import pytest
 
 from minijit.trace import core
+from minijit.trace.base.errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+    at_line,
+    user_source,
+)
 from minijit.trace.core import (
     Array,
     Primitive,
@@ -14,15 +23,6 @@ from minijit.trace.core import (
     eval_rules,
     operators,
     set_trace,
-)
-from minijit.trace.errors import (
-    ConcretizationTypeError,
-    TracerArrayConversionError,
-    TracerBoolConversionError,
-    TracerIntegerConversionError,
-    UnexpectedTracerError,
-    at_line,
-    user_source,
 )
 
 pytestmark = pytest.mark.chapter(2)

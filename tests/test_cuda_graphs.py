@@ -19,7 +19,7 @@ from minijit.run.cuda.cublas import gemm_of, multiply
 from minijit.run.cuda.driver import CudaUnavailable
 from minijit.run.cuda.loops import HostNode
 from minijit.run.cuda.stub import stub_driver
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 from minijit.tree_util import tree_leaves, tree_map
 
 pytestmark = pytest.mark.chapter(27)

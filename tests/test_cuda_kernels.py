@@ -17,7 +17,7 @@ from minijit.compile.numbers.scalar_forms import scalar_forms
 from minijit.run.cuda.reports import assembled, bytes_in_ptx
 from minijit.run.device import grid
 from minijit.run.device.lockstep import run_in_lockstep
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 from tests.ir_on_threads import run_on_threads
 
 pytestmark = pytest.mark.chapter(26)

@@ -23,7 +23,7 @@ from minijit import (
     vmap,
 )
 from minijit.test_util import check_grads
-from minijit.trace.pytree import tree_map
+from minijit.trace.trees.pytree import tree_map
 
 pytestmark = [pytest.mark.chapter(10), pytest.mark.usefixtures("in_double_precision")]
 

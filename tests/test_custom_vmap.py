@@ -6,7 +6,7 @@ import pytest
 import minijit.numpy as jnp
 from minijit import custom_vjp, grad, jit, jvp, lax, make_jaxpr, vmap
 from minijit.custom_batching import custom_vmap, sequential_vmap
-from minijit.trace.pytree import tree_map
+from minijit.trace.trees.pytree import tree_map
 
 pytestmark = pytest.mark.chapter(12)
 

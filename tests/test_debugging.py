@@ -6,8 +6,8 @@ import pytest
 import minijit
 import minijit.numpy as jnp
 from minijit import checkpoint, debug, grad, jit, jvp, lax, make_jaxpr, vmap
-from minijit.trace import jit as jit_module
-from minijit.trace.config import config
+from minijit.trace.base.config import config
+from minijit.trace.jit import jit as jit_module
 
 pytestmark = pytest.mark.chapter(12)
 

@@ -11,7 +11,7 @@ import minijit
 import minijit.numpy
 from minijit import enable_x64
 from minijit.test_util import random_like
-from minijit.trace.pytree import tree_leaves
+from minijit.trace.trees.pytree import tree_leaves
 
 pytestmark = [pytest.mark.chapter(10), pytest.mark.oracle]
 

@@ -19,7 +19,7 @@ from minijit.run import donating, pool
 from minijit.run.pool import MOST_ARRAYS, Pool
 from minijit.run.values import owns_memory
 from minijit.trace.array import ArrayImpl, ShapedArray
-from minijit.trace.stores import MOST_SHORTCUTS
+from minijit.trace.jit.stores import MOST_SHORTCUTS
 
 pytestmark = pytest.mark.chapter(25)
 
@@ -195,7 +195,7 @@ def test_several_signatures_stay_short(long_ways):
 
 
 def test_one_key_is_made_for_many_calls(monkeypatch, long_ways):
-    from minijit.trace import jit
+    from minijit.trace.jit import jit
 
     keys, leaf_key = [], jit.leaf_key
     monkeypatch.setattr(jit, "leaf_key", lambda x: keys.append(x) or leaf_key(x))

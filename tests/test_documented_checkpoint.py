@@ -25,7 +25,7 @@ from minijit import (
     vmap,
 )
 from minijit.ad_checkpoint import checkpoint_name, saved_residuals
-from minijit.trace.jaxpr import subjaxprs
+from minijit.trace.jaxprs.jaxpr import subjaxprs
 
 pytestmark = pytest.mark.chapter(16)
 

@@ -8,7 +8,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import debug, lax
-from minijit.trace.jit import executors
+from minijit.trace.jit.jit import executors
 
 pytestmark = pytest.mark.chapter(13)
 

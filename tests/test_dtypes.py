@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from minijit.trace import dtypes
-from minijit.trace.config import enable_x64
+from minijit.trace.base.config import enable_x64
 
 pytestmark = pytest.mark.chapter(3)
 

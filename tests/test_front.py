@@ -18,7 +18,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.jaxcompat.missing import jax_names
 from minijit.run.calls import progress
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 
 pytestmark = pytest.mark.chapter(25)
 

@@ -19,7 +19,7 @@ from minijit.compile.loops.statements import For, Store, expressions
 from minijit.compile.lower.walk import lower
 from minijit.compile.settings import Settings
 from minijit.compile.simplify.passes import simplify
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]
 

@@ -7,7 +7,7 @@ import minijit.numpy as jnp
 from minijit import grad, jit, linear_transpose, make_jaxpr, value_and_grad, vjp
 from minijit.trace import primitives as lax
 from minijit.trace.core import current_trace
-from minijit.trace.pytree import register_pytree_node, tree_map
+from minijit.trace.trees.pytree import register_pytree_node, tree_map
 
 pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]
 

@@ -18,9 +18,9 @@ from minijit.numpy.gathering import (
 from minijit.numpy.slicing import parse_index
 from minijit.ops import scatter as scatter_ops
 from minijit.trace.array import ShapedArray, aval_of, shape_rules, wrap
-from minijit.trace.config import enable_x64
+from minijit.trace.base.config import enable_x64
+from minijit.trace.base.errors import NonConcreteBooleanIndexError
 from minijit.trace.core import Trace, Tracer, set_trace
-from minijit.trace.errors import NonConcreteBooleanIndexError
 
 pytestmark = pytest.mark.chapter(16)
 

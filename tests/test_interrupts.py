@@ -15,7 +15,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.control.watching import work_of
 from minijit.run import executable
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 from tests.test_native_control import sources
 
 pytestmark = pytest.mark.chapter(21)

@@ -5,7 +5,7 @@ import pytest
 
 import minijit.numpy as jnp
 from minijit import grad, hessian, jacfwd, jacobian, jacrev, jit, jvp, vjp, vmap
-from minijit.trace.pytree import tree_map
+from minijit.trace.trees.pytree import tree_map
 
 pytestmark = [pytest.mark.chapter(9), pytest.mark.usefixtures("in_double_precision")]
 

@@ -422,7 +422,7 @@ different = [
 def test_where_trees_differ(first, second):
     from jax._src import tree_util as of_jax
 
-    from minijit.trace import tree_tools
+    from minijit.trace.trees import tools as tree_tools
 
     ours, = tree_tools.prefix_errors(first, second)
     theirs, = of_jax.prefix_errors(first, second)

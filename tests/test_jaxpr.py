@@ -8,13 +8,14 @@ import pytest
 import minijit as mj
 from minijit.trace import primitives as lax
 from minijit.trace.array import ShapedArray, eval_rules, shape_rules, wrap
-from minijit.trace.core import Primitive, Trace, current_trace, set_trace
-from minijit.trace.errors import (
+from minijit.trace.base.errors import (
     JaxprTypeError,
     TracerBoolConversionError,
     UnexpectedTracerError,
 )
-from minijit.trace.jaxpr import (
+from minijit.trace.core import Primitive, Trace, current_trace, set_trace
+from minijit.trace.jaxprs.checks import check_jaxpr
+from minijit.trace.jaxprs.jaxpr import (
     Eqn,
     Literal,
     Var,
@@ -24,11 +25,10 @@ from minijit.trace.jaxpr import (
     slice_jaxpr,
     staging_rules,
 )
-from minijit.trace.jaxpr_checks import check_jaxpr
-from minijit.trace.jaxpr_layout import letters
-from minijit.trace.jaxpr_memory import forget_jaxprs, memoised
-from minijit.trace.jaxpr_parser import parse_jaxpr
-from minijit.trace.jaxpr_text import jaxpr_text
+from minijit.trace.jaxprs.layout import letters
+from minijit.trace.jaxprs.memory import forget_jaxprs, memoised
+from minijit.trace.jaxprs.parser import parse_jaxpr
+from minijit.trace.jaxprs.text import jaxpr_text
 
 pytestmark = pytest.mark.chapter(4)
 
@@ -198,7 +198,7 @@ def test_a_primitive_with_several_results(sin_and_cos_p):
 
 
 def test_what_does_more_than_compute_is_needed_if_asked(sin_and_cos_p, monkeypatch):
-    monkeypatch.setattr("minijit.trace.jaxpr.effectful", {sin_and_cos_p})
+    monkeypatch.setattr("minijit.trace.jaxprs.jaxpr.effectful", {sin_and_cos_p})
 
     def g(x):
         sin_and_cos_p.bind(lax.exp(x))

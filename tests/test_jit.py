@@ -21,8 +21,8 @@ import pytest
 
 import minijit as jax
 import minijit.numpy as jnp
-from minijit.trace import jit as module
-from minijit.trace.captures import find_captures, global_reads, show
+from minijit.trace.jit import jit as module
+from minijit.trace.jit.captures import find_captures, global_reads, show
 from minijit.tree_util import Partial
 
 pytestmark = pytest.mark.chapter(6)
@@ -507,7 +507,7 @@ def test_a_jitted_function_is_copied():
 
 
 def test_closures_made_by_libraries_are_looked_into(capsys):
-    from minijit.trace.errors import PACKAGE
+    from minijit.trace.base.errors import PACKAGE
 
     scope = {}
     text = "def twice(f):\n    def call(x):\n        return f(f(x))\n    return call\n"
@@ -787,7 +787,7 @@ def test_clear_caches():
 
 def test_clear_caches_reaches_jitted_functions(monkeypatch):
     from minijit.trace.core import eval_rules
-    from minijit.trace.jaxpr import make_jaxpr
+    from minijit.trace.jaxprs.jaxpr import make_jaxpr
 
     f = jax.jit(lambda x: jnp.sin(x), backend="eval")
     before = float(f(1.0))

@@ -6,7 +6,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 from tests.test_native_control import agree, executable, sources
 
 pytestmark = pytest.mark.chapter(21)

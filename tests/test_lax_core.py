@@ -10,7 +10,7 @@ import pytest
 
 from minijit import lax
 from minijit.trace.array import ArrayImpl, ShapedArray
-from minijit.trace.config import enable_x64
+from minijit.trace.base.config import enable_x64
 from minijit.trace.core import Trace, current_trace, set_trace
 
 pytestmark = pytest.mark.chapter(3)

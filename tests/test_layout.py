@@ -9,8 +9,8 @@ import minijit.numpy as jnp
 from minijit.compile.lower.walk import lower
 from minijit.compile.simplify.passes import simplify
 from minijit.trace import primitives as prim
-from minijit.trace.config import config
-from minijit.trace.jaxpr import make_jaxpr
+from minijit.trace.base.config import config
+from minijit.trace.jaxprs.jaxpr import make_jaxpr
 
 pytestmark = pytest.mark.chapter(18)
 rng = np.random.default_rng(0)

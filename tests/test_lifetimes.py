@@ -15,9 +15,9 @@ from minijit.run.executable import Executable
 from minijit.run.kernel_cache import native_kernels
 from minijit.run.loading import loaders
 from minijit.trace.array import ArrayImpl
-from minijit.trace.jaxpr import ClosedJaxpr, Jaxpr
-from minijit.trace.jit import executors
-from minijit.trace.stores import shared
+from minijit.trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr
+from minijit.trace.jit.jit import executors
+from minijit.trace.jit.stores import shared
 
 pytestmark = pytest.mark.chapter(22)
 

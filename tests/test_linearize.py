@@ -7,7 +7,7 @@ from derivative_cases import cases, ours
 from minijit import jvp, linearize, make_jaxpr
 from minijit.trace import primitives, slicing
 from minijit.trace.core import Primitive
-from minijit.trace.pytree import tree_leaves
+from minijit.trace.trees.pytree import tree_leaves
 from minijit.transform.derivatives.linearize import constant_rule, linearize_rules
 
 pytestmark = [pytest.mark.chapter(7), pytest.mark.usefixtures("in_double_precision")]

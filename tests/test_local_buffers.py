@@ -55,7 +55,7 @@ def test_it_is_written_first():
 @pytest.mark.chapter(24)
 def test_each_thread_has_one_of_its_own(monkeypatch):
     from minijit.run.threads import kernels as threads
-    from minijit.trace.config import config
+    from minijit.trace.base.config import config
 
     monkeypatch.setitem(config.values, "thread_time", 0)
     kernel, = program("float32").kernels

@@ -13,8 +13,13 @@ from minijit.compile.lower.walk import lower
 from minijit.compile.settings import Settings
 from minijit.trace import primitives as prim
 from minijit.trace.array import aval_of
-from minijit.trace.config import config
-from minijit.trace.jaxpr import ClosedJaxpr, TraceInfo, eval_jaxpr, trace_to_jaxpr
+from minijit.trace.base.config import config
+from minijit.trace.jaxprs.jaxpr import (
+    ClosedJaxpr,
+    TraceInfo,
+    eval_jaxpr,
+    trace_to_jaxpr,
+)
 
 pytestmark = [pytest.mark.chapter(15), pytest.mark.usefixtures("unfused")]
 

@@ -38,9 +38,9 @@ from minijit.ops import (
     windows,
 )
 from minijit.trace import primitives as prim, slicing
-from minijit.trace.config import enable_x64
+from minijit.trace.base.config import enable_x64
 from minijit.trace.core import Primitive, eval_rules
-from minijit.trace.jit import jit
+from minijit.trace.jit.jit import jit
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("unfused")]
 families = (

@@ -22,7 +22,7 @@ from minijit.compile.simplify.passes import simplify
 from minijit.run import loading
 from minijit.run.executable import compile_plain
 from minijit.run.python.regions import RegionSource
-from minijit.trace.jit import executors
+from minijit.trace.jit.jit import executors
 from minijit.transform import pieces
 from minijit.transform.control_flow import steps
 from tests import random_fusion, random_memory

@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.loops.statements import Call, statements
 from minijit.run.loading import rewritten
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 
 pytestmark = pytest.mark.chapter(25)
 rng = np.random.default_rng(0)

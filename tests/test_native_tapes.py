@@ -8,7 +8,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.run.python import region_launchers, regions as python_regions, table_values
 from minijit.trace.array import ShapedArray, aval_of
-from minijit.trace.jit import executors
+from minijit.trace.jit.jit import executors
 from minijit.transform.control_flow.api import cond_p, scan_p
 from minijit.transform.control_flow.batching_of_tapes import (
     select_lanes_p,

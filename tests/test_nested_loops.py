@@ -16,7 +16,7 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.lower import walk as lower
 from minijit.compile.simplify import passes as simplify
-from minijit.trace.jit import executors
+from minijit.trace.jit.jit import executors
 from minijit.transform.derivatives import linearize, transpose
 
 pytestmark = pytest.mark.chapter(22)

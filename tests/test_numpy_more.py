@@ -11,9 +11,9 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.numpy import einstein
 from minijit.trace.array import ShapedArray
-from minijit.trace.config import enable_x64
+from minijit.trace.base.config import enable_x64
+from minijit.trace.base.errors import ConcretizationTypeError
 from minijit.trace.core import Trace, Tracer, set_trace
-from minijit.trace.errors import ConcretizationTypeError
 
 pytestmark = pytest.mark.chapter(16)
 

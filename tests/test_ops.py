@@ -14,7 +14,7 @@ from minijit.test_util import check_grads
 from minijit.trace import primitives as lax, slicing
 from minijit.trace.array import shape_rules
 from minijit.trace.core import Primitive, eval_rules
-from minijit.trace.jaxpr_parser import parse_jaxpr
+from minijit.trace.jaxprs.parser import parse_jaxpr
 from minijit.transform.batching.vmap import batch_rules
 from minijit.transform.derivatives.linearize import constant_rule, linearize_rules
 

@@ -11,7 +11,7 @@ from minijit.compile.decisions import noted, noting
 from minijit.compile.loops.expressions import Axis, Const, op
 from minijit.compile.loops.graphs import TooLong, allowed, postorder, substitute
 from minijit.compile.pipeline import Stage
-from minijit.trace.demand import add_rows
+from minijit.trace.base.demand import add_rows
 
 pytestmark = pytest.mark.chapter(26)
 

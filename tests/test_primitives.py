@@ -16,9 +16,9 @@ from minijit.trace.array import (
     result_avals,
     shape_rules,
 )
-from minijit.trace.config import enable_x64
+from minijit.trace.base.config import enable_x64
+from minijit.trace.base.errors import user_source
 from minijit.trace.core import Primitive
-from minijit.trace.errors import user_source
 
 pytestmark = pytest.mark.chapter(3)
 

@@ -16,7 +16,7 @@ from product import (
 )
 
 from minijit import clear_caches
-from minijit.trace import jit as jit_module
+from minijit.trace.jit import jit as jit_module
 
 pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("in_double_precision")]
 

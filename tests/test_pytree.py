@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from minijit import tree, tree_util
-from minijit.trace import pytree
-from minijit.trace.pytree import (
+from minijit.trace.trees import pytree
+from minijit.trace.trees.keys import keystr
+from minijit.trace.trees.paths import tree_flatten_with_path, tree_map_with_path
+from minijit.trace.trees.pytree import (
     PyTreeDef,
     tree_flatten,
     tree_leaves,
@@ -17,9 +19,7 @@ from minijit.trace.pytree import (
     tree_structure,
     tree_unflatten,
 )
-from minijit.trace.tree_keys import keystr
-from minijit.trace.tree_paths import tree_flatten_with_path, tree_map_with_path
-from minijit.trace.tree_tools import (
+from minijit.trace.trees.tools import (
     Partial,
     broadcast_prefix,
     flatten_axes,

@@ -20,8 +20,8 @@ import minijit.lax
 import minijit.numpy
 from minijit import make_jaxpr
 from minijit.run.executable import compile_plain, compile_python
-from minijit.trace.jaxpr import eval_jaxpr
-from minijit.trace.jaxpr_parser import parse_jaxpr
+from minijit.trace.jaxprs.jaxpr import eval_jaxpr
+from minijit.trace.jaxprs.parser import parse_jaxpr
 
 pytestmark = pytest.mark.chapter(16)
 

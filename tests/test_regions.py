@@ -23,7 +23,7 @@ from minijit.run.llvm import engine as llvm_engine
 from minijit.run.llvm.executor import compile_llvm
 from minijit.run.llvm.loops import LoopWriter
 from minijit.run.report.kernel_log import steps_of
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 from minijit.transform.control_flow import steps
 from minijit.transform.control_flow.tape import TapeValue
 from tests import (

@@ -86,8 +86,8 @@ def test_the_calls_share_one_jaxpr():
 
 
 def test_a_shared_call_is_compiled_once(monkeypatch):
-    from minijit.trace import jit as module
-    from minijit.trace.jaxpr import eval_jaxpr
+    from minijit.trace.jaxprs.jaxpr import eval_jaxpr
+    from minijit.trace.jit import jit as module
 
     compiled = []
 

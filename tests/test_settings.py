@@ -15,7 +15,7 @@ from minijit.compile.schedule.placing_rules import arrange
 from minijit.compile.settings import Settings
 from minijit.compile.simplify.passes import simplify
 from minijit.run.loading import rewritten
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 
 pytestmark = pytest.mark.chapter(27)
 

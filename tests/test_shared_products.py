@@ -24,7 +24,7 @@ from minijit.run.threads.shared_products import (
     team_of,
 )
 from minijit.run.threads.workers import parts_text
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 
 pytestmark = pytest.mark.chapter(25)
 rng = np.random.default_rng(0)

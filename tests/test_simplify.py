@@ -9,10 +9,10 @@ import minijit.numpy as jnp
 from minijit import lax, make_jaxpr
 from minijit.compile.simplify import passes as module
 from minijit.compile.simplify.passes import rules, simplify
-from minijit.trace.jaxpr_checks import check_jaxpr
-from minijit.trace.jit import compile_for_eval
+from minijit.trace.api.stages import all_eqns
+from minijit.trace.jaxprs.checks import check_jaxpr
+from minijit.trace.jit.jit import compile_for_eval
 from minijit.trace.slicing import pad, rev
-from minijit.trace.stages import all_eqns
 
 pytestmark = pytest.mark.chapter(14)
 

@@ -14,7 +14,7 @@ from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import place
 from minijit.compile.simplify.passes import simplify
 from minijit.run.loading import rewritten
-from minijit.trace.jaxpr import ClosedJaxpr, eval_jaxpr
+from minijit.trace.jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr
 from minijit.transform.control_flow.loops import scan_p
 from tests import ir_interpreter
 

@@ -9,7 +9,7 @@ from derivative_cases import cases, ours
 import minijit.numpy as jnp
 from minijit import jit, jvp, vjp
 from minijit.test_util import check_grads, check_jvp, check_vjp, inner, random_like
-from minijit.trace.pytree import tree_leaves
+from minijit.trace.trees.pytree import tree_leaves
 
 pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]
 

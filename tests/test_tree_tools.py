@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, fields
 import pytest
 
 from minijit import tree, tree_util
-from minijit.trace.pytree import tree_leaves, tree_map
-from minijit.trace.tree_keys import DictKey, keystr
-from minijit.trace.tree_paths import tree_flatten_with_path
+from minijit.trace.trees.keys import DictKey, keystr
+from minijit.trace.trees.paths import tree_flatten_with_path
+from minijit.trace.trees.pytree import tree_leaves, tree_map
 from minijit.tree_util import tree_structure
 
 pytestmark = pytest.mark.chapter(5)

@@ -14,8 +14,8 @@ import pytest
 from moments import interrupted_at
 
 import minijit as jax
-from minijit.trace import jit as module
-from minijit.trace.turns import Turn, Turns, compile_lock, one_at_a_time
+from minijit.trace.base.turns import Turn, Turns, compile_lock, one_at_a_time
+from minijit.trace.jit import jit as module
 
 pytestmark = pytest.mark.chapter(6)
 
@@ -49,7 +49,7 @@ def run(program):
 def test_a_child_forked_while_another_thread_compiles():
     program = """
     import os, sys, time
-    from minijit.trace import jit as module
+    from minijit.trace.jit import jit as module
 
     inside, go_on = threading.Event(), threading.Event()
     compile_for_eval = module.executors["eval"]

@@ -6,7 +6,7 @@ import pytest
 import minijit
 import minijit.numpy as jnp
 from minijit import grad, jit, jvp, make_jaxpr, vmap
-from minijit.trace.pytree import tree_map
+from minijit.trace.trees.pytree import tree_map
 
 pytestmark = [pytest.mark.chapter(9), pytest.mark.usefixtures("in_double_precision")]
 

@@ -4,7 +4,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.trace.array import shape_rules
 from minijit.trace.core import Primitive, eval_rules
-from minijit.trace.jaxpr import (
+from minijit.trace.jaxprs.jaxpr import (
     ClosedJaxpr,
     Eqn,
     Jaxpr,

@@ -2,7 +2,9 @@
 
 from types import SimpleNamespace
 
-from minijit.trace.pytree import (
+from minijit.trace.trees.keys import keystr
+from minijit.trace.trees.paths import tree_leaves_with_path
+from minijit.trace.trees.pytree import (
     Leaf,
     node_types,
     register_pytree_node,
@@ -10,8 +12,6 @@ from minijit.trace.pytree import (
     tree_map,
     tree_structure,
 )
-from minijit.trace.tree_keys import keystr
-from minijit.trace.tree_paths import tree_leaves_with_path
 
 
 def state_dict(tree):

@@ -4,9 +4,9 @@ import numpy as np
 
 import minijit as jax
 import minijit.numpy as jnp
-from minijit.trace.jaxpr import make_jaxpr
-from minijit.trace.jit import executors
-from minijit.trace.retrace import differences
+from minijit.trace.jaxprs.jaxpr import make_jaxpr
+from minijit.trace.jit.jit import executors
+from minijit.trace.jit.retrace import differences
 
 
 def unroll_count(f, *args):

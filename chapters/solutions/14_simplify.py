@@ -6,7 +6,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile.simplify.passes import fast_rules, rules, simplify
 from minijit.trace import primitives as prim
-from minijit.trace.jaxpr import make_jaxpr
+from minijit.trace.jaxprs.jaxpr import make_jaxpr
 
 
 def abs_of_neg(s, out, x):

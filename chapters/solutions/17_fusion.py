@@ -11,7 +11,7 @@ from minijit.compile.fuse.passes import Fusion
 from minijit.compile.lower.walk import lower
 from minijit.compile.settings import Settings
 from minijit.run.python.source import print_program
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 
 
 def shared(stored, loads, loops):

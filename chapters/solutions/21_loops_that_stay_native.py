@@ -13,7 +13,7 @@ from minijit.compile.lower.walk import lower
 from minijit.compile.simplify.passes import simplify
 from minijit.trace.array import shape_rules
 from minijit.trace.core import Primitive
-from minijit.trace.jaxpr import make_jaxpr
+from minijit.trace.jaxprs.jaxpr import make_jaxpr
 
 
 def regions_in(f, *args):

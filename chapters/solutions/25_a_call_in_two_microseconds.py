@@ -9,7 +9,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit.run.calls.dispatch import container_rows
 from minijit.run.pool import Pool
-from minijit.trace.stores import missed
+from minijit.trace.jit.stores import missed
 
 
 def goes_long(f, *args):

@@ -18,8 +18,8 @@ from typing import Any
 # JupyterLab tells its kernels the notebook's path; nothing else sets this.
 SESSION = "JPY_SESSION_NAME"
 SHOWN = (
-    ("minijit.trace.jaxpr", "Jaxpr"),
-    ("minijit.trace.jaxpr", "ClosedJaxpr"),
+    ("minijit.trace.jaxprs.jaxpr", "Jaxpr"),
+    ("minijit.trace.jaxprs.jaxpr", "ClosedJaxpr"),
     ("minijit.compile.loops.statements", "Program"),
 )
 # How the text of a program begins: a jaxpr, a loop program, Python.

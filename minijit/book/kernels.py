@@ -28,7 +28,7 @@ import numpy as np
 
 from ..run.device import lockstep
 from ..run.device.lockstep_memory import WARP, Lanes, Memory
-from ..trace.errors import MinijitError
+from ..trace.base.errors import MinijitError
 from . import style
 from .exercise import is_empty
 

@@ -126,7 +126,7 @@ class Patcher:
             return old
         inner = getattr(old, "__wrapped__", None)
         if isinstance(inner, types.FunctionType) and is_plain(new):
-            # What trace/calls.py put around a public function stays around it.
+            # What trace/api/calls.py put around a public function stays around it.
             return old if self.function(inner, new) is inner else new
         if isinstance(old, types.FunctionType) and isinstance(new, types.FunctionType):
             return self.function(old, new)

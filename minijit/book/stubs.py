@@ -1,8 +1,8 @@
 """`stubs`: the types of public functions, for editors and type checkers.
 
 The signatures are those of the functions.  What an argument may be says the table by
-which errors name wrong ones, `kinds` in `trace/calls.py`; what comes back is an array,
-unless a row below says otherwise.  The files stand beside the modules, as `.pyi`.
+which errors name wrong ones, `kinds` in `trace/api/calls.py`; what comes back is an
+array, unless a row below says otherwise.  They stand beside the modules, as `.pyi`.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def parameter_texts(
 
 def type_of(module: str, name: str, p: inspect.Parameter) -> str:
     """The type of a parameter of a function, by its name."""
-    from minijit.trace.calls import kinds_of
+    from minijit.trace.api.calls import kinds_of
 
     own = kinds_of.get(f"{module}.{name}.{p.name}") or kinds_of.get(f"{name}.{p.name}")
     stars = p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
@@ -330,9 +330,9 @@ from .jaxcompat import example_libraries as example_libraries
 from .jaxcompat import experimental as experimental, sharding as sharding
 from .export import export as export
 from .trace.array import ShapedArray as ShapedArray
-from .trace.config import config as config
-from .trace.devices import Device as Device
-from .trace.stages import ShapeDtypeStruct as ShapeDtypeStruct
+from .trace.base.config import config as config
+from .trace.api.devices import Device as Device
+from .trace.api.stages import ShapeDtypeStruct as ShapeDtypeStruct
 from .transform.custom.rules import custom_jvp as custom_jvp, custom_vjp as custom_vjp
 from .transform.remat.policies import checkpoint_policies as checkpoint_policies
 from .typing import ArrayLike, DTypeLike

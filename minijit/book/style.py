@@ -81,15 +81,15 @@ TABLES = (
 # the compiler: what stands in a box, the rooms it is for, and where it stands.
 WAYS = (
     {
-        "trees": (("trace/pytree.py",), 0, 1),
+        "trees": (("trace/trees/pytree.py",), 0, 1),
         "operations": (("trace/core.py",), 1.15, 1),
         "shapes": (("trace/array.py", "trace/primitives.py", "numpy"), 2.3, 1),
-        "jaxpr": (("trace/jaxpr.py", "trace/jaxpr_text.py"), 3.45, 1),
+        "jaxpr": (("trace/jaxprs/jaxpr.py", "trace/jaxprs/text.py"), 3.45, 1),
         "linear": (("transform/derivatives/linearize.py",), 4.75, 1),
         "transposed": (("transform/derivatives/transpose.py",), 6.1, 1),
         "branches, loops": (("transform/control_flow",), 3.45, 2),
         "batched": (("transform/batching",), 4.75, 2),
-        "jit": (("trace/jit.py",), 3.45, 0),
+        "jit": (("trace/jit/jit.py",), 3.45, 0),
         "own rules": (("transform/custom",), 4.75, 0),
         "checkpoint": (("transform/remat",), 6.1, 0),
     },

@@ -41,7 +41,8 @@ def install(
     leaves its frames in, or `%tb` could not show them.
     """
     os.environ["MINIJIT_TRACEBACK_FILTERING"] = "off"
-    if imported := sys.modules.get(f"{__package__.partition('.')[0]}.trace.config"):
+    package = __package__.partition(".")[0]
+    if imported := sys.modules.get(f"{package}.trace.base.config"):
         imported.config.update("traceback_filtering", "off")
 
     def show(

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
-from ..trace.jaxpr import Eqn
+from ..trace.jaxprs.jaxpr import Eqn
 from .loops.graphs import TooLong, allowed, postorder
 
 

@@ -10,7 +10,7 @@ The environment sets some of them before the program starts:
 
 from dataclasses import dataclass, fields, replace
 
-from ..trace.config import config
+from ..trace.base.config import config
 
 
 @dataclass(frozen=True)

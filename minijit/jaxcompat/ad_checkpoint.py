@@ -1,6 +1,6 @@
 """Checkpointing under the names of `jax.ad_checkpoint`."""
 
-from ..trace import calls
+from ..trace.api import calls
 from ..transform.remat.checkpoint import checkpoint as checkpoint, remat as remat
 from ..transform.remat.policies import (
     Offloadable as Offloadable,

@@ -10,9 +10,9 @@ The numbers are those of `explain`: of the kernels and calls as they run here.
 from dataclasses import dataclass
 
 from ..run.report.explaining import report_of
+from ..trace.api.devices import placement
 from ..trace.array import ShapedArray
-from ..trace.devices import placement
-from ..trace.pytree import tree_map
+from ..trace.trees.pytree import tree_map
 
 
 @dataclass(frozen=True)

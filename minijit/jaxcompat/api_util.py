@@ -1,10 +1,10 @@
 """Functions of trees as functions of lists, under the names of `jax.api_util`."""
 
-from ..trace import names as _names
 from ..trace.arguments import TraceInfo, function_name, function_source
 from ..trace.array import ShapedArray, aval_of
-from ..trace.pytree import tree_flatten, tree_unflatten
-from ..trace.tree_tools import flatten_axes as flatten_axes
+from ..trace.base import names as _names
+from ..trace.trees.pytree import tree_flatten, tree_unflatten
+from ..trace.trees.tools import flatten_axes as flatten_axes
 from .extend.linear_util import transformation_with_aux
 
 

@@ -8,12 +8,12 @@ have: see `demand.more_attributes`.
 """
 
 from ..trace import dtypes
+from ..trace.api.meshes import sharding_of_type
+from ..trace.api.stages import Compiled, Lowered
 from ..trace.array import ShapedArray, shape_rules
+from ..trace.base.demand import on_demand
 from ..trace.core import Primitive, Trace, Tracer, eval_rules, find_rule
-from ..trace.demand import on_demand
-from ..trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_effect
-from ..trace.meshes import sharding_of_type
-from ..trace.stages import Compiled, Lowered
+from ..trace.jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_effect
 from ..transform.tangents import tangent_aval
 
 no_effects: frozenset = frozenset()

@@ -5,10 +5,15 @@ from typing import Any as _Any
 
 import numpy as _np
 
-from ..trace import array as _array, dtypes as _dtypes, names as _names
+from ..trace import array as _array, dtypes as _dtypes
 from ..trace.arguments import TraceInfo as _TraceInfo
+from ..trace.base import names as _names
 from ..trace.core import Trace as Trace, Tracer as Tracer
-from ..trace.jaxpr import Literal as Literal, Var as Var, eval_jaxpr as eval_jaxpr
+from ..trace.jaxprs.jaxpr import (
+    Literal as Literal,
+    Var as Var,
+    eval_jaxpr as eval_jaxpr,
+)
 from .plain_answers import ensure_compile_time_eval as ensure_compile_time_eval
 
 

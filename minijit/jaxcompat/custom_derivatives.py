@@ -1,6 +1,7 @@
 """Custom derivative rules, under the names of `jax.custom_derivatives`."""
 
-from ..trace import calls, names as _names
+from ..trace.api import calls
+from ..trace.base import names as _names
 from ..transform.custom.closures import (
     closure_convert as closure_convert,
     custom_gradient as custom_gradient,

@@ -1,7 +1,7 @@
 """Arrays from other libraries, under the names of `jax.dlpack`."""
 
 from ..numpy import from_dlpack as from_dlpack
-from ..trace import names as _names
+from ..trace.base import names as _names
 from ..trace.dtypes import dtype_names
 
 

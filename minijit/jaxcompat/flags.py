@@ -10,8 +10,8 @@ one value that minijit computes with, and any other is refused.
 import sys
 from functools import partial
 
-from ..trace import calls
-from ..trace.config import config
+from ..trace.api import calls
+from ..trace.base.config import config
 from .plain_answers import guard_levels, matmul_precisions
 
 # Flags about XLA, caches of its programs, debugging of JAX itself, how it prints: the

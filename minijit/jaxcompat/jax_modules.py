@@ -33,16 +33,16 @@ backends: dict = {}
 # Of a module that is not listed they are in the one of the same name.
 sources = {
     "version": [],
-    "stages": ["trace.stages", "jaxcompat.analyses"],
+    "stages": ["trace.api.stages", "jaxcompat.analyses"],
     "lax.linalg": ["ops.linalg"],
     "extend.core.primitives": [
-        "lax", "trace.jit", "transform.custom.rules", "ops.linalg"
+        "lax", "trace.jit.jit", "transform.custom.rules", "ops.linalg"
     ],
     "_src.ad_util": ["interpreters.ad", "transform.derivatives.linearize"],
     "_src.api": [""],
     "_src.api_util": ["api_util"],
     "_src.checkify": ["experimental.checkify", "ops.checks"],
-    "_src.config": ["trace.config"],
+    "_src.config": ["trace.base.config"],
     "_src.core": ["core", "extend.core"],
     "_src.dtypes": ["dtypes"],
     "_src.flatten_util": ["flatten_util"],
@@ -60,12 +60,12 @@ sources = {
     "_src.traceback_util": ["extend.source_info_util"],
     "_src.tree_util": ["tree_util"],
     "_src.typing": ["typing"],
-    "_src.xla_bridge": ["trace.devices"],
+    "_src.xla_bridge": ["trace.api.devices"],
 }
 
 # Single names of JAX -> minijit's "module:name".
 single_names = {
-    "_jax.PjitFunction": "trace.jit:JitFunction",
+    "_jax.PjitFunction": "trace.jit.jit:JitFunction",
     "_src.dispatch.wait_for_tokens": "jaxcompat.plain_answers:effects_barrier",
     "_src.dtypes.TypePromotionError": "trace.dtypes:TypePromotionError",
     "__version__": "jax_modules:version",
@@ -74,11 +74,11 @@ single_names = {
     "version.__version_info__": "jax_modules:version_info",
     "_src.xla_bridge._backends": "jax_modules:backends",
     "_src.core.trace_state_clean": "extend.core:trace_state_clean",
-    "_src.tree_util._registry": "trace.pytree:node_types",
-    "_src.tree_util.broadcast_prefix": "trace.tree_tools:broadcast_prefix",
-    "_src.tree_util.equality_errors": "trace.tree_tools:equality_errors",
-    "_src.tree_util.generate_key_paths": "trace.tree_paths:tree_leaves_with_path",
-    "_src.tree_util.prefix_errors": "trace.tree_tools:prefix_errors",
+    "_src.tree_util._registry": "trace.trees.pytree:node_types",
+    "_src.tree_util.broadcast_prefix": "trace.trees.tools:broadcast_prefix",
+    "_src.tree_util.equality_errors": "trace.trees.tools:equality_errors",
+    "_src.tree_util.generate_key_paths": "trace.trees.paths:tree_leaves_with_path",
+    "_src.tree_util.prefix_errors": "trace.trees.tools:prefix_errors",
     "debug.inspect_array_sharding": "sharding:inspect_array_sharding",
     "debug.visualize_array_sharding": "sharding:visualize_array_sharding",
     "debug.visualize_sharding": "sharding:visualize_sharding",
@@ -87,8 +87,8 @@ single_names = {
     "experimental.pallas.ds": "numpy.slicing:ds",
     "experimental.pallas.dslice": "numpy.slicing:dslice",
     "experimental.sparse.sparsify": "jax_modules:sparsify",
-    "stages.Traced": "trace.stages:Lowered",
-    "stages.Wrapped": "trace.jit:JitFunction",
+    "stages.Traced": "trace.api.stages:Lowered",
+    "stages.Wrapped": "trace.jit.jit:JitFunction",
 }
 
 # Modules that JAX has and minijit does not.  All of their names are missing, and so

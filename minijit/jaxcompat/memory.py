@@ -2,8 +2,8 @@
 
 import enum
 
-from ..trace import names as _names
-from ..trace.devices import placement
+from ..trace.api.devices import placement
+from ..trace.base import names as _names
 
 
 class Space(enum.Enum):

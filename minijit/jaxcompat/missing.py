@@ -6,7 +6,7 @@
     # bfloat16 with jnp.matmul.
 """
 
-from ..trace.demand import public_name
+from ..trace.base.demand import public_name
 
 
 def no_such_name(module, name):

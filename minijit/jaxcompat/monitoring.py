@@ -4,7 +4,7 @@
     record_event("/my_library/step")
 """
 
-from ..trace import names as _names
+from ..trace.base import names as _names
 
 _kinds = ("event", "event_duration_secs", "event_time_span", "scalar")
 _listeners: dict = {kind: [] for kind in _kinds}

@@ -6,15 +6,16 @@
 An axis of a mesh is a named axis of size 1, over which `psum` and its like look.
 """
 
-from ..trace import calls, primitives as lax
+from ..trace import primitives as lax
+from ..trace.api import calls
+from ..trace.api.meshes import NamedSharding, PartitionSpec, get_mesh
+from ..trace.api.placed_arrays import place
 from ..trace.arguments import function_name, wraps
 from ..trace.array import aval_of
-from ..trace.errors import at_line, user_source
-from ..trace.jit import jit
-from ..trace.meshes import NamedSharding, PartitionSpec, get_mesh
-from ..trace.placed_arrays import place
-from ..trace.pytree import tree_flatten, tree_unflatten
-from ..trace.tree_tools import broadcast_prefix, flatten_axes
+from ..trace.base.errors import at_line, user_source
+from ..trace.jit.jit import jit
+from ..trace.trees.pytree import tree_flatten, tree_unflatten
+from ..trace.trees.tools import broadcast_prefix, flatten_axes
 from ..transform.batching.vmap import Lanes, vmap, vmap_flat
 from ..transform.flat_functions import FlatFunction, check_callable
 

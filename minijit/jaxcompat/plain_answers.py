@@ -10,13 +10,13 @@ Arguments are checked, so that what JAX rejects is rejected here.
 
 from contextlib import contextmanager
 
-from ..trace import calls
+from ..trace.api import calls
+from ..trace.api.devices import device_of
 from ..trace.arguments import wraps
 from ..trace.array import aval_of
-from ..trace.config import config
+from ..trace.base.config import config
 from ..trace.core import EvalTrace, Tracer, current_trace, set_trace
-from ..trace.devices import device_of
-from ..trace.refs import Ref
+from ..trace.jit.refs import Ref
 
 matmul_precisions = """
     default high highest bfloat16 tensorfloat32 float32 F16_F16_F16 F16_F16_F32

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..run.report.kernel_log import profile
-from ..trace import names as _names
 from ..trace.array import ArrayImpl
+from ..trace.base import names as _names
 
 # The time line that `start_trace` began: (its context, the line, where it goes).
 _running: list = []

@@ -1,7 +1,7 @@
 """Mutable arrays, under the names of `jax.ref`."""
 
-from ..trace import names as _names
-from ..trace.refs import (
+from ..trace.base import names as _names
+from ..trace.jit.refs import (
     AbstractRef as AbstractRef,
     Ref as Ref,
     addupdate as addupdate,

@@ -1,13 +1,12 @@
 """Where arrays are, under the names of `jax.sharding`: all of them on one device."""
 
-from ..trace import names as _names
-from ..trace.devices import (
+from ..trace.api.devices import (
     Device as Device,
     Sharding as Sharding,
     SingleDeviceSharding as SingleDeviceSharding,
     cpu as _cpu,
 )
-from ..trace.meshes import (
+from ..trace.api.meshes import (
     AbstractMesh as AbstractMesh,
     AxisType as AxisType,
     Mesh as Mesh,
@@ -18,10 +17,11 @@ from ..trace.meshes import (
     set_mesh as set_mesh,
     use_mesh as use_mesh,
 )
-from ..trace.placement import (
+from ..trace.api.placement import (
     make_single_device_sharding as make_single_device_sharding,
     reshard as reshard,
 )
+from ..trace.base import names as _names
 
 use_abstract_mesh = use_mesh
 

@@ -15,7 +15,9 @@ import numpy as np
 
 from .. import lax, numpy as jnp
 from ..numpy import arguments, core, tanh as tanh
-from ..trace import calls, dtypes, names as _names
+from ..trace import dtypes
+from ..trace.api import calls
+from ..trace.base import names as _names
 from ..transform.custom.rules import custom_jvp
 from ..transform.stop_gradient import stop_gradient
 from . import initializers as initializers

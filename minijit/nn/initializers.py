@@ -15,7 +15,9 @@ import numpy as np
 
 from .. import numpy as jnp, random
 from ..numpy import arguments
-from ..trace import calls, dtypes, names as _names
+from ..trace import dtypes
+from ..trace.api import calls
+from ..trace.base import names as _names
 from ..trace.numpy_values import real_part
 
 

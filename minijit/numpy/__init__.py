@@ -19,7 +19,8 @@ from ..trace.dtypes import finfo, float16, float32, float64, floating, generic, 
 from ..trace.dtypes import inexact, int16, int32, int64, int8, integer, isdtype
 from ..trace.dtypes import issubdtype, number, promote_types, result_type, signedinteger
 from ..trace.dtypes import uint16, uint32, uint64, uint8, unsignedinteger
-from ..trace import names as _names, plans as _plans
+from ..trace.base import names as _names
+from ..trace import plans as _plans
 from .core import abs, absolute, add, bitwise_and, bitwise_not, bitwise_or, bitwise_xor
 from .core import bool, cdouble, complex_, ComplexWarning, cos, csingle, divide, double
 from .core import dtype, e, equal, euler_gamma, exp, float_, greater, greater_equal, inf
@@ -44,7 +45,7 @@ _on_demand: list[str] = []
 __dir__, __getattr__ = _names.front(__name__, lambda: __all__, _on_demand)
 
 # chapter 9
-from ..trace import calls
+from ..trace.api import calls
 
 calls.explain_calls("jnp", globals(), __all__)
 
@@ -104,11 +105,11 @@ from .interchange import get_printoptions, iterable
 from .interchange import load, printoptions, save, savez, set_printoptions
 from .namespace import __array_api_version__, __array_namespace_info__
 from . import methods as methods
-from ..trace import calls
+from ..trace.api import calls
 from ..trace.concrete import ConcreteArray as _ConcreteArray
 from ..trace.core import Array as _Array, operators as _operators
-from ..trace.operator_calls import explain_operators as _explain_operators
-from ..trace.operator_calls import give_to_class as _give_to_class
+from ..trace.api.operator_calls import explain_operators as _explain_operators
+from ..trace.api.operator_calls import give_to_class as _give_to_class
 from .indexing import Indexed as _Indexed
 from .ufuncs import add_methods as _add_methods, frompyfunc, ufunc
 from .vectorized import apply_along_axis, vectorize

@@ -14,15 +14,15 @@ import warnings
 import numpy as np
 
 from ..trace import dtypes
-from ..trace.config import config
-from ..trace.core import Array, Tracer
-from ..trace.errors import (
+from ..trace.base.config import config
+from ..trace.base.errors import (
     ConcretizationTypeError,
     asked_by_library,
     at_line,
     user_level,
     user_source,
 )
+from ..trace.core import Array, Tracer
 from ..trace.shape_checks import broadcast_shape, canonicalize_axis
 
 # -- arrays

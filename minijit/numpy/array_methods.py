@@ -1,7 +1,7 @@
 """Methods and operators of arrays that are functions here: `x.sum()`, `x @ y`."""
 
+from ..trace.base.errors import at_line, user_source
 from ..trace.core import operators
-from ..trace.errors import at_line, user_source
 from .contracting import dot, matmul
 from .core import arrays, equal, operator_methods
 from .elementwise import power

@@ -193,7 +193,7 @@ import numpy as np
 
 from ..trace.core import Tracer
 from ..trace.dtypes import bool_, complex64, complex128, float32, float64, int64, uint64
-from ..trace.errors import user_level
+from ..trace.base.errors import user_level
 from .arguments import canonical_axes, check_arraylike
 
 ndarray = Array

@@ -10,8 +10,9 @@ import operator
 import numpy as np
 
 from ..ops import fft as transforms
-from ..trace import calls, names
-from ..trace.errors import at_line, user_source
+from ..trace.api import calls
+from ..trace.base import names
+from ..trace.base.errors import at_line, user_source
 from .arguments import canonical_axes, canonical_axis
 from .core import convert, promote_args, promote_args_inexact
 from .making import arange, placed, zeros

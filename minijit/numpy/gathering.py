@@ -18,8 +18,8 @@ from ..ops.scatter import (
 )
 from ..trace import dtypes
 from ..trace.array import aval_of, to_numpy
+from ..trace.base.errors import at_line, user_level, user_source
 from ..trace.core import Tracer, operators
-from ..trace.errors import at_line, user_level, user_source
 from ..trace.numpy_values import broadcast_in_dim_values
 from ..trace.primitives import broadcast_in_dim, concatenate, convert, squeeze
 from ..trace.slicing import rev

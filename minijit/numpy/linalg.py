@@ -13,8 +13,10 @@ from collections import namedtuple
 import numpy as np
 
 from ..ops import linalg as decompositions
-from ..trace import calls, dtypes, names, primitives
-from ..trace.errors import at_line, user_source
+from ..trace import dtypes, primitives
+from ..trace.api import calls
+from ..trace.base import names
+from ..trace.base.errors import at_line, user_source
 from ..trace.numpy_values import by_squaring
 from ..transform.custom.rules import custom_jvp
 from .arguments import canonical_axes, canonical_axis, static_int

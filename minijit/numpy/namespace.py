@@ -8,10 +8,11 @@ The standard: https://data-apis.org/array-api/2024.12/.  Answers are `jax.numpy`
 
 import sys
 
-from ..trace import devices, dtypes
-from ..trace.config import config
+from ..trace import dtypes
+from ..trace.api import devices
+from ..trace.api.stages import putters
+from ..trace.base.config import config
 from ..trace.core import Array
-from ..trace.stages import putters
 from .making import placers
 
 __array_api_version__ = "2024.12"

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..trace.array import aval_of, is_array_like, to_numpy
-from ..trace.core import Tracer, operators
-from ..trace.errors import (
+from ..trace.base.errors import (
     ConcretizationTypeError,
     NonConcreteBooleanIndexError,
     at_line,
     user_source,
 )
+from ..trace.core import Tracer, operators
 from ..trace.primitives import (
     canonicalize_shape,
     convert,

@@ -6,9 +6,9 @@ import re
 import numpy as np
 
 from ..trace.arguments import wraps
-from ..trace.errors import at_line, user_source
-from ..trace.pytree import tree_map
+from ..trace.base.errors import at_line, user_source
 from ..trace.shape_checks import broadcast_shape
+from ..trace.trees.pytree import tree_map
 from ..transform.batching.vmap import vmap
 from .arguments import canonical_axis
 from .core import arrays

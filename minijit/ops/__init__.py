@@ -5,7 +5,7 @@ are evaluated, which shapes they have, how they are linearized, transposed, batc
 lowered.
 """
 
-from ..trace import calls
+from ..trace.api import calls
 from . import (
     bits as bits,
     complex_numbers as complex_numbers,

@@ -9,9 +9,9 @@ from ..compile.lower.walk import Elements, lower_rules
 from ..compile.schedule.shared_loops import barriers
 from ..trace.array import on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
-from ..trace.jaxpr import Var
+from ..trace.jaxprs.jaxpr import Var
 from ..trace.primitives import as_array
-from ..trace.pytree import tree_map
+from ..trace.trees.pytree import tree_map
 from ..transform.batching.vmap import batch_rules, elementwise
 from ..transform.derivatives.linearize import linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules

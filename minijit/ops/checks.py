@@ -17,11 +17,15 @@ from ..compile.lower.calls import call_eval
 from ..compile.lower.walk import Statements, lower_rules
 from ..trace import primitives as lax
 from ..trace.array import aval_of, shape_rules, to_numpy
+from ..trace.base.errors import at_line
 from ..trace.core import Primitive, eval_rules
-from ..trace.errors import at_line
-from ..trace.jaxpr import effectful
-from ..trace.pytree import register_pytree_node_class, tree_flatten, tree_unflatten
+from ..trace.jaxprs.jaxpr import effectful
 from ..trace.slicing import dynamic_index_in_dim
+from ..trace.trees.pytree import (
+    register_pytree_node_class,
+    tree_flatten,
+    tree_unflatten,
+)
 from ..transform.batching.vmap import at_front, batch_rules
 from ..transform.derivatives.linearize import constant, linearize_rules
 

@@ -10,7 +10,7 @@ from ..compile.loops.scalars import part_dtype
 from ..compile.lower.factors import is_large
 from ..compile.pipeline import expansions
 from ..trace import primitives as prim
-from ..trace.jaxpr import Eqn, Var
+from ..trace.jaxprs.jaxpr import Eqn, Var
 from .complex_numbers import complex_p, imag_p, real_p
 
 

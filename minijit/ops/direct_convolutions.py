@@ -31,7 +31,7 @@ from ..compile.schedule.shared_loops import barriers
 from ..compile.settings import config
 from ..trace import primitives as lax, slicing
 from ..trace.core import Primitive
-from ..trace.jaxpr import Literal, Var, make_jaxpr
+from ..trace.jaxprs.jaxpr import Literal, Var, make_jaxpr
 from .barriers import optimization_barrier, optimization_barrier_p
 from .convolution import (
     ConvDimensionNumbers,

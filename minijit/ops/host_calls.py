@@ -18,11 +18,11 @@ from ..compile.lower.walk import fallbacks
 from ..trace import dtypes
 from ..trace.arguments import function_name, wraps
 from ..trace.array import ArrayImpl, ShapedArray, shape_rules, to_numpy, wrap
+from ..trace.base.errors import at_line, user_source
 from ..trace.core import Primitive, eval_rules
-from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import effectful
+from ..trace.jaxprs.jaxpr import effectful
 from ..trace.primitives import as_array, expand_dims
-from ..trace.pytree import tree_flatten, tree_leaves, tree_unflatten
+from ..trace.trees.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..transform.batching.vmap import at_front, batch_rules, with_axis
 from ..transform.debugging import lane_of
 from ..transform.derivatives.linearize import linearize_rules

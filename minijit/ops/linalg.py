@@ -19,10 +19,12 @@ from functools import partial
 import numpy as np
 
 from ..compile.lower.walk import fallbacks
-from ..trace import calls, names as _names, primitives as lax
+from ..trace import primitives as lax
+from ..trace.api import calls
 from ..trace.array import aval_of, on_numpy, shape_rules
+from ..trace.base import names as _names
+from ..trace.base.errors import at_line, user_source
 from ..trace.core import Primitive, eval_rules
-from ..trace.errors import at_line, user_source
 from ..trace.numpy_values import real_part
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import pad

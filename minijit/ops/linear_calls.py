@@ -8,10 +8,10 @@ from functools import partial
 
 from ..compile.simplify.passes import inline_rules
 from ..trace.array import aval_of, shape_rules
+from ..trace.base.errors import at_line, user_source
 from ..trace.core import Primitive, eval_rules
-from ..trace.errors import at_line, user_source
 from ..trace.primitives import as_array
-from ..trace.pytree import tree_flatten, tree_map, tree_structure, tree_unflatten
+from ..trace.trees.pytree import tree_flatten, tree_map, tree_structure, tree_unflatten
 from ..transform.batching.vmap import at_front, batch_jaxpr, batch_rules
 from ..transform.derivatives.linearize import linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules

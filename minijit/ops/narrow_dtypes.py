@@ -15,8 +15,9 @@ import numpy as np
 from ..compile.lower.calls import call_eval
 from ..compile.lower.walk import Statements
 from ..compile.pipeline import row_choosers
-from ..trace import dtypes, jaxpr_parser
+from ..trace import dtypes
 from ..trace.dtypes import ScalarType, class_of, dtype_names, family_of
+from ..trace.jaxprs import parser as jaxpr_parser
 
 classes = {
     "floating": dtypes.floating,

@@ -27,7 +27,7 @@ from ..compile.pipeline import expansions
 from ..compile.settings import config
 from ..trace import primitives as prim, slicing
 from ..trace.core import Primitive
-from ..trace.jaxpr import Eqn, Var
+from ..trace.jaxprs.jaxpr import Eqn, Var
 from .convolution import conv_general_dilated_p
 
 patches_p = Primitive("patches")

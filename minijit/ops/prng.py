@@ -30,7 +30,7 @@ import numpy as np
 from ..compile.loops.expressions import Const, as_index, op
 from ..compile.lower.walk import Elements, lower_rules
 from ..compile.simplify.storage import stand_ins
-from ..trace import dtypes, jaxpr_parser, primitives as lax
+from ..trace import dtypes, primitives as lax
 from ..trace.array import (
     ArrayImpl,
     ShapedArray,
@@ -39,9 +39,10 @@ from ..trace.array import (
     on_numpy,
     shape_rules,
 )
-from ..trace.config import config
+from ..trace.base.config import config
+from ..trace.base.errors import at_line, user_level, user_source
 from ..trace.core import Primitive, eval_rules
-from ..trace.errors import at_line, user_level, user_source
+from ..trace.jaxprs import parser as jaxpr_parser
 from ..trace.shape_checks import check_kind
 from ..trace.slicing import index_in_dim
 from ..transform.batching.vmap import (

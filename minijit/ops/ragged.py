@@ -12,7 +12,7 @@ import numpy as np
 
 from ..trace import primitives as lax
 from ..trace.array import aval_of
-from ..trace.errors import at_line, user_source
+from ..trace.base.errors import at_line, user_source
 from .cumulative import cumsum
 
 

@@ -19,7 +19,7 @@ from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.dtypes import finfo
-from ..trace.jaxpr_parser import param_types
+from ..trace.jaxprs.parser import param_types
 from ..trace.primitives import adapt, all_weak, binary, of_one, on_wide, to_bool, unary
 from ..trace.shape_checks import anything, check_kind, check_same_dtypes, real as reals
 from ..transform.batching import vmap as batching

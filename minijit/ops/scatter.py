@@ -29,7 +29,7 @@ from ..compile.memory.complex_pairs import stored_as_pairs
 from ..trace import dtypes, primitives as lax
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
-from ..trace.jaxpr_parser import param_types
+from ..trace.jaxprs.parser import param_types
 from ..trace.shape_checks import canonicalize_shape, check_same_dtypes
 from ..trace.slicing import to_int64
 from ..transform.batching.vmap import batch_rules, lanes_at, move_axis

@@ -20,8 +20,8 @@ from ..compile.lower.choices import both, undilated
 from ..compile.lower.elements import affine, total_over, widen
 from ..compile.lower.walk import Elements, lower_rules, new_axis
 from ..trace import dtypes, primitives as lax, slicing
+from ..trace.api.calls import underlying
 from ..trace.array import aval_of, shape_rules, to_numpy
-from ..trace.calls import underlying
 from ..trace.core import Primitive, Tracer, eval_rules
 from ..trace.numpy_values import highest, lowest
 from ..trace.remainders import rem

@@ -15,8 +15,8 @@ import time
 import warnings
 from contextlib import suppress
 
-from ..trace.config import config
-from ..trace.errors import user_level
+from ..trace.base.config import config
+from ..trace.base.errors import user_level
 
 default_folder = os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"),

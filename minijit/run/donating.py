@@ -22,8 +22,8 @@ import numpy as np
 from ..compile.lower.walk import lower
 from ..compile.memory.arena import LINE
 from ..trace.array import ArrayImpl
-from ..trace.config import config
-from ..trace.donation import donors
+from ..trace.base.config import config
+from ..trace.jit.donation import donors
 from .executable import Executable, compile_plain, compile_python
 from .loading import watchers
 from .values import Block, owns_memory, to_array, unboxed

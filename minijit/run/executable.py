@@ -14,7 +14,7 @@ from functools import partial
 
 from ..compile.lower.walk import lower
 from ..compile.simplify.passes import simplify
-from ..trace.jit import executors
+from ..trace.jit.jit import executors
 from .loading import load, programs, watchers
 from .reports import Report, heading_of, kernel_names
 from .values import to_array, unboxed

@@ -1,7 +1,7 @@
 """Compiled kernels, each once a process: those that were used last."""
 
-from ..trace.jit import cache_clearers
-from ..trace.turns import one_at_a_time
+from ..trace.base.turns import one_at_a_time
+from ..trace.jit.jit import cache_clearers
 
 # (text, constants) -> the compiled kernel, for all programs of this process; the ones
 # used last.  A program keeps its kernels for itself, so that one which leaves this

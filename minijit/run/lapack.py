@@ -17,7 +17,7 @@ import os
 import threading
 
 from ..compile.loops.statements import Call, statements
-from ..trace.locks import Lock
+from ..trace.base.locks import Lock
 from .scalars.scalar_math import functions
 
 

@@ -10,9 +10,9 @@ import weakref
 
 from ..compile.decisions import noting, with_notes
 from ..compile.pipeline import rewrites
-from ..trace.config import config
-from ..trace.jit import cache_clearers
-from ..trace.turns import one_at_a_time
+from ..trace.base.config import config
+from ..trace.base.turns import one_at_a_time
+from ..trace.jit.jit import cache_clearers
 from .values import evaluating
 
 loaded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()

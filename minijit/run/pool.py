@@ -25,9 +25,9 @@ from sys import getrefcount
 
 import numpy as np
 
-from ..trace.config import config
-from ..trace.jaxpr_memory import Living
-from ..trace.jit import cache_clearers
+from ..trace.base.config import config
+from ..trace.jaxprs.memory import Living
+from ..trace.jit.jit import cache_clearers
 from .donating import HAS_LOCK, held, new_array
 
 # How many arrays a pool remembers, and how many of them it looks at before it makes

@@ -1,6 +1,6 @@
 """Parts of SciPy on arrays of minijit, under the names of `jax.scipy`."""
 
-from ..trace import names as _names
+from ..trace.base import names as _names
 from . import special as special
 
 _on_demand = """

@@ -7,7 +7,7 @@ import numpy as np
 from .. import lax, numpy as jnp
 from ..numpy.arguments import canonical_axes, canonical_axis, check_arraylike
 from ..numpy.core import promote_args_inexact
-from ..trace import calls
+from ..trace.api import calls
 
 
 def checked(name, x, type, norm):

@@ -13,7 +13,7 @@ import numpy as np
 from .. import lax, numpy as jnp
 from ..numpy import core
 from ..trace import dtypes
-from ..trace.jit import jit
+from ..trace.jit.jit import jit
 from ..transform.custom.functions import SymbolicZero
 from ..transform.custom.rules import custom_jvp
 from .gammas import gamma, gammasgn, promoted

@@ -1,7 +1,7 @@
 """Integrals of samples, under the name of `jax.scipy.integrate`."""
 
 from .. import numpy as jnp
-from ..trace import calls
+from ..trace.api import calls
 
 
 def trapezoid(y, x=None, dx=1.0, axis=-1):

@@ -7,7 +7,8 @@ import numpy as np
 
 from .. import numpy as jnp
 from ..numpy.arguments import check_arraylike
-from ..trace import calls, names as _names
+from ..trace.api import calls
+from ..trace.base import names as _names
 
 
 class RegularGridInterpolator:

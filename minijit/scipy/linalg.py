@@ -18,8 +18,9 @@ from .. import lax, numpy as jnp
 from ..numpy import arguments, core
 from ..numpy.linalg import matrices, one_dtype
 from ..ops import linalg as lax_linalg
-from ..trace import calls, dtypes
-from ..trace.jit import jit
+from ..trace import dtypes
+from ..trace.api import calls
+from ..trace.jit.jit import jit
 from ..transform.derivatives.linearize import jvp
 from ..transform.stop_gradient import stop_gradient
 

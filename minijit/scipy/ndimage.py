@@ -7,7 +7,7 @@ import operator
 import numpy as np
 
 from .. import lax, numpy as jnp
-from ..trace import calls
+from ..trace.api import calls
 
 
 def mirrored(index, size):

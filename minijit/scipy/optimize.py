@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import lax, numpy as jnp
-from ..trace import calls, dtypes
+from ..trace import dtypes
+from ..trace.api import calls
 from ..transform.derivatives.transpose import value_and_grad
 
 

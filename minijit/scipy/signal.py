@@ -12,7 +12,8 @@ from ..numpy.arguments import (
     static_int,
 )
 from ..numpy.core import check_inexact, promote_dtypes
-from ..trace import calls, dtypes
+from ..trace import dtypes
+from ..trace.api import calls
 
 modes = ["full", "same", "valid"]
 

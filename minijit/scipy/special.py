@@ -12,7 +12,9 @@ import numpy as np
 from .. import lax, nn, numpy as jnp
 from ..nn import logsumexp as logsumexp
 from ..numpy import arguments, core
-from ..trace import calls, dtypes, names as _names
+from ..trace import dtypes
+from ..trace.api import calls
+from ..trace.base import names as _names
 from ..transform.custom.rules import custom_jvp
 from .cephes import quotient
 from .gammas import gamma as gamma, gammasgn as gammasgn, promoted

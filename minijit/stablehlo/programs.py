@@ -11,9 +11,9 @@ from functools import partial
 from ..compile.simplify.passes import inline_rules
 from ..compile.simplify.storage import in_storage
 from ..trace.array import ShapedArray, to_numpy
+from ..trace.base.errors import at_line
 from ..trace.core import find_rule
-from ..trace.errors import at_line
-from ..trace.jaxpr import Literal
+from ..trace.jaxprs.jaxpr import Literal
 from ..transform.control_flow.loops import Loop, While
 from ..transform.control_flow.tape import Tape, Union
 from ..transform.pieces import split

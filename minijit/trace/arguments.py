@@ -13,7 +13,7 @@ import numpy as np
 
 from . import dtypes
 from .array import ShapedArray, aval_of, is_array_like
-from .errors import Source, abridged, at_line, user_source
+from .base.errors import Source, abridged, at_line, user_source
 
 
 @dataclass(frozen=True)

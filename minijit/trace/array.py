@@ -17,9 +17,9 @@ from functools import lru_cache, partial
 import numpy as np
 
 from . import dtypes
+from .base.errors import replayed
 from .concrete import ConcreteArray
 from .core import Array, Tracer, eval_rules as eval_rules, find_rule
-from .errors import replayed
 from .numpy_values import quietly
 from .remembered import add_line, plain_types, remembered
 

@@ -19,9 +19,9 @@ import warnings
 import ml_dtypes
 import numpy as np
 
-from .config import config
+from .base.config import config
+from .base.errors import asked_by_library, at_line, user_level, user_source
 from .core import Array
-from .errors import asked_by_library, at_line, user_level, user_source
 
 families = {
     "bool": ["bool"],

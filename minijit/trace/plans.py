@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .array import ArrayImpl, ShapedArray, eval_on_numpy, known_aval, result_avals
-from .config import config
+from .base.config import config
 from .core import eval_rules, prepared
 from .numpy_values import quiet
 from .remembered import is_plain

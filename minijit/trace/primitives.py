@@ -244,7 +244,7 @@ from dataclasses import dataclass
 from . import dtypes
 from .array import ArrayImpl, aval_of, to_numpy
 from .core import Array
-from .errors import user_level
+from .base.errors import user_level
 from .shape_checks import canonicalize_axis, canonicalize_shape
 
 

@@ -11,9 +11,9 @@ import functools
 
 import numpy as np
 
-from .config import config
+from .base.config import config
+from .base.errors import at_line
 from .dtypes import ExtendedDtype
-from .errors import at_line
 
 # What an answer may be remembered by: values without parts, which compare by what they
 # are.  Jaxprs and functions would be kept alive.  `trace/array.py` adds its avals.

@@ -15,7 +15,7 @@ import operator
 import numpy as np
 
 from . import dtypes
-from .errors import TracerIntegerConversionError, at_line, user_source
+from .base.errors import TracerIntegerConversionError, at_line, user_source
 
 # The kinds of dtypes that a primitive may accept.
 integer = (np.integer,)

@@ -2,7 +2,7 @@
 
 from ..trace.arguments import TraceInfo
 from ..trace.core import set_trace
-from ..trace.jaxpr import ClosedJaxpr, Jaxpr, JaxprTrace, dce, eval_jaxpr, unzip2
+from ..trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr, JaxprTrace, dce, eval_jaxpr, unzip2
 
 
 def trace_closed(f, avals, info):

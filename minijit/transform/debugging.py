@@ -16,7 +16,8 @@ import numpy as np
 
 from ..trace.arguments import function_name
 from ..trace.array import ArrayImpl, aval_of, shape_rules, to_numpy
-from ..trace.config import config
+from ..trace.base.config import config
+from ..trace.base.errors import at_line, user_source
 from ..trace.core import (
     EvalTrace,
     Primitive,
@@ -25,11 +26,10 @@ from ..trace.core import (
     result_checks,
     set_trace,
 )
-from ..trace.errors import at_line, user_source
-from ..trace.jaxpr import effectful, eval_jaxpr
-from ..trace.jit import jit_p
+from ..trace.jaxprs.jaxpr import effectful, eval_jaxpr
+from ..trace.jit.jit import jit_p
 from ..trace.primitives import as_array
-from ..trace.pytree import tree_flatten, tree_unflatten
+from ..trace.trees.pytree import tree_flatten, tree_unflatten
 from .batching.vmap import batch_rules, without_axis
 from .derivatives.linearize import constant, linearize_rules
 

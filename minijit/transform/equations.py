@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from ..trace.errors import on_behalf_of
-from ..trace.jaxpr import Var, literal_value
-from ..trace.jaxpr_memory import memoised
-from ..trace.jit import jit_p
+from ..trace.base.errors import on_behalf_of
+from ..trace.jaxprs.jaxpr import Var, literal_value
+from ..trace.jaxprs.memory import memoised
+from ..trace.jit.jit import jit_p
 from .closed_jaxprs import apply_closed, info_of, trace_closed
 
 

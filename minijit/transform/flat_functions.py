@@ -1,11 +1,11 @@
 """A function of trees as a function of flat lists of arrays."""
 
 from ..trace.arguments import function_name
+from ..trace.base.errors import at_line, user_source
 from ..trace.core import Tracer, current_trace
-from ..trace.errors import at_line, user_source
+from ..trace.jit.refs import Ref, check_no_refs, read
 from ..trace.primitives import as_array
-from ..trace.pytree import tree_flatten, tree_unflatten
-from ..trace.refs import Ref, check_no_refs, read
+from ..trace.trees.pytree import tree_flatten, tree_unflatten
 
 
 class FlatFunction:

@@ -11,9 +11,9 @@ import numpy as np
 from ..trace import dtypes, primitives as lax
 from ..trace.arguments import wraps
 from ..trace.array import aval_of
-from ..trace.errors import at_line, user_source
-from ..trace.pytree import tree_flatten, tree_map, tree_unflatten
+from ..trace.base.errors import at_line, user_source
 from ..trace.slicing import slice_in_dim
+from ..trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from .batching.vmap import vmap
 from .derivatives.grad_checks import check_input, chosen_arguments
 from .derivatives.linearize import jvp

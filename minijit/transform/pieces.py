@@ -14,18 +14,18 @@ import numpy as np
 
 from ..trace.arguments import TraceInfo, function_name, function_source
 from ..trace.array import ArrayImpl, ShapedArray, aval_of
-from ..trace.captures import find_captures, reaches
-from ..trace.config import config
+from ..trace.base.config import config
+from ..trace.base.errors import user_source
+from ..trace.base.turns import lock
 from ..trace.core import current_trace
-from ..trace.errors import user_source
-from ..trace.jaxpr import ClosedJaxpr, JaxprTrace, Literal, trace_to_jaxpr
-from ..trace.jaxpr_memory import memoised
-from ..trace.jit import PlainTrace, compiled_call
-from ..trace.refs import ThreadedFunction
-from ..trace.results import trace_is_over
-from ..trace.retrace import TraceRecord, Traces, explain, log_compile, weak_words
-from ..trace.stores import Recent, generation
-from ..trace.turns import lock
+from ..trace.jaxprs.jaxpr import ClosedJaxpr, JaxprTrace, Literal, trace_to_jaxpr
+from ..trace.jaxprs.memory import memoised
+from ..trace.jit.captures import find_captures, reaches
+from ..trace.jit.jit import PlainTrace, compiled_call
+from ..trace.jit.refs import ThreadedFunction
+from ..trace.jit.results import trace_is_over
+from ..trace.jit.retrace import TraceRecord, Traces, explain, log_compile, weak_words
+from ..trace.jit.stores import Recent, generation
 from .closed_jaxprs import trace_closed
 from .flat_functions import FlatFunction
 

@@ -8,7 +8,7 @@ import numpy as np
 from ..trace import dtypes
 from ..trace.array import aval_of, on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules
-from ..trace.pytree import tree_map
+from ..trace.trees.pytree import tree_map
 from .batching.vmap import batch_rules, elementwise
 from .derivatives.linearize import constant, linearize_rules
 

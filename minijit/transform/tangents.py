@@ -8,8 +8,8 @@ import numpy as np
 
 from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of
-from ..trace.errors import at_line, user_source
-from ..trace.pytree import tree_flatten
+from ..trace.base.errors import at_line, user_source
+from ..trace.trees.pytree import tree_flatten
 
 # Types of values by class: the type of their tangents (None if they have none), and
 # a zero of a type.

@@ -21,7 +21,7 @@ from minijit.compile.schedule import choose, recipes
 from minijit.compile.schedule.machine import Machine
 from minijit.compile.simplify.passes import simplify
 from minijit.run.loading import load, rewritten_programs
-from minijit.trace.config import config
+from minijit.trace.base.config import config
 
 
 def runs_of(program, kernel, machine):

@@ -1,7 +1,7 @@
 """Solutions to the tour of looking inside."""
 
 from minijit import custom_vjp, debug, grad, jit, make_jaxpr
-from minijit.trace.jaxpr import effectful, subjaxprs
+from minijit.trace.jaxprs.jaxpr import effectful, subjaxprs
 
 
 def watch(x, seen):

@@ -10,7 +10,7 @@ program, and told in words.  A `loop` call becomes a `Region` in `control.py`.
 
 import weakref
 
-from ...trace.jit import cache_clearers
+from ...trace.jit.jit import cache_clearers
 from ..lower.calls import add_call, call_eval, whole_atom
 from ..lower.walk import Statements, lower
 from ..pipeline import row_choosers

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ...trace.array import to_numpy
-from ...trace.jaxpr import Literal, has_effect
-from ...trace.jit import jit_p
+from ...trace.jaxprs.jaxpr import Literal, has_effect
+from ...trace.jit.jit import jit_p
 from ...trace.primitives import iota_p
 from ...transform.control_flow.loops import scan_p
 from ..decisions import loop_rules, noted

@@ -14,7 +14,7 @@ fit a vector, so that each operation is one instruction for all of them.
 from dataclasses import replace
 from functools import partial
 
-from ...trace.jaxpr import Literal
+from ...trace.jaxprs.jaxpr import Literal
 from ...transform.control_flow.loops import scan_p
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer

@@ -11,9 +11,9 @@ Inside another trace it is a call, which stays one: its name says the settings.
 
 import functools
 
-from ...trace.config import config
+from ...trace.base.config import config
 from ...trace.core import EvalTrace, current
-from ...trace.jit import JitFunction, jit, jit_p
+from ...trace.jit.jit import JitFunction, jit, jit_p
 from ..decisions import loop_rules, noted
 from ..lower.calls import Statements, call_program
 from ..lower.walk import lower_rules

@@ -18,7 +18,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 
-from ...trace.config import config
+from ...trace.base.config import config
 from .. import settings as settings
 from ..decisions import Decision, loop_rules, noted
 from ..loops.buffers import Buffer

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, has_effect
-from ...trace.jit import jit_p
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, has_effect
+from ...trace.jit.jit import jit_p
 from ...transform.control_flow.loops import scan_p
 from ..decisions import loop_rules, noted
 from ..lower.walk import row_of

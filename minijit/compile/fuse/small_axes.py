@@ -16,8 +16,8 @@ from collections import defaultdict
 
 from ...trace.array import to_numpy
 from ...trace.core import eval_rules
-from ...trace.jaxpr import Literal, Var
-from ...trace.jit import jit_p
+from ...trace.jaxprs.jaxpr import Literal, Var
+from ...trace.jit.jit import jit_p
 from ...trace.primitives import (
     broadcast_in_dim_p,
     mul_p,

@@ -8,7 +8,7 @@ and by nobody who reads them; that every axis is bound; that indices are as many
 array has axes, integers, and in bounds by what is known of them; that dtypes agree.
 """
 
-from ...trace.config import config
+from ...trace.base.config import config
 from .buffers import Buffer, whole
 from .expression_text import expr_text
 from .expressions import Axis, Const, Load, Op, Reduce

@@ -12,7 +12,7 @@ Where the parts of an expression are computed is not said, until `place` says it
 
 from collections import Counter
 
-from ...trace.errors import folded
+from ...trace.base.errors import folded
 from . import statements as loops
 from .expression_text import expr_text, infix, number_text
 from .expressions import Axis, Op, as_index

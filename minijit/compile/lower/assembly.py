@@ -13,7 +13,7 @@ import numpy as np
 
 from ...trace import primitives as prim
 from ...trace.array import ShapedArray, to_numpy
-from ...trace.jaxpr import Eqn, Literal, Var
+from ...trace.jaxprs.jaxpr import Eqn, Literal, Var
 from ..decisions import decisions_of, in_bounds, with_notes
 from ..loops.buffers import Buffer
 from ..loops.graphs import substitute

@@ -9,8 +9,8 @@ A call takes arrays and not elements, so that its operands are materialised.
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ...trace.jaxpr import Var
-from ...trace.jit import jit_p
+from ...trace.jaxprs.jaxpr import Var
+from ...trace.jit.jit import jit_p
 from ..loops.buffers import View
 from ..loops.statements import Call, expressions
 from ..pipeline import row_choosers

@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from ...trace import primitives as prim
-from ...trace.jaxpr import Eqn, Var
+from ...trace.jaxprs.jaxpr import Eqn, Var
 from ..decisions import loop_rules, noted
 from ..loops.scalars import FLOAT32, wide_dtype
 from ..pipeline import expansions

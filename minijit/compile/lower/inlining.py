@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from ...trace.array import ShapedArray
-from ...trace.jaxpr import Eqn, Var
+from ...trace.jaxprs.jaxpr import Eqn, Var
 from ..loops.graphs import free_axes
 from ..settings import config
 

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ...trace import primitives as prim
-from ...trace.jaxpr import Eqn, Var
+from ...trace.jaxprs.jaxpr import Eqn, Var
 from ..loops.expressions import Axis
 from ..simplify.shapes import matched_axes
 from .calls import Strided, operand_views, whole_atom

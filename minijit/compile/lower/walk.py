@@ -18,7 +18,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ...trace.core import find_rule
-from ...trace.jaxpr import Literal, has_effect
+from ...trace.jaxprs.jaxpr import Literal, has_effect
 from ..decisions import noting
 from ..loops.expressions import Axis, Const, Expr, Load, as_index
 from ..loops.graphs import postorder

@@ -15,7 +15,7 @@ no step finds both of them alive.  All of them together are one block, the *aren
 import weakref
 from dataclasses import dataclass
 
-from ...trace.jit import cache_clearers
+from ...trace.jit.jit import cache_clearers
 from ..loops.buffers import Buffer
 from ..loops.kernel_buffers import buffer_names
 from ..loops.statements import Call, Kernel

@@ -18,7 +18,7 @@ import weakref
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from ...trace.jaxpr import subjaxprs
+from ...trace.jaxprs.jaxpr import subjaxprs
 from ...trace.slicing import dynamic_update_slice_p
 from ..loops import statements as loops
 from ..loops.buffers import Buffer, View

@@ -13,8 +13,8 @@ so the traffic of a program is the sum over its steps.
 
 from dataclasses import dataclass, field
 
-from ...trace.demand import add_rows
-from ...trace.jaxpr import subjaxprs
+from ...trace.base.demand import add_rows
+from ...trace.jaxprs.jaxpr import subjaxprs
 from ..fuse.traffic import Traffic
 from ..loops.buffers import Buffer
 from ..loops.element_sets import count

@@ -8,7 +8,7 @@ result is no larger than what it is made of: to read the result of a few operati
 memory in each step may take longer than to compute it.
 """
 
-from ...trace.jaxpr import ClosedJaxpr, Var, dce, has_effect, needed_equations
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var, dce, has_effect, needed_equations
 from ...transform.control_flow.loops import scan_p
 from ...transform.pieces import split
 from ..lower.walk import row_of

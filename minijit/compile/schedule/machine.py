@@ -13,7 +13,7 @@ import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...trace.config import config
+from ...trace.base.config import config
 
 config.define(
     "machine", "host",

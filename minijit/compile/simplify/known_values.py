@@ -12,7 +12,7 @@ which equation made a variable.
 from ...trace import primitives as prim
 from ...trace.array import to_numpy, wrap
 from ...trace.core import EvalTrace, Tracer, eval_rules, find_rule, set_trace
-from ...trace.jaxpr import Literal
+from ...trace.jaxprs.jaxpr import Literal
 
 # These make large results out of little: better made where they are used than loaded.
 never_folded = {prim.iota_p, prim.broadcast_in_dim_p}

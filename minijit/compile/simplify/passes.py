@@ -25,7 +25,7 @@ import numpy as np
 from ...trace import primitives as prim
 from ...trace.array import ArrayImpl, ShapedArray, result_avals
 from ...trace.core import Tracer, eval_rules
-from ...trace.jaxpr import (
+from ...trace.jaxprs.jaxpr import (
     ClosedJaxpr,
     Eqn,
     Jaxpr,
@@ -36,7 +36,7 @@ from ...trace.jaxpr import (
     scalar,
     subjaxprs,
 )
-from ...trace.jit import jit_p
+from ...trace.jit.jit import jit_p
 from ..pipeline import shortcuts
 from ..settings import config
 from .known_values import compute, known_value, never_folded, uniform

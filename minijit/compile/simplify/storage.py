@@ -14,8 +14,8 @@ import numpy as np
 
 from ...trace import dtypes
 from ...trace.array import ArrayImpl, ShapedArray, aval_of, to_numpy
-from ...trace.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, scalar, subjaxprs
-from ...trace.jaxpr_memory import memoised
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, scalar, subjaxprs
+from ...trace.jaxprs.memory import memoised
 from ...transform.control_flow.tape import Tape, Union
 from ...transform.debugging import debug_callback_p
 from .passes import preparations

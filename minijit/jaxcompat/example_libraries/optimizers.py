@@ -12,7 +12,7 @@ from collections import namedtuple
 from typing import NamedTuple
 
 from ... import numpy as jnp, tree_util
-from ...trace import names as _names
+from ...trace.base import names as _names
 
 OptimizerState = namedtuple(
     "OptimizerState", ["packed_state", "tree_def", "subtree_defs"]

@@ -32,8 +32,8 @@ from ...nn import (
     standardize,
 )
 from ...nn.initializers import glorot_normal, normal, ones, zeros
-from ...trace import names as _names
-from ...trace.stages import ShapeDtypeStruct, eval_shape
+from ...trace.api.stages import ShapeDtypeStruct, eval_shape
+from ...trace.base import names as _names
 
 glorot, randn, logsoftmax = glorot_normal, normal, log_softmax
 

@@ -1,8 +1,8 @@
 """What may change, under the names of `jax.experimental`."""
 
 from ...ops.host_calls import io_callback as io_callback
-from ...trace import names as _names
-from ...trace.config import enable_x64 as enable_x64
+from ...trace.base import names as _names
+from ...trace.base.config import enable_x64 as enable_x64
 
 _modules = """
     checkify hijax mesh_utils multihost_utils ode pjit shard_map stax

@@ -39,16 +39,17 @@ from ...ops.scatter import (
     scatter_p,
     scatter_sub_p,
 )
-from ...trace import dtypes, names as _names, primitives as spine
+from ...trace import dtypes, primitives as spine
 from ...trace.arguments import wraps
 from ...trace.array import aval_of
+from ...trace.base import names as _names
+from ...trace.base.errors import user_source
 from ...trace.core import Array, Trace, current_trace, set_trace
-from ...trace.errors import user_source
-from ...trace.jaxpr_memory import memoised
-from ...trace.jit import jit_p
+from ...trace.jaxprs.memory import memoised
+from ...trace.jit.jit import jit_p
 from ...trace.primitives import as_array
-from ...trace.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ...trace.slicing import dynamic_slice_p, dynamic_update_slice_p
+from ...trace.trees.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ...transform.closed_jaxprs import apply_closed, info_of, rebind, trace_closed
 from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.loops import Loop, While, scan_p, while_p

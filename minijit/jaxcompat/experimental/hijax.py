@@ -4,7 +4,7 @@ Libraries declare such types when they are imported, and use them when a program
 for it.  minijit has arrays and tapes only: what uses another type is told.
 """
 
-from ...trace import names as _names
+from ...trace.base import names as _names
 from ..core import AbstractValue as AbstractValue
 from ..interpreters.ad import (
     Zero as Zero,

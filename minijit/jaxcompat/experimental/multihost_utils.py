@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ...trace import names as _names
 from ...trace.array import to_numpy
+from ...trace.base import names as _names
 from ...trace.primitives import as_array, expand_dims
-from ...trace.pytree import tree_map
+from ...trace.trees.pytree import tree_map
 
 
 def sync_global_devices(name):

@@ -13,10 +13,11 @@ import numpy as np
 from ... import lax, numpy as jnp
 from ...flatten_util import ravel_pytree
 from ...numpy.arguments import check_arraylike
-from ...trace import calls, dtypes
+from ...trace import dtypes
+from ...trace.api import calls
 from ...trace.array import aval_of
-from ...trace.jit import jit
-from ...trace.pytree import tree_leaves, tree_map
+from ...trace.jit.jit import jit
+from ...trace.trees.pytree import tree_leaves, tree_map
 from ...transform.batching.vmap import vmap
 from ...transform.custom.closures import closure_convert
 from ...transform.custom.rules import custom_vjp

@@ -1,6 +1,7 @@
 """`pjit`, which is `jit`."""
 
-from ...trace import jit, names as _names
+from ...trace.base import names as _names
+from ...trace.jit import jit
 
 pjit = jit.jit
 

@@ -1,6 +1,6 @@
 """`shard_map` with the mesh in second place, as `jax.experimental` has it."""
 
-from ...trace import names as _names
+from ...trace.base import names as _names
 from .. import one_device
 
 

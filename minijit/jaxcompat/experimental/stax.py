@@ -1,6 +1,6 @@
 """The old name of `minijit.example_libraries.stax`."""
 
-from ...trace import names as _names
+from ...trace.base import names as _names
 from ..example_libraries.stax import *  # noqa: F403
 from ..example_libraries.stax import __all__ as __all__
 

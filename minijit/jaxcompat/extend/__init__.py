@@ -1,6 +1,6 @@
 """What other libraries build on, under the names of `jax.extend`."""
 
-from ...trace import names as _names
+from ...trace.base import names as _names
 
 _modules = ["backend", "core", "linear_util", "random", "source_info_util"]
 __all__: list[str] = []

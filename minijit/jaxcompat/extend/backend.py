@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from ...trace import devices as _devices, names as _names
+from ...trace.api import devices as _devices
+from ...trace.base import names as _names
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ import itertools
 from functools import partial
 
 from ...compile.lower.walk import fallbacks, lower_rules
-from ...trace import dtypes, names as _names
+from ...trace import dtypes
 from ...trace.arguments import whole_type
 from ...trace.array import aval_of, shape_rules
+from ...trace.base import names as _names
+from ...trace.base.errors import JaxprTypeError as JaxprTypeError
 from ...trace.core import EvalTrace, Primitive as Primitive, Tracer, current, eval_rules
-from ...trace.errors import JaxprTypeError as JaxprTypeError
-from ...trace.jaxpr import (
+from ...trace.jaxprs.checks import check_jaxpr as check_jaxpr
+from ...trace.jaxprs.jaxpr import (
     ClosedJaxpr as ClosedJaxpr,
     Eqn as JaxprEqn,
     Jaxpr as SpineJaxpr,
@@ -28,7 +30,6 @@ from ...trace.jaxpr import (
     eval_jaxpr,
     subjaxprs as subjaxprs_of_equation,
 )
-from ...trace.jaxpr_checks import check_jaxpr as check_jaxpr
 from ...trace.primitives import as_array
 from ...transform.batching.vmap import BatchTrace, with_axis, without_axis
 from ..attributes import no_effects as no_effects

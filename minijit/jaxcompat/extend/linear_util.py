@@ -8,7 +8,7 @@
 
 from functools import lru_cache, partial
 
-from ...trace import names as _names
+from ...trace.base import names as _names
 
 
 class StoreException(Exception):

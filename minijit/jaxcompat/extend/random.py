@@ -14,7 +14,7 @@ from ...ops.prng import (
     threefry2x32_p as threefry2x32_p,
     threefry_prng_impl as threefry_prng_impl,
 )
-from ...trace import calls
+from ...trace.api import calls
 
 
 def define_prng_impl(

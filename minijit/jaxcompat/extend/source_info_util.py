@@ -2,9 +2,9 @@
 
 from contextlib import contextmanager
 
-from ...trace import errors as _errors, names as _names
-from ...trace.errors import register_exclusion as register_exclusion
-from ...trace.frames import in_library
+from ...trace.base import errors as _errors, names as _names
+from ...trace.base.errors import register_exclusion as register_exclusion
+from ...trace.base.frames import in_library
 
 SourceInfo = _errors.Source
 current = _errors.user_source

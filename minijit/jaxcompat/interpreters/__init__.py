@@ -1,6 +1,6 @@
 """Rules for primitives of one's own, under the names of `jax.interpreters`."""
 
-from ...trace import names as _names
+from ...trace.base import names as _names
 
 _modules = ["ad", "batching", "mlir", "partial_eval", "xla"]
 __all__: list[str] = []

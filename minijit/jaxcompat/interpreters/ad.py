@@ -9,11 +9,12 @@ tangents, and reverse mode linearizes it there.
 
 from functools import partial
 
-from ...trace import dtypes, names as _names, primitives as lax
+from ...trace import dtypes, primitives as lax
 from ...trace.array import ShapedArray, aval_of, result_avals
+from ...trace.base import names as _names
 from ...trace.core import Array, set_trace
-from ...trace.jaxpr import unzip2
-from ...trace.pytree import register_pytree_node as _register
+from ...trace.jaxprs.jaxpr import unzip2
+from ...trace.trees.pytree import register_pytree_node as _register
 from ...transform.custom.rules import Rule, TangentTrace, jvp_linearize
 from ...transform.derivatives.linearize import (
     JVPTrace as JVPTrace,

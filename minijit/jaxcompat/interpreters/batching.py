@@ -5,7 +5,7 @@
 An axis is where an argument has its lanes, or `not_mapped`.
 """
 
-from ...trace import names as _names
+from ...trace.base import names as _names
 from ...transform.batching.axes import own_lanes
 from ...transform.batching.vmap import (
     BatchTrace as BatchTrace,

@@ -1,10 +1,10 @@
 """Recording functions, under the names of `jax.interpreters.partial_eval`."""
 
-from ...trace import names as _names
 from ...trace.arguments import TraceInfo, function_name
 from ...trace.array import aval_of
+from ...trace.base import names as _names
 from ...trace.core import Tracer, current_trace, set_trace
-from ...trace.jaxpr import (
+from ...trace.jaxprs.jaxpr import (
     Jaxpr,
     JaxprTrace,
     JaxprTracer as JaxprTracer,

@@ -2,7 +2,7 @@
 
 import numpy as _np
 
-from ...trace import names as _names
+from ...trace.base import names as _names
 
 # Libraries add their classes here.  Nothing reads it: whatever has `__array__` is an
 # array for minijit.

@@ -38,13 +38,13 @@ import os
 import numpy as np
 
 from ...trace.array import ArrayImpl, ShapedArray, array_classes, known_aval
-from ...trace.config import config
+from ...trace.base.config import config
+from ...trace.base.turns import lock
 from ...trace.dtypes import float0
-from ...trace.jitted import shortcut_makers
-from ...trace.pytree import Leaf, node_type, tree_flatten
-from ...trace.signature import sort_arguments
-from ...trace.stores import Shortcuts, missed, stores
-from ...trace.turns import lock
+from ...trace.jit.jitted import shortcut_makers
+from ...trace.jit.signature import sort_arguments
+from ...trace.jit.stores import Shortcuts, missed, stores
+from ...trace.trees.pytree import Leaf, node_type, tree_flatten
 from ..donating import Donating, donated_lines, owned
 from ..executable import Executable
 

@@ -28,8 +28,8 @@ from ...compile.loops.statements import Call
 from ...compile.memory.arena import LINE, given_results, make_plan
 from ...compile.memory.updates import with_reuse
 from ...compile.pipeline import rewrites
-from ...trace.jaxpr_memory import Living
-from ...trace.jit import cache_clearers
+from ...trace.jaxprs.memory import Living
+from ...trace.jit.jit import cache_clearers
 from ..loading import rewritten
 from ..python.source import DriverPrinter, driver_printers
 

@@ -3,7 +3,7 @@
 Each buffer of each program has a pool of its own, which goes with the program.
 """
 
-from ...trace.config import config
+from ...trace.base.config import config
 from ..pool import HAS_LOCK, Pool, make_room, pools, with_room
 from ..python.source import driver_printers
 from ..threads.products import native_product

@@ -13,10 +13,10 @@ import threading
 import time
 from contextlib import contextmanager
 
-from ...trace.config import config
-from ...trace.errors import Source
-from ...trace.frames import in_library
-from ...trace.turns import turns
+from ...trace.base.config import config
+from ...trace.base.errors import Source
+from ...trace.base.frames import in_library
+from ...trace.base.turns import turns
 
 test_runners = "PYTEST_VERSION", "PYTEST_CURRENT_TEST"
 in_tests = any(name in os.environ for name in test_runners)

@@ -11,8 +11,8 @@ where the dtype would be: float64 becomes float32 unless `enable_x64` is set.
 
 import numpy as np
 
+from ...trace.api.placed_arrays import Placed
 from ...trace.array import aval_of
-from ...trace.placed_arrays import Placed
 from .dispatch import NoShortcut, leaf_rows, the_aval
 
 # NumPy's flags of an array that is aligned and row-major.

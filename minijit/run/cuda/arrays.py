@@ -17,14 +17,14 @@ import weakref
 import numpy as np
 
 from ...trace import dtypes
+from ...trace.api.devices import Device, SingleDeviceSharding
 from ...trace.array import ArrayImpl, ShapedArray
-from ...trace.config import config
+from ...trace.base.config import config
+from ...trace.base.turns import lock
 from ...trace.core import Tracer
-from ...trace.devices import Device, SingleDeviceSharding
-from ...trace.jaxpr_memory import Living
-from ...trace.jit import cache_clearers
+from ...trace.jaxprs.memory import Living
+from ...trace.jit.jit import cache_clearers
 from ...trace.primitives import as_array
-from ...trace.turns import lock
 from ..llvm.python import forever
 from .driver import cuda_driver
 

@@ -17,7 +17,7 @@ same methods that needs no GPU.
 import ctypes
 from contextlib import contextmanager
 
-from ...trace.turns import lock
+from ...trace.base.turns import lock
 from .cublas import WORKSPACE, Cublas
 from .images import image_of, linked_with_runtime
 

@@ -10,15 +10,15 @@ arguments.  What has no form for a GPU is computed by the CPU, on copies.
 
 from functools import partial
 
+from ...trace.api.devices import platform_of
 from ...trace.array import aval_of, shape_rules
-from ...trace.captures import scalar_key
-from ...trace.config import config
+from ...trace.base.config import config
 from ...trace.core import other_rules
-from ...trace.devices import platform_of
-from ...trace.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, effectful, subjaxprs
-from ...trace.jaxpr_memory import memoised
-from ...trace.jit import compiled_call, jit_p
-from ...trace.stores import Recent
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, effectful, subjaxprs
+from ...trace.jaxprs.memory import memoised
+from ...trace.jit.captures import scalar_key
+from ...trace.jit.jit import compiled_call, jit_p
+from ...trace.jit.stores import Recent
 from .arrays import CudaArray, gpus as gpus
 from .executable import compile_cuda as compile_cuda
 

@@ -23,11 +23,11 @@ from ...compile.memory.updates import with_reuse
 from ...compile.pipeline import device_rewrites
 from ...compile.simplify.passes import simplify
 from ...trace.array import ShapedArray
-from ...trace.config import config
+from ...trace.base.config import config
+from ...trace.base.turns import lock
 from ...trace.dtypes import ExtendedDtype, float0, storage_of
-from ...trace.jit import cache_clearers
-from ...trace.jitted import shortcut_makers
-from ...trace.turns import lock
+from ...trace.jit.jit import cache_clearers
+from ...trace.jit.jitted import shortcut_makers
 from ..cache_folder import write_source
 from ..calls.dispatch import (
     NoShortcut,

@@ -17,8 +17,8 @@ import weakref
 from collections import deque
 from sys import getrefcount
 
-from ...trace.config import config
-from ...trace.locks import Lock
+from ...trace.base.config import config
+from ...trace.base.locks import Lock
 from ..donating import HAS_LOCK
 from .arrays import pool_of, upload
 from .nodes import CopyNode, LaunchNode, ProductNode

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.statements import Region
 from ...compile.memory.complex_pairs import origin_of
-from ...trace.jit import cache_clearers
+from ...trace.jit.jit import cache_clearers
 from ..device import grid_scans as grid_scans, grid_winners as grid_winners
 from ..device.cuda_llvm import module_of, ptx_of
 from ..device.emitter import print_on_grid

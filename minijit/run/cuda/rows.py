@@ -1,7 +1,7 @@
 """The rows of CUDA in others' tables: its modules are imported when one is used."""
 
-from ...trace.demand import on_demand
-from ...trace.jit import executors
+from ...trace.base.demand import on_demand
+from ...trace.jit.jit import executors
 
 executors |= {
     "cuda-lockstep": on_demand("run.cuda.executor:compile_lockstep"),
@@ -10,7 +10,7 @@ executors |= {
 }
 
 # chapter 27
-from ...trace.devices import platform_of, platforms, put_on
+from ...trace.api.devices import platform_of, platforms, put_on
 from ..reports import places
 
 compile_cuda = on_demand("run.cuda.eager:compile_cuda")

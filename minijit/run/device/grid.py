@@ -44,7 +44,7 @@ from ...compile.schedule.nests import bytes_of, nest_of, runs_along
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import NEST, nestable, share_axes
 from ...compile.settings import config
-from ...trace.demand import add_rows
+from ...trace.base.demand import add_rows
 from ..threads.kernels import are_apart
 from .grid_memory import NoCudaForm, flattened, joined, terms_in_memory
 

@@ -18,7 +18,7 @@ from ...compile.loops.graphs import substitute
 from ...compile.loops.index_rules import known
 from ...compile.loops.scalars import wide_dtype
 from ...compile.schedule.place import place
-from ...trace.errors import MinijitError
+from ...trace.base.errors import MinijitError
 
 
 class NoCudaForm(MinijitError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...trace.errors import MinijitError
+from ...trace.base.errors import MinijitError
 from .grid import WARP
 
 # Bytes of memory that a warp is given at once.

@@ -19,7 +19,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 import numpy as np
 
 from ...compile.loops.scalars import part_dtype, storage_dtype
-from ...trace.locks import Lock
+from ...trace.base.locks import Lock
 from ..python.scalar_functions import functions
 from ..python.source import import_text
 from ..report.environment import version_of

@@ -9,7 +9,7 @@
     ctypes.CFUNCTYPE(c_int64, c_int64)(code.address("twice"))(21)             # 42
 """
 
-from ...trace.errors import MinijitError
+from ...trace.base.errors import MinijitError
 from .target import (
     binding,
     context_of_engines,

@@ -12,9 +12,9 @@ import weakref
 from collections import Counter
 from types import SimpleNamespace
 
-from ...trace.config import config
-from ...trace.donation import donors
-from ...trace.jit import cache_clearers, executors
+from ...trace.base.config import config
+from ...trace.jit.donation import donors
+from ...trace.jit.jit import cache_clearers, executors
 from ..cache_folder import write_source
 from ..donating import Donating
 from ..executable import Executable

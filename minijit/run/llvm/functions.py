@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from ...compile.loops.graphs import postorder
 from ...compile.loops.scalars import FLOAT32, UINT16
 from ...compile.numbers.scalar_forms import form_of
-from ...trace.jit import cache_clearers
+from ...trace.jit.jit import cache_clearers
 from ..emit import Walker
 
 

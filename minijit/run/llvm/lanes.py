@@ -16,7 +16,7 @@ from ...compile.loops.expressions import Op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.scalars import BOOL
 from ...compile.numbers.scalar_forms import form_of, plain_name, scalar_form
-from ...trace.jit import cache_clearers
+from ...trace.jit.jit import cache_clearers
 from .functions import computed, define, function_name, function_text, function_texts
 from .instructions import from_library, select
 from .target import host

@@ -12,8 +12,8 @@ import functools
 import gc
 import os
 
-from ...trace.locks import Lock
-from ...trace.turns import fork_locks
+from ...trace.base.locks import Lock
+from ...trace.base.turns import fork_locks
 
 # The levels of x86-64, and what each adds to the one before: in LLVM's words.
 LEVELS = {

@@ -32,8 +32,8 @@ from ...compile.loops.statements import (
 )
 from ...compile.schedule.machine import host_level
 from ...compile.schedule.nests import stride_along, strides_of
-from ...trace.config import config
-from ...trace.jit import executors
+from ...trace.base.config import config
+from ...trace.jit.jit import executors
 from ..emit import Walker, walkers
 from . import blocks as llvm_blocks
 from .blocks import exchanged

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from ...trace.errors import MinijitError
+from ...trace.base.errors import MinijitError
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 import platform
 import sys
 
-from ...trace.config import config
-from ...trace.devices import cpu
+from ...trace.api.devices import cpu
+from ...trace.base.config import config
 
 
 def version_of(package):

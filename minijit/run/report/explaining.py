@@ -17,9 +17,9 @@ from ...compile.loops.element_sets import count
 from ...compile.loops.statements import Kernel, Region
 from ...compile.report.explain import Array, Report, Step
 from ...compile.schedule.placing_rules import arrange
-from ...trace.config import config
-from ...trace.demand import add_rows
-from ...trace.jit import JitFunction, jit
+from ...trace.base.config import config
+from ...trace.base.demand import add_rows
+from ...trace.jit.jit import JitFunction, jit
 from ..calls.planned_driver import plan_of
 from ..loading import load, rewritten
 from ..reports import call_routes, kernel_routes, kernel_rules

@@ -26,8 +26,8 @@ from types import FunctionType
 import numpy as np
 
 from ...compile.loops.statements import Kernel
-from ...trace.config import config
-from ...trace.jit import cache_clearers
+from ...trace.base.config import config
+from ...trace.jit.jit import cache_clearers
 from ..loading import load, watchers
 
 config.define(

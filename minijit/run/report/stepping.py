@@ -19,7 +19,7 @@ from ...compile.report.text import STYLE
 from ...compile.simplify.passes import simplify
 from ...trace.array import ShapedArray
 from ...trace.dtypes import issubdtype
-from ...trace.jit import JitFunction, jit
+from ...trace.jit.jit import JitFunction, jit
 from ...transform.batching.vmap import Lanes, batch_jaxpr
 from ...transform.derivatives.linearize import linearize_jaxpr
 from ...transform.derivatives.transpose import transpose_jaxpr

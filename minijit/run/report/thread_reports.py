@@ -1,6 +1,6 @@
 """How many threads may share a kernel or a loop: what `explain` says of it."""
 
-from ...trace.config import config
+from ...trace.base.config import config
 from ..llvm.kernels import kernel_texts
 from ..threads.kernels import ThreadedText
 from ..threads.shared_products import SharingText

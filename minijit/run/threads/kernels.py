@@ -36,8 +36,8 @@ from ...compile.memory.complex_pairs import in_pairs, origin_of, pairs_of
 from ...compile.numbers.scalar_forms import scalar_form
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import arrange, share_axes
-from ...trace.config import config
-from ...trace.locks import Lock
+from ...trace.base.config import config
+from ...trace.base.locks import Lock
 from ..llvm.kernels import KernelText, kernel_texts
 from ..llvm.text import LLVMWriter
 from .workers import new_box, parts_text, serving

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ...trace.config import config
+from ...trace.base.config import config
 from ..llvm.calls import declaration, plan_of, tiles
 from ..llvm.kernels import functions_of
 from ..llvm.python import python_declarations

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from ...compile.loops.statements import Call, Region, statements
-from ...trace.config import config
+from ...trace.base.config import config
 from ..llvm.calls import MOST_ROWS, declaration, plan_of, tiles
 from ..llvm.engine import Code
 from ..llvm.functions import ATTRIBUTES

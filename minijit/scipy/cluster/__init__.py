@@ -1,6 +1,6 @@
 """Clusters: `jax.scipy.cluster`."""
 
-from ...trace import names as _names
+from ...trace.base import names as _names
 
 __all__ = ["vq"]
 __dir__, __getattr__ = _names.front(__name__, __all__, __all__)

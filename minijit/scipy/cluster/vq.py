@@ -2,7 +2,8 @@
 
 from ... import numpy as jnp
 from ...numpy.core import check_inexact, promote_dtypes
-from ...trace import calls, dtypes
+from ...trace import dtypes
+from ...trace.api import calls
 
 
 def vq(obs, code_book, check_finite=True):

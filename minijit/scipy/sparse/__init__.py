@@ -1,6 +1,6 @@
 """Solvers that only multiply by a matrix: `jax.scipy.sparse.linalg`."""
 
-from ...trace import names as _names
+from ...trace.base import names as _names
 
 __all__ = ["linalg"]
 __dir__, __getattr__ = _names.front(__name__, __all__, __all__)

@@ -13,9 +13,9 @@ import numpy as np
 
 from ... import lax, numpy as jnp
 from ...flatten_util import ravel_pytree
-from ...trace import calls
+from ...trace.api import calls
 from ...trace.core import Array
-from ...trace.pytree import tree_leaves, tree_map, tree_structure
+from ...trace.trees.pytree import tree_leaves, tree_map, tree_structure
 from ..linalg import solve
 
 

@@ -1,6 +1,6 @@
 """Geometry: `jax.scipy.spatial`."""
 
-from ...trace import names as _names
+from ...trace.base import names as _names
 
 __all__ = ["transform"]
 __dir__, __getattr__ = _names.front(__name__, __all__, __all__)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import numpy as jnp
-from ...trace import calls, names as _names
+from ...trace.api import calls
+from ...trace.base import names as _names
 
 
 def of_vectors(signature):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ... import lax, numpy as jnp
 from ...numpy.core import promote_args_inexact as promoted
-from ...trace import calls
+from ...trace.api import calls
 
 nan, infinity = np.float32(np.nan), np.float32(np.inf)
 

@@ -9,7 +9,7 @@ from ... import numpy as jnp, random
 from ...numpy.arguments import check_arraylike
 from ...numpy.core import promote_dtypes
 from ...trace import dtypes
-from ...trace.pytree import register_pytree_node_class
+from ...trace.trees.pytree import register_pytree_node_class
 from ...transform.batching.vmap import vmap
 from .. import linalg, special
 

@@ -7,11 +7,11 @@ import operator
 
 from ...trace import array
 from ...trace.arguments import argument_names, function_name
-from ...trace.errors import at_line, user_source
-from ...trace.jaxpr import flattening
-from ...trace.pytree import tree_flatten, tree_leaves, tree_unflatten
-from ...trace.refs import Ref, read
-from ...trace.tree_tools import flatten_axes
+from ...trace.base.errors import at_line, user_source
+from ...trace.jaxprs.jaxpr import flattening
+from ...trace.jit.refs import Ref, read
+from ...trace.trees.pytree import tree_flatten, tree_leaves, tree_unflatten
+from ...trace.trees.tools import flatten_axes
 
 # Classes of JAX's `register_vmappable`, whose instances have lanes of their own.
 own_lanes: set = set()

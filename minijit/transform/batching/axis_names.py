@@ -8,8 +8,8 @@ the named axes have is known while the function runs, and to jitted functions in
 
 from contextlib import contextmanager
 
-from ...trace.config import config
-from ...trace.jaxpr import ClosedJaxpr
+from ...trace.base.config import config
+from ...trace.jaxprs.jaxpr import ClosedJaxpr
 
 # Primitives that look across lanes; their rules run even if no argument has any.
 collective_rules = {}

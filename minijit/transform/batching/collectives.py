@@ -14,10 +14,10 @@ import numpy as np
 
 from ...trace import dtypes, primitives as lax
 from ...trace.array import ShapedArray, aval_of, shape_rules
+from ...trace.base.errors import at_line, user_source
 from ...trace.core import Primitive, eval_rules
-from ...trace.errors import at_line, user_source
-from ...trace.pytree import tree_map
 from ...trace.slicing import dynamic_index_in_dim
+from ...trace.trees.pytree import tree_map
 from ..derivatives.linearize import linear_in_first, linearize_rules
 from ..derivatives.transpose import adding, transpose_rules
 from .axis_names import axis_sizes, collective_rules

@@ -20,14 +20,14 @@ from functools import partial
 from ...trace import primitives as lax
 from ...trace.arguments import wraps
 from ...trace.array import ShapedArray, aval_of
+from ...trace.base.errors import made_as
 from ...trace.core import Trace, Tracer, current_trace, find_rule, set_trace
-from ...trace.errors import made_as
-from ...trace.jaxpr import unzip2
-from ...trace.jaxpr_memory import memoised
-from ...trace.jit import jit_p
-from ...trace.pytree import tree_flatten
-from ...trace.refs import read, write
-from ...trace.tree_tools import flatten_axes
+from ...trace.jaxprs.jaxpr import unzip2
+from ...trace.jaxprs.memory import memoised
+from ...trace.jit.jit import jit_p
+from ...trace.jit.refs import read, write
+from ...trace.trees.pytree import tree_flatten
+from ...trace.trees.tools import flatten_axes
 from ..closed_jaxprs import apply_closed, info_of, rebind, trace_closed
 from ..derivatives.linearize import add_any_p
 from ..flat_functions import FlatFunction, check_callable

@@ -12,13 +12,13 @@ import numpy as np
 from ...trace import dtypes, primitives as lax
 from ...trace.arguments import function_source, wraps
 from ...trace.array import ArrayImpl, ShapedArray, aval_of
+from ...trace.base.errors import at_line, user_source
 from ...trace.core import Tracer
-from ...trace.errors import at_line, user_source
-from ...trace.jaxpr import Var
-from ...trace.pytree import tree_flatten, tree_map, tree_unflatten
-from ...trace.refs import Ref, read
-from ...trace.tree_keys import keystr
-from ...trace.tree_paths import tree_flatten_with_path
+from ...trace.jaxprs.jaxpr import Var
+from ...trace.jit.refs import Ref, read
+from ...trace.trees.keys import keystr
+from ...trace.trees.paths import tree_flatten_with_path
+from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..closed_jaxprs import apply_closed, trace_closed
 from ..pieces import close_over, int32, interned, jaxpr_of, record, split
 

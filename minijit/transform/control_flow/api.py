@@ -13,12 +13,12 @@ from contextlib import suppress
 
 from ...trace.arguments import function_name
 from ...trace.array import aval_of
-from ...trace.config import config
-from ...trace.errors import ConcretizationTypeError
-from ...trace.jaxpr import ClosedJaxpr, Var
+from ...trace.base.config import config
+from ...trace.base.errors import ConcretizationTypeError
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var
+from ...trace.jit.refs import read, write_back
 from ...trace.primitives import as_array
-from ...trace.pytree import tree_flatten, tree_unflatten
-from ...trace.refs import read, write_back
+from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ..pieces import close_over, interned, split
 from .agreement import (
     as_predicate,

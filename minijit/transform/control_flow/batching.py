@@ -14,7 +14,7 @@ import numpy as np
 from ...trace import primitives as lax
 from ...trace.array import ArrayImpl, ShapedArray, aval_of, shape_rules, to_numpy
 from ...trace.core import Primitive, eval_rules
-from ...trace.jaxpr_memory import memoised
+from ...trace.jaxprs.memory import memoised
 from ..batching.vmap import at_front, batch_jaxpr, batch_rules, lanes_at, move_axis
 from ..closed_jaxprs import apply_closed
 from ..derivatives.linearize import linearize_rules

@@ -10,7 +10,7 @@ from functools import partial
 from ...trace import primitives as lax
 from ...trace.array import ShapedArray, aval_of, shape_rules
 from ...trace.core import Primitive, eval_rules
-from ...trace.jaxpr_parser import aval_parsers, parse_aval
+from ...trace.jaxprs.parser import aval_parsers, parse_aval
 from ..batching.vmap import LaneType, at_front, batch_rules, lane_types, lanes_at
 from ..closed_jaxprs import present
 from ..derivatives.linearize import linear_in_first, linearize_rules

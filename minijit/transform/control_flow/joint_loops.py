@@ -6,8 +6,8 @@ No tape is needed for it: a loop of both does what `linearize` does in two loops
 from dataclasses import replace
 
 from ...trace.array import aval_of
-from ...trace.jaxpr import Var
-from ...trace.jaxpr_memory import memoised
+from ...trace.jaxprs.jaxpr import Var
+from ...trace.jaxprs.memory import memoised
 from ..closed_jaxprs import fill, present
 from ..derivatives.joint_calls import jvp_jaxpr
 from ..derivatives.linearize import joint_rules

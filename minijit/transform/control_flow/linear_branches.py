@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from ...trace.jaxpr_memory import memoised
+from ...trace.jaxprs.memory import memoised
 from ..closed_jaxprs import apply_closed, fill, present
 from ..derivatives.linearize import linearize_jaxpr, linearize_rules
 from ..derivatives.transpose import is_linear, transpose_jaxpr, transpose_rules

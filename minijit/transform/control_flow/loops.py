@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from ...trace.array import ShapedArray, shape_rules
 from ...trace.core import Primitive, eval_rules
-from ...trace.jaxpr import ClosedJaxpr, Literal
-from ...trace.jaxpr_memory import memoised
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Literal
+from ...trace.jaxprs.memory import memoised
 from ..closed_jaxprs import apply_closed, drop_dead, fill, present
 from ..derivatives.linearize import add_tangents, linearize_jaxpr, linearize_rules
 from ..derivatives.transpose import is_linear, transpose_jaxpr, transpose_rules

@@ -8,11 +8,11 @@ from functools import partial
 from ...trace import primitives as lax
 from ...trace.arguments import function_name
 from ...trace.array import aval_of
-from ...trace.config import config
+from ...trace.base.config import config
+from ...trace.base.errors import at_line, user_source
 from ...trace.core import Tracer
-from ...trace.errors import at_line, user_source
-from ...trace.pytree import tree_flatten, tree_map, tree_unflatten
 from ...trace.slicing import rev, slice_in_dim
+from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..batching.vmap import vmap
 from ..pieces import int32, loop_traces
 from .agreement import not_given, scan_length, with_operand

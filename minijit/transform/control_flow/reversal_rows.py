@@ -9,8 +9,8 @@ from functools import partial
 
 from ...trace import primitives as lax
 from ...trace.array import aval_of
-from ...trace.jaxpr import ClosedJaxpr
-from ...trace.jaxpr_memory import memoised
+from ...trace.jaxprs.jaxpr import ClosedJaxpr
+from ...trace.jaxprs.memory import memoised
 from ..batching.vmap import batch_jaxpr, batch_rules, move_axis, without_axis
 from ..closed_jaxprs import apply_closed
 from ..derivatives.linearize import call_rule, joint_rules, linearize_rules

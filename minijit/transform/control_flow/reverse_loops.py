@@ -17,7 +17,7 @@ import numpy as np
 
 from ...trace.array import shape_rules
 from ...trace.core import Primitive, eval_rules
-from ...trace.jaxpr_memory import memoised
+from ...trace.jaxprs.memory import memoised
 from ..closed_jaxprs import apply_closed, fill, present
 from ..derivatives.linearize import add_tangents, linearize_rules
 from ..derivatives.transpose import transpose_rules

@@ -4,7 +4,7 @@ import numpy as np
 
 from ...trace import dtypes
 from ...trace.array import ArrayImpl, aval_of, to_numpy
-from ...trace.jaxpr import ClosedJaxpr, Jaxpr, dce
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr, dce
 from ..opaque import OpaqueValue
 from ..pieces import int32, wrap_like
 from ..tangents import tangent_aval, zeros

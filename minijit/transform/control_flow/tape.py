@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...trace.array import shape_rules
 from ...trace.core import Primitive, eval_rules
-from ...trace.jaxpr_text import aval_printers, print_aval
+from ...trace.jaxprs.text import aval_printers, print_aval
 from ..opaque import Opaque, OpaqueValue, value_nbytes
 from ..tangents import zeros
 

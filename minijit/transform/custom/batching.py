@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from ...trace import primitives as lax
-from ...trace.errors import UnexpectedTracerError, at_line, user_source
+from ...trace.base.errors import UnexpectedTracerError, at_line, user_source
 from ..batching.vmap import (
     batch_rules,
     holding_functions,

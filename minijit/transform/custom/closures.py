@@ -12,10 +12,10 @@ from functools import update_wrapper
 
 from ...trace.arguments import TraceInfo, function_name, function_source
 from ...trace.array import aval_of
-from ...trace.jaxpr import eval_jaxpr, trace_to_jaxpr
-from ...trace.jit import jit
-from ...trace.pytree import tree_flatten, tree_map, tree_unflatten
-from ...trace.tree_tools import Partial
+from ...trace.jaxprs.jaxpr import eval_jaxpr, trace_to_jaxpr
+from ...trace.jit.jit import jit
+from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
+from ...trace.trees.tools import Partial
 from ..derivatives.grad_checks import chosen_arguments
 from ..derivatives.transpose import vjp
 from ..flat_functions import FlatFunction, check_callable

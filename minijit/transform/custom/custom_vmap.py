@@ -21,10 +21,10 @@ from itertools import compress
 
 from ...trace.arguments import TraceInfo, function_name, function_source
 from ...trace.array import aval_of, shape_rules
+from ...trace.base.errors import at_line, user_source
 from ...trace.core import Array, Primitive, current_trace, eval_rules
-from ...trace.errors import at_line, user_source
-from ...trace.jaxpr import eval_jaxpr, staging_rules, trace_to_jaxpr
-from ...trace.pytree import tree_flatten, tree_map, tree_unflatten
+from ...trace.jaxprs.jaxpr import eval_jaxpr, staging_rules, trace_to_jaxpr
+from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..batching.vmap import batch_jaxpr, batch_rules, lane_types, lanes_at, vmap_flat
 from ..closed_jaxprs import fill, present
 from ..control_flow.batching import in_front_where

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import partial, update_wrapper
 
 from ...trace import dtypes, primitives as lax
+from ...trace.api.calls import check_arguments
 from ...trace.arguments import function_name
 from ...trace.array import ShapedArray, aval_of
-from ...trace.calls import check_arguments
+from ...trace.base.errors import UnexpectedTracerError, at_line, user_source
 from ...trace.core import Tracer
-from ...trace.errors import UnexpectedTracerError, at_line, user_source
-from ...trace.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from ...trace.tree_keys import keystr
-from ...trace.tree_paths import tree_flatten_with_path
-from ...trace.tree_tools import broadcast_prefix
+from ...trace.trees.keys import keystr
+from ...trace.trees.paths import tree_flatten_with_path
+from ...trace.trees.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ...trace.trees.tools import broadcast_prefix
 from ..flat_functions import FlatFunction
 from ..tangents import tangent_aval, tangent_out
 

@@ -14,11 +14,11 @@ from functools import partial
 
 from ...trace import primitives as lax
 from ...trace.array import aval_of, shape_rules
+from ...trace.base.errors import at_line, user_source
 from ...trace.core import Primitive, eval_rules
-from ...trace.errors import at_line, user_source
-from ...trace.jaxpr import Var
-from ...trace.jaxpr_memory import memoised
-from ...trace.pytree import tree_flatten, tree_unflatten
+from ...trace.jaxprs.jaxpr import Var
+from ...trace.jaxprs.memory import memoised
+from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ..batching.vmap import at_front, batch_jaxpr, batch_rules
 from ..closed_jaxprs import apply_closed, fill, present
 from ..control_flow.agreement import leaf_path, with_types

@@ -27,19 +27,19 @@ import numpy as np
 
 from ...trace.arguments import TraceInfo, function_name, function_source
 from ...trace.array import aval_of, shape_rules, to_numpy
+from ...trace.base.errors import at_line, user_source
 from ...trace.core import Primitive, Tracer, current_trace, eval_rules, set_trace
 from ...trace.dtypes import is_python_scalar
-from ...trace.errors import at_line, user_source
-from ...trace.jaxpr import (
+from ...trace.jaxprs.jaxpr import (
     ClosedJaxpr,
     eval_jaxpr,
     staging_rules,
     trace_to_jaxpr,
     unzip2,
 )
-from ...trace.jit import jit_p
+from ...trace.jit.jit import jit_p
 from ...trace.primitives import as_array
-from ...trace.pytree import tree_flatten, tree_map, tree_unflatten
+from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..closed_jaxprs import apply_closed, fill, present
 from ..derivatives.linear_functions import calling, follow_equation
 from ..derivatives.linearize import (

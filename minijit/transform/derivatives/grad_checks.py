@@ -10,8 +10,8 @@ not fit.
 from ...trace import dtypes
 from ...trace.arguments import function_name
 from ...trace.array import aval_of
-from ...trace.errors import at_line, user_source
-from ...trace.pytree import tree_flatten, tree_leaves
+from ...trace.base.errors import at_line, user_source
+from ...trace.trees.pytree import tree_flatten, tree_leaves
 from ..tangents import leaves_like, tangent_aval
 
 

@@ -6,8 +6,8 @@ mode applies the linear one at once, so one call can do both and nothing is save
 
 from functools import partial
 
-from ...trace.jaxpr_memory import memoised
-from ...trace.jit import jit_p
+from ...trace.jaxprs.memory import memoised
+from ...trace.jit.jit import jit_p
 from ..closed_jaxprs import apply_closed, fill, info_of, present, rebind, trace_closed
 from ..tangents import tangent_aval
 from .linearize import instantiate_zeros, joint_rules, jvp_flat

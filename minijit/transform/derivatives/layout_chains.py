@@ -5,7 +5,7 @@ not both be kept from a forward to a linear pass.
 """
 
 from ...trace import primitives as lax
-from ...trace.jaxpr import Var
+from ...trace.jaxprs.jaxpr import Var
 
 # Operations that move or repeat elements but compute nothing.
 layout_primitives = {

@@ -12,11 +12,11 @@ import itertools
 from ...trace import dtypes, primitives as lax
 from ...trace.arguments import TraceInfo, function_name
 from ...trace.array import ShapedArray, aval_of
-from ...trace.errors import at_line, user_source
-from ...trace.jaxpr import ClosedJaxpr, Var, trace_to_jaxpr
-from ...trace.jit import jit_p
-from ...trace.pytree import tree_flatten, tree_unflatten
-from ...trace.tree_tools import Partial
+from ...trace.base.errors import at_line, user_source
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var, trace_to_jaxpr
+from ...trace.jit.jit import jit_p
+from ...trace.trees.pytree import tree_flatten, tree_unflatten
+from ...trace.trees.tools import Partial
 from ..flat_functions import FlatFunction
 from ..tangents import dense
 from .grad_checks import check_cotangents

@@ -22,6 +22,7 @@ import numpy as np
 from ...trace import primitives as lax
 from ...trace.arguments import TraceInfo, function_name
 from ...trace.array import aval_of, on_numpy, shape_rules
+from ...trace.base.errors import made_as
 from ...trace.core import (
     Primitive,
     Trace,
@@ -31,8 +32,7 @@ from ...trace.core import (
     find_rule,
     set_trace,
 )
-from ...trace.errors import made_as
-from ...trace.jaxpr import (
+from ...trace.jaxprs.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
     JaxprTrace,
@@ -41,10 +41,10 @@ from ...trace.jaxpr import (
     needed_equations,
     unzip2,
 )
-from ...trace.jaxpr_memory import memoised
-from ...trace.jit import jit_p
-from ...trace.pytree import tree_flatten, tree_unflatten
-from ...trace.tree_tools import Partial
+from ...trace.jaxprs.memory import memoised
+from ...trace.jit.jit import jit_p
+from ...trace.trees.pytree import tree_flatten, tree_unflatten
+from ...trace.trees.tools import Partial
 from ..closed_jaxprs import apply_closed, close, drop_dead, fill, info_of, present
 from ..flat_functions import FlatFunction
 from ..tangents import (

@@ -1,8 +1,8 @@
 """Conversions that would lose a derivative without a word: they are refused."""
 
-from ...trace.advice import conversion_advice
+from ...trace.base.advice import conversion_advice
+from ...trace.base.errors import at_line, user_source
 from ...trace.core import Tracer
-from ...trace.errors import at_line, user_source
 
 
 class KeepsDerivative(Tracer):

@@ -17,13 +17,13 @@ from itertools import compress
 from ...trace import primitives as lax
 from ...trace.arguments import wraps
 from ...trace.array import aval_of
+from ...trace.base.errors import made_as, on_behalf_of
 from ...trace.core import find_rule
-from ...trace.errors import made_as, on_behalf_of
-from ...trace.jaxpr import Literal, Var, literal_value
-from ...trace.jaxpr_memory import memoised
-from ...trace.jit import jit_p
-from ...trace.pytree import tree_leaves, tree_unflatten
+from ...trace.jaxprs.jaxpr import Literal, Var, literal_value
+from ...trace.jaxprs.memory import memoised
+from ...trace.jit.jit import jit_p
 from ...trace.slicing import dynamic_update_slice, pad
+from ...trace.trees.pytree import tree_leaves, tree_unflatten
 from ..closed_jaxprs import fill, info_of, present, rebind, trace_closed
 from ..flat_functions import check_callable
 from ..tangents import tangent_aval, tangent_out, zeros

@@ -5,7 +5,7 @@ import math
 from functools import reduce
 
 from ...trace import primitives as lax
-from ...trace.jaxpr import Var, needed_equations
+from ...trace.jaxprs.jaxpr import Var, needed_equations
 
 
 def within_budget(forward, residuals, nbytes):

@@ -14,12 +14,12 @@ from functools import partial
 
 from ...trace.arguments import function_name, wraps
 from ...trace.array import aval_of, shape_rules
+from ...trace.base.errors import at_line, user_source
 from ...trace.core import Primitive, eval_rules
-from ...trace.errors import at_line, user_source
-from ...trace.jaxpr import ClosedJaxpr, Jaxpr, Var, needed_equations
-from ...trace.jaxpr_memory import memoised
-from ...trace.pytree import tree_flatten, tree_unflatten
-from ...trace.refs import read, write_back
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr, Var, needed_equations
+from ...trace.jaxprs.memory import memoised
+from ...trace.jit.refs import read, write_back
+from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ..batching.vmap import batch_rules, call_rule as batch_call
 from ..closed_jaxprs import apply_closed, drop_dead, fill, present
 from ..derivatives.joint_calls import call_joint

@@ -11,9 +11,9 @@ import numpy as np
 from ...trace import primitives as lax
 from ...trace.arguments import function_name
 from ...trace.array import shape_rules
+from ...trace.base.errors import at_line
 from ...trace.core import Primitive, eval_rules
-from ...trace.errors import at_line
-from ...trace.pytree import tree_flatten, tree_unflatten
+from ...trace.trees.pytree import tree_flatten, tree_unflatten
 from ..batching.vmap import batch_rules, elementwise as batch_elementwise
 from ..derivatives.linearize import linear_in_first, linearize_rules
 from ..derivatives.transpose import adding, transpose_rules

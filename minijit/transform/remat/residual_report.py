@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from ...trace.array import aval_of
-from ...trace.errors import Source, folded
-from ...trace.jaxpr import ClosedJaxpr, Var
-from ...trace.pytree import tree_flatten
+from ...trace.base.errors import Source, folded
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var
+from ...trace.trees.pytree import tree_flatten
 from ..batching.axes import leaf_names
 from ..control_flow.tape import Tape, Union
 from ..derivatives.linearize import linearize_jaxpr

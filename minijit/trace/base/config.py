@@ -122,7 +122,7 @@ class Config:
         """What a flag of JAX's is called here."""
         name = name.removeprefix("jax_")
         if name not in self.values:
-            add_rows("trace.config")
+            add_rows("trace.base.config")
         return self.renamed.get(name, name)
 
     def read(self, name):

@@ -14,16 +14,16 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .arguments import function_name
-from .config import config, jit_is_disabled
-from .core import EvalTrace, current, result_checks
+from ..arguments import function_name
+from ..base.config import config, jit_is_disabled
+from ..base.frames import leave_out_frames
+from ..base.turns import Turn, lock, turns
+from ..core import EvalTrace, current, result_checks
 from .donation import delete_donated, donations, passed_on, refuse_twice, renewed
-from .frames import leave_out_frames
 from .retrace import log_compile, trace_list
 from .signature import sort_arguments
 from .stale_globals import globals_changed, watches_globals
 from .stores import Shortcuts, Table, generation, missed
-from .turns import Turn, lock, turns
 
 
 class Upkeep:

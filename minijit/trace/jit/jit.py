@@ -16,17 +16,19 @@ What runs a jaxpr is a row of the table `executors`.  This module has the plaine
 import functools
 from dataclasses import dataclass
 
-from .arguments import leaf_avals
-from .array import shape_rules
+from ..arguments import leaf_avals
+from ..array import shape_rules
+from ..base.config import config
+from ..base.turns import Turn, lock, one_at_a_time, turns
+from ..core import EvalTrace, Primitive, Tracer, current, eval_rules, set_trace
+from ..jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr, trace_to_jaxpr
+from ..jaxprs.memory import forget_jaxprs, memoised
+from ..primitives import as_array
+from ..trees.paths import tree_flatten_with_path
+from ..trees.pytree import PyTreeDef, tree_flatten, tree_unflatten
 from .captures import capture_rules, find_captures
-from .config import config
-from .core import EvalTrace, Primitive, Tracer, current, eval_rules, set_trace
 from .donation import donated_leaves, handing, renewed
-from .jaxpr import ClosedJaxpr, eval_jaxpr, trace_to_jaxpr
-from .jaxpr_memory import forget_jaxprs, memoised
 from .jitted import Jitted, Upkeep
-from .primitives import as_array
-from .pytree import PyTreeDef, tree_flatten, tree_unflatten
 from .refs import RefsInside, RefsOutside
 from .results import check_results, trace_is_over
 from .retrace import Recording, TraceRecord, Traces
@@ -41,8 +43,6 @@ from .signature import (
     static_key,
 )
 from .stores import generation, keep_entry, kept_entry, stores
-from .tree_paths import tree_flatten_with_path
-from .turns import Turn, lock, one_at_a_time, turns
 
 jit_p = Primitive("jit", multiple_results=True)
 

@@ -9,17 +9,17 @@ import functools
 import inspect
 from dataclasses import dataclass
 
-from .advice import leaked_tracer
-from .arguments import argument_names, leaf_avals, whole_type
-from .array import ArrayImpl, ShapedArray
+from ..arguments import argument_names, leaf_avals, whole_type
+from ..array import ArrayImpl, ShapedArray
+from ..base.advice import leaked_tracer
+from ..base.errors import at_line, user_source
+from ..core import Tracer, current
+from ..jaxprs.jaxpr import encloses
+from ..trees.keys import keystr
+from ..trees.paths import tree_leaves_with_path
+from ..trees.pytree import tree_flatten
 from .captures import scalar_key, show
-from .core import Tracer, current
-from .errors import at_line, user_source
-from .jaxpr import encloses
-from .pytree import tree_flatten
 from .refs import Ref
-from .tree_keys import keystr
-from .tree_paths import tree_leaves_with_path
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,17 @@ from functools import partial
 
 import numpy as np
 
+from ..base.errors import at_line, user_source
+from ..jit.captures import capture_rules
+from ..jit.jit import JitFunction, jit_kinds
+from ..primitives import as_array
+from ..trees.pytree import tree_flatten, tree_map, tree_unflatten
+from ..trees.tools import broadcast_prefix
 from . import calls
-from .captures import capture_rules
 from .devices import Device, Sharding, SingleDeviceSharding, device_of
-from .errors import at_line, user_source
-from .jit import JitFunction, jit_kinds
 from .meshes import NamedSharding, PartitionSpec, get_mesh
 from .placed_arrays import Placed, place
-from .primitives import as_array
-from .pytree import tree_flatten, tree_map, tree_unflatten
 from .stages import putters
-from .tree_tools import broadcast_prefix
 
 
 def sharding_of(x):

@@ -1,9 +1,9 @@
 """What a traced function may return: arrays, numbers, and trees of them."""
 
-from .arguments import function_name, function_source
-from .array import is_array_like
+from ..arguments import function_name, function_source
+from ..array import is_array_like
+from ..trees.keys import keystr
 from .refs import Ref, returned_ref
-from .tree_keys import keystr
 
 
 def check_results(function, leaves_with_path):

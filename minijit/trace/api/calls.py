@@ -25,12 +25,13 @@ import types
 
 import numpy as np
 
-from . import dtypes, names as _names
-from .array import aval_of
-from .core import Array, Tracer
-from .errors import PACKAGE, at_line, text_of, user_source
-from .frames import in_library, leave_out_frames
-from .primitives import as_array
+from .. import dtypes
+from ..array import aval_of
+from ..base import names as _names
+from ..base.errors import PACKAGE, at_line, text_of, user_source
+from ..base.frames import in_library, leave_out_frames
+from ..core import Array, Tracer
+from ..primitives import as_array
 
 # The folders of minijit that do not call its public functions, but those of a user.
 ROOMS = tuple(

@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from . import dtypes
-from .array import ArrayImpl, aval_of, to_numpy
+from .. import dtypes
+from ..array import ArrayImpl, aval_of, to_numpy
+from ..base.demand import on_demand
+from ..jaxprs.jaxpr import flattening, subjaxprs
+from ..jit.jit import jit
+from ..jit.jitted import stages
+from ..jit.refs import Ref
+from ..jit.signature import aval_of_leaf
+from ..primitives import as_array, broadcast, convert
+from ..trees.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ..trees.tools import broadcast_prefix
 from .calls import check_arguments
-from .demand import on_demand
-from .jaxpr import flattening, subjaxprs
-from .jit import jit
-from .jitted import stages
-from .primitives import as_array, broadcast, convert
-from .pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from .refs import Ref
-from .signature import aval_of_leaf
-from .tree_tools import broadcast_prefix
 
 
 @dataclass(frozen=True)

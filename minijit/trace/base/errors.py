@@ -12,7 +12,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PACKAGE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 
 def text_of(x):

@@ -12,12 +12,12 @@ something that its owner let go, or give an old answer:
 import types
 import weakref
 
-from .array import ShapedArray
+from ..array import ShapedArray
+from ..base.turns import lock
+from ..core import current
+from ..jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr
+from ..jaxprs.memory import Living, Memory
 from .captures import atoms, can_be_owner, parts, reaches
-from .core import current
-from .jaxpr import ClosedJaxpr, Eqn, Jaxpr
-from .jaxpr_memory import Living, Memory
-from .turns import lock
 
 # All tables of traces.
 stores = Living()

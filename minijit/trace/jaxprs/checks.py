@@ -3,8 +3,8 @@
     check_jaxpr(jaxpr)     # JaxprTypeError names the equation and the user's line
 """
 
-from .array import result_avals
-from .errors import JaxprTypeError, at_line
+from ..array import result_avals
+from ..base.errors import JaxprTypeError, at_line
 from .jaxpr import Var, subjaxprs
 
 

@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import TraceInfo
-from .array import ShapedArray
-from .core import Array, EvalTrace, Tracer, current
-from .errors import at_line, user_source
-from .jaxpr import JaxprTrace, flattening
-from .primitives import as_array, convert
-from .tree_keys import keystr
-from .tree_paths import tree_flatten_with_path
+from ..arguments import TraceInfo
+from ..array import ShapedArray
+from ..base.errors import at_line, user_source
+from ..core import Array, EvalTrace, Tracer, current
+from ..jaxprs.jaxpr import JaxprTrace, flattening
+from ..primitives import as_array, convert
+from ..trees.keys import keystr
+from ..trees.paths import tree_flatten_with_path
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,14 @@ import types
 import weakref
 from dataclasses import dataclass, field
 
-from .arguments import TraceInfo, function_name, function_source
+from ..arguments import TraceInfo, function_name, function_source
+from ..base.config import config
+from ..base.errors import PACKAGE, at_line, folded, user_source
+from ..base.turns import lock
+from ..core import EvalTrace, current
+from ..trees.keys import keystr
+from ..trees.paths import tree_flatten_with_path
 from .captures import Identity, can_be_owner, capture_rules, scalar_key, show
-from .config import config
-from .core import EvalTrace, current
-from .errors import PACKAGE, at_line, folded, user_source
-from .tree_keys import keystr
-from .tree_paths import tree_flatten_with_path
-from .turns import lock
 
 
 def call_facts(names, args, avals):

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .config import config
+from ..base.config import config
+from ..base.errors import at_line, user_source
 from .devices import Sharding, cpu
-from .errors import at_line, user_source
 
 
 class AxisType(enum.Enum):

@@ -11,10 +11,10 @@ another device; those on a GPU answer for themselves, in `run/cuda/arrays.py`.
 
 from dataclasses import dataclass, replace
 
-from .array import ArrayImpl
-from .config import config
-from .core import Array, Tracer, operators
-from .primitives import as_array
+from ..array import ArrayImpl
+from ..base.config import config
+from ..core import Array, Tracer, operators
+from ..primitives import as_array
 from .stages import device_put, putters
 
 

@@ -10,11 +10,11 @@ import re
 
 import numpy as np
 
-from . import dtypes
-from .array import ShapedArray, result_avals, shape_rules
+from .. import dtypes
+from ..array import ShapedArray, result_avals, shape_rules
+from ..primitives import Precision
 from .jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, scalar
-from .jaxpr_layout import quiet_params
-from .primitives import Precision
+from .layout import quiet_params
 
 # Dtypes by their names in types (`f32`) and in parameters (`float32`).
 short_names = {dtypes.short_dtype_name(d): d for d in dtypes.dtype_names}

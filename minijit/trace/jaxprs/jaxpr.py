@@ -20,8 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .advice import leaked_tracer
-from .arguments import (
+from ..arguments import (
     TraceInfo,
     argument_names,
     function_name,
@@ -29,12 +28,13 @@ from .arguments import (
     leaf_avals,
     wraps,
 )
-from .array import ArrayImpl, ShapedArray, aval_of, result_avals
-from .config import config
-from .core import Trace, Tracer, current_trace, set_trace
-from .errors import Source, on_behalf_of, user_source
-from .jaxpr_memory import memoised
-from .origins import origin
+from ..array import ArrayImpl, ShapedArray, aval_of, result_avals
+from ..base.advice import leaked_tracer
+from ..base.config import config
+from ..base.errors import Source, on_behalf_of, user_source
+from ..core import Trace, Tracer, current_trace, set_trace
+from ..origins import origin
+from .memory import memoised
 
 
 class Var:

@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from .core import Array, Primitive, Tracer
-from .errors import PACKAGE, text_of
+from ..base.errors import PACKAGE, text_of
+from ..core import Array, Primitive, Tracer
 
 
 class Identity:

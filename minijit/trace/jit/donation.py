@@ -9,9 +9,9 @@ import warnings
 from collections import defaultdict, deque
 from dataclasses import dataclass
 
-from .array import ArrayImpl
-from .errors import JaxRuntimeError, user_level
-from .pytree import tree_leaves
+from ..array import ArrayImpl
+from ..base.errors import JaxRuntimeError, user_level
+from ..trees.pytree import tree_leaves
 
 # compile -> compile(closed_jaxpr, name, pairs=) -> callable of leaves, whose results
 # may have the memory of arguments: pairs of positions, (argument, result).

@@ -6,10 +6,10 @@
 
 import warnings
 
-from .arguments import function_name
+from ..arguments import function_name
+from ..base.config import config
+from ..base.errors import at_line, user_level, user_source
 from .captures import show
-from .config import config
-from .errors import at_line, user_level, user_source
 
 config.define(
     "captured_globals",

@@ -8,9 +8,9 @@
 
 import sys
 
+from ..base.errors import PACKAGE, at_line, user_source
+from ..base.frames import leave_out_frames
 from .calls import describe, is_ours
-from .errors import PACKAGE, at_line, user_source
-from .frames import leave_out_frames
 
 binary_symbols = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",

@@ -11,9 +11,9 @@ A jaxpr that stands in several equations is printed once, before the rest:
       in (e,) }
 """
 
-from .array import ShapedArray
+from ..array import ShapedArray
 from .jaxpr import ClosedJaxpr, Jaxpr, Var, jaxpr_printers, subjaxprs
-from .jaxpr_layout import (
+from .layout import (
     Names,
     fit_equation,
     fit_jaxpr,

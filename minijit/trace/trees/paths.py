@@ -7,8 +7,9 @@ The functions of `pytree.py` know no paths, because they are called all the time
 When something is wrong, the walk is repeated here, with paths.
 """
 
-from .errors import abridged
-from .jaxpr import flattening
+from ..base.errors import abridged
+from ..jaxprs.jaxpr import flattening
+from .keys import FlattenedIndexKey, keystr
 from .pytree import (
     Leaf,
     Node,
@@ -20,7 +21,6 @@ from .pytree import (
     suspicious_size,
     tree_structure,
 )
-from .tree_keys import FlattenedIndexKey, keystr
 
 
 def check_depth(tree, is_leaf=None):

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .errors import abridged
-from .jaxpr import flattening
-from .tree_keys import DictKey, GetAttrKey, SequenceKey
+from ..base.errors import abridged
+from ..jaxprs.jaxpr import flattening
+from .keys import DictKey, GetAttrKey, SequenceKey
 
 
 class Leaf:

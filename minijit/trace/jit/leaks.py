@@ -16,11 +16,11 @@ import re
 import sys
 import types
 
+from ..base.config import config
+from ..base.errors import PACKAGE, UnexpectedTracerError
+from ..jaxprs.jaxpr import JaxprTracer
+from ..origins import arguments_behind
 from .captures import is_library
-from .config import config
-from .errors import PACKAGE, UnexpectedTracerError
-from .jaxpr import JaxprTracer
-from .origins import arguments_behind
 from .results import trace_checks
 
 # A trace that is reused cannot be searched for leaks, so the flag makes new ones.

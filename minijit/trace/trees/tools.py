@@ -12,7 +12,9 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import abridged, text_of
+from ..base.errors import abridged, text_of
+from .keys import GetAttrKey
+from .paths import keys_of, mismatch, node_in_words
 from .pytree import (
     Leaf,
     Node,
@@ -28,8 +30,6 @@ from .pytree import (
     tree_structure,
     zip_dict,
 )
-from .tree_keys import GetAttrKey
-from .tree_paths import keys_of, mismatch, node_in_words
 
 
 def tree_reduce_associative(operation, tree, *, identity=None, is_leaf=None):
