@@ -422,6 +422,26 @@ def test_traces_of_loops_outside_jit():
     assert "step by step: driven from Python: pure_callback in its body" in driven.why
 
 
+def test_a_step_that_python_drives_costs_about_what_a_call_costs():
+    aval, x = mj.ShapeDtypeStruct((8,), "float32"), jnp.ones(8)
+
+    def loop(n):
+        back = lambda c: mj.pure_callback(lambda c: c, aval, c)
+        return lax.fori_loop(0, n, lambda i, c: back(c) * 0.5 + x, x)
+
+    def calls(n):
+        mj.block_until_ready([loop(n), loop(n), loop(n)])
+        events = []
+        sys.setprofile(lambda frame, event, arg: events.append(event))
+        try:
+            loop(n)
+        finally:
+            sys.setprofile(None)
+        return events.count("call")
+
+    assert calls(300) - calls(100) <= 200 * 57
+
+
 class Weights:
     """What a body reads, as an object whose attribute changes."""
 

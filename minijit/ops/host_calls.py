@@ -9,7 +9,7 @@ is called once, each time the line runs.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import compress
 
 import numpy as np
@@ -61,6 +61,14 @@ class HostFunction:
     def __repr__(self):
         return function_name(self.function)
 
+    @cached_property
+    def is_flat(self):
+        """Whether each argument is a leaf, and none has a name."""
+        args, kwargs = self.in_tree.children()
+        return not kwargs.num_leaves and all(
+            child.num_nodes == child.num_leaves == 1 for child in args.children()
+        )
+
     def __call__(self, *leaves):
         """-> the leaves of the result, as NumPy arrays."""
         if not self.lanes:
@@ -75,8 +83,12 @@ class HostFunction:
         return [np.stack(column) for column in zip(*results, strict=True)]
 
     def call_once(self, leaves):
-        args, kwargs = tree_unflatten(self.in_tree, leaves)
-        found, tree = tree_flatten(self.function(*args, **kwargs))
+        if self.is_flat:
+            result = self.function(*leaves)
+        else:
+            args, kwargs = tree_unflatten(self.in_tree, leaves)
+            result = self.function(*args, **kwargs)
+        found, tree = tree_flatten(result)
         if tree != self.out_tree:
             raise RuntimeError(
                 f"the callback {self} promised a result of the structure "

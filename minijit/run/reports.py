@@ -19,7 +19,10 @@ class Report:
 
     def at(self, leaves):
         """The executable that runs it where its arguments are, often itself."""
-        return next(filter(None, (place(self, leaves) for place in places)), self)
+        for place in places:
+            if (there := place(self, leaves)) is not None:
+                return there
+        return self
 
     @property
     def fallbacks(self):

@@ -206,6 +206,8 @@ def steps_of(program, native):
 
 def watched(executable):
     """What to run instead of an executable's driver, if somebody listens."""
+    if config.is_plain:
+        return None
     if not (config.log_kernels or config.profile_kernels):
         return None
     program, native = executable.program, executable.native

@@ -199,8 +199,10 @@ putters |= {"put": put}
 def platform_of(leaves):
     """The platform on which a function of arrays runs: theirs, or the default one."""
     for x in leaves:
-        if isinstance(x, ArrayImpl) and x.device != cpu:
-            return x.device.platform
+        # On the CPU it is this very device: to compare it takes longer than the rest.
+        if isinstance(x, ArrayImpl) and (device := x.device) is not cpu:
+            if device != cpu:
+                return device.platform
     default = config.read("default_device")
     return device_of(default).platform if default else cpu.platform
 

@@ -175,6 +175,11 @@ class Config:
             return self.process_key
         return self.make_key({**self.values, **overridden})
 
+    @property
+    def is_plain(self):
+        """Whether surely no flag changes here what calls do: a quick look."""
+        return self.plain_key is not None and not self.overrides.values
+
     def calls_are_plain(self):
         """Whether no flag is set here that changes what calls do."""
         return not any(self.read(name) for name in self.changes_calls)
