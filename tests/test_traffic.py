@@ -336,6 +336,9 @@ def test_sets():
 @pytest.mark.chapter(21)
 def test_at_most_what_a_loop_touches():
     """Of a `while` nobody knows the steps; its array is an upper bound."""
+    # Has the rows of loops and branches; `explain` imports it.
+    import minijit.compile.control.region_traffic  # noqa: F401
+
     program = program_of(
         lambda x: lax.while_loop(lambda c: c[0] < 9.0, lambda c: c * 2, x), np.ones(9)
     )

@@ -17,8 +17,10 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from .expressions import Axis, Const, Load, Op
+from .buffers import Buffer
+from .expressions import Axis, Const, Load, Op, as_index, op
 from .graphs import postorder
+from .index_rules import known
 from .scalars import INDEX
 
 # Up to so many combinations of indices are tried one by one, where nothing else helps.
@@ -75,70 +77,61 @@ class Part:
 # ---- sums of indices
 
 
-def linear(expr):
-    """An index as a sum: -> (constant, {what is no sum or product: its factor})."""
-    if isinstance(expr, Const):
-        return expr.value, {}
-    if isinstance(expr, Op) and expr.dtype == INDEX:
-        if expr.name in ("add", "sub"):
-            return combined(*map(linear, expr.args), 1 if expr.name == "add" else -1)
-        first, *rest = expr.args
-        if expr.name == "mul":
-            pairs = (first, rest[0]), (rest[0], first)
-            for factor, other in pairs:
-                if isinstance(factor, Const):
-                    return combined((0, {}), linear(other), factor.value)
-    return 0, {expr: 1}
+ONE = as_index(1)
 
 
-def combined(first, second, factor):
-    """The sum of a sum and a multiple of another one."""
-    terms = dict(first[1])
-    for term, times in second[1].items():
-        terms[term] = terms.get(term, 0) + factor * times
-    terms = {term: times for term, times in terms.items() if times}
-    return first[0] + factor * second[0], terms
+def linear(*pairs):
+    """{part: factor}: of what a sum of indices, each times a number, is the sum.
 
-
-def joined(constant, terms):
-    """A sum in which quotients and remainders of one number have met.
-
-    `(e // 8) * 8 + e % 8` is e: so the index of a reshaped array is a position.
+    No part is a sum or a multiple of another one; what is known is a multiple of `ONE`.
     """
-    changed = True
-    while changed:
-        changed = False
-        for term, times in list(terms.items()):
-            pair = quotient_of(term, times, terms)
-            if pair:
-                for used in (term, pair[0]):
-                    del terms[used]
-                more = combined((constant, terms), linear(pair[1]), times)
-                constant, terms = more
-                changed = True
-                break
-    return constant, terms
+    terms, todo = {}, list(reversed(pairs))
+    while todo:
+        index, factor = todo.pop()
+        name = index.name if isinstance(index, Op) and index.dtype == INDEX else ""
+        if isinstance(index, Const):
+            terms[ONE] = terms.get(ONE, 0) + factor * index.value
+        elif name in ("add", "sub"):
+            first, second = index.args
+            sign = 1 if name == "add" else -1
+            todo += (second, sign * factor), (first, factor)
+        elif name == "mul" and known(index.args[1]) is not None:
+            todo.append((index.args[0], factor * known(index.args[1])))
+        else:
+            terms[index] = terms.get(index, 0) + factor
+    return {part: factor for part, factor in terms.items() if factor}
 
 
-def quotient_of(term, times, terms):
-    """For `e % c` the term `e // c` of a fitting factor, and what both make: e."""
-    if not (isinstance(term, Op) and term.name == "mod"):
-        return None
-    inside, by = term.args
-    if not isinstance(by, Const):
-        return None
-    for other, factor in terms.items():
-        division = isinstance(other, Op) and other.name == "floordiv"
-        if not division or factor != times * by.value:
-            continue
-        number, divisor = other.args
-        if number is inside and divisor is by:
-            return other, inside
-        nested = isinstance(inside, Op) and inside.name == "floordiv"
-        if nested and inside.args[0] is number and isinstance(divisor, Const):
-            if divisor.value == inside.args[1].value * by.value:
-                return other, inside
-    return None
+def joined_digits(terms):
+    """A sum in which digits of one number have met.
+
+    `g // 12 * 12 + g % 12` is g: so the index of a reshaped array is a position.
+    """
+    digits = {digit_of(part): part for part in terms}
+    for (g, step, size), part in digits.items():
+        for (h, wide, more), other in digits.items():
+            touch = g is h and size and wide == step * size
+            if touch and terms[other] == terms[part] * size:
+                whole = over(g, step)
+                if more:
+                    whole = op("mod", whole, as_index(size * more))
+                rest = [(p, f) for p, f in terms.items() if p not in (part, other)]
+                return joined_digits(linear(*rest, (whole, terms[part])))
+    return terms
+
+
+def digit_of(part):
+    """(g, step, size) of `g // step % size`; size is None where nothing is cut off."""
+    size, step = None, 1
+    if isinstance(part, Op) and part.name == "mod":
+        part, size = part.args[0], known(part.args[1])
+    if isinstance(part, Op) and part.name == "floordiv":
+        part, step = part.args[0], known(part.args[1])
+    return part, step, size
+
+
+def over(index, steps):
+    return op("floordiv", index, as_index(steps)) if steps > 1 else index
 
 
 # ---- values of indices
@@ -271,11 +264,9 @@ def reached_in(access, dims, axes, guards, indices, constants):
             [x[i] for i in order] for x in (dims, indices, extents)
         )
     dims = tuple(dims)
-    constant, terms, stride = 0, {}, 1
-    for index, extent in reversed(list(zip(indices, extents, strict=True))):
-        constant, terms = combined((constant, terms), linear(index), stride)
-        stride *= extent
-    constant, terms = joined(constant, terms)
+    strides = Buffer("", extents, INDEX).strides
+    terms = joined_digits(linear(*zip(indices, strides, strict=True)))
+    constant = terms.pop(ONE, 0)
     counters = set(all_axes([*terms, *(pred for pred, _ in guards)]))
     if any(most_steps(axis) == 0 for axis in axes):
         return Part(dims, np.zeros((0, 2), np.int64), 0, True)

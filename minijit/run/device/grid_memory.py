@@ -8,14 +8,13 @@ its digits are the steps of each.  Where digits are put together again they canc
 """
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 
 from ...compile.loops import statements as loops
 from ...compile.loops.buffers import Buffer
-from ...compile.loops.expressions import Axis, Load, Op, Reduce, as_index, op
+from ...compile.loops.element_sets import joined_digits, linear, over
+from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import substitute
-from ...compile.loops.index_rules import known
 from ...compile.loops.scalars import wide_dtype
 from ...compile.schedule.place import place
 from ...trace.base.errors import MinijitError
@@ -50,10 +49,6 @@ def digits(number, axes):
     if axes:
         names[axes[0]] = over(number, steps // axes[0].extent)
     return names
-
-
-def over(axis, steps):
-    return op("floordiv", axis, as_index(steps)) if steps > 1 else axis
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,55 +147,4 @@ def address(access):
 
 def terms_in_memory(access):
     """{part: factor}: where an element is in its buffer's memory is their sum."""
-    terms: Counter = Counter()
-    for index, stride in zip(access.index, access.buffer.strides, strict=True):
-        for part, factor in terms_of(index):
-            terms[part] += factor * stride
-    return terms
-
-
-def terms_of(index):
-    """Pairs (part, factor) of which an index is the sum."""
-    name = index.name if isinstance(index, Op) else ""
-    if name in ("add", "sub"):
-        first, second = map(terms_of, index.args)
-        sign = 1 if name == "add" else -1
-        return [*first, *((part, sign * factor) for part, factor in second)]
-    if name == "mul" and known(index.args[1]) is not None:
-        factor = known(index.args[1])
-        return [(part, factor * times) for part, times in terms_of(index.args[0])]
-    if known(index) is not None:
-        return [(as_index(1), known(index))]
-    return [(index, 1)]
-
-
-def joined_digits(terms):
-    """{part: factor}, with g // 12 * 12 + g % 12 as g: two digits of g are one."""
-    while True:
-        digits = {digit_of(part): part for part in terms}
-        for (g, step, size), part in digits.items():
-            for (h, wide, more), other in digits.items():
-                touch = g is h and size and wide == step * size
-                if touch and terms[other] == terms[part] * size:
-                    factor = terms[part]
-                    terms = {p: f for p, f in terms.items() if p not in (part, other)}
-                    whole = over(g, step)
-                    if more:
-                        whole = op("mod", whole, as_index(size * more))
-                    terms[whole] = terms.get(whole, 0) + factor
-                    break
-            else:
-                continue
-            break
-        else:
-            return terms
-
-
-def digit_of(part):
-    """(g, step, size) of `g // step % size`; size is None where nothing is cut off."""
-    size, step = None, 1
-    if isinstance(part, Op) and part.name == "mod":
-        part, size = part.args[0], known(part.args[1])
-    if isinstance(part, Op) and part.name == "floordiv":
-        part, step = part.args[0], known(part.args[1])
-    return part, step, size
+    return linear(*zip(access.index, access.buffer.strides, strict=True))
