@@ -545,15 +545,12 @@ def lstsq(a, b, rcond=None, *, numpy_resid=False):
         safe = where(kept, s, convert(1, s.dtype)).astype(a.dtype)
         scaled = where(kept[:, None], matmul(adjoint(u), b) / safe[:, None], 0)
         x = matmul(adjoint(vh), scaled)
-    if numpy_resid and (m <= n or (a.size and static_rank(rank) < n)):
+    what = "the rank of a in jnp.linalg.lstsq(numpy_resid=True)"
+    if numpy_resid and (m <= n or (a.size and static_int(rank, what) < n)):
         residuals = zeros(0, real(a).dtype)
     else:
         residuals = vector_norm(b - matmul(a, x), axis=0) ** 2
     return (x[:, 0] if vector else x), residuals, rank, s
-
-
-def static_rank(rank):
-    return static_int(rank, "the rank of a in jnp.linalg.lstsq(numpy_resid=True)")
 
 
 def matrix_rank(M, rtol=None, *, hermitian=False, tol=None):

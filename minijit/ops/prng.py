@@ -455,11 +455,6 @@ batch_rules |= {
 }
 
 
-def default_impl():
-    """What makes keys where nothing is said: `config.default_prng_impl`."""
-    return key_types[config.default_prng_impl].impl
-
-
 def key_words(name, key, several=False):
     """What a function draws from that was given a key.
 
@@ -476,7 +471,7 @@ def key_words(name, key, several=False):
       TypeError: if it is no key.
       ValueError: if it is an array of keys, and one was wanted.
     """
-    default = default_impl()
+    default = key_types[config.default_prng_impl].impl
     if not is_key(key):
         check_words(key, default)
         complain_of_words()

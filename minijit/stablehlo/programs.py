@@ -199,11 +199,6 @@ def write_while(w, eqn, *operands):
     return write_loop(w, test, body, carry + count)
 
 
-def row_type(x):
-    """The type of one row of an array."""
-    return Type(x.shape[1:], x.dtype)
-
-
 def starts(w, i, x):
     """Where row i of an array begins, an index an axis."""
     return [i, *(w.constant(0, I32) for _ in x.shape[1:])]
@@ -227,7 +222,7 @@ def write_scan(w, eqn, *operands):
     loop = Loop(**eqn.params)
     steps, consts, carry, xs = map(flat, loop.split(operands))
     n = steps[0] if steps else w.constant(loop.length, I32)
-    given = [x.type for x in consts + carry] + [row_type(x) for x in xs]
+    given = [x.type for x in consts + carry] + [Type(x.shape[1:], x.dtype) for x in xs]
     name, results = w.jaxpr_function(loop.jaxpr, given)
     ys = results[len(carry) :]
     if steps and (xs or ys):

@@ -119,18 +119,18 @@ def most_at_once(lives, sizes):
     return most
 
 
-def placed_in_order(order, lives, sizes):
-    """An offset for each of some lifetimes, in the smallest gap that is large enough.
+def placed_in_order(order, sizes, meet):
+    """An offset for each of some sizes, in the smallest gap that is large enough.
 
     Args:
       order: in which they are placed: indices.
+      meet: function of two indices: whether both are in use at once.
     """
     offsets, placed = {}, []
     for k in order:
-        first, last = lives[k]
         end, best = 0, None
         for start, j in placed:
-            if lives[j][0] <= last and first <= lives[j][1]:
+            if meet(j, k):
                 gap = start - end
                 if gap >= sizes[k] and (best is None or gap < best[0]):
                     best = gap, end
@@ -141,16 +141,21 @@ def placed_in_order(order, lives, sizes):
     return offsets
 
 
+def have_a_step(lives):
+    """Whether two of some lifetimes have a step in common: a function of indices."""
+    return lambda j, k: lives[j][0] <= lives[k][1] and lives[k][0] <= lives[j][1]
+
+
 def arranged(lives, sizes):
     """Offsets for memory of these lifetimes and sizes: -> (offsets, bytes in all).
 
     Large ones are placed first, and if that is not as good as can be, those that come
     first, and those that live long; the best of these counts.
     """
-    least, best = most_at_once(lives, sizes), None
+    least, best, meet = most_at_once(lives, sizes), None, have_a_step(lives)
     for urgent in urgencies:
         order = sorted(range(len(sizes)), key=lambda k: urgent(*lives[k], sizes[k]))
-        offsets = placed_in_order(order, lives, sizes)
+        offsets = placed_in_order(order, sizes, meet)
         total = max((offsets[k] + sizes[k] for k in order), default=0)
         if best is None or total < best[1]:
             best = [offsets[k] for k in range(len(sizes))], total

@@ -10,12 +10,14 @@ found by memory: a node waits for those that wrote what it reads, and for those 
 read or wrote what it writes.  All others may run at the same time.
 """
 
+import operator
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from ...compile.control.obstacles import kind_of
 from ...compile.decisions import noting
 from ...compile.loops.statements import Kernel
-from ...compile.memory.arena import rounded
+from ...compile.memory.arena import placed_in_order, rounded
 from ...compile.memory.overwriting import read_by, written_by
 from ..device.grid_totals import with_parts
 from .cublas import Gemm, gemm_of
@@ -297,26 +299,20 @@ def place_temporaries(steps, befores):
         for ref in refs_within(node):
             if ref.memory.role == "temporary":
                 users[ref.memory] = users.get(ref.memory, 0) | 1 << i
-    common = {}
+    memories = sorted(users, key=lambda m: -m.nbytes)
+    sizes, common = [rounded(m.nbytes) for m in memories], {}
     for memory, bits in users.items():
-        every = -1
-        for i in range(len(steps)):
-            if bits >> i & 1:
-                every &= befores[i]
-        common[memory] = every
-    apart = lambda a, b: not users[a] & ~common[b] or not users[b] & ~common[a]
-    placed, total = [], 0
-    for memory in sorted(users, key=lambda m: -m.nbytes):
-        end = 0
-        for other in sorted(placed, key=lambda m: m.offset):
-            if not apart(memory, other):
-                if other.offset - end >= rounded(memory.nbytes):
-                    break
-                end = max(end, other.offset + rounded(other.nbytes))
-        memory.offset = end
-        placed.append(memory)
-        total = max(total, end + rounded(memory.nbytes))
-    return total
+        after = (b for i, b in enumerate(befores) if bits >> i & 1)
+        common[memory] = reduce(operator.and_, after)
+
+    def meet(j, k):
+        a, b = memories[j], memories[k]
+        return users[a] & ~common[b] and users[b] & ~common[a]
+
+    offsets = placed_in_order(range(len(sizes)), sizes, meet)
+    for k, memory in enumerate(memories):
+        memory.offset = offsets[k]
+    return max((offsets[k] + sizes[k] for k in offsets), default=0)
 
 
 def refs_within(node):

@@ -54,7 +54,8 @@ def is_number(buffer):
 
 def own_buffers(body):
     """The buffers in statements that a kernel is not given."""
-    return [b for b in all_buffers(body) if b.space != "global"]
+    found = *buffer_names(body), *local_buffers(body)
+    return [b for b in found if b.space != "global"]
 
 
 def given_buffers(body):
@@ -65,10 +66,6 @@ def given_buffers(body):
             names[buffer] = f"{own[0]}{counts[own[0]]}"
             counts[own[0]] += 1
     return names
-
-
-def all_buffers(body):
-    return [*buffer_names(body), *local_buffers(body)]
 
 
 class GridWalker(Walker):
@@ -128,10 +125,6 @@ class GridWalker(Walker):
         index, value = [self.value(i) for i in stmt.index], self.value(stmt.value)
         name = stmt.combine.removeprefix(ATOMIC)
         self.emitter.atomic(stmt.buffer, index, name, stmt.buffer.dtype, value)
-
-    def of_op(self, name, *args):
-        """The value of an operation of indices."""
-        return self.value(op(name, *args))
 
     # ---- the grid
 
@@ -239,7 +232,7 @@ class GridWalker(Walker):
         thread, warp = self.which_thread, as_index(WARP)
         first = op("eq", op("mod", thread, warp), as_index(0))
         with self.emitter.branch(self.value(first)):
-            place = [self.of_op("floordiv", thread, warp)]
+            place = [self.value(op("floordiv", thread, warp))]
             for room, cell in zip(rooms, cells, strict=True):
                 self.emitter.store(room, place, self.emitter.get(cell))
         self.settle(set(rooms), set())

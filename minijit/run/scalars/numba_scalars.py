@@ -38,11 +38,6 @@ def is_float(type):
     return type.__class__.__name__ == "Float"
 
 
-def is_signed(type):
-    """Whether a numba type is a signed integer."""
-    return getattr(type, "signed", False)
-
-
 def reassociated(method):
     """One floating operation that may be regrouped with its like, nothing else."""
 
@@ -59,7 +54,7 @@ def extreme(name, comparison):
         x, y = values
         if is_float(signature.return_type):
             return call_llvm(builder, name, [x.type], x.type, x, y)
-        signed = is_signed(signature.return_type)
+        signed = getattr(signature.return_type, "signed", False)
         compare = builder.icmp_signed if signed else builder.icmp_unsigned
         return builder.select(compare(comparison, x, y), x, y)
 
