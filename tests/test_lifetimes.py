@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import sys
 import tracemalloc
 import weakref
 
@@ -371,3 +372,47 @@ def test_a_loop_has_flat_memory(loop):
         tracemalloc.stop()
     # Of NumPy's small objects up to 57 bytes a step are only counted as still there.
     assert kept < 20_000 + 60 * count and objects < count / 10, (kept, objects)
+
+
+def tables():
+    """{id of a table of one of our modules: (its name, how many entries it has)}."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.startswith("minijit") and ".book" not in name:
+            for key, table in list(vars(module).items()):
+                if hasattr(table, "cache_info"):
+                    size = table.cache_info().currsize
+                elif isinstance(table, (dict, set, weakref.WeakKeyDictionary)):
+                    size = len(table)
+                else:
+                    continue
+                found.setdefault(id(table), (f"{name}.{key}", size))
+    return found
+
+
+def fill_tables(n):
+    x = jnp.arange(float(n))
+    for _ in range(2):
+        jnp.stack([jnp.sin(x) + 1.5, x])[:, 1:3].sum(0)
+    f = lambda x: jnp.tanh(x * 1.25).sum()
+    jax.jit(jax.value_and_grad(f))(x), jax.vmap(f)(jnp.ones((n, 3)))
+    jax.jit(f, backend="plain")(x), jax.jit(f, backend="cuda-lockstep")(x)
+    step = lambda i, c: c @ c
+    jax.jit(lambda x: lax.fori_loop(0, 3, step, x))(jnp.eye(n))
+    jax.explain(f, x)
+
+
+@pytest.mark.chapter(27)
+def test_clearing_the_caches_empties_all_tables():
+    """But for that of avals, each of which stays the same object."""
+    fill_tables(4)
+    jax.clear_caches()
+    gc.collect()
+    before = tables()
+    fill_tables(5)
+    grown = {k for k, (_, n) in tables().items() if n > before.get(k, (None, n))[1]}
+    jax.clear_caches()
+    gc.collect()
+    after = tables()
+    left = {name for k in grown for name, n in [after[k]] if n > before[k][1]}
+    assert len(grown) > 8 and left == {"minijit.trace.array.known_aval"}

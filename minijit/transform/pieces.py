@@ -25,7 +25,7 @@ from ..trace.jit.jit import PlainTrace, compiled_call
 from ..trace.jit.refs import ThreadedFunction
 from ..trace.jit.results import trace_is_over
 from ..trace.jit.retrace import TraceRecord, Traces, explain, log_compile, weak_words
-from ..trace.jit.stores import Recent, generation
+from ..trace.jit.stores import Recent, Table, generation
 from .closed_jaxprs import trace_closed
 from .flat_functions import FlatFunction
 
@@ -162,7 +162,7 @@ class Recording:
 
 
 recordings = Recent(limit=256)
-recorded_once: dict = {}
+recorded_once = Table()
 
 
 def close_over(jaxpr, before=(), after=()):

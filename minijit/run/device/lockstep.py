@@ -23,6 +23,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from ...trace.jit.jit import cache_clearers
 from ...trace.numpy_values import convert_values
 from ..python.scalar_functions import functions
 from ..scalars.scalar_math import numbers
@@ -321,6 +322,9 @@ def parsed(text):
     """(names of parameters, statements) of a kernel's source."""
     function, = ast.parse(text).body
     return [arg.arg for arg in function.args.args], function.body
+
+
+cache_clearers.append(parsed.cache_clear)
 
 
 def run_in_lockstep(kernel, *arrays):

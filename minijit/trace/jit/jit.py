@@ -219,6 +219,8 @@ class JitFunction(Jitted):
 
 
 # chapter 6, brought along
+from ..plans import plans
+from ..remembered import remembered_avals
 
 # The class of functions that place their results: (function, options, in, out).
 jit_kinds: dict = {"placing": lambda fun, options, *where: JitFunction(fun, options)}
@@ -268,8 +270,8 @@ def jit(
     return JitFunction(fun, options)
 
 
-# Functions that clear the caches of later modules.
-cache_clearers = []
+# What else is forgotten: functions.  Later modules add those of their tables.
+cache_clearers = [plans.clear, remembered_avals.cache_clear]
 
 
 def clear_caches():
