@@ -43,6 +43,16 @@ def test_modules_and_names_are_minijits():
         assert names["cos"] is jnp.cos
 
 
+def test_a_distribution_is_a_module():
+    with minijit.as_jax():
+        import jax.scipy.stats.norm as norm
+        from jax.scipy.stats import poisson
+
+        assert norm.cdf(0.0) == 0.5 and poisson.pmf(0, 1.0) > 0.3
+        with pytest.raises(ModuleNotFoundError, match="scipy.stats.nothing"):
+            import jax.scipy.stats.nothing  # noqa: F401
+
+
 def test_what_is_missing_says_so_when_it_is_used():
     with minijit.as_jax():
         import jax

@@ -249,14 +249,13 @@ def mine(name):
     inner = name.partition(".")[2]
     if inner in sources or not inner:
         return sources.get(inner, [""])
-    return [inner] if any(map(Path.exists, places(inner))) else []
-
-
-def places(inner):
-    """Where a module of minijit may be."""
-    for folder in Path(__file__).parent, Path(__file__).parents[1]:
-        file = folder.joinpath(*inner.split("."))
-        yield from (file / "__init__.py", file.with_suffix(".py"))
+    try:
+        import_mine(inner)
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(f"{package}."):
+            raise
+        return []
+    return [inner]
 
 
 def absent(inner):
