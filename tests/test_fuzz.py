@@ -10,6 +10,9 @@ import minijit as mj
 pytestmark = [pytest.mark.chapter(16), pytest.mark.oracle]
 
 
+SAMPLES = [("odd", 0, 12), ("real", 0, 5), ("idioms", 0, 6)]
+
+
 def judged(mode, seed, count):
     from tests.fuzz.judge import Judge
     from tests.fuzz.programs import draw
@@ -26,7 +29,7 @@ def judged(mode, seed, count):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("mode, seed, count", [("odd", 0, 12), ("real", 0, 5)])
+@pytest.mark.parametrize("mode, seed, count", SAMPLES)
 def test_a_fixed_sample(mode, seed, count):
     right, calls = judged(mode, seed, count)
     assert right >= count - 3
@@ -40,6 +43,28 @@ def test_a_fresh_sample():
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_every_idiom_is_a_program_of_jax(monkeypatch):
+    """Of six tries of each, with other sizes, dtypes and spellings."""
+    import jax
+
+    from tests.fuzz import idioms
+    from tests.fuzz.programs import namespace
+
+    for row in (table := idioms.table()):
+        monkeypatch.setattr(idioms, "table", lambda row=row: [row])
+        taken = 0
+        for seed in range(6):
+            text = idioms.attempt(np.random.default_rng(seed), "tried").text
+            try:
+                names = namespace(text, jax)
+                jax.eval_shape(names["run"], *names["arguments"])
+                taken += 1
+            except (TypeError, ValueError):
+                pass
+        assert taken > 2, row
+    assert len({family for family, *_ in table}) > 20
+
+
 def test_the_judge_takes_what_is_nearer_to_64_bits():
     """jax without its optimizations is an ulp off in tanh, and a gradient shows it."""
     from tests.fuzz.judge import Judge

@@ -29,8 +29,9 @@ class Wrong(AssertionError):
 
 
 def leaves(results):
-    flat = results if isinstance(results, (tuple, list)) else [results]
-    return [np.array(r) for r in flat]
+    if isinstance(results, (tuple, list)):
+        return [a for r in results for a in leaves(r)]
+    return [np.array(results)]
 
 
 def wide(a):

@@ -3,8 +3,9 @@
     print(draw("real", seed=0, index=7).text)       # paste it, and change the import
 
 A program is a function of a few arrays, line by line, and how it is transformed.  Lines
-are drawn from idioms; jax's `eval_shape` says which of them are valid, and what shape
-and dtype each result has.  Nothing here knows what is done with a program.
+are drawn from expressions; jax's `eval_shape` says which of them are valid, and what
+shape and dtype each result has.  In the mode `idioms` it is a whole program of a table.
+Nothing here knows what is done with a program.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ INEXACT = (*FLOATS, *COMPLEX)
 INTS = ("int32", "uint32", "int8", "uint8", "int64", "uint64")
 ANY = (*INEXACT, *INTS, "bool")
 REAL = (*FLOATS, *INTS)
-MODES = ("real", "odd")
+MODES = ("real", "odd", "idioms")
 # Elements of the largest array, and multiplications of one product.
 LIMITS = {"real": (6_000_000, 4e8), "odd": (3000, 1e5)}
 
@@ -29,12 +30,15 @@ class Program:
     Attributes:
       x64: whether it is meant for `enable_x64`.
       transformed: "forward", "grad" or "vmap".
+      family, dtype: of a program of `idioms`.
     """
 
     name: str
     text: str
     x64: bool
     transformed: str
+    family: str = ""
+    dtype: str = ""
 
 
 def namespace(text, library, x64=False):
@@ -207,7 +211,6 @@ class Drawing:
         import jax
 
         self.jax, self.mode, self.rng = jax, mode, rng
-        self.elements, self.work = LIMITS[mode]
         self.arrays, self.lines = {}, []
 
     def argument(self, dtype, shape):
@@ -271,26 +274,27 @@ class Drawing:
             return
         if isinstance(out, (tuple, list)) or not hasattr(out, "shape"):
             return
-        if self.too_much(closed.jaxpr) or str(out.dtype) not in ANY:
+        if too_much(closed.jaxpr, *LIMITS[self.mode]) or str(out.dtype) not in ANY:
             return
         name = f"v{len(self.lines)}"
         self.arrays[name] = self.jax.ShapeDtypeStruct(out.shape, out.dtype)
         self.lines.append(f"    {name} = {text}")
 
-    def too_much(self, jaxpr):
-        """Whether an equation makes a huge array, or multiplies too often."""
-        for eqn in jaxpr.eqns:
-            sizes = [int(np.prod(v.aval.shape)) for v in (*eqn.invars, *eqn.outvars)]
-            if max(sizes, default=0) > self.elements:
+
+def too_much(jaxpr, elements, work):
+    """Whether an equation makes a huge array, or multiplies too often."""
+    for eqn in jaxpr.eqns:
+        sizes = [int(np.prod(v.aval.shape)) for v in (*eqn.invars, *eqn.outvars)]
+        if max(sizes, default=0) > elements:
+            return True
+        if eqn.primitive.name == "dot_general":
+            (left, _), _ = eqn.params["dimension_numbers"]
+            depth = np.prod([eqn.invars[0].aval.shape[i] for i in left] or [1])
+            if depth * sizes[-1] > work:
                 return True
-            if eqn.primitive.name == "dot_general":
-                (left, _), _ = eqn.params["dimension_numbers"]
-                depth = np.prod([eqn.invars[0].aval.shape[i] for i in left] or [1])
-                if depth * sizes[-1] > self.work:
-                    return True
-            if eqn.primitive.name in ("scan", "while", "sort") and max(sizes) > 1e6:
-                return True
-        return False
+        if eqn.primitive.name in ("scan", "while", "sort") and max(sizes) > 1e6:
+            return True
+    return False
 
 
 def draw(mode, seed, index):
@@ -298,6 +302,10 @@ def draw(mode, seed, index):
     import jax
 
     rng = np.random.default_rng([seed, index, MODES.index(mode)])
+    if mode == "idioms":
+        from tests.fuzz.idioms import draw_idiom
+
+        return draw_idiom(rng, f"{mode}:{seed}:{index}")
     dtypes = [*FLOATS, "complex64", *INTS[:4], "bool"]
     odds = np.array([12, 1.5, 1.5, 1.5, 1, 1, 0.5, 0.3, 0.3, 0.3])
     dtype = str(rng.choice(dtypes, p=odds / odds.sum()))
