@@ -45,6 +45,47 @@ def test_values(case):
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
+wide = np.random.default_rng(1).normal(size=(40, 90)).astype("f4")
+rows, columns = np.arange(40)[:, None], np.arange(90)
+# Functions of an array and a number; the mask that they apply, the value elsewhere.
+TOTALS = {
+    "max": (lambda x, k: jnp.max(x, -1), lambda k: columns <= rows, -np.inf),
+    "min": (lambda x, k: jnp.min(x, -1), lambda k: columns > rows, np.inf),
+    "sum": (lambda x, k: jnp.sum(x, -1), lambda k: columns < k, 0),
+    "prod": (lambda x, k: jnp.prod(x, -1), lambda k: columns >= k, 1),
+    "columns": (lambda x, k: jnp.sum(x, 0), lambda k: rows < k, 0),
+    "all of them": (lambda x, k: jnp.sum(x), lambda k: columns >= k, 0),
+}
+
+
+@pytest.mark.parametrize("case", TOTALS)
+def test_totals_leave_out_what_a_mask_makes_nothing_of(case):
+    total, kept, nothing = TOTALS[case]
+
+    def f(x, k):
+        i, j = jnp.arange(40)[:, None], jnp.arange(90)
+        masks = {"max": j <= i, "min": j > i, "sum": j < k, "prod": j >= k}
+        masks |= {"columns": i < k, "all of them": j >= k}
+        return total(jnp.where(masks[case], x, jnp.float32(nothing)), k)
+
+    assert choices(f, wide, 3)[1] == 0 or case == "columns"
+    g = mj.jit(f)
+    for k in (-(2**31), -5, 0, 1, 9, 39, 40, 90, 2**31 - 1):
+        want = np.asarray(total(jnp.asarray(np.where(kept(k), wide, nothing)), k))
+        found = np.asarray(g(wide, np.int32(k)))
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
+
+
+def test_masks_of_other_values_and_short_rows_stay():
+    def other(x, k):
+        return jnp.where(mask() < k, x, 1).sum(1)
+
+    def short(x, k):
+        return jnp.where(jnp.arange(6) < k, x.T, 0).sum(1)
+
+    assert choices(other, x, 3)[1] and choices(short, x, 3)[1]
+
+
 def choices(f, *args):
     """(how many loops store the result, how many comparisons are left in them)."""
     kernel, = lower(mj.make_jaxpr(f)(*args)).kernels

@@ -119,9 +119,9 @@ def in_nests(change):
     return apply
 
 
-def loop_over(extent):
+def loop_over(extent, kind="loop"):
     """An axis of so many steps; they are an int if they are known."""
-    return Axis(extent if known(extent) is None else known(extent))
+    return Axis(extent if known(extent) is None else known(extent), kind)
 
 
 # ---- tiles, and what comes next

@@ -14,7 +14,8 @@ computed for one number at a time.  On the right it is computed for eight or six
 On the left, a `concatenate`, both are loaded, from places of which a compiler cannot
 tell that they are neighbours, and one of them is thrown away.  On the right there is
 nothing to choose, and every loop goes along memory.  A mask, such as `j <= i` along j,
-cuts its loop at a number that only a run knows, if a function such as `exp` is in it.
+cuts its loop at a number that only a run knows, if a function such as `exp` is in it,
+and the range of a total in which it leaves out terms.
 """
 
 import math
@@ -25,11 +26,13 @@ from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.index_rules import known
+from ..loops.reductions import start_values
 from ..loops.scalars import BOOL
 from ..loops.statements import For, Store, expressions, statements
 from ..numbers.scalar_forms import scalar_form
 from ..pipeline import arrangements
 from ..settings import config
+from .columns import replaced
 from .interchange import Renamer
 from .nests import in_nests, loop_over, steps_of
 
@@ -112,15 +115,15 @@ comparisons = {"lt": 0, "ge": 0, "le": 1, "gt": 1}
 mirrored = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
-def changes(axis, body):
-    """Where along an axis the answers to comparisons in some statements change.
+def changes(axis, exprs):
+    """Where along an axis the answers to comparisons in some expressions change.
 
     Returns:
       A list of (the comparison, what its answer is up to there, the number that the
       axis is compared with, what is to be added to that number).
     """
     found = []
-    for expr in postorder(expressions(body)):
+    for expr in postorder(exprs):
         if not isinstance(expr, Op) or expr.name not in comparisons:
             continue
         x, y = expr.args
@@ -148,7 +151,8 @@ def place_on(index, axis):
 
 def cuts_of(axis, body):
     """The numbers at which answers along an axis change."""
-    limits = ((known(limit), more) for _, _, limit, more in changes(axis, body))
+    found = changes(axis, expressions(body))
+    limits = ((known(limit), more) for _, _, limit, more in found)
     cuts = {int(limit) + more for limit, more in limits if limit is not None}
     return sorted(cut for cut in cuts if 0 < cut < axis.extent)
 
@@ -166,15 +170,67 @@ def open_cut(axis, body):
     inside = {a for e in exprs if type(e) is Reduce for a in e.axes}
     inside.update(s.axis for s in statements(body) if isinstance(s, For))
     stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
-    for compared, below, limit, more in changes(axis, body):
-        loads = (e for e in postorder([limit]) if type(e) is Load)
-        outside = limit.free.isdisjoint(inside) and limit.dtype.kind in "iu"
-        if not outside or limit.dtype.name == "uint64" or known(limit) is not None:
+    for compared, below, limit, more in changes(axis, expressions(body)):
+        if known(limit) is None and is_given(limit, inside, stored):
+            return place_of(axis, limit, more), {compared: Const(below, BOOL)}
+    return None
+
+
+def is_given(limit, inside, stored):
+    """Whether a limit is an integer that is there before some loops begin."""
+    loads = (e for e in postorder([limit]) if type(e) is Load)
+    whole = limit.dtype.kind in "iu" and limit.dtype.name != "uint64"
+    known_there = limit.free.isdisjoint(inside)
+    return whole and known_there and not any(load.buffer in stored for load in loads)
+
+
+def place_of(axis, limit, more):
+    """Where along an axis an answer changes: at least 0, at most the axis's extent."""
+    low, high = as_index(-more), as_index(axis.extent - more)
+    limit = op("min", op("max", as_index(limit), low), high)
+    return op("add", limit, as_index(more))
+
+
+def without_masked(body):
+    """Statements with totals that leave out the terms of which a mask makes nothing.
+
+    Of the maximum of `x[k] if k <= i else -inf`, that is all from i + 1 on.
+    """
+    found = [e for e in postorder(expressions(body)) if type(e) is Reduce]
+    stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    names = {total: cut_total(total, stored) for total in found}
+    names = {total: new for total, new in names.items() if new is not None}
+    return replaced(body, names.get) if names else body
+
+
+def cut_total(total, stored):
+    """A total over a range of one of its axes: what is left out is its start value.
+
+    Returns:
+      None if there is no such mask, or what it compares is not known before the total
+      begins; or the range is so short that its loop is written out.
+    """
+    body, *more = total.bodies
+    kinds = {a.kind for a in (*total.axes, *total.free)}
+    if more or kinds - {"reduce", "loop"} or getattr(body, "name", "") != "select":
+        return None
+    mask, *values = body.args
+    nothing_there = [v is start_values(total)[0] for v in values]
+    if nothing_there not in ([True, False], [False, True]):
+        return None
+    for which, axis in enumerate(total.axes):
+        fixed = isinstance(axis.extent, int)
+        if not fixed or axis.extent <= config.fusion.lanes_at_once:
             continue
-        if not any(load.buffer in stored for load in loads):
-            low, high = as_index(-more), as_index(axis.extent - more)
-            limit = op("min", op("max", as_index(limit), low), high)
-            return op("add", limit, as_index(more)), {compared: Const(below, BOOL)}
+        for compared, below, limit, step in changes(axis, [mask]):
+            if compared is mask and is_given(limit, {*total.axes}, stored):
+                cut, end = place_of(axis, limit, step), as_index(axis.extent)
+                first = below == nothing_there[1]
+                start, end = (as_index(0), cut) if first else (cut, end)
+                part = loop_over(op("sub", end, start), "reduce")
+                axes = (*total.axes[:which], part, *total.axes[which + 1 :])
+                values = Renamer({axis: op("add", part, start)})(values)
+                return Reduce(total.op, axes, (values[nothing_there.index(False)],))
     return None
 
 
@@ -184,7 +240,7 @@ def in_ranges(body, outermost=True):
     Of loops around everything only short ones are cut: others may be divided among
     threads, and then they have to be one.
     """
-    result = []
+    result, body = [], without_masked(body) if outermost else body
     for stmt in body:
         if isinstance(stmt, For):
             stmt = For(stmt.axis, in_ranges(stmt.body, False))
