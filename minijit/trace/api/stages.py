@@ -186,8 +186,7 @@ class Compiled:
                 f"it was called with: {self.in_tree} is expected, {tree} came"
             )
         self.check_avals(leaves)
-        results = self.lowered.entry.apply(leaves)
-        return self.lowered.placed(self.out_tree.unflatten(results))
+        return self.lowered.placed(self.lowered.entry(leaves))
 
     def check_avals(self, leaves):
         """Raise TypeError unless the arguments are of the types compiled for."""
