@@ -277,5 +277,7 @@ def main():
 
 if __name__ == "__main__":
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    # Of an index of a million elements it takes minutes.
+    os.environ.setdefault("XLA_FLAGS", "--xla_disable_hlo_passes=constant_folding")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     main()

@@ -127,7 +127,8 @@ def test_a_second_thread_waits_for_the_trace_of_the_first():
     first.join(), second.join()
     print(len(traces), len(f.traces), *results)
     """
-    program = "from minijit.trace import jit as module\n" + textwrap.dedent(program)
+    module = "from minijit.trace.base import turns as module\n"
+    program = module + textwrap.dedent(program)
     assert run(program) == ["1", "1", "2.0", "2.0"]
 
 
