@@ -15,6 +15,8 @@ no step finds both of them alive.  All of them together are one block, the *aren
 import weakref
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...trace.jit.jit import cache_clearers
 from ..loops.buffers import Buffer
 from ..loops.kernel_buffers import buffer_names
@@ -124,13 +126,13 @@ def placed_in_order(order, sizes, meet):
 
     Args:
       order: in which they are placed: indices.
-      meet: function of two indices: whether both are in use at once.
+      meet: meet[k][j]: whether k and j are in use at once.
     """
     offsets, placed = {}, []
     for k in order:
         end, best = 0, None
         for start, j in placed:
-            if meet(j, k):
+            if meet[k][j]:
                 gap = start - end
                 if gap >= sizes[k] and (best is None or gap < best[0]):
                     best = gap, end
@@ -142,8 +144,9 @@ def placed_in_order(order, sizes, meet):
 
 
 def have_a_step(lives):
-    """Whether two of some lifetimes have a step in common: a function of indices."""
-    return lambda j, k: lives[j][0] <= lives[k][1] and lives[k][0] <= lives[j][1]
+    """Which of some lifetimes have a step in common: lists of bools, [n][n]."""
+    first, last = np.reshape(lives, (-1, 2)).T
+    return ((first <= last[:, None]) & (first[:, None] <= last)).tolist()
 
 
 def arranged(lives, sizes):

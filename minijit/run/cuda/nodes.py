@@ -305,10 +305,8 @@ def place_temporaries(steps, befores):
         after = (b for i, b in enumerate(befores) if bits >> i & 1)
         common[memory] = reduce(operator.and_, after)
 
-    def meet(j, k):
-        a, b = memories[j], memories[k]
-        return users[a] & ~common[b] and users[b] & ~common[a]
-
+    meet = [[users[a] & ~common[b] and users[b] & ~common[a] for b in memories]
+            for a in memories]
     offsets = placed_in_order(range(len(sizes)), sizes, meet)
     for k, memory in enumerate(memories):
         memory.offset = offsets[k]
