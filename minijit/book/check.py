@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .imports import check_imports
-from .measure import idle_exceptions
+from .measure import idle_exceptions, measure
 from .notebook import BuildCell, build_cells, load, source
 from .project import CUT, HOW, Book, BookError, Chapter, Part, quiet_parts, still
 from .ran import check_notebook
@@ -92,6 +92,12 @@ def not_on_the_map(book: Book) -> Iterator[str]:
                 yield f"{start.called} has no link to {c.file} on its map"
             if c.after and rows and not rows[0].endswith(f"| {c.after} |"):
                 yield f"{c.file} is for readers of chapter {c.after}, says book.toml"
+            if c.kind == "chapter" and rows:
+                counted = measure(load(book.notebook(c))).hours
+                said = re.search(r"\| ([\d.]+) \|$", rows[0])
+                if said and abs(float(said[1]) - counted) > 0.5:
+                    told = f"{said[1]} hours for {c.called}, and stats {counted:g}"
+                    yield f"{start.called} says {told}"
 
 
 def wrong_glossary(book: Book) -> Iterator[str]:

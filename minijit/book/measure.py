@@ -33,6 +33,10 @@ FENCED = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 PICTURES = ("image/png", "image/svg+xml")
 NO_RUN = ("%load_ext", "%chapter", "%tour", "%check", "%show")
 
+# A careful reader's pace: 130 words or four build lines a minute, and
+# ten minutes an exercise.
+WORDS_AN_HOUR, LINES_AN_HOUR, EXERCISES_AN_HOUR = 7800, 240, 6
+
 # What `exceptions` in book.toml may excuse a chapter from.
 RULES = {
     "cells": f"a build cell has at most {CELL_LINES} lines",
@@ -58,6 +62,12 @@ class Measure:
     def words_per_line(self) -> float:
         """Words of prose for each build line."""
         return self.words / max(self.lines, 1)
+
+    @property
+    def hours(self) -> float:
+        """How long it takes to read, run and do the exercises, in half hours."""
+        hours = self.words / WORDS_AN_HOUR + self.lines / LINES_AN_HOUR
+        return round(2 * (hours + self.exercises / EXERCISES_AN_HOUR)) / 2
 
 
 def measure(notebook: Json) -> Measure:
@@ -96,7 +106,8 @@ def is_run(cell: Json) -> bool:
 
 def table(book: Book, only: Chapter | None = None) -> Iterator[str]:
     """The lines of `stats`: one for each notebook, and one for all that build."""
-    head = "build lines", "words", "words a line", "stretch", "pictures", "exercises"
+    head = ["build lines", "words", "words a line", "stretch", "pictures"]
+    head += ["exercises", "hours"]
     yield f"{'':24}" + "".join(f"{h:>14}" for h in head)
     built = []
     for chapter in [only] if only else book.written():
@@ -119,7 +130,7 @@ def row(name: str, m: Measure, builds: bool = True) -> str:
     """One line of `stats`; a tour has no figures for what it does not build."""
     ratio = f"{m.words_per_line:.1f}" if builds and m.lines else ""
     lines, stretch = (m.lines, m.stretch) if builds else ("", "")
-    cells = lines, m.words, ratio, stretch, m.pictures, m.exercises
+    cells = lines, m.words, ratio, stretch, m.pictures, m.exercises, m.hours
     return f"{name:24}" + "".join(f"{cell:>14}" for cell in cells)
 
 

@@ -84,7 +84,7 @@ WAYS = (
         "trees": (("trace/trees/pytree.py",), 0, 1),
         "operations": (("trace/core.py",), 1.15, 1),
         "shapes": (("trace/array.py", "trace/primitives.py", "numpy"), 2.3, 1),
-        "jaxpr": (("trace/jaxprs/jaxpr.py", "trace/jaxprs/text.py"), 3.45, 1),
+        "jaxpr": (("trace/jaxprs/jaxpr.py",), 3.45, 1),
         "linear": (("transform/derivatives/linearize.py",), 4.75, 1),
         "transposed": (("transform/derivatives/transpose.py",), 6.1, 1),
         "branches, loops": (("transform/control_flow",), 3.45, 2),

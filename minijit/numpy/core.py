@@ -112,27 +112,13 @@ def binary(name, operation, promote=promote_args):
 
 
 exp = unary("exp", primitives.exp_p.bind)
-log = unary("log", primitives.log_p.bind)
-sin = unary("sin", primitives.sin_p.bind)
-cos = unary("cos", primitives.cos_p.bind)
 tanh = unary("tanh", primitives.tanh_p.bind)
-sqrt = unary("sqrt", primitives.sqrt_p.bind)
 negative = unary("negative", primitives.neg_p.bind, promote_args)
-positive = unary("positive", as_array, promote_args)
-sign = unary("sign", primitives.sign_p.bind, promote_args)
-invert = unary("invert", primitives.not_p.bind, promote_args)
-bitwise_not = unary("bitwise_not", primitives.not_p.bind, promote_args)
 
 subtract = binary("subtract", primitives.sub_p.bind)
 true_divide = binary("true_divide", primitives.div_p.bind, promote_args_inexact)
 divide = binary("divide", primitives.div_p.bind, promote_args_inexact)
 maximum = binary("maximum", primitives.max_p.bind)
-minimum = binary("minimum", primitives.min_p.bind)
-equal = binary("equal", primitives.eq_p.bind)
-not_equal = binary("not_equal", primitives.ne_p.bind)
-bitwise_and = binary("bitwise_and", primitives.and_p.bind)
-bitwise_or = binary("bitwise_or", primitives.or_p.bind)
-bitwise_xor = binary("bitwise_xor", primitives.xor_p.bind)
 
 
 def add(x, y, /):
@@ -147,6 +133,28 @@ def multiply(x, y, /):
     x, y = promote_args("multiply", x, y)
     operation = primitives.and_p if x.aval.dtype.kind == "b" else primitives.mul_p
     return operation.bind(x, y)
+
+
+# chapter 3, brought along
+import builtins
+import math
+import operator
+import warnings
+
+log = unary("log", primitives.log_p.bind)
+sin = unary("sin", primitives.sin_p.bind)
+cos = unary("cos", primitives.cos_p.bind)
+sqrt = unary("sqrt", primitives.sqrt_p.bind)
+minimum = binary("minimum", primitives.min_p.bind)
+positive = unary("positive", as_array, promote_args)
+sign = unary("sign", primitives.sign_p.bind, promote_args)
+invert = unary("invert", primitives.not_p.bind, promote_args)
+bitwise_not = unary("bitwise_not", primitives.not_p.bind, promote_args)
+equal = binary("equal", primitives.eq_p.bind)
+not_equal = binary("not_equal", primitives.ne_p.bind)
+bitwise_and = binary("bitwise_and", primitives.and_p.bind)
+bitwise_or = binary("bitwise_or", primitives.or_p.bind)
+bitwise_xor = binary("bitwise_xor", primitives.xor_p.bind)
 
 
 def operator_with(name, function, swap=False):
@@ -179,15 +187,13 @@ binary_operators = {
     "or": ("|", bitwise_or),
     "xor": ("^", bitwise_xor),
 }
+
+
 operators |= operator_methods(binary_operators)
+
+
 operators |= {"__neg__": negative, "__pos__": positive, "__invert__": invert}
 
-
-# chapter 3, brought along
-import builtins
-import math
-import operator
-import warnings
 
 import numpy as np
 

@@ -7,12 +7,14 @@
 
 import functools
 import inspect
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
 from . import dtypes
 from .array import ShapedArray, aval_of, is_array_like
+from .base.config import config
 from .base.errors import Source, abridged, at_line, user_source
 
 
@@ -111,3 +113,50 @@ def aval_like(x):
 def whole_type(aval):
     """The aval of a shape and a dtype, which may be all that is known of a tape."""
     return dtypes.carried_type(aval.dtype) or aval
+
+
+# ---- what `make_jaxpr` makes of arguments
+
+
+def flatten_flat(args):
+    """The default, without trees: a tuple of arrays, or one array, is already flat."""
+    return (list(args), len(args)) if isinstance(args, tuple) else ([args], None)
+
+
+def unflatten_flat(count, leaves):
+    """The inverse of `flatten_flat`."""
+    return leaves[0] if count is None else tuple(leaves)
+
+
+# How arguments and results become flat lists of arrays, and what the leaves of an
+# argument are called; as what the types of results are shown; and a function that is
+# to be recorded, if mutable arrays are among its arguments.  Later modules take these
+# rows over.
+flattening = {
+    "flatten": flatten_flat,
+    "unflatten": unflatten_flat,
+    "leaf_names": lambda name, tree: [name],
+    "infos": list,
+    "with_refs": lambda flat, leaves: flat,
+}
+
+
+def axes_named(axis_env):
+    """While a `with` block runs, collectives may name axes: pairs (name, size)."""
+    if not axis_env:
+        return nullcontext()
+    return config.override("named_axes", (*config.named_axes, *axis_env))
+
+
+def scalar(value, aval):
+    """A literal's value: a read-only NumPy array without axes."""
+    value = np.array(value, dtype=aval.dtype)
+    value.flags.writeable = False
+    return value
+
+
+def is_scalar(aval):
+    """Whether values of a type can be literals: those of NumPy's, without axes."""
+    if not isinstance(aval, ShapedArray) or aval.shape:
+        return False
+    return isinstance(aval.dtype, np.dtype)

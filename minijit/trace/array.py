@@ -18,7 +18,7 @@ import numpy as np
 
 from . import dtypes
 from .base.errors import replayed
-from .concrete import ConcreteArray
+from .concrete import ConcreteArray, is_array_like as is_array_like
 from .core import Array, Tracer, eval_rules as eval_rules, find_rule
 from .numpy_values import quietly
 from .remembered import add_line, plain_types, remembered
@@ -173,8 +173,3 @@ def as_promised(primitive, value, aval):
     if value.shape != aval.shape:
         raise AssertionError(f"{primitive}: shape {value.shape}, expected {aval.shape}")
     return ArrayImpl(value, aval)
-
-
-def is_array_like(x):
-    """Whether `x` may be an argument of a primitive."""
-    return isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex))

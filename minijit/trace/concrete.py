@@ -127,3 +127,8 @@ class ConcreteArray(Array):
             "jitted function (donate_argnums) or delete() was called. Keep a copy, or "
             "do not donate it."
         )
+
+
+def is_array_like(x):
+    """Whether `x` may be an argument of a primitive."""
+    return isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex))

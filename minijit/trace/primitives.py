@@ -22,12 +22,9 @@ from .core import Primitive, eval_rules
 
 add_p, sub_p, mul_p, div_p = map(Primitive, ["add", "sub", "mul", "div"])
 max_p, min_p = map(Primitive, ["max", "min"])
-neg_p, sign_p, abs_p, copy_p = map(Primitive, ["neg", "sign", "abs", "copy"])
+neg_p = Primitive("neg")
 exp_p, log_p, sqrt_p = map(Primitive, ["exp", "log", "sqrt"])
 sin_p, cos_p, tanh_p = map(Primitive, ["sin", "cos", "tanh"])
-eq_p, ne_p = map(Primitive, ["eq", "ne"])
-lt_p, le_p, gt_p, ge_p = map(Primitive, ["lt", "le", "gt", "ge"])
-and_p, or_p, xor_p, not_p = map(Primitive, ["and", "or", "xor", "not"])
 
 
 def joint_shape(name, avals):
@@ -73,19 +70,10 @@ def binary(kind, *primitives, result=lambda dtype: dtype):
     return {p: elementwise(p.name, kind, kind, result=result) for p in primitives}
 
 
-def to_bool(dtype):
-    """The result's dtype of a comparison."""
-    return np.dtype("bool")
-
-
-shape_rules |= unary(checks.number, neg_p, sign_p) | {copy_p: lambda x: x}
-shape_rules |= unary(checks.signed, abs_p, result=values.real_part)
+shape_rules |= unary(checks.number, neg_p)
 shape_rules |= unary(checks.inexact, exp_p, log_p, sin_p, cos_p, tanh_p, sqrt_p)
 shape_rules |= binary(checks.number, add_p, sub_p, mul_p, div_p)
 shape_rules |= binary(checks.anything, max_p, min_p)
-shape_rules |= binary(checks.bits, and_p, or_p, xor_p) | unary(checks.bits, not_p)
-shape_rules |= binary(checks.extended, eq_p, ne_p, result=to_bool)
-shape_rules |= binary(checks.ordered, lt_p, le_p, gt_p, ge_p, result=to_bool)
 
 
 def on_wide(rows):
@@ -96,14 +84,9 @@ def on_wide(rows):
 eval_rules |= on_wide({add_p: np.add, sub_p: np.subtract, mul_p: np.multiply})
 eval_rules |= on_wide({div_p: values.divide})
 eval_rules |= on_wide({max_p: values.maximum, min_p: values.minimum})
-eval_rules |= on_wide({neg_p: np.negative, sign_p: values.sign_value, abs_p: np.abs})
+eval_rules |= on_wide({neg_p: np.negative})
 eval_rules |= on_wide({exp_p: np.exp, log_p: np.log, sqrt_p: np.sqrt})
 eval_rules |= on_wide({sin_p: np.sin, cos_p: np.cos, tanh_p: np.tanh})
-eval_rules |= on_wide({eq_p: np.equal, ne_p: np.not_equal})
-eval_rules |= on_wide({lt_p: np.less, le_p: np.less_equal})
-eval_rules |= on_wide({gt_p: np.greater, ge_p: np.greater_equal})
-eval_rules |= on_numpy({and_p: np.bitwise_and, or_p: np.bitwise_or})
-eval_rules |= on_numpy({xor_p: np.bitwise_xor, not_p: np.invert, copy_p: np.copy})
 
 
 def convert_shape(x, *, new_dtype, weak_type):
@@ -126,11 +109,6 @@ shape_rules |= {broadcast_in_dim_p: broadcast_in_dim_shape}
 eval_rules |= on_numpy({broadcast_in_dim_p: values.broadcast_in_dim_values})
 
 
-def reshape_shape(x, *, new_sizes, dimensions):
-    checks.check_reshape(x, new_sizes, dimensions)
-    return x.update(shape=new_sizes)
-
-
 def transpose_shape(x, *, permutation):
     checks.check_permutation(x, permutation)
     return x.update(shape=tuple(x.shape[i] for i in permutation))
@@ -141,56 +119,11 @@ def without(shape, axes):
     return tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
-def squeeze_shape(x, *, dimensions):
-    checks.check_squeeze(x, dimensions)
-    return x.update(shape=without(x.shape, dimensions))
-
-
-reshape_p, transpose_p, squeeze_p = map(Primitive, ["reshape", "transpose", "squeeze"])
-shape_rules |= {reshape_p: reshape_shape, transpose_p: transpose_shape}
-shape_rules |= {squeeze_p: squeeze_shape}
+transpose_p = Primitive("transpose")
+shape_rules |= {transpose_p: transpose_shape}
 eval_rules |= on_numpy({
-    reshape_p: values.reshape_values,
     transpose_p: lambda x, *, permutation: x.transpose(permutation),
-    squeeze_p: lambda x, *, dimensions: x.squeeze(dimensions),
 })
-
-
-def slice_shape(x, *, start_indices, limit_indices, strides):
-    strides = strides or (1,) * x.ndim
-    checks.check_slice(x, start_indices, limit_indices, strides)
-    ranges = map(range, start_indices, limit_indices, strides)
-    return x.update(shape=tuple(map(len, ranges)))
-
-
-def concatenate_shape(*xs, dimension):
-    checks.check_concatenate(xs, dimension)
-    shape = list(xs[0].shape)
-    shape[dimension] = sum(x.shape[dimension] for x in xs)
-    return ShapedArray(tuple(shape), xs[0].dtype, all_weak(xs))
-
-
-slice_p, concatenate_p = map(Primitive, ["slice", "concatenate"])
-shape_rules |= {slice_p: slice_shape, concatenate_p: concatenate_shape}
-eval_rules |= on_numpy({
-    slice_p: values.slice_values,
-    concatenate_p: lambda *xs, dimension: np.concatenate(xs, dimension),
-})
-
-
-def iota_shape(*, dtype, shape, dimension):
-    checks.check_iota(dtype, shape, dimension)
-    return ShapedArray(shape, dtype)
-
-
-def select_shape(which, *cases):
-    checks.check_select(which, cases)
-    return cases[0].update(weak_type=all_weak(cases))
-
-
-iota_p, select_n_p = map(Primitive, ["iota", "select_n"])
-shape_rules |= {iota_p: iota_shape, select_n_p: select_shape}
-eval_rules |= on_numpy({iota_p: values.iota_values, select_n_p: values.select_values})
 
 
 def reduction(name, kind, keep_weak=True):
@@ -235,6 +168,82 @@ eval_rules |= on_numpy({dot_general_p: values.dot_general_values})
 
 
 # chapter 3, brought along
+
+# The other elementwise primitives: signs, comparisons, bits.
+sign_p, abs_p, copy_p = map(Primitive, ["sign", "abs", "copy"])
+eq_p, ne_p = map(Primitive, ["eq", "ne"])
+lt_p, le_p, gt_p, ge_p = map(Primitive, ["lt", "le", "gt", "ge"])
+and_p, or_p, xor_p, not_p = map(Primitive, ["and", "or", "xor", "not"])
+
+
+def to_bool(dtype):
+    """The result's dtype of a comparison."""
+    return np.dtype("bool")
+
+
+shape_rules |= unary(checks.number, sign_p) | {copy_p: lambda x: x}
+shape_rules |= unary(checks.signed, abs_p, result=values.real_part)
+shape_rules |= binary(checks.bits, and_p, or_p, xor_p) | unary(checks.bits, not_p)
+shape_rules |= binary(checks.extended, eq_p, ne_p, result=to_bool)
+shape_rules |= binary(checks.ordered, lt_p, le_p, gt_p, ge_p, result=to_bool)
+eval_rules |= on_wide({sign_p: values.sign_value, abs_p: np.abs})
+eval_rules |= on_wide({eq_p: np.equal, ne_p: np.not_equal})
+eval_rules |= on_wide({lt_p: np.less, le_p: np.less_equal})
+eval_rules |= on_wide({gt_p: np.greater, ge_p: np.greater_equal})
+eval_rules |= on_numpy({and_p: np.bitwise_and, or_p: np.bitwise_or})
+eval_rules |= on_numpy({xor_p: np.bitwise_xor, not_p: np.invert, copy_p: np.copy})
+
+
+def reshape_shape(x, *, new_sizes, dimensions):
+    checks.check_reshape(x, new_sizes, dimensions)
+    return x.update(shape=new_sizes)
+
+
+def squeeze_shape(x, *, dimensions):
+    checks.check_squeeze(x, dimensions)
+    return x.update(shape=without(x.shape, dimensions))
+
+
+def slice_shape(x, *, start_indices, limit_indices, strides):
+    strides = strides or (1,) * x.ndim
+    checks.check_slice(x, start_indices, limit_indices, strides)
+    ranges = map(range, start_indices, limit_indices, strides)
+    return x.update(shape=tuple(map(len, ranges)))
+
+
+def concatenate_shape(*xs, dimension):
+    checks.check_concatenate(xs, dimension)
+    shape = list(xs[0].shape)
+    shape[dimension] = sum(x.shape[dimension] for x in xs)
+    return ShapedArray(tuple(shape), xs[0].dtype, all_weak(xs))
+
+
+def iota_shape(*, dtype, shape, dimension):
+    checks.check_iota(dtype, shape, dimension)
+    return ShapedArray(shape, dtype)
+
+
+def select_shape(which, *cases):
+    checks.check_select(which, cases)
+    return cases[0].update(weak_type=all_weak(cases))
+
+
+reshape_p, squeeze_p = map(Primitive, ["reshape", "squeeze"])
+slice_p, concatenate_p = map(Primitive, ["slice", "concatenate"])
+iota_p, select_n_p = map(Primitive, ["iota", "select_n"])
+shape_rules |= {reshape_p: reshape_shape, squeeze_p: squeeze_shape}
+shape_rules |= {slice_p: slice_shape, concatenate_p: concatenate_shape}
+shape_rules |= {iota_p: iota_shape, select_n_p: select_shape}
+eval_rules |= on_numpy({
+    reshape_p: values.reshape_values,
+    squeeze_p: lambda x, *, dimensions: x.squeeze(dimensions),
+    slice_p: values.slice_values,
+    concatenate_p: lambda *xs, dimension: np.concatenate(xs, dimension),
+    iota_p: values.iota_values,
+    select_n_p: values.select_values,
+})
+
+
 import enum
 import operator
 import warnings

@@ -333,3 +333,8 @@ def wrap_like(value, dtype=None):
     """An array of a NumPy value, whose dtype may stand for another one."""
     value = np.asarray(value, order="C")
     return ArrayImpl(value, ShapedArray(value.shape, dtype or value.dtype))
+
+
+def agreed(masks):
+    """Whether any branch has something at a position: one bool a position."""
+    return tuple(map(any, zip(*masks, strict=True)))

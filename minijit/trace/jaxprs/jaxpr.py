@@ -15,7 +15,6 @@ a variable is assigned once.  The grammar:
 traced function used without being given them.
 """
 
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,18 +22,22 @@ import numpy as np
 from ..arguments import (
     TraceInfo,
     argument_names,
+    axes_named,
+    flattening,
     function_name,
     function_source,
+    is_scalar,
     leaf_avals,
+    scalar,
     wraps,
 )
-from ..array import ArrayImpl, ShapedArray, aval_of, result_avals
+from ..array import ArrayImpl, aval_of, result_avals
 from ..base.advice import leaked_tracer
-from ..base.config import config
 from ..base.errors import Source, on_behalf_of, user_source
 from ..core import Trace, Tracer, current_trace, set_trace
 from ..origins import origin
 from .memory import memoised
+from .text import jaxpr_text, subjaxprs as subjaxprs
 
 
 class Var:
@@ -104,11 +107,7 @@ class Jaxpr:
         return replace(self, **changes)
 
     def __str__(self):
-        return jaxpr_printers["text"](self)
-
-
-# `jaxpr_text` fills this in: printing is a module of its own.
-jaxpr_printers = {"text": repr}
+        return jaxpr_text(self)
 
 
 def eval_jaxpr(jaxpr, consts, *args):
@@ -172,19 +171,6 @@ class ClosedJaxpr:
         return str(self.jaxpr)
 
     __repr__ = __str__
-
-
-def subjaxprs(eqn):
-    """The jaxprs among an equation's params, closed ones opened."""
-    todo, found = list(eqn.params.values()), []
-    for value in todo:
-        if isinstance(value, ClosedJaxpr):
-            found.append(value.jaxpr)
-        elif isinstance(value, Jaxpr):
-            found.append(value)
-        elif isinstance(value, (tuple, list)):
-            todo.extend(value)
-    return found
 
 
 class JaxprTracer(Tracer):
@@ -256,20 +242,6 @@ class JaxprTrace(Trace):
         return self.constants[id(value)][0]
 
 
-def scalar(value, aval):
-    """A literal's value: a read-only NumPy array without axes."""
-    value = np.array(value, dtype=aval.dtype)
-    value.flags.writeable = False
-    return value
-
-
-def is_scalar(aval):
-    """Whether values of a type can be literals: those of NumPy's, without axes."""
-    if not isinstance(aval, ShapedArray) or aval.shape:
-        return False
-    return isinstance(aval.dtype, np.dtype)
-
-
 def encloses(inner, trace):
     """Whether `trace` is one of the traces that `inner` runs in."""
     while inner is not None:
@@ -307,29 +279,6 @@ def unzip2(pairs):
     return tuple(first for first, _ in pairs), tuple(second for _, second in pairs)
 
 
-def flatten_flat(args):
-    """The default for chapter 4: a tuple of arrays, or one array, is already flat."""
-    return (list(args), len(args)) if isinstance(args, tuple) else ([args], None)
-
-
-def unflatten_flat(count, leaves):
-    """The inverse of `flatten_flat`."""
-    return leaves[0] if count is None else tuple(leaves)
-
-
-# How arguments and results become flat lists of arrays, and what the leaves of an
-# argument are called; as what the types of results are shown; and a function that is
-# to be recorded, if mutable arrays are among its arguments.  Later modules take these
-# rows over.
-flattening = {
-    "flatten": flatten_flat,
-    "unflatten": unflatten_flat,
-    "leaf_names": lambda name, tree: [name],
-    "infos": list,
-    "with_refs": lambda flat, leaves: flat,
-}
-
-
 def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr"):
     """Record `fun(*args, **kwargs)`: -> (closed jaxpr, structure of the result).
 
@@ -356,13 +305,6 @@ def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr"):
     flat = flattening["with_refs"](flat, leaves)
     jaxpr, consts = trace_to_jaxpr(flat, leaf_avals(leaves, names, fun), info)
     return ClosedJaxpr(jaxpr, consts), out_tree
-
-
-def axes_named(axis_env):
-    """While a `with` block runs, collectives may name axes: pairs (name, size)."""
-    if not axis_env:
-        return nullcontext()
-    return config.override("named_axes", (*config.named_axes, *axis_env))
 
 
 def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
@@ -392,23 +334,6 @@ def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
         return closed, flattening["unflatten"](out_tree, infos)
 
     return traced
-
-
-# Primitives that do something, printing for instance, though nobody needs a result.
-effectful = set()
-
-
-def has_effect(eqn):
-    """Whether an equation, or one in the jaxprs it holds, does more than compute."""
-    if eqn.primitive in effectful:
-        return True
-    return bool(effectful) and any(map(jaxpr_has_effect, subjaxprs(eqn)))
-
-
-@memoised
-def jaxpr_has_effect(jaxpr):
-    """Whether an equation of a jaxpr has an effect."""
-    return any(map(has_effect, jaxpr.eqns))
 
 
 def needed_equations(eqns, wanted, given=(), effects=False):
@@ -443,6 +368,25 @@ def dce(jaxpr, used_outputs=None, effects=True):
     eqns, needed = needed_equations(jaxpr.eqns, outvars, effects=effects)
     constvars = tuple(v for v in jaxpr.constvars if v in needed)
     return jaxpr.replace(constvars=constvars, eqns=eqns, outvars=outvars)
+
+
+# chapter 4, brought along
+
+# Primitives that do something, printing for instance, though nobody needs a result.
+effectful = set()
+
+
+def has_effect(eqn):
+    """Whether an equation, or one in the jaxprs it holds, does more than compute."""
+    if eqn.primitive in effectful:
+        return True
+    return bool(effectful) and any(map(jaxpr_has_effect, subjaxprs(eqn)))
+
+
+@memoised
+def jaxpr_has_effect(jaxpr):
+    """Whether an equation of a jaxpr has an effect."""
+    return any(map(has_effect, jaxpr.eqns))
 
 
 def slice_jaxpr(jaxpr, given, wanted):

@@ -12,7 +12,6 @@ A jaxpr that stands in several equations is printed once, before the rest:
 """
 
 from ..array import ShapedArray
-from .jaxpr import ClosedJaxpr, Jaxpr, Var, jaxpr_printers, subjaxprs
 from .layout import (
     Names,
     fit_equation,
@@ -29,6 +28,29 @@ WIDTH = 80
 aval_printers: dict = {ShapedArray: ShapedArray.str_short}
 
 
+def is_jaxpr(x):
+    """Whether something is a `Jaxpr`: this module is imported before there are any."""
+    return hasattr(x, "constvars")
+
+
+def is_closed(x):
+    """Whether something is a `ClosedJaxpr`."""
+    return hasattr(x, "consts") and hasattr(x, "jaxpr")
+
+
+def subjaxprs(eqn):
+    """The jaxprs among an equation's params, closed ones opened."""
+    todo, found = list(eqn.params.values()), []
+    for value in todo:
+        if is_closed(value):
+            found.append(value.jaxpr)
+        elif is_jaxpr(value):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            todo.extend(value)
+    return found
+
+
 def print_aval(aval):
     """`f32[2,3]`, or whatever the aval's class has in `aval_printers`."""
     return aval_printers[type(aval)](aval)
@@ -41,9 +63,9 @@ def print_binder(var, names):
 
 def print_atom(atom, names):
     """A variable's name, or a literal with its type: `2.0:f32[]`."""
-    if isinstance(atom, Var):
-        return names(atom)
-    return f"{print_number(atom.val)}:{print_aval(atom.aval)}"
+    if hasattr(atom, "val"):
+        return f"{print_number(atom.val)}:{print_aval(atom.aval)}"
+    return names(atom)
 
 
 def jaxpr_lines(jaxpr, names, width, source_info=False):
@@ -72,12 +94,12 @@ def eqn_lines(eqn, names, width, source_info):
 
 def print_param(key, value, names, width):
     """The lines of a parameter's value, which may be a jaxpr or a tuple of them."""
-    if isinstance(value, ClosedJaxpr):
+    if is_closed(value):
         value = value.jaxpr
-    if isinstance(value, Jaxpr):
+    if is_jaxpr(value):
         known = value in names.jaxprs
         return [names.jaxprs[value]] if known else jaxpr_lines(value, names, width)
-    if isinstance(value, tuple) and value and isinstance(value[0], ClosedJaxpr):
+    if isinstance(value, tuple) and value and is_closed(value[0]):
         inner = [line for v in value for line in print_param(key, v, names, width - 2)]
         return ["(", *["  " + line for line in inner], ")"]
     return [print_value(value, brackets=key == "dimension_numbers")]
@@ -97,6 +119,3 @@ def jaxpr_text(jaxpr, source_info=False):
         out += [f"let {names.name_jaxpr(shared, wanted)} = {head}", *rest]
         out[-1] += " in"
     return "\n".join(out + jaxpr_lines(jaxpr, names, WIDTH, source_info))
-
-
-jaxpr_printers |= {"text": jaxpr_text}

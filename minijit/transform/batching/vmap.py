@@ -302,25 +302,6 @@ batch_rules |= elementwise(
 )
 
 
-def select_rule(lanes, axes, which, *cases):
-    """The cases must have equal shapes, and `which` the same one or none at all."""
-    which_axis, *case_axes = axes
-    if which_axis is None and aval_of(which).ndim == 0:
-        axis = next(a for a in case_axes if a is not None)
-    else:
-        axis = 0
-    cases = all_at(lanes, cases, case_axes, axis)
-    if which_axis is not None or aval_of(which).ndim > 0:
-        which = lanes_at(which, which_axis, axis, lanes.size)
-        shape = aval_of(cases[0]).shape
-        if aval_of(which).ndim < len(shape):
-            which = lax.broadcast_in_dim(which, shape, (axis,))
-    return lax.select_n_p.bind(which, *cases), axis
-
-
-batch_rules |= {lax.select_n_p: select_rule}
-
-
 def shifted(axes, axis):
     """Axes of one lane, as axes of the array that has its lanes on `axis`."""
     return tuple(d + (d >= axis) for d in axes)
@@ -346,36 +327,10 @@ def transpose_rule(lanes, axes, x, *, permutation):
     return lax.transpose(x, (axis, *shifted(permutation, axis))), 0
 
 
-def squeeze_rule(lanes, axes, x, *, dimensions):
-    axis, = axes
-    dims = shifted(dimensions, axis)
-    return lax.squeeze(x, dims), axis - sum(d < axis for d in dims)
-
-
-def slice_rule(lanes, axes, x, *, start_indices, limit_indices, strides):
-    axis, = axes
-    starts, limits = list(start_indices), list(limit_indices)
-    starts.insert(axis, 0)
-    limits.insert(axis, lanes.size)
-    if strides is not None:
-        strides = list(strides)
-        strides.insert(axis, 1)
-    return lax.slice(x, starts, limits, strides), axis
-
-
-def concatenate_rule(lanes, axes, *args, dimension):
-    axis = next(a for a in axes if a is not None)
-    parts = all_at(lanes, args, axes, axis)
-    return lax.concatenate(parts, dimension + (dimension >= axis)), axis
-
-
 batch_rules |= {
     lax.broadcast_in_dim_p: broadcast_rule,
     lax.reshape_p: reshape_rule,
     lax.transpose_p: transpose_rule,
-    lax.squeeze_p: squeeze_rule,
-    lax.slice_p: slice_rule,
-    lax.concatenate_p: concatenate_rule,
 }
 
 
@@ -432,6 +387,55 @@ def free_before(axis, contract, batch):
 
 
 batch_rules |= {lax.dot_general_p: dot_general_rule}
+
+
+# chapter 9, brought along
+
+def select_rule(lanes, axes, which, *cases):
+    """The cases must have equal shapes, and `which` the same one or none at all."""
+    which_axis, *case_axes = axes
+    if which_axis is None and aval_of(which).ndim == 0:
+        axis = next(a for a in case_axes if a is not None)
+    else:
+        axis = 0
+    cases = all_at(lanes, cases, case_axes, axis)
+    if which_axis is not None or aval_of(which).ndim > 0:
+        which = lanes_at(which, which_axis, axis, lanes.size)
+        shape = aval_of(cases[0]).shape
+        if aval_of(which).ndim < len(shape):
+            which = lax.broadcast_in_dim(which, shape, (axis,))
+    return lax.select_n_p.bind(which, *cases), axis
+
+
+def squeeze_rule(lanes, axes, x, *, dimensions):
+    axis, = axes
+    dims = shifted(dimensions, axis)
+    return lax.squeeze(x, dims), axis - sum(d < axis for d in dims)
+
+
+def slice_rule(lanes, axes, x, *, start_indices, limit_indices, strides):
+    axis, = axes
+    starts, limits = list(start_indices), list(limit_indices)
+    starts.insert(axis, 0)
+    limits.insert(axis, lanes.size)
+    if strides is not None:
+        strides = list(strides)
+        strides.insert(axis, 1)
+    return lax.slice(x, starts, limits, strides), axis
+
+
+def concatenate_rule(lanes, axes, *args, dimension):
+    axis = next(a for a in axes if a is not None)
+    parts = all_at(lanes, args, axes, axis)
+    return lax.concatenate(parts, dimension + (dimension >= axis)), axis
+
+
+batch_rules |= {
+    lax.select_n_p: select_rule,
+    lax.squeeze_p: squeeze_rule,
+    lax.slice_p: slice_rule,
+    lax.concatenate_p: concatenate_rule,
+}
 
 
 @memoised

@@ -7,7 +7,7 @@ from ...trace.jaxprs.memory import memoised
 from ..closed_jaxprs import apply_closed, fill, present
 from ..derivatives.linearize import linearize_jaxpr, linearize_rules
 from ..derivatives.transpose import is_linear, transpose_jaxpr, transpose_rules
-from ..pieces import jaxpr_of, mask_of, none_of, split
+from ..pieces import agreed, jaxpr_of, mask_of, none_of, split
 from ..tangents import tangent_aval
 from .branches import cond_p
 from .tape import Union, inject, project
@@ -22,11 +22,6 @@ class LinearBranches:
     linear: tuple
     inputs: tuple
     nonzero_out: tuple
-
-
-def agreed(masks):
-    """Whether any branch has something at a position: one bool a position."""
-    return tuple(map(any, zip(*masks, strict=True)))
 
 
 @memoised

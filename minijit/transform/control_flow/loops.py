@@ -9,14 +9,24 @@ from dataclasses import dataclass, replace
 
 from ...trace.array import ShapedArray, shape_rules
 from ...trace.core import Primitive, eval_rules
-from ...trace.jaxprs.jaxpr import ClosedJaxpr, Literal
+from ...trace.jaxprs.jaxpr import ClosedJaxpr
 from ...trace.jaxprs.memory import memoised
-from ..closed_jaxprs import apply_closed, drop_dead, fill, present
+from ..closed_jaxprs import drop_dead, fill, present
 from ..derivatives.linearize import add_tangents, linearize_jaxpr, linearize_rules
 from ..derivatives.transpose import is_linear, transpose_jaxpr, transpose_rules
 from ..pieces import as_whole, compiled, index_aval, mask_of, none_of, reorder, split
 from ..tangents import dense, zeros
-from .steps import instantiate_carry, of_first, rows_of, stack_values, step_count
+from .steps import (
+    LinearLoop,
+    fixpoint,
+    instantiate_carry,
+    of_first,
+    order_linear_body,
+    place_residuals,
+    rows_of,
+    stack_values,
+    step_count,
+)
 from .tape import Tape, TapeValue
 
 while_p = Primitive("while", multiple_results=True)
@@ -137,87 +147,6 @@ shape_rules |= {scan_p: scan_shape}
 eval_rules |= as_whole(scan_p, scan_eval)
 
 
-# ---- the body of a loop, linearized
-
-
-@dataclass(frozen=True, eq=False)
-class LinearLoop:
-    """The body of a loop, linearized.
-
-    Attributes:
-      nonzero_carry: one bool a carry: whether it has a tangent, in any step.
-      nonzero_out: one bool a result of the body.
-      forward: the body, which also returns the residuals of a step.
-      hoisted: consts -> the residuals that depend on nothing else: computed once.
-      places: for each residual ("const" | "hoisted" | "xs" | "step", position).
-      linear: the linear body: residuals that are the same in every step, tangents of
-        consts; tangents of the carry; residuals of a step, tangents of xs.
-    """
-
-    nonzero_carry: tuple
-    nonzero_out: tuple
-    forward: ClosedJaxpr
-    hoisted: ClosedJaxpr
-    places: tuple
-    linear: ClosedJaxpr
-
-    def shared(self, consts):
-        """The residuals that are the same in every step."""
-        found = {"const": consts, "hoisted": apply_closed(self.hoisted, *consts)}
-        return [found[kind][i] for kind, i in self.places if kind in SHARED]
-
-    def stepwise(self, xs, kept):
-        """The residuals that differ from step to step, stacked."""
-        found = {"xs": xs, "step": kept}
-        return [found[kind][i] for kind, i in self.places if kind not in SHARED]
-
-
-SHARED = ("const", "hoisted")
-
-
-def place_residuals(part, n, num_consts, num_carry):
-    """Where the linear loop finds each residual of a step: -> (places, the residuals
-    to compute once, the residuals that every step returns)."""
-    jaxpr = part.forward.jaxpr
-    consts, _, xs = split(jaxpr.invars, num_consts, num_carry)
-    unchanging = {*jaxpr.constvars, *consts}
-    for eqn in jaxpr.eqns:
-        if all(isinstance(v, Literal) or v in unchanging for v in eqn.invars):
-            unchanging.update(eqn.outvars)
-    hoisted, stepwise, places = [], [], []
-    for v in part.residuals(jaxpr.invars, jaxpr.outvars[n:]):
-        kind, found = "step", stepwise
-        if v in consts:
-            kind, found = "const", consts
-        elif v in xs:
-            kind, found = "xs", xs
-        elif v in unchanging:
-            kind, found = "hoisted", hoisted
-        if v not in found:
-            found.append(v)
-        places.append((kind, found.index(v)))
-    return tuple(places), hoisted, stepwise
-
-
-def order_linear_body(linear, places, num_consts, num_carry):
-    """Residuals that every step shares first, then tangents, then those of a step."""
-    sizes = len(places), num_consts, num_carry
-    residuals, consts, carry, xs = split(linear.jaxpr.invars, *sizes)
-    pairs = list(zip(residuals, places, strict=True))
-    shared = [v for v, (kind, _) in pairs if kind in SHARED]
-    stepwise = [v for v, (kind, _) in pairs if kind not in SHARED]
-    return reorder(linear, [*shared, *consts, *carry, *stepwise, *xs])
-
-
-def fixpoint(step, mask):
-    """Repeat `mask = mask or step(mask)` until it stays."""
-    while True:
-        new = tuple(a or b for a, b in zip(mask, step(mask), strict=True))
-        if new == mask:
-            return mask
-        mask = new
-
-
 @memoised
 def linearize_body(body, consts, carry, xs):
     """Linearize the body of a loop: -> `LinearLoop`.
@@ -333,9 +262,6 @@ def scan_transpose(cts, accs, *args, **params):
 
 
 transpose_rules |= {scan_p: scan_transpose}
-
-
-# ---- the derivative of a scan
 
 
 def scan_linearize(nonzero, *args, **params):

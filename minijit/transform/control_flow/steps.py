@@ -1,12 +1,16 @@
-"""Steps of loops: how many, what the first one starts from, and arrays by the row."""
+"""Steps of loops: how many, what the first one starts from, arrays by the row; and
+where the linear side of a loop finds each residual of a step."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...trace import dtypes
 from ...trace.array import ArrayImpl, aval_of, to_numpy
-from ...trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr, dce
+from ...trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce
+from ..closed_jaxprs import apply_closed
 from ..opaque import OpaqueValue
-from ..pieces import int32, wrap_like
+from ..pieces import int32, reorder, split, wrap_like
 from ..tangents import tangent_aval, zeros
 
 # How many steps a loop may take of which something is kept for each: they are counted
@@ -65,3 +69,84 @@ def stack_values(aval, rows):
         return ArrayImpl(storage, aval.update(shape=shape))
     aval = aval.update(shape=(len(rows), *aval.shape))
     return ArrayImpl(np.stack([to_numpy(x) for x in rows]), aval)
+
+
+# ---- the body of a loop, linearized
+
+
+@dataclass(frozen=True, eq=False)
+class LinearLoop:
+    """The body of a loop, linearized.
+
+    Attributes:
+      nonzero_carry: one bool a carry: whether it has a tangent, in any step.
+      nonzero_out: one bool a result of the body.
+      forward: the body, which also returns the residuals of a step.
+      hoisted: consts -> the residuals that depend on nothing else: computed once.
+      places: for each residual ("const" | "hoisted" | "xs" | "step", position).
+      linear: the linear body: residuals that are the same in every step, tangents of
+        consts; tangents of the carry; residuals of a step, tangents of xs.
+    """
+
+    nonzero_carry: tuple
+    nonzero_out: tuple
+    forward: ClosedJaxpr
+    hoisted: ClosedJaxpr
+    places: tuple
+    linear: ClosedJaxpr
+
+    def shared(self, consts):
+        """The residuals that are the same in every step."""
+        found = {"const": consts, "hoisted": apply_closed(self.hoisted, *consts)}
+        return [found[kind][i] for kind, i in self.places if kind in SHARED]
+
+    def stepwise(self, xs, kept):
+        """The residuals that differ from step to step, stacked."""
+        found = {"xs": xs, "step": kept}
+        return [found[kind][i] for kind, i in self.places if kind not in SHARED]
+
+
+SHARED = ("const", "hoisted")
+
+
+def place_residuals(part, n, num_consts, num_carry):
+    """Where the linear loop finds each residual of a step: -> (places, the residuals
+    to compute once, the residuals that every step returns)."""
+    jaxpr = part.forward.jaxpr
+    consts, _, xs = split(jaxpr.invars, num_consts, num_carry)
+    unchanging = {*jaxpr.constvars, *consts}
+    for eqn in jaxpr.eqns:
+        if all(isinstance(v, Literal) or v in unchanging for v in eqn.invars):
+            unchanging.update(eqn.outvars)
+    hoisted, stepwise, places = [], [], []
+    for v in part.residuals(jaxpr.invars, jaxpr.outvars[n:]):
+        kind, found = "step", stepwise
+        if v in consts:
+            kind, found = "const", consts
+        elif v in xs:
+            kind, found = "xs", xs
+        elif v in unchanging:
+            kind, found = "hoisted", hoisted
+        if v not in found:
+            found.append(v)
+        places.append((kind, found.index(v)))
+    return tuple(places), hoisted, stepwise
+
+
+def order_linear_body(linear, places, num_consts, num_carry):
+    """Residuals that every step shares first, then tangents, then those of a step."""
+    sizes = len(places), num_consts, num_carry
+    residuals, consts, carry, xs = split(linear.jaxpr.invars, *sizes)
+    pairs = list(zip(residuals, places, strict=True))
+    shared = [v for v, (kind, _) in pairs if kind in SHARED]
+    stepwise = [v for v, (kind, _) in pairs if kind not in SHARED]
+    return reorder(linear, [*shared, *consts, *carry, *stepwise, *xs])
+
+
+def fixpoint(step, mask):
+    """Repeat `mask = mask or step(mask)` until it stays."""
+    while True:
+        new = tuple(a or b for a, b in zip(mask, step(mask), strict=True))
+        if new == mask:
+            return mask
+        mask = new

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from ...trace.array import shape_rules
 from ...trace.core import Primitive, eval_rules
 from ...trace.jaxprs.text import aval_printers, print_aval
-from ..opaque import Opaque, OpaqueValue, value_nbytes
-from ..tangents import zeros
+from ..opaque import Opaque, TapeValue as TapeValue, UnionValue
 
 
 @dataclass(frozen=True)
@@ -31,36 +30,6 @@ class Union(Opaque):
     def __str__(self):
         cases = ", ".join(f"({', '.join(map(print_aval, c))})" for c in self.cases)
         return f"{'Every' if self.every else 'Union'}[{cases}]"
-
-
-class UnionValue(OpaqueValue):
-    """For each case a tuple of values, or None where there are none.
-
-    Where no case has values it is a zero.
-    """
-
-    __slots__ = ("cases",)
-
-    def __init__(self, aval, cases):
-        self.aval = aval
-        self.cases = cases
-
-    def __repr__(self):
-        held = [str(k) for k, values in enumerate(self.cases) if values is not None]
-        return f"<{self.aval}, {'case ' + ', '.join(held) if held else 'zero'}>"
-
-    def case(self, k):
-        """The values of case k; zeros where there are none."""
-        values = self.cases[k]
-        return list(map(zeros, self.aval.cases[k]) if values is None else values)
-
-    @property
-    def is_zero(self):
-        return all(values is None for values in self.cases)
-
-    @property
-    def nbytes(self):
-        return sum(value_nbytes(x) for values in self.cases for x in values or ())
 
 
 # ---- making and opening unions
@@ -103,34 +72,6 @@ class Tape(Opaque):
 
     def __str__(self):
         return f"Tape[{print_aval(self.element)}]"
-
-
-class TapeValue(OpaqueValue):
-    """A list of values, or with `items` None a zero of whatever length is asked for."""
-
-    __slots__ = ("items",)
-
-    def __init__(self, aval, items):
-        self.aval = aval
-        self.items = items
-
-    def __repr__(self):
-        length = "zero" if self.is_zero else f"{len(self.items)} items"
-        return f"<{self.aval}, {length}>"
-
-    def __getitem__(self, i):
-        return zeros(self.aval.element) if self.is_zero else self.items[i]
-
-    def __len__(self):
-        return 0 if self.is_zero else len(self.items)
-
-    @property
-    def is_zero(self):
-        return self.items is None
-
-    @property
-    def nbytes(self):
-        return sum(value_nbytes(x) for x in self.items or ())
 
 
 aval_printers |= {Tape: str}

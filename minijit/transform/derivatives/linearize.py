@@ -383,6 +383,29 @@ def add_rule(nonzero, x, y):
     return z, lambda s, t: add_tangents(spread(s, aval), spread(t, aval))
 
 
+def add_any_rule(nonzero, x, y):
+    return add_tangents(x, y), add_tangents
+
+
+def bilinear_rule(primitive, nonzero, x, y, **params):
+    product = partial(primitive.bind, **params)
+
+    def linear(s, t):
+        s = None if s is None else product(s, y)
+        return add_tangents(s, None if t is None else product(x, t))
+
+    return product(x, y), linear
+
+
+linearize_rules |= {
+    lax.add_p: add_rule,
+    add_any_p: add_any_rule,
+    lax.dot_general_p: partial(bilinear_rule, lax.dot_general_p),
+}
+
+
+# chapter 7, brought along
+
 def sub_rule(nonzero, x, y):
     z = lax.sub(x, y)
     aval = aval_of(z)
@@ -404,20 +427,6 @@ def div_rule(nonzero, x, y):
         return add_tangents(s, None if t is None else spread(lax.mul(t, by_y), aval))
 
     return z, linear
-
-
-def add_any_rule(nonzero, x, y):
-    return add_tangents(x, y), add_tangents
-
-
-def bilinear_rule(primitive, nonzero, x, y, **params):
-    product = partial(primitive.bind, **params)
-
-    def linear(s, t):
-        s = None if s is None else product(s, y)
-        return add_tangents(s, None if t is None else product(x, t))
-
-    return product(x, y), linear
 
 
 def convert_rule(nonzero, x, *, new_dtype, weak_type):
@@ -445,18 +454,11 @@ def concatenate_rule(nonzero, *args, dimension):
 
 
 linearize_rules |= {
-    lax.add_p: add_rule,
     lax.sub_p: sub_rule,
     lax.div_p: div_rule,
-    add_any_p: add_any_rule,
-}
-
-
-linearize_rules |= {
     lax.convert_element_type_p: convert_rule,
     lax.select_n_p: select_rule,
     lax.concatenate_p: concatenate_rule,
-    lax.dot_general_p: partial(bilinear_rule, lax.dot_general_p),
 }
 
 

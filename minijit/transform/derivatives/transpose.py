@@ -391,6 +391,8 @@ def dot_transpose(ct, ct_axes, aval, y, dims, precision):
 transpose_rules |= adding({lax.dot_general_p: dot_general_transpose})
 
 
+# chapter 8, brought along
+
 # ---- calls
 
 
