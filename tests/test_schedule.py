@@ -15,6 +15,7 @@ from minijit.compile.lower.walk import lower
 from minijit.compile.schedule import choose, cost, recipes
 from minijit.compile.schedule.access import access_of
 from minijit.compile.schedule.cost import price
+from minijit.compile.schedule.interchange import longest_piece
 from minijit.compile.schedule.machine import Machine, host_caches
 from minijit.compile.schedule.primitives import (
     Nest,
@@ -201,6 +202,13 @@ def test_cores_share_memory_but_not_instructions():
     assert price([computed], one) > 4 * price([computed], many)
     serial = (For(Axis(1), (For(i, (For(j, (far,)),)),)),)
     assert price([serial], one) == price([serial], many)
+
+
+def test_rows_are_cut_for_the_cores_that_there_are(monkeypatch):
+    for cores, most in ((1, 2048), (2, 512), (4, 256), (64, 256)):
+        machine = replace(Machine.book(), cores=cores)
+        monkeypatch.setattr(Machine, "in_force", lambda machine=machine: machine)
+        assert longest_piece(2048, 4) == most
 
 
 # ---- the primitives

@@ -51,8 +51,8 @@ class Settings:
       rows_at_once: how many rows are added at once, so that an accumulator is read and
         written less often.
       row_piece: bytes of accumulators side by side: half of a first cache.
-      row_pieces, shortest_row: into so many pieces a row is cut at least, for several
-        cores, if they are not shorter than so many elements.
+      shortest_row: a row is cut for several cores, into pieces that are not shorter
+        than so many elements.
       part_total: a total of fewer terms than these has one part.
       most_parts, shortest_part: into how many parts a total is cut at most, or within
         a loop a product; and how many terms a part of a total has at least.
@@ -162,7 +162,6 @@ class Settings:
     fewest_totals: int = 8
     rows_at_once: int = 4
     row_piece: int = 1 << 14
-    row_pieces: int = 8
     shortest_row: int = 256
     part_total: int = 1 << 18
     most_parts: int = 64

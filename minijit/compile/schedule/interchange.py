@@ -29,6 +29,7 @@ from ..loops.reductions import grows_in, start_values
 from ..loops.scalars import comparisons
 from ..loops.statements import For, Store, expressions
 from ..settings import config
+from .machine import Machine
 
 # What takes no longer than reading and writing an accumulator: then several rows are
 # added at once.
@@ -131,7 +132,7 @@ loop_rules |= {
     ),
     "pieces": (
         True, "a piece of a row at a time stays in the first cache", "row_piece",
-        "row_pieces", "shortest_row",
+        "shortest_row",
     ),
 }  # fmt: skip
 
@@ -159,9 +160,10 @@ def steps_by_one(index, axis):
 
 def longest_piece(count, size):
     """How many accumulators of a size are side by side in a piece of a row."""
-    settings = config.fusion
-    share = max(-(-count // settings.row_pieces), settings.shortest_row)
-    return min(settings.row_piece // size, share)
+    settings, cores = config.fusion, Machine.in_force().cores
+    # For several cores there are two pieces for each, where they are not too short.
+    share = -(-count // (2 * cores if cores > 1 else 1))
+    return min(settings.row_piece // size, max(share, settings.shortest_row))
 
 
 def rows_at_once(stores):

@@ -109,12 +109,14 @@ class Machine:
         """The one that the flag `machine` names."""
         name = config.read("machine")
         if name == "host":
-            return replace(cls.host(), cores=max(config.read("cpu_threads"), 1))
+            return replace(cls.host(), cores=max(host_cores[0](), 1))
         return cls.book() if name == "book" else cls(name)
 
 
 # Function: the level of x86-64 that code is made for.  What makes code replaces it.
 host_level = [lambda: "x86-64-v3"]
+# Function: how many cores a kernel may use.  What makes threads replaces it.
+host_cores = [lambda: 1]
 
 
 def host_caches(root=Path("/sys/devices/system/cpu/cpu0/cache")):

@@ -30,7 +30,7 @@ from ...compile.loops.statements import (
     expressions,
     statements,
 )
-from ...compile.schedule.machine import host_level
+from ...compile.schedule.machine import host_cores, host_level
 from ...compile.schedule.nests import stride_along, strides_of
 from ...trace.base.config import config
 from ...trace.jit.jit import executors
@@ -616,3 +616,4 @@ def level_of_target():
 
 
 host_level[0] = level_of_target
+host_cores[0] = lambda: config.read("cpu_threads")
