@@ -16,8 +16,9 @@ from minijit.compile.control import products
 from minijit.compile.control.control import with_regions
 from minijit.compile.loops.buffers import Buffer, View, whole
 from minijit.compile.loops.expressions import Expr
-from minijit.compile.loops.statements import Call, statements
+from minijit.compile.loops.statements import Call, For, Region, statements
 from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.place import placed
 from minijit.compile.simplify.passes import simplify
 from minijit.run import loading
 from minijit.run.executable import compile_plain
@@ -737,3 +738,25 @@ def test_a_chain_of_totals_is_looked_at_in_proportion_to_its_length(monkeypatch)
         compile_plain(closed, "chain")
         counts.append(visits[0])
     assert counts[1] < 4 * counts[0]
+
+
+def test_the_first_lane_of_a_branch_is_looked_for_once():
+    """Two vmaps over a branch: idle lanes borrow without a search for each number."""
+
+    def choose(row):
+        return lax.cond(jnp.argmax(row) > 3, jnp.sin, jnp.cos, row)
+
+    def work(body, times=1):
+        return sum(
+            work(s.body, times * s.axis.extent) if isinstance(s, For) else times
+            for s in body
+        )
+
+    x = np.random.default_rng(0).normal(size=(4, 60, 30)).astype("f4")
+    f = mj.vmap(mj.vmap(choose))
+    program = with_regions(lower(simplify(mj.make_jaxpr(f)(x))))
+    plain = [k.body for k in program.kernels if not isinstance(k, Region)]
+    assert sum(work(placed(body)) for body in plain) < 40 * x.size
+    chosen = x.argmax(-1, keepdims=True) > 3
+    wanted = np.where(chosen, np.sin(x), np.cos(x))
+    np.testing.assert_allclose(mj.jit(f)(x), wanted, 1e-5, 1e-6)

@@ -10,8 +10,9 @@ from functools import partial
 
 import numpy as np
 
-from ...trace.array import ShapedArray
-from ...trace.primitives import broadcast_in_dim_p
+from ...trace.array import ShapedArray, shape_rules
+from ...trace.core import Primitive
+from ...trace.primitives import argmax_p, broadcast_in_dim_p
 from ...transform.control_flow.batching import borrow_p
 from ...transform.control_flow.batching_of_tapes import (
     every_p,
@@ -40,8 +41,7 @@ from ...transform.remat.checkpoint import checkpoint_p
 from ...transform.remat.policies import name_p
 from ...transform.stop_gradient import stop_gradient_p
 from ...transform.tangents import tangent_aval
-from ..loops.expressions import Axis, Reduce, as_index, op
-from ..loops.scalars import INDEX
+from ..loops.expressions import as_index, op
 from ..simplify.passes import inline_rules, rules
 from .calls import call_program
 from .elements import one_operation
@@ -112,27 +112,35 @@ def lower_checkpoint(walk, eqn):
     call_program(walk, eqn, eqn.params["jaxpr"], "checkpoint")
 
 
-def borrowed(out, index, running, x):
-    """The row of `borrow`: an idle lane has the element of the first running lane."""
-    axis = len(running.shape) - 1
-    lanes = running.shape[axis]
-    if lanes == 1:
-        return x[index]
-    before, lane, over = index[:axis], index[axis], Axis(lanes, "reduce")
-    runs = op("convert", running[(*before, over)], dtype=np.dtype("int32"))
-    first = Reduce("argmax", (over,), (runs, over))
-    first = op("item", first, as_index(1), dtype=INDEX)
-    chosen = op("select", running[(*before, lane)], lane, first)
+borrow_from_p = Primitive("borrow_from")
+
+
+def borrow_from_first(walk, out, running, x):
+    """`borrow`, with the first running lane a value that is known once for all."""
+    axis = len(running.aval.shape) - 1
+    if running.aval.shape[axis] < 2:
+        return x
+    first = walk.apply(argmax_p, running, axes=(axis,), index_dtype=np.dtype("int32"))
+    return walk.apply(borrow_from_p, running, first, x)
+
+
+def borrowed(out, index, running, first, x):
+    """The row of `borrow_from`: an idle lane has the element of the first that runs."""
+    axis, last = len(running.shape) - 1, as_index(running.shape[-1] - 1)
+    before, lane = index[:axis], index[axis]
+    chosen = op("select", running[(*before, lane)], lane, as_index(first[before]))
     # It is in bounds; now the indices' own arithmetic can see that.
-    chosen = op("min", op("max", chosen, as_index(0)), as_index(lanes - 1))
+    chosen = op("min", op("max", chosen, as_index(0)), last)
     return x[(*before, chosen, *index[axis + 1 :])]
 
 
+shape_rules |= {borrow_from_p: lambda running, first, x: x}
+rules |= {borrow_p: [borrow_from_first]}
 lower_rules |= {
     add_any_p: one_operation("add"),
     name_p: Elements(lambda out, index, x, *, name: x[index], 0),
     checkpoint_p: Statements(lower_checkpoint),
-    borrow_p: Elements(borrowed, total=True),
+    borrow_from_p: Elements(borrowed),
 }
 lower_rules |= {stop_gradient_p: Elements(lambda out, index, x: x[index], 0)}
 fallbacks |= {
