@@ -119,7 +119,7 @@ def in_a_fresh_process(code, enable_x64):
 
     import minijit.trace.base.config as module
 
-    root = os.path.dirname(os.path.dirname(os.path.dirname(module.__file__)))
+    root = module.__file__.partition(f"{os.sep}minijit{os.sep}trace")[0]
     env = {**os.environ, "MINIJIT_ENABLE_X64": enable_x64, "PYTHONPATH": root}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, env=env, capture_output=True, text=True)
