@@ -7,6 +7,7 @@
 That is after each call of a function in C, and as each function in Python begins.
 """
 
+import gc
 import sys
 
 
@@ -26,6 +27,10 @@ def interrupted_at(k, function):
                 sys.setprofile(None)
                 raise KeyboardInterrupt
 
+    # What the collector calls back, jax has such a function, loses its exception: the
+    # frames in it go on holding what they look at.
+    collects = gc.isenabled()
+    gc.disable()
     sys.setprofile(look)
     try:
         function()
@@ -33,4 +38,6 @@ def interrupted_at(k, function):
         return True, error
     finally:
         sys.setprofile(None)
+        if collects:
+            gc.enable()
     return left < 0, None
