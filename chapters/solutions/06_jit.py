@@ -2,7 +2,7 @@
 
 import numpy as np
 
-import minijit as jax
+import minijit as mj
 import minijit.numpy as jnp
 from minijit.trace.jaxprs.jaxpr import make_jaxpr
 from minijit.trace.jit.jit import executors
@@ -25,7 +25,7 @@ def unroll_count(f, *args):
 
 def check_unroll_count(unroll_count):
     """The jaxpr a call calls is `eqn.params["jaxpr"].jaxpr`; remember its count."""
-    inner = jax.jit(lambda x: x * 2 + x)
+    inner = mj.jit(lambda x: x * 2 + x)
 
     def outer(x):
         for _ in range(10):
@@ -33,12 +33,12 @@ def check_unroll_count(unroll_count):
         return -x
 
     assert unroll_count(outer, 1.0) == 21
-    assert unroll_count(jax.jit(outer), 1.0) == 21
+    assert unroll_count(mj.jit(outer), 1.0) == 21
     assert unroll_count(lambda x: x, 1.0) == 0
     # Forty calls deep: 2**40 calls in all, which nobody can count one by one.
     twice = inner
     for _ in range(40):
-        twice = jax.jit(lambda x, f=twice: f(f(x)))
+        twice = mj.jit(lambda x, f=twice: f(f(x)))
     assert unroll_count(twice, 1.0) == 2 * 2**40
 
 
@@ -51,7 +51,7 @@ def retraced_because(f):
 
 def check_retraced_because(retraced_because):
     """`differences(old.facts, new.facts)` for each record and the one before it."""
-    f = jax.jit(lambda x, n: x, static_argnums=1)
+    f = mj.jit(lambda x, n: x, static_argnums=1)
     f(1.0, 1)
     assert retraced_because(f) == set()
     f(1.0, 2)
@@ -62,7 +62,7 @@ def check_retraced_because(retraced_because):
 
 
 def bucketed(f):
-    jitted = jax.jit(f)
+    jitted = mj.jit(f)
 
     def call(x):
         size = 1
@@ -109,7 +109,7 @@ def add_counting_executor(name):
 def check_add_counting_executor(add_counting_executor):
     """A row is a function of (closed, name) that returns a function of the leaves."""
     counts = add_counting_executor("counting")
-    f = jax.jit(lambda x: x * 3.0 - 1.0, backend="counting")
+    f = mj.jit(lambda x: x * 3.0 - 1.0, backend="counting")
     assert float(f(2.0)) == 5.0
     assert counts == {"compiled": 1, "called": 1}
     f(3.0)
