@@ -65,7 +65,7 @@ from .transform.jacobians import hessian, jacfwd, jacobian, jacrev
 from .transform.batching import collectives, windows as window_lanes
 
 # chapter 10
-from .transform.custom.rules import custom_jvp, custom_vjp
+from .transform.custom.custom_derivatives import custom_jvp, custom_vjp
 
 _on_demand += ["custom_derivatives"]
 
@@ -85,7 +85,7 @@ _on_demand += "ad_checkpoint custom_batching debug".split()
 from .transform.debugging import debug_infs, debug_nans
 
 # chapter 13
-from .transform.control_flow import reversal_rows
+from .transform.control_flow import checkpointed_loop_rules as reversal_rows
 
 # chapter 14
 from .compile.simplify import exact_rules, layout_rules, real_number_rules
@@ -151,10 +151,10 @@ _classes += [_jaxpr.Jaxpr, _jaxpr.ClosedJaxpr, _jaxpr.Eqn]
 demand.more_attributes("jaxcompat.attributes", _classes)
 
 # chapter 17
-from .compile.fuse.passes import Fusion
+from .compile.fuse.fusion import Fusion
 
-from .compile.fuse import folds
-from .compile.fuse.fusing import fuse
+from .compile.fuse import block_loops as folds
+from .compile.fuse.fuse_settings import fuse
 
 # chapter 18
 from .compile.lower import layout

@@ -18,7 +18,8 @@ from .trace.array import ShapedArray as ShapedArray
 from .trace.base.config import config as config
 from .trace.api.devices import Device as Device
 from .trace.api.stages import ShapeDtypeStruct as ShapeDtypeStruct
-from .transform.custom.rules import custom_jvp as custom_jvp, custom_vjp as custom_vjp
+from .transform.custom.custom_derivatives import custom_jvp as custom_jvp
+from .transform.custom.custom_derivatives import custom_vjp as custom_vjp
 from .transform.remat.policies import checkpoint_policies as checkpoint_policies
 from .typing import ArrayLike, DTypeLike
 

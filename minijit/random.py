@@ -29,7 +29,7 @@ from .trace.base.errors import at_line, user_source
 from .trace.jit.jit import jit
 from .trace.numpy_values import real_part
 from .transform.batching.vmap import vmap
-from .transform.custom.rules import custom_jvp
+from .transform.custom.custom_derivatives import custom_jvp
 from .transform.stop_gradient import stop_gradient
 
 # A sampler is traced once for each shape, and stands as one call in a program.  Outside

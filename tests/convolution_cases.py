@@ -7,7 +7,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.trace.jaxprs.jaxpr import make_jaxpr
 
 NHWC, NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")

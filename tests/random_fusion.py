@@ -17,7 +17,7 @@ import minijit as mj
 from minijit import config
 from minijit.compile.loops.statements import Kernel
 from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.run.executable import compile_plain
 from minijit.run.loading import rewritten
 from minijit.trace.jit.jit import compile_for_eval

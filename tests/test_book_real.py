@@ -194,7 +194,7 @@ shop.build_cell(core_py, whole, {})
 assert "sinsin" not in str(mj.make_jaxpr(f)(0.0)) and jnp.sin is sin
 assert primitives.sin_p is sin_p and core.Primitive is Primitive
 try:
-    import minijit.compile.simplify.passes
+    import minijit.compile.simplify.folding
 except ImportError as e:
     assert "is built in this chapter by a cell" in str(e), e
 else:

@@ -27,7 +27,7 @@ from minijit.ad_checkpoint import checkpoint_name
 from minijit.trace.jaxprs.jaxpr import subjaxprs
 from minijit.trace.jit import jit as jit_module
 from minijit.trace.trees.pytree import tree_leaves
-from minijit.transform.control_flow.tape import TapeValue
+from minijit.transform.control_flow.unions_and_tapes import TapeValue
 
 pytestmark = pytest.mark.chapter(12)
 

@@ -17,7 +17,7 @@ import gc, itertools, os, signal, sys, threading
 import numpy as np
 import minijit as mj, minijit.numpy as jnp
 from minijit.run.llvm.engine import Code
-from minijit.run.llvm.python import make_builtin
+from minijit.run.llvm.python_calls import make_builtin
 from moments import interrupted_at
 
 NUMBER = '''

@@ -11,7 +11,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.jaxprs.jaxpr import eval_jaxpr
-from minijit.transform.control_flow.tape import Tape, TapeValue, Union
+from minijit.transform.control_flow.unions_and_tapes import Tape, TapeValue, Union
 
 pytestmark = [pytest.mark.chapter(12), pytest.mark.usefixtures("interpreted_doubles")]
 

@@ -11,14 +11,14 @@ from test_lower import check, floats, trace
 import minijit as jax
 import minijit.numpy as jnp
 from minijit import lax, nn
-from minijit.compile.fuse.passes import settle
+from minijit.compile.fuse.fusion import settle
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Load, Op
 from minijit.compile.loops.graphs import postorder
 from minijit.compile.loops.statements import For, Store, expressions
 from minijit.compile.lower.walk import lower
 from minijit.compile.settings import Settings
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.trace.base.config import config
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]

@@ -6,7 +6,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.transform.control_flow.tape import TapeValue
+from minijit.transform.control_flow.unions_and_tapes import TapeValue
 
 pytestmark = [pytest.mark.chapter(12), pytest.mark.usefixtures("interpreted_doubles")]
 

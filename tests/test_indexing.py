@@ -9,7 +9,7 @@ import pytest
 from referee import together
 
 from minijit import lax
-from minijit.numpy.gathering import (
+from minijit.numpy.index_to_gather import (
     apply_index,
     index_to_gather,
     take_index,

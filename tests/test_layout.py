@@ -7,7 +7,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.trace import primitives as prim
 from minijit.trace.base.config import config
 from minijit.trace.jaxprs.jaxpr import make_jaxpr

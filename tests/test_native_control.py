@@ -13,13 +13,13 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, random
 from minijit.compile.control import products
-from minijit.compile.control.control import with_regions
+from minijit.compile.control.lowering import with_regions
 from minijit.compile.loops.buffers import Buffer, View, whole
 from minijit.compile.loops.expressions import Expr
 from minijit.compile.loops.statements import Call, For, Region, statements
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import placed
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.run import loading
 from minijit.run.executable import compile_plain
 from minijit.run.python.regions import RegionSource

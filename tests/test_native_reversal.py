@@ -9,7 +9,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.jit.jit import executors
-from minijit.transform.control_flow.reverse_loops import extra_steps
+from minijit.transform.control_flow.checkpointed_loops import extra_steps
 from tests.test_native_control import agree, allocations, sources
 
 pytestmark = pytest.mark.chapter(22)

@@ -15,7 +15,8 @@ from minijit.transform.control_flow.batching_of_tapes import (
     spread_p,
     sum_lanes_p,
 )
-from minijit.transform.control_flow.tape import (
+from minijit.transform.control_flow.tape_rules import eval_zero, zero_p
+from minijit.transform.control_flow.unions_and_tapes import (
     Tape,
     TapeValue,
     Union,
@@ -23,7 +24,6 @@ from minijit.transform.control_flow.tape import (
     inject,
     project,
 )
-from minijit.transform.control_flow.tape_rows import eval_zero, zero_p
 from minijit.transform.derivatives.linearize import add_any_p
 from minijit.transform.pieces import jaxpr_of
 from tests.test_control_flow import programs, slope

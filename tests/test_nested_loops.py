@@ -15,7 +15,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.lower import walk as lower
-from minijit.compile.simplify import passes as simplify
+from minijit.compile.simplify import folding as simplify
 from minijit.trace.jit.jit import executors
 from minijit.transform.derivatives import linearize, transpose
 

@@ -9,7 +9,7 @@ from ir_interpreter import Run, garbage
 import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile.decisions import decisions_about
-from minijit.compile.fuse.passes import nested
+from minijit.compile.fuse.fusion import nested
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.check import check_program
 from minijit.compile.loops.expressions import Axis, Const, Load, as_index, op

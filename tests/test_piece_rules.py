@@ -6,7 +6,7 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 
 pytestmark = pytest.mark.chapter(16)
 rng = np.random.default_rng(0)

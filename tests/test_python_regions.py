@@ -10,7 +10,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.run.loading import rewritten
 from minijit.run.python.source import print_program
 

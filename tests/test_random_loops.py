@@ -23,7 +23,7 @@ from minijit import lax
 from minijit.ad_checkpoint import saved_residuals
 from minijit.trace.array import ShapedArray
 from minijit.trace.jit.jit import executors
-from minijit.transform.control_flow.tape import TapeValue
+from minijit.transform.control_flow.unions_and_tapes import TapeValue
 from minijit.transform.remat.residual_report import bytes_held
 from tests.test_control_flow import Unrolled
 

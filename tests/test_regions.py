@@ -13,11 +13,11 @@ from hypothesis import given, strategies as st
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
-from minijit.compile.control.control import with_regions
+from minijit.compile.control.lowering import with_regions
 from minijit.compile.loops.check import check_program
 from minijit.compile.loops.statements import For, Region, Swap, statements
 from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.run.executable import compile_python
 from minijit.run.llvm import engine as llvm_engine
 from minijit.run.llvm.executor import compile_llvm
@@ -25,7 +25,7 @@ from minijit.run.llvm.loops import LoopWriter
 from minijit.run.report.kernel_log import steps_of
 from minijit.trace.base.config import config
 from minijit.transform.control_flow import steps
-from minijit.transform.control_flow.tape import TapeValue
+from minijit.transform.control_flow.unions_and_tapes import TapeValue
 from tests import (
     ir_interpreter,
     test_lane_blocks as blocks,

@@ -11,12 +11,12 @@ import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.array import eval_rules, shape_rules
 from minijit.trace.core import Primitive
-from minijit.transform.control_flow.reverse_loops import (
+from minijit.transform.control_flow.checkpointed_loops import (
     extra_steps,
     reverse_steps,
     runs_of_each_step,
 )
-from minijit.transform.control_flow.tape import TapeValue
+from minijit.transform.control_flow.unions_and_tapes import TapeValue
 from minijit.transform.derivatives.linearize import linearize_rules
 from minijit.transform.derivatives.transpose import adding, transpose_rules
 

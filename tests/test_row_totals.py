@@ -11,7 +11,7 @@ from minijit.compile.loops.expressions import Op
 from minijit.compile.loops.graphs import postorder
 from minijit.compile.loops.statements import expressions
 from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.trace.base.config import config
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]

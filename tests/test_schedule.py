@@ -26,7 +26,7 @@ from minijit.compile.schedule.primitives import (
     reordered,
 )
 from minijit.compile.schedule.recipes import candidates
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.run.loading import rewritten
 
 pytestmark = [pytest.mark.chapter(24), pytest.mark.fusion]

@@ -13,7 +13,7 @@ from minijit.compile.loops.statements import Kernel, Region
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.placing_rules import arrange
 from minijit.compile.settings import Settings
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.run.loading import rewritten
 from minijit.trace.base.config import config
 

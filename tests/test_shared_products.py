@@ -14,7 +14,7 @@ from minijit.compile.loops.statements import Call, Region, statements
 from minijit.run.llvm.calls import declaration, tiles
 from minijit.run.llvm.kernels import functions_of
 from minijit.run.llvm.product_tiles import FIELDS
-from minijit.run.llvm.python import python_declarations
+from minijit.run.llvm.python_calls import python_declarations
 from minijit.run.loading import rewritten
 from minijit.run.threads import kernels as threads, shared_products
 from minijit.run.threads.shared_products import (

@@ -7,8 +7,8 @@ from hypothesis import given, settings, strategies as st
 import minijit as jax
 import minijit.numpy as jnp
 from minijit import lax, make_jaxpr
-from minijit.compile.simplify import passes as module
-from minijit.compile.simplify.passes import rules, simplify
+from minijit.compile.simplify import folding as module
+from minijit.compile.simplify.folding import rules, simplify
 from minijit.trace.api.stages import all_eqns
 from minijit.trace.jaxprs.checks import check_jaxpr
 from minijit.trace.jit.jit import compile_for_eval

@@ -12,10 +12,10 @@ from minijit.compile.fuse.rolling import rolled
 from minijit.compile.loops.statements import Kernel
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import place
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.run.loading import rewritten
 from minijit.trace.jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr
-from minijit.transform.control_flow.loops import scan_p
+from minijit.transform.control_flow.while_and_scan import scan_p
 from tests import ir_interpreter
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]

@@ -22,7 +22,7 @@ from minijit.compile.loops.kernel_buffers import buffer_names
 from minijit.compile.loops.statements import For, If, Kernel, Region, Store
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule.place import placed
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.run.loading import rewritten, routines
 from minijit.run.python.source import print_program
 

@@ -6,7 +6,7 @@ from minijit import lax
 from minijit.trace.array import eval_rules, shape_rules
 from minijit.trace.core import Primitive
 from minijit.transform.closed_jaxprs import apply_closed
-from minijit.transform.control_flow.loops import Loop
+from minijit.transform.control_flow.while_and_scan import Loop
 from minijit.transform.derivatives.linearize import linearize_rules
 
 

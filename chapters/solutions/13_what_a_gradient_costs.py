@@ -7,8 +7,8 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.array import aval_of
-from minijit.transform.control_flow import reverse_loops
-from minijit.transform.control_flow.reverse_loops import one_step_back
+from minijit.transform.control_flow import checkpointed_loops as reverse_loops
+from minijit.transform.control_flow.checkpointed_loops import one_step_back
 from minijit.transform.pieces import jaxpr_of
 
 

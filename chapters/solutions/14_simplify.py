@@ -4,7 +4,7 @@ import numpy as np
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit.compile.simplify.passes import fast_rules, rules, simplify
+from minijit.compile.simplify.folding import fast_rules, rules, simplify
 from minijit.trace import primitives as prim
 from minijit.trace.jaxprs.jaxpr import make_jaxpr
 

@@ -7,7 +7,7 @@ import numpy as np
 
 import minijit.numpy as jnp
 from minijit import make_jaxpr
-from minijit.compile.fuse.passes import Fusion
+from minijit.compile.fuse.fusion import Fusion
 from minijit.compile.lower.walk import lower
 from minijit.compile.settings import Settings
 from minijit.run.python.source import print_program

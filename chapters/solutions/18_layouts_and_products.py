@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from minijit import make_jaxpr
-from minijit.compile.fuse.passes import nested
+from minijit.compile.fuse.fusion import nested
 from minijit.compile.loops.expressions import Axis, as_index, op
 from minijit.compile.loops.statements import For, statements
 from minijit.compile.lower.walk import lower

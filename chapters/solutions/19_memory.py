@@ -16,7 +16,7 @@ from minijit.compile.memory.arena import (
     most_at_once,
 )
 from minijit.compile.memory.overwriting import dependences
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 
 
 def keeps_alive(program, buffer):

@@ -4,13 +4,13 @@ import numpy as np
 
 import minijit.numpy as jnp
 from minijit import jit, lax
-from minijit.compile.control.control import Carries, with_regions
+from minijit.compile.control.lowering import Carries, with_regions
 from minijit.compile.control.obstacles import parts_of
 from minijit.compile.control.regions import loop_builders
 from minijit.compile.loops.expressions import Axis
 from minijit.compile.loops.statements import For, Region, Swap, statements
 from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.trace.array import shape_rules
 from minijit.trace.core import Primitive
 from minijit.trace.jaxprs.jaxpr import make_jaxpr

@@ -6,11 +6,11 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import jit, lax
 from minijit.compile.control import reversal as lower_reversal
-from minijit.compile.control.control import with_regions
+from minijit.compile.control.lowering import with_regions
 from minijit.compile.loops.expressions import as_index, op
 from minijit.compile.loops.statements import Region, While, statements
 from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 
 
 def columns_of(lists):

@@ -7,8 +7,11 @@ from ..transform.custom.closures import (
     custom_gradient as custom_gradient,
     custom_vjp_primal_tree_values as custom_vjp_primal_tree_values,
 )
-from ..transform.custom.rules import custom_jvp as custom_jvp, custom_vjp as custom_vjp
-from ..transform.custom.functions import (
+from ..transform.custom.custom_derivatives import (
+    custom_jvp as custom_jvp,
+    custom_vjp as custom_vjp,
+)
+from ..transform.custom.rule_checks import (
     CustomVJPPrimal as CustomVJPPrimal,
     SymbolicZero as SymbolicZero,
     zero_from_primal as zero_from_primal,

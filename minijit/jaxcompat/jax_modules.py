@@ -36,7 +36,7 @@ sources = {
     "stages": ["trace.api.stages", "jaxcompat.analyses"],
     "lax.linalg": ["ops.linalg"],
     "extend.core.primitives": [
-        "lax", "trace.jit.jit", "transform.custom.rules", "ops.linalg"
+        "lax", "trace.jit.jit", "transform.custom.custom_derivatives", "ops.linalg"
     ],
     "_src.ad_util": ["interpreters.ad", "transform.derivatives.linearize"],
     "_src.api": [""],

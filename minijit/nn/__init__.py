@@ -18,7 +18,7 @@ from ..numpy import arguments, core, tanh as tanh
 from ..trace import dtypes
 from ..trace.api import calls
 from ..trace.base import names as _names
-from ..transform.custom.rules import custom_jvp
+from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.stop_gradient import stop_gradient
 from . import initializers as initializers
 

@@ -57,8 +57,14 @@ from .creation import tri, tril, triu, vander
 from .searching import argwhere, bincount, compress, diag_indices, diag_indices_from
 from .searching import extract, flatnonzero, mask_indices, nonzero, tril_indices
 from .searching import tril_indices_from, triu_indices, triu_indices_from
-from .indexing import choose, fill_diagonal, piecewise, place, put, put_along_axis
-from .indexing import ravel_multi_index, select, take, take_along_axis, unravel_index
+from .take_and_put import choose, fill_diagonal, piecewise, place, put, put_along_axis
+from .take_and_put import (
+    ravel_multi_index,
+    select,
+    take,
+    take_along_axis,
+    unravel_index,
+)
 from .mathematics import acos, acosh, angle, arccos, arccosh, arcsin, arcsinh
 from .mathematics import arctan, arctan2, arctanh, around, array_equal, array_equiv
 from .mathematics import asin, asinh, atan, atan2, atanh, bitwise_count, bitwise_invert
@@ -110,7 +116,7 @@ from ..trace.concrete import ConcreteArray as _ConcreteArray
 from ..trace.core import Array as _Array, operators as _operators
 from ..trace.api.operator_calls import explain_operators as _explain_operators
 from ..trace.api.operator_calls import give_to_class as _give_to_class
-from .indexing import Indexed as _Indexed
+from .take_and_put import Indexed as _Indexed
 from .ufuncs import add_methods as _add_methods, frompyfunc, ufunc
 from .vectorized import apply_along_axis, vectorize
 

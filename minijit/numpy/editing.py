@@ -8,13 +8,13 @@ from .arguments import canonical_axes, canonical_axis, check_arraylike, concrete
 from .core import arrays, as_array, convert, known_int, np_shape
 from .cumulative import cumsum
 from .elementwise import choose_where, where
-from .indexing import take
 from .making import arange, array, asarray, concatenate, full, zeros, zeros_like
 from .mathematics import clip, dtype_kind
 from .rearranging import part_of, roll
 from .reducing import sum
 from .shapes import broadcast_shapes, broadcast_to, moveaxis, ravel, reshape
 from .sorting import argsort, sort
+from .take_and_put import take
 
 
 def repeat(a, repeats, axis=None, *, total_repeat_length=None):

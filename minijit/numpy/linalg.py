@@ -18,7 +18,7 @@ from ..trace.api import calls
 from ..trace.base import names
 from ..trace.base.errors import at_line, user_source
 from ..trace.numpy_values import by_squaring
-from ..transform.custom.rules import custom_jvp
+from ..transform.custom.custom_derivatives import custom_jvp
 from .arguments import canonical_axes, canonical_axis, static_int
 from .contracting import matmul as matmul, tensordot as tensordot
 from .core import (
@@ -34,7 +34,6 @@ from .core import (
 from .creation import diagonal as all_diagonals
 from .einstein import einsum
 from .elementwise import power, where
-from .indexing import take_along_axis
 from .making import checked_arrays, eye, ones, zeros
 from .mathematics import conj, real
 from .products import (
@@ -53,6 +52,7 @@ from .shapes import (
     squeeze,
 )
 from .sorting import argsort
+from .take_and_put import take_along_axis
 
 SVDResult = namedtuple("SVDResult", ["U", "S", "Vh"])
 EigResult = namedtuple("EigResult", ["eigenvalues", "eigenvectors"])

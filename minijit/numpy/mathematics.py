@@ -10,8 +10,8 @@ from ..ops import bits as bit_ops, complex_numbers, elementary, rounding, specia
 from ..trace import dtypes, primitives
 from ..trace.core import Array, Tracer, operators
 from ..trace.remainders import floor as floor_whole, rem
-from ..transform.custom.functions import SymbolicZero
-from ..transform.custom.rules import custom_jvp
+from ..transform.custom.custom_derivatives import custom_jvp
+from ..transform.custom.rule_checks import SymbolicZero
 from .arguments import check_arraylike, named, no_out, static_int
 from .core import (
     absolute,

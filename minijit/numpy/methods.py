@@ -9,7 +9,6 @@ from .core import convert
 from .creation import diagonal
 from .cumulative import cumprod, cumsum
 from .editing import repeat
-from .indexing import choose, take
 from .making import copy, stack
 from .mathematics import clip, conj, imag, real, round
 from .products import trace
@@ -18,6 +17,7 @@ from .reductions import ptp
 from .searching import compress, nonzero
 from .shapes import reshape, squeeze
 from .sorting import argpartition, argsort, searchsorted, sort
+from .take_and_put import choose, take
 
 
 def view(x, dtype=None, type=None):

@@ -8,13 +8,13 @@ from ..trace import dtypes, slicing
 from .arguments import concrete, static
 from .core import arrays, convert
 from .editing import repeat
-from .indexing import take
 from .making import asarray, concatenate, linspace
 from .mathematics import round
 from .rearranging import flip, part_of
 from .reducing import max, mean, min
 from .shapes import broadcast_to, reshape, squeeze
 from .statistics import median
+from .take_and_put import take
 from .vectorized import apply_along_axis
 
 

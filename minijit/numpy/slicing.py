@@ -255,7 +255,7 @@ def span_of(s, n):
 def take_slices(x, index):
     """`x[index]` without arrays in the index: a slice, static or dynamic.
 
-    Raises NotImplementedError for an index with arrays: see `numpy/indexing.py`.
+    Raises NotImplementedError for an index with arrays: see `numpy/take_and_put.py`.
     """
     shape = aval_of(x).shape
     entries, _ = parse_index(shape, index)

@@ -7,7 +7,7 @@ from ..trace import dtypes, primitives
 from .arguments import canonical_axis, check_arraylike
 from .core import arrays, convert, isnan, less, promote_dtypes
 from .elementwise import choose_where
-from .gathering import take_index
+from .index_to_gather import take_index
 from .making import arange, asarray, concatenate, full, zeros
 from .rearranging import flip, swapaxes
 from .reducing import any

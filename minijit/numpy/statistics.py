@@ -27,7 +27,6 @@ from .core import (
 from .creation import diag, indices, ix_
 from .cumulative import cumsum
 from .elementwise import choose_where
-from .indexing import ravel_multi_index
 from .making import (
     asarray,
     concatenate,
@@ -45,6 +44,7 @@ from .reductions import average
 from .searching import bincount
 from .shapes import broadcast_to, reshape, squeeze, transpose
 from .sorting import searchsorted, sort, sort_together
+from .take_and_put import ravel_multi_index
 
 
 def digitize(x, bins, right=False, *, method=None):

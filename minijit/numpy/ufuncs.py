@@ -14,10 +14,10 @@ from .arguments import canonical_axis, check_arraylike, no_out
 from .core import convert
 from .cumulative import cumprod, cumsum
 from .elementwise import where as choose
-from .indexing import take
 from .making import asarray, concatenate, full
 from .reducing import all, any, max, min, prod, sum
 from .shapes import broadcast_to, expand_dims, moveaxis, ravel, reshape
+from .take_and_put import take
 from .vectorized import vectorize
 
 # Reductions and running totals that have a primitive of their own.

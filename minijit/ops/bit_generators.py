@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from ..compile.simplify.passes import inline_rules
+from ..compile.simplify.folding import inline_rules
 from ..trace import dtypes, primitives as lax
 from ..trace.array import ShapedArray, aval_of, shape_rules
 from ..trace.core import Primitive, eval_rules

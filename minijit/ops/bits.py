@@ -9,7 +9,7 @@ import numpy as np
 from ..compile.loops.expressions import Const, op
 from ..compile.lower.elements import affine, one_operation
 from ..compile.lower.walk import Elements, lower_rules
-from ..compile.simplify import exact_rules, passes as simplify
+from ..compile.simplify import exact_rules, folding as simplify
 from ..trace import dtypes
 from ..trace.array import on_numpy, shape_rules
 from ..trace.core import Primitive, eval_rules

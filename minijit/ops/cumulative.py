@@ -23,7 +23,7 @@ from ..trace.primitives import on_wide
 from ..trace.shape_checks import check_kind, number
 from ..transform.batching.vmap import batch_rules
 from ..transform.control_flow.more_loops import associative_scan
-from ..transform.custom.rules import custom_jvp
+from ..transform.custom.custom_derivatives import custom_jvp
 from ..transform.derivatives import linearize
 from ..transform.derivatives.linearize import linearize_rules
 from ..transform.derivatives.transpose import adding, transpose_rules

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..compile.lower.elements import compute, one_operation
 from ..compile.lower.walk import Elements, lower_rules
-from ..compile.simplify import passes as simplify
+from ..compile.simplify import folding as simplify
 from ..trace import primitives as lax
 from ..trace.array import shape_rules
 from ..trace.core import Primitive, eval_rules

@@ -6,7 +6,7 @@
 
 from functools import partial
 
-from ..compile.simplify.passes import inline_rules
+from ..compile.simplify.folding import inline_rules
 from ..trace.array import aval_of, shape_rules
 from ..trace.base.errors import at_line, user_source
 from ..trace.core import Primitive, eval_rules

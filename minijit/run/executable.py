@@ -13,7 +13,7 @@ import weakref
 from functools import partial
 
 from ..compile.lower.walk import lower
-from ..compile.simplify.passes import simplify
+from ..compile.simplify.folding import simplify
 from ..trace.jit.jit import executors
 from .loading import load, programs, watchers
 from .reports import Report, heading_of, kernel_names

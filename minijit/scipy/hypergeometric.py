@@ -14,8 +14,8 @@ from .. import lax, numpy as jnp
 from ..numpy import core
 from ..trace import dtypes
 from ..trace.jit.jit import jit
-from ..transform.custom.functions import SymbolicZero
-from ..transform.custom.rules import custom_jvp
+from ..transform.custom.custom_derivatives import custom_jvp
+from ..transform.custom.rule_checks import SymbolicZero
 from .gammas import gamma, gammasgn, promoted
 
 # So many terms at most.

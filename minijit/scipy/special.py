@@ -15,7 +15,7 @@ from ..numpy import arguments, core
 from ..trace import dtypes
 from ..trace.api import calls
 from ..trace.base import names as _names
-from ..transform.custom.rules import custom_jvp
+from ..transform.custom.custom_derivatives import custom_jvp
 from .cephes import quotient
 from .gammas import gamma as gamma, gammasgn as gammasgn, promoted
 from .hypergeometric import hyp1f1 as hyp1f1, hyp2f1 as hyp2f1

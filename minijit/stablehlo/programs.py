@@ -8,14 +8,14 @@ of a while would grow as it runs, which StableHLO's arrays cannot.
 
 from functools import partial
 
-from ..compile.simplify.passes import inline_rules
+from ..compile.simplify.folding import inline_rules
 from ..compile.simplify.storage import in_storage
 from ..trace.array import ShapedArray, to_numpy
 from ..trace.base.errors import at_line
 from ..trace.core import find_rule
 from ..trace.jaxprs.jaxpr import Literal
-from ..transform.control_flow.loops import Loop, While
-from ..transform.control_flow.tape import Tape, Union
+from ..transform.control_flow.unions_and_tapes import Tape, Union
+from ..transform.control_flow.while_and_scan import Loop, While
 from ..transform.pieces import split
 from . import text
 from .arrays import I32, by_loop, named, reduction, rules, unsupported

@@ -18,7 +18,7 @@ What a primitive means under each trace stands in tables, one row a primitive.
 import threading
 from contextlib import contextmanager
 
-from .base.advice import ambiguous_truth, conversion_error, leaked_tracer
+from .base.tracer_errors import ambiguous_truth, conversion_error, leaked_tracer
 
 eval_rules = {}
 

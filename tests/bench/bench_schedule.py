@@ -19,7 +19,7 @@ from minijit.compile.lower.walk import lower
 from minijit.compile.pipeline import rewrites
 from minijit.compile.schedule import choose, recipes
 from minijit.compile.schedule.machine import Machine
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.run.loading import load, rewritten_programs
 from minijit.trace.base.config import config
 

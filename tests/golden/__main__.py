@@ -6,7 +6,7 @@ from pathlib import Path
 
 import minijit as mj
 from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 from minijit.run.loading import rewritten
 
 from .programs import families

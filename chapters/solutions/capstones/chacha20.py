@@ -5,7 +5,7 @@ import numpy as np
 import minijit as mj
 import minijit.numpy as jnp
 from minijit.compile.lower.walk import lower
-from minijit.compile.simplify.passes import simplify
+from minijit.compile.simplify.folding import simplify
 
 DIAGONALS = np.array([[0, 1, 2, 3], [5, 6, 7, 4], [10, 11, 8, 9], [15, 12, 13, 14]])
 BACK = np.argsort(DIAGONALS.ravel()).reshape(4, 4)

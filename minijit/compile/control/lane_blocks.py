@@ -14,14 +14,14 @@ block by block it comes once, and stays in the cache until the last step is done
 
 import math
 
-from ...transform.control_flow.loops import scan_p
+from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Load, as_index, op
 from ..loops.graphs import postorder, substitute
 from ..loops.statements import For, Kernel, Let, Store, expressions, statements
 from ..schedule.place import placed
 from ..settings import config
-from .control import build_scan
+from .lowering import build_scan
 from .regions import loop_builders
 
 

@@ -5,7 +5,7 @@
 
 A loop is native if all that its body does can be said in statements.  The body is
 lowered first, by the same lowering; what stands in the way is looked for in its
-program, and told in words.  A `loop` call becomes a `Region` in `control.py`.
+program, and told in words.  A `loop` call becomes a `Region` in `lowering.py`.
 """
 
 import weakref

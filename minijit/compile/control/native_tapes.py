@@ -8,9 +8,9 @@ from functools import partial
 
 from ...trace.array import ShapedArray
 from ...transform.control_flow.batching_of_tapes import every_p
-from ...transform.control_flow.loops import scan_p, while_p
-from ...transform.control_flow.tape import Tape, Union, inject_p, project_p
-from ...transform.control_flow.tape_rows import zero_p
+from ...transform.control_flow.tape_rules import zero_p
+from ...transform.control_flow.unions_and_tapes import Tape, Union, inject_p, project_p
+from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ..lower.calls import add_call, whole_atom
 from ..lower.walk import Statements
 from ..pipeline import row_choosers

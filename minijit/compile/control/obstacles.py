@@ -8,7 +8,7 @@ These sentences stand among the fallbacks of a program whose loop Python has to 
 
 from ...trace.array import ShapedArray
 from ...transform.control_flow.branches import cond_p
-from ...transform.control_flow.loops import scan_p, while_p
+from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ..decisions import loop_rules, noted
 from ..settings import config
 

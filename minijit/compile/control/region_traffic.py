@@ -8,7 +8,7 @@ count once.
 import math
 from dataclasses import dataclass
 
-from ...transform.control_flow.tape import Tape, Union
+from ...transform.control_flow.unions_and_tapes import Tape, Union
 from ..fuse.sweeps import not_memory
 from ..fuse.traffic import Walk, walkers
 from ..loops.buffers import Buffer

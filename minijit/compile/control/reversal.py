@@ -18,14 +18,14 @@ It is the recursion of chapter 13, with its stack made visible: what one call ho
 row.  There are `slots` rows and one; beyond sixteen they are in tables, which grow.
 """
 
-from ...transform.control_flow.reverse_loops import operands, treeverse_p
+from ...transform.control_flow.checkpointed_loops import operands, treeverse_p
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, as_index, op
 from ..loops.scalars import INDEX
 from ..loops.statements import For, If, Reserve, While
 from ..settings import config
-from .control import Carries
 from .growing import rows
+from .lowering import Carries
 from .obstacles import parts_of
 from .regions import Part, loop_builders
 from .watching import work_of

@@ -15,7 +15,7 @@ its values stand.  They nest as their types do, and all of it is flat arrays of 
 
 from dataclasses import dataclass
 
-from ...transform.control_flow.tape import Tape, Union
+from ...transform.control_flow.unions_and_tapes import Tape, Union
 from ..loops.buffers import Buffer
 from ..loops.expressions import Expr, as_index, op
 from ..loops.scalars import INDEX

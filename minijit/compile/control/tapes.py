@@ -14,13 +14,13 @@ looked at from the last one on: the Union says where the value is wanted, and th
 that computes it stores it there.  What is taken out of a Union is read where it is.
 """
 
-from ...transform.control_flow.tape import Tape, Union, inject_p, project_p
-from ...transform.control_flow.tape_rows import zero_p
+from ...transform.control_flow.tape_rules import zero_p
+from ...transform.control_flow.unions_and_tapes import Tape, Union, inject_p, project_p
 from ..loops.expressions import as_index
 from ..loops.scalars import INDEX
 from ..loops.statements import Attached
-from .control import arguments_of, results_of
 from .growing import ZERO, fill, growing, rows
+from .lowering import arguments_of, results_of
 from .obstacles import kind_of
 from .regions import Part, call_builders, placers
 from .tables import Ref, all_columns, local_record, make_table, record, reserve, take

@@ -12,7 +12,7 @@ import math
 from contextlib import contextmanager
 
 from ...transform.control_flow import steps as loop_steps
-from ...transform.control_flow.loops import scan_p
+from ...transform.control_flow.while_and_scan import scan_p
 from ..loops.expressions import Axis, Const, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.statements import Fail, For, Kernel

@@ -24,7 +24,7 @@ from ...trace.array import to_numpy
 from ...trace.jaxprs.jaxpr import Literal, has_effect
 from ...trace.jit.jit import jit_p
 from ...trace.primitives import iota_p
-from ...transform.control_flow.loops import scan_p
+from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Const, Reduce, as_index
 from ..loops.graphs import postorder, substitute

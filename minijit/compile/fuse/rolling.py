@@ -18,11 +18,11 @@ import numpy as np
 
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, has_effect
 from ...trace.jit.jit import jit_p
-from ...transform.control_flow.loops import scan_p
+from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted
 from ..lower.walk import row_of
 from ..settings import config
-from ..simplify.passes import atom_key, freeze
+from ..simplify.folding import atom_key, freeze
 
 
 def without_calls(jaxpr, consts):

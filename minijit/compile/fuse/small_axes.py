@@ -25,14 +25,14 @@ from ...trace.primitives import (
     squeeze_p,
     transpose_p,
 )
-from ...transform.control_flow.loops import scan_p
+from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Reduce, as_index
 from ..loops.graphs import postorder
 from ..lower.walk import At, row_of
 from ..settings import config
+from ..simplify.folding import elementwise
 from ..simplify.known_values import compute
-from ..simplify.passes import elementwise
 
 
 def is_table(aval, *eqns):

@@ -21,19 +21,23 @@ from ...transform.control_flow.batching_of_tapes import (
     sum_lanes_p,
 )
 from ...transform.control_flow.branches import cond_p
-from ...transform.control_flow.loops import scan_p, while_p
-from ...transform.control_flow.reverse_loops import (
+from ...transform.control_flow.checkpointed_loops import (
     checkpointed_while_p,
     replay_forward,
     replay_p,
     run_while,
     treeverse_p,
 )
-from ...transform.control_flow.tape import inject_p, project_p
-from ...transform.control_flow.tape_rows import zero_p
+from ...transform.control_flow.tape_rules import zero_p
+from ...transform.control_flow.unions_and_tapes import inject_p, project_p
+from ...transform.control_flow.while_and_scan import scan_p, while_p
+from ...transform.custom.custom_derivatives import (
+    custom_jvp_p,
+    custom_linear_p,
+    custom_vjp_p,
+)
 from ...transform.custom.custom_vmap import custom_vmap_p
 from ...transform.custom.implicit import linear_solve_p, solution
-from ...transform.custom.rules import custom_jvp_p, custom_linear_p, custom_vjp_p
 from ...transform.debugging import debug_callback_p
 from ...transform.derivatives.linearize import add_any_p
 from ...transform.pieces import index_aval, jaxpr_of
@@ -42,7 +46,7 @@ from ...transform.remat.policies import name_p
 from ...transform.stop_gradient import stop_gradient_p
 from ...transform.tangents import tangent_aval
 from ..loops.expressions import as_index, op
-from ..simplify.passes import inline_rules, rules
+from ..simplify.folding import inline_rules, rules
 from .calls import call_program
 from .elements import one_operation
 from .walk import Elements, Statements, fallbacks, lower_rules

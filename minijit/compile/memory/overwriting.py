@@ -21,7 +21,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 from ...transform.control_flow.branches import cond_p
-from ...transform.control_flow.loops import scan_p, while_p
+from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ..loops.buffers import Buffer
 from ..loops.expressions import Load, Op
 from ..loops.graphs import nothing, postorder, substitute

@@ -10,7 +10,7 @@ import weakref
 from collections import Counter
 from dataclasses import dataclass
 
-from ..fuse.passes import Fusion
+from ..fuse.fusion import Fusion
 from ..loops.statements import Kernel
 from .explain import report_forms
 

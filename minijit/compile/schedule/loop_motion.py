@@ -9,10 +9,10 @@ memory in each step may take longer than to compute it.
 """
 
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var, dce, has_effect, needed_equations
-from ...transform.control_flow.loops import scan_p
+from ...transform.control_flow.while_and_scan import scan_p
 from ...transform.pieces import split
 from ..lower.walk import row_of
-from ..simplify.passes import loop_rules
+from ..simplify.folding import loop_rules
 
 
 def unchanging(jaxpr, consts):

@@ -21,7 +21,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ..decisions import loop_rules, noted
-from ..fuse.passes import nested
+from ..fuse.fusion import nested
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Load, Reduce, as_index, op
 from ..loops.graphs import postorder

@@ -13,7 +13,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
-from ..fuse.passes import nested
+from ..fuse.fusion import nested
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import free_axes, postorder, substitute

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..decisions import loop_rules, noted
-from ..fuse.passes import nested
+from ..fuse.fusion import nested
 from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder
 from ..loops.reductions import start_values

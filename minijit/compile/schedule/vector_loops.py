@@ -21,7 +21,7 @@ and the range of a total in which it leaves out terms.
 import math
 
 from ..decisions import loop_rules, noted
-from ..fuse.passes import nested, renamed
+from ..fuse.fusion import nested, renamed
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ..loops.graphs import postorder

@@ -16,8 +16,8 @@ import math
 from ...trace import dtypes, primitives as prim, slicing
 from ...trace.array import ShapedArray
 from ..pipeline import shortcuts
+from .folding import filled, refilled, rules
 from .known_values import uniform
-from .passes import filled, refilled, rules
 
 
 def broadcasts(s, out, x, *, shape, broadcast_dimensions):

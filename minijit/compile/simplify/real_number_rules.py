@@ -5,8 +5,8 @@ and NaN, so `simplify` asks them only under `fast_math`.
 """
 
 from ...trace import primitives as prim
+from .folding import fast_rules, filled, holds
 from .known_values import uniform
-from .passes import fast_rules, filled, holds
 
 
 def cancel_in_sum(s, out, x, y):

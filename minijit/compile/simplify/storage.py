@@ -16,9 +16,9 @@ from ...trace import dtypes
 from ...trace.array import ArrayImpl, ShapedArray, aval_of, to_numpy
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, scalar, subjaxprs
 from ...trace.jaxprs.memory import memoised
-from ...transform.control_flow.tape import Tape, Union
+from ...transform.control_flow.unions_and_tapes import Tape, Union
 from ...transform.debugging import debug_callback_p
-from .passes import preparations
+from .folding import preparations
 
 # Primitives that mean another one in memory: eqn -> (that one, its params).
 stand_ins: dict = {}

@@ -52,8 +52,12 @@ from ...trace.slicing import dynamic_slice_p, dynamic_update_slice_p
 from ...trace.trees.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ...transform.closed_jaxprs import apply_closed, info_of, rebind, trace_closed
 from ...transform.control_flow.branches import cond_p
-from ...transform.control_flow.loops import Loop, While, scan_p, while_p
-from ...transform.custom.rules import custom_jvp_p, custom_vjp_p, stage_call
+from ...transform.control_flow.while_and_scan import Loop, While, scan_p, while_p
+from ...transform.custom.custom_derivatives import (
+    custom_jvp_p,
+    custom_vjp_p,
+    stage_call,
+)
 from ...transform.pieces import jaxpr_of, split
 from ...transform.remat.checkpoint import checkpoint_p
 

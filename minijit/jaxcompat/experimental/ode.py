@@ -20,7 +20,7 @@ from ...trace.jit.jit import jit
 from ...trace.trees.pytree import tree_leaves, tree_map
 from ...transform.batching.vmap import vmap
 from ...transform.custom.closures import closure_convert
-from ...transform.custom.rules import custom_vjp
+from ...transform.custom.custom_derivatives import custom_vjp
 from ...transform.derivatives.transpose import vjp
 
 # The tableau of Dormand and Prince: times of the stages, their weights on earlier

@@ -15,7 +15,7 @@ from ...trace.base import names as _names
 from ...trace.core import Array, set_trace
 from ...trace.jaxprs.jaxpr import unzip2
 from ...trace.trees.pytree import register_pytree_node as _register
-from ...transform.custom.rules import Rule, TangentTrace, jvp_linearize
+from ...transform.custom.custom_derivatives import Rule, TangentTrace, jvp_linearize
 from ...transform.derivatives.linearize import (
     JVPTrace as JVPTrace,
     JVPTracer as JVPTracer,

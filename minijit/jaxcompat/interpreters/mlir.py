@@ -10,7 +10,7 @@ from functools import partial
 
 from ...compile.lower.calls import call_program
 from ...compile.lower.walk import Statements, fallbacks, lower_rules
-from ...compile.simplify.passes import simplify
+from ...compile.simplify.folding import simplify
 from ...trace.arguments import TraceInfo
 from ...trace.base import names as _names
 from ...trace.primitives import as_array

@@ -21,7 +21,7 @@ from ...compile.loops.statements import Region
 from ...compile.lower.walk import lower
 from ...compile.memory.updates import with_reuse
 from ...compile.pipeline import device_rewrites
-from ...compile.simplify.passes import simplify
+from ...compile.simplify.folding import simplify
 from ...trace.array import ShapedArray
 from ...trace.base.config import config
 from ...trace.base.turns import lock

@@ -12,7 +12,7 @@ from collections import Counter
 from functools import cached_property, partial
 from types import SimpleNamespace
 
-from ...compile.control.control import with_regions
+from ...compile.control.lowering import with_regions
 from ...compile.memory.updates import with_reuse
 from ...compile.pipeline import device_rewrites
 from ..device.grid import BlockBuilder, on_grid

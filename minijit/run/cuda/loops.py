@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...compile.control.control import with_regions
+from ...compile.control.lowering import with_regions
 from ...compile.control.obstacles import kind_of
 from ...compile.control.watching import work_of
 from ...compile.decisions import loop_rules, noted
@@ -22,7 +22,7 @@ from ...compile.loops.statements import Call, For, Kernel, Program, Store, state
 from ...compile.memory.overwriting import nest, read_by, written_by
 from ...compile.settings import config
 from ...transform.control_flow.branches import cond_p
-from ...transform.control_flow.loops import scan_p, while_p
+from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ...transform.pieces import split
 from ..device.grid import BlockBuilder
 from ..device.grid_memory import NoCudaForm

@@ -31,7 +31,7 @@ from functools import partial
 
 from ...compile.control.regions import RegionBuilder
 from ...compile.decisions import loop_rules, noted
-from ...compile.fuse.passes import nested
+from ...compile.fuse.fusion import nested
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import postorder, substitute

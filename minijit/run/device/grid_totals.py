@@ -20,7 +20,7 @@ import math
 from dataclasses import replace
 
 from ...compile.decisions import noted, noting
-from ...compile.fuse.passes import nested
+from ...compile.fuse.fusion import nested
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import postorder

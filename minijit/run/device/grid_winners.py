@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...compile.decisions import noted
-from ...compile.fuse.passes import nested
+from ...compile.fuse.fusion import nested
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Const, Load, as_index, op
 from ...compile.loops.graphs import postorder

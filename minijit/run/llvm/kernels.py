@@ -21,7 +21,7 @@ from ..cache_folder import short_name
 from ..emit import Walker
 from .engine import Code
 from .functions import ATTRIBUTES, function_texts, numbered
-from .python import builtin_text, make_builtin, python_declarations
+from .python_calls import builtin_text, make_builtin, python_declarations
 from .text import LLVMWriter
 from .work import LONG, steps_of, way_for
 

@@ -19,7 +19,7 @@ from ..lapack import alone, works_alone
 from .calls import RoutineCalls
 from .kernels import KernelText, kernel_texts
 from .loops import LoopWriter
-from .python import PythonCalls, builtin_text
+from .python_calls import PythonCalls, builtin_text
 from .scopes import AliasScopes
 from .tables import TableLauncher, TableMethods
 from .types import memory_type

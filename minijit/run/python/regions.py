@@ -21,18 +21,18 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ...compile.control.control import with_regions
+from ...compile.control.lowering import with_regions
 from ...compile.loops.kernel_buffers import buffer_names
 from ...compile.loops.scalars import INDEX, storage_dtype
 from ...compile.loops.statements import Call, Look, Region, Reserve, Store, statements
 from ...compile.memory.complex_pairs import region_in_pairs
 from ...compile.pipeline import rewrites
 from ...compile.settings import config
-from ..blas import product_text
 from ..emit import Walker
 from ..lapack import lapack_text
 from .emitter import PythonEmitter
 from .kernel_source import KernelSource, heading_lines, param_text, source_comment
+from .numba_products import product_text
 from .source import kernel_printers
 from .source_text import NOT, dtype_text
 

@@ -11,11 +11,16 @@ import numpy as np
 from ...compile.control.growing import ZERO
 from ...compile.loops.scalars import INDEX, is_half
 from ...trace.array import to_numpy
-from ...transform.control_flow.tape import Tape, TapeValue, Union, UnionValue
-from ...transform.control_flow.tape_rows import eval_zero
+from ...transform.control_flow.tape_rules import eval_zero
+from ...transform.control_flow.unions_and_tapes import (
+    Tape,
+    TapeValue,
+    Union,
+    UnionValue,
+)
 from ...transform.pieces import wrap_like
-from ..interrupts import raise_held
 from ..values import pairs
+from .numba_interrupts import raise_held
 from .region_launchers import region_launchers
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...compile.lower.walk import lower
 from ...compile.report.text import STYLE
-from ...compile.simplify.passes import simplify
+from ...compile.simplify.folding import simplify
 from ...trace.array import ShapedArray
 from ...trace.dtypes import issubdtype
 from ...trace.jit.jit import JitFunction, jit

@@ -16,7 +16,7 @@ import numpy as np
 from ...trace.base.config import config
 from ..llvm.calls import declaration, plan_of, tiles
 from ..llvm.kernels import functions_of
-from ..llvm.python import python_declarations
+from ..llvm.python_calls import python_declarations
 from .kernels import PARTS, job_of, run_job
 from .shared_products import blocks_of, is_worth_sharing
 from .workers import parts_text

@@ -19,7 +19,7 @@ import functools
 import numpy as np
 
 from ..llvm.engine import Code
-from ..llvm.python import builtin_text, forever, make_builtin, python_declarations
+from ..llvm.python_calls import builtin_text, forever, make_builtin, python_declarations
 from ..llvm.target import binding, host
 
 # So often a worker looks before it sleeps: about 0.1 ms.  Workers are the process's and

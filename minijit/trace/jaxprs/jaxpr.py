@@ -32,8 +32,8 @@ from ..arguments import (
     wraps,
 )
 from ..array import ArrayImpl, aval_of, result_avals
-from ..base.advice import leaked_tracer
 from ..base.errors import Source, on_behalf_of, user_source
+from ..base.tracer_errors import leaked_tracer
 from ..core import Trace, Tracer, current_trace, set_trace
 from ..origins import origin
 from .memory import memoised

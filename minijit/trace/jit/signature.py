@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ..arguments import argument_names, leaf_avals, whole_type
 from ..array import ArrayImpl, ShapedArray
-from ..base.advice import leaked_tracer
 from ..base.errors import at_line, user_source
+from ..base.tracer_errors import leaked_tracer
 from ..core import Tracer, current
 from ..jaxprs.jaxpr import encloses
 from ..trees.keys import keystr

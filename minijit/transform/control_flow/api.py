@@ -40,7 +40,7 @@ from .agreement import (
     without_steps,
 )
 from .branches import cond_p
-from .loops import scan_p, while_p
+from .while_and_scan import scan_p, while_p
 
 # ---- cond
 

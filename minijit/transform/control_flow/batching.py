@@ -28,9 +28,9 @@ from .batching_of_tapes import (
     spread_p,
 )
 from .branches import cond_p
-from .loops import Loop, While, fixpoint, scan_p, while_p
-from .tape import Union, inject, inject_p, project
-from .tape_rows import zero_p
+from .tape_rules import zero_p
+from .unions_and_tapes import Union, inject, inject_p, project
+from .while_and_scan import Loop, While, fixpoint, scan_p, while_p
 
 # ---- lanes that wait
 

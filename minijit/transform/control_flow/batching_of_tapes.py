@@ -16,8 +16,16 @@ from ..closed_jaxprs import present
 from ..derivatives.linearize import linear_in_first, linearize_rules
 from ..derivatives.transpose import adding, transpose_rules
 from ..tangents import dense, linear_in_all, tangent_aval, zeros
-from .tape import Tape, Union, UnionValue, inject, inject_p, project, project_p
-from .tape_rows import pointwise
+from .tape_rules import pointwise
+from .unions_and_tapes import (
+    Tape,
+    Union,
+    UnionValue,
+    inject,
+    inject_p,
+    project,
+    project_p,
+)
 
 
 def parse_cases(text, every=False):

@@ -10,7 +10,7 @@ from ..derivatives.transpose import is_linear, transpose_jaxpr, transpose_rules
 from ..pieces import agreed, jaxpr_of, mask_of, none_of, split
 from ..tangents import tangent_aval
 from .branches import cond_p
-from .tape import Union, inject, project
+from .unions_and_tapes import Union, inject, project
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,8 @@ from ..derivatives.grad_checks import chosen_arguments
 from ..derivatives.transpose import vjp
 from ..flat_functions import FlatFunction, check_callable
 from ..tangents import leaves_like, tangent_aval
-from .functions import CustomVJPPrimal
-from .rules import custom_vjp
+from .custom_derivatives import custom_vjp
+from .rule_checks import CustomVJPPrimal
 
 
 def custom_gradient(fun):

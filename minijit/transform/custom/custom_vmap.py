@@ -46,8 +46,8 @@ from ..derivatives.transpose import (
 )
 from ..flat_functions import FlatFunction
 from ..tangents import dense, tangent_aval
-from .functions import CustomFunction
-from .rules import Rule, eval_custom, run, shape_of_custom, stage_call
+from .custom_derivatives import Rule, eval_custom, run, shape_of_custom, stage_call
+from .rule_checks import CustomFunction
 
 custom_vmap_p = Primitive("custom_vmap_call", multiple_results=True)
 

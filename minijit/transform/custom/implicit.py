@@ -43,7 +43,7 @@ from ..pieces import (
     split,
 )
 from ..tangents import dense
-from . import rules as custom
+from . import custom_derivatives as custom
 
 linear_solve_p = Primitive("custom_linear_solve", multiple_results=True)
 

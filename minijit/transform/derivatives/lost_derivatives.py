@@ -1,7 +1,7 @@
 """Conversions that would lose a derivative without a word: they are refused."""
 
-from ...trace.base.advice import conversion_advice
 from ...trace.base.errors import at_line, user_source
+from ...trace.base.tracer_errors import conversion_advice
 from ...trace.core import Tracer
 
 

@@ -7,7 +7,7 @@ from ...trace.base.errors import Source, folded
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Var
 from ...trace.trees.pytree import tree_flatten
 from ..batching.axes import leaf_names
-from ..control_flow.tape import Tape, Union
+from ..control_flow.unions_and_tapes import Tape, Union
 from ..derivatives.linearize import linearize_jaxpr
 from ..equations import inline_calls
 from ..pieces import record

@@ -27,7 +27,7 @@ from .steps import (
     stack_values,
     step_count,
 )
-from .tape import Tape, TapeValue
+from .unions_and_tapes import Tape, TapeValue
 
 while_p = Primitive("while", multiple_results=True)
 scan_p = Primitive("scan", multiple_results=True)

@@ -52,7 +52,7 @@ from ..derivatives.linearize import (
 )
 from ..derivatives.transpose import call_transpose, transpose_rules, transposed_of_zero
 from ..tangents import tangent_aval, tangent_out, zeros
-from .functions import (
+from .rule_checks import (
     CustomFunction,
     CustomVJPPrimal,
     checked_cotangents,

@@ -18,7 +18,7 @@ from .arguments import (
 from .core import arrays, convert, divide, np_shape, promote_dtypes
 from .creation import indices
 from .elementwise import choose_where, power, where
-from .gathering import apply_index, take_index, update_index
+from .index_to_gather import apply_index, take_index, update_index
 from .making import array, asarray, counting, ones_like, stack, zeros
 from .mathematics import clip
 from .rearranging import resize

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 from ...trace.array import ShapedArray
 from ...transform.control_flow.branches import cond_p
-from ...transform.control_flow.loops import scan_p, while_p
+from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ...transform.pieces import split
 from ..loops.expressions import Const, as_index, op
 from ..loops.scalars import BOOL

@@ -13,7 +13,7 @@ import functools
 
 import numpy as np
 
-from .scalars.scalar_math import functions
+from ..scalars.scalar_math import functions
 
 
 def product_text(views, starts):

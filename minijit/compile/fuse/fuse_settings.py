@@ -18,7 +18,7 @@ from ..decisions import loop_rules, noted
 from ..lower.calls import Statements, call_program
 from ..lower.walk import lower_rules
 from ..settings import Settings
-from ..simplify import passes as simplify
+from ..simplify import folding as simplify
 
 # What stands in the name of a call before its settings.
 MARK = " with "

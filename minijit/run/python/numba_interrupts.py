@@ -15,8 +15,8 @@ raised.  If not, the loop goes on.
 
 import ctypes
 
-from .scalars.numba_scalars import instructions
-from .scalars.scalar_math import functions
+from ..scalars.numba_scalars import instructions
+from ..scalars.scalar_math import functions
 
 
 def interrupted(stop):

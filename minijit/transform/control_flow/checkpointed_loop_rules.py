@@ -17,15 +17,15 @@ from ..derivatives.linearize import call_rule, joint_rules, linearize_rules
 from ..pieces import index_aval, int32, jaxpr_of, split
 from .batching import borrow_where, front, in_front_where, while_batch
 from .batching_of_tapes import select_lanes
-from .joint_loops import while_joint
-from .loops import Loop, while_p
-from .reverse_loops import (
+from .checkpointed_loops import (
     checkpointed_while_p,
     operands,
     replay_forward,
     replay_p,
     treeverse_p,
 )
+from .joint_loops import while_joint
+from .while_and_scan import Loop, while_p
 
 
 def joint_while(primals, tangents, *, slots, **params):

@@ -15,7 +15,7 @@ from ..derivatives.linearize import add_any_p, constant, linearize_rules
 from ..derivatives.transpose import adding, transpose_rules
 from ..opaque import OpaqueValue
 from ..tangents import dense, tangent_aval, tangent_types, zero_makers
-from .tape import (
+from .unions_and_tapes import (
     Tape,
     TapeValue,
     Union,

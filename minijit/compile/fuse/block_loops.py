@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from ...trace.jaxprs.jaxpr import Literal
-from ...transform.control_flow.loops import scan_p
+from ...transform.control_flow.while_and_scan import scan_p
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, as_index, op

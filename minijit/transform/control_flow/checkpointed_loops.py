@@ -25,8 +25,8 @@ from ..pieces import as_whole, compiled, jaxpr_of, none_of, split
 from ..tangents import dense, tangent_aval
 from .api import reverse_modes
 from .joint_loops import jvp_body
-from .loops import Loop, While, linearize_body, transpose_body, while_p
 from .steps import MOST_STEPS, SHARED, instantiate_carry
+from .while_and_scan import Loop, While, linearize_body, transpose_body, while_p
 
 checkpointed_while_p = Primitive("checkpointed_while", multiple_results=True)
 replay_p = Primitive("replay", multiple_results=True)
