@@ -85,7 +85,7 @@ _on_demand += "ad_checkpoint custom_batching debug".split()
 from .transform.debugging import debug_infs, debug_nans
 
 # chapter 13
-from .transform.control_flow import checkpointed_loop_rules as reversal_rows
+from .transform.control_flow import checkpointed_loop_rules
 
 # chapter 14
 from .compile.simplify import exact_rules, layout_rules, real_number_rules
@@ -153,7 +153,7 @@ demand.more_attributes("jaxcompat.attributes", _classes)
 # chapter 17
 from .compile.fuse.fusion import Fusion
 
-from .compile.fuse import block_loops as folds
+from .compile.fuse import block_loops
 from .compile.fuse.fuse_settings import fuse
 
 # chapter 18

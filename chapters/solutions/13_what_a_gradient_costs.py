@@ -7,7 +7,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax
 from minijit.trace.array import aval_of
-from minijit.transform.control_flow import checkpointed_loops as reverse_loops
+from minijit.transform.control_flow import checkpointed_loops
 from minijit.transform.control_flow.checkpointed_loops import one_step_back
 from minijit.transform.pieces import jaxpr_of
 
@@ -69,13 +69,13 @@ def check_reverse_by_halves(reverse_by_halves):
     assert sum(runs) == 32
     body = jaxpr_of(lambda x: [lax.sin(x)], [aval_of(jnp.float32(1.0))], "body")
     back = one_step_back(body, 0, (True,))
-    own = reverse_loops.reverse_steps
-    reverse_loops.reverse_steps = reverse_by_halves
+    own = checkpointed_loops.reverse_steps
+    checkpointed_loops.reverse_steps = reverse_by_halves
     try:
         args = jnp.int32(9), jnp.float32(1.0), jnp.float32(0.5)
-        slope, = reverse_loops.run_treeverse(*args, body=body, back=back, slots=1)
+        slope, = checkpointed_loops.run_treeverse(*args, body=body, back=back, slots=1)
     finally:
-        reverse_loops.reverse_steps = own
+        checkpointed_loops.reverse_steps = own
     want, x = 1.0, 0.5
     for _ in range(9):
         want, x = want * math.cos(x), math.sin(x)

@@ -37,7 +37,7 @@ loop_rules |= {
 
 
 def next_checkpoint(builder, steps, slots):
-    """`reverse_loops.next_checkpoint`, of expressions: -> an expression."""
+    """`checkpointed_loops.next_checkpoint`, of expressions: -> an expression."""
     t, shorter, reach = (builder.hold(as_index(n)) for n in (0, 0, 1))
     further = op("lt", reach, steps)
     with builder.block() as body:
