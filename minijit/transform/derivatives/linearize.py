@@ -169,7 +169,7 @@ def linearize_flat(f, primals, nonzero, parent, info, kind=JVPTrace):
       kind: the class of trace that runs it.
 
     Returns:
-      (results, result tangents or None, the tangent trace, its tangent arguments).
+      (results, result tangents or None, the tangent trace).
     """
     recorder = JaxprTrace(parent, info)
     trace = kind(parent, recorder)
