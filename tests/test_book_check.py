@@ -546,7 +546,7 @@ GLOSSARY = """# Start
 
 def test_the_glossary_is_true(book: Book, monkeypatch: pytest.MonkeyPatch):
     start, one = replace(book.chapters[0], kind="start"), book.chapters[1]
-    one = replace(one, file="01_values.ipynb", after="3")
+    one = replace(one, file="01_values.ipynb", kind="tour", after="3")
     told = "Many Words.\n\n| [it](01_values.ipynb) | 2 |"
     dump({"cells": [markdown_cell(told, "a")], "metadata": {}}, book.notebook(one))
     start = replace(start, file="00_start.ipynb")

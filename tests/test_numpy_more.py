@@ -14,6 +14,7 @@ from minijit.trace.array import ShapedArray
 from minijit.trace.base.config import enable_x64
 from minijit.trace.base.errors import ConcretizationTypeError
 from minijit.trace.core import Trace, Tracer, set_trace
+from minijit.trace.jit.jit import executors
 
 pytestmark = pytest.mark.chapter(16)
 
@@ -427,6 +428,8 @@ def test_take_reads_bools_as_numbers():
 @pytest.mark.parametrize("backend", ["llvm", "python", None])
 @pytest.mark.parametrize("shape", [(1_000_000,), (50_000, 3)])
 def test_long_running_sums_are_as_exact_as_their_type(shape, backend):
+    if backend not in (None, *executors):
+        pytest.skip("a later chapter builds it")
     shape = (5000, *shape[1:]) if backend == "python" else shape
     x = np.random.default_rng(0).random(shape, "f4")
     wanted = np.cumsum(x, 0, dtype="f8")

@@ -1,13 +1,13 @@
 """Solutions to the tour cached_and_never_stale.ipynb."""
 
-from minijit import jit
+import minijit as mj
 
 
 def shares_traces(make, x):
-    first = jit(make())
+    first = mj.jit(make())
     first(x)
     traced = len(first.traces)
-    second = jit(make())
+    second = mj.jit(make())
     second(x)
     return len(second.traces) == traced
 

@@ -114,7 +114,7 @@ def asked_by_library():
     What a user's arrays may do, where a flag says how strict to be, says nothing of
     what our functions do with their own.
     """
-    operators = os.path.join(PACKAGE, "trace", "operator_calls")
+    operators = os.path.join(PACKAGE, "trace", "api", "operator_calls")
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         was_operator = frame.f_code.co_filename.startswith(operators)
