@@ -153,7 +153,7 @@ class Judge:
             shaken = [max(s, d) for s, d in zip(shaken, far(near, wanted), strict=True)]
         nearer = self.nearer(found, wanted, reference, arguments)
         # What jax says without jit: its compiler errs, too.
-        by_step = far(found, leaves(plain(*arguments)))
+        by_step = far(found, leaves(plain(*map(self.jax.numpy.asarray, arguments))))
         for i, (d, t, s) in enumerate(zip(apart, allowed, shaken, strict=True)):
             if d > t + 16 * s and not nearer[i] and by_step[i] > t:
                 raise Wrong(
