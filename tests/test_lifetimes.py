@@ -415,4 +415,5 @@ def test_clearing_the_caches_empties_all_tables():
     gc.collect()
     after = tables()
     left = {name for k in grown for name, n in [after[k]] if n > before[k][1]}
-    assert len(grown) > 8 and left == {"minijit.trace.array.known_aval"}
+    # Where many tests ran before, the table of avals is full, and does not grow.
+    assert len(grown) > 8 and left <= {"minijit.trace.array.known_aval"}
