@@ -29,7 +29,7 @@ from .grid_memory import joined
 
 # Rows that a block's threads do at once.
 ROWS = THREADS // WARP
-# Numbers in a row of a tile, with the one that nobody uses.
+# Numbers in a row of a tile, one of them unused: columns then lie in different banks.
 ROW = WARP + 1
 
 
