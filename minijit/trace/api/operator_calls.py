@@ -8,9 +8,11 @@
 
 import sys
 
-from ..base.errors import PACKAGE, at_line, user_source
+from ..base.errors import PACKAGE, at_line, left_out, user_source
 from ..base.frames import leave_out_frames
 from .calls import describe, is_ours
+
+left_out["operators"] += (__file__,)
 
 binary_symbols = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",

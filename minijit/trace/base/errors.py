@@ -82,8 +82,9 @@ class Replayed(threading.local):
 replayed = Replayed()
 
 
-# Files and folders whose lines are not the user's.
-left_out = {"files": (PACKAGE, "<frozen")}
+# Files and folders whose lines are not the user's, and the files of ours whose lines
+# are an operator between two arrays, whoever wrote it.
+left_out = {"files": (PACKAGE, "<frozen"), "operators": ()}
 
 
 def register_exclusion(path):
@@ -114,10 +115,9 @@ def asked_by_library():
     What a user's arrays may do, where a flag says how strict to be, says nothing of
     what our functions do with their own.
     """
-    operators = os.path.join(PACKAGE, "trace", "api", "operator_calls")
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        was_operator = frame.f_code.co_filename.startswith(operators)
+        was_operator = frame.f_code.co_filename in left_out["operators"]
         frame = frame.f_back
         if was_operator and frame is not None:
             return frame.f_code.co_filename.startswith(PACKAGE)
