@@ -23,10 +23,12 @@ from minijit.run.executable import compile_python
 from minijit.run.llvm import (
     engine as llvm_engine,
     executor as llvm,
+    functions as llvm_functions,
     kernels as llvm_kernels,
     text as llvm_text,
     work as llvm_work,
 )
+from minijit.run.llvm.target import converts
 from minijit.run.python.emitter import operations
 from minijit.run.report.kernel_log import steps_of
 
@@ -113,8 +115,13 @@ def test_indices_are_divided_rounding_down():
         assert np.array_equal(apply("mod", "int64", x, divisor), x % c)
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16"])
-def test_every_16_bit_float_is_read_and_written(name):
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float16 by its bits"])
+def test_every_16_bit_float_is_read_and_written(name, monkeypatch):
+    if name == "float16 by its bits":
+        # As on a machine that has no instructions for it.
+        monkeypatch.setattr(llvm_functions, "converts", lambda dtype: False)
+        name = "float16"
+    mj.clear_caches()
     dtype = np.dtype(name) if name == "float16" else jnp.bfloat16.dtype
     every = np.arange(2**16, dtype=np.uint16).view(dtype)
     wide = mj.jit(lambda x: x.astype("float32"), backend="llvm")(every)
@@ -135,6 +142,16 @@ def test_every_16_bit_float_is_read_and_written(name):
     nan = np.isnan(wanted.astype("f4"))
     assert np.array_equal(nan, np.isnan(found.astype("f4")))
     assert np.array_equal(found.view("u2")[~nan], wanted.view("u2")[~nan])
+
+
+def test_float16s_are_vectors_of_16_bits():
+    f = lambda x: jnp.where(x > 0.5, x * 1.01 + 0.1, -x)
+    x = jnp.linspace(0, 1, 4096, dtype="float16")
+    if not converts(np.dtype("float16")):
+        pytest.skip("no instructions for them")
+    text = ir(f, x)
+    assert re.search(r"load <\d+ x (i16|half)>", text)
+    assert not re.search(r"\b(lshr|shl) <\d+ x i32>", text)
 
 
 def test_next_numbers():

@@ -20,6 +20,7 @@ from ...compile.loops.scalars import FLOAT32, UINT16
 from ...compile.numbers.scalar_forms import form_of
 from ...trace.jit.jit import cache_clearers
 from ..emit import Walker
+from .target import converts
 
 
 def function_name(key):
@@ -76,12 +77,25 @@ class FunctionCalls:
         given = typed_text(map(self.type, dtypes), values)
         return self.do(f"call {self.type(dtype)} @{function_name(key)}({given})")
 
+    def half_types(self):
+        """The types of registers with a float16's bits, with it, and with a float32."""
+        bits = self.type(UINT16)
+        return bits, bits.replace("i16", "half"), self.type(FLOAT32)
+
     def decode(self, dtype, value):
         """A 16-bit float from its bits."""
+        if converts(dtype):
+            bits, half, wide = self.half_types()
+            value = self.do(f"bitcast {bits} {value} to {half}")
+            return self.do(f"fpext {half} {value} to {wide}")
         return self.call((f"{dtype.name}_value", (UINT16,), FLOAT32), [value])
 
     def encode(self, dtype, value):
         """The bits of the nearest 16-bit float."""
+        if converts(dtype):
+            bits, half, wide = self.half_types()
+            value = self.do(f"fptrunc {wide} {value} to {half}")
+            return self.do(f"bitcast {half} {value} to {bits}")
         return self.call((f"{dtype.name}_bits", (FLOAT32,), UINT16), [value])
 
     def round(self, dtype, value):

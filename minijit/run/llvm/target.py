@@ -125,6 +125,11 @@ def host():
     return level, ",".join(f"+{feature}" for feature in has)
 
 
+def converts(dtype):
+    """Whether the machine has instructions from a 16-bit float to float32, and back."""
+    return dtype.name == "float16" and "+f16c" in host()[1].split(",")
+
+
 # How modules are made into machine code: thoroughly; in little time, where so little
 # runs that vectors do not pay; or as they are, where all loops have vectors of ours.
 # Then the passes of LLVM would take longer than all the rest, and find hardly more to
