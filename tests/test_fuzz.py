@@ -78,6 +78,16 @@ def test_the_judge_takes_what_is_nearer_to_64_bits():
     assert judge.nearer([far], [near], reference, [x]) == [False]
 
 
+def test_what_may_be_off_follows_the_narrowest_dtype_on_the_way():
+    """A float64 result that went through float32 is as good as float32; no other is."""
+    from tests.fuzz.judge import alike
+    from tests.fuzz.programs import total_of
+
+    exact, through = [np.ones(3)], [np.ones(3) + 1e-7]
+    assert alike('x.astype("float32").astype(x.dtype)', through, exact)
+    assert not alike(f'argument((3,), "float64", 0){total_of(True)}', through, exact)
+
+
 def test_the_judge_sees_a_wrong_number_and_a_drift(monkeypatch):
     pytest.importorskip("jax")
     from tests.fuzz.judge import Judge, Wrong

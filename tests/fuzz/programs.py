@@ -347,7 +347,7 @@ def finished(mode, rng, dtype, x64, transformed, name):
     everything = tuple(range(len(arguments)))
     text += {
         "forward": "\nrun = f\n",
-        "grad": f"{TOTAL}\nrun = jax.grad(total, {everything})\n",
+        "grad": f"{total_of(x64)}\nrun = jax.grad(total, {everything})\n",
         "vmap": "\nrun = jax.vmap(f)\n",
     }[transformed]
     if transformed == "vmap":
@@ -370,12 +370,16 @@ def argument(shape, dtype, seed):
     return np.asarray(values).astype(jnp.dtype(dtype))
 """
 
-TOTAL = """
+
+def total_of(x64):
+    """The text of a number made of all results, no narrower than the program is."""
+    dtype = "float64" if x64 else "float32"
+    return f"""
 def total(*args):
     def weighed(r):
         if not jnp.issubdtype(r.dtype, jnp.inexact):
             return 0.0
         weights = jnp.cos(jnp.arange(r.size) % 97).reshape(r.shape)
-        return jnp.sum(jnp.real(r).astype("float32") * weights)
-    return sum(map(weighed, f(*args)), 0 * jnp.sum(args[0])).astype("float32")
+        return jnp.sum(jnp.real(r).astype("{dtype}") * weights)
+    return sum(map(weighed, f(*args)), 0 * jnp.sum(args[0])).astype("{dtype}")
 """
