@@ -61,6 +61,14 @@ def lines_of(worker):
     return found
 
 
+def death(status, name):
+    """The verdict on a program whose worker died: jax may, where it is alone, too."""
+    alone = [sys.executable, "-m", "tests.fuzz", "--theirs", name]
+    if subprocess.run(alone, capture_output=True).returncode < 0:
+        return "jax dies"
+    return f"DIED: status {status}"
+
+
 def run(mode, seed, first, count, budget, limit):
     """Judge programs in workers: -> how often each verdict came."""
     verdicts, index, end = Counter(), first, time.monotonic() + budget
@@ -77,7 +85,8 @@ def run(mode, seed, first, count, budget, limit):
                 line = f"SLOW: more than {limit} seconds"
             if line is None and index >= first + count:
                 break
-            line = f"DIED: status {worker.wait()}" if line is None else line
+            if line is None:
+                line = death(worker.wait(), f"{mode}:{seed}:{index}")
             if line.startswith("begin "):
                 drawing = False
                 continue
@@ -86,7 +95,7 @@ def run(mode, seed, first, count, budget, limit):
             if kind.isupper():
                 print(f"{mode}:{seed}:{index}  {line}", flush=True)
             index, drawing = index + 1, True
-            if kind in ("SLOW", "DIED"):
+            if kind in ("SLOW", "DIED", "jax dies"):
                 break
         worker.kill()
         worker.wait()
@@ -106,8 +115,9 @@ def main():
     parser.add_argument("--show")
     parser.add_argument("--only")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--theirs", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if one := args.show or args.only:
+    if one := args.show or args.only or args.theirs:
         mode, seed, index = one.split(":")
         program = draw(mode, int(seed), int(index))
         print(program.text)
@@ -115,6 +125,10 @@ def main():
             from tests.fuzz.judge import Judge
 
             print("right" if Judge()(program) else "refused by jax")
+        elif args.theirs:
+            from tests.fuzz.judge import theirs
+
+            theirs(program)
     elif args.worker:
         work(args.mode, args.seed, args.first, args.count)
     else:

@@ -89,6 +89,15 @@ def moved(arguments, seed):
     return [near(a) for a in arguments]
 
 
+def theirs(program):
+    """What jax alone says to a program."""
+    import jax
+
+    with jax.enable_x64(program.x64):
+        names = namespace(program.text, jax)
+        return leaves(jax.jit(names["run"])(*names["arguments"]))
+
+
 class Judge:
     """Compares programs, in one process, one after the other.
 
