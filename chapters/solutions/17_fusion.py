@@ -14,23 +14,19 @@ from minijit.run.python.source import print_program
 from minijit.trace.base.config import config
 
 
-def shared(stored, loads, loops):
-    found = {}
-    for i, letters in zip(stored, zip(*loads, strict=True), strict=True):
-        j = letters[0]
-        if set(letters) == {j} and j in loops and j not in found.values():
-            found[i] = j
-    return found
+def lag(loads):
+    steps = max(0, *loads)
+    return steps, steps - min(loads) + 1
 
 
-def check_shared(shared):
-    """`zip(*loads)` puts together what stands at the same place of all indices."""
-    assert shared("ij", ["ab"], "ab") == {"i": "a", "j": "b"}
-    assert shared("ij", ["ba"], "ab") == {"i": "b", "j": "a"}
-    assert shared("ij", ["ak"], "a") == {"i": "a"}
-    assert shared("ij", ["ab", "ba"], "ab") == {}
-    assert shared("ij", ["ab", "ak"], "ab") == {"i": "a"}
-    assert shared("ij", ["aa"], "a") == {"i": "a"}
+def check_lag(lag):
+    """In step s the last stored element is t[s]; which is the oldest still needed?"""
+    assert lag([0]) == (0, 1)
+    assert lag([-1, 0, 1]) == (1, 3)
+    assert lag([0, 3]) == (3, 4)
+    assert lag([-2]) == (0, 3)
+    assert lag([1, 2]) == (2, 2)
+    assert lag([-4, 2, 1]) == (2, 7)
 
 
 def in_one_sweep(row):

@@ -5,6 +5,7 @@
         print(decision.reason)   # every element of it takes a loop
 """
 
+from collections import defaultdict
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -93,6 +94,27 @@ def decisions_of(walk, steps):
         about = (eqn,), readers, fused, rule, reason, nbytes, settings
         found.append(Decision(*about, *numbers))
     return tuple(found)
+
+
+def still_true(program, parts, now_in):
+    """The decisions of a program's walk that hold when some kernels have been merged.
+
+    One does not if each kernel that reads a value is now the kernel that makes it.
+    Where fusion has said no as well, both stay: why there were two, and why there
+    still are.
+
+    Args:
+      parts: {number: what is left}; now_in: function of a kernel or call of the
+        program: the number of what it is in.
+    """
+    homes = defaultdict(set)
+    for number, part in parts.items():
+        for eqn in part.step.eqns:
+            homes[eqn].add(number)
+    return tuple(
+        d for d in program.decisions
+        if d.fused or not d.b or not homes[d.a[0]].issuperset(map(now_in, d.b))
+    )
 
 
 # ---- the form of one kernel, or of some equations

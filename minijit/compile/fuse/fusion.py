@@ -20,11 +20,11 @@ from functools import partial
 
 from ...trace.base.config import config
 from .. import settings as settings
-from ..decisions import Decision, loop_rules, noted
+from ..decisions import Decision, loop_rules, noted, still_true
 from ..loops.buffers import Buffer
 from ..loops.expressions import Load
 from ..loops.graphs import postorder
-from ..loops.statements import For, Kernel, Store, expressions, statements
+from ..loops.statements import For, Kernel, Store, expressions
 from ..pipeline import program_passes
 from ..schedule.columns import block_length, on_buffers, replaced, with_new
 from ..schedule.placing_rules import stored_in
@@ -38,6 +38,7 @@ from ..schedule.shared_loops import (
     saved_bytes,
     shared_axes,
     traffic_of,
+    wanted_only,
     within_steps,
 )
 
@@ -102,11 +103,6 @@ def settle(body):
     return joined_loops(settled)
 
 
-def loaded_buffers(body):
-    """The buffers that statements read."""
-    return {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
-
-
 def joined_loops(body):
     """Statements of one block: a loop goes into an earlier one, where that is right."""
     done = []
@@ -127,29 +123,6 @@ def joined_loops(body):
             stmt, = join(done[place], late, shared)
             done[place] = Part.inside(0, stmt, (stmt,))
     return tuple(part.step for part in done)
-
-
-def wanted_only(body, others):
-    """Statements without the stores that nobody loads from."""
-    while True:
-        loaded = loaded_buffers(body)
-        stores = [s for s in statements(body) if isinstance(s, Store)]
-        unread = {s for s in stores if not (s.buffer in loaded or others(s.buffer))}
-        if not unread:
-            return body
-        body = without(body, unread)
-
-
-def without(body, dropped):
-    """Statements without some of them, and without loops around nothing."""
-    kept = []
-    for stmt in body:
-        if isinstance(stmt, For):
-            inner = without(stmt.body, dropped)
-            kept += [For(stmt.axis, inner)] if inner else []
-        elif stmt not in dropped:
-            kept.append(stmt)
-    return tuple(kept)
 
 
 # ---- which kernels
@@ -350,10 +323,7 @@ class Fusion:
         """The program of the parts, in an order in which they can run."""
         waits = Counter(n for later in self.after.values() for n in later)
         ready = [n for n in self.parts if not waits[n]]
-        body, counts, self.homes, used = [], itertools.count(), {}, set()
-        for number, part in self.parts.items():
-            for eqn in part.step.eqns:
-                self.homes.setdefault(eqn, set()).add(number)
+        body, counts, used = [], itertools.count(), set()
         while ready:
             number = heapq.heappop(ready)
             part = self.parts[number]
@@ -373,22 +343,10 @@ class Fusion:
             self.program,
             body=tuple(body),
             temps=tuple(b for b in self.program.temps if b in used),
-            decisions=(*decisions, *filter(self.holds, self.program.decisions)),
+            decisions=(*decisions, *still_true(self.program, self.parts, self.now_in)),
         )
 
-    def holds(self, decision):
-        """Whether a decision of the walk still does: fusion may have overruled it.
-
-        It has if each kernel that reads a value is the kernel that makes it.  Where it
-        has said no as well, both stay: why there were two, and why there still are.
-        """
-        if decision.fused or not decision.b:
-            return True
-        eqn, = decision.a
-        made = self.homes.get(eqn, ())
-        return any(self.merged_into(step) not in made for step in decision.b)
-
-    def merged_into(self, step):
+    def now_in(self, step):
         """The number of the part that a step of the program is in now."""
         number = self.numbers[step]
         while number in self.became:

@@ -11,7 +11,7 @@ from ..loops.expressions import Load
 from ..loops.graphs import substitute
 from ..loops.kernel_buffers import buffer_names
 from ..loops.statements import Call
-from .fusion import without
+from ..schedule.shared_loops import without
 
 
 class Names:

@@ -3,6 +3,8 @@
     a, b = Part.of(0, kernel), Part.of(1, other)
     shared_axes(a, b)               # {axis of a: the axis of b that is the same}
     saved_bytes(a, b, alone)        # what no longer goes through memory
+
+And what of a kernel is wanted at all: a store that nobody loads from is dead.
 """
 
 from collections import defaultdict
@@ -185,82 +187,11 @@ class Part:
         return nest and is_nest(self.step.body)
 
 
-def shared_axes(a, b):
-    """The loops that two kernels may share: {axis of a: axis of b}.
-
-    Where b reads what a stores, an axis is shared if b reads each element in the same
-    step of it in which a stores that.  Where both only read the same, an axis is
-    shared if they go through an array by it in the same way.
-    """
-    flows = [buffer for buffer in a.stores if buffer in b.loads]
-    return axes_of_flows(a, b, flows) if flows else axes_of_reads(a, b)
-
-
-def axes_of_flows(a, b, flows):
-    """The shared axes where a stores `flows`, which b reads."""
-    partners = {axis: set() for axis in a.axes}
-    for buffer in flows:
-        for stored in a.stores[buffer]:
-            for axis in a.axes:
-                places = [d for d, i in enumerate(stored) if i is axis]
-                found = [index[d] for index in b.loads[buffer] for d in places[:1]]
-                partners[axis].update(found or [None])
-    shared = {i: js.copy().pop() for i, js in partners.items() if len(js) == 1}
-    return one_to_one(shared.items(), b)
-
-
-def axes_of_reads(a, b):
-    """The shared axes where both only read the same arrays, the largest one first."""
-    both = [buffer for buffer in a.loads if buffer in b.loads and buffer.shape]
-    pairs = []
-    for buffer in sorted(both, key=lambda x: -x.nbytes):
-        for first in a.loads[buffer]:
-            for second in b.loads[buffer]:
-                pairs += zip(first, second, strict=True)
-    return one_to_one([(i, j) for i, j in pairs if i in a.axes], b)
-
-
-def one_to_one(pairs, b):
-    """Pairs of axes of one extent, each axis in one of them only."""
-    shared = {}
-    for i, j in pairs:
-        fits = type(j) is Axis and j in b.axes and i.extent == j.extent
-        if fits and i not in shared and j not in shared.values():
-            shared[i] = j
-    return shared
-
-
 def is_copy(part):
     """Whether a kernel copies elements, each to the same place of another array."""
     return all(
         isinstance(s, Store) and type(s.value) is Load and s.value.index == s.index
         for s in part.body
-    )
-
-
-def within_steps(a, b, shared):
-    """Whether each step of shared loops overwrites only what the same step used."""
-    return all(
-        any(
-            {index[d] for index in a.places(buffer)} == {i}
-            and {index[d] for index in b.places(buffer)} == {j}
-            for i, j in shared.items()
-            for d in range(len(buffer.shape))
-        )
-        for buffer in a.buffers & b.stores.keys()
-    )
-
-
-def reads_changed(a, b, shared):
-    """Whether b reads an element, at the very same index, that a reads and changes.
-
-    In the same step of the same loops one expression would stand for both values.
-    """
-    names = {j: i for i, j in shared.items()}
-    return any(
-        tuple(substitute(list(index), names.get)) in indices
-        for buffer, indices in a.changes.items()
-        for index in b.loads.get(buffer, ())
     )
 
 
@@ -287,3 +218,121 @@ def saved_bytes(a, b, others):
 def traffic_of(part):
     """The bytes of all arrays that a kernel reads and writes."""
     return sum(b.nbytes for b in part.loads) + sum(b.nbytes for b in part.stores)
+
+
+# ---- dead stores
+
+
+def loaded_buffers(body):
+    """The buffers that statements read."""
+    return {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
+
+
+def wanted_only(body, others):
+    """Statements without their dead stores.
+
+    Args:
+      others: function of a buffer: whether anybody else wants it.
+    """
+    while True:
+        loaded = loaded_buffers(body)
+        stores = [s for s in statements(body) if isinstance(s, Store)]
+        unread = {s for s in stores if not (s.buffer in loaded or others(s.buffer))}
+        if not unread:
+            return body
+        body = without(body, unread)
+
+
+def without(body, dropped):
+    """Statements without some of them, and without loops around nothing."""
+    kept = []
+    for stmt in body:
+        if isinstance(stmt, For):
+            inner = without(stmt.body, dropped)
+            kept += [For(stmt.axis, inner)] if inner else []
+        elif stmt not in dropped:
+            kept.append(stmt)
+    return tuple(kept)
+
+
+# chapter 17
+
+# ---- which loops are the same
+
+
+def partner(axis, stored, loaded):
+    """What a load has in the place of its index where a store has an axis; or None."""
+    places = zip(stored, loaded, strict=True)
+    return next((there for here, there in places if here is axis), None)
+
+
+def one_to_one(pairs, b):
+    """Pairs of axes of one extent, each axis in one of them only."""
+    shared = {}
+    for i, j in pairs:
+        fits = type(j) is Axis and j in b.axes and i.extent == j.extent
+        if fits and i not in shared and j not in shared.values():
+            shared[i] = j
+    return shared
+
+
+def axes_of_flows(a, b, flows):
+    """The shared axes where a stores `flows`, which b reads."""
+    pairs = []
+    for axis in a.axes:
+        partners = {
+            partner(axis, stored, loaded)
+            for buffer in flows
+            for stored in a.stores[buffer]
+            for loaded in b.loads[buffer]
+        }
+        pairs += [(axis, *partners)] if len(partners) == 1 else []
+    return one_to_one(pairs, b)
+
+
+def axes_of_reads(a, b):
+    """The shared axes where both only read the same arrays, the largest one first."""
+    both = [buffer for buffer in a.loads if buffer in b.loads and buffer.shape]
+    pairs = []
+    for buffer in sorted(both, key=lambda x: -x.nbytes):
+        for first in a.loads[buffer]:
+            for second in b.loads[buffer]:
+                pairs += zip(first, second, strict=True)
+    return one_to_one([(i, j) for i, j in pairs if i in a.axes], b)
+
+
+def shared_axes(a, b):
+    """The loops that two kernels may share: {axis of a: axis of b}.
+
+    Where b reads what a stores, an axis is shared if b reads each element in the same
+    step of it in which a stores that.  Where both only read the same, an axis is
+    shared if they go through an array by it in the same way.
+    """
+    flows = [buffer for buffer in a.stores if buffer in b.loads]
+    return axes_of_flows(a, b, flows) if flows else axes_of_reads(a, b)
+
+
+def within_steps(a, b, shared):
+    """Whether each step of shared loops overwrites only what the same step used."""
+    return all(
+        any(
+            {index[d] for index in a.places(buffer)} == {i}
+            and {index[d] for index in b.places(buffer)} == {j}
+            for i, j in shared.items()
+            for d in range(len(buffer.shape))
+        )
+        for buffer in a.buffers & b.stores.keys()
+    )
+
+
+def reads_changed(a, b, shared):
+    """Whether b reads an element, at the very same index, that a reads and changes.
+
+    In the same step of the same loops one expression would stand for both values.
+    """
+    names = {j: i for i, j in shared.items()}
+    return any(
+        tuple(substitute(list(index), names.get)) in indices
+        for buffer, indices in a.changes.items()
+        for index in b.loads.get(buffer, ())
+    )
