@@ -169,7 +169,10 @@ from .run.calls import planned_driver
 from .run.report.kernel_log import log_kernels, profile
 
 explain: object  # a name that is asked for before the chapter has it
-_on_demand += "testing run.report.explaining:explain run.report.stepping:stages".split()
+_on_demand += """
+    testing run.report.explaining:explain run.report.passes:steps
+    run.report.stepping:stages
+""".split()
 demand.additions |= {
     "compile.report.explain": """
         compile.report.separations compile.report.text compile.report.pictures

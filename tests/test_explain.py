@@ -8,6 +8,7 @@ import pytest
 
 import minijit as mj
 from minijit import lax, nn, numpy as jnp, testing
+from minijit.compile import pipeline
 from minijit.compile.fuse.traffic import traffic_of
 from minijit.compile.report import pictures as explain_pictures
 from minijit.compile.report.explain import Array, Report
@@ -466,13 +467,27 @@ def test_profile(tmp_path, backend):
     assert [event.step.name for event in line] == 2 * [s.name for s in report.steps]
     assert all(event.end >= event.start > 0 for event in line)
     assert line.seconds >= max(event.seconds for event in line)
-    assert f"{len(line)} runs" in str(line)
+    assert f"{len(line)} runs of {len(report.steps)} kernels and calls" in str(line)
+    totals = line.steps
+    assert {total.step.name for total in totals} == {s.name for s in report.steps}
+    assert [total.runs for total in totals] == [2] * len(totals)
+    assert sum(total.seconds for total in totals) == pytest.approx(
+        sum(event.seconds for event in line)
+    )
+    assert all(str(total) in str(line) and total.share > 0 for total in totals)
+    assert max(event.held for event in line) == sum(
+        a.nbytes for a in report.buffers if a.first <= 2 <= a.last or a.role == "result"
+    )
     assert all(len(text) <= 100 for text in str(line).splitlines())
     line.save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert len(events) == len(line) and events[0]["ph"] == "X" and events[0]["ts"] == 0
-    assert events[0]["args"]["bytes"] == report.steps[0].nbytes
+    assert [event["ph"] for event in events] == ["C"] * len(line) + ["X"] * len(line)
+    held, events = events[: len(line)], events[len(line) :]
+    assert [event["args"]["bytes"] for event in held] == [e.held for e in line]
+    assert events[0]["args"]["bytes"] == report.steps[0].nbytes and not events[0]["ts"]
     assert events[0]["name"] == report.steps[0].name
+    axis, = line.roofline().axes
+    assert axis.get_ylabel() == "Gflop/s a core"
 
 
 @pytest.mark.chapter(25)
@@ -531,6 +546,38 @@ def test_stages():
     assert all(f"== {name}:" in str(steps) for name in names)
     with pytest.raises(KeyError, match="no stage 'fuses': trace, "):
         steps["fuses"]
+
+
+def test_steps(tmp_path):
+    """Each pass of the pipeline in its order, and what it changed."""
+
+    def f(x):
+        y = jnp.tanh(x * 2.0 * x.max(1, keepdims=True))
+        return lax.fori_loop(0, 3, lambda i, y: y * jnp.sin(y).sum(), y).sum(0)
+
+    steps = mj.steps(mj.jit(f, backend="plain"))(ones(40, 30))
+    names = [step.name for step in steps]
+    assert names[:2] == ["trace", "simplify"] and names[-1] == "emit"
+    lowering = *stage_names(pipeline.expansions), "lower", "fused"
+    passes = *stage_names(pipeline.rewrites), *stage_names(pipeline.arrangements)
+    assert [name for name in names[2:-1] if "(" not in name] == [*lowering, *passes]
+    inner = [name for name in names if "(" in name]
+    assert {name.partition(" (")[0] for name in inner} == {*lowering}
+    for step in steps:
+        kept = [line for sign, line in step.lines if sign != "-"]
+        assert kept == step.text.splitlines()
+        assert step.changed or len(kept) == len(step.lines)
+    assert "+     for i" in str(steps) and "nothing to do for " in str(steps)
+    assert steps["emit"].text.startswith("def kernel_0")
+    steps.save(tmp_path / "steps.html")
+    page = (tmp_path / "steps.html").read_text()
+    assert page.count("<label>") == sum(step.changed for step in steps)
+    assert page.count(" checked>") == 1 and "<ins>" in page
+
+
+def stage_names(stage):
+    """The passes that are there, in their order."""
+    return [name for name in stage.names if name in stage]
 
 
 def test_assertions():

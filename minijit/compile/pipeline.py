@@ -15,8 +15,14 @@ What a pass does stands in its own module, which fills its place in a stage, as 
 fills a table; chapters before it run without.  When it is called stands here alone:
 
     arrangements |= {"in_lanes": in_lanes}
-    for in_other_loops in arrangements.passes: body = in_other_loops(body)
+    body = arrangements.through(body)
 """
+
+from contextvars import ContextVar
+
+# While somebody watches (`minijit.steps`): function of a stage, a pass of it or None
+# before the first one, and the form that is there then.
+watching: ContextVar = ContextVar("watching", default=None)
 
 
 class Stage(dict):
@@ -37,6 +43,21 @@ class Stage(dict):
         self.update(passes)
         self.passes = tuple(self[name] for name in self.names if name in self)
         return self
+
+    def through(self, form, call=lambda change, form: change(form)):
+        """What the passes make of a form, one after the other.
+
+        Args:
+          call: how a pass is applied to a form.
+        """
+        watch = watching.get()
+        if watch is not None:
+            watch(self, None, form)
+        for change in self.passes:
+            form = call(change, form)
+            if watch is not None:
+                watch(self, change, form)
+        return form
 
 
 # Functions (simplifier, primitive, aval of the result, arguments, params) -> an atom

@@ -58,10 +58,8 @@ def rewritten(program, native=None):
     native = native if native in own_rewrites else None
     versions = rewritten_programs.setdefault(program, {})
     if native not in versions:
-        new = program
         with config.override("fusion", program.settings), noting() as notes:
-            for rewrite in own_rewrites.get(native, rewrites).passes:
-                new = rewrite(new)
+            new = own_rewrites.get(native, rewrites).through(program)
         new = with_notes(new, notes)
         versions[native] = None if new is program else new
     return versions[native] or program

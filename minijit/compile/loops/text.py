@@ -129,8 +129,13 @@ def call_text(call, text=str):
     return f"{outputs} = {routine}({inputs})"
 
 
-def program_text(program):
-    """The whole program: buffers, then kernels and calls in order."""
+def program_text(program, form=None):
+    """The whole program: buffers, then kernels and calls in order.
+
+    Args:
+      form: function of a kernel's statements: those to print.  By default as they run.
+    """
+    form = form or arranged["kernel"]
     inputs = ", ".join(map(str, program.inputs))
     lines = [f"program {program.name}({inputs}):"]
     for kind, buffers in [
@@ -152,11 +157,12 @@ def program_text(program):
         lines.append(f"  {stmt.name}:")
         writer = Writer()
         placed = isinstance(stmt, loops.Region)
-        writer.block(stmt.body if placed else arranged["kernel"](stmt.body), 2)
+        writer.block(stmt.body if placed else form(stmt.body), 2)
         lines += writer.lines
     inner = {id(c.attrs["program"]): c.attrs["program"] for c in program.calls
              if c.routine == "program"}
-    return "\n\n".join(["\n".join(lines), *map(program_text, inner.values())])
+    texts = (program_text(program, form) for program in inner.values())
+    return "\n\n".join(["\n".join(lines), *texts])
 
 
 loops.program_printers["text"] = program_text

@@ -87,9 +87,7 @@ expansions |= {"with_own_results": with_own_results}
 
 def expanded(jaxpr):
     """A jaxpr as it is lowered: other equations may take the place of some."""
-    for expand in expansions.passes:
-        jaxpr = expand(jaxpr)
-    return jaxpr
+    return expansions.through(jaxpr)
 
 
 def constant_array(value, aval):
@@ -134,8 +132,9 @@ def assemble(walk, consts, name, notes):
         decisions=decisions_of(walk, steps),
         fallbacks=tuple(sorted(walk.fallbacks.items())),
     )
-    for change in program_passes.passes:
-        program = in_bounds(change, program, program_expressions, *program.body)
+    program = program_passes.through(
+        program, lambda change, p: in_bounds(change, p, program_expressions, *p.body)
+    )
     for function in after_pass:
         function(program)
     return with_notes(program, notes)

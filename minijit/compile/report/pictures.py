@@ -309,12 +309,17 @@ def roofline_size(report):
     return 6, 3.2
 
 
-def draw_roofline(report, axis=None):
-    """Operations for a byte, and how many a second a core can do at most."""
+def draw_roofline(report, axis=None, seconds=()):
+    """Operations for a byte, and how many a second a core can do at most.
+
+    Args:
+      report: a `Report`, or steps.
+      seconds: {step: how long a run took}: a dot below for what it did.
+    """
     if axis is None:
         _, axis = new_axis(*roofline_size(report))
     copy, flops = copy_rate(), flop_rate()
-    known = [s for s in report.steps if s.flops and s.nbytes]
+    known = [s for s in getattr(report, "steps", report) if s.flops and s.nbytes]
     ratios = [s.flops / s.nbytes for s in known]
     low, high = min([0.05, *ratios]) / 2, max([100, *(30 * r for r in ratios)]) * 2
     line = np.geomspace(low, high, 200)
@@ -322,6 +327,11 @@ def draw_roofline(report, axis=None):
     tops = [min(r * copy, flops) / 1e9 for r in ratios]
     sizes = [20 + 200 * (s.nbytes / max(t.nbytes for t in known)) for s in known]
     colors = [STEP if s.is_kernel else INPUT for s in known]
+    if seconds:
+        reached = [s.flops / seconds[s] / s.threads / 1e9 for s in known]
+        axis.scatter(ratios, tops, sizes, "none", edgecolors=colors, alpha=0.6)
+        axis.vlines(ratios, reached, tops, colors, lw=0.8, alpha=0.6)
+        tops = reached
     axis.scatter(ratios, tops, sizes, colors, alpha=0.6)
     largest = sorted(zip(known, ratios, tops, strict=True), key=lambda x: -x[0].nbytes)
     names: dict = {}  # steps at nearly the same place have one label
@@ -337,11 +347,11 @@ def draw_roofline(report, axis=None):
                       color=INK, fontsize=9, va="center",
                       arrowprops={"arrowstyle": "-", "color": INK, "lw": 0.5,
                                   "relpos": (0, 0.5), "shrinkB": 0})  # fmt: skip
-    bottom = min(low * copy / 1e9, lowest / row, flops / 30e9)
-    axis.set_ylim(bottom, flops / 1e9 * row)
+    bottom = min(low * copy / 1e9, lowest / row, flops / 30e9, *(t / 2 for t in tops))
+    axis.set_ylim(bottom, max([flops / 1e9, *tops]) * row)
     axis.set(xscale="log", yscale="log", xlabel="operations for each byte moved",
-             ylabel="at most Gflop/s a core")  # fmt: skip
-    axis.set_title("what bounds each step")
+             ylabel="at most " * (not seconds) + "Gflop/s a core")  # fmt: skip
+    axis.set_title("what bounds each step" + " and what it did" * bool(seconds))
     for along in (axis.xaxis, axis.yaxis):
         along.set_major_formatter("{x:g}")
     clear(axis)

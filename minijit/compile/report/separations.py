@@ -15,7 +15,7 @@ from ..loops.statements import Kernel
 from .explain import report_forms
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """Why two steps are not one kernel.
 
@@ -41,6 +41,8 @@ class Answer:
             value = "..." if self.value is None else self.value
             parts.append(f"To change it: minijit.fuse(f, {self.setting}={value}).")
         return " ".join(parts)
+
+    __repr__ = __str__
 
 
 def why_not_fused(report, a, b):

@@ -116,6 +116,7 @@ def in_nests(change):
             result.append(stmt)
         return tuple(result)
 
+    apply.__doc__ = change.__doc__
     return apply
 
 

@@ -13,9 +13,9 @@ arrangements |= {"interchanged": interchanged}
 
 def arrange(body):
     """A kernel's statements in the loops that run.  Those arranged already stay so."""
-    for in_other_loops in arrangements.passes:
-        body = in_bounds(in_other_loops, body, expressions)
-    return body
+    return arrangements.through(
+        body, lambda change, stmts: in_bounds(change, stmts, expressions)
+    )
 
 
 arithmetic = {"add", "sub", "mul", "floordiv", "mod", "max", "min"}

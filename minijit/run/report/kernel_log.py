@@ -6,8 +6,9 @@
 
     with minijit.profile() as line:
         f(x)
-    print(line)                        # the same as a table, what takes longest first
-    line.save("trace.json")            # for chrome://tracing, or Perfetto
+    print(line)                        # a row for each kernel, what takes longest first
+    line.roofline()                    # what each reached, below what bounds it
+    line.save("trace.json")            # for Perfetto, or chrome://tracing
 
 A driver is a Python function that calls each kernel by its name.  While somebody looks,
 a call runs a copy of the driver in which these names stand for kernels with a clock
@@ -40,12 +41,17 @@ config.define(
 
 @dataclass(frozen=True)
 class Event:
-    """One run of a `Step` of a report: of which program, and when, in seconds."""
+    """One run of a `Step` of a report: of which program, and when, in seconds.
+
+    Attributes:
+      held: the bytes of the arrays that the program has made by then, and still needs.
+    """
 
     program: str
     step: object
     start: float
     end: float
+    held: int = 0
 
     @property
     def seconds(self):
@@ -78,6 +84,53 @@ def time_text(seconds):
     return f"{seconds * 1e6:.1f} us"
 
 
+@dataclass(frozen=True)
+class Total:
+    """All runs of a kernel or call: how many, and how long they took together."""
+
+    program: str
+    step: object
+    runs: int
+    seconds: float
+
+    @property
+    def mean(self):
+        return self.seconds / self.runs
+
+    @property
+    def rate(self):
+        """Bytes a second that it read and wrote."""
+        return self.step.nbytes / self.mean if self.seconds else 0.0
+
+    @property
+    def flop_rate(self):
+        """Operations a second, or None where they are not known."""
+        flops = self.step.flops
+        return None if flops is None or not self.seconds else flops / self.mean
+
+    @property
+    def share(self):
+        """Of what memory and arithmetic of the cores that share it allow.
+
+        They were measured with arrays in memory: more than 1 if these are in a cache.
+        """
+        from ...compile.report.pictures import copy_rate, flop_rate
+
+        moving, computing = self.rate / copy_rate(), (self.flop_rate or 0) / flop_rate()
+        return max(moving, computing) / self.step.threads
+
+    def __str__(self):
+        from ...compile.report.text import cut_to
+
+        what = cut_to(f"{self.program} {self.step.name}", 34)
+        times = "".join(f"{time_text(s):>10}" for s in (self.seconds, self.mean))
+        flops = "?" if self.flop_rate is None else f"{self.flop_rate / 1e9:.1f}"
+        rates = f"{self.rate / 1e9:>10.1f}{flops:>10}{self.share:>10.0%}"
+        return f"{what:<34}{self.runs:>10}{times}" + (
+            f"  NOT COMPILED: {self.step.reason}" if self.step.is_driven else rates
+        )
+
+
 class TimeLine(list):
     """The `Event`s of some calls, in the order in which they ended."""
 
@@ -87,19 +140,60 @@ class TimeLine(list):
         ends = max((e.end for e in self), default=0.0)
         return ends - min((e.start for e in self), default=0.0)
 
+    @property
+    def steps(self):
+        """A `Total` for each kernel and call, what takes longest first."""
+        runs: dict = {}
+        for event in self:
+            runs.setdefault(event.step, []).append(event)
+        totals = (
+            Total(events[0].program, step, len(events), sum(e.seconds for e in events))
+            for step, events in runs.items()
+        )
+        return sorted(totals, key=lambda total: -total.seconds)
+
     def __str__(self):
-        longest = sorted(self, key=lambda event: -event.seconds)
-        spent = sum(event.seconds for event in self)
-        head = f"{len(self)} runs in {time_text(self.seconds)}"
-        busy = f"{time_text(spent)} of it in kernels and calls"
-        return "\n".join([f"{head}, {busy}", *map(str, longest[:40])])
+        from ...compile.report.pictures import copy_rate, flop_rate
+        from ...compile.report.text import flops_text, size_text
+
+        steps = self.steps
+        spent = time_text(sum(total.seconds for total in steps))
+        head = f"{len(self)} runs of {len(steps)} kernels and calls in "
+        head += f"{time_text(self.seconds)}, {spent} of it in them"
+        names = "runs", "total", "mean", "GB/s", "Gflop/s", "of limit"
+        columns = "".join(f"{name:>10}" for name in names)
+        moved, done = size_text(round(copy_rate())), flops_text(round(flop_rate()))
+        foot = f"limit of a core: {moved}/s for arrays in memory (not for those in a "
+        foot += f"cache), {done}/s in products"
+        rows = [str(total) for total in steps[:40]]
+        return "\n".join([head, f"{'':<34}{columns}", *rows, foot])
 
     __repr__ = __str__
 
+    def roofline(self, axis=None):
+        """What bounds each kernel, and below it what it did: matplotlib's figure."""
+        from ...compile.report.pictures import draw_roofline
+
+        mean = {total.step: total.mean for total in self.steps}
+        return draw_roofline(mean, axis, mean)
+
     def chrome(self):
-        """The events as Chrome's trace format has them: times in microseconds."""
+        """The events as Chrome's trace format has them: times in microseconds.
+
+        Beside them runs a counter of the bytes that arrays take between the steps.
+        """
         begin = min((event.start for event in self), default=0.0)
-        return [
+        memory = [
+            {
+                "name": "arrays",
+                "ph": "C",
+                "ts": (event.start - begin) * 1e6,
+                "pid": 1,
+                "args": {"bytes": event.held},
+            }
+            for event in self
+        ]
+        return memory + [
             {
                 "name": event.step.name,
                 "cat": event.step.route,
@@ -193,14 +287,21 @@ known_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 cache_clearers.append(known_steps.clear)
 
 
+def held_at(report, number):
+    """The bytes of the arrays that a program has made when a step runs."""
+    made = (a for a in report.buffers if a.first is not None and a.first <= number)
+    return sum(a.nbytes for a in made if a.role == "result" or number <= a.last)
+
+
 def steps_of(program, native):
-    """The steps of a program, inner ones' included."""
+    """(step, bytes held meanwhile) for the steps of a program, inner ones' included."""
     from .explaining import Reporting
 
     versions = known_steps.setdefault(program, {})
     if native not in versions:
         names = [buffer.name for buffer in program.inputs]
-        versions[native] = Reporting(native).report(program, names).steps
+        report = Reporting(native).report(program, names)
+        versions[native] = [(s, held_at(report, n)) for n, s in enumerate(report.steps)]
     return versions[native]
 
 
@@ -217,12 +318,12 @@ def watched(executable):
         """A kernel or a call that tells how long it took."""
 
         def run(*args, **kwargs):
-            step, start = next(steps), time.perf_counter()
+            (step, held), start = next(steps), time.perf_counter()
             try:
                 return function(*args, **kwargs)
             finally:
                 end = time.perf_counter()
-                heard(Event(program.name, step, start, end))
+                heard(Event(program.name, step, start, end, held))
 
         return run
 
