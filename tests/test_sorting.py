@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minijit.ops.sorting import sort, top_k
+from minijit.ops.sorting import candidates, sort, top_k
 from minijit.trace.array import wrap
 
 pytestmark = pytest.mark.chapter(16)
@@ -67,6 +67,25 @@ def test_top_k_takes_the_first_of_equal_elements():
     assert np.asarray(values).tolist() == [3, 3, 2]
     assert np.asarray(indices).tolist() == [0, 2, 3]
     assert indices.dtype == np.int32
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint32", "int32", "float32", "float64"])
+@pytest.mark.parametrize("shape, k", [((100_003,), 9), ((300, 70), 5), ((3, 999), 0)])
+@pytest.mark.parametrize("most", [3, 2**31 - 1])
+def test_top_k_of_many(dtype, shape, k, most):
+    """With many ties and with few: the order is that of a stable sort downwards."""
+    x = np.random.default_rng(0).integers(0, most, shape).astype(dtype)
+    order = np.argsort(~x.astype(np.int64), axis=-1, kind="stable")[..., :k]
+    values, indices = top_k(wrap(x), k)
+    assert np.array_equal(indices, order)
+    assert np.array_equal(values, np.take_along_axis(x, order, -1))
+
+
+def test_few_candidates_are_sorted():
+    rows = np.random.default_rng(0).permutation(400_000).astype(np.int32)[None]
+    found = candidates(rows, 10)
+    assert found.size < 2.1 * (10 * 400_000) ** 0.5 and (np.diff(found) > 0).all()
+    assert candidates(rows % 7, 10) is None and candidates(rows[:, :500], 10) is None
 
 
 def test_top_k_puts_nan_first_and_zero_before_minus_zero():

@@ -117,16 +117,67 @@ def top_k_shape(x, *, k, axis):
 
 
 def top_k_numpy(x, *, k, axis):
-    """Evaluate `top_k`: only what belongs to the k largest is sorted."""
+    """Evaluate `top_k`: only what may belong to the k largest is sorted."""
     keys = np.moveaxis(total_order(x), axis, -1)
     rows = keys.reshape(math.prod(keys.shape[:-1]), keys.shape[-1])
-    found = positions_of_largest(rows, k)
-    found = found.reshape(*keys.shape[:-1], found.shape[-1])
-    kept = np.take_along_axis(keys, found, -1)
-    # What sorts negated keys keeps equal ones in order.
-    order = np.argsort(~kept, axis=-1, kind="stable")[..., :k]
-    places = np.moveaxis(np.take_along_axis(found, order, -1), -1, axis)
+    found = candidates(rows, k)
+    kept = rows if found is None else np.take_along_axis(rows, found, -1)
+    order = largest_first(kept, k)
+    if found is not None:
+        order = np.take_along_axis(found, order, -1)
+    places = np.moveaxis(order.reshape(*keys.shape[:-1], k), -1, axis)
     return [np.take_along_axis(x, places, axis), places]
+
+
+def candidates(rows, k):
+    """[rows, some]: places among which the k largest integers of each row are, in
+    ascending order; None if that is hardly fewer, or equal ones are in the way.
+
+    A row is a table of about sqrt(n / k) lines.  The k columns with the largest maxima
+    have the k largest numbers, and to find a maximum takes no more than to read.
+    """
+    many, n = rows.shape
+    lines = math.isqrt(n // k) if k and many else 0
+    if lines < 8:
+        return None
+    width = n // lines
+    maxima = rows[:, : lines * width].reshape(many, lines, width).max(axis=1)
+    least = np.partition(maxima, width - k, axis=-1)[:, width - k, None]
+    chosen = maxima >= least
+    if np.count_nonzero(chosen) > k * many:
+        return None
+    columns = np.nonzero(chosen)[1].reshape(many, 1, k)
+    found = (columns + width * np.arange(lines)[:, None]).reshape(many, lines * k)
+    left = np.arange(lines * width, n)
+    return np.concatenate([found, np.broadcast_to(left, (many, len(left)))], axis=1)
+
+
+def largest_first(keys, k):
+    """[rows, k]: where the k largest integers of each row stand, the largest first.
+
+    Of equal ones the first comes first.  An integer and its place are one number of 64
+    bits, where they fit into that: a sort of numbers is quicker than one of places.
+    """
+    n = keys.shape[-1]
+    bits = n.bit_length()
+    if 8 * keys.dtype.itemsize + bits > 64:
+        found = positions_of_largest(keys, k)
+        # What sorts negated keys keeps equal ones in order.
+        kept = ~np.take_along_axis(keys, found, -1)
+        order = np.argsort(kept, axis=-1, kind="stable")[..., :k]
+        return np.take_along_axis(found, order, -1)
+    wide = np.int64 if keys.dtype.kind == "i" else np.uint64
+    both = keys.astype(wide) << wide(bits)
+    both |= np.arange(n, dtype=wide)[::-1]
+    if k and 8 * k < n > SHORT_ROW:
+        both = np.partition(both, n - k, axis=-1)[..., n - k :]
+    both.sort(axis=-1)
+    largest = both[..., ::-1][..., :k] & wide((1 << bits) - 1)
+    return n - 1 - largest.astype(np.int64)
+
+
+# Rows that are sorted as quickly as NumPy finds their largest elements.
+SHORT_ROW = 1000
 
 
 def positions_of_largest(rows, k):
@@ -154,7 +205,10 @@ def total_order(x):
         return x
     bits = np.array(x, order="C").view(f"i{x.dtype.itemsize}")
     # The bits of negative floats count downwards: turn all of them but the sign.
-    return bits ^ (bits >> 8 * x.dtype.itemsize - 1 & np.iinfo(bits.dtype).max)
+    turned = bits >> 8 * x.dtype.itemsize - 1
+    turned &= np.iinfo(bits.dtype).max
+    turned ^= bits
+    return turned
 
 
 shape_rules |= {sort_p: sort_shape, top_k_p: top_k_shape}
