@@ -47,6 +47,36 @@ def test_an_argument_that_stands_twice():
 # ---- what grad takes and gives
 
 
+@pytest.mark.parametrize(
+    "f, args, wanted",
+    [
+        (lax.max, (1.0, 1.0), (0.5, 0.5)),
+        (lax.max, (1.0, 2.0), (0.0, 1.0)),
+        (lax.min, (1.0, 1.0), (0.5, 0.5)),
+        (lax.min, (1.0, 2.0), (1.0, 0.0)),
+        (lambda x: lax.reduce_max(x, (0,)), ([2.0, 2.0, 1.0],), ([0.5, 0.5, 0.0],)),
+        (lambda x: lax.reduce_min(x, (0,)), ([2.0, 1.0, 1.0],), ([0.0, 0.5, 0.5],)),
+        (lambda x: lax.reduce_prod(x, (0,)), ([0.0, 2.0, 3.0],), ([6.0, 0.0, 0.0],)),
+        (lambda x: lax.reduce_prod(x, (0,)), ([0.0, 0.0, 3.0],), ([0.0, 0.0, 0.0],)),
+        (lambda x: lax.reduce_prod(x, (0,)), ([2.0, 3.0, 4.0, 5.0, 6.0],),
+         ([360.0, 240.0, 180.0, 144.0, 120.0],)),
+        (lax.abs, (0.0,), (1.0,)),
+        (lax.abs, (-2.0,), (-1.0,)),
+        (lambda x: lax.integer_pow(x, 0), (0.0,), (0.0,)),
+        (lambda x: lax.integer_pow(x, 1), (0.0,), (1.0,)),
+        (lambda x: lax.integer_pow(x, 2), (0.0,), (0.0,)),
+        (lax.pow, (0.0, 2.0), (0.0, 0.0)),
+        (lax.pow, (2.0, 3.0), (12.0, 8 * np.log(2))),
+    ],
+)
+def test_slopes_at_ties_at_zero_and_at_the_ends(f, args, wanted):
+    """As jax says: those that tie share evenly, and |x| has a slope of 1 at 0."""
+    args = [np.asarray(x) for x in args]
+    for slope in (grad(f, range(len(args))), jit(grad(f, range(len(args))))):
+        for found, want in zip(slope(*args), wanted, strict=True):
+            np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
 def test_a_result_that_stands_twice():
     def f(x):
         y = x * 2.0
