@@ -1,10 +1,12 @@
 """vmap: each rule against a Python loop, axes wherever they are, and its errors."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 from derivative_cases import cases, ours
+from harness import alike
 
 import minijit.numpy as jnp
 from minijit import grad, jit, make_jaxpr, vjp, vmap
@@ -53,13 +55,7 @@ def loop(f, args, axes):
     return [np.stack(ys) for ys in zip(*map(tree_leaves, lanes), strict=True)]
 
 
-def assert_lanes(found, wanted, message="", rtol=1e-10):
-    for y, w in zip(tree_leaves(found), wanted, strict=True):
-        assert y.dtype == w.dtype and y.shape == w.shape, message
-        if y.dtype.kind in "iubfc":
-            np.testing.assert_allclose(
-                y, w, rtol=rtol, atol=1e-10, err_msg=str(message)
-            )
+assert_lanes = partial(alike, rtol=1e-10, atol=1e-10)
 
 
 def choices_of_axes(args):

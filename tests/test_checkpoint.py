@@ -1,9 +1,11 @@
 """checkpoint: what is kept, what is computed again, and that nothing else changes."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
+from harness import alike, count
 
 import minijit.numpy as jnp
 from minijit import (
@@ -24,7 +26,6 @@ from minijit import (
     vmap,
 )
 from minijit.ad_checkpoint import checkpoint_name
-from minijit.trace.jaxprs.jaxpr import subjaxprs
 from minijit.trace.jit import jit as jit_module
 from minijit.trace.trees.pytree import tree_leaves
 from minijit.transform.control_flow.unions_and_tapes import TapeValue
@@ -57,16 +58,7 @@ def loss(params, x):
     return jnp.mean((mlp(params, x) - y) ** 2)
 
 
-def count(jaxpr, name):
-    """How many equations of a name a jaxpr has, calls and all."""
-    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-    own = sum(eqn.primitive.name == name for eqn in jaxpr.eqns)
-    return own + sum(count(j, name) for eqn in jaxpr.eqns for j in subjaxprs(eqn))
-
-
-def assert_trees(found, wanted, **tolerance):
-    for a, b in zip(tree_leaves(found), tree_leaves(wanted), strict=True):
-        np.testing.assert_allclose(a, b, **{"rtol": 1e-11, **tolerance})
+assert_trees = partial(alike, rtol=1e-11)
 
 
 all_policies = {

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from harness import alike
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -29,9 +30,7 @@ def agree(f, *args, backend="plain", tolerance=1e-6, kernels=None, left=()):
     """A compiled function and its eval rules say the same, with so many kernels."""
     run = mj.jit(f, backend=backend)
     wanted = mj.jit(f, backend="eval")(*args)
-    for a, b in zip(*map(mj.tree_util.tree_leaves, (run(*args), wanted)), strict=True):
-        assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        np.testing.assert_allclose(a, b, tolerance, tolerance)
+    alike(run(*args), wanted, rtol=tolerance, atol=tolerance)
     executable = run.lower(*args).compile().executable
     assert [name for name, _ in executable.fallbacks] == list(left)
     if kernels is not None:

@@ -10,6 +10,7 @@ import itertools
 
 import numpy as np
 import pytest
+from harness import alike
 from referee import together
 
 import minijit as mj
@@ -213,12 +214,7 @@ def of(lib, args):
     return [a if isinstance(a, int) else lib.numpy.asarray(a) for a in args]
 
 
-def agree(got, want, rtol=1e-5):
-    got, want = mj.tree.leaves(got), leaves(want)
-    for a, b in zip(got, want, strict=True):
-        assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        assert a.weak_type == b.weak_type
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-6)
+agree = functools.partial(alike, rtol=1e-5, atol=1e-6, weak=True)
 
 
 def in_jax(name):
@@ -328,14 +324,14 @@ def derivatives_of_jax():
 def test_derivatives(name):
     _, values, tangents = arguments_of(name)
     got, want = derivatives(mj, name)(values, tangents), derivatives_of_jax()[name]
-    agree(got["jvp"], want["jvp"], 1e-4)
+    agree(got["jvp"], want["jvp"], rtol=1e-4)
     if name in forward_only:
         slope = sum((g * t).sum() for g, t in zip(got["grad"], tangents, strict=True))
         np.testing.assert_allclose(slope, want["jvp"][1], rtol=1e-4)
         return
-    agree(got["grad"], want["grad"], 1e-4)
+    agree(got["grad"], want["grad"], rtol=1e-4)
     if name in second_order:
-        agree(got["hessian"], want["hessian"], 1e-3)
+        agree(got["hessian"], want["hessian"], rtol=1e-3)
 
 
 def lanes_of(name):

@@ -1,11 +1,13 @@
 """Kernels for a device: which there are, what PTX moves, what an assembler says."""
 
 import re
+from functools import partial
 
 import ml_dtypes
 import numpy as np
 import pytest
 from derivative_cases import cases
+from harness import as_interpreted
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -30,13 +32,7 @@ def kernels_of(f, *args):
     return lowered.compile().executable.loaded.kernels
 
 
-def agree(f, *args, tolerance=1e-5):
-    found = mj.jit(f, backend="cuda-lockstep")(*args)
-    wanted = mj.jit(f, backend="eval")(*args)
-    for a, b in zip(*map(mj.tree_util.tree_leaves, (found, wanted)), strict=True):
-        assert a.dtype == b.dtype
-        wide = [np.asarray(y).astype("f8") for y in (a, b)]
-        np.testing.assert_allclose(*wide, tolerance, tolerance)
+agree = partial(as_interpreted, backend="cuda-lockstep")
 
 
 # ---- every primitive
@@ -88,7 +84,7 @@ def test_dtypes(dtype):
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     values = (np.arange(40 * 48).reshape(40, 48) % 7).astype(kind)
     f = lambda v: (v.T * v[0, 1], v.max(1), v.sum(0), jnp.argmax(v, 1), v[::-1] > v)
-    agree(f, values, tolerance=1e-2 if kind.itemsize == 2 else 1e-5)
+    agree(f, values, rtol=1e-2 if kind.itemsize == 2 else 1e-5)
     for kernel in kernels_of(lambda v: (v.T, v.max(1)), values):
         assert kernel.ptx((9, 0))
 
@@ -227,7 +223,7 @@ def test_waves_of_huge_numbers():
     kernel, = kernels_of(f, x)
     assert "huge_wave" in kernel.ptx((9, 0))
     assert "define internal double @fmod" in kernel.llvm
-    agree(f, x * 1e12, tolerance=1e-4)
+    agree(f, x * 1e12, rtol=1e-4)
 
 
 # ---- running totals, and updates that meet
@@ -254,7 +250,7 @@ def test_running_totals_are_many_threads(name):
     assert f"range({steps})" not in kernel.source
     counts = run_in_lockstep(kernel, *(np.ones(b.shape, b.dtype) for b in kernel.args))
     assert counts["y0"].stores == v.size <= counts["x0"].loads < v.size + 2048
-    agree(f, v, tolerance=1e-2 if v.dtype.itemsize == 2 else 1e-4)
+    agree(f, v, rtol=1e-2 if v.dtype.itemsize == 2 else 1e-4)
 
 
 def test_running_totals_of_many_columns_are_a_thread_s_each():
@@ -266,7 +262,7 @@ def test_a_long_row_is_in_pieces_for_many_blocks():
     kernels = kernels_of(jnp.cumsum, mj.ShapeDtypeStruct((1 << 20,), "float32"))
     assert [k.grid[0] for k in kernels] == [512, 1, 512]
     backwards = lambda v: lax.cumsum(v, reverse=True)
-    agree(backwards, rng.normal(size=8192).astype("f4"), tolerance=1e-4)
+    agree(backwards, rng.normal(size=8192).astype("f4"), rtol=1e-4)
     prime, = kernels_of(jnp.cumsum, mj.ShapeDtypeStruct((10007,), "float32"))
     assert prime.grid[0] == 1
 

@@ -6,12 +6,12 @@ from functools import partial
 import numpy as np
 import pytest
 from derivative_cases import cases, ours
+from harness import alike
 
 import minijit
 import minijit.numpy
 from minijit import enable_x64
 from minijit.test_util import random_like
-from minijit.trace.trees.pytree import tree_leaves
 
 pytestmark = [pytest.mark.chapter(10), pytest.mark.oracle]
 
@@ -187,15 +187,6 @@ def derivatives(jnp, library, f, args, tangents):
     return gradient(*args), library.jvp(of_arrays, args, tangents)
 
 
-def assert_same(found, wanted, tolerance):
-    for a, b in zip(found, wanted, strict=True):
-        assert a.shape == b.shape and a.dtype == b.dtype
-        if a.dtype.kind in "fc":
-            np.testing.assert_allclose(
-                np.asarray(a), np.asarray(b), rtol=tolerance, atol=tolerance
-            )
-
-
 @pytest.mark.parametrize("name", edges)
 def test_edges(name):
     f, lists = edges[name]
@@ -206,7 +197,7 @@ def test_edges(name):
         tangents = tuple(random_like(np.random.default_rng(0), args))
         wanted = by_jax(f, tuple(map(np.asarray, args)), tangents)
         found = by_us(f, args, tangents)
-        assert_same(tree_leaves(found), jax.tree.leaves(wanted), 4e-6)
+        alike(found, jax.tree.leaves(wanted), rtol=4e-6, atol=4e-6)
 
 
 # What jax has no derivative for, or one with NaN in it from an index out of bounds.
@@ -239,7 +230,7 @@ def test_every_rule_in_double_precision(case):
             return jax.jvp(theirs, args, tangents), pull_back(ct)
 
         wanted = jax.tree.leaves(by_jax(args, tangents, ct))
-        assert_same(tree_leaves((found, back)), wanted, 1e-9)
+        alike((found, back), wanted, rtol=1e-9, atol=1e-9)
 
 
 def test_how_many_there_are():

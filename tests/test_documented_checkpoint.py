@@ -3,6 +3,7 @@ is computed again, policies of every kind, recursive checkpoints, static argumen
 
 import numpy as np
 import pytest
+from harness import count
 
 import minijit.numpy as jnp
 from minijit import (
@@ -25,7 +26,6 @@ from minijit import (
     vmap,
 )
 from minijit.ad_checkpoint import checkpoint_name, saved_residuals
-from minijit.trace.jaxprs.jaxpr import subjaxprs
 
 pytestmark = pytest.mark.chapter(16)
 
@@ -46,13 +46,6 @@ def network(weights, x, around=lambda f: f):
     for w in weights:
         x = around(layer)(w, x)
     return x
-
-
-def count(jaxpr, name):
-    """How many equations of a name there are, in inner jaxprs too."""
-    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-    own = sum(eqn.primitive.name == name for eqn in jaxpr.eqns)
-    return own + sum(count(sub, name) for eqn in jaxpr.eqns for sub in subjaxprs(eqn))
 
 
 def held(f, *args):

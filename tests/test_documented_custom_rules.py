@@ -39,8 +39,7 @@ pytestmark = pytest.mark.chapter(16)
 three = np.float32([1, 2, 3])
 
 
-def close(found, wanted, tolerance=1e-5):
-    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+close = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5)
 
 
 def with_jvp(f, rule, **options):
@@ -278,7 +277,7 @@ def test_a_root_with_a_jvp_rule():
     close(cube_root(a), 2.0)
     close(grad(cube_root)(a), 1 / 12)
     close(jvp(cube_root, (a,), (np.float32(3),))[1], 1 / 4)
-    close(grad(grad(cube_root))(a), -2 / 9 * 8 ** (-5 / 3), 1e-4)
+    close(grad(grad(cube_root))(a), -2 / 9 * 8 ** (-5 / 3), rtol=1e-4)
     close(vmap(grad(cube_root))(np.float32([1, 27])), [1 / 3, 1 / 27])
 
 
@@ -290,9 +289,9 @@ def test_rules_inside_loops_and_branches():
         return lambda x: lax.scan(lambda c, a: (a * f(c), f(c)), x, three)[1].sum()
 
     for of_both in (grad, jacfwd, hessian, lambda f: jit(grad(f))):
-        close(of_both(scanned(f))(0.3), of_both(scanned(plain))(0.3), 1e-4)
+        close(of_both(scanned(f))(0.3), of_both(scanned(plain))(0.3), rtol=1e-4)
     until = lambda f: lambda x: lax.while_loop(lambda c: c < 9, lambda c: c + f(c), x)
-    close(jvp(until(f), (1.0,), (1.0,)), jvp(until(plain), (1.0,), (1.0,)), 1e-4)
+    close(jvp(until(f), (1.0,), (1.0,)), jvp(until(plain), (1.0,), (1.0,)), rtol=1e-4)
     branch = lambda x: lax.cond(x > 0, f, lambda x: 7 * clip(x), x)
     close(vmap(grad(branch))(np.float32([1, -1])), [1 / (1 + np.exp(-1)), 0.5])
     remat = mj.checkpoint(lambda x: f(jnp.sin(x)))
@@ -329,7 +328,7 @@ def test_a_rule_is_applied_alike_wherever_the_function_stands():
     wanted = second_order(places["plain"], three, v)[0]
     for place in places.values():
         for found in second_order(place, three, v):
-            close(found, wanted, 1e-4)
+            close(found, wanted, rtol=1e-4)
 
 
 def test_a_jvp_rule_that_asks_jvp_of_a_function_with_a_vjp_rule():
@@ -581,8 +580,9 @@ def test_captures_made_arguments():
         converted, captured = closure_convert(lambda x: jnp.sin(y) * x, x)
         return apply(converted, x, *captured)
 
-    close(grad(outer, (0, 1))(0.5, 2.0), [2000 * np.cos(0.5), 1000 * np.sin(0.5)], 1e-2)
-    close(jit(grad(outer))(0.5, 2.0), 2000 * np.cos(0.5), 1e-2)
+    close(grad(outer, (0, 1))(0.5, 2.0), [2000 * np.cos(0.5), 1000 * np.sin(0.5)],
+          rtol=1e-2)  # fmt: skip
+    close(jit(grad(outer))(0.5, 2.0), 2000 * np.cos(0.5), rtol=1e-2)
     nothing, captured = closure_convert(lambda x: 2 * x, 1.0)
     assert not captured and nothing(4.0) == 8.0
     of_tree, _ = closure_convert(lambda d: d["a"] * 2, {"a": 1.0})

@@ -6,6 +6,7 @@ from functools import partial
 import ml_dtypes
 import numpy as np
 import pytest
+from harness import alike
 from referee import together
 
 from minijit import lax
@@ -90,13 +91,6 @@ outside = [
 inside = basic + advanced + masks
 
 
-def same(ours, theirs, message=""):
-    """Assert equal values (NaN included), shapes and dtypes."""
-    ours, theirs = np.asarray(ours), np.asarray(theirs)
-    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), message
-    np.testing.assert_array_equal(ours, theirs, err_msg=str(message))
-
-
 class Unknown(Trace):
     """Evaluates, but hands out tracers whose values Python cannot see."""
 
@@ -152,14 +146,14 @@ def hide_integers(index):
 
 @pytest.mark.parametrize("index", inside, ids=str)
 def test_reading_as_numpy_does(index):
-    same(take_index(wrap(cube), index), cube[index])
+    alike(take_index(wrap(cube), index), cube[index])
 
 
 @pytest.mark.parametrize("index", inside, ids=str)
 def test_reading_by_traced_integers(index):
     rebuild, hidden = hide_integers(index)
     found, _ = traced(lambda x, *i: take_index(x, rebuild(*i)), wrap(cube), *hidden)
-    same(found, cube[index])
+    alike(found, cube[index])
 
 
 @pytest.mark.parametrize("index", inside, ids=str)
@@ -174,7 +168,7 @@ def test_writing_as_numpy_does(index):
             expected[index] = new
         else:
             ufuncs[name].at(expected, index, new)
-        same(update_index(wrap(cube), index, wrap(new), scatter), expected, name)
+        alike(update_index(wrap(cube), index, wrap(new), scatter), expected, name)
     rebuild, hidden = hide_integers(index)
     found, _ = traced(
         lambda x, v, *i: update_index(x, rebuild(*i), v, lax.scatter_add),
@@ -182,7 +176,7 @@ def test_writing_as_numpy_does(index):
     )
     expected = cube.copy()
     np.add.at(expected, index, 1)
-    same(found, expected)
+    alike(found, expected)
 
 
 def test_the_cheapest_form_is_chosen():
@@ -198,7 +192,7 @@ def test_the_cheapest_form_is_chosen():
     for name, function in cases.items():
         get = lambda x, i: take_index(x, function(Recorder(), i))  # noqa: B023
         found, names = traced(get, x, i)
-        same(found, function(cube, 1), name)
+        alike(found, function(cube, 1), name)
         main = [n for n in names if n in reading]
         assert main == {"dynamic_slice": ["dynamic_slice", "slice"]}.get(
             name, [name] if name in reading else ["slice"]
@@ -218,7 +212,7 @@ def test_out_of_bounds_reads():
     assert float(take_index(x, 7)) == 30 and float(take_index(x, -7)) == 10
     i = np.array([-4, -1, 0, 3])
     assert np.asarray(take_index(x, i)).tolist() == [10, 30, 10, 30]
-    same(take_index(x, i, mode="fill"), np.array([np.nan, 30, 10, np.nan], np.float32))
+    alike(take_index(x, i, mode="fill"), np.array([np.nan, 30, 10, np.nan], np.float32))
     filled = take_index(x, i, mode="fill", fill_value=-1)
     assert np.asarray(filled).tolist() == [-1, 30, 10, -1]
     plain = take_index(x, i, mode="clip", wrap_negative_indices=False)
@@ -313,7 +307,7 @@ def test_the_parts_of_an_index():
 
 def test_pad_and_rev():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    same(lax.rev(wrap(x), (1,)), x[:, ::-1])
+    alike(lax.rev(wrap(x), (1,)), x[:, ::-1])
     found = np.asarray(lax.pad(wrap(x), 9.0, [(1, -1, 0), (0, 1, 1)]))
     assert found.tolist() == [[9] * 6, [0, 9, 1, 9, 2, 9]]
     # JAX first spreads out, and cuts afterwards.
@@ -344,13 +338,13 @@ def test_pad_and_rev():
 
 def test_dynamic_slices_are_moved_inside():
     x = np.arange(12, dtype=np.int32).reshape(3, 4)
-    same(lax.dynamic_slice(wrap(x), (1, 1), (2, 2)), x[1:3, 1:3])
-    same(lax.dynamic_slice(wrap(x), (5, -1), (2, 2)), x[1:3, 2:4])
-    same(lax.dynamic_slice(wrap(x), wrap(np.array([0, 3])), (1, 1)), x[:1, 3:])
+    alike(lax.dynamic_slice(wrap(x), (1, 1), (2, 2)), x[1:3, 1:3])
+    alike(lax.dynamic_slice(wrap(x), (5, -1), (2, 2)), x[1:3, 2:4])
+    alike(lax.dynamic_slice(wrap(x), wrap(np.array([0, 3])), (1, 1)), x[:1, 3:])
     new = np.full((2, 2), -1, np.int32)
     expected = x.copy()
     expected[1:, 2:] = -1
-    same(lax.dynamic_update_slice(wrap(x), wrap(new), (2, 3)), expected)
+    alike(lax.dynamic_update_slice(wrap(x), wrap(new), (2, 3)), expected)
     with pytest.raises(ValueError, match="allow_negative_indices=False"):
         lax.dynamic_slice(wrap(x), (0, -1), (1, 1), allow_negative_indices=False)
     for args, message in [
@@ -371,27 +365,27 @@ def test_dynamic_slices_are_moved_inside():
 
 def test_dynamic_slices_along_one_axis():
     x = np.arange(12, dtype=np.int32).reshape(3, 4)
-    same(lax.dynamic_slice_in_dim(wrap(x), 1, 2, axis=1), x[:, 1:3])
-    same(lax.dynamic_index_in_dim(wrap(x), -1, axis=0), x[2:])
-    same(lax.dynamic_index_in_dim(wrap(x), 1, axis=1, keepdims=False), x[:, 1])
+    alike(lax.dynamic_slice_in_dim(wrap(x), 1, 2, axis=1), x[:, 1:3])
+    alike(lax.dynamic_index_in_dim(wrap(x), -1, axis=0), x[2:])
+    alike(lax.dynamic_index_in_dim(wrap(x), 1, axis=1, keepdims=False), x[:, 1])
     row = wrap(np.zeros(4, np.int32))
     expected = x * np.array([[1], [0], [1]], np.int32)
-    same(lax.dynamic_update_index_in_dim(wrap(x), row, 1, 0), expected)
+    alike(lax.dynamic_update_index_in_dim(wrap(x), row, 1, 0), expected)
     block = wrap(np.zeros((2, 4), np.int32))
     expected = x * np.array([[1], [0], [0]], np.int32)
-    same(lax.dynamic_update_slice_in_dim(wrap(x), block, 9, axis=0), expected)
+    alike(lax.dynamic_update_slice_in_dim(wrap(x), block, 9, axis=0), expected)
 
 
 def test_parts_side_by_side():
     x = np.arange(6, dtype=np.int32).reshape(2, 3)
     first, rest = lax.split(wrap(x), (1, 2), axis=1)
-    same(first, x[:, :1])
-    same(rest, x[:, 1:])
-    same(lax.stack([wrap(x), wrap(-x)], axis=-1), np.stack([x, -x], -1))
+    alike(first, x[:, :1])
+    alike(rest, x[:, 1:])
+    alike(lax.stack([wrap(x), wrap(-x)], axis=-1), np.stack([x, -x], -1))
     rows = lax.unstack(wrap(x))
     assert len(rows) == 2
-    same(rows[1], x[1])
-    same(lax.tile(wrap(x), (2, 3)), np.tile(x, (2, 3)))
+    alike(rows[1], x[1])
+    alike(lax.tile(wrap(x), (2, 3)), np.tile(x, (2, 3)))
     with pytest.raises(ValueError, match="Sum of sizes"):
         lax.split(wrap(x), (1, 1), axis=1)
 
@@ -462,7 +456,7 @@ def test_gather_against_a_loop():
                 wrap(operand), wrap(indices), dims, sizes, mode=mode, fill_value=fill
             )
             expected = gathered(operand, indices, numbers, sizes, fill)
-            same(found, expected, (operand.shape, numbers, sizes, mode))
+            alike(found, expected, (operand.shape, numbers, sizes, mode))
             total += found.size
     assert total > 4000
 
@@ -490,7 +484,7 @@ def test_scatter_against_a_loop():
                 expected[at] = new if fits or mode == "clip" else expected[at]
             args = map(wrap, (operand, indices, updates))
             found = scatter(*args, dims, mode=mode)
-            same(found, expected, (name, mode, numbers))
+            alike(found, expected, (name, mode, numbers))
 
 
 def test_ill_formed_gathers_and_scatters():
@@ -559,10 +553,10 @@ def test_jax_agrees_on_reads(mode):
     for index in [*inside[::6], *outside]:
         expected = jnp.asarray(cube).at[index].get(mode=mode)
         expected = jnp.asarray(cube)[index] if mode is None else expected
-        same(take_index(wrap(cube), index, mode=mode), expected, index)
+        alike(take_index(wrap(cube), index, mode=mode), expected, index)
         rebuild, hidden = hide_integers(index)
         read = lambda x, *i: take_index(x, rebuild(*i), mode=mode)  # noqa: B023
-        same(traced(read, wrap(cube), *hidden)[0], expected, index)
+        alike(traced(read, wrap(cube), *hidden)[0], expected, index)
 
 
 @pytest.mark.oracle
@@ -574,11 +568,11 @@ def test_jax_agrees_on_writes(mode):
             scatter = scatters[name]
             expected = getattr(jnp.asarray(cube).at[index], name)(3, mode=mode)
             found = update_index(wrap(cube), index, 3, scatter, mode=mode)
-            same(found, expected, (index, name))
+            alike(found, expected, (index, name))
     for dtype, update in [("int8", 2), ("bfloat16", 1.5), ("float32", np.float64(2))]:
         x = np.arange(3).astype(dtype)
         expected = jnp.asarray(x).at[0].add(update)
-        same(update_index(wrap(x), 0, update, lax.scatter_add), expected)
+        alike(update_index(wrap(x), 0, update, lax.scatter_add), expected)
 
 
 def test_what_is_written_to_an_empty_axis_is_dropped():

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from harness import as_interpreted
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -46,13 +47,7 @@ def sources():
     return [k.text for k in kernels if isinstance(k, RegionSource)]
 
 
-def agree(f, *args, backend="python", rtol=1e-5):
-    """A function compiled gives what it gives interpreted."""
-    got = mj.jit(f, backend=backend)(*args)
-    want = mj.jit(f, backend="eval")(*args)
-    for x, y in zip(mj.tree.leaves(got), mj.tree.leaves(want), strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-6)
+agree = partial(as_interpreted, backend="python")
 
 
 def loops_only(name):

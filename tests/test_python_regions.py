@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from harness import alike
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 import minijit as mj
@@ -93,11 +94,7 @@ def test_a_body_that_occurs_twice_is_a_function():
 
 def same_bits(f, x, backend="plain"):
     """A function gives the same bits on a backend as by LLVM."""
-    got, want = (mj.tree.leaves(mj.jit(f, backend=b)(x)) for b in (backend, "llvm"))
-    for a, b in zip(got, want, strict=True):
-        a, b = np.asarray(a), np.asarray(b)
-        assert a.dtype == b.dtype and a.shape == b.shape
-        np.testing.assert_array_equal(a, b)
+    alike(*(mj.jit(f, backend=b)(x) for b in (backend, "llvm")))
 
 
 # A state is {"x": f32[3], "n": i32[], "h": f16[3]}: no sum in any order, and no

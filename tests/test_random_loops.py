@@ -12,9 +12,11 @@ computed with it would bring NaN into their gradients.
 
 import os
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
+from harness import alike
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 import minijit as mj
@@ -313,11 +315,7 @@ def quick(examples):
     )
 
 
-def close(got, want):
-    for (path, x), y in zip(
-        mj.tree_util.tree_leaves_with_path(got), mj.tree.leaves(want), strict=True
-    ):
-        np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-10, err_msg=str(path))
+close = partial(alike, rtol=1e-8, atol=1e-10)
 
 
 def compare(program, name, backend):

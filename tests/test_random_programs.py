@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from harness import alike
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 import minijit.lax
@@ -247,12 +248,8 @@ def programs(draw, most=8):
 def same(found, wanted, exact, where):
     """Compare all the values of two runs."""
     for k, (f, w) in enumerate(zip(found, wanted, strict=True)):
-        assert (f.shape, f.dtype) == (w.shape, w.dtype), (where, k)
-        f, w = np.asarray(f), np.asarray(w)
-        if exact[k]:
-            np.testing.assert_array_equal(f, w, err_msg=f"{where}, value {k}")
-        else:
-            np.testing.assert_allclose(f, w, 1e-5, 1e-4, err_msg=f"{where}, value {k}")
+        near = {} if exact[k] else {"rtol": 1e-5, "atol": 1e-4}
+        alike(f, w, f"{where}, value {k}", **near)
 
 
 quick = settings(

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from harness import same_bits
 from hypothesis import given, strategies as st
 
 import minijit as mj
@@ -75,11 +76,6 @@ def lowered(f, *args):
 
 def regions_of(program):
     return [step for step in program.body if isinstance(step, Region)]
-
-
-def same_bits(a, b):
-    a, b = np.asarray(a), np.asarray(b)
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def check(f, *args, bits=True):

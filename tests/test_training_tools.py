@@ -1,7 +1,10 @@
 """What training programs stand on: segments, vectors of trees, optimizers, odeint."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from harness import alike
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -19,10 +22,7 @@ rows = np.stack([data, -data], 1)
 operations = "sum prod max min".split()
 
 
-def assert_like(got, want, **options):
-    for a, b in zip(mj.tree.leaves(got), mj.tree.leaves(want), strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape
-        np.testing.assert_allclose(np.asarray(a), np.asarray(b), **options)
+assert_like = partial(alike, rtol=1e-7)
 
 
 # ---- segments

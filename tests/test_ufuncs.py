@@ -1,7 +1,10 @@
 """Methods of ufuncs are NumPy's: reduce, accumulate, at, outer, reduceat."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from harness import alike
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -14,10 +17,7 @@ whole = np.array([[5, 1, 7, 2], [3, 3, 6, 4], [9, 0, 2, 8]], np.int32)
 index = np.array([0, 2, 2])
 
 
-def same(got, want):
-    got, want = np.asarray(got), np.asarray(want)
-    assert got.shape == want.shape and got.dtype == want.dtype
-    np.testing.assert_allclose(got, want, rtol=2e-6)
+same = partial(alike, rtol=2e-6)
 
 
 @pytest.mark.parametrize("name", ufuncs.binary)

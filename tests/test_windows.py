@@ -2,9 +2,11 @@
 
 import itertools
 import random
+from functools import partial
 
 import numpy as np
 import pytest
+from harness import alike
 
 from minijit import lax
 from minijit.ops import convolution
@@ -20,14 +22,7 @@ def integers(rng, shape, dtype=np.float32):
     return np.array(values).reshape(shape).astype(dtype)
 
 
-def same(ours, theirs, message=""):
-    """Assert equal values, shapes and dtypes."""
-    ours, theirs = np.asarray(ours), np.asarray(theirs)
-    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), message
-    kind = {"V": np.float32}.get(ours.dtype.kind, ours.dtype)
-    np.testing.assert_allclose(
-        ours.astype(kind), theirs.astype(kind), rtol=1e-6, err_msg=str(message)
-    )
+same = partial(alike, rtol=1e-6)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

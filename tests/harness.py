@@ -1,0 +1,50 @@
+"""How tests compare: trees of arrays, and a program compiled with it interpreted."""
+
+import numpy as np
+
+
+def alike(found, wanted, message="", rtol=0.0, atol=0.0, weak=False):
+    """Assert that two trees of arrays have the same shapes, dtypes and numbers.
+
+    Integers are equal, floats as close as it says, NaN is NaN.  If `weak`, weak types
+    are the same as well.
+    """
+    from minijit.trace.trees.pytree import tree_leaves
+
+    for a, b in zip(tree_leaves(found), tree_leaves(wanted), strict=True):
+        assert not weak or a.weak_type == b.weak_type, message
+        a, b = np.asarray(a), np.asarray(b)
+        assert (a.shape, a.dtype) == (b.shape, b.dtype), message
+        if a.dtype.kind in "iubO" or a.dtype.names:
+            np.testing.assert_array_equal(a, b, err_msg=str(message))
+            continue
+        a, b = (x.astype("c16" if a.dtype.kind == "c" else "f8") for x in (a, b))
+        np.testing.assert_allclose(a, b, rtol, atol, err_msg=str(message))
+
+
+def same_bits(found, wanted):
+    """Whether arrays have the same types and bits; all NaNs are one."""
+    a, b = np.asarray(found), np.asarray(wanted)
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return False
+    if a.dtype.kind in "fc":
+        nan = np.isnan(a) & np.isnan(b)
+        a, b = np.where(nan, 0, a), np.where(nan, 0, b)
+    return a.tobytes() == b.tobytes()
+
+
+def as_interpreted(f, *args, backend="plain", rtol=1e-5):
+    """Assert that a function compiled gives what it gives interpreted."""
+    import minijit as mj
+
+    found, wanted = (mj.jit(f, backend=b)(*args) for b in (backend, "eval"))
+    alike(found, wanted, rtol=rtol, atol=rtol)
+
+
+def count(jaxpr, name):
+    """How many equations of a name a jaxpr has, in inner jaxprs too."""
+    from minijit.trace.jaxprs.jaxpr import subjaxprs
+
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    own = sum(eqn.primitive.name == name for eqn in jaxpr.eqns)
+    return own + sum(count(sub, name) for eqn in jaxpr.eqns for sub in subjaxprs(eqn))
