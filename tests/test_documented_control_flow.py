@@ -86,21 +86,6 @@ def test_logical_operators_are_functions_of_arrays():
     assert float(mj.jit(lambda x: x if True or x else -x)(2.0)) == 2.0
 
 
-@pytest.mark.chapter(16)
-def test_element_by_element_it_is_where_select_or_piecewise():
-    x = jnp.array([-2.0, 0.5, 3.0])
-    want = [2.0, 0.25, 3.0]
-    np.testing.assert_allclose(
-        mj.jit(lambda x: jnp.where(x < 0, -x, jnp.where(x < 1, x * x, x)))(x), want
-    )
-    np.testing.assert_allclose(
-        jnp.piecewise(x, [x < 0, x >= 1], [lambda x: -x, lambda x: x, lambda x: x * x]),
-        want,
-    )
-    np.testing.assert_allclose(jnp.select([x < 0, x < 1], [-x, x * x], default=x), want)
-    np.testing.assert_allclose(lax.select(x < 0, -x, x), abs(np.asarray(x)))
-
-
 # ---- cond and switch
 
 
@@ -153,37 +138,7 @@ def test_cond_is_one_equation_and_a_select_in_its_effect_on_lanes():
     assert names.count("cond") == 1 and "select_n" not in names
 
 
-def test_switch_clamps_and_takes_several_operands():
-    branches = [lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y]
-    f = mj.jit(lambda i, x, y: lax.switch(i, branches, x, y))
-    assert [float(f(i, 3.0, 2.0)) for i in (-5, 0, 1, 2, 9)] == [
-        5.0,
-        5.0,
-        1.0,
-        6.0,
-        6.0,
-    ]
-    lanes = mj.vmap(f, in_axes=(0, None, None))(jnp.arange(4), 3.0, 2.0)
-    np.testing.assert_array_equal(lanes, [5.0, 1.0, 6.0, 6.0])
-
-
 # ---- loops
-
-
-@pytest.mark.chapter(16)
-def test_loops_are_what_their_python_is():
-    assert int(lax.while_loop(lambda n: n < 100, lambda n: n * 3, 1)) == 243
-    assert int(lax.fori_loop(3, 6, lambda i, total: total * i, 1)) == 60
-    squares = lax.fori_loop(0, 5, lambda i, x: x.at[i].set(i * i), jnp.zeros(5))
-    np.testing.assert_array_equal(squares, [0.0, 1.0, 4.0, 9.0, 16.0])
-    # Euclid's algorithm, on a pair.
-    gcd = lambda a, b: lax.while_loop(
-        lambda ab: ab[1] > 0, lambda ab: (ab[1], ab[0] % ab[1]), (a, b)
-    )[0]
-    assert int(mj.jit(gcd)(84, 36)) == 12
-    np.testing.assert_array_equal(
-        mj.vmap(gcd, (0, None))(jnp.array([84, 7, 30]), 36), [12, 1, 6]
-    )
 
 
 def test_a_body_runs_in_python_once_however_often_it_runs():
@@ -232,32 +187,6 @@ def test_reverse_mode_of_every_loop():
 
 
 # ---- scan
-
-
-def test_scan_is_a_fold_that_keeps_what_each_step_says():
-    """Compound interest: what there is, and what each year brought."""
-
-    def year(balance, rate):
-        interest = balance * rate
-        return balance + interest, interest
-
-    rates = jnp.array([0.1, 0.0, 0.5])
-    final, interests = lax.scan(year, 100.0, rates)
-    np.testing.assert_allclose(final, 165.0)
-    np.testing.assert_allclose(interests, [10.0, 0.0, 55.0], rtol=1e-6)
-    # From the last to the first: the ys stay where their xs were.
-    final, interests = lax.scan(year, 100.0, rates, reverse=True)
-    np.testing.assert_allclose(interests, [15.0, 0.0, 50.0], rtol=1e-6)
-
-
-def test_scan_over_trees_and_over_nothing():
-    body = lambda c, x: ({"n": c["n"] + 1}, (x["a"] + x["b"][0], None))
-    xs = {"a": jnp.arange(3), "b": (jnp.ones(3),)}
-    carry, (sums, nothing) = lax.scan(body, {"n": 0}, xs)
-    assert int(carry["n"]) == 3 and nothing is None
-    np.testing.assert_array_equal(sums, [1.0, 2.0, 3.0])
-    carry, ys = lax.scan(lambda c, _: (c * 2, c), 1, None, length=5)
-    assert int(carry) == 32 and list(map(int, ys)) == [1, 2, 4, 8, 16]
 
 
 @pytest.mark.parametrize("unroll", [1, 2, 3, 7, True, False])
@@ -312,22 +241,6 @@ def test_map_is_vmap_one_at_a_time():
     relu = lambda x: lax.cond(x > 0, lambda x: x, lambda x: 0.0, x)
     text = str(mj.make_jaxpr(lambda xs: lax.map(relu, xs))(jnp.arange(3.0)))
     assert "cond" in text and "select_n" not in text
-
-
-def test_associative_scan_of_what_does_not_commute():
-    """Products of matrices; and the last number that is not negative."""
-    ms = jnp.asarray(np.random.RandomState(1).randn(6, 2, 2))
-    want = [np.asarray(ms[0])]
-    for m in ms[1:]:
-        want.append(want[-1] @ np.asarray(m))
-    np.testing.assert_allclose(
-        lax.associative_scan(jnp.matmul, ms), want, rtol=1e-4, atol=1e-5
-    )
-    last = lambda a, b: jnp.where(b >= 0, b, a)
-    x = jnp.array([3, -1, -1, 5, -1, 2])
-    np.testing.assert_array_equal(lax.associative_scan(last, x), [3, 3, 3, 5, 5, 2])
-    suffix = lax.associative_scan(jnp.add, x, reverse=True)
-    np.testing.assert_array_equal(suffix, np.cumsum(np.asarray(x)[::-1])[::-1])
 
 
 def test_platform_dependent_takes_what_is_for_this_platform():

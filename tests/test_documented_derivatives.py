@@ -3,6 +3,8 @@
 Each test is one behaviour that a page relies on, with a program and numbers of its own.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -31,8 +33,7 @@ labels = np.array([True, False])
 weights, bias = np.array([0.3, -0.2, 0.9], np.float32), np.float32(0.1)
 
 
-def close(found, wanted, tolerance=1e-5):
-    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+close = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5)
 
 
 def sigmoid(z):
@@ -62,14 +63,6 @@ def test_derivatives_of_every_order_by_stacking():
         assert f(2.0) == value
 
 
-def test_a_function_of_numpy_style_is_differentiated_directly():
-    x = 0.7
-    t = np.tanh(x)
-    close(grad(jnp.tanh)(x), 1 - t**2)
-    close(grad(grad(jnp.tanh))(x), -2 * t * (1 - t**2))
-    close(grad(grad(grad(jnp.tanh)))(x), (1 - t**2) * (6 * t**2 - 2))
-
-
 @pytest.mark.parametrize(
     "argnums, pick",
     [(0, 0), (1, 1), (-1, 1), (-2, 0), ((0, 1), slice(None)), ([1], slice(1, 2))],
@@ -81,14 +74,6 @@ def test_argnums(argnums, pick):
     assert isinstance(found, tuple)
     for f, w in zip(found, wanted, strict=True):
         close(f, w)
-
-
-def test_a_gradient_has_the_structure_of_its_argument():
-    f = lambda p: loss(p["layer"][0], p["layer"][1]) * p["scale"]
-    g = grad(f)({"layer": (weights, bias), "scale": 2.0})
-    assert set(g) == {"layer", "scale"} and isinstance(g["layer"], tuple)
-    close(g["layer"][0], 2 * wanted_gradient()[0])
-    close(g["scale"], loss(weights, bias))
 
 
 def test_value_and_gradient_in_one_pass():
@@ -108,7 +93,7 @@ def test_value_and_gradient_in_one_pass():
 def test_against_differences_along_one_direction():
     eps, v = 1e-2, np.array([1.0, -2.0, 0.5], np.float32)
     slope = (loss(weights + eps * v, bias) - loss(weights - eps * v, bias)) / (2 * eps)
-    close(slope, jnp.vdot(grad(loss)(weights, bias), v), 1e-2)
+    close(slope, jnp.vdot(grad(loss)(weights, bias), v), rtol=1e-2)
     check_grads(loss, (weights, bias), order=2)
 
 
@@ -154,12 +139,6 @@ def test_auxiliary_data_of_jvp_vjp_linearize():
     assert (y, push(2.0), aux["next"]) == (9.0, 12.0, 4.0)
 
 
-def test_keyword_arguments_pass_through():
-    assert grad(lambda x, *, power=2: x**power)(3.0, power=3) == 27.0
-    with pytest.raises(TypeError, match="positional"):
-        grad(lambda x: x)(x=1.0)
-
-
 def test_a_gradient_by_a_python_number_is_weakly_typed():
     """So it does not widen what it is combined with."""
     half = np.ones(3, jnp.bfloat16)
@@ -194,27 +173,20 @@ def test_tangents_of_python_numbers_are_weakly_typed():
     [
         (lambda: grad(lambda n: n * 2.0)(3), TypeError, "int32"),
         (lambda: grad(lambda b: b * 2.0)(True), TypeError, "bool"),
-        (lambda: grad(lambda x: x)(np.ones(2)), TypeError, "scalar-output"),
-        (lambda: grad(lambda x: (x, x))(1.0), TypeError, "scalar-output"),
         (lambda: grad(lambda x: None)(1.0), TypeError, "scalar-output"),
         (lambda: grad(lambda x: x.astype(int))(jnp.ones(())), TypeError, "int32"),
-        (lambda: grad(lambda x: x, argnums=2)(1.0), TypeError, "argnums=2"),
-        (lambda: grad(lambda x: x, has_aux=True)(1.0), TypeError, "pair"),
+        (lambda: grad(lambda x: x)(x=1.0), TypeError, "positional"),
         (lambda: grad(jnp.sin)(1j), TypeError, "real"),
         (lambda: grad(jnp.sin, holomorphic=True)(1.0), TypeError, "complex"),
         (lambda: grad(jnp.abs, holomorphic=True)(1j), TypeError, "complex"),
         (lambda: jacfwd(jnp.sin)(1j), TypeError, "holomorphic=True"),
         (lambda: jacrev(lambda x: x * 1j)(1.0), TypeError, "real"),
-        (lambda: jacfwd(lambda n: n)(np.arange(2)), TypeError, "int32"),
-        (lambda: jvp(jnp.sin, 1.0, 1.0), TypeError, "tuples or lists"),
         (lambda: jvp(jnp.sin, (np.ones(2),), (np.ones(3),)), ValueError, "f32.3."),
         (lambda: linearize(jnp.sin, np.ones(2))[1](np.ones(3)), ValueError, "f32.3."),
         (lambda: linearize(jnp.sin, np.ones(2))[1](np.arange(2)), ValueError, "i32.2."),
         (lambda: grad(3), TypeError, "callable"),
         (lambda: jacfwd("f"), TypeError, "callable"),
         (lambda: vjp(None, 1.0), TypeError, "callable"),
-        (lambda: jvp(jnp.sin, (1.0,), (1,)), TypeError, "do not match"),
-        (lambda: vjp(jnp.sin, 1.0)[1]((1.0,)), ValueError, "structure"),
         (lambda: vjp(jnp.sin, 1.0)[1](np.ones(2)), ValueError, "cotangent"),
     ],
 )
@@ -230,35 +202,6 @@ def predict(w):
     return 0.5 * (jnp.tanh((points @ w + bias) / 2) + 1)
 
 
-def test_jacobians_of_both_modes():
-    p = sigmoid(points @ weights + bias)
-    wanted = (p * (1 - p))[:, None] * points
-    for jac in (jacfwd, jacrev, lambda f: jit(jacfwd(f)), lambda f: jit(jacrev(f))):
-        assert jac(predict)(weights).shape == (2, 3)
-        close(jac(predict)(weights), wanted)
-
-
-def test_jacobians_of_containers():
-    f = lambda p, x: {"logit": x @ p["w"] + p["b"], "norm": (p["w"] ** 2).sum()}
-    j = jacrev(f)({"w": weights, "b": bias}, points)
-    assert set(j) == {"logit", "norm"} and set(j["logit"]) == {"w", "b"}
-    close(j["logit"]["w"], points)
-    close(j["logit"]["b"], np.ones(2))
-    close(j["norm"]["w"], 2 * weights)
-    close(j["norm"]["b"], 0.0)
-
-
-@pytest.mark.parametrize("outer", [jacfwd, jacrev])
-@pytest.mark.parametrize("inner", [jacfwd, jacrev, grad])
-def test_hessians_by_composition(outer, inner):
-    f = lambda x: jnp.dot(x, x) * x[0]
-    x = np.array([1.0, 2.0, 3.0], np.float32)
-    wanted = 2 * x[0] * np.eye(3)
-    wanted[0] += 2 * x
-    wanted[:, 0] += 2 * x
-    close(outer(inner(f))(x), wanted)
-
-
 def test_hessians_of_vectors_and_of_several_arguments():
     x = np.array([1.0, 2.0], np.float32)
     cubes = jacfwd(jacrev(lambda x: x**3))(x)
@@ -268,63 +211,10 @@ def test_hessians_of_vectors_and_of_several_arguments():
     assert [[float(b) for b in row] for row in h] == [[6.0, 4.0], [4.0, 0.0]]
 
 
-def test_products_with_a_hessian_that_is_never_made():
+def test_a_product_with_a_hessian_makes_nothing_of_its_size():
     f = lambda x: jnp.sum(jnp.tanh(x) ** 2)
-    random = np.random.default_rng(0)
-    x, v = (random.standard_normal((4, 3)).astype("float32") for _ in range(2))
-    t = np.tanh(x.astype(np.float64))
-    wanted = (2 * (1 - t**2) * (1 - 3 * t**2)) * v
-    close(jvp(grad(f), (x,), (v,))[1], wanted)
-    close(grad(lambda x: jnp.vdot(grad(f)(x), v))(x), wanted)
-    close(grad(lambda x: jvp(f, (x,), (v,))[1])(x), wanted)
-    close(vjp(grad(f), x)[1](v)[0], wanted)
-    close(jnp.tensordot(hessian(f)(x), v, 2), wanted)
-    # Forward over reverse makes nothing of the Hessian's size.
-    jaxpr = mj.make_jaxpr(lambda x, v: jvp(grad(f), (x,), (v,))[1])(x, v)
-    assert max(v.aval.size for eqn in jaxpr.eqns for v in eqn.outvars) == x.size
-
-
-def test_a_matrix_times_a_jacobian_by_vmap():
-    m = np.random.default_rng(1).standard_normal((5, 2)).astype("float32")
-    _, pull_back = vjp(predict, weights)
-    rows, = vmap(pull_back)(m)
-    close(rows, m @ jacrev(predict)(weights))
-    close(rows, np.stack([pull_back(row)[0] for row in m]))
-    n = np.random.default_rng(2).standard_normal((3, 5)).astype("float32")
-    _, push = linearize(predict, weights)
-    columns = vmap(push, in_axes=1, out_axes=1)(n)
-    close(columns, jacfwd(predict)(weights) @ n)
-    close(columns, vmap(lambda t: jvp(predict, (weights,), (t,))[1], 1, 1)(n))
-
-
-def test_jacobians_made_by_hand_from_jvp_and_vjp():
-    f = lambda x: jnp.sin(x) * x[::-1]
-    x = np.array([1.0, 2.0, 3.0], np.float32)
-    wanted = np.diag(np.cos(x) * x[::-1]) + np.fliplr(np.diag(np.sin(x)))
-
-    def by_rows(x):
-        y, pull_back = vjp(f, x)
-        return vmap(pull_back)(jnp.eye(len(y)))[0]
-
-    def by_columns(x):
-        return vmap(lambda t: jvp(f, (x,), (t,))[1], out_axes=-1)(jnp.eye(len(x)))
-
-    for by_hand in (by_rows, by_columns):
-        close(by_hand(x), wanted)
-        close(jit(by_hand)(x), wanted)
-
-
-def test_a_linearized_function_runs_the_original_once():
-    calls = []
-
-    def f(x):
-        calls.append(1)
-        return jnp.exp(x) * x
-
-    y, push = linearize(f, 2.0)
-    slopes = [float(push(t)) for t in (0.0, 1.0, 2.0)]
-    assert len(calls) == 1
-    close(slopes, np.exp(2.0) * 3 * np.array([0, 1, 2]))
+    jaxpr = mj.make_jaxpr(lambda x, v: jvp(grad(f), (x,), (v,))[1])(points, points)
+    assert max(v.aval.size for eqn in jaxpr.eqns for v in eqn.outvars) == points.size
 
 
 def test_a_pull_back_is_a_tree_of_residuals():
@@ -380,14 +270,6 @@ def test_what_python_did_stays_out_of_the_pull_back():
 
     for x, slope in ((2.0, 10.0), (4.0, 8.0)):
         assert jit(vjp(f, x)[1])(1.0)[0] == slope
-
-
-def test_sums_of_rows_and_lists_of_cotangents():
-    y, pull_back = vjp(lambda x: 3 * x**2, np.ones((2, 2), "float32"))
-    assert pull_back(jnp.ones(y.shape))[0].tolist() == [[6.0, 6.0]] * 2
-    _, pull_back = vjp(predict, weights)
-    rows = jnp.vstack([jnp.asarray(pull_back(row)) for row in np.eye(2, dtype="f")])
-    close(rows, jacrev(predict)(weights))
 
 
 def test_jacobians_with_integers_are_zero_there():
@@ -507,17 +389,6 @@ def test_stopping_trees_in_both_modes_and_orders():
     assert values[0] == 1 and values[2] == 0.5
 
 
-def test_a_gradient_through_gradient_steps():
-    """Meta-learning: the loss after a step, differentiated by where the step began."""
-    data = np.float32([1, 2, 3])
-    inner = lambda w: jnp.mean((w - data) ** 2)
-    after = lambda w: inner(w - 0.1 * grad(inner)(w))
-    w = 0.5
-    moved = w - 0.1 * 2 * (w - 2)
-    close(grad(after)(w), 2 * (moved - 2) * 0.8)
-    close(jit(grad(after))(w), 2 * (moved - 2) * 0.8)
-
-
 # ---- complex numbers
 
 
@@ -544,8 +415,9 @@ def test_gradients_of_complex_arguments():
     assert grad(f)(z) == 6 + 8j
     step = lambda z: z - 0.1 * jnp.conj(grad(f)(z))
     assert f(step(step(z))) < f(step(z)) < f(z)
-    close(grad(jnp.sin, holomorphic=True)(z), np.cos(z), 1e-4)
-    close(grad(grad(jnp.sin, holomorphic=True), holomorphic=True)(z), -np.sin(z), 1e-4)
+    close(grad(jnp.sin, holomorphic=True)(z), np.cos(z), rtol=1e-4)
+    close(grad(grad(jnp.sin, holomorphic=True), holomorphic=True)(z), -np.sin(z),
+          rtol=1e-4)  # fmt: skip
     # What is promised but not so: the Jacobian of the real part alone.
     assert grad(jnp.conjugate, holomorphic=True)(z) == 1.0
     # Real in, real out, complex between.
@@ -581,30 +453,6 @@ def test_integers_have_gradients_of_float0():
 # ---- Python's control flow
 
 
-def test_branches_and_loops_of_python():
-    def f(x):
-        return x**2 if x < 3 else -4 * x
-
-    assert grad(f)(2.0) == 4.0 and grad(f)(5.0) == -4.0
-
-    def doubled(x):
-        while x < 10:
-            x = x * 2
-        return x
-
-    assert grad(doubled)(1.5) == 8.0
-
-    def power(x, n):
-        y = 1.0
-        for _ in range(n):
-            y = y * x
-        return y
-
-    assert grad(power)(2.0, 4) == 32.0
-    assert jit(grad(power), static_argnums=1)(2.0, 4) == 32.0
-    assert jit(f, static_argnums=0)(2.0) == 4.0
-
-
 def test_a_traced_condition_is_an_error_with_two_names():
     f = jit(lambda x: x if x < 3 else -x)
     for error in (mj.errors.TracerBoolConversionError, TypeError):
@@ -618,19 +466,6 @@ def test_a_traced_condition_is_an_error_with_two_names():
     for call in (bool, jit(bool), lambda x: grad(lambda x: x.sum() if x else 0.0)(x)):
         with pytest.raises(ValueError, match="ambiguous"):
             call(jnp.ones(3))
-
-
-def test_structured_control_flow_has_gradients():
-    branch = lambda x: lax.cond(x > 0, lambda x: x**3, jnp.abs, x)
-    assert grad(branch)(2.0) == 12.0 and grad(branch)(-2.0) == -1.0
-    assert vmap(grad(branch))(np.float32([2, -2])).tolist() == [12.0, -1.0]
-    assert hessian(branch)(2.0) == 12.0
-    loop = lambda x: lax.fori_loop(0, 4, lambda i, y: y * x, 1.0)
-    assert grad(loop)(2.0) == 32.0
-    scan = lambda x: lax.scan(lambda c, _: (c * x, c), 1.0, length=3)[1].sum()
-    assert grad(scan)(2.0) == 5.0
-    until = lambda x: lax.while_loop(lambda y: y < 10, lambda y: y * x, x)
-    assert jvp(until, (2.0,), (1.0,)) == (16.0, 32.0)
 
 
 def test_a_guard_must_be_inside_too():
@@ -690,19 +525,19 @@ def test_derivatives_by_parameters_of_special_functions():
     with mj.enable_x64(True):
         # At (1, 1): the integral of exp(-t) log(t) up to 1, and Euler's constant.
         wanted = -0.7965995992970531 + np.euler_gamma * (1 - np.exp(-1))
-        close(grad(special.gammainc)(1.0, 1.0), wanted, 1e-12)
+        close(grad(special.gammainc)(1.0, 1.0), wanted, rtol=1e-12)
         a = np.array([0.01, 0.5, 3.0, 30.0, 900.0, 1e4])
         for x in (a / 2, a, a + 1, 2 * a):
             by_a = vmap(grad(special.gammainc))(a, x)
             eps = 1e-5 * a
             difference = special.gammainc(a + eps, x) - special.gammainc(a - eps, x)
-            close(by_a, difference / (2 * eps), 1e-7)
-            close(vmap(grad(special.gammaincc))(a, x), -by_a, 1e-12)
+            close(by_a, difference / (2 * eps), rtol=1e-7)
+            close(vmap(grad(special.gammaincc))(a, x), -by_a, rtol=1e-12)
         # zeta(s, 1): at s = 2, the derivative is -sum of log(n) / n**2.
-        close(grad(special.zeta)(2.0, 1.0), -0.9375482543158438, 1e-12)
+        close(grad(special.zeta)(2.0, 1.0), -0.9375482543158438, rtol=1e-12)
         n = np.arange(1.0, 4000)
         wanted = (np.log(n) ** 2 / n**6).sum()
-        close(grad(grad(special.zeta))(6.0, 1.0), wanted, 1e-10)
+        close(grad(grad(special.zeta))(6.0, 1.0), wanted, rtol=1e-10)
     with pytest.raises(NotImplementedError, match="betainc by its parameter"):
         grad(special.betainc)(1.0, 2.0, 0.5)
 
