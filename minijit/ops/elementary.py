@@ -12,7 +12,7 @@ import numpy as np
 from ..compile.lower.elements import compute, one_operation
 from ..compile.lower.walk import Elements, lower_rules
 from ..compile.simplify import folding as simplify
-from ..trace import primitives as lax
+from ..trace import numpy_values as values, primitives as lax
 from ..trace.array import shape_rules
 from ..trace.core import Primitive, eval_rules
 from ..trace.primitives import binary, of_one, of_two, on_wide, unary
@@ -53,20 +53,31 @@ def atan2_value(y, x):
     return -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
 
 
+def log1p_value(x):
+    """log(1 + x); NumPy's own of complex numbers loses what is small beside 1."""
+    if x.dtype.kind != "c":
+        return np.log1p(x)
+    result, a, b = np.asarray(np.log(1 + x)), x.real, x.imag
+    near = np.maximum(abs(a), abs(b)) < 0.5
+    result.real = np.where(near, np.log1p(a * (a + 2) + b * b) / 2, result.real)
+    return result
+
+
 def logistic_value(x):
-    """1 / (1 + e**-x), by a form whose exponential does not overflow."""
-    small = np.exp(-np.abs(x)) if x.dtype.kind != "c" else np.exp(-x)
-    result = 1 / (1 + small)
-    return result if x.dtype.kind == "c" else np.where(x < 0, small * result, result)
+    """1 / (1 + e**-x), by the one of e**x and e**-x that does not overflow."""
+    left = x.real < 0
+    small = np.exp(np.where(left, x, -x))
+    return np.where(left, small, small.dtype.type(1)) / (1 + small)
 
 
-eval_rules |= on_wide({exp2_p: exp2_value, expm1_p: np.expm1, log1p_p: np.log1p})
+eval_rules |= on_wide({exp2_p: exp2_value, expm1_p: np.expm1, log1p_p: log1p_value})
 eval_rules |= on_wide({tan_p: np.tan, asin_p: np.arcsin, acos_p: np.arccos})
 eval_rules |= on_wide({atan_p: np.arctan, atan2_p: atan2_value})
 eval_rules |= on_wide({sinh_p: np.sinh, cosh_p: np.cosh})
 eval_rules |= on_wide({asinh_p: np.arcsinh, acosh_p: np.arccosh, atanh_p: np.arctanh})
 eval_rules |= on_wide({logistic_p: logistic_value, cbrt_p: np.cbrt})
-eval_rules |= on_wide({rsqrt_p: lambda x: 1 / np.sqrt(x), square_p: lambda x: x * x})
+eval_rules |= on_wide({rsqrt_p: lambda x: values.reciprocal(np.sqrt(x))})
+eval_rules |= on_wide({square_p: lambda x: x * x})
 
 exp2 = of_one(exp2_p, "2**x, elementwise, of floats or complex numbers.")
 expm1 = of_one(expm1_p, "e**x - 1, elementwise, exact also for small x.")

@@ -124,6 +124,11 @@ def with_infinities(x, y, quotient):
     return result
 
 
+def reciprocal(x):
+    """1 / x of what is no integer."""
+    return divide(x.dtype.type(1), x)
+
+
 def power(x, y):
     """x**y, computed in x's dtype."""
     return np.power(x, y.astype(x.dtype))
@@ -145,7 +150,7 @@ def power_by_squaring(x, *, y):
     result = by_squaring(x, abs(y), operator.mul)
     if result is None:
         return np.ones_like(x)
-    return np.true_divide(1, result) if y < 0 else result
+    return reciprocal(result) if y < 0 else result
 
 
 def maximum(x, y):

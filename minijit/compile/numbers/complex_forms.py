@@ -12,6 +12,8 @@ the result does.
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from .scalar_forms import Number, copysign, is_nan, where
 
 
@@ -120,7 +122,7 @@ def only(x):
 
 
 def reciprocal(z):
-    return Pair(z.re.like(1.0), z.re.like(0.0)) / z
+    return divide(Pair(z.re.like(1.0), z.re.like(0.0)), z)
 
 
 # ---- exponentials
@@ -133,7 +135,10 @@ def turning(r, z):
 
 
 def exp(z):
-    return turning(z.re.apply("exp"), z)
+    """e**z; where e**x alone is too large, an e of it is multiplied in at the end."""
+    far = z.re > math.log(np.finfo(z.re.dtype).max)
+    rest = turning((z.re - where(far, z.re.like(1.0), 0.0)).apply("exp"), z)
+    return rest.scaled(where(far, z.re.like(math.e), 1.0))
 
 
 def expm1(z):
@@ -162,9 +167,17 @@ def tanh(z):
     beta = t * t + 1.0
     whole = beta * s * s + 1.0
     near = Pair(beta * (s * s + 1.0).apply("sqrt") * s / whole, t / whole)
-    rest, wave = (abs(x) * -2.0).apply("exp"), (y * 2.0).apply("sin")
+    rest, wave = (abs(x) * -2.0).apply("exp"), t * 2.0 / beta
     imag = where(rest.is_(0.0), copysign(rest, wave), wave * rest * 2.0)
     return pair_where(far, Pair(copysign(x.like(1.0), x), imag), near)
+
+
+def logistic(z):
+    """1 / (1 + e**-z), by the one of e**z and e**-z that does not overflow."""
+    left = z.re < 0.0
+    small = exp(pair_where(left, z, -z))
+    one = Pair(z.re.like(1.0), z.re.like(0.0))
+    return pair_where(left, small, one) / small.plus(1.0)
 
 
 # ---- logarithms and roots
@@ -243,7 +256,7 @@ complex_forms = {
     "sin": lambda x: sinh(x.times_i).over_i,
     "cos": lambda x: cosh(x.times_i),
     "tan": lambda x: tanh(x.times_i).over_i,
-    "logistic": lambda x: reciprocal(exp(-x).plus(1.0)),
+    "logistic": logistic,
     "pow": power,
     "eq": lambda x, y: x.re.is_(y.re) & x.im.is_(y.im),
     "ne": lambda x, y: x.re.is_not(y.re) | x.im.is_not(y.im),
