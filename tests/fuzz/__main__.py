@@ -61,12 +61,14 @@ def lines_of(worker):
     return found
 
 
-def death(status, name):
-    """The verdict on a program whose worker died: jax may, where it is alone, too."""
+def jax_fails(name, limit):
+    """Whether jax alone dies of a program, or takes more than so many seconds."""
     alone = [sys.executable, "-m", "tests.fuzz", "--theirs", name]
-    if subprocess.run(alone, capture_output=True).returncode < 0:
-        return "jax dies"
-    return f"DIED: status {status}"
+    try:
+        done = subprocess.run(alone, capture_output=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode < 0
 
 
 def run(mode, seed, first, count, budget, limit):
@@ -85,17 +87,20 @@ def run(mode, seed, first, count, budget, limit):
                 line = f"SLOW: more than {limit} seconds"
             if line is None and index >= first + count:
                 break
-            if line is None:
-                line = death(worker.wait(), f"{mode}:{seed}:{index}")
+            line = f"DIED: status {worker.wait()}" if line is None else line
             if line.startswith("begin "):
                 drawing = False
                 continue
             kind = line.split(":")[0].split("  (")[0]
+            if ended := kind in ("SLOW", "DIED"):
+                worker.kill()
+                if jax_fails(f"{mode}:{seed}:{index}", limit):
+                    kind = "failed by jax"
             verdicts[kind] += 1
             if kind.isupper():
                 print(f"{mode}:{seed}:{index}  {line}", flush=True)
             index, drawing = index + 1, True
-            if kind in ("SLOW", "DIED", "jax dies"):
+            if ended:
                 break
         worker.kill()
         worker.wait()
