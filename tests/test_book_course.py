@@ -14,6 +14,7 @@ import pytest
 
 from minijit.book import magics
 from minijit.book.build import Workshop
+from minijit.book.colours import SESSION, verdict
 from minijit.book.course import HOLE, emptied, tasks
 from minijit.book.grade import (
     VERSIONS,
@@ -27,8 +28,9 @@ from minijit.book.grade import (
     words,
 )
 from minijit.book.notebook import BuildCell, build_cells, dump, load, source
+from minijit.book.progress import table as table_of
 from minijit.book.project import Book, BookError
-from minijit.book.reader import copy_of, start
+from minijit.book.reader import copy_folder, copy_of, start
 from minijit.book.splice import overlaid
 from minijit.book.stage import Stage, open_chapter
 from minijit.book.units import Unit, read_cell
@@ -83,7 +85,7 @@ def write(book: Book, id: str, name: str, body: str, before: str = "") -> None:
 
 def table(book: Book, id: str = "3") -> list[str]:
     """Task and state of each row of `grade`."""
-    rows, _ = grade(book, book.chapter(id), None)
+    rows, _ = grade(book, [book.chapter(id)], None)
     return [" ".join(row.split()[1:]) for row in rows[1:-1] if row[:1].isdigit()]
 
 
@@ -149,7 +151,7 @@ def test_where_no_test_ran_nothing_is_wrong(
     with monkeypatch.context() as m:
         m.setattr("importlib.util.find_spec", lambda name: None)
         with pytest.raises(BookError, match="tests need pytest: pip install pytest"):
-            grade(book, book.chapter("3"), None)
+            grade(book, [book.chapter("3")], None)
     path = book.root / "tests" / "test_lin.py"
     path.write_text(path.read_text().replace("def test_jvp", "def no_test"))
     assert table(book) == ["sin_lin not tested", "jvp not written"]
@@ -194,7 +196,7 @@ def test_a_chapter_written_by_hand(book: Book, tmp_path: Path):
     )
     write(book, "3", "sin_lin", WRONG)
     assert table(book) == ["sin_lin wrong 0 of 1", "jvp right 1 of 1"]
-    rows, right = grade(book, book.chapter("3"), tmp_path / "report.xml")
+    rows, right = grade(book, [book.chapter("3")], tmp_path / "report.xml")
     assert not right and rows[-1] == "1 of 2 tasks are right"
     assert (
         "test_lin.py::test_jvp" in rows[2] and "failed    assert (1.0, 1.0)" in rows[4]
@@ -218,7 +220,7 @@ def test_a_chapter_written_by_hand(book: Book, tmp_path: Path):
 def test_text_that_is_no_python_is_wrong(book: Book):
     list(start(book, write=True))
     write(book, "3", "jvp", "    return (")
-    rows, _ = grade(book, book.chapter("3"), None)
+    rows, _ = grade(book, [book.chapter("3")], None)
     assert any("SyntaxError" in row for row in rows)
 
 
@@ -359,3 +361,40 @@ def test_cells_are_spliced_into_the_file(book: Book, tmp_path: Path):
     assert book.source(core) == before
     init = read_cell(book, "toy/__init__.py", "", "from .trace.pytree import flatten")
     assert overlaid(book, [init], tmp_path / "two").parts("toy/__init__.py")
+
+
+def test_a_task_is_skipped_hinted_at_and_counted(
+    book: Book, close: None, monkeypatch: pytest.MonkeyPatch
+):
+    list(start(book, write=True))
+    monkeypatch.chdir(copy_folder(book))
+    magics.workshop = shop = Workshop(open_chapter(book, book.chapter("3")))
+    task = tasks(book, book.chapter("3"))[0]
+    head = '"""x"""\nfrom ..trace.core import bind, cos, mul_p, sin, sin_p\n'
+    shop.build_cell(task.file, head + "lin_rules = {}\n", {}, "a")
+    none = "chapter 3: 0 of 2 are right"
+    told = magics.skip_task("sin_lin", {})
+    assert told.startswith("sin_lin is the book's") and "cos(x)" not in told
+    assert sys.modules["toy.transform.lin"].sin_lin(0.0)[0] == 0.0
+    told = magics.check_answer("sin_lin", {})
+    assert told == "not yet: sin_lin is the book's, for you have skipped it"
+    for hints in (0, 1):
+        shop.build_cell(task.file, f"def sin_lin(x):\n{WRONG}\n", {}, task.cell)
+        told = magics.check_answer("sin_lin", {})
+        assert told.split("\n")[-1] == none
+        assert told.count("the book has 2 lines here, with calls of cos, sin") == hints
+    right = f"def sin_lin(x):\n{MINE.replace('slope_of', 'cos')}\n"
+    shop.build_cell(task.file, right, {}, task.cell)
+    told = magics.check_answer("sin_lin", {})
+    assert told.split("\n")[-1] == "chapter 3: 1 of 2 are right"
+    assert table_of(book).split("\n")[-1].split() == "chapter 3 1 of 2 ●○".split()
+    with pytest.raises(BookError, match="%skip NAME`; this notebook has sin_lin, jvp"):
+        magics.skip_task("nothing", {})
+
+
+def test_a_verdict_has_a_colour_and_a_word(monkeypatch: pytest.MonkeyPatch):
+    told = "right: 3 tests of it pass"
+    assert verdict(told) == told
+    monkeypatch.setenv(SESSION, "a notebook")
+    assert verdict(told) == "\x1b[1;32m✓ right\x1b[0m: 3 tests of it pass"
+    assert verdict("not yet: f(2)\n  x").startswith("\x1b[1;31m✗ not yet\x1b[0m: f(2)")

@@ -333,3 +333,25 @@ def test_a_jaxpr_of_collectives_over_axes_that_are_named():
     assert "psum" in text and "4.0" in text
     with pytest.raises(NameError, match="i"):
         mj.make_jaxpr(f)(1.0)
+
+
+def test_what_the_library_caught_itself_is_not_shown():
+    of_mask = lambda: mj.jit(lambda x: x[x > 0])(x)
+    for f in (lambda: mj.jit(lambda s: s)("hello"), of_mask):
+        error, _ = failing_line(f)
+        shown = "".join(traceback.format_exception(error))
+        assert shown.count("Traceback (most recent call last)") == 1, shown
+
+    def users_own():
+        try:
+            [][0]
+        except IndexError:
+            x @ w
+
+    error, _ = failing_line(users_own)
+    assert isinstance(error.__context__, IndexError) and not error.__suppress_context__
+
+
+def test_a_jitted_function_completes_what_users_call():
+    known = [name for name in dir(mj.jit(lambda x: x)) if not name.startswith("__")]
+    assert known == ["clear_cache", "eval_shape", "lower", "trace", "traces"]

@@ -485,8 +485,10 @@ def test_truncated_normal_stays_inside():
 def test_errors_of_keys():
     told = "JAX encountered invalid PRNG key data"
     for bad in (3, "a", jnp.zeros(3, "uint32"), jnp.zeros(2), jnp.uint32(3)):
-        with pytest.raises(TypeError, match=told):
+        with pytest.raises(TypeError, match=told) as e:
             random.uniform(bad)
+        is_number = getattr(bad, "ndim", 0) == 0
+        assert ("Instead: make a key" in str(e.value)) == is_number
     with pytest.raises(TypeError, match=told):
         random.wrap_key_data(jnp.zeros(2, int))
     keys = random.split(random.key(0))

@@ -7,6 +7,8 @@ In a notebook, `%load_ext minijit.book` gives
     %%build minijit/trace/core.py   run this text in that module, patching what it edits
     %show minijit/lax.py reciprocal print a statement of the library
     %check NAME                     is exercise NAME solved?  or which case fails
+    %skip NAME                      go on with the book's text of a cell to write
+    %progress                       what is right so far
     %solution NAME                  show the solution, or the book's text of a cell
     %tb                             the whole of the last traceback, shown short before
 
@@ -28,6 +30,7 @@ reads no notebook.  Nothing here imports the rest of minijit.
     show, style, colours           statements, pictures and programs in notebooks
     pages                          the book as HTML
     reader, course, splice, grade  the reader's copy, and build cells to be written
+    progress, classroom, confine   what is right so far; a class, graded and kept apart
     stages, exercise, cases, judge tests and exercises, each on its chapter's stage
     tracebacks                     of the reader's frames alone
     magics, cli                    the two ways in

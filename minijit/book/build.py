@@ -65,7 +65,9 @@ class Workshop:
         self.records: dict[tuple[str, str], Record] = {}
         # Of the texts of cells that are meant to fail, once somebody asks.
         self.failing: dict[str, list[bool]] | None = None
+        self.heads: dict[str, str] | None = None  # of build cells, likewise
         self.tries: dict[str, int] = {}  # of `%check`, by exercise, since it was right
+        self.skipped: set[str] = set()  # tasks that are the book's for now
 
     # -- a cell
 

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import author, check, grade, measure, reader, renumber, run, stages, sync
+from . import (
+    author,
+    check,
+    classroom,
+    grade,
+    measure,
+    reader,
+    renumber,
+    run,
+    stages,
+    sync,
+)
 from .project import Book, BookError, Chapter, find_book
 from .stage import write_stage
 
@@ -43,7 +56,17 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--write", action="store_true", help=write)
     p = command("reset", "chapter")
     p.add_argument("--write", action="store_true", help=write)
-    p = command("grade", "chapter?")
+    p = command("student")
+    p.add_argument("out", type=Path, help="a new folder")
+    p = command("grade")
+    p.add_argument("what", nargs="*", help="chapters; folders of students' work")
+    p.add_argument("--csv", type=Path, help="write a row of points for each folder")
+    p.add_argument("--reports", type=Path, help="write a text for each folder into it")
+    p.add_argument("--seconds", type=float, default=grade.SECONDS, help="for the tests")
+    p.add_argument("--megabytes", type=int, default=4096, help="of memory")
+    p.add_argument("--unconfined", action="store_true", help="folders may do all")
+    p.add_argument("--jobs", type=int, default=os.cpu_count(), help="folders at a time")
+    p.add_argument("--json", type=Path, help="write what came of the one folder")
     p.add_argument("--junit", type=Path, help="write the table as JUnit's XML, too")
     p.add_argument("--prove", action="store_true", help="are the tasks in order?")
     p = command("check", "chapter?")
@@ -89,25 +112,60 @@ def complain(bad: list[str], good: str) -> int:
 
 def do_start(book: Book, args: Arguments) -> int:
     """Make the reader's own copy of the notebooks, my_chapters/."""
-    print("\n".join(reader.start(book, args.write)))
+    print("\n".join(reader.start(book, args.write or book.student)))
     return 0
 
 
 def do_reset(book: Book, args: Arguments) -> int:
     """Renew the reader's copy of one chapter, and keep what it was."""
-    print("\n".join(reader.reset(book, book.chapter(args.chapter), args.write)))
+    write = args.write or book.student
+    print("\n".join(reader.reset(book, book.chapter(args.chapter), write)))
+    return 0
+
+
+def do_student(book: Book, args: Arguments) -> int:
+    """Write a checkout for students: empty cells, no solutions, no hidden tests."""
+    print("\n".join(classroom.export(book, args.out)))
     return 0
 
 
 def do_grade(book: Book, args: Arguments) -> int:
-    """Which build cells of the reader's copy pass their tests."""
+    """Which build cells of the reader's copy, or of folders, pass their tests."""
+    ids = {i for c in book.notebooks() for i in (c.id, c.stem)}
+    only = [book.chapter(w) for w in args.what if w in ids]
+    folders = [Path(w) for w in args.what if w not in ids]
     if args.prove:
-        chapters = [c for c in written(book, args) if not c.whole]
+        chapters = [c for c in only or book.written() if not c.whole]
         bad = [told for c in chapters for told in grade.prove(book, c)]
         return complain(bad, "tasks: in order")
-    rows, right = grade.grade(book, chosen(book, args), args.junit)
+    if folders:
+        return do_grade_class(book, args, only, folders)
+    rows, right = grade.grade(book, only, args.junit)
     print("\n".join(rows))
     return 0 if right else 1
+
+
+def do_grade_class(
+    book: Book, args: Arguments, only: list[Chapter], folders: list[Path]
+) -> int:
+    """Grade students' folders."""
+    limits = args.seconds, 0 if args.unconfined else args.megabytes
+    if args.json:
+        told = classroom.grade_one(book, folders[0], only, limits)
+        args.json.write_text(json.dumps(told), encoding="utf-8")
+        return 0
+    todo, found = classroom.assignments(book, only), []
+    for result in classroom.grade_class(book, folders, only, limits, args.jobs):
+        print(classroom.summary(book, todo, result), flush=True)
+        found.append(result)
+        if args.reports:
+            args.reports.mkdir(parents=True, exist_ok=True)
+            path = args.reports / f"{result.student.replace('/', '_')}.txt"
+            text = "\n".join(classroom.report(result)) + "\n"
+            path.write_text(text, encoding="utf-8")
+    if args.csv:
+        classroom.write_csv(book, todo, found, args.csv)
+    return 0
 
 
 def do_check(book: Book, args: Arguments) -> int:
@@ -246,6 +304,7 @@ def do_renumber(book: Book, args: Arguments) -> int:
 COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
     "start": do_start,
     "reset": do_reset,
+    "student": do_student,
     "grade": do_grade,
     "check": do_check,
     "stats": do_stats,

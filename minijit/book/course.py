@@ -8,9 +8,11 @@ reader's copy, and puts a `%check NAME` below each.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from .measure import measure
 from .notebook import (
     BuildCell,
     Json,
@@ -25,12 +27,15 @@ from .project import Book, Chapter
 from .text import Function, is_docstring
 
 TAG = "write"
+CALLED = re.compile(r"\w+(\.\w+)?")  # what a hint names
 HOLE = 'raise NotImplementedError("yours to write")'
 NOTE = """\
 *This copy is to be written: where a build cell says "yours to write", put what its \
 docstring asks for. `%check NAME` below the cell runs the tests that concern it, and \
-`%solution NAME` shows the book's text. `%chapter {id} --mine`, in the first cell, \
-starts from your own code of the chapters before.*"""
+from the second time on gives a hint. `%skip NAME` goes on with the book's text, \
+`%solution NAME` shows it. All of it takes about {minutes} minutes. \
+`%chapter {id} --mine`, in the first cell, starts from your own code of the chapters \
+before.*"""
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,31 @@ class Task:
         """Is the statement of this key, in this file, one that is to be written?"""
         return file == self.file and key in self.keys
 
-    def bodies(self) -> Iterator[tuple[str, str]]:
-        """(function, the text that is emptied) of each."""
+    def bodies(self, book: Book) -> dict[str, str]:
+        """The book's text of what is emptied, by function: its cell may be empty."""
+        whole = BuildCell({}, "", self.file, "", None, book.source(self.file))
+        lines, found = holes(whole)
+        texts = {h.name: "\n".join(lines[h.first : h.last]) for h in found}
+        return {name: texts[name] for name in self.functions}
+
+    def whole(self, book: Book) -> str:
+        """The cell's text with the book's in place of what is to be written."""
         lines, found = holes(self.build())
-        for hole in found:
-            yield hole.name, "\n".join(lines[hole.first : hole.last])
+        texts = self.bodies(book)
+        for hole in reversed(found):
+            lines[hole.first : hole.last] = [texts[hole.name]]
+        return "\n".join(lines[bool(self.owner) :])
+
+    def hint(self, book: Book) -> str:
+        """How long the book's text of it is, and what that calls."""
+        texts = self.bodies(book).values()
+        code = [x for t in texts for x in t.split("\n") if x.split("#")[0].strip()]
+        tree = ast.parse("if 1:\n" + "\n".join(texts))
+        calls = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
+        names = [ast.unparse(f) for f in calls]
+        called = ", ".join(n for n in dict.fromkeys(names) if CALLED.fullmatch(n))
+        lines = f"the book has {len(code)} line{'s' * (len(code) > 1)} here"
+        return f"{lines}, with calls of {called}" if called else lines
 
     def build(self) -> BuildCell:
         """Its cell, as the book has it."""
@@ -172,5 +197,7 @@ def emptied_notebook(notebook: Json, id: str) -> None:
             build.write(text, build.owner)
             check = code_cell(f"%check {called(names)}", f"{cell['id']}-check")
             cells.append(check)
-    cells.insert(1, markdown_cell(NOTE.format(id=id), "to-be-written"))
+    minutes = 5 * round(measure({**notebook, "cells": cells}).minutes / 5)
+    note = NOTE.format(id=id, minutes=minutes)
+    cells.insert(1, markdown_cell(note, "to-be-written"))
     notebook["cells"] = cells

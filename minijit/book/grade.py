@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import secrets
 import signal
 import subprocess
 import tempfile
@@ -26,7 +27,7 @@ from . import stages
 from .cases import ADDRESS, labelled
 from .course import HOLE, Task, emptied, tasks
 from .notebook import load, parse_build, source
-from .project import Book, BookError, Chapter
+from .project import Book, BookError, Chapter, read_book
 from .reader import copy_folder, copy_of
 from .splice import overlaid
 from .stage import write_stage, write_staged
@@ -36,10 +37,15 @@ VERSIONS = "tests/wrong_versions.toml"
 ENOUGH = 3  # wrong versions of a task, at least
 BOOKS, EMPTY = "the book's text", "nothing is in it"  # versions that are not in there
 SECONDS = 120  # that the tests of some tasks may take
+# Each result is a line of a file as soon as it is known, behind a word that only this
+# process was told; and a test that fails for certain says whether failures are told.
 TESTS = """
-import json, pytest
+import json, pytest, sys
 class Told:
-    found = {{}}
+    def __init__(self):
+        word, file = sys.stdin.readline().strip(), open({out!r}, "w", buffering=1)
+        write, text = file.write, json.dumps
+        self.tell = lambda test, told: write(word + text([test, told]) + chr(10))
     def pytest_collection_modifyitems(self, items):
         marks = [item.get_closest_marker("chapter") for item in items]
         pairs = zip(marks, list(items), strict=True)
@@ -49,16 +55,16 @@ class Told:
             lines = str(report.longrepr).strip().split("\\n")
             said = [line[1:].strip() for line in lines if line.startswith("E ")]
             name = report.nodeid.split("/")[-1]
-            self.found[name] = ["raised", said[-3:] or lines[-3:]]
+            self.tell(name, ["raised", said[-3:] or lines[-3:]])
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item, call):
         outcome = yield
         report = outcome.get_result()
         name = item.nodeid.split("/")[-1]
         if report.failed and call.excinfo is not None:
-            self.found[name] = self.failed(item, call.excinfo)
+            self.tell(name, self.failed(item, call.excinfo))
         elif report.when == "call" and report.passed:
-            self.found.setdefault(name, None)
+            self.tell(name, None)
     def failed(self, item, error):
         entries = list(error.traceback)
         own = [e for e in entries if str(e.path) == str(item.path)]
@@ -71,13 +77,12 @@ class Told:
             e = inside[-1]
             where = [str(e.path)[len({home!r}) + 1:], str(e.statement).strip()]
         return ["failed", lines, said, where]
-told = Told()
-pytest.main({args!r}, plugins=[told])
-with open({out!r}, "w") as file:
-    json.dump(told.found, file)
+pytest.main({args!r}, plugins=[Told()])
 """
+CANARY = "test_that_fails.py"
 
 Failures = dict[str, list[str]]  # test -> lines about its failure, none if it passed
+Limits = tuple[float, int]  # seconds and megabytes; 0 megabytes: not confined
 NONE_RAN = "no test ran"  # stands for the test where pytest did not get that far
 
 
@@ -107,7 +112,11 @@ class Mark:
 
 
 def run_named(
-    book: Book, chapter: Chapter, tests: Sequence[str], first: bool = False
+    book: Book,
+    chapter: Chapter,
+    tests: Sequence[str],
+    first: bool = False,
+    limits: Limits = (SECONDS, 0),
 ) -> Failures:
     """Run tests by their names on the stage that a chapter leaves of a book's library.
 
@@ -116,7 +125,8 @@ def run_named(
     """
     with tempfile.TemporaryDirectory(prefix="written_") as name:
         stage = stage_of(book, chapter, tests)
-        return Bench(book, stage, tests, Path(name).resolve()).run(tests, first)
+        bench = Bench(book, stage, tests, Path(name).resolve(), limits)
+        return bench.run(tests, first)
 
 
 def stage_of(book: Book, chapter: Chapter, tests: Sequence[str]) -> Chapter:
@@ -132,10 +142,18 @@ def stage_of(book: Book, chapter: Chapter, tests: Sequence[str]) -> Chapter:
 class Bench:
     """A stage in a folder, with tests beside it, that can run again and again."""
 
-    def __init__(self, book: Book, stage: Chapter, tests: Sequence[str], folder: Path):
+    def __init__(
+        self,
+        book: Book,
+        stage: Chapter,
+        tests: Sequence[str],
+        folder: Path,
+        limits: Limits = (SECONDS, 0),
+    ):
         if importlib.util.find_spec("pytest") is None:
             raise BookError("tests need pytest: pip install pytest")
         self.book, self.stage, self.folder = book, stage, folder
+        self.limits = limits
         write_stage(book, stage, folder)
         named = {book.base / "tests" / t.partition("::")[0] for t in tests}
         others = stages.staged_tests(book, stage)  # which they may import
@@ -154,26 +172,41 @@ class Bench:
         book, wanted = self.book, list(dict.fromkeys(tests))
         args = ["-q", "-p", "no:cacheprovider", "-x"][: 4 if first else 3]
         args += [str(self.folder / "tests" / t) for t in wanted]
-        out, log = self.folder / "told.json", self.folder / "log.txt"
+        out, log = self.folder / "told.txt", self.folder / "log.txt"
+        canary, word = self.folder / "tests" / CANARY, secrets.token_hex(16)
+        canary.write_text("def test():\n    assert 1 == 2\n", encoding="utf-8")
+        args.append(str(canary))
         out.unlink(missing_ok=True)
         known = [c.id for c in book.chapters if c.index <= self.stage.index]
         home = str(self.folder / book.package)
         code = TESTS.format(args=args, chapters=known, out=str(out), home=home)
+        status, (seconds, megabytes) = 0, self.limits
         try:
-            status = stages.python(self.folder, code, log, SECONDS)
+            status = stages.python(self.folder, code, log, seconds, word, megabytes)
+            ended = signal.strsignal(-status) if status < 0 else ""
+            ended = ended and f"Python ended while the test ran: {ended}"
         except subprocess.TimeoutExpired:
-            told = f"stopped after {SECONDS} seconds; does a loop in it ever end?"
-            return {t: [f"  {told}"] for t in wanted}
-        if status < 0:
-            told = f"Python ended while the test ran: {signal.strsignal(-status)}"
-            return {t: [f"  {told}"] for t in wanted}
-        found = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
-        if not found:
+            ended = f"stopped after {seconds} seconds; does a loop in it ever end?"
+        found = told_of(out, word)
+        told_failure = found.pop(f"{CANARY}::test", None)
+        if found and not (ended or told_failure or any(found.values())):
+            ended = "Python ended early, or what ran hides failures"
+        if ended:  # then no test counts as passed
+            found = {t: told for t, told in found.items() if told}
+        if not found and not ended:
             said = log.read_text(encoding="utf-8", errors="replace").split("\n")
             errors = [line for line in said if "Error" in line or "ERROR" in line]
             why = (errors or [line for line in said if line.strip()])[-3:]
             return {NONE_RAN: labelled("because", why)}
-        return {test: lines_of(book, test, told) for test, told in found.items()}
+        every = {t: lines_of(book, t, told) for t, told in found.items()}
+        rest = wanted if ended else []
+        return every | {t: [f"  {ended}"] for t in rest if t not in every}
+
+
+def told_of(path: Path, word: str) -> dict[str, list | None]:
+    """What a run told of its tests, those lines apart that somebody else wrote."""
+    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+    return dict(json.loads(x.removeprefix(word)) for x in lines if x.startswith(word))
 
 
 def lines_of(book: Book, test: str, told: list | None) -> list[str]:
@@ -193,10 +226,10 @@ def lines_of(book: Book, test: str, told: list | None) -> list[str]:
 
 def hidden_in(book: Book, file: str, line: str) -> str:
     """The function to be written that has a line of the book's, which is not told."""
-    text = book.source(file)
+    text, library = book.source(file), read_book(book.base)
     todo = [t for c in book.chapters if file in c.builds for t in tasks(book, c)]
     for task in [t for t in todo if t.file == file]:
-        for name, body in task.bodies():
+        for name, body in task.bodies(library).items():
             if body in text and line in map(str.strip, body.split("\n")):
                 return name
     return ""
@@ -266,18 +299,23 @@ def marked(task: Task, failures: Failures) -> Mark:
 # -- all of a chapter, from the reader's copy
 
 
-def marks(book: Book, chapter: Chapter) -> list[Mark]:
-    """What came of each task of a chapter, in the reader's copy of it.
+def marks(
+    book: Book,
+    chapter: Chapter,
+    path: Path | None = None,
+    limits: Limits = (SECONDS, 0),
+) -> list[Mark]:
+    """What came of each task of a chapter, in the reader's copy of it or another one.
 
     All that was written is tested together; then each wrong task by itself among the
     book's statements, so that a mistake in one is not blamed on another.
     """
     todo = tasks(book, chapter)
-    path = copy_of(book, chapter)
+    path = path or copy_of(book, chapter)
     if not path.exists():
         return [Mark(t, "no copy", {}) for t in todo]
     texts = written(book, path)
-    known = {t.cell: texts[t.cell] for t in todo if t.cell in texts}
+    known = {t.cell: text for t in todo if (text := text_of(t, texts))}
     found: dict[str, Mark] = {}
     for task in todo:
         if task.cell not in known or HOLE in known[task.cell][1]:
@@ -289,24 +327,28 @@ def marks(book: Book, chapter: Chapter) -> list[Mark]:
             rest.remove(task)
     if rest:
         good = [t for t in texts.values() if t[0] and HOLE not in t[1]]
-        together = tested(book, chapter, [t[0] for t in good], rest)
+        together = tested(book, chapter, [t[0] for t in good], rest, limits)
         found |= {task.cell: marked(task, together) for task in rest}
         wrong = [t for t in rest if found[t.cell].state == "wrong"]
         if wrong and len(good) > 1:
             alone = [
-                marked(t, tested(book, chapter, [known[t.cell][0]], [t])) for t in wrong
+                marked(t, tested(book, chapter, [known[t.cell][0]], [t], limits))
+                for t in wrong
             ]
             if any(m.state == "wrong" for m in alone):
                 found |= {m.task.cell: m for m in alone}
     return [found[t.cell] for t in todo]
 
 
-def written(book: Book, path: Path) -> dict[str, tuple[list[Unit], str, str]]:
-    """By the ids of a copy's build cells: units, text, and what cannot be read."""
-    found: dict[str, tuple[list[Unit], str, str]] = {}
+Text = tuple[list[Unit], str, str]  # a cell's units, its text, why it cannot be read
+
+
+def written(book: Book, path: Path) -> dict[str, Text]:
+    """By the ids of a copy's build cells: what stands in them."""
+    found: dict[str, Text] = {}
     for cell in load(path)["cells"]:
         build = parse_build(cell)
-        if build is None:
+        if build is None or build.file not in book.library():
             continue
         id, text = str(cell.get("id")), source(cell)
         try:
@@ -317,28 +359,38 @@ def written(book: Book, path: Path) -> dict[str, tuple[list[Unit], str, str]]:
     return found
 
 
+def text_of(task: Task, texts: dict[str, Text]) -> Text | None:
+    """What a copy has of a task: in its cell, or in another one that holds it."""
+    held = (t for t in texts.values() if any(task.holds(u.file, u.key) for u in t[0]))
+    return texts.get(task.cell) or next(held, None)
+
+
 def tested(
-    book: Book, chapter: Chapter, cells: Sequence[Sequence[Unit]], todo: list[Task]
+    book: Book,
+    chapter: Chapter,
+    cells: Sequence[Sequence[Unit]],
+    todo: list[Task],
+    limits: Limits,
 ) -> Failures:
     """What the tests of some tasks give on the library with these cells in it."""
     tests = [test for task in todo for test in task.tests]
     with tempfile.TemporaryDirectory(prefix="mine_") as name:
         other = overlaid(book, cells, Path(name).resolve())
-        return run_named(other, chapter, tests)
+        return run_named(other, chapter, tests, limits=limits)
 
 
 # -- the table
 
 
 def grade(
-    book: Book, only: Chapter | None, junit: Path | None
+    book: Book, only: Sequence[Chapter], junit: Path | None
 ) -> tuple[list[str], bool]:
     """A table of the tasks and what came of them, and whether all are right.
 
     Args:
       junit: where to write the same as JUnit's XML.
     """
-    chapters = [c for c in book.chapters if only in (None, c) and not c.pending]
+    chapters = [c for c in only or book.chapters if not c.pending]
     found = [m for c in chapters for m in marks(book, c)]
     if junit is not None:
         junit.write_bytes(xml.tostring(as_junit(found), encoding="utf-8"))
@@ -521,9 +573,12 @@ def versions_in(text: str) -> dict[str, list[dict[str, str]]]:
 
 def solution_text(book: Book, chapter: Chapter, name: str) -> str:
     """The book's text of a task, or the solution of an exercise; it can be pasted."""
+    if book.student:
+        raise BookError(f"{name} is yours to write: this checkout has no solutions")
     for task in tasks(book, chapter):
         if task.is_called(name):
-            return f"%%build {task.file} {task.owner}".rstrip() + f"\n{task.body}"
+            head = f"%%build {task.file} {task.owner}".rstrip()
+            return f"{head}\n{task.whole(book)}"
     from .judge import not_imported, solution  # it imports what checks exercises
 
     path = book.solutions(chapter)

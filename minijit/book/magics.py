@@ -7,9 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import colours, course, exercise, grade, tracebacks
+from . import colours, course, exercise, grade, progress, reader, tracebacks
 from .build import Workshop, shortened
-from .notebook import load, parse_build, quiet_statements, sections, source, tags
+from .notebook import (
+    build_cells,
+    load,
+    parse_build,
+    quiet_statements,
+    sections,
+    source,
+    tags,
+)
 from .project import Book, BookError, Chapter, find_book
 from .ran import MEANT
 from .show import mime, statement_text
@@ -57,7 +65,25 @@ def register(shell: Any) -> None:
     def check(line: str) -> None:
         """%check NAME: is the exercise solved, or the build cell right?"""
         __tracebackhide__ = True
-        print(check_answer(line.strip(), shell.user_ns))
+        print(colours.verdict(check_answer(line.strip(), shell.user_ns)))
+
+    def skip(line: str) -> None:
+        """%skip NAME: go on with the book's text of a cell that is to be written."""
+        __tracebackhide__ = True
+        print(skip_task(line.strip(), shell.user_ns))
+
+    emptying = shell.magics_manager.registry["NamespaceMagics"].reset
+
+    def reset(line: str) -> None:
+        """%reset 7: renew the copy of chapter 7.  Else it is IPython's `%reset`."""
+        __tracebackhide__ = True
+        book = here() if workshop is None else home()
+        word = line.strip()
+        if word not in {i for c in book.written() for i in (c.id, f"0{c.id}", c.stem)}:
+            emptying(line)
+            return
+        told = [*reader.reset(book, book.chapter(word), book.student)]
+        print("\n".join([*told, "If it is open: File, Reload Notebook from Disk."]))
 
     def solution(line: str) -> None:
         """%solution NAME: show the solution of an exercise, or the book's cell."""
@@ -74,6 +100,10 @@ def register(shell: Any) -> None:
     shell.register_magic_function(build, "cell", "build")
     shell.register_magic_function(check, "line", "check")
     shell.register_magic_function(solution, "line", "solution")
+    shell.register_magic_function(skip, "line", "skip")
+    shell.register_magic_function(reset, "line", "reset")
+    shell.register_magic_function(lambda line: print(progress.table(home())), "line",
+                                  "progress")  # fmt: skip
     tracebacks.install(shell, library_folders, advice)
     # Loops are those of the stored outputs, whichever CPU this is.
     if "MINIJIT_MACHINE" not in os.environ:
@@ -90,9 +120,25 @@ def announce(info: Any) -> None:
     if workshop is None:
         return
     text = info.raw_cell.strip()
+    head = build_heads().get(text) or build_heads().get(str(info.cell_id))
+    if head and not text.startswith("%%"):
+        print(f"This cell has lost its first line, `{head}`: what it defines is in the "
+              "notebook, and the library does not have it.")  # fmt: skip
     failing = failing_cells().get(text)
     if failing and (failing.pop(0) if len(failing) > 1 else failing[0]):
         print(MEANT)
+
+
+def build_heads() -> dict[str, str]:
+    """The first line of each build cell, by the cell's id and by its other lines."""
+    assert workshop is not None
+    if workshop.heads is None:
+        path = workshop.book.notebook(workshop.stage.chapter)
+        workshop.heads = {}
+        for build in build_cells(load(path)) if path.exists() else ():
+            head = f"%%build {build.file} {build.owner}".rstrip()
+            workshop.heads |= {build.body.strip(): head, str(build.cell["id"]): head}
+    return workshop.heads
 
 
 def failing_cells() -> dict[str, list[bool]]:
@@ -216,15 +262,51 @@ def check_answer(name: str, namespace: dict[str, Any]) -> str:
     known = [e.name for e in exercises]
     todo = course.tasks(home(), chapter)
     if name in known:
-        return check_exercise(name, namespace)
+        told = check_exercise(name, namespace)
+        right = told.startswith("right")
+        note = progress.noted(home(), chapter, name, right)
+        return f"{told}\n{note}" if note else told
     for task in todo:
         if task.is_called(name):
-            mark = grade.check_task(opened().book, task, live_cells())
-            more = opened().reveal(task) if mark.state == "right" else []
-            return "\n".join([*grade.words(mark), *more])
+            return "\n".join(check_written(task))
     asked = f"there is no exercise {name} here" if name else "write `%check NAME`"
     names = ", ".join([*known, *(t.name for t in todo)])
     raise BookError(f"{asked}; this notebook has {names or 'none'}")
+
+
+def check_written(task: course.Task) -> list[str]:
+    """The verdict on a build cell that the reader wrote, in lines."""
+    shop, live = opened(), live_cells()
+    mine = [u for units in live for u in units if task.holds(u.file, u.key)]
+    if task.name in shop.skipped and all(u.same for u in mine):
+        return [f"not yet: {task.name} is the book's, for you have skipped it"]
+    mark = grade.check_task(shop.book, task, live)
+    told, right = grade.words(mark), mark.state == "right"
+    if mark.state == "wrong":
+        shop.tries[task.name] = shop.tries.get(task.name, 0) + 1
+        if shop.tries[task.name] > 1:
+            told.append(f"  {'hint':<10}{task.hint(home())}")
+    if right:
+        shop.skipped.discard(task.name)
+        told += shop.reveal(task)
+    note = progress.noted(home(), shop.stage.chapter, task.name, right)
+    return [*told, note] if note else told
+
+
+def skip_task(name: str, namespace: dict[str, Any]) -> str:
+    """Build a cell that is to be written as the book has it."""
+    __tracebackhide__ = True
+    shop, book = opened(), home()
+    todo = course.tasks(book, shop.stage.chapter)
+    task = next((t for t in todo if t.is_called(name)), None)
+    if task is None:
+        names = ", ".join(t.name for t in todo)
+        raise BookError(f"write `%skip NAME`; this notebook has {names or 'no tasks'}")
+    text = task.whole(book)
+    shop.build_cell(f"{task.file} {task.owner}", text, namespace, task.cell)
+    shop.skipped.add(task.name)
+    told = f"{task.name} is the book's from here on, and not shown."
+    return f"{told} Write yours at any time: its cell and `%check` wait for it."
 
 
 def check_exercise(name: str, namespace: dict[str, Any]) -> str:

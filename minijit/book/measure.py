@@ -66,8 +66,13 @@ class Measure:
     @property
     def hours(self) -> float:
         """How long it takes to read, run and do the exercises, in half hours."""
+        return round(self.minutes / 30) / 2
+
+    @property
+    def minutes(self) -> int:
+        """The same in minutes; cells to write count as exercises, once empty."""
         hours = self.words / WORDS_AN_HOUR + self.lines / LINES_AN_HOUR
-        return round(2 * (hours + self.exercises / EXERCISES_AN_HOUR)) / 2
+        return round(60 * (hours + self.exercises / EXERCISES_AN_HOUR))
 
 
 def measure(notebook: Json) -> Measure:

@@ -38,10 +38,11 @@ definition is.
 
 from __future__ import annotations
 
+import base64
 import functools
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +50,7 @@ from typing import Any
 
 from .text import Statement, TextError, first_lines, statements
 
+NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 CUT = re.compile(r"# chapter (\w+)(, brought along)?$")
 HOW = ("brings", "builds", "brings_after", "wires")  # in the order in which they come
 
@@ -152,6 +154,7 @@ class Book:
     pending: tuple[str, ...] = ()
     whole_tests: tuple[str, ...] = ()
     whole_marks: str = ""
+    student: bool = False  # a checkout to be written: its cells are empty ones
     home: Path | None = None  # of notebooks and tests, if the library is elsewhere
 
     @property
@@ -180,8 +183,9 @@ class Book:
         return self.base / self.folder / chapter.file
 
     def solutions(self, chapter: Chapter) -> Path:
-        """Where the solutions to a chapter's exercises are."""
-        return self.base / self.folder / "solutions" / f"{chapter.stem}.py"
+        """Where the checks of a chapter's exercises are, and most often solutions."""
+        place = "checks" if self.student else "solutions"
+        return self.base / self.folder / place / f"{chapter.stem}.py"
 
     # -- files
 
@@ -198,7 +202,7 @@ class Book:
 
     def source(self, file: str) -> str:
         """The text of a library file."""
-        return (self.root / file).read_text(encoding="utf-8")
+        return unsealed((self.root / file).read_bytes())
 
     def lines(self, file: str) -> list[str]:
         """The text of a library file in lines, without their ends."""
@@ -301,6 +305,31 @@ class Book:
         return not self.source(file).strip()
 
 
+SEAL = "# coding: utf-7"  # the first line of a sealed file, which Python decodes
+
+
+def sealed(text: str, parts: Iterable[str]) -> bytes:
+    """A text that Python runs, with some of its parts in letters that nobody reads."""
+    out = [SEAL, "\n"]
+    for part in parts:
+        before, found, text = text.partition(part)
+        out += [before.replace("+", "+-"), letters(found)]
+    out.append(text.replace("+", "+-"))
+    return NOT_ASCII.sub(lambda m: letters(m[0]), "".join(out)).encode()
+
+
+def letters(text: str) -> str:
+    """UTF-7 of a text, its plain characters encoded as well."""
+    return f"+{base64.b64encode(text.encode('utf-16-be')).decode().rstrip('=')}-"
+
+
+def unsealed(data: bytes) -> str:
+    """The text of a file, sealed or not; a sealed one has a first line in both."""
+    if data.startswith(SEAL.encode()):
+        return data.decode("utf-7").replace(SEAL, "# sealed", 1)
+    return data.decode().replace("\r\n", "\n")
+
+
 class StillBook(Book):
     """A book whose library does not change for a while: each file is read once."""
 
@@ -381,6 +410,7 @@ def read_book(root: Path) -> Book:
         pending=tuple(head.get("pending", ())),
         whole_tests=tuple(head.get("whole_tests", ())),
         whole_marks=head.get("whole_marks", ""),
+        student=head.get("student", False),
     )
 
 

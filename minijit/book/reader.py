@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .course import TAG, emptied_notebook
-from .notebook import METADATA, Json, dump, load, tags
+from .notebook import METADATA, Json, code_cell, dump, load, source, tags
 from .project import Book, BookError, Chapter
 
 FOLDER = "my_chapters"
@@ -36,7 +36,7 @@ import sys
 import types
 from pathlib import Path
 
-NAMES = ("build", "check", "solution", "show", "chapter", "tour")
+NAMES = ("build", "check", "solution", "show", "chapter", "tour", "skip", "progress")
 FIRST = "run the notebook's first cell: it says which chapter this is"
 CELL = re.compile(r"[/\\\\]ipykernel_\\d+[/\\\\]|^<ipython-input")
 
@@ -168,6 +168,10 @@ def make_copy(book: Book, chapter: Chapter, write: bool) -> None:
         emptied_notebook(notebook, chapter.id)
     else:
         write = False
+    if chapter.kind == "start":
+        cells = notebook["cells"]
+        above = [i for i, c in enumerate(cells) if "## The map" in source(c)]
+        cells.insert(1 + (above or [len(cells)])[0], code_cell("%progress", "progress"))
     language = {**METADATA["language_info"], "version": platform.python_version()}
     origin = {"made_from": digest(book, chapter), "write": write}
     notebook["metadata"] = {**METADATA, "language_info": language, ABOUT: origin}

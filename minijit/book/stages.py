@@ -19,9 +19,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from . import confine
 from .project import Book, BookError, Chapter
 from .stage import write_stage
 
+# Of the environment, for a confined process: it may hold secrets.
+KEPT = ("PATH", "LANG", "PYTHONPATH", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
 # An editable install has a finder that would supply what the stage has not built yet.
 ALONE = """
 import sys
@@ -115,12 +118,18 @@ def stage_folder(book: Book, chapter: Chapter) -> Iterator[Path]:
 
 
 def python(
-    folder: Path, code: str, log: Path | None = None, seconds: float | None = None
+    folder: Path,
+    code: str,
+    log: Path | None = None,
+    seconds: float | None = None,
+    said: str = "",
+    megabytes: int = 0,
 ) -> int:
     """The exit code of a fresh process that runs code and sees only the stage.
 
     What it prints goes into the file `log`, if there is one; after `seconds`
-    subprocess.TimeoutExpired is raised.
+    subprocess.TimeoutExpired is raised.  It can read `said`.  With `megabytes` it is
+    confined to the folder and to so much memory (see `confine`).
     """
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     # Bytecode goes into the stage's folder, for the next of the many processes there.
@@ -130,11 +139,19 @@ def python(
     env.setdefault("MINIJIT_TRACEBACK_FILTERING", "off")
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # nbval and its like are slow to load
     command = [sys.executable, "-P", "-c", ALONE + code]
+    limit = seconds
+    if megabytes and seconds:
+        command = confine.command(folder, seconds, megabytes, command)
+        env = {k: v for k, v in env.items() if k in KEPT or k.startswith("MINIJIT_")}
+        env |= {"HOME": str(folder), "TMPDIR": str(folder), "OPENBLAS_NUM_THREADS": "1"}
+        limit = None  # it ends its command itself, and all that this has started
     with log.open("w") if log else nullcontext() as out:
         done = subprocess.run(
             command, cwd=folder, env=env, check=False, stdout=out, stderr=out,
-            timeout=seconds,
+            timeout=limit, input=said, text=True,
         )  # fmt: skip
+    if limit != seconds and done.returncode == confine.LATE:
+        raise subprocess.TimeoutExpired(command, seconds or 0)
     return done.returncode
 
 

@@ -131,9 +131,11 @@ def use() -> None:
     mpl.rcParams.update(STYLE)
     mpl.rcParams["axes.prop_cycle"] = cycler(color=COLORS)
     if "ipykernel" in sys.modules:
-        from matplotlib_inline.backend_inline import set_matplotlib_formats
+        from matplotlib_inline import backend_inline
 
-        set_matplotlib_formats("retina")
+        backend_inline.set_matplotlib_formats("retina")
+        # Else JupyterLab puts a white box behind a picture whose ticks are grey.
+        backend_inline._fetch_figure_metadata = lambda figure: None
 
 
 def figure(width: float = 6, height: float = 3, **options: Any) -> Any:

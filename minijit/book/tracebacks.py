@@ -117,18 +117,24 @@ def folded_line(line: str) -> list[str]:
 @contextmanager
 def shortened_chain(error: BaseException, folders: list[str]) -> Iterator[bool]:
     """Errors without the library's frames, in the block; whether there are any."""
-    before = [(e, e.__traceback__) for e in chain(error)]
+    before = [
+        (e, e.__traceback__, e.__cause__, e.__suppress_context__) for e in chain(error)
+    ]
     shortened = False
-    for e, tb in before:
+    for e, tb, *_ in before:
         every = list(frames(tb))
-        own = list(readers(every, folders)) or every[-1:]
+        own = list(readers(every, folders))
         shortened |= len(own) < len(every)
-        e.__traceback__ = joined(own)
+        e.__traceback__ = joined(own or every[-1:])
+        if every and not own and e is not error:  # the reader has no part in it
+            above = next(a for a, *_ in before if e in (a.__cause__, a.__context__))
+            above.__cause__, above.__suppress_context__ = None, True
     try:
         yield shortened
     finally:
-        for e, tb in before:
-            e.__traceback__ = tb
+        for e, tb, cause, suppressed in before:
+            e.__traceback__, e.__cause__ = tb, cause
+            e.__suppress_context__ = suppressed
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -500,14 +500,20 @@ def complain_of_words():
         warnings.warn(text, stacklevel=user_level())
 
 
+MAKE_A_KEY = (
+    "\n  Instead: make a key of a number, `key = random.key(3)`, and hand that over; "
+    "`random.split(key)` makes several of it."
+)
+
+
 def check_words(data, impl):
     """Raise TypeError unless an array can be the words of keys: u32[..., n]."""
     told = "JAX encountered invalid PRNG key data: expected "
     if not all(hasattr(data, name) for name in ("ndim", "shape", "dtype")):
         told += "key_data to have ndim, shape, and dtype attributes. Got "
-        raise TypeError(f"{told}{data}{at_line(user_source())}")
+        raise TypeError(f"{told}{data}{at_line(user_source())}{MAKE_A_KEY}")
     if data.ndim < 1:
-        raise TypeError(f"{told}key_data.ndim >= 1; got ndim={data.ndim}")
+        raise TypeError(f"{told}key_data.ndim >= 1; got ndim={data.ndim}{MAKE_A_KEY}")
     if data.shape[-1:] != impl.key_shape:
         raise TypeError(
             f"{told}key_data.shape to end with {impl.key_shape}; got "

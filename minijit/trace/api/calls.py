@@ -32,6 +32,7 @@ from ..base.errors import PACKAGE, at_line, text_of, user_source
 from ..base.frames import in_library, leave_out_frames
 from ..core import Array, Tracer
 from ..primitives import as_array
+from .examples import examples, with_example
 
 # The folders of minijit that do not call its public functions, but those of a user.
 ROOMS = tuple(
@@ -73,6 +74,7 @@ def explaining(function, label, results=False, made_by=None):
 
     if isinstance(function, functools.partial):  # It has no name of its own.
         call.__name__ = call.__qualname__ = label.rpartition(".")[2]
+    call.__doc__ = with_example(call.__doc__, label)
     wrappers.add(call.__code__)  # type: ignore[attr-defined]
     return call
 
@@ -139,7 +141,12 @@ def explain_calls(label, namespace, names=None, besides=(), results=()):
         if name.startswith("_") or name in besides:
             continue
         if not isinstance(function, (types.FunctionType, functools.partial)):
-            if isinstance(function, (type, types.ModuleType)):
+            if isinstance(function, type):
+                known_as = f"{label}.{name}"
+                if known_as in examples:
+                    function.__doc__ = with_example(function.__doc__, known_as)
+                continue
+            if isinstance(function, types.ModuleType):
                 continue
             if not hasattr(function, "defjvp"):
                 continue

@@ -56,6 +56,19 @@ def leave_out_frames(error, caller):
     error.__traceback__ = whole
     if left_out not in getattr(error, "__notes__", ()):
         error.add_note(left_out)
+    cause = error.__cause__ or error.__context__
+    if cause is not None and came_and_went(cause):
+        error.__cause__ = None  # and nothing is shown above it
+        error.__suppress_context__ = True
+
+
+def came_and_went(error):
+    """Whether an error was raised and caught within the library."""
+    files, tb = [], error.__traceback__
+    while tb is not None:
+        files.append(tb.tb_frame.f_code.co_filename)
+        tb = tb.tb_next
+    return bool(files) and all(map(in_library, files))
 
 
 left_out = (

@@ -137,6 +137,12 @@ class Jitted:
     def __signature__(self):
         return inspect.signature(self.function)
 
+    def __dir__(self):
+        """What users know of it, and what the function itself has."""
+        known = {"clear_cache", "eval_shape", "lower", "trace", "traces"}
+        special = {name for name in object.__dir__(self) if name.startswith("__")}
+        return sorted(known | special)
+
     def __repr__(self):
         return f"<jitted function {function_name(self.function)}>"
 
