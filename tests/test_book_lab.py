@@ -23,6 +23,7 @@ from typing import Any
 import book_toy
 import pytest
 
+from minijit.book.course import HOLE, tasks
 from minijit.book.exercise import exercises
 from minijit.book.grade import solution_text
 from minijit.book.notebook import load, source
@@ -276,8 +277,8 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     demo = next(i for i, t in enumerate(texts) if t.startswith("import minijit"))
     assert "run the notebook's first cell" in me.run(demo)
     first = place("%chapter 2", cells)
-    assert me.run(first).startswith("Chapter 1:")
-    assert me.run(first).startswith("Chapter 1:"), "noise when it is run again"
+    assert me.run(first).startswith("Chapter 2:")
+    assert me.run(first).startswith("Chapter 2:"), "noise when it is run again"
     assert "has not run" in me.run(build, f"{text}\nsin_like = Primitive('x')")
     assert me.run(build, text) == ""
     me.run_all()
@@ -291,11 +292,42 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     chapter = BOOK.chapter("2")
     assert [e.name for e in exercises({"cells": cells})][0] == "count_operations"
     me.run(answer, solution_text(BOOK, chapter, "count_operations"))
-    assert me.run(check) == "right\n"
+    assert me.run(check).startswith("✓ right\n  chapter 2: 1 of ")
     me.command("docmanager:save")
     me.page.wait_for_timeout(1000)
 
     assert "is kept as" in book(clone, "reset", "2")
     assert load(copy)["cells"] == cells
     assert git(clone, "status", "--porcelain") == ""
+    assert me.errors == []
+
+
+def test_a_reader_who_writes(clone: Path, reader: tuple[Reader, str]) -> None:
+    """A cell to write: wrong, right, skipped; each verdict is seen and counted."""
+    me, url = reader
+    book(clone, "start", "--write")
+    cells = load(clone / "my_chapters" / "02_values.ipynb")["cells"]
+    todo = {t.name: t for t in tasks(BOOK, BOOK.chapter("2"))}
+    me.open(url, "my_chapters/02_values.ipynb")
+    at = {name: place(f"%check {name}", cells) for name in todo}
+    for i, cell in enumerate(cells[: at["find_rule"]]):
+        if cell["cell_type"] == "code" and not source(cell).startswith("%check"):
+            me.run(i)
+    check = at["find_rule"]
+    empty, head = source(cells[check - 1]), "%%build minijit/trace/core.py\n"
+    lost = me.run(check - 1, todo["find_rule"].body)
+    assert "lost its first line, `%%build minijit/trace/core.py`" in lost
+    me.run(check - 1, empty.replace(HOLE, "return rules.get(primitive)"))
+    assert me.run(check).startswith("✗ not yet: test_core.py::")
+    assert "\n  hint      the book has" in me.run(check)
+    me.picture("02_wrong", check - 1)
+    me.run(check - 1, head + todo["find_rule"].body)
+    assert me.run(check).startswith("✓ right: ")
+    me.picture("02_right", check - 1)
+    told = me.run(at["set_trace"], "%skip set_trace")
+    assert told.startswith("set_trace is the book's from here on")
+    assert "you have skipped it" in me.run(at["set_trace"], "%check set_trace")
+    assert "chapter 2" in me.run(check, "%progress")
+    me.picture("02_skipped", at["set_trace"])
+    assert "is kept as" in me.run(check, "%reset 2")
     assert me.errors == []

@@ -260,7 +260,7 @@ def make_plan(program, plan_within=lambda call: make_plan(call.attrs["program"])
 
 
 def check_plan(plan):
-    """Raise AssertionError if two slots that are alive at one step share a byte."""
+    """Raise AssertionError, "A and B share memory", of slots alive at one step."""
     alive = []
     for slot in sorted(plan.slots, key=lambda slot: slot.first):
         alive = [other for other in alive if other.last >= slot.first]

@@ -195,8 +195,8 @@ class JaxprTrace(Trace):
     """Records every primitive applied to anything as an equation.
 
     Scalars become literals; arrays, and tracers of enclosing traces, become
-    constvars, one for each object.  So do arrays without axes if their ids are in
-    `arrays_stay`: the jaxpr is the same with others in their place.
+    constvars, one for each object; so do arrays without axes whose ids are in
+    `arrays_stay`.  Used once it is `over`: RuntimeError, "the trace of f is over".
     """
 
     def __init__(self, parent, info, arrays_stay=()):
