@@ -40,7 +40,8 @@ def overlaid(book: Book, cells: Iterable[Sequence[Unit]], out: Path) -> Book:
 def changed(book: Book, file: str, changes: list[Change]) -> str:
     """A file's text with some changes, each of other lines."""
     lines = book.lines(file)
-    for c in sorted(changes, key=lambda c: (c.first, c.last), reverse=True):
+    # From the end on; of several at one place the last one first.
+    for c in reversed(sorted(changes, key=lambda c: (c.first, c.last))):
         lines[c.first - 1 : max(c.last, c.first - 1)] = c.text.split("\n")
     return "\n".join(lines)
 
