@@ -7,7 +7,8 @@
 Programs are those of `tests.fuzz.idioms`.  A worker with one core, one thread of BLAS
 and one of kernels calls each on jax and on minijit, in turns; the least CPU time of
 several batches counts, and what takes above `SLOW` of jax's time is measured again.
-First calls are measured in CPU time too, each system going first in turn.
+First calls are measured in CPU time too, each system going first in turn; no machine
+code lies on the disk before a run.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections import defaultdict
@@ -253,4 +255,7 @@ def main():
 if __name__ == "__main__":
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    main()
+    with tempfile.TemporaryDirectory() as folder:
+        if "--worker" not in sys.argv:
+            os.environ["MINIJIT_CACHE_DIR"] = folder
+        main()

@@ -13,6 +13,7 @@ from ...trace.base.errors import MinijitError
 from .target import (
     binding,
     context_of_engines,
+    object_file,
     parsed,
     pass_options,
     run_passes,
@@ -43,7 +44,7 @@ def optimised(text, how="thorough"):
 
 def machine_code(text, how):
     """The object file of a module: as bytes, what a C compiler writes to a file."""
-    return shared_machine(how).emit_object(optimised(text, how))
+    return object_file(optimised(text, how), how)
 
 
 # Where an object file comes from: a cache on the disk may know it already.

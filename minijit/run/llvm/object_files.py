@@ -8,7 +8,7 @@ import functools
 from ..cache_folder import kept
 from . import engine as llvm_engine
 from .engine import object_files
-from .target import binding, host, machine_options, pass_options
+from .target import binding, host, left_out, machine_options, pass_options
 
 
 @functools.cache
@@ -16,7 +16,7 @@ def compiler(how):
     """All that machine code depends on but the text it is made from, as text."""
     import llvmlite
 
-    options = machine_options[how], pass_options[how]
+    options = machine_options[how], pass_options[how], left_out
     version = llvmlite.__version__, binding().llvm_version_info
     return repr((version, binding().get_process_triple(), host(), options))
 

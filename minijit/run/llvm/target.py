@@ -11,6 +11,7 @@ import ctypes
 import functools
 import gc
 import os
+from contextlib import contextmanager
 
 from ...trace.base.locks import Lock
 from ...trace.base.turns import fork_locks
@@ -160,6 +161,39 @@ def target_machine(how="thorough"):
 
 # The ones that compile; the others, one for each engine, only load.
 shared_machine = functools.cache(target_machine)
+
+# What LLVM leaves out when it makes machine code.  To look for the fewest registers
+# that all addresses of a loop can be made of takes up to half of that time, and our
+# addresses are few: what an instruction cannot add up is computed outside of the loop.
+left_out = ("lsr",)
+# An option that LLVM does not know ends the process: it has these in such versions.
+VERSIONS = range(20, 23)
+
+
+@contextmanager
+def leaving_out():
+    """Passes are left out meanwhile, in this thread: the options are the process's.
+
+    Should Ctrl-C come before they are as they were, so they are after the next module.
+    """
+    llvm = binding()
+    if llvm.llvm_version_info[0] not in VERSIONS:
+        yield
+        return
+    with Lock(llvm.ffi.lib._lock._lock):
+        try:
+            for name in left_out:
+                llvm.set_option("minijit", f"-disable-{name}=true")
+            yield
+        finally:
+            for name in left_out:
+                llvm.set_option("minijit", f"-disable-{name}=false")
+
+
+def object_file(module, how):
+    """The machine code of a module: what a C compiler writes to a file."""
+    with leaving_out():
+        return shared_machine(how).emit_object(module)
 
 
 def run_passes(module, machine, only=(), **options):
