@@ -11,6 +11,9 @@ from minijit import lax, make_jaxpr
 from minijit.compile.simplify import folding as module
 from minijit.compile.simplify.folding import rules, simplify
 from minijit.trace.api.stages import all_eqns
+from minijit.trace.array import ShapedArray, shape_rules
+from minijit.trace.core import Primitive, eval_rules
+from minijit.trace.jaxprs import jaxpr as jaxprs
 from minijit.trace.jaxprs.checks import check_jaxpr
 from minijit.trace.jit.jit import compile_for_eval
 from minijit.trace.slicing import pad, rev
@@ -219,6 +222,18 @@ def test_precision_stays_what_was_written():
 def test_common_subexpressions():
     f = lambda x, y: (x * y + jnp.sin(x)) + (y * x - jnp.sin(x))
     assert names(simplified(f, floats, floats)) == "mul sin add sub add"
+    assert names(simplified(lambda x, y: (x - y) * (y - x), 1.0, 2.0)) == "sub sub mul"
+
+
+def test_what_is_done_is_done_as_often_as_written(monkeypatch):
+    """Nothing without operands is computed beforehand, and no effect is merged."""
+    tick = Primitive("tick")
+    monkeypatch.setitem(eval_rules, tick, lambda: np.float32(1))
+    monkeypatch.setitem(shape_rules, tick, lambda: ShapedArray((), np.dtype("f4")))
+    closed = make_jaxpr(lambda x: x + tick.bind() + tick.bind())(1.0)
+    assert names(simplify(closed)) == "tick add add"
+    monkeypatch.setattr(jaxprs, "effectful", {tick})
+    assert names(simplify(closed)) == "tick add tick add"
 
 
 def test_constants_are_told_apart_by_their_bits():
@@ -244,6 +259,10 @@ def test_folding():
     assert not {"sin", "add"} & set(names(simple).split())
     filled = simplified(lambda x: x + jnp.exp(jnp.zeros((1000, 1000)))[0, 0], 1.0)
     assert names(filled) == "add"
+    total = simplified(lambda x: x + jnp.ones((2, 3)).sum(0), table)
+    assert "reduce_sum" not in names(total)
+    kept = simplified(lambda x: x + jnp.sin(np.arange(1000.0, dtype="f4")), 1.0)
+    assert names(kept) == "sin add"
 
 
 def test_results_keep_their_types():
@@ -288,6 +307,15 @@ def test_a_big_shared_call_stays_a_call():
 
 def test_the_only_call_is_inlined():
     assert names(simplified(lambda x: big(x), floats)) == " ".join(["sin"] * 20)
+
+
+def test_rules_say_which_calls_stay_and_what_else_calls(monkeypatch):
+    other = Primitive("other")
+    monkeypatch.setitem(shape_rules, other, lambda x: x)
+    monkeypatch.setitem(module.inline_rules, other, lambda: make_jaxpr(jnp.sin)(floats))
+    assert names(simplify(make_jaxpr(lambda x: other.bind(x))(floats))) == "sin"
+    monkeypatch.setattr(module, "stay_calls", [lambda eqn: True])
+    assert names(simplified(lambda x: big(x), floats)) == "jit"
 
 
 def test_the_same_call_twice_is_one():

@@ -135,6 +135,11 @@ def test_errors(call, kind, words):
         assert word in str(error.value)
 
 
+def test_a_list_of_axes_is_a_tuple():
+    scaled = vmap(lambda x, y: x * y, in_axes=[0, None])
+    assert scaled(np.ones(2), 3.0).tolist() == [3, 3]
+
+
 def test_trees_of_axes_that_do_not_fit():
     with pytest.raises(ValueError, match="in_axes"):
         vmap(lambda p: p, in_axes=({"a": 0},))({"b": np.ones(3)})
