@@ -34,9 +34,7 @@ class Walker:
     """
 
     def __init__(self, emitter):
-        self.emitter = emitter
-        self.values = {}
-        self.cells = {}
+        self.emitter, self.values, self.cells = emitter, {}, {}
 
     def block(self, body):
         """Walk over statements; what they computed means nothing after them."""

@@ -24,9 +24,12 @@ from .placing_rules import NEST, known_here, nestable, prepared, running_totals,
 class Placer:
     """The walk of `place`.  `uses` says how often each expression is used in all."""
 
-    def __init__(self, uses, nest, nestable, waits=None):
-        self.uses, self.waits = uses, waits or {}
-        self.nest, self.nestable = nest, nestable
+    def __init__(self, uses, nest, nestable):
+        self.uses, self.nest, self.nestable = uses, nest, nestable
+
+    def known(self, roots, bound, placed):
+        """The parts of expressions, in order, that can be computed where `bound` is."""
+        return [e for e in postorder(roots, placed) if e.free <= bound]
 
     def let(self, expr, users, placed):
         """A `Let` for an expression whose parts are placed, if it needs one."""
@@ -41,26 +44,30 @@ class Placer:
 
     def block(self, body, bound, placed):
         """Place what the statements of one loop's body need; `placed` is known."""
-        placed, full = dict(placed), rules.filled(body, self.waits)
-        bound = rules.bound_before(body, bound, self.waits)
-        reduces = rules.totals_known(body, bound, self.waits, placed)
-        result = self.exprs(reduces, (), bound, placed)
-        for stmt, buffers in zip(body, full, strict=True):
-            bound = bound.union(buffers if isinstance(stmt, Store) else ())
-            here = () if isinstance(stmt, For) else stmt.uses()
-            if not stmt.single:
-                result += self.exprs(expressions([stmt]), here, bound, placed)
-            bound = bound | buffers
-            if isinstance(stmt, For):
-                result += running_totals(stmt)
-                inner = self.block(stmt.body, bound | {stmt.axis}, placed)
-                stmt = For(stmt.axis, inner)
-            elif isinstance(stmt, If):
-                then, otherwise = stmt.then, stmt.otherwise
-                then = self.block(then, bound, placed)
-                stmt = If(stmt.pred, then, self.block(otherwise, bound, placed))
-            result.append(stmt)
+        placed = dict(placed)
+        result = self.exprs(self.totals(body, bound, placed), (), bound, placed)
+        for stmt in body:
+            result += self.statement(stmt, bound, bound, placed)
         return tuple(result)
+
+    def totals(self, body, bound, placed):
+        """The Reduces that a block begins with, all of them: they may share loops."""
+        exprs = expressions([stmt for stmt in body if not stmt.single])
+        return [e for e in self.known(exprs, bound, placed) if type(e) is Reduce]
+
+    def statement(self, stmt, bound, inside, placed):
+        """A statement behind what it needs; in it `inside` is bound."""
+        here = () if isinstance(stmt, For) else stmt.uses()
+        needs = [] if stmt.single else expressions([stmt])
+        result = self.exprs(needs, here, bound, placed)
+        if isinstance(stmt, For):
+            result += running_totals(stmt)
+            inner = self.block(stmt.body, inside | {stmt.axis}, placed)
+            stmt = For(stmt.axis, inner)
+        elif isinstance(stmt, If):
+            cases = (self.block(case, inside, placed) for case in stmt.bodies())
+            stmt = If(stmt.pred, *cases)
+        return [*result, stmt]
 
     def exprs(self, roots, here, bound, placed):
         """The statements that compute all that `roots` need and can be known here.
@@ -68,7 +75,7 @@ class Placer:
         Reduces wait until nothing else is left; those over the same axes that are
         ready together share their loops.
         """
-        waiting = rules.parts_known(roots, bound, self.waits, placed)
+        waiting = self.known(roots, bound, placed)
         # A total's parts are used in loops deeper down, a running total's here.
         users = set(here)
         for expr in waiting:
@@ -83,8 +90,7 @@ class Placer:
                     later.append(expr)
                 else:
                     result += self.let(expr, users, placed)
-            waiting = later
-            if waiting:
+            if waiting := later:
                 result += self.loops(waiting, bound, placed)
                 waiting = [e for e in waiting if e not in placed]
         return result
@@ -111,7 +117,7 @@ class Placer:
         return lets + [For(axes[0], tuple(inner))]
 
 
-def place(body, nest=6, nestable=None, prepare=prepared):
+def place(body, nest=6, nestable=lambda expr: True, prepare=prepared):
     """Give every expression in a kernel's statements its place.
 
     Args:
@@ -124,13 +130,12 @@ def place(body, nest=6, nestable=None, prepare=prepared):
       A tuple of statements, with `Let`, `Start` and `Step`.
     """
     body = prepare(body)
-    uses = Counter()
-    for expr in postorder(direct := expressions(body)):
+    uses = Counter(direct := expressions(body))
+    for expr in postorder(direct):
         uses.update(expr.children())
-    uses.update(direct)
-    nestable = nestable or (lambda expr: True)
-    placer = Placer(uses, nest, nestable, rules.waiting_for(body))
-    return placer.block(body, nothing | rules.stored_in(body), {})
+    about, waits = (uses, nest, nestable), rules.waiting_for(body)
+    placer = WaitingPlacer(*about, waits=waits) if waits else Placer(*about)
+    return placer.block(body, nothing.union(*waits.values()), {})
 
 
 def placed(body):
@@ -139,3 +144,33 @@ def placed(body):
 
 
 arranged |= {"kernel": place}
+
+
+# chapter 16, brought along
+
+
+class WaitingPlacer(Placer):
+    """A `Placer` for a kernel that reads what it has stored itself.
+
+    Such a buffer is bound as an axis is: by what comes after the statement that fills
+    it.  `waits` has the buffers on which an expression waits.
+    """
+
+    def __init__(self, *about, waits):
+        super().__init__(*about)
+        self.waits = waits
+
+    def known(self, roots, bound, placed):
+        parts = super().known(roots, bound, placed)
+        return [e for e in parts if self.waits.get(e, nothing) <= bound]
+
+    def block(self, body, bound, placed):
+        placed, bound = dict(placed), rules.bound_before(body, bound, self.waits)
+        result = self.exprs(self.totals(body, bound, placed), (), bound, placed)
+        for stmt, buffers in zip(body, rules.filled(body), strict=True):
+            inside = bound | buffers
+            # A store may read its own buffer, as what came before has left it.
+            before = inside if isinstance(stmt, Store) else bound
+            result += self.statement(stmt, before, inside, placed)
+            bound = inside
+        return tuple(result)

@@ -71,33 +71,9 @@ def waiting_for(body):
     return waits
 
 
-def parts_known(roots, bound, waits, placed):
-    """The parts of expressions that can be computed where axes and buffers are `bound`.
-
-    Parts before what they are parts of; without those that are placed.
-    """
-    parts = postorder(roots, placed)
-    return [e for e in parts if e.free <= bound and waits.get(e, nothing) <= bound]
-
-
-def totals_known(body, bound, waits, placed):
-    """The Reduces that a block begins with: all of it together, they may share loops.
-
-    What stands alone, in statements of one step, waits for its turn.
-    """
-    exprs = expressions([stmt for stmt in body if not stmt.single])
-    parts = parts_known(exprs, bound, waits, placed)
-    return [expr for expr in parts if type(expr) is Reduce]
-
-
-def filled(body, waits):
-    """For each statement of a block the buffers that no later one stores into.
-
-    A store may read its own buffer before that.  If nothing waits it does not matter.
-    """
+def filled(body):
+    """For each statement of a block the buffers that no later one stores into."""
     full, later = [], nothing
-    if not waits:
-        return [nothing] * len(body)
     for stmt in reversed(body):
         full.append(stored_in([stmt]) - later)
         later |= full[-1]
@@ -110,8 +86,6 @@ def bound_before(body, bound, waits):
     But a buffer that they read before they store into it, and not again, is: it holds
     what the step before has left.
     """
-    if not waits:
-        return bound
     stored, read_late = nothing, nothing
     for stmt in body:
         stored |= stored_in([stmt])
