@@ -190,35 +190,21 @@ def jvp_joint(primals, tangents, *, call, rule):
 joint_rules |= {custom_jvp_p: jvp_joint}
 
 
-def holds_pull_back(closed):
-    """Whether a jitted function, or one that it calls, has the half of a custom_vjp
-    that only goes backwards."""
-    return any(
-        eqn.primitive is custom_linear_p
-        or (eqn.primitive is jit_p and holds_pull_back(eqn.params["jaxpr"]))
-        for eqn in closed.eqns
-    )
-
-
 class TangentTrace(JVPTrace):
     """Runs a jvp rule at a tangent of zero, where only what is linear in it may be
     recorded: anything else would give a derivative that is plausible and wrong."""
 
     def process(self, primitive, args, params):
+        varies = any(self.pair(x)[1] is not None for x in args)
+        if varies and primitive in at_tangents:
+            return at_tangents[primitive](self, args, params)
+        process = self.linear if varies else super().process
+        return process(primitive, args, params)
+
+    def linear(self, primitive, args, params):
+        """An equation that is linear in the tangents that it is applied to."""
         varying = [self.pair(x)[1] is not None for x in args]
-        bad = None
-        if any(varying):
-            if primitive is jit_p and holds_pull_back(params["jaxpr"]):
-                with set_trace(self):
-                    return apply_closed(params["jaxpr"], *args)
-            if primitive is custom_linear_p:
-                return self.at_zero(args, params)
-            if primitive is custom_jvp_p:
-                # Its function says what it does to a tangent.  The rule says how that
-                # varies, which is the same if the function is linear.
-                with set_trace(self):
-                    return run(params["call"], *args)
-            bad, _ = follow_equation(primitive, varying, params)
+        bad, _ = follow_equation(primitive, varying, params)
         if bad is not None:
             raise NotImplementedError(
                 f"reverse mode needs a jvp rule that is linear in the tangents, but "
@@ -227,21 +213,9 @@ class TangentTrace(JVPTrace):
             )
         return super().process(primitive, args, params)
 
-    def at_zero(self, args, params):
-        """The linear half of a custom_vjp, within a rule that uses `jvp`.
 
-        Its value at zero is zero, and a linear function is its own derivative.
-        """
-        primals, tangents = unzip2(map(self.pair, args))
-        given = tangents[len(args) - sum(params["mask"]) :]
-        if any(t is None for t in given):
-            return super().process(custom_linear_p, args, params)
-        residuals = primals[: len(args) - len(given)]
-        with set_trace(self.parent):
-            outs = list(map(zeros, params["avals"]))
-        with set_trace(self.tangent_trace):
-            out_tangents = custom_linear_p.bind(*residuals, *given, **params)
-        return self.join(custom_linear_p, outs, out_tangents)
+# primitive -> function(trace, args, params), where a jvp rule applies it to a tangent.
+at_tangents: dict = {}
 
 
 def jvp_linearize(nonzero, *primals, call, rule, kind=TangentTrace):
@@ -305,12 +279,20 @@ staging_rules |= {custom_jvp_p: stage_call, custom_vjp_p: stage_call}
 shape_rules |= {custom_jvp_p: shape_of_custom, custom_vjp_p: shape_of_custom}
 
 
+def function_at_tangents(trace, args, params):
+    """Its function says what it does to a tangent.  The rule says how that varies,
+    which is the same if the function is linear."""
+    with set_trace(trace):
+        return run(params["call"], *args)
+
+
 def jvp_transpose(cts, accs, *args, call, rule):
     """Of a function that is applied to tangents: the transpose of what it computes."""
     return call_transpose(jit_p, cts, accs, *args, name=rule.name, jaxpr=call)
 
 
 calling |= {custom_jvp_p: "call"}
+at_tangents |= {custom_jvp_p: function_at_tangents}
 transpose_rules |= {custom_jvp_p: jvp_transpose}
 
 
@@ -454,5 +436,41 @@ def linear_linearize(nonzero, *args, rule, mask, **params):
     return outs, linear
 
 
+def holds_pull_back(closed):
+    """Whether a jitted function, or one that it calls, has the half of a custom_vjp
+    that only goes backwards."""
+    return any(
+        eqn.primitive is custom_linear_p
+        or (eqn.primitive is jit_p and holds_pull_back(eqn.params["jaxpr"]))
+        for eqn in closed.eqns
+    )
+
+
+def call_at_tangents(trace, args, params):
+    """A jitted function: what has such a half inside is looked at by itself."""
+    if not holds_pull_back(params["jaxpr"]):
+        return trace.linear(jit_p, args, params)
+    with set_trace(trace):
+        return apply_closed(params["jaxpr"], *args)
+
+
+def linear_at_tangents(trace, args, params):
+    """The linear half of a custom_vjp, within a rule that uses `jvp`.
+
+    Its value at zero is zero, and a linear function is its own derivative.
+    """
+    primals, tangents = unzip2(map(trace.pair, args))
+    given = tangents[len(args) - sum(params["mask"]) :]
+    if any(t is None for t in given):
+        return JVPTrace.process(trace, custom_linear_p, args, params)
+    residuals = primals[: len(args) - len(given)]
+    with set_trace(trace.parent):
+        outs = list(map(zeros, params["avals"]))
+    with set_trace(trace.tangent_trace):
+        out_tangents = custom_linear_p.bind(*residuals, *given, **params)
+    return trace.join(custom_linear_p, outs, out_tangents)
+
+
 eval_rules |= {custom_linear_p: linear_eval}
 linearize_rules |= {custom_linear_p: linear_linearize}
+at_tangents |= {jit_p: call_at_tangents, custom_linear_p: linear_at_tangents}
