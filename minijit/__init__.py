@@ -229,4 +229,7 @@ _on_demand += """
 # chapter 26
 from .run.cuda import rows as cuda_rows
 
-demand.additions |= {"run.device.grid": ["run.device.tiles"]}
+demand.additions |= {"run.device.grid": [
+    f"run.device.{name}" for name in
+    "grid_totals grid_scans grid_winners grid_parts tiles".split()
+]}

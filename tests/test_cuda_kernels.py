@@ -17,7 +17,8 @@ from minijit.compile.loops.kernel_buffers import local_buffers
 from minijit.compile.lower.walk import lower
 from minijit.compile.numbers.scalar_forms import scalar_forms
 from minijit.run.cuda.reports import assembled, bytes_in_ptx
-from minijit.run.device import grid
+from minijit.run.device.grid_memory import COMMON_BYTES
+from minijit.run.device.grid_totals import on_grid
 from minijit.run.device.lockstep import run_in_lockstep
 from minijit.trace.base.config import config
 from tests.ir_on_threads import run_on_threads
@@ -203,8 +204,8 @@ def test_four_neighbours_are_one_access():
     assert "st.global.v2.b32" in ptx and "st.global.b" not in ptx
     agree(f, x, x[0])
     counts = run_in_lockstep(kernel, *(np.zeros(b.shape, b.dtype) for b in kernel.args))
-    assert counts["y0"].transactions == 2 * counts["y1"].transactions == 192
-    assert counts["x1"].transactions == 144
+    assert counts["y0"].sectors == 2 * counts["y1"].sectors == 768
+    assert counts["x1"].sectors == 144
 
 
 @pytest.mark.parametrize("f", [
@@ -291,7 +292,7 @@ def test_a_row_is_read_once_if_it_fits(columns, reads):
     assert kernel.source.count("= x0[") + kernel.source.count(", x0[") >= 1
     assert kernel.source.count("x0[") == reads
     held = sum(b.nbytes for p in kernel.launch.parts for b in local_buffers(p.body))
-    assert held <= grid.COMMON_BYTES
+    assert held <= COMMON_BYTES
     agree(nn.softmax, rng.normal(size=(2, columns)).astype("f4"))
 
 
@@ -304,7 +305,7 @@ def test_layer_norm_reads_once():
 def test_explain_says_what_the_grid_is():
     def rules(f, *args):
         kernels = lower(mj.make_jaxpr(f)(*args)).kernels
-        return {d.rule for k in kernels for d in decisions_about(k, grid.on_grid)}
+        return {d.rule for k in kernels for d in decisions_about(k, on_grid)}
 
     long = mj.ShapeDtypeStruct((64, 20000), "float32")
     report = mj.explain(mj.jit(nn.softmax, backend="cuda-lockstep"), many)

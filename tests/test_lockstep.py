@@ -122,30 +122,30 @@ def counts_of(f, *args):
 
 
 x64 = np.ones((64, 96), "f4")
-pieces = x64.nbytes // 128
+sectors = x64.nbytes // 32
 
 
-def test_a_transpose_by_tiles_moves_whole_pieces(monkeypatch):
+def test_a_transpose_by_tiles_moves_whole_sectors(monkeypatch):
     counts = counts_of(lambda x: x.T * 2, x64)
-    assert (counts["x0"].transactions, counts["y0"].transactions) == (pieces, pieces)
+    assert (counts["x0"].sectors, counts["y0"].sectors) == (sectors, sectors)
     assert counts["s0"].conflicts == 0
     monkeypatch.setattr(pipeline.nest_forms, "passes", ())
     mj.clear_caches()
     counts = counts_of(lambda x: x.T * 2, x64)
-    assert counts["x0"].transactions == 32 * pieces
+    assert counts["x0"].sectors == 8 * sectors
 
 
 def test_three_outputs_are_one_read():
     counts = counts_of(lambda x: (x.T, x * 2, jnp.sin(x).T), x64)
     assert counts["x0"].loads == x64.size
-    assert {c.transactions for name, c in counts.items() if name[0] in "xy"} == {pieces}
+    assert {c.sectors for name, c in counts.items() if name[0] in "xy"} == {sectors}
 
 
 @pytest.mark.parametrize("f", [lambda x: jnp.exp(x) * 2, nn.softmax])
 def test_rows_go_along_memory(f):
     counts = counts_of(f, x64)
-    assert counts["y0"].transactions == pieces
-    assert counts["x0"].transactions in (pieces, 2 * pieces)
+    assert counts["y0"].sectors == sectors
+    assert counts["x0"].sectors in (sectors, 2 * sectors)
 
 
 def test_scatter_adds_in_memory():

@@ -8,18 +8,18 @@ from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Load
 from minijit.compile.loops.statements import For, Store
 from minijit.compile.schedule.nests import nest_of
-from minijit.run.device.grid import collapsed
+from minijit.run.device.grid import Part, collapsed
 
 
-def pieces(first, stride):
-    return len({4 * (first + k * stride) // 128 for k in range(32)})
+def sectors(first, stride):
+    return len({4 * (first + k * stride) // 32 for k in range(32)})
 
 
-def check_pieces(pieces):
-    """An element k is in the piece that its byte 4 * k is in."""
-    assert pieces(0, 1) == 1, "32 neighbours from the start of a piece are one"
-    assert pieces(5, 1) == 2, "32 neighbours that begin within a piece are in two"
-    assert pieces(0, 2) == 2 and pieces(0, 96) == 32 and pieces(7, 0) == 1
+def check_sectors(sectors):
+    """An element k is in the sector that its byte 4 * k is in."""
+    assert sectors(0, 1) == 4, "32 neighbours from the start of a sector are four"
+    assert sectors(5, 1) == 5, "32 neighbours that begin within a sector are in five"
+    assert sectors(0, 2) == 8 and sectors(0, 96) == 32 and sectors(7, 0) == 1
 
 
 def longest_wait(row):
@@ -38,7 +38,7 @@ def one_block(stmt):
     nest = nest_of(stmt)
     if not nest or math.prod(axis.extent for axis in nest[0]) > 1024:
         return None
-    return [Axis(1)], True, (collapsed(stmt),)
+    return Part((Axis(1),), True, (collapsed(stmt),))
 
 
 def check_one_block(one_block):
@@ -50,9 +50,9 @@ def check_one_block(one_block):
         i, j = Axis(rows), Axis(columns)
         return For(i, (For(j, (Store(y, (i, j), Load(x, (i, j))),)),))
 
-    (axis,), by_block, body = one_block(nest(8, 16))
-    assert (axis.extent, by_block) == (1, True)
-    (loop,) = body
+    part = one_block(nest(8, 16))
+    (axis,), (loop,) = part.axes, part.body
+    assert (axis.extent, part.by_block) == (1, True)
     assert (loop.axis.extent, loop.axis.kind) == (128, "thread")
     assert one_block(nest(64, 64)) is None
     assert one_block(nest(64, 16)) is not None, "1,024 steps are not too many"

@@ -27,12 +27,12 @@ from unittest import mock
 import numpy as np
 
 from ..run.device import lockstep
-from ..run.device.lockstep_memory import WARP, Lanes, Memory
+from ..run.device.grid_memory import SECTOR, WARP
+from ..run.device.lockstep_memory import Lanes, Memory
 from ..trace.base.errors import MinijitError
 from . import style
 from .exercise import is_empty
 
-SECTOR = 32  # bytes that memory gives at once
 MOST = 4000  # statements that use memory; a kernel of a puzzle has hundreds
 KNOWN = {*lockstep.rows, *lockstep.expressions, ast.FunctionDef, ast.arguments, ast.arg}
 KNOWN |= {ast.Load, ast.Store, ast.Tuple, ast.keyword, *lockstep.operators, ast.Not}
@@ -96,12 +96,6 @@ class Access:
     threads: np.ndarray
     places: np.ndarray
 
-    @property
-    def sectors(self) -> int:
-        """How many pieces of 32 bytes the warps ask for."""
-        pieces = self.places * self.itemsize // SECTOR
-        return len(set(zip(self.threads // WARP, pieces, strict=True)))
-
 
 @dataclass(frozen=True)
 class Ran:
@@ -118,7 +112,7 @@ class Ran:
         return [a for a in self.accesses if a.name == name]
 
     def sectors(self, name: str) -> int:
-        return sum(a.sectors for a in self.of(name))
+        return self.counts[name].sectors
 
     def loads(self, name: str) -> int:
         return self.counts[name].loads
@@ -169,6 +163,11 @@ def launch(
         printed=SimpleNamespace(text=ast.unparse(function)), constants=numbers,
         grid=(blocks, 1, 1), block=(threads, 1, 1),
     )  # fmt: skip
+    return watched(made, *(x for x in given if isinstance(x, np.ndarray)))
+
+
+def watched(kernel: Any, *arrays: np.ndarray) -> Ran:
+    """Run a kernel that has its text and its grid, as a `CudaKernel` has: -> `Ran`."""
     accesses, places = [], Memory.places
 
     def watch(
@@ -183,10 +182,9 @@ def launch(
             raise NoKernel(f"after {MOST} uses of memory the kernel has not ended")
         return going, where
 
-    arrays = [x for x in given if isinstance(x, np.ndarray)]
     with mock.patch.object(Memory, "places", watch):
         try:
-            counts = lockstep.run_in_lockstep(made, *arrays)
+            counts = lockstep.run_in_lockstep(kernel, *arrays)
         except KeyError as error:
             raise NoKernel(f"a kernel knows nothing that is called {error}") from None
     return Ran(accesses, counts)

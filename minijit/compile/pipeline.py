@@ -8,6 +8,7 @@
               rewrites        -> Program    loops chosen by price, memory written over,
                                             native loops
     kernel    arrangements    -> kernel     in which loops its statements run
+              kernel_forms    -> kernels    several for one, whose blocks cannot wait
               nest_forms      -> kernel     on which blocks and threads of a GPU
               `place`, a walker, an emitter -> code
 
@@ -116,6 +117,12 @@ arrangements = Stage(
     "in_shares",  # long sums, which grow in float64 a share at a time
 )
 
-# Functions of a nest: its blocks and threads on a GPU, or None.  The first answer is
-# taken.
+# Functions of a kernel, a list for new temporaries, how many others there are: several
+# kernels for a GPU in its place, or None.  The first answer is taken.
+kernel_forms = Stage("totals_apart", "in_parts", "in_pieces", "by_winners")
+
+# Functions of a nest: its `Part` of a GPU's grid, or None.  The first answer is taken.
 nest_forms = Stage("running", "in_any_order", "lanes_first", "tiled")
+
+# Functions of a `Part`: one that does the same and moves less, or itself.
+part_forms = Stage("kept_by_block", "in_quads")

@@ -15,9 +15,8 @@ from types import SimpleNamespace
 from ...compile.control.lowering import with_regions
 from ...compile.memory.updates import with_reuse
 from ...compile.pipeline import device_rewrites
-from ..device.grid import BlockBuilder, on_grid
 from ..device.grid_memory import NoCudaForm
-from ..device.grid_totals import with_parts
+from ..device.grid_totals import on_grid, with_parts
 from ..device.lockstep import run_in_lockstep
 from ..device.numba_cuda import numba_ptx, program_of, run_by_numba
 from ..executable import Executable
@@ -25,7 +24,7 @@ from ..llvm.executor import LLVMProgram
 from ..loading import loaders, own_rewrites, rewritten
 from ..python.source import DriverPrinter, driver_printers
 from ..reports import kernel_routes, kernel_rules
-from .kernels import CudaKernel, cuda_kernel
+from .kernels import BlockBuilder, CudaKernel, cuda_kernel
 from .reports import kernel_report
 
 # What as_text("ptx") is for, where nobody says: a device of the year 2022.

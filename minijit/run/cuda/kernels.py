@@ -11,15 +11,24 @@ import functools
 import weakref
 from dataclasses import dataclass, field
 
-from ...compile.loops.kernel_buffers import local_buffers
-from ...compile.loops.statements import Region
-from ...compile.memory.complex_pairs import origin_of
+from ...compile.control.regions import RegionBuilder
+from ...compile.loops.statements import For, Region, statements
+from ...compile.memory.complex_pairs import origin_of, region_in_pairs
+from ...compile.schedule.place import place
+from ...compile.schedule.placing_rules import NEST, nestable, share_axes
 from ...trace.jit.jit import cache_clearers
-from ..device import grid_scans as grid_scans, grid_winners as grid_winners
+from ..device import block_totals as block_totals
 from ..device.cuda_llvm import module_of, ptx_of
 from ..device.emitter import print_on_grid
-from ..device.grid import COMMON_BYTES, launch_of, launch_of_region
-from ..device.grid_memory import NoCudaForm
+from ..device.grid import Launch, Part, collapsed, launch_of
+from ..device.grid_memory import (
+    COMMON_BYTES,
+    MOST_THREADS,
+    NoCudaForm,
+    bytes_of_own,
+    flattened,
+    warps_of,
+)
 from ..python.kernel_source import KernelSource
 from ..python.source_text import Constants
 
@@ -92,8 +101,7 @@ def cuda_kernel(kernel, name="kernel_0"):
     constants = Constants()
     if launch.blocks > MOST_BLOCKS:
         raise NoCudaForm(f"it would have {launch.blocks:,} blocks")
-    common = sum(b.nbytes for p in launch.parts if p.by_block
-                 for b in local_buffers(p.body))
+    common = sum(bytes_of_own(p.body) for p in launch.parts if p.by_block)
     if common > COMMON_BYTES:
         raise NoCudaForm(f"its blocks would keep {common:,} bytes, which do not fit")
     printed = print_on_grid(kernel, name, constants, launch)
@@ -108,3 +116,36 @@ def cuda_kernel(kernel, name="kernel_0"):
         constants.definitions,
         launch,
     )
+
+
+# ---- regions: one block runs them
+
+
+class BlockBuilder(RegionBuilder):
+    """Builds regions that one block runs: its threads divide the loops in it."""
+
+    # One block has loops; a decomposition is not for a grid.
+    kinds, largest_stack = {"loop"}, COMMON_BYTES
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        # Everything stands where it is run.
+        self.shared = frozenset()
+
+    def add(self, *stmts):
+        """Copies come as plain loops; what a kernel does has been divided before."""
+        super().add(*map(collapsed, stmts))
+
+    @staticmethod
+    def placed(body):
+        body = tuple(map(collapsed, share_axes(tuple(body))))
+        return place(body, NEST, nestable, tuple)
+
+
+def launch_of_region(region):
+    """One block for a region's statements: -> `Launch`."""
+    body = flattened(region_in_pairs(region).body)
+    inner = [s.axis for s in statements(body) if isinstance(s, For)]
+    wide = [a.bounds[1] + 1 for a in inner if a.kind in ("thread", "reduce")]
+    threads = min(MOST_THREADS, warps_of(max(wide, default=1)))
+    return Launch((Part((), True, body),), (1, 1, 1), threads)

@@ -24,11 +24,10 @@ from ...compile.settings import config
 from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ...transform.pieces import split
-from ..device.grid import BlockBuilder
 from ..device.grid_memory import NoCudaForm
 from ..llvm.kernels import functions_of, kernel_texts
 from ..loading import load
-from .kernels import remembered
+from .kernels import BlockBuilder, remembered
 from .nodes import Node, Ref, first_rows, kernel_of, nbytes_of, step_rows
 
 # ---- nodes

@@ -12,8 +12,7 @@ assembler, which the package `nvidia-nvjitlink` brings; without it they are left
 import re
 from dataclasses import dataclass
 
-from ..device.grid import WARP
-from ..device.grid_memory import NoCudaForm
+from ..device.grid_memory import WARP, NoCudaForm
 from .kernels import CudaKernel
 
 # Of one multiprocessor, by the first number of its compute capability: threads, blocks

@@ -1,4 +1,4 @@
-"""Memory of a device as one row of numbers: where an element is, as an expression.
+"""A device: how many threads and how much memory, which is one row of numbers.
 
     x[i,k]                  of shape (64, 1000)
     x[i * 1000 + k]
@@ -9,15 +9,38 @@ its digits are the steps of each.  Where digits are put together again they canc
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from ...compile.loops import statements as loops
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.element_sets import joined_digits, linear, over
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import substitute
+from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.scalars import wide_dtype
+from ...compile.memory.complex_pairs import has_complex, in_pairs
+from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.place import place
+from ...compile.schedule.placing_rules import NEST, nestable
 from ...trace.base.errors import MinijitError
+
+# Threads that run in step with each other: one instruction for all of them.
+WARP = 32
+# Threads of a block: those of a nest that goes by thread, eight warps, of which all
+# devices run several blocks at once; and as many as a device takes.
+THREADS, MOST_THREADS = 256, 1024
+# Blocks of a grid along y, and along z, that a device takes; along x it is 2**31 - 1.
+MOST_ALONG_Y = (1 << 16) - 1
+# Of the 48 KB that a block has in common on all devices, so many are for arrays; some
+# are for totals.
+COMMON_BYTES = 40 << 10
+# Bytes that memory gives at once: a sector.
+SECTOR = 32
+# How the `combine` of a store begins that memory does by itself, so that no two threads
+# do it at once; and for which kinds of numbers, of 4 or 8 bytes, it can.
+ATOMIC = "atomic "
+atomic_kinds = {"add": "fiu", "max": "iu", "min": "iu", "and": "iu", "or": "iu"}
+atomic_kinds |= {"xor": "iu"}
 
 
 class NoCudaForm(MinijitError):
@@ -36,8 +59,35 @@ def joined(axes, kind="loop"):
     """One axis for several, and {axis: the expression that it is now}."""
     if len(axes) == 1 and axes[0].kind == kind:
         return axes[0], {}
-    axis = Axis(math.prod(a.extent for a in axes), kind)
+    axis = Axis(steps_of(axes), kind)
     return axis, digits(axis, axes)
+
+
+def steps_of(axes):
+    """How many steps loops over some axes have in all."""
+    return math.prod(a.extent for a in axes)
+
+
+def warps_of(threads):
+    """The threads of so many whole warps."""
+    return -(-threads // WARP) * WARP
+
+
+def widest_total(total):
+    """How many steps a total has that its threads could share; a running one has 1."""
+    if any(axis.kind != "reduce" for axis in total.axes):
+        return 1
+    return math.prod(axis.bounds[1] + 1 for axis in total.axes)
+
+
+def bytes_of_own(body):
+    """How many bytes the arrays take that statements have in the cache."""
+    return sum(buffer.nbytes for buffer in local_buffers(body))
+
+
+def renamed(body, names):
+    """Statements with expressions in the places of axes."""
+    return tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
 
 
 def digits(number, axes):
@@ -112,6 +162,17 @@ def flattened(body, made=None):
         return tuple(stmt for stmt in map(rewritten, body) if stmt is not None)
 
     return block(body)
+
+
+def placed_flat(body, made):
+    """Statements with each expression at its place, and flat arrays.
+
+    What has no complex numbers is flat before: places depend on addresses then.
+    """
+    plain = partial(flattened, made=made)
+    if has_complex(body):
+        return plain(in_pairs(place(body, NEST, nestable, tuple)))
+    return place(body, NEST, nestable, plain)
 
 
 def product(call, plain):

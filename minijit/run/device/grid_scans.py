@@ -15,29 +15,25 @@ all parts up to it.
 
 from dataclasses import replace
 
-from ...compile.decisions import noted
+from ...compile.decisions import loop_rules, noted
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.reductions import combine, start_values
 from ...compile.loops.scalars import wide_dtype
 from ...compile.loops.statements import For, If, Store, expressions
-from ...compile.pipeline import nest_forms
+from ...compile.pipeline import kernel_forms, nest_forms
 from ...compile.schedule.interchange import Renamer
-from ...compile.schedule.nests import bytes_of, runs_along
 from ...compile.settings import config
-from .grid import (
+from .grid import Part, peeled, votes_of
+from .grid_memory import (
     COMMON_BYTES,
     MOST_THREADS,
     THREADS,
-    accesses,
-    as_one,
-    kernel_forms,
-    peeled,
     renamed,
     steps_of,
+    terms_in_memory,
 )
-from .grid_memory import terms_in_memory
 
 # Neighbours that a thread adds up itself: one access of 128 bits, or two of them.
 SHORTEST, LONGEST = 4, 8
@@ -56,7 +52,8 @@ def running(stmt):
     # So many numbers a thread has in all the arrays of a `Scan`, at most.
     own = 2 * (length + 1) + THREADS.bit_length() + 1
     threads = min(-(-loop.axis.extent // length), THREADS, most // own)
-    return as_one(axes, True, Scan(loop, totals, threads, length).statements())
+    body = Scan(loop, totals, threads, length).statements()
+    return Part(tuple(axes), True, body).joined()
 
 
 def totals_of(loop):
@@ -81,9 +78,9 @@ def is_running(loop, axes):
     apart = len(stored) == len(loop.body) and not stored & loads
     if not apart or not all(moves_along(s, axis) for s in loop.body):
         return False
-    along = sum(bytes_of(a) for a in accesses(loop.body) if runs_along(a) is axis)
-    others = sum(bytes_of(a) for a in accesses(loop.body) if runs_along(a) in axes)
-    return along > others or steps_of(axes) < config.fusion.few_threads
+    votes = votes_of(loop.body)
+    along = votes[axis] > sum(votes[a] for a in axes)
+    return along or steps_of(axes) < config.fusion.few_threads
 
 
 def moves_along(store, axis):
@@ -256,4 +253,10 @@ def piece_of(steps):
     return next((n for n in range(shortest, longest + 1) if steps % n == 0), None)
 
 
-kernel_forms.append(in_pieces)
+kernel_forms |= {"in_pieces": in_pieces}
+loop_rules |= {
+    "pieces of a row": (
+        True, "blocks add up pieces, and wait for the sum of those before them",
+        "fewest_parts", "thread_steps",
+    ),
+}  # fmt: skip

@@ -17,21 +17,23 @@ second kernel, too.
 """
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 
-from ...compile.decisions import noted, noting
+from ...compile.decisions import loop_rules, noted, noting
 from ...compile.fuse.fusion import nested
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.statements import For, Kernel, Store
+from ...compile.pipeline import kernel_forms
 from ...compile.schedule.columns import on_buffers
 from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import nest_of
 from ...compile.schedule.shared_loops import after_loop, shares_of
 from ...compile.settings import config
-from .grid import MOST_THREADS, WARP, in_kernels, kernel_forms, part_of, steps_of
-from .grid_memory import digits, joined
+from .grid import launch_of, part_of
+from .grid_memory import MOST_THREADS, WARP, NoCudaForm, digits, joined, steps_of
 
 
 def with_parts(program):
@@ -50,6 +52,19 @@ def with_parts(program):
     if len(body) == len(program.body):
         return program
     return replace(program, body=tuple(body), temps=tuple(temps))
+
+
+def in_kernels(kernel, rooms, number):
+    """The kernels that a device runs for one, whose blocks cannot wait."""
+    forms = (form(kernel, rooms, number) for form in kernel_forms.passes)
+    return next(filter(None, forms), [kernel])
+
+
+def on_grid(body):
+    """Find the grid of a kernel's statements, while somebody notes what is decided."""
+    with suppress(NoCudaForm):
+        for kernel in in_kernels(Kernel("kernel", body), [], 0):
+            launch_of(kernel.body)
 
 
 def in_parts(kernel, rooms, number):
@@ -136,7 +151,7 @@ def rows_part(steps):
 def columns_part(stmt, axes, steps):
     """The same of totals that are a thread's each, a step of some axes."""
     columns, enough = steps_of(axes), config.fusion.enough_threads
-    if not columns < enough <= steps * columns // 2 or part_of(stmt)[1]:
+    if not columns < enough <= steps * columns // 2 or part_of(stmt).by_block:
         return steps
     length = max(-(-steps * columns // enough), WARP)
     return length if steps >= config.fusion.fewest_parts * length else steps
@@ -151,4 +166,13 @@ def one_part(total, part, length, steps):
     return Reduce(total.op, (axis,), tuple(Renamer(places)(total.bodies)))
 
 
-kernel_forms += [totals_apart, in_parts]
+kernel_forms |= {"totals_apart": totals_apart, "in_parts": in_parts}
+loop_rules |= {
+    "parts on a grid": (
+        True, "blocks cannot wait for each other: a second kernel adds the parts",
+        "block_total", "enough_threads", "fewest_parts",
+    ),
+    "totals on a grid": (
+        True, "blocks cannot wait for each other: a second kernel adds their shares",
+    ),
+}  # fmt: skip

@@ -25,11 +25,10 @@ a thread's, they are what they are on a CPU.  The emitter has besides a `Walker`
 from collections import Counter
 
 from ...compile.loops.buffers import Buffer
-from ...compile.loops.expressions import Axis, Load, Op, as_index, op
+from ...compile.loops.expressions import Axis, Load, Op, Reduce, as_index, op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
-from ...compile.loops.reductions import combine, start_values
-from ...compile.loops.scalars import BOOL, wide_dtype
+from ...compile.loops.scalars import BOOL
 from ...compile.loops.statements import (
     For,
     If,
@@ -41,10 +40,8 @@ from ...compile.loops.statements import (
     expressions,
     statements,
 )
-from ...compile.numbers.scalar_forms import Param
 from ..emit import Walker, walkers
-from .grid import ATOMIC, WARP
-from .grid_memory import flat
+from .grid_memory import ATOMIC, WARP, flat
 
 
 def is_number(buffer):
@@ -207,41 +204,7 @@ class GridWalker(Walker):
             return
         self.divide(stmt)
         for reduce in reduces:
-            self.combine_all(reduce)
-
-    def combine_all(self, reduce):
-        """All threads' accumulators become the same: their total."""
-        emitter, cells = self.emitter, self.cells[reduce]
-        dtypes = [wide_dtype(body.dtype) for body in reduce.bodies]
-        distance = WARP // 2
-        while distance:
-            others = [
-                emitter.exchange(dtype, emitter.get(cell), distance)
-                for dtype, cell in zip(dtypes, cells, strict=True)
-            ]
-            self.take_in(reduce, cells, dtypes, others)
-            distance //= 2
-        warps = self.threads // WARP
-        if warps > 1:
-            self.across_warps(reduce, cells, dtypes, warps)
-
-    def across_warps(self, reduce, cells, dtypes, warps):
-        """The first thread of each warp shows its total; all read them in order."""
-        rooms = [self.room(dtype, n) for n, dtype in enumerate(dtypes)]
-        self.settle(set(), set(rooms))
-        thread, warp = self.which_thread, as_index(WARP)
-        first = op("eq", op("mod", thread, warp), as_index(0))
-        with self.emitter.branch(self.value(first)):
-            place = [self.value(op("floordiv", thread, warp))]
-            for room, cell in zip(rooms, cells, strict=True):
-                self.emitter.store(room, place, self.emitter.get(cell))
-        self.settle(set(rooms), set())
-        for cell, first in zip(cells, start_values(reduce), strict=True):
-            self.emitter.set(cell, self.value(first))
-        loop = For(Axis(warps, "reduce"), ())
-        with self.emitter.loop(loop, warps) as counter:
-            others = [self.emitter.load(room, [counter]) for room in rooms]
-            self.take_in(reduce, cells, dtypes, others)
+            of_blocks[Reduce](self, reduce)
 
     def room(self, dtype, n):
         """Memory of the block for a number of each warp."""
@@ -251,27 +214,6 @@ class GridWalker(Walker):
             self.emitter.common(room)
             self.scratch[dtype, n] = room
         return self.scratch[dtype, n]
-
-    def take_in(self, reduce, cells, dtypes, others):
-        """One step of a total, with what another thread has."""
-        olds = [Param(f"old{n}", d) for n, d in enumerate(dtypes)]
-        news = [Param(f"new{n}", d) for n, d in enumerate(dtypes)]
-        for names, values in ((olds, map(self.emitter.get, cells)), (news, others)):
-            for name, value in zip(names, values, strict=True):
-                # An argument of several operations is computed once.
-                many = len(dtypes) > 1
-                self.values[name] = self.emitter.let(name, value) if many else value
-        results = combine(reduce.op, olds, news) if len(dtypes) == 1 else (
-            combine_places(reduce.op, olds, news))
-        values = [self.value(result) for result in results]
-        if len(values) > 1:
-            values = [
-                self.emitter.let(e, v) for e, v in zip(results, values, strict=True)
-            ]
-        for cell, value in zip(cells, values, strict=True):
-            self.emitter.set(cell, value)
-        for name in (*olds, *news):
-            del self.values[name]
 
     def in_order(self, stmt):
         """A loop that all threads go through together."""
@@ -339,7 +281,8 @@ def combine_places(name, old, new):
     return tuple(op("select", better, n, o) for n, o in zip(new, old, strict=True))
 
 
-# What statements are where they are a block's; others are as on a CPU.
+# What statements are where they are a block's; others are as on a CPU.  Of a `Reduce`:
+# how the totals of all threads become one, which `block_totals` says.
 of_blocks = {
     For: GridWalker.block_loop,
     Store: GridWalker.block_store,

@@ -1,29 +1,87 @@
-"""Elements that several updates set: the last one wins, whichever thread is first.
+"""Updates that meet in an element: added in memory; or set, and the last one wins.
 
     kernel:                            kernel: for i in 50: last[i] = -1
       for u in serial 900:             kernel: for u in 900: last[k[u]] max= u, atomic
         out[k[u]] = x[u]               kernel: for u in 900:
                                          if last[k[u]] == u: out[k[u]] = x[u]
 
-Of updates that meet, memory keeps the highest number, in whatever order they come.
+Of updates that set an element memory keeps the highest number, in whatever order they
+come.  What memory combines by itself is a thread's update each, in any order.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from ...compile.decisions import noted
+from ...compile.decisions import loop_rules, noted
 from ...compile.fuse.fusion import nested
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Const, Load, as_index, op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.statements import For, If, Store, expressions
+from ...compile.pipeline import kernel_forms, nest_forms
+from ...compile.schedule.shared_loops import perfect
 from ...compile.settings import config
-from .grid import apart, kernel_forms, renamed, steps_of
-from .grid_memory import joined
+from .grid import Part, apart, part_of
+from .grid_memory import ATOMIC, atomic_kinds, joined, renamed, steps_of
 from .grid_totals import number_of
 
 NUMBER = np.dtype("int32")
+
+
+def lanes_of(axes, body):
+    """The loops whose steps are apart, whichever stands outside."""
+    around = {a: nested([b for b in axes if b is not a], body) for a in axes}
+    return [a for a in axes if apart(For(a, around[a]))]
+
+
+def in_any_order(stmt):
+    """The `Part` of a scatter whose updates meet: each is a thread's.
+
+    The order in which they are combined is the device's.
+    """
+    axes, body = perfect((stmt,))
+    guarded = len(body) == 1 and isinstance(body[0], If) and not body[0].otherwise
+    stores = body[0].then if guarded else body
+    serial = any(a.kind == "serial" for a in axes)
+    if not serial or not all(type(a.extent) is int for a in axes) or len(stores) != 1:
+        return None
+    store, = stores
+    loads = {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
+    if not isinstance(store, Store) or store.buffer in loads or not is_atomic(store):
+        return None
+    store = replace(store, combine=ATOMIC + store.combine)
+    body = (If(body[0].pred, (store,)),) if guarded else (store,)
+    return Part(axes, False, body).joined()
+
+
+def lanes_first(stmt):
+    """As `part_of`, of a loop in order around others: those that are apart go outside.
+
+    Rows that a scatter sets: each thread sets its column of one row after another.
+    """
+    axes, body = perfect((stmt,))
+    if len(axes) < 2 or axes[0].kind != "serial":
+        return None
+    lanes = lanes_of(axes, body)
+    if not lanes:
+        return None
+    ordered = [a for a in axes if a not in lanes]
+    turned, = nested([*lanes, *ordered], body)
+    return part_of(turned)
+
+
+def is_atomic(store):
+    """Whether a device combines such numbers in memory."""
+    dtype = store.buffer.dtype
+    kinds = atomic_kinds.get(store.combine, "")
+    return dtype.kind in kinds and dtype.itemsize in (4, 8)
+
+
+nest_forms |= {"in_any_order": in_any_order, "lanes_first": lanes_first}
+
+
+# ---- the last one wins
 
 
 def by_winners(kernel, rooms, number):
@@ -32,16 +90,12 @@ def by_winners(kernel, rooms, number):
     Args:
       rooms, number: as in `in_parts`.
     """
-    axes, body = [], kernel.body
-    while len(body) == 1 and isinstance(body[0], For):
-        axes.append(body[0].axis)
-        body = body[0].body
+    axes, body = perfect(kernel.body)
     if not any(a.kind == "serial" for a in axes) or not is_setting(axes, body):
         return None
     guarded = isinstance(body[0], If)
     store, = body[0].then if guarded else body
-    others = {a: [b for b in axes if b is not a] for a in axes}
-    lanes = [a for a in axes if apart(For(a, nested(others[a], body)))]
+    lanes = lanes_of(axes, body)
     steps, width, settings = steps_of(axes), steps_of(lanes), config.fusion
     if width >= settings.few_threads:
         # Threads that set a column each need no order among them.
@@ -79,4 +133,10 @@ def is_setting(axes, body):
     return known and buffer not in loads and buffer.space == "global"
 
 
-kernel_forms.append(by_winners)
+kernel_forms |= {"by_winners": by_winners}
+loop_rules |= {
+    "last update": (
+        True, "updates may meet: two more kernels find which one is the last",
+        "thread_steps", "few_threads",
+    ),
+}  # fmt: skip

@@ -2,7 +2,7 @@
 
     kernel = cuda_kernel(program.kernels[0])
     counts = run_in_lockstep(kernel, x, y)      # y is written
-    counts["x0"].loads, counts["x0"].transactions
+    counts["x0"].loads, counts["x0"].sectors
 
 Each statement of the source is done by all threads at once: a variable is an array with
 a number for each thread, and where threads part ways, a mask says which of them go on.
@@ -28,7 +28,7 @@ from ...trace.numpy_values import convert_values
 from ..python.scalar_functions import functions
 from ..scalars.scalar_math import numbers
 from ..values import pairs
-from .grid import WARP
+from .grid_memory import WARP
 from .lockstep_memory import Counts, Divergence, Lanes, Memory
 
 # Threads that are run at once.

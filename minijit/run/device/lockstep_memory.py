@@ -1,8 +1,8 @@
-"""Memory as threads use it: how much, by how many pieces, and in what order.
+"""Memory as threads use it: how much, in how many sectors, and in what order.
 
     memory = Memory("x0", "global", values, size)
     memory.load(lanes, index, mask)     # a number for each thread of `lanes` in `mask`
-    memory.counts                       # Counts(loads=..., transactions=..., ...)
+    memory.counts                       # Counts(loads=..., sectors=..., ...)
 
 Of each element it is known who stored it last, who has loaded it since, and after how
 many barriers of their block.
@@ -13,10 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...trace.base.errors import MinijitError
-from .grid import WARP
+from .grid_memory import SECTOR, WARP
 
-# Bytes of memory that a warp is given at once.
-SEGMENT = 128
 # Memory that a block has in common is in so many banks of 4 bytes: each gives a warp
 # one number at a time.
 BANKS = 32
@@ -42,13 +40,13 @@ class Counts:
 
     Attributes:
       loads, stores: how many elements, counted once for each thread.
-      transactions: pieces of 128 bytes that warps asked for, to load and to store.
+      sectors: pieces of 32 bytes that warps asked for, to load and to store.
       conflicts: of memory in common: how often a warp had to wait for a bank.
     """
 
     loads: int = 0
     stores: int = 0
-    transactions: int = 0
+    sectors: int = 0
     conflicts: int = 0
 
 
@@ -59,7 +57,7 @@ class Lanes:
       block, thread: of each lane; lane: its number in the whole grid.
       numbers: {"blockIdx": of each lane, along x, y and z, "threadIdx": its own}.
       epoch: how many barriers its block has passed.
-      together: in a loop of kind `vector`, {(memory, what): the pieces asked for so
+      together: in a loop of kind `vector`, {(memory, what): the sectors asked for so
         far}; else None.
     """
 
@@ -169,16 +167,16 @@ class Memory:
         return f"thread {lanes.thread[lane]} of block {lanes.block[lane]}"
 
     def count(self, lanes, going, index, what):
-        """The pieces that warps ask for at once, or how long they wait for a bank."""
+        """The sectors that warps ask for at once, or how long they wait for a bank."""
         place, size = index * self.values.itemsize, self.size * self.values.itemsize
         warps = lanes.warp[going]
         if self.kind == "global":
-            pieces = np.unique(warps * (size // SEGMENT + 1) + place // SEGMENT)
+            sectors = np.unique(warps * (size // SECTOR + 1) + place // SECTOR)
             if lanes.together is not None:
-                before = lanes.together.get((self, what), pieces[:0])
-                lanes.together[self, what] = np.union1d(before, pieces)
-                pieces = np.setdiff1d(pieces, before)
-            self.counts.transactions += len(pieces)
+                before = lanes.together.get((self, what), sectors[:0])
+                lanes.together[self, what] = np.union1d(before, sectors)
+                sectors = np.setdiff1d(sectors, before)
+            self.counts.sectors += len(sectors)
         elif self.kind == "shared" and len(index) > 1:
             # Threads that ask for the same word are given it together.
             words = np.unique(warps * (size // 4 + 1) + place // 4)

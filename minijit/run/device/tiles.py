@@ -7,13 +7,11 @@
                                         y[.., .. + c] = tile[c, k*8 + r] * 2
 
 On the left 32 neighbouring threads store 32 neighbours, and load numbers that are a row
-apart: 32 pieces of memory for 32 numbers.  On the right both sides go along memory, and
+apart: 32 sectors for 32 numbers.  On the right both sides go along memory, and
 the turn is in between.  A row of a tile has one number more than it needs: without it
 all numbers of a column would lie in one bank.  A thread does four elements, eight rows
 apart: their addresses differ by constants, which stand in the instructions.
 """
-
-from collections import Counter
 
 from ...compile.decisions import noted
 from ...compile.loops.buffers import Buffer
@@ -21,11 +19,11 @@ from ...compile.loops.expressions import Axis, Load, as_index, op
 from ...compile.loops.statements import For, If, Store
 from ...compile.pipeline import nest_forms
 from ...compile.schedule.interchange import Renamer
-from ...compile.schedule.nests import bytes_of, loads_of, nest_of, runs_along
+from ...compile.schedule.nests import nest_of, runs_along
 from ...compile.schedule.panels import free_to_cut, turned
 from ...compile.settings import config
-from .grid import COMMON_BYTES, THREADS, WARP, renamed
-from .grid_memory import joined
+from .grid import Part, votes_of
+from .grid_memory import COMMON_BYTES, THREADS, WARP, joined, renamed
 
 # Rows that a block's threads do at once.
 ROWS = THREADS // WARP
@@ -38,9 +36,7 @@ def crossing(axes, stores):
 
     Of a short axis most of a tile would be empty.
     """
-    votes = Counter()
-    for access in (*loads_of(stores), *stores):
-        votes[runs_along(access)] += bytes_of(access)
+    votes = votes_of(stores)
     best = sorted((a for a in axes if votes[a]), key=votes.__getitem__)[:-3:-1]
     if len(best) < 2 or min(a.extent for a in best) < config.fusion.few_steps:
         return None
@@ -113,7 +109,7 @@ class Tile:
 
 
 def tiled(stmt):
-    """(axes of the tiles, True, statements of one), or None where none are needed."""
+    """A `Part` of which each step is a tile, or None where none are needed."""
     nest = nest_of(stmt)
     pair = nest and free_to_cut(nest[1]) and crossing(*nest)
     if not pair:
@@ -140,7 +136,8 @@ def tiled(stmt):
         body.append(tile.use(run, other, first, along))
     blocks, others = [counters[a] for a in axes if a in pair], len(axes) > 2
     outer, names = joined([a for a in axes if a not in pair])
-    return [outer, *blocks] if others else blocks, True, renamed(body, names)
+    blocks = (outer, *blocks) if others else tuple(blocks)
+    return Part(blocks, True, renamed(body, names))
 
 
 nest_forms |= {"tiled": tiled}
