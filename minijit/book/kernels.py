@@ -130,13 +130,14 @@ def kernel_text(
     tree = ast.parse(textwrap.dedent(inspect.getsource(kernel)))
     (function,) = (n for n in tree.body if isinstance(n, ast.FunctionDef))
     body = [Plain(threads, blocks).visit(stmt) for stmt in function.body]
-    for stmt in body:
-        for node in ast.walk(stmt):
-            if type(node) not in KNOWN:
-                raise NoKernel(
-                    f"`{ast.unparse(node)}` does not run in lock-step: write it with "
-                    "`if`, `for`, `while`, numbers and elements of arrays"
-                )
+    for node in (n for stmt in body for n in ast.walk(stmt)):
+        # A sign alone is no text: what it stands in is.
+        signs = (n for n in ast.iter_child_nodes(node) if not ast.unparse(n))
+        if not all(type(n) in KNOWN for n in (node, *signs)):
+            raise NoKernel(
+                f"`{ast.unparse(node)}` does not run in lock-step: write it with "
+                "`if`, `for`, `while`, numbers and elements of arrays"
+            )
     function.decorator_list, function.body = [], body
     return ast.fix_missing_locations(function)
 

@@ -124,6 +124,7 @@ def check_block_total(block_total):
     ran = launch(block_total, 4, 128, x, y)
     assert y.tolist() == x.reshape(4, 128).sum(1).tolist()
     assert ran.loads("x") == 512, "each number should be loaded once"
+    assert ran.sectors("x") == 64, "each thread should load a number of its own"
 
 
 def warp_total(x, y):
@@ -143,6 +144,7 @@ def check_warp_total(warp_total):
     ran = launch(warp_total, 4, 32, x, y)
     assert y.tolist() == x.reshape(4, 32).sum(1).tolist()
     assert {access.name for access in ran.accesses} == {"x", "y"}, "no shared memory"
+    assert ran.sectors("x") == 16, "each thread should load a number of its own"
 
 
 def turned(x, y, n):
@@ -188,7 +190,7 @@ def check_softmax_rows(softmax_rows):
     wanted = rows / rows.sum(1, keepdims=True)
     assert np.isfinite(y).all()
     assert np.allclose(y, wanted.ravel(), 1e-5, 1e-6)
-    assert ran.sectors("y") == 16
+    assert ran.sectors("y") == 16, "each thread should store a number of its own"
 
 
 def block_scan(x, y):
