@@ -302,3 +302,29 @@ def test_eigenvalues_of_empty_matrices():
 def test_pivots_of_more_rows_than_there_are():
     with pytest.raises(ValueError, match="size 2 has to exceed .* Got pivots size 3"):
         linalg.lu_pivots_to_permutation(np.int32([0, 1, 2]), 2)
+
+
+def test_a_system_outside_jit_is_one_program(monkeypatch):
+    """Its solvers are recorded once for a shape, and no matrix comes to Python."""
+    recorded = []
+    solve = jnp.linalg.decompositions.solve
+
+    def counted(a, b):
+        recorded.append(a.shape)
+        return solve(a, b)
+
+    monkeypatch.setattr(jnp.linalg.decompositions, "solve", counted)
+    a, b = R(7, 3, 3), R(7, 3, 2)
+    for _ in range(4):
+        x = jnp.linalg.solve(a + 4 * np.eye(3), b)
+        u, s, vh = jnp.linalg.svd(a, full_matrices=False)
+        values = jnp.linalg.svd(a, compute_uv=False)
+    assert len(recorded) == 1
+    np.testing.assert_allclose((a + 4 * np.eye(3)) @ x, b, 1e-4, 1e-4)
+    np.testing.assert_allclose(u * s[:, None] @ vh, a, 1e-4, 1e-4)
+    np.testing.assert_allclose(values, s, 1e-4, 1e-4)
+    # What is differentiated or batched step by step has no program around it.
+    mapped = mj.vmap(jnp.linalg.inv)(a + 4 * np.eye(3))
+    np.testing.assert_allclose(mapped @ (a + 4 * np.eye(3)) - np.eye(3), 0, 0, 1e-3)
+    with pytest.raises(ValueError, match="must have 3 rows"):
+        jnp.linalg.solve(a, b[:, :2])

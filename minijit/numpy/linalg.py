@@ -7,6 +7,8 @@ decompositions themselves are primitives: see `minijit.ops.linalg`.
 """
 
 import builtins
+import functools
+import inspect
 import math
 from collections import namedtuple
 
@@ -15,8 +17,11 @@ import numpy as np
 from ..ops import linalg as decompositions
 from ..trace import dtypes, primitives
 from ..trace.api import calls
+from ..trace.array import ArrayImpl
 from ..trace.base import names
 from ..trace.base.errors import at_line, user_source
+from ..trace.core import EvalTrace, current_trace
+from ..trace.jit.jit import jit
 from ..trace.numpy_values import by_squaring
 from ..transform.custom.custom_derivatives import custom_jvp
 from .arguments import canonical_axes, canonical_axis, static_int
@@ -201,6 +206,28 @@ def matrices(name, *args, square=False):
     return found
 
 
+def one_program(function):
+    """A function of arrays that is one compiled program where values are known.
+
+    Step by step it would record, at each call, how its system is solved and transposed,
+    and call LAPACK through Python for each matrix of a batch.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    options = tuple(p.name for p in parameters if p.default is not p.empty)
+    compiled = jit(function, static_argnames=options)
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        given = (*args, *kwargs.values())
+        whole = type(current_trace()) is EvalTrace and all(
+            isinstance(x, (ArrayImpl, np.ndarray, bool, str, type(None))) for x in given
+        )
+        return (compiled if whole else function)(*args, **kwargs)
+
+    return call
+
+
+@one_program
 def cholesky(a, *, upper=False, symmetrize_input=True):
     """The lower triangle l with l @ l^H = a, or the upper one u with u^H @ u = a.
 
@@ -212,6 +239,7 @@ def cholesky(a, *, upper=False, symmetrize_input=True):
     return conj(matrix_transpose(lower)) if upper else lower
 
 
+@one_program
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False, subset_by_index=None):
     """a = (U * S[..., None, :]) @ Vh, S in descending order.
 
@@ -260,6 +288,7 @@ def svdvals(x, /):
     return svd(x, compute_uv=False)
 
 
+@one_program
 def qr(a, mode="reduced"):
     """a = Q @ R, with R upper triangular.  JAX: `jnp.linalg.qr`.
 
@@ -302,6 +331,7 @@ def eigvals(a):
     return decompositions.eig(a, **no)[0]
 
 
+@one_program
 def eigh(a, UPLO=None, symmetrize_input=True):
     """a @ v = v * w of Hermitian a: `EighResult(eigenvalues, eigenvectors)`.
 
@@ -328,6 +358,7 @@ def eigvalsh(a, UPLO="L", *, symmetrize_input=True):
 # ---- determinants
 
 
+@one_program
 def slogdet(a, *, method=None):
     """The sign and the logarithm of the absolute value of the determinant.
 
@@ -376,6 +407,7 @@ def parity(pivots):
     return 1 - 2 * (count % 2)
 
 
+@one_program
 def det(a):
     """The determinant.  JAX: `jnp.linalg.det`."""
     a, = matrices("det", a, square=True)
@@ -436,6 +468,7 @@ def adjugate_product(a, b):
 # ---- systems of equations
 
 
+@one_program
 def solve(a, b):
     """x with a @ x = b.  JAX: `jnp.linalg.solve`.
 
@@ -457,6 +490,7 @@ def solve(a, b):
     return squeeze(x, -1) if vector else x
 
 
+@one_program
 def inv(a):
     """The inverse.  JAX: `jnp.linalg.inv`."""
     a, = matrices("inv", a, square=True)
