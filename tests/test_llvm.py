@@ -30,7 +30,7 @@ from minijit.run.llvm import (
     text as llvm_text,
     work as llvm_work,
 )
-from minijit.run.llvm.target import converts
+from minijit.run.llvm.target import converts, host
 from minijit.run.python.emitter import operations
 from minijit.run.report.kernel_log import steps_of
 
@@ -497,3 +497,25 @@ def test_loops_of_few_steps_stay_loops(n, kept):
     text = f.lower(x).compile().as_text("llvm")
     assert ("llvm.loop.unroll.disable" in text) == kept
     np.testing.assert_array_equal(f(x), x * 2 + x[0])
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+def test_extremes_of_floats_are_totals_of_integers(name):
+    x = rng.normal(size=(40, 333)).astype("f4")
+    x[1, 5] = x[2, 0] = x[3, -1] = np.nan
+    x[4, 7], x[5, 7], x[6], x[7] = np.inf, -np.inf, np.inf, -np.inf
+    x[8], x[9] = -0.0, 0.0
+    x[8, 300], x[9, 300] = 0.0, -0.0
+    x[10], x[11, 1] = -np.nan, -np.nan
+    given = jnp.asarray(x).astype(name)
+    f = lambda x: (x.max(1), x.min(1), x.max(), x[4:].min(), x[:3, :7].max(1))
+    wide = np.asarray(given).astype("f4")
+    wanted = f(wide)
+    for got, want in zip(mj.jit(f)(given), wanted, strict=True):
+        got = np.asarray(got).astype("f4")
+        assert np.array_equal(got, want, equal_nan=True)
+    most, least = (np.asarray(v).astype("f4") for v in mj.jit(f)(given)[:2])
+    assert not np.signbit(most[[8, 9]]).any() and np.signbit(least[[8, 9]]).all()
+    text = ir(lambda x: x.max(1), given)
+    if host()[1].count("+sse2"):
+        assert "llvm.maximum" not in text and re.search(r"llvm.smax.v\d+i32", text)

@@ -81,6 +81,19 @@ def test_index_algebra():
     half = op("floordiv", flat, n(4))
     want = op("add", op("mul", i, n(2)), op("floordiv", j, n(4)))
     assert half is want
+    # Digits: those of a shape's flat index, in other shapes and back.
+    k = Axis(6)
+    flat = op("add", op("mul", op("add", op("mul", k, n(4)), i), n(8)), j)
+    assert op("floordiv", flat, n(16)) is op(
+        "add", op("mul", k, n(2)), op("floordiv", i, n(2))
+    )
+    for c in (2, 3, 5, 6, 16, 24, 48, 64, 96):
+        high, low = op("floordiv", flat, n(c)), op("mod", flat, n(c))
+        again = op("add", op("mul", high, n(c)), low)
+        assert not {"floordiv", "mod"} & {
+            e.name for e in postorder([again]) if isinstance(e, Op)
+        }
+        assert evaluate(again, {k: 5, i: 2, j: 7}) == 5 * 32 + 2 * 8 + 7
     assert op("max", op("min", i, n(3)), n(0)) is i
     assert op("lt", i, n(4)) is Const(True, BOOL)
     assert op("ge", i, n(4)) is Const(False, BOOL)

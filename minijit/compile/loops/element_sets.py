@@ -18,9 +18,9 @@ from functools import cached_property, reduce
 import numpy as np
 
 from .buffers import Buffer
-from .expressions import Axis, Const, Load, Op, as_index, op
+from .expressions import Axis, Const, Load, Op
 from .graphs import postorder
-from .index_rules import known
+from .index_rules import ONE, joined_digits, linear
 from .scalars import INDEX
 
 # Up to so many combinations of indices are tried one by one, where nothing else helps.
@@ -72,66 +72,6 @@ class Part:
             return id(self)
         listed = self.key if self.ranges is None else self.ranges.tobytes()
         return self.dims, self.ranges is None, listed
-
-
-# ---- sums of indices
-
-
-ONE = as_index(1)
-
-
-def linear(*pairs):
-    """{part: factor}: of what a sum of indices, each times a number, is the sum.
-
-    No part is a sum or a multiple of another one; what is known is a multiple of `ONE`.
-    """
-    terms, todo = {}, list(reversed(pairs))
-    while todo:
-        index, factor = todo.pop()
-        name = index.name if isinstance(index, Op) and index.dtype == INDEX else ""
-        if isinstance(index, Const):
-            terms[ONE] = terms.get(ONE, 0) + factor * index.value
-        elif name in ("add", "sub"):
-            first, second = index.args
-            sign = 1 if name == "add" else -1
-            todo += (second, sign * factor), (first, factor)
-        elif name == "mul" and known(index.args[1]) is not None:
-            todo.append((index.args[0], factor * known(index.args[1])))
-        else:
-            terms[index] = terms.get(index, 0) + factor
-    return {part: factor for part, factor in terms.items() if factor}
-
-
-def joined_digits(terms):
-    """A sum in which digits of one number have met.
-
-    `g // 12 * 12 + g % 12` is g: so the index of a reshaped array is a position.
-    """
-    digits = {digit_of(part): part for part in terms}
-    for (g, step, size), part in digits.items():
-        for (h, wide, more), other in digits.items():
-            touch = g is h and size and wide == step * size
-            if touch and terms[other] == terms[part] * size:
-                whole = over(g, step)
-                if more:
-                    whole = op("mod", whole, as_index(size * more))
-                rest = [(p, f) for p, f in terms.items() if p not in (part, other)]
-                return joined_digits(linear(*rest, (whole, terms[part])))
-    return terms
-
-
-def digit_of(part):
-    """(g, step, size) of `g // step % size`; size is None where nothing is cut off."""
-    size, step = None, 1
-    if isinstance(part, Op) and part.name == "mod":
-        part, size = part.args[0], known(part.args[1])
-    if isinstance(part, Op) and part.name == "floordiv":
-        part, step = part.args[0], known(part.args[1])
-    return part, step, size
-
-
-def over(index, steps):
-    return op("floordiv", index, as_index(steps)) if steps > 1 else index
 
 
 # ---- values of indices

@@ -3,6 +3,7 @@
     i, j = Axis(4), Axis(8)                          # i is 0 .. 3, j is 0 .. 7
     (i * 8 + j) // 8                                 # i
     (i * 8 + j) % 4                                  # j % 4
+    (i // 6) * 6 + i % 6                             # i
     min(max(j, 0), 7)                                # j: it is never outside
 
 `op` of `expressions` asks these rules of every operation that gives an integer of 64
@@ -11,8 +12,12 @@ for those of `floordiv` and `mod`, which are of indices only and never wrap (the
 own are `div` and `rem`).
 """
 
-from .expressions import Const, Op, op, shortcuts
+import math
+
+from .expressions import Const, Op, as_index, op, shortcuts
 from .scalars import BOOL, INDEX, dtype_bounds, intervals
+
+ONE = as_index(1)
 
 
 def known(expr):
@@ -32,7 +37,7 @@ def fold_add(x, y):
         return wrapped(x.value + y.value)
     if known(x) == 0 or known(y) == 0:
         return y if known(x) == 0 else x
-    return gathered("add", x, y)
+    return gathered("add", x, y) or with_whole(x, y)
 
 
 def gathered(name, x, y):
@@ -61,19 +66,36 @@ def fold_mul(x, y):
 
 
 def fold_floordiv(x, y):
-    """Part by part: (i * 8 + j) // 4 is i * 2 + j // 4."""
+    """Part by part: (i * 8 + j) // 4 is i * 2 + j // 4.
+
+    And digit by digit: if j is less than 4, (i * 4 + j) // 12 is i // 3.
+    """
     if y.value == 1:
         return x
     multiple, rest = split_multiple(x, y.value)
-    return multiple and op("add", multiple, op("floordiv", rest, y))
+    if multiple:
+        return op("add", multiple, op("floordiv", rest, y))
+    if found := split_digits(x, y.value):
+        high, _, low = found
+        return op("floordiv", high, Const(y.value // low, INDEX))
+    return None
 
 
 def fold_mod(x, y):
-    """What `floordiv` leaves: (i * 8 + j) % 4 is j % 4."""
+    """What `floordiv` leaves: (i * 8 + j) % 4 is j % 4.
+
+    If j is less than 4, (i * 4 + j) % 12 is i % 3 * 4 + j.
+    """
     if x.bounds[0] >= 0 and x.bounds[1] < y.value:
         return x
     multiple, rest = split_multiple(x, y.value)
-    return multiple and op("mod", rest, y)
+    if multiple:
+        return op("mod", rest, y)
+    if found := split_digits(x, y.value):
+        high, rest, low = found
+        high = op("mod", high, Const(y.value // low, INDEX))
+        return op("add", op("mul", high, Const(low, INDEX)), rest)
+    return None
 
 
 def split_multiple(x, c, depth=4):
@@ -91,6 +113,107 @@ def split_multiple(x, c, depth=4):
         if multiple:
             return multiple, op("add", rest, other)
     return None, x
+
+
+def split_digits(x, c):
+    """(h, r, n) with x = h * n + r, where n divides c and r is 0 .. n - 1; or None."""
+    parts = linear((x, 1)).items()
+    for n in sorted({math.gcd(factor, c) for _, factor in parts} - {1}, reverse=True):
+        rest = sum_of((e, factor) for e, factor in parts if factor % n)
+        low, most = rest.bounds
+        if 0 <= low and most < n:
+            high = ((e, factor // n) for e, factor in parts if factor % n == 0)
+            return sum_of(high), rest, n
+    return None
+
+
+def with_whole(x, y):
+    """A sum in which a digit of a number meets another one, or None.
+
+    Digits are looked for where reshapes have them: sums of users may be long.
+    """
+    if not (has_digit(x) and has_digit(y)):
+        return None
+    terms = linear((x, 1), (y, 1))
+    found = joined_digits(terms)
+    return sum_of(found.items()) if found is not terms else None
+
+
+def has_digit(x, depth=4):
+    """Whether a quotient or a remainder is a part of a sum."""
+    if not isinstance(x, Op) or depth == 0:
+        return False
+    args = x.args if x.name in ("add", "mul") else ()
+    found = x.name in ("floordiv", "mod")
+    return found or any(has_digit(arg, depth - 1) for arg in args)
+
+
+# ---- sums of indices
+
+
+def linear(*pairs):
+    """{part: factor}: of what a sum of indices, each times a number, is the sum.
+
+    No part is a sum or a multiple of another one; what is known is a multiple of `ONE`.
+    """
+    terms, todo = {}, list(reversed(pairs))
+    while todo:
+        index, factor = todo.pop()
+        name = index.name if isinstance(index, Op) and index.dtype == INDEX else ""
+        if isinstance(index, Const):
+            terms[ONE] = terms.get(ONE, 0) + factor * index.value
+        elif name in ("add", "sub"):
+            first, second = index.args
+            sign = 1 if name == "add" else -1
+            todo += (second, sign * factor), (first, factor)
+        elif name == "mul" and known(index.args[1]) is not None:
+            todo.append((index.args[0], factor * known(index.args[1])))
+        else:
+            terms[index] = terms.get(index, 0) + factor
+    return {part: factor for part, factor in terms.items() if factor}
+
+
+def sum_of(terms):
+    """The sum of parts, given pairs of each and its factor."""
+    total = as_index(0)
+    for part, factor in terms:
+        total = op("add", total, op("mul", part, as_index(factor)))
+    return total
+
+
+def joined_digits(terms):
+    """A sum in which digits of one number have met.
+
+    `g // 12 * 12 + g % 12` is g: so the index of a reshaped array is a position.
+    """
+    digits = {digit_of(part): part for part in terms}
+    for (g, step, size), part in digits.items():
+        for (h, wide, more), other in digits.items():
+            touch = g is h and size and wide == step * size
+            if touch and terms[other] == terms[part] * size:
+                whole = over(g, step)
+                if more:
+                    whole = op("mod", whole, as_index(size * more))
+                rest = [(p, f) for p, f in terms.items() if p not in (part, other)]
+                return joined_digits(linear(*rest, (whole, terms[part])))
+    return terms
+
+
+def digit_of(part):
+    """(g, step, size) of `g // step % size`; size is None where nothing is cut off."""
+    size, step = None, 1
+    if isinstance(part, Op) and part.name == "mod":
+        part, size = part.args[0], known(part.args[1])
+    if isinstance(part, Op) and part.name == "floordiv":
+        part, step = part.args[0], known(part.args[1])
+    return part, step, size
+
+
+def over(index, steps):
+    return op("floordiv", index, as_index(steps)) if steps > 1 else index
+
+
+# ---- choices
 
 
 def fold_max(x, y):

@@ -7,6 +7,7 @@ It is derived once for each load and store; what asks how an index moves asks it
 """
 
 import functools
+from collections import Counter
 from dataclasses import dataclass
 
 from ..loops.buffers import Buffer
@@ -14,7 +15,7 @@ from ..loops.expressions import Axis, Const, Load, Op, as_index
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.scalars import INDEX
 from ..loops.statements import Store
-from .nests import steps_of
+from .nests import steps_of, terms_in_memory
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,16 @@ def access_of(place):
     buffer, index = place.buffer, list(place.index)
     clamped = [e for e in postorder(index) if within(e) is not None]
     index = substitute(index, within) if clamped else index
-    steps, at, size = {}, 0, buffer.dtype.itemsize
+    size = buffer.dtype.itemsize
     # An index may have a total in it, whose own axes stay.
     moving = free_axes(index)
     first = substitute(index, lambda e: as_index(0) if e in moving else None)
-    for i, start, stride in zip(index, first, buffer.strides, strict=True):
-        for axis, n in steps_of(i).items():
-            steps[axis] = steps.get(axis, 0) + n * stride * size
-        at += start.value * stride * size if type(start) is Const else 0
+    starts = zip(first, buffer.strides, strict=True)
+    at = sum(i.value * stride for i, stride in starts if type(i) is Const) * size
+    steps = Counter()
+    for part, stride in terms_in_memory(index, buffer):
+        for axis, n in steps_of(part).items():
+            steps[axis] += n * stride * size
     order = sorted((a for a in steps if steps[a]), key=id)
     found = tuple((a, abs(steps[a])) for a in order)
     return Access(buffer, found, isinstance(place, Store), at, free_axes(clamped))

@@ -228,7 +228,8 @@ def in_lanes(loop, lanes, m):
 
     def along(a):
         step = a.along.get(lanes.axis, 0)
-        return 1.0 if not step else many if step == a.size else 4 * many
+        # Rows that are taken apart in registers, or turned.
+        return many * min(step / a.size, 6.0) if step else 1.0
 
     words = many * (loop.words + m.slow * loop.slow) + sum(map(along, loop.places))
     over = max(many * (loop.live + 1) + 2 - m.registers, 0.0)

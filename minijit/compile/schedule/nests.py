@@ -14,7 +14,7 @@ from collections import Counter
 from ..decisions import loop_rules, noted
 from ..loops.expressions import Axis, Const, Load, Op, as_index, op
 from ..loops.graphs import postorder
-from ..loops.index_rules import known
+from ..loops.index_rules import joined_digits, known, linear
 from ..loops.statements import Fetch, For, Store, expressions
 from ..settings import config
 from .interchange import Renamer
@@ -44,10 +44,18 @@ def steps_of(index):
     return found[index]
 
 
+def terms_in_memory(index, buffer):
+    """Pairs of a part of where an element is in memory, and how far that goes with it.
+
+    Digits, as a reshape makes them, meet: x[i // 6, i % 6] of f32[4,6] goes on with i.
+    """
+    return joined_digits(linear(*zip(index, buffer.strides, strict=True))).items()
+
+
 def strides_of(access):
     """{axis: how far a `Load` or `Store` goes on in memory with it}, in elements."""
     strides = Counter()
-    for index, stride in zip(access.index, access.buffer.strides, strict=True):
+    for index, stride in terms_in_memory(access.index, access.buffer):
         for axis, step in steps_of(index).items():
             strides[axis] += step * stride
     return {axis: stride for axis, stride in strides.items() if stride}
@@ -55,7 +63,7 @@ def strides_of(access):
 
 def stride_along(access, axis):
     """How far a `Load` or `Store` goes on in memory with one axis, in elements."""
-    places = zip(access.index, access.buffer.strides, strict=True)
+    places = terms_in_memory(access.index, access.buffer)
     return sum(steps_of(i).get(axis, 0) * n for i, n in places if axis in i.free)
 
 

@@ -13,9 +13,9 @@ from functools import partial
 
 from ...compile.loops import statements as loops
 from ...compile.loops.buffers import Buffer
-from ...compile.loops.element_sets import joined_digits, linear, over
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import substitute
+from ...compile.loops.index_rules import joined_digits, linear, over, sum_of
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.scalars import wide_dtype
 from ...compile.memory.complex_pairs import has_complex, in_pairs
@@ -200,10 +200,7 @@ def product(call, plain):
 
 def address(access):
     """Where an element is in its buffer's memory: -> a tuple of one index."""
-    total = as_index(0)
-    for part, factor in joined_digits(terms_in_memory(access)).items():
-        total = op("add", total, op("mul", part, as_index(factor)))
-    return (total,)
+    return (sum_of(joined_digits(terms_in_memory(access)).items()),)
 
 
 def terms_in_memory(access):

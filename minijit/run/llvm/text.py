@@ -192,6 +192,8 @@ class LLVMWriter(FunctionCalls, Branches, Notes):
         return kind, slot
 
     def get(self, cell):
+        if not isinstance(cell, tuple):
+            return cell.get(self)  # of several slots
         kind, slot = cell
         return self.do(f"load {kind}, ptr {slot}")
 

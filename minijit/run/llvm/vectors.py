@@ -35,8 +35,9 @@ from ...compile.schedule.nests import stride_along, strides_of
 from ...trace.base.config import config
 from ...trace.jit.jit import executors
 from ..emit import Walker, walkers
-from . import blocks as llvm_blocks
+from . import blocks as llvm_blocks, extremes
 from .blocks import exchanged
+from .extremes import is_extreme
 from .functions import function_texts
 from .lanes import LaneWriter, function_with_lanes, is_rarely_long, lanes_of
 from .target import host
@@ -99,7 +100,6 @@ def steps_at_once(loop):
     return (
         not any(type(e) is Reduce for e in exprs)
         and not any(type(e) is Load and axis in e.free for e in given)
-        and not any(is_half(e.dtype) for e in exprs)
         and each_place_once(loop)
     )
 
@@ -121,7 +121,7 @@ def totals_in_vectors(loop):
     return (
         all(isinstance(s, (Start, Step, For, Let, Store)) for s in inner)
         and all(len(s.reduce.bodies) == 1 for s in inner if isinstance(s, Step))
-        and not any(e.buffer in stored or is_half(e.dtype) for e in accesses)
+        and not any(e.buffer in stored for e in accesses)
         and all(follows(a, axis) for a in accesses if axis in a.free)
         and all(isinstance(strides_of(s).get(axis), int) for s in stores)
     )
@@ -208,6 +208,9 @@ def rotated(expr):
     return (x, left) if whole and x is y else None
 
 
+# Rows of fewer numbers are read and written as whole vectors: r vectors, r * (r - 1)
+# shuffles.  Longer rows take fewer one by one, and exchanged as a square.
+PACKED = 8
 # Results of kernels begin at a multiple of so many bytes.
 ALIGNED = 16
 
@@ -295,7 +298,9 @@ class Lanes(Walker):
             row, column = row_of(access)
             rows[row][column] = access
         for row, columns in rows.items():
-            for piece in pieces(columns, self.count):
+            packed = len(columns) == self.packed(columns[min(columns)])
+            most = len(columns) if packed else self.count
+            for piece in pieces(columns, most):
                 found |= {(row, c): (piece, columns[piece[0]]) for c in piece}
         return found
 
@@ -368,7 +373,9 @@ class Lanes(Walker):
         del self.outer.values[self.axis], self.outer.values[stmt.value]
 
     def as_value(self, buffer, vector):
-        """What was loaded, in registers: bools are bytes in memory."""
+        """What was loaded, in registers: bools are bytes in memory, and halves bits."""
+        if is_half(buffer.dtype):
+            return self.emitter.decode(buffer.dtype, vector)
         if buffer.dtype != BOOL:
             return vector
         return self.writer.do(f"icmp ne <{self.count} x i8> {vector}, zeroinitializer")
@@ -399,6 +406,8 @@ class Lanes(Walker):
         )
 
     def as_memory(self, buffer, value):
+        if is_half(buffer.dtype):
+            return self.emitter.encode(buffer.dtype, value)
         if buffer.dtype != BOOL:
             return value
         n = self.count
@@ -444,6 +453,14 @@ class Lanes(Walker):
         stride = strides_of(access).get(self.axis)
         return stride if isinstance(stride, int) else None
 
+    def packed(self, access):
+        """How long the lanes' rows are if they lie one after the other; 0 if not.
+
+        Rows of so few numbers take the fewest instructions as whole vectors.
+        """
+        stride = self.stride(access)
+        return stride if stride and 1 < stride < min(PACKED, self.count) else 0
+
     def turn(self, dtype, start, stride, end, end_stride):
         """Call a function that turns so many rows as there are lanes, from memory to
         memory: it stands in the module once, however often rows are turned."""
@@ -469,9 +486,21 @@ class Lanes(Walker):
             self.turn(buffer.dtype, self.address(first, 0), stride, rows[0], size)
             load = f"load <{size} x {kind}>, ptr"
             return [self.writer.do(f"{load} {row}") for row in rows]
+        if size == self.packed(first):
+            rows = [
+                self.load_vector(buffer, where, self.count)
+                for where in self.parts(first, size)
+            ]
+            return taken_apart(self.writer, rows, kind, self.count)
         rows = [self.load_vector(buffer, p, size) for p in self.addresses(first)]
         wide = [self.joined(rows[k::size], kind, size) for k in range(size)]
         return exchanged(self.writer, wide, kind, self.count)
+
+    def parts(self, first, size):
+        """Where the vectors begin that together are the rows of all lanes."""
+        start, kind = self.address(first, 0), memory_type(first.buffer.dtype)
+        element = f"getelementptr {kind}, ptr {start}, i64"
+        return [self.writer.do(f"{element} {k * self.count}") for k in range(size)]
 
     def joined(self, vectors, kind, size):
         """Vectors one after the other, as one."""
@@ -502,6 +531,14 @@ class Lanes(Walker):
                     self.writer.line(f"store <{size} x {kind}> {vector}, ptr {where}")
                 self.turn(buffer.dtype, rows[0], size, self.address(first, 0), stride)
                 continue
+            if size == self.packed(first):
+                wide = put_together(self.writer, vectors, kind, self.count)
+                for where, part in zip(self.parts(first, size), wide, strict=True):
+                    vector = f"<{self.count} x {kind}>"
+                    self.writer.line(
+                        f"store {vector} {part}, ptr {where}{self.note(buffer)}"
+                    )
+                continue
             wide = exchanged(self.writer, vectors, kind, self.count)
             for lane, where in enumerate(self.addresses(first)):
                 start = lane // size * size
@@ -514,6 +551,43 @@ class Lanes(Walker):
                 self.writer.line(
                     f"store <{size} x {kind}> {part}, ptr {where}{self.note(buffer)}"
                 )
+
+
+def merged(writer, vectors, kind, n, sources):
+    """A vector of n numbers, each from one of some vectors.
+
+    Args:
+      sources: for each number (which vector, which number of it).
+    """
+    vector, found = f"<{n} x {kind}>", vectors[0]
+    for k, other in enumerate(vectors[1:], 1):
+        # The first step takes numbers from where they are, later ones leave them there.
+        mask = [
+            f"i32 {n + at}" if which == k
+            else "i32 poison" if which > k
+            else f"i32 {at if k == 1 else place}"
+            for place, (which, at) in enumerate(sources)
+        ]  # fmt: skip
+        pair = f"{vector} {found}, {vector} {other}"
+        mask = f"<{n} x i32> <{', '.join(mask)}>"
+        found = writer.do(f"shufflevector {pair}, {mask}")
+    return found
+
+
+def taken_apart(writer, vectors, kind, n):
+    """Vectors that together are n rows, as the vectors of the rows' columns."""
+    columns = range(len(vectors))
+    sources = [[divmod(lane * len(vectors) + c, n) for lane in range(n)]
+               for c in columns]  # fmt: skip
+    return [merged(writer, vectors, kind, n, source) for source in sources]
+
+
+def put_together(writer, vectors, kind, n):
+    """The vectors of n rows' columns, as vectors that together are the rows."""
+    size = len(vectors)
+    places = [divmod(number, size)[::-1] for number in range(n * size)]
+    sources = [places[n * k : n * k + n] for k in range(size)]
+    return [merged(writer, vectors, kind, n, source) for source in sources]
 
 
 # ---- the function that turns rows
@@ -563,6 +637,9 @@ function_texts |= {"function": function_of_key}
 
 def start(lanes, stmt):
     """The accumulators of a total: a vector with one for each lane."""
+    if is_extreme(stmt.reduce):
+        extremes.start(lanes, stmt)
+        return
     first, = start_values(stmt.reduce)
     lanes.cells[stmt.reduce] = [lanes.emitter.cell(first.dtype, lanes.value(first))]
 
@@ -570,6 +647,9 @@ def start(lanes, stmt):
 def step(lanes, stmt):
     """What each lane adds to its total; a product and the sum are one instruction."""
     total, (cell,) = stmt.reduce, lanes.cells[stmt.reduce]
+    if is_extreme(total):
+        extremes.step(lanes, stmt)
+        return
     body, = total.bodies
     is_product = isinstance(body, Op) and body.name == "mul"
     known = body in lanes.values or total.dtype.kind != "f"
