@@ -1,5 +1,6 @@
 """The loops of a kernel are those that cost least, and compute the same."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +11,15 @@ import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Load, Reduce, as_index, op
-from minijit.compile.loops.statements import For, Kernel, Store
+from minijit.compile.loops.scalars import storage_dtype
+from minijit.compile.loops.statements import For, Kernel, Store, statements
 from minijit.compile.lower.walk import lower
 from minijit.compile.schedule import choose, cost, recipes
 from minijit.compile.schedule.access import access_of
 from minijit.compile.schedule.cost import price
 from minijit.compile.schedule.interchange import longest_piece
 from minijit.compile.schedule.machine import Machine, host_caches
+from minijit.compile.schedule.placing_rules import arrange
 from minijit.compile.schedule.primitives import (
     Nest,
     distribute,
@@ -27,6 +30,8 @@ from minijit.compile.schedule.primitives import (
 )
 from minijit.compile.schedule.recipes import candidates
 from minijit.compile.simplify.folding import simplify
+from minijit.run.llvm.kernels import KernelText, functions_of
+from minijit.run.llvm.types import memory_type
 from minijit.run.loading import rewritten
 
 pytestmark = [pytest.mark.chapter(24), pytest.mark.fusion]
@@ -423,3 +428,52 @@ def test_functions_of_complex_numbers_have_a_price():
     some, found = mj.jit(f)(x)
     assert np.asarray(some).all()
     np.testing.assert_allclose(np.asarray(found), 1 / (1 + np.exp(-x.T)), 1e-5, 1e-5)
+
+
+# ---- what the printer writes for lanes
+
+
+def rows_of_unit(x):
+    return x / jnp.sqrt((x * x).sum(-1, keepdims=True))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32"])
+@pytest.mark.parametrize("length", [5, 7, 9])
+def test_short_rows_in_lanes_are_whole_vectors(length, dtype):
+    """Rows that lie one after the other are read as they lie, and taken apart."""
+    f = rows_of_unit if dtype != "int32" else lambda x: x - x.max(-1, keepdims=True)
+    rows, rng = 16 * 1500, np.random.default_rng(length)
+    x = jnp.asarray(rng.uniform(1, 60, (rows, length))).astype(dtype)
+    program = program_of(f, [x])
+    kernel, = program.kernels
+    found = {c.recipe: c for c in candidates(kernel)}
+    chosen = choose.with_candidates(program, {kernel: found["short rows in lanes"]})
+    kernel, = rewritten(chosen).kernels
+    text = KernelText(kernel)
+    out, = chosen.outputs
+    y = np.zeros(out.shape, storage_dtype(out.dtype))
+    given = {"in0": np.asarray(x).view(storage_dtype(x.dtype)), "out0": y}
+    functions_of([text])[text.key](*(given[b.name] for b in text.buffers))
+    with mj.disable_jit():
+        want = np.asarray(f(x)).astype("f4")
+    tolerance = dict(float16=2e-3, bfloat16=2e-2).get(dtype, 1e-6)
+    assert np.allclose(y.view(out.dtype).astype("f4"), want, tolerance, tolerance)
+    if length < 8:
+        # Cells are on the stack, `%m1`, until LLVM makes registers of them.
+        vector = f"<16 x {memory_type(x.dtype)}>"
+        assert len(re.findall(rf"load {vector}, ptr %[vx]", text.text)) == length
+        assert len(re.findall(rf"store {vector} %v\d+, ptr %[vy]", text.text)) == length
+        assert text.text.count("shufflevector") == 2 * length * (length - 1)
+    assert not re.search(r"(load|store) (float|i32|i16)\b", text.text)
+
+
+def test_sums_of_complex_columns_go_row_by_row():
+    x = np.random.default_rng(0).normal(size=(2, 1000, 130)).astype("f4")
+    x = (x[0] + 1j * x[1]).astype("c8")
+    program = program_of(lambda x: (x * x).sum(0), [x])
+    loops = arrange(program.kernels[0].body)
+    stores = [s for s in statements(loops) if isinstance(s, Store)]
+    assert any(s.combine == "add" for s in stores)
+    f = lambda x: ((x * x).sum(0), x[:9].prod(0), x[:3].mean(0))
+    for got, want in zip(mj.jit(f)(x), f(x), strict=True):
+        assert np.allclose(got, want, 1e-4, 1e-3)

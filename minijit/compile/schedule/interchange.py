@@ -92,7 +92,9 @@ def total_of(store):
         return None
     total, = reduces
     whole = len(total.bodies) == 1 and all(a.kind == "reduce" for a in total.axes)
-    fits = whole and total.dtype == store.buffer.dtype and total.dtype.kind in "iuf"
+    # Of complex numbers each part has a sum of its own.
+    kinds = "iufc" if total.op == "add" else "iuf"
+    fits = whole and total.dtype == store.buffer.dtype and total.dtype.kind in kinds
     return total if fits else None
 
 
