@@ -477,3 +477,21 @@ def test_sums_of_complex_columns_go_row_by_row():
     f = lambda x: ((x * x).sum(0), x[:9].prod(0), x[:3].mean(0))
     for got, want in zip(mj.jit(f)(x), f(x), strict=True):
         assert np.allclose(got, want, 1e-4, 1e-3)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("rows", [20003, 20011])
+def test_the_last_lanes_go_side_by_side_too(rows, threads):
+    x = np.random.default_rng(rows).normal(size=(rows, 9)).astype("f4")
+    with mj.config.override("cpu_threads", threads):
+        found = np.asarray(mj.jit(lambda x: nn.softmax(x * 3, -1))(x))
+    with mj.disable_jit():
+        want = np.asarray(nn.softmax(jnp.asarray(x) * 3, -1))
+    assert np.allclose(found, want, 1e-5, 1e-6)
+    program = program_of(lambda x: nn.softmax(x * 3, -1), [x])
+    found = {c.recipe: c for c in candidates(program.kernels[0])}
+    body, = found["short rows in lanes"].bodies
+    first, last = arrange(body)
+    assert first.axis.extent == rows // 16 and last.axis.extent == 1
+    inside = [s.axis for s in statements((first, last)) if isinstance(s, For)]
+    assert {a.extent for a in inside if a.kind == "vector"} == {16}

@@ -238,7 +238,9 @@ block_rows.append(fold_row)
 
 def in_lanes(body):
     """A kernel's statements; where lanes have numbers of their own, side by side."""
-    return tuple(lanes_of_loop(s) if isinstance(s, For) else s for s in body)
+    return tuple(
+        new for s in body for new in (lanes_of_loop(s) if isinstance(s, For) else [s])
+    )
 
 
 def has_cells(store):
@@ -247,28 +249,27 @@ def has_cells(store):
 
 
 def lanes_of_loop(stmt):
-    """A loop, or one that does the same side by side."""
+    """A loop, or those that do the same side by side.
+
+    The last lanes go side by side, too: some do what was done already.  (Where what
+    they read may be gone by then they go one by one.)
+    """
     if not any(has_cells(s) for s in stmt.body if isinstance(s, Store)):
-        return For(stmt.axis, in_lanes(stmt.body))
-    n, kind = stmt.axis.extent, "vector"
-    most = config.fusion.lanes_at_once
-    width = min(most, n)
-    noted("side by side" if n >= most else "few lanes", lanes=width)
-    chunk = Axis(-(-n // width))
-    first, length = op("mul", chunk, as_index(width)), width
-    last = op("sub", as_index(n - 1), first)
-    if n < most or n % most and overwrites(stmt):
-        kind, length = "loop", op("min", op("add", last, as_index(1)), as_index(width))
-
-    def lane():
-        """A loop over the lanes, and which of all lanes each is.
-
-        In the last chunk some lanes may do what the very last one does.
-        """
-        axis = Axis(length, kind)
-        return axis, op("add", first, op("min", axis, last))
-
-    return For(chunk, side_by_side(stmt.body, stmt.axis, lane, most))
+        return [For(stmt.axis, in_lanes(stmt.body))]
+    n, most = stmt.axis.extent, config.fusion.lanes_at_once
+    noted("side by side" if n >= most else "few lanes", lanes=min(most, n))
+    again = n % most > 0 and not overwrites(stmt)
+    if n < most or n % most and not again:
+        chunk = Axis(-(-n // most))
+        first = op("mul", chunk, as_index(most))
+        length = op("min", op("sub", as_index(n), first), as_index(most))
+        return [For(chunk, side_by_side(stmt, first, length, "loop"))]
+    chunk, last = Axis(n // most), as_index(n - most)
+    first = op("mul", chunk, as_index(most))
+    loops = [For(chunk, side_by_side(stmt, first, most, "vector"))]
+    if again:
+        loops.append(For(Axis(1), side_by_side(stmt, last, most, "vector")))
+    return loops
 
 
 loop_rules |= {
@@ -292,21 +293,21 @@ def loaded(store, seen):
     return {e.buffer for e in loads if e.buffer.space == "cache"}
 
 
-def side_by_side(body, axis, lane, most):
-    """Statements of a lane, for the lanes of `lane()`: its axis, and which each is.
+def side_by_side(stmt, first, length, kind):
+    """The statements of a loop, for so many lanes from the first one on.
 
-    Each run of stores is a loop over the lanes; a number of the kernel's own is one
-    for each of at most so many lanes.
+    Each run of stores is a loop over the lanes, of this kind; a number of the kernel's
+    own is one for each of them.
     """
     cells = {
-        s.buffer: replace(s.buffer, shape=(most,))
-        for s in all_of(body)
+        s.buffer: replace(s.buffer, shape=(config.fusion.lanes_at_once,))
+        for s in all_of(stmt.body)
         if isinstance(s, Store) and has_cells(s)
     }
 
     def over_lanes(stores):
-        here, which = lane()
-        known = {axis: which}
+        here = Axis(length, kind)
+        known = {stmt.axis: op("add", first, here)}
 
         def moved(expr):
             if type(expr) is Load and expr.buffer in cells:
@@ -334,7 +335,7 @@ def side_by_side(body, axis, lane, most):
                 loads |= loaded(stmt, seen)
         return (*result, over_lanes(run)) if run else tuple(result)
 
-    return phases(body)
+    return phases(stmt.body)
 
 
 arrangements |= {"in_lanes": in_lanes}
