@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import itertools
 import os
+import re
 import sys
 
 import pytest
@@ -69,6 +70,20 @@ def little_to_collect(request):
         gc.unfreeze()
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def no_words_of_the_test(monkeypatch):
+    """Errors quote the user's line without its strings.
+
+    The words that a row of a table wants stand on the line that its error quotes: they
+    were there whatever the error said.
+    """
+    from minijit.trace.base.errors import Source
+
+    whole = Source.text
+    less = lambda source: re.sub(r"""(["']).*?\1""", "...", whole(source))
+    monkeypatch.setattr(Source, "text", less)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import minijit.numpy as jnp
 from minijit import lax, nn, random
 from minijit.trace.api import calls
 
-pytestmark = pytest.mark.chapter(16)
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
 
 # MINIJIT_BAD_INPUTS=10000 pytest tests/test_bad_input.py: as many as one likes.
 COUNT = int(os.environ.get("MINIJIT_BAD_INPUTS", 1800))
@@ -74,7 +74,7 @@ def test_an_error_says_what_the_function_was_given():
 @pytest.mark.parametrize(
     "function, text",
     [
-        (lambda: jnp.rot90(jnp.eye(2), "a"), "jnp.rot90: the argument k must be"),
+        (lambda: jnp.rot90(jnp.eye(2), "a"), "k must be an integer, got 'a'"),
         (lambda: jnp.kaiser(5, "b"), "jnp.kaiser: the argument beta must be"),
         (lambda: lax.cumsum(jnp.ones(3), ()), "lax.cumsum: the argument axis must"),
         (lambda: lax.top_k(jnp.ones(3), 1.5), "lax.top_k: the argument k must be"),

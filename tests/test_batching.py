@@ -25,7 +25,10 @@ from minijit.transform.batching.collectives import (
 )
 from minijit.transform.batching.vmap import batch_rules, move_axis
 
-pytestmark = [pytest.mark.chapter(9), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [
+    pytest.mark.chapter(9),
+    pytest.mark.usefixtures("in_double_precision", "no_words_of_the_test"),
+]
 
 LANES = 3
 if not hasattr(ours, "gather"):

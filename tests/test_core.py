@@ -25,7 +25,7 @@ from minijit.trace.core import (
     set_trace,
 )
 
-pytestmark = pytest.mark.chapter(2)
+pytestmark = [pytest.mark.chapter(2), pytest.mark.usefixtures("no_words_of_the_test")]
 
 double_p = Primitive("double")
 split_p = Primitive("split", multiple_results=True)

@@ -25,7 +25,10 @@ from minijit import (
 from minijit.test_util import check_grads
 from minijit.trace.trees.pytree import tree_map
 
-pytestmark = [pytest.mark.chapter(10), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [
+    pytest.mark.chapter(10),
+    pytest.mark.usefixtures("in_double_precision", "no_words_of_the_test"),
+]
 
 
 @custom_jvp

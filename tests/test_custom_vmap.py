@@ -8,7 +8,7 @@ from minijit import custom_vjp, grad, jit, jvp, lax, make_jaxpr, vmap
 from minijit.custom_batching import custom_vmap, sequential_vmap
 from minijit.trace.trees.pytree import tree_map
 
-pytestmark = pytest.mark.chapter(12)
+pytestmark = [pytest.mark.chapter(12), pytest.mark.usefixtures("no_words_of_the_test")]
 
 
 def marked():

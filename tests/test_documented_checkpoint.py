@@ -27,7 +27,7 @@ from minijit import (
 )
 from minijit.ad_checkpoint import checkpoint_name, saved_residuals
 
-pytestmark = pytest.mark.chapter(16)
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
 
 draw = np.random.default_rng(3)
 sizes = 4, 5, 6, 7

@@ -34,7 +34,7 @@ from minijit import (
 from minijit.errors import UnexpectedTracerError
 from minijit.test_util import check_grads
 
-pytestmark = pytest.mark.chapter(16)
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
 
 three = np.float32([1, 2, 3])
 

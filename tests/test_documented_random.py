@@ -11,7 +11,7 @@ import minijit as mj
 import minijit.numpy as jnp
 from minijit import dtypes, grad, jit, lax, random, vmap
 
-pytestmark = pytest.mark.chapter(16)
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
 
 
 def words(keys):

@@ -12,7 +12,7 @@ import minijit.numpy as jnp
 from minijit import custom_vjp, grad, jacfwd, jacrev, jit, jvp, lax, random, vmap
 from minijit.custom_batching import custom_vmap
 
-pytestmark = pytest.mark.chapter(16)
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
 
 draw = np.random.default_rng(5)
 

@@ -5,11 +5,14 @@ import pytest
 
 import minijit.numpy as jnp
 from minijit import grad, jit, linear_transpose, make_jaxpr, value_and_grad, vjp
-from minijit.trace import primitives as lax
+from minijit.trace import primitives as lax, slicing
 from minijit.trace.core import current_trace
 from minijit.trace.trees.pytree import register_pytree_node, tree_map
 
-pytestmark = [pytest.mark.chapter(8), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [
+    pytest.mark.chapter(8),
+    pytest.mark.usefixtures("in_double_precision", "no_words_of_the_test"),
+]
 
 
 def test_slices_are_added_to_the_sum_so_far():
@@ -24,6 +27,9 @@ def test_slices_are_added_to_the_sum_so_far():
     ]
     assert len(whole) <= 1
     np.testing.assert_allclose(grad(f)(np.arange(10.0)), np.cos(np.arange(10.0)))
+    window = lambda x, i: jnp.sin(slicing.dynamic_slice(x, (i,), (2,))).sum()
+    overlapping = grad(lambda x: window(x, 0) + window(x, 1))(np.arange(3.0))
+    np.testing.assert_allclose(overlapping, np.cos(np.arange(3.0)) * [1, 2, 1])
 
 
 def test_an_accumulator_goes_into_a_call():

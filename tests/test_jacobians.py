@@ -7,7 +7,10 @@ import minijit.numpy as jnp
 from minijit import grad, hessian, jacfwd, jacobian, jacrev, jit, jvp, vjp, vmap
 from minijit.trace.trees.pytree import tree_map
 
-pytestmark = [pytest.mark.chapter(9), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [
+    pytest.mark.chapter(9),
+    pytest.mark.usefixtures("in_double_precision", "no_words_of_the_test"),
+]
 
 both = pytest.mark.parametrize("jac", [jacfwd, jacrev])
 x = np.array([0.5, -1.0, 2.0])

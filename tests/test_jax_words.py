@@ -8,7 +8,7 @@ import pytest
 
 import minijit as mj
 
-pytestmark = pytest.mark.chapter(16)
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
 
 x3, x4, x34 = (np.ones(n, np.float32) for n in (3, 4, (3, 4)))
 

@@ -9,7 +9,10 @@ from minijit.trace.arguments import TraceInfo
 from minijit.trace.core import current_trace
 from minijit.transform.derivatives.linearize import linearize_flat, linearize_jaxpr
 
-pytestmark = [pytest.mark.chapter(7), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [
+    pytest.mark.chapter(7),
+    pytest.mark.usefixtures("in_double_precision", "no_words_of_the_test"),
+]
 
 
 def test_the_derivative_of_a_complex_absolute_value():

@@ -13,7 +13,7 @@ from minijit.trace.array import ArrayImpl, ShapedArray
 from minijit.trace.base.config import enable_x64
 from minijit.trace.core import Trace, current_trace, set_trace
 
-pytestmark = pytest.mark.chapter(3)
+pytestmark = [pytest.mark.chapter(3), pytest.mark.usefixtures("no_words_of_the_test")]
 
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 names = "bool int8 int32 uint8 float16 bfloat16 float32 complex64".split()

@@ -16,7 +16,7 @@ from minijit.trace.base.errors import ConcretizationTypeError
 from minijit.trace.core import Trace, Tracer, set_trace
 from minijit.trace.jit.jit import executors
 
-pytestmark = pytest.mark.chapter(16)
+pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("no_words_of_the_test")]
 
 f32, i32 = np.dtype("float32"), np.dtype("int32")
 
@@ -128,7 +128,7 @@ def test_type_errors(call, message):
     (lambda: jnp.stack([jnp.ones(2), jnp.ones(3)]), "must have the same shape"),
     (lambda: jnp.array([1, None]), "None is not a valid value for jnp.array"),
     (lambda: jnp.array([[1, 2], [3]]), "inhomogeneous"),
-    (lambda: jnp.broadcast_to(jnp.ones(3), (2,)), "Incompatible shapes"),
+    (lambda: jnp.broadcast_to(jnp.ones(3), (2,)), "requested type=float32.2."),
     (lambda: jnp.broadcast_shapes((2,), (3,)), "Incompatible shapes for broadcasting"),
     (lambda: jnp.ones(3) @ 1, "matmul input operand 1 must have ndim at least 1"),
     (lambda: jnp.where(jnp.ones(2), 1), "jnp.where takes condition, x and y"),
@@ -140,7 +140,7 @@ def test_type_errors(call, message):
     (lambda: jnp.quantile(jnp.ones(2), 0.5, method="?"), "method can only be"),
     (lambda: jnp.einsum("ij,jk", jnp.ones((2, 3))), "name 2 operands, got 1"),
     (lambda: jnp.einsum("ij", jnp.ones(3)), "has 1 axes, but its subscripts name 2"),
-    (lambda: jnp.einsum("i,i", jnp.ones(2), jnp.ones(3)), "the axis 'i' has size 2"),
+    (lambda: jnp.einsum("i,i", jnp.ones(2), jnp.ones(3)), "operand 1 .3. does not"),
     (lambda: jnp.einsum("i->ij", jnp.ones(2)), "'j' of the result is in no operand"),
     (lambda: jnp.einsum("i-", jnp.ones((2, 2))), "'-' is not a valid name"),
 ])  # fmt: skip

@@ -18,7 +18,10 @@ from minijit.trace.jaxprs.parser import parse_jaxpr
 from minijit.transform.batching.vmap import batch_rules
 from minijit.transform.derivatives.linearize import constant_rule, linearize_rules
 
-pytestmark = [pytest.mark.chapter(16), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [
+    pytest.mark.chapter(16),
+    pytest.mark.usefixtures("in_double_precision", "no_words_of_the_test"),
+]
 
 families = [module for module in vars(ops).values() if inspect.ismodule(module)]
 own = {

@@ -20,7 +20,7 @@ from minijit.trace.base.config import enable_x64
 from minijit.trace.base.errors import user_source
 from minijit.trace.core import Primitive
 
-pytestmark = pytest.mark.chapter(3)
+pytestmark = [pytest.mark.chapter(3), pytest.mark.usefixtures("no_words_of_the_test")]
 
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 integers = [np.dtype(name) for name in ("int8", "int32", "uint8", "uint32")]

@@ -8,7 +8,10 @@ import minijit.numpy as jnp
 from minijit import grad, jit, jvp, make_jaxpr, vmap
 from minijit.trace.trees.pytree import tree_map
 
-pytestmark = [pytest.mark.chapter(9), pytest.mark.usefixtures("in_double_precision")]
+pytestmark = [
+    pytest.mark.chapter(9),
+    pytest.mark.usefixtures("in_double_precision", "no_words_of_the_test"),
+]
 
 
 # ---- where the lanes are
