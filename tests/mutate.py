@@ -118,6 +118,8 @@ def nodes_of(node, statement=None):
     """(node, its statement) below a node: no texts, annotations, errors, assertions."""
     if isinstance(node, ast.arguments | ast.Raise | ast.JoinedStr | ast.Assert):
         return
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return
     if isinstance(node, ast.stmt):
         statement = node
     yield node, statement or node

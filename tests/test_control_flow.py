@@ -385,6 +385,9 @@ def test_weak_carries_are_promoted():
 def test_forms_of_cond_map_and_loops():
     assert float(lax.cond(True, 1.0, lambda x: x + 1, 2.0, lambda x: x * 5)) == 2.0
     assert float(lax.cond(False, lambda x: x + 1, lambda x: x * 5, operand=2.0)) == 10.0
+    passed = [lambda x, y: (x, y + 1, x), lambda x, y: (x, y * 5, x)]
+    assert lax.cond(False, *passed, 3.0, 2.0) == (3.0, 10.0, 3.0)
+    assert lax.cond(True, *passed, 3.0, 4.0) == (3.0, 5.0, 3.0)
     xs = jnp.arange(7.0)
     for size in (None, 2, 7, 10):
         np.testing.assert_array_equal(
