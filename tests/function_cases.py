@@ -664,7 +664,8 @@ numpy_cases |= {
         case(F(2, 3), weights=F(2, 3, low=1), returned=True), case(F(3), returned=True),
         case(F(2, 3), axis=0, keepdims=True)],
     "cumsum": [case(data((2, 3), d)) for d in [*floats, *integers, "bool", "complex64"]]
-        + [case(F(2, 3), axis=1), case(F()), case(Z(3), dtype="float32"), case(F(0))],
+        + [case(F(2, 3), axis=1), case(F()), case(Z(3), dtype="float32"), case(F(0)),
+           case(Weak(2, (2, 3)), axis=1)],
     "cumprod": [case(data((2, 3), d)) for d in [*floats, "int32", "complex64"]]
         + [case(F(2, 3), axis=0), case(B(3)), case(Weak(2, (3,)))],
     "nancumsum": [case(N(2, 3)), case(N(2, 3), axis=0), case(Z(3))],

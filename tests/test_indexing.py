@@ -79,6 +79,7 @@ masks = [
     True,
     False,
     (True, 1),
+    (slice(None), 1, True),
 ]
 outside = [
     10,

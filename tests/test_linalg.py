@@ -241,6 +241,8 @@ def test_products_of_reflections_have_derivatives():
         args = R(2, 4, 3), R(2, 3)
         # LAPACK trusts that what is above the diagonal does not matter.
         check_grads(linalg.householder_product, args, order=2)
+        of_taus = lambda taus: linalg.householder_product(args[0], taus)
+        check_grads(of_taus, args[1:], order=1)
         r, w = np.triu(R(3, 3)) + 3 * np.eye(3), R(3)
         got = linalg.cholesky_update(r, w)
         assert np.allclose(got.T @ got, r.T @ r + np.outer(w, w))

@@ -130,6 +130,7 @@ def test_type_errors(call, message):
     (lambda: jnp.array([[1, 2], [3]]), "inhomogeneous"),
     (lambda: jnp.broadcast_to(jnp.ones(3), (2,)), "requested type=float32.2."),
     (lambda: jnp.broadcast_shapes((2,), (3,)), "Incompatible shapes for broadcasting"),
+    (lambda: jnp.linalg.eigh(jnp.eye(2), UPLO="x"), "UPLO must be one of None, .L."),
     (lambda: jnp.ones(3) @ 1, "matmul input operand 1 must have ndim at least 1"),
     (lambda: jnp.where(jnp.ones(2), 1), "jnp.where takes condition, x and y"),
     (lambda: jnp.nonzero(1), "Calling nonzero on 0d arrays"),
