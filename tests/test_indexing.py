@@ -291,6 +291,9 @@ def test_bad_indices():
         take_index(x, (np.array([0, 1]), np.array([0, 1, 2])))
     with pytest.raises(ValueError, match="Unknown gather mode 'wrap'"):
         take_index(x, np.array([0, 1]), mode="wrap")
+    with pytest.raises(TypeError, match="gather indices must be integers, got float32"):
+        rows = lax.GatherDimensionNumbers((), (0,), (0,))
+        lax.gather(np.ones(3), np.ones((2, 1), np.float32), rows, (1,))
     with pytest.raises(ValueError, match=r"of shape \(5,\) does not broadcast"):
         update_index(x, (0, 0, s_[:4]), np.ones(5, np.float32), lax.scatter)
 
