@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -170,3 +171,24 @@ def test_a_check_may_ask_whether_a_result_is_alive(checks: dict[str, Any]):
     class Thing: ...
 
     assert exercise.verdict(checks["check_alive"], Thing) == "right"
+
+def test_where_there_are_no_threads_lines_look_at_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a browser: an answer that never ends is stopped, and one that ends is not."""
+
+    def endless(n: int) -> None:
+        while True:
+            pass
+
+    def check_it(it: Callable[[int], Any]) -> None:
+        """Think."""
+        assert it(2) == 4
+
+    monkeypatch.setattr(exercise.sys, "platform", "emscripten")
+    monkeypatch.setattr(exercise.threading, "Thread", None)
+    before = sys.gettrace()
+    told = exercise.verdict(check_it, endless, seconds=0.2)
+    assert "stopped after 0.2 seconds" in told
+    assert exercise.verdict(check_it, lambda n: 2 * n, seconds=60) == "right"
+    assert sys.gettrace() is before

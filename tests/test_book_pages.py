@@ -130,6 +130,14 @@ def test_the_search_index_has_the_words_of_sections(edition: Path):
     assert text.count("linearize") > 50
 
 
+def test_heads_say_what_a_page_is_about(edition: Path):
+    text = (edition / "08_transpose.html").read_text("utf-8")
+    assert 'name="description" content="How much does each of a million' in text
+    assert (edition / "web" / "icon.svg").exists() and (edition / "404.html").exists()
+    index = (edition / "index.html").read_text("utf-8")
+    assert "What the book builds" in index and "About 2.5 hours." in index
+
+
 def test_prose():
     assert prose("`x`, [b](c.md)") == '<p><code>x</code>, <a href="c.md">b</a></p>'
     math = prose("$$\\frac{a}{b}$$")
@@ -157,7 +165,7 @@ def test_transparent_pictures_are_known(tmp_path: Path):
 
 LOOKED_AT = [
     "index.html",
-    "07_transpose.html",
+    "08_transpose.html",
     "tours/implicit_differentiation.html",
     "source/minijit/trace/core.py.html",
 ]
@@ -220,13 +228,13 @@ def test_search_in_a_browser(address: str, browser: Any):
     assert "jvp and linearize" in page.inner_text("#found a:first-of-type")
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/06_linearize.html#*")
+    page.wait_for_url("**/07_linearize.html#*")
     page.close()
 
 
 def test_the_theme_and_the_menu(address: str, browser: Any):
     page = browser.new_page(viewport={"width": 375, "height": 700})
-    page.goto(f"{address}/07_transpose.html")
+    page.goto(f"{address}/08_transpose.html")
     paper = "getComputedStyle(document.body).backgroundColor"
     before = page.evaluate(paper)
     page.click("#theme")
@@ -235,9 +243,60 @@ def test_the_theme_and_the_menu(address: str, browser: Any):
     assert page.evaluate(paper) != before
     assert not page.is_visible("#side")
     page.click("#menu")
-    page.click("#side >> text=8 One more axis")
-    page.wait_for_url("**/08_vmap.html")
+    page.click("#side >> text=9 One more axis")
+    page.wait_for_url("**/09_vmap.html")
     page.close()
+
+
+def test_keys_copies_and_zoom(address: str, browser: Any):
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(f"{address}/08_transpose.html")
+    page.evaluate("document.getElementById('First-attempt').scrollIntoView()")
+    page.wait_for_selector(".here .now >> text=First attempt")
+    page.hover(".cell >> nth=0")
+    page.click(".cell .copy >> nth=0")
+    page.wait_for_selector("text=Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("%load_ext minijit.book\n%chapter 8")
+    page.click("figure img >> nth=0")
+    large = "document.querySelector('dialog.zoom img').width"
+    small = "document.querySelector('figure img').width"
+    assert page.evaluate(large) > page.evaluate(small)
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="detached")
+    page.fill("#words", "cotangent")
+    page.wait_for_selector("#found a")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    found = "[...document.querySelectorAll('#found a')]"
+    assert page.evaluate(f"{found}.indexOf(document.activeElement)") == 1
+    page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("n")
+    page.wait_for_url("**/09_vmap.html")
+    page.keyboard.press("p")
+    page.wait_for_url("**/08_transpose.html")
+    context.close()
+
+
+def test_nothing_is_cut_off_on_paper(address: str, browser: Any):
+    """Dark or not, a page prints on white, and no line goes out of its box."""
+    page = browser.new_context(color_scheme="dark").new_page()
+    page.set_viewport_size({"width": 680, "height": 960})
+    page.emulate_media(media="print")
+    over = """[...document.querySelectorAll('pre, figure, .cell, .table')].filter(
+        e => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1)
+        .map(e => e.outerHTML.slice(0, 200))"""
+    for name in ("08_transpose.html", "17_fusion.html", "tours/seeing.html"):
+        page.goto(f"{address}/{name}")
+        paper = "getComputedStyle(document.body).backgroundColor"
+        assert page.evaluate(paper) == "rgb(255, 255, 255)"
+        assert page.evaluate(over) == [], name
+        loaded = "[...document.images].every(i => i.complete && i.naturalWidth)"
+        assert page.evaluate(loaded), name
+        assert not page.is_visible(".top") and not page.is_visible(".side")
+    page.context.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -28,7 +28,7 @@ reads no notebook.  Nothing here imports the rest of minijit.
     check, imports, ran, measure   what must hold of the book, and whether it does
     author, sync, run, headings    notebooks from sources, from the library; executed
     show, style, colours           statements, pictures and programs in notebooks
-    pages                          the book as HTML
+    pages, lite                    the book as HTML, and to be run in a browser
     reader, course, splice, grade  the reader's copy, and build cells to be written
     progress, classroom, confine   what is right so far; a class, graded and kept apart
     stages, exercise, cases, judge tests and exercises, each on its chapter's stage

@@ -87,6 +87,9 @@ def parser() -> argparse.ArgumentParser:
     command("outline", "chapter")
     p = command("html", "chapter?")
     p.add_argument("--out", type=Path, default=Path("html"), help="default: html")
+    p = command("lite")
+    p.add_argument("--out", type=Path, default=Path("html"), help="default: html")
+    p.add_argument("--pyodide", type=Path, help="its distribution; default: its server")
     command("draft", "chapter")
     command("stubs")
     command("renumber")
@@ -280,6 +283,15 @@ def do_html(book: Book, args: Arguments) -> int:
     return 0
 
 
+def do_lite(book: Book, args: Arguments) -> int:
+    """Chapters to be run in a browser, beside the static pages, which link to them."""
+    from . import lite
+
+    print("\n".join(lite.write_lite(book, args.out, args.pyodide)))
+    args.chapter = None
+    return do_html(book, args)
+
+
 def do_draft(book: Book, args: Arguments) -> int:
     """A first source, with every placeholder."""
     print(author.draft(book, book.chapter(args.chapter)), end="")
@@ -320,6 +332,7 @@ COMMANDS: dict[str, Callable[[Book, Arguments], int]] = {
     "outline": do_outline,
     "draft": do_draft,
     "html": do_html,
+    "lite": do_lite,
     "stubs": do_stubs,
     "renumber": do_renumber,
 }

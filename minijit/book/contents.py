@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from html import unescape
 from itertools import groupby
 
 from .notebook import joined, load, source
-from .page_prose import prose
+from .page_prose import TAGS, prose
 from .project import Book, Chapter
 
 PART = re.compile(r"\| \*\*(.+?)\*\* \|")
-ROW = re.compile(r"\| (.+?) \| (.+?) \| (.*?) \|$")
+ROW = re.compile(r"\| (.+?) \| (.+?) \| (.*?) \|(?: ([\d.]+) \|)?$")
 TO = re.compile(r"\]\(([^)]+)\.ipynb\)")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 HEADS = {"start": "", "tour": "Tours", "capstone": "Capstones"}
@@ -27,11 +28,12 @@ HEADS = {"start": "", "tour": "Tours", "capstone": "Capstones"}
 
 @dataclass(frozen=True)
 class Entry:
-    """One chapter in the contents: its part, and a sentence (HTML) about it."""
+    """One chapter in the contents: its part, a sentence (HTML) about it, its hours."""
 
     chapter: Chapter
     part: str
     sentence: str
+    hours: str
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,15 @@ class Contents:
         by_part = groupby(self.entries, key=lambda entry: entry.part)
         return [(part, list(entries)) for part, entries in by_part]
 
+    def about(self, chapter: Chapter) -> str:
+        """The sentence about a chapter as plain text."""
+        found = (e.sentence for e in self.entries if e.chapter == chapter)
+        return unescape(TAGS.sub("", next(found, "")))
+
 
 def contents(book: Book) -> Contents:
     """The contents, as chapter 0 has them."""
-    parts, sentences = tables(book)
+    parts, sentences, hours = tables(book)
     entries, part = [], "The book"
     for chapter in book.notebooks():
         part = parts.get(chapter.stem, HEADS.get(chapter.kind) or part)
@@ -56,17 +63,19 @@ def contents(book: Book) -> Contents:
         if sentence is None:
             sentence = "" if chapter.pending else first_sentence(book, chapter)
         words = LINK.sub(r"\1", sentence)
-        entries.append(Entry(chapter, part, prose(words, inline=True)))
+        told = prose(words, inline=True)
+        entries.append(Entry(chapter, part, told, hours.get(chapter.stem, "")))
     return Contents(tuple(entries))
 
 
-def tables(book: Book) -> tuple[dict[str, str], dict[str, str]]:
-    """{stem: part} and {stem: question and what is built}, as chapter 0 has them."""
+def tables(book: Book) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """{stem: part}, {stem: question, what is built}, {stem: hours}: chapter 0's."""
     start = next((c for c in book.others if c.kind == "start"), None)
     parts: dict[str, str] = {}
     sentences: dict[str, str] = {}
+    hours: dict[str, str] = {}
     if start is None or start.pending:
-        return parts, sentences
+        return parts, sentences, hours
     part = ""
     for cell in load(book.notebook(start))["cells"]:
         if cell["cell_type"] != "markdown":
@@ -78,7 +87,8 @@ def tables(book: Book) -> tuple[dict[str, str], dict[str, str]]:
                 question, built = (m[2], m[3]) if TO.search(m[1]) else (m[1], "")
                 parts |= {to[1]: part} if part and TO.search(m[1]) else {}
                 sentences[to[1]] = question + (f" You build {built}." if built else "")
-    return parts, sentences
+                hours |= {to[1]: m[4]} if m[4] else {}
+    return parts, sentences, hours
 
 
 def first_sentence(book: Book, chapter: Chapter) -> str:
@@ -86,6 +96,8 @@ def first_sentence(book: Book, chapter: Chapter) -> str:
     for cell in load(book.notebook(chapter))["cells"]:
         if cell["cell_type"] == "markdown":
             for paragraph in joined(cell["source"]).split("\n\n"):
-                if not paragraph.startswith(("#", "[", "|", "after [", "tour [")):
+                if not paragraph.startswith(
+                    ("#", "[", "|", "- ", "after [", "tour [")
+                ):
                     return re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0]
     return ""

@@ -162,6 +162,8 @@ def failing_cells() -> dict[str, list[bool]]:
 def advice(error: BaseException) -> str:
     """Of a name that is not there: which cell of the open notebook sets it."""
     name = getattr(error, "name", None)
+    if sys.platform == "emscripten" and name in ("numba", "llvmlite"):
+        return f"A browser has no {name}: the chapter's page shows what comes here."
     if workshop is None or not isinstance(error, NameError) or not name:
         return ""
     path = workshop.book.notebook(workshop.stage.chapter)

@@ -15,7 +15,7 @@ from mistune import Markdown
 
 from .notebook import CAPTION, Json, joined, source, tags
 from .page_code import ANSI, highlighted, plain
-from .page_prose import TAGS, Prose, page_of, renderer
+from .page_prose import TAGS, Prose, page_of, prose as prose_of, renderer
 from .project import Book, Chapter
 
 BUILD = re.compile(r"%%build (\S+)[^\n]*\n?")
@@ -150,14 +150,15 @@ def picture(page: Page, data: bytes, size: Json) -> str:
     width, height = struct.unpack(">II", data[16:24])
     width, height = size.get("width", width), size.get("height", height)
     up = "../" * page.chapter.file.count("/")
-    caption = f"<figcaption>{page.caption}</figcaption>" if page.caption else ""
-    said = words(page.caption).strip() if page.caption else last_sentences(page)
+    told = prose_of(page.caption, inline=True)
+    caption = f"<figcaption>{told}</figcaption>" if told else ""
+    said = words(told).strip() if told else last_sentences(page)
     alt = f"A picture. {said}" if said else "A picture"
     address = f"{up}web/pictures/{name}"
     kind = "" if is_clear(data) else ' class="paper"'
     return (
         f'<figure{kind} tabindex="0"><img src="{address}" alt="{escape(alt)}" '
-        f'width="{width}" height="{height}" loading="lazy" '
+        f'width="{width}" height="{height}" '  # not lazy: a printer does not scroll
         f'style="--least: {width * 9 // 10}px">{caption}</figure>'
     )
 

@@ -21,6 +21,7 @@ from html import escape
 from pathlib import Path
 
 from .contents import Contents, contents
+from .lite import ADDRESS, FOLDER
 from .notebook import load
 from .page_cells import Page, chapter_page
 from .page_code import source_lines
@@ -28,11 +29,18 @@ from .project import HOW, Book, Chapter, quiet_parts
 
 WEB = Path(__file__).parent / "web"
 RECORD = "web/built.json"
+ABOUT = "A small JAX, and the book that builds it: tracing, derivatives, compiling"
 INTRODUCTION = """\
 <p>The chapters below build a library that traces Python functions, differentiates and
 vectorises them, and compiles them to machine code. What they build is the library
 itself, letter for letter. These pages are for reading; to run and change the code, open
 the notebooks in JupyterLab, as the README says.</p>"""
+
+IN_BROWSERS = """\
+<p>The first {count} chapters also run here, in the browser: look for "Run this chapter"
+on their pages. Their first cell fetches the library, and NumPy with Python itself. A
+browser has no numba and no LLVM: the few cells that compile say so there, and all
+chapters after them want an installation.</p>"""
 
 
 @dataclass
@@ -42,6 +50,7 @@ class Site:
     Attributes:
       shown: what the contents are made of: changes of it change every page.
       record: page -> (a hash of what it was made of, the source pages that it wants).
+      lite: the notebooks that JupyterLite beside the pages can run, by their files.
     """
 
     book: Book
@@ -49,6 +58,7 @@ class Site:
     shown: Contents
     record: dict[str, list]
     written: list[Path]
+    lite: set[str]
 
     def write(self, name: str, text: str) -> None:
         """Write a page, and its folder if need be."""
@@ -71,8 +81,10 @@ def write_pages(
 
     Returns the pages written, the contents first; those that stand already are not.
     """
-    site = Site(book, out, contents(book), read_record(out), [])
+    lite = {p.name for p in (out / FOLDER / "files").glob("*.ipynb")}
+    site = Site(book, out, contents(book), read_record(out), [], lite)
     site.write("index.html", framed(site, None, index_body(site), "index.html"))
+    site.write("404.html", (WEB / "404.html").read_text(encoding="utf-8"))
     copy_web(out)
     chapters = [only] if only else list(book.written())
     for i, chapter in enumerate(chapters, 1):
@@ -96,16 +108,16 @@ def read_record(out: Path) -> dict[str, list]:
 
 
 def copy_web(out: Path) -> None:
-    """Style and script."""
+    """Style, script and icon."""
     (out / "web").mkdir(parents=True, exist_ok=True)
-    for name in ("book.css", "book.js"):
+    for name in ("book.css", "book.js", "icon.svg"):
         shutil.copyfile(WEB / name, out / "web" / name)
 
 
 def machinery() -> bytes:
     """The text of what makes pages: when it changes, all pages are made anew."""
     here = Path(__file__).parent
-    names = ("pages", "page_cells", "page_code", "page_prose", "contents")
+    names = ("pages", "page_cells", "page_code", "page_prose", "contents", "lite")
     return b"".join((here / f"{name}.py").read_bytes() for name in names)
 
 
@@ -121,7 +133,9 @@ def write_chapter(site: Site, chapter: Chapter) -> None:
     """The page of a notebook, unless it stands there already."""
     book, name = site.book, f"{chapter.stem}.html"
     path = book.notebook(chapter)
-    mark = made_of(path.read_bytes(), repr(site.shown), ",".join(linkable(book)))
+    live = chapter.file in site.lite
+    linked = ",".join(linkable(book))
+    mark = made_of(path.read_bytes(), repr(site.shown), linked, str(live))
     kept = site.record.get(name)
     if kept and kept[0] == mark and (site.out / name).exists():
         return
@@ -133,8 +147,16 @@ def write_chapter(site: Site, chapter: Chapter) -> None:
     files = [f for how in HOW for f in chapter.lists(how) if (book.root / f).exists()]
     wanted = sorted({*page.files, *files})
     body = page.body + files_of(site, chapter)
+    if live:
+        body = body.replace("</h1>", f"</h1>{run_link(chapter)}", 1)
     site.write(name, framed(site, chapter, body, name, page))
     site.record[name] = [mark, wanted, page.sections]
+
+
+def run_link(chapter: Chapter) -> str:
+    """A link to the notebook in JupyterLite."""
+    where = escape(ADDRESS.format(file=chapter.file))
+    return f'<p class="run"><a href="{where}">Run this chapter</a> in the browser</p>'
 
 
 def linkable(book: Book) -> list[str]:
@@ -193,7 +215,8 @@ def framed(
         f'</nav><main id="main"><article>{small}{body}</article>'
         f"{way(site, chapter, start)}</main>{toc}"
     )
-    return document(site, title, inner, start)
+    about = site.shown.about(chapter) if chapter else ""
+    return document(site, title, inner, start, about=about)
 
 
 def bare(site: Site, title: str, body: str, name: str) -> str:
@@ -202,7 +225,9 @@ def bare(site: Site, title: str, body: str, name: str) -> str:
     return document(site, title, inner, up(name), bare=True)
 
 
-def document(site: Site, title: str, inner: str, start: str, bare: bool = False) -> str:
+def document(
+    site: Site, title: str, inner: str, start: str, bare: bool = False, about: str = ""
+) -> str:
     """A whole page: the head, the bar on top, and what is below it."""
     book = escape(f"{site.book.package}, the book")
     home = f"{escape(site.book.package)}<span>, the book</span>"
@@ -219,7 +244,8 @@ def document(site: Site, title: str, inner: str, start: str, bare: bool = False)
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)} - {book}</title>
-<link rel="icon" href="data:,">
+<meta name="description" content="{escape(about or ABOUT)}">
+<link rel="icon" href="{start}web/icon.svg">
 <link rel="stylesheet" href="{start}web/book.css">
 <script src="{start}web/book.js"></script>
 </head>
@@ -336,7 +362,10 @@ def files_of(site: Site, chapter: Chapter) -> str:
 def index_body(site: Site) -> str:
     """The contents: for each chapter its question and what it builds."""
     title = escape(f"{site.book.package}, the book")
-    lines = [f"<h1>{title}</h1>", INTRODUCTION]
+    picture = (WEB / "landing.html").read_text(encoding="utf-8")
+    lines = [f"<h1>{title}</h1>", INTRODUCTION, picture]
+    if site.lite:
+        lines.append(IN_BROWSERS.format(count=len(site.lite)))
     for part, entries in site.shown.groups():
         lines.append(f"<h2>{escape(part)}</h2><ul class='contents'>")
         for entry in entries:
@@ -345,7 +374,8 @@ def index_body(site: Site) -> str:
                 name = f"{named(entry.chapter)} (not yet written)"
             after = entry.chapter.after
             known = f" After chapter {escape(after)}." if after else ""
-            said = entry.sentence + known
+            hours = f" About {escape(entry.hours)} hours." if entry.hours else ""
+            said = entry.sentence + known + hours
             lines.append(f"<li>{name}<p>{said}</p></li>")
         lines.append("</ul>")
     return "\n".join(lines)

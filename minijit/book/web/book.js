@@ -1,4 +1,4 @@
-// The theme, the menu and the search. Pages are complete without it.
+// The theme, the menu, the search, and keys. Pages are complete without it.
 "use strict";
 
 const root = document.documentElement;
@@ -108,10 +108,72 @@ document.addEventListener("DOMContentLoaded", () => {
     if (first) first.focus();
   });
   document.addEventListener("keydown", (event) => {
+    const typing = /INPUT|TEXTAREA/.test(document.activeElement.tagName);
+    const keys = !typing && !event.ctrlKey && !event.metaKey && !event.altKey;
     if (event.key === "Escape") { box.hidden = true; }
-    if (event.key === "/" && !/INPUT|TEXTAREA/.test(document.activeElement.tagName)) {
+    if (event.key === "/" && keys) {
       event.preventDefault();
       words.focus();
     }
+    const way = { n: ".way .next a", p: ".way .back a" }[event.key];
+    const link = keys && way && document.querySelector(way);
+    if (link) link.click();
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && !box.hidden && (typing || box.contains(document.activeElement))) {
+      event.preventDefault();
+      const places = [words, ...box.querySelectorAll("a")];
+      const at = places.indexOf(document.activeElement) + step;
+      places[Math.min(Math.max(at, 0), places.length - 1)].focus();
+    }
+  });
+
+  followSections();
+  document.querySelectorAll(".cell > pre:first-of-type:not(.out)").forEach(copyButton);
+  document.querySelectorAll("figure img").forEach((image) => {
+    image.addEventListener("click", () => zoom(image));
   });
 });
+
+// The section that is read stands out among those beside the page.
+function followSections() {
+  const links = [...document.querySelectorAll(".here a")];
+  const heads = links.map((link) =>
+    document.getElementById(decodeURIComponent(link.hash.slice(1))));
+  const mark = () => {
+    const above = heads.filter((head) => head && head.getBoundingClientRect().top < 120);
+    links.forEach((link, n) => {
+      link.classList.toggle("now", above.length > 0 && heads[n] === above[above.length - 1]);
+    });
+  };
+  addEventListener("scroll", mark, { passive: true });
+  mark();
+}
+
+function copyButton(code) {
+  const button = document.createElement("button");
+  button.className = "copy";
+  button.type = "button";
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(code.innerText.trimEnd() + "\n");
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  code.parentElement.append(button);
+}
+
+// A picture in its full size: many a graph is wider than the text.
+function zoom(image) {
+  const dialog = document.createElement("dialog");
+  const paper = image.closest("figure").classList.contains("paper");
+  dialog.className = paper ? "zoom paper" : "zoom";
+  const large = image.cloneNode();
+  const scale = Math.max(1.5, (innerWidth - 60) / image.width);
+  large.style.height = "auto";
+  large.style.width = `${Math.min(scale * image.width, image.naturalWidth)}px`;
+  dialog.append(large);
+  dialog.addEventListener("click", () => dialog.close());
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
