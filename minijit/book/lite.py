@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from .notebook import Json, dump, load, tags
+from .notebook import Json, dump, load
 from .project import Book, BookError, Chapter
 
 FIRST = """\
@@ -84,11 +84,8 @@ def write_lite(book: Book, out: Path, pyodide: Path | None = None) -> Iterator[s
 
 
 def in_browsers(book: Book, notebook: Json) -> Json:
-    """A notebook that fetches the library, and goes on where a cell cannot run."""
+    """A notebook that fetches the library."""
     cells = notebook["cells"]
-    for cell in cells:
-        if cell["cell_type"] == "code" and "raises-exception" not in tags(cell):
-            cell["metadata"]["tags"] = [*tags(cell), "raises-exception"]
     text = FIRST.format(package=book.package)
     first: Json = {"cell_type": "code", "execution_count": None, "id": "in-a-browser",
              "metadata": {}, "outputs": [], "source": text}  # fmt: skip

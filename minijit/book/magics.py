@@ -111,6 +111,8 @@ def register(shell: Any) -> None:
         flags: Any = getattr(sys.modules.get("minijit"), "config", None)
         if flags and "machine" in flags.values:  # it was read before this
             flags.update("machine", "book")
+    if sys.platform == "emscripten":
+        shell.events.register("post_run_cell", lambda result: go_on(shell))
     if announce not in shell.events.callbacks["pre_run_cell"]:
         shell.events.register("pre_run_cell", announce)
 
@@ -139,6 +141,16 @@ def build_heads() -> dict[str, str]:
             head = f"%%build {build.file} {build.owner}".rstrip()
             workshop.heads |= {build.body.strip(): head, str(build.cell["id"]): head}
     return workshop.heads
+
+
+def go_on(shell: Any) -> None:
+    """In a browser: print an error, for JupyterLite drops all waiting cells after one.
+
+    It does so even if the cell is tagged `raises-exception`.
+    """
+    if (failed := shell._last_traceback) is not None:
+        print("\n".join(failed["traceback"]), file=sys.stderr)
+        shell._last_traceback = None
 
 
 def failing_cells() -> dict[str, list[bool]]:
