@@ -89,6 +89,14 @@ def test_most_arrangements_are_as_small_as_can_be():
     assert np.mean(ratios) < 1.02 and max(ratios) < 1.3
 
 
+def test_the_smallest_gap_is_taken():
+    """The last one may lie where the second or the fourth does."""
+    sizes = [64, 192, 64, 64, 64, 64]
+    meet = [[{i, j} not in ({1, 5}, {3, 5}) for j in range(6)] for i in range(6)]
+    offsets = buffers.placed_in_order(range(6), sizes, meet)
+    assert [offsets[k] for k in range(6)] == [0, 64, 256, 320, 384, 320]
+
+
 def test_nothing_to_arrange():
     assert arranged([], []) == ([], 0)
 
@@ -100,6 +108,12 @@ def test_the_checker_finds_what_overlaps():
     )
     with pytest.raises(AssertionError, match="share memory"):
         check_plan(buffers.Plan(slots, made.nbytes, made.least, 0))
+    slot = lambda at, first, last, size=64: buffers.Slot("", at, size, first, last)
+    between_lines, past_the_end = [slot(8, 0, 1)], [slot(256, 0, 1)]
+    amid_others = [slot(0, 0, 10, 256), slot(64, 20, 30), slot(128, 5, 6)]
+    for wrong in between_lines, past_the_end, amid_others:
+        with pytest.raises(AssertionError):
+            check_plan(buffers.Plan(tuple(wrong), 256, 64, 0))
 
 
 # ---- plans of programs

@@ -169,6 +169,18 @@ def test_rows_that_are_too_large_stay_in_memory():
         np.testing.assert_allclose(jax.jit(f)(x), f(x), 1e-5)
 
 
+def test_what_is_a_row_fits_with_the_others_and_with_the_lanes_beside_it():
+    """Rows of 200 bytes; along columns many lanes of each are at work."""
+    both = lambda x: share(jnp.exp(x)) * share(jnp.sin(x) ** 3)
+    share = lambda x: x / x.sum(1, keepdims=True)
+    with config.override("fusion", config.fusion.but(row_bytes=300)):
+        found = program(both, floats(6, 50))
+        assert [len(found.kernels), len(found.temps)] == [1, 1]
+    with config.override("fusion", config.fusion.but(row_bytes=1000)):
+        found = program(lambda x: nn.softmax(x, axis=0), floats(50, 64))
+        assert [len(found.kernels), len(found.temps)] == [1, 1]
+
+
 def test_siblings_that_read_the_same_are_one():
     def three(x):
         return x * 2, jnp.sin(x).transpose(1, 0, 2), jnp.cos(x).transpose(2, 0, 1)
@@ -250,6 +262,19 @@ def test_a_cause_stays_where_fusion_says_no_as_well():
     assert cause.settings == ("cheap", "cheap_in_all") and not cause.fused
     assert (cause.numbers["times"], cause.numbers["elements"]) == (100, 10)
     assert (still.setting, still.numbers) == ("most_buffers", {"buffers": 2})
+
+
+def test_what_keeps_two_kernels_apart():
+    """A product between them; too many operations; a small number that both read."""
+    between = lambda x, w: (lambda y: y * (y @ w))(jnp.exp(x))
+    x, w = floats(200, 300), floats(300, 300)
+    assert kernels(between, x, w) == 2
+    np.testing.assert_allclose(jax.jit(between)(x, w), between(x, w), 1e-4, 1e-3)
+    assert kernels(lambda x, y, k: (x * k, y * k), x, x, 2.0) == 2
+    many = lambda x: (nn.softmax(x), nn.softmax(x, axis=0))
+    with config.override("fusion", config.fusion.but(most_operations=8)):
+        found = program(many, x)
+    assert "operations" in {d.rule for d in found.decisions}
 
 
 def stencil(steps):
