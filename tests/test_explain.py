@@ -399,6 +399,13 @@ def test_what_is_known_of_a_report():
     assert [a.role for a in made] == ["temporary"]
 
 
+def test_an_argument_of_two_steps_has_to_be_read_once():
+    report = mj.explain(mj.jit(lambda w: jnp.sin(w) @ w, backend="plain"), ones(64, 64))
+    assert [len(step.reads) for step in report.steps] == [1, 2]
+    assert sorted(a.role for a in report.buffers) == ["result", "temporary"]
+    assert report.ideal_bytes == 2 * 64 * 64 * 4
+
+
 def test_where_arrays_lie():
     """Offsets and peak are those of the plan that the program runs with."""
     f = mj.jit(lambda x: jnp.tanh(jnp.sin(x) @ x) @ x, backend="plain")

@@ -258,6 +258,10 @@ def test_what_a_kernel_wrote_itself_is_no_traffic():
     # Read first, as in place: that is traffic.
     found = kernel_of(go_on)
     assert {u.buffer for u in found.reads} == {a, y}
+    # So it is where only a half of it has been written.
+    half = Axis(50)
+    found = kernel_of(For(half, (Store(y, (half,), Load(a, (half,))),)), go_on)
+    assert {u.buffer for u in found.reads} == {a, y}
 
 
 def test_loops_and_branches():
