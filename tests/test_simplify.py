@@ -261,8 +261,9 @@ def test_folding():
     assert names(filled) == "add"
     total = simplified(lambda x: x + jnp.ones((2, 3)).sum(0), table)
     assert "reduce_sum" not in names(total)
-    kept = simplified(lambda x: x + jnp.sin(np.arange(1000.0, dtype="f4")), 1.0)
-    assert names(kept) == "sin add"
+    three = np.arange(3.0, dtype="f4")
+    kept = simplified(lambda x: x + pad(three, np.float32(0), [(0, 1000, 0)]), 1.0)
+    assert names(kept) == "pad add"
 
 
 def test_results_keep_their_types():
