@@ -262,6 +262,7 @@ def test_a_cause_stays_where_fusion_says_no_as_well():
     assert cause.settings == ("cheap", "cheap_in_all") and not cause.fused
     assert (cause.numbers["times"], cause.numbers["elements"]) == (100, 10)
     assert (still.setting, still.numbers) == ("most_buffers", {"buffers": 2})
+    assert still.nbytes > 0
 
 
 def test_what_keeps_two_kernels_apart():
