@@ -266,12 +266,8 @@ def test_a_cause_stays_where_fusion_says_no_as_well():
 
 
 def test_what_keeps_two_kernels_apart():
-    """A product between them; too many operations; little that both read."""
-    between = lambda x, w: (lambda y: y * (y @ w))(jnp.exp(x))
-    x, w = floats(200, 300), floats(300, 300)
-    found = program(between, x, w)
-    assert len(found.kernels) == 2 and "path" in {d.rule for d in found.decisions}
-    np.testing.assert_allclose(jax.jit(between)(x, w), between(x, w), 1e-4, 1e-3)
+    """Little that both read; too many operations."""
+    x = floats(200, 300)
     assert kernels(lambda x, y, k: (x * k[:, None], y * k[:, None]), x, x, x[:, 0]) == 2
     many = lambda x: (nn.softmax(x), nn.softmax(x, axis=0))
     with config.override("fusion", config.fusion.but(most_operations=8)):
