@@ -32,7 +32,9 @@ EVIL = {
 }
 PATCH = """\
 import _pytest.runner
-made = lambda cls, func, when, **options: cls(None, None, 0, 0, 0, when, _ispytest=True)
+real = _pytest.runner.CallInfo.from_call.__func__
+fine = lambda: None
+made = lambda cls, f, when, **o: real(cls, fine if when == "call" else f, when, **o)
 _pytest.runner.CallInfo.from_call = classmethod(made)
 
 

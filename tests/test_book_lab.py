@@ -81,7 +81,9 @@ def jupyterlab(root: Path, home: Path) -> Iterator[str]:
     env = {**os.environ, "IPYTHONDIR": str(home / "ipython")}
     profile = home / "ipython" / "profile_default"
     profile.mkdir(parents=True)
-    (profile / "ipython_kernel_config.py").write_text(KERNELS)
+    (profile / "ipython_kernel_config.py").write_text(
+        KERNELS.replace("PACKAGE", repr(BOOK.package))
+    )
     env.pop("PYTHONPATH", None)  # it would go before the folder of the notebooks
     for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR"):
         env[f"JUPYTER_{name}"] = str(home / name.lower())

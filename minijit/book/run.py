@@ -111,6 +111,7 @@ def tidy_output(output: Json, root: Path) -> Json:
     if output["output_type"] == "stream":
         output["text"] = joined(output["text"]).splitlines(True)
     if "data" in output:
+        output["metadata"].pop("needs_background", None)  # a white box on dark pages
         output["data"] = {
             kind: value.splitlines(True)
             if isinstance(value, str) and (kind.startswith("text/") or "xml" in kind)
