@@ -27,6 +27,11 @@ PROGRAM = re.compile(
     r"\{ lambda .*\}\s*\Z|program \w+\(.*\):\n|(def \w+\(.*:|@\w+.*|import \w+)\n",
     re.DOTALL,
 )
+# The size and the left edge of JupyterLab's code, and of outputs that are plain text.
+LIKE_TEXT = (
+    "background: none; margin: 0; padding: 0 0 0 0.6em; "
+    "font-size: var(--jp-code-font-size); line-height: var(--jp-code-line-height)"
+)
 LONGEST = 100_000  # characters; a longer text stays plain
 # Kinds of tokens, by pygments' names, and the variables of JupyterLab's themes.
 COLOURS = {
@@ -78,7 +83,7 @@ def html(program: Any) -> str | None:
     text = str(program)
     if len(text) > LONGEST:
         return None
-    return f'<pre style="background: none; margin: 0">{coloured(text)}</pre>'
+    return f'<pre style="{LIKE_TEXT}">{coloured(text)}</pre>'
 
 
 def coloured(text: str) -> str:

@@ -48,5 +48,5 @@ def table(book: Book) -> str:
         if every := todo(book, chapter):
             now = [name for name in every if name in known.get(chapter.id, [])]
             bar = "●" * len(now) + "○" * (len(every) - len(now))
-            lines.append(f"{chapter.called:<22}{len(now):>3} of {len(every):<4}{bar}")
+            lines.append(f"{chapter.called:<32}{len(now):>3} of {len(every):<4}{bar}")
     return "\n".join(lines) or f"nothing is to be done in {FOLDER}"

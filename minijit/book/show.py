@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import difflib
+import os
 from collections.abc import Iterator
 
+from . import colours
 from .notebook import Json, joined, source
 from .project import Book, BookError
 from .text import Statement, pieces
@@ -41,6 +43,8 @@ def is_import(s: Statement) -> bool:
 
 def mime(text: str) -> dict[str, str]:
     """Python source as a front end shows it: plain, or highlighted in its colours."""
+    if os.environ.get(colours.SESSION):
+        return {"text/plain": text, "text/html": colours.html(text) or text}
     return {"text/plain": text, "text/markdown": f"```python\n{text}\n```"}
 
 
