@@ -35,9 +35,9 @@ from pathlib import Path
 from typing import Any
 
 from . import confine, grade
-from .course import TAG, Task, emptied, tasks
+from .course import TAG, Task, emptied, tasks, written_in
 from .judge import used_globals
-from .notebook import Json, dump, load, parse_build, tags
+from .notebook import Json, dump, load, parse_build, source, tags
 from .project import Book, BookError, Chapter, sealed
 from .reader import BEFORE, FOLDER
 from .stages import copy_tests
@@ -287,11 +287,15 @@ def export(book: Book, out: Path) -> Iterator[str]:
     for chapter in book.written():
         notebook = load(book.notebook(chapter))
         empty_cells(notebook, hidden)
+        for cell in notebook["cells"]:
+            text = source(cell)
+            if text.startswith("%show") and written_in(book, text):
+                cell["outputs"] = []
         dump(notebook, out / book.folder / chapter.file)
         checks = out / book.folder / "checks" / f"{chapter.stem}.py"
-        if (source := book.solutions(chapter)).exists():
+        if (answers := book.solutions(chapter)).exists():
             checks.parent.mkdir(parents=True, exist_ok=True)
-            text = checks_alone(source.read_text(encoding="utf-8"))
+            text = checks_alone(answers.read_text(encoding="utf-8"))
             checks.write_text(text, encoding="utf-8")
     if (data := book.root / book.folder / "data").exists():
         shutil.copytree(data, out / book.folder / "data")

@@ -113,6 +113,16 @@ def tasks(book: Book, chapter: Chapter) -> list[Task]:
     return list(tasks_in(chapter, load(path))) if path.exists() else []
 
 
+def written_in(book: Book, shown: str) -> Chapter | None:
+    """The chapter in which readers write what `%show FILE NAME` would print, if any."""
+    file, _, name = shown.removeprefix("%show").strip().partition(" ")
+    for chapter in book.chapters:
+        for task in tasks(book, chapter) if file in chapter.builds else ():
+            if file == task.file and name in task.keys:
+                return chapter
+    return None
+
+
 def tasks_in(chapter: Chapter, notebook: Json) -> Iterator[Task]:
     """The tasks of a notebook."""
     for section, cell in sections(notebook):
