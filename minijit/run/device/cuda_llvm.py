@@ -62,6 +62,8 @@ class CudaWriter(LoopWriter):
       shared: the lines above it; together: whether the last loop was a `vector`.
     """
 
+    for_host = False
+
     def __init__(self, launch):
         super().__init__()
         self.launch, self.shared = launch, []

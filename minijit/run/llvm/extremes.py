@@ -75,7 +75,8 @@ def is_extreme(reduce):
 
 def start(walker, stmt):
     reduce, writer = stmt.reduce, walker.emitter
-    if not isinstance(writer, LLVMWriter) or not is_extreme(reduce):
+    of_host = isinstance(writer, LLVMWriter) and writer.for_host
+    if not of_host or not is_extreme(reduce):
         emit.start(walker, stmt)
         return
     first, = start_values(reduce)

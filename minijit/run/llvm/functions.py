@@ -65,10 +65,12 @@ class FunctionCalls:
     Attributes:
       used: the keys of the functions it calls, see `function_text`.
       declared: the declarations of what else it calls.
+      for_host: whether it writes for the machine that it runs on.
     """
 
     used: dict
     declared: dict
+    for_host = True
 
     def call(self, key, values):
         """A call of a function that stands in the same module."""
@@ -84,7 +86,7 @@ class FunctionCalls:
 
     def decode(self, dtype, value):
         """A 16-bit float from its bits."""
-        if converts(dtype):
+        if self.for_host and converts(dtype):
             bits, half, wide = self.half_types()
             value = self.do(f"bitcast {bits} {value} to {half}")
             return self.do(f"fpext {half} {value} to {wide}")
@@ -92,7 +94,7 @@ class FunctionCalls:
 
     def encode(self, dtype, value):
         """The bits of the nearest 16-bit float."""
-        if converts(dtype):
+        if self.for_host and converts(dtype):
             bits, half, wide = self.half_types()
             value = self.do(f"fptrunc {wide} {value} to {half}")
             return self.do(f"bitcast {half} {value} to {bits}")
