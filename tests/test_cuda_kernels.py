@@ -205,7 +205,7 @@ def test_four_neighbours_are_one_access():
     agree(f, x, x[0])
     counts = run_in_lockstep(kernel, *(np.zeros(b.shape, b.dtype) for b in kernel.args))
     assert counts["y0"].sectors == 2 * counts["y1"].sectors == 768
-    assert counts["x1"].sectors == 144
+    assert counts["x1"].sectors == 576
 
 
 @pytest.mark.parametrize("f", [
