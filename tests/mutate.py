@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = "trace", "transform", "compile", "run", "ops", "numpy"
 HANG = 200  # Seconds in which a child uses no CPU at all.
 MEMORY = 8 << 30
+NOT_INSTALLED = 3  # The exit status where no living function has the wrong code.
 # They start processes, which run the right version, or judge the book.
 APART = "test_book_*", "test_project.py", "test_typing.py", "test_breakage.py"
 
@@ -472,6 +473,8 @@ def attempt(args):
             start = time.time()
             killer, tried = judge(path, tree, live, by_name, of_it, kept)
             forget(kept / "cache", start)
+            if killer is NOT_INSTALLED:
+                continue
             result = {
                 "key": key, "source": source, "line": lines[0], "kind": kind,
                 "before": before, "after": after, "killer": killer, "tried": tried,
@@ -494,8 +497,7 @@ def judge(path, tree, live, by_name, of_it, kept):
 
     def work():
         if not install(path, tree, live):
-            report.write_text("not installed\n")
-            return 3
+            return NOT_INSTALLED
         with report.open("w", buffering=1) as said:
             items = [(by_name[t], took) for t, took in of_it if t in by_name]
             for (item, took), after in itertools.zip_longest(items, items[1:]):
@@ -510,7 +512,9 @@ def judge(path, tree, live, by_name, of_it, kept):
     report.unlink(missing_ok=True)
     if status == 0:
         return None, len(tried)
-    last = tried[-1] if tried else "installing"
+    if not tried:
+        return NOT_INSTALLED, 0  # It is made anew in each call, or kept elsewhere.
+    last = tried[-1]
     return (last if status == 1 else f"{last} ({status})"), len(tried)
 
 
