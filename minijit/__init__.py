@@ -74,6 +74,7 @@ from .transform.custom.closures import closure_convert, custom_gradient, fwd_and
 
 # chapter 11
 from .transform.control_flow import joint_loops, batching as lanes_of_loops
+from .transform.control_flow import unused_results
 
 # chapter 12
 from .transform.remat.checkpoint import checkpoint, remat

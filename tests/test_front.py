@@ -305,6 +305,8 @@ def test_arrays_of_different_rank_broadcast_as_the_option_says():
         assert (x * 2.0).shape == (x * jnp.float32(2)).shape == (3, 1)
         with pytest.raises(ValueError, match=r"add on shapes \(3, 1\) \(3,\)"):
             x + y
+        with pytest.raises(ValueError, match=r"vectorized .* shapes \(3, 1\) \(3,\)"):
+            jnp.vectorize(lambda a, b: a + b)(x, y)
     with mj.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="rank prom"):
         assert jnp.add(x, y).shape == (3, 3)
 

@@ -648,3 +648,12 @@ def test_an_update_of_no_element_may_have_any_shape(shape):
         np.testing.assert_array_equal(x.at[index].add(update), np.ones((7, 1)))
     with pytest.raises(ValueError, match="roadcast"):
         x.at[jnp.zeros((2,), int)].set(update)
+
+
+def test_a_shape_that_is_traced_unravels():
+    import minijit as mj
+
+    f = mj.jit(mj.numpy.unravel_index)
+    for shape in (np.array([3, 4]), (np.int32(3), np.int32(4))):
+        for got, want in zip(f(np.arange(12), shape), np.indices((3, 4)), strict=True):
+            np.testing.assert_array_equal(got, want.ravel())

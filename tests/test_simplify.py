@@ -506,3 +506,71 @@ def test_nothing_is_computed_of_a_result_without_elements():
 
     slopes = jax.jit(jax.grad(g, (0, 1)))(x, np.ones(0, "f4"))
     assert [s.shape for s in slopes] == [(5, 0), (0,)]
+
+
+def scanned(step, *carry):
+    """The last values that three steps carry, and what they make."""
+    return lax.scan(lambda c, _: step(*c), carry, None, length=3)
+
+
+def counted(step, *carry):
+    """What three steps of a while carry, which counts them."""
+    body = lambda c: (c[0] + 1, *step(*c[1:]))
+    return lax.while_loop(lambda c: c[0] < 3, body, (0, *carry))
+
+
+def nested(x):
+    step = lambda a, b: ((jnp.sin(a), jnp.exp(b)), b)
+    return scanned(lambda a, b: (scanned(step, a, b)[0], b), x, x)[0][0]
+
+
+def printed(a, b):
+    jax.debug.callback(lambda b: None, b)
+    return (jnp.sin(a), jnp.exp(b)), a
+
+
+@pytest.mark.parametrize(
+    "f, want",
+    [
+        (lambda x: scanned(lambda a: ((jnp.sin(a),), jnp.exp(a)), x)[0][0], "scan sin"),
+        (
+            lambda x: scanned(lambda a: ((jnp.sin(a),), jnp.exp(a)), x)[1],
+            "scan sin exp",
+        ),
+        # a carry that another one reads stays, whatever is asked of it
+        (
+            lambda x: scanned(
+                lambda a, b, c: ((jnp.sin(b), jnp.cos(b), jnp.exp(c)), None), x, x, x
+            )[0][0],
+            "scan sin cos",
+        ),
+        (lambda x: scanned(printed, x, x)[0][0], "scan debug_callback sin exp"),
+        (nested, "scan scan sin"),
+        (
+            lambda x: counted(lambda a, b: (jnp.sin(a), jnp.exp(b)), x, x)[1],
+            "while lt add sin",
+        ),
+        (
+            lambda x: lax.cond(
+                x[0] > 0, lambda: (jnp.sin(x), jnp.exp(x)), lambda: (x, jnp.cos(x))
+            )[0],
+            "cond sin",
+        ),
+        # the tape of what no loss asks for is not written
+        (
+            jax.grad(
+                lambda x: scanned(lambda a, b: ((a * 2, jnp.exp(b)), b), x, x)[0][
+                    0
+                ].sum()
+            ),
+            "scan mul",
+        ),
+    ],
+)
+def test_results_of_loops_and_branches_that_nobody_needs_go(f, want):
+    left = [eqn.primitive.name for eqn in all_eqns(simplified(f, floats).jaxpr)]
+    looked_at = "scan while cond debug_callback lt add mul sin cos exp".split()
+    assert " ".join(name for name in left if name in looked_at) == want
+    lanes = jnp.stack([floats, floats])
+    for g, x in [(jax.vmap(f), lanes), (lambda x: jax.jvp(f, (x,), (x,)), floats)]:
+        jax.tree.map(same_bits, jax.jit(g)(x), g(x))

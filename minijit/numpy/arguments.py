@@ -183,7 +183,12 @@ def check_inexact(name, args):
 
 
 def tell_of_ranks(name, shapes):
-    """Warn that arrays have different numbers of axes, or raise ValueError."""
+    """Warn that arrays have different numbers of axes, or raise ValueError.
+
+    Neither where the flag allows it, nor of what a function of ours does.
+    """
+    if config.numpy_rank_promotion == "allow" or asked_by_library():
+        return
     text = " ".join(map(str, shapes))
     if config.numpy_rank_promotion == "raise":
         raise ValueError(
@@ -207,8 +212,7 @@ def joint_rank(name, args):
     else:
         return rank
     shapes = tuple(x.aval.shape for x in args)
-    if config.numpy_rank_promotion != "allow" and not asked_by_library():
-        tell_of_ranks(name, shapes)
+    tell_of_ranks(name, shapes)
     try:
         return len(broadcast_shape(shapes))
     except ValueError:

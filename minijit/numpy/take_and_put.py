@@ -7,7 +7,7 @@ import numpy as np
 
 from ..ops import scatter
 from ..trace import dtypes
-from ..trace.core import operators
+from ..trace.core import Tracer, operators
 from .arguments import (
     canonical_axis,
     canonical_shape,
@@ -382,9 +382,14 @@ def in_bounds(i, n, mode):
 
 
 def unravel_index(indices, shape):
-    """Flat indices as a tuple of one index an axis.  JAX: `jnp.unravel_index`."""
+    """Flat indices as a tuple of one index an axis.  JAX: `jnp.unravel_index`.
+
+    `shape` may be traced: integers, or an array of one axis.
+    """
     i, = arrays("unravel_index", indices)
-    sizes = canonical_shape(shape)
+    sizes = list(shape) if np.iterable(shape) else [shape]
+    if not builtins.any(isinstance(n, Tracer) for n in sizes):
+        sizes = canonical_shape(sizes)
     found = []
     for n in reversed(sizes):
         i, rest = divmod(i, n)

@@ -6,14 +6,16 @@ import re
 import numpy as np
 
 from ..trace.arguments import wraps
-from ..trace.base.errors import at_line, user_source
+from ..trace.base.errors import at_line, left_out, user_source
 from ..trace.shape_checks import broadcast_shape
 from ..trace.trees.pytree import tree_map
 from ..transform.batching.vmap import vmap
-from .arguments import canonical_axis
+from .arguments import canonical_axis, tell_of_ranks
 from .core import arrays
 from .making import asarray
 from .shapes import expand_dims
+
+left_out["operators"] += (__file__,)
 
 DIMENSIONS = r"\((?:\w+(?:,\w+)*)?\)"
 
@@ -60,6 +62,10 @@ class Vectorized:
         sizes = self.core_sizes(core, operands)
         pairs = zip(operands, core, strict=True)
         batches = [x.shape[: x.ndim - len(names)] for x, names in pairs]
+        pairs = zip(operands, batches, strict=True)
+        if len({len(batch) for x, batch in pairs if x.ndim}) > 1:
+            name = f"a function vectorized with signature={self.signature!r}"
+            tell_of_ranks(name, [x.shape for x in operands])
         return over_batches(one, operands, batches)
 
     def core_axes(self, count, kwargs, given):

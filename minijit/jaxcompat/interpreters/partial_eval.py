@@ -9,6 +9,7 @@ from ...trace.jaxprs.jaxpr import (
     JaxprTrace,
     JaxprTracer as JaxprTracer,
     dce,
+    dce_rules as dce_rules,
     trace_to_jaxpr,
     unzip2,
 )
@@ -16,11 +17,10 @@ from ...trace.primitives import as_array
 
 DynamicJaxprTracer = JaxprTracer
 
-# Rules for parts of minijit that do not exist: derivatives are of whole equations, and
-# what nobody needs goes by `effectful`.  They may be written, and nobody reads them.
+# Rules for a part of minijit that does not exist: derivatives are of whole equations.
+# They may be written, and nobody reads them.
 custom_partial_eval_rules: dict = {}
 partial_eval_jaxpr_custom_rules: dict = {}
-dce_rules: dict = {}
 
 
 def trace_to_jaxpr_dynamic(

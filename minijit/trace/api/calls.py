@@ -28,11 +28,13 @@ import numpy as np
 from .. import dtypes
 from ..array import aval_of
 from ..base import names as _names
-from ..base.errors import PACKAGE, at_line, text_of, user_source
+from ..base.errors import PACKAGE, at_line, left_out, text_of, user_source
 from ..base.frames import in_library, leave_out_frames
 from ..core import Array, Tracer
 from ..primitives import as_array
 from .examples import examples, with_example
+
+left_out["wrappers"] += (__file__,)
 
 # The folders of minijit that do not call its public functions, but those of a user.
 ROOMS = tuple(

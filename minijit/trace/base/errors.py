@@ -82,9 +82,9 @@ class Replayed(threading.local):
 replayed = Replayed()
 
 
-# Files and folders whose lines are not the user's, and the files of ours whose lines
-# are an operator between two arrays, whoever wrote it.
-left_out = {"files": (PACKAGE, "<frozen"), "operators": ()}
+# Files and folders whose lines are not the user's; of ours, those whose lines are an
+# operator, whoever wrote it, and those that stand between a function and its caller.
+left_out = {"files": (PACKAGE, "<frozen"), "operators": (), "wrappers": ()}
 
 
 def register_exclusion(path):
@@ -110,17 +110,17 @@ def user_source():
 
 
 def asked_by_library():
-    """Whether an operator that runs is one of a function of the library's own.
+    """Whether the operator or function that runs was called by one of the library's.
 
     What a user's arrays may do, where a flag says how strict to be, says nothing of
     what our functions do with their own.
     """
-    frame = sys._getframe(1)
+    frame, found = sys._getframe(1), False
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        was_operator = frame.f_code.co_filename in left_out["operators"]
-        frame = frame.f_back
-        if was_operator and frame is not None:
-            return frame.f_code.co_filename.startswith(PACKAGE)
+        file = frame.f_code.co_filename
+        if found and file not in left_out["operators"] + left_out["wrappers"]:
+            return True
+        frame, found = frame.f_back, found or file in left_out["operators"]
     return False
 
 

@@ -348,8 +348,10 @@ def needed_equations(eqns, wanted, given=(), effects=False):
     needed = {v for v in wanted if isinstance(v, Var)}
     kept = []
     for eqn in reversed(eqns):
-        wants = any(v in needed and v not in given for v in eqn.outvars)
-        if wants or (effects and has_effect(eqn)):
+        used = [v in needed and v not in given for v in eqn.outvars]
+        if any(used) or (effects and has_effect(eqn)):
+            if eqn.primitive in dce_rules and not all(used):
+                eqn = dce_rules[eqn.primitive](used, eqn)[1]
             kept.append(eqn)
             needed.update(v for v in eqn.invars if isinstance(v, Var))
     return tuple(reversed(kept)), needed
@@ -371,6 +373,11 @@ def dce(jaxpr, used_outputs=None, effects=True):
 
 
 # chapter 4, brought along
+
+# For primitives that hold jaxprs: a function of one bool a result, whether it is
+# needed, and the equation -> (one bool an operand, the equation of what is needed).
+# JAX: `jax.interpreters.partial_eval.dce_rules`.
+dce_rules = {}
 
 # Primitives that do something, printing for instance, though nobody needs a result.
 effectful = set()
