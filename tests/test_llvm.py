@@ -215,7 +215,7 @@ def test_loops_run_beside_kernels():
     f = lambda x: lax.fori_loop(0, 5, lambda i, c: c * 2 + i, x + 1) * 3
     run = compiled(f, x)
     assert run.fallbacks == () and run.kernels == ("kernel_0", "kernel_1")
-    steps = steps_of(run.program, run.native)
+    steps = [step for step, _ in steps_of(run.program, run.native)]
     names = ["kernel_0", "scan_0", "kernel_1"]
     assert [(step.name, step.route) for step in steps] == [(n, "llvm") for n in names]
     np.testing.assert_allclose(run(x)[0], f(x), rtol=1e-6)

@@ -62,7 +62,7 @@ carries = [swaps, shifted, narrow, small_and_empty, shared, many_branches]
 
 def routes(run):
     """What runs the kernels and calls of an executable."""
-    return {step.route for step in steps_of(run.program, run.native)}
+    return {step.route for step, _ in steps_of(run.program, run.native)}
 
 
 def with_lax(program):
