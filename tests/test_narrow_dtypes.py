@@ -95,3 +95,21 @@ def test_they_are_not_promoted():
     with pytest.raises(mj.dtypes.TypePromotionError, match="int4, int8"):
         jnp.int4(1) + jnp.int8(1)
     assert (small * 2.0).dtype == small.dtype and (jnp.int4(1) + 1).dtype == jnp.int4
+
+
+@pytest.mark.parametrize("name", narrow)
+def test_loops_carry_and_collect_them_as_they_are(name):
+    # A float8 was stored as a float64, over the seven numbers behind it.
+    rows = np.arange(21).reshape(3, 7).astype(narrow[name].dtype)
+    one = np.ones((), rows.dtype)
+
+    def f(rows):
+        step = lambda c, row: ((row, rows[0, 1]), c)
+        return lax.scan(step, (rows[2], jnp.asarray(one)), rows)
+
+    ys = rows[[2, 0, 1]], np.array([one, rows[0, 1], rows[0, 1]])
+    for got, want in zip(
+        mj.tree.leaves(mj.jit(f)(rows)), (rows[2], rows[0, 1], *ys), strict=True
+    ):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(np.asarray(got).view("u1"), want.view("u1"))

@@ -10,7 +10,7 @@ import struct
 import numpy as np
 
 from ...compile.loops.scalars import BOOL
-from ...compile.numbers.scalar_forms import FLOAT32, HALVES
+from ...compile.numbers.scalar_forms import FLOAT32, FLOAT64, HALVES
 
 
 @functools.cache
@@ -20,7 +20,8 @@ def register_type(dtype):
         return "i1"
     if dtype == FLOAT32 or dtype.name in HALVES:
         return "float"
-    return "double" if dtype.kind == "f" else f"i{8 * dtype.itemsize}"
+    # Of floats of 8 bits, which are moved and never computed with, the bits.
+    return "double" if dtype == FLOAT64 else f"i{8 * dtype.itemsize}"
 
 
 @functools.cache
@@ -35,7 +36,9 @@ def constant_text(expr):
     """A `Const`: floats by their bits, as float64."""
     kind = register_type(expr.dtype)
     if kind not in ("float", "double"):
-        return str(int(expr.value))
+        plain = expr.dtype.kind in "iub"
+        value = expr.value if plain else np.asarray(expr.value, expr.dtype).view("u1")
+        return str(int(value))
     value = np.float32(expr.value) if kind == "float" else expr.value
     return f"0x{struct.pack('>d', float(value)).hex()}"
 
