@@ -377,7 +377,8 @@ def test_html(book: Book, tmp_path: Path):
     out = tmp_path / "out"
     done = book_toy.command(book.root, "html", "1s", "--out", str(out))
     assert done.returncode == 0, done.stderr
-    assert sorted(p.name for p in out.glob("*.html")) == ["01s_more.html", "index.html"]
+    made = sorted(p.name for p in out.glob("*.html"))
+    assert made == ["01s_more.html", "404.html", "index.html"]
     page = (out / "01s_more.html").read_text(encoding="utf-8")
     # In the side bar, and below the page; the contents in the bar on top.
     links = {"01_values.html": 2, "index.html": 1, "02_trees.html": 2}

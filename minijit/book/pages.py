@@ -84,7 +84,7 @@ def write_pages(
     lite = {p.name for p in (out / FOLDER / "files").glob("*.ipynb")}
     site = Site(book, out, contents(book), read_record(out), [], lite)
     site.write("index.html", framed(site, None, index_body(site), "index.html"))
-    site.write("404.html", (WEB / "404.html").read_text(encoding="utf-8"))
+    shutil.copyfile(WEB / "404.html", out / "404.html")
     copy_web(out)
     chapters = [only] if only else list(book.written())
     for i, chapter in enumerate(chapters, 1):

@@ -339,7 +339,9 @@ def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
 def needed_equations(eqns, wanted, given=(), effects=False):
     """The equations that compute the atoms `wanted`, stopping at the variables `given`.
 
-    With `effects` those that do more than compute are needed as well.
+    With `effects` those that do more than compute are needed as well.  If only some
+    results of one are needed, `dce_rules[primitive](used, eqn)[1]` takes its place, if
+    there is such a row: `used` has a bool for each result.
 
     Returns:
       (eqns in order, the set of variables that they and `wanted` mention).
