@@ -252,7 +252,8 @@ def lanes_of_loop(stmt):
     """A loop, or those that do the same side by side.
 
     The last lanes go side by side, too: some do what was done already.  (Where what
-    they read may be gone by then they go one by one.)
+    they read may be gone by then they go one by one.)  Rounds are long, and are
+    written once: there some of the last lanes do what the very last one does.
     """
     if not any(has_cells(s) for s in stmt.body if isinstance(s, Store)):
         return [For(stmt.axis, in_lanes(stmt.body))]
@@ -264,6 +265,11 @@ def lanes_of_loop(stmt):
         first = op("mul", chunk, as_index(most))
         length = op("min", op("sub", as_index(n), first), as_index(most))
         return [For(chunk, side_by_side(stmt, first, length, "loop"))]
+    if again and any(isinstance(s, For) for s in stmt.body):
+        chunk = Axis(-(-n // most))
+        first = op("mul", chunk, as_index(most))
+        end = op("sub", as_index(n - 1), first)
+        return [For(chunk, side_by_side(stmt, first, most, "vector", end))]
     chunk, last = Axis(n // most), as_index(n - most)
     first = op("mul", chunk, as_index(most))
     loops = [For(chunk, side_by_side(stmt, first, most, "vector"))]
@@ -293,8 +299,8 @@ def loaded(store, seen):
     return {e.buffer for e in loads if e.buffer.space == "cache"}
 
 
-def side_by_side(stmt, first, length, kind):
-    """The statements of a loop, for so many lanes from the first one on.
+def side_by_side(stmt, first, length, kind, end=None):
+    """The statements of a loop, for so many lanes from the first one on, up to an end.
 
     Each run of stores is a loop over the lanes, of this kind; a number of the kernel's
     own is one for each of them.
@@ -307,7 +313,8 @@ def side_by_side(stmt, first, length, kind):
 
     def over_lanes(stores):
         here = Axis(length, kind)
-        known = {stmt.axis: op("add", first, here)}
+        lane = here if end is None else op("min", here, end)
+        known = {stmt.axis: op("add", first, lane)}
 
         def moved(expr):
             if type(expr) is Load and expr.buffer in cells:
