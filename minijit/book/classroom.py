@@ -46,7 +46,11 @@ from .text import names, statements
 COURSE = "course.toml"
 NO_WORK = {BEFORE, ".ipynb_checkpoints", "chapters"}  # folders in a submission
 LARGEST = 20 << 20  # bytes of a notebook
-PLAIN = (".gitignore", "README.md", "LICENSE", "pyproject.toml")  # of the checkout
+# Of the checkout, with the pages that README and the start page link to.
+PLAIN = (
+    ".gitignore", "README.md", "CONTRIBUTING.md", "TEACHING.md", "LICENSE",
+    "pyproject.toml",
+)  # fmt: skip
 CI = """\
 name: grade
 on: [push]
