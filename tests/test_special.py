@@ -40,6 +40,19 @@ def test_values_are_scipy_s(name):
     np.testing.assert_allclose(got, want, rtol=3e-5, atol=1e-6)
 
 
+def test_digamma_is_exact_near_its_root():
+    # mpmath's, of 40 digits; between 1 and 2 it is 0 somewhere.
+    wanted = {
+        0.25: -4.2274535333762655, 1.0: -0.5772156649015329, 1.25: -0.22745353337626542,
+        1.4616321449683622: -9.241265521729427e-17, 2.0: 0.42278433509846713,
+        1.464218557195252: 0.002499841915746609, 2.0015: 0.4237512818483615,
+        9.999: 2.2516474172057355,
+    }  # fmt: skip
+    with mj.enable_x64(True):
+        found = mj.jit(special.digamma)(np.array([*wanted]))
+    np.testing.assert_allclose(found, [*wanted.values()], rtol=3e-15)
+
+
 def slope(lib, module, name):
     """-> (the gradient by the last array of floats, that array)."""
     args = calls[name]

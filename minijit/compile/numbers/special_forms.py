@@ -31,10 +31,25 @@ def logaddexp(x, y, dtype):
     return where(is_nan(x) | is_nan(y), x + y, result)
 
 
+# What `digamma` is from 1 to 2, divided by the distance from its root, less a mean:
+# a quotient of polynomials in x - 1, fitted at Chebyshev's nodes; highest powers first.
+DIGAMMA_ABOVE = (
+    -0.002035819357349022, -0.044806877631320866, -0.28779348140672556,
+    -0.6494116097171447, -0.32616797522047924, 0.25479851061131553,
+)  # fmt: skip
+DIGAMMA_BELOW = (
+    -5.351344099578249e-07, 0.0020915583530410307, 0.05357103482514063,
+    0.43324354903999995, 1.4560522263441509, 2.074287577714884, 1.0,
+)  # fmt: skip
+DIGAMMA_MEAN = 0.99558162689208984
+ROOT = 1569415565 / 2**30, 381566830 / 2**60, 0.9016312093258695918615e-19
+
+
 def digamma(x):
     """Reflection, recurrence up to 10, then the asymptotic series.
 
     Abramowitz and Stegun, 6.3.7, 6.3.5 and 6.3.18; NaN at the poles 0, -1, -2, ...
+    From 1 to 2 a quotient, times the distance from the root there, in three parts.
     """
     negative = x < 0.0
     z, total = where(negative, 1.0 - x, x), x.like(0.0)
@@ -44,8 +59,12 @@ def digamma(x):
         total = where(below, total - 1.0 / z, total)
         z = where(below, z + 1.0, z)
     w = 1.0 / (z * z)
-    series = w * polynomial(w, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
+    terms = 1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12
+    series = w * polynomial(w, *terms)
     result = total + z.apply("log") - 0.5 / z - series
+    near = polynomial(x - 1.0, *DIGAMMA_ABOVE) / polynomial(x - 1.0, *DIGAMMA_BELOW)
+    near = (near + DIGAMMA_MEAN) * (((x - ROOT[0]) - ROOT[1]) - ROOT[2])
+    result = where((x >= 1.0) & (x <= 2.0), near, result)
     result = where(negative, result - PI / part.apply("tan"), result)
     return where((x <= 0.0) & x.apply("floor").is_(x), NAN, result)
 

@@ -128,8 +128,11 @@ def digamma(x):
         total -= 1 / z
         z += 1
     w = 1 / (z * z)
-    series = w * (1 / 12 - w * (1 / 120 - w * (1 / 252 - w * (1 / 240 - w / 132))))
+    series = w * polynomial(digamma_series, w)
     return like(total + math.log(z) - 0.5 / z - series, x)
+
+
+digamma_series = 1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12
 
 
 # Giles, "Approximating the erfinv function" (2012), double precision, as in XLA:
