@@ -62,30 +62,46 @@ def halves(slots):
     return f
 
 
+def taking_turns(slots):
+    """A carry that becomes the other one, and numbers that are not in arrays."""
+
+    def f(x):
+        def body(s):
+            i, a, b, n = s
+            return i + 1, b, jnp.sin(a) + n * x, n * 0.9 + a[0]
+
+        mode = {"reverse": "checkpoint", "slots": slots}
+        start = (0, x, 0.5 * x, x[1])
+        ends = lax.while_loop(lambda s: s[0] < 7, body, start, **mode)
+        return sum(map(jnp.sum, ends))
+
+    return f
+
+
 cases = {
     "slots of 1": looped(1),
     "slots of 3": looped(3),
-    "more slots than steps": looped(40),
+    "more slots than steps": looped(40, steps=20),
     "no step": looped(2, steps=0),
     "one step": looped(2, steps=1),
     "nested": nested(3),
     "half precision": halves(2),
+    "taking turns": taking_turns(2),
 }
 
 
-# A sample through numba; `test_regions` has them all through LLVM.
-@pytest.mark.parametrize(
-    "name, backend",
-    [
-        *((name, "plain") for name in cases),
-        *((name, "python") for name in ("slots of 3", "no step", "half precision")),
-    ],
-)
-def test_gradients_are_native_and_as_interpreted(name, backend):
+@pytest.mark.parametrize("name", cases)
+def test_gradients_are_native_and_as_interpreted(name, backend="plain"):
     g = mj.grad(cases[name])
     assert executors["plain"](mj.make_jaxpr(g)(x), "g").fallbacks == ()
     for point in (x, 0.3 * x):
         agree(g, point, backend=backend, rtol=1e-4)
+
+
+# A sample; `test_regions` has them all through LLVM.
+@pytest.mark.parametrize("name", ["slots of 3", "no step", "half precision"])
+def test_gradients_by_numba(name):
+    test_gradients_are_native_and_as_interpreted(name, "python")
 
 
 transformed = {
@@ -172,7 +188,7 @@ def test_no_allocation_a_step():
 def test_what_is_held_are_slots_and_one():
     """The tables of the generated code: of vectors, of matrices and of numbers."""
     mj.clear_caches()
-    mj.jit(mj.grad(looped(5)), backend="python")(x)
+    mj.jit(mj.grad(looped(5)), backend="plain")(x)
     text, = (text for text in sources() if "while s" in text)
     for shape in ("6,", "6, 3", "6, 3, 3"):
         assert f"np.empty(({shape})" in text

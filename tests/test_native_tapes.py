@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from harness import alike
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -26,8 +27,8 @@ from minijit.transform.control_flow.unions_and_tapes import (
 )
 from minijit.transform.derivatives.linearize import add_any_p
 from minijit.transform.pieces import jaxpr_of
-from tests.test_control_flow import programs, slope
-from tests.test_native_control import agree, allocations, executable, points
+from tests.test_control_flow import a_cond, a_while_in_a_cond_in_a_scan, programs, slope
+from tests.test_native_control import agree, allocations, executable, points, sources
 
 pytestmark = pytest.mark.chapter(22)
 
@@ -58,6 +59,7 @@ def test_a_tape_is_one_array_that_python_can_read():
     tapes = [t for t in mj.tree.leaves(pull_back) if isinstance(t, TapeValue)]
     assert tapes
     for tape in tapes:
+        assert len(tape) == 5  # 1.09, 2.19, 5.79, 34.5, 1192
         assert isinstance(tape.items, table_values.TableItems)
         assert tape.nbytes == sum(tape[i].nbytes for i in range(len(tape)))
         rows = [np.asarray(tape[i]) for i in range(len(tape))]
@@ -66,6 +68,43 @@ def test_a_tape_is_one_array_that_python_can_read():
             tape[len(tape)]
     want = mj.vjp(mj.jit(f, backend="eval"), points[0])[1](np.ones(3, "f4"))
     np.testing.assert_allclose(pull_back(np.ones(3, "f4")), want, rtol=1e-5)
+
+
+def branch_in_a_branch(x):
+    """More steps than a table has rows at first, and what is kept and used as well."""
+
+    def inner(c):
+        return lax.cond(c[1] > 0.3, lambda c: jnp.exp(-c), lambda c: c * c + x, c)
+
+    def body(c, a):
+        outer = lambda c: jnp.sin(inner(jnp.cos(c)))
+        return lax.cond(c[0] > 0.1, outer, lambda c: c + a, c), None
+
+    return lax.scan(body, x, jnp.linspace(0.1, 0.5, 40))[0]
+
+
+def test_residuals_are_written_where_they_are_kept():
+    """A union in a union in a tape: four tables of vectors, and no copies of them."""
+    mj.clear_caches()
+    agree(slope(branch_in_a_branch), points[0], backend="plain", rtol=1e-4)
+    forward = max(sources(), key=len)
+    assert forward.count(f"np.empty(({python_regions.FIRST_ROWS}, 3)") == 4
+    agree(slope(branch_in_a_branch), points[1], backend="plain", rtol=1e-4)
+
+
+def test_an_array_that_was_given_is_copied_into_a_union():
+    closed = jaxpr_of(lambda x: [handed_on(vector, x)], [vector], "f")
+    run, wanted = executors["plain"](closed, "f"), executors["eval"](closed, "f")
+    alike(run(points[0]), wanted(points[0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("program", [a_cond, a_while_in_a_cond_in_a_scan])
+def test_a_step_may_take_gradients(program):
+    """Descent in a loop: the tapes and unions of a step are gone after it."""
+    g = slope(lambda x: program(lax, x))
+    descent = lambda x: lax.fori_loop(0, 3, lambda i, x: x - 0.1 * g(x), x)
+    assert executable(descent, points[0]).fallbacks == ()
+    agree(descent, points[0], backend="plain", rtol=1e-4)
 
 
 def test_second_derivatives_are_native():
