@@ -7,7 +7,6 @@ decompositions themselves are primitives: see `minijit.ops.linalg`.
 """
 
 import builtins
-import functools
 import inspect
 import math
 from collections import namedtuple
@@ -17,11 +16,9 @@ import numpy as np
 from ..ops import linalg as decompositions
 from ..trace import dtypes, primitives
 from ..trace.api import calls
-from ..trace.array import ArrayImpl
 from ..trace.base import names
 from ..trace.base.errors import at_line, user_source
-from ..trace.core import EvalTrace, current_trace
-from ..trace.jit.jit import jit
+from ..trace.jit.jit import where_known
 from ..trace.numpy_values import by_squaring
 from ..transform.custom.custom_derivatives import custom_jvp
 from .arguments import canonical_axes, canonical_axis, static_int
@@ -214,17 +211,7 @@ def one_program(function):
     """
     parameters = inspect.signature(function).parameters.values()
     options = tuple(p.name for p in parameters if p.default is not p.empty)
-    compiled = jit(function, static_argnames=options)
-
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        given = (*args, *kwargs.values())
-        whole = type(current_trace()) is EvalTrace and all(
-            isinstance(x, (ArrayImpl, np.ndarray, bool, str, type(None))) for x in given
-        )
-        return (compiled if whole else function)(*args, **kwargs)
-
-    return call
+    return where_known(function, function, static_argnames=options)
 
 
 @one_program

@@ -5,28 +5,25 @@
     jaxpr, captured, tree = record(fun, avals, in_tree, "scan")     # a user's function
 """
 
-import time
-import weakref
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 
 import numpy as np
 
 from ..trace.arguments import TraceInfo, function_name, function_source
-from ..trace.array import ArrayImpl, ShapedArray, aval_of
+from ..trace.array import ArrayImpl, ShapedArray
 from ..trace.base.config import config
 from ..trace.base.errors import user_source
-from ..trace.base.turns import lock
 from ..trace.core import current_trace
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, JaxprTrace, Literal, trace_to_jaxpr
 from ..trace.jaxprs.memory import memoised
 from ..trace.jit.captures import find_captures, reaches
-from ..trace.jit.jit import PlainTrace, compiled_call
+from ..trace.jit.jit import jit, jit_p, where_known
 from ..trace.jit.refs import ThreadedFunction
 from ..trace.jit.results import trace_is_over
-from ..trace.jit.retrace import TraceRecord, Traces, explain, log_compile, weak_words
-from ..trace.jit.stores import Recent, Table, generation
-from .closed_jaxprs import trace_closed
+from ..trace.jit.stores import Recent, Table
+from .closed_jaxprs import apply_closed, trace_closed
 from .flat_functions import FlatFunction
 
 int32 = np.dtype("int32")
@@ -239,12 +236,56 @@ def param_key(value):
     return type(value), value
 
 
+# ---- what runs where values are known
+
+
+@memoised
+def program(body, primitive, params, rule):
+    """An equation with this body as one compiled program: a function of its operands.
+
+    It is compiled as a jitted function is, and its row stands in `loop_traces`: what it
+    depends on, and why it was compiled.  That costs about what compiling its body costs,
+    which a loop of few steps needs as well.
+
+    Args:
+      params: of the equation, as pairs.
+      rule: what runs, instead, where nothing is compiled.
+    """
+    bind = binding(partial(primitive.bind, **dict(params)))
+    bind.__name__ = body.jaxpr.debug.name if body.jaxpr.debug else primitive.name
+    source = user_source()
+    at = f"{Path(source.file).name}:{source.line}" if source else "?"
+    bind.__qualname__ = f"{heading(body, primitive)} at {at}"
+    return where_known(bind, partial(rule, **dict(params)))
+
+
+def binding(bind):
+    """A Python function of an equation's operands: `jit` knows those."""
+    return lambda *x: bind(*x)
+
+
+# Of all equations that were compiled by themselves, `lax.scan.traces`.
+loop_traces = jit(binding(None)).traces
+
+
+def heading(body, primitive):
+    """What a program is called in its row: `scan step`, `fori_loop with step`."""
+    if body.jaxpr.debug is None:
+        return primitive.name
+    name, kind = body.jaxpr.debug.name, body.jaxpr.debug.kind.split()[0]
+    name = name.removeprefix("of ") if "loop" in name else f"{primitive} {name}"
+    # A derivative says by what it was made.
+    return name if kind in ("scan", "while_loop") else f"{kind} {name}"
+
+
+def by_equation(*operands, name, jaxpr):
+    """A call that is not compiled."""
+    return apply_closed(jaxpr, *operands)
+
+
 def compiled(closed):
     """A branch or a body made to run, once: compiled if what is around it is."""
-    debug = closed.jaxpr.debug
-    is_plain = isinstance(current_trace(), PlainTrace)
-    name = debug.name if debug else "body"
-    return compiled_call(closed, name, "eval" if is_plain else "default")
+    return program(closed, jit_p, (("name", "body"), ("jaxpr", closed)), by_equation)
 
 
 # primitive -> its rule where nothing is compiled, or no compiler takes it as a whole.
@@ -252,82 +293,14 @@ by_step: dict = {}
 
 
 def as_whole(primitive, rule):
-    """The row of a loop in `eval_rules`; by `rule` it runs step by step.
-
-    Where values are known a loop is a program of one equation, compiled as a jitted
-    function is.  That costs about what compiling its body costs, which a loop of few
-    steps needs as well.
-    """
+    """The row of a loop in `eval_rules`: one program; by `rule` it runs step by step."""
     by_step[primitive] = rule
 
     def evaluate(*args, **params):
-        if isinstance(current_trace(), PlainTrace):
-            return rule(*args, **params)
         body = next(x for x in params.values() if isinstance(x, ClosedJaxpr))
-        key = tuple(params.items()), tuple(map(aval_of, args))
-        whole = whole_loop(body, primitive, *key)
-        if whole not in told:
-            start = time.perf_counter()
-            run = compiled(whole)
-            told.add(whole)
-            tell(primitive, whole, run, time.perf_counter() - start)
-        return compiled(whole)(*args)
+        return program(body, primitive, tuple(params.items()), rule)(*args)
 
     return {primitive: evaluate}
-
-
-# Of all loops outside jit, `lax.scan.traces`; and what stands there already.
-loop_traces = Traces()
-told: weakref.WeakSet = weakref.WeakSet()
-
-
-def bodies_in(whole):
-    """The jaxprs of a loop that is one equation."""
-    (eqn,) = whole.jaxpr.eqns
-    return [x.jaxpr for x in eqn.params.values() if isinstance(x, ClosedJaxpr)]
-
-
-def tell(primitive, whole, run, seconds):
-    """Add the row of a loop that was compiled: what it depends on, and why it was."""
-    source, (body, *_) = user_source(), bodies_in(whole)
-    name, kind = body.debug.name, body.debug.kind.split()[0]
-    name = name.removeprefix("of ") if "loop" in name else f"{primitive} {name}"
-    # A derivative says by what it was made.
-    name = name if kind in ("scan", "while_loop") else f"{kind} {name}"
-    at = f"{Path(source.file).name}:{source.line}" if source else "?"
-    facts = {("static", "loop"): name, ("static", "at"): at}
-    for i, aval in enumerate(whole.in_avals):
-        known = isinstance(aval, ShapedArray)
-        facts["shape", f"x{i}"] = aval.shape if known else (str(aval),)
-        facts["dtype", f"x{i}"] = aval.dtype.name if known else "values a step "
-        facts["weak type", f"x{i}"] = weak_words[known and aval.weak_type]
-    where = [("static", "loop"), ("static", "at")]
-    same = [r for r in loop_traces if all(r.facts[k] == facts[k] for k in where)]
-    why, era = explain(facts, same, None, generation[0]), generation[0]
-    if any(r.facts == facts and r.era == era for r in same):
-        why = CAPTURES
-    # Where Python has to drive it.
-    reasons = [reason for _, reason in getattr(run, "fallbacks", ())]
-    why = "\n".join([why, *(f"  step by step: {reason}" for reason in reasons)])
-    record = TraceRecord(0, facts, why, era, compile_ms=1e3 * seconds)
-    with lock:
-        loop_traces.add(record)
-    log_compile(name, record)
-
-
-CAPTURES = (
-    "its body says something else: it captures a number or an object that changed\n"
-    "  to do: make that a part of the carry, or an array"
-)
-
-
-@memoised
-def whole_loop(body, primitive, params, avals):
-    """A loop as a closed jaxpr of one equation, remembered with its body."""
-    debug = body.jaxpr.debug
-    info = TraceInfo(debug.name if debug else primitive.name, primitive.name)
-    loop = lambda *args: primitive.bind(*args, **dict(params))
-    return trace_closed(loop, avals, info)
 
 
 def wrap_like(value, dtype=None):

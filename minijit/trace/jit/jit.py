@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ..arguments import leaf_avals
 from ..array import shape_rules
-from ..base.config import config
+from ..base.config import config, jit_is_disabled
 from ..base.turns import Turn, lock, one_at_a_time, turns
 from ..core import EvalTrace, Primitive, Tracer, current, eval_rules, set_trace
 from ..jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr, trace_to_jaxpr
@@ -268,6 +268,28 @@ def jit(
     if in_shardings is not None or out_shardings is not None:
         return jit_kinds["placing"](fun, options, in_shardings, out_shardings)
     return JitFunction(fun, options)
+
+
+def where_known(function, otherwise, static_argnames=()):
+    """A function that is one compiled program where values are known.
+
+    Args:
+      function: what is jitted for that.
+      otherwise: a function of the same arguments that runs in its place inside a trace,
+        and where nothing is compiled.
+
+    Returns:
+      A function, with the `traces` of what was compiled.
+    """
+    jitted = jit(function, static_argnames=static_argnames)
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        known = type(current.trace) is EvalTrace and not jit_is_disabled()
+        return (jitted if known else otherwise)(*args, **kwargs)
+
+    call.traces = jitted.traces
+    return call
 
 
 # What else is forgotten: functions.  Later modules add those of their tables.

@@ -71,6 +71,8 @@ class Upkeep:
             given = self.name, self.options.executor, self.donations.pairs
             run = compiled_call(self.closed, *given)
             self.record.compile_ms = 1e3 * (time.perf_counter() - start)
+            for primitive, reason in getattr(run, "fallbacks", ()):
+                self.record.why += f"\n  {primitive} is not compiled: {reason}"
             log_compile(self.name, self.record)
             self.renewed = passed_on(self.closed.jaxpr)
             self.executable = run

@@ -116,6 +116,9 @@ def seen(value):
     return Seen(text, Identity(value) if can_be_owner(value) else id(value))
 
 
+# The fact by which traces of one list are told apart.
+FUNCTION = "function", "name"
+
 # What each kind of fact is called in an explanation, and what to do about a change.
 explanations = {
     "structure": (
@@ -190,6 +193,8 @@ def explain(facts, records, mutable, era):
       mutable: the name of a captured value that can change, or None.
       era: what `TraceRecord.era` of this call will be.
     """
+    # A list may be of several functions that the library made of the same code.
+    records = [r for r in records if r.facts.get(FUNCTION) == facts.get(FUNCTION)]
     if not records:
         return "first call"
     # Of several that are as near, the latest; a long history need not be searched.
@@ -200,6 +205,11 @@ def explain(facts, records, mutable, era):
             f"trace {nearest.index} used a traced value that it found through "
             f"{mutable or 'an object'}, and so was not kept\n"
             "  to do: make the value an argument of the function"
+        )
+    if not found and mutable == "its body" and nearest.era == era:
+        return (
+            "its body says something else: it captures a number or an object that "
+            "changed\n  to do: make that a part of the carry, or an array"
         )
     if not found and mutable and nearest.era == era:
         return (
@@ -280,8 +290,10 @@ class Traces(list):
     def table(self, times=True):
         """The table as text; without times it is the same in every run."""
         head = ["#", "signature", "trace ms", "compile ms", "why it was traced"]
+        several = len({r.facts.get(FUNCTION) for r in self}) > 1
+        named = lambda r: f"{r.facts[FUNCTION]}: {r.call}" if several else r.call[1:-1]
         rows = [
-            [f"{r.index}", r.call[1:-1], number(r.trace_ms), number(r.compile_ms)]
+            [f"{r.index}", named(r), number(r.trace_ms), number(r.compile_ms)]
             for r in self
         ]
         keep = [0, 1, 2, 3, 4] if times else [0, 1, 4]
@@ -338,6 +350,7 @@ def new_record(jitted, captures, era, call, avals):
     values += [(call.kwargs[k], "keyword") for k in sorted(call.kwargs)]
     facts, leaf_names = call_facts(names, values, avals)
     facts |= static_facts(call, statics) | context_facts(captures)
+    facts[FUNCTION] = getattr(jitted.function, "__qualname__", "")
     why = explain(facts, jitted.traces, captures.mutable, era)
     record = TraceRecord(jitted.traces.count, facts, why, era)
     most = jitted.options.max_traces

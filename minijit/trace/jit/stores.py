@@ -17,7 +17,7 @@ from ..base.turns import lock
 from ..core import current
 from ..jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from ..jaxprs.memory import Living, Memory
-from .captures import atoms, can_be_owner, parts, reaches
+from .captures import atoms, can_be_owner, capture_rules, parts, reaches
 
 # All tables of traces.
 stores = Living()
@@ -99,6 +99,8 @@ class Recent(Table):
 # Traces by what the function is and by signature, for all wrappers there are.
 shared = Recent(limit=256)
 
+# A function that captures a jaxpr is known by that: its text is not compared.
+capture_rules |= {ClosedJaxpr: lambda walk, _, c: walk.identify("its body", c, False)}
 # Of a jaxpr, only params and constants can hold something of the user's.
 atoms |= {Memory, ShapedArray}
 parts |= {
