@@ -322,6 +322,7 @@ def test_a_system_outside_jit_is_one_program(monkeypatch):
         u, s, vh = jnp.linalg.svd(a, full_matrices=False)
         values = jnp.linalg.svd(a, compute_uv=False)
     assert len(recorded) == 1
+    assert jnp.linalg.solve.traces[-1].call == "(a: float32[7,3,3], b: float32[7,3,2])"
     np.testing.assert_allclose((a + 4 * np.eye(3)) @ x, b, 1e-4, 1e-4)
     np.testing.assert_allclose(u * s[:, None] @ vh, a, 1e-4, 1e-4)
     np.testing.assert_allclose(values, s, 1e-4, 1e-4)

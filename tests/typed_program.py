@@ -41,6 +41,8 @@ value, gradients = mj.value_and_grad(loss)(params, x, y)
 assert_type(value, Array)
 step: dict[str, Array] = mj.tree.map(lambda w, g: w - 0.1 * g, params, gradients)
 carry, ys = lax.scan(lambda c, v: (c + v, c), 0.0, jnp.arange(3.0))
+print(lax.scan.traces, jnp.linalg.solve.traces)
+assert_type(jnp.linalg.inv(jnp.eye(3)), Array)
 compiled = loss.lower(params, x, y).compile()
 print(compiled, mj.devices()[0].platform, float(value), x.at[0].set(1.0))
 with mj.enable_x64(True), mj.disable_jit():

@@ -141,6 +141,17 @@ class _ScalarType:
     def dtype(self) -> np.dtype[Any]: ...
     def __call__(self, x: Any) -> Array: ...
 '''
+# Such as lax.scan: a function that says what was compiled of it.
+TRACED = '''
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
+
+class _Traced(Generic[Args, Result]):
+    traces: Any
+    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result: ...
+
+def _traced(function: Callable[Args, Result]) -> _Traced[Args, Result]: ...
+'''
 # Properties of arrays, and their types.
 PROPERTIES = {
     "shape": "tuple[int, ...]", "dtype": "np.dtype[Any]", "ndim": "int", "size": "int",
@@ -181,6 +192,8 @@ def module_stub(name: str, module: types.ModuleType) -> str:
         if name == "tree":
             lines.append("from minijit.tree_util import PyTreeDef\n")
     lines += [statement(name, n, getattr(module, n)) for n in dir(module)]
+    if any(line.startswith("@_traced") for line in lines):
+        lines[0] = f"from typing import Generic, ParamSpec, TypeVar\n{lines[0]}{TRACED}"
     text = "\n".join(lines) + "\n"
     if "bool: _ScalarType" in lines:
         # Python's own, where the module has something else of that name.
@@ -222,7 +235,8 @@ def function(module: str, name: str, f: Any, first: str = "") -> str:
         return f"def {name}(*args: Any, **kwargs: Any) -> {back}: ..."
     shown = parameter_texts(module, name, parameters[1:] if first else parameters)
     given = ", ".join([first, *shown] if first else shown)
-    return f"def {name}({given}) -> {back}: ..."
+    traced = "@_traced\n" * hasattr(f, "traces")
+    return f"{traced}def {name}({given}) -> {back}: ..."
 
 
 def parameter_texts(

@@ -243,9 +243,9 @@ def param_key(value):
 def program(body, primitive, params, rule):
     """An equation with this body as one compiled program: a function of its operands.
 
-    It is compiled as a jitted function is, and its row stands in `loop_traces`: what it
-    depends on, and why it was compiled.  That costs about what compiling its body costs,
-    which a loop of few steps needs as well.
+    It is compiled as a jitted function is, and a row of `loop_traces` says on what it
+    depends, and why it was.  That costs about what compiling its body costs, which a
+    loop of few steps needs as well.
 
     Args:
       params: of the equation, as pairs.
@@ -270,12 +270,11 @@ loop_traces = jit(binding(None)).traces
 
 def heading(body, primitive):
     """What a program is called in its row: `scan step`, `fori_loop with step`."""
-    if body.jaxpr.debug is None:
-        return primitive.name
-    name, kind = body.jaxpr.debug.name, body.jaxpr.debug.kind.split()[0]
+    debug = body.jaxpr.debug
+    name, kind = (debug.name, debug.kind.partition(" ")[0]) if debug else ("", "")
     name = name.removeprefix("of ") if "loop" in name else f"{primitive} {name}"
     # A derivative says by what it was made.
-    return name if kind in ("scan", "while_loop") else f"{kind} {name}"
+    return name if kind in ("", "scan", "while_loop") else f"{kind} {name}"
 
 
 def by_equation(*operands, name, jaxpr):
@@ -293,7 +292,7 @@ by_step: dict = {}
 
 
 def as_whole(primitive, rule):
-    """The row of a loop in `eval_rules`: one program; by `rule` it runs step by step."""
+    """The row of a loop in `eval_rules`: a program; by `rule` it runs step by step."""
     by_step[primitive] = rule
 
     def evaluate(*args, **params):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ..arguments import leaf_avals
 from ..array import shape_rules
-from ..base.config import config, jit_is_disabled
+from ..base.config import config
 from ..base.turns import Turn, lock, one_at_a_time, turns
 from ..core import EvalTrace, Primitive, Tracer, current, eval_rules, set_trace
 from ..jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr, trace_to_jaxpr
@@ -219,6 +219,7 @@ class JitFunction(Jitted):
 
 
 # chapter 6, brought along
+from ..base.config import jit_is_disabled
 from ..plans import plans
 from ..remembered import remembered_avals
 
@@ -288,7 +289,7 @@ def where_known(function, otherwise, static_argnames=()):
         known = type(current.trace) is EvalTrace and not jit_is_disabled()
         return (jitted if known else otherwise)(*args, **kwargs)
 
-    call.traces = jitted.traces
+    vars(call).update(traces=jitted.traces)
     return call
 
 

@@ -16,7 +16,7 @@ from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..batching.vmap import vmap
 from ..pieces import int32, loop_traces
 from .agreement import not_given, scan_length, with_operand
-from .api import bind_branches, scan, while_loop
+from .api import bind_branches, cond, scan, while_loop
 
 
 def switch(index, branches, *operands, operand=not_given):
@@ -195,6 +195,6 @@ def platform_dependent(*args, default=None, **per_platform):
     return function(*args)
 
 
-# What was compiled of loops outside jit, as the `traces` of a jitted function.
-for function in (scan, while_loop, fori_loop, map_loop):
+# What was compiled outside jit, as the `traces` of a jitted function.
+for function in (cond, switch, scan, while_loop, fori_loop, map_loop):
     function.traces = loop_traces
