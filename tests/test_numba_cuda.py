@@ -1,21 +1,25 @@
 """What is printed for kernels is a program of numba.cuda: simulated, and compiled."""
 
 import ast
+import struct
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from cuda_programs import programs
+from cuda_programs import derivatives, layouts, numbers, programs, totals
 from derivative_cases import cases
 
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import lax, nn
+from minijit.run.cuda.images import as_bytes, linked
 from minijit.run.cuda.reports import assembled
 from minijit.run.device.grid_memory import NoCudaForm
-from minijit.run.device.numba_cuda import numba_ptx, program_of
+from minijit.run.device.lockstep import run_in_lockstep
+from minijit.run.device.numba_cuda import UnsignedIndices, numba_ptx, program_of
 
 pytestmark = pytest.mark.chapter(26)
 compiles = pytest.mark.skipif(
@@ -88,6 +92,22 @@ def test_in_numba_s_simulator():
     assert f"{len(programs)} of {len(programs)} agree" in done.stdout, done
 
 
+@pytest.mark.parametrize("name", [*layouts, "sum of rows", "argmax", "digits step"])
+def test_that_indices_have_no_sign_changes_nothing(name):
+    f, args = programs[name]
+    for kernel in kernels_of(f, *args):
+        told = ast.unparse(UnsignedIndices(32).visit(ast.parse(kernel.printed.text)))
+        assert " in range(" not in told and "np.int64(np.uint32(cuda." in told
+        # NumPy adds an int64 to a uint64 as floats; numba does not.
+        told = told.replace("np.uint64(", "np.int64(")
+        other = replace(kernel, printed=replace(kernel.printed, text=told))
+        arrays = [np.ones(b.shape, b.dtype) for b in kernel.args]
+        again = [np.copy(a) for a in arrays]
+        assert run_in_lockstep(kernel, *arrays) == run_in_lockstep(other, *again)
+        for a, b in zip(arrays, again, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 # ---- what numba compiles
 
 
@@ -101,6 +121,28 @@ def test_the_assembler_takes_what_numba_compiles(name):
         assert assembled(ptx, (9, 0)).spills == 0
         if ".f64" not in kernel.ptx((9, 0)):
             assert "cvt.f64.f32" not in ptx and "cvt.rn.f32.f64" not in ptx
+
+
+def instructions(ptx):
+    """How many instructions of machine code, of 16 bytes, an assembler makes of PTX."""
+    code = linked([as_bytes(ptx)], (9, 0))
+    at, = struct.unpack_from("<Q", code, 40)
+    size, count, names = struct.unpack_from("<HHH", code, 58)
+    heads = [struct.unpack_from("<IIQQQQ", code, at + i * size) for i in range(count)]
+    is_code = lambda name: code[heads[names][4] + name :].startswith(b".text")
+    return sum(length // 16 for name, *_, length in heads if is_code(name))
+
+
+@compiles
+@pytest.mark.parametrize("family", [totals, layouts, numbers, derivatives])
+def test_numba_needs_no_more_instructions_than_we(family):
+    """The functions that are NVIDIA's there and ours here are elsewhere."""
+    sums = np.zeros(2)
+    for f, args in list(family.values())[::2]:
+        for kernel in kernels_of(f, *args):
+            texts = numba_ptx(kernel, (9, 0)), kernel.ptx((9, 0))
+            sums += list(map(instructions, texts))
+    assert sums[0] <= 1.1 * sums[1], sums
 
 
 @compiles

@@ -38,30 +38,6 @@ def logaddexp(x, y):
     return high + math.log1p(math.exp(low - high))
 
 
-def is_large(x):
-    return not abs(x) < type(x)(4503599627370496.0)
-
-
-def trunc(x):
-    return x if is_large(x) else math.copysign(type(x)(int(x)), x)
-
-
-def floor(x):
-    whole = trunc(x)
-    return whole - type(x)(1) if whole > x else whole
-
-
-def ceil(x):
-    return -floor(-x)
-
-
-def round_even(x):
-    whole = floor(x)
-    rest, half = x - whole, type(x)(0.5)
-    odd = rest == half and floor(whole * half) * type(x)(2) != whole
-    return math.copysign(whole + type(x)(1) if rest > half or odd else whole, x)
-
-
 def to_bool(x):
     return x != type(x)(0)
 
@@ -90,3 +66,10 @@ for name in numbers:
     if dtype.kind in "iu":
         ends = np.iinfo(dtype).min, np.iinfo(dtype).max
         own[f"to_{name}"] = limiting(*map(dtype.type, ends))
+
+# {name: {type: the instruction of PTX that it is for numbers of that type}}.
+instructions = {
+    "maximum": {"float32": "max.NaN.f32"},
+    "minimum": {"float32": "min.NaN.f32"},
+    "round_even": {"float32": "cvt.rni.f32.f32", "float64": "cvt.rni.f64.f64"},
+}

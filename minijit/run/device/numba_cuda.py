@@ -9,6 +9,7 @@ PTX wants the packages of `minijit[numba-cuda]`.  numba copies NumPy's arrays to
 device and back: `backend="cuda"` launches our own PTX, and keeps them there.
 """
 
+import ast
 import functools
 import math
 import re
@@ -24,7 +25,7 @@ from ..python.scalar_functions import functions
 from ..python.source import import_text
 from ..report.environment import version_of
 from ..values import pairs
-from .functions import own
+from .functions import instructions, own
 from .grid_memory import NoCudaForm
 from .lockstep import of_math, vector_functions
 
@@ -75,18 +76,126 @@ def device_functions(capability=None):
     space = {"np": ModuleType("np"), "math": math}
     for function in functions.values():
         space = function.__globals__ | space
+    half, rounded = cuda.libdevice.half2float, cuda.libdevice.float2half_rn
+    # numba's own `//` rounds down, and in 64 bits.
+    quotient, rest = instruction("sdiv"), instruction("srem")
     stubs = {
         "cbrt": lambda x: cuda.cbrt(x),
         "population_count": lambda x: cuda.popc(x),
         "clz": lambda x: cuda.clz(x),
+        "floor": lambda x: math.floor(x),
+        "ceil": lambda x: math.ceil(x),
+        "trunc": lambda x: math.trunc(x),
+        "divide": lambda x, y: (
+            type(x)(-1) if y == 0 else -x if y == -1 else quotient(x, y)
+        ),
+        "remainder": lambda x, y: (
+            x if y == 0 else type(x)(0) if y == -1 else rest(x, y)
+        ),
+        "float16_value": lambda x: half(np.int16(x)),
+        "float16_bits": lambda x: np.uint16(rounded(x)),
+        "round_float16": lambda x: half(rounded(x)),
     }
     for name, f in (functions | own | stubs).items():
         copy = FunctionType(f.__code__, space, name, None, f.__closure__)
         space[name] = cuda.jit(device=True)(copy)
+    # Above, others call what these are for all types.
+    space |= {name: by_type(row, space.get(name)) for name, row in instructions.items()}
     space |= {"erf": math.erf, "erfc": math.erfc, "lgamma": math.lgamma}
     words = {n: getattr(math, n) for n in "exp log1p sqrt copysign isnan".split()}
     words |= {"floor": space["floor"], "trunc": space["trunc"]}
     vars(space["np"]).update(vars(np) | words)
+    return space
+
+
+def instruction(word):
+    """A function that is one instruction: of LLVM, or of PTX for a type of numbers."""
+    from llvmlite import ir
+    from numba.cuda.extending import intrinsic
+
+    def write(context, builder, sig, args):
+        if "." not in word:
+            return getattr(builder, word)(*args)
+        kind, count = args[0].type, len(args) + 1
+        text = f"{word} {', '.join(f'${i}' for i in range(count))};"
+        letters = "=" + ",".join(("d" if "64" in word else "f") * count)
+        function = ir.FunctionType(kind, [x.type for x in args])
+        return builder.asm(function, text, letters, args, False)
+
+    unary, binary = (
+        lambda context, x: (x(x), write), lambda context, x, y: (x(x, x), write)
+    )  # fmt: skip
+    return intrinsic(unary if word.startswith("cvt") else binary)
+
+
+def by_type(words, other):
+    """A function that is an instruction for some types, and `other` for the rest."""
+    from numba.cuda.extending import overload
+
+    def stub(*args):
+        pass
+
+    @overload(stub)
+    def chosen(*args):
+        found = made.get(str(args[0]), other)
+        return lambda *args: found(*args)
+
+    made = {kind: instruction(word) for kind, word in words.items()}
+    return stub
+
+
+class UnsignedIndices(ast.NodeTransformer):
+    """Has numba know what it cannot: no index is negative, and 32 bits are enough.
+
+    To numba an index may count from the end, and `range` counts its steps before the
+    first one.  Addresses that go up in a loop have 64 bits, and so no steps to convert.
+    """
+
+    def __init__(self, bits):
+        self.bits, self.loops = bits, 0
+
+    def visit_Assign(self, node):
+        """The numbers of a block, `b0`, and of a thread, `t0` and `i0`."""
+        self.generic_visit(node)
+        if not self.loops and re.fullmatch(r"[bti]\d+", ast.unparse(node.targets[0])):
+            text = f"np.int64(np.uint{self.bits}({ast.unparse(node.value)}))"
+            node.value = ast.parse(text, mode="eval").body
+        return node
+
+    def visit_Subscript(self, node):
+        self.generic_visit(node)
+        text = f"np.uint{64 if self.loops else self.bits}({ast.unparse(node.slice)})"
+        node.slice = ast.parse(text, mode="eval").body
+        return node
+
+    def visit_While(self, node):
+        self.loops += 1
+        self.generic_visit(node)
+        self.loops -= 1
+        return node
+
+    def visit_For(self, node):
+        self.visit_While(node)
+        i, n = node.target.id, ast.unparse(node.iter.args[0])
+        text = f"{i} = 0; {i}_ = {n}\nwhile {i} < {i}_:\n    {i} = {i} + 1"
+        *before, loop = ast.parse(text).body
+        loop.body[:0] = node.body
+        return [*before, loop]
+
+
+def facts_of(kernel):
+    """What `space_of` is told of a `CudaKernel`."""
+    threads = math.prod((*kernel.grid, *kernel.block))
+    most = max(threads, *(math.prod(b.shape) for b in kernel.args))
+    return program_of([kernel]), kernel.name, 32 if most < 2**31 else 64
+
+
+def space_of(text, name, bits):
+    """The names that the text of a program defines."""
+    tree, space = ast.parse(text), {}
+    if not simulated():
+        tree = ast.fix_missing_locations(UnsignedIndices(bits).visit(tree))
+    exec(compile(tree, f"<{name}>", "exec"), space)
     return space
 
 
@@ -103,10 +212,7 @@ def numba_ptx(kernel, capability):
     from numba import cuda, types
     from numba.cuda import dispatcher
 
-    # To libNVVM the number of a block might be negative, and so might each index.
-    sure = re.sub(r"cuda\.\w+Idx\.\w", r"(\g<0> & 0x7FFFFFFF)", program_of([kernel]))
-    space: dict = {}
-    exec(compile(sure, f"<{kernel.name}>", "exec"), space)
+    space = space_of(*facts_of(kernel))
     space |= device_functions(capability)
     names = (part_dtype(storage_dtype(b.dtype)).name for b in kernel.args)
     arrays = (getattr(types, n.replace("bool", "boolean"))[::1] for n in names)
@@ -127,10 +233,9 @@ def numba_ptx(kernel, capability):
 
 
 @functools.lru_cache(maxsize=1024)
-def loaded(text, name):
-    """A kernel of a program's text."""
-    space: dict = {}
-    exec(compile(text, f"<{name}>", "exec"), space)
+def loaded(text, name, bits):
+    """What launches a kernel."""
+    space = space_of(text, name, bits)
     if simulated():
         # Python's own functions compute in float64, and raise.
         space["math"] = of_math
@@ -155,4 +260,4 @@ def run_by_numba(kernel, *arrays):
     given = [x if x.flags.writeable else x.copy() for x in flat]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        loaded(program_of([kernel]), kernel.name)[kernel.grid, kernel.block](*given)
+        loaded(*facts_of(kernel))[kernel.grid, kernel.block](*given)
