@@ -1,5 +1,6 @@
 """Programs as CUDA graphs, by a driver that writes down what it is told."""
 
+import ctypes
 import gc
 import pickle
 import weakref
@@ -17,6 +18,7 @@ from minijit.run.cuda import cublas, driver as cuda_driver, eager as cuda_eager
 from minijit.run.cuda.arrays import CudaArray, DLManagedTensor, in_capsule, shown
 from minijit.run.cuda.cublas import gemm_of, multiply
 from minijit.run.cuda.driver import CudaUnavailable
+from minijit.run.cuda.images import linked_with_runtime
 from minijit.run.cuda.loops import HostNode
 from minijit.run.cuda.stub import stub_driver
 from minijit.trace.base.config import config
@@ -568,17 +570,52 @@ def test_products_of_16_bit_floats_are_calls(device, dtype, wanted):
     )
 
 
-def test_gradients_of_scans_are_graphs_and_of_branches_the_cpus(device):
-    """Residuals of a fixed number of steps are arrays; those of a branch a Union."""
-    inner = lambda c, row: lax.scan(lambda a, _: (jnp.sin(a * row), a), c, None, 3)[0]
-    nested = lambda x: lax.scan(lambda c, row: (inner(c, row), c), x[0], x)[0]
-    branch = lambda x: lax.cond(x[0, 0] > 0, jnp.sin, jnp.exp, x)
-    for f in (nested, branch):
-        slope = grad(lambda x, f=f: f(x).sum())
-        on_device = jit(slope, backend="cuda")
-        np.testing.assert_allclose(on_device(x34), jit(slope)(x34), 1e-5, 1e-6)
-        fallbacks = on_device.lower(x34).compile().executable.fallbacks
-        assert [name for name, _ in fallbacks] == ["cond"] * (f is branch)
+def rows_of_branches(x):
+    """A scan of branches within a scan: a tape of tapes of unions."""
+
+    def step(c, row):
+        branch = lambda c: lax.cond(c[1] > 0, lambda c: c * row, jnp.exp, c)
+        inner = lambda c, _: (branch(c * row), c)
+        c, kept = lax.scan(inner, c, None, 2)
+        return lax.cond(row[0] > c[0], jnp.sin, lambda c: c * c * row, c), kept
+
+    return lax.scan(step, x[0], x)[0]
+
+
+def of_three(x):
+    """A switch with a branch in a branch: a union in a union."""
+    own = lambda x: lax.cond(x[1, 1] > 0, jnp.cos, jnp.exp, x) * x
+    index = (x.sum() * 5).astype(int) % 3
+    return lax.switch(index, [jnp.sin, lambda x: x * x * x, own], x)
+
+
+branching = {
+    "branch": lambda x: lax.cond(x[0, 0] > 0, jnp.sin, lambda x: jnp.exp(x) * x, x),
+    "argument": lambda x: lax.cond(x[0, 0] > 0, lambda x: x * x, lambda x: x**3, x),
+    "switch": of_three,
+    "scan": rows_of_branches,
+    "steps": lambda x: lax.fori_loop(0, 3, lambda _, c: of_three(c) / 2, x),
+    "no branch": lambda x: lax.scan(lambda c, row: (jnp.sin(c) * row, c), x[0], x)[0],
+}
+
+
+@pytest.mark.parametrize("block_step", [0, config.fusion.block_step])
+@pytest.mark.parametrize("name", branching)
+def test_gradients_of_branches_and_scans_stay_on_the_device(device, name, block_step):
+    """One launch a call; the loops are nodes of the graph, or of one block each."""
+    slope = grad(lambda x: branching[name](x).sum())
+    with config.override("fusion", config.fusion.but(block_step=block_step)):
+        run = jit(slope, backend="cuda")
+        for k, x in enumerate((x34, -x34), 1):
+            wanted = jit(slope)(x)
+            np.testing.assert_allclose(run(x), wanted, 1e-5, 1e-6)
+            # What is copied to the CPU is the result.
+            assert (device.times("launch"), device.times("read")) == (k, k)
+            if block_step:
+                on_grid = jit(slope, backend="cuda-lockstep")(x)
+                np.testing.assert_allclose(on_grid, wanted, 1e-5, 1e-6)
+        executable = run.lower(x34).compile().executable
+    assert not executable.hosts and not executable.fallbacks
 
 
 def test_a_loop_with_products_of_16_bit_floats_is_a_graph_or_the_cpus(device):
@@ -593,6 +630,20 @@ def test_a_loop_with_products_of_16_bit_floats_is_a_graph_or_the_cpus(device):
     with minijit.config.override("fusion", settings):
         for g in (f, slope):
             near(jit(g, backend="cuda")(x), jit(g)(x))
+
+
+def test_nvidia_s_libraries_load_without_a_gpu():
+    """cuBLAS has what is called, and nvJitLink the function that decides of a loop."""
+    for package in ("cuda.bindings", "nvidia.cu13"):
+        pytest.importorskip(package, reason="needs minijit[cuda]")
+    blas, version = cublas.library(), ctypes.c_int()
+    assert blas.cublasGetProperty(0, ctypes.byref(version)) == 0 and version.value > 12
+    assert blas.cublasGemmStridedBatchedEx_64 and blas.cublasSetWorkspace_v2
+    for size in (1, 4):
+        code = linked_with_runtime(cuda_driver.decide_text(size), (9, 0))
+        assert code.startswith(b"\x7fELF") and b"decide_%d" % size in code
+    with pytest.raises(RuntimeError, match="nvJitLink refused a kernel"):
+        linked_with_runtime("no PTX", (9, 0))
 
 
 def test_what_cublas_is_called_with(monkeypatch):

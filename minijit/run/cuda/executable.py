@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from ...compile.control.residuals_as_arrays import with_arrays
 from ...compile.decisions import noting, with_notes
 from ...compile.loops.statements import Region
 from ...compile.lower.walk import lower
@@ -321,8 +322,8 @@ def lowered(closed, name):
     """
     changed = config.fusion.but(half_products=True, direct_convolutions=False)
     with config.override("fusion", changed):
-        program = lower(closed, name, programs=cuda_programs)
+        program = with_arrays(lower(closed, name, programs=cuda_programs))
     if any(map(obstacle, program.body)):
-        program = lower(closed, name, programs=programs)
+        program = with_arrays(lower(closed, name, programs=programs))
     return program
 

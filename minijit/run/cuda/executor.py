@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from types import SimpleNamespace
 
 from ...compile.control.lowering import with_regions
+from ...compile.control.residuals_as_arrays import with_arrays
 from ...compile.memory.updates import with_reuse
 from ...compile.pipeline import device_rewrites
 from ..device.grid_memory import NoCudaForm
@@ -33,7 +34,7 @@ ORDINARY = (9, 0)
 
 def with_regions_of_blocks(program):
     """A program whose loops are regions that one block runs."""
-    return with_regions(program, BlockBuilder)
+    return with_regions(with_arrays(program), BlockBuilder)
 
 
 device_rewrites |= {
