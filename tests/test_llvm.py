@@ -228,6 +228,19 @@ def test_empty_and_strided_arguments():
     assert f(base[::2, ::3])[0].tolist() == [[0, 6], [24, 30]]
 
 
+def test_numbers_and_masks():
+    f = mj.jit(lambda n, mask: (n * 2, mask.sum(), ~mask), backend="llvm")
+    n, total, others = f(np.float32(3), np.array([True, False, True]))
+    assert (n.item(), total.item(), others.tolist()) == (6, 2, [False, True, False])
+
+
+def test_a_loop_that_did_not_run_is_not_reversed():
+    powers = lambda x: lax.while_loop(lambda c: c[0] < 10, lambda c: c * x, x).sum()
+    g = mj.jit(mj.grad(powers), backend="llvm")
+    for n, wanted in ((3.0, 3 * 3.0**2), (20.0, 1.0)):
+        assert g(np.array([n], "f4")).tolist() == [wanted]
+
+
 # ---- the text
 
 
