@@ -125,7 +125,7 @@ def test_the_assembler_takes_what_numba_compiles(name):
 
 def instructions(ptx):
     """How many instructions of machine code, of 16 bytes, an assembler makes of PTX."""
-    code = linked([as_bytes(ptx)], (9, 0))
+    code, _ = linked([as_bytes(ptx)], (9, 0))
     at, = struct.unpack_from("<Q", code, 40)
     size, count, names = struct.unpack_from("<HHH", code, 58)
     heads = [struct.unpack_from("<IIQQQQ", code, at + i * size) for i in range(count)]

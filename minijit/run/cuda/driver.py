@@ -264,53 +264,71 @@ class Graph:
     """A graph, or what a loop or a branch in one consists of.
 
     Nodes are known by their numbers.
+
+    Attributes:
+      nodes: of each the driver's handle, and a function(graph made ready, pointers)
+        that tells it other addresses; inside: the graphs of its loops and branches.
     """
 
     def __init__(self, driver, graph):
         self.driver, self.graph = driver, graph
-        self.nodes, self.last_product = [], None
+        self.nodes, self.inside, self.last_product = [], [], None
 
     def waited(self, waits):
         """The nodes that a new one waits for, as the driver takes them."""
-        nodes = [self.nodes[i].handle for i in waits]
+        nodes = [self.nodes[i][0] for i in waits]
         return nodes or None, len(nodes)
 
-    def add(self, node):
-        self.nodes.append(node)
+    def add(self, node, rebind=None):
+        self.nodes.append((node, rebind))
         return len(self.nodes) - 1
 
     def kernel(self, kernel, pointers, waits):
         function = self.driver.function(kernel)
         given = function, kernel.grid, kernel.block, kernel.shared_bytes
-        return self.add(self.launch(*given, Arguments(pointers), waits))
+        return self.launch(*given, pointers, waits)
 
-    def launch(self, function, grid, block, shared, arguments, waits):
-        params = self.driver.api.CUDA_KERNEL_NODE_PARAMS()
+    def launch(self, function, grid, block, shared, pointers, waits):
+        params, call = self.driver.api.CUDA_KERNEL_NODE_PARAMS(), self.driver.call
+        arguments = Arguments(pointers)
         params.func = function
         params.gridDimX, params.gridDimY, params.gridDimZ = grid
         params.blockDimX, params.blockDimY, params.blockDimZ = block
         params.sharedMemBytes = shared
         params.kernelParams = arguments.address
-        waited = self.waited(waits)
-        node = self.driver.call("cuGraphAddKernelNode", self.graph, *waited, params)
-        return KernelHandle(node, params, arguments)
+        node = call("cuGraphAddKernelNode", self.graph, *self.waited(waits), params)
+
+        def rebind(ready, pointers):
+            arguments.set(pointers)
+            call("cuGraphExecKernelNodeSetParams", ready, node, params)
+
+        return self.add(node, rebind)
 
     def product(self, gemm, pointers, waits):
         """All products work in the same memory, and so one after the other."""
         if self.last_product is not None:
             waits = tuple(dict.fromkeys((*waits, self.last_product)))
-        given = self.graph, *self.waited(waits)
-        with captured(self.driver, gemm, pointers) as child:
-            node = self.driver.call("cuGraphAddChildGraphNode", *given, child)
-        self.last_product = self.add(ProductHandle(node, gemm))
+        given, driver = (self.graph, *self.waited(waits)), self.driver
+        with captured(driver, gemm, pointers) as child:
+            node = driver.call("cuGraphAddChildGraphNode", *given, child)
+
+        def rebind(ready, pointers):
+            with captured(driver, gemm, pointers) as child:
+                driver.call("cuGraphExecChildGraphNodeSetParams", ready, node, child)
+
+        self.last_product = self.add(node, rebind)
         return self.last_product
 
     def copy(self, target, source, nbytes, waits):
-        params = copy_params(self.driver.api, target, source, nbytes)
-        given = self.graph, *self.waited(waits), params, self.driver.context
-        return self.add(
-            CopyHandle(self.driver.call("cuGraphAddMemcpyNode", *given), nbytes)
-        )
+        api, call = self.driver.api, self.driver.call
+        given = lambda *ends: (copy_params(api, *ends, nbytes), self.driver.context)
+        waited = self.graph, *self.waited(waits)
+        node = call("cuGraphAddMemcpyNode", *waited, *given(target, source))
+
+        def rebind(ready, pointers):
+            call("cuGraphExecMemcpyNodeSetParams", ready, node, *given(*pointers))
+
+        return self.add(node, rebind)
 
     def conditional(self, kind, size, count, where, waits, fills):
         """A conditional node.
@@ -324,10 +342,8 @@ class Graph:
         handle = call(
             "cuGraphConditionalHandleCreate", self.graph, self.driver.context, 0, 0
         )
-        decide = Arguments([int(handle), where])
-        function = self.driver.decide(size)
-        grid = (1, 1, 1), (1, 1, 1), 0
-        first = self.add(self.launch(function, *grid, decide, waits))
+        decide = self.driver.decide(size), (1, 1, 1), (1, 1, 1), 0, [int(handle), where]
+        first = self.launch(*decide, waits)
         params = api.CUgraphNodeParams()
         params.type = api.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
         params.conditional.handle = handle
@@ -342,9 +358,9 @@ class Graph:
         for graph, fill in zip(inside, fills, strict=True):
             last = fill(graph)
             if kind == "WHILE":
-                again = Arguments([int(handle), where])
-                graph.add(graph.launch(function, *grid, again, last))
-        return self.add(Inside(node, decide, inside))
+                graph.launch(*decide, last)
+        self.inside += inside
+        return self.add(node)
 
     def loop(self, more, waits, fill):
         """Nodes that run again while the byte at an address is true."""
@@ -382,49 +398,6 @@ def copy_params(api, target, source, nbytes):
     return params
 
 
-class KernelHandle:
-    """A kernel in a graph."""
-
-    def __init__(self, handle, params, arguments):
-        self.handle, self.params, self.arguments = handle, params, arguments
-
-    def rebind(self, driver, exec_, pointers):
-        self.arguments.set(pointers)
-        call = "cuGraphExecKernelNodeSetParams"
-        driver.call(call, exec_, self.handle, self.params)
-
-
-class ProductHandle:
-    """A product in a graph."""
-
-    def __init__(self, handle, gemm):
-        self.handle, self.gemm = handle, gemm
-
-    def rebind(self, driver, exec_, pointers):
-        call = "cuGraphExecChildGraphNodeSetParams"
-        with captured(driver, self.gemm, pointers) as child:
-            driver.call(call, exec_, self.handle, child)
-
-
-class CopyHandle:
-    """A copy in a graph."""
-
-    def __init__(self, handle, nbytes):
-        self.handle, self.nbytes = handle, nbytes
-
-    def rebind(self, driver, exec_, pointers):
-        params = copy_params(driver.api, *pointers, self.nbytes)
-        call = "cuGraphExecMemcpyNodeSetParams"
-        driver.call(call, exec_, self.handle, params, driver.context)
-
-
-class Inside:
-    """A loop or a branch in a graph, which keeps its addresses."""
-
-    def __init__(self, handle, arguments, graphs):
-        self.handle, self.arguments, self.graphs = handle, arguments, graphs
-
-
 class Ready:
     """A graph that can be launched again and again."""
 
@@ -434,7 +407,7 @@ class Ready:
 
     def rebind(self, number, pointers):
         """Tell a node other addresses; launches that are under way keep theirs."""
-        self.source.nodes[number].rebind(self.driver, self.exec, pointers)
+        self.source.nodes[number][1](self.exec, pointers)
 
     def launch(self):
         (status,) = self.start(self.exec, self.driver.stream)

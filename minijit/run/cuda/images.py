@@ -38,7 +38,7 @@ def image_of(kernel, capability):
     text = ptx_of(kernel, capability)
     if version_of("nvidia-nvjitlink") == "not installed":
         return text
-    return kept("cubin", (text, capability), lambda: linked([text], capability))
+    return kept("cubin", (text, capability), lambda: linked([text], capability)[0])
 
 
 def linked_with_runtime(text, capability):
@@ -59,7 +59,7 @@ def linked_with_runtime(text, capability):
                 f"libcudadevrt.a: `pip install nvidia-cuda-runtime` brings it ({error})"
             ) from None
         with open(path, "rb") as file:
-            return linked([as_bytes(text)], capability, file.read())
+            return linked([as_bytes(text)], capability, file.read())[0]
 
     return kept("cubin", (text, capability, "cudadevrt"), make)
 
@@ -67,13 +67,17 @@ def linked_with_runtime(text, capability):
 def linked(texts, capability, library=None):
     """PTX texts, and maybe a library, as machine code: by nvJitLink.
 
+    Returns:
+      (machine code, what the assembler says of registers and spills).
+
     Raises:
+      ImportError: there are no bindings for it.
       RuntimeError: it refuses them; with its own words.
     """
     from cuda.bindings import nvjitlink
 
     major, minor = capability
-    options = [f"-arch=sm_{major}{minor}"]
+    options = [f"-arch=sm_{major}{minor}", "-Xptxas=-v"]
     handle = nvjitlink.create(len(options), options)
     try:
         for text in texts:
@@ -87,6 +91,8 @@ def linked(texts, capability, library=None):
         nvjitlink.complete(handle)
         code = bytearray(nvjitlink.get_linked_cubin_size(handle))
         nvjitlink.get_linked_cubin(handle, code)
+        said = bytearray(nvjitlink.get_info_log_size(handle))
+        nvjitlink.get_info_log(handle, said)
     except nvjitlink.nvJitLinkError as error:
         log = bytearray(nvjitlink.get_error_log_size(handle))
         nvjitlink.get_error_log(handle, log)
@@ -94,4 +100,4 @@ def linked(texts, capability, library=None):
         raise RuntimeError(f"nvJitLink refused a kernel: {error}\n{words}") from None
     finally:
         nvjitlink.destroy(handle)
-    return bytes(code)
+    return bytes(code), said.decode()

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from ..device.grid_memory import WARP, NoCudaForm
+from .images import as_bytes, linked
 from .kernels import CudaKernel
 
 # Of one multiprocessor, by the first number of its compute capability: threads, blocks
@@ -62,23 +63,13 @@ def assembled(ptx, capability):
       NoCudaForm: it is not installed, or does not take the text.
     """
     try:
-        from cuda.bindings import nvjitlink
+        _, said = linked([as_bytes(ptx)], capability)
     except ImportError:
         raise NoCudaForm(
             "there is no assembler: pip install cuda-bindings nvidia-nvjitlink"
         ) from None
-    options = [f"-arch=sm_{capability[0]}{capability[1]}", "-Xptxas=-v"]
-    handle, text = nvjitlink.create(len(options), options), ptx.encode()
-    try:
-        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), "kernel")
-        nvjitlink.complete(handle)
-        log = bytearray(nvjitlink.get_info_log_size(handle))
-        nvjitlink.get_info_log(handle, log)
-    except nvjitlink.nvJitLinkError as error:
-        raise NoCudaForm(f"the assembler refused a kernel: {error}") from None
-    finally:
-        nvjitlink.destroy(handle)
-    said = log.decode()
+    except RuntimeError as error:
+        raise NoCudaForm(str(error)) from None
     count = lambda pattern: sum(map(int, re.findall(pattern, said)))
     registers = count(r"Used (\d+) registers")
     spills = count(r"(\d+) bytes spill (?:stores|loads)")
