@@ -436,7 +436,7 @@ def test_a_step_that_python_drives_costs_about_what_a_call_costs():
             sys.setprofile(None)
         return events.count("call")
 
-    assert calls(300) - calls(100) <= 200 * 57
+    assert calls(300) - calls(100) <= 200 * 36
 
 
 class Weights:

@@ -9,7 +9,7 @@ is called once, each time the line runs.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import compress
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..trace.trees.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..transform.batching.vmap import at_front, batch_rules, with_axis
 from ..transform.debugging import lane_of
 from ..transform.derivatives.linearize import linearize_rules
+from ..transform.flat_functions import CalledByLeaves
 from ..transform.tangents import zeros
 
 pure_callback_p = Primitive("pure_callback", multiple_results=True)
@@ -39,7 +40,7 @@ vmap_methods = (
 
 
 @dataclass(frozen=True, eq=False)
-class HostFunction:
+class HostFunction(CalledByLeaves):
     """A function of trees as one of flat lists, with the types it promised.
 
     Attributes:
@@ -61,14 +62,6 @@ class HostFunction:
     def __repr__(self):
         return function_name(self.function)
 
-    @cached_property
-    def is_flat(self):
-        """Whether each argument is a leaf, and none has a name."""
-        args, kwargs = self.in_tree.children()
-        return not kwargs.num_leaves and all(
-            child.num_nodes == child.num_leaves == 1 for child in args.children()
-        )
-
     def __call__(self, *leaves):
         """-> the leaves of the result, as NumPy arrays."""
         if not self.lanes:
@@ -83,12 +76,7 @@ class HostFunction:
         return [np.stack(column) for column in zip(*results, strict=True)]
 
     def call_once(self, leaves):
-        if self.is_flat:
-            result = self.function(*leaves)
-        else:
-            args, kwargs = tree_unflatten(self.in_tree, leaves)
-            result = self.function(*args, **kwargs)
-        found, tree = tree_flatten(result)
+        found, tree = tree_flatten(self.on_leaves(leaves))
         if tree != self.out_tree:
             raise RuntimeError(
                 f"the callback {self} promised a result of the structure "

@@ -29,25 +29,25 @@ from ..trace.core import (
 from ..trace.jaxprs.jaxpr import effectful, eval_jaxpr
 from ..trace.jit.jit import jit_p
 from ..trace.primitives import as_array
-from ..trace.trees.pytree import tree_flatten, tree_unflatten
+from ..trace.trees.pytree import tree_flatten
 from .batching.vmap import batch_rules, without_axis
 from .derivatives.linearize import constant, linearize_rules
+from .flat_functions import CalledByLeaves
 
 debug_callback_p = Primitive("debug_callback", multiple_results=True)
 effectful.add(debug_callback_p)
 
 
 @dataclass(frozen=True, eq=False)
-class Callback:
+class Callback(CalledByLeaves):
     """A Python function of trees as one of flat arrays; prints under its name."""
 
     name: str
     function: object
-    tree: object
+    in_tree: object
 
     def __call__(self, leaves):
-        args, kwargs = tree_unflatten(self.tree, leaves)
-        self.function(*args, **kwargs)
+        self.on_leaves(leaves)
 
     def __repr__(self):
         return self.name

@@ -1,11 +1,14 @@
 """A function of trees as a function of flat lists of arrays."""
 
+from collections.abc import Callable
+from functools import cached_property
+
 from ..trace.arguments import function_name
 from ..trace.base.errors import at_line, user_source
 from ..trace.core import Tracer, current_trace
 from ..trace.jit.refs import Ref, check_no_refs, read
 from ..trace.primitives import as_array
-from ..trace.trees.pytree import tree_flatten, tree_unflatten
+from ..trace.trees.pytree import PyTreeDef, tree_flatten, tree_unflatten
 
 
 class FlatFunction:
@@ -57,6 +60,32 @@ class FlatFunction:
         user's class may remember in which trace it was made.
         """
         return tree_unflatten(self.aux_tree, self.aux_leaves)
+
+
+class CalledByLeaves:
+    """What calls `function` with arguments whose leaves it is given.
+
+    Attributes:
+      in_tree: the structure of (args, kwargs).
+    """
+
+    function: Callable
+    in_tree: PyTreeDef
+
+    @cached_property
+    def is_flat(self):
+        """Whether each argument is a leaf, and none has a name."""
+        args, kwargs = self.in_tree.children()
+        return not kwargs.num_leaves and all(
+            child.num_nodes == child.num_leaves == 1 for child in args.children()
+        )
+
+    def on_leaves(self, leaves):
+        """The function's result."""
+        if self.is_flat:
+            return self.function(*leaves)
+        args, kwargs = tree_unflatten(self.in_tree, leaves)
+        return self.function(*args, **kwargs)
 
 
 def check_callable(fun):

@@ -61,14 +61,22 @@ def rows_of(x, steps):
     return [wrap_like(row, dtype) for row in to_numpy(x).copy()]
 
 
-def stack_values(aval, rows):
-    """Arrays of one type, stacked along a new first axis."""
-    if not rows:
-        shape = (0, *aval.shape)
-        storage = np.zeros(shape, dtypes.storage_of(aval.dtype))
-        return ArrayImpl(storage, aval.update(shape=shape))
-    aval = aval.update(shape=(len(rows), *aval.shape))
-    return ArrayImpl(np.stack([to_numpy(x) for x in rows]), aval)
+class Stack:
+    """An array of the values that one result of a loop's body has in its steps.
+
+    They are copied as they come: held one by one until the last step, their memory
+    could not serve the steps after them.
+    """
+
+    def __init__(self, aval, steps):
+        self.aval = aval.update(shape=(steps, *aval.shape))
+        self.values = np.zeros(self.aval.shape, dtypes.storage_of(aval.dtype))
+
+    def __setitem__(self, i, x):
+        self.values[i] = to_numpy(x)
+
+    def array(self):
+        return ArrayImpl(self.values, self.aval)
 
 
 # ---- the body of a loop, linearized

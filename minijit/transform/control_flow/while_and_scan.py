@@ -18,13 +18,13 @@ from ..pieces import as_whole, compiled, index_aval, mask_of, none_of, reorder, 
 from ..tangents import dense, zeros
 from .steps import (
     LinearLoop,
+    Stack,
     fixpoint,
     instantiate_carry,
     of_first,
     order_linear_body,
     place_residuals,
     rows_of,
-    stack_values,
     step_count,
 )
 from .unions_and_tapes import Tape, TapeValue
@@ -131,16 +131,16 @@ def scan_eval(*args, **params):
     loop = Loop(**params)
     counts, consts, carry, xs = loop.split(args)
     steps = int(counts[0]) if counts else loop.length
-    body, xs, rows = compiled(loop.jaxpr), [rows_of(x, steps) for x in xs], []
+    body, xs = compiled(loop.jaxpr), [rows_of(x, steps) for x in xs]
+    avals = loop.jaxpr.out_avals[loop.num_carry :]
+    ys = [Stack(a, steps) if loop.is_array(a) else [None] * steps for a in avals]
     for i in reversed(range(steps)) if loop.reverse else range(steps):
         outs = body(*consts, *carry, *[x[i] for x in xs])
         carry, row = split(outs, loop.num_carry)
-        rows.append(row)
-    avals = loop.jaxpr.out_avals[loop.num_carry :]
-    tapes = on_tapes(avals, rows[::-1] if loop.reverse else rows)
-    pairs = zip(avals, tapes, strict=True)
-    ys = [stack_values(a, t.items) if loop.is_array(a) else t for a, t in pairs]
-    return carry + ys
+        for y, value in zip(ys, row, strict=True):
+            y[i] = value
+    made = lambda a, y: y.array() if loop.is_array(a) else TapeValue(Tape(a), y)
+    return carry + list(map(made, avals, ys))
 
 
 shape_rules |= {scan_p: scan_shape}
