@@ -88,6 +88,30 @@ def test_what_may_be_off_follows_the_narrowest_dtype_on_the_way():
     assert not alike(f'argument((3,), "float64", 0){total_of(True)}', through, exact)
 
 
+def test_the_judge_knows_what_rounding_does_on_the_way():
+    """Every value moves, not the arguments alone: a sum of whole numbers is rounded."""
+    import jax
+
+    from tests.fuzz.judge import Judge, Wrong
+
+    x, judge = np.arange(1, 50_001, dtype="i4") % 97, Judge()
+    plain = lambda x: jax.numpy.cos(x.mean() * 1e6)
+    wanted = np.cos(np.float32(x.mean() * 1e6))
+    judged = lambda a, f: judge.agree([a], [wanted], jax.jit(f), f, [x], "jit", "")
+    judged(wanted * np.float32(0.999), plain)
+    with pytest.raises(Wrong, match="if values move"):
+        judged(wanted * np.float32(0.999), lambda x: jax.numpy.float32(wanted))
+    # A product that was infinite on the way is compared where it is not.
+    long = np.full(2000, 1.5, "f4")
+    plain = lambda x: jax.numpy.angle(jax.numpy.cumprod(x)[::-1] + 0j)
+    wanted, found = np.zeros(2000, "f4"), np.zeros(2000, "f4")
+    found[7] = np.nan
+    judge.agree([found], [wanted], jax.jit(plain), plain, [long], "jit", "")
+    found[1999] = 0.1
+    with pytest.raises(Wrong):
+        judge.agree([found], [wanted], jax.jit(plain), plain, [long], "jit", "")
+
+
 def test_the_judge_sees_a_wrong_number_and_a_drift(monkeypatch):
     pytest.importorskip("jax")
     from tests.fuzz.judge import Judge, Wrong

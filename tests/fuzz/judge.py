@@ -2,15 +2,14 @@
 
 A program is called again and again: while its results are kept, after they were
 dropped, in two threads, beside the programs judged before.  Each answer has the bits of
-the first.  That one is as far from jax's evaluation as rounding explains, where
-arguments move by a few units in the last place; or it is not much farther than jax is
-from what jax says in 64 bits.
+the first.  That one is as far from jax's evaluation as rounding explains, where every
+value on the way moves by a unit in the last place or two; or it is not much farther
+than jax is from what jax says in 64 bits.
 """
 
 import threading
 from collections import deque
 
-import ml_dtypes
 import numpy as np
 
 import minijit
@@ -59,16 +58,13 @@ def far(found, wanted):
     return apart
 
 
-def in_range(found, wanted, exact):
-    """Three evaluations, less what is infinite in one, where some has left the range.
+def in_range(*evaluations):
+    """Evaluations of one result, less what is infinite or NaN in one of them.
 
-    How long a product stays beyond it depends on the order of its factors.
+    How long a product stays beyond its dtype's range depends on the order of factors.
     """
-    limit = ml_dtypes.finfo(wanted.dtype).max if str(wanted.dtype) in EPS else np.inf
-    if not (np.abs(exact) > float(limit)).any():
-        return found, wanted, exact
-    inside = np.isfinite(found) & np.isfinite(wanted) & np.isfinite(exact)
-    return found[inside], wanted[inside], exact[inside]
+    inside = np.logical_and.reduce([np.isfinite(wide(a)) for a in evaluations])
+    return [a[inside] for a in evaluations]
 
 
 def typed(a):
@@ -89,17 +85,41 @@ def alike(text, found, wanted=None):
     return all(d <= t for d, t in pairs)
 
 
-def moved(arguments, seed):
-    """Arguments, a unit in the last place or two away."""
-    draw = np.random.default_rng(seed)
+class Shaken:
+    """A program of jax's whose every value moves by a unit in the last place or two.
 
-    def near(a):
+    `left` says whether a value left the range of its dtype on the way.
+    """
+
+    def __init__(self, jaxpr, seed):
+        self.jaxpr, self.draw, self.left = jaxpr, np.random.default_rng(seed), False
+
+    def __call__(self, arguments):
+        return [np.array(a) for a in self.evaluate(self.jaxpr, arguments)]
+
+    def moved(self, a):
         if str(a.dtype) not in EPS:
             return a
-        part = 1 + 2 * EPS[str(a.dtype)] * draw.choice([-1, 1], a.shape)
-        return np.asarray(wide(a) * part).astype(a.dtype)
+        part = 1 + 2 * EPS[str(a.dtype)] * self.draw.choice([-1, 1], a.shape)
+        with np.errstate(all="ignore"):
+            found = np.asarray(wide(np.asarray(a)) * part).astype(a.dtype)
+        self.left |= not np.isfinite(wide(found)).all()
+        return found
 
-    return [near(a) for a in arguments]
+    def evaluate(self, closed, arguments):
+        jaxpr = closed.jaxpr
+        values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+        values |= zip(jaxpr.invars, map(self.moved, arguments), strict=True)
+        for equation in jaxpr.eqns:
+            given = [a.val if hasattr(a, "val") else values[a] for a in equation.invars]
+            if equation.primitive.name == "jit":
+                out = self.evaluate(equation.params["jaxpr"], given)
+            else:
+                params = equation.primitive.get_bind_params(equation.params)
+                out = equation.primitive.bind(*given, **params)
+            out = out if isinstance(out, (list, tuple)) else [out]
+            values |= zip(equation.outvars, map(self.moved, out), strict=True)
+        return [a.val if hasattr(a, "val") else values[a] for a in jaxpr.outvars]
 
 
 def theirs(program):
@@ -169,18 +189,23 @@ class Judge:
         allowed, apart = off_by(text, wanted), far(found, wanted)
         if all(d <= t for d, t in zip(apart, allowed, strict=True)):
             return
-        shaken = [0.0] * len(wanted)
+        shaken, left, jaxpr = [0.0] * len(wanted), False, self.jax.make_jaxpr(plain)
+        jaxpr = jaxpr(*arguments)
         for seed in range(4):
-            near = leaves(reference(*moved(arguments, seed)))
+            evaluation = Shaken(jaxpr, seed)
+            near = evaluation(arguments)
+            left |= evaluation.left
             shaken = [max(s, d) for s, d in zip(shaken, far(near, wanted), strict=True)]
+        if left:
+            inside = [in_range(*each) for each in zip(found, wanted, near, strict=True)]
+            apart = far([a for a, _, _ in inside], [b for _, b, _ in inside])
+            shaken = far([c for _, _, c in inside], [b for _, b, _ in inside])
         nearer = self.nearer(found, wanted, reference, arguments)
         # What jax says without jit: its compiler errs, too.
         by_step = far(found, leaves(plain(*map(self.jax.numpy.asarray, arguments))))
         for i, (d, t, s) in enumerate(zip(apart, allowed, shaken, strict=True)):
             if d > t + 16 * s and not nearer[i] and by_step[i] > t:
-                raise Wrong(
-                    f"{road}, result {i}: {d:.2g} off, {s:.2g} if arguments move"
-                )
+                raise Wrong(f"{road}, result {i}: {d:.2g} off, {s:.2g} if values move")
 
     def nearer(self, found, wanted, reference, arguments):
         """For each result whether it is about as near to jax in 64 bits as jax itself.
@@ -193,9 +218,7 @@ class Judge:
                 exact = leaves(reference(*wider))
         except TypeError:
             return [False] * len(found)
-        inside = list(map(in_range, found, wanted, exact))
-        ours = far([a for a, _, _ in inside], [e for _, _, e in inside])
-        theirs = far([b for _, b, _ in inside], [e for _, _, e in inside])
+        ours, theirs = far(found, exact), far(wanted, exact)
         return [a <= 4 * b < np.inf for a, b in zip(ours, theirs, strict=True)]
 
     def again(self, run, arguments, first, x64):
