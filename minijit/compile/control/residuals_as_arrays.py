@@ -146,10 +146,11 @@ class Flattening:
 
     def unused(self, aval):
         """Arrays that nobody writes."""
-        if isinstance(aval, Tape):
-            raise Grows
         if isinstance(aval, Union):
             return [b for case in aval.cases for a in case for b in self.unused(a)]
+        if isinstance(aval, Tape):
+            # How many rows another branch knows, which writes them.
+            return [replace(b, space="table") for b in self.unused(aval.element)]
         return [self.new(aval.shape, aval.dtype)]
 
     def kept(self, buffer):
@@ -175,7 +176,8 @@ class Flattening:
         params, lead = attrs["params"], ()
         given = [self.flat([view.buffer]) for view in call.inputs]
         if attrs["primitive"] is cond_p:
-            programs = tuple(self.inner(p, given[1:]) for p in attrs["programs"])
+            branches = [self.inner(p, given[1:]) for p in attrs["programs"]]
+            programs = tuple(with_rows(branches))
         elif attrs["primitive"] is scan_p and params["length"] is not None:
             consts, carry, xs = split(given, params["num_consts"], params["num_carry"])
             rows = [[Buffer(b.name, b.shape[1:], b.dtype) for b in x] for x in xs]
@@ -225,6 +227,23 @@ class Flattening:
             own = {name: own.get(name, value) for name, value in call.attrs.items()}
             call = replace(call, attrs=own)
         self.body.append(call)
+
+
+def with_rows(branches):
+    """Programs with the same arrays for results: one of them knows each tape's rows."""
+    results = zip(*(program.outputs for program in branches), strict=True)
+    known = [sorted(same, key=is_table)[0] for same in results]
+    if any(map(is_table, known)):
+        raise Grows
+    for program in branches:
+        pairs = zip(program.outputs, known, strict=True)
+        outputs = tuple(replace(k, name=b.name) if is_table(b) else b for b, k in pairs)
+        changed = outputs != program.outputs
+        yield replace(program, outputs=outputs) if changed else program
+
+
+def is_table(buffer):
+    return buffer.space == "table"
 
 
 def holds_object(call):
