@@ -33,6 +33,7 @@ from minijit.compile.simplify.folding import simplify
 from minijit.run.llvm.kernels import KernelText, functions_of
 from minijit.run.llvm.types import memory_type
 from minijit.run.loading import rewritten
+from minijit.run.threads.kernels import is_parallel
 
 pytestmark = [pytest.mark.chapter(24), pytest.mark.fusion]
 f32 = np.dtype("float32")
@@ -491,7 +492,8 @@ def test_the_last_lanes_go_side_by_side_too(rows, threads):
     program = program_of(lambda x: nn.softmax(x * 3, -1), [x])
     found = {c.recipe: c for c in candidates(program.kernels[0])}
     body, = found["short rows in lanes"].bodies
-    first, last = arrange(body)
-    assert first.axis.extent == rows // 16 and last.axis.extent == 1
-    inside = [s.axis for s in statements((first, last)) if isinstance(s, For)]
+    loop, = arrange(body)
+    assert loop.axis.extent == -(-rows // 16)
+    assert is_parallel(Kernel("k", (loop,)))
+    inside = [s.axis for s in statements((loop,)) if isinstance(s, For)]
     assert {a.extent for a in inside if a.kind == "vector"} == {16}

@@ -238,9 +238,7 @@ block_rows.append(fold_row)
 
 def in_lanes(body):
     """A kernel's statements; where lanes have numbers of their own, side by side."""
-    return tuple(
-        new for s in body for new in (lanes_of_loop(s) if isinstance(s, For) else [s])
-    )
+    return tuple(lanes_of_loop(s) if isinstance(s, For) else s for s in body)
 
 
 def has_cells(store):
@@ -249,33 +247,22 @@ def has_cells(store):
 
 
 def lanes_of_loop(stmt):
-    """A loop, or those that do the same side by side.
+    """A loop, or one that does the same side by side.
 
-    The last lanes go side by side, too: some do what was done already.  (Where what
-    they read may be gone by then they go one by one.)  Rounds are long, and are
-    written once: there some of the last lanes do what the very last one does.
+    The last lanes overlap those before them, and do again what is done.  (Where what
+    they read may be gone by then, or there are too few, they are fewer.)
     """
     if not any(has_cells(s) for s in stmt.body if isinstance(s, Store)):
-        return [For(stmt.axis, in_lanes(stmt.body))]
+        return For(stmt.axis, in_lanes(stmt.body))
     n, most = stmt.axis.extent, config.fusion.lanes_at_once
     noted("side by side" if n >= most else "few lanes", lanes=min(most, n))
-    again = n % most > 0 and not overwrites(stmt)
-    if n < most or n % most and not again:
-        chunk = Axis(-(-n // most))
-        first = op("mul", chunk, as_index(most))
-        length = op("min", op("sub", as_index(n), first), as_index(most))
-        return [For(chunk, side_by_side(stmt, first, length, "loop"))]
-    if again and any(isinstance(s, For) for s in stmt.body):
-        chunk = Axis(-(-n // most))
-        first = op("mul", chunk, as_index(most))
-        end = op("sub", as_index(n - 1), first)
-        return [For(chunk, side_by_side(stmt, first, most, "vector", end))]
-    chunk, last = Axis(n // most), as_index(n - most)
-    first = op("mul", chunk, as_index(most))
-    loops = [For(chunk, side_by_side(stmt, first, most, "vector"))]
-    if again:
-        loops.append(For(Axis(1), side_by_side(stmt, last, most, "vector")))
-    return loops
+    chunk = Axis(-(-n // most))
+    first, length, kind = op("mul", chunk, as_index(most)), most, "vector"
+    if n < most or n % most and overwrites(stmt):
+        length, kind = op("min", op("sub", as_index(n), first), as_index(most)), "loop"
+    elif n % most:
+        first = op("min", first, as_index(n - most))
+    return For(chunk, side_by_side(stmt, first, length, kind))
 
 
 loop_rules |= {
@@ -299,8 +286,8 @@ def loaded(store, seen):
     return {e.buffer for e in loads if e.buffer.space == "cache"}
 
 
-def side_by_side(stmt, first, length, kind, end=None):
-    """The statements of a loop, for so many lanes from the first one on, up to an end.
+def side_by_side(stmt, first, length, kind):
+    """The statements of a loop, for so many lanes from the first one on.
 
     Each run of stores is a loop over the lanes, of this kind; a number of the kernel's
     own is one for each of them.
@@ -313,8 +300,7 @@ def side_by_side(stmt, first, length, kind, end=None):
 
     def over_lanes(stores):
         here = Axis(length, kind)
-        lane = here if end is None else op("min", here, end)
-        known = {stmt.axis: op("add", first, lane)}
+        known = {stmt.axis: op("add", first, here)}
 
         def moved(expr):
             if type(expr) is Load and expr.buffer in cells:

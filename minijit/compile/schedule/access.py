@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ..loops.buffers import Buffer
-from ..loops.expressions import Axis, Const, Load, Op, as_index
+from ..loops.expressions import Axis, Const, Op, as_index
 from ..loops.graphs import free_axes, postorder, substitute
 from ..loops.scalars import INDEX
 from ..loops.statements import Store
@@ -71,12 +71,6 @@ def access_of(place):
     order = sorted((a for a in steps if steps[a]), key=id)
     found = tuple((a, abs(steps[a])) for a in order)
     return Access(buffer, found, isinstance(place, Store), at, free_axes(clamped))
-
-
-def accesses_in(exprs, stores=()):
-    """The `Access`es of the loads in some expressions, and of stores."""
-    loads = (e for e in postorder(list(exprs)) if type(e) is Load)
-    return [*map(access_of, loads), *map(access_of, stores)]
 
 
 def plain_dims(place, axis):

@@ -150,18 +150,20 @@ def are_apart(loop, own):
     """Whether the steps of a loop touch nothing that another one of them stores.
 
     Some index of all stores and loads of such a buffer is the loop's, or lies in a
-    piece of its own in each step.  The buffers `own` are not looked at.
+    piece of its own in each step; pieces of what is only stored may overlap, for both
+    steps store the same there.  The buffers `own` are not looked at.
     """
     axis = loop.axis
     if axis.kind != "loop" or not isinstance(axis.extent, int):
         return False
     stores = [s for s in statements((loop,)) if isinstance(s, Store)]
     used = [e for e in postorder(expressions((loop,))) if isinstance(e, Load)]
+    read = {a.buffer for a in (*used, *(s for s in stores if s.combine))}
     places = {s.buffer: [] for s in stores if s.buffer not in own}
     for access in (*stores, *used):
-        if access.buffer in places:
-            pieces = tuple(piece_of(i, axis) for i in access.index)
-            places[access.buffer].append(pieces)
+        if (buffer := access.buffer) in places:
+            pieces = tuple(piece_of(i, axis, buffer not in read) for i in access.index)
+            places[buffer].append(pieces)
     return all(
         any(d[0] and len(set(d)) == 1 for d in zip(*accesses, strict=True))
         for accesses in places.values()
@@ -176,14 +178,21 @@ def handed_on(kernel):
     return [buffer for buffer in filled if buffer in {e.buffer for e in loads}]
 
 
-def piece_of(index, axis):
+def piece_of(index, axis, again=False):
     """How many values an index may have in one step of a loop, if no other step has
-    them: 1 for its counter, 32 for `counter * 32 + i` with i < 32.  Otherwise None."""
+    them: 1 for its counter, 32 for `counter * 32 + i` with i < 32.  Otherwise None.
+
+    Args:
+      again: whether the last steps may have some of those before them, too, as of
+        `min(counter * 32, 68) + i`.
+    """
     if index is axis:
         return 1
     start, within = index, as_index(0)
     if isinstance(index, Op) and index.name == "add":
         start, within = index.args
+    if again and isinstance(start, Op) and start.name == "min":
+        start = start.args[0] if known(start.args[1]) is not None else start
     if not (isinstance(start, Op) and start.name == "mul" and start.args[0] is axis):
         return None
     size = known(start.args[1])
@@ -240,16 +249,15 @@ class ThreadedText(KernelText):
         self.buffers = tuple(map(origin_of, names))
         # The text has neither: it takes any range, and what is shared from outside.
         rooms = tuple((b.shape, storage_dtype(b.dtype)) for b in self.shared)
-        self.facts = loop.axis.extent, rooms, bool(after)
+        self.facts = loop.axis.extent, rooms
 
     @staticmethod
-    def launch(function, extent, rooms, after):
+    def launch(function, extent, rooms):
         """What the driver calls: it divides the range among threads.
 
         Args:
           extent: of the outermost loop.
           rooms: shape and dtype of each buffer in which all ranges leave something.
-          after: whether something comes after the loop.
         """
         last = job_of([(extent, extent, 1)])
 
@@ -261,7 +269,7 @@ class ThreadedText(KernelText):
             arrays += tuple(np.empty(*room) for room in rooms)
             threads = max(config.read("cpu_threads"), 1)
             run_job(function, arrays, job_for(threads))
-            if after and threads > 1:
+            if rooms and threads > 1:
                 run_job(function, arrays, last)
 
         return launch
