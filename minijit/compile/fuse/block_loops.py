@@ -20,7 +20,7 @@ from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Load, as_index, op
 from ..loops.graphs import postorder, substitute
-from ..loops.statements import For, Store, expressions
+from ..loops.statements import For, Store, expressions, statements
 from ..lower.walk import At, Operand, Statements, row_of
 from ..pipeline import arrangements
 from ..settings import config
@@ -220,14 +220,9 @@ def lower_fold(walk, eqn, wanted, lanes):
             now, _ = found.cells[k, index]
             block.values[At(v, index)] = Load(now, ())
     steps = found.statements()
-    walk.ask([e for s in all_of(steps) for e in s.uses()], block)
+    walk.ask(expressions(steps), block)
     block.stores += reversed(steps)
     block.reads |= walk.estimates.read_by(eqn)
-
-
-def all_of(stmts):
-    """The statements, and those in the loops among them."""
-    return [inner for s in stmts for inner in (s, *all_of(sum(s.bodies(), ())))]
 
 
 block_rows.append(fold_row)
@@ -273,7 +268,7 @@ loop_rules |= {
 
 def overwrites(stmt):
     """Whether statements read an array that they store into, beside their cells."""
-    stored = {s.buffer for s in all_of(stmt.body) if isinstance(s, Store)}
+    stored = {s.buffer for s in statements(stmt.body) if isinstance(s, Store)}
     read = (e.buffer for e in postorder(expressions([stmt])) if type(e) is Load)
     return any(b in stored and b.space != "cache" for b in read)
 
@@ -294,7 +289,7 @@ def side_by_side(stmt, first, length, kind):
     """
     cells = {
         s.buffer: replace(s.buffer, shape=(config.fusion.lanes_at_once,))
-        for s in all_of(stmt.body)
+        for s in statements(stmt.body)
         if isinstance(s, Store) and has_cells(s)
     }
 

@@ -26,6 +26,28 @@ def known(expr):
     return low if low == high else None
 
 
+def piece_of(index, axis, again=False):
+    """(n, rest) of an index `axis * n + rest`, if the rest is in 0 .. n - 1; or None.
+
+    No two steps of a loop over the axis have one of these indices both.
+
+    Args:
+      again: whether the last steps may have some of those before them, too, as of
+        `min(axis * 32, 68) + rest`.
+    """
+    if index is axis:
+        return 1, as_index(0)
+    start, rest = index, as_index(0)
+    if isinstance(index, Op) and index.name == "add":
+        start, rest = index.args
+    if again and isinstance(start, Op) and start.name == "min":
+        start = start.args[0] if known(start.args[1]) is not None else start
+    if not (isinstance(start, Op) and start.name == "mul" and start.args[0] is axis):
+        return None
+    size, (low, high) = known(start.args[1]), rest.bounds
+    return (size, rest) if size and low >= 0 and high < size else None
+
+
 def wrapped(value):
     """The 64-bit constant that arithmetic modulo 2**64 makes of an int."""
     return Const((value + 2**63) % 2**64 - 2**63, INDEX)

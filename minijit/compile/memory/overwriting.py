@@ -25,7 +25,7 @@ from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ..loops.buffers import Buffer
 from ..loops.expressions import Load, Op
 from ..loops.graphs import nothing, postorder, substitute
-from ..loops.index_rules import known
+from ..loops.index_rules import piece_of
 from ..loops.statements import For, If, Kernel, Let, Store, expressions, statements
 from ..schedule.place import placed
 from ..schedule.shared_loops import after_loop
@@ -239,17 +239,12 @@ def told_by(index, axes):
 
     That is one axis, or `piece` and `i` of `piece * 64 + i` if i is less than 64.
     """
-    if index in axes:
-        return {index}
+    for axis in axes:
+        if piece := piece_of(index, axis):
+            return {axis} | told_by(piece[1], axes)
     terms = index.args if isinstance(index, Op) and index.name == "add" else ()
-    for term, other in zip(terms, reversed(terms), strict=True):
-        if term in axes and other.free.isdisjoint(axes):
-            return {term}
-        if isinstance(term, Op) and term.name == "mul" and term.args[0] in axes:
-            (low, high), size = other.bounds, known(term.args[1])
-            if low >= 0 and size and high < size:
-                return {term.args[0]} | told_by(other, axes)
-    return set()
+    pairs = zip(terms, reversed(terms), strict=True)
+    return next(({x} for x, y in pairs if x in axes and y.free.isdisjoint(axes)), set())
 
 
 def parted(program, links):

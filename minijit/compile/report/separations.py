@@ -10,6 +10,7 @@ import weakref
 from collections import Counter
 from dataclasses import dataclass
 
+from ..decisions import eqns_of
 from ..fuse.fusion import Fusion
 from ..loops.statements import Kernel
 from .explain import report_forms
@@ -89,7 +90,7 @@ def one_step(report, a, b):
 
 def is_about(decision, step):
     """Whether what a decision names is the step, or a part of what it computes."""
-    eqns = equations(decision.a)
+    eqns = {*eqns_of(decision.a)}
     return decision.a == (step.stmt,) or bool(eqns) and eqns <= {*step.eqns}
 
 
@@ -119,14 +120,6 @@ def in_a_call(report, a, b):
     told = f"{called} is called as a function, with kernels of its own"
     sizes = [d.numbers["equations"] for d in report.decisions if d.rule == "called"]
     return "called", told, *(("small_function", max(sizes)) if sizes else ())
-
-
-def equations(side):
-    """The equations of one side of a decision: of equations, kernels and calls."""
-    found: set = set()
-    for x in side:
-        found.update(x.eqns if hasattr(x, "eqns") else [x])
-    return found
 
 
 def through_others(report, a, b):
@@ -254,7 +247,7 @@ def not_asked(report, a, b):
     if not a.program.settings.enabled:
         return "off", "kernels are not merged at all", "enabled", True
     for d in report.decisions:
-        if d.rule == "not compared" and equations(d.a) & {*a.eqns, *b.eqns}:
+        if d.rule == "not compared" and {*eqns_of(d.a)} & {*a.eqns, *b.eqns}:
             return d.rule, d.reason, d.setting, *d.numbers.values()
     return "order", "other pairs were merged first, and these two were left"
 

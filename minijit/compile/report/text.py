@@ -4,6 +4,7 @@ import html
 import textwrap
 
 from ..control.region_traffic import Growing
+from ..decisions import names_of
 from .explain import report_forms
 
 WIDTH = 100
@@ -131,7 +132,7 @@ def decision_lines(report, most=12):
     kept = [d for d in report.decisions if d.b and not d.fused]
     lines = []
     for decision in kept[:most]:
-        names = [*dict.fromkeys(e.primitive.name for e in decided_eqns(decision.a))]
+        names = [*names_of(decision.a)]
         if len(names) > 4:
             names = [*names[:3], f"{len(names) - 3} more"]
         change = f"; setting: {decision.setting}" if decision.setting else ""
@@ -149,12 +150,6 @@ def given_up_lines(report):
         f"  {name}: it looked at more than {count:,} expressions"
         for name, count in {k: v for found in passes for k, v in found.items()}.items()
     ]
-
-
-def decided_eqns(side):
-    """The equations of one side of a decision."""
-    parts = ((x,) if hasattr(x, "primitive") else x.eqns for x in side)
-    return dict.fromkeys(eqn for eqns in parts for eqn in eqns)
 
 
 def buffer_lines(report):

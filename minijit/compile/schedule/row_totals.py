@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 
 from ..decisions import loop_rules, noted
 from ..loops.buffers import Buffer
-from ..loops.expressions import Axis, Load, Op, Reduce, as_index, op
+from ..loops.expressions import Axis, Load, Reduce, as_index, op
 from ..loops.graphs import postorder, substitute
-from ..loops.index_rules import known
+from ..loops.index_rules import piece_of
 from ..loops.scalars import is_half
 from ..loops.statements import For, Store, expressions
 from ..pipeline import arrangements
@@ -171,6 +171,7 @@ def in_pieces(body):
         return (*loops, For(Axis(1, "serial"), tuple(after)))
     loop, = loops
     if step > 1:
+        within = lambda index: piece_of(index, loop.axis)[1]
         return Pieces(loop.axis, step, rows, shares, within).of(loop.body, after)
     length = -(-rows // settings.most_parts)
     length = min(-(-length // LINE) * LINE, max(most // LINE, 1) * LINE)
@@ -182,27 +183,9 @@ def rows_of_step(axis, shares):
 
     A block of 64 rows leaves them at `axis * 64 + i`.
     """
-    found = {rows_along(i, axis) for share in shares for i in share.index}
-    return found.pop() if len(found) == 1 else None
-
-
-def rows_along(index, axis):
-    if index is axis:
-        return 1
-    start, inner = index.args if is_sum(index) else (index, as_index(0))
-    if not isinstance(start, Op) or start.name != "mul" or start.args[0] is not axis:
-        return None
-    size, (low, high) = known(start.args[1]), inner.bounds
-    return size if size and low >= 0 and high < size else None
-
-
-def within(index):
-    """Which row of its step it is: `i` of `axis * 64 + i`."""
-    return index.args[1] if is_sum(index) else as_index(0)
-
-
-def is_sum(index):
-    return isinstance(index, Op) and index.name == "add"
+    pieces = [piece_of(i, axis) for share in shares for i in share.index]
+    sizes = {piece and piece[0] for piece in pieces}
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def cut(loop, rows, length, shares, after):

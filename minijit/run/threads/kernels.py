@@ -25,9 +25,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...compile.loops.expressions import Load, Op, Reduce, as_index
+from ...compile.loops.expressions import Load, Op, Reduce
 from ...compile.loops.graphs import postorder
-from ...compile.loops.index_rules import known
+from ...compile.loops.index_rules import piece_of
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
 from ...compile.loops.scalars import storage_dtype
 from ...compile.loops.statements import For, Kernel, Store, expressions, statements
@@ -162,8 +162,8 @@ def are_apart(loop, own):
     places = {s.buffer: [] for s in stores if s.buffer not in own}
     for access in (*stores, *used):
         if (buffer := access.buffer) in places:
-            pieces = tuple(piece_of(i, axis, buffer not in read) for i in access.index)
-            places[buffer].append(pieces)
+            pieces = [piece_of(i, axis, buffer not in read) for i in access.index]
+            places[buffer].append([piece and piece[0] for piece in pieces])
     return all(
         any(d[0] and len(set(d)) == 1 for d in zip(*accesses, strict=True))
         for accesses in places.values()
@@ -176,28 +176,6 @@ def handed_on(kernel):
     loads = [e for e in postorder(expressions(after)) if isinstance(e, Load)]
     filled = local_buffers((loop,))
     return [buffer for buffer in filled if buffer in {e.buffer for e in loads}]
-
-
-def piece_of(index, axis, again=False):
-    """How many values an index may have in one step of a loop, if no other step has
-    them: 1 for its counter, 32 for `counter * 32 + i` with i < 32.  Otherwise None.
-
-    Args:
-      again: whether the last steps may have some of those before them, too, as of
-        `min(counter * 32, 68) + i`.
-    """
-    if index is axis:
-        return 1
-    start, within = index, as_index(0)
-    if isinstance(index, Op) and index.name == "add":
-        start, within = index.args
-    if again and isinstance(start, Op) and start.name == "min":
-        start = start.args[0] if known(start.args[1]) is not None else start
-    if not (isinstance(start, Op) and start.name == "mul" and start.args[0] is axis):
-        return None
-    size = known(start.args[1])
-    low, high = within.bounds
-    return size if size and low >= 0 and high < size else None
 
 
 class RangeWriter(LLVMWriter):
