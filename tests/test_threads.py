@@ -161,6 +161,26 @@ def test_a_kernel_that_reads_what_it_writes_is_not_divided():
     assert threads.is_parallel(pieces(10))
     assert not threads.is_parallel(pieces(9))
 
+    serial = Axis(10, "serial")
+    assert not threads.is_parallel(
+        Kernel("k", (For(serial, (Store(y, (serial,), Load(x, (serial,))),)),))
+    )
+
+
+def test_what_is_in_the_cache_belongs_to_a_step_unless_it_is_handed_on():
+    from minijit.compile.loops.buffers import Buffer
+    from minijit.compile.loops.expressions import Axis, Load, as_index
+    from minijit.compile.loops.statements import For, Kernel, Store
+
+    i, one, zero = Axis(10), Axis(1), as_index(0)
+    x, y, last = (Buffer(name, (100,), np.dtype("f4")) for name in ("x", "y", "z"))
+    t = Buffer("t", (1,), np.dtype("f4"), space="cache")
+    filled, used = Store(t, (zero,), Load(x, (i,))), Store(y, (i,), Load(t, (zero,)))
+    loop = For(i, (filled, used))
+    after = For(one, (Store(last, (one,), Load(t, (zero,))),))
+    assert threads.is_parallel(Kernel("k", (loop,)))
+    assert not threads.is_parallel(Kernel("k", (loop, after)))
+
 
 def test_callers_in_several_threads(always):
     f, wrong = mj.jit(lambda x: jnp.exp(x) * 2), []
