@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ..loops.buffers import Buffer
 from ..loops.expressions import Axis, Const, Op, as_index
 from ..loops.graphs import free_axes, postorder, substitute
+from ..loops.index_rules import piece_of
 from ..loops.scalars import INDEX
 from ..loops.statements import Store
 from .nests import steps_of, terms_in_memory
@@ -92,10 +93,5 @@ def own_pieces(place, axis):
     first = {axis: as_index(0)}.get
     found = {d: (substitute([i], first)[0], 1)
              for d, i in plain_dims(place, axis).items()}  # fmt: skip
-    for d, index in enumerate(place.index):
-        if axis in index.free and d not in found:
-            rest, = substitute([index], first)
-            step, (low, high) = steps_of(index).get(axis, 0), rest.bounds
-            if 0 <= low and high < step:
-                found[d] = as_index(0), step
-    return found
+    pieces = ((d, piece_of(index, axis)) for d, index in enumerate(place.index))
+    return {d: (as_index(0), piece[0]) for d, piece in pieces if piece} | found

@@ -8,6 +8,7 @@ compute what the kernel does, with the same operations on the same numbers.
 
 from dataclasses import dataclass, replace
 
+from ..fuse.fusion import nested
 from ..loops.buffers import Buffer
 from ..loops.expressions import Load, Reduce, as_index
 from ..loops.graphs import postorder, substitute
@@ -210,8 +211,8 @@ def short_rows(body):
     axis = loops[-1].axis
     around = [loop.axis for loop in loops[:-1]]
     if inner := lanes(axis, stores):
-        yield Candidate("short rows in lanes", (wrapped(around, inner),))
-    yield Candidate("short rows written out", (wrapped(around, (For(axis, stores),)),))
+        yield Candidate("short rows in lanes", (nested(around, inner),))
+    yield Candidate("short rows written out", (nested(around, (For(axis, stores),)),))
 
 
 def is_vector(body):
@@ -234,9 +235,3 @@ def is_vector(body):
         and all(stride_along(a, axis) == 1 for a in (*stores, *moving))
         and all(axis in e.free for e in totals_in(stores))
     )
-
-
-def wrapped(axes, body):
-    for axis in reversed(axes):
-        body = (For(axis, tuple(body)),)
-    return tuple(body)

@@ -42,9 +42,8 @@ LINE = 64
 # ---- which totals
 
 
-def outer_totals(stmts):
-    """The totals in what statements use that are no part of another total."""
-    values = [value for stmt in stmts for value in stmt.uses()]
+def outer_totals(values):
+    """The totals in some expressions that are no part of another total."""
     inside = {e for e in postorder(values) if type(e) is Reduce}
     parts = [c for e in postorder(values, inside) for c in e.children()]
     return list(dict.fromkeys(e for e in (*values, *parts) if e in inside))
@@ -65,7 +64,7 @@ def by_rows(a, b):
       The rule that says so, or why not; and what is needed for it, as a dict: `shares`,
       {total: its axis of the steps}.
     """
-    totals, row, shares = outer_totals(b.body), a.axes[0], {}
+    totals, row, shares = outer_totals(expressions(b.body)), a.axes[0], {}
     flows = a.stores.keys() & b.loads.keys()
     touched = a.stores if flows else a.loads
     if goes_through_panels(a):

@@ -35,6 +35,7 @@ from ..settings import config
 from .columns import replaced
 from .interchange import Renamer
 from .nests import in_nests, loop_over, steps_of
+from .row_totals import outer_totals
 
 # ---- functions beside totals
 
@@ -44,10 +45,7 @@ def totals_of(stores, axis):
 
     Nothing, too, if one of them is no plain number, or reads what is stored here.
     """
-    values, stored = [s.value for s in stores], {s.buffer for s in stores}
-    inside = {e for e in postorder(values) if type(e) is Reduce}
-    parts = [c for e in postorder(values, inside) for c in e.children()]
-    found = dict.fromkeys(e for e in (*values, *parts) if e in inside)
+    stored, found = {s.buffer for s in stores}, outer_totals([s.value for s in stores])
     totals = [total for total in found if axis in total.free]
     for total in totals:
         loads = (e for e in postorder(total.bodies) if type(e) is Load)
