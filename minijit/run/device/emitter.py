@@ -154,13 +154,10 @@ class CudaEmitter(RegionEmitter):
 
     @contextmanager
     def share(self, stmt, extent, threads):
-        """Counted up: numba's `range` counts the steps first, in a long division."""
-        counter = self.fresh("i")
+        counter, own = self.fresh("i"), self.own_number
         self.fixed.add(counter)
-        self.line(f"{counter} = {self.own_number}")
-        with self.block(f"while {counter} < {extent}:"):
+        with self.block(f"for {counter} in range({own}, {extent}, {threads}):"):
             yield Text(counter)
-            self.line(f"{counter} = {counter} + {threads}")
 
     @contextmanager
     def only_first(self):

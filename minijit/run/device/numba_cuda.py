@@ -176,8 +176,9 @@ class UnsignedIndices(ast.NodeTransformer):
 
     def visit_For(self, node):
         self.visit_While(node)
-        i, n = node.target.id, ast.unparse(node.iter.args[0])
-        text = f"{i} = 0; {i}_ = {n}\nwhile {i} < {i}_:\n    {i} = {i} + 1"
+        i, args = node.target.id, [ast.unparse(x) for x in node.iter.args]
+        first, end, step = args if len(args) == 3 else ("0", *args, "1")
+        text = f"{i}, {i}_ = {first}, {end}\nwhile {i} < {i}_:\n    {i} = {i} + {step}"
         *before, loop = ast.parse(text).body
         loop.body[:0] = node.body
         return [*before, loop]
