@@ -4,13 +4,7 @@ import math
 
 import numpy as np
 
-import minijit as mj
-from minijit.compile.loops.buffers import Buffer
-from minijit.compile.loops.expressions import Axis, Load, Op
-from minijit.compile.loops.statements import For, Kernel, Store
-from minijit.compile.numbers.scalar_forms import FLOAT64, scalar_forms
-from minijit.compile.numbers.vector_math import LN2, mantissa_and_exponent, special_log
-from minijit.run.llvm.kernels import KernelText, functions_of
+from minijit.compile.numbers.vector_math import LN2
 
 
 def terms_needed(limit):
@@ -47,42 +41,23 @@ def check_wrong_power(wrong_power):
         assert np.float32(1.5) * power_of_two_by_bits(k) != exact
 
 
-def log2_form(x, dtype):
-    wide = x.to(FLOAT64)
-    m, e = mantissa_and_exponent(wide)
-    result = m.apply("log") * (1 / LN2) + e
-    return special_log(wide, result).to(dtype)
+def product_nest(order, n):
+    strides = {
+        "a": {"i": 4 * n, "k": 4},
+        "b": {"k": 4 * n, "j": 4},
+        "c": {"i": 4 * n, "j": 4},
+    }
+    return dict.fromkeys(order, n), strides
 
 
-def native(name, x):
-    """An operation of the loop IR on each element of an array of float32."""
-    mj.clear_caches()
-    given, result = Buffer("x", x.shape, x.dtype), Buffer("y", x.shape, x.dtype)
-    axis = Axis(x.size)
-    value = Op(name, (Load(given, (axis,)),), x.dtype)
-    nest = For(axis, (Store(result, (axis,), value),))
-    text = KernelText(Kernel("k0", (nest,)))
-    out = np.empty_like(x)
-    functions_of([text])[text.key](x, out)
-    return out
-
-
-def check_log2_form(log2_form):
-    """`m, e = mantissa_and_exponent(x.to(FLOAT64))`, and `special_log` at the end."""
-    known = scalar_forms.get("log2")
-    scalar_forms["log2"] = log2_form
-    try:
-        powers = np.ldexp(np.float32(1), np.arange(-149, 128)).astype(np.float32)
-        assert np.array_equal(native("log2", powers), np.arange(-149, 128))
-        every = np.arange(1, 0x7F800000, 99991, dtype=np.uint32).view(np.float32)
-        exact = np.log2(every.astype(np.float64))
-        error = np.abs(native("log2", every) - exact)
-        assert np.all(error <= np.spacing(np.abs(exact).astype(np.float32)))
-        ends = native("log2", np.float32([0, -0.0, -1, np.inf, np.nan]))
-        assert np.array_equal(ends[:2], [-np.inf, -np.inf]) and ends[3] == np.inf
-        assert np.isnan(ends[[2, 4]]).all()
-    finally:
-        if known is None:
-            del scalar_forms["log2"]
-        else:
-            scalar_forms["log2"] = known
+def check_product_nest(product_nest):
+    """In `a[i, k]`, a step of `i` goes n numbers further, a step of `k` one number."""
+    for order, n in ("ijk", 1000), ("kji", 30):
+        steps, strides = product_nest(order, n)
+        assert list(steps) == list(order)
+        assert set(steps.values()) == {n}
+        assert list(strides) == ["a", "b", "c"]
+        moving = {name: {x: s for x, s in strides[name].items() if s} for name in "abc"}
+        assert moving["a"] == {"i": 4 * n, "k": 4}
+        assert moving["b"] == {"k": 4 * n, "j": 4}
+        assert moving["c"] == {"i": 4 * n, "j": 4}

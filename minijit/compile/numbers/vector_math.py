@@ -77,6 +77,29 @@ def exp(x, dtype):
 scalar_forms |= {"exp": exp}
 
 
+# From here on the hyperbolic tangent is 1, rounded.
+TANH_END = {FLOAT32: 9.1, FLOAT64: 19.1}
+
+
+def tanh(x, dtype):
+    """t / (t + 2) for t = exp(2 |x|) - 1 = 2**k (exp(r) - 1) + (2**k - 1)."""
+    size = limited(abs(x), 0.0, TANH_END[dtype])
+    k, r = reduced_exp(size + size)
+    scale = power_of_two(k)
+    t = muladd(expm1_small(r), scale, scale - 1.0)
+    result = t / (t + 2.0)
+    if dtype == FLOAT32:
+        # In float64 the quotient is good enough; here it would be 2.3 units off.
+        z = size * size
+        small = muladd(z * polynomial(z, *TANH32), size, size)
+        result = where(size < 0.625, small, result)
+    return copysign(result, x)
+
+
+scalar_forms |= {"tanh": tanh}
+
+
+# chapter 24, brought along
 def by_dtype(in_float32, in_float64):
     """A form with one body for each dtype."""
     bodies = {FLOAT32: in_float32, FLOAT64: in_float64}
@@ -129,25 +152,3 @@ def log64(x):
 
 
 scalar_forms |= {"log": by_dtype(log32, log64)}
-
-
-# From here on the hyperbolic tangent is 1, rounded.
-TANH_END = {FLOAT32: 9.1, FLOAT64: 19.1}
-
-
-def tanh(x, dtype):
-    """t / (t + 2) for t = exp(2 |x|) - 1 = 2**k (exp(r) - 1) + (2**k - 1)."""
-    size = limited(abs(x), 0.0, TANH_END[dtype])
-    k, r = reduced_exp(size + size)
-    scale = power_of_two(k)
-    t = muladd(expm1_small(r), scale, scale - 1.0)
-    result = t / (t + 2.0)
-    if dtype == FLOAT32:
-        # In float64 the quotient is good enough; here it would be 2.3 units off.
-        z = size * size
-        small = muladd(z * polynomial(z, *TANH32), size, size)
-        result = where(size < 0.625, small, result)
-    return copysign(result, x)
-
-
-scalar_forms |= {"tanh": tanh}

@@ -45,41 +45,6 @@ from .nests import (
 BLOCK = 16
 
 
-# ---- the order of loops
-
-
-def in_order(axes, stores):
-    """The nest with that loop innermost along which the most bytes run.
-
-    A total stands in the loops down to the innermost one that it depends on.  It must
-    not be computed in each step of a loop that was not around it before.
-    """
-    votes = Counter()
-    for access in (*loads_of(stores), *stores):
-        votes[runs_along(access)] += bytes_of(access)
-    best = max(reversed(axes), key=votes.__getitem__)
-    if votes[best] == votes[axes[-1]]:
-        return None
-    order = [*(a for a in axes if a is not best), best]
-    for total in postorder(expressions(stores)):
-        if type(total) is Reduce and around(total, order) - around(total, axes):
-            noted("order of totals")
-            return None
-    return nested(order, stores)
-
-
-def around(expr, axes):
-    """The loops that have to stand around an expression, of those over some axes."""
-    inner = [n for n, axis in enumerate(axes) if axis in expr.free]
-    return {*axes[: inner[-1] + 1]} if inner else set()
-
-
-ordered = in_nests(in_order)
-
-
-# ---- panels
-
-
 @dataclass(frozen=True)
 class Tiles:
     """An axis in tiles.
@@ -122,6 +87,111 @@ class Tiles:
         if self.axis.extent % BLOCK == 0:
             return start
         return op("min", start, op("sub", self.left, as_index(BLOCK)))
+
+
+def streamed(stores, run):
+    """Whether so much is stored along an axis that it had better not go through caches.
+
+    A line of memory that is stored in parts is read first.  Whole registers can go to
+    memory without that, and leave the caches to the panels.
+    """
+    kinds = {e.dtype for e in postorder(expressions(stores))}
+    whole = run.extent % BLOCK == 0 and all(d.itemsize >= 4 for d in kinds)
+    large = max(s.buffer.nbytes for s in stores) >= config.fusion.stream_bytes
+    return whole and large
+
+
+def cut(axes, run, other, loads, count, past_caches):
+    """{axis: its `Tiles`} of the two axes along which arrays run.
+
+    Args:
+      count: of how many arrays a tile is in the cache.
+      past_caches: whether all that is stored is `streamed`: then it may be in short
+        runs, and what is loaded is in long ones.
+    """
+    settings, size = config.fusion, max(load.buffer.dtype.itemsize for load in loads)
+    # Half as long again is better than two that are short.
+    row, read = 3 * settings.panel_row // 2, settings.panel_read
+    if past_caches:
+        row, read = settings.stream_row, settings.stream_read
+        run, other = sorted((run, other), key=lambda axis: loaded_along(axis, loads))
+    first = in_tiles(run, max(row // size, BLOCK))
+    room = settings.row_bytes // (first.length * size * count)
+    wide = max(min(read // size, room) // BLOCK * BLOCK, BLOCK)
+    second = in_tiles(other, wide)
+    if len(axes) == 2 and not (first.counter or second.counter):
+        # There is to be a loop around them.
+        second = in_tiles(other, -(-other.extent // 2))
+        if not second.counter:
+            first = in_tiles(run, -(-run.extent // 2))
+    return {run: first, other: second}
+
+
+def other_axis(axes, stores):
+    """The axis along which the most bytes run after the innermost one's, or None."""
+    *outer, run = axes
+    votes = Counter()
+    for access in (*loads_of(stores), *stores):
+        axis, size = runs_along(access), bytes_of(access)
+        if axis in outer and run in strides_of(access):
+            large = size >= config.fusion.panel_from
+            votes[axis] += size if large else noted("small array", bytes=size)
+    best = max(votes, key=votes.__getitem__, default=None)
+    if best is None or not votes[best]:
+        return None
+    shorter = min(best.extent, run.extent)
+    return best if shorter >= BLOCK or noted("short axis", steps=shorter) else None
+
+
+loop_rules |= {
+    "order of totals": (False, "totals would be computed again in other loops"),
+    "small array": (False, "so small an array is in the first cache", "panel_from"),
+    "short axis": (False, "an axis is shorter than a block of registers"),
+    "whole loops": (False, "one store needs all that another one stores"),
+    "number of panels": (False, "too many arrays, or none, are turned", "most_panels"),
+    "one tile": (False, "all of it is one tile, with no loop around it"),
+    "streamed": (True, "results are written past the caches", "stream_bytes"),
+    "panels": (
+        True, "arrays along other axes are turned in panels", "panel_from", "panel_row",
+        "panel_read", "row_bytes", "stream_row", "stream_read", "few_steps",
+    ),
+}  # fmt: skip
+
+
+# chapter 18
+# ---- the order of loops
+
+
+def in_order(axes, stores):
+    """The nest with that loop innermost along which the most bytes run.
+
+    A total stands in the loops down to the innermost one that it depends on.  It must
+    not be computed in each step of a loop that was not around it before.
+    """
+    votes = Counter()
+    for access in (*loads_of(stores), *stores):
+        votes[runs_along(access)] += bytes_of(access)
+    best = max(reversed(axes), key=votes.__getitem__)
+    if votes[best] == votes[axes[-1]]:
+        return None
+    order = [*(a for a in axes if a is not best), best]
+    for total in postorder(expressions(stores)):
+        if type(total) is Reduce and around(total, order) - around(total, axes):
+            noted("order of totals")
+            return None
+    return nested(order, stores)
+
+
+def around(expr, axes):
+    """The loops that have to stand around an expression, of those over some axes."""
+    inner = [n for n, axis in enumerate(axes) if axis in expr.free]
+    return {*axes[: inner[-1] + 1]} if inner else set()
+
+
+ordered = in_nests(in_order)
+
+
+# ---- panels
 
 
 def in_tiles(axis, longest):
@@ -185,60 +255,6 @@ def worked_on(stores, run, other, tiles, loops=()):
     return [*statements, *nested([j, n], [*more, *nested([lane], body)])]
 
 
-def streamed(stores, run):
-    """Whether so much is stored along an axis that it had better not go through caches.
-
-    A line of memory that is stored in parts is read first.  Whole registers can go to
-    memory without that, and leave the caches to the panels.
-    """
-    kinds = {e.dtype for e in postorder(expressions(stores))}
-    whole = run.extent % BLOCK == 0 and all(d.itemsize >= 4 for d in kinds)
-    large = max(s.buffer.nbytes for s in stores) >= config.fusion.stream_bytes
-    return whole and large
-
-
-def cut(axes, run, other, loads, count, past_caches):
-    """{axis: its `Tiles`} of the two axes along which arrays run.
-
-    Args:
-      count: of how many arrays a tile is in the cache.
-      past_caches: whether all that is stored is `streamed`: then it may be in short
-        runs, and what is loaded is in long ones.
-    """
-    settings, size = config.fusion, max(load.buffer.dtype.itemsize for load in loads)
-    # Half as long again is better than two that are short.
-    row, read = 3 * settings.panel_row // 2, settings.panel_read
-    if past_caches:
-        row, read = settings.stream_row, settings.stream_read
-        run, other = sorted((run, other), key=lambda axis: loaded_along(axis, loads))
-    first = in_tiles(run, max(row // size, BLOCK))
-    room = settings.row_bytes // (first.length * size * count)
-    wide = max(min(read // size, room) // BLOCK * BLOCK, BLOCK)
-    second = in_tiles(other, wide)
-    if len(axes) == 2 and not (first.counter or second.counter):
-        # There is to be a loop around them.
-        second = in_tiles(other, -(-other.extent // 2))
-        if not second.counter:
-            first = in_tiles(run, -(-run.extent // 2))
-    return {run: first, other: second}
-
-
-def other_axis(axes, stores):
-    """The axis along which the most bytes run after the innermost one's, or None."""
-    *outer, run = axes
-    votes = Counter()
-    for access in (*loads_of(stores), *stores):
-        axis, size = runs_along(access), bytes_of(access)
-        if axis in outer and run in strides_of(access):
-            large = size >= config.fusion.panel_from
-            votes[axis] += size if large else noted("small array", bytes=size)
-    best = max(votes, key=votes.__getitem__, default=None)
-    if best is None or not votes[best]:
-        return None
-    shorter = min(best.extent, run.extent)
-    return best if shorter >= BLOCK or noted("short axis", steps=shorter) else None
-
-
 def free_to_cut(stores):
     """Whether stores can be done tile by tile, those along one axis after the others.
 
@@ -279,19 +295,5 @@ def in_panels(axes, stores):
     noted("panels", panels=len(loads), bytes=moved, steps=loops[0].extent, **lengths)
     return nested(loops, body)
 
-
-loop_rules |= {
-    "order of totals": (False, "totals would be computed again in other loops"),
-    "small array": (False, "so small an array is in the first cache", "panel_from"),
-    "short axis": (False, "an axis is shorter than a block of registers"),
-    "whole loops": (False, "one store needs all that another one stores"),
-    "number of panels": (False, "too many arrays, or none, are turned", "most_panels"),
-    "one tile": (False, "all of it is one tile, with no loop around it"),
-    "streamed": (True, "results are written past the caches", "stream_bytes"),
-    "panels": (
-        True, "arrays along other axes are turned in panels", "panel_from", "panel_row",
-        "panel_read", "row_bytes", "stream_row", "stream_read", "few_steps",
-    ),
-}  # fmt: skip
 
 arrangements |= {"in_order": ordered, "in_panels": in_nests(in_panels)}

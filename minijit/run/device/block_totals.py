@@ -32,6 +32,26 @@ class BlockTotal:
         self.cells = walker.cells[reduce]
         self.dtypes = [wide_dtype(body.dtype) for body in reduce.bodies]
 
+    def take_in(self, others):
+        """One step of the total, with what another thread has."""
+        emitter, known = self.emitter, self.walker.values
+        olds, news = ([Param(f"{which}{n}", d) for n, d in enumerate(self.dtypes)]
+                      for which in ("old", "new"))  # fmt: skip
+        values = *map(emitter.get, self.cells), *others
+        # Of several, each is computed once, before any of them changes.
+        several = len(self.cells) > 1
+        once = emitter.let if several else lambda expr, value: value
+        for name, value in zip((*olds, *news), values, strict=True):
+            known[name] = once(name, value)
+        combined = combine_places if several else combine
+        results = combined(self.reduce.op, olds, news)
+        values = [self.walker.value(result) for result in results]
+        values = list(map(once, results, values))
+        for cell, value in zip(self.cells, values, strict=True):
+            emitter.set(cell, value)
+        for name in (*olds, *news):
+            del known[name]
+
     def combine(self):
         distance = WARP // 2
         while distance:
@@ -61,26 +81,6 @@ class BlockTotal:
             emitter.set(cell, walker.value(start))
         with emitter.loop(For(Axis(warps, "reduce"), ()), warps) as counter:
             self.take_in([emitter.load(room, [counter]) for room in rooms])
-
-    def take_in(self, others):
-        """One step of the total, with what another thread has."""
-        emitter, known = self.emitter, self.walker.values
-        olds, news = ([Param(f"{which}{n}", d) for n, d in enumerate(self.dtypes)]
-                      for which in ("old", "new"))  # fmt: skip
-        values = *map(emitter.get, self.cells), *others
-        # Of several, each is computed once, before any of them changes.
-        several = len(self.cells) > 1
-        once = emitter.let if several else lambda expr, value: value
-        for name, value in zip((*olds, *news), values, strict=True):
-            known[name] = once(name, value)
-        combined = combine_places if several else combine
-        results = combined(self.reduce.op, olds, news)
-        values = [self.walker.value(result) for result in results]
-        values = list(map(once, results, values))
-        for cell, value in zip(self.cells, values, strict=True):
-            emitter.set(cell, value)
-        for name in (*olds, *news):
-            del known[name]
 
 
 of_blocks |= {Reduce: lambda walker, reduce: BlockTotal(walker, reduce).combine()}

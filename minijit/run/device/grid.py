@@ -50,7 +50,81 @@ from .grid_memory import (
     widest_total,
 )
 
+# Why: whether a step is a block's (or whether something is done), and the reason.
+loop_rules |= {
+    "short steps": (
+        False, "no loop within a step has work for 32 threads: each step is a thread's"
+    ),
+    "large steps": (
+        True, "what a step keeps is too much for a thread: each step is a block's",
+        "thread_bytes",
+    ),
+    "few blocks": (
+        True, "so few steps would be few threads: each step is a block's", "few_threads"
+    ),
+    "along a step": (
+        True, "memory runs along the loops within a step: each step is a block's"
+    ),
+    "across steps": (
+        False, "memory runs from step to step: each step is a thread's",
+        "few_threads", "thread_bytes",
+    ),
+    "in order": (
+        False, "steps need those before them: one thread does all", "thread_steps"
+    ),
+    "once a block": (
+        True, "a total that many steps want is computed once, by a block",
+        "total_again",
+    ),
+}  # fmt: skip
 
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel on a grid.
+
+    Attributes:
+      parts: its nests; with several, each thread does its share of one after another.
+      grid: how many blocks along x, y and z; threads: how many in each.
+    """
+
+    parts: tuple
+    grid: tuple
+    threads: int
+
+    @property
+    def blocks(self):
+        return math.prod(self.grid)
+
+
+def inner_axes(body):
+    """The axes within statements that the threads of a block could share."""
+    loops = [s.axis for s in statements(body) if isinstance(s, For)]
+    axes = [*loops, *(a for total in totals_in(body) for a in total.axes)]
+    return [a for a in dict.fromkeys(axes) if a.kind in ("loop", "reduce")]
+
+
+def widest(body):
+    """How many steps the longest loop or total within statements has."""
+    loops = [s.axis.bounds[1] + 1 for s in statements(body) if isinstance(s, For)
+             and s.axis.kind in ("loop", "thread")]
+    return max([*loops, *map(widest_total, totals_in(body))], default=1)
+
+
+def depend_on_each_other(stmts):
+    """Whether statements touch what others of them store."""
+    stored = [
+        {s.buffer for s in statements([stmt]) if isinstance(s, Store)} for stmt in stmts
+    ]
+    for i, stmt in enumerate(stmts):
+        others = set().union(*(b for j, b in enumerate(stored) if j != i))
+        loads = (e for e in postorder(expressions([stmt])) if type(e) is Load)
+        if others.intersection({e.buffer for e in loads} | stored[i]):
+            return True
+    return False
+
+
+# chapter 26
 @dataclass(frozen=True)
 class Part:
     """A nest of a kernel, its outer loops bound to the grid.
@@ -90,24 +164,6 @@ class Part:
         each = 1 if self.by_block else threads
         steps = [-(-a.extent // each) for a in self.axes]
         return (*reversed(steps), 1, 1)[:3]
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A kernel on a grid.
-
-    Attributes:
-      parts: its nests; with several, each thread does its share of one after another.
-      grid: how many blocks along x, y and z; threads: how many in each.
-    """
-
-    parts: tuple
-    grid: tuple
-    threads: int
-
-    @property
-    def blocks(self):
-        return math.prod(self.grid)
 
 
 # ---- which loops may be bound
@@ -181,48 +237,6 @@ def best_last(axes, body):
 
 # ---- by thread or by block
 
-# Why: whether a step is a block's (or whether something is done), and the reason.
-loop_rules |= {
-    "short steps": (
-        False, "no loop within a step has work for 32 threads: each step is a thread's"
-    ),
-    "large steps": (
-        True, "what a step keeps is too much for a thread: each step is a block's",
-        "thread_bytes",
-    ),
-    "few blocks": (
-        True, "so few steps would be few threads: each step is a block's", "few_threads"
-    ),
-    "along a step": (
-        True, "memory runs along the loops within a step: each step is a block's"
-    ),
-    "across steps": (
-        False, "memory runs from step to step: each step is a thread's",
-        "few_threads", "thread_bytes",
-    ),
-    "in order": (
-        False, "steps need those before them: one thread does all", "thread_steps"
-    ),
-    "once a block": (
-        True, "a total that many steps want is computed once, by a block",
-        "total_again",
-    ),
-}  # fmt: skip
-
-
-def inner_axes(body):
-    """The axes within statements that the threads of a block could share."""
-    loops = [s.axis for s in statements(body) if isinstance(s, For)]
-    axes = [*loops, *(a for total in totals_in(body) for a in total.axes)]
-    return [a for a in dict.fromkeys(axes) if a.kind in ("loop", "reduce")]
-
-
-def widest(body):
-    """How many steps the longest loop or total within statements has."""
-    loops = [s.axis.bounds[1] + 1 for s in statements(body) if isinstance(s, For)
-             and s.axis.kind in ("loop", "thread")]
-    return max([*loops, *map(widest_total, totals_in(body))], default=1)
-
 
 def goes_by_block(axes, body):
     """Whether the threads of a block share each step of some axes."""
@@ -289,19 +303,6 @@ def part_of(stmt):
     if steps_of(outer) == 1 and not by_block and loops:
         noted("in order", steps=max(a.bounds[1] + 1 for a in loops))
     return bind(outer, by_block, body)
-
-
-def depend_on_each_other(stmts):
-    """Whether statements touch what others of them store."""
-    stored = [
-        {s.buffer for s in statements([stmt]) if isinstance(s, Store)} for stmt in stmts
-    ]
-    for i, stmt in enumerate(stmts):
-        others = set().union(*(b for j, b in enumerate(stored) if j != i))
-        loads = (e for e in postorder(expressions([stmt])) if type(e) is Load)
-        if others.intersection({e.buffer for e in loads} | stored[i]):
-            return True
-    return False
 
 
 def launch_of(body):

@@ -58,21 +58,8 @@ config.define(
     changes_traces=True,
 )  # fmt: skip
 
-# Parts for each thread: some finish early, for a core may be busy with other things.
-# It is no setting: the loops are compiled once, for ranges of any length.
-PARTS = 4
-# A part of more indices than that has a multiple of it: whole vectors, and whole lines
-# of the cache, which two cores then do not both write to.
-LINE = 64
-
 
 # ---- workers
-
-
-def job_of(ranges, threads=1):
-    """The numbers of a job: how many parts, how many workers may help, the ranges."""
-    helpers = max(min(threads, len(ranges)) - 1, 0)
-    return np.array([len(ranges), helpers, *np.ravel(ranges)], np.int64)
 
 
 class Workers:
@@ -134,48 +121,6 @@ def duration_of(body, times=1):
         extent = stmt.axis.bounds[1] + 1 if isinstance(stmt, For) else 1
         total += sum(duration_of(inner, times * extent) for inner in stmt.bodies())
     return total
-
-
-def is_parallel(kernel):
-    """Whether the steps of a kernel's outermost loop do not depend on each other."""
-    loop, *after = kernel.body
-    once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
-    if not isinstance(loop, For) or once not in ([], [True]):
-        return False
-    # What else is in the cache belongs to one step.
-    return are_apart(loop, {*local_buffers((loop,))}.difference(handed_on(kernel)))
-
-
-def are_apart(loop, own):
-    """Whether the steps of a loop touch nothing that another one of them stores.
-
-    Some index of all stores and loads of such a buffer is the loop's, or lies in a
-    piece of its own in each step; pieces of what is only stored may overlap, for both
-    steps store the same there.  The buffers `own` are not looked at.
-    """
-    axis = loop.axis
-    if axis.kind != "loop" or not isinstance(axis.extent, int):
-        return False
-    stores = [s for s in statements((loop,)) if isinstance(s, Store)]
-    used = [e for e in postorder(expressions((loop,))) if isinstance(e, Load)]
-    read = {a.buffer for a in (*used, *(s for s in stores if s.combine))}
-    places = {s.buffer: [] for s in stores if s.buffer not in own}
-    for access in (*stores, *used):
-        if (buffer := access.buffer) in places:
-            pieces = [piece_of(i, axis, buffer not in read) for i in access.index]
-            places[buffer].append([piece and piece[0] for piece in pieces])
-    return all(
-        any(d[0] and len(set(d)) == 1 for d in zip(*accesses, strict=True))
-        for accesses in places.values()
-    )
-
-
-def handed_on(kernel):
-    """The kernel's own buffers that its outermost loop fills for what comes after."""
-    loop, *after = kernel.body
-    loads = [e for e in postorder(expressions(after)) if isinstance(e, Load)]
-    filled = local_buffers((loop,))
-    return [buffer for buffer in filled if buffer in {e.buffer for e in loads}]
 
 
 class RangeWriter(LLVMWriter):
@@ -253,6 +198,60 @@ class ThreadedText(KernelText):
         return launch
 
 
+# chapter 24
+# ---- what may be divided, and into which parts
+
+
+def is_parallel(kernel):
+    """Whether the steps of a kernel's outermost loop do not depend on each other."""
+    loop, *after = kernel.body
+    once = [isinstance(s, For) and s.axis.extent == 1 for s in after]
+    if not isinstance(loop, For) or once not in ([], [True]):
+        return False
+    # What else is in the cache belongs to one step.
+    return are_apart(loop, {*local_buffers((loop,))}.difference(handed_on(kernel)))
+
+
+def are_apart(loop, own):
+    """Whether the steps of a loop touch nothing that another one of them stores.
+
+    Some index of all stores and loads of such a buffer is the loop's, or lies in a
+    piece of its own in each step; pieces of what is only stored may overlap, for both
+    steps store the same there.  The buffers `own` are not looked at.
+    """
+    axis = loop.axis
+    if axis.kind != "loop" or not isinstance(axis.extent, int):
+        return False
+    stores = [s for s in statements((loop,)) if isinstance(s, Store)]
+    used = [e for e in postorder(expressions((loop,))) if isinstance(e, Load)]
+    read = {a.buffer for a in (*used, *(s for s in stores if s.combine))}
+    places = {s.buffer: [] for s in stores if s.buffer not in own}
+    for access in (*stores, *used):
+        if (buffer := access.buffer) in places:
+            pieces = [piece_of(i, axis, buffer not in read) for i in access.index]
+            places[buffer].append([piece and piece[0] for piece in pieces])
+    return all(
+        any(d[0] and len(set(d)) == 1 for d in zip(*accesses, strict=True))
+        for accesses in places.values()
+    )
+
+
+def handed_on(kernel):
+    """The kernel's own buffers that its outermost loop fills for what comes after."""
+    loop, *after = kernel.body
+    loads = [e for e in postorder(expressions(after)) if isinstance(e, Load)]
+    filled = local_buffers((loop,))
+    return [buffer for buffer in filled if buffer in {e.buffer for e in loads}]
+
+
+# Parts for each thread: some finish early, for a core may be busy with other things.
+# It is no setting: the loops are compiled once, for ranges of any length.
+PARTS = 4
+# A part of more indices than that has a multiple of it: whole vectors, and whole lines
+# of the cache, which two cores then do not both write to.
+LINE = 64
+
+
 def ranges(extent, threads):
     """The parts of a loop: where they begin and end, and whether the last one goes on
     with what comes after the loop: if there are several, that runs when all are done.
@@ -263,6 +262,12 @@ def ranges(extent, threads):
     if size > LINE:
         size = -(-size // LINE) * LINE
     return [(lo, min(lo + size, extent), 0) for lo in range(0, extent, size)]
+
+
+def job_of(ranges, threads=1):
+    """The numbers of a job: how many parts, how many workers may help, the ranges."""
+    helpers = max(min(threads, len(ranges)) - 1, 0)
+    return np.array([len(ranges), helpers, *np.ravel(ranges)], np.int64)
 
 
 def text_of_kernel(kernel):
