@@ -20,6 +20,7 @@ from minijit.run.cuda.cublas import gemm_of, multiply
 from minijit.run.cuda.driver import CudaUnavailable
 from minijit.run.cuda.images import linked_with_runtime
 from minijit.run.cuda.loops import HostNode
+from minijit.run.cuda.nodes import Memory, Node, place_temporaries, waits_of
 from minijit.run.cuda.stub import stub_driver
 from minijit.trace.base.config import config
 from minijit.tree_util import tree_leaves, tree_map
@@ -95,7 +96,7 @@ PROGRAMS = {
         numbers(2, 24, 3, 32, seed=1),
     ),
     "update": lambda: (lambda x: x.at[1].set(0.5).at[0, 1].add(3.0), x34),
-    "result twice": lambda: (lambda x: (x, x, x + 1, jnp.zeros(3)), x34),
+    "result twice": lambda: (lambda x: (x, x, x + 1, jnp.zeros(3), x + 1, x.T), x34),
     "while": lambda: (repeated, x34),
     "scan written out": lambda: (collected, x34),
     "scan looped": lambda: (lambda x: collected(x, 25), x34),
@@ -196,6 +197,37 @@ def test_nodes_that_share_nothing_do_not_wait():
         lambda x, y: (jnp.sin(x).sum(0), jnp.tanh(y).sum(1)), x34, numbers(5, 6)
     )
     assert nodes.waits == [(), ()]
+
+
+def test_a_node_waits_for_those_that_meet_it_and_for_none_twice():
+    a, b, c = (Memory(name, 64) for name in "abc")
+    halves = [b.all.part(start, 32) for start in (0, 32)]
+
+    def waits(*steps, alone=()):
+        nodes = [Node(tuple(reads), tuple(writes)) for reads, writes in steps]
+        for i in alone:
+            nodes[i].is_alone = True
+        return waits_of(nodes)[0]
+
+    # Two that read the same, and write to the halves of one memory.
+    first, second = ([a.all], halves[:1]), ([a.all], halves[1:])
+    assert waits(first, second) == [(), ()]
+    assert waits(first, second, ([b.all], [c.all])) == [(), (), (0, 1)]
+    # The third reads what the first wrote, which the second has waited for.
+    chain = ([], [a.all]), ([a.all], [b.all]), ([a.all, b.all], [c.all])
+    assert waits(*chain) == [(), (0,), (1,)]
+    # What runs alone waits for all before it, and all behind it wait for it.
+    others = [([], [m.all]) for m in (a, b, c)]
+    assert waits(*others, alone=[1]) == [(), (0,), (1,)]
+
+
+def test_what_nodes_in_a_node_use_is_in_use():
+    a, b = (Memory(name, 64) for name in "ab")
+    outer = Node((), (a.all,))
+    inner = SimpleNamespace(reads=(), writes=(b.all,), bodies=())
+    around = SimpleNamespace(reads=(a.all,), writes=(), bodies=([inner],))
+    assert place_temporaries([outer, around], [0, 1]) >= 128
+    assert a.offset != b.offset
 
 
 def test_a_loop_of_small_steps_is_one_kernel():
@@ -314,6 +346,29 @@ def test_other_arrays_are_rebound_and_not_copied(device):
     results = [f(x) for x in (*arrays, *arrays)]
     assert [np.asarray(r)[0] for r in results] == [0, 2, 4, 0, 2, 4]
     assert device.times("instantiate") == 2 and not device.times("write")
+
+
+def test_each_node_that_uses_a_part_of_an_array_is_told_where_it_is(device):
+    def f(x):
+        return lax.scan(lambda c, row: (c * 0.5 + row, c), x[0], x), x @ x
+
+    run = jit(f, backend="cuda")
+    arrays = [numbers(16, 16, seed=i) for i in range(3)]
+    with config.override("fusion", config.fusion.but(block_step=-1)):
+        on_it = list(map(on_gpu, arrays))
+        for x, there in zip(arrays * 2, on_it * 2, strict=True):
+            for got, want in zip(*map(tree_leaves, (run(there), f(x))), strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_results_are_in_use_from_the_moment_they_are_handed_out(device):
+    f = jit(lambda x: x + 1, backend="cuda")
+    x = on_gpu(x34)
+    y = f(x)
+    here = f.lower(x).compile().executable.here
+    # As three threads, none of which has made arrays of its results yet.
+    every = [here.run(x.memory) for _ in range(3)]
+    assert len({memory.pointer for (memory,) in every} | {y.memory.pointer}) == 4
 
 
 def test_two_settings_take_turns_and_need_to_be_told_nothing(device):
