@@ -714,7 +714,12 @@ def test_a_compile_looks_at_each_expression_a_few_times(monkeypatch):
     for f, args in programs:
         visits[0] = 0
         seen.clear()
-        compile_plain(mj.make_jaxpr(f)(*args), "drawn")
+        closed = mj.make_jaxpr(f)(*args)
+        compile_plain(closed, "drawn")
+        assert visits[0] <= 50 * len(seen)
+        visits[0] = 0
+        # The first lowering, and what is done to loops that are regions.
+        with_regions(lower(simplify(closed)))
         assert visits[0] <= 50 * len(seen)
 
 
