@@ -20,6 +20,7 @@ from minijit.trace.jaxprs.jaxpr import (
     Literal,
     Var,
     dce,
+    dce_rules,
     eval_jaxpr,
     needed_equations,
     slice_jaxpr,
@@ -195,6 +196,28 @@ def test_a_primitive_with_several_results(sin_and_cos_p):
     got = eval_jaxpr(closed.jaxpr, closed.consts, 2.0)
     assert np.allclose(got, [np.sin(2.0), np.cos(2.0)])
     assert dce(closed.jaxpr, [False, True]).eqns == (eqn,)
+
+
+def test_results_that_nobody_needs_are_left_out_by_a_rule(monkeypatch):
+    """Such as the carries of a loop: what only they are made of goes, too."""
+    p = Primitive("two_sines", multiple_results=True)
+    monkeypatch.setitem(shape_rules, p, lambda x, y: [x, y])
+    asked = []
+
+    def first_or_second(used, eqn):
+        asked.append(list(used))
+        pairs = zip(used, eqn.invars, eqn.outvars, strict=True)
+        ((x, y),) = ((x, y) for needed, x, y in pairs if needed)
+        return used, eqn.replace(primitive=lax.sin_p, invars=(x,), outvars=(y,))
+
+    monkeypatch.setitem(dce_rules, p, first_or_second)
+    g = lambda x, y: tuple(p.bind(lax.exp(x), lax.cos(y)))
+    jaxpr = mj.make_jaxpr(g)(1.0, 2.0).jaxpr
+    names = lambda jaxpr: [e.primitive.name for e in jaxpr.eqns]
+    assert names(dce(jaxpr)) == ["exp", "cos", "two_sines"] and not asked
+    assert names(dce(jaxpr, [True, False])) == ["exp", "sin"]
+    assert names(dce(jaxpr, [False, True])) == ["cos", "sin"]
+    assert asked == [[True, False], [False, True]]
 
 
 def test_what_does_more_than_compute_is_needed_if_asked(sin_and_cos_p, monkeypatch):
