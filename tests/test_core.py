@@ -65,14 +65,16 @@ def test_the_bottom_trace_asks_its_hooks(monkeypatch):
 
 
 def test_a_missing_row_names_primitive_and_table():
-    with pytest.raises(NotImplementedError, match="triple.*eval"):
+    told = "primitive 'triple' has no eval rule: add a row for it to the eval table"
+    with pytest.raises(NotImplementedError, match=told):
         Primitive("triple").bind(1.0)
 
 
 def test_traces_nest_and_are_left_on_an_error():
     bottom = current_trace()
     outer = Counting(bottom)
-    with set_trace(outer):
+    with set_trace(outer) as given:
+        assert given is outer
         inner = Counting(outer)
         with pytest.raises(TypeError), set_trace(inner):
             split_p.bind(1.0, n=2)
