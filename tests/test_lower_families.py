@@ -451,6 +451,14 @@ def test_cumulative(name, axis, reverse):
         ), x, tolerance=1e-5)
 
 
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cumlogsumexp"])
+def test_a_running_total_of_one_element_is_no_loop(name):
+    x = np.linspace(-1, 1, 1025, dtype="f4")[:, None]
+    f = jit(lambda x: getattr(lax, name)(x * 2, axis=1))
+    assert name not in f.lower(x).compile().as_text()
+    np.testing.assert_array_equal(f(x), x * 2)
+
+
 @pytest.mark.parametrize("case", [
     ((2, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1)),
     ((2, 3), (2, 2), ((1, 2), (0, 3)), (2, 1), (1, 2)),

@@ -15,6 +15,7 @@ from ..compile.lower.calls import add_nest
 from ..compile.lower.elements import affine, widen
 from ..compile.lower.walk import Operand, Statements, lower_rules, new_axis
 from ..compile.memory.complex_pairs import stored_as_pairs
+from ..compile.simplify.folding import rules
 from ..trace import primitives as lax
 from ..trace.array import shape_rules
 from ..trace.core import Primitive, eval_rules
@@ -174,5 +175,11 @@ def running_lower(name):
     return Statements(function)
 
 
+def of_one(s, out, x, *, axis, reverse):
+    """Along an axis of one element there is nothing to run."""
+    return x if out.shape[axis] == 1 else None
+
+
+rules |= {p: [of_one] for p in totals}
 lower_rules |= {p: running_lower(m.loop) for p, m in totals.items()}
 stored_as_pairs |= {cumsum_p}

@@ -100,7 +100,7 @@ class Shaken:
     def moved(self, a):
         if str(a.dtype) not in EPS:
             return a
-        part = 1 + 2 * EPS[str(a.dtype)] * self.draw.choice([-1, 1], a.shape)
+        part = 1 + 2 * EPS[str(a.dtype)] * self.draw.choice([-1, 1], np.shape(a))
         with np.errstate(all="ignore"):
             found = np.asarray(wide(np.asarray(a)) * part).astype(a.dtype)
         self.left |= not np.isfinite(wide(found)).all()
