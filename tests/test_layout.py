@@ -1,11 +1,14 @@
 """Products as calls: views of operands and results, and what is copied."""
 
+from types import SimpleNamespace
+
 import ir_interpreter
 import numpy as np
 import pytest
 
 import minijit as mj
 import minijit.numpy as jnp
+from minijit.compile.lower.layout import Line, Plan, call_views, is_matrix, merged
 from minijit.compile.lower.walk import lower
 from minijit.compile.simplify.folding import simplify
 from minijit.trace import primitives as prim
@@ -112,6 +115,28 @@ def test_only_sums_that_no_view_merges_are_copied():
     x, y = floats(3, 5, 4), floats(3, 5, 4)
     program = check(lambda x, y: dot(x, y, ((0, 1), (0, 1))), x, y)
     assert counts(program) == (1, 0)
+
+
+def test_lines_are_merged_where_their_steps_fit():
+    lines = [Line(1, 7, 7, 7), Line(3, 4, 4, 4), Line(4, 1, 1, 1)]
+    assert merged(lines) == [Line(12, 1, 1, 1)]
+
+
+def test_what_a_matrix_is():
+    by_rows, by_columns = ((3, 4), (4, 1)), ((3, 1), (4, 3))
+    assert is_matrix(*by_rows) and is_matrix(*by_columns)
+    # Rows, or columns, that overlap.
+    assert not is_matrix((3, 2), (4, 1)) and not is_matrix((3, 1), (4, 2))
+    # The step of what there is only one of means nothing.
+    assert is_matrix((1, 0), (4, 1)) and is_matrix((4, 1), (1, 0))
+
+
+@pytest.mark.parametrize("columns, order", [(5, "ba"), (1, "ab")])
+def test_a_result_by_columns_is_that_of_the_transposes(columns, order):
+    a, b, c = (SimpleNamespace(base=name, offset=0) for name in "abc")
+    row, column, total = Line(3, 4, 0, 1), Line(columns, 0, 1, 3), Line(4, 1, 5, 0)
+    factors, result = call_views(Plan(0, [], row, column, total), a, b, c)
+    assert "".join(factor.base for factor in factors) == order and result.base == "c"
 
 
 def test_small_products_and_vectors_are_loops():

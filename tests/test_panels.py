@@ -330,6 +330,7 @@ def test_tiles():
             assert tiles.length % panels.BLOCK == 0 and last >= panels.BLOCK
             count = tiles.counter.extent if tiles.counter else 1
             assert (count - 1) * tiles.length + last == extent
+            assert tiles.counter is None or count > 1
 
 
 def test_a_panel_is_a_quarter_of_a_cache():
