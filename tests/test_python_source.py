@@ -8,8 +8,8 @@ import pytest
 import minijit.numpy as jnp
 from minijit import make_jaxpr
 from minijit.compile.loops.buffers import Buffer
-from minijit.compile.loops.expressions import Const, Op
-from minijit.compile.loops.statements import Kernel, Program, Store
+from minijit.compile.loops.expressions import Axis, Const, Load, Op
+from minijit.compile.loops.statements import For, Kernel, Program, Store
 from minijit.compile.lower.walk import lower
 from minijit.run.executable import compile_plain
 from minijit.run.python.emitter import operations
@@ -200,12 +200,28 @@ def test_every_operation_of_the_ir_has_a_row():
 
 
 def test_source_runs_as_plain_python():
-    source = source_of(lambda x: (x * 2, jnp.sum(x)), np.ones((2, 3), "f4"))
+    def f(x):
+        return x * 2, jnp.sum(x), jnp.argmax(x), (x / 2).astype("int32")
+
+    source = source_of(f, np.ones((2, 3), "f4"))
+    assert all(kernel.text.endswith("\n") for kernel in source.kernels)
     namespace = {}
     exec(source.text, namespace)
     x = np.arange(6, dtype="f4").reshape(2, 3)
-    doubled, total = namespace[source.driver](x)
-    assert np.array_equal(doubled, 2 * x) and total == 15
+    doubled, total, largest, halves = namespace[source.driver](x)
+    assert np.array_equal(doubled, 2 * x) and total == 15 and largest == 5
+    assert halves.tolist() == [[0, 0, 1], [1, 2, 2]]
+
+
+def test_a_kernel_makes_the_buffers_of_its_own():
+    x, y = Buffer("x", (4,), f32), Buffer("y", (4,), f32)
+    i, own = Axis(4), Buffer("t", (4,), f32, space="cache")
+    body = (Store(own, (i,), Load(x, (i,))), Store(y, (i,), Load(own, (i,))))
+    kernel = Kernel("k0", (For(i, body),))
+    source = print_program(Program("f", (x,), (y,), (), (), (kernel,)))
+    namespace = {}
+    exec(source.text, namespace)
+    assert namespace["run_f"](np.arange(4, dtype="f4"))[0].tolist() == [0, 1, 2, 3]
 
 
 def test_store_with_combine_and_a_guard():
