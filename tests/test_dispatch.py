@@ -1,6 +1,7 @@
 """Calls made ready: when they are taken, when not, and that nobody notices."""
 
 import collections
+import enum
 import gc
 import os
 import sys
@@ -52,6 +53,10 @@ def long_ways(monkeypatch):
     return seen
 
 
+class Side(enum.Enum):
+    LEFT = 1
+
+
 class Point(NamedTuple):
     x: object
     y: object
@@ -72,6 +77,7 @@ TREES = {
     "numbers": lambda: (1, 2.5, True, np.float32(3), np.int8(4)),
     "dict": lambda: ({"b": an_array(), "a": 2.0, "": an_array()},),
     "keys that are no strings": lambda: ({3: an_array(), 1: 2.0},),
+    "a key that is an object": lambda: ({Side.LEFT: an_array()},),
     "nested": lambda: ([(an_array(), [None, {"k": an_array()}])], None),
     "namedtuple": lambda: (Point(an_array(), (1.0, an_array())),),
     "ordered": lambda: (collections.OrderedDict(b=an_array(), a=an_array()),),
