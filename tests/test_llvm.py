@@ -509,6 +509,7 @@ def test_loops_of_few_steps_stay_loops(n, kept):
     np.testing.assert_array_equal(f(x), x * 2 + x[0])
 
 
+@pytest.mark.chapter(24)
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
 def test_extremes_of_floats_are_totals_of_integers(name):
     x = rng.normal(size=(40, 333)).astype("f4")
