@@ -308,3 +308,29 @@ def test_an_update_that_fails_leaves_no_call_as_it_was(monkeypatch):
     finally:
         monkeypatch.undo()
         jax.config.update("jax_enable_x64", False)
+
+
+LOGS_WHILE_IT_COMPILES = """
+import minijit, logging, os, threading, time
+from minijit.trace.base.turns import compile_lock
+
+def work():
+    with compile_lock:
+        started.set()
+        time.sleep(0.3)  # The other one is about to fork by then.
+        logging.getLogger("minijit.test")
+
+started = threading.Event()
+threading.Thread(target=work).start()
+started.wait()
+child = os.fork()
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_fork_waits_for_a_thread_that_logs_while_it_compiles():
+    """logging has a lock for forks, too; that is taken after ours."""
+    program = [sys.executable, "-c", LOGS_WHILE_IT_COMPILES]
+    subprocess.run(program, check=True, timeout=30)

@@ -7,6 +7,7 @@ between.  What a `finally` does by a function in Python may not be done.
 
 import functools
 import gc
+import logging  # noqa: F401  (what it locks at a fork is to be locked after ours)
 import os
 import threading
 import weakref
@@ -151,6 +152,8 @@ def after_fork_in_child():
     after_fork()
 
 
+# What was registered last is called first.  So is ours before logging's: a thread that
+# compiles may want logging's lock, and we wait for that thread.
 os.register_at_fork(
     before=before_fork,
     after_in_parent=after_fork,
