@@ -40,6 +40,7 @@ def test_values_are_scipy_s(name):
     np.testing.assert_allclose(got, want, rtol=3e-5, atol=1e-6)
 
 
+@pytest.mark.chapter(23)
 def test_digamma_is_exact_near_its_root():
     # mpmath's, of 40 digits; between 1 and 2 it is 0 somewhere.
     wanted = {
