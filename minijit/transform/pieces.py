@@ -260,11 +260,12 @@ def program(body, primitive, params, rule):
 
 
 def binding(bind):
-    """A Python function of an equation's operands: `jit` knows those."""
+    """A Python function of an equation's operands: `jit` knows those by their code."""
     return lambda *x: bind(*x)
 
 
-# Of all equations that were compiled by themselves, `lax.scan.traces`.
+# `lax.scan.traces`, of all equations that were compiled by themselves.  Functions of
+# one code have one list, so this one is that of all `binding` makes.
 loop_traces = jit(binding(None)).traces
 
 

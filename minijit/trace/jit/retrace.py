@@ -118,6 +118,8 @@ def seen(value):
 
 # The fact by which traces of one list are told apart.
 FUNCTION = "function", "name"
+# What a captured jaxpr is called: one that differs is another program.
+BODY = "its body"
 
 # What each kind of fact is called in an explanation, and what to do about a change.
 explanations = {
@@ -206,7 +208,7 @@ def explain(facts, records, mutable, era):
             f"{mutable or 'an object'}, and so was not kept\n"
             "  to do: make the value an argument of the function"
         )
-    if not found and mutable == "its body" and nearest.era == era:
+    if not found and mutable == BODY and nearest.era == era:
         return (
             "its body says something else: it captures a number or an object that "
             "changed\n  to do: make that a part of the carry, or an array"

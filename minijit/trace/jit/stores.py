@@ -18,6 +18,7 @@ from ..core import current
 from ..jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from ..jaxprs.memory import Living, Memory
 from .captures import atoms, can_be_owner, capture_rules, parts, reaches
+from .retrace import BODY
 
 # All tables of traces.
 stores = Living()
@@ -100,7 +101,7 @@ class Recent(Table):
 shared = Recent(limit=256)
 
 # A function that captures a jaxpr is known by that: its text is not compared.
-capture_rules |= {ClosedJaxpr: lambda walk, _, c: walk.identify("its body", c, False)}
+capture_rules |= {ClosedJaxpr: lambda walk, _, c: walk.identify(BODY, c, False)}
 # Of a jaxpr, only params and constants can hold something of the user's.
 atoms |= {Memory, ShapedArray}
 parts |= {
