@@ -19,8 +19,14 @@ from minijit.run.cuda.arrays import CudaArray, DLManagedTensor, in_capsule, show
 from minijit.run.cuda.cublas import gemm_of, multiply
 from minijit.run.cuda.driver import CudaUnavailable
 from minijit.run.cuda.images import linked_with_runtime
-from minijit.run.cuda.loops import HostNode
-from minijit.run.cuda.nodes import Memory, Node, place_temporaries, waits_of
+from minijit.run.cuda.loops import HostNode, LoopNode, add_around
+from minijit.run.cuda.nodes import (
+    Memory,
+    Node,
+    NodeBuilder,
+    place_temporaries,
+    waits_of,
+)
 from minijit.run.cuda.stub import stub_driver
 from minijit.run.report.environment import version_of
 from minijit.trace.base.config import config
@@ -224,9 +230,9 @@ def test_a_node_waits_for_those_that_meet_it_and_for_none_twice():
 
 def test_what_nodes_in_a_node_use_is_in_use():
     a, b = (Memory(name, 64) for name in "ab")
-    outer = Node((), (a.all,))
-    inner = SimpleNamespace(reads=(), writes=(b.all,), bodies=())
-    around = SimpleNamespace(reads=(a.all,), writes=(), bodies=([inner],))
+    builder, outer = NodeBuilder(), Node((), (a.all,))
+    add_around(builder, LoopNode, a.all, [Node((), (b.all,))])
+    (around,) = builder.steps
     assert place_temporaries([outer, around], [0, 1]) >= 128
     assert a.offset != b.offset
 

@@ -91,7 +91,7 @@ class Node:
 
     @property
     def bodies(self):
-        """The lists of nodes inside it."""
+        """The lists of nodes inside it, whose `reads` and `writes` are its own, too."""
         return ()
 
 
@@ -296,7 +296,7 @@ def place_temporaries(steps, befores):
     """
     users: dict = {}
     for i, node in enumerate(steps):
-        for ref in refs_within(node):
+        for ref in (*node.reads, *node.writes):
             if ref.memory.role == "temporary":
                 users[ref.memory] = users.get(ref.memory, 0) | 1 << i
     memories = sorted(users, key=lambda m: -m.nbytes)
@@ -311,15 +311,6 @@ def place_temporaries(steps, befores):
     for k, memory in enumerate(memories):
         memory.offset = offsets[k]
     return max((offsets[k] + sizes[k] for k in offsets), default=0)
-
-
-def refs_within(node):
-    """The places that a node or those inside it use."""
-    found = [*node.reads, *node.writes]
-    for body in node.bodies:
-        for inner in body:
-            found += refs_within(inner)
-    return found
 
 
 @dataclass(eq=False)
