@@ -48,7 +48,7 @@ def clone(tmp_path: Path) -> Path:
     root = tmp_path / "minijit"
     known = ["--cached", "--others", "--exclude-standard"]
     listed = git(BOOK.root, "ls-files", "-z", *known)
-    for name in [n for n in listed.split("\0") if n and (BOOK.root / n).exists()]:
+    for name in [n for n in listed.split("\0") if n and (BOOK.root / n).is_file()]:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(BOOK.root / name, root / name)
     git(root, "init", "--quiet")

@@ -25,6 +25,8 @@ from minijit.book.project import find_book
 
 pytest.importorskip("mistune")
 pytest.importorskip("latex2mathml")
+from minijit.book.measure import measure
+from minijit.book.notebook import load
 from minijit.book.page_cells import is_clear
 from minijit.book.page_code import source_lines, spans
 from minijit.book.page_prose import prose
@@ -135,7 +137,19 @@ def test_heads_say_what_a_page_is_about(edition: Path):
     assert 'name="description" content="How much does each of a million' in text
     assert (edition / "web" / "icon.svg").exists() and (edition / "404.html").exists()
     index = (edition / "index.html").read_text("utf-8")
-    assert "What the book builds" in index and "About 2.5 hours." in index
+    assert "What the book builds" in index
+
+
+def test_minutes_are_counted_by_one_function(edition: Path):
+    """On a page, in the contents; those of chapter 0's map are held by `check`."""
+    book = find_book(root)
+    index = (edition / "index.html").read_text("utf-8")
+    for chapter in book.written():
+        told = f"About {measure(load(book.notebook(chapter))).minutes} minutes."
+        page = (edition / f"{chapter.stem}.html").read_text("utf-8")
+        assert f'</h1><p class="lasts">{told}</p>' in page
+        listed = index.partition("<main")[2].partition(f'href="{chapter.stem}.html')[2]
+        assert told in listed.partition("</li>")[0]
 
 
 def test_prose():

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from html import unescape
 from itertools import groupby
 
+from .measure import measure
 from .notebook import joined, load, source
 from .page_prose import TAGS, prose
 from .project import Book, Chapter
 
 PART = re.compile(r"\| \*\*(.+?)\*\* \|")
-ROW = re.compile(r"\| (.+?) \| (.+?) \| (.*?) \|(?: ([\d.]+) \|)?$")
+ROW = re.compile(r"\| (.+?) \| (.+?) \| (.*?) \|(?: \d+ \|)?$")
 TO = re.compile(r"\]\(([^)]+)\.ipynb\)")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 HEADS = {"start": "", "tour": "Tours", "capstone": "Capstones"}
@@ -28,12 +29,12 @@ HEADS = {"start": "", "tour": "Tours", "capstone": "Capstones"}
 
 @dataclass(frozen=True)
 class Entry:
-    """One chapter in the contents: its part, a sentence (HTML) about it, its hours."""
+    """One chapter in the contents: its part, a sentence (HTML) about it, its time."""
 
     chapter: Chapter
     part: str
     sentence: str
-    hours: str
+    minutes: int
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,18 @@ class Contents:
         by_part = groupby(self.entries, key=lambda entry: entry.part)
         return [(part, list(entries)) for part, entries in by_part]
 
+    def entry(self, chapter: Chapter) -> Entry:
+        """What the contents have about a chapter."""
+        return next(e for e in self.entries if e.chapter == chapter)
+
     def about(self, chapter: Chapter) -> str:
         """The sentence about a chapter as plain text."""
-        found = (e.sentence for e in self.entries if e.chapter == chapter)
-        return unescape(TAGS.sub("", next(found, "")))
+        return unescape(TAGS.sub("", self.entry(chapter).sentence))
 
 
 def contents(book: Book) -> Contents:
     """The contents, as chapter 0 has them."""
-    parts, sentences, hours = tables(book)
+    parts, sentences = tables(book)
     entries, part = [], "The book"
     for chapter in book.notebooks():
         part = parts.get(chapter.stem, HEADS.get(chapter.kind) or part)
@@ -64,18 +68,19 @@ def contents(book: Book) -> Contents:
             sentence = "" if chapter.pending else first_sentence(book, chapter)
         words = LINK.sub(r"\1", sentence)
         told = prose(words, inline=True)
-        entries.append(Entry(chapter, part, told, hours.get(chapter.stem, "")))
+        written = not chapter.pending
+        minutes = measure(load(book.notebook(chapter))).minutes if written else 0
+        entries.append(Entry(chapter, part, told, minutes))
     return Contents(tuple(entries))
 
 
-def tables(book: Book) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """{stem: part}, {stem: question, what is built}, {stem: hours}: chapter 0's."""
+def tables(book: Book) -> tuple[dict[str, str], dict[str, str]]:
+    """{stem: part}, {stem: question, what is built}: chapter 0's."""
     start = next((c for c in book.others if c.kind == "start"), None)
     parts: dict[str, str] = {}
     sentences: dict[str, str] = {}
-    hours: dict[str, str] = {}
     if start is None or start.pending:
-        return parts, sentences, hours
+        return parts, sentences
     part = ""
     for cell in load(book.notebook(start))["cells"]:
         if cell["cell_type"] != "markdown":
@@ -87,8 +92,7 @@ def tables(book: Book) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
                 question, built = (m[2], m[3]) if TO.search(m[1]) else (m[1], "")
                 parts |= {to[1]: part} if part and TO.search(m[1]) else {}
                 sentences[to[1]] = question + (f" You build {built}." if built else "")
-                hours |= {to[1]: m[4]} if m[4] else {}
-    return parts, sentences, hours
+    return parts, sentences
 
 
 def first_sentence(book: Book, chapter: Chapter) -> str:

@@ -207,7 +207,7 @@ def emptied_notebook(notebook: Json, id: str) -> None:
             build.write(text, build.owner)
             check = code_cell(f"%check {called(names)}", f"{cell['id']}-check")
             cells.append(check)
-    minutes = 5 * round(measure({**notebook, "cells": cells}).minutes / 5)
+    minutes = measure({**notebook, "cells": cells}).minutes
     note = NOTE.format(id=id, minutes=minutes)
     cells.insert(1, markdown_cell(note, "to-be-written"))
     notebook["cells"] = cells

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from .imports import imported
 from .notebook import (
-    BuildCell,
     Json,
     build_cells,
     load,
@@ -33,9 +32,9 @@ FENCED = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 PICTURES = ("image/png", "image/svg+xml")
 NO_RUN = ("%load_ext", "%chapter", "%tour", "%check", "%show")
 
-# A careful reader's pace: 130 words or four build lines a minute, and
-# ten minutes an exercise.
-WORDS_AN_HOUR, LINES_AN_HOUR, EXERCISES_AN_HOUR = 7800, 240, 6
+# A careful reader's pace: of prose, of what is built, of what tries it out.
+WORDS_A_MINUTE, LINES_A_MINUTE, RUN_LINES_A_MINUTE = 130, 4, 10
+MINUTES_AN_EXERCISE = 10
 
 # What `exceptions` in book.toml may excuse a chapter from.
 RULES = {
@@ -57,6 +56,7 @@ class Measure:
     within: str  # the section in which that stretch ends
     pictures: int  # images among the outputs
     exercises: int
+    run_lines: int  # of the cells that run
 
     @property
     def words_per_line(self) -> float:
@@ -64,20 +64,19 @@ class Measure:
         return self.words / max(self.lines, 1)
 
     @property
-    def hours(self) -> float:
-        """How long it takes to read, run and do the exercises, in half hours."""
-        return round(self.minutes / 30) / 2
-
-    @property
     def minutes(self) -> int:
-        """The same in minutes; cells to write count as exercises, once empty."""
-        hours = self.words / WORDS_AN_HOUR + self.lines / LINES_AN_HOUR
-        return round(60 * (hours + self.exercises / EXERCISES_AN_HOUR))
+        """How long it takes to read, run and do the exercises, to five minutes.
+
+        Cells to write count as exercises, once they are empty.
+        """
+        code = self.lines / LINES_A_MINUTE + self.run_lines / RUN_LINES_A_MINUTE
+        worked = self.exercises * MINUTES_AN_EXERCISE
+        return 5 * round((self.words / WORDS_A_MINUTE + code + worked) / 5)
 
 
 def measure(notebook: Json) -> Measure:
     """Count what there is in a notebook."""
-    lines = words = pictures = exercises = so_far = longest = 0
+    lines = words = pictures = exercises = run_lines = so_far = longest = 0
     within = ""
     for section, cell in sections(notebook):
         text = source(cell)
@@ -85,21 +84,22 @@ def measure(notebook: Json) -> Measure:
             words += len(FENCED.sub("", text).split())
             continue
         if found := parse_build(cell):
-            lines += length(found)
-            so_far += length(found)
+            lines += length(found.body)
+            so_far += length(found.body)
             if so_far > longest:
                 longest, within = so_far, section
         elif is_run(cell):
             so_far = 0
+            run_lines += length(text)
         exercises += text.startswith("%check ")
         for output in cell.get("outputs", []):
             pictures += any(kind in output.get("data", {}) for kind in PICTURES)
-    return Measure(lines, words, longest, within, pictures, exercises)
+    return Measure(lines, words, longest, within, pictures, exercises, run_lines)
 
 
-def length(cell: BuildCell) -> int:
-    """The lines of a build cell, without blank ones."""
-    return sum(1 for line in cell.body.split("\n") if line.strip())
+def length(text: str) -> int:
+    """The lines of a cell, without blank ones."""
+    return sum(1 for line in text.split("\n") if line.strip())
 
 
 def is_run(cell: Json) -> bool:
@@ -112,7 +112,7 @@ def is_run(cell: Json) -> bool:
 def table(book: Book, only: Chapter | None = None) -> Iterator[str]:
     """The lines of `stats`: one for each notebook, and one for all that build."""
     head = ["build lines", "words", "words a line", "stretch", "pictures"]
-    head += ["exercises", "hours"]
+    head += ["exercises", "minutes"]
     yield f"{'':24}" + "".join(f"{h:>14}" for h in head)
     built = []
     for chapter in [only] if only else book.written():
@@ -127,6 +127,7 @@ def table(book: Book, only: Chapter | None = None) -> Iterator[str]:
             "",
             sum(m.pictures for m in built),
             sum(m.exercises for m in built),
+            sum(m.run_lines for m in built),
         )
         yield row("all chapters", every)
 
@@ -135,7 +136,7 @@ def row(name: str, m: Measure, builds: bool = True) -> str:
     """One line of `stats`; a tour has no figures for what it does not build."""
     ratio = f"{m.words_per_line:.1f}" if builds and m.lines else ""
     lines, stretch = (m.lines, m.stretch) if builds else ("", "")
-    cells = lines, m.words, ratio, stretch, m.pictures, m.exercises, m.hours
+    cells = lines, m.words, ratio, stretch, m.pictures, m.exercises, m.minutes
     return f"{name:24}" + "".join(f"{cell:>14}" for cell in cells)
 
 

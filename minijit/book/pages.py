@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from .contents import Contents, contents
+from .contents import Contents, Entry, contents
 from .lite import ADDRESS, FOLDER
 from .notebook import load
 from .page_cells import Page, chapter_page
@@ -117,7 +117,7 @@ def copy_web(out: Path) -> None:
 def machinery() -> bytes:
     """The text of what makes pages: when it changes, all pages are made anew."""
     here = Path(__file__).parent
-    names = ("pages", "page_cells", "page_code", "page_prose", "contents", "lite")
+    names = "pages page_cells page_code page_prose contents measure lite".split()
     return b"".join((here / f"{name}.py").read_bytes() for name in names)
 
 
@@ -147,8 +147,9 @@ def write_chapter(site: Site, chapter: Chapter) -> None:
     files = [f for how in HOW for f in chapter.lists(how) if (book.root / f).exists()]
     wanted = sorted({*page.files, *files})
     body = page.body + files_of(site, chapter)
-    if live:
-        body = body.replace("</h1>", f"</h1>{run_link(chapter)}", 1)
+    head = f'<p class="lasts">{lasts(site.shown.entry(chapter))}</p>'
+    head += run_link(chapter) if live else ""
+    body = body.replace("</h1>", f"</h1>{head}", 1)
     site.write(name, framed(site, chapter, body, name, page))
     site.record[name] = [mark, wanted, page.sections]
 
@@ -157,6 +158,11 @@ def run_link(chapter: Chapter) -> str:
     """A link to the notebook in JupyterLite."""
     where = escape(ADDRESS.format(file=chapter.file))
     return f'<p class="run"><a href="{where}">Run this chapter</a> in the browser</p>'
+
+
+def lasts(entry: Entry) -> str:
+    """How long a notebook takes."""
+    return f"About {entry.minutes} minutes." if entry.minutes else ""
 
 
 def linkable(book: Book) -> list[str]:
@@ -374,8 +380,7 @@ def index_body(site: Site) -> str:
                 name = f"{named(entry.chapter)} (not yet written)"
             after = entry.chapter.after
             known = f" After chapter {escape(after)}." if after else ""
-            hours = f" About {escape(entry.hours)} hours." if entry.hours else ""
-            said = entry.sentence + known + hours
+            said = f"{entry.sentence}{known} {lasts(entry)}"
             lines.append(f"<li>{name}<p>{said}</p></li>")
         lines.append("</ul>")
     return "\n".join(lines)
