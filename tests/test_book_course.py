@@ -12,7 +12,7 @@ from pathlib import Path
 import book_toy
 import pytest
 
-from minijit.book import magics
+from minijit.book import colours, magics
 from minijit.book.build import Workshop
 from minijit.book.colours import SESSION, verdict
 from minijit.book.course import HOLE, emptied, tasks
@@ -396,5 +396,7 @@ def test_a_verdict_has_a_colour_and_a_word(monkeypatch: pytest.MonkeyPatch):
     told = "right: 3 tests of it pass"
     assert verdict(told) == told
     monkeypatch.setenv(SESSION, "a notebook")
-    assert verdict(told) == "\x1b[1;32m✓ right\x1b[0m: 3 tests of it pass"
-    assert verdict("not yet: f(2)\n  x").startswith("\x1b[1;31m✗ not yet\x1b[0m: f(2)")
+    right, wrong = f"\x1b[1;38;2;{colours.RIGHT}m", f"\x1b[1;38;2;{colours.WRONG}m"
+    assert verdict(told) == f"{right}✓ right\x1b[0m: 3 tests of it pass"
+    assert verdict("right\nchapter 1: 1") == f"{right}✓ right\x1b[0m\nchapter 1: 1"
+    assert verdict("not yet: f(2)\n  x").startswith(f"{wrong}✗ not yet\x1b[0m: f(2)")

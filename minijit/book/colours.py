@@ -38,6 +38,9 @@ COLOURS = {
     "Keyword": "keyword", "Literal.Number": "number", "Literal.String": "string",
     "Comment": "comment", "Operator": "operator", "Name.Function": "def",
 }  # fmt: skip
+# A green and a red, as red;green;blue, that are read on white and on black.  (Those of
+# the terminal are too dark for JupyterLab's dark theme, as bold letters.)
+RIGHT, WRONG = "20;136;62", "222;52;52"
 
 
 def install(shell: Any) -> None:
@@ -56,9 +59,9 @@ def verdict(text: str) -> str:
     """What `%check` says, its first words green or red if a reader looks on."""
     if not os.environ.get(SESSION):
         return text
-    head, colon, rest = text.partition(":")
-    mark, colour = ("✓", 32) if head.startswith("right") else ("✗", 31)
-    return f"\x1b[1;{colour}m{mark} {head}\x1b[0m{colon}{rest}"
+    head = re.split("[:\n]", text, maxsplit=1)[0]
+    mark, colour = ("✓", RIGHT) if head.startswith("right") else ("✗", WRONG)
+    return f"\x1b[1;38;2;{colour}m{mark} {head}\x1b[0m{text[len(head) :]}"
 
 
 def printed(*values: Any, **options: Any) -> None:
