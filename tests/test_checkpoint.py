@@ -164,6 +164,8 @@ def test_static_and_named_arguments():
     assert grad(last)(3.0, 5.0, "twice") == 10.0
     assert grad(checkpoint(lambda x, k: x * k))(3.0, k=5.0) == 5.0
     assert grad(checkpoint(lambda x, k=2.0: x * k))(3.0, k=5.0) == 5.0
+    sized = checkpoint(lambda x, options: x * len(options), static_argnums=1)
+    assert grad(sized)(1.0, {"not": "hashable"}) == 1
     for number in (3, -4):
         with pytest.raises(ValueError, match="3 positional arguments"):
             checkpoint(f, static_argnums=number)(3.0, 5.0, "once")

@@ -26,61 +26,6 @@ def same_keys(found, wanted):
 # ---- keys as values
 
 
-def test_a_key_is_used_up_by_nobody():
-    """It has no state: the same draw again is the same number."""
-    key = random.key(7)
-    before = words(key).copy()
-    assert random.normal(key) == random.normal(key)
-    np.testing.assert_array_equal(words(key), before)
-    first, second = random.split(key)
-    draws = {float(random.normal(k)) for k in (key, first, second)}
-    assert len(draws) == 3
-
-
-def test_the_order_of_draws_does_not_matter():
-    """Each draw is a function of its own key, whatever was drawn before."""
-    def bar(k):
-        return random.uniform(k)
-
-    def baz(k):
-        return 2 * random.uniform(k)
-
-    def sum_in_order(seed, swap):
-        a, b = random.split(random.key(seed))
-        if swap:
-            y = baz(b)
-            x = bar(a)
-        else:
-            x = bar(a)
-            y = baz(b)
-        return x + 2 * y
-
-    assert sum_in_order(3, False) == sum_in_order(3, True)
-
-
-def test_a_sequence_of_subkeys():
-    """One key on, as many as needed off."""
-    key = random.key(11)
-    seen = []
-    for _ in range(4):
-        key, subkey = random.split(key)
-        seen.append(float(random.normal(subkey)))
-    again = random.key(11)
-    by_loop = lax.scan(lambda k, _: tuple(random.split(k)), again, None, length=4)[1]
-    np.testing.assert_allclose(vmap(random.normal)(by_loop), seen, rtol=1e-6)
-    assert len(set(seen)) == 4
-
-
-def test_one_draw_of_many_is_not_many_draws_of_one():
-    """Here JAX differs from NumPy's streams, and this from neither."""
-    key = random.key(1)
-    one_by_one = np.stack([random.uniform(k) for k in random.split(key, 4)])
-    at_once = np.asarray(random.uniform(key, (4,)))
-    assert not np.array_equal(one_by_one, at_once)
-    # The prefix of a longer draw is a shorter one: bits depend on their index only.
-    np.testing.assert_array_equal(random.uniform(key, (9,))[:4], at_once)
-
-
 def test_seeds_and_styles():
     old, new = random.PRNGKey(5), random.key(5)
     assert (old.shape, old.dtype, new.shape) == ((2,), np.uint32, ())
@@ -92,17 +37,6 @@ def test_seeds_and_styles():
     assert batch.shape == (2,) and bool(batch[0] == new)
     assert random.key_impl(new) == random.key_impl(old) == "threefry2x32"
     assert bool(random.clone(new) == new)
-
-
-def test_which_dtypes_are_keys():
-    key, old = random.key(0), random.PRNGKey(0)
-    assert dtypes.issubdtype(key.dtype, dtypes.prng_key)
-    assert not dtypes.issubdtype(old.dtype, dtypes.prng_key)
-    assert jnp.issubdtype(key.dtype, dtypes.extended)
-    assert not jnp.issubdtype(key.dtype, np.number)
-    assert jnp.result_type(key, key) == key.dtype
-    assert f"{key.dtype}" == "key<fry>"
-    assert isinstance(key, mj.Array) and not isinstance(key, np.ndarray)
 
 
 def test_flags():

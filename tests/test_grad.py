@@ -132,6 +132,8 @@ def test_keyword_arguments_are_not_differentiated():
 def test_integers_get_float0():
     g = grad(lambda n, x: x * n, argnums=(0, 1), allow_int=True)(3, 2.0)
     assert g[0].dtype == np.dtype([("float0", np.void, 0)]) and g[1] == 3.0
+    by_tree = grad(lambda p: p["x"] * p["n"][1], allow_int=True)
+    assert by_tree({"x": 2.0, "n": np.arange(3)})["n"].shape == (3,)
 
 
 def test_holomorphic():

@@ -254,6 +254,7 @@ def test_keys_have_a_dtype_of_their_own():
     assert str(key.dtype) == key.dtype.name == "key<fry>"
     assert key.dtype == random.key_dtype() == random.split(key).dtype
     assert key.dtype != np.dtype("uint32")
+    assert jnp.result_type(key, key) == key.dtype
     assert jnp.issubdtype(key.dtype, dtypes.prng_key)
     assert jnp.issubdtype(key.dtype, dtypes.extended)
     assert not jnp.issubdtype(key.dtype, jnp.integer)
@@ -341,6 +342,8 @@ def test_the_usual_ways_to_use_keys():
     one_by_one = np.stack([random.normal(k) for k in random.split(key, 3)])
     at_once = random.normal(key, shape=(3,))
     assert not np.allclose(one_by_one, at_once)
+    # Bits depend on their index only: a shorter draw begins a longer one.
+    np.testing.assert_array_equal(random.normal(key, (9,))[:3], at_once)
     each = mj.vmap(random.normal)(random.split(key, 3))
     np.testing.assert_allclose(each, one_by_one, rtol=1e-6)
 
