@@ -226,10 +226,13 @@ def test_pages_in_a_browser(address: str, browser: Any, width: int, theme: str):
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda r: r.url.startswith(address) or wrong.append(r.url))
     wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    cut = """[...document.querySelectorAll('.flow pre')].filter(
+        e => e.scrollWidth > e.clientWidth).map(e => e.textContent)"""
     allowed = ("data:",)
     for name in LOOKED_AT:
         page.goto(f"{address}/{name}")
         assert not page.evaluate(wide), f"{name} scrolls sideways"
+        assert page.evaluate(cut) == [], f"{name} shows a part of a program"
     assert [text for text in wrong if not text.startswith(allowed)] == []
     context.close()
 
