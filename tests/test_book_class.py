@@ -73,6 +73,9 @@ def test_a_class_in_one_command(book: Book, tmp_path: Path):
     # Their other function is as the book has it; it is right or not with this one.
     assert set(totals.values()) <= {"0", "1"}, totals
     assert {row["3 sin_lin"] for n, row in points.items() if n in totals} == {"0"}
+    why = {name: row["trouble"] for name, row in points.items()}
+    assert why["right"] == why["wrong"] == ""
+    assert "no 03_" in why["nothing"] and why["broken"].startswith("unreadable: ")
     said = {path.stem: path.read_text() for path in told.iterdir()}
     assert f"stopped after {SECONDS:.1f} seconds" in said["endless"]
     assert "hides failures" in said["patcher"] and "no 03_" in said["link"]

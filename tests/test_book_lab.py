@@ -252,7 +252,7 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     me.page.wait_for_timeout(3000)
     assert not me.is_dirty()
     me.picture("00_opened")
-    link = me.page.locator(".jp-NotebookPanel a", has_text="02 One function").first
+    link = me.page.locator(".jp-NotebookPanel table a", has_text="02").first
     link.click()
     me.ready("02_values.ipynb")
     me.page.wait_for_timeout(3000)

@@ -46,6 +46,7 @@ from .text import names, statements
 COURSE = "course.toml"
 NO_WORK = {BEFORE, ".ipynb_checkpoints", "chapters"}  # folders in a submission
 LARGEST = 20 << 20  # bytes of a notebook
+NOT_GRADED = "missing", "unreadable", "not tested"  # states of tasks
 # Of the checkout, with the pages that README and the start page link to.
 PLAIN = (
     ".gitignore", "README.md", "CONTRIBUTING.md", "TEACHING.md", "LICENSE",
@@ -240,7 +241,16 @@ def write_csv(
             late = " ".join(sorted(result.late))
             total = f"{sum(given.values()):g}"
             safe = re.sub(r"^[=+@-]", r"'\g<0>", result.student)  # no formula
-            table.writerow([safe, *row, total, f"{most:g}", late, result.trouble])
+            table.writerow([safe, *row, total, f"{most:g}", late, why_not(result)])
+
+
+def why_not(result: Result) -> str:
+    """Why a submission, or a task of it, could not be graded; each reason once."""
+    said = [
+        f"{state}: {told[0]}" if told else state
+        for state, told in result.tasks.values() if state in NOT_GRADED
+    ]  # fmt: skip
+    return result.trouble or "; ".join(dict.fromkeys(said))
 
 
 def report(result: Result) -> Iterator[str]:
