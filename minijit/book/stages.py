@@ -241,6 +241,8 @@ def copy_settings(book: Book, out: Path) -> None:
     """Copy pytest's settings."""
     if (book.base / "pyproject.toml").exists():
         shutil.copy(book.base / "pyproject.toml", out)
+    else:
+        (out / "pytest.ini").touch()  # or it would look for one in the folders above
 
 
 def copy_tests(book: Book, tests: list[Path], out: Path) -> None:
