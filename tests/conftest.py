@@ -96,17 +96,21 @@ def in_double_precision():
 
 
 @pytest.fixture
-def interpreted_doubles(monkeypatch):
-    """Interpret, for rules are tested and compiling takes its time; in 64 bits."""
+def interpreted(monkeypatch):
+    """Interpret: what is tested is what programs mean, and compiling takes its time."""
     # Imported here: the tests of the first chapters run where there is no jit yet.
     import minijit
     from minijit.trace.jit.jit import executors
 
     monkeypatch.setitem(executors, "default", executors["eval"])
     minijit.clear_caches()
-    with minijit.enable_x64(True):
-        yield
+    yield
     minijit.clear_caches()
+
+
+@pytest.fixture
+def interpreted_doubles(interpreted, in_double_precision):
+    """Interpreted, and in 64 bits."""
 
 
 @pytest.fixture

@@ -4,17 +4,11 @@ import operator
 
 import numpy as np
 import pytest
+from test_numpy import ShapeTrace
 
 import minijit.numpy as jnp
-from minijit.trace.array import ArrayImpl, aval_of, shape_rules
-from minijit.trace.core import (
-    Array,
-    Trace,
-    Tracer,
-    forwarded_names,
-    operators,
-    set_trace,
-)
+from minijit.trace.array import ArrayImpl, aval_of
+from minijit.trace.core import Array, Tracer, forwarded_names, operators, set_trace
 
 pytestmark = pytest.mark.chapter(16)
 
@@ -246,15 +240,6 @@ def test_at_reads_and_applies():
     same(a.at[9].set(5.0), y)
     same(a.at[np.array([0, 0, 1])].add(1.0), [4.0, 4.0, -1.0])
     assert "Indexed" in repr(a.at[0])
-
-
-class ShapeTrace(Trace):
-    """Computes types only."""
-
-    def process(self, primitive, args, params):
-        out = shape_rules[primitive](*map(aval_of, args), **params)
-        avals = out if primitive.multiple_results else [out]
-        return [Tracer(self, aval) for aval in avals]
 
 
 def test_operators_and_methods_work_on_tracers():

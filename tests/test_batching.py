@@ -76,14 +76,7 @@ def choices_of_axes(args):
 
 @pytest.mark.parametrize("case", cases, ids=repr)
 def test_vmap_is_a_loop(case):
-    f = lambda *args: case.fun(ours, *args)
-    for axes in choices_of_axes(case.args):
-        args = [
-            x if a is None else stacked(x, a, i)
-            for i, (x, a) in enumerate(zip(case.args, axes, strict=True))
-        ]
-        found = vmap(f, in_axes=tuple(axes))(*args)
-        assert_lanes(found, loop(f, args, axes), (case, axes))
+    check_lanes(lambda *args: case.fun(ours, *args), case.args)
 
 
 @pytest.mark.parametrize("case", cases, ids=repr)
@@ -157,13 +150,18 @@ def test_jit_of_vmap_and_vmap_of_jit(case):
     assert_lanes(vmap(jit(f, backend="eval"))(*args), wanted, case)
 
 
-def test_every_primitive_is_batched_by_a_case():
+def met_in_lanes():
+    """The primitives that are batched in some case."""
     met = set()
     for case in cases:
         args = [stacked(x, 0) for x in case.args]
         jaxpr = make_jaxpr(vmap(lambda *a, c=case: c.fun(ours, *a)))(*args)
         met |= {eqn.primitive for eqn in jaxpr.eqns}
-    assert len(met) > 30
+    return met
+
+
+def test_every_primitive_is_batched_by_a_case():
+    assert len(met_in_lanes()) > 30
 
 
 integers = np.array([5, -3, 0, 12], np.int32)
@@ -188,6 +186,11 @@ integers = np.array([5, -3, 0, 12], np.int32)
     ],
 )
 def test_integers_bools_and_constants(f, args):
+    check_lanes(f, args)
+
+
+def check_lanes(f, args):
+    """However its arguments are mapped, a function in lanes is a loop."""
     for axes in choices_of_axes(args):
         stacks = [
             x if a is None else stacked(x, a, i)

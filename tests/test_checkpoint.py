@@ -12,8 +12,6 @@ from minijit import (
     ad_checkpoint,
     checkpoint,
     checkpoint_policies as policies,
-    clear_caches,
-    enable_x64,
     grad,
     jit,
     jvp,
@@ -26,27 +24,15 @@ from minijit import (
     vmap,
 )
 from minijit.ad_checkpoint import checkpoint_name
-from minijit.trace.jit import jit as jit_module
 from minijit.trace.trees.pytree import tree_leaves
 from minijit.transform.control_flow.unions_and_tapes import TapeValue
 
-pytestmark = pytest.mark.chapter(12)
+pytestmark = [pytest.mark.chapter(12), pytest.mark.usefixtures("interpreted_doubles")]
 
 random = np.random.RandomState(0)
 w1, w2 = random.randn(16, 32), random.randn(32, 4)
 x, y = random.randn(8, 16), random.randn(8, 4)
 params = {"w1": w1, "w2": w2}
-
-
-@pytest.fixture(autouse=True)
-def eager_in_double_precision(monkeypatch):
-    """Jitted functions run by their eval rules: nothing here is about compiling."""
-    clear_caches()
-    executors = jit_module.executors
-    monkeypatch.setitem(executors, "default", executors["eval"])
-    with enable_x64(True):
-        yield
-    clear_caches()
 
 
 def mlp(params, x):

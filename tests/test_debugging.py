@@ -3,23 +3,12 @@
 import numpy as np
 import pytest
 
-import minijit
 import minijit.numpy as jnp
 from minijit import checkpoint, debug, grad, jit, jvp, lax, make_jaxpr, vmap
 from minijit.trace.base.config import config
 from minijit.trace.jit import jit as jit_module
 
-pytestmark = pytest.mark.chapter(12)
-
-
-@pytest.fixture(autouse=True)
-def eager(request, monkeypatch):
-    """Jitted functions run by their eval rules; compiled ones are in another test."""
-    minijit.clear_caches()
-    executors = jit_module.executors
-    monkeypatch.setitem(executors, "default", executors["eval"])
-    yield
-    minijit.clear_caches()
+pytestmark = [pytest.mark.chapter(12), pytest.mark.usefixtures("interpreted")]
 
 
 def f(x):

@@ -8,18 +8,8 @@ import pytest
 import minijit as mj
 import minijit.numpy as jnp
 from minijit import debug, lax
-from minijit.trace.jit.jit import executors
 
-pytestmark = pytest.mark.chapter(13)
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """What is tested is what programs mean; how they run natively is chapter 21's."""
-    monkeypatch.setitem(executors, "default", executors["eval"])
-    mj.clear_caches()
-    yield
-    mj.clear_caches()
+pytestmark = [pytest.mark.chapter(13), pytest.mark.usefixtures("interpreted")]
 
 
 # ---- cond and switch

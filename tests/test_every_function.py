@@ -150,12 +150,6 @@ sloped = [
 ]
 
 
-@pytest.fixture
-def doubles():
-    with mj.enable_x64(True):
-        yield
-
-
 def is_array(x):
     """Not a number, a key or a structure."""
     return isinstance(x, (mj.Array, np.ndarray)) and x.dtype.kind in "fVciub"
@@ -174,7 +168,7 @@ def prepared(path, name, case):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path, name, cases", every)
-def test_lanes_are_single_calls(path, name, cases, doubles):
+def test_lanes_are_single_calls(path, name, cases, in_double_precision):
     for case in cases:
         function, arrays = prepared(path, name, case)
         lanes = [np.stack([a, a[..., ::-1] if a.ndim else a]) for a in arrays]
@@ -209,7 +203,7 @@ def functions_of_floats(path, name, cases):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path, name, cases", sloped)
-def test_slopes_are_those_of_the_values(path, name, cases, doubles):
+def test_slopes_are_those_of_the_values(path, name, cases, in_double_precision):
     found = list(functions_of_floats(path, name, cases))
     assert found
     for function, at in found:
@@ -238,7 +232,7 @@ def check_slopes(function, at):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_has_no_slope_has_no_floats(doubles):
+def test_what_has_no_slope_has_no_floats(in_double_precision):
     """The names in `whole` are there for a reason."""
     cases = {param.id: param.values for param in every}
     assert [x for x in sorted(whole) if any(functions_of_floats(*cases[x]))] == []

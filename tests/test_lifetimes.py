@@ -17,7 +17,6 @@ from minijit.run.kernel_cache import native_kernels
 from minijit.run.loading import loaders
 from minijit.trace.array import ArrayImpl
 from minijit.trace.jaxprs.jaxpr import ClosedJaxpr, Jaxpr
-from minijit.trace.jit.jit import executors
 from minijit.trace.jit.stores import shared
 
 pytestmark = pytest.mark.chapter(22)
@@ -207,15 +206,6 @@ def use(make, way, jitted):
 
 
 no_vjp = {"jvp", "linearize"}
-
-
-@pytest.fixture
-def interpreted(monkeypatch):
-    """Evaluate the equations: what compiling leaves behind has tests of its own."""
-    monkeypatch.setitem(executors, "default", executors["eval"])
-    jax.clear_caches()
-    yield
-    jax.clear_caches()
 
 
 def collect_all():

@@ -84,14 +84,8 @@ def total(module, name, kwargs):
     return f
 
 
-@pytest.fixture
-def doubles():
-    with mj.enable_x64(True):
-        yield
-
-
 @pytest.mark.parametrize("name, args, kwargs", numbered)
-def test_values_and_derivatives(name, args, kwargs, doubles):
+def test_values_and_derivatives(name, args, kwargs, in_double_precision):
     """NumPy's values, up to the signs of vectors, and difference quotients."""
     got = tree_leaves(getattr(jnp.linalg, name)(*args, **kwargs))
     if name == "lstsq":
@@ -119,7 +113,7 @@ def test_values_and_derivatives(name, args, kwargs, doubles):
     np.testing.assert_allclose(slope, want, 2e-5, 2e-5)
 
 
-def test_eigenvectors(doubles):
+def test_eigenvectors(in_double_precision):
     a = R(2, 4, 4)
     w, v = jnp.linalg.eig(a)
     np.testing.assert_allclose(a @ v, v * w[:, None], atol=1e-12)
@@ -130,7 +124,7 @@ second_order = {"cholesky", "det", "eigvalsh", "lstsq", "pinv", "solve", "svd"}
 
 
 @pytest.mark.parametrize("name, args, kwargs", numbered[::4])
-def test_transformations_compose(name, args, kwargs, doubles):
+def test_transformations_compose(name, args, kwargs, in_double_precision):
     """jit and vmap of a gradient."""
     slope = mj.grad(total(jnp, name, kwargs))
     want = slope(*args)
@@ -140,7 +134,7 @@ def test_transformations_compose(name, args, kwargs, doubles):
 
 
 @pytest.mark.parametrize("name", sorted(second_order))
-def test_second_derivatives(name, doubles):
+def test_second_derivatives(name, in_double_precision):
     """Forward over reverse is the difference of gradients."""
     of_name = (c for c in cases if c[0] == name)
     _, args, kwargs = next(c for c in of_name if c[1][0].dtype.kind == "f")
@@ -158,7 +152,7 @@ def test_second_derivatives(name, doubles):
 @pytest.mark.parametrize("conjugate_a", [False, True])
 @pytest.mark.parametrize("unit_diagonal", [False, True])
 def test_triangular_solve(
-    left_side, lower, transpose_a, conjugate_a, unit_diagonal, doubles
+    left_side, lower, transpose_a, conjugate_a, unit_diagonal, in_double_precision
 ):
     flags = dict(
         left_side=left_side, lower=lower, transpose_a=transpose_a,
@@ -261,7 +255,7 @@ def test_reflections_multiply_to_q():
 
 
 @pytest.mark.parametrize("x", [R(5, 5), R(7, 3), C(4, 3)], ids=["", "tall", "complex"])
-def test_polar_form(x, doubles):
+def test_polar_form(x, in_double_precision):
     u, h, steps, has_converged = linalg.qdwh(x)
     assert has_converged and 3 < steps < 9
     np.testing.assert_allclose(u @ h, x, atol=1e-12)

@@ -302,7 +302,9 @@ def test_a_blas_is_told_no_number_that_it_cannot_hold():
     assert "2147483647" in products.product_obstacle(product(1, 3, 2, row=2**40))
 
 
-@pytest.mark.parametrize("backend", ["python", "plain", "eval"])
+@pytest.mark.parametrize("backend", [
+    "python", "plain", "eval", pytest.param("llvm", marks=pytest.mark.chapter(23)),
+])  # fmt: skip
 @pytest.mark.parametrize("mode", ["tape", "checkpoint"])
 def test_steps_that_cannot_be_counted_are_an_error(backend, mode, monkeypatch):
     """The count is an int32: it must not wrap, for the way back would take no step."""
@@ -316,6 +318,7 @@ def test_steps_that_cannot_be_counted_are_an_error(backend, mode, monkeypatch):
     assert slope(1.0, 20) == 2.0**20
     with pytest.raises(OverflowError, match="more than 20 steps"):
         slope(1.0, 21)
+    assert slope(1.0, 3) == 8.0
     # What is not differentiated is not counted.
     assert mj.jit(last, backend=backend)(1.0, 40) == 2.0**40
 

@@ -4,8 +4,8 @@ import inspect
 
 import numpy as np
 import pytest
-from derivative_cases import cases, ours
-from test_batching import assert_lanes, choices_of_axes, loop, stacked
+from test_batching import check_lanes, met_in_lanes
+from test_linearize import met_and_constant
 
 import minijit.numpy as jnp
 from minijit import grad, jit, jvp, make_jaxpr, ops, vmap
@@ -16,7 +16,6 @@ from minijit.trace.array import shape_rules
 from minijit.trace.core import Primitive, eval_rules
 from minijit.trace.jaxprs.parser import parse_jaxpr
 from minijit.transform.batching.vmap import batch_rules
-from minijit.transform.derivatives.linearize import constant_rule, linearize_rules
 
 pytestmark = [
     pytest.mark.chapter(16),
@@ -43,12 +42,7 @@ def test_every_primitive_of_a_family_has_its_rows():
 
 def test_every_rule_that_is_not_constant_is_tried():
     """Each primitive with a derivative stands in the jaxpr of some case."""
-    met = set()
-    for case in cases:
-        jaxpr = make_jaxpr(case.function(ours))(*case.varying())
-        met |= {eqn.primitive for eqn in jaxpr.eqns}
-    flat = {p for p, rule in linearize_rules.items()
-            if getattr(rule, "func", None) is constant_rule}
+    met, flat = met_and_constant()
     refused = {rounding.nextafter_p, special.random_gamma_grad_p}
     # These have tests of their own: test_linalg, test_fft, test_fuse, test_as_jax,
     # test_convolution_products, test_direct_convolutions, test_custom.
@@ -66,12 +60,7 @@ def test_every_rule_that_is_not_constant_is_tried():
 
 
 def test_every_primitive_is_batched_by_a_case():
-    met = set()
-    for case in cases:
-        args = [stacked(x, 0) for x in case.args]
-        jaxpr = make_jaxpr(vmap(lambda *a, c=case: c.fun(ours, *a)))(*args)
-        met |= {eqn.primitive for eqn in jaxpr.eqns}
-    assert len(met) > 70
+    assert len(met_in_lanes()) > 70
 
 
 integers = np.array([5, -3, 0, 12], np.int32)
@@ -94,14 +83,7 @@ integers = np.array([5, -3, 0, 12], np.int32)
     ],
 )
 def test_lanes_of_integers(f, args):
-    for axes in choices_of_axes(args):
-        stacks = [
-            x if a is None else stacked(x, a, i)
-            for i, (x, a) in enumerate(zip(args, axes, strict=True))
-        ]
-        assert_lanes(
-            vmap(f, in_axes=tuple(axes))(*stacks), loop(f, stacks, axes), (f, axes)
-        )
+    check_lanes(f, args)
 
 
 def test_the_same_window_in_each_lane_stays_a_slice():

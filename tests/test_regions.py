@@ -25,17 +25,15 @@ from minijit.run.llvm.executor import compile_llvm
 from minijit.run.llvm.loops import LoopWriter
 from minijit.run.report.kernel_log import steps_of
 from minijit.trace.base.config import config
-from minijit.transform.control_flow import steps
 from minijit.transform.control_flow.unions_and_tapes import TapeValue
 from tests import (
     ir_interpreter,
     test_lane_blocks as blocks,
     test_native_reversal as reversal,
     test_native_tapes,
-    test_s2 as s2,
 )
 from tests.test_control_flow import programs, slope
-from tests.test_interrupts import FOR_EVER, Alarm, alarms, raise_alarm
+from tests.test_interrupts import FOR_EVER, Alarm, alarms, decay, raise_alarm, swap
 from tests.test_native_control import (
     agree,
     many_branches,
@@ -203,37 +201,6 @@ def test_memory_does_not_depend_on_the_number_of_steps():
 # ---- leaving early
 
 
-def test_steps_that_cannot_be_counted_are_an_error(monkeypatch):
-    monkeypatch.setattr(steps, "MOST_STEPS", 20)
-
-    def slope(n):
-        """The way back needs the number of steps only."""
-        body = lambda c: (c[0] + 1, c[1] * 2.0)
-        last = lambda x: lax.while_loop(lambda c: c[0] < n, body, (0, x))[1]
-        return mj.grad(last)(1.0)
-
-    slope = mj.jit(slope, backend="llvm")
-    assert slope(20) == 2.0**20
-    with pytest.raises(OverflowError, match="more than 20 steps"):
-        slope(21)
-    assert slope(3) == 8
-
-
-def decay(x, n):
-    return lax.while_loop(
-        lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 0.5 + 1), (0, x)
-    )
-
-
-def two_levels(x, n):
-    def body(c):
-        i, a, b = c
-        a = lax.fori_loop(0, 3, lambda j, a: a.at[j].add(b[i % 5]), a)
-        return i + 1, b, a * 0.5
-
-    return lax.while_loop(lambda c: c[0] < n, body, (0, x, x + 1))
-
-
 def long_scan(x, n):
     return lax.fori_loop(0, n, lambda i, c: c * 0.5 + 1, x)
 
@@ -243,7 +210,7 @@ def back_and_forth(x, n):
     return lax.scan(step, x, None, length=FOR_EVER, reverse=True)[0]
 
 
-@pytest.mark.parametrize("f", [decay, two_levels, long_scan, back_and_forth])
+@pytest.mark.parametrize("f", [decay, swap, long_scan, back_and_forth])
 def test_what_a_handler_raises_arrives(f):
     run = mj.jit(f, backend="llvm").lower(jnp.arange(5.0), FOR_EVER).compile()
     assert "numba" not in routes(run.executable)
@@ -458,11 +425,3 @@ def test_nested_checkpoints(most):
     text = interpreted_gradient(bounded_gradient(most), value)
     assert most < 32 or "= function[" in text
     agree(bounded_gradient(most), value, backend="llvm", rtol=1e-3)
-
-
-@pytest.mark.parametrize("wrap, most", [("plain", 1024), ("checkpointed", 64)])
-def test_the_gradient_of_s2(wrap, most):
-    f, gradient = s2.make(s2.WRAPS[wrap], "llvm")
-    val, (value, slope) = jnp.array([1.0]), s2.reference()
-    np.testing.assert_allclose(f(val, most), value, rtol=1e-4)
-    np.testing.assert_allclose(gradient(val, most), slope, rtol=1e-4)

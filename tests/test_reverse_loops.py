@@ -204,8 +204,8 @@ def test_errors():
 # ---- S2: a bounded loop of nested scans costs what was run
 
 
-def bounded_while_loop(cond_fun, body_fun, init_val, max_steps, wrap):
-    """The seed's program."""
+def bounded_while_loop(cond_fun, body_fun, init_val, max_steps, wrap=lambda f: f):
+    """The program of jax's issue 8239: a loop of at most a power of two of steps."""
 
     def _while_loop(data, max_steps):
         if max_steps == 1:

@@ -32,17 +32,8 @@ def test_the_seed_verbatim(capsys):
         print("entering inner_fn now")
         return 2 * state
 
-    @jax.jit
-    def outer_fn(x):
-        print("entering outer_fn now")
-        old_x = x
-        for _ in range(10):
-            x = inner_fn(x)
-        x = x + old_x
-        return x
-
     state = jnp.arange(5, dtype=jnp.uint32)
-    result = outer_fn(state).block_until_ready()
+    result = outer_of(inner_fn)(state).block_until_ready()
     assert capsys.readouterr().out.splitlines() == [
         "entering outer_fn now",
         "entering inner_fn now",

@@ -6,10 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+from test_reverse_loops import bounded_while_loop
 
 import minijit as jax
 import minijit.experimental.stax as stax
-import minijit.lax as lax
 import minijit.numpy as jnp
 import minijit.random as jrandom
 from minijit.run.scalars.scalar_math import functions
@@ -38,30 +38,11 @@ def body_fun(val):
     return expensive_fn(x), step + 1
 
 
-def bounded_while_loop(wrap, init_val, max_steps):
-    return loop(wrap, (cond_fun(init_val), init_val), max_steps)[1]
-
-
-def loop(wrap, data, max_steps):
-    if max_steps == 1:
-        pred, val = data
-        keep = lambda a, b: lax.select(pred, a, b)
-        new_val = jax.tree_map(keep, body_fun(val), val)
-        return cond_fun(new_val), new_val
-
-    def call(data):
-        return loop(wrap, data, max_steps // 2)
-
-    @wrap
-    def step(data, _):
-        return lax.cond(data[0], call, lambda x: x, data), None
-
-    return lax.scan(step, data, xs=None, length=2)[0]
-
-
 def make(wrap, backend):
     """The seed's f, and the loop itself."""
-    forward = lambda val, n: jnp.sum(bounded_while_loop(wrap, (val, 0), n)[0])
+    def forward(val, n):
+        return jnp.sum(bounded_while_loop(cond_fun, body_fun, (val, 0), n, wrap)[0])
+
     compiled = functools.partial(jax.jit, static_argnums=1, backend=backend)
     return compiled(forward), compiled(jax.grad(forward))
 

@@ -4,11 +4,12 @@ import functools
 
 import numpy as np
 import pytest
+from test_reverse_loops import bounded_while_loop
 
 import minijit as mj
 import minijit.experimental.stax as stax
 import minijit.numpy as jnp
-from minijit import lax, random
+from minijit import random
 from minijit.example_libraries import stax as new_stax
 
 pytestmark = pytest.mark.chapter(16)
@@ -116,29 +117,6 @@ def test_dropout_wants_a_key():
     _, apply = stax.Dropout(0.5)
     with pytest.raises(ValueError, match="PRNG key"):
         apply((), jnp.ones(3))
-
-
-def bounded_while_loop(cond_fun, body_fun, init_val, max_steps):
-    """The loop of jax's issue 8239, of a bounded number of steps: a power of two."""
-    data = cond_fun(init_val), init_val
-    return loop(cond_fun, body_fun, data, max_steps)[1]
-
-
-def loop(cond_fun, body_fun, data, max_steps):
-    if max_steps == 1:
-        pred, val = data
-        new_val = body_fun(val)
-        keep = lambda a, b: lax.select(pred, a, b)
-        new_val = mj.tree_map(keep, new_val, val)
-        return cond_fun(new_val), new_val
-
-    def call(data):
-        return loop(cond_fun, body_fun, data, max_steps // 2)
-
-    def step(data, _):
-        return lax.cond(data[0], call, lambda x: x, data), None
-
-    return lax.scan(step, data, xs=None, length=2)[0]
 
 
 def test_the_network_of_the_bounded_loop():
