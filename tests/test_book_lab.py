@@ -1,6 +1,6 @@
 """The real JupyterLab, as a newcomer uses it, in a headless Chromium.
 
-It needs playwright (`pip install playwright`), JupyterLab and the system's Chromium
+It needs playwright (the extra `browser`), JupyterLab and the system's Chromium
 (on Debian and Ubuntu `apt install chromium`), and is skipped where one is not there.
 With MINIJIT_SCREENSHOTS=FOLDER it leaves pictures, in two widths and both themes.
 """
@@ -294,7 +294,7 @@ def test_a_newcomer(clone: Path, reader: tuple[Reader, str]) -> None:
     chapter = BOOK.chapter("2")
     assert [e.name for e in exercises({"cells": cells})][0] == "count_operations"
     me.run(answer, solution_text(BOOK, chapter, "count_operations"))
-    assert me.run(check).startswith("✓ right\n  chapter 2: 1 of ")
+    assert me.run(check).startswith("✓ right\nchapter 2: 1 of ")
     me.command("docmanager:save")
     me.page.wait_for_timeout(1000)
 
