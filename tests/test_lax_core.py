@@ -7,9 +7,9 @@ import string
 import ml_dtypes
 import numpy as np
 import pytest
+from test_primitives import arr
 
 from minijit import lax
-from minijit.trace.array import ArrayImpl, ShapedArray
 from minijit.trace.base.config import enable_x64
 from minijit.trace.core import Trace, current_trace, set_trace
 
@@ -18,12 +18,6 @@ pytestmark = [pytest.mark.chapter(3), pytest.mark.usefixtures("no_words_of_the_t
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 names = "bool int8 int32 uint8 float16 bfloat16 float32 complex64".split()
 all_dtypes = [bfloat16 if name == "bfloat16" else np.dtype(name) for name in names]
-
-
-def arr(x, dtype=None, weak_type=False):
-    """An array of ours, without any of the functions under test."""
-    x = np.array(x, dtype=dtype)
-    return ArrayImpl(x, ShapedArray(x.shape, x.dtype, weak_type))
 
 
 def counting(*shape, dtype="float32"):
