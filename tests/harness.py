@@ -1,4 +1,6 @@
-"""How tests compare: trees of arrays, and a program compiled with it interpreted."""
+"""How tests compare: trees of arrays, programs compiled and interpreted; threads."""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -39,6 +41,12 @@ def as_interpreted(f, *args, backend="plain", rtol=1e-5):
 
     found, wanted = (mj.jit(f, backend=b)(*args) for b in (backend, "eval"))
     alike(found, wanted, rtol=rtol, atol=rtol)
+
+
+def in_threads(*functions):
+    """Call functions at the same time: -> their results, or what one of them raised."""
+    with ThreadPoolExecutor(len(functions)) as pool:
+        return [f.result() for f in [pool.submit(function) for function in functions]]
 
 
 def count(jaxpr, name):

@@ -2,9 +2,9 @@
 
 import subprocess
 import sys
-import threading
 
 import pytest
+from harness import in_threads
 
 from minijit.trace.base.config import (
     Config,
@@ -45,9 +45,7 @@ def test_a_context_manager_decorates_a_function():
 def test_an_override_stays_in_its_thread():
     seen = []
     with enable_x64(True):
-        thread = threading.Thread(target=lambda: seen.append(config.enable_x64))
-        thread.start()
-        thread.join()
+        in_threads(lambda: seen.append(config.enable_x64))
         assert config.enable_x64
     assert seen == [False]
 
@@ -56,9 +54,7 @@ def test_update_reaches_other_threads():
     seen = []
     config.update("jax_log_compiles", True)
     try:
-        thread = threading.Thread(target=lambda: seen.append(config.log_compiles))
-        thread.start()
-        thread.join()
+        in_threads(lambda: seen.append(config.log_compiles))
         with log_compiles(False):
             assert not config.log_compiles
     finally:

@@ -1,8 +1,8 @@
 """Primitives, traces, tracers, and the errors that name the user's line."""
 
-import threading
 
 import pytest
+from harness import in_threads
 
 from minijit.trace import core
 from minijit.trace.base.errors import (
@@ -88,9 +88,7 @@ def test_traces_nest_and_are_left_on_an_error():
 def test_each_thread_has_its_own_trace():
     counting = Counting(current_trace())
     with set_trace(counting):
-        thread = threading.Thread(target=double_p.bind, args=(1.0,))
-        thread.start()
-        thread.join()
+        in_threads(lambda: double_p.bind(1.0))
     assert counting.seen == []
 
 

@@ -8,10 +8,12 @@ import sys
 import threading
 import weakref
 from contextlib import nullcontext
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from harness import in_threads
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -788,11 +790,7 @@ def test_threads_take_from_one_pool():
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(*[partial(work, k) for k in range(4)])
     finally:
         sys.setswitchinterval(before)
     assert not wrong

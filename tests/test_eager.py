@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from harness import in_threads
 
 import minijit.numpy as jnp
 from minijit import config, enable_x64, lax
@@ -209,11 +210,7 @@ def test_calls_within_calls_and_in_many_threads(made):
     def work():
         results.extend(p.bind(jnp.ones(3)) for _ in range(20))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*[work] * 4)
     assert len(results) == 80 and all(jnp.isnan(y).all() for y in results)
 
 
@@ -364,9 +361,5 @@ def test_plans_in_many_threads_are_right():
             if float(jnp.sum(x * 2.0)) != x.size * (x.size + 1):
                 wrong.append(x)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(*[work] * 4)
     assert not wrong

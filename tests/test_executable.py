@@ -5,11 +5,11 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
 import pytest
+from harness import in_threads
 
 import minijit
 import minijit.numpy as jnp
@@ -416,11 +416,7 @@ def test_kernels_run_from_several_threads():
     def work():
         results.extend(run(x)[0].item() for _ in range(50))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*[work] * 4)
     assert set(results) == {999000.0} and len(results) == 200
 
 

@@ -18,6 +18,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from harness import in_threads
 
 import minijit as jax
 import minijit.numpy as jnp
@@ -823,11 +824,7 @@ def test_threads_trace_once():
         barrier.wait()
         results.append(float(f(1.0)))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*[work] * 8)
     assert results == [2.0] * 8 and len(traces) == 1
 
 

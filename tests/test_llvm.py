@@ -5,12 +5,11 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import weakref
 
 import numpy as np
 import pytest
-from harness import same_bits
+from harness import in_threads, same_bits
 from test_compiled_functions import check, functions, run as run_case
 from test_scalar_math import cases as scalar_cases, grid, plain as plain_scalar
 
@@ -475,11 +474,7 @@ def test_long_kernels_let_other_threads_run():
     assert given_up not in short.texts["llvm"]()
     results = []
     work = lambda: results.extend(long(wide)[0].sum().item() for _ in range(5))
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*[work] * 4)
     assert len(results) == 20 and len(set(results)) == 1
 
 

@@ -5,11 +5,11 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 import warnings
 
 import numpy as np
 import pytest
+from harness import in_threads
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -162,11 +162,7 @@ def test_it_is_bounded(objects):
 def test_threads_write_one_file(objects):
     text, codes = text_of(8), []
     work = lambda: codes.append(object_files.kept_machine_code(text, "thorough"))
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*[work] * 8)
     assert len(set(codes)) == 1 and len(files(objects)) == 1
     assert object_files.kept_machine_code(text, "thorough") == codes[0]
 

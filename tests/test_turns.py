@@ -8,9 +8,11 @@ import sys
 import textwrap
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from harness import in_threads
 from moments import interrupted_at
 
 import minijit as jax
@@ -164,11 +166,7 @@ def test_one_program_is_compiled_at_a_time(monkeypatch):
 
     monkeypatch.setitem(module.executors, "slow", compile_slowly)
     functions = [jax.jit(lambda x, k=k: x + k, backend="slow") for k in (1, 2)]
-    threads = [threading.Thread(target=f, args=(1.0,)) for f in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*[partial(f, 1.0) for f in functions])
     assert peak == [1, 1]
 
 
