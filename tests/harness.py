@@ -1,5 +1,6 @@
 """How tests compare: trees of arrays, programs compiled and interpreted; threads."""
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -47,6 +48,16 @@ def in_threads(*functions):
     """Call functions at the same time: -> their results, or what one of them raised."""
     with ThreadPoolExecutor(len(functions)) as pool:
         return [f.result() for f in [pool.submit(function) for function in functions]]
+
+
+def profiled(function, *args):
+    """What a call gives, and the events that a profiler sees on its way."""
+    events, before = [], sys.getprofile()
+    sys.setprofile(lambda frame, event, arg: events.append(event))
+    try:
+        return function(*args), events
+    finally:
+        sys.setprofile(before)
 
 
 def count(jaxpr, name):

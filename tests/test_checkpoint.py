@@ -1,11 +1,10 @@
 """checkpoint: what is kept, what is computed again, and that nothing else changes."""
 
-import sys
 from functools import partial
 
 import numpy as np
 import pytest
-from harness import alike, count
+from harness import alike, count, profiled
 
 import minijit.numpy as jnp
 from minijit import (
@@ -285,13 +284,8 @@ def test_a_budget_is_spent_in_a_time_linear_in_the_program():
                 x = jnp.sin(x) * 1.5 + jnp.cos(x)
             return x.sum()
 
-        made = []
         differentiated = grad(checkpoint(f, budget_bytes=steps * x[0].nbytes))
-        sys.setprofile(lambda frame, event, arg: made.append(event))
-        try:
-            make_jaxpr(differentiated)(x[0])
-        finally:
-            sys.setprofile(None)
+        _, made = profiled(make_jaxpr(differentiated), x[0])
         return made.count("call") + made.count("c_call")
 
     calls(3)

@@ -1,14 +1,13 @@
 """What one call outside of a trace costs: counted, and not timed."""
 
 import gc
-import sys
 import threading
 import warnings
 import weakref
 
 import numpy as np
 import pytest
-from harness import in_threads
+from harness import in_threads, profiled
 
 import minijit.numpy as jnp
 from minijit import config, enable_x64, lax
@@ -268,19 +267,7 @@ def python_calls(function):
     """How many calls of Python functions one call makes, once all tables are warm."""
     function()
     function()
-    calls = []
-
-    def profile(frame, event, arg):
-        if event == "call":
-            calls.append(frame.f_code)
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return len(calls)
+    return profiled(function)[1].count("call")
 
 
 x, w, i = jnp.ones(8), jnp.ones((8, 8)), jnp.array([3, 1])

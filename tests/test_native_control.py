@@ -2,13 +2,12 @@
 
 import ast
 import gc
-import sys
 import weakref
 from functools import partial
 
 import numpy as np
 import pytest
-from harness import as_interpreted
+from harness import as_interpreted, profiled
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -210,12 +209,7 @@ def test_a_million_iterations_without_python():
     body = lambda c: (c[0] + 1, c[1] * 0.5 + 1.0)
     f = mj.jit(lambda x: lax.while_loop(lambda c: c[0] < 1_000_000, body, (0, x)))
     f(1.0)
-    frames = []
-    sys.setprofile(lambda frame, event, arg: frames.append(event))
-    try:
-        count, value = f(1.0)
-    finally:
-        sys.setprofile(None)
+    (count, value), frames = profiled(f, 1.0)
     assert int(count) == 1_000_000 and abs(float(value) - 2.0) < 1e-5
     assert len(frames) < 2000
 
@@ -382,13 +376,7 @@ def test_a_loop_outside_jit_is_one_compiled_program(name):
         if n == 20:
             close = lambda a, b: np.testing.assert_allclose(a, b, 3e-5)
             mj.tree.map(close, found, expected)
-        events = []
-        sys.setprofile(lambda frame, event, arg, to=events: to.append(event))
-        try:
-            loop(n, x)
-        finally:
-            sys.setprofile(None)
-        frames.append(len(events))
+        frames.append(len(profiled(loop, n, x)[1]))
     # A step that Python has a part in is ten calls at least.
     assert frames[1] < frames[0] + 2 * 1980
 
@@ -431,13 +419,7 @@ def test_a_step_that_python_drives_costs_about_what_a_call_costs():
 
     def calls(n):
         mj.block_until_ready([loop(n), loop(n), loop(n)])
-        events = []
-        sys.setprofile(lambda frame, event, arg: events.append(event))
-        try:
-            loop(n)
-        finally:
-            sys.setprofile(None)
-        return events.count("call")
+        return profiled(loop, n)[1].count("call")
 
     assert calls(300) - calls(100) <= 200 * 36
 

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from harness import profiled
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -166,16 +167,8 @@ def test_no_python_frame_a_step():
     g(x, 5)
     g(x, 5)  # the second call of a signature prints its short way
 
-    def frames(n):
-        found = []
-        sys.setprofile(lambda frame, event, arg: found.append(event))
-        try:
-            g(x, n)
-        finally:
-            sys.setprofile(None)
-        return len(found)
-
-    assert frames(1000) == frames(10)
+    few, many = (len(profiled(g, x, n)[1]) for n in (10, 1000))
+    assert few == many
 
 
 def test_no_allocation_a_step():

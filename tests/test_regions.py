@@ -3,12 +3,11 @@
 import gc
 import os
 import re
-import sys
 import weakref
 
 import numpy as np
 import pytest
-from harness import same_bits
+from harness import profiled, same_bits
 from hypothesis import given, strategies as st
 
 import minijit as mj
@@ -188,13 +187,7 @@ def test_memory_does_not_depend_on_the_number_of_steps():
     for n in (1, 5000):
         f(n, w[0], w)
         f(n, w[0], w)  # the second call of a signature prints its short way
-        seen = []
-        sys.setprofile(lambda frame, event, arg: seen.append(event))  # noqa: B023
-        try:
-            f(n, w[0], w)
-        finally:
-            sys.setprofile(None)
-        frames[n] = len(seen)
+        frames[n] = len(profiled(f, n, w[0], w)[1])
     assert frames[1] == frames[5000]
 
 
