@@ -4,6 +4,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
 
 def alike(found, wanted, message="", rtol=0.0, atol=0.0, weak=False):
@@ -34,6 +35,14 @@ def same_bits(found, wanted):
         nan = np.isnan(a) & np.isnan(b)
         a, b = np.where(nan, 0, a), np.where(nan, 0, b)
     return a.tobytes() == b.tobytes()
+
+
+def refused(kind, words, function, *args):
+    """Assert that a call raises an error of that kind, in which these words stand."""
+    with pytest.raises(kind) as error:
+        function(*args)
+    for word in words:
+        assert word in str(error.value)
 
 
 def as_interpreted(f, *args, backend="plain", rtol=1e-5):

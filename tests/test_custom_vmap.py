@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from harness import refused
 
 import minijit.numpy as jnp
 from minijit import custom_vjp, grad, jit, jvp, lax, make_jaxpr, vmap
@@ -119,10 +120,7 @@ def test_errors_of_a_rule(result, words):
 
     f = custom_vmap(lambda x: {"z": x})
     f.def_vmap(bad_rule)
-    with pytest.raises((TypeError, ValueError)) as error:
-        vmap(f)(np.ones(3))
-    for word in words:
-        assert word in str(error.value)
+    refused((TypeError, ValueError), words, vmap(f), np.ones(3))
 
 
 def test_a_rule_with_another_structure():

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from harness import refused
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -289,10 +290,7 @@ def test_no_keys_at_all():
     ],
 )
 def test_there_is_no_arithmetic_on_keys(act, words):
-    with pytest.raises(TypeError) as error:
-        act(keys[0])
-    for word in words:
-        assert word in str(error.value)
+    refused(TypeError, words, act, keys[0])
 
 
 def test_keys_and_numbers_do_not_mix():
@@ -444,10 +442,7 @@ def test_batches_of_means_and_covariances():
     ],
 )
 def test_errors_of_these_samplers(call, kind, words):
-    with pytest.raises(kind) as error:
-        call(random.key(0))
-    for word in words:
-        assert word in str(error.value)
+    refused(kind, words, call, random.key(0))
 
 
 # ---- against JAX itself

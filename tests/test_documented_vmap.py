@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from harness import refused
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -141,10 +142,8 @@ def test_collectives_of_an_outer_axis_leave_the_inner_one_alone():
     ],
 )
 def test_errors_of_exchanges(f, words):
-    with pytest.raises(ValueError) as error:
-        over(f, np.ones((3, 4), np.float32))
-    for word in [*words, "test_documented_vmap.py"]:
-        assert word in str(error.value)
+    x = np.ones((3, 4), np.float32)
+    refused(ValueError, [*words, "test_documented_vmap.py"], over, f, x)
 
 
 # ---- vectorize and apply_along_axis
@@ -243,10 +242,8 @@ def test_errors_of_shapes_and_arguments(call, kind, words):
     def product(a, b):
         return jnp.dot(a, b)
 
-    with pytest.raises(kind) as error:
-        call(jnp.vectorize(product, signature="(n,m),(m)->(n)"))
-    for word in words:
-        assert word in str(error.value)
+    f = jnp.vectorize(product, signature="(n,m),(m)->(n)")
+    refused(kind, words, call, f)
 
 
 @pytest.mark.parametrize(
@@ -257,10 +254,8 @@ def test_errors_of_shapes_and_arguments(call, kind, words):
     ],
 )
 def test_errors_of_results(result, kind, words):
-    with pytest.raises(kind) as error:
-        jnp.vectorize(result, signature="(n)->(n)")(np.ones((2, 3)))
-    for word in words:
-        assert word in str(error.value)
+    f = jnp.vectorize(result, signature="(n)->(n)")
+    refused(kind, words, f, np.ones((2, 3)))
 
 
 def test_errors_of_specifications():

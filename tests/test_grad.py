@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from harness import refused
 
 import minijit.numpy as jnp
 from minijit import grad, jit, linear_transpose, make_jaxpr, value_and_grad, vjp
@@ -190,10 +191,7 @@ def test_linear_transpose():
     ],
 )
 def test_errors_of_grad(call, words):
-    with pytest.raises(TypeError) as error:
-        call()
-    for word in words:
-        assert word in str(error.value)
+    refused(TypeError, words, call)
 
 
 def test_errors_of_a_pull_back():

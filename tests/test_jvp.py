@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from harness import refused
 
 import minijit.numpy as jnp
 from minijit import jit, jvp, linearize, make_jaxpr
@@ -146,10 +147,7 @@ def test_trees():
     ],
 )
 def test_wrong_tangents(primals, tangents, words):
-    with pytest.raises(TypeError) as error:
-        jvp(lambda x: x * 2.0, primals, tangents)
-    for word in words:
-        assert word in str(error.value)
+    refused(TypeError, words, lambda: jvp(lambda x: x * 2.0, primals, tangents))
 
 
 def test_tangents_of_a_linearized_function():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from harness import refused
 
 import minijit
 import minijit.numpy as jnp
@@ -132,10 +133,7 @@ def test_an_argument_all_lanes_share_gets_the_sum_of_cotangents():
     ],
 )
 def test_errors(call, kind, words):
-    with pytest.raises(kind) as error:
-        call()
-    for word in words:
-        assert word in str(error.value)
+    refused(kind, words, call)
 
 
 def test_a_list_of_axes_is_a_tuple():
