@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 from derivative_cases import cases, data
+from harness import alike
 
 import minijit
 import minijit.numpy as jnp
@@ -53,10 +54,7 @@ def agree(fun, *args, tolerance=1e-6):
     exported = minijit.export(fun)(*args)
     found = run_by_xla(exported.mlir_module(), *leaves(args))
     wanted = leaves(fun(*minijit.tree_util.tree_map(jnp.asarray, args)))
-    assert len(found) == len(wanted)
-    for x, y in zip(found, wanted, strict=True):
-        assert (x.shape, x.dtype) == (y.shape, y.dtype)
-        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+    alike(found, wanted, rtol=tolerance, atol=tolerance)
 
 
 def together(calls):

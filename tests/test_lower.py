@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from harness import alike
 from ir_interpreter import run
 
 from minijit.compile.loops.expressions import Load
@@ -49,14 +50,8 @@ def check(function, *args, tolerance=2e-6, place=lambda body: body):
     want = eval_jaxpr(closed.jaxpr, closed.consts, *args)
     for x, y in zip(got, want, strict=True):
         y = np.asarray(y)
-        assert x.dtype == y.dtype and x.shape == y.shape
-        if y.dtype.kind in "biu":
-            np.testing.assert_array_equal(x, y)
-        else:
-            wide = np.complex128 if y.dtype.kind == "c" else np.float64
-            rtol = max(tolerance, 2e-2 * (y.dtype.itemsize == 2))
-            x, y = x.astype(wide), y.astype(wide)
-            np.testing.assert_allclose(x, y, rtol=rtol, atol=tolerance)
+        rtol = max(tolerance, 2e-2 * (y.dtype.itemsize == 2))
+        alike(x, y, rtol=rtol, atol=tolerance)
     return program
 
 

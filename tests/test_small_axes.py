@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from harness import alike
 
 import minijit as mj
 import minijit.numpy as jnp
@@ -32,11 +33,7 @@ def check(f, *args, kernels=1):
     """Compare a compiled function with plain evaluation, and count its kernels."""
     program = program_of(f, *args)
     assert [type(step) for step in program.body] == [Kernel] * kernels, program
-    want = f(*map(jnp.asarray, args))
-    got = mj.jit(f)(*args)
-    for a, b in zip(mj.tree.leaves(got), mj.tree.leaves(want), strict=True):
-        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5)
-        assert a.dtype == b.dtype
+    alike(mj.jit(f)(*args), f(*map(jnp.asarray, args)), rtol=1e-5)
     return program
 
 
