@@ -252,7 +252,7 @@ def test_check_of_a_cell_in_a_kernel(book: Book, close: None):
     right = text.replace(WRONG, MINE.replace("slope_of", "cos"))
     shop.build_cell("toy/transform/lin.py", right, {}, "a")
     told = "\n".join(words(check_task(book, task, magics.live_cells())))
-    assert told == "right: 1 tests of it pass"
+    assert told == "right: its test passes"
 
 
 def test_another_mistake_is_not_blamed_on_a_task(book: Book):
@@ -311,7 +311,7 @@ def test_in_an_emptied_chapter_the_difference_is_told_when_it_is_right(
         assert "sin_lin is yours; `%check sin_lin` says whether" in told
         assert "c = cos(x)" not in told and "lambda t: t * c" not in told
     told = magics.check_answer("sin_lin", {}).split("\n")
-    assert told[0] == "right: 1 tests of it pass"
+    assert told[0] == "right: its test passes"
     assert told[1].startswith("sin_lin differs from the book")
     assert "-    c = cos(x)" in told
     again = shop.build_cell(task.file, f"def sin_lin(x):\n{WRONG}\n", {}, "b")

@@ -276,7 +276,8 @@ def words(mark: Mark) -> list[str]:
     """A verdict: `right`, `not yet`, or why there is none."""
     name = mark.task.name
     if mark.state == "right":
-        return [f"right: {mark.passed} tests of it pass"]
+        several = f"{mark.passed} tests of it pass"
+        return [f"right: {'its test passes' if mark.passed == 1 else several}"]
     if mark.state == "not run":
         return [f"not yet: run the build cell of {name} first"]
     if mark.state == "not written":
