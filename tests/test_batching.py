@@ -208,9 +208,6 @@ def test_every_primitive_has_a_batch_rule():
     assert len(found) > 45
 
 
-# ---- where the lanes are
-
-
 # ---- collectives
 
 
