@@ -93,3 +93,10 @@ def test_random_programs_stay_in_their_memory():
     found, said = python("-m", "tests.guarded", "16")
     assert found.returncode == 0, said
     assert said.startswith("16 programs from 0 on: dead [], 0 wrong"), said
+
+
+@pytest.mark.parametrize("seed", [8812763, 8815481, 8814579])
+def test_what_once_read_past_its_arrays(seed):
+    """Loads left loops that may have no step; a product's memory was never written."""
+    found, said = python("-m", "tests.guarded", "1", str(seed))
+    assert found.returncode == 0, said

@@ -9,6 +9,7 @@ from harness import alike
 
 import minijit as mj
 import minijit.numpy as jnp
+from minijit import lax
 from minijit.compile.lower.layout import Line, Plan, call_views, is_matrix, merged
 from minijit.compile.lower.walk import lower
 from minijit.compile.simplify.folding import simplify
@@ -79,6 +80,19 @@ def test_two_results_of_one_product_need_one_copy():
     assert counts(program) == (1, 1)
     program = check(lambda a, b: ((a @ b).T, (a @ b).reshape(6, 4)), a, b)
     assert counts(program) == (1, 1)
+
+
+@pytest.mark.chapter(21)
+def test_a_product_that_a_loop_reads_has_memory_of_its_own():
+    def f(a, b):
+        c = a @ b
+        chosen = lax.cond(a[0, 0] > b[0, 1], lambda c: c * 2, lambda c: c, c)
+        return c[None], c.T, chosen
+
+    found = check(f, floats(4, 5), floats(5, 6))
+    assert [v.shape for call in found.calls[:1] for v in call.outputs] == [(4, 6)]
+    x = floats(60, 60)
+    alike(mj.jit(f)(x, x), mj.jit(f, backend="eval")(x, x))
 
 
 def test_a_product_lies_as_its_readers_want_it():

@@ -385,6 +385,39 @@ def test_no_search_for_registers_of_addresses():
     assert ours != others and made == [others, ours] * 2
 
 
+def test_a_chosen_number_is_read_alone():
+    """The quick choice of instructions reads three more, maybe past an array's end."""
+    text = """
+    define float @chosen(ptr %x, i64 %i, float %y) {
+    start:
+      br label %here
+    here:
+      %at = getelementptr inbounds float, ptr %x, i64 %i
+      %first = load float, ptr %at
+      %more = fcmp ogt float %first, -2.0
+      %second = load float, ptr %at
+      %result = select i1 %more, float %second, float %y
+      ret float %result
+    }
+    """
+    llvm = llvm_target.binding()
+    target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
+    machine = target.create_target_machine(cpu="haswell", opt=0)
+    with llvm_target.leaving_out():
+        made = machine.emit_assembly(llvm.parse_assembly(text))
+    assert "vblendvps" in made and not re.search(r"vblendvps[^\n]*\(", made)
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (4, 200), (200, 3)])
+def test_long_products_are_summed_in_parts(shape):
+    (m, n), k = shape, 20000
+    a = np.random.default_rng(0).uniform(0.5, 1.5, (m, k)).astype("f4")
+    b = np.random.default_rng(1).uniform(0.5, 1.5, (n, k)).astype("f4")
+    found, wanted = mj.jit(lambda a, b: a @ b.T)(a, b), a.astype("f8") @ b.T
+    # One total of 20,000 terms would lose four times as much.
+    assert abs(found - wanted).max() < 1e-6 * 20000
+
+
 def ours_thoroughly(module):
     return llvm_target.object_file(module, "thorough")
 

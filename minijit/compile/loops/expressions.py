@@ -90,8 +90,9 @@ class Axis(Expr):
         axis = object.__new__(cls)
         axis.extent, axis.kind, axis.dtype = extent, kind, INDEX
         axis.free = frozenset([axis])
-        top = extent if isinstance(extent, int) else extent.bounds[1]
-        axis.bounds = (0, max(top - 1, 0))
+        low, high = (extent, extent) if isinstance(extent, int) else extent.bounds
+        # Of a loop that may have no step no counter is known: it holds loads back.
+        axis.bounds = (0, max(high - 1, int(low < 1)))
         return axis
 
     def text(self, parts):

@@ -246,8 +246,19 @@ def made_by_product(walk, eqn):
         view, eqn = undone(view, eqn), walk.made_by.get(x)
     if view is None or eqn is None or product(eqn) is None:
         return False
+    if any(is_taken_whole(walk, x) for moved in chain for x in moved.invars):
+        return False
     in_place = is_worth_it(walk, eqn, Within(view, tuple(chain)))
     if in_place:
         # It is needed, though no kernel asks for its elements.
         walk.readers.setdefault(x, {})
     return in_place
+
+
+def is_taken_whole(walk, var):
+    """Whether a loop or another call wants all of a variable in an array of its own.
+
+    Those above the equation that is being lowered have not said so yet.
+    """
+    rows = (row_of(eqn) for eqn in walk.jaxpr.eqns if var in eqn.invars)
+    return any(not row.by_element and row.lower is not lower_product for row in rows)

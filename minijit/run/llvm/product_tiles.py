@@ -19,12 +19,14 @@ All sizes and strides are arguments: two functions do for all products of a dtyp
 
 import functools
 from contextlib import contextmanager
+from itertools import chain
 
 from .blocks import exchanged
 from .target import host
 from .text import LLVMWriter
 
 # Steps of a product for which a panel is made at once: it stays in the second cache.
+# Their totals are added to those before: one total of all steps would lose too much.
 # These two are no settings, because there is one function for all programs' products.
 DEPTH = 512
 # Where no more tiles than these would read a panel, none is made.
@@ -164,6 +166,11 @@ class ProductWriter(LLVMWriter):
         word, given = f"llvm.fmuladd.{self.suffix}", [(self.vector, x) for x in values]
         return self.invoke(word, self.vector, *given)
 
+    def add(self, total, value):
+        """Add a vector to the one in a cell."""
+        value = self.do(f"fadd {self.vector} {self.get(total)}, {value}")
+        self.set(total, value)
+
     def load_masked(self, where, mask):
         """A vector from memory, with zeros in the lanes that are not to be read."""
         n, given = self.lanes, [("ptr", where), ("i32", 4)]
@@ -257,7 +264,10 @@ class TileWriter(ProductWriter):
     # A tile.
 
     def tile(self, rows, vectors, left, right, out, depth, turn, height, width, masks):
-        """Totals of some rows; they go on with those of earlier steps."""
+        """Totals of some rows, to which those of earlier blocks of steps are added.
+
+        Each block's begin at zero: the longer a sum, the more is lost by each rounding.
+        """
         last = self.do(f"sub i64 {height}, 1")
         places = [self.least(last, r) for r in range(rows)]
         lefts = [self.at(left, (i, "%a_row")) for i in places]
@@ -265,13 +275,13 @@ class TileWriter(ProductWriter):
         zero = "zeroinitializer"
         sums = [[self.slot(self.vector, zero) for _ in range(vectors)] for _ in places]
         pairs = list(zip(outs, sums, strict=True))
+        with self.loop(None, depth) as i:
+            self.step(i, lefts, right, sums)
         with self.branch(self.do(f"icmp sgt i64 {turn}, 0")):
             for row, totals in pairs:
                 for v, total in enumerate(totals):
                     place = self.at(row, (self.lanes, v))
-                    self.set(total, self.load_masked(place, masks[v]))
-        with self.loop(None, depth) as i:
-            self.step(i, lefts, right, sums)
+                    self.add(total, self.load_masked(place, masks[v]))
         size = self.do(f"mul i64 {height}, {width}")
         whole = self.do(f"icmp eq i64 {size}, {rows * vectors * self.lanes}")
         with self.branch(whole) as otherwise:
@@ -335,9 +345,18 @@ class DotWriter(ProductWriter):
             lefts = [self.at(a, (i, "%a_row")) for i in down]
             rights = [self.at(b, (j, "%b_column")) for j in across]
             zero = "zeroinitializer"
-            sums = [[self.slot(vector, zero) for _ in across] for _ in down]
-            with self.loop(None, whole) as i:
-                self.dot_step(self.do(f"mul i64 {i}, {lanes}"), lefts, rights, sums)
+            sums, parts = (
+                [[self.slot(vector, zero) for _ in across] for _ in down]
+                for _ in range(2)
+            )
+            with self.blocks(whole, DEPTH) as (start, count, _):
+                with self.loop(None, count) as i:
+                    k = self.do(f"add i64 {start}, {i}")
+                    k = self.do(f"mul i64 {k}, {lanes}")
+                    self.dot_step(k, lefts, rights, parts)
+                for total, part in zip(chain(*sums), chain(*parts), strict=True):
+                    self.add(total, self.get(part))
+                    self.set(part, zero)
             self.dot_step(first, lefts, rights, sums, rests)
             for i, totals in zip(down, sums, strict=True):
                 for j, total in zip(across, totals, strict=True):

@@ -162,10 +162,12 @@ def target_machine(how="thorough"):
 # The ones that compile; the others, one for each engine, only load.
 shared_machine = functools.cache(target_machine)
 
-# What LLVM leaves out when it makes machine code.  To look for the fewest registers
-# that all addresses of a loop can be made of takes up to half of that time, and our
-# addresses are few: what an instruction cannot add up is computed outside of the loop.
-left_out = ("lsr",)
+# What LLVM leaves out when it makes machine code: {option: its value then, and later}.
+# To look for the fewest registers that all addresses of a loop can be made of takes up
+# to half of that time, and our addresses are few: what an instruction cannot add up is
+# computed outside of the loop.  The quick choice of instructions at level 0 has a
+# `select` of AVX read 16 bytes where 4 are; it has no value that means its default.
+left_out = {"disable-lsr": ("true", "false"), "fast-isel": ("false", "false")}
 # An option that LLVM does not know ends the process: it has these in such versions.
 VERSIONS = range(20, 23)
 
@@ -182,12 +184,12 @@ def leaving_out():
         return
     with Lock(llvm.ffi.lib._lock._lock):
         try:
-            for name in left_out:
-                llvm.set_option("minijit", f"-disable-{name}=true")
+            for name, (value, _) in left_out.items():
+                llvm.set_option("minijit", f"-{name}={value}")
             yield
         finally:
-            for name in left_out:
-                llvm.set_option("minijit", f"-disable-{name}=false")
+            for name, (_, value) in left_out.items():
+                llvm.set_option("minijit", f"-{name}={value}")
 
 
 def object_file(module, how):
