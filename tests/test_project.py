@@ -300,7 +300,8 @@ def test_ci_types_the_readmes_commands_in_order(tmp_path, fails):
         (repo / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / path, repo / path)
     fakes.mkdir()
-    for name, text in (("python3", VENV), ("id", "#!/bin/sh\necho 1000\n")):
+    fake = {"python3": VENV, "id": "#!/bin/sh\necho 1000\n", "chromium": "#!/bin/sh\n"}
+    for name, text in fake.items():
         (fakes / name).write_text(text)
         (fakes / name).chmod(0o755)
     who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
@@ -321,7 +322,9 @@ def test_ci_types_the_readmes_commands_in_order(tmp_path, fails):
         "pip install -q -e .[test]", tests, "pip install -q -e .[test,oracle]",
         "python -m pytest -m oracle -n auto --dist loadfile",
         "pip install -q -e .[book]", "python -m minijit.book start",
-        *(f"jupyter execute my_chapters/{n}_*.ipynb" for n in notebooks), tests,
+        *(f"jupyter execute my_chapters/{n}_*.ipynb" for n in notebooks),
+        "pip install -q -e .[test,browser]",
+        "python -m pytest tests/test_book_lab.py tests/test_book_pages.py", tests,
     ]  # fmt: skip
     assert lines[-1] == f"ran: {tests}"
 
