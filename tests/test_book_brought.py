@@ -520,7 +520,7 @@ def test_what_is_measured(book: Book):
     assert m.within == "Arrays" and 0 < m.stretch < lines
     shown = list(measure.table(book))
     assert re.match(rf"chapter 1 +{lines} +{words} +{words / lines:.1f} ", shown[1])
-    assert shown[-2].split() == ["tour", "walk", "11", "0", "1", "0.0"]
+    assert shown[-2].split() == ["tour", "walk", "11", "0", "1", "10"]
     assert shown[-1].startswith("all chapters")
 
 
