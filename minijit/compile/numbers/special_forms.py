@@ -42,30 +42,39 @@ DIGAMMA_BELOW = (
     0.43324354903999995, 1.4560522263441509, 2.074287577714884, 1.0,
 )  # fmt: skip
 DIGAMMA_MEAN = 0.99558162689208984
-ROOT = 1569415565 / 2**30, 381566830 / 2**60, 0.9016312093258695918615e-19
+# The root, less 1, in three parts.
+ROOT = 495673741 / 2**30, 381566830 / 2**60, 0.9016312093258695918615e-19
 
 
 def digamma(x):
-    """Reflection, recurrence up to 10, then the asymptotic series.
+    """Reflection, then recurrence down to 1 to 2, or the asymptotic series from 10.
 
     Abramowitz and Stegun, 6.3.7, 6.3.5 and 6.3.18; NaN at the poles 0, -1, -2, ...
-    From 1 to 2 a quotient, times the distance from the root there, in three parts.
+    From 1 to 2 a quotient, times the distance from the root there. Near a negative
+    root the two sides of the reflection cancel, so both have to be right to their last
+    digits: what is taken from x here, whole numbers and a half, leaves no rest.
     """
-    negative = x < 0.0
-    z, total = where(negative, 1.0 - x, x), x.like(0.0)
-    part = (x - x.apply("round_even")) * PI
-    for _ in range(10):
-        below = z < 10.0
-        total = where(below, total - 1.0 / z, total)
-        z = where(below, z + 1.0, z)
+    negative, small = x < 0.0, (x >= 0.0) & (x < 1.0)
+    less_1 = where(negative, -x, where(small, x, x - 1.0))
+    z = less_1 + 1.0
     w = 1.0 / (z * z)
     terms = 1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12
-    series = w * polynomial(w, *terms)
-    result = total + z.apply("log") - 0.5 / z - series
-    near = polynomial(x - 1.0, *DIGAMMA_ABOVE) / polynomial(x - 1.0, *DIGAMMA_BELOW)
-    near = (near + DIGAMMA_MEAN) * (((x - ROOT[0]) - ROOT[1]) - ROOT[2])
-    result = where((x >= 1.0) & (x <= 2.0), near, result)
-    result = where(negative, result - PI / part.apply("tan"), result)
+    series = z.apply("log") - 0.5 / z - w * polynomial(w, *terms)
+    total = x.like(0.0)
+    for _ in range(8):
+        above = less_1 > 1.0
+        total = where(above, total + 1.0 / less_1, total)
+        less_1 = where(above, less_1 - 1.0, less_1)
+    near = polynomial(less_1, *DIGAMMA_ABOVE) / polynomial(less_1, *DIGAMMA_BELOW)
+    near = (near + DIGAMMA_MEAN) * (((less_1 - ROOT[0]) - ROOT[1]) - ROOT[2])
+    result = where(z < 10.0, total + near, series)
+    part = x - x.apply("round_even")
+    size = part.apply("abs")
+    slope = (where(size > 0.25, 0.5 - size, size) * PI).apply("tan")
+    cotangent = where(size > 0.25, slope, 1.0 / slope)
+    reflected = PI * where(part < 0.0, -cotangent, cotangent)
+    result = where(negative, result - reflected, result)
+    result = where(small, result - 1.0 / x, result)
     return where((x <= 0.0) & x.apply("floor").is_(x), NAN, result)
 
 
