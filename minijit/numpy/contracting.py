@@ -4,7 +4,7 @@ import builtins
 from functools import lru_cache
 
 from ..trace import dtypes, primitives
-from .arguments import canonical_axis
+from .arguments import alike, canonical_axis
 from .core import arrays, convert
 from .shapes import transpose
 
@@ -15,7 +15,9 @@ def contract(name, x, y, dimensions, precision, dtype):
     Args:
       dimensions: the `dimension_numbers`, tuples of ints.
     """
-    if dtype is None:
+    if dtype is None and alike((x, y)):
+        dtype, weak_type = x.aval.dtype, False
+    elif dtype is None:
         dtype, weak_type = dtypes.result_type(x, y, return_weak_type_flag=True)
     else:
         dtype, weak_type = dtypes.user_dtype(dtype, name), False

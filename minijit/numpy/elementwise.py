@@ -3,10 +3,11 @@
 from ..trace import dtypes, primitives
 from ..trace.array import aval_of
 from ..trace.core import Array
-from .arguments import alike, check_arraylike
+from .arguments import alike, check_arraylike, with_number
 from .core import (
     arrays,
     as_array,
+    as_number,
     bitwise_and,
     convert,
     equal,
@@ -88,7 +89,7 @@ def choose_where(condition, x, y):
         return choose(condition, x, y)
     check_arraylike("where", condition, x, y)
     condition = truth(as_array(condition))
-    x, y = promote_dtypes([x, y])
+    x, y = with_number((x, y), as_number) or promote_dtypes([x, y])
     if condition.aval.shape:
         condition, x, y = to_one_shape([condition, x, y])
     else:

@@ -169,16 +169,16 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=None):
     axis = canonical_axes(axis, x.ndim, IndexError)
     given = dtypes.to_inexact_dtype(x.dtype) if dtype is None else dtype
     work, result = accumulate_dtype(given, "mean", dtype)
-    total = sum(x, axis, work, keepdims=keepdims, where=where)
+    total = reduce("sum", convert(x, work), axis, None, keepdims, where=where)
     return convert(primitives.div(total, count(x, axis, keepdims, where, work)), result)
 
 
 def count(x, axis, keepdims, where, dtype):
-    """How many values a mean over `axis` is made of."""
+    """How many values a mean over `axis`, counted from the front, is made of."""
     if where is not None:
         mask = broadcast_to(as_array(where), x.shape)
         return sum(mask, axis, dtype, keepdims=keepdims)
-    return convert(math.prod(x.shape[i] for i in canonical_axes(axis, x.ndim)), dtype)
+    return convert(math.prod([x.shape[i] for i in axis]), dtype)
 
 
 def var(

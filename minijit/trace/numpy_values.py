@@ -51,7 +51,10 @@ def widened(function):
                 return function(*map(widen, args), **params)
         return function(*args, **params)
 
-    wide.of_wide = function  # type: ignore[attr-defined]
+    def of_types(avals, params):
+        return wide if any(a.dtype.itemsize <= 2 for a in avals) else function
+
+    wide.of_types = of_types  # type: ignore[attr-defined]
     return wide
 
 
@@ -367,25 +370,37 @@ def without(shape, axes):
     return tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
-def dot_general_values(
-    lhs, rhs, *, dimension_numbers, precision, preferred_element_type
-):
+def dot_general_values(lhs, rhs, **params):
     """Batch axes first, contracted axes together, and then one matrix product."""
-    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
-    dtype = dot_dtype(lhs.dtype, rhs.dtype, preferred_element_type)
+    return product_of_types((lhs, rhs), params)(lhs, rhs)
+
+
+def product_of_types(args, params):
+    """`dot_general_values` of two arrays with the shapes and dtypes of `args`."""
+    lhs, rhs = args
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = params["dimension_numbers"]
+    dtype = dot_dtype(lhs.dtype, rhs.dtype, params["preferred_element_type"])
     wide = joint_wide_dtype(lhs.dtype, rhs.dtype, dtype)
-    lhs, rhs = lhs.astype(wide, copy=False), rhs.astype(wide, copy=False)
-    if lhs.ndim == rhs.ndim == 2 and dimension_numbers == (((1,), (0,)), ((), ())):
-        product = lhs @ rhs
-    else:
-        lhs_free = without(range(lhs.ndim), lhs_contract + lhs_batch)
-        rhs_free = without(range(rhs.ndim), rhs_contract + rhs_batch)
-        lhs = lhs.transpose(*lhs_batch, *lhs_free, *lhs_contract)
-        rhs = rhs.transpose(*rhs_batch, *rhs_contract, *rhs_free)
-        batch, rest = lhs.shape[:len(lhs_batch)], lhs.shape[len(lhs_batch):]
-        rows, size = math.prod(rest[:len(lhs_free)]), math.prod(rest[len(lhs_free):])
-        columns = rhs.shape[len(lhs_batch) + len(lhs_contract):]
-        lhs = lhs.reshape(*batch, rows, size)
-        product = lhs @ rhs.reshape(*batch, size, math.prod(columns))
-        product = product.reshape((*batch, *rest[:len(lhs_free)], *columns))
-    return product if product.dtype == dtype else convert_values(product, dtype)
+    lhs_free = without(range(lhs.ndim), lhs_contract + lhs_batch)
+    rhs_free = without(range(rhs.ndim), rhs_contract + rhs_batch)
+    lhs_order = *lhs_batch, *lhs_free, *lhs_contract
+    rhs_order = *rhs_batch, *rhs_contract, *rhs_free
+    batch, rows, size = (
+        tuple([lhs.shape[i] for i in axes])
+        for axes in (lhs_batch, lhs_free, lhs_contract)
+    )
+    columns = tuple([rhs.shape[i] for i in rhs_free])
+    lhs_shape = *batch, math.prod(rows), math.prod(size)
+    rhs_shape = *batch, math.prod(size), math.prod(columns)
+    shape = batch + rows + columns
+
+    def product(lhs, rhs, **params):
+        lhs = lhs.astype(wide, copy=False).transpose(lhs_order).reshape(lhs_shape)
+        rhs = rhs.astype(wide, copy=False).transpose(rhs_order).reshape(rhs_shape)
+        result = (lhs @ rhs).reshape(shape)
+        return result if result.dtype == dtype else convert_values(result, dtype)
+
+    return product
+
+
+dot_general_values.of_types = product_of_types  # type: ignore[attr-defined]

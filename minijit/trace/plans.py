@@ -90,7 +90,7 @@ def make_plan(primitive, flags, args, params):
         if len(plans) >= LIMIT:
             plans.clear()
         aval = known_aval(aval.shape, aval.dtype, aval.weak_type)
-        function = for_types(function, avals, aval.dtype)
+        function = for_types(function, avals, params, aval.dtype)
         plans[key] = rule, function, aval.dtype, aval, avals
     return None
 
@@ -101,15 +101,16 @@ def numpy_function(rule):
     return rule.args[2] if made else None
 
 
-def for_types(function, avals, dtype):
+def for_types(function, avals, params, dtype):
     """A function of NumPy for arguments of some types, without needless tests."""
-    wide = getattr(function, "of_wide", None)
-    if wide is None:
+    of_types = getattr(function, "of_types", None)
+    if of_types is None:
         return function
+    special = of_types(avals, params)
     if any(a.dtype.itemsize <= 2 for a in avals):
         # What was computed in 32 bits is rounded here, where no warning is heard.
-        return lambda *xs, **params: np.asarray(function(*xs, **params), dtype)
-    return wide
+        return lambda *xs, **params: np.asarray(special(*xs, **params), dtype)
+    return special
 
 
 def is_of_numpy(x):
