@@ -170,6 +170,25 @@ layouts = {
     ),
 }  # fmt: skip
 
+one_of = {"add": lambda s: s.add, "multiply": lambda s: s.multiply}
+one_of |= {"min": lambda s: s.min, "max": lambda s: s.max}
+
+
+def updated(how, x):
+    """A scatter whose updates meet, of numbers that memory itself does not combine."""
+    first = x.ravel()[:7]
+    return f"scatter-{how} of {x.dtype}", (
+        lambda x, new, i: one_of[how](x.at[i])(new), (first, x.ravel()[:40], where))
+
+
+updates = dict([
+    updated("multiply", x), updated("min", x), updated("max", x),
+    updated("multiply", ints), updated("add", ints.astype("i1")),
+    updated("min", ints.astype("u2")), updated("max", ints > 90),
+    updated("add", halves), updated("multiply", halves),
+    updated("add", x.astype(jnp.bfloat16)), updated("max", x.astype(jnp.bfloat16)),
+])  # fmt: skip
+
 control = {
     "scan": (recurrence, (x[:, :8], x[:, 8:16])),
     "while": (powers, (abs(v),)),
@@ -190,4 +209,5 @@ derivatives = {
     "vmap": (mj.vmap(lambda a, b: (a * b).sum() / (1 + a.max())), (x, x + 1)),
 }  # fmt: skip
 
-programs = elementwise | numbers | totals | layouts | control | derivatives
+programs = elementwise | numbers | totals | layouts | updates | control
+programs |= derivatives

@@ -279,6 +279,43 @@ def test_the_last_of_many_updates_wins(shape):
     assert settle.grid[0] * settle.block[0] >= new.size
 
 
+@pytest.mark.parametrize("dtype", "bool i1 u2 i4 i8 f2 bfloat16 f4 f8".split())
+@pytest.mark.parametrize("how", ["min", "max", "add", "multiply"])
+def test_updates_that_meet_are_many_threads(how, dtype):
+    """Whatever they do, in whatever numbers; a NaN stays."""
+    if dtype == "bool" and how in ("add", "multiply"):
+        pytest.skip("bools are not added")
+    new = rng.integers(0, 2, 5000) if how == "multiply" else rng.integers(-9, 9, 5000)
+    new, where = new.astype(jnp.dtype(dtype)), rng.integers(-1, 90, 5000)
+    floats = dtype in "f2 bfloat16 f4 f8"
+    new[[7, 70]] = np.nan if floats else 1
+    f = lambda v, i, new: getattr(v.at[i], how)(new)
+    with mj.enable_x64(True):
+        start = np.ones(77, new.dtype)
+        agree(f, start, where, new)
+        *_, kernel = kernels_of(f, start, where, new)
+    assert kernel.grid[0] * kernel.block[0] >= 5000 and "range(" not in kernel.source
+    ptx = kernel.ptx((8, 0))
+    swaps = "compare_and_swap(" in kernel.source
+    assert swaps == (".cas.b" in ptx) and swaps != ("cuda.atomic." in kernel.source)
+    assert swaps == (new.itemsize < 4 or how == "multiply" or floats and how != "add")
+    assert f".cas.b{64 if new.itemsize == 8 else 32}" in ptx or not swaps
+    assert "ld.local" not in ptx
+
+
+@pytest.mark.parametrize("dtype", "i1 f2 bfloat16 f4 f8".split())
+def test_threads_that_swap_lose_no_update(dtype):
+    """What LLVM is told, by threads of the CPU."""
+    f = lambda v, i, new: v.at[i].max(new)
+    new, where = rng.integers(-99, 99, 300), np.arange(300) % 5
+    with mj.enable_x64(True):
+        start, new = np.full(5, -99, jnp.dtype(dtype)), new.astype(jnp.dtype(dtype))
+        *_, kernel = kernels_of(f, start, where, new)
+    run_on_threads(kernel, where.astype(kernel.args[0].dtype), new, start)
+    wanted = [new.astype("f8")[where == k].max() for k in range(5)]
+    np.testing.assert_array_equal(start.astype("f8"), wanted)
+
+
 def test_few_updates_are_one_after_another():
     f = lambda v, i: v.at[i].set(v[:3])
     assert len(kernels_of(f, np.zeros(50, "f4"), np.arange(3))) == 2

@@ -112,6 +112,19 @@ def test_blocks_have_no_order():
     assert (y == 2).all()
 
 
+def test_of_those_that_swap_at_once_one_stores():
+    text = """def k(y0, y1):
+    n = np.uint32(cuda.blockIdx.x * 32 + cuda.threadIdx.x)
+    y1[n] = compare_and_swap(y0, n % 3, np.uint32(5), n)
+"""
+    y, found = np.array([5, 5, 6], "u4"), np.zeros(64, "u4")
+    run_text(text, y, found, blocks=2, threads=32)
+    # Number 5 stores a 5 where there is one, and so does not keep another from it.
+    assert y.tolist() == [0, 1, 6]
+    assert np.flatnonzero(found[:32] == 5).tolist() == [0, 1]
+    assert (found[2::3] == 6).all() and (found[3::3] == 0).all()
+
+
 # ---- what is counted
 
 
@@ -158,8 +171,8 @@ def test_scatter_adds_in_memory():
     assert "atom" in compiled.as_text("ptx")
 
 
-@pytest.mark.parametrize("how", ["set", "min", "multiply"])
-def test_rows_are_updated_by_many_threads(how):
+@pytest.mark.parametrize("how, threads", [("set", 64), ("min", 160), ("multiply", 160)])
+def test_rows_are_updated_by_many_threads(how, threads):
     x, rows = np.ones((50, 40), "f4"), rng.uniform(0, 2, (4, 40)).astype("f4")
     f = lambda x, i, rows: getattr(x.at[i], how)(rows)
     i = np.array([3, 7, 3, -1])
@@ -167,7 +180,9 @@ def test_rows_are_updated_by_many_threads(how):
     np.testing.assert_array_equal(found, mj.jit(f, backend="eval")(x, i, rows))
     entry = mj.jit(f, backend="cuda-lockstep").lower(x, i, rows).entry
     _, update = entry.compile().loaded.kernels
-    assert "range(4)" in update.source and "cuda.syncthreads" not in update.source
+    # Those that set go by columns, in order.
+    assert ("range(4)" in update.source) == (how == "set")
+    assert update.block == (threads, 1, 1) and "cuda.syncthreads" not in update.source
 
 
 def test_loops_are_one_block():

@@ -17,6 +17,7 @@ import minijit.numpy as jnp
 from minijit import lax, nn
 from minijit.run.cuda.images import as_bytes, linked
 from minijit.run.cuda.reports import assembled
+from minijit.run.device.functions import swap_in
 from minijit.run.device.grid_memory import NoCudaForm
 from minijit.run.device.lockstep import run_in_lockstep
 from minijit.run.device.numba_cuda import UnsignedIndices, numba_ptx, program_of
@@ -106,6 +107,28 @@ def test_that_indices_have_no_sign_changes_nothing(name):
         assert run_in_lockstep(kernel, *arrays) == run_in_lockstep(other, *again)
         for a, b in zip(arrays, again, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "u2", "i2"])
+def test_a_part_of_a_word_is_swapped_by_the_word(dtype):
+    """And again if only its neighbours have changed meanwhile."""
+    array = np.array([-3, 7, 9, 1, 2, 3, 4, -8]).astype(dtype)
+    words, changes = array.view("u4"), [0, 1 << 8 * array.itemsize, 0]
+
+    def swap(array, index, expected, new):
+        k = index * array.itemsize // 4
+        words[k] += np.uint32(changes.pop(0)) if changes else np.uint32(0)
+        found = words[k]
+        words[k] = new if found == expected else found
+        return found
+
+    of_part, five = swap_in(swap), array.dtype.type(5)
+    first, *_, last = array
+    assert of_part(array, 0, first, five) == first and not changes
+    assert array[:3].tolist() == [5, 8, 9] and array[-1] == last
+    assert of_part(array, 7, five, five) == last == array[-1]
+    assert of_part(array, 7, last, five) == last
+    assert array.tolist() == [5, 8, 9, 1, 2, 3, 4, 5]
 
 
 # ---- what numba compiles

@@ -28,15 +28,6 @@ BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"
 TRIPLE = "nvptx64-nvidia-cuda"
 
 REGISTERS = "llvm.nvvm.read.ptx.sreg"
-# Combinations in memory, by the kind of number: what LLVM calls them.
-atomic_words = {
-    "add": dict(f="fadd", i="add", u="add"),
-    "max": dict(i="max", u="umax"),
-    "min": dict(i="min", u="umin"),
-    "and": dict(i="and", u="and"),
-    "or": dict(i="or", u="or"),
-    "xor": dict(i="xor", u="xor"),
-}
 
 # Operations of indices on 32 bits: a device has instructions for these; one of 64 bits
 # is two or more.
@@ -209,8 +200,17 @@ class CudaWriter(LoopWriter):
 
     def atomic(self, buffer, index, name, dtype, value):
         kind, where = memory_type(dtype), self.address(buffer, index)
-        word = atomic_words[name][kind_of(dtype)]
-        self.do(f"atomicrmw {word} ptr {where}, {kind} {self.long(value)} monotonic")
+        letter = kind_of(dtype).strip("i" if name != "add" else "iu")
+        word = f"{letter}{name} ptr {where}, {kind} {self.long(value)}"
+        self.do(f"atomicrmw {word} monotonic")
+
+    def compare_and_swap(self, buffer, index, expected, new):
+        """Of 8 and of 16 bits LLVM makes one of the word that they are in."""
+        kind, where = f"i{8 * buffer.dtype.itemsize}", self.address(buffer, index)
+        old, new = (f"{kind} {self.long(x)}" for x in (expected, new))
+        how = 'syncscope("device") monotonic monotonic'
+        pair = self.do(f"cmpxchg ptr {where}, {old}, {new} {how}")
+        return self.do(f"extractvalue {{ {kind}, i1 }} {pair}, 0")
 
 
 def module_of(name, launch):

@@ -48,6 +48,11 @@ def print_convert(expr, x):
     return Text(f"to_{target.name}({x})") if limited else cast(target.name, x)
 
 
+def print_bitcast(expr, x):
+    same = expr.dtype == expr.args[0].dtype
+    return x if same else operations["bitcast"](expr, x)
+
+
 def print_remainder(expr, x, y):
     row = call("math.fmod") if wide_dtype(expr.dtype).kind == "f" else operations["rem"]
     return row(expr, x, y)
@@ -86,11 +91,7 @@ def print_bits(name):
 shifts = "shift_left shift_right_logical shift_right_arithmetic".split()
 words |= {name: print_shift(name) for name in shifts}
 words |= {name: print_bits(name) for name in ("population_count", "clz")}
-words |= {"convert": print_convert, "rem": print_remainder}
-
-# Combinations that a device does in memory, in one step that no other thread sees.
-atomics = {"add": "add", "max": "max", "min": "min", "and": "and_", "or": "or_"}
-atomics |= {"xor": "xor"}
+words |= {"convert": print_convert, "rem": print_remainder, "bitcast": print_bitcast}
 
 
 class CudaEmitter(RegionEmitter):
@@ -191,8 +192,11 @@ class CudaEmitter(RegionEmitter):
         return cast(name, carried)
 
     def atomic(self, buffer, index, name, dtype, value):
-        where = f"{self.arrays[buffer]}, {index[0]}, {value}"
-        self.line(f"cuda.atomic.{atomics[name]}({where})")
+        self.line(f"cuda.atomic.{name}({self.arrays[buffer]}, {index[0]}, {value})")
+
+    def compare_and_swap(self, buffer, index, expected, new):
+        where = f"{self.arrays[buffer]}, {index[0]}"
+        return Text(f"compare_and_swap({where}, {expected}, {new})")
 
 
 def print_on_grid(kernel, name, constants, launch):

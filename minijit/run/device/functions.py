@@ -59,6 +59,24 @@ def reading(dtype):
     return lambda x: x.view(dtype)
 
 
+def swap_in(swap):
+    """`compare_and_swap` of 8 or 16 bits, by that of the word that they are in."""
+
+    def compare_and_swap(array, index, expected, new):
+        at = np.uint32(index * array.itemsize % 4 * 8)
+        ones = np.uint32((1 << 8 * array.itemsize) - 1)
+        word = np.uint32((expected & ones) << at)
+        change = np.uint32(((expected ^ new) & ones) << at)
+        while True:
+            found = swap(array, index, word, np.uint32(word ^ change))
+            part = type(expected)(found >> at)
+            if found == word or part != expected:
+                return part
+            word = found
+
+    return compare_and_swap
+
+
 own = {name: value for name, value in globals().items() if callable(value)}
 for name in numbers:
     dtype = np.dtype(name)

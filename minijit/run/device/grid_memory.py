@@ -36,11 +36,10 @@ MOST_ALONG_Y = (1 << 16) - 1
 COMMON_BYTES = 40 << 10
 # Bytes that memory gives at once: a sector.
 SECTOR = 32
-# How the `combine` of a store begins that memory does by itself, so that no two threads
-# do it at once; and for which kinds of numbers, of 4 or 8 bytes, it can.
+# How the `combine` of a store begins that no two threads do at once in an element; and
+# of which kinds of numbers, of 4 or 8 bytes, it is one instruction.
 ATOMIC = "atomic "
-atomic_kinds = {"add": "fiu", "max": "iu", "min": "iu", "and": "iu", "or": "iu"}
-atomic_kinds |= {"xor": "iu"}
+atomic_kinds = {"add": "fiu", "max": "iu", "min": "iu"}
 
 
 class NoCudaForm(MinijitError):

@@ -20,15 +20,19 @@ a thread's, they are what they are on a CPU.  The emitter has besides a `Walker`
     common(dtype, size)          memory of the block: what `load` and `store` take
     exchange(dtype, value, d)    the value of the thread whose number differs in bit d
     atomic(buffer, index, name, dtype, value)   combine what is in memory with a value
+    compare_and_swap(buffer, index, expected, new)   store bits where others are: the
+                                 value is the bits that were there
 """
 
 from collections import Counter
 
+import numpy as np
+
 from ...compile.loops.buffers import Buffer
-from ...compile.loops.expressions import Axis, Load, Op, Reduce, as_index, op
+from ...compile.loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
-from ...compile.loops.scalars import BOOL
+from ...compile.loops.scalars import BOOL, storage_dtype
 from ...compile.loops.statements import (
     For,
     If,
@@ -41,7 +45,7 @@ from ...compile.loops.statements import (
     statements,
 )
 from ..emit import Walker, walkers
-from .grid_memory import ATOMIC, WARP, flat
+from .grid_memory import ATOMIC, WARP, atomic_kinds, flat
 
 
 def is_number(buffer):
@@ -118,10 +122,34 @@ class GridWalker(Walker):
             walkers[type(stmt)](self, stmt)
 
     def atomic(self, stmt):
-        """A store that combines in one step."""
-        index, value = [self.value(i) for i in stmt.index], self.value(stmt.value)
-        name = stmt.combine.removeprefix(ATOMIC)
-        self.emitter.atomic(stmt.buffer, index, name, stmt.buffer.dtype, value)
+        """A store that combines in one step, by an instruction if there is one."""
+        buffer, name = stmt.buffer, stmt.combine.removeprefix(ATOMIC)
+        named = lambda expr: self.emitter.let(expr, self.value(expr))
+        index, value, dtype = [*map(named, stmt.index)], named(stmt.value), buffer.dtype
+        if dtype.kind in atomic_kinds.get(name, "") and dtype.itemsize in (4, 8):
+            self.emitter.atomic(buffer, index, name, dtype, value)
+            return
+        expr = Op(name, (Load(buffer, stmt.index), stmt.value), dtype)
+        self.by_swaps(buffer, index, lambda old: self.operation(expr, [old, value]))
+
+    def by_swaps(self, buffer, index, combine):
+        """Combine what is expected, and store that if it is there; else expect what is.
+
+        Bits are compared, for a NaN is not equal to itself; at first 0 is expected.
+        """
+        emitter, dtype, stored = self.emitter, buffer.dtype, storage_dtype(buffer.dtype)
+        bits = stored if stored.kind in "iu" else np.dtype(f"u{stored.itemsize}")
+        how, zero = "convert" if dtype == BOOL else "bitcast", Const(0, bits)
+        number, different = Op(how, (zero,), dtype), Op("ne", (zero, zero), BOOL)
+        cell = emitter.cell(bits, emitter.const(zero))
+        with emitter.repeat() as unless:
+            expected = emitter.get(cell)
+            new = combine(self.operation(number, [expected]))
+            new = emitter.let(zero, self.operation(Op(how, (number,), bits), [new]))
+            found = emitter.compare_and_swap(buffer, index, expected, new)
+            found = emitter.let(zero, found)
+            unless(emitter.op(different, [found, expected]))
+            emitter.set(cell, found)
 
     # ---- the grid
 

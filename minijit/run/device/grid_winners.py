@@ -1,4 +1,4 @@
-"""Updates that meet in an element: added in memory; or set, and the last one wins.
+"""Updates that meet in an element: combined in memory; or set, and the last one wins.
 
     kernel:                            kernel: for i in 50: last[i] = -1
       for u in serial 900:             kernel: for u in 900: last[k[u]] max= u, atomic
@@ -6,7 +6,7 @@
                                          if last[k[u]] == u: out[k[u]] = x[u]
 
 Of updates that set an element memory keeps the highest number, in whatever order they
-come.  What memory combines by itself is a thread's update each, in any order.
+come.  Updates that combine are a thread's each, in any order.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from ...compile.pipeline import kernel_forms, nest_forms
 from ...compile.schedule.shared_loops import perfect
 from ...compile.settings import config
 from .grid import Part, apart, part_of
-from .grid_memory import ATOMIC, atomic_kinds, joined, renamed, steps_of
+from .grid_memory import ATOMIC, joined, renamed, steps_of
 from .grid_totals import number_of
 
 NUMBER = np.dtype("int32")
@@ -35,12 +35,13 @@ def lanes_of(axes, body):
     return [a for a in axes if apart(For(a, around[a]))]
 
 
-def in_any_order(stmt):
-    """The `Part` of a scatter whose updates meet: each is a thread's.
+def update_in(stmts):
+    """(axes, store, function) of loops in order around one store, guarded or not.
 
-    The order in which they are combined is the device's.
+    The function puts a statement in the store's place.  None of other loops, and where
+    its buffer is loaded.
     """
-    axes, body = perfect((stmt,))
+    axes, body = perfect(stmts)
     guarded = len(body) == 1 and isinstance(body[0], If) and not body[0].otherwise
     stores = body[0].then if guarded else body
     serial = any(a.kind == "serial" for a in axes)
@@ -48,11 +49,21 @@ def in_any_order(stmt):
         return None
     store, = stores
     loads = {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
-    if not isinstance(store, Store) or store.buffer in loads or not is_atomic(store):
+    if not isinstance(store, Store) or store.buffer in loads:
+        return None
+    return axes, store, lambda s: (If(body[0].pred, (s,)) if guarded else s,)
+
+
+def in_any_order(stmt):
+    """The `Part` of a scatter whose updates combine: each is a thread's.
+
+    The order in which they are combined is the device's.
+    """
+    axes, store, guard = update_in((stmt,)) or (None, None, None)
+    if not store or not store.combine:
         return None
     store = replace(store, combine=ATOMIC + store.combine)
-    body = (If(body[0].pred, (store,)),) if guarded else (store,)
-    return Part(axes, False, body).joined()
+    return Part(axes, False, guard(store)).joined()
 
 
 def lanes_first(stmt):
@@ -71,13 +82,6 @@ def lanes_first(stmt):
     return part_of(turned)
 
 
-def is_atomic(store):
-    """Whether a device combines such numbers in memory."""
-    dtype = store.buffer.dtype
-    kinds = atomic_kinds.get(store.combine, "")
-    return dtype.kind in kinds and dtype.itemsize in (4, 8)
-
-
 nest_forms |= {"in_any_order": in_any_order, "lanes_first": lanes_first}
 
 
@@ -90,12 +94,10 @@ def by_winners(kernel, rooms, number):
     Args:
       rooms, number: as in `in_parts`.
     """
-    axes, body = perfect(kernel.body)
-    if not any(a.kind == "serial" for a in axes) or not is_setting(axes, body):
+    axes, store, guard = update_in(kernel.body) or (None, None, None)
+    if not store or store.combine or store.buffer.space != "global":
         return None
-    guarded = isinstance(body[0], If)
-    store, = body[0].then if guarded else body
-    lanes = lanes_of(axes, body)
+    lanes = lanes_of(axes, guard(store))
     steps, width, settings = steps_of(axes), steps_of(lanes), config.fusion
     if width >= settings.few_threads:
         # Threads that set a column each need no order among them.
@@ -114,23 +116,10 @@ def by_winners(kernel, rooms, number):
         for i, n in zip(store.index, last.shape, strict=True)
     )
     wins = op("eq", Load(last, inside), own)
-    guard = lambda stmt: (If(body[0].pred, (stmt,)) if guarded else stmt,)
     decide = nested(axes, guard(replace(store, buffer=last, value=own, combine="max")))
     update, names = joined(axes)
     settle = (For(update, renamed(guard(If(wins, (store,))), names)),)
     return [replace(kernel, body=body) for body in (clear, decide, settle)]
-
-
-def is_setting(axes, body):
-    """Whether statements are one store, of what is known before the kernel runs."""
-    guarded = len(body) == 1 and isinstance(body[0], If) and not body[0].otherwise
-    stores = body[0].then if guarded else body
-    if len(stores) != 1 or not isinstance(stores[0], Store) or stores[0].combine:
-        return False
-    loads = {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
-    known = all(isinstance(a.extent, int) for a in axes)
-    buffer = stores[0].buffer
-    return known and buffer not in loads and buffer.space == "global"
 
 
 kernel_forms |= {"by_winners": by_winners}

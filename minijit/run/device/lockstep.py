@@ -203,11 +203,10 @@ class Lockstep:
         text = ast.unparse(node.func)
         if text == "cuda.syncthreads":
             return self.barrier(mask)
-        if text.startswith("cuda.atomic."):
-            memory, *args = (self.value(arg, mask) for arg in node.args)
-            function = atomic_functions[text.removeprefix("cuda.atomic.")]
-            return memory.combine(self.lanes, function, *args, mask)
         args = [self.value(arg, mask) for arg in node.args]
+        if text in atomic_functions:
+            memory, *args = args
+            return memory.combine(self.lanes, atomic_functions[text], mask, *args)
         if text == "cuda.shfl_xor_sync":
             return self.exchange(mask, *args[1:])
         if text.startswith("np."):
@@ -268,10 +267,22 @@ operators = {
     ast.GtE: operator.ge,
 }
 
-atomic_functions = dict(
-    add=np.add, max=np.maximum, min=np.minimum, and_=np.bitwise_and,
-    or_=np.bitwise_or, xor=np.bitwise_xor,
-)
+
+def swap(values, where, expected, new):
+    """Compare and swap: first those that change nothing, then one that does."""
+    bits = values.view(expected.dtype)
+    seen = bits[where]
+    able = np.flatnonzero((seen == expected) & (new != expected))
+    _, first = np.unique(where[able], return_index=True)
+    bits[where[able[first]]] = new[able[first]]
+    late = np.delete(able, first)
+    seen[late] = bits[where[late]]
+    return seen
+
+
+combining = dict(add=np.add, max=np.maximum, min=np.minimum)
+atomic_functions = {f"cuda.atomic.{name}": f.at for name, f in combining.items()}
+atomic_functions |= {"compare_and_swap": swap}
 
 
 def converted(dtype, x):

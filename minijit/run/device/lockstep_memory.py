@@ -208,8 +208,12 @@ class Memory:
             self.readers.lane[where] = NOBODY
         self.values[where] = lanes.spread(value)[going]
 
-    def combine(self, lanes, function, index, value, mask):
-        """An atomic operation: threads do it one after another, in any order."""
+    def combine(self, lanes, function, mask, index, *operands):
+        """An atomic operation: threads do it one after another, in any order.
+
+        Args:
+          function: of values, places and operands; gives what each place had, or None.
+        """
         going, where = self.places(lanes, index, mask, "combines")
         self.counts.loads += len(going)
         self.counts.stores += len(going)
@@ -218,7 +222,11 @@ class Memory:
         self.check(self.readers, lanes, going, where)
         self.writers.lane[where] = ATOMIC
         self.writers.block[where] = SEVERAL
-        function.at(self.values, where, lanes.spread(value)[going])
+        operands = [lanes.spread(x)[going] for x in operands]
+        if (seen := function(self.values, where, *operands)) is not None:
+            found = np.zeros(mask.shape, seen.dtype)
+            found[going] = seen
+            return found
 
     def check(self, users, lanes, going, where):
         """Raise `Race` if others have used elements, and no barrier came between."""

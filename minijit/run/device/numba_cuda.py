@@ -25,12 +25,11 @@ from ..python.scalar_functions import functions
 from ..python.source import import_text
 from ..report.environment import version_of
 from ..values import pairs
-from .functions import instructions, own
+from .functions import instructions, own, swap_in
 from .grid_memory import NoCudaForm
 from .lockstep import of_math, vector_functions
 
 HEAD = "from __future__ import annotations\n\nimport math\n\nimport numpy as np\n"
-known = (functions.keys() | own.keys() | vector_functions.keys()) - {"abs"}
 turn = Lock(threading.RLock())
 
 
@@ -39,6 +38,17 @@ def simulated():
     from numba import config
 
     return bool(config.ENABLE_CUDASIM)
+
+
+def simulated_swap(array, index, expected, new):
+    """`compare_and_swap` of a thread of the simulator."""
+    from numba.cuda.simulator.kernelapi import FakeCUDAAtomic
+
+    return FakeCUDAAtomic().cas(array.view(expected.dtype), index, expected, new)
+
+
+simulator = vector_functions | functions | {"compare_and_swap": simulated_swap}
+known = (simulator.keys() | own.keys()) - {"abs"}
 
 
 def program_of(kernels):
@@ -60,7 +70,7 @@ def __getattr__(name):
     if name not in known:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     if simulated():
-        return functions.get(name) or vector_functions[name]
+        return simulator[name]
     return device_functions()[name]
 
 
@@ -102,6 +112,7 @@ def device_functions(capability=None):
     # Above, others call what these are for all types.
     space |= {name: by_type(row, space.get(name)) for name, row in instructions.items()}
     space |= {"erf": math.erf, "erfc": math.erfc, "lgamma": math.lgamma}
+    space["compare_and_swap"] = swap_in_memory()
     words = {n: getattr(math, n) for n in "exp log1p sqrt copysign isnan".split()}
     words |= {"floor": space["floor"], "trunc": space["trunc"]}
     vars(space["np"]).update(vars(np) | words)
@@ -126,6 +137,26 @@ def instruction(word):
         lambda context, x: (x(x), write), lambda context, x, y: (x(x, x), write)
     )  # fmt: skip
     return intrinsic(unary if word.startswith("cvt") else binary)
+
+
+def swap_in_memory():
+    """`compare_and_swap` for numba: of the word of 32 bits that an element is in."""
+    from llvmlite.ir import Constant, IntType
+    from numba.cuda.cgutils import get_item_pointer
+    from numba.cuda.extending import intrinsic
+
+    def write(context, builder, sig, args):
+        kind, bits = sig.args[0], sig.return_type.bitwidth
+        if bits < 32:
+            return context.compile_internal(builder, swap_in(swap), sig, args)
+        array, long = context.make_array(kind)(context, builder, args[0]), IntType(64)
+        place = get_item_pointer(context, builder, kind, array, args[1:2])
+        place = builder.and_(builder.ptrtoint(place, long), Constant(long, -4))
+        place = builder.inttoptr(place, args[2].type.as_pointer())
+        return builder.extract_value(builder.cmpxchg(place, *args[2:], "monotonic"), 0)
+
+    swap = intrinsic(lambda context, a, i, x, y: (x(a, i, x, y), write))
+    return swap
 
 
 def by_type(words, other):
