@@ -84,6 +84,16 @@ def test_the_number_of_threads_changes_no_bit(program, always, jobs):
             assert y.numpy().tobytes() == z.numpy().tobytes()
 
 
+def test_what_comes_after_the_divided_loop_runs_too(monkeypatch, jobs):
+    """The last column is a loop of one step, after that of the others."""
+    monkeypatch.setitem(mj.config.values, "thread_time", 0)
+    x = numbers(1025, 5)
+    f = mj.jit(lambda x: x - jnp.concatenate([x[:, 1:], x[:, :1]], 1).max(0))
+    one, many = (with_threads(count, f, x) for count in (1, 2))
+    assert jobs
+    assert one.numpy().tobytes() == many.numpy().tobytes()
+
+
 @pytest.mark.parametrize("n", [2, 63, 64, 65, 1000, 4097])
 def test_parts_are_the_whole(n, always, jobs):
     f = mj.jit(lambda x: jnp.exp(x) + x)

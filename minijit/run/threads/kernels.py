@@ -172,15 +172,16 @@ class ThreadedText(KernelText):
         self.buffers = tuple(map(origin_of, names))
         # The text has neither: it takes any range, and what is shared from outside.
         rooms = tuple((b.shape, storage_dtype(b.dtype)) for b in self.shared)
-        self.facts = loop.axis.extent, rooms
+        self.facts = loop.axis.extent, rooms, bool(after)
 
     @staticmethod
-    def launch(function, extent, rooms):
+    def launch(function, extent, rooms, goes_on):
         """What the driver calls: it divides the range among threads.
 
         Args:
           extent: of the outermost loop.
           rooms: shape and dtype of each buffer in which all ranges leave something.
+          goes_on: whether something comes after that loop.
         """
         last = job_of([(extent, extent, 1)])
 
@@ -192,7 +193,7 @@ class ThreadedText(KernelText):
             arrays += tuple(np.empty(*room) for room in rooms)
             threads = max(config.read("cpu_threads"), 1)
             run_job(function, arrays, job_for(threads))
-            if rooms and threads > 1:
+            if goes_on and threads > 1:
                 run_job(function, arrays, last)
 
         return launch
