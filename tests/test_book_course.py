@@ -224,6 +224,13 @@ def test_text_that_is_no_python_is_wrong(book: Book):
     assert any("SyntaxError" in row for row in rows)
 
 
+def test_where_no_cell_is_to_be_written_that_is_said(book: Book):
+    plain = [c for c in book.notebooks() if not tasks(book, c)]
+    rows, right = grade(book, plain[:1], None)
+    assert right and len(rows) == 1
+    assert rows[0].startswith(f"{plain[0].called}: no cell of it is graded; `%check`")
+
+
 def test_starting_from_own_code(book: Book, close: None):
     list(start(book, write=True))
     write(book, "1s", "negative", "    return neg(x) + 0.5")

@@ -395,6 +395,10 @@ def grade(
     found = [m for c in chapters for m in marks(book, c)]
     if junit is not None:
         junit.write_bytes(xml.tostring(as_junit(found), encoding="utf-8"))
+    if not found:
+        names = ", ".join(c.called for c in chapters)
+        why = "no cell of it is graded; `%check` in the notebook judges its exercises"
+        return [f"{names}: {why}"], True
     rows = [f"{'chapter':<9}{'task':<34}{'state':<13}tests"]
     for m in found:
         ran = m.state in ("right", "wrong")

@@ -10,15 +10,19 @@
     draw(ran, "x", "y")                             # who uses what
 
 A kernel is Python as numba.cuda takes it.  Arrays have one axis; whatever else a kernel
-is given is a constant in it.
+is given is a constant in it.  What it must not do raises, with the line of the kernel.
 """
 
 from __future__ import annotations
 
 import ast
+import difflib
+import functools
 import inspect
+import math
 import textwrap
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -27,20 +31,53 @@ from unittest import mock
 import numpy as np
 
 from ..run.device import lockstep
-from ..run.device.grid_memory import SECTOR, WARP
-from ..run.device.lockstep_memory import Lanes, Memory
+from ..run.device.grid_memory import MOST_THREADS, SECTOR, WARP
+from ..run.device.lockstep_memory import NOBODY, Lanes, Memory
 from ..trace.base.errors import MinijitError
 from . import style
 from .exercise import is_empty
 
-MOST = 4000  # statements that use memory; a kernel of a puzzle has hundreds
-KNOWN = {*lockstep.rows, *lockstep.expressions, ast.FunctionDef, ast.arguments, ast.arg}
-KNOWN |= {ast.Load, ast.Store, ast.Tuple, ast.keyword, *lockstep.operators, ast.Not}
-KNOWN |= {ast.USub, ast.Invert}
+MOST = 10_000  # statements that a kernel may run; one of a puzzle runs hundreds
+# What a kernel is made of, as classes of Python's syntax.
+KNOWN = {*lockstep.rows, *lockstep.expressions, *lockstep.operators} - {ast.Break}
+KNOWN |= {ast.AugAssign, ast.BoolOp, ast.And, ast.Or, ast.Not, ast.USub, ast.Invert}
+KNOWN |= {ast.Load, ast.Store}
+THREAD = [f"cuda.{n}.x" for n in ("threadIdx", "blockIdx", "blockDim", "gridDim")]
+DTYPES = {f"np.float{n}" for n in (16, 32, 64)}
+DTYPES |= {f"np.{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)}
+SHARED = "cuda.shared.array"
+# What it may call, besides functions of `math` and those types.
+CALLS = {
+    text.partition("(")[0]: text
+    for text in (
+        "cuda.syncthreads()", "cuda.shfl_xor_sync(-1, v, 16)", "max(a, b)", "min(a, b)",
+        "cuda.shared.array(64, np.float32)", "cuda.atomic.add(y, i, v)", "abs(a)",
+    )
+}  # fmt: skip
+# What to write in place of what it has not, by its class or its name.
+ONE_INDEX = "an array has one index, such as `row * width + column`"
+LENGTH = "give the kernel the number of elements, as `n`"
+FLOW = "put what only some threads do into an `if`, and when to end into the `while`"
+instead: dict[Any, str] = {
+    ast.Return: FLOW, ast.Break: FLOW, ast.Continue: FLOW,
+    ast.Tuple: ONE_INDEX, ast.Slice: ONE_INDEX,
+    ast.Pow: "write `v * v`, and `1 << k` for 2 to the power of k",
+    ast.For: "a loop is `for k in range(7)`, or a `while`",
+    ast.Attribute: f"there are {', '.join(THREAD)}",
+    ast.Call: f"there are {', '.join(CALLS.values())}, math.exp(v) and so on",
+    "shape": LENGTH, "size": LENGTH, "len": LENGTH,
+    "divmod": "write `i // n` and `i % n`", "int": "write `i // n`, or `np.int32(v)`",
+    "float": "write `np.float32(v)`",
+}  # fmt: skip
+ALL = "write it with `if`, `for`, `while`, numbers and elements of arrays"
 
 
 class NoKernel(MinijitError):
     """A kernel has a statement that does not run in lock-step."""
+
+
+class Unset(MinijitError):
+    """A thread uses what nobody has stored, or a variable that it has not set."""
 
 
 class Plain(ast.NodeTransformer):
@@ -80,13 +117,95 @@ class Plain(ast.NodeTransformer):
         return ast.Call(ast.Name(own, ast.Load()), node.args, []) if own else node
 
 
+def faults(
+    node: ast.AST, arrays: set[str], names: set[str]
+) -> Iterator[tuple[ast.AST, str]]:
+    """What lock-step does not know in a part of a kernel, and what to write instead.
+
+    Args:
+      arrays: the names of arrays; names: of these, and of numbers.
+    """
+    parts: list[Any] = list(ast.iter_child_nodes(node))
+    signs = (ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+    strange = [type(n) for n in parts if isinstance(n, signs) and type(n) not in KNOWN]
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=to)], value=ast.Tuple(elts=values)):
+            parts = [*to, *values]
+        case ast.Assign(targets=[ast.Tuple()]):
+            yield from faults(node.value, arrays, names)
+            yield node, "write a value for each name, `r, c = i // n, i % n`"
+        case ast.Assign(targets=[ast.Name()]) if is_array(node.value, arrays):
+            parts = [node.value] if isinstance(node.value, ast.Call) else []
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=ends), orelse=[]):
+            parts = [*ends, *node.body]
+        case ast.For():
+            yield node.iter, instead[ast.For]
+        case ast.Subscript(value=ast.Name(id=name)) if name in arrays:
+            parts = [node.slice]
+        case ast.Call():
+            if advice := call_fault(node):
+                yield node, advice
+            called = ast.unparse(node.func)
+            parts = node.args[called.startswith("cuda.atomic.") :]
+            parts = [] if called == SHARED else parts
+        case ast.Attribute(attr=name):
+            if (text := ast.unparse(node)) not in THREAD:
+                yield node, instead.get(name) or like(text) or instead[ast.Attribute]
+            parts = []
+        case ast.Name(id=name) if name in arrays:
+            yield node, f"an array is used by its elements, such as `{name}[i]`"
+        case ast.Name(id=name) if name not in names:
+            yield node, "write the number itself, or give it to the kernel as well"
+        case _ if type(node) not in KNOWN:
+            yield node, instead.get(type(node), ALL)
+        case _ if strange:
+            yield node, instead.get(strange[0], ALL)
+    for part in parts:
+        yield from faults(part, arrays, names)
+
+
+def call_fault(node: ast.Call) -> str:
+    """What to write instead of a call; nothing if it is as it should be."""
+    called = ast.unparse(node.func)
+    of_math = "math." + called.split(".")[-1]
+    if of_math.removeprefix("math.") not in vars(math):
+        of_math = ""
+    form = CALLS.get(called)
+    if form is None:
+        if called not in DTYPES and called != of_math:
+            advice = instead.get(called) or like(called)
+            return advice or (of_math and f"write `{of_math}(v)`") or instead[ast.Call]
+        return f"write `{called}(v)`" if node.keywords else ""
+    example = ast.parse(form, mode="eval").body
+    assert isinstance(example, ast.Call)
+    right = not node.keywords and len(node.args) == len(example.args)
+    if right and called == SHARED:
+        size, dtype = node.args
+        right = isinstance(size, ast.Constant) and ast.unparse(dtype) in DTYPES
+    return "" if right else f"write `{form}`"
+
+
+def is_array(value: ast.AST, arrays: set[str]) -> bool:
+    """Whether an expression is an array: one of these, or one that it makes."""
+    made = isinstance(value, ast.Call) and ast.unparse(value.func) == SHARED
+    return made or isinstance(value, ast.Name) and value.id in arrays
+
+
+def like(text: str) -> str:
+    """What to write for a name that is nearly one that there is."""
+    found = difflib.get_close_matches(text, [*THREAD, *CALLS], 1, 0.8)
+    return f"write `{CALLS.get(found[0], found[0])}`" if found else ""
+
+
 @dataclass(frozen=True)
 class Access:
-    """What threads did to an array in one statement.
+    """What threads did in one statement, to an array or together.
 
     Attributes:
-      what: `loads`, `stores` or `combines`; shared: whether the array is a block's own.
+      what: `loads`, `stores` or `combines`; or, of no array, `exchanges` or `barriers`.
+      shared: whether the array is a block's own.
       threads, places: who, counted through the grid, and where: numbers of elements.
+      taken: how many of the elements another thread had stored.
     """
 
     name: str
@@ -95,6 +214,7 @@ class Access:
     itemsize: int
     threads: np.ndarray
     places: np.ndarray
+    taken: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,8 +228,15 @@ class Ran:
     accesses: list[Access]
     counts: dict[str, Any]
 
-    def of(self, name: str) -> list[Access]:
-        return [a for a in self.accesses if a.name == name]
+    def of(self, *names: str, **about: Any) -> list[Access]:
+        """What was done to some arrays, or to all: `of("x", what="loads")`."""
+        found = [a for a in self.accesses if not names or a.name in names]
+        return [a for a in found if all(getattr(a, k) == v for k, v in about.items())]
+
+    def most(self, *names: str, **about: Any) -> int:
+        """How often the thread did it that did it most."""
+        who = [a.threads for a in self.of(*names, **about)]
+        return int(np.bincount(np.concatenate(who)).max()) if who else 0
 
     def sectors(self, name: str) -> int:
         return self.counts[name].sectors
@@ -123,23 +250,110 @@ class Ran:
         return sum(c.conflicts for c in self.counts.values())
 
 
-def kernel_text(
-    kernel: Callable[..., Any], threads: int, blocks: int
-) -> ast.FunctionDef:
-    """The statements of a kernel, in words that lock-step reads; or `NoKernel`."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(kernel)))
-    (function,) = (n for n in tree.body if isinstance(n, ast.FunctionDef))
-    body = [Plain(threads, blocks).visit(stmt) for stmt in function.body]
-    for node in (n for stmt in body for n in ast.walk(stmt)):
-        # A sign alone is no text: what it stands in is.
-        signs = (n for n in ast.iter_child_nodes(node) if not ast.unparse(n))
-        if not all(type(n) in KNOWN for n in (node, *signs)):
-            raise NoKernel(
-                f"`{ast.unparse(node)}` does not run in lock-step: write it with "
-                "`if`, `for`, `while`, numbers and elements of arrays"
-            )
-    function.decorator_list, function.body = [], body
-    return ast.fix_missing_locations(function)
+def unset(size: int) -> np.ndarray:
+    """An array of float32 as nobody has stored into it: nothing in it can be loaded."""
+    return np.full(size, np.nan, np.float32)
+
+
+def agree(ran: Ran, y: np.ndarray, wanted: np.ndarray, near: float = 0) -> None:
+    """Raise AssertionError with the first number that is not what is wanted."""
+    wrong = np.flatnonzero(~np.isclose(y, wanted, near, near / 10))
+    if len(wrong):
+        i = wrong[0]
+        stored = any(i in access.places for access in ran.of("y", what="stores"))
+        came = f"came {y[i]}" if stored else "no thread has stored it"
+        raise AssertionError(
+            f"wrong: {len(wrong)} of {len(y)} numbers, the first is "
+            f"y[{i}]: {came}, expected {wanted[i]}"
+        )
+
+
+class Careful(lockstep.Lockstep):
+    """Lock-step that also looks at what readers may do, and a compiler does not."""
+
+    def __init__(self, found: list[Access], lanes: Lanes, names: dict[str, Any]):
+        super().__init__(lanes, names)
+        self.found, self.steps = found, 0
+        # {name: which lanes have set it, to what}, where not all have.
+        self.partly: dict[str, tuple[np.ndarray, Any]] = {}
+
+    def still(self, mask: np.ndarray) -> np.ndarray:
+        self.steps += 1
+        if self.steps > MOST:
+            raise NoKernel(f"after {MOST:,} statements the kernel has not ended")
+        return super().still(mask)
+
+    def assign(self, target: Any, value: Any, mask: np.ndarray, *more: Any) -> None:
+        name = getattr(target, "id", "")
+        lanes = self.set_by(name) | mask
+        super().assign(target, value, mask, *more)
+        if name and not lanes.all():
+            self.partly[name] = lanes, self.names[name]
+
+    def set_by(self, name: str) -> np.ndarray:
+        """Which lanes have set a variable."""
+        lanes, value = self.partly.get(name, (None, None))
+        if lanes is not None and self.names[name] is value:
+            return lanes
+        return np.full(self.lanes.lane.shape, name in self.names)
+
+    def value(self, node: ast.AST, mask: np.ndarray) -> Any:
+        if isinstance(node, ast.Name) and node.id in self.partly:
+            others = mask & ~self.set_by(node.id)
+            if others.any():
+                who = Memory.who(self.lanes, others.argmax())
+                raise Unset(f"{who} uses {node.id}, which it has not set")
+        return super().value(node, mask)
+
+    def barrier(self, mask: np.ndarray) -> None:
+        self.together("barriers", mask)
+        super().barrier(mask)
+
+    def exchange(self, mask: np.ndarray, *args: Any) -> Any:
+        self.together("exchanges", mask)
+        return super().exchange(mask, *args)
+
+    def together(self, what: str, mask: np.ndarray) -> None:
+        none = np.zeros(0, int)
+        self.found.append(Access("", what, False, 0, self.lanes.lane[mask], none))
+
+
+def kernel_tree(
+    kernel: Callable[..., Any], threads: int, blocks: int, given: dict[str, Any]
+) -> tuple[ast.FunctionDef, list[str]]:
+    """The statements of a kernel, in words that lock-step reads, and its lines.
+
+    Args:
+      given: {name: the array or number that it is given}.
+
+    Raises:
+      NoKernel: where it has none.
+    """
+    lines = textwrap.dedent(inspect.getsource(kernel)).split("\n")
+    function = ast.parse("\n".join(lines)).body[0]
+    if not isinstance(function, ast.FunctionDef):
+        raise NoKernel("a kernel is a function of its own: `def kernel(x, y):`")
+    arrays = {name for name, x in given.items() if isinstance(x, np.ndarray)}
+    nodes = [n for stmt in function.body for n in ast.walk(stmt)]
+    for n in nodes:
+        if isinstance(n, ast.Assign) and is_array(n.value, arrays):
+            arrays |= {t.id for t in n.targets if isinstance(t, ast.Name)}
+    names = [n for n in nodes if isinstance(n, ast.Name)]
+    known = {n.id for n in names if isinstance(n.ctx, ast.Store)} | set(given)
+    for stmt in function.body:
+        for node, advice in faults(stmt, arrays, known):
+            what = f"`{ast.unparse(node)}` does not run in lock-step: {advice}"
+            raise NoKernel(located(what, node, lines))
+    plain = Plain(threads, blocks)
+    function.decorator_list = []
+    function.body = [plain.visit(stmt) for stmt in function.body]
+    return ast.fix_missing_locations(function), lines
+
+
+def located(text: str, node: Any, lines: list[str]) -> str:
+    """A message in several lines, the last of which says where."""
+    where = f"in line {node.lineno}: {lines[node.lineno - 1].strip()}"
+    return "\n".join([*textwrap.wrap(text, 80, break_on_hyphens=False), where])
 
 
 def launch(
@@ -148,53 +362,90 @@ def launch(
     """Run a kernel on arrays and numbers: -> `Ran`.
 
     Args:
-      blocks: how many; threads: of each, a multiple of 32.
+      blocks: how many; threads: of each, a multiple of 32, at most 1,024.
+      given: an array that must not be stored into is not writeable.
 
     Raises:
-      OutOfBounds, Race, Divergence: where it does what is undefined; NoKernel.
+      OutOfBounds, Unset, Race, Divergence: where it does what is undefined; NoKernel.
     """
-    function = kernel_text(kernel, threads, blocks)
-    names = [arg.arg for arg in function.args.args]
+    if threads % WARP or not 0 < threads <= MOST_THREADS:
+        raise NoKernel(
+            f"a block has a multiple of {WARP} threads, {MOST_THREADS:,} at the most; "
+            f"not {threads}"
+        )
+    kernel = getattr(kernel, "py_func", kernel)
+    names = list(inspect.signature(kernel).parameters)
     if len(names) != len(given):
-        raise TypeError(f"the kernel takes {', '.join(names)}; got {len(given)}")
+        raise NoKernel(f"the kernel takes {', '.join(names)}; given are {len(given)}")
     pairs = dict(zip(names, given, strict=True))
+    function, lines = kernel_tree(kernel, threads, blocks, pairs)
     numbers = {n: repr(x) for n, x in pairs.items() if not isinstance(x, np.ndarray)}
     function.args.args = [a for a in function.args.args if a.arg not in numbers]
     made = SimpleNamespace(
-        printed=SimpleNamespace(text=ast.unparse(function)), constants=numbers,
+        # A tree is parsed as it is, and has the lines of the reader's text.
+        printed=SimpleNamespace(text=ast.Module([function], [])), constants=numbers,
         grid=(blocks, 1, 1), block=(threads, 1, 1),
     )  # fmt: skip
-    return watched(made, *(x for x in given if isinstance(x, np.ndarray)))
+    try:
+        return watched(made, *(x for x in given if isinstance(x, np.ndarray)), own=True)
+    except Exception as error:
+        ran = [f for f, _ in traceback.walk_tb(error.__traceback__)]
+        code = lockstep.Lockstep.block.__code__
+        *_, node = (f.f_locals["stmt"] for f in ran if f.f_code is code)  # innermost
+        if isinstance(error, MinijitError):
+            raise type(error)(located(str(error), node, lines)) from None
+        what = f"this does not run in lock-step: {type(error).__name__}: {error}"
+        raise NoKernel(located(what, node, lines)) from error
 
 
-def watched(kernel: Any, *arrays: np.ndarray) -> Ran:
-    """Run a kernel that has its text and its grid, as a `CudaKernel` has: -> `Ran`."""
-    accesses, places = [], Memory.places
+def watched(kernel: Any, *arrays: np.ndarray, own: bool = False) -> Ran:
+    """Run a kernel that has its text and its grid, as a `CudaKernel` has: -> `Ran`.
+
+    Args:
+      own: whether a reader wrote it, who may use what nobody has stored; a compiler
+        may load that, and not use it.
+    """
+    accesses: list[Access] = []
+    places = Memory.places
 
     def watch(
         memory: Memory, lanes: Lanes, index: Any, mask: np.ndarray, what: str
     ) -> Any:
+        if own and lanes.spread(index).dtype.kind not in "iu":
+            raise NoKernel(
+                f"an index of {memory.name} is not a whole number: write `//` to "
+                "divide, not `/`"
+            )
         going, where = places(memory, lanes, index, mask, what)
         here = lanes.spread(index)[going].astype(int)
-        shared, size = memory.kind != "global", memory.values.itemsize
-        found = Access(memory.name, what, shared, size, lanes.lane[going], here)
-        accesses.append(found)
-        if len(accesses) > MOST:
-            raise NoKernel(f"after {MOST} uses of memory the kernel has not ended")
+        shared, storer = memory.kind != "global", memory.writers.lane[where]
+        threads, size = lanes.lane[going], memory.values.itemsize
+        taken = int(((storer != NOBODY) & (storer != threads)).sum())
+        accesses.append(
+            Access(memory.name, what, shared, size, threads, here, taken)
+        )
+        # Nothing is in shared memory at first, nor in what `unset` makes.
+        bad = (storer == NOBODY) & (shared | np.isnan(memory.values[where]))
+        if own and what != "stores" and bad.any():
+            i = bad.argmax()
+            who = f"{memory.who(lanes, going[i])} {what} {memory.name}[{here[i]}]"
+            raise Unset(f"{who}, which no thread has stored")
+        if what != "loads" and not memory.values.flags.writeable:
+            who = f"{memory.who(lanes, going[0])} {what} {memory.name}[{here[0]}]"
+            raise NoKernel(f"{who}, and {memory.name} is only to be loaded")
         return going, where
 
+    kind = functools.partial(Careful, accesses) if own else lockstep.Lockstep
     with mock.patch.object(Memory, "places", watch):
-        try:
-            counts = lockstep.run_in_lockstep(kernel, *arrays)
-        except KeyError as error:
-            raise NoKernel(f"a kernel knows nothing that is called {error}") from None
+        counts = lockstep.run_in_lockstep(kernel, *arrays, kind=kind)
     return Ran(accesses, counts)
 
 
 def draw(ran: Ran, *names: str, threads: int = WARP) -> Any:
     """Draw for each array which element each of the first threads uses, and when.
 
-    A bar is a sector of 32 bytes that they ask for; of shared memory there is none.
+    What they use at once has one color, and what comes next another.  A band is a
+    sector of 32 bytes; shared memory has none, and there waits for a bank count.
     """
     fig, axes = style.figure(8, 2.6, ncols=len(names), squeeze=False)
     for axis, name in zip(axes[0], names, strict=True):
@@ -208,12 +459,18 @@ def draw(ran: Ran, *names: str, threads: int = WARP) -> Any:
                 axis.axhspan(piece * each - 0.5, piece * each + each - 0.5, color=color,
                              alpha=0.12, lw=0)  # fmt: skip
             axis.scatter(access.threads[here], access.places[here], s=7, color=color)
-        words = "" if ran.of(name)[:1] and ran.of(name)[0].shared else (
-            f": {ran.sectors(name)} sectors in all")
-        axis.set_title(f"{name}{words}")
-        axis.set_xlabel("thread")
+        axis.set_title(f"{name}: {moved(ran, name)}")
+        axis.set_xlim(-1, threads)
+        axis.set_xlabel(f"thread, of the first {threads}")
     axes[0][0].set_ylabel("element")
     return axes[0]
+
+
+def moved(ran: Ran, name: str) -> str:
+    """What the use of an array costs."""
+    if ran.of(name, shared=True):
+        return f"{ran.counts[name].conflicts} waits for a bank"
+    return f"{ran.sectors(name)} sectors in all"
 
 
 def look(kernel: Callable[..., Any], blocks: int, threads: int, *given: Any) -> None:
@@ -224,13 +481,10 @@ def look(kernel: Callable[..., Any], blocks: int, threads: int, *given: Any) -> 
     try:
         ran = launch(kernel, blocks, threads, *given)
     except MinijitError as error:
-        print(textwrap.fill(f"{type(error).__name__}: {error}", 96))
+        print(f"{type(error).__name__}: {error}")
         return
-    names = list(dict.fromkeys(access.name for access in ran.accesses))
+    names = list(dict.fromkeys(access.name for access in ran.accesses if access.name))
     for name in names:
         count = ran.counts[name]
-        shared = ran.of(name)[0].shared
-        moved = f"{count.conflicts} waits for a bank" if shared else (
-            f"{ran.sectors(name)} sectors of 32 bytes")
-        print(f"{name}: {count.loads} loads, {count.stores} stores, {moved}")
+        print(f"{name}: {count.loads} loads, {count.stores} stores, {moved(ran, name)}")
     draw(ran, *names)

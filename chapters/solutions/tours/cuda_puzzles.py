@@ -5,9 +5,17 @@ import math
 import numpy as np
 from numba import cuda
 
-from minijit.book.kernels import launch
+from minijit.book.kernels import agree, launch, unset
 
 values = np.random.default_rng(0).integers(-9, 9, 4096).astype(np.float32)
+values.flags.writeable = False
+
+
+def matrix(n, first=0):
+    """n * n of the values, again and again."""
+    x = np.resize(values[first:], n * n)
+    x.flags.writeable = False
+    return x
 
 
 def double(x, y):
@@ -17,10 +25,10 @@ def double(x, y):
 
 def check_double(double):
     """There is no loop: each thread has the one element with its own number."""
-    x, y = values[:64], np.zeros(64, np.float32)
+    x, y = values[:64], unset(64)
     ran = launch(double, 1, 64, x, y)
-    assert y.tolist() == (x * 2).tolist()
-    assert ran.loads("x") == 64
+    agree(ran, y, x * 2)
+    assert ran.most("x") == 1, "a thread has one element"
 
 
 def guarded(x, y, n):
@@ -32,9 +40,10 @@ def guarded(x, y, n):
 def check_guarded(guarded):
     """Threads from n on must do nothing."""
     for n in 50, 64, 1:
-        x, y = values[:n], np.zeros(n, np.float32)
-        launch(guarded, 1, 64, x, y, n)
-        assert y.tolist() == (x * 2).tolist()
+        x, y = values[:n], unset(n)
+        ran = launch(guarded, 1, 64, x, y, n)
+        agree(ran, y, x * 2)
+        assert ran.most("x") == 1, "a thread has one element at the most"
 
 
 def in_blocks(x, y, n):
@@ -45,10 +54,12 @@ def in_blocks(x, y, n):
 
 def check_in_blocks(in_blocks):
     """Before a block there are as many threads as all blocks before it have."""
-    for n, blocks in (1000, 8), (128, 1), (130, 2):
-        x, y = values[:n], np.zeros(n, np.float32)
-        launch(in_blocks, blocks, 128, x, y, n)
-        assert y.tolist() == (x * 2).tolist()
+    for n, blocks, threads in (1000, 8, 128), (128, 1, 128), (130, 5, 32):
+        x, y = values[:n], unset(n)
+        ran = launch(in_blocks, blocks, threads, x, y, n)
+        agree(ran, y, x * 2)
+        assert ran.most("x") == 1, "a thread has one element at the most"
+        assert ran.sectors("x") == -(-n // 8), "neighbours should load neighbours"
 
 
 def add_outer(column, row, y, width):
@@ -58,11 +69,11 @@ def add_outer(column, row, y, width):
 
 def check_add_outer(add_outer):
     """Neighbouring threads have neighbours of one row: i % width is the column."""
-    for height, width in (8, 32), (2, 64), (4, 16):
+    for height, width, threads in (8, 32, 64), (2, 64, 128), (4, 48, 32):
         column, row = values[:height], values[64 : 64 + width]
-        y = np.zeros(height * width, np.float32)
-        ran = launch(add_outer, height * width // 64, 64, column, row, y, width)
-        assert y.tolist() == (column[:, None] + row).ravel().tolist()
+        y = unset(height * width)
+        ran = launch(add_outer, len(y) // threads, threads, column, row, y, width)
+        agree(ran, y, (column[:, None] + row).ravel())
         assert ran.sectors("y") == len(y) // 8, "neighbours should store neighbours"
 
 
@@ -77,10 +88,11 @@ def flip_blocks(x, y):
 
 def check_flip_blocks(flip_blocks):
     """Load in order, wait, and turn around while reading from shared memory."""
-    x, y = values[:256], np.zeros(256, np.float32)
+    x, y = values[:256], unset(256)
     ran = launch(flip_blocks, 4, 64, x, y)
-    assert y.tolist() == x.reshape(4, 64)[:, ::-1].ravel().tolist()
-    assert len({access.name for access in ran.accesses}) == 3, "use shared memory"
+    agree(ran, y, x.reshape(4, 64)[:, ::-1].ravel())
+    taken = sum(access.taken for access in ran.of(shared=True, what="loads"))
+    assert taken == 256, "from shared memory each thread takes what another has stored"
 
 
 def three_sums(x, y, n):
@@ -98,10 +110,11 @@ def three_sums(x, y, n):
 
 def check_three_sums(three_sums):
     """The first and the last thread of a block load a neighbour of the block, too."""
-    x, y = values[:256], np.zeros(256, np.float32)
-    ran = launch(three_sums, 4, 64, x, y, 256)
-    assert y.tolist() == np.convolve(x, [1, 1, 1], "same").tolist()
-    assert ran.loads("x") <= 4 * 66, "a block should load 66 numbers at the most"
+    for n in 256, 64:
+        x, y = values[:n], unset(n)
+        ran = launch(three_sums, n // 64, 64, x, y, n)
+        agree(ran, y, np.convolve(x, [1, 1, 1], "same"))
+        assert ran.loads("x") <= n // 64 * 66, "a block loads 66 numbers at the most"
 
 
 def block_total(x, y):
@@ -120,11 +133,14 @@ def block_total(x, y):
 
 def check_block_total(block_total):
     """In each round half of the threads add what others have, after a barrier."""
-    x, y = values[:512], np.zeros(4, np.float32)
+    x, y = values[:512], unset(4)
     ran = launch(block_total, 4, 128, x, y)
-    assert y.tolist() == x.reshape(4, 128).sum(1).tolist()
+    agree(ran, y, x.reshape(4, 128).sum(1))
     assert ran.loads("x") == 512, "each number should be loaded once"
     assert ran.sectors("x") == 64, "each thread should load a number of its own"
+    assert ran.most(what="combines") == 0, "no `cuda.atomic`: threads add in rounds"
+    most = ran.most(shared=True, what="loads")
+    assert most <= 16, "each of seven rounds takes two numbers from shared memory"
 
 
 def warp_total(x, y):
@@ -140,11 +156,12 @@ def warp_total(x, y):
 
 def check_warp_total(warp_total):
     """`cuda.shfl_xor_sync(-1, v, 16)` is the v of the thread 16 further, or before."""
-    x, y = values[:128], np.zeros(4, np.float32)
+    x, y = values[:128], unset(4)
     ran = launch(warp_total, 4, 32, x, y)
-    assert y.tolist() == x.reshape(4, 32).sum(1).tolist()
-    assert {access.name for access in ran.accesses} == {"x", "y"}, "no shared memory"
+    agree(ran, y, x.reshape(4, 32).sum(1))
+    assert ran.most(shared=True) == 0, "no shared memory"
     assert ran.sectors("x") == 16, "each thread should load a number of its own"
+    assert ran.most(what="exchanges") == 5, "five exchanges do"
 
 
 def turned(x, y, n):
@@ -161,13 +178,13 @@ def turned(x, y, n):
 
 def check_turned(turned):
     """Load rows of a tile of 32 by 32, store its columns; rows of `s` have 33."""
-    n = 64
-    x, y = values[: n * n], np.zeros(n * n, np.float32)
-    ran = launch(turned, 4, 32, x, y, n)
-    assert y.reshape(n, n).tolist() == x.reshape(n, n).T.tolist()
-    assert ran.sectors("x") == n * n // 8, "neighbours should load neighbours"
-    assert ran.sectors("y") == n * n // 8, "neighbours should store neighbours"
-    assert ran.conflicts == 0, "threads of a warp wait for a bank of shared memory"
+    for n in 64, 96:
+        x, y = matrix(n), unset(n * n)
+        ran = launch(turned, (n // 32) ** 2, 32, x, y, n)
+        agree(ran, y, x.reshape(n, n).T.ravel())
+        assert ran.sectors("x") == n * n // 8, "neighbours should load neighbours"
+        assert ran.sectors("y") == n * n // 8, "neighbours should store neighbours"
+        assert ran.conflicts == 0, "threads of a warp wait for a bank of shared memory"
 
 
 def softmax_rows(x, y):
@@ -184,13 +201,15 @@ def softmax_rows(x, y):
 
 def check_softmax_rows(softmax_rows):
     """First all threads find the largest number, then the sum of what is left."""
-    x, y = values[:128] * np.float32(20), np.zeros(128, np.float32)
+    x, y = values[:128] * np.float32(20), unset(128)
+    x[96:] = -200 - np.abs(x[96:])
+    x.flags.writeable = False
     ran = launch(softmax_rows, 4, 32, x, y)
     rows = np.exp(x.reshape(4, 32) - x.reshape(4, 32).max(1, keepdims=True))
-    wanted = rows / rows.sum(1, keepdims=True)
-    assert np.isfinite(y).all()
-    assert np.allclose(y, wanted.ravel(), 1e-5, 1e-6)
-    assert ran.sectors("y") == 16, "each thread should store a number of its own"
+    agree(ran, y, (rows / rows.sum(1, keepdims=True)).ravel(), 1e-5)
+    assert ran.most("x") <= 2, "each thread should load a number of its own"
+    assert ran.sectors("y") == 16, "each thread should store one number, once"
+    assert ran.most(what="exchanges") == 10, "each of two totals is five exchanges"
 
 
 def block_scan(x, y):
@@ -209,10 +228,13 @@ def block_scan(x, y):
 
 def check_block_scan(block_scan):
     """Add what is 1, 2, 4, ... before: all load, wait, and only then store."""
-    x, y = values[:64], np.zeros(64, np.float32)
+    x, y = values[:64], unset(64)
     ran = launch(block_scan, 1, 64, x, y)
-    assert y.tolist() == np.cumsum(x).tolist()
-    assert len(ran.accesses) < 40, "that many rounds are not needed"
+    agree(ran, y, np.cumsum(x))
+    assert ran.most("x") == 1, "each number should be loaded once"
+    assert ran.loads("y") == 0, "the rounds are in shared memory, and y is stored once"
+    most = ran.most(shared=True, what="loads")
+    assert most <= 16, "each of six rounds takes two numbers from shared memory"
 
 
 def product(x, w, y, n):
@@ -234,9 +256,12 @@ def product(x, w, y, n):
 
 def check_product(product):
     """All threads load a tile of each factor, wait, use both, and wait again."""
-    n = 32
-    x, w, y = values[: n * n], values[n * n : 2 * n * n], np.zeros(n * n, np.float32)
-    ran = launch(product, 4, 256, x, w, y, n)
-    wanted = x.reshape(n, n) @ w.reshape(n, n)
-    assert y.reshape(n, n).tolist() == wanted.tolist()
-    assert ran.loads("x") == ran.loads("w") == n**3 // 16, "load each tile once"
+    for n in 32, 48:
+        x, w, y = matrix(n), matrix(n, 1024), unset(n * n)
+        ran = launch(product, (n // 16) ** 2, 256, x, w, y, n)
+        agree(ran, y, (x.reshape(n, n) @ w.reshape(n, n)).ravel())
+        for name in "xw":
+            assert ran.loads(name) == n**3 // 16, "load each tile once"
+            assert ran.sectors(name) == n**3 // 128, "neighbours should load neighbours"
+        assert ran.sectors("y") == n * n // 8, "neighbours should store neighbours"
+        assert ran.conflicts == 0, "threads of a warp wait for a bank of shared memory"

@@ -29,7 +29,7 @@ from ..python.scalar_functions import functions
 from ..scalars.scalar_math import numbers
 from ..values import pairs
 from .grid_memory import WARP
-from .lockstep_memory import Counts, Divergence, Lanes, Memory
+from .lockstep_memory import Counts, Divergence, Lanes, Memory, OutOfBounds
 
 # Threads that are run at once.
 LANES = 1 << 15
@@ -103,11 +103,10 @@ class Lockstep:
         self.value(stmt.value, mask)
 
     def choice(self, stmt, mask):
-        test = self.value(stmt.test, mask)
-        chosen = mask & test
+        test = np.asarray(self.value(stmt.test, mask), bool)
+        chosen, rest = mask & test, mask & ~test
         if chosen.any():
             self.block(stmt.body, chosen)
-        rest = mask & ~np.asarray(test, bool)
         if stmt.orelse and rest.any():
             self.block(stmt.orelse, rest)
 
@@ -117,8 +116,9 @@ class Lockstep:
             start, stop, *more = (self.value(a, mask) for a in stmt.iter.args)
             step = more[0] if more else 1
         counter = start
+        before = operator.lt if np.all(np.greater(step, 0)) else operator.gt
         self.lanes.together = {} if ast.unparse(stmt.iter.func) != "range" else None
-        while (going := mask & (counter < stop)).any():
+        while (going := mask & before(counter, stop)).any():
             self.names[stmt.target.id] = counter
             self.block(stmt.body, going)
             counter = counter + step
@@ -150,13 +150,24 @@ class Lockstep:
             )
         lanes.epoch += mask
 
-    def exchange(self, mask, value, distance):
-        """`shfl_xor_sync`: the value of the thread that differs in one bit."""
+    def exchange(self, mask, members, value, distance):
+        """`shfl_xor_sync`: the value of the thread that differs in some bits."""
+        if int(members) & 0xFFFFFFFF != 0xFFFFFFFF:
+            raise Divergence(
+                f"of a warp some threads exchange numbers by the mask {members}; -1 is "
+                "the mask of all"
+            )
         warps = mask.reshape(-1, WARP)
         if (warps.any(1) != warps.all(1)).any():
             raise Divergence("of a warp some threads exchange numbers, others do not")
-        lanes = np.arange(WARP) ^ distance
-        return self.lanes.spread(value).reshape(-1, WARP)[:, lanes].reshape(-1)
+        distance = np.where(mask, distance, 0)
+        wrong = (distance < 0) | (distance >= WARP)
+        if wrong.any():
+            who, far = Memory.who(self.lanes, wrong.argmax()), distance[wrong.argmax()]
+            raise OutOfBounds(f"{who} exchanges over a distance of {far}, not 1 to 31")
+        lanes = np.arange(WARP) ^ distance.reshape(-1, WARP)
+        values = self.lanes.spread(value).reshape(-1, WARP)
+        return np.take_along_axis(values, lanes, 1).reshape(-1)
 
     # ---- expressions
 
@@ -208,7 +219,7 @@ class Lockstep:
             memory, *args = args
             return memory.combine(self.lanes, atomic_functions[text], mask, *args)
         if text == "cuda.shfl_xor_sync":
-            return self.exchange(mask, *args[1:])
+            return self.exchange(mask, *args)
         if text.startswith("np."):
             return np.asarray(args[0]).astype(text.removeprefix("np."))[()]
         if text.startswith("math."):
@@ -338,8 +349,11 @@ def parsed(text):
 cache_clearers.append(parsed.cache_clear)
 
 
-def run_in_lockstep(kernel, *arrays):
+def run_in_lockstep(kernel, *arrays, kind=Lockstep):
     """Run a `CudaKernel` on NumPy arrays in row-major order: -> {name: `Counts`}.
+
+    Args:
+      kind: `Lockstep`, or a class of it that looks at more.
 
     Raises:
       OutOfBounds, Race, Divergence: where the kernel does what is undefined.
@@ -359,7 +373,7 @@ def run_in_lockstep(kernel, *arrays):
         for first in range(0, blocks, many):
             numbers = np.arange(first, min(first + many, blocks))
             lanes = Lanes(numbers, threads, kernel.grid)
-            step = Lockstep(lanes, {**memories, **constants})
+            step = kind(lanes, {**memories, **constants})
             step.block(body, lanes.everyone)
             for name, memory in step.names.items():
                 if isinstance(memory, Memory) and name not in memories:

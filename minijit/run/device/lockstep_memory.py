@@ -191,7 +191,7 @@ class Memory:
         going, where = self.places(lanes, index, mask, "loads")
         self.counts.loads += len(going)
         if self.kind != "local":
-            self.check(self.writers, lanes, going, where)
+            self.check(self.writers, lanes, going, where, "one")
             self.readers.add(lanes, going, where)
         found = np.zeros(lanes.lane.shape, self.values.dtype)
         found[going] = self.values[where]
@@ -202,8 +202,8 @@ class Memory:
         self.counts.stores += len(going)
         if self.kind != "local":
             self.alone(lanes, going, where)
-            self.check(self.writers, lanes, going, where)
-            self.check(self.readers, lanes, going, where)
+            self.check(self.writers, lanes, going, where, "both")
+            self.check(self.readers, lanes, going, where, "one")
             self.writers.add(lanes, going, where)
             self.readers.lane[where] = NOBODY
         self.values[where] = lanes.spread(value)[going]
@@ -218,8 +218,8 @@ class Memory:
         self.counts.loads += len(going)
         self.counts.stores += len(going)
         plain = self.writers.lane[where] != ATOMIC
-        self.check(self.writers, lanes, going[plain], where[plain])
-        self.check(self.readers, lanes, going, where)
+        self.check(self.writers, lanes, going[plain], where[plain], "both")
+        self.check(self.readers, lanes, going, where, "one")
         self.writers.lane[where] = ATOMIC
         self.writers.block[where] = SEVERAL
         operands = [lanes.spread(x)[going] for x in operands]
@@ -228,13 +228,18 @@ class Memory:
             found[going] = seen
             return found
 
-    def check(self, users, lanes, going, where):
-        """Raise `Race` if others have used elements, and no barrier came between."""
+    def check(self, users, lanes, going, where, storing):
+        """Raise `Race` if others have used elements, and no barrier came between.
+
+        Args:
+          storing: `one` of the two, or `both`.
+        """
         bad = users.others(lanes, going, where)
         if bad.any():
             first = bad.argmax()
             lane, where = going[first], where[first]
-            self.race(lanes, lane, where, users.one_of(where, lanes.lane[lane]))
+            user = users.one_of(where, lanes.lane[lane])
+            self.race(lanes, lane, where, user, storing)
 
     def alone(self, lanes, going, where):
         """Raise `Race` if several lanes store into one element at once."""
@@ -242,12 +247,15 @@ class Memory:
         twice = np.flatnonzero(where[order][1:] == where[order][:-1])
         if len(twice):
             one, other = going[order[twice[0]]], going[order[twice[0] + 1]]
-            self.race(lanes, one, where[order[twice[0]]], lanes.lane[other])
+            user = lanes.lane[other]
+            self.race(lanes, one, where[order[twice[0]]], user, "both")
 
-    def race(self, lanes, lane, where, user):
+    def race(self, lanes, lane, where, user, storing):
         block, thread = divmod(user, lanes.threads)
         other = "others" if user < 0 else f"thread {thread} of block {block}"
+        apart = user >= 0 and block != lanes.block[lane]
         raise Race(
             f"{self.who(lanes, lane)} and {other} use {self.name}[{where % self.size}]"
-            ", one of them to store, and no barrier stands between"
+            f", {storing} of them to store, and no barrier "
+            + ("can stand between blocks" if apart else "stands between")
         )
