@@ -80,7 +80,7 @@ def partly(x, y):
 
 
 def empty(x, y):
-    s = cuda.shared.array(64, np.float32)
+    s = cuda.shared.array(2 * 32, np.float32)
     y[cuda.threadIdx.x] = s[cuda.threadIdx.x]
 
 
@@ -133,6 +133,8 @@ LIST = "there are cuda.syncthreads(), cuda.shfl_xor_sync(-1, v, 16), max(a, b)"
      "cuda.shared.array(64, dtype=np.float32)", "write `cuda.shared.array(64, np.fl"),
     ("s = cuda.shared.array((8, 8), np.float32)",
      "cuda.shared.array((8, 8), np.float32)", "write `cuda.shared.array(64, np.float"),
+    ("s = cuda.shared.array(n, np.float32)",
+     "cuda.shared.array(n, np.float32)", "write `cuda.shared.array(64, np.float32)`"),
     ("s = cuda.shared.array(64, float)",
      "cuda.shared.array(64, float)", "write `cuda.shared.array(64, np.float32)`"),
     ("for half in (64, 32): pass", "(64, 32)", "a loop is `for k in range(7)`"),
@@ -184,7 +186,7 @@ def test_a_block_has_so_many_threads(blocks, threads):
 
 def downwards(x, y):
     t = cuda.threadIdx.x
-    total = np.float32(0)
+    total = np.float32(0) if t < math.inf else -math.pi
     for k in range(t, -1, -1):
         total += x[k]
     distance = 2
@@ -217,6 +219,8 @@ mistakes = [
     ("double", "i = cuda.threadIdx.x", "i = cuda.blockIdx.x", r"use y\[0\]"),
     ("double", "* 2", "* 2 if i < 63 else 0", "AssertionError"),
     ("double", "y[i] =", "y[i] +=", r"Unset: thread 0 .* y\[0\], which no thread has"),
+    ("double", "(x, y):\n    i = cuda.threadIdx.x\n    y[i] = x",
+     "(a, y):\n    i = cuda.threadIdx.x\n    y[i] = a", "no array `x`: keep the names"),
     ("double", "y[i] = x", "x[i] *= 2; y[i] = x", r"x\[0\], and x is only to be load"),
     ("guarded", "i < n", "i <= n", r"OutOfBounds: thread 50 of block 0 loads x\[50\]"),
     ("guarded", "if i < n:", "if True:", "OutOfBounds: thread 50"),
@@ -383,11 +387,11 @@ puzzles = Path(__file__).parent.parent / "chapters/solutions/tours/cuda_puzzles.
 @pytest.mark.parametrize("name, old, new, says", mistakes)
 def test_a_puzzle_solved_wrongly_is_told_why(name, old, new, says):
     text = puzzles.read_text(encoding="utf-8")
-    before, own = text.split(f"def {name}(")
-    own, check = own.split(f"def check_{name}(")
+    before, own = text.split(f"def {name}")
+    own, check = own.split(f"def check_{name}")
     assert old in own
     own = own.replace(old, new)
-    space = of_source(f"{before}def {name}({own}def check_{name}({check}")
+    space = of_source(f"{before}def {name}{own}def check_{name}{check}")
     assert re.search(says, complaint(space, name, space[name]))
 
 

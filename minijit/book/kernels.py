@@ -43,9 +43,11 @@ KNOWN = {*lockstep.rows, *lockstep.expressions, *lockstep.operators} - {ast.Brea
 KNOWN |= {ast.AugAssign, ast.BoolOp, ast.And, ast.Or, ast.Not, ast.USub, ast.Invert}
 KNOWN |= {ast.Load, ast.Store}
 THREAD = [f"cuda.{n}.x" for n in ("threadIdx", "blockIdx", "blockDim", "gridDim")]
+NUMBERS = {f"math.{n}": getattr(math, n) for n in ("inf", "nan", "pi", "e")}
 DTYPES = {f"np.float{n}" for n in (16, 32, 64)}
 DTYPES |= {f"np.{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)}
 SHARED = "cuda.shared.array"
+COUNT = ast.Constant | ast.BinOp | ast.Mult | ast.Add  # such as 32 * 33
 # What it may call, besides functions of `math` and those types.
 CALLS = {
     text.partition("(")[0]: text
@@ -108,11 +110,15 @@ class Plain(ast.NodeTransformer):
         return self.visit_BoolOp(ast.BoolOp(ast.And(), tests)) if tests[1:] else node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if (text := ast.unparse(node)) in NUMBERS:
+            return ast.Constant(NUMBERS[text])
         of = getattr(node.value, "attr", "")
         return ast.Constant(self.sizes[of]) if of in self.sizes else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
+        if ast.unparse(node.func) == SHARED:
+            node.args[0] = ast.Constant(eval(ast.unparse(node.args[0])))
         own = {"max": "maximum", "min": "minimum"}.get(ast.unparse(node.func))
         return ast.Call(ast.Name(own, ast.Load()), node.args, []) if own else node
 
@@ -149,7 +155,7 @@ def faults(
             parts = node.args[called.startswith("cuda.atomic.") :]
             parts = [] if called == SHARED else parts
         case ast.Attribute(attr=name):
-            if (text := ast.unparse(node)) not in THREAD:
+            if (text := ast.unparse(node)) not in {*THREAD, *NUMBERS}:
                 yield node, instead.get(name) or like(text) or instead[ast.Attribute]
             parts = []
         case ast.Name(id=name) if name in arrays:
@@ -181,7 +187,8 @@ def call_fault(node: ast.Call) -> str:
     right = not node.keywords and len(node.args) == len(example.args)
     if right and called == SHARED:
         size, dtype = node.args
-        right = isinstance(size, ast.Constant) and ast.unparse(dtype) in DTYPES
+        product = all(isinstance(n, COUNT) for n in ast.walk(size))
+        right = product and ast.unparse(dtype) in DTYPES
     return "" if right else f"write `{form}`"
 
 
@@ -230,6 +237,8 @@ class Ran:
 
     def of(self, *names: str, **about: Any) -> list[Access]:
         """What was done to some arrays, or to all: `of("x", what="loads")`."""
+        for name in names:
+            self.count(name)
         found = [a for a in self.accesses if not names or a.name in names]
         return [a for a in found if all(getattr(a, k) == v for k, v in about.items())]
 
@@ -238,11 +247,16 @@ class Ran:
         who = [a.threads for a in self.of(*names, **about)]
         return int(np.bincount(np.concatenate(who)).max()) if who else 0
 
+    def count(self, name: str) -> Any:
+        if name not in self.counts:
+            raise NoKernel(f"the kernel has no array `{name}`: keep the names it had")
+        return self.counts[name]
+
     def sectors(self, name: str) -> int:
-        return self.counts[name].sectors
+        return self.count(name).sectors
 
     def loads(self, name: str) -> int:
-        return self.counts[name].loads
+        return self.count(name).loads
 
     @property
     def conflicts(self) -> int:
