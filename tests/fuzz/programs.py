@@ -195,11 +195,12 @@ def drawn_shape(rng, mode):
         )
     if rng.random() < 0.1:
         return tuple(int(n) for n in rng.choice([1, 2, 3, 5, 33], rng.integers(0, 4)))
-    size = 10 ** rng.triangular(4, 4.3, 6.6)
+    # Some are as small as what threads first share, and some narrow: 1000 x 5.
+    size = 10 ** rng.triangular(3, 4.3, 6.6)
     ndim = int(rng.choice([1, 2, 3], p=[0.3, 0.5, 0.2]))
     if ndim == 1:
         return (int(size),)
-    sides = [int(s) for s in size ** (rng.dirichlet([4] * ndim))]
+    sides = [int(s) for s in size ** rng.dirichlet([rng.choice([1, 4])] * ndim)]
     # Whole blocks of eight, now and then.
     return tuple(max(s // 8 * 8 if rng.random() < 0.4 else s, 2) for s in sides)
 
