@@ -223,6 +223,31 @@ def between(axis: Any, start: Any, end: Any, share: float, text: str) -> None:
 # -- the stack of traces
 
 
+def blocks(text: str, axis: Any, names: Mapping[str, str]) -> None:
+    """The basic blocks of LLVM IR below each other; a jump back goes around.
+
+    Args:
+      names: {label: what is written in the block instead}.
+    """
+    graph: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if re.fullmatch(r"\w+:", line):
+            graph[line[:-1]] = []
+        elif graph and line.lstrip().startswith("br "):
+            graph[[*graph][-1]] += re.findall(r"label %(\w+)", line)
+    places = {label: -i for i, label in enumerate(graph)}
+    boxes = {k: box(axis, 0, y, names.get(k, k)) for k, y in places.items()}
+    for label, targets in graph.items():
+        for target in targets:
+            if target != label:
+                arrow(axis, boxes[label], boxes[target])
+                continue
+            right, y = 0.06 + 0.0177 * len(names.get(label, label)), places[label]
+            arrow(axis, (right, y - 0.15), (right, y + 0.15), bend=1.8)
+    axis.set_xlim(-1.4, 1.4)
+    axis.set_ylim(0.5 - len(graph), 0.5)
+
+
 def stack(
     *traces: Any, axis: Any = None, colors: Mapping[str, str] | None = None
 ) -> None:
