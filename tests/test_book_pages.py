@@ -152,6 +152,13 @@ def test_minutes_are_counted_by_one_function(edition: Path):
         assert told in listed.partition("</li>")[0]
 
 
+def test_a_report_opens_at_a_click(edition: Path):
+    """It is on a page as in a notebook: not its text once more."""
+    page = (edition / "tours/seeing.html").read_text("utf-8")
+    assert page.count("<div class=minijit-report>") == 1
+    assert "<details><summary><b>kernel_0</b>" in page and "<ins>" in page
+
+
 def test_prose():
     assert prose("`x`, [b](c.md)") == '<p><code>x</code>, <a href="c.md">b</a></p>'
     math = prose("$$\\frac{a}{b}$$")

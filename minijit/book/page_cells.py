@@ -135,6 +135,8 @@ def output(page: Page, found: Json, markdown: Markdown) -> str:
         return picture(page, png, found.get("metadata", {}).get("image/png", {}))
     if "text/markdown" in data:
         return f'<div class="out">{markdown(joined(data["text/markdown"]))}</div>'
+    if "text/html" in data:
+        return f'<div class="out">{joined(data["text/html"])}</div>'
     if "text/plain" in data:
         return plain(joined(data["text/plain"]), "out")
     return ""
