@@ -245,7 +245,7 @@ class Ran:
     def most(self, *names: str, **about: Any) -> int:
         """How often the thread did it that did it most."""
         who = [a.threads for a in self.of(*names, **about)]
-        return int(np.bincount(np.concatenate(who)).max()) if who else 0
+        return int(np.max(np.bincount(np.concatenate(who)))) if who else 0
 
     def count(self, name: str) -> Any:
         if name not in self.counts:
