@@ -128,7 +128,7 @@ class Users:
     def one_of(self, where, lane):
         """A thread that has used an element, other than a given one."""
         found = self.lane[where]
-        if found != SEVERAL:
+        if found >= 0:
             return found
         return self.last[where] if self.last[where] != lane else self.before[where]
 
@@ -221,7 +221,11 @@ class Memory:
         self.check(self.writers, lanes, going[plain], where[plain], "both")
         self.check(self.readers, lanes, going, where, "one")
         self.writers.lane[where] = ATOMIC
-        self.writers.block[where] = SEVERAL
+        # Shared memory is one block's, so a barrier comes between; other memory is not.
+        own = lanes.block[going] if self.kind == "shared" else SEVERAL
+        self.writers.block[where] = own
+        self.writers.epoch[where] = lanes.epoch[going]
+        self.writers.last[where] = lanes.lane[going]
         operands = [lanes.spread(x)[going] for x in operands]
         if (seen := function(self.values, where, *operands)) is not None:
             found = np.zeros(mask.shape, seen.dtype)
