@@ -124,7 +124,6 @@ class Users:
             self.last[place[1:][same]] = lane[order][1:][same]
             self.block[place[1:][same & (block[1:] != block[:-1])]] = SEVERAL
 
-
     def one_of(self, where, lane):
         """A thread that has used an element, other than a given one."""
         found = self.lane[where]
