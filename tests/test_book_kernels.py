@@ -57,36 +57,26 @@ def among_many(x, y):
         s[3] = x[t]
 
 
-def counted(x, y):
+def counted(x, y, wait):
     s = cuda.shared.array(1, np.float32)
     t = cuda.threadIdx.x
     if t == 0:
         s[0] = 0
     cuda.syncthreads()
     cuda.atomic.add(s, 0, x[t])
-    cuda.syncthreads()
-    if t == 0:
-        y[cuda.blockIdx.x] = s[0]
-
-
-def counted_too_soon(x, y):
-    s = cuda.shared.array(1, np.float32)
-    t = cuda.threadIdx.x
-    if t == 0:
-        s[0] = 0
-    cuda.syncthreads()
-    cuda.atomic.add(s, 0, x[t])
+    if wait == 1:
+        cuda.syncthreads()
     if t == 0:
         y[cuda.blockIdx.x] = s[0]
 
 
 def test_a_barrier_stands_between_an_atomic_and_a_load():
     y = np.zeros(2, "f4")
-    launch(counted, 2, 64, x, y)
+    launch(counted, 2, 64, x, y, 1)
     assert (y == x[:64].sum()).all()
     both = r"thread 0 of block 0 and thread \d+ of block 0 use s\[0\]"
     with pytest.raises(Race, match=both):
-        launch(counted_too_soon, 2, 64, x, np.zeros(2, "f4"))
+        launch(counted, 2, 64, x, np.zeros(2, "f4"), 0)
 
 
 def too_far(x, y):
