@@ -1,7 +1,10 @@
 """scipy.special: SciPy's values, and jax's derivatives."""
 
+from math import erfc
+
 import numpy as np
 import pytest
+import scipy.special
 from referee import together
 
 import minijit as mj
@@ -106,3 +109,27 @@ def test_an_odd_function_of_minus_zero_is_minus_zero():
         zero = np.full(3, -0.0, dtype)
         for f in (mj.lax.bessel_i1e, mj.jit(mj.lax.bessel_i1e)):
             assert np.signbit(np.asarray(f(zero))).all()
+
+
+@pytest.mark.chapter(24)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", "erf erfc i0 i0e i1 i1e gammaln".split())
+def test_a_special_function_is_arithmetic_in_one_kernel(name, dtype):
+    """Values of all sizes, on both sides of where one way of computing ends."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(-27, 27, 20_000), rng.normal(size=20_000)])
+    x = np.concatenate([x, [0.0, -0.0, 0.5, 1, 12, -12, np.inf, np.nan]])
+    f = getattr(mj.scipy.special, name)
+    with mj.enable_x64(True):
+        x = jnp.asarray(x.astype(dtype))
+        assert [k.route for k in mj.explain(f, x).kernels] == ["llvm"]
+        found = np.asarray(mj.jit(f)(x))
+    with np.errstate(all="ignore"):
+        # SciPy's erfc is off by 5e-14 where that is small.
+        wanted = getattr(scipy.special, name) if name != "erfc" else np.vectorize(erfc)
+        wanted = wanted(np.asarray(x, "float64")).astype(dtype)
+    # Where gammaln is near one of its zeros, the error is that of a number near 1.
+    # SciPy's errors count as well, and it says that i1(-0.) is 0.
+    info = np.finfo(dtype)
+    atol = 4 * info.eps if name == "gammaln" else info.tiny
+    np.testing.assert_allclose(found, wanted, 16 * info.eps, atol)

@@ -3,8 +3,7 @@
     erf(x), lgamma(x), digamma(x), igamma(a, x), betainc(a, b, x), zeta(s, q)
 
 Values are those of `scipy.special`, which is imported when one is first asked for.
-Compiled loops compute erf, erfc, erf_inv, lgamma and digamma themselves, and leave the
-others to SciPy.
+Compiled loops compute those of one argument themselves, and leave the others to SciPy.
 """
 
 import math
@@ -42,15 +41,14 @@ igamma_grad_a_p = Primitive("igamma_grad_a")
 random_gamma_grad_p = Primitive("random_gamma_grad")
 
 # Those that have a scalar form of their own, and those that SciPy alone computes.
-scalar = erf_p, erfc_p, erf_inv_p, lgamma_p, digamma_p
-bessel = bessel_i0e_p, bessel_i1e_p
+scalar = erf_p, erfc_p, erf_inv_p, lgamma_p, digamma_p, bessel_i0e_p, bessel_i1e_p
 of_pairs = (
     *(igamma_p, igammac_p, igamma_grad_a_p, random_gamma_grad_p),
     *(zeta_p, polygamma_p),
 )
-by_scipy = *bessel, *of_pairs, regularized_incomplete_beta_p
+by_scipy = *of_pairs, regularized_incomplete_beta_p
 
-shape_rules |= unary(reals, *scalar, *bessel) | binary(reals, *of_pairs)
+shape_rules |= unary(reals, *scalar) | binary(reals, *of_pairs)
 shape_rules |= {
     regularized_incomplete_beta_p: elementwise(
         "regularized_incomplete_beta", reals, reals, reals

@@ -5,11 +5,12 @@
 
 import math
 
-from .coefficients import CBRT, ERF32, EXP_RANGE
+from .coefficients import BESSEL, CBRT, ERF, ERF32, ERFC, ERFC32, EXP_RANGE, LGAMMA
 from .scalar_forms import (
     FLOAT32,
     FLOAT64,
     copysign,
+    fma,
     in_double,
     is_nan,
     limited,
@@ -159,6 +160,83 @@ def erf32(x):
     return where(size > 0.927734375, copysign(large, x), muladd(small, x, x))
 
 
+def erf_of_size(x):
+    """The error function of x from 0 to 1."""
+    return x * polynomial(x * x, *ERF)
+
+
+def erfc_of_size(x):
+    """1 - erf(x) for x from 0.5: exp(-x**2), with what rounding the square lost."""
+    end, terms = (10.5, ERFC32) if x.dtype == FLOAT32 else (28.0, ERFC)
+    x = limited(x, 0.5, end)
+    square = x * x
+    lost = fma(x, x, -square)
+    e = (-square).apply("exp")
+    factor = polynomial((x - 4.0) / (x + 4.0), *terms) / muladd(x, x.like(2.0), 1.0)
+    return muladd(e * factor, -lost, e * factor)
+
+
+def erf64(x):
+    size = abs(x)
+    result = where(size < 1.0, erf_of_size(size), 1.0 - erfc_of_size(size))
+    return copysign(where(is_nan(x), x, result), x)
+
+
+def erfc(x, dtype):
+    size, z = abs(x), x * x
+    tail = erfc_of_size(size)
+    near = muladd(polynomial(z, *ERF32), x, x) if dtype == FLOAT32 else erf_of_size(x)
+    near = 1.0 - near
+    result = where(size < 0.5, near, where(x < 0.0, 2.0 - tail, tail))
+    return where(is_nan(x), x, result)
+
+
+def stirling(z):
+    """log gamma(z) for z from 10 on."""
+    w = 1.0 / (z * z)
+    terms = 1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12
+    series = polynomial(w, *terms) / z + 0.5 * math.log(2 * math.pi)
+    return muladd(z - 0.5, z.apply("log") - 1.0, series - 0.5)
+
+
+def lgamma(x):
+    """Steps of one to where a polynomial is; from 10 on a series; reflection."""
+    size = abs(x)
+    z, product = size, x.like(1.0)
+    for _ in range(8):
+        above = (z >= 2.7) & (size < 10.0)
+        z = where(above, z - 1.0, z)
+        product = where(above, product * z, product)
+    below = z < 0.7
+    logarithm = where(below, z, product).apply("log")
+    logarithm = where(below, -logarithm, logarithm)
+    z = where(below, z + 1.0, z)
+    near = polynomial((z - 1.375) / (z + 1.375), *LGAMMA) * ((z - 1.0) * (z - 2.0))
+    result = where(size < 10.0, near + logarithm, stirling(size))
+    part = (x - x.apply("round_even")) * math.pi
+    mirrored = (math.pi / abs(x * part.apply("sin"))).apply("log") - result
+    result = where(x < 0.0, mirrored, result)
+    pole = ((x <= 0.0) & x.apply("floor").is_(x)) | size.is_(INF)
+    return where(pole, INF, result)
+
+
+def bessel(x, n):
+    """exp(-x) I_n(x) for x from 0 and n of 0 or 1: a series; from 12 on a polynomial.
+
+    The series, Abramowitz and Stegun's 9.6.10, has terms of one sign.  It is corrected
+    for what rounding the square lost, as the logarithm's slope is nearly x / (x + 1).
+    """
+    small, large = limited(x, 0.0, 12.0), where(x < 12.0, 12.0, x)
+    square, fact = small * small, math.factorial
+    terms = (0.25**k / (fact(k) * fact(k + n)) for k in range(26, -1, -1))
+    series = polynomial(square, *terms) * (-small).apply("exp")
+    series = small * 0.5 * series if n else series
+    lost = 0.5 * fma(small, small, -square) / (small + (1.0 + 2 * n))
+    tail = polynomial(24.0 / large - 1.0, *BESSEL[n]) / large.apply("sqrt")
+    result = where(x < 12.0, muladd(series, lost, series), tail)
+    return where(is_nan(x), x, result)
+
+
 scalar_forms |= {
     "exp2": exp2,
     "expm1": expm1,
@@ -170,5 +248,10 @@ scalar_forms |= {
     "atanh": in_double(atanh),
     "cbrt": in_double(cbrt),
     "pow": power,
-    "erf": by_dtype(erf32, lambda x: None),
+    "erf": by_dtype(erf32, erf64),
+    "erfc": erfc,
+    # That of the C library is right near the zeros between negative whole numbers.
+    "lgamma": by_dtype(lambda x: in_double(lgamma)(x, dtype=FLOAT32), lambda x: None),
+    "bessel_i0e": in_double(lambda x: bessel(abs(x), 0)),
+    "bessel_i1e": in_double(lambda x: copysign(bessel(abs(x), 1), x)),
 }

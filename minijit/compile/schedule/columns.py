@@ -92,6 +92,10 @@ def is_plain(loop):
     return True
 
 
+def is_total(store):
+    return type(store.value) is Reduce
+
+
 class Columns:
     """The body of a loop over columns, taken apart.
 
@@ -146,10 +150,20 @@ class Columns:
             if values:
                 self.in_rows(values)
                 stmt, = replaced([stmt], self.known.get)
-        if isinstance(stmt, Store) and type(stmt.value) is Reduce:
+        if isinstance(stmt, For):
+            self.parts.append(self.innermost(stmt))
+        elif type(stmt.value) is Reduce:
             self.add_total(stmt)
         else:
-            self.parts.append(self.innermost(stmt))
+            self.add_store(stmt)
+
+    def add_store(self, store):
+        """A store, in the loop of those just before: what they share is made once."""
+        last = self.parts[-1:]
+        if last and last[0].axis is self.axis and not any(map(is_total, last[0].body)):
+            self.parts[-1] = For(self.axis, (*last[0].body, store))
+        else:
+            self.parts.append(self.innermost(store))
 
     def add_total(self, store):
         """A total that is stored as it is: those that follow find it there.
