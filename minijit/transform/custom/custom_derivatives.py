@@ -41,6 +41,7 @@ from ...trace.jit.jit import jit_p
 from ...trace.primitives import as_array
 from ...trace.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from ..closed_jaxprs import apply_closed, fill, present
+from ..derivatives.grad_checks import transposed_of_zero
 from ..derivatives.linear_functions import calling, follow_equation
 from ..derivatives.linearize import (
     JVPTrace,
@@ -50,7 +51,7 @@ from ..derivatives.linearize import (
     linearize_flat,
     linearize_rules,
 )
-from ..derivatives.transpose import call_transpose, transpose_rules, transposed_of_zero
+from ..derivatives.transpose import call_transpose, transpose_rules
 from ..tangents import tangent_aval, tangent_out, zeros
 from .rule_checks import (
     CustomFunction,

@@ -14,6 +14,9 @@ from ...trace.base.errors import at_line, user_source
 from ...trace.trees.pytree import tree_flatten, tree_leaves
 from ..tangents import leaves_like, tangent_aval
 
+# Primitives whose transpose rule is called even where all cotangents are zero.
+transposed_of_zero = set()
+
 
 def chosen_arguments(fun, argnums, args, kwargs):
     """Some positional arguments of a call, and the function of them alone.

@@ -1,10 +1,5 @@
 """Transpose: a linear program run backwards.  Reverse mode is linearize, then this.
 
-A linear function has a transpose: if it maps t to A t, its transpose maps c to Aᵀ c.
-A row of `transpose_rules` says for one primitive how cotangents of the result become
-cotangents of the linear arguments.  `vjp`, `grad` and `value_and_grad` are the users'
-functions.
-
     y, f_vjp = vjp(f, x)                    # f once; then f_vjp(ct) -> (ct of x,)
     grad(loss)(params)
 """
@@ -27,7 +22,13 @@ from ...trace.trees.pytree import tree_leaves, tree_unflatten
 from ..closed_jaxprs import fill, info_of, present, rebind, trace_closed
 from ..flat_functions import check_callable
 from ..tangents import tangent_aval, tangent_out, zeros
-from .grad_checks import check_input, check_output, chosen_arguments, cotangent_leaves
+from .grad_checks import (
+    check_input,
+    check_output,
+    chosen_arguments,
+    cotangent_leaves,
+    transposed_of_zero,
+)
 from .linearize import PushForward, add_any_p, add_tangents, at_point
 
 # primitive -> rule(ct, accs, *args, **params) -> new accs
@@ -37,8 +38,6 @@ from .linearize import PushForward, add_any_p, add_tangents, at_point
 # rule returns the new sums.  An argument in which the primitive is linear is a
 # `Linear`; every other one has its value.
 transpose_rules = {}
-# Primitives whose rule is called even where the cotangents of all results are zero.
-transposed_of_zero = set()
 
 
 @dataclass(frozen=True)
@@ -337,25 +336,12 @@ def grad(
     return gradient
 
 
-# ---- more rows
-
-
-def select_transpose(ct, which, *cases):
-    zero = zeros(aval_of(ct))
-    return None, *[
-        lax.select_n(which, *[ct if j == i else zero for j in range(len(cases))])
-        if is_linear(x)
-        else None
-        for i, x in enumerate(cases)
-    ]
+# ---- products
 
 
 def aval_of_argument(x):
     """The type of an argument of a transpose rule, linear or not."""
     return x.aval if is_linear(x) else aval_of(x)
-
-
-transpose_rules |= adding({lax.select_n_p: select_transpose})
 
 
 def dot_general_transpose(ct, x, y, *, dimension_numbers, precision, **params):
@@ -390,8 +376,6 @@ def dot_transpose(ct, ct_axes, aval, y, dims, precision):
 
 transpose_rules |= adding({lax.dot_general_p: dot_general_transpose})
 
-
-# chapter 8, brought along
 
 # ---- calls
 
