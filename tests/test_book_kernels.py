@@ -88,6 +88,31 @@ def parted(x, y):
         cuda.syncthreads()
 
 
+def met(x, y):
+    s = cuda.shared.array(64, np.float32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    for k in range(2):
+        y[t] = s[(1 - t) % 64 + 63 * k]
+
+
+def met_early(x, y):
+    s = cuda.shared.array(64, np.float32)
+    s[cuda.threadIdx.x] = x[0]
+    y[cuda.threadIdx.x] = s[0]
+    if cuda.threadIdx.x < 40:
+        cuda.syncthreads()
+
+
+def flagged(x, y):
+    s = cuda.shared.array(64, np.float32)
+    t = cuda.threadIdx.x
+    s[t] = 1
+    while s[(t + 1) % 64] > 0:
+        if t == 63:
+            s[0] = 1
+
+
 def endless(x, y):
     k = 0
     while k < 1:
@@ -112,10 +137,13 @@ def beginning(x, y):
 
 @pytest.mark.parametrize("kernel, error, says", [
     (hasty, Race, r"thread 0 of block 0 and thread 1 of block 0 use s\[1\], one of"),
-    (one_for_all, Race, r"0 and thread 1 of block 0 use y\[0\], both of them to store"),
+    (one_for_all, Race, r"thread 1 of block 0 use y\[0\], both .* they do it at once"),
     (among_many, Race, r"thread 5 of block 0 and thread 63 of block 0 use s\[3\]"),
     (too_far, OutOfBounds, r"thread 56 of block 0 loads x\[256\]"),
-    (parted, Divergence, "of block 0 some threads came to a barrier"),
+    (parted, Divergence, "0 of block 0 came to a barrier, and thread 40 did not"),
+    (met, OutOfBounds, r"thread 0 of block 0 loads s\[64\], which has 64"),
+    (met_early, Divergence, "0 of block 0 came to a barrier, and thread 40 did not"),
+    (flagged, Race, r"thread 0 of block 0 and thread 1 of block 0 use s\[1\], one"),
     (endless, NoKernel, "after 10,000 statements the kernel has not ended"),
     (partly, Unset, "thread 40 of block 0 uses v, which it has not set"),
     (empty, Unset, r"thread 0 of block 0 loads s\[0\], which no thread has stored"),
@@ -239,16 +267,16 @@ def test_only_a_function_is_a_kernel():
 mistakes = [
     ("double", "i = cuda.threadIdx.x", "i = 0", r"Race: thread 0 .* use y\[0\]"),
     ("double", "i = cuda.threadIdx.x", "i = cuda.blockIdx.x", r"use y\[0\]"),
-    ("double", "* 2", "* 2 if i < 63 else 0", "AssertionError"),
+    ("double", "* 2", "* 2 if i < 63 else 0", "63 of block 0 has stored 0.0, exp"),
     ("double", "y[i] =", "y[i] +=", r"Unset: thread 0 .* y\[0\], which no thread has"),
     ("double", "(x, y):\n    i = cuda.threadIdx.x\n    y[i] = x",
-     "(a, y):\n    i = cuda.threadIdx.x\n    y[i] = a", "no array `x`: keep the names"),
+     "(a, y):\n    i = cuda.threadIdx.x\n    y[i] = a", "is given x, y: keep these"),
     ("double", "y[i] = x", "x[i] *= 2; y[i] = x", r"x\[0\], and x is only to be load"),
     ("guarded", "i < n", "i <= n", r"OutOfBounds: thread 50 of block 0 loads x\[50\]"),
     ("guarded", "if i < n:", "if True:", "OutOfBounds: thread 50"),
-    ("guarded", "i < n", "i < n - 1", "AssertionError"),
+    ("guarded", "i < n", "i < n - 1", r"y\[49\]: no thread has stored it"),
     ("guarded", "i < n", "i < 50", r"y\[50\]: no thread has stored it, expected"),
-    ("guarded", "y[i] = x[i] * 2", "y[i] = x[i]", r"y\[0\]: came 6.0, expected 12.0"),
+    ("guarded", "y[i] = x[i] * 2", "y[i] = x[i]", "has stored 6.0, expected 12.0"),
     ("in_blocks", "cuda.blockDim.x", "64", r"use y\[64\]"),
     ("in_blocks", "if i < n:", "if True:", "OutOfBounds: thread 104 of block 7"),
     ("in_blocks", "cuda.blockIdx.x * cuda.blockDim.x + ", "", "can stand between blo"),
@@ -257,69 +285,98 @@ mistakes = [
     ("add_outer", "[i // width]", "[i % width]", "OutOfBounds"),
     ("add_outer", "[i % width]", "[i]", "OutOfBounds"),
     ("add_outer", "cuda.blockDim.x", "64", "OutOfBounds"),
-    ("add_outer", "y[i]", "y[i * 5 % (64 * cuda.gridDim.x)]", "AssertionError"),
+    ("add_outer", "y[i]", "y[i * 5 % (64 * cuda.gridDim.x)]", "are wrong"),
     ("flip_blocks", "    cuda.syncthreads()\n", "", r"use s\[63\]"),
     ("flip_blocks", "63 - t", "64 - t", r"OutOfBounds: .* s\[64\]"),
     ("flip_blocks", "first = cuda.blockIdx.x * 64", "first = 0", r"use y\[0\]"),
     ("three_sums", "    cuda.syncthreads()\n", "", r"use s\[1\]"),
     ("three_sums", "x[i - 1] if i > 0 else np.float32(0)", "x[i - 1]", r"x\[-1\]"),
-    ("three_sums", "x[i + 1] if i + 1 < n else", "", "AssertionError"),
+    ("three_sums", "x[i + 1] if i + 1 < n else", "", r"y\[63\]: thread 63"),
     ("three_sums", "t == 0:", "t == 0 and i > 0:", r"loads s\[0\], which no thread"),
     ("block_total", "        cuda.syncthreads()\n", "", r"use s\[64\]"),
-    ("block_total", "distance = 64", "distance = 32", "AssertionError"),
+    ("block_total", "distance = 64", "distance = 32", "4 of 4 numbers are wrong"),
     ("block_total", "    if t == 0:\n    ", "", r"use s\[0\]"),
     ("block_total", "x] =", "x] +=", r"thread 0 of block 0 loads y\[0\], which no"),
     ("warp_total", "    if t == 0:\n    ", "", r"use y\[0\]"),
-    ("warp_total", "> 0:", "> t:", "Divergence: of a warp some threads exchange"),
-    ("warp_total", "distance = 16", "distance = 8", "AssertionError"),
+    ("warp_total", "> 0:", "> t:", "0 of block 0 exchanges numbers, and thread 16"),
+    ("warp_total", "distance = 16", "distance = 8", "4 of 4 numbers are wrong"),
     ("warp_total", "(-1", "(0", "Divergence: of a warp .* -1 is the mask of all"),
     ("warp_total", "x] =", "x] +=", r"thread 0 of block 0 loads y\[0\], which no"),
     ("turned", "    cuda.syncthreads()\n", "", r"use s\[33\]"),
-    ("turned", "33", "32", "wait for a bank"),
+    ("turned", "33", "32", "wait 3,968 times for a bank of s"),
     ("turned", "(n // 32)", "2", "OutOfBounds: thread 0 of block 6 loads x"),
-    ("turned", "(across + k) * n + down", "(down + k) * n + across", "AssertionError"),
-    ("softmax_rows", " - largest", "", "AssertionError"),
-    ("softmax_rows", "range(5)", "range(4)", "AssertionError"),
-    ("softmax_rows", "= x[i]", "= max(x[i], 0)", r"y\[96\]: came nan"),
-    ("softmax_rows", "= max(largest, ", "= (largest + ", "AssertionError"),
+    ("turned", "(across + k) * n + down", "(down + k) * n + across", "is y.32.:"),
+    ("softmax_rows", " - largest", "", "has stored nan"),
+    ("softmax_rows", "range(5)", "range(4)", "9 of 128 numbers are wrong"),
+    ("softmax_rows", "= x[i]", "= max(x[i], 0)", "thread 0 of block 3 has stored nan"),
+    ("softmax_rows", "= max(largest, ", "= (largest + ", "has stored nan"),
     ("block_scan", "        cuda.syncthreads()\n        s[t]", "        s[t]", "use s"),
-    ("block_scan", "t >= distance", "t > distance", "AssertionError"),
-    ("block_scan", "distance < 64", "distance < 32", "AssertionError"),
+    ("block_scan", "t >= distance", "t > distance", r"first is y\[1\]"),
+    ("block_scan", "distance < 64", "distance < 32", r"first is y\[32\]"),
     ("product", "        cuda.syncthreads()\n    y", "    y", r"use a\[\d+\]"),
-    ("product", "b[k * 16 + t % 16]", "b[t % 16 * 16 + k]", "AssertionError"),
-    ("product", "t // 16 * 16 + k", "k * 16 + t % 16", "AssertionError"),
+    ("product", "b[k * 16 + t % 16]", "b[t % 16 * 16 + k]", "numbers are wrong"),
+    ("product", "t // 16 * 16 + k", "k * 16 + t % 16", "numbers are wrong"),
     ("product", "n // 16", "2", "OutOfBounds: thread 0 of block 6"),
     ("product", "across] =", "across] +=", r"loads y\[0\], which no thread has"),
     ("product", "total += a", "y[down * n + across] += a", r"loads y\[0\], which no"),
     ("product", "b[t] = w[(tile * 16 + t // 16) * n + across]",
      "i, j = t % 16, t // 16; b[i * 16 + j] = w[(tile * 16 + i) * n + across - i + j]",
-     "neighbours should load neighbours"),
-]
+     "to load w takes 1,024 sectors, where 256 would do"),
+    ("double", "cuda.threadIdx.x", "cuda.threadIdx.x % 32", r"use y\[0\], both"),
+    ("double", "cuda.threadIdx.x", "63 - cuda.threadIdx.x", "1 block of 32 .* x.63."),
+    ("in_blocks", "i < n", "cuda.threadIdx.x < n", "OutOfBounds: .* x.1000."),
+    ("in_blocks", "cuda.blockDim.x", "cuda.gridDim.x", "no barrier can stand between"),
+    ("add_outer", "i // width", "i // cuda.blockDim.x", "the first is y.32.:"),
+    ("add_outer", "cuda.blockIdx.x * cuda.blockDim.x + ", "", r"both of them to store"),
+    ("flip_blocks", "s[63 - t]", "s[t]", "has stored 6.0, expected -2.0"),
+    ("flip_blocks", "cuda.syncthreads()", "if t < 63:\n        cuda.syncthreads()",
+     "thread 0 of block 0 came to a barrier, and thread 63 did not"),
+    ("flip_blocks", "= s[63 - t]", "= s[63 - t]; cuda.syncthreads()",
+     "all wait at 2 barriers, where 1 would do"),
+    ("three_sums", "66", "64", r"thread 63 of block 0 stores s\[64\], which has 64"),
+    ("three_sums", "s[t + 2]", "s[t + 3]", r"thread 63 of block 0 loads s\[66\]"),
+    ("three_sums", "if t == 63:\n        s[65]", "if i == n - 1:\n        s[65]",
+     r"thread 63 of block 0 loads s\[65\], which no thread has stored"),
+    ("block_total", "distance //= 2", "distance -= 1", r"4 of 4 numbers are wrong"),
+    ("block_total", "t < distance", "t <= distance", "64 of block 0 loads s.128."),
+    ("block_total", "        if t < distance:\n            s[t]", "        s[t]",
+     r"thread 64 of block 0 loads s\[128\]"),
+    ("warp_total", "cuda.blockIdx.x * 32 + t", "t", "thread 0 of block 1 has stored"),
+    ("warp_total", "> 0:", "> 1:", "4 of 4 numbers are wrong"),
+    ("turned", "s[t * 33 + k]", "s[k * 33 + t]", "numbers are wrong"),
+    ("turned", "t * 33 + k", "t * 32 + k", "thread 1 of block 0 loads s.32., which no"),
+    ("turned", "1056", "1024", r"OutOfBounds: thread 1 of block 0 stores s\[1024\]"),
+    ("softmax_rows", "(5):\n        total", "(6):\n        total",
+     "exchanges over a distance of 32, not 1 to 31"),
+    ("softmax_rows", "own / total", "total", "stored 1.0, expected 4.24"),
+    ("block_scan", "s[t] += before", "s[t] = before", "numbers are wrong"),
+    ("block_scan", "distance = 1", "distance = 2", "numbers are wrong"),
+]  # fmt: skip
 # Whole kernels: `t` is the thread, `b` its block.
 others = [
     ("double", """
         if t == 0:
             for k in range(64):
                 y[k] = x[k] * 2
-    """, "a thread has one element"),
+    """, "loads 64 numbers of x, where 1 would do: divide the work"),
     ("in_blocks", """
         if b == 0:
             for i in range(t, n, cuda.blockDim.x):
                 y[i] = x[i] * 2
-    """, "a thread has one element at the most"),
+    """, "loads 8 numbers of x, where 1 would do"),
     ("flip_blocks", """
         s = cuda.shared.array(64, np.float32)
         s[t] = x[b * 64 + t]
         y[b * 64 + 63 - t] = s[t]
-    """, "takes what another has stored"),
+    """, "no thread takes from shared memory what another one has"),
     ("flip_blocks", """
         s = cuda.shared.array(64, np.float32)
         s[t] = x[b * 64 + 63 - t]
         y[b * 64 + t] = s[t]
-    """, "takes what another has stored"),
+    """, "no thread takes from shared memory what another one has"),
     ("flip_blocks", """
         y[b * 64 + t] = x[b * 64 + 63 - t]
-    """, "takes what another has stored"),
+    """, "no thread takes from shared memory what another one has"),
     ("block_total", """
         s = cuda.shared.array(128, np.float32)
         s[t] = x[b * 128 + t]
@@ -329,7 +386,7 @@ others = [
             for k in range(128):
                 total += s[k]
             y[b] = total
-    """, "each of seven rounds takes two numbers"),
+    """, "takes from shared memory 127 numbers that others have stored, where 1"),
     ("block_total", """
         cuda.atomic.add(y, b, x[b * 128 + t])
     """, r"combines y\[0\], which no thread has stored"),
@@ -338,7 +395,7 @@ others = [
             y[b] = 0
         cuda.syncthreads()
         cuda.atomic.add(y, b, x[b * 128 + t])
-    """, "no `cuda.atomic`"),
+    """, "combines y.0.: do it without `cuda.atomic`"),
     ("warp_total", """
         v = x[b * 32 + t]
         total = v
@@ -346,7 +403,7 @@ others = [
             total += cuda.shfl_xor_sync(-1, v, k)
         if t == 0:
             y[b] = total
-    """, "five exchanges do"),
+    """, "each thread makes 31 exchanges, expected 5"),
     ("warp_total", """
         cuda.atomic.add(y, b, x[b * 32 + t])
     """, r"combines y\[0\], which no thread has stored"),
@@ -367,7 +424,7 @@ others = [
         for k in range(32):
             total += math.exp(x[b + k] - top)
         y[b + t] = math.exp(x[b + t] - top) / total
-    """, "each thread should load a number of its own"),
+    """, "loads 32 numbers of x, where 1 would do"),
     ("block_scan", """
         s = cuda.shared.array(64, np.float32)
         s[t] = x[t]
@@ -376,7 +433,7 @@ others = [
         for k in range(t + 1):
             total += s[k]
         y[t] = total
-    """, "each of six rounds takes two numbers"),
+    """, "thread 63 of block 0 takes from shared memory 63 numbers"),
     ("block_scan", """
         y[t] = x[t]
         for k in range(6):
@@ -386,7 +443,7 @@ others = [
                 v += y[t - (1 << k)]
             cuda.syncthreads()
             y[t] = v
-    """, "the rounds are in shared memory"),
+    """, "loads y.0.: keep in a variable what is not a result yet"),
     ("product", """
         a = cuda.shared.array(256, np.float32)
         c = cuda.shared.array(256, np.float32)
@@ -401,7 +458,419 @@ others = [
                 total += a[row * 16 + j] * c[j * 16 + column]
             cuda.syncthreads()
         y[down * n + across] = total
-    """, "neighbours should load neighbours"),
+    """, "to load x takes 1,024 sectors, .*neighbouring threads should load neighbo"),
+    ("double", """
+        for k in range(64):
+            y[k] = x[k] * 2
+    """, "thread 0 of block 0 and thread 1 of block 0 use y.0., both .* at once"),
+    ("double", """
+        if t < 64:
+            y[t] = x[t] * 2
+    """, "1 block of 1024 threads .* no thread has stored it"),
+    ("guarded", """
+        if t == 0:
+            for k in range(n):
+                y[k] = x[k] * 2
+    """, "loads 50 numbers of x, where 1 would do"),
+    ("guarded", """
+        y[t % n] = x[t % n] * 2
+    """, "use y.0., both of them to store"),
+    ("add_outer", """
+        for c in range(width):
+            y[t * width + c] = column[t] + row[c]
+    """, "thread 8 of block 0 loads column.8., which has 8"),
+    ("add_outer", """
+        i = t * cuda.gridDim.x + b
+        y[i] = column[i // width] + row[i % width]
+    """, "to store y takes 128 sectors, where 32 would do"),
+    ("flip_blocks", """
+        s = cuda.shared.array(64, np.float32)
+        if t == 0:
+            for k in range(64):
+                s[k] = x[b * 64 + k]
+        cuda.syncthreads()
+        y[b * 64 + t] = s[63 - t]
+    """, "thread 0 of block 0 loads 64 numbers of x, where 1 would do"),
+    ("three_sums", """
+        i = b * 64 + t
+        v = x[i]
+        if i > 0:
+            v += x[i - 1]
+        if i < n - 1:
+            v += x[i + 1]
+        y[i] = v
+    """, "load 766 numbers of x, where 262 would do"),
+    ("three_sums", """
+        s = cuda.shared.array(66, np.float32)
+        if t == 0:
+            for k in range(66):
+                i = b * 64 + k - 1
+                s[k] = x[i] if 0 <= i < n else np.float32(0)
+        cuda.syncthreads()
+        y[b * 64 + t] = s[t] + s[t + 1] + s[t + 2]
+    """, "thread 0 of block 1 loads 66 numbers of x, where 3 would do"),
+    ("three_sums", """
+        s = cuda.shared.array(64, np.float32)
+        s[t] = x[b * 64 + t]
+        cuda.syncthreads()
+        left = s[t - 1] if t > 0 else np.float32(0)
+        right = s[t + 1] if t < 63 else np.float32(0)
+        y[b * 64 + t] = left + s[t] + right
+    """, "6 of 256 numbers are wrong, the first is y.63."),
+    ("block_total", """
+        s = cuda.shared.array(128, np.float32)
+        s[t] = x[b * 128 + t]
+        size = 128
+        while size > 1:
+            cuda.syncthreads()
+            v = np.float32(0)
+            if t * 6 < size:
+                for k in range(6):
+                    v += s[t * 6 + k] if t * 6 + k < size else np.float32(0)
+            cuda.syncthreads()
+            if t * 6 < size:
+                s[t] = v
+            size = (size + 5) // 6
+        if t == 0:
+            y[b] = s[0]
+    """, "takes from shared memory 6 numbers that others have stored, where 1 would"),
+    ("block_total", """
+        s = cuda.shared.array(128, np.float32)
+        s[t] = x[b * 128 + t]
+        for k in range(7):
+            if t < 64 >> k:
+                cuda.syncthreads()
+                s[t] += s[t + (64 >> k)]
+        if t == 0:
+            y[b] = s[0]
+    """, "thread 0 of block 0 came to a barrier, and thread 64 did not"),
+    ("block_total", """
+        s = cuda.shared.array(128, np.float32)
+        v = x[b * 128 + t]
+        for k in range(7):
+            s[t] = v
+            cuda.syncthreads()
+            v += s[t ^ (64 >> k)]
+            cuda.syncthreads()
+        if t == 0:
+            y[b] = v
+    """, "all wait at 14 barriers, where 8 would do"),
+    ("block_total", """
+        s = cuda.shared.array(4, np.float32)
+        v = x[b * 128 + t]
+        for k in range(5):
+            v += cuda.shfl_xor_sync(-1, v, 1 << k)
+        if t % 32 == 0:
+            s[t // 32] = v
+        cuda.syncthreads()
+        if t == 0:
+            y[b] = s[0] + s[1] + s[2] + s[3]
+    """, "takes from shared memory 3 numbers that others have stored, where 1"),
+    ("block_total", """
+        s = cuda.shared.array(128, np.float32)
+        if t == 0:
+            total = np.float32(0)
+            for k in range(128):
+                total += x[b * 128 + k]
+            y[b] = total
+    """, "thread 0 of block 0 loads 128 numbers of x, where 1 would do"),
+    ("warp_total", """
+        s = cuda.shared.array(32, np.float32)
+        s[t] = x[b * 32 + t]
+        for k in range(5):
+            cuda.syncthreads()
+            if t < 16 >> k:
+                s[t] += s[t + (16 >> k)]
+        if t == 0:
+            y[b] = s[0]
+    """, "do it without shared memory"),
+    ("warp_total", """
+        v = x[b * 32 + t]
+        for k in range(5):
+            if t < 16 >> k:
+                v += cuda.shfl_xor_sync(-1, v, 16 >> k)
+        if t == 0:
+            y[b] = v
+    """, "thread 0 of block 0 exchanges numbers, and thread 16 of its warp does not"),
+    ("warp_total", """
+        if t == 0:
+            v = np.float32(0)
+            for k in range(32):
+                v += x[b * 32 + k]
+            y[b] = v
+    """, "loads 32 numbers of x, where 1 would do"),
+    ("turned", """
+        across, down = b % (n // 32) * 32, b // (n // 32) * 32
+        for k in range(32):
+            y[(across + t) * n + down + k] = x[(down + k) * n + across + t]
+    """, "to store y takes 4,096 sectors, where 512 would do"),
+    ("turned", """
+        s = cuda.shared.array(1056, np.float32)
+        if b == 0:
+            for tile in range(n // 32 * (n // 32)):
+                down, across = tile // (n // 32) * 32, tile % (n // 32) * 32
+                for k in range(32):
+                    s[k * 33 + t] = x[(down + k) * n + across + t]
+                cuda.syncthreads()
+                for k in range(32):
+                    y[(across + k) * n + down + t] = s[t * 33 + k]
+                cuda.syncthreads()
+    """, "thread 0 of block 0 loads 128 numbers of x, where 32 would do"),
+    ("turned", """
+        s = cuda.shared.array(1056, np.float32)
+        across, down = b % (n // 32) * 32, b // (n // 32) * 32
+        if t == 0:
+            for k in range(1024):
+                s[k // 32 * 33 + k % 32] = x[(down + k // 32) * n + across + k % 32]
+        cuda.syncthreads()
+        for k in range(32):
+            y[(across + k) * n + down + t] = s[t * 33 + k]
+    """, "thread 0 of block 0 loads 1,024 numbers of x, where 32 would do"),
+    ("softmax_rows", """
+        v = x[b * 32 + t]
+        top = v
+        for k in range(5):
+            top = max(top, cuda.shfl_xor_sync(-1, top, 1 << k))
+        y[b * 32 + t] = math.exp(v - top)
+        total = y[b * 32 + t]
+        for k in range(5):
+            total += cuda.shfl_xor_sync(-1, total, 1 << k)
+        y[b * 32 + t] /= total
+    """, "loads y.0.: keep in a variable what is not a result yet"),
+    ("softmax_rows", """
+        s = cuda.shared.array(32, np.float32)
+        s[t] = x[b * 32 + t]
+        cuda.syncthreads()
+        top = s[0]
+        for k in range(32):
+            top = max(top, s[k])
+        total = np.float32(0)
+        for k in range(32):
+            total += math.exp(s[k] - top)
+        y[b * 32 + t] = math.exp(s[t] - top) / total
+    """, "do it without shared memory"),
+    ("softmax_rows", """
+        v = x[b * 32 + t]
+        top = v
+        for k in range(5):
+            if t < 16 >> k:
+                top = max(top, cuda.shfl_xor_sync(-1, top, 16 >> k))
+        y[b * 32 + t] = math.exp(v - top)
+    """, "exchanges numbers, and thread 16 of its warp does not"),
+    ("block_scan", """
+        s = cuda.shared.array(64, np.float32)
+        s[t] = x[t]
+        for k in range(6):
+            if t >= 1 << k:
+                cuda.syncthreads()
+                before = s[t - (1 << k)]
+                cuda.syncthreads()
+                s[t] += before
+        y[t] = s[t]
+    """, "thread 1 of block 0 came to a barrier, and thread 0 did not"),
+    ("block_scan", """
+        s = cuda.shared.array(64, np.float32)
+        s[t] = x[t]
+        for k in range(6):
+            cuda.syncthreads()
+            if t >= 1 << k:
+                s[t] += s[t - (1 << k)]
+        y[t] = s[t]
+    """, "thread 2 of block 0 use s.1., one of them to store"),
+    ("block_scan", """
+        s = cuda.shared.array(64, np.float32)
+        s[t] = x[t]
+        for k in range(1, 64):
+            cuda.syncthreads()
+            if t == k:
+                s[t] += s[t - 1]
+        y[t] = s[t]
+    """, "in 63 rounds, expected 6"),
+    ("block_scan", """
+        if t == 0:
+            total = np.float32(0)
+            for k in range(64):
+                total += x[k]
+                y[k] = total
+    """, "thread 0 of block 0 loads 64 numbers of x, where 1 would do"),
+    ("product", """
+        tiles = n // 16
+        i, j = b // tiles * 16 + t // 16, b % tiles * 16 + t % 16
+        total = np.float32(0)
+        for k in range(n):
+            total += x[i * n + k] * w[k * n + j]
+        y[i * n + j] = total
+    """, "loads 32 numbers of x, where 2 would do"),
+    ("product", """
+        a = cuda.shared.array(256, np.float32)
+        c = cuda.shared.array(256, np.float32)
+        tiles = n // 16
+        for tile in range(tiles * tiles):
+            if b == 0:
+                i, j = tile // tiles * 16 + t // 16, tile % tiles * 16 + t % 16
+                total = np.float32(0)
+                for k in range(tiles):
+                    a[t] = x[i * n + k * 16 + t % 16]
+                    c[t] = w[(k * 16 + t // 16) * n + j]
+                    cuda.syncthreads()
+                    for m in range(16):
+                        total += a[t // 16 * 16 + m] * c[m * 16 + t % 16]
+                    cuda.syncthreads()
+                y[i * n + j] = total
+    """, "numbers of x, where 2 would do: divide the work"),
+    ("product", """
+        a = cuda.shared.array(256, np.float32)
+        c = cuda.shared.array(256, np.float32)
+        tiles = n // 16
+        i, j = b // tiles * 16 + t // 16, b % tiles * 16 + t % 16
+        total = np.float32(0)
+        for k in range(tiles):
+            if t < 16:
+                for m in range(16):
+                    a[m * 16 + t] = x[(b // tiles * 16 + m) * n + k * 16 + t]
+                    c[m * 16 + t] = w[(k * 16 + m) * n + b % tiles * 16 + t]
+            cuda.syncthreads()
+            for m in range(16):
+                total += a[t // 16 * 16 + m] * c[m * 16 + t % 16]
+            cuda.syncthreads()
+        y[i * n + j] = total
+    """, "thread 0 of block 0 loads 32 numbers of x, where 2 would do"),
+]
+# Right ones that are not as the solution has it.
+variants = [
+    ("double", "y[t] = x[t] + x[t]"),
+    ("double", "v = x[t]\nv *= 2\ny[t] = v"),
+    ("guarded", "if t < n:\n    v = x[t]\n    y[t] = v + v"),
+    ("in_blocks", "i = t + b * cuda.blockDim.x\nif n > i:\n    y[i] = 2 * x[i]"),
+    ("add_outer", """
+        i = b * cuda.blockDim.x + t
+        r, c = i // width, i % width
+        y[r * width + c] = column[r] + row[c]
+    """),
+    ("flip_blocks", """
+        s = cuda.shared.array(64, np.float32)
+        s[63 - t] = x[b * 64 + t]
+        cuda.syncthreads()
+        y[b * 64 + t] = s[t]
+    """),
+    ("three_sums", """
+        s = cuda.shared.array(66, np.float32)
+        i = b * 64 + t
+        own = x[i]
+        s[t + 1] = own
+        if t < 2:
+            k = b * 64 - 1 + 65 * t
+            s[65 * t] = x[k] if 0 <= k < n else np.float32(0)
+        cuda.syncthreads()
+        y[i] = s[t] + own + s[t + 2]
+    """),
+    ("three_sums", """
+        s = cuda.shared.array(64, np.float32)
+        i = b * 64 + t
+        s[t] = x[i]
+        cuda.syncthreads()
+        total = s[t]
+        if t > 0:
+            total += s[t - 1]
+        elif i > 0:
+            total += x[i - 1]
+        if t < 63:
+            total += s[t + 1]
+        elif i < n - 1:
+            total += x[i + 1]
+        y[i] = total
+    """),
+    ("block_total", """
+        s = cuda.shared.array(128, np.float32)
+        s[t] = x[b * 128 + t]
+        cuda.syncthreads()
+        for k in range(7):
+            half = 64 >> k
+            if t < half:
+                s[t] = s[t] + s[t + half]
+            cuda.syncthreads()
+        if t == 0:
+            y[b] = s[0]
+    """),
+    ("block_total", """
+        s = cuda.shared.array(128, np.float32)
+        s[t] = x[b * 128 + t]
+        for k in range(7):
+            cuda.syncthreads()
+            if t % (2 << k) == 0:
+                s[t] += s[t + (1 << k)]
+        if t == 0:
+            y[b] = s[0]
+    """),
+    ("warp_total", """
+        v = x[b * 32 + t]
+        for k in range(5):
+            v += cuda.shfl_xor_sync(-1, v, 1 << k)
+        if t == 7:
+            y[b] = v
+    """),
+    ("turned", """
+        s = cuda.shared.array(1056, np.float32)
+        tiles = n // 32
+        r, c = b // tiles, b % tiles
+        for k in range(32):
+            s[t * 33 + k] = x[(r * 32 + k) * n + c * 32 + t]
+        cuda.syncthreads()
+        for k in range(32):
+            y[(c * 32 + k) * n + r * 32 + t] = s[k * 33 + t]
+    """),
+    ("softmax_rows", """
+        v = x[b * 32 + t]
+        m = v
+        bit = 16
+        while bit:
+            m = max(m, cuda.shfl_xor_sync(-1, m, bit))
+            bit >>= 1
+        e = math.exp(v - m)
+        total = e
+        for k in range(5):
+            total = total + cuda.shfl_xor_sync(-1, total, 1 << k)
+        y[b * 32 + t] = e / total
+    """),
+    ("block_scan", """
+        s = cuda.shared.array(64, np.float32)
+        v = x[t]
+        s[t] = v
+        cuda.syncthreads()
+        for k in range(6):
+            if t >= 1 << k:
+                v += s[t - (1 << k)]
+            cuda.syncthreads()
+            s[t] = v
+            cuda.syncthreads()
+        y[t] = v
+    """),
+    ("block_scan", """
+        s = cuda.shared.array(128, np.float32)
+        v = x[t]
+        for k in range(6):
+            s[k % 2 * 64 + t] = v
+            cuda.syncthreads()
+            if t >= 1 << k:
+                v += s[k % 2 * 64 + t - (1 << k)]
+        y[t] = v
+    """),
+    ("product", """
+        p = cuda.shared.array(256, np.float32)
+        q = cuda.shared.array(256, np.float32)
+        tiles = n // 16
+        r, c = t // 16, t % 16
+        i, j = b // tiles * 16 + r, b % tiles * 16 + c
+        total = np.float32(0)
+        for k in range(0, n, 16):
+            p[r * 16 + c] = x[i * n + k + c]
+            q[r * 16 + c] = w[(k + r) * n + j]
+            cuda.syncthreads()
+            for m in range(16):
+                total += p[r * 16 + m] * q[m * 16 + c]
+            cuda.syncthreads()
+        y[i * n + j] = total
+    """),
 ]
 puzzles = Path(__file__).parent.parent / "chapters/solutions/tours/cuda_puzzles.py"
 
@@ -420,11 +889,29 @@ def test_a_puzzle_solved_wrongly_is_told_why(name, old, new, says):
 @pytest.mark.parametrize("name, body, says", others)
 def test_a_puzzle_solved_by_other_means_is_told_why(name, body, says):
     space = of_source(puzzles.read_text(encoding="utf-8"))
+    assert re.search(says, complaint(space, name, kernel_of(space, name, body)))
+
+
+@pytest.mark.parametrize("name, body", variants)
+def test_a_puzzle_may_be_solved_in_another_way(name, body):
+    space = of_source(puzzles.read_text(encoding="utf-8"))
+    space[f"check_{name}"](kernel_of(space, name, body))
+
+
+def test_each_puzzle_has_enough_wrong_kernels():
+    checks = of_source(puzzles.read_text(encoding="utf-8"))
+    for name in checks:
+        if name.startswith("check_"):
+            known = [x for x in mistakes + others if f"check_{x[0]}" == name]
+            assert len(known) >= 5, name
+
+
+def kernel_of(space, name, body):
+    """A whole kernel for a puzzle."""
     names = ", ".join(inspect.signature(space[name]).parameters)
     begin = "t, b = cuda.threadIdx.x, cuda.blockIdx.x"
     body = textwrap.indent(f"{begin}\n{textwrap.dedent(body).strip()}", "    ")
-    kernel = of_source(f"def {name}({names}):\n{body}\n")[name]
-    assert re.search(says, complaint(space, name, kernel))
+    return of_source(f"def {name}({names}):\n{body}\n")[name]
 
 
 def complaint(space, name, kernel):

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .cases import ADDRESS, HOOK, CaseFailed, Cases, labelled, rewritten, shown
+from .cases import ADDRESS, HOOK, Cases, labelled, rewritten, shown
 from .notebook import Json, joined, quiet_statements, sections, source, tags
 from .project import Book, BookError, Chapter
 from .text import names
@@ -121,10 +121,9 @@ def complaint(check: Callable[[Any], Any], answer: Any, seconds: float) -> list[
     except TooLong:
         told = f"stopped after {seconds} seconds; does a loop in it ever end?"
         return [record.called[0] if record.called else name, f"  {told}"]
-    except CaseFailed as e:
-        return e.told
     except Exception as e:
-        return error_told(e, answer, check, record)
+        # A `CaseFailed`, perhaps that of another copy of this package, has told it.
+        return getattr(e, "told", None) or error_told(e, answer, check, record)
     fine = result is None or result is True
     return [] if fine else [f"the check of {name} says {result!r}"]
 

@@ -22,9 +22,9 @@ import inspect
 import math
 import textwrap
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -32,7 +32,7 @@ import numpy as np
 
 from ..run.device import lockstep
 from ..run.device.grid_memory import MOST_THREADS, SECTOR, WARP
-from ..run.device.lockstep_memory import NOBODY, Lanes, Memory
+from ..run.device.lockstep_memory import NOBODY, Lanes, Memory, Race
 from ..trace.base.errors import MinijitError
 from . import style
 from .exercise import is_empty
@@ -212,7 +212,8 @@ class Access:
       what: `loads`, `stores` or `combines`; or, of no array, `exchanges` or `barriers`.
       shared: whether the array is a block's own.
       threads, places: who, counted through the grid, and where: numbers of elements.
-      taken: how many of the elements another thread had stored.
+      taken: which of the elements another thread had stored.
+      waited: how many barriers each of the threads had passed.
     """
 
     name: str
@@ -221,7 +222,8 @@ class Access:
     itemsize: int
     threads: np.ndarray
     places: np.ndarray
-    taken: int = 0
+    taken: np.ndarray
+    waited: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -242,10 +244,20 @@ class Ran:
         found = [a for a in self.accesses if not names or a.name in names]
         return [a for a in found if all(getattr(a, k) == v for k, v in about.items())]
 
-    def most(self, *names: str, **about: Any) -> int:
-        """How often the thread did it that did it most."""
-        who = [a.threads for a in self.of(*names, **about)]
-        return int(np.max(np.bincount(np.concatenate(who)))) if who else 0
+    def uses(self, *names: str, **about: Any) -> Any:
+        """The same in a table, a row for each time that a thread did it.
+
+        The columns: thread, place, taken, waited, and step, the number of the access.
+        """
+        columns = [
+            (a.threads, a.places, a.taken, a.waited, np.full(len(a.threads), step))
+            for step, a in enumerate(self.of(*names, **about))
+        ]
+        titles = ("thread", "place", "taken", "waited", "step")
+        joined = [np.concatenate(c) for c in zip(*columns, strict=True)]
+        return np.rec.fromarrays(
+            joined or [np.zeros(0, int)] * 5, dtype=[(name, int) for name in titles]
+        )
 
     def count(self, name: str) -> Any:
         if name not in self.counts:
@@ -269,32 +281,26 @@ def unset(size: int) -> np.ndarray:
     return np.full(size, np.nan, np.float32)
 
 
-def agree(ran: Ran, y: np.ndarray, wanted: np.ndarray, near: float = 0) -> None:
-    """Raise AssertionError with the first number that is not what is wanted."""
-    wrong = np.flatnonzero(~np.isclose(y, wanted, near, near / 10))
-    if len(wrong):
-        i = wrong[0]
-        stored = any(i in access.places for access in ran.of("y", what="stores"))
-        came = f"came {y[i]}" if stored else "no thread has stored it"
-        raise AssertionError(
-            f"wrong: {len(wrong)} of {len(y)} numbers, the first is "
-            f"y[{i}]: {came}, expected {wanted[i]}"
-        )
-
-
 class Careful(lockstep.Lockstep):
     """Lock-step that also looks at what readers may do, and a compiler does not."""
 
-    def __init__(self, found: list[Access], lanes: Lanes, names: dict[str, Any]):
+    def __init__(
+        self,
+        found: list[Access],
+        races: list[Race],
+        lanes: Lanes,
+        names: dict[str, Any],
+    ) -> None:
         super().__init__(lanes, names)
-        self.found, self.steps = found, 0
+        self.found, self.races, self.steps = found, races, 0
         # {name: which lanes have set it, to what}, where not all have.
         self.partly: dict[str, tuple[np.ndarray, Any]] = {}
 
     def still(self, mask: np.ndarray) -> np.ndarray:
         self.steps += 1
         if self.steps > MOST:
-            raise NoKernel(f"after {MOST:,} statements the kernel has not ended")
+            endless = NoKernel(f"after {MOST:,} statements the kernel has not ended")
+            raise self.races[0] if self.races else endless
         return super().still(mask)
 
     def assign(self, target: Any, value: Any, mask: np.ndarray, *more: Any) -> None:
@@ -328,8 +334,9 @@ class Careful(lockstep.Lockstep):
         return super().exchange(mask, *args)
 
     def together(self, what: str, mask: np.ndarray) -> None:
-        none = np.zeros(0, int)
-        self.found.append(Access("", what, False, 0, self.lanes.lane[mask], none))
+        who, waited = self.lanes.lane[mask], self.lanes.epoch[mask]
+        none = np.zeros(len(who), bool)
+        self.found.append(Access("", what, False, 0, who, none, none, waited))
 
 
 def kernel_tree(
@@ -370,9 +377,7 @@ def located(text: str, node: Any, lines: list[str]) -> str:
     return "\n".join([*textwrap.wrap(text, 80, break_on_hyphens=False), where])
 
 
-def launch(
-    kernel: Callable[..., Any], blocks: int, threads: int, *given: Any
-) -> Ran:
+def launch(kernel: Callable[..., Any], blocks: int, threads: int, *given: Any) -> Ran:
     """Run a kernel on arrays and numbers: -> `Ran`.
 
     Args:
@@ -403,13 +408,18 @@ def launch(
     try:
         return watched(made, *(x for x in given if isinstance(x, np.ndarray)), own=True)
     except Exception as error:
-        ran = [f for f, _ in traceback.walk_tb(error.__traceback__)]
-        code = lockstep.Lockstep.block.__code__
-        *_, node = (f.f_locals["stmt"] for f in ran if f.f_code is code)  # innermost
+        frames = [f for f, _ in traceback.walk_tb(error.__traceback__)]
+        node = getattr(error, "stmt", None) or innermost(reversed(frames))
         if isinstance(error, MinijitError):
             raise type(error)(located(str(error), node, lines)) from None
         what = f"this does not run in lock-step: {type(error).__name__}: {error}"
         raise NoKernel(located(what, node, lines)) from error
+
+
+def innermost(frames: Iterable[FrameType]) -> Any:
+    """The statement of a kernel that these frames run, the innermost one first."""
+    code = lockstep.Lockstep.block.__code__
+    return next(f.f_locals["stmt"] for f in frames if f.f_code is code)
 
 
 def watched(kernel: Any, *arrays: np.ndarray, own: bool = False) -> Ran:
@@ -420,7 +430,8 @@ def watched(kernel: Any, *arrays: np.ndarray, own: bool = False) -> Ran:
         may load that, and not use it.
     """
     accesses: list[Access] = []
-    places = Memory.places
+    races: list[Race] = []
+    places, race = Memory.places, Memory.race
 
     def watch(
         memory: Memory, lanes: Lanes, index: Any, mask: np.ndarray, what: str
@@ -434,9 +445,9 @@ def watched(kernel: Any, *arrays: np.ndarray, own: bool = False) -> Ran:
         here = lanes.spread(index)[going].astype(int)
         shared, storer = memory.kind != "global", memory.writers.lane[where]
         threads, size = lanes.lane[going], memory.values.itemsize
-        taken = int(((storer != NOBODY) & (storer != threads)).sum())
+        taken, waited = (storer != NOBODY) & (storer != threads), lanes.epoch[going]
         accesses.append(
-            Access(memory.name, what, shared, size, threads, here, taken)
+            Access(memory.name, what, shared, size, threads, here, taken, waited)
         )
         # Nothing is in shared memory at first, nor in what `unset` makes.
         bad = (storer == NOBODY) & (shared | np.isnan(memory.values[where]))
@@ -449,9 +460,24 @@ def watched(kernel: Any, *arrays: np.ndarray, own: bool = False) -> Ran:
             raise NoKernel(f"{who}, and {memory.name} is only to be loaded")
         return going, where
 
-    kind = functools.partial(Careful, accesses) if own else lockstep.Lockstep
-    with mock.patch.object(Memory, "places", watch):
-        counts = lockstep.run_in_lockstep(kernel, *arrays, kind=kind)
+    def note(memory: Memory, *args: Any, **more: Any) -> None:
+        try:
+            race(memory, *args, **more)
+        except Race as error:
+            frames = (f for f, _ in traceback.walk_stack(None))
+            vars(error)["stmt"] = innermost(frames)
+            races.append(error)
+
+    # A wrong index makes threads meet.  So what is outside of an array, a barrier that
+    # some threads miss and what nobody has stored are told before a race.
+    kind: Any = functools.partial(Careful, accesses, races)
+    noted = note if own else race
+    with mock.patch.multiple(Memory, places=watch, race=noted):
+        counts = lockstep.run_in_lockstep(
+            kernel, *arrays, kind=kind if own else lockstep.Lockstep
+        )
+    if races:
+        raise races[0]
     return Ran(accesses, counts)
 
 

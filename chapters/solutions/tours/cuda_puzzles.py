@@ -5,7 +5,8 @@ import math
 import numpy as np
 from numba import cuda
 
-from minijit.book.kernels import agree, launch, unset
+from minijit.book.kernels import unset
+from minijit.book.puzzles import Case, judge
 
 values = np.random.default_rng(0).integers(-9, 9, 4096).astype(np.float32)
 values.flags.writeable = False
@@ -25,10 +26,10 @@ def double(x, y):
 
 def check_double(double):
     """There is no loop: each thread has the one element with its own number."""
-    x, y = values[:64], unset(64)
-    ran = launch(double, 1, 64, x, y)
-    agree(ran, y, x * 2)
-    assert ran.most("x") == 1, "a thread has one element"
+    for threads in 64, 32, 1024:
+        x = values[:threads]
+        given = dict(x=x, y=unset(threads))
+        judge(double, Case(1, threads, given, x * 2, each=dict(x=1, y=1)))
 
 
 def guarded(x, y, n):
@@ -40,10 +41,9 @@ def guarded(x, y, n):
 def check_guarded(guarded):
     """Threads from n on must do nothing."""
     for n in 50, 64, 1:
-        x, y = values[:n], unset(n)
-        ran = launch(guarded, 1, 64, x, y, n)
-        agree(ran, y, x * 2)
-        assert ran.most("x") == 1, "a thread has one element at the most"
+        x = values[:n]
+        given = dict(x=x, y=unset(n), n=n)
+        judge(guarded, Case(1, 64, given, x * 2, each=dict(x=1, y=1)))
 
 
 def in_blocks(x, y, n):
@@ -55,11 +55,12 @@ def in_blocks(x, y, n):
 def check_in_blocks(in_blocks):
     """Before a block there are as many threads as all blocks before it have."""
     for n, blocks, threads in (1000, 8, 128), (128, 1, 128), (130, 5, 32):
-        x, y = values[:n], unset(n)
-        ran = launch(in_blocks, blocks, threads, x, y, n)
-        agree(ran, y, x * 2)
-        assert ran.most("x") == 1, "a thread has one element at the most"
-        assert ran.sectors("x") == -(-n // 8), "neighbours should load neighbours"
+        x, least = values[:n], -(-n // 8)
+        given = dict(x=x, y=unset(n), n=n)
+        judge(in_blocks, Case(
+            blocks, threads, given, x * 2, each=dict(x=1, y=1),
+            sectors=dict(x=least, y=least),
+        ))  # fmt: skip
 
 
 def add_outer(column, row, y, width):
@@ -71,10 +72,12 @@ def check_add_outer(add_outer):
     """Neighbouring threads have neighbours of one row: i % width is the column."""
     for height, width, threads in (8, 32, 64), (2, 64, 128), (4, 48, 32):
         column, row = values[:height], values[64 : 64 + width]
-        y = unset(height * width)
-        ran = launch(add_outer, len(y) // threads, threads, column, row, y, width)
-        agree(ran, y, (column[:, None] + row).ravel())
-        assert ran.sectors("y") == len(y) // 8, "neighbours should store neighbours"
+        size = height * width
+        given = dict(column=column, row=row, y=unset(size), width=width)
+        judge(add_outer, Case(
+            size // threads, threads, given, column[:, None] + row,
+            each=dict(column=1, row=1, y=1), sectors=dict(y=size // 8),
+        ))  # fmt: skip
 
 
 def flip_blocks(x, y):
@@ -88,11 +91,13 @@ def flip_blocks(x, y):
 
 def check_flip_blocks(flip_blocks):
     """Load in order, wait, and turn around while reading from shared memory."""
-    x, y = values[:256], unset(256)
-    ran = launch(flip_blocks, 4, 64, x, y)
-    agree(ran, y, x.reshape(4, 64)[:, ::-1].ravel())
-    taken = sum(access.taken for access in ran.of(shared=True, what="loads"))
-    assert taken == 256, "from shared memory each thread takes what another has stored"
+    for blocks in 4, 1:
+        x = values[: blocks * 64]
+        given = dict(x=x, y=unset(len(x)))
+        judge(flip_blocks, Case(
+            blocks, 64, given, x.reshape(-1, 64)[:, ::-1], each=dict(x=1, y=1),
+            rounds=1, takes=1, waits=1,
+        ))  # fmt: skip
 
 
 def three_sums(x, y, n):
@@ -111,10 +116,13 @@ def three_sums(x, y, n):
 def check_three_sums(three_sums):
     """The first and the last thread of a block load a neighbour of the block, too."""
     for n in 256, 64:
-        x, y = values[:n], unset(n)
-        ran = launch(three_sums, n // 64, 64, x, y, n)
-        agree(ran, y, np.convolve(x, [1, 1, 1], "same"))
-        assert ran.loads("x") <= n // 64 * 66, "a block loads 66 numbers at the most"
+        x, blocks = values[:n], n // 64
+        given = dict(x=x, y=unset(n), n=n)
+        judge(three_sums, Case(
+            blocks, 64, given, np.convolve(x, [1, 1, 1], "same"),
+            each=dict(x=3, y=1), loads=dict(x=blocks * 66 - 2),
+            rounds=1, takes=3, waits=1,
+        ))  # fmt: skip
 
 
 def block_total(x, y):
@@ -133,14 +141,13 @@ def block_total(x, y):
 
 def check_block_total(block_total):
     """In each round half of the threads add what others have, after a barrier."""
-    x, y = values[:512], unset(4)
-    ran = launch(block_total, 4, 128, x, y)
-    agree(ran, y, x.reshape(4, 128).sum(1))
-    assert ran.loads("x") == 512, "each number should be loaded once"
-    assert ran.sectors("x") == 64, "each thread should load a number of its own"
-    assert ran.most(what="combines") == 0, "no `cuda.atomic`: threads add in rounds"
-    most = ran.most(shared=True, what="loads")
-    assert most <= 16, "each of seven rounds takes two numbers from shared memory"
+    for blocks in 4, 1:
+        x = values[: blocks * 128]
+        given = dict(x=x, y=unset(blocks))
+        judge(block_total, Case(
+            blocks, 128, given, x.reshape(-1, 128).sum(1), each=dict(x=1, y=1),
+            sectors=dict(x=blocks * 16), rounds=7, takes=1, waits=8,
+        ))  # fmt: skip
 
 
 def warp_total(x, y):
@@ -156,12 +163,13 @@ def warp_total(x, y):
 
 def check_warp_total(warp_total):
     """`cuda.shfl_xor_sync(-1, v, 16)` is the v of the thread 16 further, or before."""
-    x, y = values[:128], unset(4)
-    ran = launch(warp_total, 4, 32, x, y)
-    agree(ran, y, x.reshape(4, 32).sum(1))
-    assert ran.most(shared=True) == 0, "no shared memory"
-    assert ran.sectors("x") == 16, "each thread should load a number of its own"
-    assert ran.most(what="exchanges") == 5, "five exchanges do"
+    for blocks in 4, 1:
+        x = values[: blocks * 32]
+        given = dict(x=x, y=unset(blocks))
+        judge(warp_total, Case(
+            blocks, 32, given, x.reshape(-1, 32).sum(1), each=dict(x=1, y=1),
+            sectors=dict(x=blocks * 4), rounds=0, exchanges=5,
+        ))  # fmt: skip
 
 
 def turned(x, y, n):
@@ -178,13 +186,13 @@ def turned(x, y, n):
 
 def check_turned(turned):
     """Load rows of a tile of 32 by 32, store its columns; rows of `s` have 33."""
-    for n in 64, 96:
-        x, y = matrix(n), unset(n * n)
-        ran = launch(turned, (n // 32) ** 2, 32, x, y, n)
-        agree(ran, y, x.reshape(n, n).T.ravel())
-        assert ran.sectors("x") == n * n // 8, "neighbours should load neighbours"
-        assert ran.sectors("y") == n * n // 8, "neighbours should store neighbours"
-        assert ran.conflicts == 0, "threads of a warp wait for a bank of shared memory"
+    for n in 64, 96, 32:
+        x, tiles, least = matrix(n), n // 32, n * n // 8
+        given = dict(x=x, y=unset(n * n), n=n)
+        judge(turned, Case(
+            tiles * tiles, 32, given, x.reshape(n, n).T, each=dict(x=32, y=32),
+            sectors=dict(x=least, y=least), rounds=1, takes=32, waits=1, banks=False,
+        ))  # fmt: skip
 
 
 def softmax_rows(x, y):
@@ -201,15 +209,17 @@ def softmax_rows(x, y):
 
 def check_softmax_rows(softmax_rows):
     """First all threads find the largest number, then the sum of what is left."""
-    x, y = values[:128] * np.float32(20), unset(128)
-    x[96:] = -200 - np.abs(x[96:])
-    x.flags.writeable = False
-    ran = launch(softmax_rows, 4, 32, x, y)
-    rows = np.exp(x.reshape(4, 32) - x.reshape(4, 32).max(1, keepdims=True))
-    agree(ran, y, (rows / rows.sum(1, keepdims=True)).ravel(), 1e-5)
-    assert ran.most("x") <= 2, "each thread should load a number of its own"
-    assert ran.sectors("y") == 16, "each thread should store one number, once"
-    assert ran.most(what="exchanges") == 10, "each of two totals is five exchanges"
+    for blocks in 4, 1:
+        x = values[: blocks * 32] * np.float32(20)
+        x[-32:] = -200 - np.abs(x[-32:])
+        x.flags.writeable = False
+        rows = x.reshape(-1, 32)
+        powers = np.exp(rows - rows.max(1, keepdims=True))
+        given = dict(x=x, y=unset(len(x)))
+        judge(softmax_rows, Case(
+            blocks, 32, given, powers / powers.sum(1, keepdims=True), near=1e-5,
+            each=dict(x=1, y=1), rounds=0, exchanges=10,
+        ))  # fmt: skip
 
 
 def block_scan(x, y):
@@ -228,13 +238,11 @@ def block_scan(x, y):
 
 def check_block_scan(block_scan):
     """Add what is 1, 2, 4, ... before: all load, wait, and only then store."""
-    x, y = values[:64], unset(64)
-    ran = launch(block_scan, 1, 64, x, y)
-    agree(ran, y, np.cumsum(x))
-    assert ran.most("x") == 1, "each number should be loaded once"
-    assert ran.loads("y") == 0, "the rounds are in shared memory, and y is stored once"
-    most = ran.most(shared=True, what="loads")
-    assert most <= 16, "each of six rounds takes two numbers from shared memory"
+    for x in values[:64], values[64:128]:
+        given = dict(x=x, y=unset(64))
+        judge(block_scan, Case(
+            1, 64, given, np.cumsum(x), each=dict(x=1, y=1), rounds=6, takes=1, waits=13
+        ))  # fmt: skip
 
 
 def product(x, w, y, n):
@@ -256,12 +264,13 @@ def product(x, w, y, n):
 
 def check_product(product):
     """All threads load a tile of each factor, wait, use both, and wait again."""
-    for n in 32, 48:
-        x, w, y = matrix(n), matrix(n, 1024), unset(n * n)
-        ran = launch(product, (n // 16) ** 2, 256, x, w, y, n)
-        agree(ran, y, (x.reshape(n, n) @ w.reshape(n, n)).ravel())
-        for name in "xw":
-            assert ran.loads(name) == n**3 // 16, "load each tile once"
-            assert ran.sectors(name) == n**3 // 128, "neighbours should load neighbours"
-        assert ran.sectors("y") == n * n // 8, "neighbours should store neighbours"
-        assert ran.conflicts == 0, "threads of a warp wait for a bank of shared memory"
+    for n in 32, 48, 16:
+        x, w, tiles = matrix(n), matrix(n, 1024), n // 16
+        least = n**3 // 128
+        given = dict(x=x, w=w, y=unset(n * n), n=n)
+        judge(product, Case(
+            tiles * tiles, 256, given, x.reshape(n, n) @ w.reshape(n, n),
+            each=dict(x=tiles, w=tiles, y=1),
+            sectors=dict(x=least, w=least, y=n * n // 8),
+            rounds=tiles, takes=30, waits=2 * tiles, banks=False,
+        ))  # fmt: skip

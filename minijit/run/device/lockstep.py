@@ -141,13 +141,7 @@ class Lockstep:
 
     def barrier(self, mask):
         lanes = self.lanes
-        here = mask.reshape(-1, lanes.threads)
-        some = here.any(1)
-        if (some != here.all(1)).any():
-            block = lanes.blocks[(some != here.all(1)).argmax()]
-            raise Divergence(
-                f"of block {block} some threads came to a barrier, others did not"
-            )
+        self.all_or_none(mask, lanes.threads, "came to a barrier, and {} did not")
         lanes.epoch += mask
 
     def exchange(self, mask, members, value, distance):
@@ -157,9 +151,7 @@ class Lockstep:
                 f"of a warp some threads exchange numbers by the mask {members}; -1 is "
                 "the mask of all"
             )
-        warps = mask.reshape(-1, WARP)
-        if (warps.any(1) != warps.all(1)).any():
-            raise Divergence("of a warp some threads exchange numbers, others do not")
+        self.all_or_none(mask, WARP, "exchanges numbers, and {} of its warp does not")
         distance = np.where(mask, distance, 0)
         wrong = (distance < 0) | (distance >= WARP)
         if wrong.any():
@@ -168,6 +160,16 @@ class Lockstep:
         lanes = np.arange(WARP) ^ distance.reshape(-1, WARP)
         values = self.lanes.spread(value).reshape(-1, WARP)
         return np.take_along_axis(values, lanes, 1).reshape(-1)
+
+    def all_or_none(self, mask, many, what):
+        """Raise `Divergence` if of so many lanes in a row only some are there."""
+        here = mask.reshape(-1, many)
+        parted = np.flatnonzero(here.any(1) != here.all(1))
+        if len(parted):
+            row, first = here[parted[0]], parted[0] * many
+            others = f"thread {self.lanes.thread[first + (~row).argmax()]}"
+            who = Memory.who(self.lanes, first + row.argmax())
+            raise Divergence(f"{who} {what.format(others)}")
 
     # ---- expressions
 

@@ -251,14 +251,18 @@ class Memory:
         if len(twice):
             one, other = going[order[twice[0]]], going[order[twice[0] + 1]]
             user = lanes.lane[other]
-            self.race(lanes, one, where[order[twice[0]]], user, "both")
+            self.race(lanes, one, where[order[twice[0]]], user, "both", at_once=True)
 
-    def race(self, lanes, lane, where, user, storing):
+    def race(self, lanes, lane, where, user, storing, at_once=False):
         block, thread = divmod(user, lanes.threads)
         other = "others" if user < 0 else f"thread {thread} of block {block}"
         apart = user >= 0 and block != lanes.block[lane]
+        order = "no barrier stands between"
+        if apart:
+            order = "no barrier can stand between blocks"
+        elif at_once:
+            order = "they do it at once"
         raise Race(
             f"{self.who(lanes, lane)} and {other} use {self.name}[{where % self.size}]"
-            f", {storing} of them to store, and no barrier "
-            + ("can stand between blocks" if apart else "stands between")
+            f", {storing} of them to store, and {order}"
         )

@@ -1,0 +1,237 @@
+"""What a puzzle's kernel promises besides its numbers, and how each is counted.
+
+    def check_flip_blocks(flip_blocks):
+        for blocks in 4, 1:
+            x = values[: blocks * 64]
+            judge(flip_blocks, Case(
+                blocks, 64, dict(x=x, y=unset(len(x))), x.reshape(-1, 64)[:, ::-1],
+                each=dict(x=1, y=1), rounds=1, takes=1, waits=1))
+
+A case is one launch.  `judge` runs it, compares `y`, and raises `CaseFailed` with the
+first promise that does not hold: which, by whom, how many came and how many are enough.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..run.device.grid_memory import SECTOR, WARP
+from ..trace.base.errors import MinijitError
+from .cases import CaseFailed, labelled
+from .kernels import Ran, launch
+
+
+@dataclass(frozen=True)
+class Case:
+    """One launch of a kernel, what it computes, and what it may use for that.
+
+    Attributes:
+      given: {name of a parameter: array or number}; `y` is what the kernel stores.
+      wanted: what `y` becomes; near: how far from it, relative, it may be.
+      each: {array: how many of its elements one thread uses at most}, so that the work
+        is divided; what a thread loads twice is one element.
+      loads: {array: how many elements all threads load at most}.
+      sectors: {array: in how many pieces of 32 bytes it is moved at most}.
+      rounds: how many times threads of a block take from shared memory what other
+        threads have stored; what lies between two barriers is one time.  None: any.
+      takes: how many such numbers one thread takes in a round at most.
+      waits: how many barriers a thread comes to at most.  None: any.
+      exchanges: how many a thread makes.  None: any.
+      banks: whether warps may wait for a bank of shared memory.
+    """
+
+    blocks: int
+    threads: int
+    given: dict[str, Any]
+    wanted: np.ndarray
+    near: float = 0
+    each: dict[str, int] = field(default_factory=dict)
+    loads: dict[str, int] = field(default_factory=dict)
+    sectors: dict[str, int] = field(default_factory=dict)
+    rounds: int | None = None
+    takes: int = 1
+    waits: int | None = None
+    exchanges: int | None = None
+    banks: bool = True
+
+
+def judge(kernel: Callable[..., Any], case: Case) -> None:
+    """Raise CaseFailed with what is wrong with a kernel in one case, if anything is."""
+    name = getattr(kernel, "__name__", "the kernel")
+    called = f"{name}: {counted(case.blocks, 'block')} of {case.threads} threads"
+    for key, value in case.given.items():
+        called += f", {key} = {value}" if np.ndim(value) == 0 else ""
+    try:
+        told = complaint(kernel, case)
+    except MinijitError as error:
+        what = f"{type(error).__name__}: {error}"
+        raise CaseFailed([called, *labelled("raised", what.split("\n"))]) from None
+    if told:
+        raise CaseFailed([called, *(f"  {line}" for line in told.split("\n"))])
+
+
+def complaint(kernel: Callable[..., Any], case: Case) -> str:
+    """What is wrong with a kernel in one case; "" if nothing is."""
+    names = list(inspect.signature(getattr(kernel, "py_func", kernel)).parameters)
+    if names != list(case.given):
+        return f"the kernel is given {', '.join(case.given)}: keep these parameters"
+    given = {k: v.copy() if k == "y" else v for k, v in case.given.items()}
+    ran = launch(kernel, case.blocks, case.threads, *given.values())
+    told = (line for promise in promises for line in promise(ran, case, given["y"]))
+    return next(told, "")
+
+
+def counted(many: int, what: str) -> str:
+    return f"{many:,} {what}{'s' * (many != 1)}"
+
+
+def who(lane: int, case: Case) -> str:
+    """What messages call a thread that is counted through the grid."""
+    block, thread = divmod(int(lane), case.threads)
+    return f"thread {thread} of block {block}"
+
+
+def first_uses(ran: Ran, name: str, what: str) -> Any:
+    """The stores of an array; of its loads only the first of each thread and element.
+
+    What a thread has loaded, a compiler keeps in a register.
+    """
+    used = ran.uses(name, what=what)
+    if what == "loads":
+        _, first = np.unique(used[["thread", "place"]], return_index=True)
+        used = used[np.sort(first)]
+    return used
+
+
+def most_often(keys: Iterable[Any]) -> tuple[Any, int]:
+    """The key that is there most often, and how often; 0 times if there is none."""
+    return max(Counter(keys).items(), key=lambda item: item[1], default=(None, 0))
+
+
+# ---- promises: each says how it is broken, or nothing
+
+
+def numbers(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
+    wanted = case.wanted.ravel().astype(y.dtype)
+    wrong = np.flatnonzero(~np.isclose(y, wanted, case.near, case.near / 10))
+    if len(wrong):
+        i = wrong[0]
+        stored = ran.uses("y", what="stores")
+        by = stored.thread[stored.place == i]
+        came = "no thread has stored it"
+        if len(by):
+            came = f"{who(by[-1], case)} has stored {y[i]!s}"
+        yield (
+            f"{len(wrong)} of {len(y)} numbers {'is' if len(wrong) == 1 else 'are'} "
+            f"wrong, the first is y[{i}]:\n"
+            f"{came}, expected {wanted[i]!s}"
+        )
+
+
+def means(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
+    for access in [*ran.of(what="combines"), *ran.of("y", what="loads")]:
+        does = f"{who(access.threads[0], case)} {access.what}"
+        yield f"{does} {access.name}[{access.places[0]}]: " + (
+            "do it without `cuda.atomic`"
+            if access.what == "combines"
+            else "keep in a variable what is not a result yet"
+        )
+
+
+def divided(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
+    for name, most in case.each.items():
+        what = "stores" if name == "y" else "loads"
+        lane, many = most_often(first_uses(ran, name, what).thread.tolist())
+        if many > most:
+            yield (
+                f"{who(lane, case)} {what} {counted(many, 'number')} of {name}, where "
+                f"{most} would do:\ndivide the work among all threads"
+            )
+
+
+def loaded(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
+    for name, most in case.loads.items():
+        many = len(first_uses(ran, name, "loads"))
+        if many > most:
+            yield (
+                f"all threads together load {counted(many, 'number')} of {name}, where "
+                f"{most} would do:\nwhat several threads need, one loads into shared "
+                "memory"
+            )
+
+
+def neighbours(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
+    for name, most in case.sectors.items():
+        what = "store" if name == "y" else "load"
+        used = first_uses(ran, name, what + "s")
+        sector = used.place * case.given[name].itemsize // SECTOR
+        many = len({*zip(used.step, used.thread // WARP, sector, strict=True)})
+        if many > most:
+            yield (
+                f"to {what} {name} takes {counted(many, 'sector')}, where {most} would "
+                f"do:\nneighbouring threads should {what} neighbours at once"
+            )
+
+
+def rounds(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
+    if case.rounds is None:
+        return
+    if case.rounds == 0 and ran.of(shared=True):
+        yield "do it without shared memory"
+    used = ran.uses(shared=True, what="loads")
+    taken = {
+        (t // case.threads, waited, t, place)
+        for t, place, is_taken, waited, _ in used.tolist()
+        if is_taken
+    }
+    of_blocks = Counter(block for block, _ in {key[:2] for key in taken})
+    if not of_blocks and case.rounds:
+        yield "no thread takes from shared memory what another one has stored"
+    key, many = most_often(key[:3] for key in sorted(taken))
+    if many > case.takes:
+        yield (
+            f"between two barriers {who(key[2], case)} takes from shared memory {many} "
+            f"numbers\nthat others have stored, where {case.takes} would do: divide "
+            "the work among all threads"
+        )
+    for block in range(case.blocks):
+        if (many := of_blocks[block]) != case.rounds:
+            yield (
+                f"in block {block} threads take what others have stored in "
+                f"{counted(many, 'round')}, expected {case.rounds}:\na round is what "
+                "lies between two barriers"
+            )
+
+
+def waits(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
+    _, many = most_often(ran.uses(what="barriers").thread.tolist())
+    if case.waits is not None and many > case.waits:
+        yield f"all wait at {counted(many, 'barrier')}, where {case.waits} would do"
+
+
+def exchanges(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
+    _, many = most_often(ran.uses(what="exchanges").thread.tolist())
+    if case.exchanges not in (None, many):
+        yield (
+            f"each thread makes {counted(many, 'exchange')}, expected {case.exchanges}"
+        )
+
+
+def banks(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
+    if not case.banks and ran.conflicts:
+        worst = max(ran.counts, key=lambda name: ran.counts[name].conflicts)
+        yield (
+            f"warps wait {counted(ran.conflicts, 'time')} for a bank of {worst}: "
+            "threads use numbers\nthat are a multiple of 32 apart"
+        )
+
+
+promises = (
+    numbers, means, divided, loaded, neighbours, rounds, waits, exchanges, banks
+)  # fmt: skip
