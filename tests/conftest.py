@@ -72,6 +72,17 @@ def little_to_collect(request):
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def nothing_left_behind():
+    """A test ends where it began: no error after it names the line of another."""
+    from minijit.trace.base.errors import replayed
+
+    yield
+    found = replayed.source, replayed.made
+    replayed.source, replayed.made = None, ()
+    assert found == (None, ())
+
+
 @pytest.fixture
 def no_words_of_the_test(monkeypatch):
     """Errors quote the user's line without its strings.

@@ -42,7 +42,7 @@ def refused(kind, words, function, *args):
     with pytest.raises(kind) as error:
         function(*args)
     for word in words:
-        assert word in str(error.value)
+        assert word in str(error.value), f"{word!r} is not in: {error.value}"
 
 
 def as_interpreted(f, *args, backend="plain", rtol=1e-5):
