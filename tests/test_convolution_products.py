@@ -14,7 +14,8 @@ pytestmark = pytest.mark.chapter(18)
 
 @pytest.fixture(autouse=True)
 def small_products_are_calls():
-    with config.override("fusion", config.fusion.but(small_product=0)):
+    settings = config.fusion.but(small_product=0, direct_convolutions=False)
+    with config.override("fusion", settings):
         yield
 
 

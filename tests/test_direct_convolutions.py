@@ -16,7 +16,7 @@ from convolution_cases import (
 
 import minijit as mj
 import minijit.numpy as jnp
-from minijit import config
+from minijit import config, lax
 from minijit.compile.decisions import decisions_about
 from minijit.compile.loops.statements import For, statements
 from minijit.compile.schedule.placing_rules import arrange
@@ -181,3 +181,33 @@ def test_sums_over_images_take_turns():
     assert {"tiles", "blocks"} <= rules
     loops = [s.axis for s in statements(arrange(kernel.body)) if isinstance(s, For)]
     assert [a.extent for a in loops if a.kind == "serial"] == [2]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_convolution_of_halves_is_one_of_floats(dtype):
+    """Its sums are in 32 bits, so it runs in tiles as those of float32 do."""
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.normal(size=(2, 8, 40, 40)), dtype)
+    w = jnp.asarray(rng.normal(size=(16, 8, 3, 3)), dtype)
+    f = lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME")
+    gradient = mj.grad(lambda x, w: f(x, w).astype("float32").sum(), (0, 1))
+    for function in (f, gradient):
+        names = [e.primitive.name for k in mj.explain(function, x, w).kernels
+                 for e in k.eqns]  # fmt: skip
+        assert "conv_general_dilated" not in names
+        assert any(name.startswith("direct_convolution") for name in names)
+        found, wanted = mj.jit(function)(x, w), function(x, w)
+        for a, b in zip(mj.tree.leaves(found), mj.tree.leaves(wanted), strict=True):
+            assert a.dtype == b.dtype == dtype
+            a, b = np.asarray(a, "float32"), np.asarray(b, "float32")
+            np.testing.assert_allclose(a, b, 0.01, 0.01 * np.abs(b).max())
+
+
+def test_a_convolution_with_strides_multiplies_no_place_that_they_pass_over():
+    """To four features, which are more than products of each place can do for."""
+    x, w = jnp.ones((4, 64, 64, 32)), jnp.ones((5, 5, 32, 4))
+    conv = lambda stride: lambda x, w: lax.conv_general_dilated(
+        x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    assert not mj.explain(conv(2), x, w).calls
+    assert mj.explain(conv(1), x, w).calls

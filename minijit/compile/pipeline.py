@@ -71,10 +71,10 @@ shortcuts = Stage(
 
 # Functions of a jaxpr: the one to lower in its place.
 expansions = Stage(
+    "in_wide_floats",  # products and convolutions of halves
     "direct_convolutions",  # as loops of our own
     "patches",  # other convolutions, as products
     "in_real_products",  # products of complex numbers
-    "in_wide_floats",  # products of halves
     "with_own_results",  # an array for each result
 )
 

@@ -110,7 +110,8 @@ class Settings:
         computed twice.
       tile_terms: the tiles of sums with more terms take turns, block by block of these.
       tile_work: fewer products than these, in one nest of loops, are not worth tiles.
-      fewest_lanes: a row of a tile has at least so many numbers.
+      fewest_lanes: a row of a tile has at least so many numbers, or half as many if
+        no row has more.
       most_shifts: a convolution to fewer features than that is a product of each place
         with the whole kernel, shifted and added, if the kernel has at most so many
         places.

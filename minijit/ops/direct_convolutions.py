@@ -142,7 +142,7 @@ def has_tiles(eqn):
     features, batch = kernel.aval.shape[rhs_spec[0]], image.aval.shape[lhs_spec[0]]
     work = out.aval.size * kernel.aval.size // features
     numbers = {"features": features, "multiplications": work}
-    if features < settings.fewest_lanes or work <= settings.small_product:
+    if 2 * features < settings.fewest_lanes or work <= settings.small_product:
         return noted("no windows in tiles", eqn, **numbers)
     # Long sums are to be in blocks, which no two tiles may overlap in.
     tile = tile_of(batch, features, out.aval.dtype.itemsize)
@@ -181,23 +181,32 @@ def with_tiles(lhs, rhs, *, dimension_numbers, padding, lhs_dilation, **params):
 
 
 def has_shifts(eqn):
-    """Whether products of each place alone are fewer numbers than patches."""
-    lhs_spec, rhs_spec, _ = eqn.params["dimension_numbers"]
-    kernel, (out,) = eqn.invars[1].aval, eqn.outvars
+    """Whether products of each place alone cost less than tiles, or patches, would.
+
+    A stride passes over most of these products; a tile of few features has a vector for
+    each of them, however few lanes that fills; and each number of a patch is copied.
+    """
+    _, rhs_spec, _ = eqn.params["dimension_numbers"]
+    (image, kernel), (out,) = (x.aval for x in eqn.invars), eqn.outvars
     features, channels, *windows = (kernel.shape[d] for d in rhs_spec)
-    work = out.aval.size * kernel.size // features
-    settings = config.fusion
+    settings, places = config.fusion, math.prod(windows)
     over_images = is_over_images(eqn.params["dimension_numbers"])
-    places = math.prod(windows)
     if places <= 1 or not is_plain(eqn) or over_images:
         return False
-    few = features < settings.fewest_lanes <= channels
-    here = few and places <= settings.most_shifts and work > settings.small_product
-    rule = "shifts" if here else "no shifts"
-    return noted(rule, eqn, features=features, places=places, multiplications=work)
+    each, copy = settings.product_cost, settings.copy_cost
+    terms = out.aval.size // features * places * channels
+    shifts = features * places * image.size * (each + copy / channels)
+    patches = terms * (features * each + copy)
+    wide = 2 * features >= settings.fewest_lanes
+    tiles = terms * each * settings.lanes_at_once if wide else patches
+    here = 2 * features < settings.lanes_at_once and shifts < min(tiles, patches)
+    here = here and places <= settings.most_shifts
+    here = here and terms * features > settings.small_product
+    costs = {"shifts": round(shifts), "otherwise": round(min(tiles, patches))}
+    return noted("shifts" if here else "no shifts", eqn, places=places, **costs)
 
 
-choices = ("fewest_lanes", "most_shifts", "small_product")
+choices = "fewest_lanes", "most_shifts", "small_product", "product_cost", "copy_cost"
 loop_rules |= {
     "shifts": (True, "its products of each place are shifted and added", *choices),
     "no shifts": (False, "it is no sum of shifted products", *choices),

@@ -22,6 +22,7 @@ from ..compile.loops.expressions import Const, op
 from ..compile.loops.scalars import BOOL, FLOAT32
 from ..compile.lower.choices import both, undilated
 from ..compile.lower.elements import affine
+from ..compile.lower.factors import large_products
 from ..compile.lower.walk import Elements, lower_rules
 from ..compile.pipeline import expansions
 from ..compile.settings import config
@@ -82,6 +83,16 @@ def patches_row(out, index, x, *, axes, windows):
 lower_rules |= {patches_p: Elements(patches_row, cost=8)}
 
 
+def is_large(eqn):
+    """Whether a convolution has so many products that a copy of its image is little."""
+    kernel, out = eqn.invars[1].aval, eqn.outvars[0].aval
+    features = kernel.shape[eqn.params["dimension_numbers"].rhs_spec[0]]
+    return out.size * kernel.size // max(features, 1) > config.fusion.small_product
+
+
+large_products[conv_general_dilated_p] = is_large
+
+
 def is_product(eqn):
     """Whether a convolution had better be a product of its patches."""
     (lhs, rhs), (out,) = eqn.invars, eqn.outvars
@@ -91,8 +102,7 @@ def is_product(eqn):
     same = lhs.aval.dtype == rhs.aval.dtype == out.aval.dtype
     floats = same and out.aval.dtype in (FLOAT32, np.float64)
     work = out.aval.size * each
-    limits = config.fusion
-    large = work > limits.small_product
+    limits, large = config.fusion, is_large(eqn)
     wide = features >= limits.fewest_columns and each > 1
     if not (floats and groups == 1 and lhs.aval.size):
         return False

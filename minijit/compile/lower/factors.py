@@ -143,6 +143,9 @@ def packing(walk, atom, order):
 
 # Floats of 16 bits, or of different dtypes.
 
+# primitive -> function of an equation: whether it has many products to add up.
+large_products = {prim.dot_general_p: is_large}
+
 
 def in_wide_floats(jaxpr):
     """A jaxpr in which large products of 16-bit, or different, floats are of wide ones.
@@ -151,13 +154,12 @@ def in_wide_floats(jaxpr):
     """
     eqns = []
     for eqn in jaxpr.eqns:
-        atoms = *eqn.invars, *eqn.outvars
-        is_dot = eqn.primitive is prim.dot_general_p
-        wide = {wide_dtype(x.aval.dtype) for x in atoms} if is_dot else set()
+        atoms, is_big = (*eqn.invars, *eqn.outvars), large_products.get(eqn.primitive)
+        wide = {wide_dtype(x.aval.dtype) for x in atoms} if is_big else set()
         wide = max(wide, key=lambda dtype: dtype.itemsize, default=None)
         other = any(x.aval.dtype != wide for x in atoms)
         other = other and not is_half_product(eqn)
-        if is_dot and wide.kind == "f" and other and is_large(eqn):
+        if is_big and wide.kind == "f" and other and is_big(eqn):
             eqns += wide_product(eqn, wide)
         else:
             eqns.append(eqn)
@@ -183,7 +185,7 @@ def wide_product(eqn, dtype):
     out, = eqn.outvars
     total = Var(out.aval.update(dtype=dtype, weak_type=False))
     params = {**eqn.params, "preferred_element_type": dtype}
-    one = Eqn(prim.dot_general_p, tuple(atoms), (total,), params, eqn.source)
+    one = Eqn(eqn.primitive, tuple(atoms), (total,), params, eqn.source)
     return [*eqns, one, conversion(total, out, eqn)]
 
 

@@ -88,8 +88,8 @@ def best_axes(axes, stores, total):
         rows = [a for a in reversed(axes) if a in narrow.free - wide.free]
         for column in axes:
             steps = {strides_of(load).get(column, 0) for load in loads}
-            long = column.extent >= config.fusion.fewest_lanes and steps <= {0, 1}
-            if rows and long and column in wide.free - narrow.free:
+            long = 2 * column.extent >= config.fusion.fewest_lanes
+            if rows and long and steps <= {0, 1} and column in wide.free - narrow.free:
                 found.append((max(rows, key=filled), column))
     cost = lambda pair: cost_of(pair[1], stores, total)
     return min(found, key=cost, default=None)

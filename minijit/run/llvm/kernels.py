@@ -23,7 +23,7 @@ from .engine import Code
 from .functions import ATTRIBUTES, function_texts, numbered
 from .python_calls import builtin_text, make_builtin, python_declarations
 from .text import LLVMWriter
-from .work import LONG, steps_of, way_for
+from .work import LONG, by_way, steps_of
 
 
 class KernelText:
@@ -107,9 +107,9 @@ def functions_of(kernels):
     """The compiled function of each kernel: new ones are compiled together."""
     found = {k.key: native_functions.get(k.key) for k in kernels}
     missing = {k.key: k for k in kernels if found[k.key] is None}
-    if missing:
-        code = Code(module_text(missing.values()), way_for(missing.values()))
-        made = {key: make_builtin(code, f"call_kernel_{key}") for key in missing}
+    for way, some in by_way(missing.values()).items():
+        code = Code(module_text(some), way)
+        made = {k.key: make_builtin(code, f"call_kernel_{k.key}") for k in some}
         native_functions.update(made)
         recent.extend(made.values())
         found |= made

@@ -365,6 +365,13 @@ class Lanes(Walker):
 
     def store_apart(self, stmt, value):
         """Store an element for each lane, far from each other."""
+        kind, note = memory_type(stmt.buffer.dtype), self.note(stmt.buffer)
+        if not stmt.combine:
+            vector = f"<{self.count} x {kind}> {self.as_memory(stmt.buffer, value)}"
+            for lane, where in enumerate(self.addresses(stmt)):
+                one = self.writer.do(f"extractelement {vector}, i32 {lane}")
+                self.writer.line(f"store {kind} {one}, ptr {where}{note}")
+            return
         vector = self.emitter.type(stmt.value.dtype)
         for lane in range(self.count):
             one = self.writer.do(f"extractelement {vector} {value}, i32 {lane}")

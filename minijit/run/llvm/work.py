@@ -13,11 +13,14 @@ LONG = 20_000
 BRIEF = 1_000
 
 
-def way_for(kernels):
-    """How the module of some kernels is compiled: a key of `pass_options`."""
-    if sum(kernel.steps for kernel in kernels) <= BRIEF:
-        return "brief"
-    return "vectors" if all(kernel.vectors for kernel in kernels) else "thorough"
+def by_way(kernels):
+    """{a key of `pass_options`: the kernels whose module is compiled so}."""
+    found = {}
+    brief = sum(kernel.steps for kernel in kernels) <= BRIEF
+    for kernel in kernels:
+        way = "brief" if brief else "vectors" if kernel.vectors else "thorough"
+        found.setdefault(way, []).append(kernel)
+    return found
 
 
 def steps_of(body, times=1):
