@@ -9,7 +9,7 @@ from ...trace import array
 from ...trace.arguments import argument_names, function_name
 from ...trace.base.errors import at_line, user_source
 from ...trace.jaxprs.jaxpr import flattening
-from ...trace.jit.refs import Ref, read
+from ...trace.jit.refs import Ref, read, write
 from ...trace.trees.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ...trace.trees.tools import flatten_axes
 
@@ -163,3 +163,17 @@ def with_refs(flat, places):
         return results + list(map(read, refs.values()))
 
     return function
+
+
+def through_refs(run, lanes_at, flat, lanes, leaves, axes):
+    """`run(flat, lanes, leaves, axes)`, for leaves that may be mutable arrays.
+
+    `flat` gets a ref of one lane for each; after the run what all lanes have made of
+    it is written.
+    """
+    places = mapped_refs(leaves, axes)
+    values = [read(x) if i in places else x for i, x in enumerate(leaves)]
+    outs, found = run(with_refs(flat, places), lanes, values, axes)
+    for i in reversed(places):
+        write(leaves[i], lanes_at(outs.pop(), found.pop(), axes[i], lanes.size))
+    return outs, found

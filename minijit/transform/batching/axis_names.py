@@ -13,6 +13,8 @@ from ...trace.jaxprs.jaxpr import ClosedJaxpr
 
 # Primitives that look across lanes; their rules run even if no argument has any.
 collective_rules = {}
+# Primitives whose params may be Python functions, which may have captured lanes.
+holding_functions = set()
 
 
 # Functions traced under axes with names may ask for their sizes, so traces differ.
@@ -49,3 +51,19 @@ def looks_across(params, name):
     jaxprs = [value for value in values if isinstance(value, ClosedJaxpr)]
     eqns = [eqn for closed in jaxprs for eqn in closed.eqns]
     return any(looks_across(eqn.params, name) for eqn in eqns)
+
+
+def is_collective(primitive, params, name):
+    """Whether the primitive itself is a collective over that axis."""
+    return primitive in collective_rules and looks_across(params, name)
+
+
+def shared_by_all(primitive, axes, params, name):
+    """Whether all lanes can share one application of a primitive.
+
+    They cannot if it looks across lanes, or holds a function that may have captured
+    a value with lanes.
+    """
+    hidden = primitive in holding_functions and callable(params["call"])
+    alike = all(axis is None for axis in axes)
+    return alike and not hidden and not looks_across(params, name)

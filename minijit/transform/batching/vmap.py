@@ -3,15 +3,6 @@
     vmap(f)(xs)                     # f of each xs[i], stacked
     vmap(f, in_axes=(None, 0))      # the first argument is shared by all
     vmap(vmap(f))                   # of each xs[i, j]
-
-Under `vmap` a value has one axis more than the function sees: a *lane* for each
-example.  A row of `batch_rules` says how a primitive works on all lanes at once:
-
-    rule(lanes, axes, *args, **params) -> (results, axes of the results)
-
-`axes[i]` is where argument i has its lanes, or None if all lanes share it.  A rule may
-leave the lanes on any axis of its result: moving them is a transpose, and most moves
-cancel or never become necessary.
 """
 
 from dataclasses import dataclass
@@ -25,7 +16,6 @@ from ...trace.core import Trace, Tracer, current_trace, find_rule, set_trace
 from ...trace.jaxprs.jaxpr import unzip2
 from ...trace.jaxprs.memory import memoised
 from ...trace.jit.jit import jit_p
-from ...trace.jit.refs import read, write
 from ...trace.trees.pytree import tree_flatten
 from ...trace.trees.tools import flatten_axes
 from ..closed_jaxprs import apply_closed, info_of, rebind, trace_closed
@@ -37,14 +27,16 @@ from .axes import (
     common_size,
     leaf_names,
     mapped_axis,
-    mapped_refs,
     result_axes,
-    with_refs,
+    through_refs,
 )
-from .axis_names import collective_rules, looks_across, naming
+from .axis_names import collective_rules, is_collective, naming, shared_by_all
+from .lane_types import LaneType, lane_type, lane_types
 
-# primitive -> rule(lanes, axes, *args, **params) -> (results, axes).  Lists for a
-# primitive with several results.
+# primitive -> rule(lanes, axes, *args, **params) -> (results, axes of the results)
+#
+# `axes[i]` is where argument i has its lanes, or None if all lanes share it.  A rule
+# may leave the lanes on any axis of its result.  Lists for several results.
 batch_rules = {}
 
 
@@ -54,28 +46,6 @@ class Lanes:
 
     size: int
     name: object = None
-
-
-# Types of values by class: the type of one lane of a value, the type with lanes on
-# an axis, and how to move or make them.
-lane_types = {}
-
-
-@dataclass(frozen=True)
-class LaneType:
-    """What `vmap` must know of a type of values.
-
-    Attributes:
-      one: (aval, axis) -> the aval of one lane.
-      many: (aval, size, axis) -> the aval with lanes.
-      spread: (value, size, axis) -> the same value in every lane.
-      move: (value, source axis, target axis) -> the value with its lanes moved.
-    """
-
-    one: object
-    many: object
-    spread: object
-    move: object
 
 
 def without_axis(aval, axis):
@@ -111,11 +81,6 @@ def move_axis(x, source, target):
 lane_types |= {ShapedArray: LaneType(without_axis, with_axis, spread_array, move_axis)}
 
 
-def lane_type(x):
-    """The row of `lane_types` for a value."""
-    return lane_types[type(aval_of(x))]
-
-
 def lanes_at(x, axis, target, size):
     """x with its lanes on the axis `target`; made if it has none."""
     if axis is None:
@@ -147,10 +112,6 @@ class BatchTracer(Tracer):
         return "\n  It has a different value in each lane of a vmap." + inner
 
 
-# Primitives whose params may be Python functions, which may have captured lanes.
-holding_functions = set()
-
-
 class BatchTrace(Trace):
     """Applies each primitive to all lanes at once, in its parent."""
 
@@ -172,11 +133,10 @@ class BatchTrace(Trace):
         values, axes = unzip2(map(self.pair, args))
         many = primitive.multiple_results
         with set_trace(self.parent):
-            across = looks_across(params, self.lanes.name)
-            if not across and shared_by_all(primitive, axes, params):
+            if shared_by_all(primitive, axes, params, self.lanes.name):
                 outs = primitive.bind(*values, **params)
                 return outs if many else [outs]
-            collective = across and primitive in collective_rules
+            collective = is_collective(primitive, params, self.lanes.name)
             rules = collective_rules if collective else batch_rules
             rule = find_rule(rules, primitive, "batch")
             with made_as("batched"):
@@ -189,12 +149,6 @@ class BatchTrace(Trace):
         ]
 
 
-def shared_by_all(primitive, axes, params):
-    """Whether all lanes can share one application of a primitive."""
-    hidden = primitive in holding_functions and callable(params["call"])
-    return not hidden and all(axis is None for axis in axes)
-
-
 def vmap_flat(f, lanes, values, axes):
     """vmap on flat lists: -> (results, the axes of their lanes or None)."""
     trace = BatchTrace(current_trace(), lanes)
@@ -205,16 +159,6 @@ def vmap_flat(f, lanes, values, axes):
         ])
     outs, out_axes = unzip2(map(trace.pair, outs))
     return list(outs), list(out_axes)
-
-
-def vmap_leaves(flat, lanes, leaves, axes):
-    """`vmap_flat` for leaves that may be mutable arrays, which get their new values."""
-    places = mapped_refs(leaves, axes)
-    values = [read(x) if i in places else x for i, x in enumerate(leaves)]
-    outs, found = vmap_flat(with_refs(flat, places), lanes, values, axes)
-    for i in reversed(places):
-        write(leaves[i], lanes_at(outs.pop(), found.pop(), axes[i], lanes.size))
-    return outs, found
 
 
 def vmap(
@@ -247,7 +191,7 @@ def vmap(
         axes = list(map(mapped_axis, leaves, axes, names))
         lanes = Lanes(common_size(fun, leaves, axes, names, axis_size), axis_name)
         flat = FlatFunction(lambda args, kwargs: fun(*args, **kwargs), tree, refs=True)
-        outs, found = vmap_leaves(flat, lanes, leaves, axes)
+        outs, found = through_refs(vmap_flat, lanes_at, flat, lanes, leaves, axes)
         targets = result_axes(fun, flat.out_tree, outs, found, out_axes)
         placed = [
             y if target is None else lanes_at(y, axis, target, lanes.size)
@@ -389,6 +333,52 @@ def free_before(axis, contract, batch):
 batch_rules |= {lax.dot_general_p: dot_general_rule}
 
 
+# ---- calls
+
+
+@memoised
+def batch_jaxpr(closed, lanes, axes, wanted):
+    """The jaxpr that does the work of a closed jaxpr in all lanes.
+
+    Args:
+      axes: for each input the axis of its lanes, or None.
+      wanted: for each result the axis where its lanes must be, "any" for wherever
+        they are (or None if it has none), or None if it may have none.
+
+    Returns:
+      (closed jaxpr, the axis of each result's lanes or None).
+    """
+    avals = [
+        a if axis is None else lane_types[type(a)].many(a, lanes.size, axis)
+        for a, axis in zip(closed.in_avals, axes, strict=True)
+    ]
+    out_axes = None
+
+    def run(*values):
+        nonlocal out_axes
+        outs, found = vmap_flat(partial(apply_closed, closed), lanes, values, axes)
+        out_axes = tuple(
+            found_axis if axis == "any" else axis
+            for axis, found_axis in zip(wanted, found, strict=True)
+        )
+        return [
+            y if axis in ("any", None) else lanes_at(y, found_axis, axis, lanes.size)
+            for y, axis, found_axis in zip(outs, wanted, found, strict=True)
+        ]
+
+    return trace_closed(run, avals, info_of(closed, "vmap")), out_axes
+
+
+def call_rule(primitive, lanes, axes, *args, **params):
+    """A call of a function stays one call, of a function of all lanes."""
+    wanted = ("any",) * len(params["jaxpr"].out_avals)
+    closed, out_axes = batch_jaxpr(params["jaxpr"], lanes, tuple(axes), wanted)
+    return rebind(primitive, params, closed, args), out_axes
+
+
+batch_rules |= {jit_p: partial(call_rule, jit_p)}
+
+
 # chapter 9, brought along
 
 def select_rule(lanes, axes, which, *cases):
@@ -438,50 +428,10 @@ batch_rules |= {
 }
 
 
-@memoised
-def batch_jaxpr(closed, lanes, axes, wanted):
-    """The jaxpr that does the work of a closed jaxpr in all lanes.
-
-    Args:
-      axes: for each input the axis of its lanes, or None.
-      wanted: for each result the axis where its lanes must be, "any" for wherever
-        they are (or None if it has none), or None if it may have none.
-
-    Returns:
-      (closed jaxpr, the axis of each result's lanes or None).
-    """
-    avals = [
-        a if axis is None else lane_types[type(a)].many(a, lanes.size, axis)
-        for a, axis in zip(closed.in_avals, axes, strict=True)
-    ]
-    out_axes = None
-
-    def run(*values):
-        nonlocal out_axes
-        outs, found = vmap_flat(partial(apply_closed, closed), lanes, values, axes)
-        out_axes = tuple(
-            found_axis if axis == "any" else axis
-            for axis, found_axis in zip(wanted, found, strict=True)
-        )
-        return [
-            y if axis in ("any", None) else lanes_at(y, found_axis, axis, lanes.size)
-            for y, axis, found_axis in zip(outs, wanted, found, strict=True)
-        ]
-
-    return trace_closed(run, avals, info_of(closed, "vmap")), out_axes
-
-
-def call_rule(primitive, lanes, axes, *args, **params):
-    """A call of a function stays one call, of a function of all lanes."""
-    wanted = ("any",) * len(params["jaxpr"].out_avals)
-    closed, out_axes = batch_jaxpr(params["jaxpr"], lanes, tuple(axes), wanted)
-    return rebind(primitive, params, closed, args), out_axes
-
-
 def add_any_rule(lanes, axes, x, y):
     """Cotangents may be of any type, and have the same one."""
     axis = next(a for a in axes if a is not None)
     return add_any_p.bind(*all_at(lanes, (x, y), axes, axis)), axis
 
 
-batch_rules |= {jit_p: partial(call_rule, jit_p), add_any_p: add_any_rule}
+batch_rules |= {add_any_p: add_any_rule}

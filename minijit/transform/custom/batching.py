@@ -10,13 +10,8 @@ from functools import partial
 
 from ...trace import primitives as lax
 from ...trace.base.errors import UnexpectedTracerError, at_line, user_source
-from ..batching.vmap import (
-    batch_rules,
-    holding_functions,
-    lanes_at,
-    vmap_flat,
-    with_axis,
-)
+from ..batching.axis_names import holding_functions
+from ..batching.vmap import batch_rules, lanes_at, vmap_flat, with_axis
 from ..closed_jaxprs import fill, present
 from . import custom_derivatives as custom
 
