@@ -9,18 +9,9 @@
         x, = primals
         t, = tangents
         return log1pexp(x), t * (1 - 1 / (1 + jnp.exp(x)))
-
-A user's `jvp` rule is linear in its tangents.  So one rule serves both modes: forward
-mode calls it; reverse mode linearizes it in the tangents alone, at zero.
-
-A user's `vjp` rule has two halves.  `fwd` runs where the function would have; what
-`bwd` does is the transpose of a linear primitive that nobody can evaluate.
-
-While values are known the primitives hold Python functions, so a rule may look at
-them; when they are recorded, the function becomes a jaxpr.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -56,6 +47,7 @@ from ..tangents import tangent_aval, tangent_out, zeros
 from .rule_checks import (
     CustomFunction,
     CustomVJPPrimal,
+    Rule,
     checked_cotangents,
     checked_tangents,
     no_forward_mode,
@@ -69,27 +61,6 @@ custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
 custom_linear_p = Primitive("custom_vjp_linear", multiple_results=True)
 
 
-@dataclass(frozen=True, eq=False)
-class Rule:
-    """A user's rule on flat lists, with a name for jaxprs and messages.
-
-    When the primal function is recorded, what it captured becomes arguments in front
-    of its own; `captured` says how many, and the rule does not see them.
-    """
-
-    name: str
-    source: object
-    call: object
-    captured: int = 0
-
-    def __repr__(self):
-        return self.name
-
-    def ignoring(self, n):
-        """The rule of the same function with n more captured values in front."""
-        return replace(self, captured=self.captured + n)
-
-
 def run(call, *args):
     """Run the primal function of a custom rule: Python's, or a recorded one."""
     return apply_closed(call, *args) if isinstance(call, ClosedJaxpr) else call(*args)
@@ -100,86 +71,6 @@ def eval_custom(*args, call, **params):
 
 
 eval_rules |= {custom_jvp_p: eval_custom, custom_vjp_p: eval_custom}
-
-
-class custom_jvp(CustomFunction):
-    """A function with a jvp rule of its own (`jax.custom_jvp`).
-
-    Args:
-      fun: function of arrays or trees of them.
-      nondiff_argnums: positions of arguments without derivatives, any Python values;
-        the rule gets them first.
-
-    `defjvp(rule)` sets rule(*nondiff, primals, tangents) -> (result, tangent);
-    `defjvps(*rules)` one rule(t, result, *primals) -> tangent for each argument, or
-    None where the derivative is zero.
-    """
-
-    jvp = None
-    symbolic_zeros = False
-
-    def defjvp(self, jvp, symbolic_zeros=False):
-        """Set the rule; returns it, so it can decorate."""
-        self.jvp = jvp
-        self.symbolic_zeros = symbolic_zeros
-        return jvp
-
-    def defjvps(self, *jvps):
-        """Set a rule for each argument."""
-        if self.nondiff:
-            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
-
-        def jvp(primals, tangents):
-            result = self(*primals)
-            total = tree_map(zeros_for_tangent, result)
-            for rule, t in zip(jvps, tangents, strict=True):
-                if rule is not None:
-                    total = tree_map(add_tangents, total, rule(t, result, *primals))
-            return result, total
-
-        self.defjvp(jvp)
-
-    def __call__(self, *args, **kwargs):
-        if self.jvp is None:
-            self.no_rule("JVP defined for custom_jvp", "defjvp")
-        args = list(self.resolve(args, kwargs))
-        for i in self.positions(args):
-            args[i] = tree_map(without_tangent, args[i])
-        nondiff, leaves, in_tree, flat = self.flat_call(args)
-        call = partial(self.apply_rule, nondiff, in_tree, flat)
-        rule = Rule(function_name(self.jvp), function_source(self.jvp), call)
-        outs = custom_jvp_p.bind(*leaves, call=flat, rule=rule)
-        return tree_unflatten(flat.out_tree, outs)
-
-    def apply_rule(self, nondiff, in_tree, flat, primals, tangents):
-        """The user's rule on flat lists: -> (results, tangents or None)."""
-        pairs = zip(primals, tangents, strict=True)
-        tangents = [self.zero(x) if t is None else t for x, t in pairs]
-        trees = [tree_unflatten(in_tree, xs) for xs in (primals, tangents)]
-        result, tangent = self.ask_pair("JVP rule", self.jvp, *nondiff, *trees)
-        outs, tree = tree_flatten(result)
-        self.check_structure(flat, "JVP rule", self.jvp, tree, tree_flatten(tangent)[1])
-        return list(map(as_array, outs)), checked_tangents(self.jvp, outs, tangent)
-
-    def zero(self, x):
-        """A zero tangent as the user's rule wants it."""
-        if self.symbolic_zeros:
-            return symbolic_zero(x)
-        return tangent_out(None, aval_of(x))
-
-
-def zeros_for_tangent(x):
-    """A zero tangent of a value."""
-    return tangent_out(None, aval_of(x))
-
-
-def without_tangent(x):
-    """A nondiff argument as it is; a traced one is a constant to every derivative."""
-    if not isinstance(x, Tracer):
-        return x
-    rule = Rule("nondiff_argument", None, lambda primals, tangents: (primals, [None]))
-    constant, = custom_jvp_p.bind(x, call=lambda x: [x], rule=rule)
-    return constant
 
 
 def jvp_joint(primals, tangents, *, call, rule):
@@ -249,6 +140,86 @@ def jvp_linearize(nonzero, *primals, call, rule, kind=TangentTrace):
 
 
 linearize_rules |= {custom_jvp_p: jvp_linearize}
+
+
+class custom_jvp(CustomFunction):
+    """A function with a jvp rule of its own (`jax.custom_jvp`).
+
+    Args:
+      fun: function of arrays or trees of them.
+      nondiff_argnums: positions of arguments without derivatives, any Python values;
+        the rule gets them first.
+
+    `defjvp(rule)` sets rule(*nondiff, primals, tangents) -> (result, tangent);
+    `defjvps(*rules)` one rule(t, result, *primals) -> tangent for each argument, or
+    None where the derivative is zero.
+    """
+
+    jvp = None
+    symbolic_zeros = False
+
+    def defjvp(self, jvp, symbolic_zeros=False):
+        """Set the rule; returns it, so it can decorate."""
+        self.jvp = jvp
+        self.symbolic_zeros = symbolic_zeros
+        return jvp
+
+    def __call__(self, *args, **kwargs):
+        if self.jvp is None:
+            self.no_rule("JVP defined for custom_jvp", "defjvp")
+        args = list(self.resolve(args, kwargs))
+        for i in self.positions(args):
+            args[i] = tree_map(without_tangent, args[i])
+        nondiff, leaves, in_tree, flat = self.flat_call(args)
+        call = partial(self.apply_rule, nondiff, in_tree, flat)
+        rule = Rule(function_name(self.jvp), function_source(self.jvp), call)
+        outs = custom_jvp_p.bind(*leaves, call=flat, rule=rule)
+        return tree_unflatten(flat.out_tree, outs)
+
+    def apply_rule(self, nondiff, in_tree, flat, primals, tangents):
+        """The user's rule on flat lists: -> (results, tangents or None)."""
+        pairs = zip(primals, tangents, strict=True)
+        tangents = [self.zero(x) if t is None else t for x, t in pairs]
+        trees = [tree_unflatten(in_tree, xs) for xs in (primals, tangents)]
+        result, tangent = self.ask_pair("JVP rule", self.jvp, *nondiff, *trees)
+        outs, tree = tree_flatten(result)
+        self.check_structure(flat, "JVP rule", self.jvp, tree, tree_flatten(tangent)[1])
+        return list(map(as_array, outs)), checked_tangents(self.jvp, outs, tangent)
+
+    def zero(self, x):
+        """A zero tangent as the user's rule wants it."""
+        if self.symbolic_zeros:
+            return symbolic_zero(x)
+        return tangent_out(None, aval_of(x))
+
+    def defjvps(self, *jvps):
+        """Set a rule for each argument."""
+        if self.nondiff:
+            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+
+        def jvp(primals, tangents):
+            result = self(*primals)
+            total = tree_map(zeros_for_tangent, result)
+            for rule, t in zip(jvps, tangents, strict=True):
+                if rule is not None:
+                    total = tree_map(add_tangents, total, rule(t, result, *primals))
+            return result, total
+
+        self.defjvp(jvp)
+
+
+def zeros_for_tangent(x):
+    """A zero tangent of a value."""
+    return tangent_out(None, aval_of(x))
+
+
+def without_tangent(x):
+    """A nondiff argument as it is; a traced one is a constant to every derivative."""
+    if not isinstance(x, Tracer):
+        return x
+    rule = Rule("nondiff_argument", None, lambda primals, tangents: (primals, [None]))
+    constant, = custom_jvp_p.bind(x, call=lambda x: [x], rule=rule)
+    return constant
 
 
 # ---- recorded

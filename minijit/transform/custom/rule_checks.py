@@ -7,7 +7,7 @@ for them with `symbolic_zeros=True`.
 """
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
 
 from ...trace import dtypes, primitives as lax
@@ -22,6 +22,27 @@ from ...trace.trees.pytree import tree_flatten, tree_leaves, tree_map, tree_unfl
 from ...trace.trees.tools import broadcast_prefix
 from ..flat_functions import FlatFunction
 from ..tangents import tangent_aval, tangent_out
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A user's rule on flat lists, with a name for jaxprs and messages.
+
+    When the primal function is recorded, what it captured becomes arguments in front
+    of its own; `captured` says how many, and the rule does not see them.
+    """
+
+    name: str
+    source: object
+    call: object
+    captured: int = 0
+
+    def __repr__(self):
+        return self.name
+
+    def ignoring(self, n):
+        """The rule of the same function with n more captured values in front."""
+        return replace(self, captured=self.captured + n)
 
 
 class CustomFunction:
