@@ -25,7 +25,48 @@ from .obstacles import kind_of
 from .regions import Part, call_builders, placers
 from .tables import Ref, all_columns, local_record, make_table, record, reserve, take
 
-# ---- where they are
+# ---- what goes into a Union
+
+
+def place_injected(builder, call, places, given):
+    """What goes into a Union is written there as soon as it is computed."""
+    records = case_of(call, places, call.outputs)
+    reserve(builder, records, as_index(1))
+    position = places[call] = builder.hold(records.used)
+    for view, table in zip(call.inputs, records.tables, strict=True):
+        where = record(table, position)
+        if isinstance(where, Ref):
+            # It is made in one place; if this is another one, it is copied.
+            places.setdefault(view.buffer, (where,))
+        elif view.buffer not in given:
+            places[view.buffer] = (*places.get(view.buffer, ()), where)
+
+
+def build_inject(builder, call, places):
+    """Copy to the Union what has no place in it yet, and have it say what it is."""
+    records, position = case_of(call, places, call.outputs), places[call]
+    for view, table in zip(call.inputs, records.tables, strict=True):
+        where = record(table, position)
+        if where not in places[view.buffer]:
+            builder.copy(places[view.buffer][0], [where])
+    (ref,), case = places[call.outputs[0].buffer], call.attrs["params"]["case"]
+    for k in range(len(ref.table.cases)):
+        builder.set(ref.position(k), position if k == case else as_index(0))
+    take(builder, records, as_index(1))
+
+
+def case_of(call, places, views):
+    """The records of the case that a Union is made of, or taken to be."""
+    (ref,) = places[views[0].buffer]
+    return ref.table.cases[call.attrs["params"]["case"]]
+
+
+# kind of call -> function(builder, call, places, given): places what it is given.
+given_places = {inject_p: place_injected}
+call_builders |= {inject_p: build_inject}
+
+
+# ---- a program, from its last step to its first
 
 
 def place_residuals(builder, program, places):
@@ -43,24 +84,6 @@ def place_residuals(builder, program, places):
             place_projected(builder, call, places)
 
 
-def place_injected(builder, call, places, given):
-    """What goes into a Union is written there as soon as it is computed."""
-    records = case_of(call, places, call.outputs)
-    reserve(builder, records, as_index(1))
-    position = places[call] = builder.hold(records.used)
-    for view, table in zip(call.inputs, records.tables, strict=True):
-        where = record(table, position)
-        if isinstance(where, Ref):
-            # It is made in one place; if this is another one, it is copied.
-            places.setdefault(view.buffer, (where,))
-        elif view.buffer not in given:
-            places[view.buffer] = (*places.get(view.buffer, ()), where)
-
-
-# kind of call -> function(builder, call, places, given): places what it is given.
-given_places = {inject_p: place_injected}
-
-
 def place_projected(builder, call, places):
     """What comes out of a Union stands there, and maybe has to go elsewhere too."""
     number = builder.number(INDEX)
@@ -70,29 +93,10 @@ def place_projected(builder, call, places):
         places.setdefault(view.buffer, (record(table, number.load()),))
 
 
-def case_of(call, places, views):
-    """The records of the case that a Union is made of, or taken to be."""
-    (ref,) = places[views[0].buffer]
-    return ref.table.cases[call.attrs["params"]["case"]]
-
-
 placers.append(place_residuals)
 
 
-# ---- making and opening them
-
-
-def build_inject(builder, call, places):
-    """Copy to the Union what has no place in it yet, and have it say what it is."""
-    records, position = case_of(call, places, call.outputs), places[call]
-    for view, table in zip(call.inputs, records.tables, strict=True):
-        where = record(table, position)
-        if where not in places[view.buffer]:
-            builder.copy(places[view.buffer][0], [where])
-    (ref,), case = places[call.outputs[0].buffer], call.attrs["params"]["case"]
-    for k in range(len(ref.table.cases)):
-        builder.set(ref.position(k), position if k == case else as_index(0))
-    take(builder, records, as_index(1))
+# ---- what comes out of a Union, and zeros
 
 
 def build_project(builder, call, places):
@@ -116,7 +120,7 @@ def build_zero(builder, call, places):
             builder.set(where.column(where.table.length), as_index(ZERO))
 
 
-call_builders |= {inject_p: build_inject, project_p: build_project, zero_p: build_zero}
+call_builders |= {project_p: build_project, zero_p: build_zero}
 
 
 # ---- as arguments and results
