@@ -7,10 +7,12 @@ a time.  A polynomial does not.  So every function here is straight arithmetic: 
 the argument to a small range, evaluate a polynomial there, scale the result back, and
 `where` an argument is special, choose what is right for it.
 
-The ones that matter most (exp, log, tanh, erf, sin, cos) are written twice, in float32
-and in float64; the others in float64, and for float32 they are rounded from there.
-Errors are below two units in the last place.  More functions are in `vector_waves` and
-`vector_functions`, all coefficients in `coefficients`.
+Those that matter most (exp, exp2, log, log1p, tanh, erf, sin, cos) are computed in the
+dtype of their argument, which a sine of float32 reduces in float64.  Most others are
+computed in float64, and for float32 they are rounded from there.
+Errors are below two units in the last place, of tanh in float64 below three.  More
+functions are in `vector_waves` and `vector_functions`, all coefficients in
+`coefficients`.
 """
 
 import math
