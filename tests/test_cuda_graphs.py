@@ -31,6 +31,7 @@ from minijit.run.cuda.stub import stub_driver
 from minijit.run.report.environment import version_of
 from minijit.trace.base.config import config
 from minijit.tree_util import tree_leaves, tree_map
+from tests.bench.bench_products import griffin
 
 pytestmark = pytest.mark.chapter(27)
 
@@ -299,20 +300,6 @@ def test_a_training_step_of_the_digits_network_is_one_graph(device):
     assert all(w.is_deleted() for w in tree_leaves(weights))
 
 
-def griffin(p, x):
-    left, right = jnp.maximum(x @ p["left"], 0), x @ p["right"]
-    right = lax.conv_general_dilated(
-        right, p["conv"], (1,), [(15, 0)], dimension_numbers=("NWC", "WIO", "NWC"),
-        feature_group_count=right.shape[-1],
-    )  # fmt: skip
-    gate = lambda w: 1 / (1 + jnp.exp(-(right @ w)))
-    gated, decay = right * gate(p["gate"]), jnp.exp(-8 * gate(p["decay"]))
-    step = lambda c, row: (row[0] * c + row[1],) * 2
-    rows = jnp.swapaxes(decay, 0, 1), jnp.swapaxes(gated, 0, 1)
-    states = lax.scan(step, jnp.zeros(gated[:, 0].shape), rows)[1]
-    return jnp.mean(x + (left * jnp.swapaxes(states, 0, 1)) @ p["out"])
-
-
 def test_a_training_step_of_the_griffin_block_is_one_graph(idle):
     d, h = 16, 24
     shapes = {"left": (d, h), "right": (d, h), "conv": (16, 1, h), "gate": (h, h)}
@@ -320,7 +307,7 @@ def test_a_training_step_of_the_griffin_block_is_one_graph(idle):
     weights = on_gpu({name: numbers(*shape) for name, shape in shapes.items()})
 
     def step(p, x):
-        value, slopes = minijit.value_and_grad(griffin)(p, x)
+        value, slopes = minijit.value_and_grad(griffin(minijit))(p, x)
         return tree_map(lambda a, b: a - 0.1 * b, p, slopes), value
 
     f, x = jit(step, backend="cuda"), on_gpu(numbers(2, 64, d))

@@ -19,6 +19,7 @@ from minijit.stablehlo.arrays import rules, unsupported
 from minijit.stablehlo.programs import program_rules
 from minijit.stablehlo.text import constant_text, element_type
 from minijit.trace.core import Primitive, eval_rules
+from tests.bench.bench_products import griffin
 
 pytestmark = pytest.mark.chapter(25)
 
@@ -233,33 +234,12 @@ def test_branches_loops_and_their_gradients():
     agree(*together(programs), tolerance=1e-5)
 
 
-def griffin(p, x):
-    """S4's block: two branches, a causal depthwise convolution, a recurrence."""
-    nn = minijit.nn
-    left, right = nn.silu(x @ p["left"]), x @ p["right"]
-    numbers, width = ("NWC", "WIO", "NWC"), right.shape[-1]
-    right = lax.conv_general_dilated(
-        right, p["conv"], (1,), [(3, 0)], dimension_numbers=numbers,
-        feature_group_count=width,
-    )  # fmt: skip
-    gated = right * nn.sigmoid(right @ p["gate"])
-    decay = jnp.exp(-8 * nn.sigmoid(right @ p["decay"]))
-
-    def recur(state, step):
-        state = step[0] * state + step[1]
-        return state, state
-
-    steps = jnp.swapaxes(decay, 0, 1), jnp.swapaxes(gated, 0, 1)
-    states = lax.scan(recur, jnp.zeros_like(gated[:, 0]), steps)[1]
-    return jnp.mean(x + (left * jnp.swapaxes(states, 0, 1)) @ p["out"])
-
-
 @pytest.mark.oracle
 def test_the_griffin_block_with_its_gradient():
     shapes = dict(left=(4, 6), right=(4, 6), conv=(4, 1, 6), gate=(6, 6), decay=(6, 6))
     shapes["out"] = (6, 4)
     p = {key: data(*shape).astype("f4") for key, shape in shapes.items()}
-    agree(minijit.value_and_grad(griffin), p, data(2, 5, 4).astype("f4"))
+    agree(minijit.value_and_grad(griffin(minijit)), p, data(2, 5, 4).astype("f4"))
 
 
 @pytest.mark.oracle

@@ -18,12 +18,9 @@ from minijit.run.loading import rewritten
 from minijit.trace.jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr
 from minijit.transform.control_flow.while_and_scan import scan_p
 from tests import ir_interpreter
+from tests.bench.bench_chacha import BACK, DIAGONALS, permutations, rotated, states
 
 pytestmark = [pytest.mark.chapter(17), pytest.mark.fusion]
-
-DIAGONALS = np.array([[0, 1, 2, 3], [5, 6, 7, 4], [10, 11, 8, 9], [15, 12, 13, 14]])
-BACK = np.argsort(DIAGONALS.ravel()).reshape(4, 4)
-
 
 def program_of(f, *args):
     return lower(simplify(mj.make_jaxpr(f)(*args)))
@@ -40,34 +37,11 @@ def check(f, *args, kernels=1):
 # ---- seed S1: columns, then diagonals
 
 
-def by_gather(m, places):
-    numbers = lax.GatherDimensionNumbers(
-        offset_dims=(), collapsed_slice_dims=(0, 1), start_index_map=(0, 1)
-    )
-    indices = jnp.array(np.stack(np.divmod(places.ravel(), 4), -1))
-    taken = lax.gather(m, indices, numbers, slice_sizes=(1, 1), unique_indices=True)
-    return taken.reshape(4, 4)
-
-
-def by_take(m, places):
-    return jnp.take(m, places)
-
-
-def by_ravel(m, places):
-    return m.ravel()[places.ravel()].reshape(4, 4)
+by_gather, by_take, by_ravel, along_axis, by_rolls = permutations(lax, jnp).values()
 
 
 def by_index_arrays(m, places):
     return m[tuple(np.divmod(places, 4))]
-
-
-def along_axis(m, places):
-    return jnp.take_along_axis(m, places % 4, 1)
-
-
-def by_rolls(m, places):
-    shifts = [-i if places is DIAGONALS else i for i in range(4)]
-    return jnp.stack([jnp.roll(m[i], shifts[i]) for i in range(4)])
 
 
 def not_at_all(m, places):
@@ -227,10 +201,6 @@ def test_one_lane_that_only_adds_up_is_loops():
 # ---- ChaCha20
 
 
-def rotated(x, n):
-    return (x << np.uint32(n)) | (x >> np.uint32(32 - n))
-
-
 def quarter_round(col):
     a, b, c, d = col
     a = a + b; d = rotated(d ^ a, 16); c = c + d; b = rotated(b ^ c, 12)  # noqa: E702
@@ -264,16 +234,6 @@ def block_function(permute, rounds):
         return permute(columns(m), BACK)
 
     return lambda m: rounds(double_round, m) + m
-
-
-def states(n):
-    """The state of RFC 8439, 2.3.2, in block 1, and other counters in the others."""
-    state = np.zeros((n, 16), "u4")
-    state[:, :4] = np.frombuffer(b"expand 32-byte k", "<u4")
-    state[:, 4:12] = np.arange(32, dtype="u1").view("<u4")
-    state[:, 12] = np.arange(n)
-    state[:, 13:] = np.frombuffer(bytes.fromhex("000000090000004a00000000"), "<u4")
-    return state.reshape(n, 4, 4)
 
 
 KEYSTREAM = bytes.fromhex(

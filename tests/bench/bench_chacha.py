@@ -32,7 +32,8 @@ def permutations(lax, jnp):
 
     def gather(m, places):
         indices = jnp.array(np.stack(np.divmod(places.ravel(), 4), -1))
-        return lax.gather(m, indices, numbers, slice_sizes=(1, 1)).reshape(4, 4)
+        taken = lax.gather(m, indices, numbers, slice_sizes=(1, 1), unique_indices=True)
+        return taken.reshape(4, 4)
 
     def rolls(m, places):
         shifts = [-i if places is DIAGONALS else i for i in range(4)]
@@ -76,10 +77,12 @@ def block_function(system, jnp, permute, loop):
 
 
 def states(n):
+    """The state of RFC 8439, 2.3.2, in block 1, and other counters in the others."""
     state = np.zeros((n, 16), "u4")
     state[:, :4] = np.frombuffer(b"expand 32-byte k", "<u4")
     state[:, 4:12] = np.arange(32, dtype="u1").view("<u4")
     state[:, 12] = np.arange(n)
+    state[:, 13:] = np.frombuffer(bytes.fromhex("000000090000004a00000000"), "<u4")
     return state.reshape(n, 4, 4)
 
 

@@ -141,9 +141,9 @@ def griffin(lib):
 
     def block(p, x):
         left = nn.silu(x @ p["left"])
-        right = x @ p["right"]
+        right, before = x @ p["right"], [(len(p["conv"]) - 1, 0)]
         right = lax.conv_general_dilated(
-            right, p["conv"], (1,), [(15, 0)], dimension_numbers=("NWC", "WIO", "NWC"),
+            right, p["conv"], (1,), before, dimension_numbers=("NWC", "WIO", "NWC"),
             feature_group_count=right.shape[-1],
         )  # fmt: skip
         gated = right * nn.sigmoid(right @ p["gate"])
