@@ -32,12 +32,13 @@ def test_seeds_and_styles():
     assert (old.shape, old.dtype, new.shape) == ((2,), np.uint32, ())
     np.testing.assert_array_equal(words(new), old)
     assert random.uniform(old) == random.uniform(new)
+    assert random.split(old, 3).shape == (3, 2) and random.fold_in(old, 1).shape == (2,)
+    np.testing.assert_array_equal(random.key_data(random.clone(new)), old)
     back = random.wrap_key_data(old)
     assert bool(back == new) and back.dtype == new.dtype
     batch = random.wrap_key_data(jnp.stack([old, old + 1]))
     assert batch.shape == (2,) and bool(batch[0] == new)
     assert random.key_impl(new) == random.key_impl(old) == "threefry2x32"
-    assert bool(random.clone(new) == new)
 
 
 def test_flags():
@@ -74,6 +75,13 @@ data = words(keys)
         (lambda k: jnp.where(np.eye(3, 4, dtype=bool), k, k[::-1, ::-1]),
          lambda d: np.where(np.eye(3, 4, dtype=bool)[..., None], d, d[::-1, ::-1])),
         (lambda k: jnp.where(True, k[0], k[1]), lambda d: d[0]),
+        (lambda k: k[1], lambda d: d[1]),
+        (lambda k: k[1, 2], lambda d: d[1, 2]),
+        (lambda k: k[:, 1:], lambda d: d[:, 1:]),
+        (lambda k: k[..., 0], lambda d: d[:, 0]),
+        (lambda k: k[None], lambda d: d[None]),
+        (lambda k: k[:1].squeeze(), lambda d: d[0]),
+        (lambda k: k.copy(), lambda d: d),
         (lambda k: k.reshape(2, -1), lambda d: d.reshape(2, 6, 2)),
         (lambda k: jnp.ravel(k), lambda d: d.reshape(12, 2)),
         (lambda k: k.T, lambda d: d.transpose(1, 0, 2)),
@@ -94,7 +102,6 @@ data = words(keys)
          lambda d: np.stack([d[0, 0], d[1, 1]])),
         (lambda k: lax.dynamic_slice(k, (1, 2), (2, 2)), lambda d: d[1:, 2:]),
         (lambda k: lax.select(True, k, k[::-1]), lambda d: d),
-        (lambda k: jnp.asarray(k).squeeze(), lambda d: d),
         (lambda k: jnp.zeros_like(k), lambda d: 0 * d),
     ],
 )
@@ -116,6 +123,8 @@ def test_lanes_of_keys_along_any_axis(axis):
     lines = np.moveaxis(data, axis % 2, 0)
     each = [words(random.split(random.wrap_key_data(d[1]))) for d in lines]
     same_keys(found, np.stack(each, axis % 2))
+    mapped = lax.map(f, jnp.moveaxis(keys, axis, 0))
+    same_keys(mapped, np.stack(each))
     shared = vmap(lambda k, x: random.uniform(k) + x, in_axes=(None, 0))
     x = np.arange(3.0, dtype=np.float32)
     np.testing.assert_allclose(shared(keys[0, 0], x), random.uniform(keys[0, 0]) + x)
@@ -278,6 +287,11 @@ def test_no_keys_at_all():
         (lambda k: k + 1, ["add", "key<fry>, int32"]),
         (lambda k: 2.0 * k, ["multiply", "float32, key<fry>"]),
         (lambda k: k == 0, ["equal", "key<fry>, int32"]),
+        (lambda k: -k, ["does not accept dtype", "key<fry>"]),
+        (lambda k: k < k, ["does not accept dtype", "key<fry>"]),
+        (lambda k: bool(k[0]), ["cannot be converted to boolean"]),
+        (lambda k: len(k[0]), ["unsized"]),
+        (lambda k: iter(k[0]), ["0-d"]),
         (lambda k: jnp.sin(k), ["sin", "key<fry>"]),
         (lambda k: jnp.sum(k), ["reduce_sum", "key<fry>"]),
         (lambda k: jnp.sort(k), ["sort", "key<fry>"]),
