@@ -8,7 +8,6 @@ from harness import alike, count, profiled
 
 import minijit.numpy as jnp
 from minijit import (
-    ad_checkpoint,
     checkpoint,
     checkpoint_policies as policies,
     grad,
@@ -224,20 +223,6 @@ def test_the_report_has_every_byte():
     text = repr(report)
     assert "params['w2']" in text and "tanh" in text and "bytes in all" in text
     assert "test_checkpoint.py" in text
-
-
-def test_the_report_of_a_checkpoint_has_its_arguments():
-    report = saved_residuals(checkpoint(loss), params, x)
-    assert {r.made_by for r in report} <= {None}
-    everything = saved_residuals(loss, params, x)
-    dots = saved_residuals(checkpoint(loss, policy=policies.dots_saveable), params, x)
-    assert {r.made_by for r in dots} - {None}
-    assert report.nbytes < dots.nbytes and report.nbytes < everything.nbytes
-
-
-def test_printing_the_report(capsys):
-    ad_checkpoint.print_saved_residuals(loss, params, x)
-    assert "params['w1']" in capsys.readouterr().out
 
 
 # ---- a budget

@@ -278,15 +278,10 @@ def test_a_tape_is_as_long_as_the_loop_ran():
 def test_what_a_loop_does_not_change_is_kept_once():
     w = np.arange(12.0).reshape(3, 4) / 10.0
 
-    def f(w, x):
-        body = lambda c: jnp.tanh(w.T @ (w @ c)) + 0.5
-        return jnp.sum(lax.while_loop(lambda c: jnp.sum(c) < 1e6, body, x))
-
     def bounded(w, x):
         body = lambda c: (c[0] + 1, jnp.tanh(w.T @ (w @ c[1])) + 0.5)
         return jnp.sum(lax.while_loop(lambda c: c[0] < 7, body, (0, x))[1])
 
-    del f
     _, pull_back = mj.vjp(bounded, w, np.ones(4))
     leaves = mj.tree.leaves(pull_back)
     stacked = [t for t in leaves if isinstance(t, TapeValue)]

@@ -138,21 +138,6 @@ def test_the_size_of_a_program_does_not_depend_on_the_steps():
     assert size(10) == size(1000)
 
 
-def test_a_checkpointed_body_is_recomputed():
-    """What is kept of a step is its carry, whatever is computed in it."""
-
-    def f(wrap, x):
-        body = wrap(lambda c, _: (jnp.sin(jnp.sin(jnp.sin(c))), None))
-        return lax.scan(body, x, None, length=5)[0]
-
-    x = jnp.ones(8)
-    plain = mj.saved_residuals(lambda x: f(lambda g: g, x), x).nbytes
-    short = mj.saved_residuals(lambda x: f(mj.checkpoint, x), x).nbytes
-    assert (plain, short) == (3 * 5 * x.nbytes, 5 * x.nbytes)
-    f_sum = lambda wrap: mj.grad(lambda x: jnp.sum(f(wrap, x)))(x)
-    np.testing.assert_allclose(f_sum(mj.checkpoint), f_sum(lambda g: g), rtol=1e-6)
-
-
 # ---- map and associative_scan
 
 

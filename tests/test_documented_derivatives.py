@@ -102,23 +102,17 @@ def test_tangents_of_python_numbers_are_weakly_typed():
 @pytest.mark.parametrize(
     "call, error, words",
     [
-        (lambda: grad(lambda n: n * 2.0)(3), TypeError, "int32"),
         (lambda: grad(lambda b: b * 2.0)(True), TypeError, "bool"),
         (lambda: grad(lambda x: None)(1.0), TypeError, "scalar-output"),
         (lambda: grad(lambda x: x.astype(int))(jnp.ones(())), TypeError, "int32"),
         (lambda: grad(lambda x: x)(x=1.0), TypeError, "positional"),
         (lambda: grad(jnp.sin)(1j), TypeError, "real"),
-        (lambda: grad(jnp.sin, holomorphic=True)(1.0), TypeError, "complex"),
         (lambda: grad(jnp.abs, holomorphic=True)(1j), TypeError, "complex"),
         (lambda: jacfwd(jnp.sin)(1j), TypeError, "holomorphic=True"),
         (lambda: jacrev(lambda x: x * 1j)(1.0), TypeError, "real"),
-        (lambda: jvp(jnp.sin, (np.ones(2),), (np.ones(3),)), ValueError, "f32.3."),
-        (lambda: linearize(jnp.sin, np.ones(2))[1](np.ones(3)), ValueError, "f32.3."),
-        (lambda: linearize(jnp.sin, np.ones(2))[1](np.arange(2)), ValueError, "i32.2."),
         (lambda: grad(3), TypeError, "callable"),
         (lambda: jacfwd("f"), TypeError, "callable"),
         (lambda: vjp(None, 1.0), TypeError, "callable"),
-        (lambda: vjp(jnp.sin, 1.0)[1](np.ones(2)), ValueError, "got f32.2."),
     ],
 )
 def test_what_cannot_be_differentiated(call, error, words):

@@ -137,35 +137,11 @@ def test_integers_get_float0():
     assert by_tree({"x": 2.0, "n": np.arange(3)})["n"].shape == (3,)
 
 
-def test_holomorphic():
-    g = grad(lambda z: z**3, holomorphic=True)(1 + 2j)
-    assert np.isclose(g, 3 * (1 + 2j) ** 2)
-
-
-def test_a_pull_back_can_leave_a_jitted_function():
-    @jit
-    def forward(x):
-        return vjp(jnp.sin, x)
-
-    y, pull_back = forward(np.ones(3))
-    np.testing.assert_allclose(pull_back(np.ones(3))[0], np.cos(np.ones(3)))
-
-
 def test_a_jitted_gradient_traces_once():
     g = jit(grad(lambda x: jnp.sum(jnp.tanh(x) ** 2)))
     for i in range(4):
         g(np.arange(3.0) + i)
     assert len(g.traces) == 1
-
-
-def test_third_order():
-    f = lambda x: jnp.sin(x) * x**3
-    third = grad(grad(grad(f)))(0.5)
-    x = 0.5
-    wanted = (
-        6 * np.sin(x) + 18 * x * np.cos(x) - 9 * x**2 * np.sin(x) - x**3 * np.cos(x)
-    )
-    assert np.isclose(third, wanted)
 
 
 def test_linear_transpose():

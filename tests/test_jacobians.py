@@ -109,12 +109,6 @@ def test_by_vmap_and_by_hand():
     np.testing.assert_allclose(jacfwd(f)(x), columns)
 
 
-def test_batches_of_jacobians():
-    xs = np.stack([x, 2 * x])
-    found = vmap(jacrev(jnp.sin))(xs)
-    np.testing.assert_allclose(found, [np.diag(np.cos(row)) for row in xs])
-
-
 @pytest.mark.parametrize(
     "call, words",
     [

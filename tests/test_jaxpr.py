@@ -8,11 +8,7 @@ import pytest
 import minijit as mj
 from minijit.trace import primitives as lax
 from minijit.trace.array import ShapedArray, eval_rules, shape_rules, wrap
-from minijit.trace.base.errors import (
-    JaxprTypeError,
-    TracerBoolConversionError,
-    UnexpectedTracerError,
-)
+from minijit.trace.base.errors import JaxprTypeError, UnexpectedTracerError
 from minijit.trace.core import Primitive, Trace, current_trace, set_trace
 from minijit.trace.jaxprs.checks import check_jaxpr
 from minijit.trace.jaxprs.jaxpr import (
@@ -310,20 +306,6 @@ def test_static_argnums_and_shapes():
 
     closed, shape = mj.make_jaxpr(g, static_argnums=0, return_shape=True)(3, 1.0)
     assert len(closed.eqns) == 3 and shape.shape == ()
-
-
-def test_errors_name_function_argument_and_line():
-    def absolute(value, scale):
-        if lax.lt(lax.mul(value, 2.0), 0.0):
-            return value
-        return scale
-
-    with pytest.raises(TracerBoolConversionError) as caught:
-        mj.make_jaxpr(absolute)(1.0, 2.0)
-    message = str(caught.value)
-    assert "depends on the argument value." in message
-    assert "absolute, defined at" in message
-    assert "if lax.lt(lax.mul(value, 2.0), 0.0):" in message
 
 
 def join(x, y):

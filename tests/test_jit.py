@@ -188,13 +188,6 @@ def test_methods():
     assert float(jax.jit(three.plain)(5.0)) == 15.0
 
 
-def test_jit_of_jit_and_of_partials():
-    f = jax.jit(jax.jit(lambda x, y: x - y))
-    assert float(f(3.0, 1.0)) == 2.0
-    assert float(jax.jit(partial(f, 10.0))(1.0)) == 9.0
-    assert float(jax.jit(partial(f, y=10.0))(1.0)) == -9.0
-
-
 def test_recursion_over_a_static_argument():
     @partial(jax.jit, static_argnames="n")
     def power(x, n):

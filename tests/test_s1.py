@@ -67,15 +67,6 @@ def test_a_call_is_shared(capsys):
     assert len(inner_fn.traces) == 1
 
 
-def test_the_calls_share_one_jaxpr():
-    inner_fn = jax.jit(lambda state: 2 * state)
-    closed = jax.make_jaxpr(outer_of(inner_fn))(jnp.arange(5))
-    outer, = closed.eqns
-    calls = [e for e in outer.params["jaxpr"].eqns if e.primitive.name == "jit"]
-    assert len({id(e.params["jaxpr"]) for e in calls}) == 1
-    assert len(calls) == 10
-
-
 def test_a_shared_call_is_compiled_once(monkeypatch):
     from minijit.trace.jaxprs.jaxpr import eval_jaxpr
     from minijit.trace.jit import jit as module
@@ -94,21 +85,6 @@ def test_a_shared_call_is_compiled_once(monkeypatch):
 
     outer_of(inner_fn)(jnp.arange(5))
     assert sorted(compiled) == ["inner_fn", "outer_fn"]
-
-
-def test_closed_over_tracers_lead_the_call():
-    @jax.jit
-    def outer(x, y):
-        @jax.jit
-        def inner(z):
-            return x * z
-
-        return inner(y) + inner(2.0 * y)
-
-    text = str(jax.make_jaxpr(outer)(3.0, 4.0))
-    assert text.count("let inner = ") == 1
-    assert float(outer(3.0, 4.0)) == 36.0
-    assert float(outer(5.0, 1.0)) == 15.0
 
 
 def test_an_inner_call_with_a_different_captured_tracer():

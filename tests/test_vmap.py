@@ -99,11 +99,6 @@ def test_gradients_of_lanes():
     np.testing.assert_allclose(t, wanted.sum(1))
 
 
-def test_an_argument_all_lanes_share_gets_the_sum_of_cotangents():
-    f = lambda w: jnp.sum(vmap(lambda x: w * x)(np.arange(4.0)))
-    assert grad(f)(2.0) == 6.0
-
-
 # ---- errors
 
 
