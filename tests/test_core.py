@@ -47,21 +47,23 @@ def test_the_bottom_trace_evaluates():
     assert split_p.bind(6.0, n=3) == [2.0, 2.0, 2.0]
 
 
-def test_the_bottom_trace_asks_its_hooks(monkeypatch):
-    """Each of them, with what it is told; a rule of `other_rules` goes first."""
+def test_the_bottom_trace_asks_others(monkeypatch):
+    """What was done before comes first, then a leak, then what is not NumPy's."""
     seen = []
-    for name in ("argument_checks", "result_checks"):
-        hook = lambda *told, name=name: seen.append((name, *told))
-        monkeypatch.setattr(core, name, [hook])
+    monkeypatch.setattr(core, "result_checks", [lambda *told: seen.append(told)])
     assert double_p.bind(3.0) == 6.0
-    assert seen == [
-        ("argument_checks", double_p, (3.0,)),
-        ("result_checks", double_p, (3.0,), {}, [6.0]),
-    ]
-    monkeypatch.setattr(core, "other_rules", [lambda *told: None])
+    assert seen == [(double_p, (3.0,), {}, [6.0])]
+    monkeypatch.setattr(core, "elsewhere", [lambda *told: None])
     assert double_p.bind(3.0) == 6.0
-    monkeypatch.setattr(core, "other_rules", [lambda *told: lambda x: x + 1])
+    monkeypatch.setattr(core, "elsewhere", [lambda p, args, params: [args[0] + 1]])
     assert double_p.bind(3.0) == 4.0
+    assert split_p.bind(6.0, n=3) == [7.0]
+    with pytest.raises(UnexpectedTracerError):
+        double_p.bind(Tracer(None, "f32[]"))
+    assert len(seen) == 4
+    monkeypatch.setattr(core, "prepared", [lambda *told: None, lambda *told: [8.0]])
+    assert double_p.bind(3.0) == 8.0
+    assert len(seen) == 4
 
 
 def test_a_missing_row_names_primitive_and_table():

@@ -31,7 +31,8 @@
 Each library file is built or brought by one chapter.  A file that several have parts of
 is cut by lines that read `# chapter 2`, or `# chapter 2, brought along` where that
 chapter also builds a part.  Such a line opens a part; what stands before the first one
-belongs to the first chapter that lists the file.  A file that wires the others is cut
+belongs to the first chapter that lists the file; if that one brings and builds it, the
+head (docstring and imports) is brought.  A file that wires the others is cut
 in the same way and listed by no chapter: each of its names is there once its
 definition is.
 """
@@ -274,7 +275,8 @@ class Book:
         ways = [how for how in HOW if file in chapter.lists(how)]
         if "builds" in ways and not brought or not ways:
             return chapter, "builds"
-        return chapter, next((how for how in ways if how != "builds"), "brings_after")
+        others = [how for how in ways if how != "builds"]
+        return chapter, others[-1] if others else "brings_after"
 
     def part_of(self, file: str, name: str = "") -> Part | None:
         """The part that has a name of a file (or the first one, for ""), if any."""

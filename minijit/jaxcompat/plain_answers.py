@@ -15,7 +15,7 @@ from ..trace.api.devices import device_of
 from ..trace.arguments import wraps
 from ..trace.array import aval_of
 from ..trace.base.config import config
-from ..trace.core import EvalTrace, Tracer, current_trace, set_trace
+from ..trace.core import BottomTrace, Tracer, current_trace, set_trace
 from ..trace.jit.refs import Ref
 
 matmul_precisions = """
@@ -54,7 +54,7 @@ def named_call(fun, *, name=None):
     return call
 
 
-class CompileTimeTrace(EvalTrace):
+class CompileTimeTrace(BottomTrace):
     """Evaluates what has known arguments; of other values the trace around it knows."""
 
     def __init__(self, outer):

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..compile.loops.scalars import part_dtype
 from ..trace.array import ArrayImpl, ShapedArray, to_numpy
-from ..trace.core import EvalTrace, current, eval_rules, find_rule
+from ..trace.core import BottomTrace, current, eval_rules, find_rule
 from ..trace.dtypes import float0, storage_of
 from ..transform.pieces import by_step
 from .scalars.scalar_math import functions, named
@@ -29,7 +29,7 @@ def evaluating(call):
 
     def evaluate(*arrays):
         # As `set_trace` does, which takes longer than many a rule.
-        before, current.trace = current.trace, EvalTrace()
+        before, current.trace = current.trace, BottomTrace()
         try:
             results = rule(*map(unboxed, arrays, avals), **params)
         finally:

@@ -20,18 +20,8 @@ from contextlib import contextmanager
 
 from .base.tracer_errors import ambiguous_truth, conversion_error, leaked_tracer
 
+# chapter 2
 eval_rules = {}
-
-# What looks at arguments before a result is computed, check(primitive, args), and at
-# the results after it, check(primitive, args, params, results).
-argument_checks = []
-result_checks = []
-# Functions of (primitive, args, params): the rule where these arguments are not
-# NumPy's, or None.
-other_rules: list = []
-# Functions of (primitive, args, params): the results of an operation that was done
-# before with such arguments, or None.
-prepared: list = []
 
 
 class Primitive:
@@ -69,30 +59,18 @@ class Trace:
 
 
 class EvalTrace(Trace):
-    """The bottom of every stack of traces: compute now, by the eval rule."""
+    """Compute now, by the eval rule."""
 
     def process(self, primitive, args, params):
-        for known in prepared:
-            results = known(primitive, args, params)
-            if results is not None:
-                return results
-        for check in argument_checks:
-            check(primitive, args)
-        rule = eval_rules.get(primitive) or find_rule(eval_rules, primitive, "eval")
-        for other in other_rules:
-            rule = other(primitive, args, params) or rule
+        rule = find_rule(eval_rules, primitive, "eval")
         results = rule(*args, **params)
-        results = results if primitive.multiple_results else [results]
-        for check in result_checks:
-            check(primitive, args, params, results)
-        return results
+        return results if primitive.multiple_results else [results]
 
 
 class CurrentTrace(threading.local):
     """The trace that `bind` asks: one for each Python thread."""
 
-    def __init__(self):
-        self.trace = EvalTrace()
+    trace = EvalTrace()
 
 
 current = CurrentTrace()
@@ -273,4 +251,37 @@ def check_for_leaks(primitive, args):
             raise leaked_tracer(primitive, arg)
 
 
-argument_checks.append(check_for_leaks)
+# chapter 2, brought along
+
+# Functions of (primitive, args, params): the results of an operation that was done
+# before with such arguments, or None.
+prepared: list = []
+# Functions of (primitive, args, params): the results where these arguments are not
+# NumPy's, or None.
+elsewhere: list = []
+# What looks at the results: check(primitive, args, params, results).
+result_checks = []
+
+
+class BottomTrace(EvalTrace):
+    """The bottom of every stack of traces, where other modules look and step in."""
+
+    def process(self, primitive, args, params):
+        for known in prepared:
+            results = known(primitive, args, params)
+            if results is not None:
+                return results
+        check_for_leaks(primitive, args)
+        for other in elsewhere:
+            results = other(primitive, args, params)
+            if results is not None:
+                break
+        else:
+            results = super().process(primitive, args, params)
+        for check in result_checks:
+            check(primitive, args, params, results)
+        return results
+
+
+# Where each thread begins.
+current.trace = CurrentTrace.trace = BottomTrace()

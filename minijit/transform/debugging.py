@@ -19,7 +19,7 @@ from ..trace.array import ArrayImpl, aval_of, shape_rules, to_numpy
 from ..trace.base.config import config
 from ..trace.base.errors import at_line, user_source
 from ..trace.core import (
-    EvalTrace,
+    BottomTrace,
     Primitive,
     Tracer,
     eval_rules,
@@ -182,7 +182,7 @@ def check_numbers(primitive, args, params, results):
     if bad is None:
         return
     if primitive is jit_p:
-        with set_trace(EvalTrace()):
+        with set_trace(BottomTrace()):
             eval_jaxpr(params["jaxpr"].jaxpr, params["jaxpr"].consts, *args)
     inputs = ", ".join(in_words(x, nans, infs) for x in args)
     name = params["name"] if primitive is jit_p else primitive.name

@@ -12,7 +12,7 @@ Inside another trace it is a call, which stays one: its name says the settings.
 import functools
 
 from ...trace.base.config import config
-from ...trace.core import EvalTrace, current
+from ...trace.core import BottomTrace, current
 from ...trace.jit.jit import JitFunction, jit, jit_p
 from ..decisions import loop_rules, noted
 from ..lower.calls import Statements, call_program
@@ -33,7 +33,7 @@ class FusedFunction(JitFunction):
 
     def __call__(self, *args, **kwargs):
         with config.override("fusion", config.fusion.but(**self.changes)):
-            if type(current.trace) is EvalTrace:
+            if type(current.trace) is BottomTrace:
                 return super().__call__(*args, **kwargs)
             leaves, entry = self.look_up(args, kwargs)
         said = ",".join(f"{name}={value}" for name, value in self.changes.items())

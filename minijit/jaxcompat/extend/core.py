@@ -17,7 +17,13 @@ from ...trace.arguments import whole_type
 from ...trace.array import aval_of, shape_rules
 from ...trace.base import names as _names
 from ...trace.base.errors import JaxprTypeError as JaxprTypeError
-from ...trace.core import EvalTrace, Primitive as Primitive, Tracer, current, eval_rules
+from ...trace.core import (
+    BottomTrace,
+    Primitive as Primitive,
+    Tracer,
+    current,
+    eval_rules,
+)
 from ...trace.jaxprs.checks import check_jaxpr as check_jaxpr
 from ...trace.jaxprs.jaxpr import (
     ClosedJaxpr as ClosedJaxpr,
@@ -164,7 +170,7 @@ def take_current_trace():
 
 def trace_state_clean():
     """Whether nothing is being traced here."""
-    return type(current.trace) is EvalTrace
+    return type(current.trace) is BottomTrace
 
 
 def find_top_trace(args):

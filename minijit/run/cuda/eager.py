@@ -8,12 +8,11 @@ Each is a program that is compiled once for its parameters and the types of its
 arguments.  What has no form for a GPU is computed by the CPU, on copies.
 """
 
-from functools import partial
 
 from ...trace.api.devices import platform_of
 from ...trace.array import aval_of, shape_rules
 from ...trace.base.config import config
-from ...trace.core import other_rules
+from ...trace.core import elsewhere
 from ...trace.jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, effectful, subjaxprs
 from ...trace.jaxprs.memory import memoised
 from ...trace.jit.captures import scalar_key
@@ -60,7 +59,7 @@ def evaluate(primitive, *args, **params):
 
 
 def on_gpu(primitive, args, params):
-    """The rule of a primitive, if an argument or the default device is a GPU.
+    """The results of a primitive, if an argument or the default device is a GPU.
 
     A jitted function sees to it by itself, and so do the operations of a function that
     has a rule of its own.  What has effects has them here, as Python functions do.
@@ -71,7 +70,8 @@ def on_gpu(primitive, args, params):
     stays = primitive is jit_p or primitive in effectful
     if stays or platform_of(args) != "gpu" or any(map(is_function, params.values())):
         return None
-    return partial(evaluate, primitive)
+    results = evaluate(primitive, *args, **params)
+    return results if primitive.multiple_results else [results]
 
 
 def is_function(x):
@@ -79,4 +79,4 @@ def is_function(x):
     return callable(x) and not isinstance(x, type)
 
 
-other_rules.append(on_gpu)
+elsewhere.append(on_gpu)

@@ -20,7 +20,7 @@ from ..arguments import leaf_avals
 from ..array import shape_rules
 from ..base.config import config
 from ..base.turns import Turn, lock, one_at_a_time, turns
-from ..core import EvalTrace, Primitive, Tracer, current, eval_rules, set_trace
+from ..core import BottomTrace, Primitive, Tracer, current, eval_rules, set_trace
 from ..jaxprs.jaxpr import ClosedJaxpr, eval_jaxpr, trace_to_jaxpr
 from ..jaxprs.memory import forget_jaxprs, memoised
 from ..primitives import as_array
@@ -71,7 +71,7 @@ eval_rules |= {jit_p: eval_call}
 shape_rules |= {jit_p: shape_of_call}
 
 
-class PlainTrace(EvalTrace):
+class PlainTrace(BottomTrace):
     """Evaluates calls too equation by equation: nothing within is compiled."""
 
     def process(self, primitive, args, params):
@@ -151,7 +151,7 @@ class Entry(Upkeep):
 
     def __call__(self, leaves):
         """The function's result for the leaves of its arguments."""
-        use = self.run if type(current.trace) is EvalTrace else self.bind
+        use = self.run if type(current.trace) is BottomTrace else self.bind
         results = use(leaves) if self.refs is None else self.refs.call(use, leaves)
         return results[0] if self.is_single else self.out_tree.unflatten(results)
 
@@ -286,7 +286,7 @@ def where_known(function, otherwise, static_argnames=()):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        known = type(current.trace) is EvalTrace and not jit_is_disabled()
+        known = type(current.trace) is BottomTrace and not jit_is_disabled()
         return (jitted if known else otherwise)(*args, **kwargs)
 
     vars(call).update(traces=jitted.traces)

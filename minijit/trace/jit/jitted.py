@@ -18,7 +18,7 @@ from ..arguments import function_name
 from ..base.config import config, jit_is_disabled
 from ..base.frames import leave_out_frames
 from ..base.turns import Turn, lock, turns
-from ..core import EvalTrace, current, result_checks
+from ..core import BottomTrace, current, result_checks
 from .donation import delete_donated, donations, passed_on, refuse_twice, renewed
 from .retrace import log_compile, trace_list
 from .signature import sort_arguments
@@ -149,7 +149,7 @@ class Jitted:
         return f"<jitted function {function_name(self.function)}>"
 
     def __call__(self, *args, **kwargs):
-        plain = type(current.trace) is EvalTrace and not overrides.values
+        plain = type(current.trace) is BottomTrace and not overrides.values
         if plain:
             for call in self.shortcuts.calls:
                 result = call(args, kwargs)

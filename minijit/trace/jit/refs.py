@@ -24,7 +24,7 @@ import numpy as np
 from ..arguments import TraceInfo
 from ..array import ShapedArray
 from ..base.errors import at_line, user_source
-from ..core import Array, EvalTrace, Tracer, current
+from ..core import Array, BottomTrace, Tracer, current
 from ..jaxprs.jaxpr import JaxprTrace, flattening
 from ..primitives import as_array, convert
 from ..trees.keys import keystr
@@ -233,7 +233,7 @@ def is_integer_array(i):
 
 def level(trace):
     """A trace as the owner of refs; None stands for those that evaluate."""
-    return None if isinstance(trace, EvalTrace) else trace
+    return None if isinstance(trace, BottomTrace) else trace
 
 
 def read(ref):

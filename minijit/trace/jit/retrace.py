@@ -23,7 +23,7 @@ from ..arguments import TraceInfo, function_name, function_source
 from ..base.config import config
 from ..base.errors import PACKAGE, at_line, folded, user_source
 from ..base.turns import lock
-from ..core import EvalTrace, current
+from ..core import BottomTrace, current
 from ..trees.keys import keystr
 from ..trees.paths import tree_flatten_with_path
 from .captures import Identity, can_be_owner, capture_rules, scalar_key, show
@@ -418,7 +418,7 @@ def note_nesting(error):
         and code.co_filename.startswith(PACKAGE)
         for code in frames
     )
-    if depth > 1 and type(current.trace) is EvalTrace:
+    if depth > 1 and type(current.trace) is BottomTrace:
         error.add_note(
             f"{depth} jitted functions were being traced, each called by the one "
             "before.\n  Instead: repeat a function with lax.fori_loop or lax.scan, "
