@@ -83,6 +83,26 @@ def promote_args(name, *args):
     return promote_shapes(name, promote_dtypes(args))
 
 
+def binary(name, operation, promote=promote_args):
+    """The function `name` of two arrays: promote, then bind."""
+
+    def function(x, y, /):
+        return operation(*promote(name, x, y))
+
+    return named(function, name)
+
+
+subtract = binary("subtract", primitives.sub_p.bind)
+maximum = binary("maximum", primitives.max_p.bind)
+
+
+# chapter 3, brought along
+import builtins
+import math
+import operator
+import warnings
+
+
 def promote_args_inexact(name, *args):
     """As `promote_args`, in a floating or complex type."""
     if alike(args) and is_inexact(args[0]):
@@ -102,23 +122,12 @@ def unary(name, operation, promote=promote_args_inexact):
     return named(function, name)
 
 
-def binary(name, operation, promote=promote_args):
-    """The function `name` of two arrays: promote, then bind."""
-
-    def function(x, y, /):
-        return operation(*promote(name, x, y))
-
-    return named(function, name)
-
-
 exp = unary("exp", primitives.exp_p.bind)
 tanh = unary("tanh", primitives.tanh_p.bind)
 negative = unary("negative", primitives.neg_p.bind, promote_args)
 
-subtract = binary("subtract", primitives.sub_p.bind)
 true_divide = binary("true_divide", primitives.div_p.bind, promote_args_inexact)
 divide = binary("divide", primitives.div_p.bind, promote_args_inexact)
-maximum = binary("maximum", primitives.max_p.bind)
 
 
 def add(x, y, /):
@@ -134,12 +143,6 @@ def multiply(x, y, /):
     operation = primitives.and_p if x.aval.dtype.kind == "b" else primitives.mul_p
     return operation.bind(x, y)
 
-
-# chapter 3, brought along
-import builtins
-import math
-import operator
-import warnings
 
 log = unary("log", primitives.log_p.bind)
 sin = unary("sin", primitives.sin_p.bind)

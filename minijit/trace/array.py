@@ -17,13 +17,16 @@ from functools import lru_cache, partial
 import numpy as np
 
 from . import dtypes
-from .base.errors import replayed
 from .concrete import ConcreteArray, is_array_like as is_array_like
 from .core import Array, Tracer, eval_rules as eval_rules, find_rule
 from .numpy_values import quietly
 from .remembered import add_line, plain_types, remembered
 
+# The class of the concrete arrays of a dtype that is not NumPy's, by its class.
+array_classes = {}
 
+
+# chapter 3
 @dataclass(frozen=True)
 class ShapedArray:
     """What is known of an array before it is computed.
@@ -72,14 +75,14 @@ class ShapedArray:
         return f"ShapedArray({self.str_short()}{weak})"
 
 
-plain_types.append(ShapedArray)
 shape_rules = {}
 
 
 def result_avals(primitive, avals, params, source=None):
     """What the shape rule of a primitive says: a sequence of avals, one a result.
 
-    Where the arguments do not fit, the error names their types and the line `source`.
+    Where the arguments do not fit, the error names their types and the user's line,
+    `source`, or that of the recorded equation which is being applied.
     """
     rule = shape_rules.get(primitive) or find_rule(shape_rules, primitive, "shape")
     try:
@@ -105,21 +108,17 @@ def aval_of(x):
     return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
 
 
-# The class of the concrete arrays of a dtype that is not NumPy's, by its class.
-array_classes = {}
-
-
 class ArrayImpl(ConcreteArray):
     """A concrete, immutable array: NumPy's, with an aval.
 
     Made by `jnp.array`, `jnp.asarray` and every operation outside a trace; users see
-    it as `Array`.  `ArrayImpl(value, aval)` makes one of the class in `array_classes`
-    if the aval's dtype has a row there.
+    it as `Array`.
     """
 
     __slots__ = ("aval", "_value", "__weakref__")
 
     def __new__(cls, value, aval):
+        # An array of random keys, for instance, has a class of its own.
         self = object.__new__(array_classes.get(type(aval.dtype), cls))
         # Kernels go through memory row by row.
         if not value.flags.c_contiguous:
@@ -159,7 +158,7 @@ def on_numpy(rows):
 def eval_on_numpy(primitive, function, *args, **params):
     """Run `function` on NumPy values; the shape rule says what must come out."""
     avals = list(map(aval_of, args))
-    out = result_avals(primitive, avals, params, replayed.source)
+    out = result_avals(primitive, avals, params)
     results = function(*map(to_numpy, args, avals), **params)
     if not primitive.multiple_results:
         return as_promised(primitive, results, *out)
@@ -173,3 +172,9 @@ def as_promised(primitive, value, aval):
     if value.shape != aval.shape:
         raise AssertionError(f"{primitive}: shape {value.shape}, expected {aval.shape}")
     return ArrayImpl(value, aval)
+
+
+# chapter 3, brought along
+
+# A shape rule's answer can be remembered by the avals that it was asked about.
+plain_types.append(ShapedArray)

@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from .base.config import config
-from .base.errors import at_line
+from .base.errors import at_line, replayed
 from .dtypes import ExtendedDtype
 
 # What an answer may be remembered by: values without parts, which compare by what they
@@ -57,7 +57,11 @@ def remembered(rule, several, avals, params):
 
 
 def add_line(error, primitive, avals, source):
-    """Let a complaint of a shape rule name the arguments and the line `source`."""
+    """Let a complaint of a shape rule name the arguments and the line `source`.
+
+    Without one it is the line of the recorded equation that is being applied, if any.
+    """
+    source = source or replayed.source
     if source is not None and "\n  at " not in str(error):
         types = ", ".join(map(str, avals)) or "no arguments"
         given = f"\n  {primitive} was given {types}"
