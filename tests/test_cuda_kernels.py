@@ -352,6 +352,12 @@ def test_explain_says_what_the_grid_is():
     assert "last update" in found and "in order" not in found
 
 
+def test_a_report_counts_the_blocks_of_all_axes():
+    """A tile of 32 x 32 is a block's: there are 2 x 3."""
+    compiled = mj.jit(lambda x: x.T * 2, backend="cuda-lockstep").lower(x).compile()
+    assert "kernel_0: 6 blocks of 256 threads" in compiled.as_text("report")
+
+
 @pytest.mark.parametrize("backend", ["cuda-lockstep", "cuda", "numba-cuda"])
 def test_a_report_knows_what_was_decided_on_the_way_to_the_grid(backend):
     report = mj.explain(mj.jit(lambda v: v.sum(), backend=backend), many)

@@ -114,16 +114,8 @@ driver_printers |= dict.fromkeys(routes, DriverPrinter)
 kernel_rules |= dict.fromkeys(routes, on_grid)
 
 
-def compile_lockstep(closed, name):
-    """The executor "cuda-lockstep"."""
-    return Executable(closed, name, native="cuda-lockstep")
-
-
-def compile_cuda(closed, name):
-    """The executor "cuda": without a device, its texts are there to be read."""
-    return Executable(closed, name, native="cuda")
-
-
-def compile_numba(closed, name):
-    """The executor "numba-cuda": kernels compiled by numba, or in its simulator."""
-    return Executable(closed, name, native="numba-cuda")
+# Functions of a closed jaxpr and a name, for each of the routes.  Without a device, the
+# texts of "cuda" are there to be read.
+compile_lockstep, compile_cuda, compile_numba = (
+    partial(Executable, native=native) for native in routes
+)

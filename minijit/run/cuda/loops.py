@@ -208,6 +208,11 @@ def glue(builder, name, places, *stmts):
     builder.launch(Kernel(name, stmts), places)
 
 
+def copy_all(builder, sources, targets):
+    for source, target in zip(sources, targets, strict=True):
+        builder.copy(source, target)
+
+
 def build_cond(builder, programs, inputs, outputs, *, branches):
     index, *operands = staged(builder, inputs)
     results = rooms_for(builder, outputs, inputs)
@@ -217,15 +222,13 @@ def build_cond(builder, programs, inputs, outputs, *, branches):
             builder.program(program, operands, results)
         bodies.append(body)
     add_around(builder, ChoiceNode, index, bodies)
-    for result, ref in zip(results, outputs, strict=True):
-        builder.copy(result, ref)
+    copy_all(builder, results, outputs)
 
 
 def carries(builder, inits):
     """Memory for the carries of a loop: where they are, and where a step puts them."""
     now = [builder.temporary(init.nbytes, "now") for init in inits]
-    for init, ref in zip(inits, now, strict=True):
-        builder.copy(init, ref)
+    copy_all(builder, inits, now)
     return now, [builder.temporary(init.nbytes, "next") for init in inits]
 
 
@@ -243,15 +246,13 @@ def build_while(
     builder.program(test, [*test_consts, *now], [more])
     with inside(builder) as steps:
         builder.program(body, [*consts, *now], after)
-        for new, ref in zip(after, now, strict=True):
-            builder.copy(new, ref)
+        copy_all(builder, after, now)
         for counter in counted:
             counter.step()
         builder.program(test, [*test_consts, *now], [more])
     add_around(builder, LoopNode, more, steps)
     made = *now, *(counter.place for counter in counted)
-    for ref, wanted in zip(made, outputs, strict=True):
-        builder.copy(ref, wanted)
+    copy_all(builder, made, outputs)
 
 
 class Counter:
@@ -323,11 +324,9 @@ class Scan:
                 for b in self.carries
             ]
             builder.program(self.body, [*consts, *now, *given], [*after, *results])
-            for result, row in zip(results, made, strict=True):
-                builder.copy(result, row)
+            copy_all(builder, results, made)
             now = after
-        for ref, wanted in zip(now, finals, strict=True):
-            builder.copy(ref, wanted)
+        copy_all(builder, now, finals)
 
     def row(self, ref, buffer, i):
         nbytes = nbytes_of(buffer)
@@ -369,13 +368,11 @@ class Scan:
             builder.program(self.body, [*consts, *now, *rows], [*after, *results])
             for y, row, b in zip(made, results, self.ys, strict=True):
                 self.move(y, row, b, at, env, False)
-            for new, ref in zip(after, now, strict=True):
-                builder.copy(new, ref)
+            copy_all(builder, after, now)
             glue(builder, "step", env, Store(more, (), op("lt", following, steps)))
             counter.step()
         add_around(builder, LoopNode, env[more], nodes)
-        for ref, wanted in zip((*now, *made), (*finals, *ys), strict=True):
-            builder.copy(ref, wanted)
+        copy_all(builder, (*now, *made), (*finals, *ys))
 
     def move(self, array, row, buffer, at, env, out_of):
         """Copy a row out of an array, or into it; the device knows which one."""

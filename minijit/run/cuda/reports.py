@@ -9,6 +9,7 @@ Bytes are counted in the PTX, each instruction once.  Registers are counted by N
 assembler, which the package `nvidia-nvjitlink` brings; without it they are left out.
 """
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -83,7 +84,8 @@ def kernel_report(kernel, capability=(9, 0), ptx_of=CudaKernel.ptx):
       ptx_of: function of kernel and capability: what compiles it.
     """
     ptx, threads = ptx_of(kernel, capability), kernel.block[0]
-    lines = [f"{kernel.name}: {kernel.grid[0]} blocks of {threads} threads"]
+    blocks = math.prod(kernel.grid)
+    lines = [f"{kernel.name}: {blocks} blocks of {threads} threads"]
     found = bytes_in_ptx(ptx)
     for where in ("global", "shared", "local"):
         loads, stores = (found.get((what, where), 0) for what in ("ld", "st"))

@@ -28,11 +28,12 @@ from ...compile.fuse.fusion import nested
 from ...compile.loops.expressions import Load
 from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import local_buffers
-from ...compile.loops.statements import For, If, Store, expressions, statements
+from ...compile.loops.statements import For, If, Store, statements
 from ...compile.pipeline import nest_forms, part_forms
-from ...compile.schedule.nests import bytes_of, runs_along
-from ...compile.schedule.placing_rules import share_axes
+from ...compile.schedule.nests import bytes_of, loads_of, runs_along
+from ...compile.schedule.placing_rules import share_axes, stored_in
 from ...compile.schedule.recipes import totals_in
+from ...compile.schedule.shared_loops import loaded_buffers
 from ...compile.settings import config
 from ...trace.base.demand import add_rows
 from ..threads.kernels import are_apart
@@ -113,13 +114,10 @@ def widest(body):
 
 def depend_on_each_other(stmts):
     """Whether statements touch what others of them store."""
-    stored = [
-        {s.buffer for s in statements([stmt]) if isinstance(s, Store)} for stmt in stmts
-    ]
+    stored = [stored_in([stmt]) for stmt in stmts]
     for i, stmt in enumerate(stmts):
         others = set().union(*(b for j, b in enumerate(stored) if j != i))
-        loads = (e for e in postorder(expressions([stmt])) if type(e) is Load)
-        if others.intersection({e.buffer for e in loads} | stored[i]):
+        if others & (loaded_buffers([stmt]) | stored[i]):
             return True
     return False
 
@@ -179,8 +177,8 @@ def apart(loop, common=False):
       common: whether steps have in common what is in the cache; else each has its own.
     """
     stores = [s for s in statements((loop,)) if isinstance(s, Store)]
-    loads = {e.buffer for e in postorder(expressions((loop,))) if type(e) is Load}
-    told = {s.buffer for s in stores if promised(s, loop.axis)} - loads
+    told = {s.buffer for s in stores if promised(s, loop.axis)}
+    told -= loaded_buffers((loop,))
     own = set() if common else set(local_buffers((loop,)))
     return are_apart(loop, told | own)
 
@@ -202,7 +200,7 @@ def peeled(stmt, common=False):
 def known_outside(axes, body):
     """The axes that all long totals depend on: in steps of others they would be
     computed again.  What the kernel keeps to itself depends on all."""
-    own = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    own = stored_in(body)
     long = [
         e for e in totals_in(body) if widest_total(e) >= config.fusion.total_again
         and not any(type(x) is Load and x.buffer in own for x in postorder([e]))
@@ -219,9 +217,8 @@ def votes_of(body):
     What is the kernel's own does not count.
     """
     found = [s for s in statements(body) if isinstance(s, Store)]
-    found += [e for e in postorder(expressions(body)) if type(e) is Load]
     votes = Counter()
-    for access in found:
+    for access in (*found, *loads_of(body)):
         if access.buffer.space != "cache":
             votes[runs_along(access)] += bytes_of(access)
     return votes

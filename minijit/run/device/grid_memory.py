@@ -100,6 +100,14 @@ def digits(number, axes):
     return names
 
 
+def number_of(axes):
+    """The number of a step of several loops: what `digits` takes apart."""
+    first, *others = axes
+    for axis in others:
+        first = op("add", op("mul", first, as_index(axis.extent)), axis)
+    return first
+
+
 @dataclass(frozen=True, eq=False)
 class Flat(Buffer):
     """The memory of a buffer as one row of numbers.

@@ -19,13 +19,15 @@ from dataclasses import replace
 from ...compile.decisions import loop_rules, noted
 from ...compile.fuse.fusion import nested
 from ...compile.loops.buffers import Buffer
-from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
+from ...compile.loops.expressions import Axis, Load, Reduce
 from ...compile.loops.graphs import postorder, substitute
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.statements import For, Store, expressions, statements
+from ...compile.memory.overwriting import loaded_by
 from ...compile.pipeline import part_forms
 from ...compile.schedule.interchange import Renamer
-from ...compile.schedule.nests import nest_of
+from ...compile.schedule.nests import loads_of, nest_of
+from ...compile.schedule.placing_rules import stored_in
 from ...compile.settings import config
 from .grid import collapsed, totals_in
 from .grid_memory import (
@@ -33,6 +35,7 @@ from .grid_memory import (
     WARP,
     bytes_of_own,
     joined,
+    number_of,
     renamed,
     steps_of,
     terms_in_memory,
@@ -77,8 +80,7 @@ def without(buffer, body):
     store = next((s for s in stores if s.buffer is buffer), None)
     if store is None or times[buffer] > 1 or {*store.index} != {*axes}:
         return body
-    loads = {e.buffer for e in postorder([store.value]) if type(e) is Load}
-    if any(times[b] > (b.space == "cache") for b in loads):
+    if any(times[b] > (b.space == "cache") for b in loaded_by([store.value])):
         # These may have changed where the element is wanted.
         return body
 
@@ -119,7 +121,7 @@ def rows_kept(part):
 def rows_of(body):
     """{(buffer, index, axis in it): {axis: load}}: what is read along single axes that
     threads share."""
-    stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    stored = stored_in(body)
     loops = {s.axis for s in statements(body) if isinstance(s, For)}
     exprs = postorder(expressions(body))
     loops.update(a for e in exprs if type(e) is Reduce for a in e.axes)
@@ -175,7 +177,7 @@ def in_quads(part):
     noted("four neighbours", steps=steps_of(part.axes))
     *outer, last = part.axes
     quad, one = Axis(last.extent // 4), Axis(4, "vector")
-    names = {last: op("add", op("mul", quad, as_index(4)), one)}
+    names = {last: number_of((quad, one))}
     body = (For(one, renamed(part.body, names)),)
     return replace(part, axes=(*outer, quad), body=body)
 
@@ -188,8 +190,7 @@ def are_quads(axes, body):
         return False
     if totals_in(body):
         return False
-    loads = [e for e in postorder(expressions(body)) if type(e) is Load]
-    accesses = (a for a in (*body, *loads) if a.buffer.space != "cache")
+    accesses = (a for a in (*body, *loads_of(body)) if a.buffer.space != "cache")
     return all(are_neighbours(terms_in_memory(a), axis) for a in accesses)
 
 

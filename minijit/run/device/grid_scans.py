@@ -24,12 +24,14 @@ from ...compile.loops.scalars import wide_dtype
 from ...compile.loops.statements import For, If, Store, expressions
 from ...compile.pipeline import kernel_forms, nest_forms
 from ...compile.schedule.interchange import Renamer
+from ...compile.schedule.shared_loops import loaded_buffers
 from ...compile.settings import config
 from .grid import Part, peeled, votes_of
 from .grid_memory import (
     COMMON_BYTES,
     MOST_THREADS,
     THREADS,
+    number_of,
     renamed,
     steps_of,
     terms_in_memory,
@@ -74,8 +76,7 @@ def is_running(loop, axes):
     if not single or inner.intersection(totals):
         return False
     stored = {s.buffer for s in loop.body}
-    loads = {e.buffer for e in postorder(expressions(loop.body)) if type(e) is Load}
-    apart = len(stored) == len(loop.body) and not stored & loads
+    apart = len(stored) == len(loop.body) and not stored & loaded_buffers(loop.body)
     if not apart or not all(moves_along(s, axis) for s in loop.body):
         return False
     votes = votes_of(loop.body)
@@ -135,7 +136,7 @@ class Scan:
             one puts the step in the axis' place, the other one never goes too far.
         """
         axis, j = self.loop.axis, Axis(self.size, "thread")
-        step = op("add", op("mul", self.tile, as_index(self.size)), j)
+        step = number_of((self.tile, j))
         inside = op("min", step, as_index(axis.extent - 1))
         place = op("add", j, op("floordiv", j, as_index(self.length)))
         body = tuple(make(place, Renamer({axis: step}), Renamer({axis: inside})))
@@ -218,7 +219,6 @@ def in_pieces(kernel, rooms, number):
         return None
     noted("pieces of a row", pieces=loop.axis.extent // length)
     count, totals = loop.axis.extent // length, totals_of(loop)
-    at = lambda p, k: op("add", op("mul", p, as_index(length)), k)
     fill, order, p = [], [], Axis(count)
     each, names = Axis(count, "scan"), {}
     for e in totals:
@@ -228,17 +228,19 @@ def in_pieces(kernel, rooms, number):
         )
         rooms += part, upto
         k = Axis(length, "reduce")
-        value = Reduce(e.op, (k,), tuple(Renamer({loop.axis: at(p, k)})(e.bodies)))
+        there = Renamer({loop.axis: number_of((p, k))})
+        value = Reduce(e.op, (k,), tuple(there(e.bodies)))
         fill.append(Store(part, (p,), op("convert", value, dtype=part.dtype)))
         sums = Reduce(e.op, (each,), (Load(part, (each,)),))
         order.append(Store(upto, (each,), sums))
     first, k = Axis(count), Axis(length, "scan")
+    here = {loop.axis: number_of((first, k))}
     for e, store in zip(totals, order, strict=True):
         before = op("convert", Load(store.buffer, (back(first, 1),)), dtype=e.dtype)
-        own = Reduce(e.op, (k,), tuple(Renamer({loop.axis: at(first, k)})(e.bodies)))
+        own = Reduce(e.op, (k,), tuple(Renamer(here)(e.bodies)))
         both, = combine(e.op, (before,), (own,))
         names[e] = op("select", op("gt", first, ZERO), both, own)
-    finish = renamed(renamed(loop.body, names), {loop.axis: at(first, k)})
+    finish = renamed(renamed(loop.body, names), here)
     loops = (p, fill), (each, order), (first, [For(k, finish)])
     return [replace(kernel, body=(For(axis, tuple(body)),)) for axis, body in loops]
 

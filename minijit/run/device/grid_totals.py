@@ -33,7 +33,15 @@ from ...compile.schedule.nests import nest_of
 from ...compile.schedule.shared_loops import after_loop, shares_of
 from ...compile.settings import config
 from .grid import launch_of, part_of
-from .grid_memory import MOST_THREADS, WARP, NoCudaForm, digits, joined, steps_of
+from .grid_memory import (
+    MOST_THREADS,
+    WARP,
+    NoCudaForm,
+    digits,
+    joined,
+    number_of,
+    steps_of,
+)
 
 
 def with_parts(program):
@@ -121,14 +129,6 @@ def totals_apart(kernel, rooms, number):
     body = on_buffers(kernel.body, lambda b, index: (names[b], index), names)
     steps = (replace(kernel, body=part) for part in (body[:1], body[1:]))
     return [found for step in steps for found in in_kernels(step, rooms, number)]
-
-
-def number_of(axes):
-    """The number of a step of several loops: what `digits` takes apart."""
-    first, *others = axes
-    for axis in others:
-        first = op("add", op("mul", first, as_index(axis.extent)), axis)
-    return first
 
 
 def can_part(total, axes):

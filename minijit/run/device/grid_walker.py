@@ -30,7 +30,6 @@ import numpy as np
 
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Const, Load, Op, Reduce, as_index, op
-from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import buffer_names, local_buffers
 from ...compile.loops.scalars import BOOL, storage_dtype
 from ...compile.loops.statements import (
@@ -41,9 +40,10 @@ from ...compile.loops.statements import (
     Store,
     Swap,
     While,
-    expressions,
     statements,
 )
+from ...compile.memory.overwriting import loaded_by
+from ...compile.schedule.shared_loops import loaded_buffers
 from ..emit import Walker, walkers
 from .grid_memory import ATOMIC, WARP, atomic_kinds, flat
 
@@ -185,10 +185,8 @@ class GridWalker(Walker):
 
     def touched(self, body):
         """(buffers that statements read, that they write), of those that are stored."""
-        loads = (e for e in postorder(expressions(body)) if type(e) is Load)
-        reads = {e.buffer for e in loads} & self.stored
         stores = [s for s in statements(body) if isinstance(s, Store)]
-        reads |= {s.buffer for s in stores if s.combine}
+        reads = loaded_buffers(body) | {s.buffer for s in stores if s.combine}
         return reads & self.stored, {s.buffer for s in stores} & self.stored
 
     def block_let(self, stmt):
@@ -292,8 +290,7 @@ class GridWalker(Walker):
         self.written |= after[1]
 
     def touched_by(self, exprs):
-        loads = (e for e in postorder(exprs) if type(e) is Load)
-        return {e.buffer for e in loads} & self.stored, set()
+        return loaded_by(exprs) & self.stored, set()
 
 
 def combine_places(name, old, new):

@@ -17,14 +17,12 @@ from ...compile.decisions import loop_rules, noted
 from ...compile.fuse.fusion import nested
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Const, Load, as_index, op
-from ...compile.loops.graphs import postorder
-from ...compile.loops.statements import For, If, Store, expressions
+from ...compile.loops.statements import For, If, Store
 from ...compile.pipeline import kernel_forms, nest_forms
-from ...compile.schedule.shared_loops import perfect
+from ...compile.schedule.shared_loops import loaded_buffers, perfect
 from ...compile.settings import config
 from .grid import Part, apart, part_of
-from .grid_memory import ATOMIC, joined, renamed, steps_of
-from .grid_totals import number_of
+from .grid_memory import ATOMIC, joined, number_of, renamed, steps_of
 
 NUMBER = np.dtype("int32")
 
@@ -48,8 +46,7 @@ def update_in(stmts):
     if not serial or not all(type(a.extent) is int for a in axes) or len(stores) != 1:
         return None
     store, = stores
-    loads = {e.buffer for e in postorder(expressions(body)) if type(e) is Load}
-    if not isinstance(store, Store) or store.buffer in loads:
+    if not isinstance(store, Store) or store.buffer in loaded_buffers(body):
         return None
     return axes, store, lambda s: (If(body[0].pred, (s,)) if guarded else s,)
 
