@@ -281,25 +281,15 @@ def test_golden_text():
     ]
     told = [line.strip() for line in lines[2:] if "test_explain.py" not in line]
     assert [" ".join(line.split()) for line in told] == [
-        "",
-        "matmul product 197 kflop 26.6 kB",
-        "dot_general",
-        "reads x: f32[64,32] 8.2 kB",
-        "reads w: f32[32,48] 6.1 kB",
-        "writes t0: f32[64,48] 12.3 kB",
-        "",
-        "kernel_0 plain 6.1 kflop 24.6 kB",
-        "tanh, mul",
-        "reads t0: f32[64,48] 12.3 kB",
-        "writes out0: f32[64,48] 12.3 kB",
-        "",
-        "kept in memory, by bytes written and read:",
-        "24.6 kB dot_general: matmul writes it (call)",
-        "",
-        "arrays:",
+        "", "matmul product 197 kflop 26.6 kB", "dot_general",
+        "reads x: f32[64,32] 8.2 kB", "reads w: f32[32,48] 6.1 kB",
+        "writes t0: f32[64,48] 12.3 kB", "", "kernel_0 plain 6.1 kflop 24.6 kB",
+        "tanh, mul", "reads t0: f32[64,48] 12.3 kB", "writes out0: f32[64,48] 12.3 kB",
+        "", "kept in memory, by bytes written and read:",
+        "24.6 kB dot_general: matmul writes it (call)", "", "arrays:",
         "t0: f32[64,48] temporary steps 0..1 at 0 12.3 kB",
         "out0: f32[64,48] result steps 1..1 12.3 kB",
-    ]
+    ]  # fmt: skip
     assert "h = x @ w" in str(report)
 
 

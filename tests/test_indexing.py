@@ -28,33 +28,16 @@ pytestmark = pytest.mark.chapter(16)
 cube = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 s_ = np.s_
 scatters = {
-    "set": lax.scatter,
-    "add": lax.scatter_add,
-    "subtract": lax.scatter_sub,
-    "multiply": lax.scatter_mul,
-    "min": lax.scatter_min,
-    "max": lax.scatter_max,
-}
+    "set": lax.scatter, "add": lax.scatter_add, "subtract": lax.scatter_sub,
+    "multiply": lax.scatter_mul, "min": lax.scatter_min, "max": lax.scatter_max,
+}  # fmt: skip
 
 # Indices that are inside the cube, so that NumPy agrees.
 basic = [
-    0,
-    -1,
-    np.int8(-1),
-    (1, 2),
-    (1, 2, 3),
-    s_[1:3],
-    s_[::-1],
-    s_[5:0:-2],
-    s_[:, 1::2],
-    s_[None, 1, None],
-    s_[..., 2],
-    s_[..., None, 0:2],
-    s_[1:1, 0],
-    s_[1:2, ::3, -1],
-    (),
+    0, -1, np.int8(-1), (1, 2), (1, 2, 3), s_[1:3], s_[::-1], s_[5:0:-2], s_[:, 1::2],
+    s_[None, 1, None], s_[..., 2], s_[..., None, 0:2], s_[1:1, 0], s_[1:2, ::3, -1], (),
     np.array(1),
-]
+]  # fmt: skip
 advanced = [
     np.array([2, 0, 2]),
     np.array([2, 0], np.uint8),
@@ -71,24 +54,15 @@ advanced = [
     np.zeros((0,), int),
 ]
 masks = [
-    np.array([True, False, True]),
-    np.arange(12).reshape(3, 4) % 5 < 2,
+    np.array([True, False, True]), np.arange(12).reshape(3, 4) % 5 < 2,
     (slice(None), np.array([True, False, True, True])),
-    (np.array([False, True, False]), slice(1, 3)),
-    np.zeros((3, 4, 5), bool),
-    True,
-    False,
-    (True, 1),
-    (slice(None), 1, True),
-]
+    (np.array([False, True, False]), slice(1, 3)), np.zeros((3, 4, 5), bool), True,
+    False, (True, 1), (slice(None), 1, True),
+]  # fmt: skip
 outside = [
-    10,
-    -9,
-    (1, -7, 3),
-    np.array([2, 0, 5, -4, -1]),
-    (slice(None), np.array([[0, 9], [-5, 1]])),
-    np.array([1, 200, 255], np.uint8),
-]
+    10, -9, (1, -7, 3), np.array([2, 0, 5, -4, -1]),
+    (slice(None), np.array([[0, 9], [-5, 1]])), np.array([1, 200, 255], np.uint8),
+]  # fmt: skip
 inside = basic + advanced + masks
 
 

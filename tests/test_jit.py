@@ -62,15 +62,9 @@ def test_one_trace_for_one_signature():
 @pytest.mark.parametrize(
     "first, second",
     [
-        (1, 1.0),
-        (1, True),
-        (1.0, np.float32(1)),
-        (np.ones(3), np.ones(4)),
-        (np.ones(3, np.int8), np.ones(3, np.uint8)),
-        ((1.0,), [1.0]),
-        ({"a": 1.0}, {"b": 1.0}),
-        (None, ()),
-        ((1.0, None), (1.0, 2.0)),
+        (1, 1.0), (1, True), (1.0, np.float32(1)), (np.ones(3), np.ones(4)),
+        (np.ones(3, np.int8), np.ones(3, np.uint8)), ((1.0,), [1.0]),
+        ({"a": 1.0}, {"b": 1.0}), (None, ()), ((1.0, None), (1.0, 2.0)),
     ],
     ids=str,
 )
@@ -626,12 +620,8 @@ def test_find_captures_reads_globals_through_modules():
 
 def test_show_has_no_addresses():
     values = [
-        object(),
-        np.ones(2),
-        jnp.ones((2, 3)),
-        test_show_has_no_addresses,
-        "a" * 99,
-    ]
+        object(), np.ones(2), jnp.ones((2, 3)), test_show_has_no_addresses, "a" * 99,
+    ]  # fmt: skip
     assert not any("0x" in show(v) or len(show(v)) > 40 for v in values)
 
 

@@ -135,21 +135,10 @@ def with_products(t):
 
 
 in_place = [
-    one_element,
-    read_later,
-    swapped,
-    row_from_row,
-    row_of_itself,
-    in_two_loops,
-    in_a_branch,
-    in_a_function,
-    sorted_by_insertion,
-    several_at_once,
-    where_it_says_itself,
-    two_at_once,
-    sixteen_bits,
-    with_products,
-]
+    one_element, read_later, swapped, row_from_row, row_of_itself, in_two_loops,
+    in_a_branch, in_a_function, sorted_by_insertion, several_at_once,
+    where_it_says_itself, two_at_once, sixteen_bits, with_products,
+]  # fmt: skip
 
 
 def exchanged(t):
@@ -207,14 +196,9 @@ def both_the_same(t):
 
 
 others = [
-    exchanged,
-    exchanged_in_a_branch,
-    permuted,
-    looked_at_within,
-    kept_whole,
-    rows_of_a_scan,
-    both_the_same,
-]
+    exchanged, exchanged_in_a_branch, permuted, looked_at_within, kept_whole,
+    rows_of_a_scan, both_the_same,
+]  # fmt: skip
 
 
 def swaps(text):
