@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numba import cuda
 
+from minijit.book.exercise import verdict
 from minijit.book.kernels import NoKernel, Unset, launch
 from minijit.run.device.lockstep_memory import Divergence, OutOfBounds, Race
 from minijit.trace.base.errors import MinijitError
@@ -464,6 +465,10 @@ others = [
             y[k] = x[k] * 2
     """, "thread 0 of block 0 and thread 1 of block 0 use y.0., both .* at once"),
     ("double", """
+        y[t] = x[t]
+        y[t] += x[t]
+    """, "loads y.0.: keep in a variable what is not a result yet"),
+    ("double", """
         if t < 64:
             y[t] = x[t] * 2
     """, "1 block of 1024 threads .* no thread has stored it"),
@@ -896,6 +901,14 @@ def test_a_puzzle_solved_by_other_means_is_told_why(name, body, says):
 def test_a_puzzle_may_be_solved_in_another_way(name, body):
     space = of_source(puzzles.read_text(encoding="utf-8"))
     space[f"check_{name}"](kernel_of(space, name, body))
+
+
+def test_a_verdict_begins_with_the_launch():
+    space = of_source(puzzles.read_text(encoding="utf-8"))
+    kernel = kernel_of(space, "guarded", "if t <= n:\n    y[t] = x[t] * 2")
+    told = verdict(space["check_guarded"], kernel).split("\n")
+    assert told[0] == "not yet: guarded: 1 block of 64 threads, n = 50"
+    assert told[1].startswith("  raised    OutOfBounds: thread 50 of block 0 loads")
 
 
 def test_each_puzzle_has_enough_wrong_kernels():

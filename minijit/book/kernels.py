@@ -464,8 +464,8 @@ def watched(kernel: Any, *arrays: np.ndarray, own: bool = False) -> Ran:
         try:
             race(memory, *args, **more)
         except Race as error:
-            frames = (f for f, _ in traceback.walk_stack(None))
-            vars(error)["stmt"] = innermost(frames)
+            here = traceback.walk_stack(inspect.currentframe())
+            vars(error)["stmt"] = innermost(f for f, _ in here)
             races.append(error)
 
     # A wrong index makes threads meet.  So what is outside of an array, a barrier that

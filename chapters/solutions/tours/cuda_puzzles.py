@@ -54,7 +54,7 @@ def in_blocks(x, y, n):
 
 def check_in_blocks(in_blocks):
     """Before a block there are as many threads as all blocks before it have."""
-    for n, blocks, threads in (1000, 8, 128), (128, 1, 128), (130, 5, 32):
+    for n, blocks, threads in (1000, 8, 128), (128, 1, 128), (130, 5, 32), (9, 3, 32):
         x, least = values[:n], -(-n // 8)
         given = dict(x=x, y=unset(n), n=n)
         judge(in_blocks, Case(
