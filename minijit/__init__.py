@@ -194,8 +194,6 @@ from .compile.control import native_tapes, reversal as lower_reversal
 from .run.python import table_values
 
 # chapter 23
-from .compile.numbers import exact_forms
-from .compile.numbers import special_forms
 from .run.llvm import executor as llvm
 from .run.llvm import blocks as llvm_blocks
 from .run.llvm import instructions as llvm_instructions

@@ -5,6 +5,7 @@ import importlib
 import numpy as np
 import pytest
 
+import minijit.run.python.scalar_functions  # noqa: F401
 from minijit.run.scalars.numba_scalars import native_functions
 from minijit.run.scalars.scalar_math import functions
 
@@ -78,7 +79,6 @@ def test_nan_wins():
     y = np.array([np.nan, 1, 3], np.float32)
     assert np.array_equal(plain("maximum", x, y), [np.nan, np.nan, 3], equal_nan=True)
     assert np.array_equal(plain("minimum", x, y), [np.nan, np.nan, 2], equal_nan=True)
-    assert np.isnan(plain("clamp", x[:1], np.float32([np.nan]), x[:1])[0])
     assert np.isnan(plain("sign", y)[0]) and np.signbit(plain("sign", -0.0 * x)[0])
 
 

@@ -183,4 +183,7 @@ scalar_forms |= {
     "float16_bits": float16_bits,
     "bfloat16_value": bfloat16_value,
     "bfloat16_bits": bfloat16_bits,
+    # To the nearest one, still as a float32.
+    "round_float16": lambda x, dtype: float16_value(float16_bits(x, dtype), dtype),
+    "round_bfloat16": lambda x, dtype: bfloat16_value(bfloat16_bits(x, dtype), dtype),
 }

@@ -13,7 +13,6 @@ sum of two int32s is an int64 there: such types are cast where a variable is ass
 """
 
 import math
-import re
 from contextlib import contextmanager
 
 import numpy as np
@@ -22,6 +21,7 @@ from ...compile.loops.scalars import INDEX, storage_dtype, wide_dtype
 from ..python.emitter import call, operations
 from ..python.kernel_source import KernelSource, heading, source_comment
 from ..python.regions import RegionEmitter
+from ..python.scalar_functions import cast, in_type, print_convert
 from ..python.source_text import Text, dtype_text
 from .grid_walker import GridWalker, given_buffers
 
@@ -31,21 +31,6 @@ of_math += " asinh acosh atanh atan2 copysign nextafter"
 words = {name: call(f"math.{name}") for name in of_math.split()}
 words |= {name: call(name) for name in "floor ceil round_even cbrt logaddexp".split()}
 words |= {"is_finite": call("math.isfinite")}
-
-# The types that numba keeps in sums of their own.
-KEPT = ("int64", "float32", "float64", "bool")
-
-
-def cast(name, text):
-    """`np.int8(x)`; of a bool, which is another kind of number, its own function."""
-    return Text(f"to_bool({text})" if name == "bool" else f"np.{name}({text})")
-
-
-def print_convert(expr, x):
-    """A function limits a float to the range of an integer."""
-    source, target = wide_dtype(expr.args[0].dtype), wide_dtype(expr.dtype)
-    limited = source.kind == "f" and target.kind in "iu"
-    return Text(f"to_{target.name}({x})") if limited else cast(target.name, x)
 
 
 def print_bitcast(expr, x):
@@ -59,21 +44,13 @@ def print_remainder(expr, x, y):
 
 
 def print_shift(name):
-    """The operator where a count is in range, and what shifts everything out if not."""
+    """Of numbers of its own type, for how many bits they have matters."""
 
     def row(expr, x, y):
-        bits, kind, dtype = 8 * expr.dtype.itemsize, expr.dtype.kind, expr.dtype.name
         printed = operations[name](expr, x, y)
         if printed != call(name)(expr, x, y):
             return printed
-        of = {"shift_right_logical": "u", "shift_right_arithmetic": ""}.get(name, kind)
-        own = f"{of.replace('i', '')}int{bits}"
-        x, y = cast(own, x), cast(own, y)
-        known = f"(y >= 0) & (y < {bits})".replace("y", str(y))
-        if name == "shift_right_arithmetic":
-            return cast(dtype, f"{x} >> ({y} if {known} else {cast(own, bits - 1)})")
-        sign = "<<" if name == "shift_left" else ">>"
-        return cast(dtype, f"{x} {sign} {y} if {known} else {cast(own, 0)}")
+        return call(name)(expr, *(cast(expr.dtype.name, part) for part in (x, y)))
 
     return row
 
@@ -102,21 +79,16 @@ class CudaEmitter(RegionEmitter):
             return words[expr.name](expr, *self.shorter(expr, values))
         return super().op(expr, values)
 
-    def in_type(self, name, value):
-        """A value in the type of a variable, which a number of memory has already."""
-        known = re.fullmatch(rf"\w+(\[[^\[\]]*\])?|np\.{name}\([^()]*\)", str(value))
-        return value if name in KEPT or known else cast(name, value)
-
     def assign(self, prefix, dtype, value):
-        value = self.in_type(wide_dtype(dtype).name, value)
+        value = in_type(wide_dtype(dtype).name, value)
         return super().assign(prefix, dtype, value)
 
     def set(self, cell, value):
-        super().set(cell, self.in_type(self.locals[str(cell)], value))
+        super().set(cell, in_type(self.locals[str(cell)], value))
 
     def store(self, buffer, index, value):
         if buffer in self.numbers:
-            value = self.in_type(self.locals[self.numbers[buffer]], value)
+            value = in_type(self.locals[self.numbers[buffer]], value)
         super().store(buffer, index, value)
 
     def begin_as_zero(self, name):

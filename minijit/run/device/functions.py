@@ -4,8 +4,6 @@ one that asks how many bytes a number has, for instance.
 Here `type(x)(1)` is a 1 of x's type: a literal would make a float64 of a float32.
 """
 
-import math
-
 import numpy as np
 
 from ..scalars.scalar_math import numbers
@@ -29,13 +27,6 @@ def multiply_wrapping(x, y):
 
 def power(x, y):
     return x ** type(x)(y)
-
-
-def logaddexp(x, y):
-    if x == y:
-        return x + type(x)(0.6931471805599453)
-    high, low = (x, y) if x > y else (y, x)
-    return high + math.log1p(math.exp(low - high))
 
 
 def to_bool(x):

@@ -24,7 +24,9 @@ from ...trace.base.locks import Lock
 from ..python.scalar_functions import functions
 from ..python.source import import_text
 from ..report.environment import version_of
+from ..scalars.numba_scalars import by_type, overloaded
 from ..values import pairs
+from .emitter import words
 from .functions import instructions, own, swap_in
 from .grid_memory import NoCudaForm
 from .lockstep import of_math, vector_functions
@@ -47,6 +49,8 @@ def simulated_swap(array, index, expected, new):
     return FakeCUDAAtomic().cas(array.view(expected.dtype), index, expected, new)
 
 
+# Hashable, for what is printed with them is kept.
+device_words = tuple(words.items())
 simulator = vector_functions | functions | {"compare_and_swap": simulated_swap}
 known = (simulator.keys() | own.keys()) - {"abs"}
 
@@ -82,13 +86,12 @@ def device_functions(capability=None):
     other here.
     """
     from numba import cuda
+    from numba.cuda.extending import overload
 
     space = {"np": ModuleType("np"), "math": math}
     for function in functions.values():
         space = function.__globals__ | space
     half, rounded = cuda.libdevice.half2float, cuda.libdevice.float2half_rn
-    # numba's own `//` rounds down, and in 64 bits.
-    quotient, rest = instruction("sdiv"), instruction("srem")
     stubs = {
         "cbrt": lambda x: cuda.cbrt(x),
         "population_count": lambda x: cuda.popc(x),
@@ -96,21 +99,21 @@ def device_functions(capability=None):
         "floor": lambda x: math.floor(x),
         "ceil": lambda x: math.ceil(x),
         "trunc": lambda x: math.trunc(x),
-        "divide": lambda x, y: (
-            type(x)(-1) if y == 0 else -x if y == -1 else quotient(x, y)
-        ),
-        "remainder": lambda x, y: (
-            x if y == 0 else type(x)(0) if y == -1 else rest(x, y)
-        ),
         "float16_value": lambda x: half(np.int16(x)),
         "float16_bits": lambda x: np.uint16(rounded(x)),
         "round_float16": lambda x: half(rounded(x)),
     }
     for name, f in (functions | own | stubs).items():
+        if name in by_type and name not in stubs:
+            space[name] = overloaded(overload, name, space, device_words)
+            continue
         copy = FunctionType(f.__code__, space, name, None, f.__closure__)
         space[name] = cuda.jit(device=True)(copy)
+    # numba's own `//` rounds down, and in 64 bits.
+    space |= {f"machine_{word}": instruction(word) for word in ("div", "rem")}
     # Above, others call what these are for all types.
-    space |= {name: by_type(row, space.get(name)) for name, row in instructions.items()}
+    for name, row in instructions.items():
+        space[name] = instruction_or(row, space.get(name))
     space |= {"erf": math.erf, "erfc": math.erfc, "lgamma": math.lgamma}
     space["compare_and_swap"] = swap_in_memory()
     words = {n: getattr(math, n) for n in "exp log1p sqrt copysign isnan".split()}
@@ -120,13 +123,14 @@ def device_functions(capability=None):
 
 
 def instruction(word):
-    """A function that is one instruction: of LLVM, or of PTX for a type of numbers."""
+    """One instruction: a division of LLVM's, or one of PTX for a type of numbers."""
     from llvmlite import ir
     from numba.cuda.extending import intrinsic
 
     def write(context, builder, sig, args):
         if "." not in word:
-            return getattr(builder, word)(*args)
+            sign = "s" if sig.return_type.signed else "u"
+            return getattr(builder, sign + word)(*args)
         kind, count = args[0].type, len(args) + 1
         text = f"{word} {', '.join(f'${i}' for i in range(count))};"
         letters = "=" + ",".join(("d" if "64" in word else "f") * count)
@@ -159,7 +163,7 @@ def swap_in_memory():
     return swap
 
 
-def by_type(words, other):
+def instruction_or(words, other):
     """A function that is an instruction for some types, and `other` for the rest."""
     from numba.cuda.extending import overload
 

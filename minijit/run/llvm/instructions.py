@@ -9,12 +9,9 @@ A function that has a form in `scalar_forms` does not need a row here: its form 
 function of the module.
 """
 
-import numpy as np
 
 from ...compile.loops.expressions import Const
 from ...compile.loops.scalars import BOOL
-from ...compile.numbers.scalar_forms import FLOAT32, polynomial, scalar_forms, where
-from ..python.scalar_functions import erf_inv_central, erf_inv_middle, erf_inv_tail
 from .text import instructions
 from .types import kind_of, register_type
 
@@ -161,40 +158,3 @@ c_functions = """
     atan2 cbrt pow rem erf erfc lgamma
 """.split()
 instructions |= dict.fromkeys(c_functions, from_library)
-
-
-def erf_inv64(x):
-    """The inverse of erf, as `scalar_functions`: all three ranges, then a choice."""
-    w = -((1.0 - x) * (x + 1.0)).apply("log")
-    root = w.apply("sqrt")
-    central = polynomial(w - 3.125, *erf_inv_central)
-    middle = polynomial(root - 3.25, *erf_inv_middle)
-    tail = polynomial(root - 5.0, *erf_inv_tail)
-    factor = where(w < 6.25, central, where(w < 16.0, middle, tail))
-    return where(abs(x).is_(1.0), x * np.inf, x * factor)
-
-
-# Giles's polynomials in single precision, as in XLA, for two ranges of w.
-CENTRAL32 = (
-    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
-    *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
-)
-TAIL32 = (
-    *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
-    *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
-)
-
-
-def erf_inv32(x):
-    w = -((1.0 - x) * (x + 1.0)).apply("log")
-    central = polynomial(w - 2.5, *CENTRAL32)
-    tail = polynomial(w.apply("sqrt") - 3.0, *TAIL32)
-    factor = where(w < 5.0, central, tail)
-    return where(abs(x).is_(1.0), x * np.inf, x * factor)
-
-
-def erf_inv(x, dtype):
-    return erf_inv32(x) if dtype == FLOAT32 else erf_inv64(x)
-
-
-scalar_forms |= {"erf_inv": erf_inv}

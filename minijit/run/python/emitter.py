@@ -242,8 +242,7 @@ operations |= {
 more_names = "exp2 tan sinh cosh cbrt nextafter logaddexp".split()
 operations |= {name: call(f"np.{name}") for name in more_names}
 
-own_names = "sign clamp multiply_any_order".split()
-operations |= {name: call(name) for name in own_names}
+operations |= {name: call(name) for name in ("sign", "multiply_any_order")}
 
 
 def print_shift(name, symbol, kinds):

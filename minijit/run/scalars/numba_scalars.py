@@ -17,6 +17,8 @@ from .scalar_math import functions, numbers
 # types), and a function in numba's form that appends LLVM instructions and returns the
 # value.
 instructions = {}
+# name -> function of the dtypes of arguments: -> a Python function for these.
+by_type = {}
 
 
 def first(x, *others):
@@ -66,37 +68,26 @@ def wrapping(method):
     return lambda context, builder, signature, values: getattr(builder, method)(*values)
 
 
-instructions |= {
-    "add_wrapping": (first, wrapping("add")),
-    "subtract_wrapping": (first, wrapping("sub")),
-    "multiply_wrapping": (first, wrapping("mul")),
-    "add_any_order": (first, reassociated("fadd")),
-    "multiply_any_order": (first, reassociated("fmul")),
-    "maximum": (first, extreme("llvm.maximum", ">")),
-    "minimum": (first, extreme("llvm.minimum", "<")),
-}
-
-
-def shift(method, past_the_width):
-    """A shift with a value for counts that are out of range, where LLVM has none."""
+def division(word):
+    """An integer division, which depends on the sign."""
 
     def emit(context, builder, signature, values):
-        x, y = values
-        width = x.type.width
-        in_range = builder.icmp_unsigned("<", y, y.type(width))
-        count = builder.select(in_range, y, y.type(past_the_width(width)))
-        shifted = getattr(builder, method)(x, count)
-        if past_the_width(width) != 0:
-            return shifted
-        return builder.select(in_range, shifted, x.type(0))
+        letter = "s" if signature.return_type.signed else "u"
+        return getattr(builder, letter + word)(*values)
 
     return emit
 
 
 instructions |= {
-    "shift_left": (first, shift("shl", lambda width: 0)),
-    "shift_right_logical": (first, shift("lshr", lambda width: 0)),
-    "shift_right_arithmetic": (first, shift("ashr", lambda width: width - 1)),
+    "add_wrapping": (first, wrapping("add")),
+    "subtract_wrapping": (first, wrapping("sub")),
+    "multiply_wrapping": (first, wrapping("mul")),
+    "machine_div": (first, division("div")),
+    "machine_rem": (first, division("rem")),
+    "add_any_order": (first, reassociated("fadd")),
+    "multiply_any_order": (first, reassociated("fmul")),
+    "maximum": (first, extreme("llvm.maximum", ">")),
+    "minimum": (first, extreme("llvm.minimum", "<")),
 }
 
 
@@ -139,6 +130,22 @@ def intrinsic(name):
     return make(lambda typing_context, x, y: typed(x, y))
 
 
+def overloaded(overload, name, namespace, *more):
+    """What stands for a row of `by_type`: a function for each kind of arguments."""
+    from numba.core.types import unliteral
+    from numba.np.numpy_support import as_dtype
+
+    def stub(*args):
+        pass
+
+    @overload(stub, strict=False)
+    def chosen(*args):
+        function = by_type[name](tuple(as_dtype(unliteral(x)) for x in args), *more)
+        return FunctionType(function.__code__, function.__globals__ | namespace, name)
+
+    return stub
+
+
 @functools.cache
 def native_functions():
     """{name: what numba is to compile for it}, for every row of `functions`.
@@ -146,7 +153,7 @@ def native_functions():
     Each Python function is copied, with this dict for its globals: so the functions
     that it calls are the native ones too.
     """
-    from numba.extending import register_jitable
+    from numba.extending import overload, register_jitable
 
     namespace = {"np": np}
     for function in functions.values():
@@ -154,6 +161,8 @@ def native_functions():
     for name, function in functions.items():
         if name in instructions:
             namespace[name] = intrinsic(name)
+        elif name in by_type:
+            namespace[name] = overloaded(overload, name, namespace)
         else:
             copy = FunctionType(function.__code__, namespace, name)
             namespace[name] = register_jitable(copy)

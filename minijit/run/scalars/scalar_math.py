@@ -4,12 +4,13 @@ A generated kernel computes one element at a time, mostly in Python's own operat
 NumPy's functions: `t2 = t0 * t1`, `t3 = np.exp(t2)`.  Where neither means what JAX
 means, it calls a function from here:
 
-    divide(np.int32(7), np.int32(0))            # -1: NumPy says 0, C says anything
+    machine_div(np.int32(-7), np.int32(2))      # -3: NumPy says -4
     maximum(np.float32(1), np.float32("nan"))   # nan: the builtin `max` says 1.0
     to_int32(np.float32(1e20))                  # 2147483647: NumPy says -2147483648
 
 All of them are plain Python on NumPy scalars, and numba compiles most of them as they
-stand; for the others it is told more in `numba_scalars`.
+stand; for the others it is told more in `numba_scalars`.  What has a form in the loop
+IR, such as `divide`, is printed from that: see `run/python/scalar_functions.py`.
 """
 
 import numpy as np
@@ -80,76 +81,18 @@ def minimum(x, y):
     return x if x < y or x != x else y
 
 
-def clamp(low, x, high):
-    """x limited to low..high, where high wins; a NaN stays NaN."""
-    return minimum(maximum(x, low), high)
+functions |= named(maximum, minimum)
 
 
-def sign(x):
-    """-1, 0 or 1 as x's type; both zeros and NaN stay what they are."""
-    if x > 0:
-        return like(1, x)
-    return like(-1, x) if x < 0 else x
-
-
-functions |= named(maximum, minimum, clamp, sign)
-
-
-def divide(x, y):
-    """Signed x / y rounded toward zero; -1 for y = 0; INT_MIN / -1 wraps."""
-    if y == 0:
-        return ~y
-    if y == -1:
-        return -x
-    q = x // y
+def machine_div(x, y):
+    """Integers x / y rounded toward zero; y is not 0."""
+    q = typed(x) // y
     return q + 1 if q < 0 and q * y != x else q
 
 
-def remainder(x, y):
-    """Signed x - y * divide(x, y), with x's sign; x itself for y = 0."""
-    if y == 0:
-        return x
-    if y == -1:
-        return x ^ x
-    r = x % y
-    return r - y if r != 0 and (r < 0) != (x < 0) else r
-
-
-def divide_unsigned(x, y):
-    """x // y; for y = 0 the largest number of the type."""
-    return ~y if y == 0 else x // y
-
-
-def remainder_unsigned(x, y):
-    """x % y; x itself for y = 0."""
-    return x if y == 0 else x % y
-
-
-functions |= named(divide, remainder, divide_unsigned, remainder_unsigned)
-
-
-def shift_left(x, y):
-    """x << y; 0 where y is negative or at least the width of x."""
-    x = typed(x)
-    return x << y if 0 <= y < 8 * x.itemsize else x ^ x
-
-
-def shift_right_arithmetic(x, y):
-    """x >> y, filled with the first bit; an y out of range shifts everything out."""
-    x = typed(x)
-    width = 8 * x.itemsize
-    signed = bits(x, f"i{x.itemsize}")
-    count = int(y) if 0 <= y < width else width - 1
-    return bits(signed >> signed.dtype.type(count), x.dtype)
-
-
-def shift_right_logical(x, y):
-    """x >> y, filled with zeros; 0 where y is out of range."""
-    x = typed(x)
-    if not 0 <= y < 8 * x.itemsize:
-        return x ^ x
-    unsigned = bits(x, f"u{x.itemsize}")
-    return bits(unsigned >> bits(typed(y), unsigned.dtype), x.dtype)
+def machine_rem(x, y):
+    """What `machine_div` leaves, with x's sign."""
+    return x - y * machine_div(x, y)
 
 
 def power(x, y):
@@ -158,7 +101,7 @@ def power(x, y):
     return -x if y == 0.5 and x == -np.inf else np.power(x, like(y, x))
 
 
-functions |= named(shift_left, shift_right_arithmetic, shift_right_logical, power)
+functions |= named(machine_div, machine_rem, power)
 
 
 def truncated(x, dtype):
@@ -190,10 +133,6 @@ integers = [f"{sign}int{width}" for sign in ("", "u") for width in (8, 16, 32, 6
 numbers = [*integers, "float32", "float64"]
 
 # Generated code imports them from here, each by its name.
-to_bool = converting("bool")
-conversions = [*map(converting, numbers)]
-to_int8, to_int16, to_int32, to_int64 = conversions[:4]
-to_uint8, to_uint16, to_uint32, to_uint64 = conversions[4:8]
-to_float32, to_float64 = conversions[8:]
-
-functions |= named(to_bool, *conversions)
+conversions = named(*map(converting, ["bool", *numbers]))
+globals().update(conversions)
+functions |= conversions
