@@ -281,6 +281,45 @@ mistakes = [
 ]
 
 
+def capturing(jax, y):
+    """A function with a rule, which captured what is differentiated."""
+    f = jax.custom_jvp(lambda x: x * y)
+    f.defjvp(lambda p, t: (f(*p), t[0] * y))
+    return f(1.0)
+
+
+def with_nondiff(jax, n):
+    f = jax.custom_vjp(lambda n, x: n * x, nondiff_argnums=(0,))
+    f.defvjp(lambda n, x: (n * x, None), lambda n, _, ct: (ct,))
+    return f(n, 2.0)
+
+
+# Mistakes of which programs look for the class of the error alone.
+mistakes += [
+    (fwd_and_bwd(lambda r, g: g), "TypeError: "),
+    (fwd_and_bwd(lambda r, g: ({"a": g},)), "TypeError: "),
+    (lambda jax: jax.custom_jvp(lambda x: x)(1.0), "AttributeError: "),
+    (lambda jax: jax.grad(functools.partial(capturing, jax))(2.0),
+     "UnexpectedTracerError: "),
+    (traced(with_nondiff), "UnexpectedTracerError: "),
+    (lambda jax: jax.linear_transpose(jax.numpy.sin, 1.0)(1.0),
+     "NotImplementedError: "),
+    (lambda jax: traced(lambda jax, x: 1 if x else 2)(jax, x3), "ValueError: "),
+    (lambda jax: jax.grad(lambda x: x.sum() if x else 0.0)(x3), "ValueError: "),
+    (lambda jax: jax.jvp(jax.numpy.sin, (1.0,), (1,)), "TypeError: "),
+    (lambda jax: jax.linearize(jax.numpy.sin, x3)[1](x4), "ValueError: "),
+    (lambda jax: jax.grad(3), "TypeError: "),
+    (traced(lambda jax, x: np.sin(x)), "TracerArrayConversionError: "),
+    (lambda jax: jax.jit(lambda x: x, static_argnums=0)([1]), "ValueError: "),
+    (traced(lambda jax, x: "text"), "TypeError: "),
+    (lambda jax: traced(lambda jax, x: jax.numpy.ones((x,)))(jax, 1), "TypeError: "),
+    (lambda jax: jax.jit(lambda x: x, static_argnums=2), "ValueError: "),
+    (lambda jax: jax.jit(lambda x: x, static_argnames="y"), "ValueError: "),
+    (lambda jax: jax.jit(lambda x, y: x)(1.0), "TypeError: "),
+    (lambda jax: jax.jit(3), "TypeError: "),
+]  # fmt: skip
+
+
 def set_at(index, shape):
     return lambda jax: jax.numpy.asarray(x34).at[index].set(np.ones(shape, np.float32))
 
