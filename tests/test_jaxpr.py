@@ -296,6 +296,11 @@ def test_dce_and_slice():
     assert part.invars == (y,) and part.constvars == jaxpr.invars
     got, = eval_jaxpr(part, [2.0], 5.0)
     assert np.isclose(float(got), np.cos(2.0) * 5.0)
+    # What is given, or is not needed, is no constant of the piece.
+    x, = jaxpr.invars
+    assert slice_jaxpr(jaxpr, [y, x], [jaxpr.outvars[1]]).constvars == ()
+    nothing = slice_jaxpr(jaxpr, [y], [y])
+    assert (nothing.constvars, nothing.eqns, nothing.outvars) == ((), (), (y,))
 
 
 def test_static_argnums_and_shapes():

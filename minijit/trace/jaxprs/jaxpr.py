@@ -39,7 +39,33 @@ from ..origins import origin
 from .memory import memoised
 from .text import jaxpr_text, subjaxprs as subjaxprs
 
+# Primitives that hold Python functions where values are known, and jaxprs in a
+# jaxpr: rule(args, params) -> (args, params), run in the recording trace.
+staging_rules = {}
 
+# For primitives that hold jaxprs: a function of one bool a result, whether it is
+# needed, and the equation -> (one bool an operand, the equation of what is needed).
+# JAX: `jax.interpreters.partial_eval.dce_rules`.
+dce_rules = {}
+
+# Primitives that do something, printing for instance, though nobody needs a result.
+effectful = set()
+
+
+def has_effect(eqn):
+    """Whether an equation, or one in the jaxprs it holds, does more than compute."""
+    if eqn.primitive in effectful:
+        return True
+    return bool(effectful) and any(map(jaxpr_has_effect, subjaxprs(eqn)))
+
+
+@memoised
+def jaxpr_has_effect(jaxpr):
+    """Whether an equation of a jaxpr has an effect."""
+    return any(map(has_effect, jaxpr.eqns))
+
+
+# chapter 4
 class Var:
     """A variable of a jaxpr: an aval, and an identity of its own."""
 
@@ -186,11 +212,6 @@ class JaxprTracer(Tracer):
     origin = origin
 
 
-# Primitives that hold Python functions where values are known, and jaxprs in a
-# jaxpr: rule(args, params) -> (args, params), run in the recording trace.
-staging_rules = {}
-
-
 class JaxprTrace(Trace):
     """Records every primitive applied to anything as an equation.
 
@@ -217,6 +238,7 @@ class JaxprTrace(Trace):
     def process(self, primitive, args, params):
         if self.over:
             raise RuntimeError(f"the trace of {self.info.name} is over")
+        # A Python function among its parameters becomes a jaxpr.
         if primitive in staging_rules:
             args, params = staging_rules[primitive](args, params)
         invars = tuple(map(self.lift, args))
@@ -279,6 +301,65 @@ def unzip2(pairs):
     return tuple(first for first, _ in pairs), tuple(second for _, second in pairs)
 
 
+def needed_equations(eqns, wanted, given=(), effects=False):
+    """The equations that compute the atoms `wanted`, stopping at the variables `given`.
+
+    With `effects` those that do more than compute are needed as well.  If only some
+    results of one are needed, `dce_rules[primitive](used, eqn)[1]` takes its place, if
+    there is such a row: `used` has a bool for each result.
+
+    Returns:
+      (eqns in order, the set of variables that they and `wanted` mention).
+    """
+    given = set(given)
+    needed = {v for v in wanted if isinstance(v, Var)}
+    kept = []
+    for eqn in reversed(eqns):
+        used = [v in needed and v not in given for v in eqn.outvars]
+        if any(used) or (effects and has_effect(eqn)):
+            # A loop can do with a smaller body if few of its results are needed.
+            if eqn.primitive in dce_rules and not all(used):
+                eqn = dce_rules[eqn.primitive](used, eqn)[1]
+            kept.append(eqn)
+            needed.update(v for v in eqn.invars if isinstance(v, Var))
+    return tuple(reversed(kept)), needed
+
+
+def dce(jaxpr, used_outputs=None, effects=True):
+    """Dead code elimination: drop equations whose results nobody needs.
+
+    Args:
+      jaxpr: a `Jaxpr`; its invars all stay.
+      used_outputs: one bool an output; those that are False go too.
+      effects: whether equations with effects stay.
+    """
+    used = used_outputs or [True] * len(jaxpr.outvars)
+    outvars = tuple(v for v, u in zip(jaxpr.outvars, used, strict=True) if u)
+    eqns, needed = needed_equations(jaxpr.eqns, outvars, effects=effects)
+    constvars = tuple(v for v in jaxpr.constvars if v in needed)
+    return jaxpr.replace(constvars=constvars, eqns=eqns, outvars=outvars)
+
+
+def slice_jaxpr(jaxpr, given, wanted):
+    """The part of a program that computes `wanted` from `given`, by whole equations.
+
+    Args:
+      jaxpr: a `Jaxpr`.
+      given: variables of it whose values will be supplied.
+      wanted: atoms of it to compute.
+
+    Returns:
+      A `Jaxpr` from `given` (as invars) to `wanted`; whatever else it needs, of the
+      program's own inputs, are its constvars.
+    """
+    eqns, needed = needed_equations(jaxpr.eqns, wanted, given)
+    made = {v for eqn in eqns for v in eqn.outvars} | set(given)
+    inputs = (*jaxpr.constvars, *jaxpr.invars)
+    constvars = tuple(v for v in inputs if v in needed and v not in made)
+    return Jaxpr(constvars, tuple(given), eqns, tuple(wanted), jaxpr.debug)
+
+
+# chapter 4, brought along
 def trace_call(fun, args, kwargs, static_argnums=(), kind="make_jaxpr"):
     """Record `fun(*args, **kwargs)`: -> (closed jaxpr, structure of the result).
 
@@ -334,84 +415,3 @@ def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
         return closed, flattening["unflatten"](out_tree, infos)
 
     return traced
-
-
-def needed_equations(eqns, wanted, given=(), effects=False):
-    """The equations that compute the atoms `wanted`, stopping at the variables `given`.
-
-    With `effects` those that do more than compute are needed as well.  If only some
-    results of one are needed, `dce_rules[primitive](used, eqn)[1]` takes its place, if
-    there is such a row: `used` has a bool for each result.
-
-    Returns:
-      (eqns in order, the set of variables that they and `wanted` mention).
-    """
-    given = set(given)
-    needed = {v for v in wanted if isinstance(v, Var)}
-    kept = []
-    for eqn in reversed(eqns):
-        used = [v in needed and v not in given for v in eqn.outvars]
-        if any(used) or (effects and has_effect(eqn)):
-            if eqn.primitive in dce_rules and not all(used):
-                eqn = dce_rules[eqn.primitive](used, eqn)[1]
-            kept.append(eqn)
-            needed.update(v for v in eqn.invars if isinstance(v, Var))
-    return tuple(reversed(kept)), needed
-
-
-def dce(jaxpr, used_outputs=None, effects=True):
-    """Dead code elimination: drop equations whose results nobody needs.
-
-    Args:
-      jaxpr: a `Jaxpr`; its invars all stay.
-      used_outputs: one bool an output; those that are False go too.
-      effects: whether equations with effects stay.
-    """
-    used = used_outputs or [True] * len(jaxpr.outvars)
-    outvars = tuple(v for v, u in zip(jaxpr.outvars, used, strict=True) if u)
-    eqns, needed = needed_equations(jaxpr.eqns, outvars, effects=effects)
-    constvars = tuple(v for v in jaxpr.constvars if v in needed)
-    return jaxpr.replace(constvars=constvars, eqns=eqns, outvars=outvars)
-
-
-# chapter 4, brought along
-
-# For primitives that hold jaxprs: a function of one bool a result, whether it is
-# needed, and the equation -> (one bool an operand, the equation of what is needed).
-# JAX: `jax.interpreters.partial_eval.dce_rules`.
-dce_rules = {}
-
-# Primitives that do something, printing for instance, though nobody needs a result.
-effectful = set()
-
-
-def has_effect(eqn):
-    """Whether an equation, or one in the jaxprs it holds, does more than compute."""
-    if eqn.primitive in effectful:
-        return True
-    return bool(effectful) and any(map(jaxpr_has_effect, subjaxprs(eqn)))
-
-
-@memoised
-def jaxpr_has_effect(jaxpr):
-    """Whether an equation of a jaxpr has an effect."""
-    return any(map(has_effect, jaxpr.eqns))
-
-
-def slice_jaxpr(jaxpr, given, wanted):
-    """The part of a program that computes `wanted` from `given`, by whole equations.
-
-    Args:
-      jaxpr: a `Jaxpr`.
-      given: variables of it whose values will be supplied.
-      wanted: atoms of it to compute.
-
-    Returns:
-      A `Jaxpr` from `given` (as invars) to `wanted`; whatever else it needs, of the
-      program's own inputs, are its constvars.
-    """
-    eqns, needed = needed_equations(jaxpr.eqns, wanted, given)
-    made = {v for eqn in eqns for v in eqn.outvars} | set(given)
-    inputs = (*jaxpr.constvars, *jaxpr.invars)
-    constvars = tuple(v for v in inputs if v in needed and v not in made)
-    return Jaxpr(constvars, tuple(given), eqns, tuple(wanted), jaxpr.debug)
