@@ -201,20 +201,6 @@ def in_columns(part, shared):
     return bool(rest) and part.axes[-1] in shared
 
 
-def saved_bytes(a, b, others):
-    """What need not be read or written if two kernels are one.
-
-    Args:
-      others: function of a buffer: whether anybody else wants it.
-    """
-    saved = 0
-    for buffer in a.stores.keys() & b.loads.keys():
-        saved += buffer.nbytes * (1 if others(buffer) else 2)
-    for buffer in a.loads.keys() & b.loads.keys():
-        saved += buffer.nbytes
-    return saved
-
-
 def traffic_of(part):
     """The bytes of all arrays that a kernel reads and writes."""
     return sum(b.nbytes for b in part.loads) + sum(b.nbytes for b in part.stores)
@@ -336,3 +322,26 @@ def reads_changed(a, b, shared):
         for buffer, indices in a.changes.items()
         for index in b.loads.get(buffer, ())
     )
+
+
+# ---- what it saves
+
+
+def saved_bytes(a, b, others):
+    """What need not be read or written if two kernels are one.
+
+    Args:
+      others: function of a buffer: whether anybody else wants it.
+    """
+    saved = 0
+    for buffer in a.stores.keys() & b.loads.keys():
+        saved += buffer.nbytes * (1 if others(buffer) else 2)
+    for buffer in a.loads.keys() & b.loads.keys():
+        saved += buffer.nbytes
+    return saved
+
+
+def worth(a, b):
+    """Whether what two kernels both read is as large as what one of them stores."""
+    both = max((x.nbytes for x in a.loads.keys() & b.loads.keys()), default=0)
+    return both >= min(sum(x.nbytes for x in p.stores) for p in (a, b))
