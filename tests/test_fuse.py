@@ -15,8 +15,9 @@ from minijit.compile.fuse.fusion import settle
 from minijit.compile.loops.buffers import Buffer
 from minijit.compile.loops.expressions import Axis, Load, Op
 from minijit.compile.loops.graphs import postorder
-from minijit.compile.loops.statements import For, Store, expressions
+from minijit.compile.loops.statements import For, Kernel, Store, expressions
 from minijit.compile.lower.walk import lower
+from minijit.compile.schedule.shared_loops import Part, saved_bytes
 from minijit.compile.settings import Settings
 from minijit.compile.simplify.folding import simplify
 from minijit.trace.base.config import config
@@ -463,3 +464,19 @@ def test_a_plan_does_not_depend_on_addresses(monkeypatch):
         slopes = jax.grad(random_fusion.total(f, 12), (0, 1))
         plans.add(str(lower(simplify(jax.make_jaxpr(slopes)(*args)))))
     assert len(plans) == 1
+
+
+def test_what_a_merge_saves():
+    """What goes from one kernel to the other is not read, nor written if nobody else
+    wants it; what both read is read once."""
+    given, between, result = (Buffer(n, (6,), np.dtype("f4")) for n in "gbr")
+
+    def copy(source, target):
+        i = Axis(6)
+        store = Store(target, (i,), Load(source, (i,)))
+        return Part.of(0, Kernel("k", (For(i, (store,)),)))
+
+    first, second = copy(given, between), copy(between, result)
+    assert saved_bytes(first, second, lambda buffer: False) == 48
+    assert saved_bytes(first, second, lambda buffer: True) == 24
+    assert saved_bytes(first, copy(given, result), lambda buffer: True) == 24

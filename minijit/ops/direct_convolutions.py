@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 
 from ..compile.decisions import loop_rules, noted, settings_of_rules
-from ..compile.fuse.fusion_rules import rules
+from ..compile.fuse.fusion import rules
 from ..compile.loops.scalars import FLOAT32
 from ..compile.lower.walk import Elements, lower_rules
 from ..compile.pipeline import expansions

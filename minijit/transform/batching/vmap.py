@@ -31,7 +31,34 @@ from .axes import (
     through_refs,
 )
 from .axis_names import collective_rules, is_collective, naming, shared_by_all
-from .lane_types import LaneType, lane_type, lane_types
+
+# What `vmap` must know of a kind of values (arrays, the tapes of loops), by aval.
+lane_types = {}
+
+
+@dataclass(frozen=True)
+class LaneType:
+    """What `vmap` must know of a type of values.
+
+    Attributes:
+      one: (aval, axis) -> the aval of one lane.
+      many: (aval, size, axis) -> the aval with lanes.
+      spread: (value, size, axis) -> the same value in every lane.
+      move: (value, source axis, target axis) -> the value with its lanes moved.
+    """
+
+    one: object
+    many: object
+    spread: object
+    move: object
+
+
+def lane_type(x):
+    """The row of `lane_types` for a value."""
+    return lane_types[type(aval_of(x))]
+
+
+# chapter 9
 
 # primitive -> rule(lanes, axes, *args, **params) -> (results, axes of the results)
 #

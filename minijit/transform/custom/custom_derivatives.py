@@ -55,6 +55,8 @@ from .rule_checks import (
     zero_cotangent,
 )
 
+# chapter 10
+
 custom_jvp_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_p = Primitive("custom_vjp_call", multiple_results=True)
 # The linear half of a custom_vjp: only its transpose, `bwd`, is known.

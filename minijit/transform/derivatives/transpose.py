@@ -31,6 +31,8 @@ from .grad_checks import (
 )
 from .linearize import PushForward, add_any_p, add_tangents, at_point
 
+# chapter 8
+
 # primitive -> rule(ct, accs, *args, **params) -> new accs
 #
 # `ct` is the cotangent of the result, a list for a primitive with several results.
