@@ -87,16 +87,20 @@ def test_bad_names_and_values():
 def test_a_flag_defined_later():
     flags = Config()
     flags.define("shade", "grey", "a string", changes_traces=True)
-    assert flags.shade == "grey" and flags.trace_key().values == ("grey",)
+    assert flags.shade == "grey" and flags.trace_key().values == ()
+    before = flags.trace_key()
+    flags.define("sheen", "matt", "another", changes_traces=True)
+    # So what was traced before it is not traced again.
+    assert flags.trace_key() is before
     with flags.override("shade", "red"):
-        assert flags.trace_key().values == ("red",)
+        assert flags.trace_key().values == (("shade", "red"),)
         # Equal values are one key, which is hashed by its address.
         assert flags.trace_key() is flags.trace_key()
     flags.update("shade", "blue")
-    assert flags.trace_key().values == ("blue",)
+    assert flags.trace_key().values == (("shade", "blue"),)
     # Defining it again, as a notebook does when a cell runs twice, keeps its value.
     flags.define("shade", "grey", "a string", changes_traces=True)
-    assert flags.shade == "blue" and flags.trace_key().values == ("blue",)
+    assert flags.shade == "blue" and flags.trace_key().values == (("shade", "blue"),)
 
 
 @pytest.mark.parametrize("text, expected", [("1", "True"), ("false", "False")])

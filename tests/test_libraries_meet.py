@@ -9,7 +9,7 @@ import pytest
 
 import minijit as mj
 from minijit import lax, numpy as jnp
-from minijit.interpreters import ad
+from minijit.interpreters import ad, partial_eval as pe
 
 pytestmark = pytest.mark.chapter(25)
 
@@ -337,3 +337,59 @@ def test_a_primitive_that_is_told_its_impl_twice_is_still_compiled():
     np.testing.assert_array_equal(f(jnp.ones(4)), 256.0)
     assert len(runs) == traced < 8
     assert "NOT COMPILED" not in str(f.lower(jnp.ones(4)).compile().explain())
+
+
+# ---- what decides that a function is traced anew, and what of a trace is dead
+
+
+def test_another_precision_of_products_traces_anew():
+    traces = []
+
+    @mj.jit
+    def product(x):
+        traces.append(x)
+        return x @ x
+
+    def count(precision):
+        with mj.default_matmul_precision(precision):
+            product(x)
+        return len(traces)
+
+    x = jnp.eye(3)
+    product(x)
+    seen = [count(p) for p in ("float32", "float32", "highest", None)]
+    assert seen == [2, 2, 3, 3]
+    mj.config.update("jax_default_matmul_precision", "float32")
+    try:
+        product(x)
+        assert len(traces) == 3 and count(None) == 3
+    finally:
+        mj.config.update("jax_default_matmul_precision", None)
+    with mj.default_matmul_precision("highest"):
+        assert "HIGHEST" in str(mj.make_jaxpr(jnp.dot)(x, x))
+    assert "HIGHEST" not in str(mj.make_jaxpr(jnp.dot)(x, x))
+
+
+def test_dead_results_of_jitted_functions_take_their_arguments_along():
+    g = mj.jit(lambda x, y: (jnp.sin(x), jnp.cos(y)))
+    jaxpr = mj.make_jaxpr(lambda x, y: g(x, y))(1.0, 2.0).jaxpr
+    smaller, used = pe.dce_jaxpr(jaxpr, [False, True])
+    (eqn,) = smaller.eqns
+    assert used == [False, True] and eqn.invars == smaller.invars
+    assert [e.primitive.name for e in eqn.params["jaxpr"].eqns] == ["cos"]
+    assert pe.dce_jaxpr_consts(jaxpr, [True, False])[1:] == ([], [True, False])
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_one_hot_reads_zero_out_of_bounds(jitted):
+    x, rows = jnp.arange(12.0).reshape(4, 3), jnp.array([1, 7, -1])
+    numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
+    read = lambda x: lax.gather(x, rows[:, None], numbers, (1, 3), mode="one_hot")
+    along = lambda x: jnp.take_along_axis(x, rows[:, None], 0, mode="one_hot")
+    second = lambda x: x.at[9].get(mode="one_hot")
+    wrap = mj.jit if jitted else lambda f: f
+    assert wrap(read)(x).tolist() == [[3.0, 4.0, 5.0], [0.0] * 3, [0.0] * 3]
+    assert wrap(along)(x).tolist() == [[3.0, 4, 5], [0.0] * 3, [9.0, 10, 11]]
+    assert wrap(second)(x).tolist() == [0.0] * 3
+    slopes = wrap(mj.grad(lambda x: along(x).sum()))(x)
+    assert slopes.tolist() == [[0.0] * 3, [1.0] * 3, [0.0] * 3, [1.0] * 3]

@@ -98,7 +98,6 @@ fixed = {
     "platforms": (None, "", "cpu"),
     "platform_name": (None, "", "cpu"),
     "num_cpu_devices": (-1, 1, None),
-    "default_matmul_precision": (None, *matmul_precisions),
     "no_tracing": (False,),
     "no_execution": (False,),
     "error_checking_behavior_divide": ("ignore",),
@@ -115,6 +114,13 @@ for _default, _names in accepted:
         config.define(_name, _default, "accepted for JAX's sake", allowed=_kind)
 for _name, _values in (fixed | words).items():
     config.define(_name, _values[0], "one of JAX's flags", allowed=_values)
+config.define(
+    "default_matmul_precision",
+    None,
+    "for JAX's sake: products are as precise as their dtype; a trace says it",
+    changes_traces=True,
+    allowed=(None, *matmul_precisions),
+)
 config.renamed |= {"enable_checks": "debug_checks", "x64_enabled": "enable_x64"}
 
 

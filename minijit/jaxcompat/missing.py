@@ -111,7 +111,7 @@ jax_names = {
     ]),
     "interpreters.partial_eval": table([
         (
-            "Val dce_jaxpr_call_rule dce_jaxpr_closed_call_rule dce_jaxpr_consts",
+            "Val dce_jaxpr_call_rule dce_jaxpr_closed_call_rule",
             inside,
             "minijit.linearize, which splits a function into two",
         ),

@@ -81,9 +81,13 @@ def ensure_compile_time_eval():
 
 @contextmanager
 def default_matmul_precision(precision):
-    """Accepted for JAX's sake: products here are always as precise as their dtype."""
+    """For JAX's sake: products here are always as precise as their dtype.
+
+    Functions are traced anew under another precision, and traces record it.
+    """
     one_of(precision, matmul_precisions, "default_matmul_precision")
-    yield
+    with config.override("default_matmul_precision", precision):
+        yield
 
 
 @contextmanager

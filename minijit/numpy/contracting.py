@@ -21,8 +21,7 @@ def contract(name, x, y, dimensions, precision, dtype):
         dtype, weak_type = dtypes.result_type(x, y, return_weak_type_flag=True)
     else:
         dtype, weak_type = dtypes.user_dtype(dtype, name), False
-    if precision is not None:
-        precision = primitives.canonicalize_precision(precision)
+    precision = primitives.canonicalize_precision(precision)
     result = primitives.dot_general_p.bind(
         x, y, dimension_numbers=dimensions, precision=precision,
         preferred_element_type=dtype,

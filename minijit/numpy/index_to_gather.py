@@ -83,6 +83,10 @@ def take_index(
     return insert_axes(result, form.new_axes)
 
 
+# The modes in which a read out of bounds gives a value that is no element.
+filling = GatherScatterMode.FILL_OR_DROP, GatherScatterMode.ONE_HOT
+
+
 def has_to_fill(entries, shape, mode):
     """Whether an integer may be out of bounds, and something is to be filled in."""
     sizes = iter(shape)
@@ -92,7 +96,7 @@ def has_to_fill(entries, shape, mode):
         if isinstance(entry, Slice):
             start, size = entry.start, span_of(entry, n).length
         inside = isinstance(start, int) and 0 <= start <= (n or 0) - size
-        if mode is GatherScatterMode.FILL_OR_DROP and is_integer(start) and not inside:
+        if mode in filling and is_integer(start) and not inside:
             return True
     return False
 

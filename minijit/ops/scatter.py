@@ -90,11 +90,14 @@ class GatherScatterMode(enum.Enum):
     FILL_OR_DROP: a gather fills all of the window, a scatter drops the update.
     PROMISE_IN_BOUNDS: the caller says that it does not happen. If it does, a gather
       clips and a scatter drops, as JAX's do.
+    ONE_HOT: a gather reads zeros, as a product with one-hot rows does, and a scatter
+      drops.
     """
 
     CLIP = 0
     FILL_OR_DROP = 1
     PROMISE_IN_BOUNDS = 3
+    ONE_HOT = 4
 
     @staticmethod
     def from_any(mode):
@@ -115,6 +118,7 @@ mode_names = {
     "drop": GatherScatterMode.FILL_OR_DROP,
     "clip": GatherScatterMode.CLIP,
     "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+    "one_hot": GatherScatterMode.ONE_HOT,
 }
 
 
@@ -140,7 +144,9 @@ def gather(
     if mode is None:
         mode = GatherScatterMode.PROMISE_IN_BOUNDS
     mode = GatherScatterMode.from_any(mode)
-    if mode is not GatherScatterMode.FILL_OR_DROP:
+    if mode is GatherScatterMode.ONE_HOT:
+        mode, fill_value = GatherScatterMode.FILL_OR_DROP, 0
+    elif mode is not GatherScatterMode.FILL_OR_DROP:
         fill_value = None
     elif fill_value is None:
         fill_value = default_fill(aval_of(operand).dtype)

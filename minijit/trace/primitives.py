@@ -253,6 +253,7 @@ from dataclasses import dataclass
 from . import dtypes
 from .array import ArrayImpl, aval_of, to_numpy
 from .core import Array
+from .base.config import config
 from .base.errors import user_level
 from .shape_checks import canonicalize_axis, canonicalize_shape
 
@@ -704,7 +705,11 @@ precision_names = {
 def canonicalize_precision(precision):
     """None, or a pair of `Precision`s for the two operands of a product."""
     if precision is None:
-        return None
+        # JAX's flag, which a later module defines; a CPU computes exactly in any case.
+        flag = "default_matmul_precision"
+        precision = config.overrides.values.get(flag, config.values.get(flag))
+        if precision not in precision_names:
+            return None
     pair = precision if isinstance(precision, (tuple, list)) else (precision,) * 2
     pair = tuple(
         p if isinstance(p, Precision) else precision_names.get(p) for p in pair

@@ -1,19 +1,26 @@
 """Recording functions, under the names of `jax.interpreters.partial_eval`."""
 
+from collections import ChainMap
+from itertools import compress
+
 from ...trace.arguments import TraceInfo, function_name
 from ...trace.array import aval_of
 from ...trace.base import names as _names
 from ...trace.core import Tracer, current_trace, set_trace
 from ...trace.jaxprs.jaxpr import (
+    ClosedJaxpr,
     Jaxpr,
     JaxprTrace,
     JaxprTracer as JaxprTracer,
-    dce,
-    dce_rules as dce_rules,
+    Var,
+    dce_rules as _dce_rules,
+    has_effect,
     trace_to_jaxpr,
     unzip2,
 )
+from ...trace.jit.jit import jit_p
 from ...trace.primitives import as_array
+from ...transform.remat.checkpoint import checkpoint_p
 
 DynamicJaxprTracer = JaxprTracer
 
@@ -99,17 +106,54 @@ def trace_to_jaxpr_nounits(fun, pvals, instantiate=False):
 
 def dce_jaxpr(jaxpr, used_outputs, instantiate=False):
     """Drop dead equations and inputs: -> (jaxpr, one bool an input: if it stays)."""
-    smaller = dce(jaxpr, list(used_outputs))
-    read = {v for eqn in smaller.eqns for v in eqn.invars} | set(smaller.outvars)
+    outvars = tuple(compress(jaxpr.outvars, used_outputs))
+    needed, kept = {v for v in outvars if isinstance(v, Var)}, []
+    for eqn in reversed(jaxpr.eqns):
+        used = [v in needed for v in eqn.outvars]
+        if not any(used) and not has_effect(eqn):
+            continue
+        if eqn.primitive in dce_rules:
+            eqn = dce_rules[eqn.primitive](used, eqn)[1]
+        if eqn is not None:
+            kept.append(eqn)
+            needed.update(v for v in eqn.invars if isinstance(v, Var))
     every = [instantiate] * len(jaxpr.invars)
     every = list(instantiate) if isinstance(instantiate, (list, tuple)) else every
-    used = [v in read or keep for v, keep in zip(smaller.invars, every, strict=True)]
-    kept = tuple(v for v, u in zip(smaller.invars, used, strict=True) if u)
-    return smaller.replace(invars=kept), used
+    used = [v in needed or keep for v, keep in zip(jaxpr.invars, every, strict=True)]
+    smaller = jaxpr.replace(
+        constvars=tuple(v for v in jaxpr.constvars if v in needed),
+        invars=tuple(compress(jaxpr.invars, used)),
+        eqns=tuple(reversed(kept)),
+        outvars=outvars,
+    )
+    return smaller, used
+
+
+def dce_jaxpr_consts(jaxpr, used_outputs, instantiate=False):
+    """`dce_jaxpr` and which constvars stay: -> (jaxpr, a bool a constvar, an input)."""
+    smaller, used = dce_jaxpr(jaxpr, used_outputs, instantiate)
+    return smaller, [v in smaller.constvars for v in jaxpr.constvars], used
+
+
+def dce_call(used, eqn):
+    """The rule of `jit` and `checkpoint`: what is dead inside takes operands along."""
+    closed = eqn.params["jaxpr"]
+    jaxpr, consts, ins = dce_jaxpr_consts(closed.jaxpr, used)
+    closed = ClosedJaxpr(jaxpr, tuple(compress(closed.consts, consts)))
+    return ins, eqn.replace(
+        invars=tuple(compress(eqn.invars, ins)),
+        outvars=tuple(compress(eqn.outvars, used)),
+        params=eqn.params | {"jaxpr": closed},
+    )
+
+
+# Here alone calls have such a rule: what is compiled is inlined first. A rule that a
+# program adds is one of all.
+dce_rules = ChainMap(_dce_rules, {jit_p: dce_call, checkpoint_p: dce_call})
 
 
 _names.publish(globals(), """
-    DynamicJaxprTracer JaxprTracer custom_partial_eval_rules dce_jaxpr dce_rules
-    PartialVal partial_eval_jaxpr_custom_rules trace_to_jaxpr_dynamic
-    trace_to_jaxpr_nounits
+    DynamicJaxprTracer JaxprTracer custom_partial_eval_rules dce_jaxpr
+    dce_jaxpr_consts dce_rules PartialVal partial_eval_jaxpr_custom_rules
+    trace_to_jaxpr_dynamic trace_to_jaxpr_nounits
 """)

@@ -191,7 +191,10 @@ class Config:
         self.plain_key = self.process_key if plain else None
 
     def make_key(self, values):
-        values = tuple(values[name] for name in self.changes_traces)
+        # Only what differs from its default, so that a flag that is defined later
+        # leaves the keys of earlier traces as they are.
+        pairs = ((name, values[name]) for name in self.changes_traces)
+        values = tuple(pair for pair in pairs if pair[1] != self.defaults[pair[0]])
         with self.making_keys:
             key = self.keys.get(values) or TraceKey(values)
             self.keys[values] = key

@@ -73,9 +73,9 @@ def context_facts(captures):
     facts = {}
     for place, value in captures.values:
         facts[place.kind, place.name] = seen(value)
-    values = config.trace_key().values
-    for name, value in zip(config.changes_traces, values, strict=True):
-        facts["config", name] = value
+    changed = dict(config.trace_key().values)
+    for name in config.changes_traces:
+        facts["config", name] = changed.get(name, config.defaults[name])
     return facts
 
 
