@@ -3,13 +3,15 @@
 import functools
 import importlib
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
 
 import minijit as mj
 from minijit import lax, numpy as jnp
-from minijit.interpreters import ad, partial_eval as pe
+from minijit.extend import core as jex
+from minijit.interpreters import ad, mlir, partial_eval as pe, xla
 
 pytestmark = pytest.mark.chapter(25)
 
@@ -393,3 +395,39 @@ def test_one_hot_reads_zero_out_of_bounds(jitted):
     assert wrap(second)(x).tolist() == [0.0] * 3
     slopes = wrap(mj.grad(lambda x: along(x).sum()))(x)
     assert slopes.tolist() == [[0.0] * 3, [1.0] * 3, [0.0] * 3, [1.0] * 3]
+
+
+# ---- primitives of libraries
+
+
+def test_primitives_may_have_their_rules_as_methods():
+    class Doubled(jex.Primitive):
+        def impl(self, x):
+            return 2 * x
+
+        def abstract_eval(self, x):
+            return x, frozenset()
+
+    doubled = Doubled("doubled")
+    assert doubled.bind(3.0) == 6.0
+    assert mj.jit(lambda x: doubled.bind(x) + 1)(3.0) == 7.0
+
+    class Both(jex.Primitive):
+        multiple_results = True
+        impl = lambda self, x: (x, x + 1)
+        abstract_eval = lambda self, x: ((x, x), frozenset())
+
+    both = Both("both")
+    assert list(both.bind(3.0)) == [3.0, 4.0]
+    assert mj.jit(lambda x: both.bind(x)[1])(3.0) == 4.0
+
+
+def test_a_primitive_may_be_computed_as_it_is_lowered():
+    power = jex.Primitive("power")
+    power.def_impl(partial(xla.apply_primitive, power))
+    power.def_abstract_eval(lambda x, *, n: x)
+    lowering = mlir.lower_fun(lambda x, *, n: x**n, multiple_results=False)
+    mlir.register_lowering(power, lowering)
+    assert power.bind(3.0, n=2) == 9.0 and power.bind(3.0, n=3) == 27.0
+    assert mj.jit(lambda x: power.bind(x, n=2))(3.0) == 9.0
+    assert xla.apply_primitive(lax.sin_p, 0.0) == 0.0

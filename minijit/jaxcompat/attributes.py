@@ -40,6 +40,27 @@ def rule_of(table, kind):
     return property(get, lambda p, rule: vars(p).update({kind: rule}))
 
 
+def rules_from_methods(cls, **options):
+    """A subclass of `Primitive` may say its rules as methods, which each one gets."""
+    super(Primitive, cls).__init_subclass__(**options)
+    make = cls.__init__
+
+    def __init__(primitive, *args, **kwargs):
+        make(primitive, *args, **kwargs)
+        if callable(getattr(cls, "impl", None)):
+            primitive.def_impl(primitive.impl)
+        if callable(getattr(cls, "abstract_eval", None)):
+            # The method gives (types, effects).
+            rule = primitive.abstract_eval
+            shapes = lambda *avals, **params: rule(*avals, **params)[0]
+            primitive.def_abstract_eval(shapes)
+        if hasattr(cls, "multiple_results"):
+            primitive.multiple_results = cls.multiple_results
+
+    if {"impl", "abstract_eval", "multiple_results"} & set(vars(cls)):
+        cls.__init__ = __init__
+
+
 def to_tangent_aval(aval):
     """The type of tangents; that of integers is of dtype float0."""
     return tangent_aval(aval) or ShapedArray(aval.shape, dtypes.float0)
@@ -66,6 +87,7 @@ give(Primitive, {
     "def_effectful_abstract_eval": on_demand("extend.core:def_effectful_abstract_eval"),
     "impl": rule_of(eval_rules, "impl"),
     "abstract_eval": rule_of(shape_rules, "abstract_eval"),
+    "__init_subclass__": classmethod(rules_from_methods),
     "bind_with_trace": on_demand("extend.core:bind_with_trace"),
     "get_bind_params": lambda primitive, params: dict(params),
     "call_primitive": False,

@@ -6,13 +6,14 @@ Only functions of JAX can be compiled here.  A lowering that writes MLIR is for 
 primitive that has one is computed by its `def_impl`.
 """
 
-from functools import partial
+from functools import lru_cache, partial
 
 from ...compile.lower.calls import call_program
 from ...compile.lower.walk import Statements, fallbacks, lower_rules
 from ...compile.simplify.folding import simplify
 from ...trace.arguments import TraceInfo
 from ...trace.base import names as _names
+from ...trace.jit.jit import jit
 from ...trace.primitives import as_array
 from ...transform.closed_jaxprs import trace_closed
 
@@ -35,6 +36,20 @@ def lower_as(fun, many, walk, eqn):
     call_program(walk, eqn, simplify(closed), name)
 
 
+# primitive -> the function that it is compiled as.
+lowered_as: dict = {}
+
+
+@lru_cache
+def compiled_alone(prim, names):
+    """The jitted function that a primitive is lowered as, or None.
+
+    Args:
+      names: those of its params.
+    """
+    return prim in lowered_as and jit(lowered_as[prim], static_argnames=names)
+
+
 def register_lowering(prim, rule, platform=None, inline=True, cacheable=True):
     """Say how a primitive is compiled; a rule for another platform is not for here."""
     del inline, cacheable
@@ -43,6 +58,7 @@ def register_lowering(prim, rule, platform=None, inline=True, cacheable=True):
     if getattr(rule, "func", None) is lower_as:
         fallbacks.pop(prim, None)
         lower_rules[prim] = Statements(rule)
+        lowered_as[prim] = rule.args[0]
     else:
         fallbacks[prim] = "its lowering is written for XLA"
 

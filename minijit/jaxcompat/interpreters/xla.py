@@ -3,6 +3,7 @@
 import numpy as _np
 
 from ...trace.base import names as _names
+from .mlir import compiled_alone
 
 # Libraries add their classes here.  Nothing reads it: whatever has `__array__` is an
 # array for minijit.
@@ -10,8 +11,12 @@ canonicalize_dtype_handlers = {_np.ndarray: _np.asarray}
 
 
 def apply_primitive(prim, *args, **params):
-    """Compute a primitive of known arguments, by itself."""
-    return prim.bind(*args, **params)
+    """Compute a primitive of known arguments, by itself: as its lowering says.
+
+    So it may be a primitive's `def_impl`.
+    """
+    alone = compiled_alone(prim, tuple(params))
+    return (alone or prim.bind)(*args, **params)
 
 
 _names.publish(globals(), "apply_primitive canonicalize_dtype_handlers")
