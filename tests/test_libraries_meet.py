@@ -1,5 +1,6 @@
 """What libraries written for JAX rely on, and no program says aloud."""
 
+import copy
 import functools
 import importlib
 import inspect
@@ -417,7 +418,13 @@ def test_primitives_may_have_their_rules_as_methods():
         impl = lambda self, x: (x, x + 1)
         abstract_eval = lambda self, x: ((x, x), frozenset())
 
-    both = Both("both")
+        def __init__(self):
+            super().__init__("both")
+            jvp = lambda xs, ts: (self.bind(*xs), (ts[0], ts[0]))
+            ad.primitive_jvps[self] = jvp
+
+    both = Both()
+    assert mj.grad(lambda x: both.bind(x)[0] * x)(3.0) == 6.0
     assert list(both.bind(3.0)) == [3.0, 4.0]
     assert mj.jit(lambda x: both.bind(x)[1])(3.0) == 4.0
 
@@ -431,3 +438,14 @@ def test_a_primitive_may_be_computed_as_it_is_lowered():
     assert power.bind(3.0, n=2) == 9.0 and power.bind(3.0, n=3) == 27.0
     assert mj.jit(lambda x: power.bind(x, n=2))(3.0) == 9.0
     assert xla.apply_primitive(lax.sin_p, 0.0) == 0.0
+
+
+# ---- dataclasses.astuple copies what is in its fields
+
+
+def test_copies_of_tracers_are_themselves():
+    square = lambda x: copy.deepcopy([x])[0] * copy.copy(x)
+    assert mj.jit(square)(3.0) == 9.0 and mj.grad(square)(3.0) == 6.0
+    assert mj.vmap(square)(jnp.array([2.0, 3.0])).tolist() == [4.0, 9.0]
+    x = jnp.ones(2)
+    assert copy.deepcopy(x) is x

@@ -54,11 +54,13 @@ def rules_from_methods(cls, **options):
             rule = primitive.abstract_eval
             shapes = lambda *avals, **params: rule(*avals, **params)[0]
             primitive.def_abstract_eval(shapes)
-        if hasattr(cls, "multiple_results"):
-            primitive.multiple_results = cls.multiple_results
 
-    if {"impl", "abstract_eval", "multiple_results"} & set(vars(cls)):
+    if {"impl", "abstract_eval"} & set(vars(cls)):
         cls.__init__ = __init__
+    if "multiple_results" in vars(cls):
+        # The class says it for all, before its own `__init__` as well.
+        many = cls.multiple_results
+        cls.multiple_results = property(lambda p: many, lambda p, given: None)
 
 
 def to_tangent_aval(aval):

@@ -82,6 +82,7 @@ single_names = {
     "debug.inspect_array_sharding": "sharding:inspect_array_sharding",
     "debug.visualize_array_sharding": "sharding:visualize_array_sharding",
     "debug.visualize_sharding": "sharding:visualize_sharding",
+    "core.gensym": "extend.core:gensym",
     "core.trace_state_clean": "extend.core:trace_state_clean",
     "experimental.pallas.Slice": "numpy.slicing:Slice",
     "experimental.pallas.ds": "numpy.slicing:ds",

@@ -89,12 +89,6 @@ class ConcreteArray(Array):
     def __reduce__(self):
         return type(self), (np.array(self.numpy()), self.aval)
 
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
-
     @property
     def nbytes(self):
         return self.aval.nbytes
