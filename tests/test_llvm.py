@@ -64,8 +64,8 @@ def apply(name, out, *arrays):
 # ---- scalar operations
 
 ir_names = {
-    "maximum": "max", "minimum": "min", "divide": "div", "divide_unsigned": "div",
-    "remainder": "rem", "remainder_unsigned": "rem",
+    "maximum": "max", "minimum": "min", "divide": "div",
+    "remainder": "rem",
 }  # fmt: skip
 
 

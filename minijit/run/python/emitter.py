@@ -204,28 +204,17 @@ def print_not(expr, x):
 operations |= {"not": print_not}
 
 
-def by_kind(**rows):
-    """A row for floats, for signed and for unsigned integers."""
-    kinds = {"f": "floating", "i": "signed", "u": "unsigned", "V": "floating"}
-    return lambda expr, *parts: rows[kinds[expr.dtype.kind]](expr, *parts)
+def by_kind(floats, integers):
+    """A row for floats and one for integers."""
+    return lambda expr, *parts: (
+        integers if expr.dtype.kind in "iu" else floats
+    )(expr, *parts)
 
 
 operations |= {
-    "div": by_kind(
-        floating=infix("/", PRODUCT),
-        signed=call("divide"),
-        unsigned=call("divide_unsigned"),
-    ),
-    "rem": by_kind(
-        floating=call("np.fmod"),
-        signed=call("remainder"),
-        unsigned=call("remainder_unsigned"),
-    ),
-    "abs": by_kind(
-        floating=call("abs"),
-        signed=call("abs"),
-        unsigned=lambda expr, x: x,
-    ),
+    "div": by_kind(infix("/", PRODUCT), call("divide")),
+    "rem": by_kind(call("np.fmod"), call("remainder")),
+    "abs": lambda expr, x: x if expr.dtype.kind == "u" else call("abs")(expr, x),
     "pow": call("power"),
     "round_even": call("np.rint"),
     "asin": call("np.arcsin"),

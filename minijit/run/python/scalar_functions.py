@@ -34,8 +34,7 @@ from .emitter import PythonEmitter, call, infix, operations
 from .source_text import PRODUCT, SHIFT, SUM, Constants, Text
 
 # name -> the operation whose form it is.
-forms = {"divide": "div", "divide_unsigned": "div", "round_away": "round"}
-forms |= {"remainder": "rem", "remainder_unsigned": "rem"}
+forms = {"divide": "div", "remainder": "rem", "round_away": "round"}
 same_names = "sign shift_left shift_right_logical shift_right_arithmetic"
 same_names += " rsqrt logistic logaddexp digamma erf_inv"
 forms |= {name: name for name in same_names.split()}
