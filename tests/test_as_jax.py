@@ -35,7 +35,10 @@ def test_modules_and_names_are_minijits():
         assert broadcast_prefix(0, [1, 2]) == [0, 0] and not prefix_errors(0, [1])
         assert dict in _registry and int not in _registry
         assert jax._src.xla_bridge._backends == {}
-        assert jax.core.pytype_aval_mappings
+        assert jax.core.pytype_aval_mappings and jax.core.DropVar and jax.core.gensym
+        from jaxlib import xla_client
+
+        assert isinstance(jax.devices()[0], xla_client.Device)
         assert jax.interpreters.xla.canonicalize_dtype_handlers
         assert "jit" in dir(jax) and "sin" in jnp.__all__
         names: dict = {}

@@ -70,6 +70,8 @@ single_names = {
     "_src.dtypes.TypePromotionError": "trace.dtypes:TypePromotionError",
     "__version__": "jax_modules:version",
     "__version_info__": "jax_modules:version_info",
+    "_jax.Device": "trace.api.devices:Device",
+    "xla_client.Device": "trace.api.devices:Device",
     "version.__version__": "jax_modules:version",
     "version.__version_info__": "jax_modules:version_info",
     "_src.xla_bridge._backends": "jax_modules:backends",
@@ -82,6 +84,7 @@ single_names = {
     "debug.inspect_array_sharding": "sharding:inspect_array_sharding",
     "debug.visualize_array_sharding": "sharding:visualize_array_sharding",
     "debug.visualize_sharding": "sharding:visualize_sharding",
+    "core.DropVar": "extend.core:DropVar",
     "core.gensym": "extend.core:gensym",
     "core.trace_state_clean": "extend.core:trace_state_clean",
     "experimental.pallas.Slice": "numpy.slicing:Slice",
@@ -215,7 +218,8 @@ class Facade(types.ModuleType):
         """What is no name of minijit's: a module of JAX's, or a missing name."""
         full = f"{self.__name__}.{name}"
         inner = full.partition(".")[2]
-        if inner in sources or inner in not_here or mine(full):
+        in_jaxlib_alone = self.__name__ == "jaxlib" and name in in_jaxlib
+        if in_jaxlib_alone or inner in sources or inner in not_here or mine(full):
             return facade(full)
         known = not name.startswith("__") and inner not in gone
         if not known or not is_missing(self.__name__, name):
