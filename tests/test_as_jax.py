@@ -34,6 +34,8 @@ def test_modules_and_names_are_minijits():
 
         assert broadcast_prefix(0, [1, 2]) == [0, 0] and not prefix_errors(0, [1])
         assert dict in _registry and int not in _registry
+        children, data = _registry[dict].to_iter({"a": 1})
+        assert _registry[dict].from_iter(data, children) == {"a": 1}
         assert jax._src.xla_bridge._backends == {}
         assert jax.core.pytype_aval_mappings and jax.core.DropVar and jax.core.gensym
         from jaxlib import xla_client

@@ -14,6 +14,7 @@ from ..trace.array import ShapedArray, shape_rules
 from ..trace.base.demand import on_demand
 from ..trace.core import Primitive, Trace, Tracer, eval_rules, find_rule
 from ..trace.jaxprs.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_effect
+from ..trace.trees.pytree import NodeType, node_types as node_types
 from ..transform.tangents import tangent_aval
 
 no_effects: frozenset = frozenset()
@@ -83,6 +84,10 @@ give(ShapedArray, {
 # Libraries ask which of the traces around them a value belongs to.
 give(Trace, {"main": property(lambda trace: trace)})
 give(Tracer, {"_trace": property(lambda x: x.owner)})
+give(NodeType, {
+    "to_iter": property(lambda kind: kind.flatten),
+    "from_iter": property(lambda kind: kind.unflatten),
+})
 give(Primitive, {
     "def_impl": on_demand("extend.core:def_impl"),
     "def_abstract_eval": on_demand("extend.core:def_abstract_eval"),

@@ -76,7 +76,7 @@ single_names = {
     "version.__version_info__": "jax_modules:version_info",
     "_src.xla_bridge._backends": "jax_modules:backends",
     "_src.core.trace_state_clean": "extend.core:trace_state_clean",
-    "_src.tree_util._registry": "trace.trees.pytree:node_types",
+    "_src.tree_util._registry": "jaxcompat.attributes:node_types",
     "_src.tree_util.broadcast_prefix": "trace.trees.tools:broadcast_prefix",
     "_src.tree_util.equality_errors": "trace.trees.tools:equality_errors",
     "_src.tree_util.generate_key_paths": "trace.trees.paths:tree_leaves_with_path",
