@@ -39,6 +39,8 @@ libraries = {
     "diffrax_stiff": "diffrax",
     "penzai_named": "penzai",
     "e3nn_irreps": "e3nn_jax",
+    "jax_md_dynamics": "jax_md",
+    "jaxlie_poses": "jaxlie",
 }
 # On their own they prove `as_jax` where no library is installed.
 with_jax_alone = ["jax_classifier", "jax_one_device", "jax_own_primitive"]
