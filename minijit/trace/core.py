@@ -287,5 +287,5 @@ class BottomTrace(EvalTrace):
 current.trace = CurrentTrace.trace = BottomTrace()
 
 # A copy of what cannot change is itself; a copied tracer would be of no trace.
-Array.__copy__ = lambda x: x
-Array.__deepcopy__ = lambda x, memo: x
+Array.__copy__ = lambda x: x  # type: ignore[attr-defined]
+Array.__deepcopy__ = lambda x, memo: x  # type: ignore[attr-defined]
