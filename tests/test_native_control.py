@@ -746,3 +746,32 @@ def test_the_first_lane_of_a_branch_is_looked_for_once():
     chosen = x.argmax(-1, keepdims=True) > 3
     wanted = np.where(chosen, np.sin(x), np.cos(x))
     np.testing.assert_allclose(mj.jit(f)(x), wanted, 1e-5, 1e-6)
+
+
+def halvings(x, limit):
+    """How often each number is halved, and a product with neighbours on the way."""
+    running = lambda c: (c[1] < 50) & (c[0].max() > limit)
+    step = lambda c: (0.5 * c[0] + 0.1 * c[0][::-1] / (1 + c[0].sum()), c[1] + 1)
+    return lax.while_loop(running, step, (x, 0))
+
+
+def test_idle_lanes_borrow_only_where_what_they_compute_matters():
+    """Forward it is thrown away, lane by lane: no search for a lane that runs."""
+    x = jnp.asarray(np.random.default_rng(0).uniform(0, 100, (2000, 3)), "float32")
+    limits = jnp.linspace(0.01, 90, 2000)
+    many = mj.vmap(halvings)
+    text = mj.jit(many).lower(x, limits).compile().as_text()
+    assert "minimum(maximum(" not in text
+    as_interpreted(many, x, limits)
+    twice = mj.vmap(mj.vmap(halvings))
+    folded = x.reshape(40, 50, 3), limits.reshape(40, 50)
+    assert "minimum(maximum(" not in mj.jit(twice).lower(*folded).compile().as_text()
+    as_interpreted(twice, *folded)
+    # An idle lane's residuals are multiplied by zeros, and would be 0 / 0 here.
+    root = lambda x: lax.while_loop(
+        lambda c: c > 0.5, lambda c: jnp.sqrt(c - 0.5) * 0.7, x
+    )
+    slopes = mj.jit(mj.grad(lambda x: mj.vmap(root)(x).sum(), allow_int=False))
+    xs = jnp.asarray([0.5, 0.2, 3.0, 40.0])
+    found, wanted = slopes(xs), [mj.grad(root)(v) for v in xs]
+    np.testing.assert_allclose(found, wanted, 1e-5)

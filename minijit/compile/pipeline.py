@@ -71,6 +71,7 @@ shortcuts = Stage(
 
 # Functions of a jaxpr: the one to lower in its place.
 expansions = Stage(
+    "with_own_inputs",  # lanes that wait borrow none, where that does no harm
     "in_wide_floats",  # products and convolutions of halves
     "direct_convolutions",  # as loops of our own
     "patches",  # other convolutions, as products

@@ -15,9 +15,11 @@ What a primitive means under each trace stands in tables, one row a primitive.
 `eval_rules` is the first of them.
 """
 
+import sys
 import threading
 from contextlib import contextmanager
 
+from .base.errors import is_running
 from .base.tracer_errors import ambiguous_truth, conversion_error, leaked_tracer
 
 # chapter 2
@@ -283,8 +285,47 @@ class BottomTrace(EvalTrace):
         return results
 
 
+class LiveTrace(threading.local):
+    """The trace that `bind` asks: the bottom, once the frame that set another is gone.
+
+    A `with` block ends by a call, and Ctrl-C can come as that begins: then nobody sets
+    back what the block had set.
+    """
+
+    now = bottom = BottomTrace()
+    frame = None
+
+    @property
+    def trace(self):
+        if self.frame is not None and not is_running(self.frame):
+            self.now, self.frame = self.bottom, None
+        return self.now
+
+    @trace.setter
+    def trace(self, trace):
+        self.now = trace
+
+
+class SetTrace:
+    """As `set_trace`, and it is known which frame the `with` block stands in."""
+
+    __slots__ = "trace", "before"
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __enter__(self):
+        self.before = current.trace, current.frame
+        current.now, current.frame = self.trace, sys._getframe(1)
+        return self.trace
+
+    def __exit__(self, *error):
+        current.now, current.frame = self.before
+
+
 # Where each thread begins.
-current.trace = CurrentTrace.trace = BottomTrace()
+current = LiveTrace()  # type: ignore[assignment]
+set_trace = SetTrace  # type: ignore  # noqa: F811
 
 # A copy of what cannot change is itself; a copied tracer would be of no trace.
 Array.__copy__ = lambda x: x  # type: ignore[attr-defined]

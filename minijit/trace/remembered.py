@@ -61,7 +61,7 @@ def add_line(error, primitive, avals, source):
 
     Without one it is the line of the recorded equation that is being applied, if any.
     """
-    source = source or replayed.source
+    source = source or replayed.now()[0]
     if source is not None and "\n  at " not in str(error):
         types = ", ".join(map(str, avals)) or "no arguments"
         given = f"\n  {primitive} was given {types}"

@@ -12,7 +12,8 @@ import numpy as np
 
 from ...trace.array import ShapedArray, shape_rules
 from ...trace.core import Primitive
-from ...trace.primitives import argmax_p, broadcast_in_dim_p
+from ...trace.jaxprs.jaxpr import Var
+from ...trace.primitives import argmax_p, broadcast_in_dim_p, select_n_p
 from ...transform.control_flow.batching import borrow_p
 from ...transform.control_flow.batching_of_tapes import (
     every_p,
@@ -45,11 +46,13 @@ from ...transform.remat.checkpoint import checkpoint_p
 from ...transform.remat.policies import name_p
 from ...transform.stop_gradient import stop_gradient_p
 from ...transform.tangents import tangent_aval
-from ..loops.expressions import as_index, op
+from ..loops.expressions import Axis, as_index, op
+from ..loops.graphs import postorder
+from ..pipeline import expansions
 from ..simplify.folding import inline_rules, rules
 from .calls import call_program
 from .elements import one_operation
-from .walk import Elements, Statements, fallbacks, lower_rules
+from .walk import At, Elements, Statements, fallbacks, lower_rules, row_of
 
 
 def called_function(*, call, rule):
@@ -138,6 +141,59 @@ def borrowed(out, index, running, first, x):
     return x[(*before, chosen, *index[axis + 1 :])]
 
 
+def with_own_inputs(jaxpr):
+    """A jaxpr in which no lane borrows, where what idle lanes compute is thrown away.
+
+    So it is where what was borrowed leads, lane by lane, only to `select`s by the
+    same lanes.  To compute on is then cheaper than to look for a lane that runs.
+    """
+    if not any(eqn.primitive is borrow_from_p for eqn in jaxpr.eqns):
+        return jaxpr
+    kept, masks = {eqn: lanes_kept(eqn) for eqn in jaxpr.eqns}, {}
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is broadcast_in_dim_p:
+            x, = eqn.invars
+            if kept[eqn].get(x) == x.aval.ndim:
+                masks[eqn.outvars[0]] = masks.get(x, x)
+    # variable -> the masks in whose lanes alone it matters.
+    matters, own = dict.fromkeys(jaxpr.outvars, frozenset()), {}
+    for eqn in reversed(jaxpr.eqns):
+        found = [matters[v] for v in eqn.outvars if v in matters]
+        here = frozenset.intersection(*found) if found else frozenset()
+        if eqn.primitive is borrow_from_p and eqn.invars[0] in here:
+            own[eqn.outvars[0]] = eqn.invars[2]
+        for n, x in enumerate(eqn.invars):
+            if isinstance(x, Var):
+                depth = kept[eqn].get(x, 0)
+                lanes = {m for m in here if m.aval.ndim <= depth}
+                if eqn.primitive is select_n_p and n == 2:
+                    lanes.add(masks.get(eqn.invars[0], eqn.invars[0]))
+                matters[x] = frozenset(lanes) & matters.get(x, lanes)
+    eqns = []
+    for eqn in jaxpr.eqns:
+        invars = tuple(own.get(x, x) if isinstance(x, Var) else x for x in eqn.invars)
+        if not own.keys().isdisjoint(eqn.outvars):
+            own[eqn.outvars[0]] = invars[2]
+        else:
+            eqns.append(eqn.replace(invars=invars))
+    outvars = tuple(own.get(x, x) if isinstance(x, Var) else x for x in jaxpr.outvars)
+    return jaxpr.replace(eqns=tuple(eqns), outvars=outvars)
+
+
+def lanes_kept(eqn):
+    """{operand: how many of an element's first indices are those of the result's}."""
+    if len(eqn.outvars) != 1 or not (row := row_of(eqn)).by_element:
+        return {}
+    index, kept = tuple(map(Axis, eqn.outvars[0].aval.shape)), {}
+    for e in postorder([row.at(eqn, index)]):
+        if type(e) is At:
+            same = [i is j for i, j in zip(e.index, index, strict=False)]
+            count = same.index(False) if False in same else len(same)
+            kept[e.var] = min(kept.get(e.var, count), count)
+    return kept
+
+
+expansions |= {"with_own_inputs": with_own_inputs}
 shape_rules |= {borrow_from_p: lambda running, first, x: x}
 rules |= {borrow_p: [borrow_from_first]}
 lower_rules |= {

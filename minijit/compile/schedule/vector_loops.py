@@ -34,7 +34,7 @@ from ..pipeline import arrangements
 from ..settings import config
 from .columns import replaced
 from .interchange import Renamer
-from .nests import in_nests, loop_over, steps_of
+from .nests import in_nests, loop_over, steps_of, strides_of
 from .row_totals import outer_totals
 
 # ---- functions beside totals
@@ -102,6 +102,74 @@ def with_totals_aside(axes, stores):
     use = Renamer(names | {axis: op("add", start, second)})
     done = [store.rewrite(use, lambda buffer: buffer) for store in stores]
     return nested([*outer, block], (*nested([first], fill), *nested([second], done)))
+
+
+# ---- functions beside what goes to places that only a run knows
+
+
+def with_functions_aside(body):
+    """Statements with functions in loops of their own, a block of them at a time.
+
+        for i in 1000:                    for b in 16:
+          y[at[i]] += exp(x[i])             for j in 64: side[j] = exp(x[b*64+j])
+                                            for j in 64: y[at[b*64+j]] += side[j]
+    """
+    result = []
+    for stmt in body:
+        if not isinstance(stmt, For):
+            result.append(stmt)
+        elif any(isinstance(s, For) for s in statements(stmt.body)):
+            result.append(For(stmt.axis, with_functions_aside(stmt.body)))
+        else:
+            result.append(functions_aside(stmt) or stmt)
+    return tuple(result)
+
+
+def functions_aside(loop):
+    """An innermost loop with its functions before it, a block at a time, or None.
+
+    That is where it stores at places that an array says, one after the other.
+    """
+    axis, length = loop.axis, config.fusion.totals_aside
+    stores = [s for s in statements(loop.body) if isinstance(s, Store)]
+    stored = {s.buffer for s in stores}
+    if not isinstance(axis.extent, int) or axis.extent <= length:
+        return None
+    if not any(math.isnan(strides_of(s).get(axis, 0)) for s in stores):
+        return None
+    values = functions_before(stores, axis, stored)
+    if not values:
+        return None
+    noted("functions aside", functions=len(values), elements=length)
+    block = Axis(-(-axis.extent // length), axis.kind)
+    start = op("mul", block, as_index(length))
+    left = op("min", as_index(length), op("sub", as_index(axis.extent), start))
+    first, second = loop_over(left), loop_over(left, axis.kind)
+    sides = [
+        Buffer(f"side{n}", (length,), value.dtype, space="cache")
+        for n, value in enumerate(values)
+    ]
+    fill = map(Store, sides, [(first,)] * len(sides),
+               Renamer({axis: op("add", start, first)})(values))  # fmt: skip
+    names = dict(zip(values, (Load(side, (second,)) for side in sides), strict=True))
+    done = replaced(loop.body, (names | {axis: op("add", start, second)}).get)
+    return For(block, (For(first, tuple(fill)), For(second, tuple(done))))
+
+
+def functions_before(stores, axis, stored):
+    """The outermost functions that do not depend on what a loop stores."""
+    found, todo = {}, [s.value for s in stores]
+    while todo:
+        expr = todo.pop()
+        inside = postorder([expr])
+        if not any(is_function(e) and axis in e.free for e in inside):
+            continue
+        reads = {e.buffer for e in inside if type(e) is Load}
+        if is_function(expr) and reads.isdisjoint(stored):
+            found[expr] = None
+        else:
+            todo += expr.children()
+    return list(found)
 
 
 # ---- choices
@@ -278,6 +346,9 @@ def ranges(loop, outermost):
 
 
 loop_rules |= {
+    "functions aside": (
+        True, "its functions have a loop of their own", "totals_aside"
+    ),
     "totals aside": (
         True, "its functions have loops of their own", "terms_aside", "totals_aside"
     ),
@@ -292,6 +363,8 @@ loop_rules |= {
         False, "so many ranges, or so long a loop, stay one", "one_range", "most_ranges"
     ),
 }  # fmt: skip
+in_totals_aside = in_nests(with_totals_aside)
 arrangements |= {
-    "with_totals_aside": in_nests(with_totals_aside), "in_ranges": in_ranges
+    "with_totals_aside": lambda body: with_functions_aside(in_totals_aside(body)),
+    "in_ranges": in_ranges,
 }  # fmt: skip

@@ -9,7 +9,6 @@ import os
 import sys
 import textwrap
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 PACKAGE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -68,15 +67,30 @@ def in_notebook(file):
     return "ipykernel_" in file or file.startswith("<ipython-input")
 
 
+def is_running(frame):
+    """Whether a frame is this one, or has called it."""
+    here = sys._getframe(1)
+    while here is not None and here is not frame:
+        here = here.f_back
+    return here is not None
+
+
 class Replayed(threading.local):
     """The line that work is done for, while a recorded program is run again.
 
     Attributes:
-      made: the transformations that are at work on it.
+      state: that line, the transformations that are at work on it, and the frame whose
+        `with` block says so; Ctrl-C, as such a block ends, may leave it behind.
     """
 
-    source = None
-    made = ()
+    state: tuple = None, (), None
+
+    def now(self):
+        """The line, or None, and the transformations."""
+        source, made, frame = self.state
+        if frame is not None and not is_running(frame):
+            self.state = source, made, _ = Replayed.state
+        return source, made
 
 
 replayed = Replayed()
@@ -94,12 +108,12 @@ def register_exclusion(path):
 
 def user_source():
     """The user's line: of the recorded equation, or the innermost frame outside."""
-    made = replayed.made
-    if replayed.source is not None:
-        before = replayed.source.made
+    source, made = replayed.now()
+    if source is not None:
+        before = source.made
         if before[len(before) - len(made) :] == made:
-            return replayed.source
-        return replace(replayed.source, made=tuple(dict.fromkeys(before + made)))
+            return source
+        return replace(source, made=tuple(dict.fromkeys(before + made)))
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
@@ -132,28 +146,39 @@ def user_level():
     return level
 
 
-@contextmanager
-def on_behalf_of(source):
+class on_behalf_of:
     """Whatever is recorded or reported in a `with` block is the line `source`'s."""
-    before = replayed.source, replayed.made
-    if source is not None:
-        replayed.source, replayed.made = source, ()
-    try:
-        yield
-    finally:
-        replayed.source, replayed.made = before
+
+    __slots__ = "before", "source"
+
+    def __init__(self, source):
+        self.source = source
+
+    def __enter__(self):
+        self.before = replayed.state
+        if self.source is not None:
+            replayed.state = self.source, (), sys._getframe(1)
+
+    def __exit__(self, *error):
+        replayed.state = self.before
 
 
-@contextmanager
-def made_as(how):
+class made_as:
     """Whatever is recorded in a `with` block was made by a transformation."""
-    before = replayed.made
-    if how not in before:
-        replayed.made = (*before, how)
-    try:
-        yield
-    finally:
-        replayed.made = before
+
+    __slots__ = "before", "how"
+
+    def __init__(self, how):
+        self.how = how
+
+    def __enter__(self):
+        self.before = replayed.state
+        source, made = replayed.now()
+        if self.how not in made:
+            replayed.state = source, (*made, self.how), sys._getframe(1)
+
+    def __exit__(self, *error):
+        replayed.state = self.before
 
 
 def at_line(source):
