@@ -15,11 +15,10 @@ What a primitive means under each trace stands in tables, one row a primitive.
 `eval_rules` is the first of them.
 """
 
-import sys
 import threading
 from contextlib import contextmanager
 
-from .base.errors import is_running
+from .base.errors import frame_of_block, is_running
 from .base.tracer_errors import ambiguous_truth, conversion_error, leaked_tracer
 
 # chapter 2
@@ -290,20 +289,30 @@ class LiveTrace(threading.local):
 
     A `with` block ends by a call, and Ctrl-C can come as that begins: then nobody sets
     back what the block had set.
+
+    Attributes:
+      trace: at the bottom an attribute like any other; elsewhere it is looked for.
+      now, frame: the trace, and the frame whose `with` block set it.
     """
 
-    now = bottom = BottomTrace()
-    frame = None
+    bottom = BottomTrace()
 
-    @property
-    def trace(self):
-        if self.frame is not None and not is_running(self.frame):
-            self.now, self.frame = self.bottom, None
+    def __init__(self):
+        self.enter(self.bottom, None)
+
+    def enter(self, trace, frame):
+        self.now, self.frame = trace, frame
+        if frame is None:
+            self.trace = trace
+        else:
+            vars(self).pop("trace", None)
+
+    def __getattr__(self, name):
+        if name != "trace":
+            raise AttributeError(name)
+        if not is_running(self.frame):
+            self.enter(self.bottom, None)
         return self.now
-
-    @trace.setter
-    def trace(self, trace):
-        self.now = trace
 
 
 class SetTrace:
@@ -315,12 +324,12 @@ class SetTrace:
         self.trace = trace
 
     def __enter__(self):
-        self.before = current.trace, current.frame
-        current.now, current.frame = self.trace, sys._getframe(1)
+        self.before = current.now, current.frame
+        current.enter(self.trace, frame_of_block())
         return self.trace
 
     def __exit__(self, *error):
-        current.now, current.frame = self.before
+        current.enter(*self.before)
 
 
 # Where each thread begins.

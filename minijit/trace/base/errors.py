@@ -5,6 +5,8 @@ code, and what to do instead.  The classes carry JAX's names (`jax.errors`), so 
 `except` clauses written for JAX keep working.
 """
 
+import contextlib
+import inspect
 import os
 import sys
 import textwrap
@@ -73,6 +75,19 @@ def is_running(frame):
     while here is not None and here is not frame:
         here = here.f_back
     return here is not None
+
+
+def frame_of_block():
+    """The frame whose `with` block begins by the call of a caller's `__enter__`.
+
+    The block of a context manager written as a generator is that of who uses it.
+    """
+    frame = sys._getframe(2)
+    while frame.f_code.co_flags & inspect.CO_GENERATOR and frame.f_back is not None:
+        frame = frame.f_back
+        while frame.f_code.co_filename == contextlib.__file__ and frame.f_back:
+            frame = frame.f_back
+    return frame
 
 
 class Replayed(threading.local):
@@ -157,7 +172,7 @@ class on_behalf_of:
     def __enter__(self):
         self.before = replayed.state
         if self.source is not None:
-            replayed.state = self.source, (), sys._getframe(1)
+            replayed.state = self.source, (), frame_of_block()
 
     def __exit__(self, *error):
         replayed.state = self.before
@@ -175,7 +190,7 @@ class made_as:
         self.before = replayed.state
         source, made = replayed.now()
         if self.how not in made:
-            replayed.state = source, (*made, self.how), sys._getframe(1)
+            replayed.state = source, (*made, self.how), frame_of_block()
 
     def __exit__(self, *error):
         replayed.state = self.before
