@@ -24,6 +24,47 @@ from ..base.errors import abridged
 from ..jaxprs.jaxpr import flattening
 from .keys import DictKey, GetAttrKey, SequenceKey
 
+# A tree with this many nodes is looked at once for having no end.
+suspicious_size = 100_000
+
+# What is to be said when something is wrong with a tree; `tree_paths.py` says more.
+diagnoses = {
+    "check_depth": lambda tree, is_leaf: None,
+    "mismatch": lambda treedef, tree, names: "pytree structure error",
+}
+
+
+def sorted_keys(x):
+    """The keys of a dict in the order in which its values are flattened."""
+    try:
+        return tuple(sorted(x))
+    except TypeError as error:
+        raise ValueError(
+            "the keys of a dict in a pytree must be sortable, so that equal dicts "
+            f"have equal structures; got {list(x)!r}: {error}"
+        ) from error
+
+
+def show_node(node, children):
+    """How a node prints in a treedef, as in JAX's."""
+    text = ", ".join(children)
+    if node.type is type(None):
+        return "None"
+    if node.type is tuple:
+        return f"({text},)" if node.arity == 1 else f"({text})"
+    if node.type is list:
+        return f"[{text}]"
+    if node.type is dict:
+        items = zip(node.data, children, strict=True)
+        return "{" + ", ".join(f"{key!r}: {child}" for key, child in items) + "}"
+    name, data = node.type.__name__, node.data
+    if node.data is node.type:
+        name, data = "namedtuple", node.type.__name__
+    return f"CustomNode({name}[{data}], [{text}])"
+
+
+# chapter 5
+
 
 class Leaf:
     """The type of the nodes that stand for leaves."""
@@ -74,17 +115,6 @@ node_types = {
         lambda x: map(SequenceKey, range(len(x))),
     ),
 }
-
-
-def sorted_keys(x):
-    """The keys of a dict in the order in which its values are flattened."""
-    try:
-        return tuple(sorted(x))
-    except TypeError as error:
-        raise ValueError(
-            "the keys of a dict in a pytree must be sortable, so that equal dicts "
-            f"have equal structures; got {list(x)!r}: {error}"
-        ) from error
 
 
 def zip_dict(keys, children):
@@ -154,16 +184,6 @@ def tree_flatten(tree, is_leaf=None):
         if len(nodes) == suspicious_size:
             diagnoses["check_depth"](tree, is_leaf)
     return leaves, PyTreeDef(tuple(nodes))
-
-
-# A tree with this many nodes is looked at once for having no end.
-suspicious_size = 100_000
-
-# What is to be said when something is wrong with a tree; `tree_paths.py` says more.
-diagnoses = {
-    "check_depth": lambda tree, is_leaf: None,
-    "mismatch": lambda treedef, tree, names: "pytree structure error",
-}
 
 
 class PyTreeDef:
@@ -275,37 +295,9 @@ def matching_children(node, x):
     return children if len(children) == node.arity and data == node.data else None
 
 
-def show_node(node, children):
-    """How a node prints in a treedef, as in JAX's."""
-    text = ", ".join(children)
-    if node.type is type(None):
-        return "None"
-    if node.type is tuple:
-        return f"({text},)" if node.arity == 1 else f"({text})"
-    if node.type is list:
-        return f"[{text}]"
-    if node.type is dict:
-        items = zip(node.data, children, strict=True)
-        return "{" + ", ".join(f"{key!r}: {child}" for key, child in items) + "}"
-    name, data = node.type.__name__, node.data
-    if node.data is node.type:
-        name, data = "namedtuple", node.type.__name__
-    return f"CustomNode({name}[{data}], [{text}])"
-
-
 def tree_unflatten(treedef, leaves):
     """The inverse of `tree_flatten`: the pytree of this structure and these leaves."""
     return treedef.unflatten(leaves)
-
-
-def tree_leaves(tree, is_leaf=None):
-    """The leaves of a pytree, left to right."""
-    return tree_flatten(tree, is_leaf)[0]
-
-
-def tree_structure(tree, is_leaf=None):
-    """The structure of a pytree."""
-    return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_map(f, tree, *rest, is_leaf=None):
@@ -329,6 +321,19 @@ flattening |= {
     "unflatten": tree_unflatten,
     "leaf_names": lambda name, tree: [name for leaf in tree_leaves(tree)],
 }
+
+
+# chapter 5, brought along
+
+
+def tree_leaves(tree, is_leaf=None):
+    """The leaves of a pytree, left to right."""
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree, is_leaf=None):
+    """The structure of a pytree."""
+    return tree_flatten(tree, is_leaf)[1]
 
 
 def register(kind, how):
