@@ -44,6 +44,7 @@ from .signature import (
 )
 from .stores import generation, keep_entry, kept_entry, stores
 
+# chapter 6
 jit_p = Primitive("jit", multiple_results=True)
 
 # name -> compile(closed_jaxpr, name) -> callable(*leaves) -> list of arrays
