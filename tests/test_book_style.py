@@ -100,7 +100,7 @@ def test_the_stack_of_traces():
     plt.close("all")
     style.stack(traces[0])
     assert texts() == [*style.levels(traces[0]), "bind asks"]
-    assert texts()[0] == "EvalTrace" and texts()[-2] == "JVPTrace"
+    assert texts()[0] == "BottomTrace" and texts()[-2] == "JVPTrace"
 
 
 def test_a_jaxpr_as_a_graph():

@@ -336,6 +336,7 @@ def test_a_fork_waits_for_a_thread_that_logs_while_it_compiles():
     subprocess.run(program, check=True, timeout=30)
 
 
+@pytest.mark.chapter(9)
 def test_ctrl_c_as_a_block_ends_leaves_no_trace_behind():
     """It may come as the call begins that ends a `with`, which is then never made."""
     f = jax.jit(lambda x: jax.vmap(jax.grad(jnp.sin))(x * jnp.ones(3)), backend="eval")

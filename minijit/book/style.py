@@ -257,7 +257,7 @@ def stack(
     """
     found = [name for trace in traces for name in levels(trace)]
     axis = blank(axis, 4, 0.6 * len(found) + 0.5)
-    known = {"EvalTrace": PRIMAL, **TRACES, **(colors or {})}
+    known = {"EvalTrace": PRIMAL, "BottomTrace": PRIMAL, **TRACES, **(colors or {})}
     for level, name in enumerate(found):
         width, color = 0.92, known.get(name, INK)
         axis.barh(level, width, 0.8, color=[faded(color)], edgecolor=color)

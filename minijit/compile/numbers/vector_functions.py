@@ -5,7 +5,7 @@
 
 import math
 
-from .coefficients import BESSEL, CBRT, ERF, ERF32, ERFC, ERFC32, EXP_RANGE, LGAMMA
+from .coefficients import CBRT, ERF, ERF32, ERFC, ERFC32, EXP_RANGE, LGAMMA
 from .scalar_forms import (
     FLOAT32,
     FLOAT64,
@@ -220,23 +220,6 @@ def lgamma(x):
     return where(pole, INF, result)
 
 
-def bessel(x, n):
-    """exp(-x) I_n(x) for x from 0 and n of 0 or 1: a series; from 12 on a polynomial.
-
-    The series, Abramowitz and Stegun's 9.6.10, has terms of one sign.  It is corrected
-    for what rounding the square lost, as the logarithm's slope is nearly x / (x + 1).
-    """
-    small, large = limited(x, 0.0, 12.0), where(x < 12.0, 12.0, x)
-    square, fact = small * small, math.factorial
-    terms = (0.25**k / (fact(k) * fact(k + n)) for k in range(26, -1, -1))
-    series = polynomial(square, *terms) * (-small).apply("exp")
-    series = small * 0.5 * series if n else series
-    lost = 0.5 * fma(small, small, -square) / (small + (1.0 + 2 * n))
-    tail = polynomial(24.0 / large - 1.0, *BESSEL[n]) / large.apply("sqrt")
-    result = where(x < 12.0, muladd(series, lost, series), tail)
-    return where(is_nan(x), x, result)
-
-
 scalar_forms |= {
     "exp2": exp2,
     "expm1": expm1,
@@ -252,6 +235,4 @@ scalar_forms |= {
     "erfc": erfc,
     # That of the C library is right near the zeros between negative whole numbers.
     "lgamma": by_dtype(lambda x: in_double(lgamma)(x, dtype=FLOAT32), lambda x: None),
-    "bessel_i0e": in_double(lambda x: bessel(abs(x), 0)),
-    "bessel_i1e": in_double(lambda x: copysign(bessel(abs(x), 1), x)),
 }
