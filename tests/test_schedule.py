@@ -506,3 +506,18 @@ def test_what_columns_share_is_made_once():
     text = mj.jit(f).lower(*args).compile().as_text("llvm")
     # 408 maxima in all; they were 4,699.
     assert text.count("call i32 @llvm.smax") + text.count("@llvm.smax.v") < 1000
+
+
+def test_functions_beside_a_scatter_have_a_loop_of_their_own():
+    """One that vectors can go through; what is loaded is in bounds in every step."""
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.normal(size=20_000), "float32")
+    i = jnp.asarray(rng.integers(-700, 700, 20_000))
+    f = lambda x, i: jnp.zeros(512).at[i].add(jnp.arcsinh(x) * jnp.exp(x))
+    g = lambda x, i: jnp.zeros(512).at[i].add(jnp.exp(x[i]), mode="drop")
+    rules = [d.rule for d in mj.explain(f, x, i).decisions]
+    assert "functions aside" in rules
+    for function in (f, g):
+        with mj.disable_jit():
+            wanted = function(x, i)
+        np.testing.assert_allclose(mj.jit(function)(x, i), wanted, 1e-4, 1e-4)

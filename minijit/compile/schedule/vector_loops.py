@@ -164,12 +164,20 @@ def functions_before(stores, axis, stored):
         inside = postorder([expr])
         if not any(is_function(e) and axis in e.free for e in inside):
             continue
-        reads = {e.buffer for e in inside if type(e) is Load}
-        if is_function(expr) and reads.isdisjoint(stored):
+        loads = [e for e in inside if type(e) is Load]
+        free = stored.isdisjoint(load.buffer for load in loads)
+        # It is computed for all steps, those too that a condition keeps from storing.
+        if is_function(expr) and free and all(map(is_within, loads)):
             found[expr] = None
         else:
             todo += expr.children()
     return list(found)
+
+
+def is_within(load):
+    """Whether an index is in bounds by what is known of it, whatever stands around."""
+    pairs = zip(load.index, load.buffer.shape, strict=True)
+    return all(0 <= i.bounds[0] and i.bounds[1] < n for i, n in pairs)
 
 
 # ---- choices
