@@ -142,7 +142,7 @@ def beginning(x, y):
     (among_many, Race, r"thread 5 of block 0 and thread 63 of block 0 use s\[3\]"),
     (too_far, OutOfBounds, r"thread 56 of block 0 loads x\[256\]"),
     (parted, Divergence, "0 of block 0 came to a barrier, and thread 40 did not"),
-    (met, OutOfBounds, r"thread 0 of block 0 loads s\[64\], which has 64"),
+    (met, OutOfBounds, r"thread 0 of block 0 loads s\[64\], and s has 64"),
     (met_early, Divergence, "0 of block 0 came to a barrier, and thread 40 did not"),
     (flagged, Race, r"thread 0 of block 0 and thread 1 of block 0 use s\[1\], one"),
     (endless, NoKernel, "after 10,000 statements the kernel has not ended"),
@@ -183,9 +183,9 @@ LIST = "there are cuda.syncthreads(), cuda.shfl_xor_sync(-1, v, 16), max(a, b)"
     ("s = cuda.shared.array(64, dtype=np.float32)",
      "cuda.shared.array(64, dtype=np.float32)", "write `cuda.shared.array(64, np.fl"),
     ("s = cuda.shared.array((8, 8), np.float32)",
-     "cuda.shared.array((8, 8), np.float32)", "write `cuda.shared.array(64, np.float"),
+     "cuda.shared.array((8, 8), np.float32)", "write the size as one number: `cuda"),
     ("s = cuda.shared.array(n, np.float32)",
-     "cuda.shared.array(n, np.float32)", "write `cuda.shared.array(64, np.float32)`"),
+     "cuda.shared.array(n, np.float32)", "write the size as one number: `cuda.shared"),
     ("s = cuda.shared.array(64, float)",
      "cuda.shared.array(64, float)", "write `cuda.shared.array(64, np.float32)`"),
     ("for half in (64, 32): pass", "(64, 32)", "a loop is `for k in range(7)`"),
@@ -334,7 +334,7 @@ mistakes = [
      "thread 0 of block 0 came to a barrier, and thread 63 did not"),
     ("flip_blocks", "= s[63 - t]", "= s[63 - t]; cuda.syncthreads()",
      "all wait at 2 barriers, where 1 would do"),
-    ("three_sums", "66", "64", r"thread 63 of block 0 stores s\[64\], which has 64"),
+    ("three_sums", "66", "64", r"thread 63 of block 0 stores s\[64\], and s has 64"),
     ("three_sums", "s[t + 2]", "s[t + 3]", r"thread 63 of block 0 loads s\[66\]"),
     ("three_sums", "if t == 63:\n        s[65]", "if i == n - 1:\n        s[65]",
      r"thread 63 of block 0 loads s\[65\], which no thread has stored"),
@@ -425,7 +425,7 @@ others = [
         for k in range(32):
             total += math.exp(x[b + k] - top)
         y[b + t] = math.exp(x[b + t] - top) / total
-    """, "loads 32 numbers of x, where 1 would do"),
+    """, "32 numbers of x, where 1 would do: what several threads need, one of them"),
     ("block_scan", """
         s = cuda.shared.array(64, np.float32)
         s[t] = x[t]
@@ -483,7 +483,7 @@ others = [
     ("add_outer", """
         for c in range(width):
             y[t * width + c] = column[t] + row[c]
-    """, "thread 8 of block 0 loads column.8., which has 8"),
+    """, "thread 8 of block 0 loads column.8., and column has 8"),
     ("add_outer", """
         i = t * cuda.gridDim.x + b
         y[i] = column[i // width] + row[i % width]
@@ -705,7 +705,22 @@ others = [
         for k in range(n):
             total += x[i * n + k] * w[k * n + j]
         y[i * n + j] = total
-    """, "loads 32 numbers of x, where 2 would do"),
+    """, "32 numbers of x, where 2 would do: what several threads need, one of them"),
+    ("product", """
+        a = cuda.shared.array(256, np.float32)
+        c = cuda.shared.array(256, np.float32)
+        tiles = n // 16
+        i, j = b // tiles * 16 + t // 16, b % tiles * 16 + t % 16
+        total = np.float32(0)
+        for k in range(tiles):
+            a[t] = x[i * n + k * 16 + t % 16]
+            c[t] = w[(k * 16 + t // 16) * n + j]
+            cuda.syncthreads()
+            for m in range(16):
+                total += a[t // 16 * 16 + m] * c[m * 16 + t % 16]
+            cuda.syncthreads()
+            y[i * n + j] = total
+    """, "stores into y 2 times, where 1 would do: keep in a variable what is not"),
     ("product", """
         a = cuda.shared.array(256, np.float32)
         c = cuda.shared.array(256, np.float32)

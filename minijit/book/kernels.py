@@ -187,8 +187,9 @@ def call_fault(node: ast.Call) -> str:
     right = not node.keywords and len(node.args) == len(example.args)
     if right and called == SHARED:
         size, dtype = node.args
-        product = all(isinstance(n, COUNT) for n in ast.walk(size))
-        right = product and ast.unparse(dtype) in DTYPES
+        if not all(isinstance(n, COUNT) for n in ast.walk(size)):
+            return f"write the size as one number: `{form}`"
+        right = ast.unparse(dtype) in DTYPES
     return "" if right else f"write `{form}`"
 
 

@@ -146,12 +146,20 @@ def means(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
 
 def divided(ran: Ran, case: Case, y: np.ndarray) -> Iterator[str]:
     for name, most in case.each.items():
-        what = "stores" if name == "y" else "loads"
-        lane, many = most_often(first_uses(ran, name, what).thread.tolist())
+        what, again = "loads", "what several threads need, one of them loads for all"
+        if name == "y":
+            what, again = "stores", "keep in a variable what is not a result yet"
+        lanes = first_uses(ran, name, what).thread
+        of_each = np.bincount(lanes, minlength=case.blocks * case.threads)
+        lane, many = of_each.argmax(), int(of_each.max())
         if many > most:
+            done = f"{counted(many, 'number')} of {name}"
+            done = f"into y {counted(many, 'time')}" if name == "y" else done
+            # Where nobody has less than its share, something is done more than once.
+            divide = "divide the work among all threads"
             yield (
-                f"{who(lane, case)} {what} {counted(many, 'number')} of {name}, where "
-                f"{most} would do:\ndivide the work among all threads"
+                f"{who(lane, case)} {what} {done}, where {most} would do:\n"
+                f"{again if of_each.min() >= most else divide}"
             )
 
 

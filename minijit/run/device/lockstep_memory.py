@@ -156,7 +156,7 @@ class Memory:
             first = wrong.argmax()
             raise OutOfBounds(
                 f"{self.who(lanes, going[first])} {what} {self.name}[{index[first]}], "
-                f"which has {self.size} elements"
+                f"and {self.name} has {self.size} elements"
             )
         self.count(lanes, going, index, what)
         return going, index if self.start is None else index + self.start[going]
