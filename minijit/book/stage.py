@@ -141,15 +141,16 @@ class Stage(importlib.abc.MetaPathFinder):
         return sys.modules.get(self.book.module(file))
 
     def finish(self) -> None:
-        """All of the chapter is built: what it brings after that is there from now on.
+        """All of the chapter is there from now on.
 
-        A part of a module that is loaded runs in it; every other file is imported when
-        it is first asked for.
+        A part of a module that is loaded runs in it, unless cells have built it; every
+        other file is imported when it is first asked for.
         """
         files = self.book.files_in_order()
         parts = [p for file in files for p in self.book.parts(file)]
-        mine = [p for p in parts if p.chapter == self.chapter]
-        rest = [p for p in mine if p.how == "brings_after" and self.loaded(p.file)]
+        mine = [p for p in parts if p.chapter == self.chapter and self.loaded(p.file)]
+        whole = [p for p in mine if p.built and p.file not in self.opened]
+        rest = [p for p in mine if p.how == "brings_after" or p in whole]
         self.finished = True
         for part in rest:
             module = self.loaded(part.file)
