@@ -488,7 +488,8 @@ def draw(ran: Ran, *names: str, threads: int = WARP) -> Any:
     What they use at once has one color, and what comes next another.  A band is a
     sector of 32 bytes; shared memory has none, and there waits for a bank count.
     """
-    fig, axes = style.figure(8, 2.6, ncols=len(names), squeeze=False)
+    width = max(8, 2 * len(names))  # the label below each stays its own
+    fig, axes = style.figure(width, 2.6, ncols=len(names), squeeze=False)
     for axis, name in zip(axes[0], names, strict=True):
         for step, access in enumerate(ran.of(name)):
             here = access.threads < threads

@@ -53,7 +53,7 @@ def in_blocks(x, y, n):
 
 
 def check_in_blocks(in_blocks):
-    """Before a block there are as many threads as all blocks before it have."""
+    """Before block b there are b blocks, each of `cuda.blockDim.x` threads."""
     for n, blocks, threads in (1000, 8, 128), (128, 1, 128), (130, 5, 32), (9, 3, 32):
         x, least = values[:n], -(-n // 8)
         given = dict(x=x, y=unset(n), n=n)
@@ -208,7 +208,7 @@ def softmax_rows(x, y):
 
 
 def check_softmax_rows(softmax_rows):
-    """First all threads find the largest number, then the sum of what is left."""
+    """First all threads find the largest number, m, then the sum of `exp(v - m)`."""
     for blocks in 4, 1:
         x = values[: blocks * 32] * np.float32(20)
         x[-32:] = -200 - np.abs(x[-32:])
