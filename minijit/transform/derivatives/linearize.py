@@ -61,6 +61,7 @@ from ..tangents import (
 from .layout_chains import layout_chains
 from .lost_derivatives import KeepsDerivative
 
+# chapter 7
 # primitive -> rule(nonzero, *primals, **params) -> (results, linear), where
 # linear(*tangents) -> tangents of the results.
 linearize_rules = {}
@@ -198,94 +199,6 @@ def finish_linear(recorder, out_tangents):
     return jaxpr, residuals
 
 
-def jvp(fun, primals, tangents, has_aux=False):
-    """Forward mode: the derivative in one direction (`jax.jvp`).
-
-    Args:
-      fun: function of arrays or trees of them.
-      primals: tuple of arguments.
-      tangents: tuple of the same structure, shapes and dtypes: the direction;
-        `float0` or None for integers.
-      has_aux: whether `fun` returns a pair (result, whatever else).
-
-    Returns:
-      (result, tangent), or (result, tangent, aux): d/dε fun(primals + ε tangents).
-
-    Raises:
-      TypeError: structures or dtypes of primals and tangents differ.
-      ValueError: shapes differ.
-    """
-    leaves, tree, given = flat_tangents(primals, tangents)
-    flat = FlatFunction(fun, tree, has_aux)
-    outs, out_tangents = jvp_flat(flat, leaves, given)
-    out_tangents = list(map(typed_tangent, out_tangents, map(aval_of, outs)))
-    unflatten = partial(tree_unflatten, flat.out_tree)
-    result = unflatten(outs), unflatten(out_tangents)
-    return (*result, flat.aux) if has_aux else result
-
-
-@dataclass(frozen=True, eq=False)
-class PushForward:
-    """What a linearized function does; its residuals are the arrays of a `Partial`."""
-
-    jaxpr: object
-    in_tree: object
-    out_tree: object
-    in_avals: tuple
-    out_avals: tuple
-    nonzero_out: tuple
-    transform = "linearize"
-
-    def __call__(self, residuals, *tangents):
-        given = tangents_like(self.in_tree, self.in_avals, tangents)
-        nonzero = [tangent_aval(a) is not None for a in self.in_avals]
-        given = dense(compress(given, nonzero), [v.aval for v in self.jaxpr.invars])
-        outs = fill(self.nonzero_out, eval_jaxpr(self.jaxpr, residuals, *given))
-        outs = map(tangent_out, outs, self.out_avals)
-        return tree_unflatten(self.out_tree, list(outs))
-
-
-def linearize(fun, *primals, has_aux=False):
-    """`fun` at a point, and its derivative there as a function (`jax.linearize`).
-
-    `fun` runs once, however often the derivative is applied.
-
-    Returns:
-      (result, f_jvp), or (result, f_jvp, aux), where f_jvp(*tangents) -> tangent.
-      f_jvp is a pytree, whose leaves are the residuals, and may be returned from a
-      jitted function.
-    """
-    return at_point(PushForward, fun, primals, has_aux)
-
-
-def at_point(kind, fun, primals, has_aux):
-    """Run `fun` in the current trace, and record what it does to tangents.
-
-    Returns:
-      (result, linear), or (result, linear, aux).  What `linear` does says `kind`, a
-      `PushForward`; its residuals are the leaves.
-    """
-    leaves, tree = tree_flatten(primals)
-    leaves = list(map(lax.as_array, leaves))
-    flat = FlatFunction(fun, tree, has_aux)
-    info = TraceInfo(function_name(fun), kind.transform)
-    nonzero = tuple(map(has_tangent, leaves))
-    outs, tangents, recorder = linearize_flat(
-        flat, leaves, nonzero, current_trace(), info
-    )
-    jaxpr, residuals = finish_linear(recorder, tangents)
-    linear = kind(
-        jaxpr,
-        tree,
-        flat.out_tree,
-        tuple(map(aval_of, leaves)),
-        tuple(map(aval_of, outs)),
-        tuple(t is not None for t in tangents),
-    )
-    result = tree_unflatten(flat.out_tree, outs), Partial(linear, residuals)
-    return (*result, flat.aux) if has_aux else result
-
-
 def elementwise_rule(primitive, partials, nonzero, *args, **params):
     """The rule of an elementwise primitive from its partial derivatives.
 
@@ -404,7 +317,163 @@ linearize_rules |= {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Linearized:
+    """A jaxpr split into what runs forward and what is linear.
+
+    Attributes:
+      forward: inputs -> results, then new residuals.
+      linear: residuals, then nonzero input tangents -> nonzero result tangents.
+      sources: where each residual comes from: ("in", i), the i-th input, which is
+        never copied; or ("new", i), the i-th new residual of `forward`.
+      nonzero_out: one bool a result: whether it has a tangent.
+    """
+
+    forward: ClosedJaxpr
+    linear: ClosedJaxpr
+    sources: tuple
+    nonzero_out: tuple
+
+    def residuals(self, inputs, new):
+        """The residuals' values, from the inputs and `forward`'s extra results."""
+        return [inputs[i] if kind == "in" else new[i] for kind, i in self.sources]
+
+
+@memoised
+def linearize_jaxpr(closed, nonzero, instantiate):
+    """Linearize a jaxpr at its own inputs: -> `Linearized`.
+
+    Args:
+      closed: a `ClosedJaxpr`.
+      nonzero: tuple of bools: which inputs have tangents.
+      instantiate: tuple of bools: which results must have one, if only a zero.
+    """
+    info = info_of(closed, "linearize")
+    primal_trace = JaxprTrace(None, info)
+    args = [primal_trace.argument(aval) for aval in closed.in_avals]
+    run = partial(apply_closed, closed)
+    outs, tangents, recorder = linearize_flat(run, args, nonzero, primal_trace, info)
+    with set_trace(recorder):
+        tangents = instantiate_zeros(tangents, outs, instantiate)
+    tangent_jaxpr, residuals = finish_linear(recorder, tangents)
+    outvars = tuple(map(primal_trace.lift, outs))
+    linear, roots = split_residuals(primal_trace, tangent_jaxpr, residuals)
+    inputs = {v: i for i, v in enumerate(primal_trace.invars)}
+    new = [v for v in roots if v not in inputs]
+    sources = tuple(
+        ("in", inputs[v]) if v in inputs else ("new", new.index(v)) for v in roots
+    )
+    forward = drop_dead(close(primal_trace, (*outvars, *new)))
+    return Linearized(forward, linear, sources, tuple(t is not None for t in tangents))
+
+
+def call_rule(nonzero, *args, name, jaxpr, **params):
+    """A call becomes two: one forward, which also returns residuals, one linear."""
+    n = len(jaxpr.out_avals)
+    parts = linearize_jaxpr(jaxpr, nonzero, (False,) * n)
+    outs = jit_p.bind(*args, name=name, jaxpr=parts.forward)
+    residuals = parts.residuals(args, outs[n:])
+
+    def linear(*tangents):
+        given = residuals + present(tangents)
+        out = jit_p.bind(*given, name=name, jaxpr=parts.linear)
+        return fill(parts.nonzero_out, out)
+
+    return outs[:n], linear
+
+
+linearize_rules |= {jit_p: call_rule}
+
+
 # chapter 7, brought along
+
+def jvp(fun, primals, tangents, has_aux=False):
+    """Forward mode: the derivative in one direction (`jax.jvp`).
+
+    Args:
+      fun: function of arrays or trees of them.
+      primals: tuple of arguments.
+      tangents: tuple of the same structure, shapes and dtypes: the direction;
+        `float0` or None for integers.
+      has_aux: whether `fun` returns a pair (result, whatever else).
+
+    Returns:
+      (result, tangent), or (result, tangent, aux): d/dε fun(primals + ε tangents).
+
+    Raises:
+      TypeError: structures or dtypes of primals and tangents differ.
+      ValueError: shapes differ.
+    """
+    leaves, tree, given = flat_tangents(primals, tangents)
+    flat = FlatFunction(fun, tree, has_aux)
+    outs, out_tangents = jvp_flat(flat, leaves, given)
+    out_tangents = list(map(typed_tangent, out_tangents, map(aval_of, outs)))
+    unflatten = partial(tree_unflatten, flat.out_tree)
+    result = unflatten(outs), unflatten(out_tangents)
+    return (*result, flat.aux) if has_aux else result
+
+
+@dataclass(frozen=True, eq=False)
+class PushForward:
+    """What a linearized function does; its residuals are the arrays of a `Partial`."""
+
+    jaxpr: object
+    in_tree: object
+    out_tree: object
+    in_avals: tuple
+    out_avals: tuple
+    nonzero_out: tuple
+    transform = "linearize"
+
+    def __call__(self, residuals, *tangents):
+        given = tangents_like(self.in_tree, self.in_avals, tangents)
+        nonzero = [tangent_aval(a) is not None for a in self.in_avals]
+        given = dense(compress(given, nonzero), [v.aval for v in self.jaxpr.invars])
+        outs = fill(self.nonzero_out, eval_jaxpr(self.jaxpr, residuals, *given))
+        outs = map(tangent_out, outs, self.out_avals)
+        return tree_unflatten(self.out_tree, list(outs))
+
+
+def linearize(fun, *primals, has_aux=False):
+    """`fun` at a point, and its derivative there as a function (`jax.linearize`).
+
+    `fun` runs once, however often the derivative is applied.
+
+    Returns:
+      (result, f_jvp), or (result, f_jvp, aux), where f_jvp(*tangents) -> tangent.
+      f_jvp is a pytree, whose leaves are the residuals, and may be returned from a
+      jitted function.
+    """
+    return at_point(PushForward, fun, primals, has_aux)
+
+
+def at_point(kind, fun, primals, has_aux):
+    """Run `fun` in the current trace, and record what it does to tangents.
+
+    Returns:
+      (result, linear), or (result, linear, aux).  What `linear` does says `kind`, a
+      `PushForward`; its residuals are the leaves.
+    """
+    leaves, tree = tree_flatten(primals)
+    leaves = list(map(lax.as_array, leaves))
+    flat = FlatFunction(fun, tree, has_aux)
+    info = TraceInfo(function_name(fun), kind.transform)
+    nonzero = tuple(map(has_tangent, leaves))
+    outs, tangents, recorder = linearize_flat(
+        flat, leaves, nonzero, current_trace(), info
+    )
+    jaxpr, residuals = finish_linear(recorder, tangents)
+    linear = kind(
+        jaxpr,
+        tree,
+        flat.out_tree,
+        tuple(map(aval_of, leaves)),
+        tuple(map(aval_of, outs)),
+        tuple(t is not None for t in tangents),
+    )
+    result = tree_unflatten(flat.out_tree, outs), Partial(linear, residuals)
+    return (*result, flat.aux) if has_aux else result
+
 
 def sub_rule(nonzero, x, y):
     z = lax.sub(x, y)
@@ -462,56 +531,6 @@ linearize_rules |= {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Linearized:
-    """A jaxpr split into what runs forward and what is linear.
-
-    Attributes:
-      forward: inputs -> results, then new residuals.
-      linear: residuals, then nonzero input tangents -> nonzero result tangents.
-      sources: where each residual comes from: ("in", i), the i-th input, which is
-        never copied; or ("new", i), the i-th new residual of `forward`.
-      nonzero_out: one bool a result: whether it has a tangent.
-    """
-
-    forward: ClosedJaxpr
-    linear: ClosedJaxpr
-    sources: tuple
-    nonzero_out: tuple
-
-    def residuals(self, inputs, new):
-        """The residuals' values, from the inputs and `forward`'s extra results."""
-        return [inputs[i] if kind == "in" else new[i] for kind, i in self.sources]
-
-
-@memoised
-def linearize_jaxpr(closed, nonzero, instantiate):
-    """Linearize a jaxpr at its own inputs: -> `Linearized`.
-
-    Args:
-      closed: a `ClosedJaxpr`.
-      nonzero: tuple of bools: which inputs have tangents.
-      instantiate: tuple of bools: which results must have one, if only a zero.
-    """
-    info = info_of(closed, "linearize")
-    primal_trace = JaxprTrace(None, info)
-    args = [primal_trace.argument(aval) for aval in closed.in_avals]
-    run = partial(apply_closed, closed)
-    outs, tangents, recorder = linearize_flat(run, args, nonzero, primal_trace, info)
-    with set_trace(recorder):
-        tangents = instantiate_zeros(tangents, outs, instantiate)
-    tangent_jaxpr, residuals = finish_linear(recorder, tangents)
-    outvars = tuple(map(primal_trace.lift, outs))
-    linear, roots = split_residuals(primal_trace, tangent_jaxpr, residuals)
-    inputs = {v: i for i, v in enumerate(primal_trace.invars)}
-    new = [v for v in roots if v not in inputs]
-    sources = tuple(
-        ("in", inputs[v]) if v in inputs else ("new", new.index(v)) for v in roots
-    )
-    forward = drop_dead(close(primal_trace, (*outvars, *new)))
-    return Linearized(forward, linear, sources, tuple(t is not None for t in tangents))
-
-
 def instantiate_zeros(tangents, outs, wanted):
     """Make the zero tangents that are `wanted` real arrays of zeros."""
     return [
@@ -548,21 +567,3 @@ def split_residuals(primal_trace, jaxpr, residuals):
     invars = (*roots, *jaxpr.invars)
     linear = Jaxpr(tuple(consts), invars, (*chains, *eqns), outvars, jaxpr.debug)
     return ClosedJaxpr(linear, tuple(consts.values())), roots
-
-
-def call_rule(nonzero, *args, name, jaxpr, **params):
-    """A call becomes two: one forward, which also returns residuals, one linear."""
-    n = len(jaxpr.out_avals)
-    parts = linearize_jaxpr(jaxpr, nonzero, (False,) * n)
-    outs = jit_p.bind(*args, name=name, jaxpr=parts.forward)
-    residuals = parts.residuals(args, outs[n:])
-
-    def linear(*tangents):
-        given = residuals + present(tangents)
-        out = jit_p.bind(*given, name=name, jaxpr=parts.linear)
-        return fill(parts.nonzero_out, out)
-
-    return outs[:n], linear
-
-
-linearize_rules |= {jit_p: call_rule}
