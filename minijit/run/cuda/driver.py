@@ -229,20 +229,13 @@ class Driver:
     def loaded(self, name, image):
         """A function of a PTX text or a cubin, loaded once."""
         if image not in self.functions:
-            module = self.call("cuModuleLoadData", image)
-            self.functions[image] = self.call(
-                "cuModuleGetFunction", module, name.encode()
-            )
+            given = self.call("cuModuleLoadData", image), name.encode()
+            self.functions[image] = self.call("cuModuleGetFunction", *given)
         return self.functions[image]
 
     def function(self, kernel):
         """The function of a `CudaKernel`."""
-        function = self.loaded(kernel.name, image_of(kernel, self.capability))
-        if kernel.shared_bytes > 48 << 10:
-            attribute = self.api.CUfunction_attribute
-            most = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self.call("cuFuncSetAttribute", function, most, kernel.shared_bytes)
-        return function
+        return self.loaded(kernel.name, image_of(kernel, self.capability))
 
     def decide(self, size):
         """The function that decides how a loop or a branch goes on."""
@@ -285,16 +278,14 @@ class Graph:
 
     def kernel(self, kernel, pointers, waits):
         function = self.driver.function(kernel)
-        given = function, kernel.grid, kernel.block, kernel.shared_bytes
-        return self.launch(*given, pointers, waits)
+        return self.launch(function, kernel.grid, kernel.block, pointers, waits)
 
-    def launch(self, function, grid, block, shared, pointers, waits):
+    def launch(self, function, grid, block, pointers, waits):
         params, call = self.driver.api.CUDA_KERNEL_NODE_PARAMS(), self.driver.call
         arguments = Arguments(pointers)
         params.func = function
         params.gridDimX, params.gridDimY, params.gridDimZ = grid
         params.blockDimX, params.blockDimY, params.blockDimZ = block
-        params.sharedMemBytes = shared
         params.kernelParams = arguments.address
         node = call("cuGraphAddKernelNode", self.graph, *self.waited(waits), params)
 
@@ -342,7 +333,7 @@ class Graph:
         handle = call(
             "cuGraphConditionalHandleCreate", self.graph, self.driver.context, 0, 0
         )
-        decide = self.driver.decide(size), (1, 1, 1), (1, 1, 1), 0, [int(handle), where]
+        decide = self.driver.decide(size), (1, 1, 1), (1, 1, 1), [int(handle), where]
         first = self.launch(*decide, waits)
         params = api.CUgraphNodeParams()
         params.type = api.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL

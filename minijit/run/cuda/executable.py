@@ -12,7 +12,6 @@ A function runs on a GPU, too, if one of its arguments is there.
 import functools
 import weakref
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -29,7 +28,6 @@ from ...trace.base.turns import lock
 from ...trace.dtypes import ExtendedDtype, float0, storage_of
 from ...trace.jit.jit import cache_clearers
 from ...trace.jit.jitted import shortcut_makers
-from ..cache_folder import write_source
 from ..calls.dispatch import (
     NoShortcut,
     ShortcutPrinter,
@@ -43,33 +41,31 @@ from ..reports import heading_of, kernel_names, kernel_routes
 from ..values import to_array, unboxed
 from .arrays import CudaArray, DeviceMemory, upload
 from .driver import cuda_driver, in_use
-from .executor import ORDINARY
+from .executor import CudaProgram
 from .graphs import DeviceProgram, adders, fill
 from .loops import ChoiceNode, HostNode, LoopNode, obstacle
 from .nodes import kernel_of, nodes_of, waits_of
-from .reports import kernel_report
 
 # ---- nodes with nodes inside
 
 
-def filling(steps, address):
-    """What fills the graph inside a loop or a branch: -> those nobody waits for."""
+def fills_of(node, address):
+    """What fills each graph inside a loop or a branch: -> those nobody waits for."""
 
-    def fill_inside(graph):
+    def fill_inside(steps, graph):
         waits, _ = waits_of(steps)
         numbers, waited = fill(graph, steps, waits, address), set().union(*waits)
         return tuple(n for i, n in enumerate(numbers) if i not in waited)
 
-    return fill_inside
+    return [functools.partial(fill_inside, steps) for steps in node.bodies]
 
 
 def add_loop(graph, node, waits, address):
-    return graph.loop(address(node.more), waits, filling(node.body, address))
+    return graph.loop(address(node.where), waits, *fills_of(node, address))
 
 
 def add_choice(graph, node, waits, address):
-    fills = [filling(body, address) for body in node.branches]
-    return graph.choice(address(node.index), waits, fills)
+    return graph.choice(address(node.where), waits, fills_of(node, address))
 
 
 adders |= {LoopNode: add_loop, ChoiceNode: add_choice}
@@ -136,52 +132,21 @@ class PartedProgram(DeviceProgram):
 # ---- the executable
 
 
-class GraphProgram:
-    """What a report wants to know of a program: as `LLVMProgram`, with nothing to run.
+class GraphProgram(CudaProgram):
+    """What a report wants to know of a program: there is no driver that runs it.
 
-    Attributes:
-      body: the kernels and calls, in order; constants: as in `Program`.
-      names: of the kernels, in order.
+    What the CPU runs has a name among its `names`, and is none of its `kernels`.
     """
 
     def __init__(self, program, native, heading):
         program = rewritten(program, native)
-        self.name, self.heading = program.name, heading
         self.body, self.constants = program.body, program.constants
         self.names = [f"kernel_{i}" for i in range(len(program.kernels))]
-        self.kernels = {
-            name: kernel
+        self.kernels = [
+            kernel_of(kernel).called(name)
             for name, kernel in zip(self.names, program.kernels, strict=True)
             if not isinstance(kernel, Region) and obstacle(kernel) is None
-        }
-
-    def text_of(self, text):
-        """{name: a text of the kernel}; `text` is a function of a `CudaKernel`."""
-        made = {name: kernel_of(kernel) for name, kernel in self.kernels.items()}
-        return {name: text(k).replace(k.name, name) for name, k in made.items()}
-
-    @functools.cached_property
-    def source(self):
-        """The kernels as Python for a grid: an object with `text` and `kernels`."""
-        found = self.text_of(lambda kernel: kernel.source)
-        texts = [f"# {name}\n{text}" for name, text in found.items()]
-        kernels = [SimpleNamespace(name=k, text=found.get(k, "")) for k in self.names]
-        return SimpleNamespace(text="\n\n".join(texts), kernels=kernels)
-
-    @functools.cached_property
-    def path(self):
-        return write_source(self.source.text)
-
-    @property
-    def texts(self):
-        """{"ptx": of all kernels, "report": on them, "llvm": what PTX is made from}."""
-        rows = {
-            "ptx": lambda kernel: kernel.ptx(ORDINARY),
-            "report": kernel_report,
-            "llvm": lambda kernel: kernel.llvm,
-        }
-        joined = lambda row: "\n".join(self.text_of(row).values())
-        return {kind: functools.partial(joined, row) for kind, row in rows.items()}
+        ]
 
 
 loaders |= {"cuda": GraphProgram}
@@ -252,9 +217,8 @@ def as_result(made, aval):
     if aval.dtype == float0:
         return unboxed(np.zeros(aval.shape, storage_of(float0)), aval)
     if isinstance(aval.dtype, ExtendedDtype):
-        storage = aval.dtype.storage
-        shape = aval.shape
-        return unboxed(CudaArray(made, ShapedArray(shape, storage)).numpy(), aval)
+        stored = ShapedArray(aval.shape, aval.dtype.storage)
+        return unboxed(CudaArray(made, stored).numpy(), aval)
     return CudaArray(made, aval)
 
 

@@ -8,7 +8,6 @@
 """
 
 import weakref
-from collections import Counter
 from functools import cached_property, partial
 from types import SimpleNamespace
 
@@ -57,46 +56,38 @@ launchers |= {"numba-cuda": run_by_numba}
 
 
 class CudaProgram(LLVMProgram):
-    """A program in memory, its kernels for a grid: as `LLVMProgram`.
+    """A program in memory, its kernels for a grid: as `LLVMProgram`."""
 
-    Attributes:
-      launched: the `CudaKernel` of each kernel it runs, in order.
-    """
+    by_numba = False
 
     def __init__(self, program, native, heading):
         self.program, self.heading = weakref.ref(program), heading
         self.by_numba = native == "numba-cuda"
         program = rewritten(program, "cuda-lockstep")
         self.body, self.constants = program.body, program.constants
-        kernels, counts = {}, Counter()
-        self.launched = []
+        kernels, launched = {}, {}
         for kernel in program.kernels:
-            made = cuda_kernel(kernel, f"kernel_{counts['kernel']}")
+            made = cuda_kernel(kernel, f"kernel_{len(kernels)}")
             constants = tuple(made.constants.items())
             key = made.printed.body, constants, made.grid, made.block
-            counts["kernel"] += key not in kernels
             first = kernels.setdefault(key, made)
-            self.launched.append((kernel, first, made.args))
+            launched[kernel] = first, SimpleNamespace(buffers=made.args, numbers=())
         self.kernels = tuple(kernels.values())
-        self.names = [first.name for kernel, first, args in self.launched]
-        launched = {
-            kernel: (SimpleNamespace(name=first.name),
-                     SimpleNamespace(buffers=args, numbers=()))
-            for kernel, first, args in self.launched
-        }
+        self.names = [first.name for first, _ in launched.values()]
         functions = {k.name: partial(launchers[native], k) for k in self.kernels}
         self.run = self.driver(program, native, launched, functions, native)
 
     @property
     def texts(self):
         ptx = numba_ptx if self.by_numba else CudaKernel.ptx
-        report = lambda kernel: kernel_report(kernel, ORDINARY, ptx)
-        found = {
-            "ptx": lambda: "\n".join(ptx(k, ORDINARY) for k in self.kernels),
-            "report": lambda: "\n".join(map(report, self.kernels)),
+        rows = {
+            "ptx": lambda kernel: ptx(kernel, ORDINARY),
+            "report": lambda kernel: kernel_report(kernel, ORDINARY, ptx),
         }
-        llvm = {"llvm": lambda: "\n".join(k.llvm for k in self.kernels)}
-        return found if self.by_numba else found | llvm
+        if not self.by_numba:
+            rows["llvm"] = lambda kernel: kernel.llvm
+        joined = lambda row: "\n".join(map(row, self.kernels))
+        return {kind: partial(joined, row) for kind, row in rows.items()}
 
     @cached_property
     def source(self):

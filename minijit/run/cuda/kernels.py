@@ -8,15 +8,13 @@
 """
 
 import functools
-import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...compile.control.regions import RegionBuilder
 from ...compile.loops.statements import For, Region, statements
 from ...compile.memory.complex_pairs import origin_of, region_in_pairs
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import NEST, nestable, share_axes
-from ...trace.jit.jit import cache_clearers
 from ..device import block_totals as block_totals
 from ..device.cuda_llvm import module_of, ptx_of
 from ..device.emitter import print_on_grid
@@ -36,20 +34,6 @@ from ..python.source_text import Constants
 MOST_BLOCKS = 2**31 - 1
 
 
-def remembered(function):
-    """Remember what a function finds of a kernel or call for as long as that lives."""
-    found: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-    cache_clearers.append(found.clear)
-
-    @functools.wraps(function)
-    def remembering(step):
-        if step not in found:
-            found[step] = function(step)
-        return found[step]
-
-    return remembering
-
-
 @dataclass(frozen=True, eq=False)
 class CudaKernel:
     """One kernel for a grid of threads.
@@ -59,7 +43,6 @@ class CudaKernel:
       source: its text, Python in the dialect of `numba.cuda`.
       args: the `Buffer`s whose addresses it takes, in order.
       grid, block: how many blocks there are, and threads in each: three ints each.
-      shared_bytes: of dynamic shared memory; what a kernel needs is declared in it.
       printed: the `KernelSource`; constants: {name: text} of what it refers to.
       launch: the `Launch`.
     """
@@ -69,10 +52,13 @@ class CudaKernel:
     args: tuple
     grid: tuple
     block: tuple
-    shared_bytes: int
     printed: KernelSource = field(repr=False)
     constants: dict = field(repr=False)
     launch: object = field(repr=False)
+
+    def called(self, name):
+        """The same with another name."""
+        return replace(self, name=name, source=self.source.replace(self.name, name))
 
     @functools.cached_property
     def llvm(self):
@@ -111,7 +97,6 @@ def cuda_kernel(kernel, name="kernel_0"):
         tuple(map(origin_of, printed.buffers)),
         launch.grid,
         (launch.threads, 1, 1),
-        0,
         printed,
         constants.definitions,
         launch,

@@ -21,46 +21,37 @@ from ...compile.loops.scalars import BOOL, INDEX
 from ...compile.loops.statements import Call, For, Kernel, Program, Store, statements
 from ...compile.memory.overwriting import nest, read_by, written_by
 from ...compile.settings import config
+from ...trace.jaxprs.memory import memoised
 from ...transform.control_flow.branches import cond_p
 from ...transform.control_flow.while_and_scan import scan_p, while_p
 from ...transform.pieces import split
 from ..device.grid_memory import NoCudaForm
 from ..llvm.kernels import functions_of, kernel_texts
 from ..loading import load
-from .kernels import BlockBuilder, remembered
+from .kernels import BlockBuilder
 from .nodes import Node, Ref, first_rows, kernel_of, nbytes_of, step_rows
 
 # ---- nodes
 
 
 @dataclass(eq=False)
-class LoopNode(Node):
-    """Nodes that run again and again while the byte at `more` is true."""
+class NodeAround(Node):
+    """Lists of nodes; a number in memory, at `where`, says what runs."""
 
-    more: Ref
-    body: list
-
-    @property
-    def bodies(self):
-        return (self.body,)
-
-    def __str__(self):
-        return "loop"
+    where: Ref
+    bodies: list
 
 
-@dataclass(eq=False)
-class ChoiceNode(Node):
-    """One of several lists of nodes: the one whose number is at `index`."""
+class LoopNode(NodeAround):
+    """Nodes that run again and again while the byte at `where` is true."""
 
-    index: Ref
-    branches: list
+    name = "loop"
 
-    @property
-    def bodies(self):
-        return self.branches
 
-    def __str__(self):
-        return "choice"
+class ChoiceNode(NodeAround):
+    """One of several lists of nodes: the one whose number is at `where`."""
+
+    name = "choice"
 
 
 @dataclass(eq=False)
@@ -85,7 +76,7 @@ class HostNode(Node):
 # ---- what has no form on a device
 
 
-@remembered
+@memoised
 def obstacle(step):
     """Why a kernel or call cannot be a node of a graph, or None if it can."""
     if isinstance(step, Kernel):
@@ -193,14 +184,12 @@ def inside(builder):
         builder.steps, builder.depth = before, builder.depth - 1
 
 
-def add_around(builder, kind, ref, given):
+def add_around(builder, kind, where, bodies):
     """A node with lists of nodes inside."""
-    inner = [
-        node for body in (given if kind is ChoiceNode else [given]) for node in body
-    ]
-    reads = dict.fromkeys((ref, *(r for node in inner for r in node.reads)))
+    inner = [node for body in bodies for node in body]
+    reads = dict.fromkeys((where, *(r for node in inner for r in node.reads)))
     writes = dict.fromkeys(r for node in inner for r in node.writes)
-    builder.steps.append(kind(tuple(reads), tuple(writes), ref, given))
+    builder.steps.append(kind(tuple(reads), tuple(writes), where, bodies))
 
 
 def glue(builder, name, places, *stmts):
@@ -250,7 +239,7 @@ def build_while(
         for counter in counted:
             counter.step()
         builder.program(test, [*test_consts, *now], [more])
-    add_around(builder, LoopNode, more, steps)
+    add_around(builder, LoopNode, more, [steps])
     made = *now, *(counter.place for counter in counted)
     copy_all(builder, made, outputs)
 
@@ -261,17 +250,13 @@ class Counter:
     def __init__(self, builder, ref):
         self.builder, self.place = builder, builder.temporary(ref.nbytes, "count")
         self.buffer = Buffer("count", (), integer_of(ref))
+        now, one = Load(self.buffer, ()), Const(1, self.buffer.dtype)
+        self.following = op("add", now, one)
         self.set("begin", Const(0, self.buffer.dtype))
 
-    @property
-    def following(self):
-        one = Const(1, self.buffer.dtype)
-        return op("add", Load(self.buffer, ()), one)
-
     def set(self, name, value):
-        glue(
-            self.builder, name, {self.buffer: self.place}, Store(self.buffer, (), value)
-        )
+        places = {self.buffer: self.place}
+        glue(self.builder, name, places, Store(self.buffer, (), value))
 
     def step(self):
         self.set("count", self.following)
@@ -354,10 +339,8 @@ class Scan:
         env = {count: counter.place, more: builder.temporary(1, "more")}
         if counts:
             given = Buffer("n", (), integer_of(counts[0]))
-            env[given] = counts[0]
-            steps = as_index(Load(given, ()))
-        else:
-            steps = as_index(length)
+            env[given], length = counts[0], Load(given, ())
+        steps = as_index(length)
         i, following = Load(count, ()), counter.following
         at = op("sub", op("sub", steps, Const(1, INDEX)), i) if self.reverse else i
         first = Store(more, (), op("lt", Const(0, INDEX), steps))
@@ -371,7 +354,7 @@ class Scan:
             copy_all(builder, after, now)
             glue(builder, "step", env, Store(more, (), op("lt", following, steps)))
             counter.step()
-        add_around(builder, LoopNode, env[more], nodes)
+        add_around(builder, LoopNode, env[more], [nodes])
         copy_all(builder, (*now, *made), (*finals, *ys))
 
     def move(self, array, row, buffer, at, env, out_of):
@@ -382,9 +365,9 @@ class Scan:
         whole = Buffer("rows", (rows, *buffer.shape), buffer.dtype)
         single = Buffer("row", buffer.shape, buffer.dtype)
         axes = tuple(map(Axis, buffer.shape))
-        stmt = Store(whole, (at, *axes), Load(single, axes))
-        if out_of:
-            stmt = Store(single, axes, Load(whole, (at, *axes)))
+        sides = (single, axes), (whole, (at, *axes))
+        into, source = sides if out_of else reversed(sides)
+        stmt = Store(*into, Load(*source))
         given = {**env, whole: array, single: row}
         glue(self.builder, "row", given, nest(axes, stmt))
 
@@ -404,7 +387,7 @@ loop_rules |= {
 loop_rows = {cond_p: build_cond, while_p: build_while, scan_p: build_scan}
 
 
-@remembered
+@memoised
 def in_one_block(call):
     """A program in which a loop is one kernel of one block; None if it has no form."""
     sides = (tuple(v.buffer for v in x) for x in (call.inputs, call.outputs))

@@ -19,9 +19,10 @@ from ...compile.decisions import noting
 from ...compile.loops.statements import Kernel
 from ...compile.memory.arena import placed_in_order, rounded
 from ...compile.memory.overwriting import read_by, written_by
+from ...trace.jaxprs.memory import memoised
 from ..device.grid_totals import with_parts
 from .cublas import Gemm, gemm_of
-from .kernels import CudaKernel, cuda_kernel, remembered
+from .kernels import CudaKernel, cuda_kernel
 
 # ---- memory
 
@@ -76,23 +77,19 @@ class Node:
     """Something that the device does.
 
     Attributes:
+      name: what it does.
       reads, writes: `Ref`s.
+      given: the `Ref`s whose addresses it is told, in order.
+      bodies: the lists of nodes inside it, whose `reads` and `writes` are its own, too.
       is_alone: whether nothing else may run meanwhile.
     """
 
     reads: tuple
     writes: tuple
-    is_alone = False
+    given, bodies, is_alone = (), (), False
 
-    @property
-    def given(self):
-        """The `Ref`s whose addresses it is told, in order."""
-        return ()
-
-    @property
-    def bodies(self):
-        """The lists of nodes inside it, whose `reads` and `writes` are its own, too."""
-        return ()
+    def __str__(self):
+        return self.name
 
 
 @dataclass(eq=False)
@@ -101,14 +98,7 @@ class LaunchNode(Node):
 
     name: str
     kernel: CudaKernel
-    arguments: tuple
-
-    @property
-    def given(self):
-        return self.arguments
-
-    def __str__(self):
-        return self.name
+    given: tuple
 
 
 @dataclass(eq=False)
@@ -116,30 +106,27 @@ class ProductNode(Node):
     """A product of matrices, by cuBLAS."""
 
     gemm: Gemm
+    name = "gemm"
 
     @property
     def given(self):
         return (*self.reads, self.writes[0])
-
-    def __str__(self):
-        return "gemm"
 
 
 @dataclass(eq=False)
 class CopyNode(Node):
     """Bytes from one place to another."""
 
+    name = "copy"
+
     @property
     def given(self):
         return (*self.writes, *self.reads)
 
-    def __str__(self):
-        return "copy"
-
 
 # ---- from programs to nodes
 
-@remembered
+@memoised
 def kernel_of(kernel):
     """The `CudaKernel` of a kernel, made once; raises NoCudaForm."""
     return cuda_kernel(kernel)

@@ -145,7 +145,7 @@ class StubDriver:
         """A product of its own, outside of graphs."""
         self.note("product")
         if self.executes:
-            run_product(self, StubNode("product", gemm, pointers, ()))
+            self.run_product(StubNode("product", gemm, pointers, ()))
 
     # Graphs.
 
@@ -160,46 +160,30 @@ class StubDriver:
             i = max(able) if self.latest_first else min(able)
             left.remove(i)
             node = graph.nodes[i]
-            rows[node.kind](self, node)
+            getattr(self, f"run_{node.kind}")(node)
 
+    def run_kernel(self, node):
+        arrays = []
+        for buffer, pointer in zip(node.work.args, node.pointers, strict=True):
+            found = self.bytes_at(pointer, buffer.nbytes)
+            arrays.append(found.view(storage_dtype(buffer.dtype)).reshape(buffer.shape))
+        run_in_lockstep(node.work, *arrays)
 
-def run_kernel(driver, node):
-    arrays = []
-    for buffer, pointer in zip(node.work.args, node.pointers, strict=True):
-        found = driver.bytes_at(pointer, buffer.nbytes)
-        arrays.append(found.view(storage_dtype(buffer.dtype)).reshape(buffer.shape))
-    run_in_lockstep(node.work, *arrays)
+    def run_product(self, node):
+        pairs = zip(node.pointers, node.work.dtypes, strict=True)
+        multiply(node.work, *(self.bytes_at(p).view(dtype) for p, dtype in pairs))
 
+    def run_copy(self, node):
+        target, source = (self.bytes_at(p, node.work) for p in node.pointers)
+        target[:] = source
 
-def run_product(driver, node):
-    gemm = node.work
-    pairs = zip(node.pointers, gemm.dtypes, strict=True)
-    multiply(gemm, *(driver.bytes_at(p).view(dtype) for p, dtype in pairs))
+    def run_loop(self, node):
+        while self.bytes_at(node.work, 1)[0]:
+            self.run(node.inside[0])
 
-
-def run_copy(driver, node):
-    target, source = (driver.bytes_at(p, node.work) for p in node.pointers)
-    target[:] = source
-
-
-def run_loop(driver, node):
-    while driver.bytes_at(node.work, 1)[0]:
-        driver.run(node.inside[0])
-
-
-def run_choice(driver, node):
-    number = driver.bytes_at(node.work, 4).view(np.int32)[0]
-    driver.run(node.inside[number])
-
-
-# kind of node -> function(driver, node) that does it.
-rows = {
-    "kernel": run_kernel,
-    "product": run_product,
-    "copy": run_copy,
-    "loop": run_loop,
-    "choice": run_choice,
-}
+    def run_choice(self, node):
+        number = self.bytes_at(node.work, 4).view(np.int32)[0]
+        self.run(node.inside[number])
 
 
 class StubGraph:

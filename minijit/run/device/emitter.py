@@ -113,23 +113,20 @@ class CudaEmitter(RegionEmitter):
     def number_of_thread(self, threads):
         return self.named("i", f"b0 * {threads} + {self.own_number}")
 
-    @contextmanager
     def loop(self, stmt, extent):
         """Steps of kind `vector` load together, and store together."""
         if stmt.axis.kind != "vector":
-            with super().loop(stmt, extent) as counter:
-                yield counter
-            return
-        counter = self.fresh("k")
-        self.fixed.add(counter)
-        with self.block(f"for {counter} in vector({extent}):"):
-            yield Text(counter)
+            return super().loop(stmt, extent)
+        return self.counted("k", f"vector({extent})")
+
+    def share(self, stmt, extent, threads):
+        return self.counted("i", f"range({self.own_number}, {extent}, {threads})")
 
     @contextmanager
-    def share(self, stmt, extent, threads):
-        counter, own = self.fresh("i"), self.own_number
+    def counted(self, prefix, steps):
+        counter = self.fresh(prefix)
         self.fixed.add(counter)
-        with self.block(f"for {counter} in range({own}, {extent}, {threads}):"):
+        with self.block(f"for {counter} in {steps}:"):
             yield Text(counter)
 
     @contextmanager

@@ -19,7 +19,7 @@ from ...compile.loops.index_rules import joined_digits, linear, over, sum_of
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.scalars import wide_dtype
 from ...compile.memory.complex_pairs import has_complex, in_pairs
-from ...compile.schedule.interchange import Renamer
+from ...compile.schedule.columns import replaced
 from ...compile.schedule.place import place
 from ...compile.schedule.placing_rules import NEST, nestable
 from ...trace.base.errors import MinijitError
@@ -86,7 +86,13 @@ def bytes_of_own(body):
 
 def renamed(body, names):
     """Statements with expressions in the places of axes."""
-    return tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in body)
+    return replaced(body, names.get)
+
+
+def room_in(temps, name, shape, dtype):
+    """A new buffer among a program's temporaries."""
+    temps.append(Buffer(f"{name}{len(temps)}", shape, dtype))
+    return temps[-1]
 
 
 def digits(number, axes):
@@ -134,12 +140,12 @@ def flattened(body, made=None):
     plain = lambda buffer: made.setdefault(buffer, flat(buffer))
     known: dict = {}
 
-    def replaced(expr):
+    def flat_load(expr):
         if type(expr) is Load and not isinstance(expr.buffer, Flat):
             return Load(plain(expr.buffer), address(expr))
         return None
 
-    exprs = lambda roots: substitute(list(roots), replaced, known)
+    exprs = lambda roots: substitute(list(roots), flat_load, known)
 
     def rewritten(stmt):
         match stmt:

@@ -20,11 +20,12 @@ from ...compile.decisions import loop_rules, noted
 from ...compile.fuse.fusion import nested
 from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, Reduce
-from ...compile.loops.graphs import postorder, substitute
+from ...compile.loops.graphs import postorder
 from ...compile.loops.kernel_buffers import local_buffers
 from ...compile.loops.statements import For, Store, expressions, statements
 from ...compile.memory.overwriting import loaded_by
 from ...compile.pipeline import part_forms
+from ...compile.schedule.columns import replaced
 from ...compile.schedule.interchange import Renamer
 from ...compile.schedule.nests import loads_of, nest_of
 from ...compile.schedule.placing_rules import stored_in
@@ -93,8 +94,7 @@ def without(buffer, body):
     others = [s for s in stores if s is not store]
     place = body.index(nest)
     body = *body[:place], *(nested(axes, others) if others else ()), *body[place + 1 :]
-    exprs = lambda roots: substitute(list(roots), element)
-    return tuple(s.rewrite(exprs, lambda buffer: buffer) for s in body)
+    return replaced(body, element)
 
 
 def rows_kept(part):
@@ -157,8 +157,7 @@ def totals_of_one_axis(body):
             new[total] = Reduce(total.op, (axis,), bodies)
         return new[total]
 
-    exprs = lambda roots: substitute(list(roots), one)
-    return tuple(s.rewrite(exprs, lambda buffer: buffer) for s in body)
+    return replaced(body, one)
 
 
 def is_wide(total):

@@ -33,6 +33,7 @@ from .grid_memory import (
     THREADS,
     number_of,
     renamed,
+    room_in,
     steps_of,
     terms_in_memory,
 )
@@ -203,14 +204,11 @@ nest_forms |= {"running": running}
 # ---- very many steps
 
 
-def in_pieces(kernel, rooms, number):
+def in_pieces(kernel, temps):
     """Three kernels for the loop of a single row, so that many blocks work; or None.
 
     Blocks add up pieces of equal length, one block finds how far the sum is before each
     of them, and then the blocks go on from there.
-
-    Args:
-      rooms, number: as in `in_parts`.
     """
     if len(kernel.body) != 1 or not isinstance(kernel.body[0], For):
         return None
@@ -222,11 +220,8 @@ def in_pieces(kernel, rooms, number):
     fill, order, p = [], [], Axis(count)
     each, names = Axis(count, "scan"), {}
     for e in totals:
-        part, upto = (
-            Buffer(f"{name}{number + len(rooms)}", (count,), wide_dtype(e.dtype))
-            for name in ("piece", "upto")
-        )
-        rooms += part, upto
+        part, upto = (room_in(temps, name, (count,), wide_dtype(e.dtype))
+                      for name in ("piece", "upto"))  # fmt: skip
         k = Axis(length, "reduce")
         there = Renamer({loop.axis: number_of((p, k))})
         value = Reduce(e.op, (k,), tuple(there(e.bodies)))

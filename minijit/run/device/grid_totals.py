@@ -22,7 +22,6 @@ from dataclasses import replace
 
 from ...compile.decisions import loop_rules, noted, noting
 from ...compile.fuse.fusion import nested
-from ...compile.loops.buffers import Buffer
 from ...compile.loops.expressions import Axis, Load, Reduce, as_index, op
 from ...compile.loops.graphs import postorder
 from ...compile.loops.statements import For, Kernel, Store
@@ -40,6 +39,8 @@ from .grid_memory import (
     digits,
     joined,
     number_of,
+    renamed,
+    room_in,
     steps_of,
 )
 
@@ -51,37 +52,34 @@ def with_parts(program):
         if type(step) is not Kernel:
             body.append(step)
             continue
-        rooms: list = []
         with noting() as found:
-            body += in_kernels(step, rooms, len(temps))
+            body += in_kernels(step, temps)
         for rule, _, numbers in found:
             noted(rule, step, **numbers)
-        temps += rooms
     if len(body) == len(program.body):
         return program
     return replace(program, body=tuple(body), temps=tuple(temps))
 
 
-def in_kernels(kernel, rooms, number):
-    """The kernels that a device runs for one, whose blocks cannot wait."""
-    forms = (form(kernel, rooms, number) for form in kernel_forms.passes)
+def in_kernels(kernel, temps):
+    """The kernels that a device runs for one, whose blocks cannot wait.
+
+    Args:
+      temps: list of buffers, to which those between the kernels are added.
+    """
+    forms = (form(kernel, temps) for form in kernel_forms.passes)
     return next(filter(None, forms), [kernel])
 
 
 def on_grid(body):
     """Find the grid of a kernel's statements, while somebody notes what is decided."""
     with suppress(NoCudaForm):
-        for kernel in in_kernels(Kernel("kernel", body), [], 0):
+        for kernel in in_kernels(Kernel("kernel", body), []):
             launch_of(kernel.body)
 
 
-def in_parts(kernel, rooms, number):
-    """Two kernels for one whose stores are of totals; or None.
-
-    Args:
-      rooms: list of buffers, to which those for the parts are added.
-      number: how many other temporaries there are.
-    """
+def in_parts(kernel, temps):
+    """Two kernels for one whose stores are of totals; or None."""
     loops = nest_of(kernel.body[0]) if len(kernel.body) == 1 else None
     axes, stores = loops or ([], kernel.body)
     if not all(isinstance(s, Store) and not s.combine for s in stores):
@@ -101,34 +99,27 @@ def in_parts(kernel, rooms, number):
     each = Axis(part.extent, "reduce")
     place = number_of((each, *axes))
     for total in totals:
-        room = Buffer(f"part{number + len(rooms)}", (axis.extent,), total.dtype)
-        rooms.append(room)
+        room = room_in(temps, "part", (axis.extent,), total.dtype)
         names[total] = Reduce(total.op, (each,), (Load(room, (place,)),))
         total, = Renamer(now)([total])
         value = one_part(total, now.get(part, part), length, steps)
         filled.append(Store(room, (axis,), value))
-    finish = tuple(s.rewrite(Renamer(names), lambda buffer: buffer) for s in stores)
     fill = replace(kernel, body=(For(axis, tuple(filled)),))
-    return [fill, replace(kernel, body=nested(axes, finish))]
+    return [fill, replace(kernel, body=nested(axes, renamed(stores, names)))]
 
 
-def totals_apart(kernel, rooms, number):
-    """A kernel of its loop for one with totals beside, and others of these; or None.
-
-    Args:
-      rooms, number: as in `in_parts`.
-    """
+def totals_apart(kernel, temps):
+    """A kernel of its loop for one with totals beside, and others of these; or None."""
     if not (after := after_loop(kernel.body)):
         return None
     names = {}
     for share in shares_of(kernel.body[:1], after):
-        name, own = f"part{number + len(rooms)}", share.buffer
-        names[own] = Buffer(name, own.shape, own.dtype)
-        rooms.append(names[own])
+        own = share.buffer
+        names[own] = room_in(temps, "part", own.shape, own.dtype)
     noted("totals on a grid", steps=kernel.body[0].axis.extent)
     body = on_buffers(kernel.body, lambda b, index: (names[b], index), names)
     steps = (replace(kernel, body=part) for part in (body[:1], body[1:]))
-    return [found for step in steps for found in in_kernels(step, rooms, number)]
+    return [found for step in steps for found in in_kernels(step, temps)]
 
 
 def can_part(total, axes):

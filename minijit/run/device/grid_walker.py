@@ -172,7 +172,7 @@ class GridWalker(Walker):
 
     # ---- what a block does
 
-    def settle(self, reads, writes):
+    def settle(self, reads, writes=frozenset()):
         """Wait for the other threads, if they use the same memory."""
         if reads & self.written or writes & (self.written | self.read):
             self.wait()
@@ -180,7 +180,9 @@ class GridWalker(Walker):
         self.written |= writes
 
     def wait(self):
-        self.emitter.barrier()
+        """A barrier, if anything was done since the last one."""
+        if self.read or self.written:
+            self.emitter.barrier()
         self.read, self.written = set(), set()
 
     def touched(self, body):
@@ -196,7 +198,7 @@ class GridWalker(Walker):
     def block_store(self, stmt):
         if is_number(stmt.buffer):
             # Each thread has its own, and they are all the same.
-            self.settle(*self.touched_by(stmt.uses()))
+            self.settle(self.read_by(stmt))
             walkers[Store](self, stmt)
             return
         self.settle(*self.touched([stmt]))
@@ -249,8 +251,7 @@ class GridWalker(Walker):
         with self.emitter.loop(stmt, extent) as counter:
             self.values[stmt.axis] = counter
             self.block(stmt.body)
-            if self.written or self.read:
-                self.wait()
+            self.wait()
 
     def clear_before(self, stmt):
         reads, writes = self.touched([stmt])
@@ -263,21 +264,19 @@ class GridWalker(Walker):
             outside = dict(self.values)
             for before in stmt.test:
                 self.statement(before)
-            self.settle(*self.touched_by(stmt.uses()))
+            self.settle(self.read_by(stmt))
             unless(self.value(stmt.cond))
             self.block(stmt.body)
-            if self.written or self.read:
-                self.wait()
+            self.wait()
             self.values = outside
 
     def block_swap(self, stmt):
         """The threads' pointers are their own; what they did they did elsewhere."""
-        if self.written or self.read:
-            self.wait()
+        self.wait()
         walkers[Swap](self, stmt)
 
     def block_choice(self, stmt):
-        self.settle(*self.touched_by(stmt.uses()))
+        self.settle(self.read_by(stmt))
         before = set(self.read), set(self.written)
         with self.emitter.branch(self.value(stmt.pred)) as otherwise:
             self.block(stmt.then)
@@ -289,8 +288,8 @@ class GridWalker(Walker):
         self.read |= after[0]
         self.written |= after[1]
 
-    def touched_by(self, exprs):
-        return loaded_by(exprs) & self.stored, set()
+    def read_by(self, stmt):
+        return loaded_by(stmt.uses()) & self.stored
 
 
 def combine_places(name, old, new):

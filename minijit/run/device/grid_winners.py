@@ -15,14 +15,14 @@ import numpy as np
 
 from ...compile.decisions import loop_rules, noted
 from ...compile.fuse.fusion import nested
-from ...compile.loops.buffers import Buffer
-from ...compile.loops.expressions import Axis, Const, Load, as_index, op
+from ...compile.loops.expressions import Axis, Const, Load, op
 from ...compile.loops.statements import For, If, Store
+from ...compile.lower.choices import clamped
 from ...compile.pipeline import kernel_forms, nest_forms
 from ...compile.schedule.shared_loops import loaded_buffers, perfect
 from ...compile.settings import config
 from .grid import Part, apart, part_of
-from .grid_memory import ATOMIC, joined, number_of, renamed, steps_of
+from .grid_memory import ATOMIC, joined, number_of, renamed, room_in, steps_of
 
 NUMBER = np.dtype("int32")
 
@@ -85,12 +85,8 @@ nest_forms |= {"in_any_order": in_any_order, "lanes_first": lanes_first}
 # ---- the last one wins
 
 
-def by_winners(kernel, rooms, number):
-    """Three kernels for one that sets elements in order; or None.
-
-    Args:
-      rooms, number: as in `in_parts`.
-    """
+def by_winners(kernel, temps):
+    """Three kernels for one that sets elements in order; or None."""
     axes, store, guard = update_in(kernel.body) or (None, None, None)
     if not store or store.combine or store.buffer.space != "global":
         return None
@@ -102,16 +98,12 @@ def by_winners(kernel, rooms, number):
     if not settings.thread_steps * width <= steps < 2**31:
         return None
     noted("last update", updates=steps)
-    last = Buffer(f"last{number + len(rooms)}", store.buffer.shape, NUMBER)
-    rooms.append(last)
+    last = room_in(temps, "last", store.buffer.shape, NUMBER)
     places = tuple(map(Axis, last.shape))
     clear = nested(places, (Store(last, places, Const(-1, NUMBER)),))
     own = op("convert", number_of(axes), dtype=NUMBER)
     # A load happens before it is known whether there is such an element.
-    inside = tuple(
-        op("max", op("min", i, as_index(n - 1)), as_index(0))
-        for i, n in zip(store.index, last.shape, strict=True)
-    )
+    inside = tuple(map(clamped, store.index, last.shape))
     wins = op("eq", Load(last, inside), own)
     decide = nested(axes, guard(replace(store, buffer=last, value=own, combine="max")))
     update, names = joined(axes)

@@ -111,11 +111,8 @@ class Lockstep:
             self.block(stmt.orelse, rest)
 
     def for_loop(self, stmt, mask):
-        start, stop, step = 0, *(self.value(a, mask) for a in stmt.iter.args[:1]), 1
-        if len(stmt.iter.args) > 1:
-            start, stop, *more = (self.value(a, mask) for a in stmt.iter.args)
-            step = more[0] if more else 1
-        counter = start
+        args = [self.value(arg, mask) for arg in stmt.iter.args]
+        counter, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
         before = operator.lt if np.all(np.greater(step, 0)) else operator.gt
         self.lanes.together = {} if ast.unparse(stmt.iter.func) != "range" else None
         while (going := mask & before(counter, stop)).any():

@@ -156,7 +156,9 @@ class Reporting:
             return places[buffer]
 
         names = iter(made.names)
-        texts = {k.name: k.text for k in made.source.kernels}
+        # What the CPU runs for a device has no text for that.
+        texts = dict.fromkeys(made.names, "")
+        texts |= {k.name: k.text for k in made.source.kernels}
         for stmt in made.body:
             if isinstance(stmt, Kernel):
                 name, route = next(names), kernel_routes[self.native]
