@@ -220,6 +220,8 @@ from .run.llvm import object_files
 
 from .run.calls import progress, shortcut_rows
 
+calls.composed_calls |= {"when repeated": demand.on_demand("ops.composed:Composed")}
+
 _on_demand += """
     api_util core dlpack export extend interpreters jax_modules:as_jax monitoring
     profiler profiler:live_arrays

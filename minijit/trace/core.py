@@ -265,9 +265,16 @@ result_checks = []
 
 
 class BottomTrace(EvalTrace):
-    """The bottom of every stack of traces, where other modules look and step in."""
+    """The bottom of every stack of traces, where other modules look and step in.
+
+    Attributes:
+      steps: how many primitives were evaluated; threads may lose some.
+    """
+
+    steps = 0
 
     def process(self, primitive, args, params):
+        self.steps += 1
         for known in prepared:
             results = known(primitive, args, params)
             if results is not None:

@@ -273,6 +273,8 @@ def heading(body, primitive):
     """What a program is called in its row: `scan step`, `fori_loop with step`."""
     debug = body.jaxpr.debug
     name, kind = (debug.name, debug.kind.partition(" ")[0]) if debug else ("", "")
+    if kind == "eager":  # A public function.
+        return name
     name = name.removeprefix("of ") if "loop" in name else f"{primitive} {name}"
     # A derivative says by what it was made.
     return name if kind in ("", "scan", "while_loop") else f"{kind} {name}"

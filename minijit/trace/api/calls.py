@@ -30,7 +30,7 @@ from ..array import aval_of
 from ..base import names as _names
 from ..base.errors import PACKAGE, at_line, left_out, text_of, user_source
 from ..base.frames import in_library, leave_out_frames
-from ..core import Array, Tracer
+from ..core import Array, Tracer, current
 from ..primitives import as_array
 from .examples import examples, with_example
 
@@ -50,14 +50,24 @@ def explaining(function, label, results=False, made_by=None):
       results: whether it makes functions, which are to explain their errors as well.
       made_by: how it was made, if by such a one: (function, label, args, kwargs).
     """
+    composed = None
 
     @functools.wraps(function)
     def call(*args, **kwargs):
+        nonlocal composed
         where = None
         if "out_sharding" in kwargs and label in placed:
             where = kwargs.pop("out_sharding")
         try:
-            result = function(*args, **kwargs)
+            if composed is not None and composed.is_composed:
+                result = composed(args, kwargs)
+            else:
+                before = bottom.steps
+                result = function(*args, **kwargs)
+                if bottom.steps >= before + MANY and composed_calls:
+                    make = composed_calls["when repeated"]
+                    composed = composed or make(function, call, label)
+                    composed.is_composed = True
             if where is not None:
                 result = placed[label](result, where)
         except Exception as error:
@@ -80,6 +90,12 @@ def explaining(function, label, results=False, made_by=None):
     wrappers.add(call.__code__)  # type: ignore[attr-defined]
     return call
 
+
+# How many primitives make a function a composed one; what calls it from then on,
+# if there is something: of (function, its wrapper, label) a function of (args, kwargs).
+MANY = 4
+composed_calls: dict = {}
+bottom = current.bottom
 
 # Functions that take `out_sharding`, by label: what places (result, out_sharding).
 placed: dict = {}

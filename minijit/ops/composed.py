@@ -1,0 +1,252 @@
+"""Functions called often outside jit, made of many primitives: one compiled program.
+
+    for x in batches:
+        jnp.searchsorted(edges, x)      # some 80 primitives; after a while one program
+
+A public function called with concrete arrays evaluates primitive after primitive.  One
+that does so again and again for arguments of the same types is recorded and compiled,
+on two conditions.
+
+The steps that it has taken must have cost what compiling costs.  So a function that is
+called a few times is never compiled, and one that is called often takes at most about
+twice as long as if it had been known from the start which is cheaper.
+
+And the program must be *exact*: each of its primitives has one right result, to the
+last bit.  These are choices, comparisons and whatever moves elements, what IEEE 754
+rounds correctly (a sum of two numbers, a quotient, a square root), and arithmetic of
+integers.  Sums of many floats and functions such as `exp` depend on the order and on
+who computes them: with those a function stays as it is, since the same call would
+otherwise give other digits once it is compiled.
+"""
+
+
+
+import numpy as np
+
+from ..trace import dtypes, primitives as prim, remainders, slicing
+from ..trace.api.calls import MANY
+from ..trace.arguments import TraceInfo, function_source
+from ..trace.array import ArrayImpl, ShapedArray
+from ..trace.base.config import config
+from ..trace.base.errors import left_out
+from ..trace.core import BottomTrace, current
+from ..trace.jaxprs.jaxpr import ClosedJaxpr
+from ..trace.jit.jit import jit_p
+from ..trace.jit.stores import Table
+from ..trace.remembered import is_plain
+from ..trace.trees.pytree import tree_flatten
+from ..transform.closed_jaxprs import trace_closed
+from ..transform.control_flow.branches import cond_p
+from ..transform.control_flow.while_and_scan import scan_p, while_p
+from ..transform.custom.custom_derivatives import custom_jvp_p, custom_vjp_p
+from ..transform.derivatives.linearize import add_any_p
+from ..transform.pieces import compiled, loop_traces
+from ..transform.stop_gradient import stop_gradient_p
+from . import bits, cumulative, elementary, prng, rounding, scatter, sorting, windows
+
+left_out["wrappers"] += (__file__,)
+
+overrides = config.overrides
+bottom = current.bottom
+
+# What it costs to compile, in steps: a step costs 10 us for itself and 1 ns for each
+# element, a program 20 ms for itself and 1 ms for each of its equations.
+PROGRAM, EQUATION, ELEMENTS = 2000, 100, 10_000
+# For how many kinds of arguments is known what became of a function.
+LIMIT = 256
+
+
+class Composed:
+    """A public function that was seen to evaluate many primitives.
+
+    Attributes:
+      wrapper: what users call it by; it has `traces` as soon as something is compiled.
+      label: its name for users: "jnp.interp".
+      calls: {what a call was given: the steps it took so far; its program; or None,
+        if it stays as it is}.
+      is_composed: whether the last call took many steps.  One that takes few would take
+        about as long as it takes to look it up: then the wrapper asks for nothing here.
+    """
+
+    def __init__(self, function, wrapper, label):
+        self.function, self.wrapper, self.label = function, wrapper, label
+        self.calls, self.is_composed = Table(), True
+
+    def __call__(self, args, kwargs):
+        flags = config.plain_key
+        plain = flags is not None and not overrides.values
+        if not plain or type(current.trace) is not BottomTrace:
+            return self.function(*args, **kwargs)
+        arrays, key = [], [flags, *kwargs]
+        for x in (*args, *kwargs.values()):
+            if not describe(x, arrays, key):
+                return self.function(*args, **kwargs)
+        key = tuple(key)
+        known = self.calls.get(key, 0)
+        if type(known) is Program:
+            return known(arrays)
+        before = bottom.steps
+        result = self.function(*args, **kwargs)
+        steps = bottom.steps - before
+        self.is_composed = steps >= MANY
+        if known is not None and self.is_composed:
+            known += steps * (1 + max([x.size for x in arrays], default=0) // ELEMENTS)
+            if known >= PROGRAM + EQUATION * steps:
+                known = self.program(args, kwargs, arrays, result)
+            if len(self.calls) >= LIMIT:
+                self.calls.clear()
+            self.calls[key] = known
+        return result
+
+    def program(self, args, kwargs, arrays, result):
+        """What computes `result` out of arrays of these types, or None."""
+        known, tree = tree_flatten(result)
+        if not all(type(x) is ArrayImpl for x in known):
+            return None
+        out_tree = None
+
+        def flat(*leaves):
+            nonlocal out_tree
+            leaves = iter(leaves)
+            given, named = replaced((args, kwargs), leaves)
+            found, out_tree = tree_flatten(self.function(*given, **named))
+            return found
+
+        info = TraceInfo(self.label, "eager", function_source(self.function))
+        try:
+            closed = trace_closed(flat, [x.aval for x in arrays], info)
+        except Exception:  # Its values decide what it does.
+            return None
+        same = out_tree == tree and closed.out_avals == [x.aval for x in known]
+        if not same or config.fast_math or not is_exact(closed):
+            return None
+        self.wrapper.traces = loop_traces
+        return Program(compiled(closed), tree)
+
+
+class Program:
+    """A compiled call: a function of the list of its arrays."""
+
+    def __init__(self, run, tree):
+        self.run, self.tree = run, tree
+        self.is_single = tree.num_nodes == tree.num_leaves == 1
+
+    def __call__(self, arrays):
+        results = self.run(*arrays)
+        return results[0] if self.is_single else self.tree.unflatten(results)
+
+
+def describe(x, arrays, key):
+    """Add the arrays in an argument to a list, and what else there is to a key.
+
+    Returns whether nothing is there but arrays, values that compare by what they are,
+    and lists, tuples and dicts of those.
+    """
+    kind = type(x)
+    if kind is ArrayImpl:
+        if x._value is None:
+            return False
+        arrays.append(x)
+        key += kind, x.aval.shape, x.aval.dtype, x.aval.weak_type
+    elif kind is tuple or kind is list:
+        key += kind, len(x)
+        return all(describe(part, arrays, key) for part in x)
+    elif kind is dict:
+        key += kind, *x
+        return all(describe(part, arrays, key) for part in x.values())
+    elif kind is slice:
+        key.append(kind)
+        return describe((x.start, x.stop, x.step), arrays, key)
+    elif kind is float or kind is complex:
+        key += kind, repr(x)  # 0.0 is not -0.0.
+    elif x is ... or is_plain(x) or is_dtype(x):
+        key += kind, x
+    else:
+        return False
+    return True
+
+
+def is_dtype(x):
+    """Whether x is `jnp.float32`, `np.float32` or `float`."""
+    if isinstance(x, type):
+        return issubclass(x, (np.generic, bool, int, float, complex))
+    return type(x) is dtypes.ScalarType
+
+
+def replaced(x, leaves):
+    """An argument with the next of `leaves` for each array in it."""
+    kind = type(x)
+    if kind is ArrayImpl:
+        return next(leaves)
+    if kind is tuple or kind is list:
+        return kind(replaced(part, leaves) for part in x)
+    if kind is dict:
+        return {name: replaced(part, leaves) for name, part in x.items()}
+    if kind is slice:
+        return slice(*replaced((x.start, x.stop, x.step), leaves))
+    return x
+
+
+# ---- which programs have one right result
+
+# Of numbers that are real, whatever their dtype is.
+exact_of_reals = {
+    *(prim.add_p, prim.sub_p, prim.mul_p, prim.div_p, prim.sqrt_p, prim.neg_p),
+    *(elementary.square_p, remainders.rem_p, remainders.floor_p, add_any_p),
+    *(rounding.ceil_p, rounding.round_p, rounding.is_finite_p, rounding.nextafter_p),
+    *(rounding.clamp_p, rounding.reduce_precision_p, prim.max_p, prim.min_p),
+    *(prim.sign_p, prim.abs_p, prim.copy_p, prim.convert_element_type_p),
+    *(prim.eq_p, prim.ne_p, prim.lt_p, prim.le_p, prim.gt_p, prim.ge_p),
+    *(prim.and_p, prim.or_p, prim.xor_p, prim.not_p),
+    *(bits.shift_left_p, bits.shift_right_logical_p, bits.shift_right_arithmetic_p),
+    *(bits.population_count_p, bits.clz_p, bits.bitcast_convert_type_p),
+    *(prim.reduce_and_p, prim.reduce_or_p, prim.reduce_xor_p, prim.reduce_max_p),
+    *(prim.reduce_min_p, prim.argmax_p, prim.argmin_p, sorting.sort_p, sorting.top_k_p),
+    *(cumulative.cummax_p, cumulative.cummin_p, prng.threefry2x32_p),
+    *(prim.broadcast_in_dim_p, prim.transpose_p, prim.reshape_p, prim.squeeze_p),
+    *(prim.slice_p, prim.concatenate_p, prim.iota_p, prim.select_n_p, slicing.rev_p),
+    *(slicing.pad_p, slicing.dynamic_slice_p, slicing.dynamic_update_slice_p),
+    *(scatter.gather_p, stop_gradient_p),
+}
+# Of integers, which wrap, in any order.
+exact_of_integers = {
+    *(prim.reduce_sum_p, prim.reduce_prod_p, prim.dot_general_p, prim.pow_p),
+    *(prim.integer_pow_p, cumulative.cumsum_p, cumulative.cumprod_p),
+    *(scatter.scatter_add_p, scatter.scatter_mul_p, scatter.scatter_min_p),
+    *(scatter.scatter_max_p, windows.reduce_window_sum_p, windows.reduce_window_max_p),
+    windows.reduce_window_min_p,
+}
+# If what they call is.
+exact_calls = {jit_p, cond_p, scan_p, while_p, custom_jvp_p, custom_vjp_p}
+
+
+def is_exact(closed):
+    """Whether all that a closed jaxpr computes has one right result."""
+    return all(map(eqn_is_exact, closed.jaxpr.eqns))
+
+
+def eqn_is_exact(eqn):
+    avals = [x.aval for x in (*eqn.invars, *eqn.outvars)]
+    if eqn.primitive in exact_calls:
+        return all(map(is_exact, bodies(eqn.params.values())))
+    if eqn.primitive in exact_of_reals:
+        return all(map(is_real, avals))
+    return eqn.primitive in exact_of_integers and all(map(is_integer, avals))
+
+
+def bodies(params):
+    """The closed jaxprs in params."""
+    for x in params:
+        if isinstance(x, ClosedJaxpr):
+            yield x
+        elif isinstance(x, tuple):
+            yield from bodies(x)
+
+
+def is_real(aval):
+    of_numpy = type(aval) is ShapedArray and isinstance(aval.dtype, np.dtype)
+    return of_numpy and (aval.dtype.kind in "biuf" or aval.dtype == dtypes.bfloat16)
+
+
+def is_integer(aval):
+    return is_real(aval) and aval.dtype.kind in "biu"
