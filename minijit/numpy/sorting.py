@@ -35,7 +35,7 @@ def searchsorted(a, v, side="left", sorter=None, *, method="scan"):
     low = zeros(v.shape, np.int32)
     high = full(v.shape, n, np.int32)
     for _ in range(n.bit_length()):
-        middle = (low + high) // 2
+        middle = (low + high) >> 1
         value = take_index(a, middle, mode="promise_in_bounds")
         left = ~sorts_before(value, v) if side == "left" else sorts_before(v, value)
         low, high = choose_where(left, low, middle), choose_where(left, middle, high)

@@ -30,6 +30,7 @@ from tests.fuzz.programs import draw, namespace
 
 SLOW = 1.2  # A ratio above is measured again; the smaller one counts.
 BATCH, ROUNDS, LONGEST = 0.003, 7, 0.5  # Seconds a batch, batches, seconds of a system.
+WARM = 0.5  # Seconds of calls before: what is called often without jit is compiled.
 SYSTEMS = ("minijit", "jax")
 LEVELS = (50, 75, 90, 95, 99, 100)
 
@@ -81,6 +82,11 @@ def measured(program, libraries, turn):
     calls = calls_of(program, libraries)
     order = SYSTEMS[::-1] if turn else SYSTEMS
     first = {name: cpu_time(calls[name]) for name in order}
+    if "without jit" in program.text:
+        for name in order:
+            end = time.perf_counter() + WARM
+            while time.perf_counter() < end:
+                done(calls[name]())
     found = steady(calls)
     if found["minijit"] > SLOW * found["jax"]:
         again = steady(calls)
