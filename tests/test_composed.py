@@ -116,6 +116,21 @@ def test_numbers_are_known_by_their_value(free):
             assert found.tobytes() == expected.tobytes(), nan
 
 
+def test_code_of_the_user_runs_at_every_call(free):
+    seen, a = [], jnp.asarray(x)
+
+    def f(x):
+        seen.append(len(seen))
+        return jnp.hypot(x, x) + len(seen)
+
+    makers = [mj.vmap, jnp.vectorize, mj.jacfwd, mj.checkpoint, lambda f: f]
+    for made in [make(f) for make in makers]:
+        before = len(seen)
+        for _ in range(6):
+            made(a)
+        assert len(seen) - before >= 6
+
+
 def test_under_traces_nothing_has_changed(free):
     f, a = fresh(jnp.hypot), jnp.arange(1.0, 5.0)
     for _ in range(3):

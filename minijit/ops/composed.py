@@ -101,7 +101,7 @@ class Composed:
     def program(self, args, kwargs, arrays, result):
         """What computes `result` out of arrays of these types, or None."""
         known, tree = tree_flatten(result)
-        if not all(type(x) is ArrayImpl for x in known):
+        if not known or not all(type(x) is ArrayImpl for x in known):
             return None
         out_tree = None
 

@@ -50,7 +50,8 @@ def explaining(function, label, results=False, made_by=None):
       results: whether it makes functions, which are to explain their errors as well.
       made_by: how it was made, if by such a one: (function, label, args, kwargs).
     """
-    composed = None
+    # What another function made, such as `vmap(f)`, runs the user's code.
+    composed, ours = None, made_by is None
 
     @functools.wraps(function)
     def call(*args, **kwargs):
@@ -64,7 +65,7 @@ def explaining(function, label, results=False, made_by=None):
             else:
                 before = bottom.steps
                 result = function(*args, **kwargs)
-                if bottom.steps >= before + MANY and composed_calls:
+                if bottom.steps >= before + MANY and ours and composed_calls:
                     make = composed_calls["when repeated"]
                     composed = composed or make(function, call, label)
                     composed.is_composed = True
