@@ -49,9 +49,9 @@ left_out["wrappers"] += (__file__,)
 overrides = config.overrides
 bottom = current.bottom
 
-# What it costs to compile, in steps: a step costs 10 us for itself and 1 ns for each
-# element, a program 20 ms for itself and 1 ms for each of its equations.
-PROGRAM, EQUATION, ELEMENTS = 2000, 100, 10_000
+# What it costs to compile, in steps: a step takes 10 us for itself and 2.5 ns for each
+# element, compiling 20 ms for a program and 1 ms for each of its equations.
+PROGRAM, EQUATION, ELEMENTS = 2000, 100, 4000
 # For how many kinds of arguments is known what became of a function.
 LIMIT = 256
 
