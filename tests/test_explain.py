@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -478,27 +479,77 @@ def test_profile(tmp_path, backend):
     assert all(len(text) <= 100 for text in str(line).splitlines())
     line.save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert [event["ph"] for event in events] == ["C"] * len(line) + ["X"] * len(line)
-    held, events = events[: len(line)], events[len(line) :]
+    spans, held = events[: len(line.spans)], events[len(line.spans) : -len(line)]
+    assert {event["ph"] for event in held} == {"C"} and len(held) == len(line)
+    events = events[-len(line) :]
+    assert {event["ph"] for event in spans + events} == {"X"}
     assert [event["args"]["bytes"] for event in held] == [e.held for e in line]
-    assert events[0]["args"]["bytes"] == report.steps[0].nbytes and not events[0]["ts"]
+    assert events[0]["args"]["bytes"] == report.steps[0].nbytes
+    assert [s["name"] for s in spans if s["cat"] == "call"] == ["layers", "layers"]
     assert events[0]["name"] == report.steps[0].name
     axis, = line.roofline().axes
     assert axis.get_ylabel() == "Gflop/s a core"
 
 
 @pytest.mark.chapter(25)
+def test_spans_of_what_python_does(tmp_path):
+    """Each lies within what it is a part of, in the row of its thread."""
+
+    def inner(x):
+        return mj.numpy.sin(x) * 2
+
+    def outer(x):
+        return mj.jit(inner)(x) + 1
+
+    f, x = mj.jit(outer, backend="plain"), ones(8)
+    with mj.profile() as line:
+        with mj.profiler.TraceAnnotation("step"):
+            f(x)
+        thread = threading.Thread(target=f, args=(x,))
+        thread.start(), thread.join()
+    line.save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    rows = [event for event in events if event["ph"] == "X"]
+
+    def under(name, kind):
+        (at,) = (e for e in rows if (e["name"], e["cat"]) == (name, kind))
+        begin, end = at["ts"], at["ts"] + at["dur"]
+        return at["tid"], {
+            (e["name"], e["cat"])
+            for e in rows
+            if e["tid"] == at["tid"] and e is not at
+            and begin - 1e-3 <= e["ts"] and e["ts"] + e["dur"] <= end + 1e-3
+        }  # fmt: skip
+
+    here, found = under("step", "block")
+    assert found >= {("outer", "trace"), ("outer", "compile"), ("outer", "call")}
+    assert under("outer", "trace") == (here, {("inner", "trace")})
+    assert ("fused", "pass") in under("outer", "compile")[1]
+    calls = [e["tid"] for e in rows if e["cat"] == "call"]
+    assert len(calls) == 2 and calls[0] == here != calls[1]
+    kernel, = {event.step.name for event in line}
+    assert [e["tid"] for e in rows if e["name"] == kernel] == calls
+    f(x)
+    assert len(line) == 2
+
+
+@pytest.mark.chapter(25)
 def test_nothing_is_in_the_way_of_calls_when_nobody_looks():
     """Shortcuts call the driver itself; while someone looks there are none."""
     f, x = mj.jit(lambda x: x * 2 + 1), mj.numpy.ones(8)
-    for _ in range(3):
-        f(x)
-    shortcut, = f.shortcuts.calls
-    executable = next(iter(f.entries.values())).executable
-    assert shortcut.__globals__["run"] is executable.run is executable.loaded.run
+
+    def calls_the_driver():
+        for _ in range(3):
+            f(x)
+        shortcut, = f.shortcuts.calls
+        executable = next(iter(f.entries.values())).executable
+        return shortcut.__globals__["run"] is executable.run is executable.loaded.run
+
+    assert calls_the_driver()
     with mj.profile() as line:
         f(x)
-    assert len(line) == 1 and f.shortcuts.calls == (shortcut,)
+        assert f.shortcuts.calls == ()
+    assert len(line) == 1 and calls_the_driver()
 
 
 MOVES = {"transpose", "reshape", "broadcast_in_dim", "concatenate", "slice", "copy"}

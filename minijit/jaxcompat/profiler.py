@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..run.report.kernel_log import profile
+from ..run.report.kernel_log import profile, spent
 from ..trace.array import ArrayImpl
 from ..trace.base import names as _names
 
@@ -51,7 +51,7 @@ def trace(log_dir, *args, **kwargs):
 
 
 class TraceAnnotation:
-    """A name for a `with` block or a function; the time line has names of its own."""
+    """A name for a `with` block or a function, under which it is in the time line."""
 
     def __init__(self, name, **kwargs):
         self.name, self.kwargs = name, kwargs
@@ -62,10 +62,11 @@ class TraceAnnotation:
         return bool(_running)
 
     def __enter__(self):
+        self.start = time.perf_counter()
         return self
 
     def __exit__(self, *error):
-        return None
+        spent("block", self.name, self.start)
 
     def __call__(self, function):
         return annotate_function(function, self.name)

@@ -13,6 +13,9 @@
 A driver is a Python function that calls each kernel by its name.  While somebody looks,
 a call runs a copy of the driver in which these names stand for kernels with a clock
 around them.  Otherwise nothing is different, and nothing costs anything.
+
+What Python did around the kernels is in the file for Perfetto: calls, traces, compiles
+and their passes, each within what it is a part of, in a row for each thread.
 """
 
 import inspect
@@ -20,15 +23,17 @@ import itertools
 import threading
 import time
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import FunctionType
 
 import numpy as np
 
+from ...compile import pipeline
 from ...compile.loops.statements import Kernel
 from ...trace.base.config import config
 from ...trace.jit.jit import cache_clearers
+from ...trace.jit.retrace import finished
 from ..loading import load, watchers
 
 config.define(
@@ -45,6 +50,7 @@ class Event:
 
     Attributes:
       held: the bytes of the arrays that the program has made by then, and still needs.
+      thread: the number by which the system knows the thread that ran it.
     """
 
     program: str
@@ -52,6 +58,7 @@ class Event:
     start: float
     end: float
     held: int = 0
+    thread: int = 0
 
     @property
     def seconds(self):
@@ -82,6 +89,20 @@ def time_text(seconds):
         if seconds >= size:
             return f"{seconds / size:.2f} {unit}"
     return f"{seconds * 1e6:.1f} us"
+
+
+@dataclass(frozen=True)
+class Span:
+    """What Python did: a "call", a "trace", a "compile", a "pass" of it, or a "block".
+
+    Other fields are as in `Event`.
+    """
+
+    kind: str
+    name: str
+    start: float
+    end: float
+    thread: int
 
 
 @dataclass(frozen=True)
@@ -132,7 +153,15 @@ class Total:
 
 
 class TimeLine(list):
-    """The `Event`s of some calls, in the order in which they ended."""
+    """The `Event`s of some calls, in the order in which they ended.
+
+    Attributes:
+      spans: what Python did meanwhile, in the same order.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.spans = []
 
     @property
     def seconds(self):
@@ -180,9 +209,22 @@ class TimeLine(list):
     def chrome(self):
         """The events as Chrome's trace format has them: times in microseconds.
 
-        Beside them runs a counter of the bytes that arrays take between the steps.
+        They lie within the spans of their threads.  Beside them runs a counter of the
+        bytes that arrays take between the steps.
         """
-        begin = min((event.start for event in self), default=0.0)
+        begin = min((e.start for e in (*self, *self.spans)), default=0.0)
+        spans = [
+            {
+                "name": span.name,
+                "cat": span.kind,
+                "ph": "X",
+                "ts": (span.start - begin) * 1e6,
+                "dur": (span.end - span.start) * 1e6,
+                "pid": 1,
+                "tid": span.thread,
+            }
+            for span in self.spans
+        ]
         memory = [
             {
                 "name": "arrays",
@@ -193,7 +235,7 @@ class TimeLine(list):
             }
             for event in self
         ]
-        return memory + [
+        return spans + memory + [
             {
                 "name": event.step.name,
                 "cat": event.step.route,
@@ -201,7 +243,7 @@ class TimeLine(list):
                 "ts": (event.start - begin) * 1e6,
                 "dur": event.seconds * 1e6,
                 "pid": 1,
-                "tid": 1,
+                "tid": event.thread,
                 "args": {
                     "program": event.program,
                     "bytes": event.step.nbytes,
@@ -242,14 +284,8 @@ class TimeLine(list):
         return axis.figure
 
 
-class Listening(threading.local):
-    """Who listens in this thread."""
-
-    def __init__(self):
-        self.lines = []
-
-
-listening = Listening()
+# The `TimeLine`s that are being kept.
+lines: list = []
 
 
 def log_kernels(do_log=True):
@@ -262,22 +298,53 @@ def log_kernels(do_log=True):
 
 @contextmanager
 def profile():
-    """`with profile() as line:` keeps what runs in this thread: a `TimeLine`."""
-    line = TimeLine()
-    listening.lines.append(line)
+    """`with profile() as line:` keeps what runs meanwhile, in any thread: a `TimeLine`.
+
+    Of the passes of the compiler it keeps this thread's.
+    """
+    line, before = TimeLine(), pipeline.watching.get()
+    pipeline.watching.set(timing_passes())
+    lines.append(line)
     try:
-        with config.override("profile_kernels", True):
-            yield line
+        config.update("profile_kernels", True)
+        yield line
     finally:
-        listening.lines.remove(line)
+        lines.remove(line)
+        config.update("profile_kernels", bool(lines))
+        # No token: the block may end in another context than it began in.
+        pipeline.watching.set(before)
 
 
 def heard(event):
     """Tell all who listen."""
     if config.log_kernels:
         print(event)
-    for line in listening.lines:
+    for line in lines:
         line.append(event)
+
+
+def spent(kind, name, start):
+    """Tell all who listen of what began at `start` and is over now."""
+    span = Span(kind, name, start, time.perf_counter(), threading.get_native_id())
+    for line in lines:
+        line.spans.append(span)
+
+
+finished.append(spent)
+
+
+def timing_passes():
+    """What `pipeline.watching` may be: tells of each pass when it is over."""
+    begun = []
+
+    def watch(stage, change, form):
+        if change is not None:
+            name, = (name for name in stage if stage[name] is change)
+            spent("pass", name, begun.pop())
+        if stage.passes and change is not stage.passes[-1]:
+            begun.append(time.perf_counter())
+
+    return watch
 
 
 # ---- drivers with a clock
@@ -322,13 +389,21 @@ def watched(executable):
             try:
                 return function(*args, **kwargs)
             finally:
-                end = time.perf_counter()
-                heard(Event(program.name, step, start, end, held))
+                end, thread = time.perf_counter(), threading.get_native_id()
+                heard(Event(program.name, step, start, end, held, thread))
 
         return run
 
     driver = with_clocks(program, native, clocked)
-    return driver if native else np.errstate(all="ignore")(driver)
+
+    def run(*arrays):
+        start = time.perf_counter()
+        with nullcontext() if native else np.errstate(all="ignore"):
+            results = driver(*arrays)
+        spent("call", program.name, start)
+        return results
+
+    return run
 
 
 class Clocked:

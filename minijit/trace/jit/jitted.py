@@ -20,7 +20,7 @@ from ..base.frames import leave_out_frames
 from ..base.turns import Turn, lock, turns
 from ..core import BottomTrace, current, result_checks
 from .donation import delete_donated, donations, passed_on, refuse_twice, renewed
-from .retrace import log_compile, trace_list
+from .retrace import finished, log_compile, trace_list
 from .signature import sort_arguments
 from .stale_globals import globals_changed, watches_globals
 from .stores import Shortcuts, Table, generation, missed
@@ -71,6 +71,8 @@ class Upkeep:
             given = self.name, self.options.executor, self.donations.pairs
             run = compiled_call(self.closed, *given)
             self.record.compile_ms = 1e3 * (time.perf_counter() - start)
+            for told in finished:
+                told("compile", self.name, start)
             for primitive, reason in getattr(run, "fallbacks", ()):
                 self.record.why += f"\n  {primitive} is not compiled: {reason}"
             log_compile(self.name, self.record)

@@ -384,6 +384,10 @@ class Recording:
             add_record(self.name, self.record, traces, self.most, self.start)
 
 
+# Functions of "trace" or "compile", whose, and when it began: told at its end.
+finished: list = []
+
+
 def add_record(name, record, traces, most, start):
     """Add the record of a trace that began at `start`; RuntimeError if too many."""
     record.trace_ms = 1e3 * (time.perf_counter() - start)
@@ -391,6 +395,8 @@ def add_record(name, record, traces, most, start):
         # Other threads may have traced meanwhile.
         check_max_traces(name, record, traces, most)
         traces.add(record)
+    for told in finished:
+        told("trace", name, start)
     log_trace(name, record)
 
 
